@@ -2,26 +2,26 @@
 
 mod answer;
 mod asker;
-mod context;
+mod compaction;
 mod conversations;
 mod driver;
 mod event;
 mod front_matter;
 mod images;
 mod input;
-mod loops;
+mod loop_detection;
 mod markdown_files;
-mod person;
+mod person_calls;
 mod prompt;
 mod subagent;
-mod telling;
+mod summary_line;
 mod transcript;
 mod turn;
 
 pub mod dialect;
 pub mod model;
-pub mod own_tools;
 pub mod profiles;
+pub mod provider_tools;
 pub mod skills;
 pub mod slash;
 
@@ -29,16 +29,16 @@ pub mod slash;
 pub static DECODERS: &[kit::decoders::Entry] = &[kit::decoders::Entry::of::<images::Fit>()];
 
 pub use asker::{Asker, NobodyToAsk, nobody};
-pub use context::size::{Context, ContextPart, ContextUsed};
+pub use compaction::size::{Context, ContextPart, ContextUsed};
 pub use conversations::{Conversation, conversations, find_conversations, title};
 pub use driver::{Driver, Driving, Settled};
 pub use event::{Event, Host, Shown, Silent};
 pub use input::Input;
-pub use person::Looked;
+pub use person_calls::Looked;
 pub use prompt::{Bill, Cost, Makings, Project, Prompt, Section, System};
 pub use store::changes::{Change, ChangeKind};
 pub use subagent::{Choose, Compose, Crew, Narrowed, Setup};
-pub use telling::{is_frame, is_in_background, telling};
+pub use summary_line::{is_frame, is_in_background, summary_line};
 pub use transcript::{Message, Transcript};
 pub use turn::{
     Agent, AgentError, Bounds, ChangedBy, Compacted, Ended, Outcome, Rewound, Settings, Steering,

@@ -9,14 +9,14 @@ mod http;
 mod item;
 mod keys;
 mod known;
+mod list;
 #[cfg(test)]
 mod loopback;
 mod openai;
 mod provider;
-mod reach;
+mod resolve;
 mod responses;
 pub mod script;
-mod sources;
 mod sse;
 mod structured;
 
@@ -31,8 +31,8 @@ pub use error::{Breach, ModelError};
 pub use item::{Item, Piece, ResultOf, Said};
 pub use keys::{Keys, origin};
 pub use known::{AS_OF, Known, Model as KnownModel, listed, models};
-pub use reach::{Choices, KeyFrom};
-pub use sources::{Offered, Source, source, source_to_log_in, sources};
+pub use list::{Offered, Source, source, source_to_log_in, sources};
+pub use resolve::{Choices, KeyFrom};
 
 /// Something that continues a conversation: a provider's model, or a written one.
 pub trait Model: Send + Sync {

@@ -1,9 +1,9 @@
 //! The system prompt: its sections, and what each costs.
 
-mod bill;
-mod own;
-mod project;
+mod cost;
+mod project_instructions;
 mod subagents;
+mod user_instructions;
 
 use std::{borrow::Cow, path::Path, sync::Arc};
 
@@ -16,9 +16,9 @@ use crate::{
     skills::Known as Skills,
 };
 
-pub use bill::{Bill, Cost};
-use own::Own;
-pub use project::Project;
+pub use cost::{Bill, Cost};
+pub use project_instructions::Project;
+use user_instructions::Own;
 
 /// The tool that starts a subagent by its id.
 const STARTS: &str = "subagent";

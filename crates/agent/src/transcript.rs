@@ -5,7 +5,7 @@
 //! alone: a row changes what is in memory in the same way when it is written and when it is read again.
 
 mod conversation;
-mod mend;
+mod recovery;
 mod rewind;
 mod row;
 mod writing;
@@ -19,7 +19,7 @@ use store::{Buffer, Held, Transcripts};
 use crate::model::{Item, Piece, ResultOf, Said};
 use conversation::Conversation;
 #[cfg(test)]
-pub(crate) use mend::is_whole;
+pub(crate) use recovery::is_whole;
 pub use row::Message;
 use row::{Begins, Mark, Row};
 use writing::Writing;
@@ -102,7 +102,7 @@ impl Transcript {
             }
             self.add(Item::Results { results });
         }
-        if let Some(items) = mend::made_whole(self.items()) {
+        if let Some(items) = recovery::made_whole(self.items()) {
             let count = self.items().len();
             self.replace(0, count, items);
         }

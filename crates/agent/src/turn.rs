@@ -3,8 +3,8 @@
 //! A tool starts the moment its call closes in the stream, while the model still writes. Calls of one answer run
 //! together as far as their locks allow; their results go back in the model's order.
 
-mod ask;
-mod by_hand;
+mod between_turns;
+mod request;
 mod step;
 #[cfg(test)]
 mod tests;
@@ -22,21 +22,21 @@ use serde_json::Value;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use crate::{
-    context::{
+    compaction::{
         Rate,
         size::{Context, ContextUsed},
     },
     event::{Event, Host},
     images::Attached,
     input::Input,
-    loops::{Loops, changing},
+    loop_detection::{Loops, changing},
     model::{Item, Model, ModelError, Piece, Said, Usage, Why},
-    own_tools,
     prompt::System,
+    provider_tools,
     subagent::{Crew, Setup},
     transcript::Transcript,
 };
-pub use by_hand::{ChangedBy, Compacted, Rewound};
+pub use between_turns::{ChangedBy, Compacted, Rewound};
 use step::Step;
 pub(crate) use step::next_part;
 
@@ -223,7 +223,7 @@ impl Agent {
     pub fn open(settings: Settings) -> Result<Self, Fault> {
         let Settings { session, model, system, bounds, visible, host } = settings;
         let transcript = Transcript::open(&session)?;
-        own_tools::offer(&session, model.abilities());
+        provider_tools::offer(&session, model.abilities());
         let changing = changing(session.catalog().specs());
         let loops = Loops::of(transcript.items(), |tool| changing.contains(tool));
         let steering = Steering::of(model, system);
@@ -431,7 +431,7 @@ impl Agent {
     fn show_tools(&mut self, turn: bool) {
         let limits = self.session.limits();
         // Another model may have other tools of its provider's.
-        let is_other = own_tools::offer(&self.session, self.steering.model().abilities());
+        let is_other = provider_tools::offer(&self.session, self.steering.model().abilities());
         let is_due = turn || self.visible == Visible::NextRequest;
         // What the session may no longer do is not shown, however patient the person is with what is new.
         if is_due || is_other || !Arc::ptr_eq(&limits, &self.shown.limits) {

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use kit::Fault;
 
-use crate::{Options, Place, help, place::program, print, state_folder, verbs};
+use crate::{Options, Place, environment::program, help, print, state_folder, verbs};
 
 /// haft runs tools for LLM agents: exact edits, sandboxed commands, guarded web access, undo
 #[derive(Parser)]

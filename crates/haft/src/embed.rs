@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     Options, Place,
-    agency::{Agency, AgentOptions},
+    agent_factory::{Agency, AgentOptions},
     decoders, verbs,
 };
 

@@ -25,42 +25,42 @@
 //! # }
 //! ```
 
-mod agency;
+mod agent_factory;
 mod ask;
 mod attach;
-mod beyond;
+mod client_roots;
+mod client_services;
 mod command_line;
 mod decoders;
 mod embed;
-mod following;
-mod for_clients;
+mod environment;
 mod help;
 mod keys;
 mod listing;
+mod mcp_backend;
 mod nav_config;
+mod network_config;
 mod options;
-mod place;
 pub mod print;
+mod session_state;
 mod slash;
-mod standing;
 mod state_folder;
 mod terminal;
-mod through_client;
 pub mod verbs;
 mod workspace_check;
 
 pub use agent;
+pub use client_services::Desk;
 pub use command_line::Haft;
 pub use embed::{AgentBuilder, EmbeddedAgent, keeper};
-pub use for_clients::ForClients;
+pub use environment::{Place, program};
 pub use kit;
 pub use listing::Listed;
+pub use mcp_backend::ForClients;
 pub use options::{Agents, ApproveArg, Broken, Opened, Options, SandboxArg};
-pub use place::{Place, program};
 pub use policy;
 pub use runtime;
 pub use sandbox;
 pub use serve;
 pub use store;
-pub use through_client::Desk;
 pub use tools;

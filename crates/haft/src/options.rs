@@ -22,14 +22,12 @@ use runtime::{
         AgentSection, ChatSection, Config, FILE, ModelSection, SubagentSection, Trust, parse_path,
         parse_root, servers_text,
     },
-    outside::{
-        Folder, OWN, Section, ToolFiles, Whose,
-        mcp::{DOT_MCP, Server, configured, granted, imported},
-    },
+    mcp_client::{DOT_MCP, Server, configured, granted, imported},
+    plugins::{Folder, OWN, Section, ToolFiles, Whose},
 };
 use sandbox::SandboxMode;
 
-use crate::{beyond::beyond, keys::KeyFiles, listing::Listed, nav_config, place::Place};
+use crate::{environment::Place, keys::KeyFiles, listing::Listed, nav_config, network_config::beyond};
 
 /// A session's name has at most so many characters.
 const SESSION_NAME: usize = 100;
@@ -298,7 +296,7 @@ impl Options {
                 ..Commands::default()
             },
         };
-        let runtime = Runtime::open(settings, [tools, agent::own_tools::all()].concat())?;
+        let runtime = Runtime::open(settings, [tools, agent::provider_tools::all()].concat())?;
         let left = runtime.outside().aside();
         if left > 0 {
             let (files, are) = if left == 1 { ("tool", "is") } else { ("tools", "are") };

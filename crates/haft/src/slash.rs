@@ -16,7 +16,7 @@ use kit::Fault;
 
 use crate::{
     Opened,
-    agency::Agency,
+    agent_factory::Agency,
     terminal::commands::{Meant, meant},
 };
 

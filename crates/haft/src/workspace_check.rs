@@ -11,7 +11,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use kit::{Fault, Kind, broken::is_broken, escape::visible};
+use kit::{Fault, Kind, deliberate_faults::is_broken, escape::visible};
 use sandbox::SandboxMode;
 
 use crate::{Options, Place, ask, print, state_folder};

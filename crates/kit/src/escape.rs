@@ -9,7 +9,7 @@ use std::{
     fmt::{self, Write},
 };
 
-use crate::broken::is_broken;
+use crate::deliberate_faults::is_broken;
 
 /// The text with what can't be seen spelled out, and how many characters that were.
 pub fn visible(text: &str) -> (Cow<'_, str>, usize) {

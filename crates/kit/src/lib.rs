@@ -7,30 +7,30 @@
 //! it was meant or not at all.
 #![warn(missing_docs)]
 
-mod counted;
 mod cx;
 mod erased;
 mod fault;
 mod hint;
 mod manual;
 mod output;
-mod pad;
+mod plural;
 mod preferences;
+mod scratchpad;
 mod show;
 mod tool;
 mod touches;
 
 pub mod anchor;
 pub mod base64;
-pub mod broken;
 pub mod decoders;
+pub mod deliberate_faults;
 pub mod edit;
 pub mod effect;
 pub mod escape;
 pub mod files;
+pub mod model_tools;
 pub mod nearest;
 pub mod net;
-pub mod own_tools;
 pub mod procs;
 pub mod quote;
 pub mod redact;
@@ -42,15 +42,15 @@ pub mod testing;
 pub mod text;
 pub mod tool_writes;
 
-pub use counted::counted;
 pub use cx::{Cx, may_block};
 pub use erased::{AnyTool, Origin, Prepared, Running, Spec, erase};
 pub use fault::{Fault, Kind, OrFault};
 pub use files::Files;
 pub use hint::{Bucket, Hint, hints};
 pub use output::{Body, Output, Part};
-pub use pad::Pad;
+pub use plural::counted;
 pub use preferences::{Preferences, Programs, Search, Ssh};
+pub use scratchpad::Pad;
 pub use tool::{Mode, Tool};
 pub use touches::{Address, Kinds, Touch, Touches};
 

@@ -21,8 +21,8 @@ use crate::{
     decoders::Decoders,
     erase,
     files::{Access, Grant, OtherNames, RootSpec, Roots},
+    model_tools::{OWN, own_files},
     net::{Allowed, Line, Net, System},
-    own_tools::{OWN, own_files},
     procs::{Exit, Ground, Procs, Program, Slice, Starting},
     seen::Views,
     services::{

@@ -5,14 +5,14 @@
 //! that comes in gives exactly one answer, whatever the tool does; a call that becomes a
 //! job gives it before it is over.
 
-mod asking;
-mod below;
 mod confirm;
+mod folder_check;
 mod manual;
 mod missing;
+mod model_output;
+mod questions;
 mod review;
-mod shown;
-mod work;
+mod run;
 
 use std::{
     path::PathBuf,
@@ -23,7 +23,7 @@ use std::{
 use kit::{
     Address, Fault, Kinds, Origin, Output, Prepared, Touch, Touches, effect,
     files::{Access, Grant},
-    own_tools::{OWN, own_files},
+    model_tools::{OWN, own_files},
     services::Progress,
 };
 use policy::{Approve, COMPOSED, Decision, Policy, Rule, Want, Web};
@@ -34,15 +34,15 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     Session,
-    asked_time::AskedTime,
+    approval_time::AskedTime,
     jobs::ThisCall,
     options::{self, Options},
     repair::{self, Arguments, Repaired},
     schedule::{Hold, Key, Who},
 };
-use asking::{About, Asking, denied};
+use questions::{About, Asking, denied};
 pub(crate) use review::Reviewing;
-use work::Work;
+use run::Work;
 
 /// A tool that a model asks for by name.
 pub struct Call {
@@ -203,7 +203,7 @@ pub(crate) async fn run(session: &Session, mut call: Call, within: Option<&Withi
         }
         Ok((plan, Decision::Ask(rule))) => {
             let asking = Asking { session, whose: &whose, tool: &tool, asked: &asked, cancel: &cancel };
-            let mut effects = asking::effects(&told.touches);
+            let mut effects = questions::effects(&told.touches);
             if rule.name == COMPOSED {
                 effects.push(plan.sends(session, &told.arguments));
             }
@@ -218,7 +218,7 @@ pub(crate) async fn run(session: &Session, mut call: Call, within: Option<&Withi
     };
     let title = planned.as_ref().map_or_else(|_| String::new(), |plan| plan.prepared.title());
     let call_tool = tool.clone();
-    let this = ThisCall::new(tool, shown::title(session, title), began, asked.clone(), session.jobs());
+    let this = ThisCall::new(tool, model_output::title(session, title), began, asked.clone(), session.jobs());
     let title = if this.name() == call_tool { call_tool } else { format!("{call_tool} {}", this.name()) };
     let who = Who { call: id.clone(), title };
     if offered {
@@ -419,7 +419,7 @@ impl Plan {
                 Touch::Write(absolute.display().to_string())
             }
             Touch::WriteTree { path, like } => {
-                let below = below::places(session, path, like.as_deref())?;
+                let below = folder_check::places(session, path, like.as_deref())?;
                 for location in below {
                     self.locks.push((Key::Path(location.absolute()), Hold::Alone));
                     self.grants.push(Grant { location, access: Access::Write });

@@ -41,10 +41,8 @@ pub use provenance::{Layer, Origin, Origins, Source, Unused, Why, origins};
 pub use trust::Trust;
 
 use crate::{
-    outside::{
-        Section,
-        mcp::{DOT_MCP, ServerSection},
-    },
+    mcp_client::{DOT_MCP, ServerSection},
+    plugins::Section,
     vault::SecretSection,
 };
 pub use policy::commands::{CommandRule, Commands, Then};
@@ -384,7 +382,7 @@ mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
 
     use super::*;
-    use crate::outside::mcp::{OauthSection, Variables};
+    use crate::mcp_client::{OauthSection, Variables};
 
     fn parse(text: &str) -> Config {
         toml::from_str(text).unwrap()

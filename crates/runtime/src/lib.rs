@@ -2,15 +2,15 @@
 
 mod addresses;
 mod answer_schema;
+mod approval_time;
 mod approve;
-mod asked_time;
-mod beside;
-mod beyond;
 mod call;
 mod catalog;
 mod deadline;
-mod ground;
+mod execution;
+mod file_locks;
 mod jobs;
+mod network_config;
 mod notes;
 mod options;
 mod put_back;
@@ -20,7 +20,8 @@ mod session;
 mod stored_changes;
 
 pub mod config;
-pub mod outside;
+pub mod mcp_client;
+pub mod plugins;
 pub mod schedule;
 pub mod truncate;
 pub mod vault;
@@ -52,19 +53,19 @@ use store::{
 
 pub use answer_schema::AnswerSchema;
 pub use approve::{Approver, Request, Unattended, Verdict};
-pub use beyond::Beyond;
 pub use call::{Answer, Call};
 pub use catalog::{Catalog, Listing};
 pub use deadline::DEADLINE;
-pub use ground::{Commands, Own};
+pub use execution::{Commands, Own};
 pub use jobs::{Event, OwedJob};
+pub use network_config::Beyond;
 pub use registry::{Failure, Registry, Snapshot};
 pub use repair::Arguments;
 pub use session::{Limits, Session, WeakSession};
 
-use ground::Ground;
-use outside::{Outside, ToolFiles, appeared::Appeared};
+use execution::Ground;
 use parking_lot::{Condvar, Mutex};
+use plugins::{Outside, ToolFiles, provenance::Appeared};
 use schedule::Schedule;
 use store::undo::{self, Restore};
 
@@ -98,7 +99,7 @@ pub struct Settings {
 
 /// What is pruned with the store.
 const UPKEEP: &[store::Upkeep] =
-    &[|kept, late| outside::uv::prune(kept.state, late), |kept, _| shares::sweep(kept.files)];
+    &[|kept, late| plugins::uv::prune(kept.state, late), |kept, _| shares::sweep(kept.files)];
 
 /// One tool runtime on one workspace. Cheap to clone.
 #[derive(Clone)]

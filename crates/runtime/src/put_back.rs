@@ -9,7 +9,7 @@ use std::{
 use kit::{
     Fault, Files, Kind,
     files::{Access, Before, Grant, Loaded, Location},
-    own_tools::{ENABLED, OWN, own_files},
+    model_tools::{ENABLED, OWN, own_files},
     services::{After, History, Proposed, Review, Undo},
     text::{Content, Digest},
 };
@@ -22,7 +22,7 @@ use store::{
 
 use parking_lot::Mutex;
 
-use crate::{Runtime, beside};
+use crate::{Runtime, file_locks};
 
 /// Larger files are not changed in one piece either, so none was.
 const MOST: u64 = 1 << 30;
@@ -130,7 +130,7 @@ impl Restore for Hands {
     }
 
     fn write(&self, path: &Path, bytes: Option<&[u8]>, expect: Option<&[u8]>) -> Result<(), Fault> {
-        let _beside = beside::lock_blocking(&self.runtime.store().locks(), path, &self.held)?;
+        let _beside = file_locks::lock_blocking(&self.runtime.store().locks(), path, &self.held)?;
         let digest = |it: Option<&[u8]>| it.map(|it| *blake3::hash(it).as_bytes());
         let change = (path.to_owned(), digest(expect), digest(bytes));
         let was_allowed = {

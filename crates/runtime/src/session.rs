@@ -1,6 +1,6 @@
 //! A session: the state of one conversation.
 
-mod terms;
+mod call_limits;
 
 use std::{
     collections::{HashSet, hash_map::DefaultHasher},
@@ -11,6 +11,7 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
+use call_limits::Showing;
 use kit::{
     Address, Fault, Kinds, Output, Spec, Touches,
     decoders::Decoders,
@@ -25,18 +26,17 @@ use parking_lot::Mutex;
 use policy::{Decision, Policy, Want, Web, grants::SessionGrants};
 use sandbox::{SandboxMode, proxy::Hosts};
 use store::{Store, history::CallHistory, shares::SessionFiles, spill::folder_of, undo::Scope};
-use terms::Showing;
 use tokio::sync::{broadcast, watch};
 
 use crate::{
     Answer, Call, Runtime,
     addresses::Addresses,
+    approval_time::AskedTime,
     approve::Approver,
-    asked_time::AskedTime,
     call::{self, Plan},
-    ground::{Ground, Own},
+    execution::{Ground, Own},
     jobs::{Event, Jobs, Kept, OwedJob},
-    outside::{
+    plugins::{
         self, Loaded,
         uv::{self, Environments, Provided},
     },
@@ -44,7 +44,7 @@ use crate::{
     schedule::Schedule,
 };
 
-pub use terms::Limits;
+pub use call_limits::Limits;
 
 /// Under which key the view of a file is kept.
 fn view_key(file: &Path) -> String {
@@ -240,7 +240,7 @@ impl Session {
         let workspace = session.inner.runtime.roots().workspace();
         let environments = Environments::of(&session.inner.runtime);
         let inner = Arc::downgrade(&session.inner);
-        let packages: outside::Packages = Box::new(move |file, source| {
+        let packages: plugins::Packages = Box::new(move |file, source| {
             // It lies on the shelf, so it must not keep the session.
             let session = inner.upgrade().map(|inner| Self { inner, _held: None });
             Box::pin(async move {
@@ -251,15 +251,15 @@ impl Session {
             })
         });
         let ground = session.inner.ground.clone();
-        let hosts = outside::Hosts::new(ground, workspace, session.name(), variables, environments, packages);
+        let hosts = plugins::Hosts::new(ground, workspace, session.name(), variables, environments, packages);
         session.inner.shelf.put(Arc::new(hosts));
         let inner = Arc::downgrade(&session.inner);
-        session.inner.shelf.put(Arc::new(outside::Recall::new(move |file| {
+        session.inner.shelf.put(Arc::new(plugins::Recall::new(move |file| {
             if let Some(inner) = inner.upgrade() {
                 Self { inner, _held: None }.recall(file);
             }
         })));
-        session.inner.shelf.put(Arc::new(outside::connections(
+        session.inner.shelf.put(Arc::new(plugins::connections(
             &session.inner.runtime,
             session.inner.ground.clone(),
             session.weak(),

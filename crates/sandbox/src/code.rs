@@ -17,7 +17,7 @@ const ENDINGS: &[&str] = &[
 ];
 
 /// What says which tools there are.
-const NAMES: &[&str] = &["tool.toml", kit::own_tools::ENABLED];
+const NAMES: &[&str] = &["tool.toml", kit::model_tools::ENABLED];
 
 /// How many entries of a folder are looked at before it counts as code.
 const MANY: usize = 5_000;

@@ -10,7 +10,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use kit::broken::is_broken;
+use kit::deliberate_faults::is_broken;
 
 use super::{handle::Folder, mount::Access};
 use crate::control_files::{

@@ -2,7 +2,7 @@
 
 use std::{fs, io};
 
-use kit::{broken::is_broken, procs::Limit};
+use kit::{deliberate_faults::is_broken, procs::Limit};
 use rustix::process::{Resource, getrlimit};
 use serde::{Deserialize, Serialize};
 

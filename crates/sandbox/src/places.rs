@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use kit::broken::is_broken;
+use kit::deliberate_faults::is_broken;
 use parking_lot::Mutex;
 
 pub use crate::home::home;

@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use kit::{broken::is_broken, procs::Looked};
+use kit::{deliberate_faults::is_broken, procs::Looked};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::limits::{Ended, Limits};

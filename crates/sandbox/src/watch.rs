@@ -19,7 +19,7 @@ use std::{
 };
 
 use kit::{
-    broken::is_broken,
+    deliberate_faults::is_broken,
     procs::Life,
     tool_writes::{self, State, state},
 };

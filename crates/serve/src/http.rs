@@ -2,14 +2,14 @@
 //!
 //! rmcp speaks the protocol; who may speak to it at all, how much, and how slowly, is decided here.
 
+mod admission;
 mod bodies;
+mod connections;
 mod events;
-mod gate;
-mod guests;
-mod house;
-mod pace;
 mod replies;
+mod server;
 mod sessions;
+mod slow_connections;
 mod tokens;
 
 use std::{
@@ -28,10 +28,10 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use crate::{hands::Hands, mcp::About};
-use guests::{Guest, Guests};
-use house::House;
-use pace::{HEAD, Pace, Paced};
+use crate::{backend::Hands, mcp::About};
+use connections::{Guest, Guests};
+use server::House;
+use slow_connections::{HEAD, Pace, Paced};
 pub use tokens::Principal;
 
 /// At the end, calls may finish by themselves for this long.
@@ -97,12 +97,12 @@ pub struct Visit<'a> {
 
 /// Is this what a server can be [called](Http::public)?
 pub fn is_public_name(text: &str) -> bool {
-    gate::is_name(text)
+    admission::is_name(text)
 }
 
 /// Is this an [origin](Http::origins)?
 pub fn is_origin(text: &str) -> bool {
-    gate::is_origin(text)
+    admission::is_origin(text)
 }
 
 /// Serves MCP over HTTP at `/mcp`, on a socket that listens, until `stop`: then calls finish or are stopped within

@@ -4,12 +4,12 @@
 #![warn(missing_docs)]
 
 mod answer;
+mod backend;
 mod batch;
 mod client;
 mod documents;
-mod flights;
-mod hands;
 mod http;
+mod in_flight;
 mod lines;
 mod mcp;
 mod message;
@@ -18,8 +18,8 @@ mod salvage;
 mod stdio;
 
 pub use answer::{list_bytes, tool_bytes};
+pub use backend::{Abilities, Changes, Hands};
 pub use client::{Ask, Client, Filled, Level, Offers};
 pub use documents::{Blank, Content, Document, Line, Notice, Pattern, Prompt, Speaker, Subject};
-pub use hands::{Abilities, Changes, Hands};
 pub use http::{Http, Principal, Visit, http, is_origin, is_public_name};
 pub use mcp::{About, mcp, mcp_stdio};

@@ -1,16 +1,16 @@
 //! The MCP server.
 
-mod asking;
 mod calls;
+mod client_requests;
 mod completion;
-mod folders;
-mod listening;
+mod exchange;
+mod list_changes;
 mod logging;
+mod multi_round;
 mod pages;
 mod prompts;
 mod resources;
-mod rounds;
-mod talk;
+mod roots;
 mod tasks;
 
 use std::{
@@ -39,10 +39,10 @@ use serde_json::{Map, json};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::{answer, hands::Hands, stdio};
+use crate::{answer, backend::Hands, stdio};
 use logging::Hearing;
+use multi_round::Rounds;
 use pages::page;
-use rounds::Rounds;
 use tasks::Tasks;
 
 /// After the end of input, calls may finish by themselves for this long: a script

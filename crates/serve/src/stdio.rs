@@ -27,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     batch::{self, Batch},
-    flights::Flights,
+    in_flight::Flights,
     lines::{Line, Lines},
     message::{self, Message, Refusal, begins, understand},
 };

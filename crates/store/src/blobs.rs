@@ -14,7 +14,7 @@ use std::{
 
 use kit::{Fault, text::Content};
 
-use super::{place::create_folder, trouble::Trouble};
+use super::{error::Trouble, paths::create_folder};
 
 /// Tells the temporary files of this process apart.
 static COUNT: AtomicU64 = AtomicU64::new(0);

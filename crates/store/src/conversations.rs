@@ -10,8 +10,8 @@ use rusqlite::{Row, params, types::Value};
 
 use super::{
     Store,
-    said::STANDS,
-    words::{Words, rows},
+    search_index::STANDS,
+    search_query::{Words, rows},
 };
 
 /// So much of a conversation's first words is read, in characters.

@@ -18,7 +18,7 @@ use rusqlite::Connection;
 use crate::{
     blobs::Blobs,
     clock::now_ms,
-    place::Place,
+    paths::Place,
     prune::{self, Bound, Pruned, Upkeep},
     queue::{self, Queue, Urgency},
     reader::Reader,

@@ -10,7 +10,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::place::private_file;
+use super::paths::private_file;
 
 /// The lock that says that this process lives.
 pub(super) struct Life {

@@ -5,7 +5,7 @@ use rusqlite::{OptionalExtension, Row, params, types::Value};
 
 use super::{
     Store, now_ms,
-    words::{Words, rows},
+    search_query::{Words, rows},
 };
 
 /// The most facts that a workspace remembers.

@@ -9,8 +9,8 @@ use std::{
 use kit::Fault;
 
 use super::{
-    place::{Place, private_file},
-    trouble::Trouble,
+    error::Trouble,
+    paths::{Place, private_file},
 };
 
 /// Removes what is too old in the folder of all state or of a workspace's files, until a time.

@@ -8,7 +8,7 @@ use std::{
 use parking_lot::{Condvar, Mutex};
 use rusqlite::Connection;
 
-use super::trouble::Trouble;
+use super::error::Trouble;
 
 /// How long work that nobody waits for may lie, so that more can join it in one transaction.
 /// It also spares the callers: waking the writer costs more than queueing.

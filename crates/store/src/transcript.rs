@@ -16,8 +16,8 @@ use serde_json::Value;
 
 use super::{
     Store, now_ms,
-    place::{create_folder, private_file},
-    said,
+    paths::{create_folder, private_file},
+    search_index,
 };
 use crate::credentials;
 
@@ -126,7 +126,7 @@ impl Transcripts {
                 )?
                 .execute(params![session, buffer.name(), number.cast_signed(), at, body])?;
             if buffer == Buffer::Messages {
-                said::keep(database, &session, number, at, &body)?;
+                search_index::keep(database, &session, number, at, &body)?;
             }
             Ok(())
         })

@@ -4,7 +4,7 @@
 //! that call left. Putting back is itself a change: undoing it does the first one again.
 
 mod difference;
-mod left;
+mod pending;
 #[cfg(test)]
 mod tests;
 
@@ -28,7 +28,7 @@ use crate::{
     now_ms,
 };
 use difference::{changed, difference};
-pub use left::Changed;
+pub use pending::Changed;
 
 /// How files are read and written when something is put back.
 pub trait Restore: Send + Sync {

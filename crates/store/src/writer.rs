@@ -10,13 +10,13 @@ use rusqlite::{Connection, OpenFlags, params};
 
 use super::{
     Upkeep,
+    error::Trouble,
     live::Life,
     now_ms,
-    place::{Place, private_file},
+    paths::{Place, private_file},
     prune,
     queue::{Job, Queue, Taken},
     schema::{SchemaError, migrate},
-    trouble::Trouble,
 };
 
 /// How long another process may keep the database to itself.

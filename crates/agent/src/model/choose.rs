@@ -25,7 +25,7 @@ use super::{
     endpoint::{Endpoint, Served},
     known,
     provider::{PROVIDERS, Provider, Variables, Wire},
-    reach::{self, Choices, KeyFrom, Reached, check, headers, keyless},
+    resolve::{self, Choices, KeyFrom, Reached, check, headers, keyless},
     responses::Responses,
     script::Script,
 };
@@ -52,7 +52,7 @@ pub fn choose(name: &str, among: Choices<'_>) -> Result<Arc<dyn Model>, Fault> {
 pub fn usual(among: Choices<'_>) -> Option<(String, KeyFrom)> {
     PROVIDERS.iter().filter(|it| !it.is_open()).find_map(|provider| {
         let wire = provider.wire("", true);
-        let key = reach::provider(provider, wire, None, among).ok()?.key?;
+        let key = resolve::provider(provider, wire, None, among).ok()?.key?;
         Some((provider.example(), key))
     })
 }
@@ -135,7 +135,7 @@ impl Plan {
     ) -> Result<Self, Fault> {
         let variables = Variables(among.variables);
         let wire = wire.unwrap_or(provider.wire(model, provider.address(variables).1));
-        let Reached { endpoint, own, key } = reach::provider(provider, wire, variable, among)?;
+        let Reached { endpoint, own, key } = resolve::provider(provider, wire, variable, among)?;
         if key.is_none() && own && !provider.is_open() {
             return Err(keyless(provider));
         }
@@ -232,7 +232,7 @@ fn configured(name: &str, section: &ModelSection, among: Choices<'_>) -> Result<
     let mut plan = match (&section.url, wire) {
         (Some(url), wire) => {
             let wire = wire.unwrap_or(Wire::Chat);
-            Plan::new(wire, model, reach::section(name, url, wire, key, among)?.endpoint)
+            Plan::new(wire, model, resolve::section(name, url, wire, key, among)?.endpoint)
         }
         (None, Some(wire)) => {
             let provider = Provider::of(wire).ok_or_else(|| Fault::bug("a wire format has no provider"))?;

@@ -5,7 +5,7 @@ use std::{os::unix::fs::symlink, path::PathBuf};
 
 use kit::{files::OtherNames, redact::Secrets};
 use policy::Policy;
-use runtime::{Commands, DEADLINE, Limits, Settings, Unattended, outside::ToolFiles};
+use runtime::{Commands, DEADLINE, Limits, Settings, Unattended, plugins::ToolFiles};
 
 use super::*;
 

@@ -6,7 +6,7 @@ use kit::Fault;
 use store::Row as Stored;
 
 use super::{
-    mend::Open,
+    recovery::Open,
     row::{Begins, Row},
 };
 use crate::model::{Item, Piece, Said};

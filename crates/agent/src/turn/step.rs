@@ -21,9 +21,9 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     answer::{Heard, heard},
     event::{Event, Host, Shown},
-    loops::Loops,
+    loop_detection::Loops,
     model::{self, Events, ModelError, Piece, ResultOf, Said, Usage, Why},
-    telling,
+    summary_line,
     transcript::{Message, Transcript},
 };
 use parts::{Part, Parts};
@@ -297,7 +297,8 @@ impl<'a> Answering<'a> {
         self.under_way.remove(&at);
         let Some((arguments, result)) = self.parts.open_call(at) else { return };
         let Heard { result: got, event, exit, pictures, ms } = heard;
-        let line = got.pieces.first().map(|it| first_line(&telling(&it.line(), got.ok))).unwrap_or_default();
+        let line =
+            got.pieces.first().map(|it| first_line(&summary_line(&it.line(), got.ok))).unwrap_or_default();
         let (tool, title) = (got.tool.clone(), first_line(&hide_credentials(arguments)));
         let message = Message::Tool { tool, title, ok: got.ok, exit, line, pictures, ms };
         let changes = self.around.changing.contains(&got.tool);

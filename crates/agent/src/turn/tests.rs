@@ -1,12 +1,12 @@
 //! Tests: a turn keeps its promises, whatever the model, the tools and the person do.
 #![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
-mod anything;
-mod by_hand;
+mod any_order;
+mod between_turns;
 mod driver;
 mod longer;
 mod resumed;
-mod stage;
+mod test_model;
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::model::{Breach, Event as Part, Item, ResultOf, Usage};
-use stage::{House, Move, call, calls, end, results, said, text};
+use test_model::{House, Move, call, calls, end, results, said, text};
 
 #[tokio::test]
 async fn forty_calls_of_one_answer_have_their_results_in_the_models_order() {

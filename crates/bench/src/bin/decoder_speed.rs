@@ -17,7 +17,7 @@ use std::{
 use image::{ImageFormat, Rgb, RgbImage};
 use kit::redact::Secrets;
 use policy::{Approve, Policy};
-use runtime::{Call, Commands, DEADLINE, Runtime, Session, Settings, Unattended, outside::ToolFiles};
+use runtime::{Call, Commands, DEADLINE, Runtime, Session, Settings, Unattended, plugins::ToolFiles};
 use serde_json::{Value, json};
 
 /// As many of each, in turn, unless the first argument says how many.

@@ -28,7 +28,7 @@ use kit::{
     redact::Secrets,
 };
 use policy::Policy;
-use runtime::{Call, Commands, DEADLINE, Runtime, Session, Settings, Unattended, outside::ToolFiles};
+use runtime::{Call, Commands, DEADLINE, Runtime, Session, Settings, Unattended, plugins::ToolFiles};
 use serde_json::Value;
 
 /// What went wrong, in words.

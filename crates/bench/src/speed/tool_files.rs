@@ -11,7 +11,7 @@ use std::{
 use policy::Policy;
 use runtime::{
     Commands,
-    outside::{Folder, OWN, ToolFiles, Whose},
+    plugins::{Folder, OWN, ToolFiles, Whose},
 };
 use serde_json::json;
 

@@ -9,8 +9,8 @@ use std::{
 };
 
 use super::{
+    abbreviate,
     row::{Row, Style, harmless},
-    short,
     view::Drawn,
 };
 
@@ -236,7 +236,7 @@ impl Call {
 
     fn rows(&self, now: Instant, columns: usize, rows: &mut Vec<Row>) {
         let indent = "  ".repeat(2 * self.above.len());
-        let took = || short::took(now.saturating_duration_since(self.since));
+        let took = || abbreviate::took(now.saturating_duration_since(self.since));
         let (sign, style, said) = match &self.stage {
             Stage::Ended(stays) => {
                 return rows.extend(stays.iter().filter_map(|it| match it {

@@ -2,9 +2,12 @@
 //!
 //! Everything up to [`row::Row`] is made by functions that write nothing; [`screen`] is the one place that draws.
 
+pub(crate) mod abbreviate;
+mod activity;
 pub(crate) mod asking;
 mod attention;
 mod calls;
+pub(crate) mod chat;
 mod checklist;
 mod code;
 pub(crate) mod commands;
@@ -12,25 +15,22 @@ pub(crate) mod complete;
 pub(crate) mod dialog;
 pub(crate) mod diff;
 mod editor;
+mod expanded;
 pub(crate) mod files;
-pub(crate) mod front;
 mod fuzzy;
 pub(crate) mod hidden;
 pub(crate) mod input;
+mod input_history;
+pub(crate) mod input_line;
 pub(crate) mod interrupt;
 mod letters;
-mod life;
-pub(crate) mod line;
 mod markdown;
 mod outputs;
 mod pager;
 mod picture;
 pub(crate) mod plain;
-mod reading;
-mod remembered;
 pub(crate) mod row;
 mod screen;
-pub(crate) mod short;
 mod status;
 mod typed;
 pub(crate) mod view;

@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 
 use agent::{Change, Event, Shown};
 
-use super::{short, view::title};
+use super::{abbreviate, view::title};
 
 /// So many are kept.
 const KEPT: usize = 200;
@@ -64,7 +64,8 @@ impl Outputs {
             }
             Event::Answered { call, tool, ok, fault, exit, ms, text, pictures, changes, .. } => {
                 let title = self.titles.remove(call).unwrap_or_else(|| format!("{under}{tool}"));
-                let title = format!("{title}: {}, {}", short::how(*ok, *exit, *fault), short::ms(*ms));
+                let title =
+                    format!("{title}: {}, {}", abbreviate::how(*ok, *exit, *fault), abbreviate::ms(*ms));
                 let (text, pictures, changes) = (text.clone(), pictures.clone(), changes.clone());
                 self.add(Output { title, text, pictures, changes, below });
             }

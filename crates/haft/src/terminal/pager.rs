@@ -5,8 +5,8 @@
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::{
+    abbreviate,
     row::{Row, Style, harmless},
-    short,
     typed::Typed,
 };
 
@@ -216,7 +216,7 @@ impl Pager {
             );
         }
         let all = self.lines.len();
-        let count = |it: usize| short::count(it as u64);
+        let count = |it: usize| abbreviate::count(it as u64);
         let last = (self.top + self.room).min(self.rows.len());
         let line = |row: usize| self.rows.get(row).map_or(0, |it| it.0 + 1);
         let part = match all {

@@ -16,10 +16,9 @@ use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    checklist, diff,
+    abbreviate, checklist, diff,
     letters::Letters,
     row::{Row, Style, harmless},
-    short,
     view::title,
 };
 use crate::{ask, print};
@@ -207,19 +206,19 @@ impl Lines {
                 return told;
             }
             Event::Called { call, tool, arguments } => {
-                let title = short::line(&format!("{under}{}", title(tool, arguments)), TITLE);
+                let title = abbreviate::line(&format!("{under}{}", title(tool, arguments)), TITLE);
                 self.titles.insert(call.clone(), title);
                 return told;
             }
             Event::Answered { call, tool, ok, fault, exit, ms, text, pictures, changes, links } => {
                 let title = self.titles.remove(call).unwrap_or_else(|| format!("{under}{tool}"));
-                let how = short::how(*ok, *exit, *fault);
+                let how = abbreviate::how(*ok, *exit, *fault);
                 let is_list = how == "ok" && checklist::is_list(tool);
                 let telling = match is_list {
                     true => checklist::summary(&checklist::read(text)),
                     // The diff says what was done to the files.
                     false if *ok && !changes.is_empty() => String::new(),
-                    false => short::telling(text, *ok, TELLING),
+                    false => abbreviate::summary(text, *ok, TELLING),
                 };
                 let telling = if telling.is_empty() { telling } else { format!(": {telling}") };
                 let pictures: String =
@@ -231,15 +230,15 @@ impl Lines {
                 if is_list {
                     below.extend(checklist::read(text).iter().map(|it| format!("    {}", it.plain())));
                 }
-                format!("< {title}: {how}, {}{telling}{pictures}", short::ms(*ms))
+                format!("< {title}: {how}, {}{telling}{pictures}", abbreviate::ms(*ms))
             }
             Event::Picture { tool, picture } => {
-                let size = short::size(picture.bytes);
+                let size = abbreviate::size(picture.bytes);
                 format!("< {under}{tool}: picture {} ({}, {size})", picture.handle, picture.mime)
             }
             Event::Again { why, seconds } => format!("! {under}{why}; retrying in {seconds:.0} s"),
             Event::Note { text } => format!("! {under}{text}"),
-            Event::Waits { jobs, seconds } => format!("! {under}{}", short::waits(jobs, *seconds)),
+            Event::Waits { jobs, seconds } => format!("! {under}{}", abbreviate::waits(jobs, *seconds)),
             Event::Used { .. } if under.is_empty() => return self.end_text(),
             Event::Under { agent, inner } => return self.hear(inner, &format!("{under}{agent}: ")),
             _ => return told,

@@ -12,8 +12,8 @@ use runtime::Session;
 use sandbox::SandboxMode;
 
 use super::{
+    abbreviate,
     row::{Row, Style, harmless},
-    short,
 };
 
 /// How often the branch is looked up.
@@ -162,8 +162,8 @@ impl Status {
         }
         let cost = match (self.priced, self.unpriced) {
             (false, _) => None,
-            (true, false) => Some(short::dollars(self.cost)),
-            (true, true) => Some(format!("> {}", short::dollars(self.cost))),
+            (true, false) => Some(abbreviate::dollars(self.cost)),
+            (true, true) => Some(format!("> {}", abbreviate::dollars(self.cost))),
         };
         Some(Facts {
             model: short_name(model.name()),
@@ -222,7 +222,7 @@ fn branch(workspace: &Path) -> Option<String> {
         Some(name) => name.strip_prefix("refs/heads/").unwrap_or(name),
         None => head.get(..8).filter(|_| head.bytes().all(|it| it.is_ascii_hexdigit()))?,
     };
-    Some(short::line(name, BRANCH)).filter(|it| !it.is_empty())
+    Some(abbreviate::line(name, BRANCH)).filter(|it| !it.is_empty())
 }
 
 fn read(path: &Path) -> Option<String> {
@@ -268,7 +268,11 @@ impl Facts {
             let text = match self.window {
                 0 => format!("{about}{percent}%"),
                 window => {
-                    format!("{about}{} of {} tokens ({percent}%)", short::tokens(used), short::tokens(window))
+                    format!(
+                        "{about}{} of {} tokens ({percent}%)",
+                        abbreviate::tokens(used),
+                        abbreviate::tokens(window)
+                    )
                 }
             };
             parts.push((text, style));

@@ -10,13 +10,13 @@ use kit::Kind;
 use runtime::truncate::kept_as;
 
 use super::{
+    abbreviate,
+    activity::{Life, Standing},
     calls::{Calls, Seen, ended},
     checklist::{self, Task},
     diff,
-    life::{Life, Standing},
     markdown::{Look, Markdown},
     row::{Row, Style, harmless},
-    short,
 };
 
 /// So many letters of a call are kept; what is shown is cut to the line.
@@ -169,7 +169,7 @@ impl View {
             }
             Event::Text { text } | Event::Reasoning { text } if depth > 0 => {
                 if let Some(line) = text.lines().rfind(|it| !it.trim().is_empty()) {
-                    self.calls.said_below(above.join("/"), short::line(line.trim(), TITLE));
+                    self.calls.said_below(above.join("/"), abbreviate::line(line.trim(), TITLE));
                 }
             }
             Event::Asked { .. } | Event::Writing { .. } => {}
@@ -182,9 +182,9 @@ impl View {
                 }
                 self.calls.begin(call, title(tool, arguments), above, now);
             }
-            Event::Progress { call, line } => self.calls.progress(call, short::line(line, TITLE)),
+            Event::Progress { call, line } => self.calls.progress(call, abbreviate::line(line, TITLE)),
             Event::Answered { call, tool, ok, fault, exit, ms, text, pictures, changes, links } => {
-                let how = short::how(*ok, *exit, *fault);
+                let how = abbreviate::how(*ok, *exit, *fault);
                 let title = self.calls.title(call).unwrap_or_else(|| tool.clone());
                 // The diff says what was done to the files, and the person what they answered.
                 let is_said = self.whole || !changes.is_empty() || tool == "ask_user";
@@ -198,8 +198,10 @@ impl View {
                     _ => summed_up(text, *ok, exit.is_some()),
                 };
                 let mut stays = match how == "ok" && checklist::is_list(tool) {
-                    true => self.plan(depth, tool, text, &short::ms(*ms), look),
-                    false => drawn_of(ended(depth, &title, &how, &short::ms(*ms), &telling, look.columns)),
+                    true => self.plan(depth, tool, text, &abbreviate::ms(*ms), look),
+                    false => {
+                        drawn_of(ended(depth, &title, &how, &abbreviate::ms(*ms), &telling, look.columns))
+                    }
                 };
                 let indent = 2 * depth + 4;
                 let was_shown = self.showed.remove(call).is_some_and(|it| is_same(&it, changes));
@@ -229,7 +231,9 @@ impl View {
                 self.note(why, depth, look, drawn);
             }
             Event::Note { text } => self.note(text, depth, look, drawn),
-            Event::Waits { jobs, seconds } => self.note(&short::waits(jobs, *seconds), depth, look, drawn),
+            Event::Waits { jobs, seconds } => {
+                self.note(&abbreviate::waits(jobs, *seconds), depth, look, drawn)
+            }
             Event::Used { .. } => self.end_text(look, drawn),
         }
     }
@@ -315,7 +319,7 @@ impl Thought {
         if rows.len() <= FOLDED {
             return rows;
         }
-        let took = took.map_or_else(String::new, |it| format!(" for {}", short::clock(it)));
+        let took = took.map_or_else(String::new, |it| format!(" for {}", abbreviate::clock(it)));
         let whole = Row::new(format!("thought{took}, {} lines (Ctrl-O shows them)", rows.len()), Style::DIM);
         if whole.width() <= look.columns {
             return vec![whole];
@@ -327,7 +331,7 @@ impl Thought {
 /// What the person said to a call that they refused, if they did: the rest of the fault is what they were asked.
 fn refused(text: &str) -> Option<String> {
     let (_, words) = text.lines().next()?.split_once("; the person said no")?;
-    Some(format!("you said no{}", short::line(words, TITLE)))
+    Some(format!("you said no{}", abbreviate::line(words, TITLE)))
 }
 
 /// Did these changes land as they were shown? The diffs are cut elsewhere, and are not compared.
@@ -340,7 +344,7 @@ fn is_same(showed: &[Change], landed: &[Change]) -> bool {
 
 /// The line of an answer that says most; of a command also how many lines it wrote.
 fn summed_up(text: &str, ok: bool, is_command: bool) -> String {
-    let telling = short::telling(text, ok, TITLE);
+    let telling = abbreviate::summary(text, ok, TITLE);
     let lines = text.trim_end().lines().filter(|it| !agent::is_frame(it)).count();
     match is_command && !telling.is_empty() {
         true if kept_as(text).is_some() => format!("{telling}  (Ctrl-O shows all)"),
@@ -358,7 +362,7 @@ pub(crate) fn title(tool: &str, arguments: &serde_json::Value) -> String {
     if checklist::is_list(tool) {
         return tool.to_owned();
     }
-    format!("{tool} {}", short::arguments(arguments, TITLE)).trim_end().to_owned()
+    format!("{tool} {}", abbreviate::arguments(arguments, TITLE)).trim_end().to_owned()
 }
 
 /// What was said in an earlier process, as it is seen again.
@@ -380,9 +384,9 @@ pub(crate) fn said_before(message: &Message, look: Look) -> Vec<Row> {
         }
         Message::Tool { tool, title: arguments, ok, exit, line, ms, .. } => {
             let arguments = serde_json::from_str(arguments).unwrap_or_else(|_| arguments.clone().into());
-            let how = short::how_told(*ok, *exit, line);
-            let telling = short::telling(line, *ok, TITLE);
-            ended(0, &title(tool, &arguments), &how, &short::ms(*ms), &telling, look.columns)
+            let how = abbreviate::how_told(*ok, *exit, line);
+            let telling = abbreviate::summary(line, *ok, TITLE);
+            ended(0, &title(tool, &arguments), &how, &abbreviate::ms(*ms), &telling, look.columns)
         }
         Message::Note { text } => Row::new(format!("! {text}"), Style::ASKS).lines(look.columns),
     }

@@ -2,11 +2,11 @@
 
 mod bang;
 mod command;
+mod conversation;
 mod export;
-mod face;
+mod front_end;
 mod lines;
 mod report;
-mod talk;
 
 use std::{io::IsTerminal, path::PathBuf, process::ExitCode, sync::Arc};
 
@@ -17,17 +17,17 @@ use tokio_util::sync::CancellationToken;
 use super::{USAGE, finish, start::without_model};
 use crate::{
     Options, Place,
-    agency::{Agency, AgentOptions},
+    agent_factory::{Agency, AgentOptions},
     print,
     terminal::{
         asking::InChat,
-        front::{Front, Settings},
+        chat::{Front, Settings},
         input::restore,
         interrupt::{self, STOPPED},
     },
     workspace_check::{self, Asking},
 };
-use talk::{Person, Talk};
+use conversation::{Person, Talk};
 
 #[derive(Default, Args)]
 pub struct Chat {

@@ -3,8 +3,8 @@
 //! It needs no key, no network and no program but `sh`. It changes nothing but its folder and the log of that folder. The
 //! exit code is 0 only if the test passes at the end.
 
-mod ending;
-mod place;
+mod project;
+mod texts;
 
 use std::{process::ExitCode, sync::Arc};
 
@@ -21,19 +21,19 @@ use tokio_util::sync::CancellationToken;
 use super::{FAULT, finish, run::fault};
 use crate::{
     ApproveArg, Options, Place, SandboxArg,
-    agency::{Agency, AgentOptions},
+    agent_factory::{Agency, AgentOptions},
     print,
     terminal::{
         asking::InChat,
-        front::{Front, Settings},
+        chat::{Front, Settings},
         input::restore,
         interrupt::{self, STOPPED},
         plain::{Out, Plain},
         row::{Row, Style},
     },
 };
-use ending::Ending;
-use place::Project;
+use project::Project;
+use texts::Ending;
 
 /// What the model answers.
 const SCRIPT: &str = include_str!("demo/script.jsonl");
@@ -97,7 +97,7 @@ impl Demo {
             )
         })?;
         let (agency, session, confined) = confined(project, options).await?;
-        tell(&ending::beginning(project, &confined), screen);
+        tell(&texts::beginning(project, &confined), screen);
         let outcome = if screen {
             on_screen(&agency, &session, project, stopped.clone()).await
         } else {
@@ -150,7 +150,7 @@ async fn confined(project: &Project, options: &Options) -> Result<(Agency, Sessi
             }
             Err(fault) => {
                 session.end().await;
-                why.get_or_insert(ending::short(&fault.what));
+                why.get_or_insert(texts::short(&fault.what));
             }
         }
     }
@@ -170,7 +170,7 @@ fn tell(text: &str, screen: bool) {
     let columns = crossterm::terminal::size().map_or(80, |it| usize::from(it.0));
     // One column stays free, as some terminals need it.
     print::out(&if screen {
-        ending::wrapped(text, columns.saturating_sub(1).max(20))
+        texts::wrapped(text, columns.saturating_sub(1).max(20))
     } else {
         text.to_owned()
     });

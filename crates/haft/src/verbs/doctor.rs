@@ -14,7 +14,7 @@ use clap::Args;
 use kit::{Fault, Programs};
 use runtime::{
     config::{Config, FILE},
-    outside::Standing,
+    plugins::Standing,
 };
 use serde_json::{Value, json};
 

@@ -15,7 +15,7 @@ use super::{LAST_WRITE, close};
 use crate::{
     Options, Place,
     print::{self, line_of_json},
-    terminal::{diff, row, short},
+    terminal::{abbreviate, diff, row},
 };
 
 /// The most files that the row of an undo names.
@@ -153,7 +153,7 @@ pub(crate) fn line(record: &CallRecord, workspace: &Path) -> String {
     // Most calls take milliseconds; of the others the screens say seconds.
     let took = record.took_ms.map_or_else(String::new, |ms| match ms {
         ..1000.0 => format!(" {ms:.1} ms"),
-        _ => format!(" {}", short::ms(ms)),
+        _ => format!(" {}", abbreviate::ms(ms)),
     });
     let short = |path: &Path| {
         let shown = path.strip_prefix(workspace).unwrap_or(path).display().to_string();

@@ -3,8 +3,8 @@
 mod http;
 mod install;
 mod login;
-mod opening;
 mod servers;
+mod workspaces;
 
 use std::{io, process::ExitCode, sync::Arc};
 
@@ -13,10 +13,10 @@ use kit::{Fault, Kind};
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::install::{Client, clients};
-use self::opening::Opening;
+use self::workspaces::Opening;
 use crate::{
     Options, Place,
-    following::{Following, Open, no_workspace},
+    client_roots::{Following, Open, no_workspace},
     verbs::strict::Strict,
     workspace_check::{self, Asking, WideFolders},
 };

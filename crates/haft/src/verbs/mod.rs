@@ -27,7 +27,7 @@ pub mod undo;
 use std::time::Duration;
 
 use kit::{Fault, Kind, services::NotLoaded};
-use runtime::{Runtime, Session, outside::gist};
+use runtime::{Runtime, Session, plugins::gist};
 
 use crate::{Opened, print};
 

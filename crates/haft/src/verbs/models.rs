@@ -9,7 +9,7 @@ use kit::{Fault, Kind};
 use serde_json::{Value, json};
 
 use super::FAULT;
-use crate::{Agents, Options, Place, print, terminal::short};
+use crate::{Agents, Options, Place, print, terminal::abbreviate};
 
 /// How long a provider may take to answer.
 const WITHIN: Duration = Duration::from_secs(20);
@@ -124,8 +124,8 @@ fn table(source: &Source, models: &[Offered]) -> String {
     let rows = models.iter().map(|it| {
         [
             it.name.clone(),
-            it.window.map_or("-".to_owned(), short::count),
-            it.longest.map_or("-".to_owned(), short::count),
+            it.window.map_or("-".to_owned(), abbreviate::count),
+            it.longest.map_or("-".to_owned(), abbreviate::count),
             it.price.map_or("-".to_owned(), |it| dollars(it.input)),
             it.price.map_or("-".to_owned(), |it| dollars(it.output)),
         ]
@@ -172,8 +172,8 @@ fn known() -> String {
         };
         [
             format!("{}:{}", it.provider, it.name),
-            it.known.map_or("-".to_owned(), |it| short::count(it.window)),
-            it.known.map_or("-".to_owned(), |it| short::count(it.longest)),
+            it.known.map_or("-".to_owned(), |it| abbreviate::count(it.window)),
+            it.known.map_or("-".to_owned(), |it| abbreviate::count(it.longest)),
             price(|it| it.input),
             price(|it| it.output),
         ]

@@ -11,7 +11,7 @@ use std::{
 use clap::{Args, ValueEnum};
 use kit::{
     Fault, Kind,
-    own_tools::{ENABLED, OWN, own_files},
+    model_tools::{ENABLED, OWN, own_files},
 };
 use runtime::config::Trust;
 

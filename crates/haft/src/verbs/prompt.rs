@@ -8,7 +8,7 @@ use runtime::Unattended;
 use serde_json::{Map, Value, json};
 
 use super::{close, tell_aside};
-use crate::{Options, Place, agency::AgentOptions, print};
+use crate::{Options, Place, agent_factory::AgentOptions, print};
 
 #[derive(Args)]
 pub struct Prompt {

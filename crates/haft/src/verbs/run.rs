@@ -22,15 +22,15 @@ use tokio_util::sync::CancellationToken;
 use super::{FAULT, finish, strict::Strict, tell_aside};
 use crate::{
     Options, Place,
-    agency::{Agency, AgentOptions},
+    agent_factory::{Agency, AgentOptions},
     ask::{approver, asker},
     print,
     terminal::{
+        abbreviate,
         input::restore,
         interrupt::{self, STOPPED},
         plain::{Out, Plain},
         row::{Row, Style},
-        short,
     },
     workspace_check::{self, Asking},
 };
@@ -263,8 +263,9 @@ fn error(fault: &Fault) -> Value {
 /// What a turn took, in a line.
 pub(crate) fn bill(steps: usize, usage: &Usage, cost: Option<f64>) -> String {
     let steps = format!("{steps} {}", if steps == 1 { "step" } else { "steps" });
-    let tokens = format!("{} tokens in, {} out", short::count(usage.request()), short::count(usage.output));
-    let cost = cost.map_or_else(String::new, |it| format!(", {}", short::dollars(it)));
+    let tokens =
+        format!("{} tokens in, {} out", abbreviate::count(usage.request()), abbreviate::count(usage.output));
+    let cost = cost.map_or_else(String::new, |it| format!(", {}", abbreviate::dollars(it)));
     format!("{steps}, {tokens}{cost}")
 }
 

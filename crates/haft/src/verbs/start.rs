@@ -7,7 +7,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use kit::{Fault, nearest::nearest};
 
 use super::{USAGE, chat::Chat, models::local};
-use crate::{Options, Place, agency, place::program, print};
+use crate::{Options, Place, agent_factory, environment::program, print};
 
 /// What `haft` without a command does: at a terminal with a usable model it starts the chat, without a model it says how to
 /// get one. Without a terminal it prints `help` and fails.
@@ -34,7 +34,8 @@ pub async fn without_command(options: &Options, place: &Place, help: &str) -> Re
 /// When the configuration can't be read.
 pub(super) async fn without_model(options: &Options, place: &Place) -> Result<Option<String>, Fault> {
     let (agents, _) = options.agents(place)?;
-    let is_named = agency::configured(&agents, &place.variables).is_some() || agents.agent.profile.is_some();
+    let is_named =
+        agent_factory::configured(&agents, &place.variables).is_some() || agents.agent.profile.is_some();
     if is_named || usual(agents.choices(&place.variables)).is_some() {
         return Ok(None);
     }

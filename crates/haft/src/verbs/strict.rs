@@ -43,7 +43,7 @@ pub(super) fn offer_own_tools(session: &Session, opened: &Opened, place: &Place)
     let choices = opened.agents.choices(&place.variables);
     let model = opened.agents.agent.model.as_ref().and_then(|name| choose(name, choices).ok());
     if let Some(model) = model {
-        agent::own_tools::offer(session, model.abilities());
+        agent::provider_tools::offer(session, model.abilities());
     }
 }
 

@@ -1,6 +1,6 @@
 //! `haft tools`: the tools as a model sees them, and what they cost.
 
-mod bill;
+mod cost;
 
 use std::{process::ExitCode, sync::Arc};
 
@@ -15,7 +15,7 @@ use super::{
     tell_aside,
 };
 use crate::{Opened, Options, Place, print};
-use bill::Bill;
+use cost::Bill;
 
 #[derive(Args)]
 pub struct Tools {

@@ -9,7 +9,8 @@ use clap::Args;
 use kit::{Fault, Kind};
 use runtime::{
     config::{Config, FILE, Trust as Trusted, servers_text, workspace_text},
-    outside::{OWN, Section, Vouched, Whose, adopt, mcp::DOT_MCP},
+    mcp_client::DOT_MCP,
+    plugins::{OWN, Section, Vouched, Whose, adopt},
 };
 
 use super::close;

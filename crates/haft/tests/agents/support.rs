@@ -18,7 +18,7 @@ use haft::{
     runtime::{
         Answer, Approver, Call, Commands, Runtime, Session, Settings, Unattended,
         config::{SubagentSection, Visible},
-        outside::{Folder, OWN, ToolFiles, Whose},
+        plugins::{Folder, OWN, ToolFiles, Whose},
     },
     sandbox::SandboxMode,
     tools,

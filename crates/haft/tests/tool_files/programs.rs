@@ -12,7 +12,7 @@ use haft::{
     policy::{Approve, Policy},
     runtime::{
         Call, Commands, Runtime, Session, Settings, Unattended,
-        outside::{Folder, Section, ToolFiles, Whose},
+        plugins::{Folder, Section, ToolFiles, Whose},
     },
 };
 use serde_json::{Value, json};

@@ -11,7 +11,7 @@ use haft::{
     policy::{Approve, Policy},
     runtime::{
         Answer, Call, Commands, Runtime, Session, Settings, Unattended,
-        outside::{Folder, OWN, ToolFiles, Whose},
+        plugins::{Folder, OWN, ToolFiles, Whose},
     },
     sandbox::SandboxMode,
 };

@@ -6,8 +6,8 @@
 //! address-space limit, and is killed at the decoder's deadline or when its call is cancelled. The bytes of a session
 //! never reach a worker that decoded another session's.
 
-mod caught;
 mod pool;
+mod unwind;
 mod wire;
 mod worker;
 
@@ -15,7 +15,7 @@ use std::{path::Path, sync::Arc, time::Duration};
 
 use serde::{Serialize, de::DeserializeOwned};
 
-pub use caught::{catch, leave};
+pub use unwind::{catch, leave};
 pub use worker::{Confinement, serve};
 
 use crate::{Fault, Kind, text::Content};
@@ -172,7 +172,7 @@ impl Decoders {
         match &self.place {
             Place::Here => {
                 let what = what.to_owned();
-                let work = move || caught::on_deep_stack(&what, || decoder.decode(data.to_vec()));
+                let work = move || unwind::on_deep_stack(&what, || decoder.decode(data.to_vec()));
                 tokio::task::spawn_blocking(work)
                     .await
                     .unwrap_or_else(|error| Err(Fault::bug(format!("a decoder was given up: {error}"))))

@@ -18,7 +18,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::{
     Entry, STACK,
-    caught::caught,
+    unwind::caught,
     wire::{self, Received, TAKEN},
 };
 use crate::Fault;

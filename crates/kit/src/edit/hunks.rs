@@ -3,10 +3,10 @@
 use std::{ops::Range, path::Path};
 
 use super::{
-    Trouble, ambiguous_at, diff,
-    diff::{Hunk, Mark},
+    Trouble, ambiguous_at,
+    diff::{self, Hunk, Mark},
+    earlier_views::Past,
     find, not_found,
-    past::Past,
 };
 use crate::{
     Fault, Kind,

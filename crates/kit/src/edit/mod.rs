@@ -15,16 +15,16 @@ use crate::{
 };
 
 mod diff;
+mod earlier_views;
 mod find;
 mod hunks;
 mod map;
 mod nearest;
-mod past;
 mod refusal;
 mod regions;
 
+use earlier_views::{Past, lines};
 use find::{Needle, Places};
-use past::{Past, lines};
 use refusal::Refusal;
 pub use regions::around;
 

@@ -6,8 +6,8 @@ use rustix::fs::{Mode, fstatvfs, fsync};
 
 use super::{
     Before, Files, Identity, Loaded, Saved,
-    fresh::Nameless,
     save::{check_before, create, failed, folder, make_folders, moved_on, replace},
+    unnamed_file::Nameless,
 };
 use crate::{Fault, Kind, services::After};
 

@@ -5,8 +5,7 @@
 //! and what was opened is what is read or replaced, whatever is renamed meanwhile.
 
 mod beneath;
-mod fresh;
-mod gate;
+mod cancellation;
 mod globs;
 mod incoming;
 mod links;
@@ -17,11 +16,12 @@ mod review;
 mod roots;
 mod save;
 mod tree;
+mod unnamed_file;
 mod walk;
 
 use std::{path::Path, sync::Arc};
 
-use gate::Gate;
+use cancellation::Gate;
 pub use globs::check_glob;
 pub use incoming::Incoming;
 pub use list::{Entry, EntryKind};

@@ -17,7 +17,7 @@ use super::{
     links::HardLinks,
     pages::LineIndexes,
 };
-use crate::{Fault, Kind, broken::is_broken};
+use crate::{Fault, Kind, deliberate_faults::is_broken};
 
 /// Longer paths are refused by the system anyway, in words of its own.
 const MAX_PATH: usize = 4096;

@@ -20,9 +20,9 @@ use rustix::{
 
 use super::{
     Files, Identity, Loaded, Location,
-    fresh::{Nameless, temporary_name},
     open::open_regular,
     roots::{Opened, refused},
+    unnamed_file::{Nameless, temporary_name},
 };
 use crate::{Fault, Kind, services::After, text::Content};
 
@@ -131,7 +131,7 @@ impl Files {
         Ok(())
     }
 
-    pub(super) fn begin_change(&self) -> Result<super::gate::Inside<'_>, Fault> {
+    pub(super) fn begin_change(&self) -> Result<super::cancellation::Inside<'_>, Fault> {
         self.inner.gate.enter().ok_or_else(|| {
             Fault::new(
                 Kind::Cancelled,

@@ -1,6 +1,6 @@
 //! Hosts that a call may contact.
 
-use super::place::{HostPattern, Reach};
+use super::ip_rules::{HostPattern, Reach};
 
 /// The hosts that a call may speak to.
 #[derive(Debug, Clone, Default)]

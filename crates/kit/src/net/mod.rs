@@ -7,9 +7,9 @@
 mod allowed;
 mod body;
 mod client;
-mod line;
-mod own;
-mod place;
+mod connector;
+mod ip_rules;
+mod local_addresses;
 mod request;
 mod response;
 mod send;
@@ -18,11 +18,11 @@ mod session_port;
 pub use allowed::Allowed;
 pub use body::{Body, Form};
 pub use client::{choose_tls, client};
-pub use line::{Line, Lookup, System, why_closed};
-pub use own::is_own;
-pub use place::{
+pub use connector::{Line, Lookup, System, why_closed};
+pub use ip_rules::{
     HostPattern, Reach, is_elsewhere, is_public, loopback, plain, says_private, split_port, with_port,
 };
+pub use local_addresses::is_own;
 pub use request::{Request, only_looks};
 pub use reqwest::{Method, StatusCode, Url, header};
 pub use response::{Hop, Response};

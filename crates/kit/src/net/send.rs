@@ -19,8 +19,8 @@ use tokio::{net::TcpStream, time::timeout};
 
 use super::{
     Allowed, Body, Hop, Line, Reach, Request, Response, SessionPorts,
-    line::{Unreached, Use, why_closed},
-    place::{plain, with_port},
+    connector::{Unreached, Use, why_closed},
+    ip_rules::{plain, with_port},
     request::for_others,
     session_port,
 };

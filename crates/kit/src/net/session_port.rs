@@ -8,7 +8,7 @@ use hyper_util::rt::TokioIo;
 use reqwest::header::{self, HeaderMap, HeaderValue};
 use tokio::net::TcpStream;
 
-use super::{Body, Request, place::with_port};
+use super::{Body, Request, ip_rules::with_port};
 use crate::{Fault, Kind, services::Soon};
 
 /// The ports on which processes of a session listen.

@@ -16,7 +16,7 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 
 use super::{
     Allowed, Body, Form, Line, Lookup, Method, Net, Reach, Request, Url,
-    line::{Unreached, Way},
+    connector::{Unreached, Way},
     only_looks,
     request::for_others,
 };

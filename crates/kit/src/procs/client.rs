@@ -33,7 +33,7 @@ use super::{
     refusal,
     wire::{self, ABOVE, FILES, Limit, REPLY, Reply, Request, ToKeeper},
 };
-use crate::{Fault, Kind, broken::passed_on};
+use crate::{Fault, Kind, deliberate_faults::passed_on};
 
 /// How long a keeper may take to enter its sandbox, and a command to begin.
 const BEGIN: Duration = Duration::from_secs(30);

@@ -5,7 +5,7 @@ use std::{collections::VecDeque, io, os::fd::OwnedFd, sync::Arc};
 use parking_lot::Mutex;
 use tokio::io::unix::AsyncFd;
 
-use super::awaited::awaited;
+use super::async_pipe::awaited;
 use crate::{Fault, Kind};
 
 /// As much is kept for a process that does not read yet.

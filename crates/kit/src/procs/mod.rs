@@ -5,7 +5,7 @@
 //! supervisor adopts whatever the command leaves behind, so the whole tree can be ended,
 //! and it ends by itself when we do.
 
-mod awaited;
+mod async_pipe;
 mod client;
 mod control;
 mod input;
@@ -13,7 +13,7 @@ mod input;
 mod keeper;
 pub mod keys;
 #[cfg(target_os = "linux")]
-mod left;
+mod listening;
 mod process;
 mod recording;
 mod refusal;

@@ -19,7 +19,7 @@ use rustix::{
 use super::{
     Inside,
     keeper::{drain, wait_for},
-    left, start,
+    listening, start,
     tree::{self, Identity, NoChildren, Spared},
     wire::{self, ABOVE, Failure, ORDER, Order, Reply, Request, Step},
 };
@@ -215,7 +215,7 @@ impl Supervisor<'_> {
             }
             Some((Order::Mark, number)) => self.mark(number),
             Some((Order::Left { since }, number)) => {
-                let left = left::left(tree::below(&self.spared_by(since)));
+                let left = listening::left(tree::below(&self.spared_by(since)));
                 self.answer(number, 0, &serde_json::to_vec(&left).unwrap_or_default());
             }
             None => return false,

@@ -13,11 +13,11 @@ use crate::{
     text::{Digest, Text},
 };
 
-mod kept;
+mod persisted;
 mod rows;
 mod window;
 
-pub use kept::Kept;
+pub use persisted::Kept;
 pub use rows::Rows;
 pub use window::Identity;
 pub(crate) use window::Window;

@@ -10,7 +10,7 @@ use kit::{
 use parking_lot::Mutex;
 use policy::Rule;
 
-use super::asking::stopped;
+use super::questions::stopped;
 
 use crate::{
     Session,

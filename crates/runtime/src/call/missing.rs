@@ -2,7 +2,7 @@
 
 use kit::{Fault, Kind, Kinds};
 
-use crate::{Session, outside::gist};
+use crate::{Session, plugins::gist};
 
 /// More names than this are not told, where the model can ask for them.
 const MANY: usize = 30;

@@ -19,7 +19,7 @@ use tokio::runtime::Handle;
 
 use super::{
     Told,
-    asking::{self, About, Answered, Asking},
+    questions::{self, About, Answered, Asking},
 };
 use crate::{Session, jobs::ThisCall};
 
@@ -57,7 +57,7 @@ impl Reviewing {
             whose,
             this: this.clone(),
             arguments: arguments.unwrap_or_default().to_owned(),
-            effects: asking::effects(&told.touches),
+            effects: questions::effects(&told.touches),
             own,
             begun: Mutex::new(None),
             said: Mutex::default(),
@@ -100,7 +100,7 @@ impl Reviewing {
         let rule = match decision {
             Decision::Allow => return Ok(Answered { decision: by, allowed: Ok(()) }),
             Decision::Deny(rule) => {
-                let fault = asking::denied(&self.session, &rule, "nothing was changed");
+                let fault = questions::denied(&self.session, &rule, "nothing was changed");
                 return Ok(Answered { decision: format!("denied: {}", rule.name), allowed: Err(fault) });
             }
             Decision::Ask(rule) => rule,

@@ -9,7 +9,7 @@ use kit::{Fault, Kind};
 use rustix::fs::OFlags;
 
 use super::{FILE, bounded};
-use crate::outside::mcp::DOT_MCP;
+use crate::mcp_client::DOT_MCP;
 
 /// The workspaces that the person has trusted: the configuration of each by its exact text, its tools by its path. One
 /// line says one thing, and a line that a trust has ended takes back those before it.

@@ -1,8 +1,8 @@
 //! Jobs: calls that outlive their turn, and their results.
 
-mod kept;
-mod news;
-mod this_call;
+mod notifications;
+mod persisted;
+mod running_call;
 mod wait;
 
 use std::{
@@ -26,11 +26,11 @@ use tokio::{
     time::timeout,
 };
 
-pub(crate) use kept::Kept;
-pub use news::Event;
-pub(crate) use news::News;
-use this_call::End;
-pub(crate) use this_call::{ThisCall, Wish};
+pub use notifications::Event;
+pub(crate) use notifications::News;
+pub(crate) use persisted::Kept;
+use running_call::End;
+pub(crate) use running_call::{ThisCall, Wish};
 
 /// How many jobs that are over stay readable.
 const KEPT: usize = 100;
@@ -104,7 +104,7 @@ impl Jobs {
         drop(table);
         if let Some(kept) = self.kept.get() {
             kept.put(call);
-            tokio::spawn(kept::follow(kept.clone(), call.clone()));
+            tokio::spawn(persisted::follow(kept.clone(), call.clone()));
         }
         self.changed();
     }

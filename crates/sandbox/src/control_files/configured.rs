@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use kit::broken::is_broken;
+use kit::deliberate_faults::is_broken;
 use parking_lot::Mutex;
 
 use super::{

@@ -27,7 +27,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::events::{self, Events};
-use crate::{hands::Hands, mcp::Lasting};
+use crate::{backend::Hands, mcp::Lasting};
 
 /// So many requests of one session may be under way.
 const REQUESTS: usize = 64;

@@ -13,9 +13,9 @@ use serde_json::{Value, json};
 
 use super::{
     Door,
-    talk::{Asked, Round, in_turn},
+    exchange::{Asked, Round, in_turn},
 };
-use crate::{answer, flights::Ticket, hands::Hands, message::echo, progress::Steps};
+use crate::{answer, backend::Hands, in_flight::Ticket, message::echo, progress::Steps};
 
 impl<H: Hands> Door<H> {
     /// Runs a call, and tells the client how far it has come.

@@ -8,7 +8,7 @@ use rmcp::{
 };
 
 use super::{Door, aside};
-use crate::{documents::Subject, hands::Hands, message::echo};
+use crate::{backend::Hands, documents::Subject, message::echo};
 
 /// Longer beginnings are not completed.
 const LONGEST: usize = 4 * 1024;

@@ -24,9 +24,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Door, LISTENING, refused};
 use crate::{
+    backend::Hands,
     client::{Ask, Client, Level, Offers, Way},
     documents::Notice,
-    hands::Hands,
 };
 
 /// What a client hears that did not say what it wants to hear.

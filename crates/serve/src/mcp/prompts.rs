@@ -12,11 +12,11 @@ use rmcp::{
 };
 use serde_json::{Value, json};
 
-use super::{Door, aside, pages::page, revision, talk::Asked};
+use super::{Door, aside, exchange::Asked, pages::page, revision};
 use crate::{
-    answer, documents,
-    documents::{Blank, Line, Speaker},
-    hands::Hands,
+    answer,
+    backend::Hands,
+    documents::{self, Blank, Line, Speaker},
     message::echo,
 };
 

@@ -18,15 +18,15 @@ use serde_json::json;
 
 use super::{
     Door, aside,
-    listening::{WATCHED, tell_updates},
+    exchange::Asked,
+    list_changes::{WATCHED, tell_updates},
     pages::page,
     refused,
-    talk::Asked,
 };
 use crate::{
     answer,
+    backend::Hands,
     documents::{Content, Document, Pattern},
-    hands::Hands,
     message::echo,
 };
 

@@ -30,15 +30,15 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Door, LISTENING,
-    asking::Question,
     calls::said,
-    rounds::{LIFETIME, Open, Whose, unguessable},
-    talk::Talk,
+    client_requests::Question,
+    exchange::Talk,
+    multi_round::{LIFETIME, Open, Whose, unguessable},
 };
 use crate::{
     answer,
+    backend::Hands,
     client::{Client, Filled},
-    hands::Hands,
     message::echo,
 };
 

@@ -3,7 +3,7 @@
 use kit::{
     Origin, Spec,
     files::Proposal,
-    own_tools::{OWN, own_files},
+    model_tools::{OWN, own_files},
     prelude::*,
     services::Listed,
 };

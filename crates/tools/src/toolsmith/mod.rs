@@ -17,7 +17,7 @@ use std::{path::Path, sync::Arc, time::Duration};
 
 use kit::{
     AnyTool, Cx, Fault, Origin, Spec, erase,
-    own_tools::OWN,
+    model_tools::OWN,
     services::{Listed, NotLoaded},
 };
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use kit::{
     Origin, Spec,
     files::{Before, Proposal},
-    own_tools::{OWN, own_files},
+    model_tools::{OWN, own_files},
     prelude::*,
     references::call,
     services::Listed,

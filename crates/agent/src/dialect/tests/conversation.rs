@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kit::{AnyTool, redact::Secrets};
 use policy::Policy;
-use runtime::{Runtime, Session, Settings, Unattended, outside::ToolFiles};
+use runtime::{Runtime, Session, Settings, Unattended, plugins::ToolFiles};
 use tokio_util::sync::CancellationToken;
 
 use super::*;

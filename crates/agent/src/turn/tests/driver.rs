@@ -6,7 +6,7 @@ use kit::services::State;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::stage::{House, calls, results, said, text};
+use super::test_model::{House, calls, results, said, text};
 use crate::{
     driver::{Driver, Driving, Settled},
     input::Input,
@@ -19,7 +19,7 @@ fn driver(wait: Duration, wakes: usize) -> Driver {
     Driver::new(Driving { wait, wakes })
 }
 
-fn in_background() -> Vec<super::stage::Move> {
+fn in_background() -> Vec<super::test_model::Move> {
     calls(&[("1", "act", r#"{"act":"hang","run_in_background":true}"#)])
 }
 

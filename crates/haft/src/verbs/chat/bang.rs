@@ -7,7 +7,7 @@ use kit::Fault;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use super::{face::Face, talk::Talk};
+use super::{conversation::Talk, front_end::Face};
 use crate::terminal::row::Style;
 
 /// The tools that run a command.

@@ -8,17 +8,17 @@ use store::changes::Bound;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    face::Face,
+    conversation::{Taken, Talk},
+    front_end::Face,
     report,
-    talk::{Taken, Talk},
 };
 use crate::{
     slash::All,
     terminal::{
+        abbreviate,
         complete::{Own, Value},
-        line::Entry,
+        input_line::Entry,
         row::Style,
-        short,
     },
     verbs::run::{bill, fault},
 };
@@ -35,7 +35,7 @@ impl<F: Face> Talk<F> {
         if takes_nothing {
             return Err(Fault::bad_args(format!(
                 "`{name}` takes nothing, and was given `{}`",
-                short::line(given, 40)
+                abbreviate::line(given, 40)
             )));
         }
         match name {
@@ -75,7 +75,8 @@ impl<F: Face> Talk<F> {
             takes: it.takes().to_owned(),
             does: it.does(),
         });
-        let value = |word: &str, about: &str| Value { word: word.to_owned(), about: short::line(about, 100) };
+        let value =
+            |word: &str, about: &str| Value { word: word.to_owned(), about: abbreviate::line(about, 100) };
         let models =
             self.agency.model_names().into_iter().map(|(name, about)| value(&name, &about)).collect();
         let mut profiles = vec![value("none", "no profile")];
@@ -228,7 +229,7 @@ impl<F: Face> Talk<F> {
         }
         self.taken_back = rewound.changed;
         if !self.face.give_back(&Entry::new(rewound.said.clone())) {
-            lines.push(format!("You had said: {}", short::line(&rewound.said, 200)));
+            lines.push(format!("You had said: {}", abbreviate::line(&rewound.said, 200)));
         }
         Ok(lines.join("\n"))
     }
@@ -238,11 +239,11 @@ impl<F: Face> Talk<F> {
         let cancel = CancellationToken::new();
         let keep = Some(keep).filter(|it| !it.is_empty());
         let done = self.face.attend(self.agent.compact(keep, &cancel), &cancel).await.map_err(fault)?;
-        let cost = done.cost.map_or_else(String::new, |it| format!(", {}", short::dollars(it)));
+        let cost = done.cost.map_or_else(String::new, |it| format!(", {}", abbreviate::dollars(it)));
         Ok(format!(
             "Compacted: about {} tokens became {}{cost}. All of it stays readable for the model.",
-            short::count(done.before),
-            short::count(done.after)
+            abbreviate::count(done.before),
+            abbreviate::count(done.after)
         ))
     }
 

@@ -9,8 +9,8 @@ use std::{
 use agent::Message;
 use kit::{Fault, Kind};
 
-use super::{face::Face, talk::Talk};
-use crate::terminal::short;
+use super::{conversation::Talk, front_end::Face};
+use crate::terminal::abbreviate;
 
 impl<F: Face> Talk<F> {
     /// Writes what was said to a file, which must not be there.
@@ -29,7 +29,7 @@ impl<F: Face> Talk<F> {
         });
         let text = markdown(&title.unwrap_or_else(|| name.clone()), &name, &said);
         write(&path, &text)?;
-        Ok(format!("Written: {} ({} bytes).", path.display(), short::count(text.len() as u64)))
+        Ok(format!("Written: {} ({} bytes).", path.display(), abbreviate::count(text.len() as u64)))
     }
 
     /// Copies the last answer, or one of its code blocks.
@@ -57,7 +57,7 @@ impl<F: Face> Talk<F> {
         self.face.copy(&text)?;
         Ok(format!(
             "Copied {what} ({} bytes), if the terminal takes it (OSC 52).",
-            short::count(text.len() as u64)
+            abbreviate::count(text.len() as u64)
         ))
     }
 }
@@ -129,8 +129,8 @@ fn markdown(title: &str, session: &str, said: &[Message]) -> String {
                     text.push_str("## Model\n\n");
                 }
                 let arguments = serde_json::from_str(title).unwrap_or_else(|_| title.clone().into());
-                let what = format!("{tool} {}", short::arguments(&arguments, 200));
-                let how = short::how_told(*ok, *exit, line);
+                let what = format!("{tool} {}", abbreviate::arguments(&arguments, 200));
+                let how = abbreviate::how_told(*ok, *exit, line);
                 let line =
                     if line.trim().is_empty() { String::new() } else { format!(" — {}", line.trim()) };
                 text.push_str(&format!("- {} ({how}){line}\n", code(what.trim_end())));

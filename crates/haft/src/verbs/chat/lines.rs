@@ -20,23 +20,23 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Chat,
-    face::{Face, HINT},
-    talk::{Person, Talk},
+    conversation::{Person, Talk},
+    front_end::{Face, HINT},
 };
 use crate::{
     Options, Place,
-    agency::Agency,
+    agent_factory::Agency,
     ask::{approver, asker},
     print,
     terminal::{
+        abbreviate,
+        chat::Said,
         complete::{Own, Value},
         diff,
-        front::Said,
+        input_line::Entry,
         interrupt::{self, STOPPED},
-        line::Entry,
         plain::{Out, Plain},
         row::{Style, Tint},
-        short,
     },
     verbs::{FAULT, finish},
 };
@@ -156,7 +156,7 @@ impl Face for Lines {
                 Message::Model { text } => text.clone(),
                 Message::Tool { tool, title, .. } => {
                     let arguments = serde_json::from_str(title).unwrap_or_else(|_| title.clone().into());
-                    format!("< {tool} {}", short::arguments(&arguments, TITLE))
+                    format!("< {tool} {}", abbreviate::arguments(&arguments, TITLE))
                 }
                 Message::Note { text } => format!("! {text}"),
             };

@@ -7,9 +7,9 @@ use runtime::Session;
 use crate::{
     slash::All,
     terminal::{
+        abbreviate,
         commands::{COMMANDS, Command},
         row::{Row, Style, width},
-        short,
     },
 };
 
@@ -47,7 +47,7 @@ pub(super) fn help(all: &All, wide: usize) -> String {
         })
         .collect();
     let own = all.own.iter().map(|it| {
-        (format!("/{} {}", it.name(), it.takes()).trim_end().to_owned(), short::line(&it.does(), 100))
+        (format!("/{} {}", it.name(), it.takes()).trim_end().to_owned(), abbreviate::line(&it.does(), 100))
     });
     let mut text = String::from("Commands\n");
     text.push_str(&columns(&rows, wide));
@@ -125,7 +125,11 @@ pub(super) fn context(context: &Context) -> String {
     };
     let mut lines = Vec::new();
     let mut add = |name: &str, count: String, tokens: u64| {
-        lines.push(format!("  {name:<21} {count:>6} {:>11} {:>8}", short::count(tokens), percent(tokens)));
+        lines.push(format!(
+            "  {name:<21} {count:>6} {:>11} {:>8}",
+            abbreviate::count(tokens),
+            percent(tokens)
+        ));
     };
     for part in &context.parts {
         let count = if part.count > 1 { part.count.to_string() } else { String::new() };
@@ -135,14 +139,14 @@ pub(super) fn context(context: &Context) -> String {
     add("free", String::new(), context.window.saturating_sub(context.tokens));
     let head = format!("  {:<21} {:>6} {:>11} {:>8}", "", "count", "tokens", "window");
     let counted = match context.counted {
-        Some(tokens) => format!("The provider counted {} at the last request.", short::count(tokens)),
+        Some(tokens) => format!("The provider counted {} at the last request.", abbreviate::count(tokens)),
         None => "Estimates: the provider has counted nothing yet.".to_owned(),
     };
     format!(
         "{head}\n{}\nWindow: {} tokens. The conversation is compacted automatically at {}; /compact does it now.\n{counted}",
         lines.join("\n"),
-        short::count(context.window),
-        short::count(context.compacts_at)
+        abbreviate::count(context.window),
+        abbreviate::count(context.compacts_at)
     )
 }
 
@@ -153,7 +157,11 @@ pub(super) fn used(used: ContextUsed) -> String {
         0 => "<1".to_owned(),
         percent => percent.to_string(),
     };
-    format!("{about}{} of {} tokens ({percent}%)", short::count(used.tokens), short::count(used.window))
+    format!(
+        "{about}{} of {} tokens ({percent}%)",
+        abbreviate::count(used.tokens),
+        abbreviate::count(used.window)
+    )
 }
 
 /// A conversation in a list.
@@ -162,7 +170,8 @@ pub(super) fn conversation(number: usize, it: &Conversation, is_here: bool) -> S
         .map(|at| at.to_zoned(jiff::tz::TimeZone::system()).strftime("%b %d %H:%M").to_string())
         .unwrap_or_default();
     let here = if is_here { " (this one)" } else { "" };
-    let title = if it.title.is_empty() { "(no words)".to_owned() } else { short::line(&it.title, TITLE) };
+    let title =
+        if it.title.is_empty() { "(no words)".to_owned() } else { abbreviate::line(&it.title, TITLE) };
     let found = it.found.as_ref().map_or_else(String::new, |it| format!("\n      {it}"));
     format!("{number:>3}  {at}  {title}{here}{found}")
 }

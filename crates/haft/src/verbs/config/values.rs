@@ -15,7 +15,7 @@ use runtime::config::{
 use serde_json::{Value, json};
 
 use super::hidden::hide;
-use crate::{Options, Place, agency::MODEL};
+use crate::{Options, Place, agent_factory::MODEL};
 
 /// Where a value comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use runtime::outside::mcp::Servers;
+use runtime::mcp_client::Servers;
 use serde_json::{Value, json};
 
 use super::in_lines;
@@ -74,7 +74,7 @@ pub(super) struct Server {
 
 /// The servers that are configured.
 pub(super) fn servers(servers: &Servers) -> Vec<Server> {
-    let server = |it: &std::sync::Arc<runtime::outside::mcp::Server>| Server {
+    let server = |it: &std::sync::Arc<runtime::mcp_client::Server>| Server {
         name: it.name.clone(),
         file: PathBuf::from(&it.file),
         disabled: it.section.disabled,

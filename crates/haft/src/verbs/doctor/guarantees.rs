@@ -20,7 +20,7 @@ use kit::{Fault, Kind, Origin, escape::is_unseen, redact::Secrets};
 use policy::{Policy, Web};
 use runtime::{
     Answer, Call, Commands, DEADLINE, Runtime, Session, Settings, Unattended,
-    outside::{Folder, ToolFiles, Whose},
+    plugins::{Folder, ToolFiles, Whose},
 };
 use serde_json::{Value, json};
 use store::journal::Filter;

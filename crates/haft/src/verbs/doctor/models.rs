@@ -5,7 +5,7 @@ use kit::Fault;
 use serde_json::{Value, json};
 
 use super::in_lines;
-use crate::{Options, Place, agency, keys::KeyFiles, verbs::models::local};
+use crate::{Options, Place, agent_factory, keys::KeyFiles, verbs::models::local};
 
 /// What there is of models. No key is in it.
 pub(super) struct Models {
@@ -52,11 +52,11 @@ impl Models {
         let providers = sources(choices).into_iter().filter(|it| !it.is_open() || it.key().is_some());
         let providers = providers.map(|it| Provider { name: it.name().to_owned(), key: it.key().map(from) });
         let providers = providers.collect();
-        let used = match agency::configured(&agents, &place.variables) {
+        let used = match agent_factory::configured(&agents, &place.variables) {
             Some(name) if agents.agent.model.as_ref() == Some(&name) => {
                 Some((name, "`model` of `[agent]` in haft.toml".to_owned()))
             }
-            Some(name) => Some((name, format!("${}", agency::MODEL))),
+            Some(name) => Some((name, format!("${}", agent_factory::MODEL))),
             None => usual(choices).map(|(name, _)| (name, "the first provider with a key".to_owned())),
         };
         let used = used.map(|(name, why)| Used { problem: choose(&name, choices).err(), name, why });

@@ -13,7 +13,7 @@ use std::{
 
 use clap::Args;
 use kit::{Fault, Kind};
-use runtime::outside::mcp::{check_address, serves_haft};
+use runtime::mcp_client::{check_address, serves_haft};
 use serde_json::{Value, json};
 
 use super::{ToolArgs, http};

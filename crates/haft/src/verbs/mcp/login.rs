@@ -7,7 +7,7 @@ use std::{
 
 use clap::Args;
 use kit::Fault;
-use runtime::outside::mcp::{Redirect, Server};
+use runtime::mcp_client::{Redirect, Server};
 
 use crate::{Options, Place, print};
 

@@ -7,7 +7,7 @@ use std::{
 
 use clap::Args;
 use kit::{Fault, Kind, quote::quote};
-use runtime::outside::mcp::Servers;
+use runtime::mcp_client::Servers;
 
 use crate::{Options, Place, print, verbs::close};
 

@@ -12,10 +12,10 @@ use super::{
 };
 use crate::{
     Place,
-    agency::Agency,
+    agent_factory::Agency,
     terminal::{
         asking::InChat,
-        front::{Front, Settings},
+        chat::{Front, Settings},
         row::{Row, Style},
     },
 };

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::stdin::{self, Came};
 use crate::{
-    agency::Agency,
+    agent_factory::Agency,
     attach, print,
     slash::{All, ForOneTurn},
 };

@@ -10,7 +10,7 @@ use super::json::{Denials, Denied, Rate};
 use crate::{
     print::line_of_json,
     terminal::{
-        front::Passes,
+        chat::Passes,
         plain::{Out, Plain},
     },
 };

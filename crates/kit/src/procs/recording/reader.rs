@@ -10,7 +10,7 @@ use std::{
 use tokio::io::unix::AsyncFd;
 use tokio_util::sync::CancellationToken;
 
-use super::{super::awaited::awaited, Recording};
+use super::{super::async_pipe::awaited, Recording};
 
 /// As much is read at once.
 const READ: usize = 64 << 10;

@@ -1,0 +1,465 @@
+//! Agent factory: makes the agent that the options and the configuration ask for.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use agent::{
+    Agent, Asker, Bounds, Driver, Driving, Host, Makings, NobodyToAsk, Prompt, Settings, Setup, Silent,
+    dialect::{Dialect, Spoken},
+    model::{self, Choices, KeyFrom, Keys, Model, script::Script},
+    profiles::{PLAN, Profile, Profiles},
+    provider_tools,
+};
+use clap::Args;
+use kit::{AnyTool, Fault, quote::quote};
+use runtime::{
+    Approver, Runtime, Session,
+    config::{WAIT_SECONDS, WAKES},
+};
+
+use crate::{Agents, Opened, Options, Place, session_state::Standing, terminal::abbreviate};
+
+/// The variable that names a model, where nothing else does.
+pub(crate) const MODEL: &str = "HAFT_MODEL";
+
+/// The heading of these options in the help of a verb.
+const MODEL_AND_LIMITS: &str = "Model and limits";
+
+/// Options of every verb that is an agent.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct AgentOptions {
+    /// Model: `PROVIDER:MODEL`, `URL#MODEL`, `script:FILE`, or the NAME of a section `[models.NAME]` [default: `model` of
+    /// `[agent]` in haft.toml, else $HAFT_MODEL]
+    #[arg(help_heading = MODEL_AND_LIMITS, long, value_name = "NAME")]
+    pub(crate) model: Option<String>,
+    /// Profile to start with: `.haft/agents/NAME.md`, or one of haft's own
+    #[arg(help_heading = MODEL_AND_LIMITS, long, value_name = "NAME", conflicts_with = "plan")]
+    pub(crate) profile: Option<String>,
+    /// Plan only: the model reads and asks, and changes nothing
+    #[arg(help_heading = MODEL_AND_LIMITS, long)]
+    pub(crate) plan: bool,
+    /// How the model writes tool calls: native, json, bracket, xml, hermes, tool_use [default: what is known of the model]
+    #[arg(help_heading = MODEL_AND_LIMITS, long, value_name = "NAME")]
+    pub(crate) dialect: Option<String>,
+    /// Maximum model responses per turn
+    #[arg(help_heading = MODEL_AND_LIMITS, long, value_name = "N", value_parser = one_or_more::<usize>)]
+    pub(crate) max_steps: Option<usize>,
+    /// Time limit of a turn, in seconds
+    #[arg(help_heading = MODEL_AND_LIMITS, long, value_name = "N", value_parser = one_or_more::<u64>)]
+    pub(crate) max_seconds: Option<u64>,
+    /// Token limit of a turn, requests and responses together
+    #[arg(help_heading = MODEL_AND_LIMITS, long, value_name = "N", value_parser = one_or_more::<u64>)]
+    pub(crate) max_tokens: Option<u64>,
+}
+
+/// Parses a limit. clap's own range would print the greatest number that fits.
+fn one_or_more<N: TryFrom<u64>>(text: &str) -> Result<N, String> {
+    let number = text.parse::<u64>().ok().filter(|it| *it > 0).and_then(|it| N::try_from(it).ok());
+    number.ok_or_else(|| "it must be a whole number, 1 or more".to_owned())
+}
+
+/// What agents are made of here.
+pub(crate) struct Agency {
+    pub(crate) opened: Opened,
+    options: AgentOptions,
+    makings: Makings,
+    variables: Vec<(String, String)>,
+    configured: Option<String>,
+    /// The model that the person chose in this chat, for conversations that begin after that.
+    preferred: Option<String>,
+}
+
+impl AgentOptions {
+    /// Gets everything ready that an agent needs.
+    ///
+    /// # Errors
+    /// When there is no runtime to be had.
+    pub(crate) async fn open(
+        self,
+        options: &Options,
+        place: &Place,
+        approver: Arc<dyn Approver>,
+    ) -> Result<Agency, Fault> {
+        self.open_with(options, place, approver, Vec::new()).await
+    }
+
+    /// The same, with tools of the program that embeds haft.
+    ///
+    /// # Errors
+    /// Those of [`open`](Self::open).
+    pub(crate) async fn open_with(
+        self,
+        options: &Options,
+        place: &Place,
+        approver: Arc<dyn Approver>,
+        more: Vec<Arc<dyn AnyTool>>,
+    ) -> Result<Agency, Fault> {
+        let mut opened = options.open_with(place, |toolset| [tools::of_agents(toolset), more].concat())?;
+        // Without the file another provider may be the usual one, and would be sent what is in the workspace.
+        if self.model.is_none()
+            && let Some(fault) = opened.broken.own.take()
+        {
+            return Err(fault);
+        }
+        opened.runtime.outside().asks(approver);
+        opened.runtime.load_tools().await;
+        opened.aside.extend(opened.unknown_tools());
+        let makings = makings(&opened.runtime, &opened.toolset, &opened.profiles);
+        let makings = makings.with_skills(opened.skills.read());
+        let variables = place.variables.clone();
+        let configured = configured(&opened.agents, &variables);
+        Ok(Agency { opened, options: self, makings, variables, configured, preferred: None })
+    }
+}
+
+impl Agency {
+    /// The model of this name.
+    ///
+    /// # Errors
+    /// When there is no such model, or what it needs is missing; with what to do.
+    pub(crate) fn model(&self, name: &str) -> Result<Arc<dyn Model>, Fault> {
+        chosen(name, &self.opened.agents, &self.variables, self.options.dialect.as_deref())
+    }
+
+    /// New conversations begin with the model of this name.
+    pub(crate) fn prefer(&mut self, name: &str) {
+        self.preferred = Some(name.to_owned());
+    }
+
+    /// The name of the model, where one was named.
+    pub(crate) fn named(&self) -> Option<&str> {
+        self.options.model.as_deref().or(self.configured.as_deref())
+    }
+
+    /// What the person should know of what prompts are made of, one line each.
+    pub(crate) fn notes(&self) -> impl Iterator<Item = &str> {
+        self.makings.notes()
+    }
+
+    /// What a model is chosen from.
+    pub(crate) fn choices(&self) -> Choices<'_> {
+        self.opened.agents.choices(&self.variables)
+    }
+
+    /// The models that a person can switch to here, each with what it is: those of `[models.NAME]`, and the known ones of
+    /// each provider that there is a key for.
+    pub(crate) fn model_names(&self) -> Vec<(String, String)> {
+        let choices = self.choices();
+        let own =
+            choices.models.iter().map(|(name, it)| (name.clone(), it.model.clone().unwrap_or_default()));
+        let with_key: Vec<String> = model::sources(choices)
+            .iter()
+            .filter(|it| it.key().is_some())
+            .map(|it| it.name().to_owned())
+            .collect();
+        let known = model::models().filter(|it| with_key.iter().any(|name| name == it.provider)).map(|it| {
+            let about = it.known.map_or_else(String::new, |known| {
+                let window = format!("{} tokens", abbreviate::count(known.window));
+                let price =
+                    known.price.map(|it| format!(", ${} in, ${} out per million", it.input, it.output));
+                format!("{window}{}", price.unwrap_or_default())
+            });
+            (format!("{}:{}", it.provider, it.name), about)
+        });
+        own.chain(known).collect()
+    }
+
+    /// What a model is told before everything else, in this session and under this profile.
+    pub(crate) fn prompt(&self, session: &Session, profile: Option<&Profile>) -> Prompt {
+        self.makings.prompt(session, profile)
+    }
+
+    /// The conversation to go on with, if it is to be an earlier one: the newest, or that of this name.
+    ///
+    /// # Errors
+    /// When there is none, or it can't be read.
+    pub(crate) fn earlier(&self, resume: bool, name: Option<&str>) -> Result<Option<String>, Fault> {
+        let transcripts = self.opened.runtime.store().transcripts();
+        match name {
+            None if resume => {
+                let newest = transcripts.newest()?.ok_or_else(|| {
+                    Fault::not_found("this workspace has no conversation yet")
+                        .next("Begin one with `haft run \"TASK\"`.")
+                })?;
+                Ok(Some(newest))
+            }
+            Some(name) if resume && Standing::of(&self.opened.runtime, name)?.is_none() => {
+                let fault = Fault::not_found(format!("this workspace has no conversation `{name}`"));
+                Err(match transcripts.newest()? {
+                    Some(newest) => {
+                        fault.next(format!("The newest is `{newest}`; `/sessions` in `haft chat` lists all."))
+                    }
+                    None => fault.next("Begin one with `haft run \"TASK\"`."),
+                })
+            }
+            name => Ok(name.map(str::to_owned)),
+        }
+    }
+
+    /// The conversation of this name, or a new one.
+    pub(crate) fn session(&self, name: Option<&str>, door: &str, approver: Arc<dyn Approver>) -> Session {
+        let runtime = &self.opened.runtime;
+        // It has a name from the start, so that what it has seen is kept for whoever goes on with it.
+        let own = || runtime.store().call_id().replacen("c_", "s_", 1);
+        runtime.session(Some(&name.map_or_else(own, str::to_owned)), door, approver)
+    }
+
+    /// An agent that goes on with this conversation, as it stood; and what the person should know of that, one line each.
+    ///
+    /// # Errors
+    /// When what was said can't be read, another process goes on with it, or there is no such model or profile.
+    pub(crate) fn agent(
+        &self,
+        session: Session,
+        host: Arc<dyn Host>,
+        person: Arc<dyn Asker>,
+    ) -> Result<(Agent, Vec<String>), Fault> {
+        let before = Standing::of(&self.opened.runtime, session.name())?.unwrap_or_default();
+        let asked = if self.options.plan { Some(PLAN) } else { self.options.profile.as_deref() };
+        let configured = self.opened.agents.agent.profile.as_deref();
+        let profile = match asked {
+            Some("none") => None,
+            Some(profile) => Some(profile),
+            None if before.model.is_empty() => configured,
+            None => before.chosen.as_deref(),
+        };
+        // What was typed counts more than what a profile says, and that more than what is configured.
+        let preferred = self.preferred.as_deref().filter(|_| before.model.is_empty());
+        let typed = preferred.or(self.options.model.as_deref());
+        let earlier = Some(before.model.as_str()).filter(|it| !it.is_empty());
+        let is_asked = asked.is_some_and(|it| it != "none");
+        let its_own = typed.is_none() && (is_asked || earlier.is_none());
+        let its_own = its_own
+            && profile.is_some_and(|name| {
+                self.opened.profiles.read().find(name).is_ok_and(|it| it.model.is_some())
+            });
+        let dialect =
+            self.options.dialect.as_deref().or(before.dialect.as_deref().filter(|_| typed.is_none()));
+        let named = typed.or(earlier).or_else(|| self.named());
+        let mut lines: Vec<String> = self.notes().map(str::to_owned).collect();
+        let model = match (named, model::usual(self.choices())) {
+            (Some(name), _) => {
+                lines.extend(model::doubt(name, self.choices()));
+                chosen(name, &self.opened.agents, &self.variables, dialect)?
+            }
+            // The profile's own is found when the agent starts to use it.
+            (None, _) if its_own => blank(),
+            (None, Some((name, key))) => {
+                lines.push(usual(&name, &key));
+                chosen(&name, &self.opened.agents, &self.variables, dialect)?
+            }
+            (None, None) => return Err(unnamed()),
+        };
+        let mut agent = self.blank_agent(session, model, host)?;
+        agent.set_crew(self.setup(person));
+        if let (Some(crew), Some(profile)) = (agent.crew(), profile) {
+            let said = crew.begin(Some(profile), its_own)?;
+            lines.push(format!("using profile `{profile}`"));
+            lines.extend(notes(&said));
+            if let Some(other) = before.profile.as_deref().filter(|it| asked.is_none() && *it != profile) {
+                lines.extend(notes(&crew.resume(other)?));
+            }
+        } else if let (Some(crew), Some(profile), None) = (agent.crew(), &before.profile, asked) {
+            lines.extend(notes(&crew.resume(profile)?));
+        }
+        self.keep(&agent)?;
+        Ok((agent, lines))
+    }
+
+    /// An agent that is asked nothing, to see what one would be told.
+    ///
+    /// # Errors
+    /// Those of [`agent`](Self::agent).
+    pub(crate) fn unasked(&self, session: Session) -> Result<Agent, Fault> {
+        let usual = || model::usual(self.choices()).map(|it| it.0);
+        let named = self.named().map(str::to_owned).or_else(usual);
+        let model = named.map(|it| self.model(&it)).transpose()?.unwrap_or_else(blank);
+        let mut agent = self.blank_agent(session, model, Arc::new(Silent))?;
+        agent.set_crew(self.setup(Arc::new(NobodyToAsk)));
+        let profile = if self.options.plan { Some(PLAN) } else { self.options.profile.as_deref() };
+        let profile = profile.or(self.opened.agents.agent.profile.as_deref()).filter(|it| *it != "none");
+        if let (Some(crew), Some(profile)) = (agent.crew(), profile) {
+            crew.begin(Some(profile), self.options.model.is_none())?;
+        }
+        Ok(agent)
+    }
+
+    /// An agent with this model and without profiles, in a new conversation.
+    ///
+    /// # Errors
+    /// When the conversation can't be written down.
+    pub(crate) fn simple(
+        &self,
+        session: Session,
+        model: Arc<dyn Model>,
+        host: Arc<dyn Host>,
+    ) -> Result<Agent, Fault> {
+        self.blank_agent(session, model, host)
+    }
+
+    fn blank_agent(
+        &self,
+        session: Session,
+        model: Arc<dyn Model>,
+        host: Arc<dyn Host>,
+    ) -> Result<Agent, Fault> {
+        provider_tools::offer(&session, model.abilities());
+        session.list_within(self.opened.listing_of_agent());
+        let system = (&self.prompt(&session, None)).into();
+        let visible = self.opened.agents.agent.visible.unwrap_or_default();
+        Agent::open(Settings { session, model, system, bounds: self.bounds(), visible, host })
+    }
+
+    /// How far a turn may go.
+    pub(crate) fn bounds(&self) -> Bounds {
+        let steps = self.options.max_steps.or(self.opened.agents.agent.max_steps);
+        Bounds {
+            steps: steps.unwrap_or(Bounds::default().steps),
+            tokens: self.options.max_tokens,
+            time: self.options.max_seconds.map(Duration::from_secs),
+        }
+    }
+
+    /// What takes the turns of its conversation. With `no_wait`, results of background calls are not waited for at the end.
+    pub(crate) fn driver(&self, no_wait: bool) -> Driver {
+        let section = &self.opened.agents.agent;
+        let wait = if no_wait { 0 } else { section.wait_seconds.unwrap_or(WAIT_SECONDS) };
+        Driver::new(Driving { wait: Duration::from_secs(wait), wakes: section.wakes.unwrap_or(WAKES) })
+    }
+
+    /// Keeps how the agent's conversation stands, for whoever goes on with it.
+    ///
+    /// # Errors
+    /// When the store can't be written.
+    pub(crate) fn keep(&self, agent: &Agent) -> Result<(), Fault> {
+        let before = Standing::of(&self.opened.runtime, agent.session().name())?.unwrap_or_default();
+        // Where no other was chosen, the model is spoken to as it was.
+        let is_same = before.model == agent.steering().model().name();
+        let dialect = self.options.dialect.as_deref().or(before.dialect.as_deref().filter(|_| is_same));
+        Standing::keep(agent, dialect)
+    }
+
+    /// The command that goes on with this conversation.
+    pub(crate) fn goes_on(verb: &str, options: &Options, agent: &Agent) -> String {
+        let dir = options.dir.as_ref().map(|it| format!(" --dir {}", quote(&it.display().to_string())));
+        format!("haft{} {verb} --resume --session {}", dir.unwrap_or_default(), agent.session().name())
+    }
+
+    /// What the agent needs to go on under another profile and to start others.
+    fn setup(&self, person: Arc<dyn Asker>) -> Setup {
+        let (agents, variables) = (self.opened.agents.clone(), self.variables.clone());
+        let (dialect, makings) = (self.options.dialect.clone(), self.makings.clone());
+        let workspace = self.opened.runtime.roots().workspace().to_owned();
+        Setup {
+            profiles: self.opened.profiles.clone(),
+            skills: Some(self.opened.skills.clone()),
+            choose: Arc::new(move |name| {
+                // A file that a profile names lies in its workspace, wherever haft was started.
+                let name = match name.strip_prefix("script:") {
+                    Some(file) => format!("script:{}", workspace.join(file).display()),
+                    None => name.to_owned(),
+                };
+                chosen(&name, &agents, &variables, dialect.as_deref())
+            }),
+            compose: Arc::new(move |session, profile| (&makings.prompt(session, profile)).into()),
+            section: self.opened.agents.subagent.clone(),
+            person,
+        }
+    }
+}
+
+/// What prompts of agents with this toolset are made of. Blocks.
+pub(crate) fn makings(runtime: &Runtime, toolset: &str, profiles: &Profiles) -> Makings {
+    let makings = Makings::of(runtime, tools::hints_of(toolset));
+    // The other toolsets have a tool that lists them, or one tool for each.
+    if toolset == tools::NAV { makings.with_subagents(&profiles.read()) } else { makings }
+}
+
+/// A model that says nothing, where none was named.
+fn blank() -> Arc<dyn Model> {
+    Arc::new(Script::empty())
+}
+
+/// What a change of profiles says that does not count.
+fn notes(said: &str) -> Vec<String> {
+    said.lines().filter_map(|it| it.strip_prefix("note: ")).map(str::to_owned).collect()
+}
+
+/// The name of the model that the person configured, where they did.
+pub(crate) fn configured(agents: &Agents, variables: &[(String, String)]) -> Option<String> {
+    let variable = || variables.iter().find(|it| it.0 == MODEL && !it.1.is_empty()).map(|it| it.1.clone());
+    agents.agent.model.clone().or_else(variable)
+}
+
+/// The model of a name, spoken to as the person wants it.
+pub(crate) fn chosen(
+    name: &str,
+    agents: &Agents,
+    variables: &[(String, String)],
+    dialect: Option<&str>,
+) -> Result<Arc<dyn Model>, Fault> {
+    let model = model::choose(name, agents.choices(variables))?;
+    Ok(match dialect {
+        None | Some("native") => model,
+        Some(dialect) => {
+            let spoken = Spoken::new(model, dialect.parse::<Dialect>()?);
+            Arc::new(spoken.max_calls(agents.agent.max_calls))
+        }
+    })
+}
+
+/// Which model is used where none was named, and why.
+fn usual(name: &str, key: &KeyFrom) -> String {
+    let why = match key {
+        KeyFrom::Variable(name) => format!("{name} is set"),
+        KeyFrom::Login(_) => format!("it has a key of `{key}`"),
+    };
+    format!("using {name}, since {why}; `--model` or `model` in haft.toml chooses another")
+}
+
+/// The fault of no model at all, with the ways to have one.
+fn unnamed() -> Fault {
+    let provider = model::models().next().map_or("anthropic", |it| it.provider);
+    let keys: Vec<&str> = model::sources(Choices {
+        models: &BTreeMap::new(),
+        variables: &[],
+        keys: Keys::NONE,
+        max_calls: None,
+    })
+    .iter()
+    .filter(|it| !it.is_open())
+    .filter_map(|it| it.variables().first().copied())
+    .collect();
+    let first = keys.first().copied().unwrap_or_default();
+    Fault::bad_args("no model was named, and no provider has a key").next(format!(
+        "Run `haft login {provider}` or `export {first}=…` (also read: {}). Without a key: `--model ollama:NAME` for a local \
+         model, `haft demo` to see haft work.",
+        keys.get(1..).unwrap_or_default().join(", ")
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_a_model_and_a_key_the_ways_to_have_one_are_named() {
+        let text = unnamed().as_text();
+        for way in [
+            "haft login anthropic",
+            "export ANTHROPIC_API_KEY=…",
+            "OPENAI_API_KEY",
+            "ollama:NAME",
+            "haft demo",
+        ] {
+            assert!(text.contains(way), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_usual_model_is_told_with_its_reason() {
+        let line = usual("openai:gpt-5.6-terra", &KeyFrom::Variable("OPENAI_API_KEY".to_owned()));
+        assert!(line.starts_with("using openai:gpt-5.6-terra, since OPENAI_API_KEY is set;"), "{line}");
+        let line = usual("x:y", &KeyFrom::Login("x".to_owned()));
+        assert!(line.contains("since it has a key of `haft login x`"), "{line}");
+    }
+}

@@ -1,0 +1,364 @@
+//! MCP session backend: the tools, prompts and resources that a client gets.
+
+mod jobs;
+mod journal;
+mod outputs;
+mod prompts;
+
+use std::{future::Future, sync::Arc};
+
+use agent::profiles::Profiles;
+use kit::{
+    Fault, Kind, Part, Spec,
+    services::{Jobs, NotLoaded},
+};
+use parking_lot::Mutex;
+use runtime::{Answer, Call, Event, Session, truncate::kept_as};
+use serde_json::Value;
+use serve::{
+    Abilities, Changes, Client, Content, Document, Hands, Level, Line, Notice, Pattern, Prompt, Subject,
+};
+use tokio::sync::{broadcast, watch};
+
+use crate::{Opened, client_services::Desk, verbs::in_short};
+
+/// How many notices a client may be behind.
+const NOTICES: usize = 256;
+
+/// Where outputs are, for a client.
+const OUTPUTS: &str = "haft://outputs/";
+
+/// Where files are that the session gave away.
+const FILES: &str = "haft://files/";
+
+/// Where jobs are.
+const JOBS: &str = "haft://jobs/";
+
+/// Where the calls of the session are.
+const JOURNAL: &str = "haft://journal";
+
+/// So much of one document is shown, in bytes; then it says where the rest is.
+const SHOWN: usize = 1 << 20;
+
+/// One session's tools, and what else a client may look at. Cheap to clone.
+#[derive(Clone)]
+pub struct ForClients {
+    session: Session,
+    desk: Arc<Desk>,
+    toolset: Arc<str>,
+    profiles: Profiles,
+    notices: broadcast::Sender<Notice>,
+    /// What was to be told before anybody listened.
+    untold: Arc<Mutex<Vec<Notice>>>,
+    /// Changes with which documents there are.
+    documents: watch::Sender<u64>,
+    /// Changes with each call that is over.
+    calls: watch::Sender<u64>,
+}
+
+impl ForClients {
+    /// What a client gets of this session, whose person is reached through `desk`. Needs a tokio runtime.
+    pub fn new(session: Session, opened: &Opened, desk: Arc<Desk>) -> Self {
+        session.files().serve_at(FILES);
+        let this = Self {
+            session,
+            desk,
+            toolset: opened.toolset.as_str().into(),
+            profiles: opened.profiles.clone(),
+            notices: broadcast::Sender::new(NOTICES),
+            untold: Arc::default(),
+            documents: watch::Sender::default(),
+            calls: watch::Sender::default(),
+        };
+        // These end with the session's jobs, or with the last client: they must not keep the session.
+        let (mut jobs, documents) = (this.session.job_changes(), this.documents.clone());
+        tokio::spawn(async move {
+            while jobs.changed().await.is_ok() {
+                bump(&documents);
+            }
+        });
+        let (mut events, notices) = (this.session.events(), this.notices.clone());
+        tokio::spawn(async move {
+            loop {
+                match events.recv().await {
+                    // Nobody listening is no trouble.
+                    Ok(event) => drop(notices.send(of_job(&event))),
+                    Err(broadcast::error::RecvError::Lagged(_)) => {}
+                    Err(broadcast::error::RecvError::Closed) => return,
+                }
+            }
+        });
+        this
+    }
+
+    /// Tells clients of a tool file that could not be loaded.
+    pub fn tell_not_loaded(&self) -> impl Fn(&NotLoaded) + Send + 'static {
+        let (notices, untold) = (self.notices.clone(), self.untold.clone());
+        move |it| {
+            let data = Value::from(in_short(it));
+            let notice = Notice { level: Level::Warning, logger: "tools".to_owned(), data };
+            let mut untold = untold.lock();
+            // It is told once, and most files that fail do so before the client has said its first word.
+            if let Err(broadcast::error::SendError(notice)) = notices.send(notice)
+                && untold.len() < NOTICES
+            {
+                untold.push(notice);
+            }
+        }
+    }
+
+    fn tell_denied(&self, tool: &str, fault: &Fault) {
+        let why = fault.what.lines().next().unwrap_or_default();
+        let data = Value::from(format!("{tool}: {why}"));
+        let _ = self.notices.send(Notice { level: Level::Notice, logger: "policy".to_owned(), data });
+    }
+
+    /// The text as a model would be shown it: without secrets, and with nothing hidden in it.
+    fn shown(&self, text: &str) -> String {
+        kit::escape::visible(&self.session.runtime().masked(text)).0.into_owned()
+    }
+
+    /// What stands at an address. Blocks.
+    fn look(&self, uri: &str) -> Result<Vec<Content>, Fault> {
+        if let Some(job) = uri.strip_prefix(JOBS) {
+            return self.job(uri, job);
+        }
+        if let Some(handle) = uri.strip_prefix(OUTPUTS) {
+            return self.output(uri, handle);
+        }
+        if let Some(file) = uri.strip_prefix(FILES) {
+            return self.file(uri, file);
+        }
+        match uri.strip_prefix(JOURNAL).map(|rest| rest.strip_prefix('/').unwrap_or(rest)) {
+            Some("") => self.journal(uri),
+            Some(call) => self.call_record(uri, call),
+            None => Err(Fault::not_found(format!("there is no `{}`", in_brief(uri)))
+                .next("`resources/list` and `resources/templates/list` list what there is.")),
+        }
+    }
+}
+
+impl Hands for ForClients {
+    fn specs(&self) -> Vec<Spec> {
+        Hands::specs(&self.session)
+    }
+
+    fn has(&self, name: &str) -> bool {
+        Hands::has(&self.session, name)
+    }
+
+    fn find(&self, name: &str) -> impl Future<Output = bool> + Send {
+        self.session.find(name)
+    }
+
+    fn why_missing(&self, name: &str) -> Option<String> {
+        Hands::why_missing(&self.session, name)
+    }
+
+    fn settled(&self) -> impl Future<Output = ()> + Send {
+        Hands::settled(&self.session)
+    }
+
+    /// Prompts are the same two for as long as this lives: what changes is how their arguments are completed.
+    fn changes(&self) -> Changes {
+        Changes { documents: Some(self.documents.subscribe()), ..Hands::changes(&self.session) }
+    }
+
+    fn abilities(&self) -> Abilities {
+        Abilities { watch: true, complete: true, log: true }
+    }
+
+    fn declares(&self, name: &str) -> bool {
+        self.session.catalog().get(name).is_some_and(|it| it.spec().output.is_some())
+    }
+
+    fn notices(&self) -> Option<broadcast::Receiver<Notice>> {
+        let mut untold = self.untold.lock();
+        let listening = self.notices.subscribe();
+        // The one that listens now takes them all.
+        untold.drain(..).for_each(|notice| drop(self.notices.send(notice)));
+        Some(listening)
+    }
+
+    fn new_call_id(&self) -> Option<String> {
+        Some(self.session.new_call_id())
+    }
+
+    async fn call(&self, call: Call, client: Client) -> Answer {
+        let tool = call.tool.clone();
+        if let Some(id) = &call.id {
+            self.desk.note(id, &client);
+        }
+        let mut answer = Hands::call(&self.session, call, client).await;
+        match &mut answer.result {
+            Ok(output) => {
+                // Some thirty tokens beside the sixteen thousand that are left of a cut text; and a person can open it.
+                let links: Vec<Part> = output.parts.iter().filter_map(kept_whole).collect();
+                if !links.is_empty() || output.parts.iter().any(is_file) {
+                    bump(&self.documents);
+                }
+                output.parts.extend(links);
+            }
+            Err(fault) if fault.kind == Kind::Denied => self.tell_denied(&tool, fault),
+            Err(_) => {}
+        }
+        bump(&self.calls);
+        answer
+    }
+
+    fn promote(&self, call: &str) -> Result<String, Fault> {
+        self.session.promote(call)
+    }
+
+    fn job_of(&self, call: &str) -> Option<String> {
+        self.session.job_of(call)
+    }
+
+    fn jobs(&self) -> Option<Arc<dyn Jobs>> {
+        Some(self.session.job_table())
+    }
+
+    fn documents(&self) -> Result<Vec<Document>, Fault> {
+        let mut documents = vec![self.journal_document()];
+        documents.extend(self.job_documents());
+        documents.extend(self.output_documents()?);
+        documents.extend(self.file_documents()?);
+        Ok(documents)
+    }
+
+    fn patterns(&self) -> Vec<Pattern> {
+        let pattern = |uri: &str, name: &str, description: &str, mime: Option<&str>| Pattern {
+            uri: uri.to_owned(),
+            name: name.to_owned(),
+            description: description.to_owned(),
+            mime: mime.map(str::to_owned),
+        };
+        vec![
+            pattern(
+                "haft://jobs/{job}",
+                "job",
+                "How a background job stands, and what it wrote.",
+                Some("text/plain"),
+            ),
+            pattern(
+                "haft://journal/{call}",
+                "call",
+                "One call: its arguments, and what came of it.",
+                Some("text/plain"),
+            ),
+            pattern(
+                "haft://outputs/{handle}",
+                "output",
+                "The whole of an output that was too long to show.",
+                None,
+            ),
+            pattern("haft://files/{file}", "file", "A file that was shared, for a day.", None),
+        ]
+    }
+
+    async fn read(&self, uri: &str, _client: Client) -> Result<Vec<Content>, Fault> {
+        let (this, uri) = (self.clone(), uri.to_owned());
+        aside(move || this.look(&uri)).await
+    }
+
+    fn watch(&self, uri: &str) -> Option<watch::Receiver<u64>> {
+        if uri == JOURNAL {
+            return Some(self.calls.subscribe());
+        }
+        self.watch_job(uri.strip_prefix(JOBS)?)
+    }
+
+    fn prompts(&self) -> Vec<Prompt> {
+        prompts::all()
+    }
+
+    async fn prompt(
+        &self,
+        name: &str,
+        arguments: Vec<(String, String)>,
+        _client: Client,
+    ) -> Result<Vec<Line>, Fault> {
+        Hands::settled(&self.session).await;
+        let (this, name) = (self.clone(), name.to_owned());
+        aside(move || this.fill(&name, &arguments)).await
+    }
+
+    fn complete(&self, of: &Subject, argument: &str, begun: &str) -> Vec<String> {
+        let all = match of {
+            Subject::Prompt(prompt) => self.values(prompt, argument),
+            Subject::Documents(pattern) => match (pattern.as_str(), argument) {
+                ("haft://jobs/{job}", "job") => self.job_ids(),
+                ("haft://outputs/{handle}", "handle") => self.handles(),
+                ("haft://journal/{call}", "call") => self.call_ids(),
+                ("haft://files/{file}", "file") => self.file_ids(),
+                _ => Vec::new(),
+            },
+        };
+        likeliest(all, begun)
+    }
+
+    fn end(&self) -> impl Future<Output = ()> + Send {
+        self.session.end()
+    }
+}
+
+/// What begins so, and after that what has it within, each as it came.
+fn likeliest(all: Vec<String>, begun: &str) -> Vec<String> {
+    let begun = begun.to_lowercase();
+    let (mut first, others): (Vec<_>, Vec<_>) =
+        all.into_iter().partition(|it| it.to_lowercase().starts_with(&begun));
+    first.extend(others.into_iter().filter(|it| it.to_lowercase().contains(&begun)));
+    first
+}
+
+/// A link to the whole of a text that was cut.
+fn kept_whole(part: &Part) -> Option<Part> {
+    let Part::Text { text } = part else { return None };
+    let handle = kept_as(text)?;
+    let mime = Some("text/plain".to_owned());
+    Some(Part::Link { uri: format!("{OUTPUTS}{handle}"), name: handle.to_owned(), mime, bytes: None })
+}
+
+/// Is it a link to a file that was given away?
+fn is_file(part: &Part) -> bool {
+    matches!(part, Part::Link { uri, .. } if uri.starts_with(FILES))
+}
+
+/// One line on a job that ended, or waits.
+fn of_job(event: &Event) -> Notice {
+    let name = if event.title.is_empty() { &event.tool } else { &event.title };
+    let failed = event.state == "error" || event.exit.is_some_and(|exit| exit != 0);
+    let exit = event.exit.map(|exit| format!(", exit {exit}")).unwrap_or_default();
+    let line = format!("{} {}{exit}, {:.1} s: {name}", event.job, event.state, event.took.as_secs_f64());
+    let level = if failed { Level::Notice } else { Level::Info };
+    Notice { level, logger: "jobs".to_owned(), data: Value::from(line) }
+}
+
+fn bump(number: &watch::Sender<u64>) {
+    number.send_modify(|it| *it += 1);
+}
+
+/// As much of an address, or of a name, as a fault repeats.
+fn in_brief(text: &str) -> &str {
+    text.get(..text.floor_char_boundary(200)).unwrap_or_default()
+}
+
+async fn aside<T: Send + 'static>(
+    look: impl FnOnce() -> Result<T, Fault> + Send + 'static,
+) -> Result<T, Fault> {
+    let looked = tokio::task::spawn_blocking(look).await;
+    looked.unwrap_or_else(|error| Err(Fault::bug(format!("the look at it was lost: {error}"))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_begins_so_comes_before_what_has_it_within() {
+        let all = ["regrep", "Grep", "glob", "grepper"].map(str::to_owned).to_vec();
+        assert_eq!(likeliest(all.clone(), "grep"), ["Grep", "grepper", "regrep"]);
+        assert_eq!(likeliest(all.clone(), ""), all);
+        assert!(likeliest(all, "x").is_empty());
+    }
+}

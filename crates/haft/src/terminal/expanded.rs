@@ -1,0 +1,135 @@
+//! A person who reads: the whole output of a call, what the model thought, or a long list, in the pager.
+
+use crossterm::event::KeyEvent;
+use runtime::{Session, truncate::kept_as};
+
+use super::{
+    abbreviate, diff,
+    outputs::{Output, Outputs},
+    pager::{Paged, Pager},
+    row::{Row, Style},
+};
+
+/// Of what was kept, no more is shown.
+const MOST: usize = 16 << 20;
+
+/// Of what a call that runs has written, the newest.
+const RUNNING: usize = 256 << 10;
+
+/// A diff is laid out for so many columns, and wrapped by the pager.
+const WIDE: usize = 10_000;
+
+/// What is read.
+pub(crate) struct Reading {
+    pager: Pager,
+    what: What,
+}
+
+enum What {
+    /// Something that has nothing before or after it.
+    Alone,
+    /// The output that is so many before the newest.
+    Output(usize),
+    /// What a call writes that runs.
+    Running(String),
+}
+
+impl Reading {
+    /// A text of its own.
+    pub(crate) fn alone(title: &str, lines: Vec<Row>) -> Self {
+        Self { pager: Pager::new(title, lines, ""), what: What::Alone }
+    }
+
+    /// What a running call has written by now, with its title; otherwise the newest output. Nothing, when there is none.
+    pub(crate) fn newest(
+        running: Option<(&str, &str)>,
+        outputs: &Outputs,
+        session: &Session,
+    ) -> Option<Self> {
+        if let Some((call, title)) = running
+            && let Some(lines) = written(session, call)
+        {
+            let pager = Pager::new(&format!("{title}: running"), lines, "Ctrl-O earlier").following();
+            return Some(Self { pager, what: What::Running(call.to_owned()) });
+        }
+        Self::output(0, outputs, session)
+    }
+
+    fn output(before: usize, outputs: &Outputs, session: &Session) -> Option<Self> {
+        let output = outputs.newest(before)?;
+        let count = outputs.count();
+        let title = format!("{} ({} of {count})", output.title, count - before);
+        let earlier = (before + 1 < count).then_some("Ctrl-O earlier");
+        let later = (before > 0).then_some("→ later");
+        let keys: Vec<&str> = earlier.into_iter().chain(later).collect();
+        let pager = Pager::new(&title, lines(output, session), &keys.join(" · "));
+        Some(Self { pager, what: What::Output(before) })
+    }
+
+    /// Takes a key. False: the person has read enough.
+    pub(crate) fn key(&mut self, key: KeyEvent, outputs: &Outputs, session: Option<&Session>) -> bool {
+        let other = match (self.pager.key(key), &self.what) {
+            (Paged::Leaves, _) => return false,
+            (Paged::Stays, _) | (_, What::Alone) | (Paged::Later, What::Running(_)) => None,
+            (Paged::Earlier, What::Running(_)) => Some(0),
+            (Paged::Earlier, What::Output(before)) => Some(before + 1),
+            (Paged::Later, What::Output(before)) => before.checked_sub(1),
+        };
+        if let (Some(before), Some(session)) = (other, session)
+            && let Some(reading) = Self::output(before, outputs, session)
+        {
+            *self = reading;
+        }
+        true
+    }
+
+    /// Takes what was pasted.
+    pub(crate) fn paste(&mut self, text: &str) {
+        self.pager.paste(text);
+    }
+
+    /// The rows of a screen of this size.
+    pub(crate) fn rows(&mut self, columns: usize, lines: usize, session: Option<&Session>) -> Vec<Row> {
+        if let (What::Running(call), Some(session)) = (&self.what, session)
+            && let Some(lines) = written(session, call)
+        {
+            self.pager.set_lines(lines);
+        }
+        self.pager.rows(columns, lines)
+    }
+}
+
+/// All of an output: of one that was cut, what was kept.
+fn lines(output: &Output, session: &Session) -> Vec<Row> {
+    let spills = session.runtime().spills();
+    let of = match output.below.as_str() {
+        "" => session.name().to_owned(),
+        below => format!("{}/{below}", session.name()),
+    };
+    let mut rows = diff::rows(&output.changes, 0, WIDE, usize::MAX, "");
+    if !rows.is_empty() {
+        rows.push(Row::default());
+    }
+    let whole = kept_as(&output.text).and_then(|handle| {
+        let bytes = spills.read(&of, handle).ok()?;
+        let text = String::from_utf8_lossy(bytes.get(..MOST).unwrap_or(&bytes)).into_owned();
+        Some(kit::escape::visible(&text).0.into_owned())
+    });
+    rows.extend(Pager::lines_of(whole.as_deref().unwrap_or(&output.text), Style::PLAIN));
+    for picture in &output.pictures {
+        let size = abbreviate::size(picture.bytes);
+        rows.push(Row::new(format!("picture {} ({}, {size})", picture.handle, picture.mime), Style::BOLD));
+        if let Ok(path) = spills.path(&of, &picture.handle) {
+            rows.extend(Pager::lines_of(&path.display().to_string(), Style::PLAIN));
+        }
+    }
+    if rows.is_empty() {
+        rows.push(Row::new("(no output)", Style::DIM));
+    }
+    rows
+}
+
+fn written(session: &Session, call: &str) -> Option<Vec<Row>> {
+    let text = session.written(call)?.tail(RUNNING).text;
+    Some(Pager::lines_of(&text, Style::PLAIN))
+}

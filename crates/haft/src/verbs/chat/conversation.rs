@@ -1,0 +1,322 @@
+//! A conversation in a chat, wherever it is held: commands, messages with what they name, and turns.
+
+use std::{path::PathBuf, sync::Arc};
+
+use agent::{
+    Agent, AgentError, Asker, ChangedBy, Driver, Ended, Event, Host, Input, Outcome,
+    model::{Piece, Usage},
+};
+use kit::Fault;
+use parking_lot::Mutex;
+use runtime::{Approver, Session};
+use tokio_util::sync::CancellationToken;
+
+use super::front_end::Face;
+use crate::{
+    agent_factory::Agency,
+    attach::{self, Named},
+    slash::{All, Own},
+    terminal::{
+        chat::Said,
+        commands::{Meant, meant},
+        input_line::Entry,
+        row::Style,
+    },
+    verbs::run::fault,
+};
+
+/// So many messages of a conversation are shown when it goes on.
+const SHOWN: usize = 12;
+
+/// A conversation.
+pub(super) struct Talk<F> {
+    pub(super) face: F,
+    pub(super) agent: Agent,
+    pub(super) agency: Agency,
+    /// Whose turn it is.
+    driver: Driver,
+    pub(super) host: Arc<Bill>,
+    pub(super) person: Person,
+    /// What goes with the next message: what the person's own commands printed, and pictures.
+    pub(super) beside: Vec<(String, Vec<Piece>)>,
+    pub(super) pictures: Vec<PathBuf>,
+    /// A message that was not sent: sent again, it is meant as it is.
+    pub(super) refused: Option<String>,
+    /// Untrusted commands and skills whose text the person was shown, as it was.
+    pub(super) seen: Vec<Own>,
+    /// The calls that changed files in the turns that were taken back last.
+    pub(super) taken_back: Vec<ChangedBy>,
+    /// The conversations, as they were listed last.
+    pub(super) listed: Vec<String>,
+}
+
+/// Who is asked.
+pub(super) struct Person {
+    /// What a call may do.
+    pub(super) approver: Arc<dyn Approver>,
+    /// What the model wants to know.
+    pub(super) asker: Arc<dyn Asker>,
+}
+
+/// Passes on what happens, and adds up what it takes.
+pub(super) struct Bill {
+    pub(super) passes: Arc<dyn Host>,
+    pub(super) taken: Mutex<Taken>,
+}
+
+/// What a conversation took since this process began.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Taken {
+    pub(super) answers: usize,
+    pub(super) usage: Usage,
+    pub(super) cost: f64,
+    /// The price of some answer was not known.
+    pub(super) unpriced: bool,
+}
+
+impl Host for Bill {
+    fn hear(&self, event: Event) {
+        if let Event::Used { usage, cost } = &event {
+            let mut taken = self.taken.lock();
+            taken.answers += 1;
+            taken.usage += *usage;
+            taken.cost += cost.unwrap_or(0.0);
+            taken.unpriced |= cost.is_none();
+        }
+        self.passes.hear(event);
+    }
+}
+
+impl<F: Face> Talk<F> {
+    /// The conversation of this session. `passes` hears what happens.
+    ///
+    /// # Errors
+    /// When there is no agent to be had.
+    pub(super) fn open(
+        mut face: F,
+        agency: Agency,
+        session: Session,
+        passes: Arc<dyn Host>,
+        person: Person,
+    ) -> Result<Self, Fault> {
+        let host = Arc::new(Bill { passes, taken: Mutex::default() });
+        let (agent, notes) = agency.agent(session, host.clone(), person.asker.clone())?;
+        agency.opened.aside.iter().chain(&notes).for_each(|it| face.note(it));
+        let driver = agency.driver(false);
+        Ok(Self {
+            face,
+            agent,
+            agency,
+            driver,
+            host,
+            person,
+            beside: Vec::new(),
+            pictures: Vec::new(),
+            refused: None,
+            seen: Vec::new(),
+            taken_back: Vec::new(),
+            listed: Vec::new(),
+        })
+    }
+
+    /// Shows what was said before; where nothing was, gives true.
+    pub(super) fn begin(&mut self) -> bool {
+        self.face.follow(&self.agent);
+        self.offer();
+        let said = self.agent.transcript().messages().unwrap_or_default();
+        let left_out = said.len().saturating_sub(SHOWN);
+        if left_out > 0 {
+            self.face.tell(&format!("({left_out} earlier messages)"), Style::DIM);
+        }
+        if !said.is_empty() {
+            self.face.show_before(said.get(left_out..).unwrap_or_default());
+        }
+        said.is_empty()
+    }
+
+    /// Until the person goes.
+    pub(super) async fn talk(&mut self) {
+        loop {
+            let said = tokio::select! {
+                biased;
+                said = self.face.prompt() => Some(said),
+                () = self.driver.woken(self.agent.session()) => None,
+            };
+            let entry = match said {
+                Some(Said::Line(entry)) => entry,
+                Some(Said::End) if self.face.waits_at_end() => return self.settle().await,
+                Some(Said::End) => return,
+                None => {
+                    self.wake().await;
+                    continue;
+                }
+            };
+            let all = All::read(&self.agency.opened);
+            let names: Vec<String> = all.own.iter().map(|it| it.name().to_owned()).collect();
+            match meant(&entry.text, &names) {
+                Meant::Leave => return,
+                Meant::Unknown(typed, nearest) => {
+                    self.fails(&Fault::bad_args(format!("unknown command {typed}")).next(format!(
+                        "Did you mean {nearest}? /help lists all; a space before the `/` sends the line as it is."
+                    )));
+                }
+                meant => self.take(meant, &entry, &all).await,
+            }
+            if let Err(fault) = self.agency.keep(&self.agent) {
+                self.fails(&fault);
+            }
+            self.face.is_answered();
+            self.offer();
+            if self.face.is_over() {
+                return;
+            }
+        }
+    }
+
+    /// Does what a line means.
+    async fn take(&mut self, meant: Meant<'_>, entry: &Entry, all: &All) {
+        match meant {
+            Meant::Command(name, given) => match self.command(name, given, all).await {
+                Ok(text) if text.is_empty() => {}
+                Ok(text) => self.face.tell(&text, Style::DIM),
+                Err(fault) => self.fails(&fault),
+            },
+            Meant::Run(command) => self.run(command).await,
+            Meant::Own(name, given) => {
+                let Some(own) = all.find(name) else { return };
+                if !own.is_trusted() && !self.seen.contains(own) {
+                    self.seen.push(own.clone());
+                    let again = if self.face.give_back(entry) {
+                        "Press Enter to send it."
+                    } else {
+                        "Say it again to send it."
+                    };
+                    self.fails(&own.unseen(again));
+                    return;
+                }
+                own.notes().iter().for_each(|it| self.face.tell(&format!("note: {it}"), Style::DIM));
+                self.say(entry, Some((own, given))).await;
+            }
+            Meant::Said(text) => {
+                let entry = Entry { text: text.to_owned(), ..entry.clone() };
+                self.say(&entry, None).await;
+            }
+            // A picture alone says enough.
+            Meant::Nothing if !entry.pictures.is_empty() => self.say(entry, None).await,
+            Meant::Nothing | Meant::Leave | Meant::Unknown(..) => {}
+        }
+    }
+
+    /// Sends a message, with what it names, unless something of that is not there.
+    pub(super) async fn say(&mut self, entry: &Entry, own: Option<(&Own, &str)>) {
+        let Some(named) = self.named(entry, own) else { return };
+        let Some(mut input) = self.input(entry, named).await else { return };
+        let begun = own.map(|(own, given)| own.begin(given, &mut input, &self.agency, &self.agent));
+        let for_one_turn = match begun.transpose() {
+            Ok(it) => it,
+            Err(fault) => return self.fails(&fault),
+        };
+        self.beside.clear();
+        self.turn(input).await;
+        if let Some(Err(fault)) = for_one_turn.map(|it| it.end(&self.agent)) {
+            self.fails(&fault);
+        }
+    }
+
+    /// The files that a message names. Where one is not there the message goes back to the prompt.
+    fn named(&mut self, entry: &Entry, own: Option<(&Own, &str)>) -> Option<Named> {
+        let insists = self.refused.take().is_some_and(|it| it == entry.text);
+        let names = own.map_or_else(|| entry.text.clone(), |(own, given)| own.names_files(given));
+        let refused = match attach::check(&self.agent, &names, insists) {
+            Ok(named) => return Some(named),
+            Err(refused) => refused,
+        };
+        let fault = if self.face.give_back(entry) {
+            self.refused = Some(entry.text.clone());
+            refused.told("Press Enter again to send it as text.")
+        } else {
+            refused.told("It was not sent: put the name into backticks to send it as text.")
+        };
+        self.fails(&fault);
+        None
+    }
+
+    /// The message with all that goes with it. Where something of that can't be read the message goes back to the prompt.
+    async fn input(&mut self, entry: &Entry, named: Named) -> Option<Input> {
+        let mut input = Input::new(entry.text.clone());
+        self.beside.iter().for_each(|(line, pieces)| input.attach(line.clone(), pieces.clone()));
+        let paths = [std::mem::take(&mut self.pictures), entry.pictures.clone()].concat();
+        let cancel = CancellationToken::new();
+        let attaching = async {
+            attach::pictures(&mut input, &self.agent, &paths).await?;
+            named.attach(&mut input, &self.agent, true, &cancel).await
+        };
+        if let Err(fault) = self.face.attend(attaching, &cancel).await {
+            self.face.give_back(entry);
+            self.fails(&fault);
+            return None;
+        }
+        for path in &paths {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            self.face.tell(&format!("+ picture {name}"), Style::DIM);
+        }
+        Some(input)
+    }
+
+    async fn turn(&mut self, input: Input) {
+        self.taken_back.clear();
+        let cancel = CancellationToken::new();
+        let turn = self.driver.say(&mut self.agent, input, &cancel);
+        let outcome = self.face.attend(turn, &cancel).await;
+        self.tell_outcome(outcome);
+    }
+
+    /// A turn that the end of a job begins.
+    async fn wake(&mut self) {
+        let cancel = CancellationToken::new();
+        let turn = self.driver.wake(&mut self.agent, &cancel);
+        let outcome = self.face.attend(turn, &cancel).await;
+        self.tell_outcome(outcome);
+        if let Err(fault) = self.agency.keep(&self.agent) {
+            self.fails(&fault);
+        }
+        self.face.is_answered();
+    }
+
+    /// The person has nothing more to say: what was promised to the model is still waited for.
+    async fn settle(&mut self) {
+        // A conversation in which nothing was said has nothing to wait for either.
+        if self.agent.transcript().messages().is_ok_and(|said| said.is_empty()) {
+            return;
+        }
+        let cancel = CancellationToken::new();
+        let turns = self.driver.settle(&mut self.agent, None, &cancel);
+        let settled = self.face.attend(turns, &cancel).await;
+        self.tell_outcome(settled.map(|it| it.outcome));
+    }
+
+    fn tell_outcome(&mut self, outcome: Result<Outcome, AgentError>) {
+        match outcome {
+            Ok(outcome) => match outcome.ended {
+                Ended::Done => {}
+                Ended::Cancelled => self.face.tell("Stopped. What next?", Style::ASKS),
+                Ended::Limit => {
+                    self.face.tell("Step limit reached; type anything to continue.", Style::ASKS);
+                    self.face.failed();
+                }
+                Ended::Refused => {
+                    self.face.tell("The provider refused to go on.", Style::BAD);
+                    self.face.failed();
+                }
+            },
+            Err(error) => self.fails(&fault(error)),
+        }
+    }
+
+    /// Says what failed.
+    pub(super) fn fails(&mut self, fault: &Fault) {
+        let next = fault.next.as_deref().map_or_else(String::new, |it| format!("\n{it}"));
+        self.face.tell(&format!("{}{next}", fault.what), Style::BAD);
+        self.face.failed();
+    }
+}

@@ -1,0 +1,199 @@
+//! Questions about a call to the person of its session: one at a time where they read one, never part of what the call
+//! took, and answered by a grant that came meanwhile.
+
+use std::{borrow::Cow, sync::Arc};
+
+use kit::{Fault, Kind, Touch, Touches, effect::Effect, net::HostPattern, quote::quote};
+use policy::Rule;
+use sandbox::SandboxMode;
+use store::changes::Change;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    Session,
+    approval_time::AskedTime,
+    approve::{Request, Verdict},
+};
+
+/// A call that a person is asked about.
+pub(super) struct Asking<'a> {
+    pub(super) session: &'a Session,
+    /// The id of the call at the door that it is, or is made for.
+    pub(super) whose: &'a str,
+    pub(super) tool: &'a str,
+    pub(super) asked: &'a Arc<AskedTime>,
+    /// Takes the question back.
+    pub(super) cancel: &'a CancellationToken,
+}
+
+/// What a person is shown of it.
+pub(super) struct About<'a> {
+    pub(super) rule: &'a Rule,
+    /// As they came, secrets included.
+    pub(super) arguments: &'a str,
+    pub(super) effects: Vec<String>,
+    pub(super) changes: Vec<Change>,
+}
+
+/// How a question ended, in the words of the journal, and whether the call may go on.
+pub(super) struct Answered {
+    pub(super) decision: String,
+    pub(super) allowed: Result<(), Fault>,
+}
+
+impl Asking<'_> {
+    /// Asks; an answer is bound to this very call, and to what was shown of it.
+    ///
+    /// # Errors
+    /// [`Kind::Cancelled`] when the call was stopped meanwhile.
+    pub(super) async fn ask(&self, about: About<'_>) -> Result<Answered, Fault> {
+        let rule = about.rule;
+        tokio::select! {
+            biased;
+            () = self.cancel.cancelled() => Err(stopped()),
+            (decision, verdict) = self.put(about) => {
+                Ok(Answered { decision, allowed: self.settle(rule, verdict) })
+            }
+        }
+    }
+
+    /// The decision and the verdict; no verdict where a grant made the question needless.
+    async fn put(&self, about: About<'_>) -> (String, Option<Verdict>) {
+        let About { rule, arguments, effects, changes } = about;
+        let session = self.session;
+        // That others are asked first is not the call's time either.
+        let _standing = self.asked.begin();
+        // One question at a time, where a person reads one: the answer to this one may be the answer to the next.
+        let _turn = match session.approver().asks_together() {
+            true => None,
+            false => Some(session.turn_to_ask().await),
+        };
+        if let Some(by) = session.grants().meanwhile(&rule.offers) {
+            return (by, None);
+        }
+        // What names a secret must not be kept.
+        let open = |it: &&Effect| matches!(session.secrets().mask(&it.to_string()), Cow::Borrowed(_));
+        let offers: Vec<Effect> = rule.offers.iter().filter(open).cloned().collect();
+        let request = Request {
+            call: Some(self.whose.to_owned()),
+            agent: session.agent().map(str::to_owned),
+            tool: self.tool.to_owned(),
+            rule: rule.clone(),
+            arguments: session.secrets().mask(arguments).into_owned(),
+            effects,
+            changes,
+            offers: if offers.len() == rule.offers.len() { offers } else { Vec::new() },
+        };
+        let offers = request.offers.clone();
+        let verdict = session.approver().approve(request).await;
+        if let Verdict::Yes(scope) = verdict
+            && let Err(fault) = session.grants().keep(&offers, scope).await
+        {
+            tracing::warn!("what was allowed is not kept: {fault}");
+        }
+        (format!("{}: {}", verdict.name(), rule.name), Some(verdict))
+    }
+
+    fn settle(&self, rule: &Rule, verdict: Option<Verdict>) -> Result<(), Fault> {
+        match verdict {
+            None | Some(Verdict::Yes(_)) => Ok(()),
+            Some(Verdict::No) => Err(Fault::denied(format!("{rule}; the person said no"))
+                .next("Leave it, and go on without it; or ask the person what they want instead.")),
+            Some(Verdict::Instead(words)) => {
+                self.session.said_by_person(&words);
+                Err(Fault::denied(format!("{rule}; the person said no: {words}"))
+                    .next("Nothing was changed. Do what the person says."))
+            }
+            Some(Verdict::NobodyThere) => Err(denied(self.session, rule, "there was nobody to ask")),
+        }
+    }
+}
+
+/// The call was stopped while a question stood.
+pub(super) fn stopped() -> Fault {
+    Fault::new(Kind::Cancelled, "the call was stopped before it was approved")
+}
+
+/// What a person reads of these touches; reading is never asked about.
+pub(super) fn effects(touches: &Touches) -> Vec<String> {
+    touches.iter().filter_map(effect).collect()
+}
+
+fn effect(touch: &Touch) -> Option<String> {
+    match touch {
+        Touch::Write(path) | Touch::WriteTree { path, .. } => Some(format!("write {path}")),
+        Touch::Run(command) => Some(format!("run {command}")),
+        Touch::Unconfined => Some("run outside the sandbox".to_owned()),
+        Touch::Net(host) => Some(format!("net {host}")),
+        Touch::Web(host) => Some(format!("web {host}")),
+        Touch::Tool(name) => Some(format!("write the tool {name}")),
+        Touch::Server { name, reads } => {
+            Some(format!("{} the server {name}", if *reads { "start" } else { "use" }))
+        }
+        Touch::Read(_) | Touch::Session(_) | Touch::Exclusive => None,
+    }
+}
+
+/// What reaches a server without a grant.
+const START_IT: &str = "No process of this session listens there now. A server that a command of yours leaves \
+                        running is reached without approval, once it listens; one that a person started is not. ";
+
+/// Could a command of this session listen there, apart from the machine?
+fn is_port_of_commands(session: &Session, host: &str) -> bool {
+    session.policy().sandbox != SandboxMode::Full && HostPattern::parse(host).loopback_port().is_some()
+}
+
+/// The commands by which a person allows what this rule asks about.
+fn grants(session: &Session, rule: &Rule) -> Vec<String> {
+    let workspace = session.runtime().roots().workspace().display().to_string();
+    let workspace = quote(&workspace);
+    let grant = |it: &Effect| format!("`haft --dir {workspace} grants add {}`", quote(&it.to_string()));
+    rule.offers.iter().map(grant).collect()
+}
+
+/// What is said of a call that a rule forbids, with what a person can do about it.
+pub(super) fn denied(session: &Session, rule: &Rule, why: &str) -> Fault {
+    let next = match rule.name {
+        "sandbox" if session.limits().read_only => {
+            "This session is read-only (plan mode or a read-only profile): say what you would change, and let the person \
+             decide."
+                .to_owned()
+        }
+        "sandbox" => "A person can start haft with `--sandbox workspace`.".to_owned(),
+        "read_only_root" => "A person can add the root without `:ro`.".to_owned(),
+        "command_deny" => "haft.toml denies it; find another way, or ask the person.".to_owned(),
+        "not_allowed" => {
+            "Use a command of the list, or ask the person to add to `only` in haft.toml.".to_owned()
+        }
+        "web" => {
+            "A person can put the host into `allow` of `[net]` in haft.toml, or set its `web`.".to_owned()
+        }
+        "private_net" => {
+            let config = "`host:port` in `allow` of `[net]` in haft.toml".to_owned();
+            let ways = [grants(session, rule), vec![config]].concat().join(" or ");
+            let start = match is_port_of_commands(session, &rule.about) {
+                true => START_IT,
+                false => "",
+            };
+            format!("{start}Leave it, unless this is what you were asked for: then a person can allow it: {ways}.")
+        }
+        "ask_edits" => {
+            let ways = [grants(session, rule), vec!["`--approve ask` instead of `ask-edits`".to_owned()]];
+            format!("Nothing was changed. A person can allow it with {}.", ways.concat().join(", or "))
+        }
+        _ if rule.firm => {
+            "Write the command so that each of its programs can be seen, one command to a call.".to_owned()
+        }
+        _ => {
+            let grants = grants(session, rule);
+            match grants.as_slice() {
+                [] => "A person can do it, or start haft with `--approve auto`.".to_owned(),
+                grants => format!(
+                    "A person can allow it with {}, or start haft with `--approve auto`.",
+                    grants.join(" and ")
+                ),
+            }
+        }
+    };
+    Fault::denied(format!("{rule}; {why}")).next(next)
+}

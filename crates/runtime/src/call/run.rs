@@ -1,0 +1,548 @@
+//! Running a call: a task of its own, apart from whoever waits for it.
+
+use std::{
+    collections::VecDeque,
+    panic::AssertUnwindSafe,
+    pin::{Pin, pin},
+    sync::Arc,
+    time::Duration,
+};
+
+use futures_util::FutureExt;
+use kit::{
+    Cx, Fault, Files, Kind, Output, Part,
+    services::{Progress, Review, Services, State},
+};
+use policy::{Approve, Policy};
+use store::{
+    changes::Landed,
+    journal::{Begun, Durability, Ended, Outcome},
+};
+use tokio::{
+    sync::oneshot,
+    time::{Instant as Clock, timeout},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{Answer, Plan, Reviewing, Told, Within, confirm::Confirming, model_output};
+use crate::{
+    Session,
+    deadline::LONGEST,
+    file_locks::{self, Beside},
+    jobs::{Jobs, ThisCall, Wish},
+    mcp_client::ServersOf,
+    notes::NotesOf,
+    plugins::ToolsOf,
+    schedule::Locks,
+};
+
+/// How long a tool that was told to stop may take to say what it had.
+const GRACE: Duration = Duration::from_millis(180);
+
+/// The same for a job: nobody waits for a prompt answer, and its command may have things to put in order.
+const JOB_GRACE: Duration = Duration::from_secs(5);
+
+/// How long a change that is under way is waited for after that.
+const LAST_CHANGE: Duration = Duration::from_secs(8);
+
+/// How much longer than it says a call may take: so that it ends by its own time, with its own words.
+const MARGIN: Duration = Duration::from_secs(10);
+
+/// A wait for locks this long is told to the model.
+const LONG_WAIT: Duration = Duration::from_secs(1);
+
+/// A call on its way.
+pub(super) struct Work {
+    session: Session,
+    id: String,
+    /// The id of the call at the door that it is made for, or its own.
+    whose: String,
+    this: Arc<ThisCall>,
+    /// When it was allowed to run, by the clock of deadlines: a person's thinking is not its fault.
+    allowed: Clock,
+    /// How long the person of the session had been asked by then.
+    asked_before: Duration,
+    told: Told,
+    cancel: CancellationToken,
+    progress: Option<Arc<dyn Progress>>,
+    /// Who waits for the answer. Once it is given, the call is a job.
+    reply: Option<oneshot::Sender<Answer>>,
+    /// How long it waited for its locks.
+    waited: Duration,
+    /// How long of its wait a person was asked about other calls.
+    others_asked: Duration,
+    /// What it changed until now.
+    landed: Arc<Landed>,
+    /// Who asks about its changes before they land.
+    review: Option<Arc<Reviewing>>,
+    _lost: Lost,
+}
+
+/// What a call keeps others off with.
+type Held = (Locks, Option<Beside>);
+
+impl Work {
+    #[expect(clippy::too_many_arguments, reason = "it is made in one place, of what was found out there")]
+    pub(super) fn new(
+        session: &Session,
+        id: String,
+        whose: String,
+        this: Arc<ThisCall>,
+        told: Told,
+        cancel: CancellationToken,
+        progress: Option<Arc<dyn Progress>>,
+        reply: oneshot::Sender<Answer>,
+    ) -> Self {
+        // Work on its own does not keep a session alive.
+        let session = session.unheld();
+        let lost = Lost { jobs: session.jobs().clone(), this: this.clone() };
+        let (reply, waited, allowed) = (Some(reply), Duration::ZERO, Clock::now());
+        let asked_before = session.asked().total();
+        let (landed, others_asked, review) = (Arc::default(), Duration::ZERO, None);
+        Self {
+            session,
+            id,
+            whose,
+            this,
+            allowed,
+            asked_before,
+            told,
+            cancel,
+            progress,
+            reply,
+            waited,
+            others_asked,
+            landed,
+            review,
+            _lost: lost,
+        }
+    }
+
+    /// Runs the call to its end.
+    pub(super) async fn finish(mut self, planned: Result<(Plan, impl Future<Output = Locks> + Send), Fault>) {
+        let (result, read_only) = match planned {
+            Ok((plan, locks)) => {
+                if plan.options.run_in_background {
+                    self.this.owes_its_result();
+                    self.grant(Wish::Background);
+                }
+                let read_only = plan.read_only;
+                (self.run_locked(plan, locks).await, read_only)
+            }
+            Err(fault) => {
+                // What was refused is in the journal too; what a rule forbade, for sure.
+                let forbidden = fault.kind == Kind::Denied;
+                let _ = self.begin(if forbidden { Durability::Wait } else { Durability::Later }).await;
+                (Err(fault), !forbidden)
+            }
+        };
+        let was_stopped = self.this.stop.is_cancelled();
+        self.end_review().await;
+        let bytes_out = model_output::size(&result) as u64;
+        let result = self.shown(result);
+        let ended = Ended {
+            call: self.id.clone(),
+            session: self.session.name().to_owned(),
+            outcome: result.as_ref().map_or_else(|fault| Outcome::Fault(fault.kind), |_| Outcome::Ok),
+            said: result.as_ref().err().map(|fault| fault.what.clone()),
+            notes: self.told.notes.iter().chain(&self.told.asked).cloned().collect(),
+            took: self.took(),
+            waited: self.waited,
+            job: self.is_job().then(|| self.this.id()),
+            bytes_out,
+        };
+        // An answer that was given must not be called "interrupted" after a crash.
+        let durability = if read_only { Durability::Later } else { Durability::Wait };
+        if let Err(fault) = self.session.store().journal().end(ended, durability).await {
+            tracing::warn!(call = self.id, "the end of a call is not in the journal: {fault}");
+        }
+        if self.reply.is_some() {
+            return self.answer(result);
+        }
+        let state = match &result {
+            _ if was_stopped => State::Cancelled,
+            Ok(_) => State::Done,
+            Err(_) => State::Error,
+        };
+        self.session.jobs().end(&self.this, state, result);
+    }
+
+    fn is_job(&self) -> bool {
+        self.reply.is_none()
+    }
+
+    /// From the door until now, without the time that a person was asked.
+    fn took(&self) -> Duration {
+        self.this.elapsed().saturating_sub(self.others_asked)
+    }
+
+    /// Writes down that it began, if nothing was to be changed by then, and what was decided about changes.
+    async fn end_review(&mut self) {
+        let Some(review) = &self.review else { return };
+        self.told.asked.extend(review.said());
+        if let Some(begun) = review.unwritten()
+            && let Err(fault) = self.session.store().journal().begin(begun, Durability::Later).await
+        {
+            tracing::warn!(call = self.id, "a call is not in the journal: {fault}");
+        }
+    }
+
+    async fn begin(&mut self, durability: Durability) -> Result<(), Fault> {
+        let begun = self.begun();
+        self.session.store().journal().begin(begun, durability).await
+    }
+
+    fn begun(&mut self) -> Begun {
+        Begun {
+            call: self.id.clone(),
+            session: self.session.name().to_owned(),
+            tool: self.this.tool.clone(),
+            arguments: std::mem::take(&mut self.told.arguments),
+            touches: std::mem::take(&mut self.told.touches),
+            decision: std::mem::take(&mut self.told.decision),
+        }
+    }
+
+    /// Who asks about the changes that this call makes, where a person is asked at all.
+    fn reviewing(&self, plan: &mut Plan) -> Option<Arc<Reviewing>> {
+        let asks = self.session.policy().approve.asks() && !plan.by_person && !plan.read_only;
+        asks.then(|| {
+            let own = std::mem::take(&mut plan.own);
+            Reviewing::new(&self.session, self.whose.clone(), &self.this, &self.told, own)
+        })
+    }
+
+    /// Runs the tool once it has its locks; they are given back when this is over, or the call a job.
+    async fn run_locked(
+        &mut self,
+        mut plan: Plan,
+        locks: impl Future<Output = Locks> + Send,
+    ) -> Result<Output, Fault> {
+        let deadline = self.allowed + self.session.deadline();
+        let folder = self.session.store().locks();
+        let got = {
+            let waiting = pin!(async {
+                let locks = locks.await;
+                let beside = file_locks::lock(&folder, &plan.writes).await;
+                (locks, beside)
+            });
+            let got = self.attend(waiting, deadline, &mut None).await;
+            let stop = if self.is_job() { &self.this.stop } else { &self.cancel };
+            if stop.is_cancelled() { Err(Kind::Cancelled) } else { got }
+        };
+        let (locks, beside) = match got {
+            Ok(got) => got,
+            Err(why) => {
+                let _ = self.begin(Durability::Later).await;
+                self.waited = self.this.elapsed();
+                return Err(self.never_began(why));
+            }
+        };
+        // That a person thought about another call is not what this one waited for.
+        let asked = self.session.asked().total().saturating_sub(self.asked_before);
+        self.others_asked = asked.min(locks.waited);
+        self.waited = locks.waited.saturating_sub(self.others_asked);
+        if self.waited > LONG_WAIT {
+            self.told.notes.push(format!(
+                "waited {:.1} s for other calls on the same things",
+                self.waited.as_secs_f32()
+            ));
+        }
+        self.review = self.reviewing(&mut plan);
+        let begun = match &self.review {
+            // What the person says is in the row that is written before anything lands.
+            Some(review) if self.asks_first(&plan) => {
+                let review = review.clone();
+                review.hold(self.begun());
+                Ok(())
+            }
+            _ => self.begin(if plan.read_only { Durability::Later } else { Durability::Wait }).await,
+        };
+        let beside = match (plan.read_only, begun, beside) {
+            // What changes nothing may go on without a record.
+            (true, begun, beside) => {
+                if let Err(fault) = begun {
+                    tracing::warn!(call = self.id, "a call is not in the journal: {fault}");
+                }
+                beside.ok()
+            }
+            (false, Ok(()), Ok(beside)) => Some(beside),
+            (false, Err(fault), _) | (false, Ok(()), Err(fault)) => {
+                return Err(Fault { what: format!("nothing was changed: {}", fault.what), ..fault });
+            }
+        };
+        // A job may run for hours, and keeps nobody waiting that long.
+        let held = (!self.is_job() || plan.only_files).then_some((locks, beside));
+        self.run_tool(plan, held).await
+    }
+
+    /// Does nothing of it land before a person has decided?
+    fn asks_first(&self, plan: &Plan) -> bool {
+        plan.only_files
+            && plan.is_program
+            && (plan.asks_later || self.session.policy().approve == Approve::AskEdits)
+    }
+
+    async fn run_tool(&mut self, plan: Plan, mut held: Option<Held>) -> Result<Output, Fault> {
+        let patience = plan.prepared.patience().map(|it| it.min(LONGEST) + MARGIN);
+        let deadline = self.allowed + self.session.deadline();
+        let deadline = patience.map_or(deadline, |patience| deadline.max(Clock::now() + patience));
+        let history = self.session.store().history(self.session.name(), &self.id);
+        self.landed = history.landed().clone();
+        let (net, procs) = (self.session.net(&plan), self.session.procs(&plan));
+        self.session.forward_loopback().await;
+        let asked_on_the_web = plan.names_addresses().then(|| plan.prepared.title());
+        let web = net.clone();
+        let policy = self.session.policy();
+        let asks = plan.asks_later || policy.approve == Approve::AskEdits;
+        let review = || self.review.clone().map(|it| it as Arc<dyn Review>);
+        // What the person puts back they need not be asked about.
+        let of_undo = if plan.by_person { Policy { approve: Approve::Auto, ..policy } } else { policy };
+        let undo = self.session.undo(history.clone(), plan.writes, of_undo, review());
+        let review = if asks { review() } else { None };
+        let history = Arc::new(history);
+        let files = Files::reviewed(self.session.roots(), plan.grants, history.clone(), review);
+        let stop = self.this.stop.clone();
+        let confirm = Confirming::new(&self.session, self.whose.clone(), &self.this);
+        let within = Within { whose: self.whose.clone(), asked: self.this.asked.clone() };
+        let services = Services {
+            procs,
+            net,
+            decoders: self.session.decoders().clone(),
+            vault: self.session.runtime().vault(),
+            preferences: self.session.runtime().preferences(),
+            confirm: confirm.clone(),
+            caller: self.this.clone(),
+            jobs: self.session.jobs().clone(),
+            tools: Arc::new(ToolsOf::new(
+                &self.session,
+                within,
+                stop.clone(),
+                self.progress.clone(),
+                self.landed.clone(),
+            )),
+            agents: self.session.agents(),
+            servers: Arc::new(ServersOf::new(&self.session)),
+            notes: Arc::new(NotesOf::new(&self.session)),
+            shares: Arc::new(self.session.files().clone()),
+            shelf: self.session.shelf().clone(),
+            history,
+            undo,
+            progress: self.progress.clone().unwrap_or_else(|| Arc::new(Nobody)),
+            mask: self.session.secrets().clone(),
+        };
+        let cx = Cx::new(files.clone(), self.session.views().clone(), services, stop.clone());
+        self.this.runs();
+        // Making the future is the tool's code as well.
+        let running = AssertUnwindSafe(async move { plan.prepared.run(cx).await }).catch_unwind();
+        let mut running = pin!(running);
+        let attended = self.attend(running.as_mut(), deadline, &mut held).await;
+        // The tool itself says in its answer what came of it.
+        self.told.asked.extend(confirm.said());
+        let stopped = match attended {
+            Ok(done) => {
+                let done = settle(done);
+                // What a private host says may be the workspace's own, which names no address for anybody.
+                if let Ok(output) = &done
+                    && let Some(asked) = asked_on_the_web
+                    && !web.was_private()
+                {
+                    self.session.read_on_the_web(output, &asked);
+                }
+                return done;
+            }
+            Err(stopped) => stopped,
+        };
+        stop.cancel();
+        let grace = if self.is_job() { JOB_GRACE } else { GRACE };
+        let done = match timeout(grace, &mut running).await {
+            Ok(done) => Some(done),
+            // Nothing can land any more, so the tool can be left behind.
+            Err(_) if files.close_gate() => None,
+            Err(_) => timeout(LAST_CHANGE, &mut running).await.ok(),
+        };
+        match done.map(settle) {
+            Some(Ok(output)) => Ok(output),
+            Some(Err(fault)) if fault.kind != Kind::Cancelled => Err(fault),
+            Some(Err(fault)) => Err(self.stopped(stopped, deadline, fault.seen)),
+            None => Err(self.stopped(stopped, deadline, None)),
+        }
+    }
+
+    /// Waits for `work`, and grants the wishes of the call meanwhile. Fails with why the call is to stop.
+    ///
+    /// Invariant: once the call is a job, neither its caller nor the deadline stops it.
+    async fn attend<T>(
+        &mut self,
+        mut work: Pin<&mut (impl Future<Output = T> + Send)>,
+        deadline: Clock,
+        held: &mut Option<Held>,
+    ) -> Result<T, Kind> {
+        let asked = self.session.asked().clone();
+        loop {
+            let is_call = !self.is_job();
+            let wish = tokio::select! {
+                biased;
+                done = work.as_mut() => {
+                    while let Some(wish) = self.this.take_wish() {
+                        self.grant(wish);
+                    }
+                    return Ok(done);
+                }
+                wish = self.this.wished() => wish,
+                () = self.this.stop.cancelled() => return Err(Kind::Cancelled),
+                () = self.cancel.cancelled(), if is_call => return Err(Kind::Cancelled),
+                () = asked.passed(deadline, self.asked_before), if is_call => return Err(Kind::Timeout),
+            };
+            *held = None;
+            self.grant(wish);
+        }
+    }
+
+    /// Answers whoever waits, if that was not done yet; from then on the call is a job.
+    fn grant(&mut self, wish: Wish) {
+        let id = self.this.id();
+        let (mut output, waits) = match wish {
+            Wish::GoOn(output) => (output, false),
+            Wish::HandOver(output) => (output, true),
+            Wish::Background => (Output::text(self.in_background(&id)), false),
+        };
+        if waits {
+            let next = if self.has("continue_job") { ": continue_job" } else { "" };
+            output.parts.push(Part::Text { text: format!("{id} waits for input{next}") });
+        } else if !output.as_text().contains(&id) {
+            output.parts.push(Part::Text { text: format!("{id} goes on in the background") });
+        }
+        let is_answer = self.reply.is_some();
+        let is_heard = self.reply.as_ref().is_some_and(|reply| !reply.is_closed());
+        if !is_answer && !waits {
+            return;
+        }
+        let output = self.shown(Ok(output));
+        if is_answer {
+            self.session.jobs().add(&self.this);
+        }
+        if waits {
+            let said = output.as_ref().map_or_else(|fault| Output::text(fault.as_text()), Clone::clone);
+            self.session.jobs().waits(&self.this, said, is_heard);
+        }
+        if is_answer {
+            self.answer(output);
+        }
+    }
+
+    fn in_background(&self, id: &str) -> String {
+        let mut text = format!("{id} runs in the background: {}", self.this.name());
+        let next: Vec<&str> = [
+            ("read_job", "read_job shows its output"),
+            ("wait", "wait waits for it"),
+            ("stop_task", "stop_task ends it"),
+        ]
+        .iter()
+        .filter(|(tool, _)| self.has(tool))
+        .map(|(_, what)| *what)
+        .collect();
+        if !next.is_empty() {
+            text.push_str("\nA later answer will say that it has ended; ");
+            text.push_str(&next.join(", "));
+            text.push('.');
+        }
+        text
+    }
+
+    fn has(&self, tool: &str) -> bool {
+        self.session.catalog().has(tool)
+    }
+
+    /// Gives the answer, with what there is to tell of jobs.
+    fn answer(&mut self, result: Result<Output, Fault>) {
+        let Some(reply) = self.reply.take() else { return };
+        let mut notes = self.told.notes.clone();
+        // An answer that nobody reads tells nothing.
+        let read = !reply.is_closed() && !self.cancel.is_cancelled();
+        let news = if read { self.session.jobs().take_news() } else { VecDeque::new() };
+        if !news.is_empty() {
+            notes.extend(Jobs::notes(&news, self.has("read_job")));
+        }
+        let changed = if read { self.session.tool_news() } else { None };
+        notes.extend(changed.iter().filter_map(|(note, _)| note.clone()));
+        let (id, changes) = (self.id.clone(), self.landed.take());
+        let answer = Answer { id, result, notes, changes, took: self.took().saturating_sub(self.waited) };
+        if reply.send(answer).is_ok() {
+            if let Some((_, as_of)) = changed {
+                self.session.knows_tools(as_of);
+            }
+        } else if !news.is_empty() {
+            self.session.jobs().give_back(news);
+        }
+    }
+
+    /// The result as the model may see it.
+    fn shown(&mut self, result: Result<Output, Fault>) -> Result<Output, Fault> {
+        let (result, spelled) = model_output::shown(&self.session, result);
+        if spelled > 0 {
+            let what = if spelled == 1 { "1 character".to_owned() } else { format!("{spelled} characters") };
+            self.told.notes.push(format!("{what} that can't be seen: spelled out as \\u{{…}} above"));
+        }
+        result
+    }
+
+    fn never_began(&self, why: Kind) -> Fault {
+        if why == Kind::Timeout {
+            let waited = self.session.deadline().as_secs();
+            return Fault::new(
+                why,
+                format!("the call waited {waited} s for others on the same files; it did nothing"),
+            )
+            .next("Try again, or with `allow_concurrent` where that is safe.".to_owned());
+        }
+        Fault::new(why, "the call was stopped before it began; it did nothing")
+    }
+
+    fn stopped(&self, kind: Kind, deadline: Clock, seen: Option<Box<Output>>) -> Fault {
+        let after = self.took().as_secs_f32();
+        let tool = &self.this.tool;
+        let fault = if kind == Kind::Timeout {
+            let allowed = deadline.duration_since(self.allowed).as_secs();
+            Fault::new(
+                kind,
+                format!("`{tool}` was stopped at its deadline of {allowed} s, after {after:.1} s"),
+            )
+            .next("Ask for less: a smaller folder, a narrower pattern, a shorter range.".to_owned())
+        } else {
+            Fault::new(kind, format!("`{tool}` was stopped after {after:.1} s"))
+        };
+        Fault { seen, ..fault }
+    }
+}
+
+/// Ends the job when the task that runs it is dropped or panics.
+struct Lost {
+    jobs: Arc<Jobs>,
+    this: Arc<ThisCall>,
+}
+
+impl Drop for Lost {
+    fn drop(&mut self) {
+        self.jobs.lost(&self.this);
+    }
+}
+
+/// A panic becomes a fault of the tool, and everything else goes on.
+fn settle(done: Result<Result<Output, Fault>, Box<dyn std::any::Any + Send>>) -> Result<Output, Fault> {
+    done.unwrap_or_else(|panic| {
+        let what = panic
+            .downcast_ref::<String>()
+            .map(String::as_str)
+            .or_else(|| panic.downcast_ref::<&str>().copied())
+            .unwrap_or("no message");
+        Err(Fault::bug(format!("the tool panicked: {what}")))
+    })
+}
+
+/// Where nobody watches.
+struct Nobody;
+
+impl Progress for Nobody {
+    fn report(&self, _: f64, _: Option<f64>, _: &str) {}
+}

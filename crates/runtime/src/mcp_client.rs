@@ -1,0 +1,50 @@
+//! MCP client: the servers that haft uses, and calls of their tools.
+//!
+//! A server that is configured is not started for that: its tools are listed by what it said the last time, and it runs
+//! from the first call on, in a sandbox of its own. What it says of its tools counts as it was first said; anything else
+//! waits for a person.
+
+mod connect;
+mod connections;
+mod definition;
+mod definition_store;
+mod handler;
+mod http;
+mod imported;
+mod link;
+mod names;
+mod notifications;
+mod oauth;
+mod result;
+mod section;
+mod servers;
+mod service;
+mod start;
+#[cfg(test)]
+mod test_server;
+mod tool;
+mod wire;
+
+pub(crate) use connections::Connections;
+pub use http::check_address;
+pub use imported::{DOT_MCP, configured, granted, imported, serves_haft};
+pub use oauth::{Logins, Redirect, Signing};
+pub use section::{OauthSection, ServerSection, Variables};
+pub use servers::Servers;
+pub(crate) use service::{OwnTools, ServersOf};
+pub(super) use start::Start;
+
+use super::plugins::Whose;
+
+/// A server that haft may be a client of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Server {
+    /// What it is called: the first half of its tools' names.
+    pub name: String,
+    /// How it is reached, and what it may do.
+    pub section: ServerSection,
+    /// Who said so. The first start of one that came with the workspace is asked about.
+    pub whose: Whose,
+    /// The file that says so, as it is told.
+    pub file: String,
+}

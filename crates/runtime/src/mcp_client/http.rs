@@ -1,0 +1,288 @@
+//! Streamable HTTP transport to servers.
+
+mod address;
+mod authorized;
+mod legacy;
+#[cfg(test)]
+mod tests;
+
+use std::{collections::HashMap, error::Error, sync::Arc, time::Duration};
+
+use http::{HeaderName, HeaderValue};
+use kit::{Fault, Kind, escape::visible};
+use reqwest::{Client, Url, redirect::Policy};
+use rmcp::{
+    RoleClient,
+    model::ProtocolVersion,
+    service::{ClientInitializeError, ClientLifecycleMode, ClientServiceExt, RunningService},
+    transport::{
+        StreamableHttpClientTransport,
+        auth::AuthError,
+        common::client_side_sse::ExponentialBackoff,
+        streamable_http_client::{
+            AuthRequiredError, InsufficientScopeError, StreamableHttpClientTransportConfig,
+            StreamableHttpError,
+        },
+    },
+};
+use tokio::time::timeout;
+
+pub use self::address::check_address;
+pub(super) use self::address::{address, is_loopback};
+use self::{address::Resolver, authorized::Signed};
+use super::{
+    connect::{Lifecycle, Wanted},
+    handler::Handler,
+    oauth::Login,
+};
+
+/// How long the connection itself may take.
+const CONNECT: Duration = Duration::from_secs(15);
+/// An event of a stream has at most so many bytes; an answer that is not a stream is bounded to 16 MiB by rmcp.
+const EVENT: usize = 16 << 20;
+/// How often a stream that broke is opened again, and how long is waited between two tries at most.
+const TRIES: usize = 8;
+const PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// So many redirects within the server's own origin are followed.
+const REDIRECTS: usize = 3;
+
+/// A live connection to the server at this address.
+///
+/// # Errors
+/// When it can't be reached, wants haft to sign in, or does not speak MCP.
+pub(super) async fn connect(
+    wanted: &Wanted<'_>,
+    url: &str,
+) -> Result<RunningService<RoleClient, Handler>, Fault> {
+    let name = &wanted.server.name;
+    let url = address(name, url)?;
+    let client = client(name, &url, &wanted.server.section.net)?;
+    let headers = headers(wanted)?;
+    let bearer = bearer(wanted)?;
+    let login = match bearer.is_some() || headers.contains_key(&http::header::AUTHORIZATION) {
+        true => None,
+        false => {
+            wanted.logins.map(|logins| Arc::new(Login::of(logins, wanted.server, &url, wanted.variables)))
+        }
+    };
+    let mut config = StreamableHttpClientTransportConfig::with_uri(url.as_str())
+        .custom_headers(headers)
+        .max_sse_event_size(EVENT)
+        .reinit_on_expired_session(true);
+    let mut again = ExponentialBackoff::default();
+    (again.max_times, again.base_duration, again.max_delay) = (Some(TRIES), PAUSE, Some(LONGEST_PAUSE));
+    config.retry_config = Arc::new(again);
+    config.auth_header = bearer;
+    let greet = async |lifecycle| {
+        let transport = StreamableHttpClientTransport::with_client(
+            Signed::new(client.clone(), login.clone()),
+            config.clone(),
+        );
+        wanted.handler.clone().serve_with_lifecycle(transport, lifecycle).await
+    };
+    // It may have been replaced by one that begins in another way; and one that knows nothing of `server/discover` may
+    // answer it with anything at all.
+    let (first, second) = match wanted.lifecycle {
+        Some(Lifecycle::Legacy) => (ClientLifecycleMode::Initialize, auto()),
+        Some(Lifecycle::Modern) | None => (auto(), ClientLifecycleMode::Initialize),
+    };
+    let greeted = timeout(wanted.patience(), async {
+        let error = match greet(first).await {
+            Err(error) if refused(name, &error).is_none() => error,
+            other => return other,
+        };
+        match greet(second).await {
+            // What was said first is what a person can do something about, unless that is to sign in.
+            Err(again) if refused(name, &again).is_none() => Err(error),
+            other => other,
+        }
+    });
+    match greeted.await {
+        Ok(Ok(service)) => Ok(service),
+        Ok(Err(error)) => match refused(name, &error) {
+            Some(fault) => Err(fault),
+            None if legacy::speaks(&client, &url, &config).await => Err(legacy::fault(name)),
+            None => Err(unreachable(name, &url, &error)),
+        },
+        Err(_) => {
+            let what = format!(
+                "the server `{name}` at {url} did not answer within {} s",
+                wanted.patience().as_secs()
+            );
+            Err(Fault::new(Kind::Timeout, what))
+        }
+    }
+}
+
+fn auto() -> ClientLifecycleMode {
+    ClientLifecycleMode::Auto {
+        preferred_versions: vec![ProtocolVersion::V_2026_07_28],
+        legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
+    }
+}
+
+/// What requests to this server are made with. Nothing of them goes to another origin.
+fn client(name: &str, url: &Url, net: &[String]) -> Result<Client, Fault> {
+    let mut client = kit::net::client()
+        .connect_timeout(CONNECT)
+        .tcp_keepalive(Duration::from_secs(30))
+        .referer(false)
+        .redirect(own_origin())
+        .dns_resolver(Arc::new(Resolver::new(url, net)));
+    if is_loopback(url) {
+        client = client.no_proxy();
+    }
+    client.build().map_err(|error| {
+        Fault::new(Kind::Unavailable, format!("the server `{name}` can't be reached: {}", causes(&error)))
+    })
+}
+
+/// Redirects that keep the method and stay where the token belongs.
+fn own_origin() -> Policy {
+    Policy::custom(|attempt| {
+        let keeps_method = matches!(attempt.status().as_u16(), 307 | 308);
+        let stays = attempt.previous().first().is_some_and(|first| first.origin() == attempt.url().origin());
+        if !stays {
+            let to =
+                format!("it redirects to another host, {}", attempt.url().origin().ascii_serialization());
+            attempt.error(to)
+        } else if !keeps_method || attempt.previous().len() > REDIRECTS {
+            attempt.stop()
+        } else {
+            attempt.follow()
+        }
+    })
+}
+
+/// What each request carries, as the person wrote it.
+fn headers(wanted: &Wanted<'_>) -> Result<HashMap<HeaderName, HeaderValue>, Fault> {
+    /// What the transport itself says.
+    const OURS: [&str; 7] = [
+        "accept",
+        "content-type",
+        "host",
+        "last-event-id",
+        "mcp-method",
+        "mcp-protocol-version",
+        "mcp-session-id",
+    ];
+    let mut headers = HashMap::new();
+    for (name, value) in &wanted.server.section.headers {
+        let wrong = |why: &str| {
+            let what = format!("`{name}` in `headers` of the server `{}` {why}", wanted.server.name);
+            Fault::new(Kind::Unavailable, what).next(format!("It is in {}.", wanted.server.file))
+        };
+        let header: HeaderName = name.parse().map_err(|_| wrong("is not the name of a header"))?;
+        if OURS.contains(&header.as_str()) {
+            return Err(wrong("is a header that the protocol sets"));
+        }
+        let value = wanted.expanded(value)?;
+        // The value may be a secret, so it is not told.
+        let mut value =
+            HeaderValue::from_str(&value).map_err(|_| wrong("has a value that no header can have"))?;
+        value.set_sensitive(true);
+        headers.insert(header, value);
+    }
+    Ok(headers)
+}
+
+/// The token of the variable that the person named.
+fn bearer(wanted: &Wanted<'_>) -> Result<Option<String>, Fault> {
+    let Some(variable) = &wanted.server.section.bearer_env else { return Ok(None) };
+    let found = wanted.variables.iter().find(|(name, value)| name == variable && !value.trim().is_empty());
+    let Some((_, token)) = found else {
+        let what =
+            format!("the server `{}` needs the token in `{variable}`, which is not set", wanted.server.name);
+        return Err(Fault::new(Kind::Unavailable, what).next("A person can set it where haft is started."));
+    };
+    Ok(Some(token.trim().to_owned()))
+}
+
+/// The fault for a server that did not let haft in, if that is what the error says.
+pub(super) fn refused(name: &str, error: &(dyn Error + 'static)) -> Option<Fault> {
+    let login = format!("A person can sign in: `haft mcp login {name}`.");
+    for cause in chain(error) {
+        if let Some(it) = cause.downcast_ref::<InsufficientScopeError>() {
+            let scope = it.required_scope.as_deref().map(|it| visible(it).0.into_owned());
+            let what = match scope {
+                Some(scope) => {
+                    format!("the server `{name}` wants more than haft was allowed there: the scope `{scope}`")
+                }
+                None => format!("the server `{name}` wants more than haft was allowed there"),
+            };
+            return Some(Fault::denied(what).next(login));
+        }
+        let signed_out = matches!(cause.downcast_ref(), Some(AuthError::AuthorizationRequired));
+        if signed_out || cause.is::<AuthRequiredError>() {
+            return Some(Fault::denied(format!("the server `{name}` wants haft to sign in")).next(login));
+        }
+        if let Some(it) = cause.downcast_ref::<ClientInitializeError>() {
+            let inner = match it {
+                ClientInitializeError::TransportError { error, .. } => {
+                    Some(error.error.as_ref() as &(dyn Error + 'static))
+                }
+                ClientInitializeError::LegacyFallbackFailed { fallback, .. } => Some(fallback.as_ref() as _),
+                _ => None,
+            };
+            if let Some(fault) = inner.and_then(|inner| refused(name, inner)) {
+                return Some(fault);
+            }
+        }
+        if let Some(rmcp::ServiceError::TransportSend(inner)) = cause.downcast_ref()
+            && let Some(fault) = refused(name, inner.error.as_ref())
+        {
+            return Some(fault);
+        }
+    }
+    None
+}
+
+fn unreachable(name: &str, url: &Url, error: &ClientInitializeError) -> Fault {
+    Fault::new(
+        Kind::Unavailable,
+        format!("the server `{name}` at {url} does not answer as MCP has it: {}", causes(error)),
+    )
+}
+
+/// An error and what it came of, in one line. A request's address may have secrets in it, and is not told twice.
+pub(super) fn causes(error: &(dyn Error + 'static)) -> String {
+    let error = match error.downcast_ref() {
+        Some(ClientInitializeError::LegacyFallbackFailed { fallback, .. }) => fallback.as_ref(),
+        _ => error,
+    };
+    let error = match error.downcast_ref() {
+        Some(ClientInitializeError::TransportError { error, .. }) => error.error.as_ref(),
+        _ => error,
+    };
+    let mut words: Vec<String> = Vec::new();
+    for cause in chain(error) {
+        let word = cause.to_string();
+        if !words.iter().any(|it| it.contains(&word)) {
+            words.push(word);
+        }
+    }
+    let words = words.join(": ");
+    visible(without_page(&words)).0.chars().take(500).collect()
+}
+
+/// What is said before a page that is meant for a browser.
+fn without_page(words: &str) -> &str {
+    let lower = words.to_ascii_lowercase();
+    let page = ["<!doctype", "<html", "<head", "<body"].iter().filter_map(|it| lower.find(it)).min();
+    let before = page.and_then(|at| words.get(..at)).unwrap_or(words);
+    before.trim_end_matches([':', ' ', '"', '\n'])
+}
+
+fn chain<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+    let mut next = Some(error);
+    std::iter::from_fn(move || {
+        let cause = next?;
+        // This one tells its cause, and does not name it as one.
+        next = match cause.downcast_ref() {
+            Some(StreamableHttpError::<reqwest::Error>::Client(error)) => Some(error),
+            _ => cause.source(),
+        };
+        Some(cause)
+    })
+}

@@ -1,0 +1,131 @@
+//! Addresses of servers: which are allowed, and where their names lead.
+
+use std::net::{IpAddr, SocketAddr};
+
+use kit::{Fault, Kind, net::is_elsewhere};
+use reqwest::{
+    Url,
+    dns::{Addrs, Name, Resolve, Resolving},
+};
+
+/// The address of a server, if haft may speak with what is there.
+///
+/// # Errors
+/// When it is not an address, or one at which others could listen.
+pub(in crate::mcp_client) fn address(name: &str, url: &str) -> Result<Url, Fault> {
+    let wrong =
+        |why: &str| Fault::new(Kind::Unavailable, format!("the server `{name}` can't be reached: {why}"));
+    let Ok(url) = Url::parse(url.trim()) else { return Err(wrong("its `url` is not an address")) };
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(wrong("its `url` has a name or a password in it")
+            .next("A token belongs into a variable, which `bearer_env` names."));
+    }
+    match url.scheme() {
+        "https" if url.has_host() => Ok(url),
+        "http" if is_loopback(&url) => Ok(url),
+        "http" => Err(wrong(&format!("{url} is not encrypted"))
+            .next("Write `https://`; `http://` is for this machine alone.")),
+        other => Err(wrong(&format!("`{other}` is not `https`"))),
+    }
+}
+
+/// Whether a token may be sent to this address of a server: nobody listens on the way.
+///
+/// # Errors
+/// Those of an address at which haft would not look for a server either.
+pub fn check_address(name: &str, url: &str) -> Result<(), Fault> {
+    address(name, url).map(drop)
+}
+
+/// Is this an address of this machine?
+pub(in crate::mcp_client) fn is_loopback(url: &Url) -> bool {
+    match url.host_str() {
+        Some(host) if host.eq_ignore_ascii_case("localhost") => true,
+        Some(host) => host
+            .trim_start_matches('[')
+            .trim_end_matches(']')
+            .parse::<IpAddr>()
+            .is_ok_and(|it| it.is_loopback()),
+        None => false,
+    }
+}
+
+/// Finds where a name leads. As in the sandbox, an address of this machine or of a private network is reached only
+/// where the host is named with its port: in the url, or in `net`.
+pub(super) struct Resolver {
+    private: bool,
+}
+
+impl Resolver {
+    pub(super) fn new(url: &Url, net: &[String]) -> Self {
+        let host = url.host_str().unwrap_or_default();
+        let port = url.port_or_known_default().unwrap_or_default();
+        let granted = || net.iter().any(|it| it.eq_ignore_ascii_case(&format!("{host}:{port}")));
+        Self { private: url.port().is_some() || is_loopback(url) || granted() }
+    }
+}
+
+impl Resolve for Resolver {
+    fn resolve(&self, name: Name) -> Resolving {
+        let private = self.private;
+        Box::pin(async move {
+            let found: Vec<SocketAddr> = tokio::net::lookup_host((name.as_str(), 0)).await?.collect();
+            let (allowed, held): (Vec<_>, Vec<_>) =
+                found.into_iter().partition(|it| private || is_elsewhere(it.ip()));
+            match held.first() {
+                Some(held) if allowed.is_empty() => Err(format!(
+                    "`{}` is at {}, of this machine or in a private network; a person can name it with its port, in `url` or `net`",
+                    name.as_str(),
+                    held.ip()
+                )
+                .into()),
+                _ => Ok(Box::new(allowed.into_iter()) as Addrs),
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn only_what_is_encrypted_or_on_this_machine_is_an_address() {
+        for good in [
+            "https://mcp.example.com/mcp",
+            "http://localhost:3000/mcp",
+            "http://127.0.0.1/x",
+            "http://[::1]:8/x",
+        ] {
+            assert!(address("s", good).is_ok(), "{good}");
+        }
+        for (bad, why) in [
+            ("http://mcp.example.com/mcp", "not encrypted"),
+            ("http://localhost.example.com/mcp", "not encrypted"),
+            ("http://10.0.0.1/mcp", "not encrypted"),
+            ("ftp://example.com", "`ftp` is not `https`"),
+            ("mcp.example.com", "not an address"),
+            ("https://me:secret@example.com/", "a name or a password"),
+        ] {
+            let fault = address("s", bad).unwrap_err();
+            assert!(fault.what.contains(why) && !fault.what.contains("secret"), "{bad}: {}", fault.what);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_public_name_that_leads_into_a_private_network_leads_nowhere() {
+        let name = || "localhost".parse::<Name>().unwrap();
+        let unnamed = Resolver::new(&Url::parse("https://mcp.example.com/").unwrap(), &[]);
+        let error = unnamed.resolve(name()).await.map(|_| ()).unwrap_err();
+        assert!(error.to_string().contains("or in a private network"), "{error}");
+        let granted = Resolver::new(
+            &Url::parse("https://mcp.example.com/").unwrap(),
+            &["mcp.example.com:443".to_owned()],
+        );
+        assert!(granted.resolve(name()).await.unwrap().next().is_some());
+        let with_port = Resolver::new(&Url::parse("https://mcp.example.com:8443/").unwrap(), &[]);
+        assert!(with_port.resolve(name()).await.unwrap().next().is_some());
+    }
+}

@@ -1,0 +1,203 @@
+//! Starting a server's process, and its first requests.
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use kit::{Fault, Kind, Touches, quote::quote};
+use rmcp::model::{PaginatedRequestParams, SubscriptionFilter, Tool};
+use tokio::time::timeout;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::{
+    Server,
+    connect::{Lifecycle, Live, Wanted, connect},
+    definition::definitions,
+    definition_store::Manifest,
+    handler::Handler,
+    http,
+    notifications::News,
+    section::Variables,
+    servers::Servers,
+};
+use crate::{execution::Ground, session::WeakSession};
+
+/// How long a server may take to list a page of its tools.
+const LIST: Duration = Duration::from_secs(30);
+/// As many pages are read.
+const PAGES: usize = 50;
+
+/// With what servers are started. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Start {
+    pub(crate) ground: Ground,
+    pub(crate) workspace: PathBuf,
+    /// haft's own environment.
+    pub(crate) variables: Arc<Vec<(String, String)>>,
+    /// The session that asks; none, where haft asks by itself.
+    pub(crate) session: Option<WeakSession>,
+}
+
+/// Hears what a server says of its tools.
+pub(super) type Learns =
+    Arc<dyn Fn(Lifecycle, (Vec<super::definition::Definition>, Vec<String>)) + Send + Sync>;
+
+impl Start {
+    /// Starts a server, and has it say what its tools are; `own` hears that of one that is not configured.
+    ///
+    /// # Errors
+    /// When it can't be started, or does not say it.
+    pub(super) async fn start(
+        &self,
+        servers: &Arc<Servers>,
+        server: &Arc<Server>,
+        own: Option<Learns>,
+    ) -> Result<Arc<Live>, Fault> {
+        let section = &server.section;
+        let ground = self.ground.of_server(section.read.clone(), section.write.clone());
+        let procs = ground.of_call_to(&server.name, &Touches::run(server.starts()), &section.net);
+        let news = Arc::<News>::default();
+        let live = connect(Wanted {
+            server,
+            lifecycle: servers.manifest(&server.name).map(|it: Arc<Manifest>| it.lifecycle),
+            procs: &procs,
+            workspace: &self.workspace,
+            variables: &self.variables,
+            logins: Some(servers.logins()),
+            handler: Handler::new(server, news.clone(), self.session.clone()),
+        })
+        .await?;
+        let learns: Learns = match own {
+            Some(own) => own,
+            None => {
+                let (servers, server) = (servers.clone(), server.clone());
+                Arc::new(move |lifecycle, said| drop(servers.learned(&server, lifecycle, said)))
+            }
+        };
+        let live = Arc::new(live);
+        match list(&live, server).await {
+            Ok(tools) => learns(live.lifecycle, definitions(tools)),
+            Err(fault) => {
+                live.end().await;
+                return Err(fault);
+            }
+        }
+        watch(&live, server.clone(), news, learns);
+        Ok(live)
+    }
+}
+
+/// Asks again whenever the server says that its tools are others now, for as long as the connection lives.
+fn watch(live: &Arc<Live>, server: Arc<Server>, news: Arc<News>, learns: Learns) {
+    let weak = Arc::downgrade(live);
+    let watching = tokio::spawn({
+        let (weak, news) = (weak.clone(), news.clone());
+        async move {
+            loop {
+                news.tools_changed.notified().await;
+                let Some(live) = weak.upgrade() else { return };
+                match list(&live, &server).await {
+                    Ok(tools) => learns(live.lifecycle, definitions(tools)),
+                    // The next call finds out what is wrong with it.
+                    Err(fault) => tracing::warn!("{fault}"),
+                }
+            }
+        }
+    });
+    // From 2026-07-28 on a server tells only those who ask to be told.
+    let peer = live.service.peer().clone();
+    let is_told = live.lifecycle == Lifecycle::Modern
+        && peer
+            .peer_info()
+            .is_some_and(|it| it.capabilities.tools.as_ref().is_some_and(|it| it.list_changed == Some(true)));
+    let listening = is_told.then(|| {
+        tokio::spawn(async move {
+            let filter = SubscriptionFilter::builder().tools_list_changed().build();
+            let Ok(mut heard) = peer.listen(filter).await else { return };
+            while let Ok(Some(_)) = heard.next().await {
+                news.tools_changed.notify_one();
+            }
+        })
+    });
+    live.keeps(watching, listening);
+}
+
+/// All tools that a server lists.
+async fn list(live: &Live, server: &Server) -> Result<Vec<Tool>, Fault> {
+    let peer = live.service.peer();
+    let has_tools = peer.peer_info().is_none_or(|it| it.capabilities.tools.is_some());
+    let (mut tools, mut cursor) = (Vec::new(), None);
+    if !has_tools {
+        return Ok(tools);
+    }
+    for _ in 0..PAGES {
+        let page = PaginatedRequestParams::default().with_cursor(cursor.clone());
+        let why = match timeout(LIST, peer.list_tools(Some(page))).await {
+            Ok(Ok(page)) => {
+                tools.extend(page.tools);
+                if page.next_cursor.is_none() || page.next_cursor == cursor {
+                    return Ok(tools);
+                }
+                cursor = page.next_cursor;
+                continue;
+            }
+            Ok(Err(error)) => match http::refused(&server.name, &error) {
+                Some(fault) => return Err(fault),
+                None => kit::escape::visible(&error.to_string()).0.into_owned(),
+            },
+            Err(_) => format!("no answer within {} s", LIST.as_secs()),
+        };
+        let fault = Fault::new(
+            Kind::Unavailable,
+            format!("the server `{}` does not say what its tools are: {why}", server.name),
+        );
+        return Err(live.with_seen(fault).await);
+    }
+    Ok(tools)
+}
+
+impl Server {
+    /// What starts it, in the words of a shell, or where it is: as it is written, so without the values of variables.
+    pub fn starts(&self) -> String {
+        match (&self.section.url, &self.section.command) {
+            (Some(url), _) => url.clone(),
+            (None, Some(command)) => {
+                let words = [command].into_iter().chain(&self.section.args);
+                words.map(|it| quote(it)).collect::<Vec<_>>().join(" ")
+            }
+            (None, None) => String::new(),
+        }
+    }
+
+    /// What it is given of haft's environment, for whoever decides on that: as it is written, so without the values.
+    pub(super) fn given(&self) -> String {
+        let section = &self.section;
+        let of_env: Vec<String> = match &section.env {
+            Variables::Names(names) => names.clone(),
+            Variables::Values(values) => {
+                values.iter().map(|(name, value)| format!("{name}={}", quote(value))).collect()
+            }
+        };
+        let headers = section.headers.iter().map(|(name, value)| format!("{name}: {}", quote(value)));
+        let token = section.bearer_env.iter().map(|it| format!("the token in {it}"));
+        let given: Vec<String> = of_env.into_iter().chain(headers).chain(token).collect();
+        if given.is_empty() { String::new() } else { format!("; given {}", given.join(", ")) }
+    }
+}
+
+/// Two tasks that end with a connection.
+#[derive(Default)]
+pub(super) struct Tasks {
+    _watching: Option<AbortOnDropHandle<()>>,
+    _listening: Option<AbortOnDropHandle<()>>,
+}
+
+impl Tasks {
+    pub(super) fn new(
+        watching: tokio::task::JoinHandle<()>,
+        listening: Option<tokio::task::JoinHandle<()>>,
+    ) -> Self {
+        Self {
+            _watching: Some(AbortOnDropHandle::new(watching)),
+            _listening: listening.map(AbortOnDropHandle::new),
+        }
+    }
+}

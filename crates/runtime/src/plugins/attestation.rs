@@ -1,0 +1,234 @@
+//! Attestation: the content of a tool that a person vouches for, so that `[tool.NAME]` applies to it.
+//!
+//! A name is nobody's word: any tool may make a file beside itself that has the name of another. So a person vouches for
+//! content, and what a tool with grants imports from its folder is the very text that was vouched for, wherever it lies by
+//! then.
+
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use serde::Serialize;
+
+use super::{
+    Described, Folder, Section, Version, Whose,
+    folders::{self, CodeFile, Sort},
+    provenance_records::{Marks, Written},
+};
+
+/// What a person granted to a tool, as far as it counts.
+#[derive(Clone, Default)]
+pub(crate) struct Grant {
+    /// What it is granted.
+    pub(super) section: Section,
+    /// What it may import from its folder; none, where it is granted nothing: whatever is there.
+    pub(super) beside: Option<Arc<Beside>>,
+    /// Asked before each call of a program: it runs from where it lies, among whatever lies there by then.
+    pub(super) guard: Option<Arc<Guard>>,
+    /// Why its section does not count, and what to do.
+    pub(super) lapsed: Option<String>,
+}
+
+/// The Python files in a folder of tools that are as a person vouched for them, and which are not.
+pub(super) struct Beside {
+    modules: Vec<Module>,
+    /// Code for which nobody vouches as it is.
+    strange: Vec<PathBuf>,
+    /// Such code that no tool's file is, and that was vouched for when it was another.
+    changed: Option<PathBuf>,
+    key: blake3::Hash,
+}
+
+/// A file, by the name it is imported by.
+#[derive(Serialize)]
+pub(super) struct Module {
+    name: String,
+    path: PathBuf,
+    is_package: bool,
+    source: String,
+}
+
+/// What it takes to see whether a section still counts for a program.
+pub(super) struct Guard {
+    written: Written,
+    folder: Folder,
+    workspace: PathBuf,
+    version: Arc<Version>,
+    name: String,
+}
+
+impl fmt::Debug for Grant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let key = self.beside.as_ref().map(|it| it.key);
+        write!(f, "{:?} {key:?} {:?}", self.section, self.lapsed)
+    }
+}
+
+impl Section {
+    /// Is anything granted by it that is worth stealing?
+    pub(super) fn is_grant(&self) -> bool {
+        let Self { net, read, write, env, timeout_seconds: _, manual_first: _, replaces_built_in } = self;
+        *replaces_built_in || !(net.is_empty() && read.is_empty() && write.is_empty() && env.is_empty())
+    }
+
+    /// It without that.
+    fn ungranted(&self) -> Self {
+        Self { timeout_seconds: self.timeout_seconds, manual_first: self.manual_first, ..Self::default() }
+    }
+}
+
+impl Beside {
+    /// What there is in this folder now.
+    pub(super) fn read(folder: &Folder, workspace: &Path, marks: &Marks) -> Result<Self, String> {
+        let mut beside =
+            Self { modules: Vec::new(), strange: Vec::new(), changed: None, key: blake3::hash(&[]) };
+        let mut hasher = blake3::Hasher::new();
+        for file in folders::code(folder, workspace)? {
+            if file.hash.is_some_and(|hash| marks.vouches(&file.path, &hash)) {
+                if let Some(module) = Module::of(&file, &folder.path) {
+                    hasher.update(module.path.as_os_str().as_encoded_bytes()).update(b"\0");
+                    hasher.update(blake3::hash(module.source.as_bytes()).as_bytes());
+                    beside.modules.push(module);
+                }
+                continue;
+            }
+            if !file.is_tool && beside.changed.is_none() && marks.vouched_before(&file.path) {
+                beside.changed = Some(file.path.clone());
+            }
+            beside.strange.push(file.path);
+        }
+        beside.key = hasher.finalize();
+        Ok(beside)
+    }
+
+    /// They, as the host is told.
+    pub(super) fn modules(&self) -> &[Module] {
+        &self.modules
+    }
+
+    /// By this it is told from others.
+    pub(super) fn key(&self) -> &blake3::Hash {
+        &self.key
+    }
+}
+
+impl Module {
+    fn of(file: &CodeFile, folder: &Path) -> Option<Self> {
+        let below = file.path.strip_prefix(folder).ok()?.with_extension("");
+        let mut parts: Vec<&str> = below.iter().map(|it| it.to_str()).collect::<Option<_>>()?;
+        let is_package = parts.last() == Some(&"__init__") && parts.len() > 1;
+        if is_package {
+            parts.pop();
+        }
+        let source = String::from_utf8(file.python.as_ref()?.to_vec()).ok()?;
+        Some(Self { name: parts.join("."), path: file.path.clone(), is_package, source })
+    }
+}
+
+/// Why `[tool.NAME]` does not count for this version, if that is so.
+fn lapse(
+    version: &Version,
+    sort: Sort,
+    name: &str,
+    beside: &Result<Arc<Beside>, String>,
+    workspace: &Path,
+    marks: &Marks,
+) -> Option<String> {
+    let shown = |path: &Path| path.strip_prefix(workspace).unwrap_or(path).display().to_string();
+    let file = shown(&version.path);
+    if !marks.vouches(&version.path, &version.hash) {
+        return Some(format!(
+            "`[tool.{name}]` does not count for {file} as it is now: read it, then `haft trust {name}`"
+        ));
+    }
+    let beside = match beside {
+        Ok(beside) => beside,
+        Err(why) => return Some(format!("`[tool.{name}]` does not count for {file}: {why}")),
+    };
+    let near = || beside.strange.iter().find(|it| it.starts_with(around(version)));
+    // A program is started where it lies, and what it reads there is for nobody to see.
+    let other = match sort {
+        Sort::Python => beside.changed.as_ref(),
+        Sort::Manifest | Sort::Program => near(),
+    }?;
+    Some(format!(
+        "`[tool.{name}]` does not count for {file}, as nobody vouches for {} beside it as it is now: read it, then `haft trust {name}`",
+        shown(other)
+    ))
+}
+
+/// The folder in which a program finds what it needs.
+fn around(version: &Version) -> &Path {
+    version.path.parent().unwrap_or(&version.folder)
+}
+
+/// For whom a folder's sections count, as things stand.
+pub(super) struct Sections<'a> {
+    pub(super) of: Option<&'a std::collections::BTreeMap<String, Section>>,
+    pub(super) beside: &'a Result<Arc<Beside>, String>,
+    pub(super) marks: &'a Marks,
+    pub(super) written: &'a Written,
+    pub(super) folder: Option<&'a Folder>,
+    pub(super) workspace: &'a Path,
+}
+
+impl Sections<'_> {
+    /// What a tool in this version has of what is granted to its name.
+    pub(super) fn grant(&self, version: &Arc<Version>, sort: Sort, described: &Described) -> Grant {
+        let name = &described.name;
+        let Some(section) = self.of.and_then(|it| it.get(name)) else { return Grant::default() };
+        if !section.is_grant() {
+            return Grant { section: section.clone(), ..Grant::default() };
+        }
+        if let Some(why) = lapse(version, sort, name, self.beside, self.workspace, self.marks) {
+            return Grant { section: section.ungranted(), lapsed: Some(why), ..Grant::default() };
+        }
+        let guard = self.folder.filter(|_| sort != Sort::Python).map(|folder| {
+            Arc::new(Guard {
+                written: self.written.clone(),
+                folder: folder.clone(),
+                workspace: self.workspace.to_owned(),
+                version: version.clone(),
+                name: name.clone(),
+            })
+        });
+        Grant { section: section.clone(), beside: self.beside.clone().ok(), guard, lapsed: None }
+    }
+}
+
+impl Guard {
+    /// Why the section does not count any more, if that is so.
+    pub(super) fn lapsed(&self) -> Option<String> {
+        let marks = self.written.marks();
+        let beside = Beside::read(&self.folder, &self.workspace, &marks).map(Arc::new);
+        lapse(&self.version, Sort::Program, &self.name, &beside, &self.workspace, &marks)
+    }
+}
+
+/// The code that a person vouches for who vouches for this tool: its file, what is not a tool's beside it, and of a program
+/// all that lies where it does.
+pub(super) fn code_of(
+    folder: &Folder,
+    workspace: &Path,
+    file: &Path,
+    sort: Sort,
+) -> Result<Vec<(PathBuf, blake3::Hash)>, String> {
+    let near = file.parent().unwrap_or(&folder.path);
+    let is_meant = |it: &CodeFile| match sort {
+        _ if it.path == file => true,
+        Sort::Python => !it.is_tool,
+        Sort::Manifest | Sort::Program => it.path.starts_with(near),
+    };
+    let all = folders::code(folder, workspace)?;
+    Ok(all.into_iter().filter(is_meant).filter_map(|it| Some((it.path, it.hash?))).collect())
+}
+
+/// All code in the folders of a workspace.
+pub(super) fn all_code(folders: &[Folder], workspace: &Path) -> Vec<(PathBuf, blake3::Hash)> {
+    let own = folders.iter().filter(|it| it.whose != Whose::Person);
+    // What can't be looked through is said where it matters.
+    let code = own.flat_map(|folder| folders::code(folder, workspace).unwrap_or_default());
+    code.filter_map(|it| Some((it.path, it.hash?))).collect()
+}

@@ -1,0 +1,298 @@
+//! Calls of an executable that says what it is.
+
+mod answer;
+mod spec;
+
+use std::{
+    collections::HashMap,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use kit::{
+    AnyTool, Cx, Fault, Kind, Output, Part, Prepared, Running, Spec, Touches,
+    procs::{Ending, Exit, Process, Procs, Program, Recording, Stdin, Streams, signal_name},
+    quote::quote,
+};
+use parking_lot::Mutex;
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::{
+    Described, Hosts, Version, attestation::Grant, call_rules::Terms, failure, hosts, manifest::Manifest,
+    parts,
+};
+use crate::execution::Ground;
+pub(crate) use spec::{describe, is_startable};
+
+/// How long what was written at the end is waited for, where somebody else still holds the pipe.
+const DRAIN: Duration = Duration::from_millis(100);
+/// How long what is there at the end may take to end by itself, before it counts as left running.
+const SETTLE: Duration = Duration::from_millis(50);
+/// How long a busy machine may take to hand over what is left in a pipe that nobody holds any more.
+const LAST_BYTES: Duration = Duration::from_secs(5);
+/// How long a program that is stopped may take to end by itself.
+const GRACE: Duration = Duration::from_millis(50);
+/// A longer output is text, whatever it holds.
+const PARSED: u64 = 32 << 20;
+/// So much of an output that is longer, or of what failed, is shown.
+const SHOWN: usize = 32 << 10;
+/// So much is handed to a program at most: what it does not read yet is kept in memory.
+const LARGEST: usize = 1 << 20;
+/// So many programs of a session keep their sandboxes.
+const KEPT: usize = 16;
+
+/// A program that is a tool.
+pub(crate) struct ExecutableTool {
+    called: Arc<Called>,
+}
+
+/// What every call of it needs.
+struct Called {
+    terms: Terms,
+    /// The program and its arguments; why there is none, where the manifest can't be read.
+    argv: Result<Vec<String>, String>,
+}
+
+impl ExecutableTool {
+    /// What this program said that it is, with what a person granted to it.
+    pub(crate) fn new(version: Arc<Version>, described: Described, grant: Grant) -> Self {
+        let argv = if is_manifest(&version.path) {
+            let folder = version.path.parent().unwrap_or(&version.folder);
+            Manifest::parse(&version.source).map(|it| it.argv(folder))
+        } else {
+            Ok(vec![version.path.display().to_string()])
+        };
+        Self { called: Arc::new(Called { terms: Terms::new(version, described, grant), argv }) }
+    }
+}
+
+impl AnyTool for ExecutableTool {
+    fn spec(&self) -> &Spec {
+        &self.called.terms.spec
+    }
+
+    fn prepare(&self, arguments: Value) -> Result<Box<dyn Prepared>, Fault> {
+        let called = &self.called;
+        let argv = called.argv.as_ref().map_err(|why| Fault::new(Kind::Failed, why.clone()))?;
+        let command: Vec<String> = argv.iter().map(|it| quote(it)).collect();
+        let touches = called.terms.touches(&command.join(" "), &arguments)?;
+        let input = arguments.to_string().into_bytes();
+        if input.len() > LARGEST {
+            return Err(Fault::new(
+                Kind::TooBig,
+                format!("the arguments have {} bytes, and a program is given at most {LARGEST}", input.len()),
+            )
+            .next("Write what is long into a file, and give its path."));
+        }
+        Ok(Box::new(OneCall { called: called.clone(), argv: argv.clone(), touches, input }))
+    }
+}
+
+/// A call whose arguments fit.
+struct OneCall {
+    called: Arc<Called>,
+    argv: Vec<String>,
+    touches: Touches,
+    input: Vec<u8>,
+}
+
+impl Prepared for OneCall {
+    fn touches(&self) -> Touches {
+        self.touches.clone()
+    }
+
+    fn patience(&self) -> Option<Duration> {
+        self.called.terms.patience()
+    }
+
+    fn run(self: Box<Self>, cx: Cx) -> Running {
+        Box::pin(async move {
+            self.done(&cx).await.map_err(|fault| failure::lapsed(fault, self.called.terms.lapsed.as_deref()))
+        })
+    }
+}
+
+impl OneCall {
+    async fn done(&self, cx: &Cx) -> Result<Output, Fault> {
+        let name = &self.called.terms.described.name;
+        if let Some(guard) = self.called.terms.guard.clone()
+            && let Ok(Some(why)) = tokio::task::spawn_blocking(move || guard.lapsed()).await
+        {
+            let what =
+                format!("`{name}` was not started: what was granted to it is not for what lies there now");
+            return Err(Fault::new(Kind::Failed, what).next(why));
+        }
+        let ground = self.ground(cx)?;
+        let procs = ground.of_call_to(name, &self.touches, &self.called.terms.served.section.net);
+        let process = self.start(cx, &procs).await?;
+        if let Err(fault) = process.write(&self.input).await
+            && fault.kind != Kind::Unavailable
+        {
+            return Err(fault);
+        }
+        // Who reads nothing, or has ended already, may be right.
+        process.close_input();
+        let ended = tokio::select! {
+            biased;
+            () = cx.cancelled() => Err(Kind::Cancelled),
+            exit = process.finished(DRAIN) => Ok(exit),
+            () = self.called.terms.too_long() => Err(Kind::Timeout),
+        };
+        if ended.is_ok() && !process.left().await.processes.is_empty() {
+            // On a busy machine the members of a pipeline end a moment after the program that waited for them.
+            tokio::time::sleep(SETTLE).await;
+        }
+        let grace = if ended.is_ok() { Duration::ZERO } else { GRACE };
+        let left = process.end(Ending::within(grace)).await;
+        if ended.is_ok() {
+            // Nobody is left who could hold its pipes: what is still in them comes, and then their end.
+            process.finished(LAST_BYTES).await;
+        }
+        match ended {
+            Ok(exit) if exit.is_success() => {
+                let mut output = worked(name, &process, left).await?;
+                output.parts.extend(ground.made().iter().map(|it| parts::note(&cx.named(it))));
+                Ok(output)
+            }
+            Ok(exit) => Err(failed(name, &process, exit, &procs)),
+            Err(Kind::Timeout) => {
+                let seconds = self.called.terms.patience().unwrap_or_default().as_secs_f64();
+                let what = format!("`{name}` did not end within its {seconds} s, so it was ended");
+                Err(with_seen(Fault::new(Kind::Timeout, what), &process, None))
+            }
+            Err(kind) => Err(with_seen(
+                Fault::new(kind, format!("`{name}` was stopped before it was done")),
+                &process,
+                None,
+            )),
+        }
+    }
+
+    /// The ground of this very version, kept from one call to the next.
+    fn ground(&self, cx: &Cx) -> Result<Ground, Fault> {
+        let Some(hosts) = cx.shelf().find::<Hosts>() else { return Err(hosts::session_ended()) };
+        let served = &self.called.terms.served;
+        let make = || hosts.ground_of(&served.version, &served.section, self.called.code());
+        Ok(cx.shelf().get::<Grounds>().of(served.key, make))
+    }
+
+    async fn start(&self, cx: &Cx, procs: &Procs) -> Result<Process, Fault> {
+        let called = &*self.called;
+        let workspace = cx.files().roots().workspace();
+        let variable = |name: &str, value: String| (name.to_owned(), value);
+        let program = Program {
+            argv: self.argv.clone(),
+            cwd: workspace.to_owned(),
+            env: vec![
+                variable("HAFT_TOOL", called.terms.described.name.clone()),
+                variable("HAFT_WORKSPACE", workspace.display().to_string()),
+                variable("HAFT_TOOLS_DIR", called.terms.served.version.folder.display().to_string()),
+            ],
+            stdin: Stdin::Pipe,
+            streams: Streams::Apart,
+            files: Vec::new(),
+        };
+        procs.start(program).await.map_err(|fault| match fault.kind {
+            // What the kernel does not run, or does not find, is nothing the arguments could change.
+            Kind::BadArgs => Fault::new(Kind::Failed, spec::not_a_program(Path::new(&self.argv.concat()))),
+            Kind::NotFound | Kind::Denied => Fault { kind: Kind::Failed, ..fault },
+            _ => fault,
+        })
+    }
+}
+
+impl Called {
+    /// What in its folder it must not change: itself, and what a manifest starts.
+    fn code(&self) -> Vec<PathBuf> {
+        let version = &self.terms.served.version;
+        let own = self.argv.iter().flatten().map(PathBuf::from);
+        let own = own.filter(|it| it.starts_with(&version.folder) && *it != version.path);
+        [version.path.clone()].into_iter().chain(own).collect()
+    }
+}
+
+/// The grounds of the programs of one session that were called last.
+#[derive(Default)]
+struct Grounds {
+    by_key: Mutex<HashMap<blake3::Hash, (Ground, Instant)>>,
+}
+
+impl Grounds {
+    fn of(&self, key: blake3::Hash, make: impl FnOnce() -> Ground) -> Ground {
+        let mut by_key = self.by_key.lock();
+        if !by_key.contains_key(&key) && by_key.len() >= KEPT {
+            // A call that is under way holds its ground itself.
+            let oldest = by_key.iter().min_by_key(|(_, (_, used))| *used).map(|(key, _)| *key);
+            oldest.map(|it| by_key.remove(&it));
+        }
+        let (ground, used) = by_key.entry(key).or_insert_with(|| (make(), Instant::now()));
+        *used = Instant::now();
+        ground.clone()
+    }
+}
+
+async fn worked(name: &str, process: &Process, left: usize) -> Result<Output, Fault> {
+    let recording = process.output().clone();
+    let read = tokio::task::spawn_blocking(move || whole(&recording)).await;
+    let mut output = answer::answer(name, read.unwrap_or_default())?;
+    if left > 0 {
+        let processes = if left == 1 { "process" } else { "processes" };
+        output
+            .parts
+            .push(Part::Text { text: format!("[{left} {processes} that it left running were ended]") });
+    }
+    Ok(output)
+}
+
+/// All that was written, or the head and the tail of what is too long.
+fn whole(recording: &Recording) -> String {
+    match recording.whole(PARSED) {
+        Some(bytes) if bytes.trim_ascii_start().starts_with(b"{") => {
+            String::from_utf8_lossy(&bytes).into_owned()
+        }
+        // Terminal colours and the like are left out of a text.
+        _ => recording.since(0, SHOWN).text,
+    }
+}
+
+fn failed(name: &str, process: &Process, exit: Exit, procs: &Procs) -> Fault {
+    let mut what = format!("`{name}` {}", exit_words(exit));
+    let said =
+        process.output().whole(SHOWN as u64).and_then(|it| answer::error_in(&String::from_utf8_lossy(&it)));
+    if let Some(error) = said {
+        what = format!("{what}: {error}");
+    }
+    let errors = process.errors().unwrap_or_else(|| process.output());
+    let denials = procs.denials(exit, &errors.tail(4096).text);
+    let fault = with_seen(Fault::new(Kind::Failed, what), process, Some(exit));
+    if denials.is_empty() { fault } else { fault.next(denials.join("\n")) }
+}
+
+/// What it wrote until then: its output, then its errors.
+fn with_seen(fault: Fault, process: &Process, exit: Option<Exit>) -> Fault {
+    let errors = process.errors().map(|it| it.since(0, SHOWN).text).unwrap_or_default();
+    let texts = [process.output().since(0, SHOWN).text, errors];
+    let parts: Vec<Part> = texts
+        .into_iter()
+        .filter(|it| !it.trim().is_empty())
+        .map(|it| Part::Text { text: answer::plain(it) })
+        .collect();
+    if parts.is_empty() {
+        return fault;
+    }
+    fault.seen(Output { parts, exit: exit.map(Exit::code), ..Output::default() })
+}
+
+fn exit_words(exit: Exit) -> String {
+    match exit {
+        Exit::Code(code) => format!("ended with exit code {code}"),
+        Exit::Signal(signal) => format!("was ended by {}", signal_name(signal)),
+        Exit::Lost => "ended, and nobody knows how".to_owned(),
+    }
+}
+
+fn is_manifest(path: &Path) -> bool {
+    path.extension().is_some_and(|it| it == "toml")
+}

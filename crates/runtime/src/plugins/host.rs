@@ -1,0 +1,674 @@
+//! Requests to a process that holds a Python file.
+//!
+//! Over a socket, one JSON value per line; `host/host.py` is at the other end. What a tool in there writes to the socket
+//! itself lies before the token that begins each message, and is left out.
+
+use std::{
+    collections::HashMap,
+    io,
+    path::Path,
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use kit::{
+    Cx, Fault, Kind, OrFault,
+    procs::{
+        Ending, Exit, Process, Procs, Program, Recording, Stdin,
+        script::{framed, python, sockets},
+    },
+};
+use memchr::{memchr, memmem, memrchr};
+use parking_lot::Mutex;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
+use tokio::{
+    io::Interest,
+    net::UnixStream,
+    sync::{Notify, RwLock, RwLockReadGuard, Semaphore, oneshot},
+    time::timeout,
+};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::{
+    Described,
+    compiled::Compiled,
+    interpreter,
+    questions::{self, Question},
+};
+
+/// The oldest Python 3 that the script runs on.
+pub(super) const OLDEST: u8 = 8;
+/// What gets it going.
+const BOOT: &str = include_str!("boot.py");
+/// The host script: its parts share one set of globals.
+const SCRIPT: [&str; 11] = [
+    include_str!("host/wire.py"),
+    include_str!("host/faults.py"),
+    include_str!("host/signature.py"),
+    include_str!("host/navi.py"),
+    include_str!("host/terrarium.py"),
+    include_str!("host/shims.py"),
+    include_str!("host/results.py"),
+    include_str!("host/questions.py"),
+    include_str!("host/formats.py"),
+    include_str!("host/describe.py"),
+    include_str!("host/host.py"),
+];
+/// Which script it is: another one may read files in another way.
+pub(super) fn version() -> String {
+    let mut hasher = blake3::Hasher::new();
+    for part in SCRIPT {
+        hasher.update(part.as_bytes());
+    }
+    hasher.finalize().to_hex().chars().take(16).collect()
+}
+
+/// A longer line is not an answer, and neither is as much that is none.
+const LONGEST: usize = (64 << 20) + (1 << 16);
+/// So much is read at once.
+const CHUNK: usize = 64 << 10;
+/// How often it is read before others have their turn.
+const TURNS: usize = 16;
+/// How long a process may take to stop a request, by itself or because it is ended: an answer is promised within 200 ms.
+const OBEY: Duration = Duration::from_millis(100);
+const GO: Duration = Duration::from_millis(50);
+/// How long what a call left running may take to end when it is told to.
+const LEAVE: Duration = Duration::from_millis(50);
+/// So many questions of a process are answered at once.
+const QUESTIONS: usize = 16;
+/// So many may wait for that; what is asked beyond has no answer.
+const MOST_QUESTIONS: usize = 10_000;
+/// How long a process that has closed its socket may take to end.
+const EXIT: Duration = Duration::from_secs(2);
+
+/// A process with the host script in it. It ends, with all it started, when this is dropped.
+pub(super) struct Host {
+    link: Arc<Link>,
+    process: Arc<Process>,
+    /// Held by each call; whoever ends what calls left running has it alone.
+    calls: RwLock<()>,
+    /// What was started before, by the import, stays; none before there is a mark.
+    mark: OnceLock<u64>,
+    /// Something that calls started may be running.
+    has_left: AtomicBool,
+    _wanted: DropGuard,
+}
+
+/// What the process is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Mode {
+    /// It holds one file, and is called.
+    Serve,
+    /// It says what is in files.
+    Describe,
+}
+
+/// The socket, and who waits for what.
+struct Link {
+    stream: UnixStream,
+    token: String,
+    state: Mutex<State>,
+    /// Something did not go out at once.
+    unsent: Notify,
+    /// How many questions have no answer yet, and leave to answer one.
+    asked: AtomicUsize,
+    answering: Semaphore,
+}
+
+#[derive(Default)]
+struct State {
+    next: u64,
+    waiting: HashMap<u64, Waiter>,
+    unsent: Vec<u8>,
+    gone: Option<Why>,
+    /// Where to keep the script's code, until the first message. Only that one is from before any code of a tool ran.
+    compiled: Option<Compiled>,
+}
+
+/// Who waits for an answer.
+struct Waiter {
+    answer: oneshot::Sender<Result<Said, Lost>>,
+    /// The call: it hears of progress, and what the tool asks for is asked for by it.
+    cx: Option<Cx>,
+    /// The process may have begun with it.
+    begun: bool,
+}
+
+/// A request that is under way. Dropping it before there is an answer stops it: by word, and if that does not do, by
+/// ending the process.
+pub(super) struct Asked {
+    host: Arc<Host>,
+    id: u64,
+    /// None once there was an answer.
+    answer: Option<oneshot::Receiver<Result<Said, Lost>>>,
+}
+
+/// Why no answer will come.
+#[derive(Debug, Clone)]
+pub(super) struct Lost {
+    /// Why the process is gone.
+    pub(super) why: Why,
+    /// The process may have begun with the request.
+    pub(super) begun: bool,
+    /// With how many others it may have.
+    pub(super) others: usize,
+}
+
+/// Why a process is gone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Why {
+    /// It ended by itself.
+    Exited(Exit),
+    /// It closed its socket.
+    Closed,
+    /// What it wrote to its socket is not an answer.
+    Garbled(String),
+    /// haft ended it because of the request of this number, which was stopped or took too long.
+    For(u64),
+    /// haft ended it because nobody needs it.
+    Unneeded,
+}
+
+/// What a process says.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Said {
+    pub(super) op: String,
+    pub(super) id: u64,
+    pub(super) ok: bool,
+    #[serde(deserialize_with = "filled")]
+    pub(super) parts: Vec<Piece>,
+    pub(super) structured: Option<Value>,
+    pub(super) exit: Option<i32>,
+    /// Processes may have been started.
+    pub(super) started: bool,
+    /// It is an intermediate result of a generator, which waits for input.
+    pub(super) more: bool,
+    #[serde(deserialize_with = "filled")]
+    pub(super) notes: Vec<String>,
+    #[serde(deserialize_with = "filled")]
+    pub(super) error: String,
+    #[serde(deserialize_with = "filled")]
+    pub(super) traceback: String,
+    #[serde(deserialize_with = "filled")]
+    pub(super) tools: Vec<Described>,
+    pub(super) tool: Option<Described>,
+    #[serde(deserialize_with = "filled")]
+    pub(super) missing: Vec<String>,
+    done: Option<f64>,
+    total: Option<f64>,
+    #[serde(deserialize_with = "filled")]
+    message: String,
+    #[serde(deserialize_with = "filled")]
+    pub(super) executable: String,
+    #[serde(deserialize_with = "filled")]
+    compiled_by: String,
+    #[serde(deserialize_with = "filled")]
+    code: String,
+    /// The number of a question, by which its answer is known.
+    number: u64,
+    question: Option<Question>,
+}
+
+/// A value, where `null` is as good as none.
+fn filled<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(from: D) -> Result<T, D::Error> {
+    Option::deserialize(from).map(Option::unwrap_or_default)
+}
+
+/// One part of a result.
+#[derive(Debug, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(crate) enum Piece {
+    Text { text: String },
+    Image { mime: Option<String>, data: String },
+    Link { uri: String, name: Option<String> },
+}
+
+impl Host {
+    /// Starts it with the first of these interpreters that there is; gives its name too.
+    pub(super) async fn start_with_any<'a>(
+        procs: &Procs,
+        names: &'a [String],
+        workspace: &Path,
+        mode: Mode,
+        compiled: impl Fn(&str) -> Compiled,
+    ) -> Result<(&'a str, Arc<Self>), Fault> {
+        for name in names {
+            match Self::start(procs, name, workspace, mode, compiled(name)).await {
+                Err(fault) if fault.kind == Kind::NotFound => {}
+                host => return Ok((name, Arc::new(host?))),
+            }
+        }
+        Err(interpreter::none(names))
+    }
+
+    /// Starts one by this interpreter, in this folder. It may not be ready when this returns.
+    async fn start(
+        procs: &Procs,
+        interpreter: &str,
+        folder: &Path,
+        mode: Mode,
+        compiled: Compiled,
+    ) -> Result<Self, Fault> {
+        let (ours, theirs) = sockets().or_fault(Kind::Unavailable, "a socket can't be made")?;
+        ours.set_nonblocking(true).or_fault(Kind::Unavailable, "a socket can't be made")?;
+        let stream = UnixStream::from_std(ours).or_fault(Kind::Unavailable, "a socket can't be used")?;
+        let program =
+            Program { cwd: folder.to_owned(), ..python(interpreter, OLDEST, "host", theirs, Stdin::Null) };
+        let process = Arc::new(procs.start(program).await?);
+        let token = token()?;
+        let mut first = framed(BOOT);
+        first.extend(compiled.pieces());
+        first.extend(framed(&SCRIPT.concat()));
+        first.extend(line(&First { token: &token, mode, keep: compiled.is_kept() })?);
+        let state = State { compiled: Some(compiled), ..State::default() };
+        let link = Arc::new(Link {
+            stream,
+            token,
+            state: Mutex::new(state),
+            unsent: Notify::new(),
+            asked: AtomicUsize::new(0),
+            answering: Semaphore::new(QUESTIONS),
+        });
+        // Who is gone already is noticed by who waits for it.
+        let _ = link.send(&mut link.state.lock(), &first);
+        let dropped = CancellationToken::new();
+        tokio::spawn(attend(link.clone(), process.clone(), dropped.clone()));
+        let (calls, mark, has_left) = Default::default();
+        Ok(Self { link, process, calls, mark, has_left, _wanted: dropped.drop_guard() })
+    }
+
+    /// Asks for something, for the call of `cx`: `request` is made of the number that it gets, and whether the process is to tell when it
+    /// begins with it. The first request has the number 0, which the answer need not have.
+    ///
+    /// # Errors
+    /// When the process is gone.
+    pub(super) fn ask<T: Serialize>(
+        self: &Arc<Self>,
+        cx: Option<&Cx>,
+        request: impl FnOnce(u64, bool) -> T,
+    ) -> Result<Asked, Lost> {
+        let (to, answer) = oneshot::channel();
+        let mut state = self.link.state.lock();
+        let id = state.next;
+        state.next += 1;
+        // One that comes while there are others may have to wait until the process has time for it.
+        let begun = state.waiting.is_empty();
+        let bytes = line(&request(id, !begun)).unwrap_or_default();
+        self.link.send(&mut state, &bytes).map_err(|why| Lost { why, begun: false, others: 0 })?;
+        state.waiting.insert(id, Waiter { answer: to, cx: cx.cloned(), begun });
+        Ok(Asked { host: self.clone(), id, answer: Some(answer) })
+    }
+
+    /// What is running now is not what calls leave behind.
+    pub(super) async fn imported(&self) {
+        // Once is enough: there is one import.
+        let _ = self.mark.set(self.process.mark().await);
+    }
+
+    /// Held for as long as a call runs.
+    pub(super) async fn call(&self) -> RwLockReadGuard<'_, ()> {
+        self.calls.read().await
+    }
+
+    /// A call is over, which may have left something running: ends that, once no other call runs here.
+    pub(super) async fn end_left(&self, started: bool) {
+        if started {
+            self.has_left.store(true, Ordering::Relaxed);
+        }
+        if !self.has_left.load(Ordering::Relaxed) {
+            return;
+        }
+        // The last of those that run at the same time does it.
+        let (Ok(_alone), Some(mark)) = (self.calls.try_write(), self.mark.get()) else { return };
+        self.has_left.store(false, Ordering::Relaxed);
+        self.process.end(Ending { grace: LEAVE, spare: Some(*mark) }).await;
+    }
+
+    /// Tells it to stop the call of this number, or to let go of the generator that it gave.
+    pub(super) fn tell_to_stop(&self, id: u64) {
+        if let Ok(bytes) = line(&Stop { op: "cancel", id }) {
+            // Who is gone has stopped.
+            let _ = self.link.send(&mut self.link.state.lock(), &bytes);
+        }
+    }
+
+    /// Has it gone, or is it to go?
+    pub(super) fn is_gone(&self) -> bool {
+        self.link.state.lock().gone.is_some()
+    }
+
+    /// What it printed, with its errors.
+    pub(super) fn printed(&self) -> &Arc<Recording> {
+        self.process.output()
+    }
+
+    /// Ends it at once, because of the request of this number. Whoever waits for another answer hears so.
+    async fn end_for(self: Arc<Self>, id: u64) {
+        self.link.over(Why::For(id));
+        self.process.end(Ending::NOW).await;
+    }
+}
+
+impl Asked {
+    /// The number of what was asked.
+    pub(super) fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// The answer. May be awaited again, if that was broken off.
+    pub(super) async fn answer(&mut self) -> Result<Said, Lost> {
+        let gone = Lost { why: Why::Unneeded, begun: true, others: 0 };
+        let Some(answer) = &mut self.answer else { return Err(gone) };
+        let said = answer.await.unwrap_or(Err(gone));
+        self.answer = None;
+        said
+    }
+
+    /// Stops it: by word, and if there is no answer soon, by ending the process. Gives the answer, if one came.
+    pub(super) async fn stop(mut self) -> Option<Said> {
+        self.host.tell_to_stop(self.id);
+        match timeout(OBEY, self.answer()).await {
+            Ok(said) => said.ok(),
+            Err(_) => {
+                self.answer = None;
+                // It goes on if this is broken off.
+                let ending = tokio::spawn(self.host.clone().end_for(self.id));
+                let _ = timeout(GO, ending).await;
+                None
+            }
+        }
+    }
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        let (Some(mut answer), Ok(tokio)) = (self.answer.take(), tokio::runtime::Handle::try_current())
+        else {
+            return;
+        };
+        if answer.try_recv().is_ok() {
+            return;
+        }
+        self.host.tell_to_stop(self.id);
+        let (host, id) = (self.host.clone(), self.id);
+        tokio.spawn(async move {
+            if timeout(OBEY, answer).await.is_err() {
+                host.end_for(id).await;
+            }
+        });
+    }
+}
+
+#[derive(Serialize)]
+struct Stop {
+    op: &'static str,
+    id: u64,
+}
+
+#[derive(Serialize)]
+struct First<'a> {
+    token: &'a str,
+    mode: Mode,
+    /// The code of the script is wanted, if it had to be compiled.
+    keep: bool,
+}
+
+/// A message as it goes over the socket.
+fn line(message: &impl Serialize) -> Result<Vec<u8>, Fault> {
+    let mut bytes = Vec::with_capacity(256);
+    serde_json::to_writer(&mut bytes, message).or_fault(Kind::Bug, "a message to a tool can't be written")?;
+    bytes.push(b'\n');
+    Ok(bytes)
+}
+
+fn token() -> Result<String, Fault> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).or_fault(Kind::Unavailable, "there are no random numbers to be had")?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// Hears what the process says until it is gone, and then sees to it that all of it is.
+async fn attend(link: Arc<Link>, process: Arc<Process>, dropped: CancellationToken) {
+    let mut heard = Heard::default();
+    let why = tokio::select! {
+        biased;
+        () = dropped.cancelled() => Why::Unneeded,
+        why = link.hear(&mut heard) => match why {
+            Some(why) => why,
+            None => match timeout(EXIT, process.exited()).await {
+                Ok(exit) => Why::Exited(exit),
+                Err(_) => Why::Closed,
+            },
+        },
+        // A process that it left behind may hold the socket.
+        exit = process.exited() => Why::Exited(exit),
+    };
+    link.drain(&mut heard);
+    link.over(why);
+    process.end(Ending::NOW).await;
+}
+
+impl Link {
+    /// Sends, or keeps for later what does not go out at once.
+    fn send(&self, state: &mut State, bytes: &[u8]) -> Result<(), Why> {
+        if let Some(why) = &state.gone {
+            return Err(why.clone());
+        }
+        // Where the other end is gone, the one who listens says so.
+        let sent = if state.unsent.is_empty() { self.stream.try_write(bytes).unwrap_or(0) } else { 0 };
+        if let Some(rest) = bytes.get(sent..).filter(|it| !it.is_empty()) {
+            state.unsent.extend_from_slice(rest);
+            self.unsent.notify_one();
+        }
+        Ok(())
+    }
+
+    fn send_rest(&self) {
+        let mut state = self.state.lock();
+        while !state.unsent.is_empty() {
+            let Ok(sent) = self.stream.try_write(&state.unsent) else { return };
+            state.unsent.drain(..sent);
+        }
+        state.unsent = Vec::new();
+    }
+
+    /// Takes messages until there will be no more: why, or nothing at the end of the socket.
+    async fn hear(self: &Arc<Self>, heard: &mut Heard) -> Option<Why> {
+        loop {
+            let all_sent = self.state.lock().unsent.is_empty();
+            let interest =
+                if all_sent { Interest::READABLE } else { Interest::READABLE | Interest::WRITABLE };
+            let ready = tokio::select! {
+                biased;
+                ready = self.stream.ready(interest) => ready,
+                () = self.unsent.notified(), if all_sent => continue,
+            };
+            let Ok(ready) = ready else { return None };
+            if ready.is_writable() {
+                self.send_rest();
+            }
+            if !ready.is_readable() && !ready.is_read_closed() {
+                continue;
+            }
+            for _ in 0..TURNS {
+                match self.read(heard) {
+                    Ok(0) => return None,
+                    Ok(_) => {}
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                    Err(_) => return None,
+                }
+                if let Err(why) = self.take(heard) {
+                    return Some(Why::Garbled(why));
+                }
+            }
+        }
+    }
+
+    fn read(&self, heard: &mut Heard) -> io::Result<usize> {
+        if heard.bytes.capacity() - heard.bytes.len() < CHUNK / 4 {
+            heard.bytes.reserve(CHUNK);
+        }
+        self.stream.try_read_buf(&mut heard.bytes)
+    }
+
+    /// Takes what is there to be read of a process that has ended: its last answer may be among it.
+    fn drain(self: &Arc<Self>, heard: &mut Heard) {
+        while let Ok(1..) = self.read(heard)
+            && self.take(heard).is_ok()
+        {}
+    }
+
+    /// Takes the whole lines of what was read.
+    fn take(self: &Arc<Self>, heard: &mut Heard) -> Result<(), String> {
+        let Some(last) = memrchr(b'\n', heard.bytes.get(heard.searched..).unwrap_or_default()) else {
+            heard.searched = heard.bytes.len();
+            return heard.check();
+        };
+        let end = heard.searched + last + 1;
+        let mut rest = heard.bytes.get(..end).unwrap_or_default();
+        while let Some(length) = memchr(b'\n', rest) {
+            let (line, after) = rest.split_at(length + 1);
+            rest = after;
+            match message(line, self.token.as_bytes()) {
+                Some(message) => {
+                    heard.junk = 0;
+                    self.hand(message)?;
+                }
+                None => heard.junk += line.len(),
+            }
+        }
+        heard.bytes.drain(..end);
+        heard.bytes.shrink_to(CHUNK * 2);
+        heard.searched = heard.bytes.len();
+        heard.check()
+    }
+
+    /// Gives a message to who waits for it.
+    fn hand(self: &Arc<Self>, message: &[u8]) -> Result<(), String> {
+        let said: Said = serde_json::from_slice(message).map_err(|error| {
+            let begin = String::from_utf8_lossy(message.get(..200).unwrap_or(message)).into_owned();
+            format!("{error}: {}", begin.trim_end())
+        })?;
+        let mut state = self.state.lock();
+        let compiled = state.compiled.take();
+        match said.op.as_str() {
+            "compiled" => {
+                drop(state);
+                if let Some(compiled) = compiled {
+                    compiled.keep(&said.compiled_by, &said.code);
+                }
+            }
+            "begun" => {
+                if let Some(waiter) = state.waiting.get_mut(&said.id) {
+                    waiter.begun = true;
+                }
+            }
+            "progress" => {
+                let cx = state.waiting.get(&said.id).and_then(|it| it.cx.clone());
+                drop(state);
+                if let Some(cx) = cx {
+                    let progress = &cx.services().progress;
+                    progress.report(said.done.unwrap_or_default(), said.total, &said.message);
+                }
+            }
+            "question" => {
+                let cx = state.waiting.get(&said.id).and_then(|it| it.cx.clone());
+                drop(state);
+                self.question(said, cx);
+            }
+            _ => {
+                // Who gave up waiting may be gone.
+                if let Some(waiter) = state.waiting.remove(&said.id) {
+                    drop(state);
+                    let _ = waiter.answer.send(Ok(said));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Answers what a tool asks for while its call runs.
+    fn question(self: &Arc<Self>, said: Said, cx: Option<Cx>) {
+        let link = self.clone();
+        // A thread waits for its answer, so there are as many as threads; a process that asks without end waits for none.
+        if self.asked.fetch_add(1, Ordering::Relaxed) >= MOST_QUESTIONS {
+            self.asked.fetch_sub(1, Ordering::Relaxed);
+            return;
+        }
+        tokio::spawn(async move {
+            let permit = link.answering.acquire().await;
+            let answer =
+                tokio::task::spawn_blocking(move || questions::reply(cx, said.number, said.question));
+            if let Ok(answer) = answer.await {
+                // Who is gone asks no more.
+                let _ = link.send(&mut link.state.lock(), &line(&answer).unwrap_or_default());
+            }
+            link.asked.fetch_sub(1, Ordering::Relaxed);
+            drop(permit);
+        });
+    }
+
+    /// No more answers will come.
+    fn over(&self, why: Why) {
+        let mut state = self.state.lock();
+        let why = state.gone.get_or_insert(why).clone();
+        let waiting = std::mem::take(&mut state.waiting);
+        state.unsent = Vec::new();
+        drop(state);
+        let all = waiting.values().filter(|it| it.begun).count();
+        for Waiter { answer, begun, .. } in waiting.into_values() {
+            // Who gave up waiting may be gone.
+            let _ = answer.send(Err(Lost { why: why.clone(), begun, others: all - usize::from(begun) }));
+        }
+    }
+}
+
+/// What was read and is not a whole line yet.
+#[derive(Default)]
+struct Heard {
+    bytes: Vec<u8>,
+    /// No line ends before this.
+    searched: usize,
+    /// How much came since the last message that was none.
+    junk: usize,
+}
+
+impl Heard {
+    fn check(&self) -> Result<(), String> {
+        if self.bytes.len() + self.junk <= LONGEST {
+            return Ok(());
+        }
+        Err(format!("more than {} MB that are not an answer", LONGEST >> 20))
+    }
+}
+
+/// The message in a line: what comes after the token.
+fn message<'a>(line: &'a [u8], token: &[u8]) -> Option<&'a [u8]> {
+    let after = match line.strip_prefix(token) {
+        Some(after) => after,
+        None => line.get(memmem::rfind(line, token)? + token.len()..)?,
+    };
+    after.strip_prefix(b" ")
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn a_message_begins_after_its_token_whatever_a_tool_wrote_before() {
+        assert_eq!(message(b"t0k {}\n", b"t0k").unwrap(), b"{}\n");
+        assert_eq!(message(b"junk t0k {}\n", b"t0k").unwrap(), b"{}\n");
+        assert_eq!(message(b"t0k t0k {}\n", b"t0k"), Some(b"t0k {}\n".as_slice()));
+        assert_eq!(message(b"junk {}\n", b"t0k"), None);
+        assert_eq!(message(b"t0k\n", b"t0k"), None);
+    }
+}

@@ -1,0 +1,410 @@
+//! Loading and hot reload of tool files.
+
+mod answers;
+mod manuals;
+mod survey;
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant, SystemTime},
+};
+
+use arc_swap::ArcSwap;
+use kit::{
+    AnyTool, Fault, Kind, Origin, Spec,
+    services::{NotLoaded, Reloaded},
+};
+use parking_lot::Mutex;
+use tokio::sync::watch;
+
+use super::{
+    OWN, ToolFiles, Version, Vouched, Whose,
+    attestation::{self, Grant},
+    describe,
+    folder_config::Decided,
+    folders::Sort,
+    own_files,
+    provenance::Appeared,
+    provenance_records::{Author, Written},
+    python::PythonTool,
+    set::{Loaded, Tried, stem},
+    uv::Asker,
+};
+use crate::mcp_client::{Servers, Start};
+use crate::{Approver, Registry, execution::Ground};
+use survey::Ask;
+
+/// For a name that no tool has, the folders are looked at once in this time.
+const LOOK_AGAIN: Duration = Duration::from_millis(200);
+
+/// A change this recent may be followed by another one that leaves the same time.
+const FRESH: Duration = Duration::from_millis(50);
+
+/// The tools that are files: what is loaded of them, and how that is brought up to date.
+pub struct Outside {
+    decided: Decided,
+    workspace: PathBuf,
+    /// Where what is known of files is kept.
+    state: PathBuf,
+    registry: Arc<Registry>,
+    servers: Arc<Servers>,
+    ground: OnceLock<Ground>,
+    written: Written,
+    appeared: Appeared,
+    now: ArcSwap<Loaded>,
+    /// One load at a time.
+    turn: tokio::sync::Mutex<Turn>,
+    /// How many loads were asked for.
+    wanted: AtomicU64,
+    /// When the folders were looked at last, and how they were.
+    looked: Mutex<Option<Look>>,
+    changes: watch::Sender<u64>,
+}
+
+/// When the folders were looked at, and when they had changed by then.
+struct Look {
+    at: Instant,
+    times: Vec<Option<SystemTime>>,
+    /// One of them had changed so shortly before that another change may have left the same time.
+    is_fresh: bool,
+}
+
+impl Look {
+    fn now(times: Vec<Option<SystemTime>>) -> Self {
+        let now = SystemTime::now();
+        let is_fresh = |time: &SystemTime| now.duration_since(*time).map_or(true, |age| age < FRESH);
+        Self { at: Instant::now(), is_fresh: times.iter().flatten().any(is_fresh), times }
+    }
+}
+
+/// Has this file a tool of this name, which takes the place of a built-in one once a person vouches for it?
+fn waits_to_replace(file: &Tried, name: &str, decided: &ToolFiles) -> bool {
+    let sections = decided.folders.get(file.folder).and_then(|it| decided.granted(it.whose));
+    sections.and_then(|it| it.get(name)).is_some_and(|it| it.replaces_built_in)
+        && file.serves.iter().flat_map(|it| &it.tools).any(|(it, _)| it.name == name)
+}
+
+/// What the last load came to, and which of those who asked it answers.
+#[derive(Default)]
+struct Turn {
+    answers: u64,
+    report: Reloaded,
+}
+
+impl Outside {
+    /// Loads what is known at once; what is not is asked by [`settled`](Self::settled).
+    pub(crate) fn new(
+        files: ToolFiles,
+        workspace: PathBuf,
+        state: &Path,
+        registry: Arc<Registry>,
+        appeared: Appeared,
+    ) -> Self {
+        let changes = watch::Sender::new(0);
+        let servers = Arc::new(Servers::new(state, workspace.clone(), registry.clone(), changes.clone()));
+        servers.decide(&files.servers);
+        let state = state.join("tools");
+        let mut written = Written::beneath(&state);
+        // Where nothing is granted, nobody's word is asked for.
+        if files.vouched_now && !(files.sections.is_empty() && files.workspace_sections.is_empty()) {
+            written = written.with(&attestation::all_code(&files.folders, &workspace));
+        }
+        let outside = Self {
+            decided: Decided::new(files),
+            workspace,
+            written,
+            state,
+            registry,
+            servers,
+            ground: OnceLock::new(),
+            appeared,
+            now: ArcSwap::default(),
+            turn: tokio::sync::Mutex::default(),
+            wanted: AtomicU64::new(0),
+            looked: Mutex::new(None),
+            changes,
+        };
+        let survey = outside.survey(&Loaded::default(), Ask::Unknown);
+        if !survey.files.is_empty() || !survey.folders.is_empty() {
+            outside.conclude(&Loaded::default(), survey, None);
+        }
+        outside
+    }
+
+    /// Files are asked what they are on this ground.
+    pub(crate) fn stands_on(&self, ground: Ground) {
+        // It is told so once, when the runtime is made.
+        let _ = self.ground.set(ground);
+    }
+
+    /// Who is asked when packages of a tool come from hosts that nobody granted.
+    pub fn asks(&self, approver: Arc<dyn Approver>) {
+        if let Some(ground) = self.ground.get() {
+            ground.asks(Asker::new(approver));
+        }
+    }
+
+    fn ground(&self) -> Result<&Ground, Fault> {
+        self.ground.get().ok_or_else(|| Fault::bug("tools that are files stand on no ground"))
+    }
+
+    /// Waits until every file is loaded, or known to be broken.
+    pub async fn settled(self: &Arc<Self>) {
+        if self.is_pending() {
+            self.reload(false).await;
+        }
+        self.servers.settled().await;
+    }
+
+    /// The MCP servers.
+    pub fn servers(&self) -> &Arc<Servers> {
+        &self.servers
+    }
+
+    /// From now on servers of which nothing is known are asked for their tools without being called.
+    pub fn ask_servers(&self, variables: &[(String, String)]) {
+        let Some(ground) = self.ground.get().cloned() else { return };
+        let variables = Arc::new(variables.to_vec());
+        self.servers.ask_by_itself(Start {
+            ground,
+            workspace: self.workspace.clone(),
+            variables,
+            session: None,
+        });
+    }
+
+    /// The same, and asks those that were broken once more, where they might work by now.
+    pub async fn refreshed(self: &Arc<Self>) {
+        let now = self.now.load_full();
+        if now.is_pending || !now.failed.is_empty() {
+            self.reload(false).await;
+        }
+    }
+
+    /// Are there files that were not asked yet?
+    pub fn is_pending(&self) -> bool {
+        self.now.load().is_pending
+    }
+
+    /// So many files of the workspace are left aside until a person trusts it.
+    pub fn aside(&self) -> usize {
+        self.now.load().aside
+    }
+
+    /// The tool files that every profile has, whatever it lists: those that the `enabled.json` of their folder names.
+    pub fn enabled(&self) -> Vec<String> {
+        let now = self.now.load();
+        if now.decided.enables { now.enabled().cloned().collect() } else { Vec::new() }
+    }
+
+    /// For which tools `[tool.NAME]` does not count, one line each.
+    pub fn lapsed(&self) -> Vec<String> {
+        self.now.load().lapsed().map(|(_, line)| line.clone()).collect()
+    }
+
+    /// The same of this tool.
+    pub fn lapsed_of(&self, name: &str) -> Option<String> {
+        self.now.load().lapsed().find(|(tool, _)| tool == name).map(|(_, line)| line.clone())
+    }
+
+    /// From now on a person vouches for this tool as it is loaded, and for what lies beside it.
+    ///
+    /// # Errors
+    /// When there is no such tool that is a file, or that can't be kept.
+    pub fn vouch(&self, name: &str) -> Result<Vouched, Fault> {
+        let (now, decided) = (self.now.load(), self.decided.now());
+        let waiting = || now.files.iter().find(|it| waits_to_replace(it, name, &decided)).cloned();
+        let Some(file) = now.tools.get(name).map(|it| it.file.clone()).or_else(waiting) else {
+            let why = self.why_missing(name, str::trim_end).map(|it| format!(": {it}")).unwrap_or_default();
+            let what = format!("there is no tool `{name}` that is a file{why}");
+            let fault = Fault::not_found(what);
+            return Err(match now.aside {
+                0 => fault.next("`haft tools` shows the tools."),
+                _ => fault.next("This workspace's tools are ignored until you run `haft trust`."),
+            });
+        };
+        let unavailable =
+            |why: String| Fault::new(Kind::Unavailable, format!("`{name}` can't be vouched for: {why}"));
+        if let Some(failed) = &file.failed {
+            return Err(unavailable(format!("its file could not be loaded: {}", failed.why.trim_end())));
+        }
+        let (Some(folder), Some(hash)) = (decided.folders.get(file.folder), file.hash) else {
+            return Err(unavailable("it can't be read".to_owned()));
+        };
+        let mut files =
+            attestation::code_of(folder, &self.workspace, &file.path, file.sort).map_err(unavailable)?;
+        files.retain(|it| it.0 != file.path);
+        files.insert(0, (file.path.clone(), hash));
+        self.written.vouch(&files).map_err(|error| unavailable(error.to_string()))?;
+        let shown = |path: &PathBuf| path.strip_prefix(&self.workspace).unwrap_or(path).display().to_string();
+        let section = decided.granted(folder.whose).and_then(|it| it.get(name)).cloned();
+        Ok(Vouched { files: files.iter().map(|it| shown(&it.0)).collect(), section })
+    }
+
+    /// A number that changes with the tools.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
+    /// From now on `ask` is asked where tools are looked for, whenever the folders are looked at again: these files, which
+    /// are watched with them, say what a person decided meanwhile, such as by `haft trust`. None: it stays as it is.
+    pub fn follow(&self, files: Vec<PathBuf>, ask: impl Fn() -> Option<ToolFiles> + Send + Sync + 'static) {
+        self.decided.follow(files, ask);
+    }
+
+    pub(super) fn workspace(&self) -> &Path {
+        &self.workspace
+    }
+
+    /// What is to be watched.
+    pub(super) fn places(&self) -> Vec<PathBuf> {
+        self.decided.places().into_iter().chain(self.servers.place()).collect()
+    }
+
+    pub(crate) fn loaded(&self) -> Arc<Loaded> {
+        self.now.load_full()
+    }
+
+    /// Looks at the folders again; with `fresh` every file is asked again, whatever is known of it. One load at a
+    /// time: those who ask during one share the next.
+    pub async fn reload(self: &Arc<Self>, fresh: bool) -> Reloaded {
+        let ticket = self.wanted.fetch_add(1, Ordering::AcqRel) + 1;
+        let mut turn = self.turn.lock().await;
+        if !fresh && turn.answers >= ticket {
+            return turn.report.clone();
+        }
+        let answers = self.wanted.load(Ordering::Acquire);
+        let report = self.load(fresh).await;
+        *turn = Turn { answers, report: report.clone() };
+        report
+    }
+
+    async fn load(self: &Arc<Self>, fresh: bool) -> Reloaded {
+        let before = self.now.load_full();
+        let ask = if fresh { Ask::All } else { Ask::Due };
+        let looking = {
+            let (this, before) = (self.clone(), before.clone());
+            tokio::task::spawn_blocking(move || this.survey(&before, ask)).await
+        };
+        let Ok(survey) = looking else { return before.since(&before) };
+        let answers = self.ask(&survey).await;
+        let this = self.clone();
+        let concluded = {
+            let before = before.clone();
+            tokio::task::spawn_blocking(move || this.conclude(&before, survey, Some(answers))).await
+        };
+        concluded.unwrap_or_else(|_| before.since(&before))
+    }
+
+    /// Must the folders be looked at before this tool is called? A stat, for a tool that is a file.
+    pub(crate) fn wants_a_look(&self, name: &str) -> bool {
+        let snapshot = self.registry.snapshot();
+        let Some(tool) = snapshot.get(name) else { return self.may_look_again() };
+        if matches!(tool.spec().origin, Origin::Program | Origin::Server(_)) {
+            return false;
+        }
+        let now = self.now.load();
+        // For what a section does not count, it may by now.
+        now.tools.get(name).is_none_or(|made| {
+            !made.file.stamp.holds(&made.file.path)
+                || made.file.serves.as_ref().is_some_and(|it| !it.lapsed.is_empty())
+        })
+    }
+
+    /// Names that nobody has cost one look in a while, but for when there is something new to be seen.
+    fn may_look_again(&self) -> bool {
+        let now = self.now.load();
+        if self.decided.places().is_empty() {
+            return false;
+        }
+        let is_recent = match &*self.looked.lock() {
+            Some(look) => {
+                !look.is_fresh && look.at.elapsed() < LOOK_AGAIN && look.times == self.decided.times()
+            }
+            None => false,
+        };
+        // What could not be loaded may have been seen half written.
+        let is_fixed = |it: &Arc<Tried>| it.failed.is_some() && !it.stamp.holds(&it.path);
+        now.is_pending || !is_recent || now.files.iter().any(is_fixed)
+    }
+
+    /// A file of the workspace's own tools was put back just now: the next call looks at the folders again.
+    pub(crate) fn put_back(&self) {
+        *self.looked.lock() = None;
+    }
+
+    /// Why there is no tool of this name, where it is a file's; what is wrong with that is told in this way.
+    pub(crate) fn why_missing(&self, name: &str, told: fn(&str) -> &str) -> Option<String> {
+        let now = self.now.load();
+        let of_this_name = |it: &&crate::Failure| stem(Path::new(&it.tool)) == Some(name);
+        if let Some(failure) = now.failed.iter().find(of_this_name) {
+            return Some(format!("{} could not be loaded: {}", failure.tool, told(&failure.why)));
+        }
+        let path = now.gone.get(name)?;
+        let shown = path.strip_prefix(&self.workspace).unwrap_or(path).display();
+        Some(format!("it was in {shown}, which has it no more"))
+    }
+
+    /// Tries code that is meant to be the workspace's own tool `name`, as
+    /// [`Tools::check`](kit::services::Tools::check) promises.
+    pub(crate) async fn check(&self, name: &str, code: &str) -> Result<Spec, Fault> {
+        let draft = self.draft(name, code);
+        let described = describe::check(self.ground()?, &draft, name).await?;
+        Ok(PythonTool::new(draft, described, Grant::default()).spec().clone())
+    }
+
+    /// Code as the version of the workspace's own tool `name` that it would be. Whoever makes one is about to write
+    /// it: this very text is known from now on as one that a model wrote, so that it never passes for a person's.
+    pub(crate) fn draft(&self, name: &str, code: &str) -> Arc<Version> {
+        let folder = self.workspace.join(OWN);
+        let path = folder.join(format!("{name}.py"));
+        let hash = blake3::hash(code.as_bytes());
+        // What a person wrote stays a person's, also if a model thinks of the same.
+        let is_there = self.now.load().by_path.get(&path).is_some_and(|it| it.hash == Some(hash));
+        if !is_there && let Err(error) = self.written.note(&path, &hash, Author::Model) {
+            tracing::warn!("that a model wrote `{name}` is not kept: {error}");
+        }
+        Arc::new(Version {
+            path,
+            folder,
+            whose: Whose::Workspace,
+            by_model: true,
+            source: code.as_bytes().into(),
+            hash,
+        })
+    }
+
+    /// The workspace's own tool `name` was written by a model just now, or is gone: takes note of that, and loads it.
+    pub(crate) async fn rewritten(self: &Arc<Self>, name: &str) -> Result<(), Fault> {
+        own_files(name)?;
+        let path = self.workspace.join(OWN).join(format!("{name}.py"));
+        let report = self.reload(false).await;
+        let now = self.now.load();
+        let Some(file) = now.by_path.get(&path) else { return Ok(()) };
+        let shown = path.strip_prefix(&self.workspace).unwrap_or(&path).display().to_string();
+        let Some(failed) = report.failed.iter().find(|it| it.file == shown) else { return Ok(()) };
+        let older = if file.failed.is_some() && file.serves.is_some() {
+            "; its last good version stays in use"
+        } else {
+            ""
+        };
+        Err(Fault::new(
+            Kind::Failed,
+            format!("`{name}` is written, and could not be loaded{older}: {}", failed.why),
+        ))
+    }
+
+    /// Is there a manifest that could not be loaded? What it lacks may come from where nobody looks.
+    pub(super) fn waits_for_a_program(&self) -> bool {
+        self.now.load().files.iter().any(|it| it.sort == Sort::Manifest && it.failed.is_some())
+    }
+
+    /// The files that could not be loaded, each with its whole traceback.
+    pub fn failed(&self) -> Vec<NotLoaded> {
+        self.now.load().failed().collect()
+    }
+}

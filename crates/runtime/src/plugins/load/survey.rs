@@ -1,0 +1,331 @@
+//! Survey of tool folders: the files, and what the cache knows of each.
+
+use std::{path::Path, sync::Arc};
+
+use super::{
+    super::{
+        Folder, Section, ToolFiles, Version, Whose,
+        attestation::{Beside, Grant, Sections},
+        cache::{Cache, Failed},
+        executable,
+        folders::{self, Found, Held, Sort},
+        host,
+        provenance_records::{Author, Marks},
+        set::{Loaded, Remarks, Serving, Tried},
+        uv,
+    },
+    Look, Outside,
+    answers::standing,
+};
+
+/// Which files are asked what they are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ask {
+    /// Those of which nothing is known.
+    Unknown,
+    /// And those that failed, and might work by now.
+    Due,
+    /// All of them.
+    All,
+}
+
+/// What was found in the folders.
+#[derive(Default)]
+pub(super) struct Survey {
+    pub(super) decided: Arc<ToolFiles>,
+    /// When this began, where it counts as a look at the folders once its load is over.
+    pub(super) look: Option<Look>,
+    pub(super) files: Vec<Looked>,
+    pub(super) folders: Vec<Remarks>,
+    pub(super) caches: Vec<Option<Cache>>,
+    pub(super) aside: usize,
+    /// What lies in each folder beside its tools.
+    pub(super) besides: Vec<BesideOf>,
+}
+
+/// What lies in a folder beside its tools, where that was looked at.
+pub(super) type BesideOf = Result<Arc<Beside>, String>;
+
+/// A file, before it was asked.
+pub(super) enum Looked {
+    Known(Arc<Tried>),
+    Unknown(Unknown),
+}
+
+/// A file of which nobody knows yet what it says.
+pub(super) struct Unknown {
+    pub(super) found: Found,
+    pub(super) folder: usize,
+    pub(super) version: Arc<Version>,
+    pub(super) prior: Option<Arc<Tried>>,
+}
+
+impl Outside {
+    /// Looks at all files, and takes what is known of them.
+    pub(super) fn survey(&self, before: &Loaded, ask: Ask) -> Survey {
+        let files = self.decided.again();
+        let look = (ask != Ask::Unknown).then(|| Look::now(self.decided.times()));
+        let mut survey = Survey { decided: files.clone(), look, ..Survey::default() };
+        let mut marks: Option<Marks> = None;
+        for (index, folder) in files.folders.iter().enumerate() {
+            let listing = folders::read(folder, &self.workspace);
+            survey.folders.push(Remarks {
+                path: folder.path.clone(),
+                enabled: listing.enabled,
+                troubles: listing.troubles,
+            });
+            // What a person decided about it may have become another; then nothing goes on as it was.
+            let is_as_before = before.decided.folders.contains(folder)
+                && before.decided.granted(folder.whose) == files.granted(folder.whose);
+            let beside = self.beside(&files, folder, &mut marks);
+            let mut of_folder = OfFolder {
+                outside: self,
+                files: &files,
+                index,
+                folder,
+                cache: None,
+                fingerprint: None,
+                beside,
+            };
+            for found in listing.files {
+                let marks = marks.get_or_insert_with(|| self.written.marks());
+                let by_model = self.is_by_model(&found, marks);
+                if folder.whose == Whose::Untrusted && !by_model {
+                    survey.aside += 1;
+                    continue;
+                }
+                let prior = before.by_path.get(&found.path).filter(|_| is_as_before).cloned();
+                survey.files.push(of_folder.look(found, by_model, prior, ask, marks));
+            }
+            survey.caches.push(of_folder.cache);
+            survey.besides.push(of_folder.beside);
+        }
+        survey
+    }
+
+    /// What lies in this folder, where anything is granted to a tool in it.
+    fn beside(&self, files: &ToolFiles, folder: &Folder, marks: &mut Option<Marks>) -> BesideOf {
+        let grants = files.granted(folder.whose).into_iter().flat_map(|it| it.values());
+        if !grants.into_iter().any(Section::is_grant) {
+            return Err(String::new());
+        }
+        let marks = marks.get_or_insert_with(|| self.written.marks());
+        Beside::read(folder, &self.workspace, marks).map(Arc::new)
+    }
+
+    pub(super) fn sections_of<'a>(
+        &'a self,
+        files: &'a ToolFiles,
+        folder: Option<&'a Folder>,
+        beside: &'a BesideOf,
+        marks: &'a Marks,
+    ) -> Sections<'a> {
+        Sections {
+            of: folder.and_then(|it| files.granted(it.whose)),
+            beside,
+            marks,
+            written: &self.written,
+            folder,
+            workspace: &self.workspace,
+        }
+    }
+
+    /// Did a model write it, or may a tool have made it, with no person to vouch for it?
+    fn is_by_model(&self, found: &Found, marks: &Marks) -> bool {
+        let Ok(held) = &found.held else { return false };
+        if let Some(author) = marks.author(&found.path, &held.hash) {
+            return author == Author::Model;
+        }
+        if !self.appeared.may_be_made_inside(&found.path) {
+            return false;
+        }
+        // It stays so when nobody remembers any more when the folder was open.
+        if let Err(error) = self.written.note(&found.path, &held.hash, Author::Model) {
+            tracing::warn!("that a tool may have made {} is not kept: {error}", found.path.display());
+        }
+        true
+    }
+
+    /// Keeps which files a tool may have made, also if nobody is going to load them.
+    pub(crate) fn note_appeared(&self) {
+        let marks = self.written.marks();
+        for folder in &self.decided.now().folders {
+            for found in folders::read(folder, &self.workspace).files {
+                self.is_by_model(&found, &marks);
+            }
+        }
+    }
+
+    /// A text that changes when a file of this folder that failed might work.
+    pub(super) fn fingerprint(&self, folder: &Folder) -> String {
+        let packages = self.ground.get().map(uv::fingerprint).unwrap_or_default();
+        format!("{} {packages}", folders::fingerprint(folder, &self.workspace))
+    }
+}
+
+/// One folder while it is looked at.
+struct OfFolder<'a> {
+    outside: &'a Outside,
+    files: &'a ToolFiles,
+    index: usize,
+    folder: &'a Folder,
+    /// Read when the first file is not the one that was there before.
+    cache: Option<Cache>,
+    fingerprint: Option<String>,
+    beside: BesideOf,
+}
+
+impl OfFolder<'_> {
+    fn look(
+        &mut self,
+        found: Found,
+        by_model: bool,
+        prior: Option<Arc<Tried>>,
+        ask: Ask,
+        marks: &Marks,
+    ) -> Looked {
+        let held = match &found.held {
+            Ok(held) => Held { source: held.source.clone(), hash: held.hash },
+            Err(why) => {
+                let failed = Failed::now(why.clone(), "");
+                self.cache();
+                let serves = self.outside.older(
+                    self.folder,
+                    &found,
+                    prior.as_deref(),
+                    self.cache.as_ref(),
+                    &self.sections(marks),
+                );
+                return self.known(found, None, by_model, serves, Some(failed));
+            }
+        };
+        // What a manifest starts lies elsewhere, and comes and goes without a change of the manifest.
+        if found.sort == Sort::Manifest {
+            let hash = held.hash;
+            let held = Held { source: held.source.clone(), hash };
+            if let Err(why) = executable::is_startable(&version(self.folder, &found.path, held, by_model)) {
+                return self.known(found, Some(hash), by_model, None, Some(Failed::now(why, "")));
+            }
+        }
+        if let Some(prior) = &prior
+            && ask != Ask::All
+            && !prior.is_unknown
+            && prior.hash == Some(held.hash)
+            && prior.by_model == by_model
+            && prior.sort == found.sort
+            && prior.serves.as_ref().is_none_or(|it| self.stands(it, found.sort, marks))
+            && !prior.failed.as_ref().is_some_and(|it| it.is_due(self.fingerprint()))
+        {
+            return self.known(found, Some(held.hash), by_model, prior.serves.clone(), prior.failed.clone());
+        }
+        let (outside, hash) = (self.outside, held.hash);
+        let file = name_in(&self.folder.path, &found.path);
+        let version = Arc::new(version(self.folder, &found.path, held, by_model));
+        let said = if ask == Ask::All { None } else { self.cache().get(&file, &hash) };
+        match said {
+            Some(Ok(described)) => {
+                let serves =
+                    outside.serving(found.sort, version, described, prior.as_deref(), &self.sections(marks));
+                self.known(found, Some(hash), by_model, Some(serves), None)
+            }
+            Some(Err(failed)) if ask == Ask::Unknown || !failed.is_due(self.fingerprint()) => {
+                let serves = outside.older(
+                    self.folder,
+                    &found,
+                    prior.as_deref(),
+                    self.cache.as_ref(),
+                    &self.sections(marks),
+                );
+                self.known(found, Some(hash), by_model, serves, Some(failed))
+            }
+            Some(Err(_)) | None => {
+                // It is needed to write down what this file will say.
+                self.cache();
+                Looked::Unknown(Unknown { found, folder: self.index, version, prior })
+            }
+        }
+    }
+
+    fn sections<'a>(&'a self, marks: &'a Marks) -> Sections<'a> {
+        self.outside.sections_of(self.files, Some(self.folder), &self.beside, marks)
+    }
+
+    /// Is what was granted to these tools what is granted to them now?
+    fn stands(&self, serves: &Serving, sort: Sort, marks: &Marks) -> bool {
+        let sections = self.sections(marks);
+        let grants: Vec<Grant> =
+            serves.tools.iter().map(|(it, _)| sections.grant(&serves.version, sort, it)).collect();
+        standing(&grants) == serves.standing
+    }
+
+    fn known(
+        &self,
+        found: Found,
+        hash: Option<blake3::Hash>,
+        by_model: bool,
+        serves: Option<Arc<Serving>>,
+        failed: Option<Failed>,
+    ) -> Looked {
+        Looked::Known(Arc::new(Tried {
+            path: found.path,
+            folder: self.index,
+            sort: found.sort,
+            stamp: found.stamp,
+            hash,
+            by_model,
+            serves,
+            failed,
+            is_unknown: false,
+        }))
+    }
+
+    fn cache(&mut self) -> &mut Cache {
+        let (state, folder) = (&self.outside.state, &self.folder.path);
+        self.cache.get_or_insert_with(|| Cache::read(state, folder, &asked_by()))
+    }
+
+    fn fingerprint(&mut self) -> &str {
+        let (outside, folder) = (self.outside, self.folder);
+        self.fingerprint.get_or_insert_with(|| outside.fingerprint(folder))
+    }
+}
+
+impl Unknown {
+    /// What served before goes on until it was asked.
+    pub(super) fn pending(self) -> Tried {
+        Tried {
+            path: self.found.path,
+            folder: self.folder,
+            sort: self.found.sort,
+            stamp: self.found.stamp,
+            hash: Some(self.version.hash),
+            by_model: self.version.by_model,
+            serves: self.prior.and_then(|it| it.serves.clone()),
+            failed: None,
+            is_unknown: true,
+        }
+    }
+}
+
+pub(super) fn version(folder: &Folder, path: &Path, held: Held, by_model: bool) -> Version {
+    Version {
+        path: path.to_owned(),
+        folder: folder.path.clone(),
+        whose: folder.whose,
+        by_model,
+        source: held.source,
+        hash: held.hash,
+    }
+}
+
+pub(super) fn name_in(folder: &Path, path: &Path) -> String {
+    path.strip_prefix(folder).unwrap_or(path).display().to_string()
+}
+
+/// Grows with what is wanted of a description.
+const RULES: u32 = 3;
+
+/// Stands for who asks files what they are: what another haft learned is learned anew.
+fn asked_by() -> String {
+    format!("{} {} {RULES}", env!("CARGO_PKG_VERSION"), host::version())
+}

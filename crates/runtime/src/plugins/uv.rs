@@ -1,0 +1,473 @@
+//! Environments for the packages that Python files declare.
+//!
+//! They are kept in an environment for each list of them, which `uv` makes once, in a sandbox of its own: building a
+//! package runs its code. Tools read environments and never write them.
+
+mod environments;
+mod permit;
+mod script;
+
+use std::{
+    fs::{self, File},
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use kit::{
+    Fault, Kind, Touches,
+    procs::{Program, Stdin, Streams},
+};
+use policy::Approve;
+use store::create_folder;
+use tokio::time::timeout;
+
+pub(crate) use environments::{InUse, prune};
+pub(crate) use permit::Asker;
+pub(crate) use script::{Script, wanted};
+
+use crate::{
+    Runtime,
+    execution::{ENVIRONMENTS, Ground},
+};
+
+/// The hosts of the index where nothing else is configured.
+const INDEX: [&str; 2] = ["pypi.org", "files.pythonhosted.org"];
+
+/// The variables that name another index, the most decisive first.
+const DEFAULT: [&str; 3] = ["UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL"];
+
+/// Those that name more of them, several in one.
+const MORE: [&str; 3] = ["UV_INDEX", "UV_EXTRA_INDEX_URL", "PIP_EXTRA_INDEX_URL"];
+
+/// Variables of uv's that are about places which its sandbox does not have.
+const NOT_PASSED: [&str; 6] =
+    ["UV_CACHE_DIR", "UV_CONFIG_FILE", "UV_PROJECT", "UV_PYTHON", "UV_TOOL", "UV_WORKING_DIR"];
+
+/// The oldest Python that haft's host runs on.
+const OLDEST: &str = ">=3.8";
+
+/// How much of what uv said is in a fault.
+const LINES: usize = 12;
+
+/// A step of making an environment takes no longer.
+const LONGEST: Duration = Duration::from_secs(300);
+
+/// What a file's packages are provided by.
+#[derive(Clone)]
+pub(crate) struct Provided {
+    /// The Python that has them.
+    pub(crate) python: PathBuf,
+    /// The folder they are in, which who runs that Python has to be able to read.
+    pub(crate) folder: PathBuf,
+    _in_use: Arc<InUse>,
+}
+
+/// What provides the packages that this source of a file says it needs, which are fetched if they are not there; nothing
+/// where it needs none. Hosts that were `granted` are reached for that, and what a person allows when they are asked.
+///
+/// # Errors
+/// [`Kind::BadArgs`] when it says so wrongly, [`Kind::Unavailable`] when there is no `uv`, [`Kind::Denied`] when it takes
+/// hosts that nobody granted, [`Kind::Failed`] when they can't be had.
+pub(crate) async fn provide(
+    ground: &Ground,
+    environments: &Environments,
+    path: &Path,
+    source: &[u8],
+    granted: impl FnOnce() -> Vec<String> + Send,
+) -> Result<Option<Provided>, Fault> {
+    let file = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
+    let script = wanted(source).map_err(|why| Fault::bad_args(format!("{file}: {why}")))?;
+    let Some(script) = script.filter(|it| environments.is_needed(it)) else { return Ok(None) };
+    let trouble = |error| no_folder(&file, error);
+    create_folder(&environments.folder).map_err(trouble)?;
+    let folder = environments.folder_of(&script);
+    let in_use = Arc::new(environments::hold(&folder).await.map_err(trouble)?);
+    let python = match environments.made(&script) {
+        Some(python) => python,
+        None => environments.make(ground, &script, &file, granted).await?,
+    };
+    Ok(Some(Provided { python, folder, _in_use: in_use }))
+}
+
+/// Stands for what the making of environments depends on: one that failed may be made when this changes.
+pub(crate) fn fingerprint(ground: &Ground) -> String {
+    let all = format!("{:?} {}", ground.environments().uv(), permit::fingerprint(ground));
+    blake3::hash(all.as_bytes()).to_hex().chars().take(16).collect()
+}
+
+/// The environments of all tools. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(crate) struct Environments {
+    folder: PathBuf,
+    variables: Arc<Vec<(String, String)>>,
+}
+
+impl Environments {
+    /// Those in the state folder of this runtime.
+    pub(crate) fn of(runtime: &Runtime) -> Self {
+        Self::new(runtime.state(), &runtime.commands().variables)
+    }
+
+    /// Those in this state folder.
+    pub(crate) fn new(state: &Path, variables: &[(String, String)]) -> Self {
+        Self { folder: state.join(ENVIRONMENTS), variables: Arc::new(variables.to_vec()) }
+    }
+
+    /// Does a file that says this need an environment at all?
+    pub(crate) fn is_needed(&self, script: &Script) -> bool {
+        !script.dependencies.is_empty() || script.requires_python.is_some() && self.uv().is_some()
+    }
+
+    /// The Python of the environment for this, if it has been made.
+    pub(crate) fn made(&self, script: &Script) -> Option<PathBuf> {
+        let folder = self.folder_of(script);
+        let python = python_in(&folder);
+        // A link to a Python that was updated away leads nowhere.
+        (ready(&folder).exists() && python.exists()).then_some(python)
+    }
+
+    /// Where that environment is: what a tool that uses it has to be able to read.
+    pub(crate) fn folder_of(&self, script: &Script) -> PathBuf {
+        let mut files: Vec<_> = script
+            .dependencies
+            .iter()
+            .filter_map(|it| local_file(it))
+            .map(|it| (it.clone(), fs::read(it).map(|it| blake3::hash(&it).to_string()).ok()))
+            .collect();
+        files.sort();
+        // Who names the same packages in another order needs the same.
+        let mut script = script.clone();
+        script.dependencies.sort();
+        let all = serde_json::json!([1, script, files, std::env::consts::OS, std::env::consts::ARCH]);
+        let hash = blake3::hash(all.to_string().as_bytes()).to_hex();
+        let folder = self.folder.canonicalize().unwrap_or_else(|_| self.folder.clone());
+        folder.join(hash.get(..32).unwrap_or_default())
+    }
+
+    /// The hosts that have to be reached before a tool that says this can run: those of the package index, and of what is
+    /// named by its address. None, once the environment is there.
+    pub(crate) fn hosts(&self, script: &Script) -> Vec<String> {
+        if self.made(script).is_some() {
+            return Vec::new();
+        }
+        let mut hosts: Vec<String> = Vec::new();
+        let mut add = |host: String| {
+            if !hosts.contains(&host) {
+                hosts.push(host);
+            }
+        };
+        let addresses = script.dependencies.iter().filter_map(|it| it.split_once('@')).map(|it| it.1);
+        addresses.filter_map(|it| host_of(it, "")).for_each(&mut add);
+        let by_name = script.dependencies.iter().any(|it| !it.contains("://"));
+        let is_set = |name: &str| self.value(name).is_some_and(|it| !["", "0", "false"].contains(&it));
+        if by_name && !is_set("UV_NO_INDEX") && !is_set("UV_OFFLINE") {
+            self.indexes(script, &mut add);
+        }
+        hosts
+    }
+
+    fn indexes(&self, script: &Script, add: &mut dyn FnMut(String)) {
+        let of_script = script.indexes.iter().filter(|it| it.1).find_map(|it| host_of(&it.0, ""));
+        let default = || DEFAULT.iter().find_map(|it| self.value(it)).and_then(of_person);
+        match of_script.or_else(default) {
+            None => INDEX.iter().for_each(|it| add((*it).to_owned())),
+            Some(host) => {
+                let files = host.strip_prefix("pypi.org").map(|port| format!("files.pythonhosted.org{port}"));
+                add(host);
+                files.into_iter().for_each(&mut *add);
+            }
+        }
+        let more = MORE.iter().filter_map(|it| self.value(it)).flat_map(str::split_whitespace);
+        more.filter_map(of_person).for_each(&mut *add);
+        script.indexes.iter().filter(|it| !it.1).filter_map(|it| host_of(&it.0, "")).for_each(add);
+    }
+
+    /// Makes the environment for this; gives its Python.
+    async fn make(
+        &self,
+        ground: &Ground,
+        script: &Script,
+        file: &str,
+        granted: impl FnOnce() -> Vec<String> + Send,
+    ) -> Result<PathBuf, Fault> {
+        let uv = self.uv().filter(|it| !ground.is_in_a_root(it)).ok_or_else(|| no_uv(script, file))?;
+        let mut reach = permit::permit(ground, script, file, self.hosts(script), granted()).await?;
+        if ground.approve() == Approve::Auto {
+            // What has to be built takes packages to build it with.
+            self.indexes(script, &mut |host| reach.push(host));
+        }
+        // Whoever leads these names to a mirror of their own means it.
+        for host in reach.iter_mut().filter(|it| INDEX.contains(&it.as_str())) {
+            host.push_str(":443");
+        }
+        let folder = self.folder_of(script);
+        let trouble = |error| no_folder(file, error);
+        let lock = environments::lock(&folder).await.map_err(trouble)?;
+        // Somebody else may have made it while we waited.
+        if let Some(python) = self.made(script) {
+            return Ok(python);
+        }
+        // What is there is half made, or its Python is gone.
+        let _ = fs::remove_file(ready(&folder));
+        let _ = fs::remove_dir_all(&folder);
+        create_folder(&folder).map_err(trouble)?;
+        let making = Making { uv, folder: &folder, script, file, reach: &reach };
+        let made = making.make(self, ground).await;
+        let cache = folder.join("cache");
+        if made.is_err() {
+            let _ = fs::remove_dir_all(&folder);
+        }
+        made?;
+        let _ = fs::remove_dir_all(cache);
+        File::create(ready(&folder)).map_err(trouble)?;
+        drop(lock);
+        Ok(python_in(&folder))
+    }
+
+    fn value(&self, name: &str) -> Option<&str> {
+        self.variables.iter().find(|it| it.0 == name).map(|it| it.1.as_str()).filter(|it| !it.is_empty())
+    }
+
+    /// The program itself.
+    pub(crate) fn uv(&self) -> Option<PathBuf> {
+        let folders = self.value("PATH")?.split(':').map(Path::new).filter(|it| it.is_absolute());
+        folders.map(|it| it.join("uv")).find(|it| it.is_file())
+    }
+
+    /// What uv is told by variables, beside what every command has.
+    fn variables_of_uv(&self, folder: &Path) -> Vec<(String, String)> {
+        let is_passed = |name: &str| {
+            (name.starts_with("UV_") || name.starts_with("PIP_"))
+                && !NOT_PASSED.iter().any(|it| name.starts_with(it))
+        };
+        let mut env: Vec<_> = self.variables.iter().filter(|it| is_passed(&it.0)).cloned().collect();
+        let mut default = |name: &str, value: Option<&str>| {
+            if let Some(value) = value
+                && !env.iter().any(|it| it.0 == name)
+            {
+                env.push((name.to_owned(), value.to_owned()));
+            }
+        };
+        // uv does not read pip's variables.
+        default("UV_DEFAULT_INDEX", self.value("UV_INDEX_URL").or_else(|| self.value("PIP_INDEX_URL")));
+        default("UV_EXTRA_INDEX_URL", self.value("PIP_EXTRA_INDEX_URL"));
+        default("SSL_CERT_FILE", self.value("SSL_CERT_FILE").or_else(|| self.value("PIP_CERT")));
+        env.push(("UV_CACHE_DIR".to_owned(), folder.join("cache").to_string_lossy().into_owned()));
+        env.push(("UV_PYTHON_DOWNLOADS".to_owned(), "never".to_owned()));
+        env.push(("UV_NO_CONFIG".to_owned(), "1".to_owned()));
+        env
+    }
+}
+
+/// The making of one environment.
+struct Making<'a> {
+    uv: PathBuf,
+    folder: &'a Path,
+    script: &'a Script,
+    file: &'a str,
+    reach: &'a [String],
+}
+
+impl Making<'_> {
+    async fn make(&self, environments: &Environments, of: &Ground) -> Result<(), Fault> {
+        let files =
+            self.script.dependencies.iter().filter_map(|it| local_file(it)?.canonicalize().ok()).collect();
+        let env = environments.variables_of_uv(self.folder);
+        let ground = of.apart(self.folder.to_owned(), files, self.reach, env);
+        let requires = self.script.requires_python.as_ref();
+        let python = requires.map_or_else(|| OLDEST.to_owned(), |it| format!("{OLDEST},{it}"));
+        let place = self.folder.join("venv");
+        let place = place.to_string_lossy();
+        let venv = ["venv", "--quiet", "--no-project", "--python", &python, &place];
+        self.run(&ground, &venv).await?.map_err(|it| self.no_python(&it.said))?;
+        if self.script.dependencies.is_empty() {
+            return Ok(());
+        }
+        let interpreter = python_in(self.folder);
+        let interpreter = interpreter.to_string_lossy();
+        let mut arguments = vec!["pip", "install", "--quiet", "--compile-bytecode", "--python", &interpreter];
+        for (url, default) in &self.script.indexes {
+            arguments.extend([if *default { "--default-index" } else { "--index" }, url]);
+        }
+        arguments.push("--");
+        arguments.extend(self.script.dependencies.iter().map(String::as_str));
+        let installed = self.run(&ground, &arguments).await?;
+        installed.map_err(|it| self.failed(&it.said, &ground.hosts().take_refused(), of))
+    }
+
+    /// Runs `uv` to its end. The inner error is what it said when it failed.
+    async fn run(&self, ground: &Ground, arguments: &[&str]) -> Result<Result<(), Unmade>, Fault> {
+        let procs = ground.of_call(&Touches::run("uv"), &[]);
+        let program = Program {
+            argv: [&*self.uv.to_string_lossy()].iter().chain(arguments).map(|it| (*it).to_owned()).collect(),
+            cwd: self.folder.to_owned(),
+            // An index of this machine is not in the sandbox: it is reached as all others are.
+            env: ["no_proxy", "NO_PROXY"].map(|it| (it.to_owned(), String::new())).to_vec(),
+            stdin: Stdin::Null,
+            streams: Streams::Together,
+            files: Vec::new(),
+        };
+        let process = procs.start(program).await?;
+        let exit = timeout(LONGEST, process.finished(Duration::from_secs(1))).await;
+        if matches!(&exit, Ok(exit) if exit.is_success()) {
+            return Ok(Ok(()));
+        }
+        let said = process.output().since(0, 64 * 1024).text;
+        let lines: Vec<&str> = said.lines().filter(|it| !it.trim().is_empty()).collect();
+        let last = lines.get(lines.len().saturating_sub(LINES)..).unwrap_or_default().join("\n");
+        let said = match exit {
+            Err(_) => format!("`uv` did not end within {} s\n{last}", LONGEST.as_secs()),
+            Ok(exit) if last.is_empty() => format!("`uv` ended with {}", exit.code()),
+            Ok(_) => last,
+        };
+        Ok(Err(Unmade { said: said.trim_end().to_owned() }))
+    }
+
+    /// There is no Python that the file may run on.
+    fn no_python(&self, said: &str) -> Fault {
+        let Some(requires) = &self.script.requires_python else {
+            let what = format!("there is no Python here for the packages of {}: {said}", self.file);
+            return Fault::new(Kind::Unavailable, what);
+        };
+        let what = format!(
+            "{} needs Python {requires} (`requires-python`), which is unavailable: {said}",
+            self.file
+        );
+        Fault::new(Kind::Unavailable, what).next(
+            "A person can install such a Python, so that it is on haft's PATH. Or ask for what the tool really needs: \
+             haft runs tools on Python 3.8 or newer.",
+        )
+    }
+
+    fn failed(&self, said: &str, refused: &[String], of: &Ground) -> Fault {
+        let what =
+            format!("the packages of {} ({}) can't be installed: {said}", self.file, list(self.script));
+        let fault = Fault::new(Kind::Failed, what);
+        if refused.is_empty() { fault } else { fault.next(permit::refused(of, refused, self.reach)) }
+    }
+}
+
+/// What `uv` said when it failed.
+struct Unmade {
+    said: String,
+}
+
+fn no_folder(file: &str, error: io::Error) -> Fault {
+    let what = format!("no folder could be made for the packages of {file}: {error}");
+    Fault::new(Kind::Unavailable, what).caused_by(error)
+}
+
+fn no_uv(script: &Script, file: &str) -> Fault {
+    let what = format!("`uv` is needed for the packages of {file} ({}) and is not installed", list(script));
+    Fault::new(Kind::Unavailable, what).next(
+        "A person can install it: https://docs.astral.sh/uv/ or `pip install uv`, so that it is on haft's PATH. Until then \
+         the tool can do without packages, or carry what it needs beside it.",
+    )
+}
+
+/// What is needed, for a person.
+fn list(script: &Script) -> String {
+    let python = script.requires_python.iter().map(|it| format!("Python {it}"));
+    script.dependencies.iter().cloned().chain(python).collect::<Vec<_>>().join(", ")
+}
+
+fn python_in(folder: &Path) -> PathBuf {
+    folder.join("venv/bin/python")
+}
+
+/// The file whose presence says that an environment is whole. Nothing that is run while it is made can make it.
+fn ready(folder: &Path) -> PathBuf {
+    folder.with_extension("ready")
+}
+
+/// The file that a dependency of the form `name @ file:///path` names.
+fn local_file(dependency: &str) -> Option<PathBuf> {
+    let (_, address) = dependency.split_once('@')?;
+    let path = address.trim().strip_prefix("file://")?;
+    let path = path.split([';', '#', '?']).next()?.trim();
+    path.starts_with('/').then(|| PathBuf::from(path))
+}
+
+/// The host of an index that the person configured: with its port, as it may be at an address that is not public.
+fn of_person(address: &str) -> Option<String> {
+    host_of(address, if address.contains("http://") { ":80" } else { ":443" })
+}
+
+/// The host of an address, with its port or, where it names none, this one.
+fn host_of(address: &str, port: &str) -> Option<String> {
+    let (scheme, rest) = address.trim().split_once("://")?;
+    let authority = rest.split(['/', '?', '#', ';']).next()?.trim();
+    let host = authority.rsplit_once('@').map_or(authority, |it| it.1);
+    if scheme.ends_with("file") || host.is_empty() {
+        return None;
+    }
+    let is_port = |it: &str| !it.is_empty() && it.bytes().all(|it| it.is_ascii_digit());
+    let has_port = host.rsplit_once(':').is_some_and(|it| is_port(it.1));
+    Some(if has_port { host.to_owned() } else { format!("{host}{port}") })
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    fn script(dependencies: &[&str]) -> Script {
+        let dependencies = dependencies.iter().map(|it| (*it).to_owned()).collect();
+        Script { dependencies, ..Script::default() }
+    }
+
+    fn hosts(variables: &[(&str, &str)], script: &Script) -> Vec<String> {
+        let variables: Vec<_> =
+            variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        Environments::new(Path::new("/nowhere"), &variables).hosts(script)
+    }
+
+    #[test]
+    fn the_hosts_of_the_index_are_those_that_are_configured() {
+        let plain = script(&["requests>=2"]);
+        assert_eq!(hosts(&[], &plain), INDEX);
+        assert_eq!(
+            hosts(&[("PIP_INDEX_URL", "http://u:p@nexus.corp:8081/simple")], &plain),
+            ["nexus.corp:8081"]
+        );
+        let uv = [
+            ("UV_DEFAULT_INDEX", "corp=https://pypi.org/simple"),
+            ("UV_INDEX", "https://x.example/a b=https://y.example"),
+        ];
+        let all = ["pypi.org:443", "files.pythonhosted.org:443", "x.example:443", "y.example:443"];
+        assert_eq!(hosts(&uv, &plain), all);
+        assert_eq!(hosts(&[("UV_NO_INDEX", "1")], &plain), [""; 0]);
+    }
+
+    #[test]
+    fn what_is_named_by_its_address_needs_no_index() {
+        assert_eq!(hosts(&[], &script(&["a @ file:///w/a.whl"])), [""; 0]);
+        assert_eq!(
+            hosts(&[], &script(&["a @ https://h.example/a.whl", "b @ git+https://g.example:8443/b"])),
+            ["h.example", "g.example:8443"]
+        );
+        assert_eq!(hosts(&[], &script(&["a @ file:///w/a.whl", "b"])), INDEX);
+    }
+
+    #[test]
+    fn environments_are_told_apart_by_what_is_wanted() {
+        let dir = tempfile::tempdir().unwrap();
+        let environments = Environments::new(dir.path(), &[]);
+        let wheel = dir.path().join("a.whl");
+        let by_file = script(&[&format!("a @ file://{}", wheel.display())]);
+        fs::write(&wheel, "1").unwrap();
+        let first = environments.folder_of(&by_file);
+        fs::write(&wheel, "2").unwrap();
+        let python = Script { requires_python: Some(">=3.9".to_owned()), ..script(&["a"]) };
+        let index = Script { indexes: vec![("https://x.example".to_owned(), true)], ..script(&["a"]) };
+        let mut all: Vec<_> =
+            [&by_file, &script(&["a"]), &python, &index].map(|it| environments.folder_of(it)).to_vec();
+        all.push(first);
+        all.sort();
+        all.dedup();
+        assert_eq!(all.len(), 5);
+    }
+}

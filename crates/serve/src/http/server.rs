@@ -1,0 +1,450 @@
+//! HTTP request handling: authenticates, routes to a session, streams the reply.
+
+use std::{
+    io,
+    panic::AssertUnwindSafe,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use futures_util::FutureExt as _;
+use http::{HeaderValue, Method, Request, Response, StatusCode, header, request::Parts};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use rmcp::{
+    model::{ClientRequest, ErrorCode, JsonRpcMessage},
+    transport::{StreamableHttpServerConfig, StreamableHttpService},
+};
+use serde_json::Value;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use super::{
+    Http, Visit,
+    admission::{Gate, Passed, Verdict, open_to},
+    bodies::{Held, Room},
+    connections::Guest,
+    replies::{self, Reply},
+    sessions::{Desk, Entry, Opened, Reading, Sessions},
+    slow_connections::Pace,
+};
+use crate::{
+    backend::Hands,
+    mcp::{About, Door, LISTENING},
+    message::{self, Message, Refusal, understand},
+    salvage::repaired,
+};
+
+/// So many requests of one principal that belong to no session may be under way.
+const REQUESTS: usize = 256;
+
+/// So many sessions of a principal are for what belongs to no session.
+const SHARED: usize = 1;
+
+/// A server.
+pub(super) struct House<H> {
+    gate: Gate,
+    about: About,
+    open: Opening<H>,
+    principals: Vec<Place<H>>,
+    one_session: bool,
+    room: Room,
+    /// The endings of sessions.
+    endings: TaskTracker,
+    under_way: watch::Sender<usize>,
+    /// No new requests are wanted.
+    pub(super) closing: CancellationToken,
+    /// Ends what rmcp has under way.
+    ended: CancellationToken,
+}
+
+type Opening<H> = Box<dyn Fn(Visit<'_>) -> io::Result<H> + Send + Sync>;
+
+/// What one principal has.
+struct Place<H> {
+    name: Option<String>,
+    sessions: Arc<Sessions<H>>,
+    /// What all requests work with that belong to no session.
+    shared: Mutex<Option<Opened<H>>>,
+    shared_places: Arc<Semaphore>,
+    seats: Arc<Semaphore>,
+}
+
+/// What a body turned out to be.
+struct Asked {
+    opens: bool,
+    /// It is to be answered, and that takes a while at most.
+    is_request: bool,
+    bytes: Bytes,
+}
+
+/// Goes with a request for as long as somebody works on it.
+struct Seat {
+    under_way: watch::Sender<usize>,
+    _permit: OwnedSemaphorePermit,
+}
+
+/// What an answer holds until it is out.
+type Holding<H> = (Option<Reading<H>>, Idle);
+
+/// The connection is free again.
+pub(super) struct Idle(Arc<Pace>);
+
+/// An answer, whatever it holds meanwhile.
+pub(super) type Out<H> = Response<Held<Holding<H>>>;
+
+impl<H: Hands> House<H> {
+    pub(super) fn new(settings: &Http, about: About, port: u16, open: Opening<H>) -> Self {
+        let gate = Gate::new(settings, port);
+        let endings = TaskTracker::new();
+        let place = |name: Option<String>| Place {
+            name,
+            sessions: Sessions::new(settings.sessions, endings.clone()),
+            shared: Mutex::new(None),
+            shared_places: Arc::new(Semaphore::new(SHARED)),
+            seats: Arc::new(Semaphore::new(REQUESTS)),
+        };
+        let named: Vec<Place<H>> =
+            settings.principals.iter().map(|it| place(Some(it.name().to_owned()))).collect();
+        Self {
+            gate,
+            about,
+            open,
+            principals: if named.is_empty() { vec![place(None)] } else { named },
+            one_session: settings.one_session,
+            room: Room::new(),
+            endings,
+            under_way: watch::Sender::new(0),
+            closing: CancellationToken::new(),
+            ended: CancellationToken::new(),
+        }
+    }
+
+    /// Answers one request.
+    pub(super) async fn answer(&self, request: Request<Incoming>, guest: &Guest, pace: &Arc<Pace>) -> Out<H> {
+        pace.busy();
+        let idle = Idle(pace.clone());
+        let (head, body) = request.into_parts();
+        // Two servers may disagree on where such a body ends, so nothing after it is read.
+        let is_chunked = head.headers.contains_key(header::TRANSFER_ENCODING);
+        let ends_session = head.method == Method::DELETE;
+        let (mut reply, reading, origin) = match self.gate.look(&head) {
+            Verdict::Out(reply, origin) => (reply, None, origin),
+            Verdict::In(Passed { principal, origin }) => {
+                // A panic here must not take the connection with it.
+                let passed = AssertUnwindSafe(self.pass(head, body, principal, guest)).catch_unwind().await;
+                let (reply, reading) = passed.unwrap_or_else(|_| {
+                    tracing::error!("the answer to a request panicked");
+                    (
+                        replies::last(
+                            StatusCode::INTERNAL_SERVER_ERROR,
+                            "haft failed at this; it is a defect of haft",
+                        ),
+                        None,
+                    )
+                });
+                (reply, reading, origin)
+            }
+        };
+        // Clients take 202 for a failure, as nothing is left to be done.
+        if ends_session && reply.status() == StatusCode::ACCEPTED {
+            *reply.status_mut() = StatusCode::NO_CONTENT;
+        }
+        if let Some(origin) = origin {
+            open_to(origin, &mut reply);
+        }
+        reply.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        // So may they after a request that one of them did not understand.
+        let is_bad = reply.status() == StatusCode::BAD_REQUEST;
+        if is_chunked || is_bad || self.closing.is_cancelled() {
+            reply.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
+        reply.map(|body| Held::new(body, (reading, idle)))
+    }
+
+    /// Answers one request of a principal.
+    async fn pass(
+        &self,
+        mut head: Parts,
+        body: Incoming,
+        principal: usize,
+        guest: &Guest,
+    ) -> (Reply, Option<Reading<H>>) {
+        let Some(place) = self.principals.get(principal) else {
+            return (replies::text(StatusCode::UNAUTHORIZED, "the token is wrong"), None);
+        };
+        if self.closing.is_cancelled() {
+            return (replies::full("haft is ending"), None);
+        }
+        let asked = if head.method == Method::POST {
+            match self.read(&head, body).await {
+                Ok(asked) => asked,
+                Err(reply) => return (reply, None),
+            }
+        } else {
+            Asked { opens: false, is_request: false, bytes: Bytes::new() }
+        };
+        // Not before its body is here: whoever begins many and ends none would keep others out.
+        guest.is_known();
+        let session = match place.session(&head) {
+            Ok(session) => session,
+            Err(reply) => return (*reply, None),
+        };
+        match &session {
+            Some(session) => session.used(),
+            None if head.method != Method::POST => return (without_session(&head), None),
+            None => {}
+        }
+        if asked.is_request {
+            let seats = session.as_ref().map_or(&place.seats, |session| &session.seats);
+            let Ok(permit) = Arc::clone(seats).try_acquire_owned() else {
+                return (replies::full("too many requests are under way; wait for an answer"), None);
+            };
+            head.extensions.insert(Arc::new(Seat::new(&self.under_way, permit)));
+        }
+        let opened = match self.opened(place, session.as_ref(), asked.opens) {
+            Ok(opened) => opened,
+            Err(reply) => return (*reply, None),
+        };
+        let reply = self.ask_rmcp(place, opened, asked.opens, Request::from_parts(head, asked.bytes)).await;
+        // A session that this opened is used from now on.
+        let id = reply.headers().get("mcp-session-id").and_then(|it| it.to_str().ok());
+        let session = session.or_else(|| place.sessions.get(id?));
+        (reply, session.map(|it| it.reading()))
+    }
+
+    async fn ask_rmcp(
+        &self,
+        place: &Place<H>,
+        opened: Opened<H>,
+        opens: bool,
+        request: Request<Bytes>,
+    ) -> Reply {
+        let (hands, stop) = (opened.hands.clone(), opened.stop.clone());
+        let about = self.about.clone();
+        let lasting = opened.lasting.clone();
+        let door = move || Ok(Door::new(hands.clone(), about.clone(), stop.clone(), &lasting));
+        let desk = Arc::new(Desk::new(place.sessions.clone(), opens.then_some(opened)));
+        // What rmcp would check of Host and Origin was checked, more strictly.
+        let config = StreamableHttpServerConfig::default()
+            .disable_allowed_hosts()
+            .disable_allowed_origins()
+            .with_cancellation_token(self.ended.clone())
+            .with_max_request_body_bytes(usize::MAX);
+        let service = StreamableHttpService::new(door, desk.clone(), config);
+        let reply = service.handle(request.map(Full::new)).await;
+        desk.tidy();
+        reply
+    }
+
+    /// What the request works with.
+    fn opened(
+        &self,
+        place: &Place<H>,
+        session: Option<&Arc<Entry<H>>>,
+        opens: bool,
+    ) -> Result<Opened<H>, Box<Reply>> {
+        if let Some(session) = session {
+            return Ok(session.opened().clone());
+        }
+        if opens {
+            let room = place.sessions.place();
+            let room = room
+                .ok_or_else(|| Box::new(replies::full("there are too many sessions; end one with DELETE")))?;
+            if self.one_session {
+                let shared = self.shared(place)?;
+                return Ok(Opened {
+                    stop: self.ended.child_token(),
+                    place: room,
+                    lasting: Arc::default(),
+                    ends: false,
+                    ..shared
+                });
+            }
+            return self.newly_opened(place, false, room);
+        }
+        self.shared(place)
+    }
+
+    /// What all requests of a principal work with that belong to no session.
+    fn shared(&self, place: &Place<H>) -> Result<Opened<H>, Box<Reply>> {
+        let mut shared = place.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(shared) = &*shared {
+            return Ok(shared.clone());
+        }
+        let room = Arc::clone(&place.shared_places).try_acquire_owned();
+        let room = room.map_err(|_| Box::new(replies::full("haft is ending")))?;
+        let opened = self.newly_opened(place, true, Arc::new(room))?;
+        Ok(shared.insert(opened).clone())
+    }
+
+    fn newly_opened(
+        &self,
+        place: &Place<H>,
+        is_shared: bool,
+        room: Arc<OwnedSemaphorePermit>,
+    ) -> Result<Opened<H>, Box<Reply>> {
+        let visit = Visit { principal: place.name.as_deref(), is_shared };
+        let hands = (self.open)(visit).map_err(|error| {
+            tracing::error!(%error, "no session could be opened");
+            Box::new(replies::text(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                format!("no session can be opened: {error}"),
+            ))
+        })?;
+        Ok(Opened {
+            hands: Arc::new(hands),
+            stop: self.ended.child_token(),
+            place: room,
+            lasting: Arc::default(),
+            ends: true,
+        })
+    }
+
+    /// Reads and understands a body.
+    async fn read(&self, head: &Parts, body: Incoming) -> Result<Asked, Reply> {
+        // What a page can send without asking first is never this.
+        if !is_json(head) {
+            let what = "a message is sent as `Content-Type: application/json` in UTF-8, without an encoding";
+            return Err(replies::last(StatusCode::UNSUPPORTED_MEDIA_TYPE, what));
+        }
+        let bytes = self.room.read(body).await?;
+        // rmcp reads these bytes once more.
+        let bytes = repaired(&bytes).map_or(bytes, Bytes::from);
+        let refusal = |refusal: &Refusal| replies::refused(StatusCode::BAD_REQUEST, refusal);
+        let value = match message::json(&bytes) {
+            Ok(Some(value)) => value,
+            Ok(None) => {
+                return Err(refusal(&Refusal::new(Value::Null, ErrorCode::PARSE_ERROR, "the body is empty")));
+            }
+            Err(refused) => return Err(refusal(&refused)),
+        };
+        if value.is_array() {
+            let what = "send one message at a time";
+            return Err(refusal(&Refusal::new(Value::Null, ErrorCode::INVALID_REQUEST, what)));
+        }
+        let is_initialize = value.get("method").is_some_and(|it| it == "initialize");
+        let (opens, is_request) = match understand(value) {
+            Message::Good(message) => match &*message {
+                JsonRpcMessage::Request(request) => (
+                    matches!(request.request, ClientRequest::InitializeRequest(_)),
+                    request.request.method() != "subscriptions/listen",
+                ),
+                JsonRpcMessage::Notification(_) | JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_) => {
+                    (false, false)
+                }
+            },
+            // rmcp would open a session, in a revision that has none.
+            Message::Bad(refused) if refused.code == ErrorCode::METHOD_NOT_FOUND && is_initialize => {
+                return Err(replies::refused(StatusCode::NOT_FOUND, &refused));
+            }
+            // rmcp knows with which status each revision wants this.
+            Message::Bad(refused) if refused.code == ErrorCode::METHOD_NOT_FOUND => (false, true),
+            Message::Bad(refused) if refused.code == ErrorCode::INVALID_PARAMS => {
+                return Err(replies::refused(StatusCode::OK, &refused));
+            }
+            Message::Bad(refused) => return Err(refusal(&refused)),
+            Message::Nothing => return Err(replies::text(StatusCode::ACCEPTED, "")),
+        };
+        Ok(Asked { opens, is_request, bytes })
+    }
+
+    /// Resolves when no request is under way.
+    pub(super) async fn quiet(&self) {
+        // An error is a sender that is gone, and it is ours.
+        let _ = self.under_way.subscribe().wait_for(|count| *count == 0).await;
+    }
+
+    /// Lets nobody in any more.
+    pub(super) fn close(&self) {
+        self.closing.cancel();
+    }
+
+    /// Ends all sessions, and waits until they have.
+    pub(super) async fn end(&self) {
+        self.ended.cancel();
+        for place in &self.principals {
+            place.sessions.end_all().await;
+            let shared = place.shared.lock().unwrap_or_else(PoisonError::into_inner).take();
+            if let Some(opened) = shared {
+                opened.hands.end().await;
+            }
+        }
+        self.endings.close();
+        self.endings.wait().await;
+    }
+
+    /// Ends the sessions whose clients are gone.
+    pub(super) async fn end_idle(&self, idle: Duration) {
+        for place in &self.principals {
+            place.sessions.end_idle(idle).await;
+        }
+    }
+}
+
+impl<H: Hands> Place<H> {
+    /// The session that a request names.
+    fn session(&self, head: &Parts) -> Result<Option<Arc<Entry<H>>>, Box<Reply>> {
+        let mut ids = head.headers.get_all("mcp-session-id").iter();
+        let Some(id) = ids.next() else { return Ok(None) };
+        // Somebody on the way may look at the other one.
+        if ids.next().is_some() {
+            let what = "a request has one Mcp-Session-Id header";
+            return Err(Box::new(replies::text(StatusCode::BAD_REQUEST, what)));
+        }
+        match id.to_str().ok().and_then(|id| self.sessions.get(id)) {
+            Some(session) => Ok(Some(session)),
+            None => Err(Box::new(replies::text(
+                StatusCode::NOT_FOUND,
+                "there is no such session; begin a new one",
+            ))),
+        }
+    }
+}
+
+impl Seat {
+    fn new(under_way: &watch::Sender<usize>, permit: OwnedSemaphorePermit) -> Self {
+        under_way.send_modify(|count| *count += 1);
+        Self { under_way: under_way.clone(), _permit: permit }
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.under_way.send_modify(|count| *count = count.saturating_sub(1));
+    }
+}
+
+impl Drop for Idle {
+    fn drop(&mut self) {
+        self.0.idle();
+    }
+}
+
+/// GET and DELETE are of sessions, and from revision 2026-07-28 on there are none.
+fn without_session(head: &Parts) -> Reply {
+    let revision = head.headers.get("mcp-protocol-version").and_then(|it| it.to_str().ok());
+    if revision.is_some_and(|it| it >= LISTENING) {
+        let mut reply = replies::text(StatusCode::METHOD_NOT_ALLOWED, "this revision of MCP has POST only");
+        reply.headers_mut().insert(header::ALLOW, HeaderValue::from_static("POST"));
+        return reply;
+    }
+    replies::text(StatusCode::BAD_REQUEST, "the header Mcp-Session-Id is missing")
+}
+
+fn is_json(head: &Parts) -> bool {
+    let mut types = head.headers.get_all(header::CONTENT_TYPE).iter();
+    let (Some(value), None) = (types.next(), types.next()) else { return false };
+    let mut parts = value.to_str().unwrap_or_default().split(';').map(str::trim);
+    let essence = parts.next().unwrap_or_default();
+    // JSON is UTF-8, whatever is said of it; who says otherwise reads the body as something else than haft does.
+    let is_utf8 = parts.all(|it| match it.split_once('=') {
+        Some((name, value)) if name.trim().eq_ignore_ascii_case("charset") => {
+            value.trim().trim_matches('"').eq_ignore_ascii_case("utf-8")
+        }
+        _ => true,
+    });
+    let is_plain = head.headers.get(header::CONTENT_ENCODING).is_none_or(|it| it == "identity");
+    essence.eq_ignore_ascii_case("application/json") && is_plain && is_utf8
+}

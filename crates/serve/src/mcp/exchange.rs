@@ -1,0 +1,366 @@
+//! The exchange between a request and its answer, with requests to the client in between.
+
+use std::{
+    future::poll_fn, panic::AssertUnwindSafe, pin::Pin, pin::pin, sync::Arc, task::Poll, time::Duration,
+};
+
+use futures_util::{FutureExt as _, StreamExt as _, stream::FuturesUnordered};
+use kit::{Fault, Kind};
+use rmcp::{
+    ErrorData, RoleServer,
+    model::{InputRequiredResult, InputResponses, ProgressToken},
+    service::{Peer, RequestContext},
+};
+use runtime::Answer;
+use tokio::sync::{mpsc, watch};
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
+
+use super::{
+    Door, LISTENING,
+    client_requests::{Asking, Lacks, Question, Said, gone, put},
+    multi_round::{Bound, Open, Whose},
+    refused,
+};
+use crate::{
+    backend::Hands,
+    client::{Client, Level},
+    in_flight::Ticket,
+    progress::{Step, tell},
+};
+
+/// A request, as far as its answer may take several rounds.
+pub(super) struct Asked {
+    /// The method.
+    pub(super) method: &'static str,
+    /// What was asked for; a later round has to ask for the same.
+    pub(super) params: serde_json::Value,
+    /// The answers that came with it.
+    pub(super) responses: Option<InputResponses>,
+    /// The handle of what goes on.
+    pub(super) state: Option<String>,
+}
+
+/// What came of one round.
+pub(super) enum Round<T> {
+    /// It is over; what was said meanwhile is at its end, unless it became a job.
+    Over(T, Box<Talk<T>>),
+    /// The client is asked, and comes back.
+    Asks(InputRequiredResult),
+    /// It takes longer than whoever waits wants to.
+    Late(Box<Talk<T>>),
+}
+
+/// What may come of a request, besides an error of the protocol.
+pub(super) trait Outcome: Send + 'static {
+    /// Why it did not work, if it did not.
+    fn fault(&self) -> Option<&Fault>;
+}
+
+impl Outcome for Answer {
+    fn fault(&self) -> Option<&Fault> {
+        self.result.as_ref().err()
+    }
+}
+
+impl<T: Send + 'static> Outcome for Result<T, Fault> {
+    fn fault(&self) -> Option<&Fault> {
+        self.as_ref().err()
+    }
+}
+
+pub(super) type Work<T> = Pin<Box<dyn Future<Output = Result<T, ErrorData>> + Send>>;
+
+/// Work on a request, and what it says to the client meanwhile. Dropping it stops the work.
+pub(super) struct Talk<T> {
+    work: Option<Work<T>>,
+    said: mpsc::Receiver<Said>,
+    lacks: Arc<Lacks>,
+    /// Stops the work.
+    pub(super) cancel: CancellationToken,
+    heard: Option<watch::Receiver<Option<Step>>>,
+    open: Open,
+    given: InputResponses,
+    /// Who works on it. It is asked by whatever the work becomes.
+    pub(super) client: Client,
+}
+
+/// How one round goes.
+#[derive(Clone, Copy)]
+struct Manner<'a> {
+    peer: &'a Peer<RoleServer>,
+    cancelled: &'a CancellationToken,
+    /// The client is asked by the answer to its request.
+    by_answer: bool,
+    /// What matters less than this it does not want to hear; nothing, if this is not given.
+    logs: Option<Level>,
+    patience: Option<Duration>,
+}
+
+enum End<T> {
+    Over(Result<T, ErrorData>),
+    Asks,
+    Late,
+}
+
+impl<H: Hands> Door<H> {
+    /// Answers a request by work that may ask the client. What was begun in an earlier round goes on.
+    ///
+    /// # Errors
+    /// When the state is of no round, the work panicked, or it could not be done for want of something that the client
+    /// does not offer.
+    pub(super) async fn talk<T: Outcome, F>(
+        &self,
+        asked: Asked,
+        context: &RequestContext<RoleServer>,
+        patience: Option<Duration>,
+        begin: impl FnOnce(Client, CancellationToken) -> (F, Option<watch::Receiver<Option<Step>>>),
+    ) -> Result<Round<T>, ErrorData>
+    where
+        F: Future<Output = T> + Send + 'static,
+    {
+        let Asked { method, params, responses, state } = asked;
+        let bound = Bound { method, params, whose: Whose::of(context) };
+        let responses = responses.unwrap_or_default();
+        let mut talk = match state {
+            Some(state) => {
+                let mut talk = self.rounds.take::<Talk<T>>(&state, &bound)?;
+                talk.open.answer(responses);
+                talk
+            }
+            None => Box::new(Talk::begin(context, self.stop.child_token(), responses, begin)),
+        };
+        let by_answer = context.protocol_version().is_some_and(|it| it.as_str() >= LISTENING);
+        let manner = Manner {
+            peer: &context.peer,
+            cancelled: &context.ct,
+            by_answer,
+            logs: self.hearing.least(context),
+            patience,
+        };
+        loop {
+            match talk.round(manner, context.meta.get_progress_token()).await {
+                End::Over(Err(error)) => return Err(error),
+                End::Over(Ok(outcome)) => {
+                    let for_want = outcome.fault().is_some_and(|fault| fault.kind == Kind::Unavailable);
+                    return match talk.lacks.error().filter(|_| for_want && by_answer) {
+                        Some(error) => Err(error),
+                        None => Ok(Round::Over(outcome, talk)),
+                    };
+                }
+                End::Late => return Ok(Round::Late(talk)),
+                End::Asks => {
+                    let requests = talk.open.requests();
+                    talk.go_on_alone();
+                    match self.rounds.park(bound.clone(), talk) {
+                        Ok(state) => {
+                            return Ok(Round::Asks(InputRequiredResult::new(Some(requests), Some(state))));
+                        }
+                        Err(back) => talk = back,
+                    }
+                    talk.open.give_up(|| {
+                        Fault::new(Kind::Unavailable, "too many calls wait for answers of their clients")
+                    });
+                }
+            }
+        }
+    }
+}
+
+impl<H: Hands> Door<H> {
+    /// The same, of work that nobody hears of before it is over: what came of it, or what the client is asked. It is given
+    /// up when the client takes its request back, or is gone.
+    ///
+    /// # Errors
+    /// Those of [`talk`](Self::talk), and the work's own.
+    pub(super) async fn talk_of<T: Send + 'static, F>(
+        &self,
+        asked: Asked,
+        context: &RequestContext<RoleServer>,
+        work: impl FnOnce(Client) -> F,
+    ) -> Result<Result<T, Box<InputRequiredResult>>, ErrorData>
+    where
+        F: Future<Output = Result<T, Fault>> + Send + 'static,
+    {
+        let begin = |client, cancel: CancellationToken| {
+            let work = work(client);
+            let until_cancelled = async move {
+                tokio::select! {
+                    biased;
+                    done = work => done,
+                    () = cancel.cancelled() => Err(Fault::new(Kind::Cancelled, "it was cancelled")),
+                }
+            };
+            (until_cancelled, None)
+        };
+        match self.talk(asked, context, None, begin).await? {
+            Round::Over(done, _) => done.map(Ok).map_err(|fault| refused(&fault)),
+            Round::Asks(asks) => Ok(Err(Box::new(asks))),
+            Round::Late(_) => Err(ErrorData::internal_error("nobody lost patience with this", None)),
+        }
+    }
+}
+
+impl<T: Outcome> Talk<T> {
+    fn begin<F>(
+        context: &RequestContext<RoleServer>,
+        cancel: CancellationToken,
+        given: InputResponses,
+        begin: impl FnOnce(Client, CancellationToken) -> (F, Option<watch::Receiver<Option<Step>>>),
+    ) -> Self
+    where
+        F: Future<Output = T> + Send + 'static,
+    {
+        let (asking, said, lacks) = Asking::of(context);
+        let client = Client::new(Arc::new(asking));
+        let (work, heard) = begin(client.clone(), cancel.clone());
+        // A panic would leave the client without an answer.
+        let work = AssertUnwindSafe(work).catch_unwind().map(|done| {
+            done.map_err(|_| {
+                tracing::error!("the work on a request panicked");
+                ErrorData::internal_error("haft failed at this call; this is a defect of haft", None)
+            })
+        });
+        Self { work: Some(Box::pin(work)), said, lacks, cancel, heard, open: Open::default(), given, client }
+    }
+
+    /// Goes on until it is over, or the client is asked by an answer, or whoever waits loses patience.
+    async fn round(&mut self, manner: Manner<'_>, token: Option<ProgressToken>) -> End<T> {
+        let over = CancellationToken::new();
+        let telling =
+            token.zip(self.heard.clone()).map(|(token, heard)| tell(heard, manner.peer, token, &over));
+        let going_on = async {
+            let end = self.until(manner).await;
+            over.cancel();
+            end
+        };
+        // Both to the end: a step that is on its way must not come after the answer.
+        let (end, ()) = tokio::join!(going_on, async {
+            if let Some(telling) = telling {
+                telling.await;
+            }
+        });
+        end
+    }
+
+    async fn until(&mut self, manner: Manner<'_>) -> End<T> {
+        let mut put_to_client = FuturesUnordered::new();
+        let late = async {
+            match manner.patience {
+                Some(patience) => tokio::time::sleep(patience).await,
+                None => std::future::pending().await,
+            }
+        };
+        let mut late = pin!(late);
+        if manner.patience.is_some_and(|it| it.is_zero()) {
+            return End::Late;
+        }
+        loop {
+            if !self.open.requests().is_empty() {
+                return End::Asks;
+            }
+            let Some(work) = &mut self.work else {
+                return End::Over(Err(ErrorData::internal_error(
+                    "there is no work left on this request",
+                    None,
+                )));
+            };
+            tokio::select! {
+                biased;
+                done = work => {
+                    self.work = None;
+                    while let Ok(Said::Log(log)) = self.said.try_recv() {
+                        log.tell(manner.peer, manner.logs).await;
+                    }
+                    return End::Over(done);
+                }
+                Some(said) = self.said.recv() => match said {
+                    Said::Log(log) => log.tell(manner.peer, manner.logs).await,
+                    // Nobody is left to be asked.
+                    Said::Question(_) if manner.cancelled.is_cancelled() => {}
+                    Said::Question(question) if manner.by_answer => {
+                        self.open.add(question, &mut self.given);
+                        self.gather(manner).await;
+                    }
+                    Said::Question(question) => put_to_client.push(put(manner.peer, question)),
+                },
+                Some(()) = put_to_client.next() => {}
+                () = manner.cancelled.cancelled(), if !self.cancel.is_cancelled() => self.cancel.cancel(),
+                () = late.as_mut(), if !manner.cancelled.is_cancelled() => return End::Late,
+            }
+        }
+    }
+
+    /// What else it wants to know right now is asked in the same round.
+    async fn gather(&mut self, manner: Manner<'_>) {
+        tokio::task::yield_now().await;
+        while let Ok(said) = self.said.try_recv() {
+            match said {
+                Said::Log(log) => log.tell(manner.peer, manner.logs).await,
+                Said::Question(question) => self.open.add(question, &mut self.given),
+            }
+        }
+    }
+
+    /// From now on the work goes on whether or not somebody waits for it.
+    pub(super) fn go_on_alone(&mut self) {
+        if let Some(work) = self.work.take() {
+            let alone = AbortOnDropHandle::new(tokio::spawn(work));
+            self.work = Some(Box::pin(async move {
+                alone.await.unwrap_or_else(|error| {
+                    Err(ErrorData::internal_error(
+                        format!("the work on this request was lost: {error}"),
+                        None,
+                    ))
+                })
+            }));
+        }
+    }
+
+    /// The rest of the work is this.
+    pub(super) fn becomes(&mut self, work: Work<T>) {
+        self.work = Some(work);
+    }
+
+    /// The work itself, until it is over; what is asked comes to `open`, which is told so, and what is logged is lost.
+    pub(super) async fn alone(&mut self, asks: impl Fn(Question)) -> Result<T, ErrorData> {
+        loop {
+            let Some(work) = &mut self.work else {
+                return Err(ErrorData::internal_error("there is no work left on this request", None));
+            };
+            tokio::select! {
+                biased;
+                done = work => {
+                    self.work = None;
+                    return done;
+                }
+                Some(said) = self.said.recv() => match said {
+                    Said::Log(_) => {}
+                    Said::Question(question) => asks(question),
+                },
+            }
+        }
+    }
+}
+
+impl<T> Drop for Talk<T> {
+    fn drop(&mut self) {
+        self.open.give_up(gone);
+        if self.work.is_some() {
+            self.cancel.cancel();
+        }
+    }
+}
+
+/// Calls enter in the order in which they came.
+pub(super) async fn in_turn<T>(ticket: Option<Arc<Ticket>>, work: impl Future<Output = T>) -> T {
+    let mut work = pin!(work);
+    if let Some(ticket) = ticket {
+        ticket.turn().await;
+        let entered = poll_fn(|cx| Poll::Ready(work.as_mut().poll(cx))).await;
+        ticket.enter();
+        if let Poll::Ready(done) = entered {
+            return done;
+        }
+    }
+    work.await
+}

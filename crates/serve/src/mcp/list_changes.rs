@@ -1,0 +1,124 @@
+//! Change notifications to clients.
+
+use std::{future::Future, sync::Arc, time::Duration};
+
+use futures_util::future::{BoxFuture, FutureExt as _, join_all};
+use rmcp::{
+    RoleServer,
+    model::{ResourceUpdatedNotificationParam, SubscriptionFilter},
+    service::{Peer, SubscriptionContext},
+};
+use tokio::{sync::watch, time::sleep};
+use tokio_util::sync::CancellationToken;
+
+use super::Door;
+use crate::backend::Hands;
+
+/// One thing is not told of more often than this: a job that writes changes all the time.
+const PACE: Duration = Duration::from_millis(200);
+
+/// At most so many documents are watched for one client, or for one request to listen.
+pub(super) const WATCHED: usize = 256;
+
+impl<H: Hands> Door<H> {
+    /// What a client can listen for, of what it asked for.
+    pub(super) fn audible(&self, requested: &SubscriptionFilter) -> SubscriptionFilter {
+        let changes = self.hands.changes();
+        let mut filter = SubscriptionFilter::new();
+        filter.tools_list_changed = changes.tools.map(|_| true);
+        filter.prompts_list_changed = changes.prompts.map(|_| true);
+        filter.resources_list_changed = changes.documents.map(|_| true);
+        let uris = requested.resource_subscriptions.iter().flatten().take(WATCHED);
+        let watched: Vec<String> = uris.filter(|uri| self.hands.watch(uri).is_some()).cloned().collect();
+        filter.resource_subscriptions = Some(watched);
+        filter
+    }
+
+    /// Tells a client that asked to listen of each change, until it has heard enough.
+    pub(super) async fn tell_listener(&self, context: SubscriptionContext) {
+        let (accepted, sink) = (context.accepted(), context.sink());
+        let changes = self.hands.changes();
+        let mut all: Vec<BoxFuture<'_, ()>> = Vec::new();
+        if accepted.tools_list_changed == Some(true) {
+            all.push(
+                follow(changes.tools, || async { sink.notify_tool_list_changed().await.is_ok() }).boxed(),
+            );
+        }
+        if accepted.prompts_list_changed == Some(true) {
+            all.push(
+                follow(changes.prompts, || async { sink.notify_prompt_list_changed().await.is_ok() }).boxed(),
+            );
+        }
+        if accepted.resources_list_changed == Some(true) {
+            let tell = || async { sink.notify_resource_list_changed().await.is_ok() };
+            all.push(follow(changes.documents, tell).boxed());
+        }
+        for uri in accepted.resource_subscriptions.iter().flatten() {
+            let tell = move || async move { sink.notify_resource_updated(uri.clone()).await.is_ok() };
+            all.push(follow(self.hands.watch(uri), tell).boxed());
+        }
+        let telling = async {
+            join_all(all).await;
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            () = context.cancelled() => {}
+            () = self.gone.cancelled() => {}
+            () = telling => {}
+        }
+    }
+
+    /// From now on, a client of a revision that has no listening is told of every change unasked. Once is enough.
+    pub(super) fn announce(&self, peer: &Peer<RoleServer>) {
+        if self.hearing.announced.swap(true, std::sync::atomic::Ordering::Relaxed) {
+            return;
+        }
+        let (peer, changes) = (peer.clone(), self.hands.changes());
+        let (notices, hearing) = (self.hands.notices(), Arc::clone(&self.hearing));
+        spawn_until(self.gone.clone(), async move {
+            let peer = &peer;
+            tokio::join!(
+                follow(changes.tools, || async { peer.notify_tool_list_changed().await.is_ok() }),
+                follow(changes.documents, || async { peer.notify_resource_list_changed().await.is_ok() }),
+                follow(changes.prompts, || async { peer.notify_prompt_list_changed().await.is_ok() }),
+                hearing.tell_notices(notices, peer),
+            );
+        });
+    }
+}
+
+/// Tells a client, until this is cancelled, whenever the document changes.
+pub(super) fn tell_updates(
+    uri: String,
+    changes: watch::Receiver<u64>,
+    peer: Peer<RoleServer>,
+    over: CancellationToken,
+) {
+    spawn_until(over, async move {
+        let (peer, uri) = (&peer, &uri);
+        let tell = || async {
+            peer.notify_resource_updated(ResourceUpdatedNotificationParam::new(uri.clone())).await.is_ok()
+        };
+        follow(Some(changes), tell).await;
+    });
+}
+
+fn spawn_until(over: CancellationToken, telling: impl Future<Output = ()> + Send + 'static) {
+    tokio::spawn(async move {
+        tokio::select! {
+            () = over.cancelled() => {}
+            () = telling => {}
+        }
+    });
+}
+
+/// Tells of each change, at a bearable pace, until nothing changes any more or nobody hears it.
+async fn follow<F: Future<Output = bool> + Send>(
+    changes: Option<watch::Receiver<u64>>,
+    tell: impl Fn() -> F + Send,
+) {
+    let Some(mut changes) = changes else { return };
+    while changes.changed().await.is_ok() && tell().await {
+        sleep(PACE).await;
+    }
+}

@@ -1,0 +1,304 @@
+//! Multi-round requests: calls that wait for a client's answers.
+//!
+//! From the revision 2026-07-28 on a client is asked by the answer to its request: it does what is asked, and makes the
+//! request again, with the answers and with a handle. Meanwhile the call goes on living here, under that handle, which
+//! nobody can guess and which opens only to the same request of the same client, once.
+
+use std::{
+    any::Any,
+    collections::{HashMap, HashSet},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use http::{header::AUTHORIZATION, request::Parts};
+use kit::Fault;
+use rmcp::{
+    ErrorData, RoleServer,
+    model::{InputRequest, InputRequests, InputResponses},
+    service::RequestContext,
+};
+use serde_json::Value;
+use tokio::sync::oneshot;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::client_requests::{Question, fits};
+
+/// A call waits so long for its client to come back: time enough to find a person, and for them to think.
+pub(super) const LIFETIME: Duration = Duration::from_secs(10 * 60);
+
+/// So many calls may wait at once.
+const MOST: usize = 256;
+
+/// The header that names a session.
+const SESSION: &str = "mcp-session-id";
+
+/// The calls that wait.
+#[derive(Default)]
+pub(crate) struct Rounds {
+    waiting: Mutex<HashMap<String, Waiting>>,
+}
+
+struct Waiting {
+    bound: Bound,
+    /// What goes on; of the type that its method has.
+    talk: Box<dyn Any + Send>,
+    /// Stops it when its time is up.
+    _timer: AbortOnDropHandle<()>,
+}
+
+/// To what a handle is bound: it opens for nothing else.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Bound {
+    /// The method.
+    pub(super) method: &'static str,
+    /// What was asked for: a tool with its arguments, a prompt with its, an address.
+    pub(super) params: Value,
+    /// Who asked.
+    pub(super) whose: Whose,
+}
+
+/// Who makes a request, as far as the transport tells: by token and by session. On standard input there is only one.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Whose {
+    token: Option<Vec<u8>>,
+    session: Option<Vec<u8>>,
+}
+
+impl Whose {
+    pub(super) fn of(context: &RequestContext<RoleServer>) -> Self {
+        let Some(parts) = context.extensions.get::<Parts>() else { return Self::default() };
+        let header = |value: Option<&http::HeaderValue>| value.map(|it| it.as_bytes().to_vec());
+        Self { token: header(parts.headers.get(AUTHORIZATION)), session: header(parts.headers.get(SESSION)) }
+    }
+}
+
+impl Rounds {
+    /// Keeps what goes on until its client comes back; gives the handle, or gives it back: too many wait already.
+    pub(super) fn park<T: Send + 'static>(
+        self: &Arc<Self>,
+        bound: Bound,
+        talk: Box<T>,
+    ) -> Result<String, Box<T>> {
+        let Some(handle) = unguessable() else { return Err(talk) };
+        let (rounds, expired) = (Arc::downgrade(self), handle.clone());
+        let timer = tokio::spawn(async move {
+            tokio::time::sleep(LIFETIME).await;
+            // Dropped outside the lock: what is dropped here stops a call.
+            let late = rounds.upgrade().and_then(|rounds| rounds.waiting().remove(&expired));
+            if let Some(late) = late {
+                tracing::info!(
+                    method = late.bound.method,
+                    "the client did not come back; its call is stopped"
+                );
+            }
+        });
+        let mut waiting = self.waiting();
+        if waiting.len() >= MOST {
+            timer.abort();
+            return Err(talk);
+        }
+        waiting.insert(handle.clone(), Waiting { bound, talk, _timer: AbortOnDropHandle::new(timer) });
+        Ok(handle)
+    }
+
+    /// What goes on under this handle, which is used up by that.
+    ///
+    /// # Errors
+    /// When there is nothing, or it was another request.
+    pub(super) fn take<T: 'static>(&self, handle: &str, bound: &Bound) -> Result<Box<T>, ErrorData> {
+        let mut waiting = self.waiting();
+        let fits = waiting.get(handle).is_some_and(|it| it.bound == *bound && it.talk.is::<T>());
+        // What is not theirs stays for whoever it belongs to.
+        let taken = if fits { waiting.remove(handle) } else { None };
+        drop(waiting);
+        taken.and_then(|it| it.talk.downcast::<T>().ok()).ok_or_else(|| {
+            let what = "`requestState` is none that waits for this request: it was changed, used before, given for \
+                        another request, or its time is up; make the request again without it";
+            ErrorData::invalid_params(what, None)
+        })
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, HashMap<String, Waiting>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// 128 random bits, where there are any.
+pub(super) fn unguessable() -> Option<String> {
+    let mut bits = [0; 16];
+    getrandom::fill(&mut bits).ok()?;
+    Some(bits.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// The questions of a call that its client has not answered yet.
+#[derive(Default)]
+pub(super) struct Open {
+    questions: Vec<Standing>,
+    /// No key means two things.
+    used: HashSet<String>,
+}
+
+struct Standing {
+    asked: Vec<(String, InputRequest)>,
+    answers: Vec<Option<Value>>,
+    reply: oneshot::Sender<Result<Vec<Value>, Fault>>,
+}
+
+impl Open {
+    /// Adds a question. What was `given` beforehand counts as an answer if its key was asked for.
+    pub(super) fn add(&mut self, question: Question, given: &mut InputResponses) {
+        let Question { asked, reply } = question;
+        let mut standing = Standing { answers: vec![None; asked.len()], asked: Vec::new(), reply };
+        for ((key, request), answer) in asked.into_iter().zip(&mut standing.answers) {
+            *answer = given.remove(&key).filter(|given| fits(&request, given));
+            standing.asked.push((self.unused(&key), request));
+        }
+        self.questions.push(standing);
+        self.settle();
+    }
+
+    /// Takes the answers that belong to a question. Others are nothing, and one that is not an answer is asked for again.
+    pub(super) fn answer(&mut self, mut responses: InputResponses) {
+        for question in &mut self.questions {
+            for ((key, request), answer) in question.asked.iter().zip(&mut question.answers) {
+                if answer.is_none() {
+                    *answer = responses.remove(key).filter(|response| fits(request, response));
+                }
+            }
+        }
+        self.settle();
+    }
+
+    /// What is to be asked now; empty, if nobody waits for an answer.
+    pub(super) fn requests(&mut self) -> InputRequests {
+        self.settle();
+        let open = self.questions.iter().flat_map(|it| it.asked.iter().zip(&it.answers));
+        open.filter(|(_, answer)| answer.is_none()).map(|(asked, _)| asked.clone()).collect()
+    }
+
+    /// Hands over what is answered whole, and forgets what nobody waits for any more.
+    fn settle(&mut self) {
+        for question in std::mem::take(&mut self.questions) {
+            let answers: Option<Vec<Value>> = question.answers.iter().cloned().collect();
+            match answers {
+                // Who asked may have gone.
+                Some(answers) => drop(question.reply.send(Ok(answers))),
+                None if question.reply.is_closed() => {}
+                None => self.questions.push(question),
+            }
+        }
+    }
+
+    /// Nobody will answer: whoever asked is told so.
+    pub(super) fn give_up(&mut self, why: impl Fn() -> Fault) {
+        for question in self.questions.drain(..) {
+            let _ = question.reply.send(Err(why()));
+        }
+    }
+
+    fn unused(&mut self, key: &str) -> String {
+        let mut name = key.to_owned();
+        let mut number = 1;
+        while !self.used.insert(name.clone()) {
+            number += 1;
+            name = format!("{key}_{number}");
+        }
+        name
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(
+        clippy::indexing_slicing,
+        clippy::unwrap_used,
+        deprecated,
+        reason = "tests; MCP is about to drop roots"
+    )]
+
+    use rmcp::model::ListRootsRequest;
+    use serde_json::json;
+
+    use super::*;
+
+    fn bound(whose: &str) -> Bound {
+        let whose = Whose { token: Some(whose.as_bytes().to_vec()), session: None };
+        Bound { method: "tools/call", params: json!({"name": "write", "arguments": {}}), whose }
+    }
+
+    fn question(keys: &[&str]) -> (Question, oneshot::Receiver<Result<Vec<Value>, Fault>>) {
+        let roots = || InputRequest::ListRoots(ListRootsRequest::default());
+        let (reply, answers) = oneshot::channel();
+        (Question { asked: keys.iter().map(|key| ((*key).to_owned(), roots())).collect(), reply }, answers)
+    }
+
+    fn responses(keys: &[&str]) -> InputResponses {
+        keys.iter().map(|key| ((*key).to_owned(), json!({"roots": [key]}))).collect()
+    }
+
+    #[tokio::test]
+    async fn a_handle_opens_once_and_only_for_the_same_request_of_the_same_client() {
+        let rounds = Arc::new(Rounds::default());
+        let handle = rounds.park(bound("a"), Box::new(7_u8)).unwrap();
+        assert_eq!(handle.len(), 32);
+        assert!(rounds.take::<u8>(&format!("{handle}0"), &bound("a")).is_err());
+        assert!(rounds.take::<u8>(&handle, &bound("b")).is_err(), "of another client");
+        let other = Bound { params: json!({"name": "write", "arguments": {"x": 1}}), ..bound("a") };
+        assert!(rounds.take::<u8>(&handle, &other).is_err(), "with other arguments");
+        assert_eq!(rounds.take::<u8>(&handle, &bound("a")).ok().as_deref(), Some(&7));
+        assert!(rounds.take::<u8>(&handle, &bound("a")).is_err(), "it is used up");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_waits_too_long_is_dropped() {
+        let rounds = Arc::new(Rounds::default());
+        let (stays, mut gone) = oneshot::channel::<()>();
+        let handle = rounds.park(bound("a"), Box::new(stays)).unwrap();
+        tokio::time::sleep(LIFETIME - Duration::from_secs(1)).await;
+        assert_eq!(gone.try_recv(), Err(oneshot::error::TryRecvError::Empty));
+        gone.await.unwrap_err();
+        assert!(rounds.take::<oneshot::Sender<()>>(&handle, &bound("a")).is_err());
+    }
+
+    #[tokio::test]
+    async fn so_many_wait_and_no_more() {
+        let rounds = Arc::new(Rounds::default());
+        let handles: Vec<_> = (0..MOST).map(|_| rounds.park(bound("a"), Box::new(())).unwrap()).collect();
+        assert!(rounds.park(bound("a"), Box::new(())).is_err());
+        rounds.take::<()>(&handles[0], &bound("a")).unwrap();
+        assert!(rounds.park(bound("a"), Box::new(())).is_ok());
+    }
+
+    #[test]
+    fn a_question_is_answered_whole_and_what_is_missing_is_asked_again() {
+        let mut open = Open::default();
+        let (question, mut answers) = question(&["a", "b"]);
+        open.add(question, &mut InputResponses::new());
+        let keys = |open: &mut Open| open.requests().into_keys().collect::<Vec<_>>();
+        assert_eq!(keys(&mut open), ["a", "b"]);
+        open.answer(responses(&["b", "x"]));
+        assert_eq!(keys(&mut open), ["a"]);
+        open.answer([("a".to_owned(), json!(5))].into());
+        assert_eq!(keys(&mut open), ["a"], "that is not an answer");
+        assert!(answers.try_recv().is_err());
+        open.answer(responses(&["a"]));
+        assert_eq!(keys(&mut open), [""; 0]);
+        assert_eq!(answers.try_recv().unwrap().unwrap(), [json!({"roots": ["a"]}), json!({"roots": ["b"]})]);
+    }
+
+    #[test]
+    fn what_was_given_beforehand_answers_and_what_nobody_waits_for_is_forgotten() {
+        let mut open = Open::default();
+        let (first, mut answers) = question(&["a"]);
+        let mut given = responses(&["a", "x"]);
+        open.add(first, &mut given);
+        assert!(open.requests().is_empty());
+        assert_eq!(answers.try_recv().unwrap().unwrap(), [json!({"roots": ["a"]})]);
+        let (again, answers) = question(&["a"]);
+        open.add(again, &mut given);
+        assert_eq!(open.requests().into_keys().collect::<Vec<_>>(), ["a_2"], "an answer counts once");
+        drop(answers);
+        assert!(open.requests().is_empty());
+    }
+}

@@ -1,0 +1,40 @@
+//! Roots of a client.
+
+use std::time::Duration;
+
+use rmcp::{RoleServer, service::Peer};
+use tokio::time::timeout;
+
+use super::{Door, LISTENING};
+use crate::backend::Hands;
+
+/// A client that does not say by then where it works is taken to work where haft was started.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+impl<H: Hands> Door<H> {
+    /// Lets the hands know a client that tells where it works. From 2026-07-28 on none does.
+    pub(super) async fn meet(&self, peer: &Peer<RoleServer>) {
+        let tells = peer.peer_info().is_some_and(|info| {
+            info.capabilities.roots.is_some() && info.protocol_version.as_str() < LISTENING
+        });
+        if tells {
+            self.hands.met(folders(peer)).await;
+        }
+    }
+}
+
+/// The addresses of its folders; none when it does not say.
+#[expect(deprecated, reason = "clients of revisions until 2025-11-25 say it so")]
+async fn folders(peer: &Peer<RoleServer>) -> Vec<String> {
+    match timeout(PATIENCE, peer.list_roots()).await {
+        Ok(Ok(listed)) => listed.roots.into_iter().map(|root| root.uri).collect(),
+        Ok(Err(error)) => {
+            tracing::info!(%error, "the client does not say where it works");
+            Vec::new()
+        }
+        Err(_) => {
+            tracing::info!("the client does not say in time where it works");
+            Vec::new()
+        }
+    }
+}
