@@ -15,7 +15,7 @@ use runtime::Session;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    event::{Event, Host},
+    event::{Event, Observer},
     model::{self, Abilities, Item, Model, ModelError, Piece, Request, Said, Usage},
     transcript::{Message, Transcript},
     turn::next_part,
@@ -125,7 +125,7 @@ fn of_value(value: &serde_json::Value) -> u64 {
 /// What is needed to make a conversation shorter.
 pub(crate) struct Shorten<'a> {
     pub(crate) session: &'a Session,
-    pub(crate) host: &'a Arc<dyn Host>,
+    pub(crate) host: &'a Arc<dyn Observer>,
     pub(crate) model: &'a Arc<dyn Model>,
     pub(crate) transcript: &'a mut Transcript,
     pub(crate) rate: Rate,

@@ -11,7 +11,7 @@ use store::changes::Change;
 use crate::model::Usage;
 
 /// Hears what an agent does, while it does it. Must not block: calls and the model's answer wait meanwhile.
-pub trait Host: Send + Sync {
+pub trait Observer: Send + Sync {
     /// Something happened.
     fn hear(&self, event: Event);
 }
@@ -19,7 +19,7 @@ pub trait Host: Send + Sync {
 /// Nobody watches.
 pub struct Silent;
 
-impl Host for Silent {
+impl Observer for Silent {
     fn hear(&self, _: Event) {}
 }
 

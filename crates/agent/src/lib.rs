@@ -32,7 +32,7 @@ pub use asker::{Asker, NobodyToAsk, nobody};
 pub use compaction::size::{Context, ContextPart, ContextUsed};
 pub use conversations::{Conversation, conversations, find_conversations, title};
 pub use driver::{Driver, Driving, Settled};
-pub use event::{Event, Host, Shown, Silent};
+pub use event::{Event, Observer, Shown, Silent};
 pub use input::Input;
 pub use person_calls::Looked;
 pub use prompt::{Bill, Cost, Makings, Project, Prompt, Section, System};

@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     answer::heard,
-    event::{Event, Host, Silent},
+    event::{Event, Observer, Silent},
     model::Piece,
     turn::Agent,
 };
@@ -37,7 +37,7 @@ impl Agent {
         cancel: &CancellationToken,
     ) -> Looked {
         let session = self.session();
-        let host: &dyn Host = if watched { &**self.host() } else { &Silent };
+        let host: &dyn Observer = if watched { &**self.host() } else { &Silent };
         let id = session.new_call_id();
         host.hear(Event::Called { call: id.clone(), tool: tool.to_owned(), arguments: arguments.clone() });
         let (cancel, own) = (cancel.child_token(), Some(id.clone()));

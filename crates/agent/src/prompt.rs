@@ -135,7 +135,7 @@ impl Makings {
         // A file that has the name of a tool of ours is another tool.
         let ours = specs.iter().filter(|it| !matches!(it.origin, Origin::File(_)));
         prompt.add("hints", &kit::hints(ours.map(|it| it.name.as_str()), self.hint).join("\n"));
-        let contributed = session.runtime().outside().contributions(specs.iter().map(|it| it.name.as_str()));
+        let contributed = session.runtime().plugins().contributions(specs.iter().map(|it| it.name.as_str()));
         prompt.add("tool files", &session.runtime().masked(&contributed.join("\n")));
         if catalog.has(STARTS) {
             prompt.add("subagents", &session.runtime().masked(&self.subagents));

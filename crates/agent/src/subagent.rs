@@ -18,7 +18,7 @@ use runtime::{Limits, Session, WeakSession, config::SubagentSection};
 
 use crate::{
     asker::Asker,
-    event::{Event, Host, Silent},
+    event::{Event, Observer, Silent},
     model::{self, Item, Model, Request},
     profiles::{Known, Origin, PLAN, Profile, Profiles},
     prompt::System,
@@ -70,7 +70,7 @@ pub struct Crew {
 
 struct Inner {
     session: WeakSession,
-    host: Arc<dyn Host>,
+    host: Arc<dyn Observer>,
     steering: Steering,
     setup: Arc<Setup>,
     /// The model without any profile, and the model of the profile.
@@ -115,7 +115,7 @@ impl Crew {
     /// `base` is what the session may do without any profile, at `depth` below the first agent.
     pub(crate) fn new(
         session: &Session,
-        host: Arc<dyn Host>,
+        host: Arc<dyn Observer>,
         steering: Steering,
         setup: Arc<Setup>,
         (base, depth): (Limits, usize),
@@ -127,7 +127,7 @@ impl Crew {
 
     fn of(
         session: &Session,
-        host: Arc<dyn Host>,
+        host: Arc<dyn Observer>,
         steering: Steering,
         setup: Arc<Setup>,
         (base, depth): (Limits, usize),
@@ -379,7 +379,7 @@ fn listed_here(
     read_only: bool,
 ) -> Option<Vec<String>> {
     let mut list = listed(profile, default)?;
-    list.extend(session.runtime().outside().enabled());
+    list.extend(session.runtime().plugins().enabled());
     let catalog = session.catalog();
     let here = |name: String| match catalog.stand_in(&name) {
         Some(spec) if !catalog.has(&name) && (read_only || spec.at_most.is_read_only()) => spec.name.clone(),

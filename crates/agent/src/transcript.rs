@@ -14,7 +14,7 @@ use kit::Fault;
 use runtime::Session;
 use serde::Serialize;
 use serde_json::Value;
-use store::{Buffer, Held, Transcripts};
+use store::{Buffer, SessionLease, Transcripts};
 
 use crate::model::{Item, Piece, ResultOf, Said};
 use conversation::Conversation;
@@ -32,7 +32,7 @@ pub struct Transcript {
     rows: u64,
     messages: u64,
     writing: Writing,
-    _held: Held,
+    _held: SessionLease,
 }
 
 impl Transcript {

@@ -26,7 +26,7 @@ use crate::{
         Rate,
         size::{Context, ContextUsed},
     },
-    event::{Event, Host},
+    event::{Event, Observer},
     images::Attached,
     input::Input,
     loop_detection::{Loops, changing},
@@ -54,7 +54,7 @@ pub struct Agent {
     transcript: Transcript,
     bounds: Bounds,
     visible: Visible,
-    host: Arc<dyn Host>,
+    host: Arc<dyn Observer>,
     shown: Shown,
     loops: Loops,
     attached: Attached,
@@ -78,7 +78,7 @@ pub struct Settings {
     /// When the model is told of a tool that is new.
     pub visible: Visible,
     /// Who hears what it does.
-    pub host: Arc<dyn Host>,
+    pub host: Arc<dyn Observer>,
 }
 
 /// What may be changed of an agent at any time, also in the middle of a turn: it counts from the next request on.
@@ -261,7 +261,7 @@ impl Agent {
         &self.transcript
     }
 
-    pub(crate) fn host(&self) -> &Arc<dyn Host> {
+    pub(crate) fn host(&self) -> &Arc<dyn Observer> {
         &self.host
     }
 

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use agent::{
-    Agent, Asker, Bounds, Driver, Driving, Host, Makings, NobodyToAsk, Prompt, Settings, Setup, Silent,
+    Agent, Asker, Bounds, Driver, Driving, Makings, NobodyToAsk, Observer, Prompt, Settings, Setup, Silent,
     dialect::{Dialect, Spoken},
     model::{self, Choices, KeyFrom, Keys, Model, script::Script},
     profiles::{PLAN, Profile, Profiles},
@@ -16,7 +16,7 @@ use runtime::{
     config::{WAIT_SECONDS, WAKES},
 };
 
-use crate::{Agents, Opened, Options, Place, session_state::Standing, terminal::abbreviate};
+use crate::{Agents, Opened, Options, Place, session_state::SessionState, terminal::abbreviate};
 
 /// The variable that names a model, where nothing else does.
 pub(crate) const MODEL: &str = "HAFT_MODEL";
@@ -100,7 +100,7 @@ impl AgentOptions {
         {
             return Err(fault);
         }
-        opened.runtime.outside().asks(approver);
+        opened.runtime.plugins().asks(approver);
         opened.runtime.load_tools().await;
         opened.aside.extend(opened.unknown_tools());
         let makings = makings(&opened.runtime, &opened.toolset, &opened.profiles);
@@ -182,7 +182,7 @@ impl Agency {
                 })?;
                 Ok(Some(newest))
             }
-            Some(name) if resume && Standing::of(&self.opened.runtime, name)?.is_none() => {
+            Some(name) if resume && SessionState::of(&self.opened.runtime, name)?.is_none() => {
                 let fault = Fault::not_found(format!("this workspace has no conversation `{name}`"));
                 Err(match transcripts.newest()? {
                     Some(newest) => {
@@ -210,10 +210,10 @@ impl Agency {
     pub(crate) fn agent(
         &self,
         session: Session,
-        host: Arc<dyn Host>,
+        host: Arc<dyn Observer>,
         person: Arc<dyn Asker>,
     ) -> Result<(Agent, Vec<String>), Fault> {
-        let before = Standing::of(&self.opened.runtime, session.name())?.unwrap_or_default();
+        let before = SessionState::of(&self.opened.runtime, session.name())?.unwrap_or_default();
         let asked = if self.options.plan { Some(PLAN) } else { self.options.profile.as_deref() };
         let configured = self.opened.agents.agent.profile.as_deref();
         let profile = match asked {
@@ -291,7 +291,7 @@ impl Agency {
         &self,
         session: Session,
         model: Arc<dyn Model>,
-        host: Arc<dyn Host>,
+        host: Arc<dyn Observer>,
     ) -> Result<Agent, Fault> {
         self.blank_agent(session, model, host)
     }
@@ -300,7 +300,7 @@ impl Agency {
         &self,
         session: Session,
         model: Arc<dyn Model>,
-        host: Arc<dyn Host>,
+        host: Arc<dyn Observer>,
     ) -> Result<Agent, Fault> {
         provider_tools::offer(&session, model.abilities());
         session.list_within(self.opened.listing_of_agent());
@@ -331,11 +331,11 @@ impl Agency {
     /// # Errors
     /// When the store can't be written.
     pub(crate) fn keep(&self, agent: &Agent) -> Result<(), Fault> {
-        let before = Standing::of(&self.opened.runtime, agent.session().name())?.unwrap_or_default();
+        let before = SessionState::of(&self.opened.runtime, agent.session().name())?.unwrap_or_default();
         // Where no other was chosen, the model is spoken to as it was.
         let is_same = before.model == agent.steering().model().name();
         let dialect = self.options.dialect.as_deref().or(before.dialect.as_deref().filter(|_| is_same));
-        Standing::keep(agent, dialect)
+        SessionState::keep(agent, dialect)
     }
 
     /// The command that goes on with this conversation.

@@ -18,7 +18,7 @@ use kit::{
 };
 use parking_lot::RwLock;
 use runtime::{Answer, Call};
-use serve::{Abilities, Changes, Client, Content, Document, Hands, Line, Notice, Pattern, Prompt, Subject};
+use serve::{Abilities, Backend, Changes, Client, Content, Document, Line, Notice, Pattern, Prompt, Subject};
 use tokio::sync::{Mutex, broadcast, watch};
 
 use crate::{print, workspace_check::WideFolders};
@@ -46,7 +46,7 @@ pub(crate) struct Following<H> {
     notices: Option<broadcast::Sender<Notice>>,
 }
 
-impl<H: Hands> Following<H> {
+impl<H: Backend> Following<H> {
     /// `hands` in the folder that haft was started in, until a client says that it works elsewhere. What is called in the
     /// root or in the home folder is refused, where nobody named them.
     pub(crate) fn new(hands: H, started_in: PathBuf, wide: WideFolders, open: Open<H>) -> Self {
@@ -141,7 +141,7 @@ impl<H: Hands> Following<H> {
     }
 }
 
-impl<H: Hands> Hands for Following<H> {
+impl<H: Backend> Backend for Following<H> {
     async fn met(&self, folders: impl Future<Output = Vec<String>> + Send) {
         let _asking = self.asking.lock().await;
         let folders: Vec<PathBuf> = folders.await.iter().filter_map(|uri| folder_at(uri)).collect();

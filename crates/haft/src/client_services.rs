@@ -20,7 +20,7 @@ const NEXT_CALL: Duration = Duration::from_secs(60);
 
 /// The clients of a session, by their calls.
 #[derive(Default)]
-pub struct Desk {
+pub struct ClientSlots {
     clients: Mutex<Clients>,
     /// A call has begun.
     came: Notify,
@@ -36,7 +36,7 @@ struct Clients {
     lent: Option<Offers>,
 }
 
-impl Desk {
+impl ClientSlots {
     /// A call of this client is under way, with this id.
     pub(crate) fn note(&self, call: &str, client: &Client) {
         let mut clients = self.clients.lock();

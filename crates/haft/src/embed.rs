@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, process::ExitCode, sync::Arc};
 
-use agent::{Agent, Asker, Event, Host, NobodyToAsk, Outcome, Silent};
+use agent::{Agent, Asker, Event, NobodyToAsk, Observer, Outcome, Silent};
 use kit::{AnyTool, Fault, Tool, erase};
 use runtime::{Approver, Unattended};
 use tokio_util::sync::CancellationToken;
@@ -35,7 +35,7 @@ pub struct AgentBuilder {
     agent: AgentOptions,
     place: Option<Place>,
     tools: Vec<Arc<dyn AnyTool>>,
-    host: Arc<dyn Host>,
+    host: Arc<dyn Observer>,
     approver: Arc<dyn Approver>,
     asker: Arc<dyn Asker>,
     resumed: Option<String>,
@@ -202,7 +202,7 @@ impl EmbeddedAgent {
 /// Passes events on to a function.
 struct Hears<F>(F);
 
-impl<F: Fn(Event) + Send + Sync> Host for Hears<F> {
+impl<F: Fn(Event) + Send + Sync> Observer for Hears<F> {
     fn hear(&self, event: Event) {
         (self.0)(event);
     }

@@ -33,7 +33,7 @@ pub(crate) struct KeyFiles {
 
 /// What is in a file.
 #[derive(Serialize, Deserialize)]
-struct Kept {
+struct KeyFile {
     /// Scheme, host and port that the key may be sent to.
     origin: String,
     key: String,
@@ -84,7 +84,7 @@ impl KeyFiles {
     /// When the name can't be one of a file, or the folder is not private.
     pub(crate) fn keep(&self, name: &str, origin: &str, key: &str) -> Result<PathBuf, Fault> {
         let path = self.path(is_plain(name)?);
-        let kept = Kept { origin: origin.to_owned(), key: key.to_owned() };
+        let kept = KeyFile { origin: origin.to_owned(), key: key.to_owned() };
         self.write(&path, &kept).map_err(|error| {
             Fault::new(Kind::Unavailable, format!("the key can't be kept in {}: {error}", path.display()))
                 .next("Make that folder a directory of your own with mode 700, or set the variable of the provider.")
@@ -143,7 +143,7 @@ impl KeyFiles {
         }
     }
 
-    fn write(&self, path: &Path, kept: &Kept) -> io::Result<()> {
+    fn write(&self, path: &Path, kept: &KeyFile) -> io::Result<()> {
         self.is_not_linked()?;
         if !self.is_private()? {
             DirBuilder::new().recursive(true).mode(0o700).create(self.folder())?;
@@ -200,7 +200,7 @@ fn is_plain(name: &str) -> Result<&str, Fault> {
         .next("Rename the section in haft.toml, or use its `key_env`."))
 }
 
-fn read_file(path: &Path) -> io::Result<Option<Kept>> {
+fn read_file(path: &Path) -> io::Result<Option<KeyFile>> {
     let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
     let mut options = OpenOptions::new();
     let file = match options.read(true).custom_flags(flags.bits().cast_signed()).open(path) {

@@ -50,7 +50,7 @@ pub mod verbs;
 mod workspace_check;
 
 pub use agent;
-pub use client_services::Desk;
+pub use client_services::ClientSlots;
 pub use command_line::Haft;
 pub use embed::{AgentBuilder, EmbeddedAgent, keeper};
 pub use environment::{Place, program};

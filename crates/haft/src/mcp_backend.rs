@@ -16,11 +16,11 @@ use parking_lot::Mutex;
 use runtime::{Answer, Call, Event, Session, truncate::kept_as};
 use serde_json::Value;
 use serve::{
-    Abilities, Changes, Client, Content, Document, Hands, Level, Line, Notice, Pattern, Prompt, Subject,
+    Abilities, Backend, Changes, Client, Content, Document, Level, Line, Notice, Pattern, Prompt, Subject,
 };
 use tokio::sync::{broadcast, watch};
 
-use crate::{Opened, client_services::Desk, verbs::in_short};
+use crate::{Opened, client_services::ClientSlots, verbs::in_short};
 
 /// How many notices a client may be behind.
 const NOTICES: usize = 256;
@@ -44,7 +44,7 @@ const SHOWN: usize = 1 << 20;
 #[derive(Clone)]
 pub struct ForClients {
     session: Session,
-    desk: Arc<Desk>,
+    desk: Arc<ClientSlots>,
     toolset: Arc<str>,
     profiles: Profiles,
     notices: broadcast::Sender<Notice>,
@@ -58,7 +58,7 @@ pub struct ForClients {
 
 impl ForClients {
     /// What a client gets of this session, whose person is reached through `desk`. Needs a tokio runtime.
-    pub fn new(session: Session, opened: &Opened, desk: Arc<Desk>) -> Self {
+    pub fn new(session: Session, opened: &Opened, desk: Arc<ClientSlots>) -> Self {
         session.files().serve_at(FILES);
         let this = Self {
             session,
@@ -138,13 +138,13 @@ impl ForClients {
     }
 }
 
-impl Hands for ForClients {
+impl Backend for ForClients {
     fn specs(&self) -> Vec<Spec> {
-        Hands::specs(&self.session)
+        Backend::specs(&self.session)
     }
 
     fn has(&self, name: &str) -> bool {
-        Hands::has(&self.session, name)
+        Backend::has(&self.session, name)
     }
 
     fn find(&self, name: &str) -> impl Future<Output = bool> + Send {
@@ -152,16 +152,16 @@ impl Hands for ForClients {
     }
 
     fn why_missing(&self, name: &str) -> Option<String> {
-        Hands::why_missing(&self.session, name)
+        Backend::why_missing(&self.session, name)
     }
 
     fn settled(&self) -> impl Future<Output = ()> + Send {
-        Hands::settled(&self.session)
+        Backend::settled(&self.session)
     }
 
     /// Prompts are the same two for as long as this lives: what changes is how their arguments are completed.
     fn changes(&self) -> Changes {
-        Changes { documents: Some(self.documents.subscribe()), ..Hands::changes(&self.session) }
+        Changes { documents: Some(self.documents.subscribe()), ..Backend::changes(&self.session) }
     }
 
     fn abilities(&self) -> Abilities {
@@ -189,7 +189,7 @@ impl Hands for ForClients {
         if let Some(id) = &call.id {
             self.desk.note(id, &client);
         }
-        let mut answer = Hands::call(&self.session, call, client).await;
+        let mut answer = Backend::call(&self.session, call, client).await;
         match &mut answer.result {
             Ok(output) => {
                 // Some thirty tokens beside the sixteen thousand that are left of a cut text; and a person can open it.
@@ -278,7 +278,7 @@ impl Hands for ForClients {
         arguments: Vec<(String, String)>,
         _client: Client,
     ) -> Result<Vec<Line>, Fault> {
-        Hands::settled(&self.session).await;
+        Backend::settled(&self.session).await;
         let (this, name) = (self.clone(), name.to_owned());
         aside(move || this.fill(&name, &arguments)).await
     }

@@ -7,7 +7,7 @@ use kit::{
     net::{Url, host_of, with_port},
 };
 use runtime::{
-    Beyond,
+    NetworkConfig,
     config::{Config, parse_path},
 };
 
@@ -17,7 +17,7 @@ use crate::Place;
 ///
 /// # Errors
 /// When the proxy is not an address.
-pub(crate) fn beyond(place: &Place, config: &mut Config) -> Result<Beyond, Fault> {
+pub(crate) fn beyond(place: &Place, config: &mut Config) -> Result<NetworkConfig, Fault> {
     let home = place.home();
     let resolve = |it: &mut PathBuf| *it = parse_path(it, &home);
     let (mut secrets, mut ssh, mut programs) =
@@ -36,7 +36,7 @@ pub(crate) fn beyond(place: &Place, config: &mut Config) -> Result<Beyond, Fault
         ..Preferences::default()
     };
     let variable = |name: &str| place.variable(name).map(str::to_owned);
-    Beyond::open(config.net.proxy.as_deref(), secrets, preferences, variable)
+    NetworkConfig::open(config.net.proxy.as_deref(), secrets, preferences, variable)
 }
 
 /// Where the engine is asked that a person named, with its port: it may be one of their own, at an address of their own.

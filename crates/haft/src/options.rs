@@ -114,7 +114,7 @@ impl Opened {
     /// A line for each name in a list of tools in haft.toml that no tool has, once all tools were loaded. One of an MCP
     /// server that was not started yet may still come.
     pub(crate) fn unknown_tools(&self) -> Vec<String> {
-        let servers = !self.runtime.outside().servers().list().is_empty();
+        let servers = !self.runtime.plugins().servers().list().is_empty();
         let of_agents = self.agents.subagent.tools.as_deref().unwrap_or_default();
         let [allowed, of_agents] = self.runtime.unknown_tools(of_agents);
         let placed = |place: &'static str, names: Vec<(String, String)>| {
@@ -297,7 +297,7 @@ impl Options {
             },
         };
         let runtime = Runtime::open(settings, [tools, agent::provider_tools::all()].concat())?;
-        let left = runtime.outside().aside();
+        let left = runtime.plugins().aside();
         if left > 0 {
             let (files, are) = if left == 1 { ("tool", "is") } else { ("tools", "are") };
             let line = format!("{left} {files} in {OWN} {are} ignored until you run `haft trust`");

@@ -12,7 +12,7 @@ const KEY: &str = "agent";
 
 /// How a conversation stands.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Standing {
+pub(crate) struct SessionState {
     /// The model, by the name that it was asked for by.
     pub(crate) model: String,
     /// The dialect that the person chose for it.
@@ -26,7 +26,7 @@ pub(crate) struct Standing {
     pub(crate) profile: Option<String>,
 }
 
-impl Standing {
+impl SessionState {
     /// How this conversation stood when it was kept last; nothing, where it never was. Blocks.
     ///
     /// # Errors

@@ -23,7 +23,7 @@ use crate::{
     files::{Access, Grant, OtherNames, RootSpec, Roots},
     model_tools::{OWN, own_files},
     net::{Allowed, Line, Net, System},
-    procs::{Exit, Ground, Procs, Program, Slice, Starting},
+    procs::{Exit, Procs, Program, Slice, Spawner, Starting},
     seen::Views,
     services::{
         Agents, Called, Caller, Change, Confirm, Fact, History, Job, Jobs, Listed, Live, Mask, NoAgent,
@@ -307,7 +307,7 @@ impl Mask for Nothing {
     }
 }
 
-impl Ground for Nothing {
+impl Spawner for Nothing {
     fn start(&self, _: Program) -> Starting<'_> {
         Box::pin(std::future::ready(Err(Fault::new(Kind::Unavailable, "this room starts no processes"))))
     }

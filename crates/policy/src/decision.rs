@@ -15,7 +15,7 @@ use kit::{
 use sandbox::control_files::{configured::Configured, is_control_file_in};
 use serde::{Deserialize, Serialize};
 
-use crate::commands::{Case, Ground, Judged, Rules};
+use crate::commands::{Case, Judged, Placement, Rules};
 use sandbox::SandboxMode;
 
 /// What becomes of a call.
@@ -195,12 +195,12 @@ impl Policy {
     pub(crate) fn weigh(&self, wants: &[Want], grants: &[&Effect]) -> (Decision, Vec<usize>) {
         let leaves =
             self.sandbox != SandboxMode::Full && wants.iter().any(|it| matches!(it, Want::Unconfined));
-        let ground = Ground { contained: self.sandbox != SandboxMode::Full && !leaves, leaves };
+        let placement = Placement { contained: self.sandbox != SandboxMode::Full && !leaves, leaves };
         let runs = wants.iter().any(|it| matches!(it, Want::Run(_)));
         let mut used = Vec::new();
         let mut question: Option<Rule> = None;
         for want in wants {
-            match self.judge(want, ground, runs, grants, &mut used) {
+            match self.judge(want, placement, runs, grants, &mut used) {
                 Decision::Allow => {}
                 Decision::Deny(rule) => return (Decision::Deny(rule), Vec::new()),
                 Decision::Ask(rule) => match &mut question {
@@ -232,7 +232,7 @@ impl Policy {
     fn judge(
         &self,
         want: &Want,
-        ground: Ground,
+        placement: Placement,
         runs: bool,
         grants: &[&Effect],
         used: &mut Vec<usize>,
@@ -256,14 +256,14 @@ impl Policy {
                     Some(tool) => Want::Tool(tool.clone()),
                     None => Want::Place(location.clone(), Access::Write),
                 };
-                match self.judge(&place, ground, runs, grants, used) {
+                match self.judge(&place, placement, runs, grants, used) {
                     Decision::Allow if self.approve == Approve::AskEdits => {
                         self.judge_edit(location, grants, used)
                     }
                     decision => decision,
                 }
             }
-            Want::Run(command) => match self.commands.judge(command, ground, grants) {
+            Want::Run(command) => match self.commands.judge(command, placement, grants) {
                 Judged::Runs(by) => {
                     used.extend(by);
                     Decision::Allow

@@ -62,7 +62,7 @@ pub fn parse(text: &str) -> Result<Effect, Fault> {
 
 /// A grant that counts for a session.
 #[derive(Debug, Clone)]
-pub(crate) struct Held {
+pub(crate) struct ActiveGrant {
     /// Its number, where it is in the store.
     id: Option<i64>,
     scope: Scope,
@@ -108,7 +108,7 @@ impl SessionGrants {
             let effects: Vec<&Effect> = held.iter().map(|it| &it.effect).collect();
             let (again, used) = policy.weigh(wants, &effects);
             if again == Decision::Allow {
-                let used: Vec<&Held> = used.iter().filter_map(|at| held.get(*at)).collect();
+                let used: Vec<&ActiveGrant> = used.iter().filter_map(|at| held.get(*at)).collect();
                 return (Decision::Allow, self.note(&used));
             }
             return (policy.settle(again), "allowed".to_owned());
@@ -119,7 +119,7 @@ impl SessionGrants {
     /// The grants that by now cover what was to be asked about, in the words of the journal.
     pub fn meanwhile(&self, offers: &[Effect]) -> Option<String> {
         let held = self.held();
-        let covering: Option<Vec<&Held>> =
+        let covering: Option<Vec<&ActiveGrant>> =
             offers.iter().map(|offer| held.iter().find(|it| it.effect.implies(offer))).collect();
         covering.filter(|it| !it.is_empty()).map(|used| self.note(&used))
     }
@@ -146,7 +146,7 @@ impl SessionGrants {
 
     /// The hosts that a person granted to this session, or to all of the workspace.
     pub fn hosts(&self) -> Vec<String> {
-        let host = |held: Held| match held.effect {
+        let host = |held: ActiveGrant| match held.effect {
             Effect::Net(host) => Some(host),
             _ => None,
         };
@@ -155,32 +155,32 @@ impl SessionGrants {
 
     /// The hosts that a person granted to be looked at, beyond those.
     pub fn hosts_to_look_at(&self) -> Vec<String> {
-        let host = |held: Held| match held.effect {
+        let host = |held: ActiveGrant| match held.effect {
             Effect::Web(host) => Some(host),
             _ => None,
         };
         self.held().into_iter().filter_map(host).collect()
     }
 
-    fn held(&self) -> Vec<Held> {
-        let mut held: Vec<Held> = self
+    fn held(&self) -> Vec<ActiveGrant> {
+        let mut held: Vec<ActiveGrant> = self
             .in_memory
             .lock()
             .iter()
-            .map(|effect| Held { id: None, scope: Scope::Session, effect: effect.clone() })
+            .map(|effect| ActiveGrant { id: None, scope: Scope::Session, effect: effect.clone() })
             .collect();
         match self.store.grants().in_force(&self.session) {
             Ok(records) => held.extend(records.into_iter().filter_map(|record| {
                 let scope = if record.session.is_some() { Scope::Session } else { Scope::Project };
                 // What an older or newer haft wrote and this one can't read grants nothing.
-                Some(Held { id: Some(record.id), scope, effect: parse(&record.effect).ok()? })
+                Some(ActiveGrant { id: Some(record.id), scope, effect: parse(&record.effect).ok()? })
             })),
             Err(fault) => tracing::warn!("the grants of this workspace can't be read: {fault}"),
         }
         held
     }
 
-    fn note(&self, used: &[&Held]) -> String {
+    fn note(&self, used: &[&ActiveGrant]) -> String {
         let ids: Vec<i64> = used.iter().filter_map(|it| it.id).collect();
         if !ids.is_empty() {
             self.store.grants().used(ids);

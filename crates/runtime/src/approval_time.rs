@@ -37,7 +37,7 @@ impl AskedTime {
     }
 
     /// A question stands until what this gives is dropped.
-    pub(crate) fn begin(self: &Arc<Self>) -> Standing {
+    pub(crate) fn begin(self: &Arc<Self>) -> OpenQuestion {
         let mut all = vec![self.clone()];
         while let Some(above) = all.last().and_then(|it| it.within.clone()) {
             all.push(above);
@@ -48,7 +48,7 @@ impl AskedTime {
                 now.since.get_or_insert_with(Instant::now);
             });
         }
-        Standing(all)
+        OpenQuestion(all)
     }
 
     /// The time during which at least one question stood, until now.
@@ -78,9 +78,9 @@ impl Now {
 }
 
 /// A question that stands.
-pub(crate) struct Standing(Vec<Arc<AskedTime>>);
+pub(crate) struct OpenQuestion(Vec<Arc<AskedTime>>);
 
-impl Drop for Standing {
+impl Drop for OpenQuestion {
     fn drop(&mut self) {
         for it in &self.0 {
             it.now.send_modify(|now| {

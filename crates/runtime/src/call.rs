@@ -148,7 +148,7 @@ pub(crate) struct Plan {
 
 /// What the journal is told of a call, as far as it is known.
 #[derive(Default)]
-struct Told {
+struct JournalEntry {
     arguments: String,
     touches: Touches,
     decision: String,
@@ -172,8 +172,8 @@ pub(crate) async fn run(session: &Session, mut call: Call, within: Option<&Withi
     let stop_with_us = cancel.clone().drop_guard();
     let tool = call.tool.clone();
     let progress = call.progress.clone();
-    let mut told = Told::default();
-    let outside = session.runtime().outside();
+    let mut told = JournalEntry::default();
+    let outside = session.runtime().plugins();
     // A file that was saved or put there since is what this call means. Most calls don't wait here.
     if outside.wants_a_look(&tool) {
         tokio::select! {
@@ -256,7 +256,12 @@ fn why_not(approve: Approve, rule: &Rule) -> &'static str {
 }
 
 /// Understands a call and decides on it; touches nothing.
-fn plan(session: &Session, call: Call, whose: &str, told: &mut Told) -> Result<(Plan, Decision), Fault> {
+fn plan(
+    session: &Session,
+    call: Call,
+    whose: &str,
+    told: &mut JournalEntry,
+) -> Result<(Plan, Decision), Fault> {
     if let Arguments::Json(value) = &call.arguments {
         told.arguments = value.to_string();
     } else if let Arguments::Raw(text) = &call.arguments {

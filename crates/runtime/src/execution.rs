@@ -43,15 +43,15 @@ use tokio::{
 };
 
 pub use of_plugin::Own;
-use read_only_lock::Held;
-use report::{Seen, changed};
+use read_only_lock::ReadOnlyLock;
+use report::{SandboxReport, changed};
 
 use crate::{
     Runtime,
     config::LimitsSection,
     plugins::{
         compiled::Compiled,
-        provenance::Appeared,
+        provenance::Provenance,
         uv::{Asker, Environments},
     },
 };
@@ -111,7 +111,7 @@ pub(crate) const ENVIRONMENTS: &str = "tools/environments";
 
 /// The ground of one session: its keeper, started at first use and kept to its end. Cheap to clone.
 #[derive(Clone)]
-pub(crate) struct Ground {
+pub(crate) struct Execution {
     inner: Arc<Inner>,
 }
 
@@ -120,7 +120,7 @@ struct Inner {
     /// What the person allows; see [`sandbox`](Ground::sandbox) for what holds now.
     sandbox: SandboxMode,
     /// Whether the session may change nothing for now. Its tools' grounds share it.
-    held: Arc<Held>,
+    held: Arc<ReadOnlyLock>,
     /// And whether each may be written, where it may change something.
     roots: Vec<(PathBuf, bool)>,
     hidden: Vec<PathBuf>,
@@ -143,9 +143,9 @@ struct Inner {
     number: u64,
     confined: tokio::sync::Mutex<Option<Living>>,
     unconfined: tokio::sync::Mutex<Option<Living>>,
-    seen: Mutex<Seen>,
+    seen: Mutex<SandboxReport>,
     /// Of the runtime.
-    appeared: Appeared,
+    appeared: Provenance,
     /// Of the runtime: where control files are found, and those that git's configuration names.
     index: Index,
     configured: Configured,
@@ -165,7 +165,7 @@ struct Living {
 
 /// Where the processes of one call run.
 struct OfCall {
-    ground: Ground,
+    execution: Execution,
     place: Place,
     /// For as long as the call.
     _hosts: Vec<Granted>,
@@ -179,10 +179,10 @@ struct OfCall {
 enum Place {
     Nowhere,
     Inside,
-    Outside,
+    Plugins,
 }
 
-impl Ground {
+impl Execution {
     /// The ground of a session of this name.
     pub(crate) fn new(runtime: &Runtime, session: &str) -> Self {
         Self::with(runtime, session, runtime.policy().sandbox)
@@ -199,7 +199,7 @@ impl Ground {
     }
 
     fn with(runtime: &Runtime, session: &str, sandbox: SandboxMode) -> Self {
-        let held = Arc::<Held>::default();
+        let held = Arc::<ReadOnlyLock>::default();
         let of_root = |(path, read_only): (&Path, bool)| {
             (path.to_owned(), !read_only && sandbox != SandboxMode::ReadOnly)
         };
@@ -235,9 +235,9 @@ impl Ground {
             index: runtime.index().clone(),
             configured: runtime.policy().configured,
         };
-        let ground = Self { inner: Arc::new(inner) };
-        held.holds(&ground);
-        ground
+        let execution = Self { inner: Arc::new(inner) };
+        held.holds(&execution);
+        execution
     }
 
     /// What a call that touches these starts its processes with. They have been decided on: what is among
@@ -262,7 +262,7 @@ impl Ground {
         for touch in touches.iter() {
             match touch {
                 Touch::Run(_) if place == Place::Nowhere => place = Place::Inside,
-                Touch::Unconfined => place = Place::Outside,
+                Touch::Unconfined => place = Place::Plugins,
                 // All that runs in the sandbox of a tool is that tool.
                 Touch::Net(host) if self.inner.own.is_some() => hosts.push(self.inner.hosts.grant(host)),
                 Touch::Net(host) => {
@@ -282,12 +282,12 @@ impl Ground {
             }
         }
         if place == Place::Inside && self.sandbox() == SandboxMode::Full {
-            place = Place::Outside;
+            place = Place::Plugins;
         }
         if place == Place::Inside {
             self.look_whether_closed();
         }
-        Procs::new(Arc::new(OfCall { ground: self.clone(), place, _hosts: hosts, pass, tool }))
+        Procs::new(Arc::new(OfCall { execution: self.clone(), place, _hosts: hosts, pass, tool }))
     }
 
     /// The workspace.
@@ -393,7 +393,7 @@ impl Ground {
                 return Err(Fault::denied("this call did not declare that it starts a command"));
             }
             Place::Inside => self.inside().await?,
-            Place::Outside => self.outside().await?,
+            Place::Plugins => self.outside().await?,
         };
         if place == Place::Inside {
             self.forward_loopback().await;
@@ -620,7 +620,7 @@ impl Ground {
             tokio::spawn(proxy::serve(TcpListener::from(listener), self.inner.hosts.clone()));
         }
         let Some(ended) = files.next() else { return };
-        let ground = Arc::downgrade(&self.inner);
+        let execution = Arc::downgrade(&self.inner);
         let ended = std::os::unix::net::UnixStream::from(ended);
         // A task and no thread: whoever ends the runtime must not wait for the sandbox's end.
         let Ok(ended) = ended.set_nonblocking(true).and_then(|()| UnixStream::from_std(ended)) else {
@@ -629,8 +629,10 @@ impl Ground {
         tokio::spawn(async move {
             let mut lines = BufReader::new(ended).lines();
             while let Ok(Some(line)) = lines.next_line().await {
-                let (Some(ground), Ok(one)) = (ground.upgrade(), serde_json::from_str(&line)) else { return };
-                ground.seen.lock().ended.push(one);
+                let (Some(execution), Ok(one)) = (execution.upgrade(), serde_json::from_str(&line)) else {
+                    return;
+                };
+                execution.seen.lock().ended.push(one);
             }
         });
     }
@@ -668,20 +670,20 @@ impl Drop for Inner {
     }
 }
 
-impl kit::procs::Ground for OfCall {
+impl kit::procs::Spawner for OfCall {
     fn start(&self, program: Program) -> Starting<'_> {
-        Box::pin(self.ground.start(self.place, self.pass.as_ref(), program))
+        Box::pin(self.execution.start(self.place, self.pass.as_ref(), program))
     }
 
     fn denials(&self, exit: Exit, output: &str) -> Vec<String> {
         match self.place {
-            Place::Inside => self.ground.denials(exit, output, self.tool.as_deref()),
-            Place::Nowhere | Place::Outside => Vec::new(),
+            Place::Inside => self.execution.denials(exit, output, self.tool.as_deref()),
+            Place::Nowhere | Place::Plugins => Vec::new(),
         }
     }
 
     fn spilling(&self) -> Option<Arc<dyn Spilling>> {
-        Some(self.ground.inner.spilling.clone())
+        Some(self.execution.inner.spilling.clone())
     }
 }
 

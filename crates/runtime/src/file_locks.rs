@@ -21,7 +21,7 @@ const SOON: Duration = Duration::from_micros(500);
 const LATER: Duration = Duration::from_millis(10);
 
 /// Locks against other processes, held until this is dropped.
-pub(crate) struct Beside {
+pub(crate) struct FileLocks {
     _files: Vec<File>,
 }
 
@@ -29,7 +29,7 @@ pub(crate) struct Beside {
 ///
 /// # Errors
 /// [`Kind::Unavailable`] when the lock files can't be made.
-pub(crate) async fn lock(folder: &Path, paths: &[PathBuf]) -> Result<Beside, Fault> {
+pub(crate) async fn lock(folder: &Path, paths: &[PathBuf]) -> Result<FileLocks, Fault> {
     let mut files = Vec::with_capacity(paths.len());
     for stripe in stripes(paths) {
         let file = open(folder, stripe)?;
@@ -40,18 +40,18 @@ pub(crate) async fn lock(folder: &Path, paths: &[PathBuf]) -> Result<Beside, Fau
         }
         files.push(file);
     }
-    Ok(Beside { _files: files })
+    Ok(FileLocks { _files: files })
 }
 
 /// The same for one path more, by a call that holds the locks of `held` already. Blocks.
 ///
 /// # Errors
 /// Those of [`lock`], and [`Kind::Timeout`] after half a minute.
-pub(crate) fn lock_blocking(folder: &Path, path: &Path, held: &[PathBuf]) -> Result<Beside, Fault> {
+pub(crate) fn lock_blocking(folder: &Path, path: &Path, held: &[PathBuf]) -> Result<FileLocks, Fault> {
     const PATIENCE: Duration = Duration::from_secs(30);
     let stripe = stripe(path);
     if stripes(held).contains(&stripe) {
-        return Ok(Beside { _files: Vec::new() });
+        return Ok(FileLocks { _files: Vec::new() });
     }
     let file = open(folder, stripe)?;
     let asked = Instant::now();
@@ -66,7 +66,7 @@ pub(crate) fn lock_blocking(folder: &Path, path: &Path, held: &[PathBuf]) -> Res
         std::thread::sleep(pause);
         pause = (pause * 2).min(LATER);
     }
-    Ok(Beside { _files: vec![file] })
+    Ok(FileLocks { _files: vec![file] })
 }
 
 /// Always in the same order, so that two processes can't wait for each other.

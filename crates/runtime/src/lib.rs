@@ -58,14 +58,14 @@ pub use catalog::{Catalog, Listing};
 pub use deadline::DEADLINE;
 pub use execution::{Commands, Own};
 pub use jobs::{Event, OwedJob};
-pub use network_config::Beyond;
+pub use network_config::NetworkConfig;
 pub use registry::{Failure, Registry, Snapshot};
 pub use repair::Arguments;
 pub use session::{Limits, Session, WeakSession};
 
-use execution::Ground;
+use execution::Execution;
 use parking_lot::{Condvar, Mutex};
-use plugins::{Outside, ToolFiles, provenance::Appeared};
+use plugins::{Plugins, ToolFiles, provenance::Provenance};
 use schedule::Schedule;
 use store::undo::{self, Restore};
 
@@ -94,7 +94,7 @@ pub struct Settings {
     /// Where tools that are files are looked for.
     pub tool_files: ToolFiles,
     /// What tools have that reach beyond the workspace.
-    pub beyond: Beyond,
+    pub beyond: NetworkConfig,
 }
 
 /// What is pruned with the store.
@@ -111,7 +111,7 @@ struct Inner {
     roots: Roots,
     store: Store,
     registry: Arc<Registry>,
-    outside: Arc<Outside>,
+    plugins: Arc<Plugins>,
     schedule: Schedule,
     policy: Policy,
     index: Index,
@@ -123,7 +123,7 @@ struct Inner {
     /// Folders of haft's own.
     hidden: [PathBuf; 2],
     recovery: Recovery,
-    appeared: Appeared,
+    appeared: Provenance,
     line: Arc<Line>,
     vault: Arc<vault::Vault>,
     preferences: Arc<Preferences>,
@@ -157,18 +157,18 @@ impl Runtime {
         let workspace = roots.workspace().to_owned();
         let workspace_of_calls = workspace.clone();
         let registry = Arc::new(Registry::new(tools));
-        let appeared = Appeared::default();
-        let outside = Arc::new(Outside::new(
+        let appeared = Provenance::default();
+        let plugins = Arc::new(Plugins::new(
             settings.tool_files,
             workspace.clone(),
             &settings.state,
             registry.clone(),
             appeared.clone(),
         ));
-        let keeping = Arc::downgrade(&outside);
+        let keeping = Arc::downgrade(&plugins);
         appeared.tell(move || {
-            if let Some(outside) = keeping.upgrade() {
-                outside.note_appeared();
+            if let Some(plugins) = keeping.upgrade() {
+                plugins.note_appeared();
             }
         });
         let runtime = Self {
@@ -176,7 +176,7 @@ impl Runtime {
                 roots,
                 store,
                 registry,
-                outside,
+                plugins,
                 schedule: Schedule::default(),
                 policy: Policy { workspace: workspace.into(), configured, ..settings.policy },
                 index,
@@ -196,7 +196,7 @@ impl Runtime {
                 }),
             }),
         };
-        runtime.outside().stands_on(Ground::contained(&runtime, "tools"));
+        runtime.plugins().stands_on(Execution::contained(&runtime, "tools"));
         runtime.recover();
         Ok(runtime)
     }
@@ -214,7 +214,7 @@ impl Runtime {
         let swept = std::thread::Builder::new().name("haft-recover".to_owned()).spawn(move || {
             let (policy, held, landed) = (runtime.policy(), Vec::new(), Arc::default());
             let allowed = Mutex::default();
-            let hands = put_back::Hands { runtime, held, policy, landed, review: None, allowed };
+            let hands = put_back::UndoFiles { runtime, held, policy, landed, review: None, allowed };
             match hands.runtime.store().journal().recover(&|path| hands.read(path)) {
                 Ok(interrupted) => {
                     for call in interrupted {
@@ -263,13 +263,13 @@ impl Runtime {
     }
 
     /// The tools that are files.
-    pub fn outside(&self) -> &Arc<Outside> {
-        &self.inner.outside
+    pub fn plugins(&self) -> &Arc<Plugins> {
+        &self.inner.plugins
     }
 
     /// Waits until every tool file is loaded, or known to be broken. At once, where all of them were known.
     pub async fn load_tools(&self) {
-        self.outside().settled().await;
+        self.plugins().settled().await;
     }
 
     /// What may run.
@@ -338,7 +338,7 @@ impl Runtime {
     }
 
     /// Which files in folders of tools may have been made by a tool.
-    pub(crate) fn appeared(&self) -> &Appeared {
+    pub(crate) fn appeared(&self) -> &Provenance {
         &self.inner.appeared
     }
 

@@ -10,7 +10,7 @@ use kit::{
 use crate::vault::{SecretSection, Vault};
 
 /// What tools have that reach beyond the workspace.
-pub struct Beyond {
+pub struct NetworkConfig {
     /// How the network is reached.
     pub line: Arc<Line>,
     /// The secrets that have names.
@@ -21,7 +21,7 @@ pub struct Beyond {
     proxy_password: Option<String>,
 }
 
-impl Default for Beyond {
+impl Default for NetworkConfig {
     fn default() -> Self {
         Self {
             line: Arc::new(Line::new(Arc::new(System), None)),
@@ -32,7 +32,7 @@ impl Default for Beyond {
     }
 }
 
-impl Beyond {
+impl NetworkConfig {
     /// What these sections say: a proxy, secrets, and the rest.
     ///
     /// # Errors

@@ -38,12 +38,13 @@ pub(crate) fn undo(
     review: Option<Arc<dyn Review>>,
 ) -> Arc<dyn Undo> {
     let landed = history.landed().clone();
-    let hands = Hands { runtime: runtime.clone(), held, policy, landed, review, allowed: Mutex::default() };
+    let hands =
+        UndoFiles { runtime: runtime.clone(), held, policy, landed, review, allowed: Mutex::default() };
     Arc::new(runtime.store().undo(scope, history, Arc::new(hands)))
 }
 
 /// Reads and writes on behalf of an undo.
-pub(crate) struct Hands {
+pub(crate) struct UndoFiles {
     pub(crate) runtime: Runtime,
     /// Paths that the call has locked against other processes.
     pub(crate) held: Vec<PathBuf>,
@@ -60,7 +61,7 @@ pub(crate) struct Hands {
 /// A change that may land without another question.
 type Allowed = (PathBuf, Option<Digest>, Option<Digest>);
 
-impl Hands {
+impl UndoFiles {
     /// The files that may be touched: this one.
     fn files(&self, path: &str, access: Access, review: Option<Arc<dyn Review>>) -> Result<Files, Fault> {
         let location = self.runtime.roots().locate(path)?;
@@ -94,7 +95,7 @@ impl Hands {
     }
 }
 
-impl Hands {
+impl UndoFiles {
     /// The name under which whoever may write the workspace's own tools may put back this file.
     fn own_tool(&self, location: &Location) -> Option<String> {
         let absolute = location.absolute();
@@ -104,7 +105,7 @@ impl Hands {
     }
 }
 
-impl Restore for Hands {
+impl Restore for UndoFiles {
     fn read(&self, path: &Path) -> Result<Option<Vec<u8>>, Fault> {
         let path = plain(path)?;
         Ok(load(&self.files(path, Access::Read, None)?, path)?.map(|loaded| loaded.bytes.to_vec()))
@@ -154,7 +155,7 @@ impl Restore for Hands {
             (None, None) => Ok(()),
         }?;
         if self.own_tool(&files.locate(path)?).is_some() {
-            self.runtime.outside().put_back();
+            self.runtime.plugins().put_back();
         }
         Ok(())
     }

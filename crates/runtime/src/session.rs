@@ -34,8 +34,8 @@ use crate::{
     approval_time::AskedTime,
     approve::Approver,
     call::{self, Plan},
-    execution::{Ground, Own},
-    jobs::{Event, Jobs, Kept, OwedJob},
+    execution::{Execution, Own},
+    jobs::{Event, Jobs, OwedJob, PersistedJobs},
     plugins::{
         self, Loaded,
         uv::{self, Environments, Provided},
@@ -138,7 +138,7 @@ struct Inner {
     manuals: Mutex<HashSet<String>>,
     /// The last call that was refused for its arguments.
     last_refused: Mutex<Option<u64>>,
-    ground: Ground,
+    execution: Execution,
     jobs: Arc<Jobs>,
     shelf: Arc<Shelf>,
     decoders: Decoders,
@@ -200,9 +200,9 @@ impl Session {
         // That the session was used is told to whoever lists sessions; a call does not depend on it.
         let _ = sessions.used(&*name, door);
         let showing = Showing::new(&runtime);
-        let ground = Ground::new(&runtime, &name);
+        let execution = Execution::new(&runtime, &name);
         let (jobs, shelf) = (Arc::<Jobs>::default(), Arc::<Shelf>::default());
-        let known = ArcSwap::new(runtime.outside().loaded());
+        let known = ArcSwap::new(runtime.plugins().loaded());
         let hold = Hold { jobs: jobs.clone(), shelf: shelf.clone() };
         let session = Self {
             _held: Some(Arc::new(hold)),
@@ -225,7 +225,7 @@ impl Session {
                 with_shelf: OnceLock::new(),
                 manuals: Mutex::default(),
                 last_refused: Mutex::new(None),
-                ground,
+                execution,
                 jobs,
                 shelf,
                 decoders,
@@ -250,8 +250,9 @@ impl Session {
                 }
             })
         });
-        let ground = session.inner.ground.clone();
-        let hosts = plugins::Hosts::new(ground, workspace, session.name(), variables, environments, packages);
+        let execution = session.inner.execution.clone();
+        let hosts =
+            plugins::Hosts::new(execution, workspace, session.name(), variables, environments, packages);
         session.inner.shelf.put(Arc::new(hosts));
         let inner = Arc::downgrade(&session.inner);
         session.inner.shelf.put(Arc::new(plugins::Recall::new(move |file| {
@@ -261,7 +262,7 @@ impl Session {
         })));
         session.inner.shelf.put(Arc::new(plugins::connections(
             &session.inner.runtime,
-            session.inner.ground.clone(),
+            session.inner.execution.clone(),
             session.weak(),
         )));
         session
@@ -271,7 +272,7 @@ impl Session {
     /// or its process was killed. The jobs of a named session are its own; the first owner stays.
     pub fn keep_jobs(&self, owner: &str) {
         let runtime = &self.inner.runtime;
-        let kept = Kept::new(runtime.store(), runtime.spills(), self.secrets(), owner, self.name());
+        let kept = PersistedJobs::new(runtime.store(), runtime.spills(), self.secrets(), owner, self.name());
         self.inner.jobs.keep(kept);
     }
 
@@ -343,7 +344,7 @@ impl Session {
 
     /// Is there a tool of this name, once it was looked for where tools are files?
     pub async fn find(&self, name: &str) -> bool {
-        let outside = self.runtime().outside();
+        let outside = self.runtime().plugins();
         if !self.catalog().has(name) && outside.wants_a_look(name) {
             outside.reload(false).await;
         }
@@ -355,7 +356,7 @@ impl Session {
 
     /// What the next answer is to say of tools that changed, and what to [tell](Self::knows_tools) of once it did.
     pub(crate) fn tool_news(&self) -> Option<(Option<String>, Arc<Loaded>)> {
-        let now = self.runtime().outside().loaded();
+        let now = self.runtime().plugins().loaded();
         let known = self.inner.known.load();
         if Arc::ptr_eq(&known, &now) {
             return None;
@@ -369,7 +370,7 @@ impl Session {
 
     /// This report with what is different from what the model was last told, which it is told by it.
     pub(crate) fn tools_told(&self, report: Reloaded) -> Reloaded {
-        let now = self.runtime().outside().loaded();
+        let now = self.runtime().plugins().loaded();
         let known = self.inner.known.load_full();
         let since = now.since(&known);
         self.knows_tools(now);
@@ -604,10 +605,10 @@ impl Session {
     /// What the processes of a call are started with.
     pub(crate) fn procs(&self, plan: &Plan) -> Procs {
         let touches = plan.prepared.touches();
-        let ground = &self.inner.ground;
+        let execution = &self.inner.execution;
         // What starts nothing need not know which hosts a person granted.
         if !touches.kinds().covers(Kinds::RUN) {
-            return ground.of_call(&touches, &[]);
+            return execution.of_call(&touches, &[]);
         }
         let mut granted = self.grants().hosts();
         let policy = self.policy_by(plan.web);
@@ -616,7 +617,7 @@ impl Session {
             // What nobody was asked about opens no door behind which only this machine is.
             let unasked = plan.hosts.iter().filter(|it| !asked_about(it));
             let unasked: Vec<&str> = unasked.filter_map(Want::host).collect();
-            return ground.of_session_call(&touches, &granted, &unasked);
+            return execution.of_session_call(&touches, &granted, &unasked);
         }
         granted.extend(self.grants().hosts_to_look_at());
         granted.extend(policy.hosts.iter().cloned());
@@ -644,7 +645,7 @@ impl Session {
                 origins.push(with_port(&host, port));
             }
         }
-        ground.of_browser(&origins, &public, plan.has_session_ports()).of_call(&touches, &[])
+        execution.of_browser(&origins, &public, plan.has_session_ports()).of_call(&touches, &[])
     }
 
     /// How a call reaches the network: what the configuration and grants name, what it was approved for, and what is
@@ -672,25 +673,29 @@ impl Session {
             _ => it,
         };
         let net = Net::new(self.runtime().line(), plan.hosts.iter().fold(allowed, of_call));
-        if plan.has_session_ports() { net.and_session_ports(self.inner.ground.ports().clone()) } else { net }
+        if plan.has_session_ports() {
+            net.and_session_ports(self.inner.execution.ports().clone())
+        } else {
+            net
+        }
     }
 
     /// Has the commands that run now reach the ports of this machine's loopback that are granted now: a bash that goes on
     /// starts nothing by which they would be noticed.
     pub(crate) async fn forward_loopback(&self) {
-        self.inner.ground.forward_loopback().await;
+        self.inner.execution.forward_loopback().await;
     }
 
     /// Does a process of this session listen at this `host:port` of loopback?
     pub(crate) fn listens(&self, host: &str) -> bool {
         let pattern = HostPattern::parse(host);
-        pattern.loopback_port().is_some_and(|(host, port)| self.inner.ground.ports().listens(host, port))
+        pattern.loopback_port().is_some_and(|(host, port)| self.inner.execution.ports().listens(host, port))
     }
 
     /// What a tool that is a file starts its processes with: a keeper and a sandbox of its own, which end with what
     /// this gives. What it touches has been decided on.
     pub fn procs_of_tool(&self, own: Own, touches: &Touches) -> Procs {
-        self.inner.ground.of_tool(own).of_call(touches, &[])
+        self.inner.execution.of_tool(own).of_call(touches, &[])
     }
 
     /// The Python that has the packages which this source of a tool says it needs; nothing where it needs none. They are
@@ -710,12 +715,12 @@ impl Session {
             let allowed = self.inner.runtime.policy().hosts;
             self.grants().hosts().into_iter().chain(allowed.iter().cloned()).collect()
         };
-        uv::provide(&self.inner.ground, &environments, file, source, granted).await
+        uv::provide(&self.inner.execution, &environments, file, source, granted).await
     }
 
     /// The hosts that this session's commands may reach.
     pub fn hosts(&self) -> &Hosts {
-        self.inner.ground.hosts()
+        self.inner.execution.hosts()
     }
 
     /// The ids of the jobs that are not over: they end with the session.

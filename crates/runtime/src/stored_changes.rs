@@ -16,7 +16,7 @@ use store::{
     undo::Restore,
 };
 
-use crate::{Runtime, put_back::Hands};
+use crate::{Runtime, put_back::UndoFiles};
 
 /// A recorded change.
 struct Row {
@@ -78,7 +78,7 @@ impl Runtime {
 
     /// What the file holds now, where that can be read; the inner `None` where there is no such file.
     fn now(&self, path: &Path) -> Option<Option<Vec<u8>>> {
-        let hands = Hands {
+        let hands = UndoFiles {
             runtime: self.clone(),
             held: Vec::new(),
             policy: self.policy(),

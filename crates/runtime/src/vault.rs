@@ -26,10 +26,10 @@ pub struct SecretSection {
 /// The secrets that have names.
 #[derive(Default)]
 pub struct Vault {
-    kept: BTreeMap<String, Kept>,
+    kept: BTreeMap<String, Secret>,
 }
 
-struct Kept {
+struct Secret {
     /// Or why it can't be had.
     value: Result<String, String>,
     hosts: Vec<HostPattern>,
@@ -43,7 +43,7 @@ impl Vault {
     ) -> Self {
         let kept = sections.into_iter().map(|(name, section)| {
             let hosts = section.hosts.iter().map(|it| HostPattern::parse(it)).collect();
-            (name, Kept { value: value(&section, &variable), hosts })
+            (name, Secret { value: value(&section, &variable), hosts })
         });
         Self { kept: kept.collect() }
     }

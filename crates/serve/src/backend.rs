@@ -16,7 +16,7 @@ use crate::{
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What a door reaches for: the tools and documents of one session, and somebody to run the calls.
-pub trait Hands: Send + Sync + 'static {
+pub trait Backend: Send + Sync + 'static {
     /// A client was met that tells where it works: the addresses of its folders, within a second. What it asks for
     /// later may wait for that.
     fn met(&self, _folders: impl Future<Output = Vec<String>> + Send) -> impl Future<Output = ()> + Send {
@@ -158,11 +158,11 @@ pub trait Hands: Send + Sync + 'static {
 /// What a client can wish for beyond tools, documents and prompts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Abilities {
-    /// To be told when what stands at an address changes: [`Hands::watch`].
+    /// To be told when what stands at an address changes: [`Backend::watch`].
     pub watch: bool,
-    /// To have values of arguments completed: [`Hands::complete`].
+    /// To have values of arguments completed: [`Backend::complete`].
     pub complete: bool,
-    /// To be told what is of no use to the model: [`Hands::notices`], [`Client::log`].
+    /// To be told what is of no use to the model: [`Backend::notices`], [`Client::log`].
     pub log: bool,
 }
 
@@ -177,7 +177,7 @@ pub struct Changes {
     pub prompts: Option<watch::Receiver<u64>>,
 }
 
-impl Hands for Session {
+impl Backend for Session {
     fn specs(&self) -> Vec<Spec> {
         self.catalog().listed().cloned().collect()
     }
@@ -199,7 +199,7 @@ impl Hands for Session {
     }
 
     fn changes(&self) -> Changes {
-        Changes { tools: Some(self.runtime().outside().changes()), ..Changes::default() }
+        Changes { tools: Some(self.runtime().plugins().changes()), ..Changes::default() }
     }
 
     fn new_call_id(&self) -> Option<String> {

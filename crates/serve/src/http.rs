@@ -28,9 +28,9 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use crate::{backend::Hands, mcp::About};
-use connections::{Guest, Guests};
-use server::House;
+use crate::{backend::Backend, mcp::About};
+use connections::{Connections, Guest};
+use server::Server;
 use slow_connections::{HEAD, Pace, Paced};
 pub use tokens::Principal;
 
@@ -110,7 +110,7 @@ pub fn is_origin(text: &str) -> bool {
 ///
 /// # Errors
 /// When the socket can't be used.
-pub async fn http<H: Hands>(
+pub async fn http<H: Backend>(
     listener: StdListener,
     settings: Http,
     about: About,
@@ -121,37 +121,37 @@ pub async fn http<H: Hands>(
     let listener = TcpListener::from_std(listener)?;
     let address = listener.local_addr()?;
     let idle = settings.idle;
-    let house = Arc::new(House::new(&settings, about, address.port(), Box::new(open)));
+    let server = Arc::new(Server::new(&settings, about, address.port(), Box::new(open)));
     let at_most = connections();
-    let guests = Guests::new(at_most, STRANGERS.min(at_most / 2));
+    let guests = Connections::new(at_most, STRANGERS.min(at_most / 2));
     let connections = TaskTracker::new();
     tokio::select! {
-        never = accept(&listener, &house, &guests, &connections) => match never {},
-        never = rounds(&house, idle) => match never {},
+        never = accept(&listener, &server, &guests, &connections) => match never {},
+        never = rounds(&server, idle) => match never {},
         () = stop.cancelled() => {}
     }
     drop(listener);
     connections.close();
-    house.close();
-    let _ = timeout(FINISH, house.quiet()).await;
-    if timeout(STOP, house.end()).await.is_err() {
+    server.close();
+    let _ = timeout(FINISH, server.quiet()).await;
+    if timeout(STOP, server.end()).await.is_err() {
         tracing::warn!("calls did not stop in time; leaving them");
     }
     let _ = timeout(FINISH, connections.wait()).await;
     Ok(())
 }
 
-async fn rounds<H: Hands>(house: &House<H>, idle: Duration) -> std::convert::Infallible {
+async fn rounds<H: Backend>(server: &Server<H>, idle: Duration) -> std::convert::Infallible {
     loop {
         sleep(ROUND.min(idle)).await;
-        house.end_idle(idle).await;
+        server.end_idle(idle).await;
     }
 }
 
-async fn accept<H: Hands>(
+async fn accept<H: Backend>(
     listener: &TcpListener,
-    house: &Arc<House<H>>,
-    guests: &Arc<Guests>,
+    server: &Arc<Server<H>>,
+    guests: &Arc<Connections>,
     connections: &TaskTracker,
 ) -> std::convert::Infallible {
     loop {
@@ -166,21 +166,21 @@ async fn accept<H: Hands>(
             }
         };
         match guests.enter(peer.ip()) {
-            Some(guest) => drop(connections.spawn(serve(socket, peer, house.clone(), guest))),
+            Some(guest) => drop(connections.spawn(serve(socket, peer, server.clone(), guest))),
             None => drop(connections.spawn(turn_away(socket))),
         }
     }
 }
 
-async fn serve<H: Hands>(socket: TcpStream, peer: SocketAddr, house: Arc<House<H>>, guest: Guest) {
+async fn serve<H: Backend>(socket: TcpStream, peer: SocketAddr, server: Arc<Server<H>>, guest: Guest) {
     // Answers are small, and somebody waits for each.
     let _ = socket.set_nodelay(true);
     let pace = Pace::new();
     let io = TokioIo::new(Paced::new(socket, pace.clone()));
     let guest = Arc::new(guest);
     let answering = service_fn(|request| {
-        let (house, guest, pace) = (house.clone(), guest.clone(), pace.clone());
-        async move { Ok::<_, std::convert::Infallible>(house.answer(request, &guest, &pace).await) }
+        let (server, guest, pace) = (server.clone(), guest.clone(), pace.clone());
+        async move { Ok::<_, std::convert::Infallible>(server.answer(request, &guest, &pace).await) }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -199,7 +199,7 @@ async fn serve<H: Hands>(socket: TcpStream, peer: SocketAddr, house: Arc<House<H
                 }
                 return;
             }
-            () = house.closing.cancelled(), if !is_closing => {
+            () = server.closing.cancelled(), if !is_closing => {
                 is_closing = true;
                 connection.as_mut().graceful_shutdown();
             }

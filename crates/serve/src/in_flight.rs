@@ -18,7 +18,7 @@ const UNSENT: usize = 8 * 1024 * 1024;
 
 /// The requests of one client.
 #[derive(Default)]
-pub(crate) struct Flights {
+pub(crate) struct InFlight {
     state: Mutex<State>,
     room: Condvar,
 }
@@ -50,14 +50,14 @@ enum Stage {
 
 /// Goes with a request for as long as somebody works on it.
 pub(crate) struct Ticket {
-    flights: Arc<Flights>,
+    flights: Arc<InFlight>,
     id: RequestId,
     number: u64,
     before: Option<CancellationToken>,
     entered: CancellationToken,
 }
 
-impl Flights {
+impl InFlight {
     /// Waits until another request may be read. False: none will be.
     pub(crate) fn wait_for_room(&self) -> bool {
         let full = |state: &mut State| {
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn an_id_is_free_once_it_is_answered() {
-        let flights = Arc::new(Flights::default());
+        let flights = Arc::new(InFlight::default());
         let id = RequestId::Number(1);
         let first = flights.admit(&id, None).unwrap();
         assert!(flights.admit(&id, None).is_none());
@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn a_cancelled_id_is_free_once_nobody_works_on_it() {
-        let flights = Arc::new(Flights::default());
+        let flights = Arc::new(InFlight::default());
         let id = RequestId::Number(1);
         let first = flights.admit(&id, None).unwrap();
         flights.cancelled(&id);
@@ -215,7 +215,7 @@ mod tests {
 
     #[test]
     fn a_full_house_waits_for_room() {
-        let flights = Arc::new(Flights::default());
+        let flights = Arc::new(InFlight::default());
         let tickets: Vec<_> =
             (0..256).map(|number| flights.admit(&RequestId::Number(number), None).unwrap()).collect();
         let waiting = std::thread::spawn({

@@ -18,7 +18,7 @@ mod salvage;
 mod stdio;
 
 pub use answer::{list_bytes, tool_bytes};
-pub use backend::{Abilities, Changes, Hands};
+pub use backend::{Abilities, Backend, Changes};
 pub use client::{Ask, Client, Filled, Level, Offers};
 pub use documents::{Blank, Content, Document, Line, Notice, Pattern, Prompt, Speaker, Subject};
 pub use http::{Http, Principal, Visit, http, is_origin, is_public_name};

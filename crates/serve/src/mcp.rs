@@ -39,9 +39,9 @@ use serde_json::{Map, json};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::{answer, backend::Hands, stdio};
+use crate::{answer, backend::Backend, stdio};
 use logging::Hearing;
-use multi_round::Rounds;
+use multi_round::PendingRounds;
 use pages::page;
 use tasks::Tasks;
 
@@ -86,9 +86,9 @@ impl About {
 ///
 /// # Errors
 /// When the process has no standard input or output, or no threads are left.
-pub async fn mcp_stdio(hands: impl Hands, about: About) -> io::Result<()> {
+pub async fn mcp_stdio(backend: impl Backend, about: About) -> io::Result<()> {
     let (input, output): (File, File) = stdio::private()?;
-    mcp(hands, about, input, output).await
+    mcp(backend, about, input, output).await
 }
 
 /// Serves MCP on any pair of byte streams, until the input ends or the output
@@ -97,14 +97,14 @@ pub async fn mcp_stdio(hands: impl Hands, about: About) -> io::Result<()> {
 /// # Errors
 /// When no threads are left for the two streams.
 pub async fn mcp(
-    hands: impl Hands,
+    backend: impl Backend,
     about: About,
     input: impl Read + Send + 'static,
     output: impl Write + Send + 'static,
 ) -> io::Result<()> {
     let stop = CancellationToken::new();
-    let hands = Arc::new(hands);
-    let door = Door::new(Arc::clone(&hands), about, stop.clone(), &Lasting::default());
+    let backend = Arc::new(backend);
+    let door = Door::new(Arc::clone(&backend), about, stop.clone(), &Lasting::default());
     let (wire, ends) = stdio::open(input, output)?;
     let serving = async {
         match door.serve(wire).await {
@@ -128,7 +128,7 @@ pub async fn mcp(
         left = ending => left,
     };
     stop.cancel();
-    hands.end().await;
+    backend.end().await;
     // An error here is a client that has stopped reading: nobody is left to tell.
     let _ = timeout(FLUSH, ends.output).await;
     served
@@ -137,16 +137,16 @@ pub async fn mcp(
 /// What outlives a request: the calls that wait for their clients, and the tasks.
 #[derive(Default)]
 pub(crate) struct Lasting {
-    rounds: Arc<Rounds>,
+    rounds: Arc<PendingRounds>,
     tasks: Arc<Tasks>,
 }
 
 /// The server that rmcp asks: one for each client.
 pub(crate) struct Door<H> {
-    hands: Arc<H>,
+    backend: Arc<H>,
     about: About,
     stop: CancellationToken,
-    rounds: Arc<Rounds>,
+    rounds: Arc<PendingRounds>,
     tasks: Arc<Tasks>,
     hearing: Arc<Hearing>,
     /// The client is gone, or is to go.
@@ -154,14 +154,14 @@ pub(crate) struct Door<H> {
     _gone_when_dropped: DropGuard,
 }
 
-impl<H: Hands> Door<H> {
+impl<H: Backend> Door<H> {
     /// A door for one client. `stop` ends what is under way. Where each request has a door of its own, all doors of the
     /// same clients share what they come back to.
-    pub(crate) fn new(hands: Arc<H>, about: About, stop: CancellationToken, lasting: &Lasting) -> Self {
+    pub(crate) fn new(backend: Arc<H>, about: About, stop: CancellationToken, lasting: &Lasting) -> Self {
         let gone = stop.child_token();
         let dropped = gone.clone().drop_guard();
         Self {
-            hands,
+            backend,
             about,
             stop,
             rounds: Arc::clone(&lasting.rounds),
@@ -174,22 +174,22 @@ impl<H: Hands> Door<H> {
 
     /// Says only what there is something behind.
     fn capabilities(&self) -> ServerCapabilities {
-        let (hands, changes, abilities) = (&self.hands, self.hands.changes(), self.hands.abilities());
+        let (backend, changes, abilities) = (&self.backend, self.backend.changes(), self.backend.abilities());
         let mut capabilities = ServerCapabilities::default();
         let mut tools = ToolsCapability::default();
         tools.list_changed = changes.tools.map(|_| true);
         capabilities.tools = Some(tools);
         // What may come is there, for this.
         let has_documents = changes.documents.is_some()
-            || !hands.patterns().is_empty()
-            || hands.documents().is_ok_and(|it| !it.is_empty());
+            || !backend.patterns().is_empty()
+            || backend.documents().is_ok_and(|it| !it.is_empty());
         if has_documents {
             let mut resources = ResourcesCapability::default();
             resources.list_changed = changes.documents.map(|_| true);
             resources.subscribe = abilities.watch.then_some(true);
             capabilities.resources = Some(resources);
         }
-        if changes.prompts.is_some() || !hands.prompts().is_empty() {
+        if changes.prompts.is_some() || !backend.prompts().is_empty() {
             let mut prompts = PromptsCapability::default();
             prompts.list_changed = changes.prompts.map(|_| true);
             capabilities.prompts = Some(prompts);
@@ -201,7 +201,7 @@ impl<H: Hands> Door<H> {
     }
 }
 
-impl<H: Hands> ServerHandler for Door<H> {
+impl<H: Backend> ServerHandler for Door<H> {
     fn get_info(&self) -> ServerConfig {
         ServerConfig::new(self.capabilities())
             .with_server_info(Implementation::new("haft", self.about.version.clone()))
@@ -232,8 +232,8 @@ impl<H: Hands> ServerHandler for Door<H> {
         request: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let _ = timeout(LOADING, self.hands.settled()).await;
-        let all: Vec<Tool> = self.hands.specs().iter().map(answer::tool).collect();
+        let _ = timeout(LOADING, self.backend.settled()).await;
+        let all: Vec<Tool> = self.backend.specs().iter().map(answer::tool).collect();
         let (tools, next) = page("tools", all, |tool| &tool.name, cursor(request).as_deref())?;
         let mut result = ListToolsResult::with_all_items(tools);
         result.next_cursor = next;
@@ -242,7 +242,7 @@ impl<H: Hands> ServerHandler for Door<H> {
 
     /// What a tool's schema wants repeated in headers is checked over HTTP, where the tool is one that is listed.
     fn get_tool(&self, name: &str) -> Option<Tool> {
-        self.hands.specs().iter().find(|spec| spec.name == name).map(answer::tool)
+        self.backend.specs().iter().find(|spec| spec.name == name).map(answer::tool)
     }
 
     async fn call_tool(
@@ -253,7 +253,7 @@ impl<H: Hands> ServerHandler for Door<H> {
         let (name, revision) = (request.name.clone(), revision(&context));
         Ok(match self.answer_call(request, context).await? {
             CallToolResponse::Complete(mut result) => {
-                answer::fit(&mut result, &revision, || self.hands.declares(&name));
+                answer::fit(&mut result, &revision, || self.backend.declares(&name));
                 result.into()
             }
             other => other,
@@ -289,7 +289,7 @@ impl<H: Hands> ServerHandler for Door<H> {
         request: SubscribeRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        if !self.hands.abilities().watch {
+        if !self.backend.abilities().watch {
             return Err(ErrorData::method_not_found::<SubscribeRequestMethod>());
         }
         self.watch_document(request.uri, &context).await
@@ -334,7 +334,7 @@ impl<H: Hands> ServerHandler for Door<H> {
         request: CompleteRequestParams,
         _context: RequestContext<RoleServer>,
     ) -> Result<CompleteResult, ErrorData> {
-        if !self.hands.abilities().complete {
+        if !self.backend.abilities().complete {
             return Err(ErrorData::method_not_found::<CompleteRequestMethod>());
         }
         self.completed(request).await
@@ -347,7 +347,7 @@ impl<H: Hands> ServerHandler for Door<H> {
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
         // From 2026-07-28 on, each request says so for itself.
-        if !self.hands.abilities().log || *revision(&context) >= *LISTENING {
+        if !self.backend.abilities().log || *revision(&context) >= *LISTENING {
             return Err(ErrorData::method_not_found::<SetLevelRequestMethod>());
         }
         self.hearing.set(request.level);

@@ -27,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     batch::{self, Batch},
-    in_flight::Flights,
+    in_flight::InFlight,
     lines::{Line, Lines},
     message::{self, Message, Refusal, begins, understand},
 };
@@ -52,7 +52,7 @@ pub(crate) struct Ends {
 pub(crate) struct Wire {
     inbox: mpsc::Receiver<ClientJsonRpcMessage>,
     outbox: Option<mpsc::Sender<Vec<u8>>>,
-    flights: Arc<Flights>,
+    flights: Arc<InFlight>,
     broken: CancellationToken,
     begun: bool,
 }
@@ -77,7 +77,7 @@ pub(crate) fn open(
     let (to_rmcp, inbox) = mpsc::channel(1);
     let (outbox, to_client) = mpsc::channel(OUTBOX);
     let (written, output_done) = oneshot::channel();
-    let flights = Arc::new(Flights::default());
+    let flights = Arc::new(InFlight::default());
     let ends =
         Ends { input: CancellationToken::new(), broken: CancellationToken::new(), output: output_done };
 
@@ -198,7 +198,7 @@ impl Drop for Wire {
 
 /// The thread that reads.
 struct Reader {
-    flights: Arc<Flights>,
+    flights: Arc<InFlight>,
     to_rmcp: mpsc::Sender<ClientJsonRpcMessage>,
     // Weak, so that the writer ends with the server and not with the input.
     outbox: mpsc::WeakSender<Vec<u8>>,
@@ -321,7 +321,7 @@ impl Reader {
 }
 
 /// The thread that writes: everything that waits in as few writes as it takes.
-fn write(mut lines: mpsc::Receiver<Vec<u8>>, mut output: impl Write, flights: &Flights) -> io::Result<()> {
+fn write(mut lines: mpsc::Receiver<Vec<u8>>, mut output: impl Write, flights: &InFlight) -> io::Result<()> {
     const TOGETHER: usize = 64 * 1024;
     while let Some(mut bytes) = lines.blocking_recv() {
         while bytes.len() < TOGETHER

@@ -40,4 +40,4 @@ pub use live::corpse;
 pub use paths::{SPILL_PREFIX, create_folder, spill_number};
 pub use prune::{Bound, Pruned, Tended, Upkeep};
 pub use sessions::{SessionRecord, Sessions};
-pub use transcript::{Buffer, Held, Row, Transcripts};
+pub use transcript::{Buffer, Row, SessionLease, Transcripts};

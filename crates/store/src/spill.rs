@@ -9,7 +9,7 @@ use std::{
     sync::{Arc, Weak},
 };
 
-use kit::{Fault, Kind, procs::Room};
+use kit::{Fault, Kind, procs::SpillSpace};
 use parking_lot::Mutex;
 
 use crate::{SPILL_PREFIX, Store, create_folder, spill_number};
@@ -41,7 +41,7 @@ struct OfOutput {
     number: u64,
 }
 
-impl Room for OfOutput {
+impl SpillSpace for OfOutput {
     fn take(&self, bytes: u64) -> u64 {
         self.spills.take_room(&self.session, bytes)
     }
@@ -61,7 +61,7 @@ impl Spills {
     }
 
     /// The room of an output that is being written.
-    pub fn room(&self, session: &str, handle: &str) -> Arc<dyn Room> {
+    pub fn room(&self, session: &str, handle: &str) -> Arc<dyn SpillSpace> {
         let number = spill_number(handle).unwrap_or(0);
         let room = Arc::new(OfOutput { spills: self.clone(), session: session.to_owned(), number });
         let mut all = self.kept.lock();

@@ -47,7 +47,7 @@ impl Buffer {
 
 /// A session that nobody else goes on with as long as this is held, however this process ends.
 #[derive(Debug)]
-pub struct Held {
+pub struct SessionLease {
     _lock: File,
 }
 
@@ -74,7 +74,7 @@ impl Transcripts {
     ///
     /// # Errors
     /// [`Kind::Unavailable`] when somebody goes on with it already, or the lock can't be made.
-    pub fn hold(&self, session: &str) -> Result<Held, Fault> {
+    pub fn hold(&self, session: &str) -> Result<SessionLease, Fault> {
         let folder = self.store.locks();
         let hash = blake3::hash(session.as_bytes()).to_hex();
         let path = folder.join(format!("session-{}", hash.get(..32).unwrap_or_default()));
@@ -100,7 +100,7 @@ impl Transcripts {
             .set_len(0)
             .and_then(|()| file.rewind())
             .and_then(|()| write!(file, "{}", std::process::id()));
-        Ok(Held { _lock: file })
+        Ok(SessionLease { _lock: file })
     }
 
     /// Adds a row; it is queued at once, and resolves when it is committed. Secrets in its texts are masked, and credentials in

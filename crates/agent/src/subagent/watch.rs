@@ -5,13 +5,13 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use crate::{
-    event::{Event, Host},
+    event::{Event, Observer},
     model::Usage,
 };
 
 /// Passes on what such an agent does, and counts what it uses.
 pub(super) struct Watch {
-    above: Arc<dyn Host>,
+    above: Arc<dyn Observer>,
     agent: String,
     now: Mutex<Now>,
 }
@@ -29,7 +29,7 @@ pub(super) struct Now {
 }
 
 impl Watch {
-    pub(super) fn new(above: Arc<dyn Host>, agent: &str) -> Self {
+    pub(super) fn new(above: Arc<dyn Observer>, agent: &str) -> Self {
         Self { above, agent: agent.to_owned(), now: Mutex::default() }
     }
 
@@ -86,7 +86,7 @@ impl Now {
     }
 }
 
-impl Host for Watch {
+impl Observer for Watch {
     fn hear(&self, event: Event) {
         self.note(&event);
         self.above.hear(Event::Under { agent: self.agent.clone(), inner: Box::new(event) });

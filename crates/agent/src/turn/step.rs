@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     answer::{Heard, heard},
-    event::{Event, Host, Shown},
+    event::{Event, Observer, Shown},
     loop_detection::Loops,
     model::{self, Events, ModelError, Piece, ResultOf, Said, Usage, Why},
     summary_line,
@@ -43,7 +43,7 @@ const NAME: usize = 64;
 /// What an answer needs around it.
 pub(super) struct Around<'a> {
     pub(super) session: &'a Session,
-    pub(super) host: &'a Arc<dyn Host>,
+    pub(super) host: &'a Arc<dyn Observer>,
     pub(super) transcript: &'a mut Transcript,
     pub(super) loops: &'a mut Loops,
     /// The tools that may change something.
@@ -414,7 +414,7 @@ fn first_line(text: &str) -> String {
 
 /// Passes on how far a call has come.
 struct Lines {
-    host: Arc<dyn Host>,
+    host: Arc<dyn Observer>,
     call: String,
 }
 

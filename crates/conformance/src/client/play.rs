@@ -105,7 +105,7 @@ impl Client {
 
     /// What a person and a browser do with the address that `haft mcp login` prints.
     async fn sign_in(&self) -> Result<(), Fault> {
-        let servers = self.session.runtime().outside().servers();
+        let servers = self.session.runtime().plugins().servers();
         let server = servers.named("s")?;
         let signing = servers.logins().begin(&server, &self.place.variables, REDIRECT).await?;
         let browser = kit::net::client().redirect(reqwest::redirect::Policy::none()).build();

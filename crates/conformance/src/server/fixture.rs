@@ -13,7 +13,7 @@ use std::{sync::Arc, time::Duration};
 use kit::{Fault, Kinds, Mode, Origin, Spec};
 use runtime::{Answer, Arguments, Call};
 use serde_json::{Map, Value};
-use serve::{Abilities, Changes, Client, Content, Document, Hands, Line, Pattern, Prompt, Subject};
+use serve::{Abilities, Backend, Changes, Client, Content, Document, Line, Pattern, Prompt, Subject};
 use tokio::sync::watch;
 
 /// What all who are served look at together.
@@ -30,7 +30,7 @@ pub(crate) struct Changing {
     watched: watch::Sender<u64>,
 }
 
-impl Hands for Fixture {
+impl Backend for Fixture {
     fn specs(&self) -> Vec<Spec> {
         let sometimes = is_odd(&self.changing.tools).then(tools::sometimes);
         tools::specs().into_iter().chain(asking::specs()).chain(tasks::specs()).chain(sometimes).collect()

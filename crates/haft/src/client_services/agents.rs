@@ -10,7 +10,7 @@ use kit::{
 use runtime::Session;
 
 use super::{
-    Desk, asker,
+    ClientSlots, asker,
     model::{Borrowed, Named},
 };
 use crate::{Opened, Place, agent_factory};
@@ -19,12 +19,12 @@ use crate::{Opened, Place, agent_factory};
 /// configured.
 pub(super) struct OverClient {
     crew: Crew,
-    desk: Arc<Desk>,
+    desk: Arc<ClientSlots>,
     has_own: bool,
 }
 
 impl OverClient {
-    pub(super) fn new(session: &Session, opened: &Opened, place: &Place, desk: Arc<Desk>) -> Self {
+    pub(super) fn new(session: &Session, opened: &Opened, place: &Place, desk: Arc<ClientSlots>) -> Self {
         let (agents, variables) = (opened.agents.clone(), place.variables.clone());
         let workspace = opened.runtime.roots().workspace().to_owned();
         let find: Choose = Arc::new(move |name| {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use serve::Filled;
 use tokio::time::timeout;
 
-use super::Desk;
+use super::ClientSlots;
 use crate::ask;
 
 /// So long an answer is waited for.
@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(10 * 60);
 const DIFF: usize = 200;
 
 /// The person behind the client of a call.
-pub(super) struct AtClient(pub(super) Arc<Desk>);
+pub(super) struct AtClient(pub(super) Arc<ClientSlots>);
 
 impl Approver for AtClient {
     fn approve(&self, request: Request) -> Pin<Box<dyn Future<Output = Verdict> + Send + '_>> {

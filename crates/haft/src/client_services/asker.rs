@@ -11,11 +11,11 @@ use serde_json::{Map, Value, json};
 use serve::Filled;
 use tokio::time::timeout;
 
-use super::{Desk, approver::quoted};
+use super::{ClientSlots, approver::quoted};
 use crate::ask;
 
 /// The person behind a client whose call is under way.
-pub(super) struct AtClient(pub(super) Arc<Desk>);
+pub(super) struct AtClient(pub(super) Arc<ClientSlots>);
 
 impl Asker for AtClient {
     fn ask(&self, question: Question) -> Soon<'_, Result<String, Fault>> {

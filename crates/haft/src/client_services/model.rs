@@ -13,7 +13,7 @@ use futures_util::{StreamExt as _, stream};
 use kit::{Fault, Kind, Origin, Spec};
 use serde_json::{Map, Value, json};
 
-use super::Desk;
+use super::ClientSlots;
 
 /// An answer is as long as this, where nobody wants it shorter.
 const LONGEST: u64 = 8 * 1024;
@@ -32,7 +32,7 @@ pub(super) struct Named {
 
 /// The model of a client, where one lends it; else another.
 pub(super) struct Borrowed {
-    desk: Arc<Desk>,
+    desk: Arc<ClientSlots>,
     hint: Option<String>,
     otherwise: Option<Named>,
     max_calls: Option<usize>,
@@ -43,7 +43,7 @@ impl Borrowed {
     /// The model of whichever client is at the desk, of this name if it has it so. In a dialect at most `max_calls` of one
     /// answer are made.
     pub(super) fn new(
-        desk: Arc<Desk>,
+        desk: Arc<ClientSlots>,
         hint: Option<String>,
         otherwise: Option<Named>,
         max_calls: Option<usize>,
@@ -93,7 +93,7 @@ impl Model for Borrowed {
 
 /// The model of a client, asked by `sampling/createMessage`.
 struct Lent {
-    desk: Arc<Desk>,
+    desk: Arc<ClientSlots>,
     hint: Option<String>,
     abilities: Abilities,
 }

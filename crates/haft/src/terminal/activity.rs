@@ -67,7 +67,7 @@ enum What {
 
 /// How the calls stand.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Standing {
+pub(crate) struct CallCounts {
     pub(crate) running: usize,
     pub(crate) waiting: usize,
 }
@@ -119,7 +119,7 @@ impl Life {
     }
 
     /// The line, in so many columns; nothing, when nobody works.
-    pub(crate) fn row(&self, at: Instant, calls: Standing, columns: usize) -> Option<Row> {
+    pub(crate) fn row(&self, at: Instant, calls: CallCounts, columns: usize) -> Option<Row> {
         let now = self.now.as_ref()?;
         let silent = at.saturating_duration_since(now.heard);
         let took = at.saturating_duration_since(now.since);
@@ -187,7 +187,7 @@ impl Now {
     }
 }
 
-impl Standing {
+impl CallCounts {
     fn told(self) -> String {
         let calls = |count: usize| if count == 1 { "1 call".to_owned() } else { format!("{count} calls") };
         match (self.running, self.waiting) {
@@ -214,27 +214,27 @@ mod tests {
         let called =
             Event::Called { call: "c".into(), tool: "shell".into(), arguments: json!({"command": "make"}) };
         let again = Event::Again { why: "busy".to_owned(), seconds: 3.0 };
-        let steps: [(&str, Option<Event>, u64, Standing); 12] = [
-            ("begins", None, 0, Standing::default()),
-            ("asked", Some(Event::Asked { step: 1 }), 2, Standing::default()),
-            ("long", None, 30, Standing::default()),
-            ("thinks", Some(Event::Reasoning { text: "x".repeat(400) }), 1, Standing::default()),
-            ("writes", Some(text(&"x".repeat(400))), 0, Standing::default()),
-            ("stalls", None, 12, Standing::default()),
+        let steps: [(&str, Option<Event>, u64, CallCounts); 12] = [
+            ("begins", None, 0, CallCounts::default()),
+            ("asked", Some(Event::Asked { step: 1 }), 2, CallCounts::default()),
+            ("long", None, 30, CallCounts::default()),
+            ("thinks", Some(Event::Reasoning { text: "x".repeat(400) }), 1, CallCounts::default()),
+            ("writes", Some(text(&"x".repeat(400))), 0, CallCounts::default()),
+            ("stalls", None, 12, CallCounts::default()),
             (
                 "a call",
                 Some(Event::Writing { index: 0, tool: "write".into(), bytes: 12_345 }),
                 0,
-                Standing::default(),
+                CallCounts::default(),
             ),
-            ("calls", Some(called), 3, Standing { running: 2, waiting: 0 }),
-            ("one waits", None, 3, Standing { running: 1, waiting: 1 }),
-            ("used", Some(Event::Used { usage, cost: None }), 0, Standing::default()),
-            ("retry", Some(again), 1, Standing::default()),
-            ("now", None, 3, Standing::default()),
+            ("calls", Some(called), 3, CallCounts { running: 2, waiting: 0 }),
+            ("one waits", None, 3, CallCounts { running: 1, waiting: 1 }),
+            ("used", Some(Event::Used { usage, cost: None }), 0, CallCounts::default()),
+            ("retry", Some(again), 1, CallCounts::default()),
+            ("now", None, 3, CallCounts::default()),
         ];
         let mut life = Life::default();
-        assert!(life.row(began, Standing::default(), 80).is_none());
+        assert!(life.row(began, CallCounts::default(), 80).is_none());
         life.begin(began, Some(Duration::from_secs(300)));
         let mut at = began;
         let mut seen = String::new();
@@ -272,7 +272,7 @@ mod tests {
         "#]]
         .assert_eq(&seen);
         assert_eq!(
-            life.row(at, Standing::default(), 24).map(|it| it.text().chars().skip(2).collect()),
+            life.row(at, CallCounts::default(), 24).map(|it| it.text().chars().skip(2).collect()),
             Some("retrying · Esc to stop".to_owned())
         );
     }

@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use agent::{Agent, Event, Host, Steering};
+use agent::{Agent, Event, Observer, Steering};
 use kit::{Fault, Kind, files::Roots};
 use runtime::{
     Session,
@@ -165,7 +165,7 @@ enum Away {
 /// Passes what an agent does on to whoever draws it.
 pub(crate) struct Passes(UnboundedSender<Event>);
 
-impl Host for Passes {
+impl Observer for Passes {
     fn hear(&self, event: Event) {
         // Whoever drew it may be gone.
         let _ = self.0.send(event);

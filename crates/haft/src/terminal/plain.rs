@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use agent::{Event, Host};
+use agent::{Event, Observer};
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
@@ -152,7 +152,7 @@ impl Inner {
     }
 }
 
-impl Host for Plain {
+impl Observer for Plain {
     fn hear(&self, event: Event) {
         self.inner.told(|state| state.hear(&event, ""));
         if let Some(call) = begun(&event)

@@ -11,7 +11,7 @@ use runtime::truncate::kept_as;
 
 use super::{
     abbreviate,
-    activity::{Life, Standing},
+    activity::{CallCounts, Life},
     calls::{Calls, Seen, ended},
     checklist::{self, Task},
     diff,
@@ -143,7 +143,7 @@ impl View {
     /// The sign of life, while somebody works.
     pub(crate) fn life(&self, now: Instant, columns: usize) -> Option<Row> {
         let (running, waiting) = self.calls.standing();
-        self.life.row(now, Standing { running, waiting }, columns)
+        self.life.row(now, CallCounts { running, waiting }, columns)
     }
 
     /// The id and the title of the newest call that is not over.

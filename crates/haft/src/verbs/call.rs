@@ -74,7 +74,7 @@ impl Call {
             )
         })?;
         let opened = options.open(place)?;
-        opened.runtime.outside().asks(approver());
+        opened.runtime.plugins().asks(approver());
         self.strict.require(&opened, place).await?;
         tell_aside(&opened, self.strict.strict);
         opened.runtime.load_tools().await;
@@ -108,7 +108,7 @@ impl Call {
     async fn single(&self, with: &With<'_>, arguments: String) -> Result<bool, Fault> {
         let tool = self.tool.clone().unwrap_or_default();
         let answer = called(with, &tool, Arguments::Raw(arguments)).await;
-        if let Some(line) = with.session.runtime().outside().lapsed_of(&tool) {
+        if let Some(line) = with.session.runtime().plugins().lapsed_of(&tool) {
             print::err(&format!("haft: {line}"));
         }
         match self.json {

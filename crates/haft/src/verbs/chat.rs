@@ -27,7 +27,7 @@ use crate::{
     },
     workspace_check::{self, Asking},
 };
-use conversation::{Person, Talk};
+use conversation::{Conversation, Person};
 
 #[derive(Default, Args)]
 pub struct Chat {
@@ -79,13 +79,13 @@ impl Chat {
         let (front, passes) = Front::new(settings, asked, &place.variables, hangup.clone())
             .map_err(|error| Fault::new(Kind::Unavailable, format!("the terminal can't be used: {error}")))?;
         let person = Person { approver: Arc::new(asks.clone()), asker: Arc::new(asks) };
-        let mut talk = Talk::open(front, agency, session, Arc::new(passes), person)?;
+        let mut talk = Conversation::open(front, agency, session, Arc::new(passes), person)?;
         talk.pictures = images;
         let words = words.join(" ");
         talk.begin();
         talk.face.says_first(words);
         talk.talk().await;
-        let Talk { face, agent, .. } = talk;
+        let Conversation { face, agent, .. } = talk;
         // The terminal is put back before anything else is said.
         drop(face);
         // Nothing can be read once the session has ended.

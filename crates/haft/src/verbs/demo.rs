@@ -9,7 +9,7 @@ mod texts;
 use std::{process::ExitCode, sync::Arc};
 
 use agent::{
-    Agent, AgentError, Ended, Host, Outcome,
+    Agent, AgentError, Ended, Observer, Outcome,
     model::{script::Script, usual},
 };
 use clap::Args;
@@ -176,7 +176,12 @@ fn tell(text: &str, screen: bool) {
     });
 }
 
-fn agent(agency: &Agency, session: &Session, script: Script, host: Arc<dyn Host>) -> Result<Agent, Fault> {
+fn agent(
+    agency: &Agency,
+    session: &Session,
+    script: Script,
+    host: Arc<dyn Observer>,
+) -> Result<Agent, Fault> {
     agency.simple(session.clone(), Arc::new(script), host)
 }
 

@@ -14,7 +14,7 @@ use clap::Args;
 use kit::{Fault, Programs};
 use runtime::{
     config::{Config, FILE},
-    plugins::Standing,
+    plugins::Status,
 };
 use serde_json::{Value, json};
 
@@ -48,7 +48,7 @@ struct Report {
 
 /// What is there in the workspace.
 struct Workspace {
-    tools: Standing,
+    tools: Status,
     servers: Vec<Server>,
     /// A line for each name in a list of tools that no tool has.
     unknown: Vec<String>,
@@ -95,7 +95,7 @@ fn configured(options: &Options, place: &Place) -> Programs {
 impl Workspace {
     async fn open(options: &Options, place: &Place) -> Result<Self, Fault> {
         let opened = options.open_with(place, tools::of_agents)?;
-        let outside = opened.runtime.outside();
+        let outside = opened.runtime.plugins();
         outside.refreshed().await;
         let tools = outside.standing(&place.variables);
         let servers = servers(outside.servers());
@@ -105,7 +105,7 @@ impl Workspace {
     }
 
     fn tools_as_text(&self) -> String {
-        let Standing { loaded, failed, aside, python, own_python, uv } = &self.tools;
+        let Status { loaded, failed, aside, python, own_python, uv } = &self.tools;
         let shown = |path: &Option<std::path::PathBuf>| {
             path.as_ref().map_or("not found".to_owned(), |it| it.display().to_string())
         };

@@ -108,5 +108,5 @@ fn written(runtime: &Runtime, toolset: &str, spec: &Spec) -> Option<String> {
     let is_ours = spec.origin == Origin::Program;
     let of_program =
         || tools::manual_in(toolset, &spec.name).filter(|_| is_ours).map(|manual| named(toolset, manual));
-    runtime.outside().manual(&spec.name).or_else(of_program)
+    runtime.plugins().manual(&spec.name).or_else(of_program)
 }

@@ -21,8 +21,8 @@ impl ReloadTools {
     pub async fn run(&self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
         let opened = options.open(place)?;
         tell_aside(&opened, self.strict);
-        opened.runtime.outside().asks(approver());
-        let report = opened.runtime.outside().reload(true).await;
+        opened.runtime.plugins().asks(approver());
+        let report = opened.runtime.plugins().reload(true).await;
         close(&opened.runtime);
         print::out(&as_text(&report, opened.unseen.is_empty()));
         if self.strict {

@@ -26,7 +26,7 @@ impl Strict {
         if !self.strict {
             return Ok(());
         }
-        opened.runtime.outside().refreshed().await;
+        opened.runtime.plugins().refreshed().await;
         // What a profile or a saved conversation narrows is not missing.
         let session = opened.runtime.session(None, "cli", Arc::new(Unattended));
         offer_own_tools(&session, opened, place);
@@ -77,9 +77,9 @@ pub(super) fn unknown_names(opened: &Opened, session: &Session) -> Vec<String> {
     let named = [
         ("`listed`", opened.listed.pinned.clone()),
         ("`manual_first`", policy.manual_first.to_vec()),
-        ("a `[tool.NAME]` section", opened.runtime.outside().names_of_sections()),
+        ("a `[tool.NAME]` section", opened.runtime.plugins().names_of_sections()),
     ];
-    let may_come = |name: &str| name.contains("__") && !opened.runtime.outside().servers().list().is_empty();
+    let may_come = |name: &str| name.contains("__") && !opened.runtime.plugins().servers().list().is_empty();
     let lines = named.into_iter().flat_map(|(place, names)| names.into_iter().map(move |name| (place, name)));
     lines
         .filter(|(_, name)| !catalog.has(name) && !may_come(name) && !is_of_agents(opened, name))

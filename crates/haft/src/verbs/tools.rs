@@ -34,10 +34,10 @@ impl Tools {
     /// When there is no runtime to be had, or with `--strict` when a tool is missing.
     pub async fn run(&self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
         let opened = options.open_with(place, tools::of_agents)?;
-        opened.runtime.outside().refreshed().await;
+        opened.runtime.plugins().refreshed().await;
         let session = opened.runtime.session(None, "cli", Arc::new(Unattended));
         session.list_within(opened.listing_of_mcp());
-        let lapsed = opened.runtime.outside().lapsed();
+        let lapsed = opened.runtime.plugins().lapsed();
         offer_own_tools(&session, &opened, place);
         let shown = self.show(&session, &opened);
         close(&opened.runtime);

@@ -10,7 +10,7 @@ use kit::{Fault, Kind};
 use runtime::{
     config::{Config, FILE, Trust as Trusted, servers_text, workspace_text},
     mcp_client::DOT_MCP,
-    plugins::{OWN, Section, Vouched, Whose, adopt},
+    plugins::{Attestation, OWN, Section, Whose, adopt},
 };
 
 use super::close;
@@ -38,8 +38,8 @@ impl Trust {
 
     async fn vouch(&self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
         let opened = options.open(place)?;
-        opened.runtime.outside().refreshed().await;
-        let vouched = self.names.iter().map(|name| Ok((name, opened.runtime.outside().vouch(name)?)));
+        opened.runtime.plugins().refreshed().await;
+        let vouched = self.names.iter().map(|name| Ok((name, opened.runtime.plugins().vouch(name)?)));
         let vouched: Result<Vec<_>, Fault> = vouched.collect();
         close(&opened.runtime);
         let text: String = vouched?.iter().map(|(name, vouched)| as_text(name, vouched)).collect();
@@ -52,7 +52,7 @@ impl Trust {
 }
 
 /// A trusted tool's files, and its permissions.
-fn as_text(name: &str, vouched: &Vouched) -> String {
+fn as_text(name: &str, vouched: &Attestation) -> String {
     let mut text = format!("trusted until it changes: {name}\n");
     vouched.files.iter().for_each(|file| text.push_str(&format!("{file}\n")));
     let granted = vouched.section.as_ref().map(granted).unwrap_or_default();

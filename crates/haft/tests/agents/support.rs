@@ -9,7 +9,7 @@ use std::{
 
 use haft::{
     agent::{
-        Agent, Asker, Bounds, Event, Host, NobodyToAsk, Outcome, Settings as Made, Setup,
+        Agent, Asker, Bounds, Event, NobodyToAsk, Observer, Outcome, Settings as Made, Setup,
         model::{Abilities, Events, Model, Request, script::Script},
         profiles::Profiles,
     },
@@ -100,7 +100,7 @@ impl Model for Players {
 #[derive(Default)]
 pub(crate) struct Heard(pub(crate) Mutex<Vec<Event>>);
 
-impl Host for Heard {
+impl Observer for Heard {
     fn hear(&self, event: Event) {
         self.0.lock().unwrap().push(event);
     }
@@ -186,7 +186,7 @@ impl House {
         };
         let all = [tools::toolset(tools::HAFT).unwrap(), tools::of_agents(tools::HAFT)].concat();
         let runtime = Runtime::open(settings, all).unwrap();
-        runtime.outside().reload(false).await;
+        runtime.plugins().reload(false).await;
         Self { dir, runtime, mark }
     }
 

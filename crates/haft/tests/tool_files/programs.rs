@@ -67,7 +67,7 @@ impl House {
             },
         };
         let runtime = Runtime::open(settings, Vec::new()).unwrap();
-        runtime.outside().settled().await;
+        runtime.plugins().settled().await;
         let session = runtime.session(None, "test", Arc::new(Unattended));
         Self { _dir: dir, base, runtime, session }
     }
@@ -84,7 +84,7 @@ impl House {
 
     /// Why the one file here is no tool.
     fn trouble(&self) -> String {
-        let failed = self.runtime.outside().failed();
+        let failed = self.runtime.plugins().failed();
         assert_eq!(failed.len(), 1, "{failed:?}");
         failed.into_iter().map(|it| it.why).collect()
     }
@@ -275,7 +275,7 @@ async fn a_tool_toml_makes_a_tool_of_any_command() {
     assert_eq!(house.says("say", json!({"a": 1})).await, "{\"a\":1}");
     let said = house.says("none", json!({})).await;
     assert!(said.starts_with("not_found: ") && said.contains("tools/missing is not there"), "{said}");
-    let failed = house.runtime.outside().failed();
+    let failed = house.runtime.plugins().failed();
     let why: Vec<&str> = failed.iter().map(|it| it.why.as_str()).collect();
     assert_eq!(why.len(), 2, "{why:?}");
     assert!(why[0].contains("line 2") && why[0].contains("unknown field `comand`"), "{why:?}");

@@ -102,7 +102,7 @@ impl House {
             std::fs::write(tools.join(format!("{name}.py")), code).unwrap();
         }
         let runtime = Runtime::open(settings, Vec::new()).unwrap();
-        runtime.outside().reload(false).await;
+        runtime.plugins().reload(false).await;
         let session = runtime.session(None, "test", Arc::new(Unattended));
         Self { _dir: dir, runtime, session, mark }
     }
@@ -114,7 +114,7 @@ impl House {
 
     /// Loads the files as they are now.
     pub(crate) async fn load(&self) {
-        self.runtime.outside().reload(false).await;
+        self.runtime.plugins().reload(false).await;
     }
 
     pub(crate) fn workspace(&self) -> &Path {

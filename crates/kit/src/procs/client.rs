@@ -74,7 +74,7 @@ impl WeakKeeper {
 }
 
 pub(super) struct Inner {
-    line: Arc<Line>,
+    line: Arc<KeeperSocket>,
     /// The keeper's own process.
     child: Mutex<Option<Child>>,
     pid: u32,
@@ -83,7 +83,7 @@ pub(super) struct Inner {
 }
 
 /// The socket of a keeper, and whether there is still somebody at the other end.
-struct Line {
+struct KeeperSocket {
     socket: UnixStream,
     gone: CancellationToken,
     /// Nobody needs the keeper any more.
@@ -134,8 +134,11 @@ impl Keeper {
         let null = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
             .map_err(|error| trouble(error.into()))?;
         let socket = UnixStream::from_std(ours).map_err(trouble)?;
-        let line =
-            Arc::new(Line { socket, gone: CancellationToken::new(), closed: CancellationToken::new() });
+        let line = Arc::new(KeeperSocket {
+            socket,
+            gone: CancellationToken::new(),
+            closed: CancellationToken::new(),
+        });
         let pid = child.id();
         let inner = Inner { line, child: Mutex::new(Some(child)), pid, next: AtomicU64::new(1), null };
         let keeper = Self { inner: Arc::new(inner) };
@@ -413,7 +416,7 @@ fn open_files() -> Rlimit {
 }
 
 /// Sees the keeper end: it says nothing by itself.
-async fn watch(line: Arc<Line>) {
+async fn watch(line: Arc<KeeperSocket>) {
     let (mut byte, mut files) = ([0], Vec::new());
     tokio::select! {
         _ = receive(&line.socket, &mut byte, &mut files) => {}

@@ -35,7 +35,7 @@ pub use control::Life;
 #[cfg(target_os = "linux")]
 pub use keeper::{Looked, Orders, Tick};
 pub use process::{Ending, Exit, Left, Process};
-pub use recording::{Recording, Room, Slice, SpillFile, Spilling, plain_text};
+pub use recording::{Recording, Slice, SpillFile, SpillSpace, Spilling, plain_text};
 pub use screen::Screen;
 pub use signal::signal_name;
 pub use wire::Limit;
@@ -92,11 +92,11 @@ pub enum Streams {
 /// What the processes of one call are started with. Cheap to clone.
 #[derive(Clone)]
 pub struct Procs {
-    ground: Arc<dyn Ground>,
+    spawner: Arc<dyn Spawner>,
 }
 
 /// Where processes run: what a session keeps for all its calls.
-pub trait Ground: Send + Sync {
+pub trait Spawner: Send + Sync {
     /// Starts a program there.
     fn start(&self, program: Program) -> Starting<'_>;
 
@@ -115,8 +115,8 @@ pub type Starting<'a> = Pin<Box<dyn Future<Output = Result<Process, Fault>> + Se
 
 impl Procs {
     /// Processes of this ground.
-    pub fn new(ground: Arc<dyn Ground>) -> Self {
-        Self { ground }
+    pub fn new(spawner: Arc<dyn Spawner>) -> Self {
+        Self { spawner }
     }
 
     /// Starts a program; it ends, with all it started, when the [`Process`] is dropped.
@@ -126,7 +126,7 @@ impl Procs {
     /// [`Kind::NotFound`] when there is no such program or folder,
     /// [`Kind::Unavailable`] when the sandbox can't be built.
     pub async fn start(&self, program: Program) -> Result<Process, Fault> {
-        self.ground.start(program).await
+        self.spawner.start(program).await
     }
 
     /// Records what comes out of a pipe, as it is done for a process: for output that a process which was
@@ -135,18 +135,18 @@ impl Procs {
     /// # Errors
     /// [`Kind::Unavailable`] when it can't be read.
     pub fn record(&self, pipe: OwnedFd) -> Result<Arc<Recording>, Fault> {
-        Recording::reading(pipe, self.ground.spilling())
+        Recording::reading(pipe, self.spawner.spilling())
             .or_fault(Kind::Unavailable, "the output can't be read")
     }
 
     /// A recording for an output that comes from somewhere else, another machine for instance; the whole of it is kept
     /// where that of processes is.
     pub fn recording(&self) -> Recording {
-        Recording::new(self.ground.spilling())
+        Recording::new(self.spawner.spilling())
     }
 
     /// What of the failure of a command the sandbox may be to blame for, one line each.
     pub fn denials(&self, exit: Exit, output: &str) -> Vec<String> {
-        self.ground.denials(exit, output)
+        self.spawner.denials(exit, output)
     }
 }

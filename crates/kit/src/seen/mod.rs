@@ -17,7 +17,7 @@ mod persisted;
 mod rows;
 mod window;
 
-pub use persisted::Kept;
+pub use persisted::PersistedView;
 pub use rows::Rows;
 pub use window::Identity;
 pub(crate) use window::Window;

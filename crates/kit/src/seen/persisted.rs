@@ -18,7 +18,7 @@ const ROOM: usize = 4 * 1024 * 1024;
 
 /// What a session was shown of one file, for storing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Kept {
+pub struct PersistedView {
     versions: Vec<KeptVersion>,
     windows: Vec<Window>,
 }
@@ -44,11 +44,11 @@ enum Bytes {
 
 impl Views {
     /// All that has been shown, file by file, the one used longest ago first.
-    pub fn keep(&self) -> Vec<(PathBuf, Kept)> {
+    pub fn keep(&self) -> Vec<(PathBuf, PersistedView)> {
         let state = self.state.lock();
         let mut files: Vec<(&PathBuf, &File)> = state.files.iter().collect();
         files.sort_by_key(|(_, file)| file.used);
-        files.into_iter().map(|(path, file)| (path.clone(), Kept::of(file))).collect()
+        files.into_iter().map(|(path, file)| (path.clone(), PersistedView::of(file))).collect()
     }
 
     /// Has anything of the file been shown?
@@ -57,7 +57,7 @@ impl Views {
     }
 
     /// Takes up what was kept of a file. A text that does not fit its digest is left out.
-    pub fn restore(&self, file: &Path, kept: Kept) {
+    pub fn restore(&self, file: &Path, kept: PersistedView) {
         let versions = kept.versions.into_iter().filter_map(KeptVersion::restore).collect();
         let mut state = self.state.lock();
         state.clock += 1;
@@ -67,7 +67,7 @@ impl Views {
     }
 }
 
-impl Kept {
+impl PersistedView {
     fn of(file: &File) -> Self {
         let mut room = ROOM;
         let fits = |version: &&Version| {

@@ -18,7 +18,7 @@ mod wrappers;
 mod tests;
 
 pub use rules::Rules;
-pub(crate) use rules::{Case, Ground, Judged, as_prefix};
+pub(crate) use rules::{Case, Judged, Placement, as_prefix};
 pub use section::{CommandRule, Commands, Then};
 
 use kit::quote::quote;

@@ -31,7 +31,7 @@ pub struct Rules {
 
 /// Where a command would run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Ground {
+pub(crate) struct Placement {
     /// Whether the sandbox contains it, so that it needs no question of its own.
     pub(crate) contained: bool,
     /// Whether the call wants to leave the sandbox.
@@ -105,15 +105,15 @@ impl Rules {
     }
 
     /// What becomes of a command line that would run there, with these grants.
-    pub(crate) fn judge(&self, text: &str, ground: Ground, grants: &[&Effect]) -> Judged {
+    pub(crate) fn judge(&self, text: &str, placement: Placement, grants: &[&Effect]) -> Judged {
         let only = self.only.as_deref().filter(|only| !only.iter().any(is_all));
-        if ground.contained && self.ask.is_empty() && self.deny.is_empty() && only.is_none() {
+        if placement.contained && self.ask.is_empty() && self.deny.is_empty() && only.is_none() {
             return Judged::Runs(Vec::new());
         }
-        let exactly = grants.iter().position(|it| it.is_exactly(text, ground.leaves));
+        let exactly = grants.iter().position(|it| it.is_exactly(text, placement.leaves));
         let parts = match parse(text) {
             Ok(parts) => parts,
-            Err(Unparsed(why)) => return self.unparsed(text, &why, ground, only, exactly),
+            Err(Unparsed(why)) => return self.unparsed(text, &why, placement, only, exactly),
         };
         for part in &parts {
             if let Some(rule) = self.deny.iter().find(|rule| about(rule, part) == Sure::Yes) {
@@ -137,7 +137,7 @@ impl Rules {
                 parts.iter().find(|part| (part.opaque || part.unclear) && !lists_code(part, only))
         {
             return Judged::Ask(Case {
-                offers: vec![Effect::exactly(text, ground.leaves)],
+                offers: vec![Effect::exactly(text, placement.leaves)],
                 firm: true,
                 ..Case::of(
                     "command_unclear",
@@ -146,11 +146,11 @@ impl Rules {
                 )
             });
         }
-        self.ask(text, &parts, ground, grants)
+        self.ask(text, &parts, placement, grants)
     }
 
     /// The questions that are left once nothing denies.
-    fn ask(&self, text: &str, parts: &[Part], ground: Ground, grants: &[&Effect]) -> Judged {
+    fn ask(&self, text: &str, parts: &[Part], placement: Placement, grants: &[&Effect]) -> Judged {
         let moved = parts.iter().any(|part| matches!(part.program(), Some("cd" | "pushd" | "popd")));
         let mut used = Vec::new();
         let mut open: Vec<&Part> = Vec::new();
@@ -177,17 +177,17 @@ impl Rules {
                 )
             } else if let Some(rule) = asked {
                 Case::of("command_ask", part, format!("`{}` is run only after approval", rule.join(" ")))
-            } else if ground.contained || self.runs_freely(part, moved) {
+            } else if placement.contained || self.runs_freely(part, moved) {
                 continue;
-            } else if ground.leaves {
+            } else if placement.leaves {
                 Case::of("unconfined", part, "a command leaves the sandbox only after approval".to_owned())
             } else {
                 Case::of("run", part, "a command is run without a sandbox only after approval".to_owned())
             };
             let unclear = case.name == "command_unclear";
             let granted = grants.iter().position(|grant| {
-                grant.prefix(ground.leaves).is_some_and(|prefix| {
-                    denied.is_none() && speaks_for(prefix, part, moved, ground.contained)
+                grant.prefix(placement.leaves).is_some_and(|prefix| {
+                    denied.is_none() && speaks_for(prefix, part, moved, placement.contained)
                 })
             });
             if let Some(grant) = granted {
@@ -204,7 +204,7 @@ impl Rules {
         }
         match first {
             None => Judged::Runs(used),
-            Some(case) => Judged::Ask(Case { offers: offers(text, &open, ground), firm, ..case }),
+            Some(case) => Judged::Ask(Case { offers: offers(text, &open, placement), firm, ..case }),
         }
     }
 
@@ -212,7 +212,7 @@ impl Rules {
         &self,
         text: &str,
         why: &str,
-        ground: Ground,
+        placement: Placement,
         only: Option<&[Prefix]>,
         exactly: Option<usize>,
     ) -> Judged {
@@ -228,7 +228,7 @@ impl Rules {
             name: "unparsed",
             about: text.to_owned(),
             says: format!("what can't be understood for sure is run only after approval: {why}"),
-            offers: vec![Effect::exactly(text, ground.leaves)],
+            offers: vec![Effect::exactly(text, placement.leaves)],
             firm: !self.deny.is_empty(),
         })
     }
@@ -490,13 +490,13 @@ fn in_clusters(wanted: &str, words: &[Word]) -> bool {
 }
 
 /// Grants that would cover these parts the next time; the whole text where no prefix can.
-fn offers(text: &str, parts: &[&Part], ground: Ground) -> Vec<Effect> {
+fn offers(text: &str, parts: &[&Part], placement: Placement) -> Vec<Effect> {
     let mut offers = Vec::new();
     for part in parts {
-        let Some(prefix) = offer(part, ground.contained) else {
-            return vec![Effect::exactly(text, ground.leaves)];
+        let Some(prefix) = offer(part, placement.contained) else {
+            return vec![Effect::exactly(text, placement.leaves)];
         };
-        let effect = if ground.leaves { Effect::Unconfined(prefix) } else { Effect::Run(prefix) };
+        let effect = if placement.leaves { Effect::Unconfined(prefix) } else { Effect::Run(prefix) };
         if !offers.contains(&effect) {
             offers.push(effect);
         }

@@ -6,16 +6,16 @@
 
 use std::path::Path;
 
-use super::{Ground, Judged, Rules, Unparsed, parse};
+use super::{Judged, Placement, Rules, Unparsed, parse};
 use kit::effect::Effect;
 
 use crate::commands::section::Commands;
 
 /// Without a sandbox, so that every part needs to be allowed.
-const BARE: Ground = Ground { contained: false, leaves: false };
+const BARE: Placement = Placement { contained: false, leaves: false };
 
 /// In the sandbox, where only what a rule is about is asked.
-const CONTAINED: Ground = Ground { contained: true, leaves: false };
+const CONTAINED: Placement = Placement { contained: true, leaves: false };
 
 fn lines(words: &[&str]) -> Vec<String> {
     words.iter().map(|it| (*it).to_owned()).collect()
@@ -76,11 +76,11 @@ fn unescape(line: &str) -> String {
 fn every_command_line_of_the_table_has_its_verdict() {
     let rules = rules();
     let (mut count, mut wrong) = (0, Vec::new());
-    let mut ground = BARE;
+    let mut placement = BARE;
     for line in include_str!("verdicts.txt").lines() {
         match line {
-            "# bare" => ground = BARE,
-            "# contained" => ground = CONTAINED,
+            "# bare" => placement = BARE,
+            "# contained" => placement = CONTAINED,
             "" => {}
             line if line.starts_with("# ") => {}
             line => {
@@ -90,7 +90,7 @@ fn every_command_line_of_the_table_has_its_verdict() {
                     None => (wanted, command.to_owned()),
                 };
                 count += 1;
-                let judged = verdict(&rules.judge(&command, ground, &[]));
+                let judged = verdict(&rules.judge(&command, placement, &[]));
                 // `ask` stands for any question.
                 if judged != wanted && !(wanted == "ask" && judged.starts_with("ask ")) {
                     wrong.push(format!(
@@ -129,10 +129,10 @@ fn a_list_of_the_only_commands_holds_for_every_part() {
         ("git status 'x", "deny not_allowed"),
         ("sh -c 'git status'", "deny not_allowed"),
     ] {
-        for ground in [BARE, CONTAINED] {
-            let judged = verdict(&only(&["git status", "git log", "head"]).judge(command, ground, &[]));
+        for placement in [BARE, CONTAINED] {
+            let judged = verdict(&only(&["git status", "git log", "head"]).judge(command, placement, &[]));
             // Without a sandbox what is on the list is still asked about.
-            let wanted = if wanted == "runs" && ground == BARE { "ask run" } else { wanted };
+            let wanted = if wanted == "runs" && placement == BARE { "ask run" } else { wanted };
             assert_eq!(judged, wanted, "{command}");
         }
         assert_eq!(verdict(&only(&["*"]).judge(command, CONTAINED, &[])), "runs", "{command}");
@@ -191,12 +191,12 @@ fn without_rules_what_the_sandbox_contains_runs_unasked_and_unread() {
 #[test]
 fn a_grant_covers_its_command_and_no_other() {
     let rules = rules();
-    let judge = |command: &str, ground: Ground, grants: &[&str]| {
+    let judge = |command: &str, placement: Placement, grants: &[&str]| {
         let grants: Vec<Effect> = grants.iter().map(|it| crate::grants::parse(it).unwrap()).collect();
-        verdict(&rules.judge(command, ground, &grants.iter().collect::<Vec<_>>()))
+        verdict(&rules.judge(command, placement, &grants.iter().collect::<Vec<_>>()))
     };
-    let leaves = Ground { contained: false, leaves: true };
-    for (command, ground, grant, wanted) in [
+    let leaves = Placement { contained: false, leaves: true };
+    for (command, placement, grant, wanted) in [
         ("npm test -- x", BARE, "run npm test", "runs"),
         ("cd sub && CI=1 npm test | tail", BARE, "run npm test", "runs"),
         ("npm install", BARE, "run npm test", "ask run"),
@@ -218,7 +218,7 @@ fn a_grant_covers_its_command_and_no_other() {
         ("python x.py", leaves, "unconfined python x.py", "runs"),
         ("npm test", BARE, "net *", "ask run"),
     ] {
-        assert_eq!(judge(command, ground, &[grant]), wanted, "{command} with {grant}");
+        assert_eq!(judge(command, placement, &[grant]), wanted, "{command} with {grant}");
     }
     assert_eq!(judge("npm test && npm install x", BARE, &["run npm test", "run npm install"]), "runs");
 }
@@ -326,8 +326,8 @@ proptest::proptest! {
         let close = match open.trim() { "(" | "$(" | "<(" => ")", "{" => "; }", "`" => "`", "if" => "; then true; fi", "\"$(" => ")\"", _ => "" };
         let word = if open.starts_with(['$', '`', '"', '<']) { "echo " } else { "" };
         let command = format!("{before}{between}{word}{open}rm -rf x{close}");
-        for ground in [BARE, CONTAINED] {
-            let judged = verdict(&rules().judge(&command, ground, &[]));
+        for placement in [BARE, CONTAINED] {
+            let judged = verdict(&rules().judge(&command, placement, &[]));
             // `a | ! b` is not a command of bash.
             proptest::prop_assert!(["deny command_deny", "ask unparsed"].contains(&&*judged), "{} {}", judged, command);
         }

@@ -31,7 +31,7 @@ impl Session {
     /// Is this tool called only after its manual, and was the session not shown it yet?
     fn wants_manual(&self, tool: &str) -> bool {
         let named = self.policy().manual_first.iter().any(|it| it == tool);
-        (named || self.runtime().outside().manual_first(tool)) && !self.has_read_manual(tool)
+        (named || self.runtime().plugins().manual_first(tool)) && !self.has_read_manual(tool)
     }
 
     fn has_read_manual(&self, tool: &str) -> bool {

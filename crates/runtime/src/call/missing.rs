@@ -99,7 +99,7 @@ impl Session {
 
 /// The reason, where there is a file of this name.
 fn of_file(session: &Session, name: &str, told: fn(&str) -> &str) -> Option<String> {
-    let outside = session.runtime().outside();
+    let outside = session.runtime().plugins();
     outside
         .why_missing(name, told)
         .or_else(|| outside.left_aside(name))

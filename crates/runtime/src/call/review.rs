@@ -18,7 +18,7 @@ use store::{
 use tokio::runtime::Handle;
 
 use super::{
-    Told,
+    JournalEntry,
     questions::{self, About, Answered, Asking},
 };
 use crate::{Session, jobs::ThisCall};
@@ -48,7 +48,7 @@ impl Reviewing {
         session: &Session,
         whose: String,
         this: &Arc<ThisCall>,
-        told: &Told,
+        told: &JournalEntry,
         own: Vec<(PathBuf, String)>,
     ) -> Arc<Self> {
         let arguments = told.arguments.get(..told.arguments.floor_char_boundary(ARGUMENTS));

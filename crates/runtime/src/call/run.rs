@@ -24,11 +24,11 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{Answer, Plan, Reviewing, Told, Within, confirm::Confirming, model_output};
+use super::{Answer, JournalEntry, Plan, Reviewing, Within, confirm::Confirming, model_output};
 use crate::{
     Session,
     deadline::LONGEST,
-    file_locks::{self, Beside},
+    file_locks::{self, FileLocks},
     jobs::{Jobs, ThisCall, Wish},
     mcp_client::ServersOf,
     notes::NotesOf,
@@ -62,7 +62,7 @@ pub(super) struct Work {
     allowed: Clock,
     /// How long the person of the session had been asked by then.
     asked_before: Duration,
-    told: Told,
+    told: JournalEntry,
     cancel: CancellationToken,
     progress: Option<Arc<dyn Progress>>,
     /// Who waits for the answer. Once it is given, the call is a job.
@@ -79,7 +79,7 @@ pub(super) struct Work {
 }
 
 /// What a call keeps others off with.
-type Held = (Locks, Option<Beside>);
+type Held = (Locks, Option<FileLocks>);
 
 impl Work {
     #[expect(clippy::too_many_arguments, reason = "it is made in one place, of what was found out there")]
@@ -88,7 +88,7 @@ impl Work {
         id: String,
         whose: String,
         this: Arc<ThisCall>,
-        told: Told,
+        told: JournalEntry,
         cancel: CancellationToken,
         progress: Option<Arc<dyn Progress>>,
         reply: oneshot::Sender<Answer>,

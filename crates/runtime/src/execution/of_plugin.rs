@@ -10,7 +10,7 @@ use std::{
 
 use parking_lot::Mutex;
 
-use super::{Ground, Inner, read_only_lock::Held};
+use super::{Execution, Inner, read_only_lock::ReadOnlyLock};
 use sandbox::{
     SandboxMode,
     layout::{Access, Mount, What},
@@ -43,7 +43,7 @@ impl Own {
     }
 }
 
-impl Ground {
+impl Execution {
     /// The ground of one tool that is a file: a keeper and a sandbox of its own with what the session's has, and this.
     /// They end when this is dropped. A host that is granted to the session is granted to the tool, but what is granted
     /// to a call of the tool is granted to nobody else.
@@ -123,7 +123,7 @@ impl Ground {
         roots: Vec<(PathBuf, bool)>,
         sandbox: SandboxMode,
         hosts: Hosts,
-        held: &Arc<Held>,
+        held: &Arc<ReadOnlyLock>,
     ) -> Self {
         static NUMBER: AtomicU64 = AtomicU64::new(1);
         let session = &*self.inner;
@@ -151,9 +151,9 @@ impl Ground {
             index: session.index.clone(),
             configured: session.configured.clone(),
         };
-        let ground = Self { inner: Arc::new(inner) };
-        held.holds(&ground);
-        ground
+        let execution = Self { inner: Arc::new(inner) };
+        held.holds(&execution);
+        execution
     }
 
     /// These without the right to change what lies beside the tool: rules can't tell its code from its data.

@@ -8,26 +8,26 @@ use std::sync::{
 use kit::{Fault, Kind};
 use parking_lot::Mutex;
 
-use super::{Ground, Inner, Living};
+use super::{Execution, Inner, Living};
 use sandbox::SandboxMode;
 
 /// What a session and the tools in it have in common: that nothing may be changed, or something.
 #[derive(Default)]
-pub(super) struct Held {
+pub(super) struct ReadOnlyLock {
     read_only: AtomicBool,
-    grounds: Mutex<Vec<Weak<Inner>>>,
+    executions: Mutex<Vec<Weak<Inner>>>,
 }
 
-impl Held {
+impl ReadOnlyLock {
     /// It counts for this ground too.
-    pub(super) fn holds(&self, ground: &Ground) {
-        let mut grounds = self.grounds.lock();
-        grounds.retain(|it| it.strong_count() > 0);
-        grounds.push(Arc::downgrade(&ground.inner));
+    pub(super) fn holds(&self, execution: &Execution) {
+        let mut executions = self.executions.lock();
+        executions.retain(|it| it.strong_count() > 0);
+        executions.push(Arc::downgrade(&execution.inner));
     }
 }
 
-impl Ground {
+impl Execution {
     /// From now on nothing may be changed, or no longer so. Processes that were started under the other rule are ended,
     /// with all they started; what is started next has a sandbox made anew.
     pub(crate) fn hold(&self, read_only: bool) {
@@ -35,11 +35,11 @@ impl Ground {
         if held.read_only.swap(read_only, Ordering::SeqCst) == read_only {
             return;
         }
-        let grounds: Vec<_> = held.grounds.lock().iter().filter_map(Weak::upgrade).collect();
-        for ground in grounds {
-            end(&ground, |it| &it.confined);
+        let executions: Vec<_> = held.executions.lock().iter().filter_map(Weak::upgrade).collect();
+        for execution in executions {
+            end(&execution, |it| &it.confined);
             if read_only {
-                end(&ground, |it| &it.unconfined);
+                end(&execution, |it| &it.unconfined);
             }
         }
     }
@@ -56,8 +56,8 @@ impl Ground {
 }
 
 /// Ends a keeper that was made under the other rule, now, or as soon as nobody is making or taking it.
-fn end(ground: &Arc<Inner>, which: fn(&Inner) -> &tokio::sync::Mutex<Option<Living>>) {
-    if let Ok(mut kept) = which(ground).try_lock() {
+fn end(execution: &Arc<Inner>, which: fn(&Inner) -> &tokio::sync::Mutex<Option<Living>>) {
+    if let Ok(mut kept) = which(execution).try_lock() {
         if let Some(living) = kept.take() {
             living.keeper.end();
         }
@@ -65,10 +65,10 @@ fn end(ground: &Arc<Inner>, which: fn(&Inner) -> &tokio::sync::Mutex<Option<Livi
     }
     // Whoever has it is a task of this.
     let Ok(tasks) = tokio::runtime::Handle::try_current() else { return };
-    let ground = ground.clone();
+    let execution = execution.clone();
     tasks.spawn(async move {
-        let mut kept = which(&ground).lock().await;
-        let read_only = ground.held.read_only.load(Ordering::SeqCst);
+        let mut kept = which(&execution).lock().await;
+        let read_only = execution.held.read_only.load(Ordering::SeqCst);
         if let Some(living) = kept.take_if(|it| it.read_only != read_only) {
             living.keeper.end();
         }

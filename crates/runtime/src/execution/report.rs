@@ -21,7 +21,7 @@ use sandbox::{
     watch::Watch,
 };
 
-use super::{Ground, Inner, Living};
+use super::{Execution, Inner, Living};
 use crate::plugins::provenance::Open;
 
 /// How often it is looked at most what the calls of a tool changed in the workspace.
@@ -29,7 +29,7 @@ const RARELY: Duration = Duration::from_secs(1);
 
 /// What is known of the sandbox for who asks why something failed.
 #[derive(Default)]
-pub(super) struct Seen {
+pub(super) struct SandboxReport {
     pub(super) mounts: Vec<Mount>,
     pub(super) ended: Vec<Ended>,
     pub(super) watch: Watch,
@@ -42,7 +42,7 @@ pub(super) struct Seen {
     pub(super) changed: Option<SystemTime>,
 }
 
-impl Ground {
+impl Execution {
     /// What the sandbox that there is closed, and closes no more.
     pub(crate) fn opened(&self) -> Option<PathBuf> {
         self.inner.seen.lock().closed.opened()
@@ -143,7 +143,7 @@ impl Ground {
     }
 }
 
-impl Ground {
+impl Execution {
     /// A command begins: until nothing is left of it, what changes may be its doing.
     pub(super) fn command_begins(&self) -> Starting {
         let mut seen = self.inner.seen.lock();
@@ -152,7 +152,7 @@ impl Ground {
             self.inner.look(&mut seen.watch);
         }
         seen.watch.command_begins();
-        Starting { ground: self.inner.clone(), life: None }
+        Starting { execution: self.inner.clone(), life: None }
     }
 }
 
@@ -180,7 +180,7 @@ impl Inner {
 
 /// A command that is about to begin.
 pub(super) struct Starting {
-    ground: Arc<Inner>,
+    execution: Arc<Inner>,
     life: Option<Life>,
 }
 
@@ -188,32 +188,32 @@ impl Starting {
     /// It began.
     pub(super) fn began(mut self, process: Process) -> Process {
         self.life = Some(process.life());
-        process.holding(Running { ground: Arc::downgrade(&self.ground) })
+        process.holding(Running { execution: Arc::downgrade(&self.execution) })
     }
 }
 
 impl Drop for Starting {
     fn drop(&mut self) {
-        self.ground.seen.lock().watch.command_began(self.life.take());
+        self.execution.seen.lock().watch.command_began(self.life.take());
     }
 }
 
 /// A command that runs, and all it started.
 struct Running {
-    ground: Weak<Inner>,
+    execution: Weak<Inner>,
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        let Some(ground) = self.ground.upgrade() else { return };
+        let Some(execution) = self.execution.upgrade() else { return };
         // Who stopped it may not ask what it changed.
-        if !ground.seen.lock().watch.is_over() {
+        if !execution.seen.lock().watch.is_over() {
             return;
         }
         let look = move || {
-            let mut seen = ground.seen.lock();
+            let mut seen = execution.seen.lock();
             if seen.watch.is_over() {
-                ground.look(&mut seen.watch);
+                execution.look(&mut seen.watch);
             }
         };
         if let Err(error) = std::thread::Builder::new().name("haft-watch".to_owned()).spawn(look) {

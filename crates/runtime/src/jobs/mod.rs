@@ -27,8 +27,8 @@ use tokio::{
 };
 
 pub use notifications::Event;
-pub(crate) use notifications::News;
-pub(crate) use persisted::Kept;
+pub(crate) use notifications::Notifications;
+pub(crate) use persisted::PersistedJobs;
 use running_call::End;
 pub(crate) use running_call::{ThisCall, Wish};
 
@@ -59,7 +59,7 @@ pub(crate) struct Jobs {
     untold: AtomicUsize,
     events: OnceLock<broadcast::Sender<Event>>,
     /// Where they are written down, if somebody may come back for them.
-    kept: OnceLock<Arc<Kept>>,
+    kept: OnceLock<Arc<PersistedJobs>>,
     /// Changes whenever a job begins, waits or is over.
     changes: watch::Sender<u64>,
 }
@@ -69,7 +69,7 @@ struct Table {
     jobs: BTreeMap<u64, Arc<ThisCall>>,
     /// Those that are over, in the order in which they ended.
     over: VecDeque<u64>,
-    untold: VecDeque<News>,
+    untold: VecDeque<Notifications>,
     /// Calls that are not jobs yet, and may be made jobs from outside.
     calls: HashMap<String, Weak<ThisCall>>,
     /// By which ids the calls were offered that are jobs now.
@@ -79,7 +79,7 @@ struct Table {
 
 impl Jobs {
     /// From now on they are written down here. The first stays.
-    pub(crate) fn keep(&self, kept: Arc<Kept>) {
+    pub(crate) fn keep(&self, kept: Arc<PersistedJobs>) {
         let _ = self.kept.set(kept);
     }
 
@@ -123,7 +123,7 @@ impl Jobs {
             now.is_news && now.watchers == 0
         });
         if is_news {
-            self.put_news(&mut table, News::of(call));
+            self.put_news(&mut table, Notifications::of(call));
         }
         drop(table);
         self.written_down(call);
@@ -151,7 +151,7 @@ impl Jobs {
         });
         let Some((process, is_news)) = ended else { return };
         if is_news {
-            self.put_news(&mut table, News::of(call));
+            self.put_news(&mut table, Notifications::of(call));
         }
         table.over.push_back(number);
         if table.over.len() > KEPT

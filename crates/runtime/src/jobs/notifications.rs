@@ -47,12 +47,12 @@ pub struct Event {
 }
 
 /// What an answer is to say of a job, once.
-pub(crate) struct News {
+pub(crate) struct Notifications {
     number: u64,
     call: Arc<ThisCall>,
 }
 
-impl News {
+impl Notifications {
     pub(super) fn of(call: &Arc<ThisCall>) -> Self {
         Self { number: call.number(), call: call.clone() }
     }
@@ -119,7 +119,7 @@ impl Jobs {
         let _ = events.send(event(&call.job()));
     }
 
-    pub(super) fn put_news(&self, table: &mut Table, news: News) {
+    pub(super) fn put_news(&self, table: &mut Table, news: Notifications) {
         table.untold.retain(|it| it.number != news.number);
         table.untold.push_back(news);
         self.count(&table.untold);
@@ -140,7 +140,7 @@ impl Jobs {
     }
 
     /// The news that an answer is to carry. Who can't deliver it gives it [back](Self::give_back).
-    pub(crate) fn take_news(&self) -> VecDeque<News> {
+    pub(crate) fn take_news(&self) -> VecDeque<Notifications> {
         // Most calls end here.
         if !self.has_news() {
             return VecDeque::new();
@@ -155,7 +155,7 @@ impl Jobs {
     }
 
     /// The answer that was to carry this reached nobody.
-    pub(crate) fn give_back(&self, news: VecDeque<News>) {
+    pub(crate) fn give_back(&self, news: VecDeque<Notifications>) {
         let mut table = self.table.lock();
         for it in news {
             it.call.now.lock().is_news = true;
@@ -164,13 +164,16 @@ impl Jobs {
     }
 
     /// The notes that say this. `reads` says whether the session has `read_job`.
-    pub(crate) fn notes<'a>(news: &'a VecDeque<News>, reads: bool) -> impl Iterator<Item = String> + use<'a> {
+    pub(crate) fn notes<'a>(
+        news: &'a VecDeque<Notifications>,
+        reads: bool,
+    ) -> impl Iterator<Item = String> + use<'a> {
         each(news, move |it| it.note(reads))
     }
 
     /// The same with what came of each job, for who is told of nothing else.
     pub(crate) fn results<'a>(
-        news: &'a VecDeque<News>,
+        news: &'a VecDeque<Notifications>,
         reads: bool,
     ) -> impl Iterator<Item = String> + use<'a> {
         each(news, move |it| it.with_result(reads))
@@ -187,7 +190,7 @@ impl Jobs {
         Watch { jobs: self, call }
     }
 
-    fn count(&self, untold: &VecDeque<News>) {
+    fn count(&self, untold: &VecDeque<Notifications>) {
         self.untold.store(untold.len(), Ordering::Release);
     }
 }
@@ -208,14 +211,14 @@ impl Drop for Watch<'_> {
         };
         // It left before it could tell.
         if is_news {
-            self.jobs.put_news(&mut table, News::of(self.call));
+            self.jobs.put_news(&mut table, Notifications::of(self.call));
         }
     }
 }
 
 /// The first of the news in these words, and how many more there are.
-fn each<'a, F: Fn(&News) -> String>(
-    news: &'a VecDeque<News>,
+fn each<'a, F: Fn(&Notifications) -> String>(
+    news: &'a VecDeque<Notifications>,
     words: F,
 ) -> impl Iterator<Item = String> + use<'a, F> {
     let more = news.len().saturating_sub(NOTES);

@@ -36,7 +36,7 @@ const LAST: &str = "jobs";
 const PREFIX: &str = "job ";
 
 /// The jobs of an owner, on disk.
-pub(crate) struct Kept {
+pub(crate) struct PersistedJobs {
     store: Store,
     spills: Spills,
     secrets: Arc<Secrets>,
@@ -79,7 +79,7 @@ struct Ended {
     kind: Option<String>,
 }
 
-impl Kept {
+impl PersistedJobs {
     pub(crate) fn new(
         store: &Store,
         spills: &Spills,
@@ -223,7 +223,7 @@ impl Kept {
 }
 
 /// Brings the record of a job up to date as it writes.
-pub(super) async fn follow(kept: Arc<Kept>, call: Arc<ThisCall>) {
+pub(super) async fn follow(kept: Arc<PersistedJobs>, call: Arc<ThisCall>) {
     let mut pause = SOON;
     let mut seen = 0;
     loop {

@@ -27,7 +27,7 @@ use rmcp::{
 use serde_json::Value;
 
 use self::form::Filled;
-use super::{Server, notifications::News};
+use super::{Server, notifications::ServerNotifications};
 use crate::session::{Session, WeakSession};
 
 /// So much of what a server logs is kept, and of what it wants a model to read.
@@ -42,7 +42,7 @@ const IN_ONE_CALL: usize = 50;
 #[derive(Clone)]
 pub(super) struct Handler {
     /// What the server says by itself.
-    pub(super) news: Arc<News>,
+    pub(super) news: Arc<ServerNotifications>,
     /// The session that the connection belongs to; none, where haft only asks what there is.
     pub(super) session: Option<WeakSession>,
     /// What it is called.
@@ -58,9 +58,9 @@ pub(super) struct Handler {
 }
 
 /// Something that a server asks, for as long as this lives.
-struct Standing(Arc<AtomicUsize>);
+struct OpenRequest(Arc<AtomicUsize>);
 
-impl Drop for Standing {
+impl Drop for OpenRequest {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::AcqRel);
     }
@@ -80,7 +80,7 @@ impl Drop for Waiting {
 
 impl Handler {
     /// haft's side of a connection to this server.
-    pub(super) fn new(server: &Server, news: Arc<News>, session: Option<WeakSession>) -> Self {
+    pub(super) fn new(server: &Server, news: Arc<ServerNotifications>, session: Option<WeakSession>) -> Self {
         let (calls, standing, asked) = Default::default();
         let (name, sampling) = (server.name.as_str().into(), server.section.sampling);
         Self { news, session, server: name, sampling, calls, standing, asked }
@@ -124,8 +124,8 @@ impl Handler {
     ///
     /// # Errors
     /// When it asks too much.
-    fn asks(&self) -> Result<Standing, ErrorData> {
-        let standing = Standing(self.standing.clone());
+    fn asks(&self) -> Result<OpenRequest, ErrorData> {
+        let standing = OpenRequest(self.standing.clone());
         if self.standing.fetch_add(1, Ordering::AcqRel) >= AT_ONCE {
             let why = format!("{AT_ONCE} questions are not answered yet, and more are not taken at a time");
             return Err(ErrorData::invalid_request(why, None));
@@ -293,7 +293,7 @@ mod tests {
     #[test]
     fn a_server_asks_a_few_things_at_a_time_and_not_without_end() {
         let handler = Handler::new(&configured("http://127.0.0.1/", |_| {}), Arc::default(), None);
-        let few: Vec<Standing> = (0..AT_ONCE).map(|_| handler.asks().unwrap()).collect();
+        let few: Vec<OpenRequest> = (0..AT_ONCE).map(|_| handler.asks().unwrap()).collect();
         assert!(handler.asks().is_err());
         drop(few);
         let answered = (0..2 * IN_ONE_CALL).filter(|_| handler.asks().is_ok()).count();

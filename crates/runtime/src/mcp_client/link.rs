@@ -55,7 +55,7 @@ struct State {
 }
 
 /// How a link is now.
-pub(super) struct Standing {
+pub(super) struct LinkState {
     pub(super) is_live: bool,
     pub(super) was_started: bool,
     pub(super) answered: bool,
@@ -226,10 +226,10 @@ impl Link {
         was_there
     }
 
-    pub(super) fn standing(&self) -> Standing {
+    pub(super) fn standing(&self) -> LinkState {
         let live = self.alive();
         let state = self.state.lock();
-        Standing {
+        LinkState {
             is_live: live.is_some(),
             was_started: state.was_started,
             answered: state.answered,

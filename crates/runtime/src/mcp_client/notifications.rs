@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 
 /// What one connection hears beside answers.
 #[derive(Default)]
-pub(super) struct News {
+pub(super) struct ServerNotifications {
     /// The server says that its tools are others now.
     pub(super) tools_changed: Notify,
     /// Who hears how far each call has come.
@@ -18,11 +18,11 @@ pub(super) struct News {
 
 /// Has somebody hear of a call's progress, for as long as this lives.
 pub(super) struct Hearing<'a> {
-    news: &'a News,
+    news: &'a ServerNotifications,
     token: ProgressToken,
 }
 
-impl News {
+impl ServerNotifications {
     /// From now on this one hears how far the call of this token has come.
     pub(super) fn hear(&self, token: ProgressToken, progress: Arc<dyn Progress>) -> Hearing<'_> {
         self.progress.lock().insert(token.clone(), progress);

@@ -14,7 +14,7 @@ use rmcp::transport::{
     auth::{AuthError, CredentialStore, InMemoryCredentialStore, OAuthClientConfig},
 };
 
-use self::credentials::{Kept, Page, Tokens};
+use self::credentials::{CredentialFile, Page, Tokens};
 pub use self::{credentials::Logins, redirect::Redirect, sign_in::Signing};
 use super::{Server, section::OauthSection};
 
@@ -77,7 +77,9 @@ impl Login {
         match self.renew(tokens).await {
             Ok(tokens) => {
                 let access = tokens.access();
-                self.page.write(&Kept { tokens: Some(tokens), ..kept }).map_err(|error| lost(&error))?;
+                self.page
+                    .write(&CredentialFile { tokens: Some(tokens), ..kept })
+                    .map_err(|error| lost(&error))?;
                 Ok(access)
             }
             Err(AuthError::TokenRefreshRejected(_) | AuthError::AuthorizationRequired) => Ok(None),
@@ -119,7 +121,7 @@ impl Login {
             if kept.challenge.as_deref() == Some(challenge) {
                 return Ok(());
             }
-            self.page.write(&Kept { challenge: Some(challenge.to_owned()), ..kept })
+            self.page.write(&CredentialFile { challenge: Some(challenge.to_owned()), ..kept })
         };
         if let Err(error) = noted.await {
             tracing::warn!(server = self.name, %error, "what the server wants could not be kept");

@@ -14,11 +14,11 @@ use super::{
     definition_store::Manifest,
     handler::Handler,
     http,
-    notifications::News,
+    notifications::ServerNotifications,
     section::Variables,
     servers::Servers,
 };
-use crate::{execution::Ground, session::WeakSession};
+use crate::{execution::Execution, session::WeakSession};
 
 /// How long a server may take to list a page of its tools.
 const LIST: Duration = Duration::from_secs(30);
@@ -28,7 +28,7 @@ const PAGES: usize = 50;
 /// With what servers are started. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Start {
-    pub(crate) ground: Ground,
+    pub(crate) execution: Execution,
     pub(crate) workspace: PathBuf,
     /// haft's own environment.
     pub(crate) variables: Arc<Vec<(String, String)>>,
@@ -52,9 +52,9 @@ impl Start {
         own: Option<Learns>,
     ) -> Result<Arc<Live>, Fault> {
         let section = &server.section;
-        let ground = self.ground.of_server(section.read.clone(), section.write.clone());
-        let procs = ground.of_call_to(&server.name, &Touches::run(server.starts()), &section.net);
-        let news = Arc::<News>::default();
+        let execution = self.execution.of_server(section.read.clone(), section.write.clone());
+        let procs = execution.of_call_to(&server.name, &Touches::run(server.starts()), &section.net);
+        let news = Arc::<ServerNotifications>::default();
         let live = connect(Wanted {
             server,
             lifecycle: servers.manifest(&server.name).map(|it: Arc<Manifest>| it.lifecycle),
@@ -86,7 +86,7 @@ impl Start {
 }
 
 /// Asks again whenever the server says that its tools are others now, for as long as the connection lives.
-fn watch(live: &Arc<Live>, server: Arc<Server>, news: Arc<News>, learns: Learns) {
+fn watch(live: &Arc<Live>, server: Arc<Server>, news: Arc<ServerNotifications>, learns: Learns) {
     let weak = Arc::downgrade(live);
     let watching = tokio::spawn({
         let (weak, news) = (weak.clone(), news.clone());

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use kit::procs::{Exit, Ground, Procs, Program, Starting};
+use kit::procs::{Exit, Procs, Program, Spawner, Starting};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::{
@@ -199,9 +199,9 @@ pub(super) fn configured(url: &str, change: impl FnOnce(&mut ServerSection)) -> 
     Server { name: "s".to_owned(), section, whose: Whose::Person, file: "haft.toml".to_owned() }
 }
 
-struct NoGround;
+struct NothingStarts;
 
-impl Ground for NoGround {
+impl Spawner for NothingStarts {
     fn start(&self, _: Program) -> Starting<'_> {
         Box::pin(async { Err(kit::Fault::bug("nothing is started here")) })
     }
@@ -217,7 +217,7 @@ pub(super) async fn connected(
     variables: &[(String, String)],
     logins: Option<&Logins>,
 ) -> Result<rmcp::service::RunningService<rmcp::RoleClient, Handler>, kit::Fault> {
-    let procs = Procs::new(Arc::new(NoGround));
+    let procs = Procs::new(Arc::new(NothingStarts));
     let handler = Handler::new(server, Arc::default(), None);
     let workspace = std::path::Path::new("/");
     let wanted = Wanted { server, lifecycle: None, procs: &procs, workspace, variables, logins, handler };

@@ -38,11 +38,11 @@ const SAID: usize = 2000;
 
 /// A tool of a server.
 pub(super) struct ServerTool {
-    terms: Arc<Terms>,
+    terms: Arc<CallRules>,
 }
 
 /// What holds for every call of it.
-struct Terms {
+struct CallRules {
     spec: Spec,
     server: Arc<Server>,
     definition: Definition,
@@ -75,7 +75,9 @@ impl ServerTool {
         };
         let again = reads || names(&section.idempotent);
         let (server, definition) = (server.clone(), definition.clone());
-        Self { terms: Arc::new(Terms { spec, server, definition, check: Check::default(), reads, again }) }
+        Self {
+            terms: Arc::new(CallRules { spec, server, definition, check: Check::default(), reads, again }),
+        }
     }
 }
 
@@ -101,13 +103,13 @@ impl AnyTool for ServerTool {
 
 /// A call whose arguments fit.
 struct OneCall {
-    terms: Arc<Terms>,
+    terms: Arc<CallRules>,
     arguments: Map<String, Value>,
 }
 
 impl Prepared for OneCall {
     fn touches(&self) -> Touches {
-        let Terms { server, reads, .. } = &*self.terms;
+        let CallRules { server, reads, .. } = &*self.terms;
         let touches = Touches::none().and(Touch::Server { name: server.name.clone(), reads: *reads });
         // What runs here may change the workspace, and nobody knows what.
         if *reads || server.section.url.is_some() { touches } else { touches.and(Touch::Exclusive) }

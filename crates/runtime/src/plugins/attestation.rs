@@ -24,7 +24,7 @@ pub(crate) struct Grant {
     /// What it is granted.
     pub(super) section: Section,
     /// What it may import from its folder; none, where it is granted nothing: whatever is there.
-    pub(super) beside: Option<Arc<Beside>>,
+    pub(super) beside: Option<Arc<Attested>>,
     /// Asked before each call of a program: it runs from where it lies, among whatever lies there by then.
     pub(super) guard: Option<Arc<Guard>>,
     /// Why its section does not count, and what to do.
@@ -32,7 +32,7 @@ pub(crate) struct Grant {
 }
 
 /// The Python files in a folder of tools that are as a person vouched for them, and which are not.
-pub(super) struct Beside {
+pub(super) struct Attested {
     modules: Vec<Module>,
     /// Code for which nobody vouches as it is.
     strange: Vec<PathBuf>,
@@ -79,7 +79,7 @@ impl Section {
     }
 }
 
-impl Beside {
+impl Attested {
     /// What there is in this folder now.
     pub(super) fn read(folder: &Folder, workspace: &Path, marks: &Marks) -> Result<Self, String> {
         let mut beside =
@@ -132,7 +132,7 @@ fn lapse(
     version: &Version,
     sort: Sort,
     name: &str,
-    beside: &Result<Arc<Beside>, String>,
+    beside: &Result<Arc<Attested>, String>,
     workspace: &Path,
     marks: &Marks,
 ) -> Option<String> {
@@ -167,7 +167,7 @@ fn around(version: &Version) -> &Path {
 /// For whom a folder's sections count, as things stand.
 pub(super) struct Sections<'a> {
     pub(super) of: Option<&'a std::collections::BTreeMap<String, Section>>,
-    pub(super) beside: &'a Result<Arc<Beside>, String>,
+    pub(super) beside: &'a Result<Arc<Attested>, String>,
     pub(super) marks: &'a Marks,
     pub(super) written: &'a Written,
     pub(super) folder: Option<&'a Folder>,
@@ -202,7 +202,7 @@ impl Guard {
     /// Why the section does not count any more, if that is so.
     pub(super) fn lapsed(&self) -> Option<String> {
         let marks = self.written.marks();
-        let beside = Beside::read(&self.folder, &self.workspace, &marks).map(Arc::new);
+        let beside = Attested::read(&self.folder, &self.workspace, &marks).map(Arc::new);
         lapse(&self.version, Sort::Program, &self.name, &beside, &self.workspace, &marks)
     }
 }

@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep_until};
 use super::{
     Described, Lasting, Section, Version,
     arguments::Check,
-    attestation::{Beside, Grant, Guard},
+    attestation::{Attested, Grant, Guard},
     declared,
 };
 
@@ -18,13 +18,13 @@ pub(super) struct Served {
     pub(super) version: Arc<Version>,
     pub(super) section: Section,
     /// What it imports from its folder; none: whatever is there.
-    pub(super) beside: Option<Arc<Beside>>,
+    pub(super) beside: Option<Arc<Attested>>,
     /// By which what runs it is found again.
     pub(super) key: blake3::Hash,
 }
 
 impl Served {
-    fn new(version: Arc<Version>, section: Section, beside: Option<Arc<Beside>>) -> Self {
+    fn new(version: Arc<Version>, section: Section, beside: Option<Arc<Attested>>) -> Self {
         let mut hasher = blake3::Hasher::new();
         hasher.update(version.hash.as_bytes());
         hasher.update(format!("{:?} {section:?}", version.path).as_bytes());
@@ -37,7 +37,7 @@ impl Served {
 }
 
 /// One tool of it.
-pub(super) struct Terms {
+pub(super) struct CallRules {
     pub(super) spec: Spec,
     pub(super) described: Described,
     pub(super) served: Arc<Served>,
@@ -48,7 +48,7 @@ pub(super) struct Terms {
     check: Check,
 }
 
-impl Terms {
+impl CallRules {
     pub(super) fn new(version: Arc<Version>, described: Described, grant: Grant) -> Self {
         let mut schema = described.schema.clone();
         spell_out(&mut schema);

@@ -21,7 +21,7 @@ use super::{
     interpreter,
     uv::{self, Provided},
 };
-use crate::execution::Ground;
+use crate::execution::Execution;
 
 /// How long nothing may be heard of files that are described: each has 10 s there.
 const SILENCE: Duration = Duration::from_secs(30);
@@ -33,10 +33,13 @@ const PROVIDED_AT_ONCE: usize = 4;
 const PRINTED: usize = 4 << 10;
 
 /// Asks each of these files in a process of its own; gives for each what it says, or the traceback.
-pub(crate) async fn describe(ground: &Ground, files: &[Arc<Version>]) -> Vec<Result<Vec<Described>, String>> {
+pub(crate) async fn describe(
+    execution: &Execution,
+    files: &[Arc<Version>],
+) -> Vec<Result<Vec<Described>, String>> {
     let mut asking = Asking { files, said: files.iter().map(|_| None).collect() };
     let mut by_packages: BTreeMap<Option<PathBuf>, (Option<Provided>, VecDeque<usize>)> = BTreeMap::new();
-    let providing: Vec<_> = files.iter().map(|version| packages(ground, version)).collect();
+    let providing: Vec<_> = files.iter().map(|version| packages(execution, version)).collect();
     let provided = stream::iter(providing).buffered(PROVIDED_AT_ONCE);
     for (at, provided) in provided.collect::<Vec<_>>().await.into_iter().enumerate() {
         match provided {
@@ -48,7 +51,7 @@ pub(crate) async fn describe(ground: &Ground, files: &[Arc<Version>]) -> Vec<Res
         }
     }
     for (provided, those) in by_packages.into_values() {
-        asking.ask(ground, provided.as_ref(), those).await;
+        asking.ask(execution, provided.as_ref(), those).await;
     }
     let unasked = || Err("it was not asked".to_owned());
     asking.said.into_iter().map(|it| it.unwrap_or_else(unasked)).collect()
@@ -68,12 +71,12 @@ impl Asking<'_> {
     }
 
     /// Asks the files of these numbers, which need the same packages.
-    async fn ask(&mut self, ground: &Ground, packages: Option<&Provided>, mut open: VecDeque<usize>) {
+    async fn ask(&mut self, execution: &Execution, packages: Option<&Provided>, mut open: VecDeque<usize>) {
         // What has no answer when the process has gone may be what ended it: that is asked alone.
         let mut alone = false;
         while let Some(first) = open.front().copied() {
             let batch: Vec<usize> = if alone { vec![first] } else { open.iter().copied().collect() };
-            let lost = match describer(ground, packages).await {
+            let lost = match describer(execution, packages).await {
                 Ok(describer) => describer.describe(self, &batch).await,
                 Err(fault) => Some(fault.as_text()),
             };
@@ -90,9 +93,9 @@ impl Asking<'_> {
 }
 
 /// What provides the packages that a file needs; nothing where it needs none.
-async fn packages(ground: &Ground, version: &Version) -> Result<Option<Provided>, Fault> {
-    let granted = || ground.lasting_hosts();
-    uv::provide(ground, &ground.environments(), &version.path, &version.source, granted).await
+async fn packages(execution: &Execution, version: &Version) -> Result<Option<Provided>, Fault> {
+    let granted = || execution.lasting_hosts();
+    uv::provide(execution, &execution.environments(), &version.path, &version.source, granted).await
 }
 
 /// Tries code that is meant to be the tool `name`, as [`kit::services::Tools::check`] promises. The version is of the
@@ -100,9 +103,13 @@ async fn packages(ground: &Ground, version: &Version) -> Result<Option<Provided>
 ///
 /// # Errors
 /// [`Kind::BadArgs`] with everything that is missing, or the traceback.
-pub(crate) async fn check(ground: &Ground, draft: &Arc<Version>, name: &str) -> Result<Described, Fault> {
-    let packages = packages(ground, draft).await?;
-    let describer = describer(ground, packages.as_ref()).await?;
+pub(crate) async fn check(
+    execution: &Execution,
+    draft: &Arc<Version>,
+    name: &str,
+) -> Result<Described, Fault> {
+    let packages = packages(execution, draft).await?;
+    let describer = describer(execution, packages.as_ref()).await?;
     let said = match describer.ask("check", draft, Some(name)) {
         Ok(mut asked) => timeout(SILENCE, asked.answer()).await,
         Err(lost) => Ok(Err(lost)),
@@ -143,20 +150,24 @@ struct Request<'a> {
     workspace: &'a Path,
 }
 
-async fn describer<'a>(ground: &'a Ground, packages: Option<&Provided>) -> Result<Describer<'a>, Fault> {
-    let workspace = ground.workspace();
+async fn describer<'a>(
+    execution: &'a Execution,
+    packages: Option<&Provided>,
+) -> Result<Describer<'a>, Fault> {
+    let workspace = execution.workspace();
     let (procs, names) = match packages {
         None => (
-            ground.of_call(&Touches::run("python3"), &[]),
-            interpreter::names(workspace, &ground.environment()),
+            execution.of_call(&Touches::run("python3"), &[]),
+            interpreter::names(workspace, &execution.environment()),
         ),
         Some(Provided { python, folder, .. }) => {
-            let ground = ground.reading(folder.clone());
-            (ground.of_call(&Touches::run("python3"), &[]), vec![python.display().to_string()])
+            let execution = execution.reading(folder.clone());
+            (execution.of_call(&Touches::run("python3"), &[]), vec![python.display().to_string()])
         }
     };
     let (_, host) =
-        Host::start_with_any(&procs, &names, workspace, Mode::Describe, |name| ground.compiled(name)).await?;
+        Host::start_with_any(&procs, &names, workspace, Mode::Describe, |name| execution.compiled(name))
+            .await?;
     Ok(Describer { host, procs, workspace })
 }
 

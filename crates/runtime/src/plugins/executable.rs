@@ -20,10 +20,10 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::{
-    Described, Hosts, Version, attestation::Grant, call_rules::Terms, failure, hosts, manifest::Manifest,
+    Described, Hosts, Version, attestation::Grant, call_rules::CallRules, failure, hosts, manifest::Manifest,
     parts,
 };
-use crate::execution::Ground;
+use crate::execution::Execution;
 pub(crate) use spec::{describe, is_startable};
 
 /// How long what was written at the end is waited for, where somebody else still holds the pipe.
@@ -50,7 +50,7 @@ pub(crate) struct ExecutableTool {
 
 /// What every call of it needs.
 struct Called {
-    terms: Terms,
+    terms: CallRules,
     /// The program and its arguments; why there is none, where the manifest can't be read.
     argv: Result<Vec<String>, String>,
 }
@@ -64,7 +64,7 @@ impl ExecutableTool {
         } else {
             Ok(vec![version.path.display().to_string()])
         };
-        Self { called: Arc::new(Called { terms: Terms::new(version, described, grant), argv }) }
+        Self { called: Arc::new(Called { terms: CallRules::new(version, described, grant), argv }) }
     }
 }
 
@@ -124,8 +124,8 @@ impl OneCall {
                 format!("`{name}` was not started: what was granted to it is not for what lies there now");
             return Err(Fault::new(Kind::Failed, what).next(why));
         }
-        let ground = self.ground(cx)?;
-        let procs = ground.of_call_to(name, &self.touches, &self.called.terms.served.section.net);
+        let execution = self.execution(cx)?;
+        let procs = execution.of_call_to(name, &self.touches, &self.called.terms.served.section.net);
         let process = self.start(cx, &procs).await?;
         if let Err(fault) = process.write(&self.input).await
             && fault.kind != Kind::Unavailable
@@ -153,7 +153,7 @@ impl OneCall {
         match ended {
             Ok(exit) if exit.is_success() => {
                 let mut output = worked(name, &process, left).await?;
-                output.parts.extend(ground.made().iter().map(|it| parts::note(&cx.named(it))));
+                output.parts.extend(execution.made().iter().map(|it| parts::note(&cx.named(it))));
                 Ok(output)
             }
             Ok(exit) => Err(failed(name, &process, exit, &procs)),
@@ -171,7 +171,7 @@ impl OneCall {
     }
 
     /// The ground of this very version, kept from one call to the next.
-    fn ground(&self, cx: &Cx) -> Result<Ground, Fault> {
+    fn execution(&self, cx: &Cx) -> Result<Execution, Fault> {
         let Some(hosts) = cx.shelf().find::<Hosts>() else { return Err(hosts::session_ended()) };
         let served = &self.called.terms.served;
         let make = || hosts.ground_of(&served.version, &served.section, self.called.code());
@@ -216,20 +216,20 @@ impl Called {
 /// The grounds of the programs of one session that were called last.
 #[derive(Default)]
 struct Grounds {
-    by_key: Mutex<HashMap<blake3::Hash, (Ground, Instant)>>,
+    by_key: Mutex<HashMap<blake3::Hash, (Execution, Instant)>>,
 }
 
 impl Grounds {
-    fn of(&self, key: blake3::Hash, make: impl FnOnce() -> Ground) -> Ground {
+    fn of(&self, key: blake3::Hash, make: impl FnOnce() -> Execution) -> Execution {
         let mut by_key = self.by_key.lock();
         if !by_key.contains_key(&key) && by_key.len() >= KEPT {
             // A call that is under way holds its ground itself.
             let oldest = by_key.iter().min_by_key(|(_, (_, used))| *used).map(|(key, _)| *key);
             oldest.map(|it| by_key.remove(&it));
         }
-        let (ground, used) = by_key.entry(key).or_insert_with(|| (make(), Instant::now()));
+        let (execution, used) = by_key.entry(key).or_insert_with(|| (make(), Instant::now()));
         *used = Instant::now();
-        ground.clone()
+        execution.clone()
     }
 }
 

@@ -11,7 +11,7 @@ use arc_swap::ArcSwap;
 use super::ToolFiles;
 
 /// What a person decided, which may become another while haft runs.
-pub(super) struct Decided {
+pub(super) struct FolderConfig {
     now: ArcSwap<ToolFiles>,
     by: OnceLock<By>,
 }
@@ -23,7 +23,7 @@ struct By {
     ask: Box<dyn Fn() -> Option<ToolFiles> + Send + Sync>,
 }
 
-impl Decided {
+impl FolderConfig {
     pub(super) fn new(files: ToolFiles) -> Self {
         Self { now: ArcSwap::from_pointee(files), by: OnceLock::new() }
     }

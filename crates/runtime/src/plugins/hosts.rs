@@ -26,7 +26,7 @@ use super::{
     interpreter::{self, Interpreters},
     uv::{self, Environments, Provided},
 };
-use crate::execution::{Ground, Own};
+use crate::execution::{Execution, Own};
 
 /// How long a process stays that nobody calls.
 const IDLE: Duration = Duration::from_secs(300);
@@ -43,7 +43,7 @@ pub(crate) struct Hosts {
 }
 
 struct Inner {
-    ground: Ground,
+    execution: Execution,
     workspace: PathBuf,
     session: String,
     /// haft's own environment.
@@ -68,7 +68,7 @@ struct Slots {
 /// The place of one process, which may be there or not.
 struct Slot {
     served: Arc<Served>,
-    ground: Ground,
+    execution: Execution,
     host: Option<Arc<Host>>,
     /// What that process imports, for as long as it may.
     _provided: Option<Provided>,
@@ -93,7 +93,7 @@ struct Start {
 pub(super) struct Lease {
     pub(super) host: Arc<Host>,
     /// Where it runs.
-    pub(super) ground: Ground,
+    pub(super) execution: Execution,
     busy: Busy,
 }
 
@@ -119,7 +119,7 @@ enum Next {
 impl Hosts {
     /// Those of a session whose processes run on this ground.
     pub(crate) fn new(
-        ground: Ground,
+        execution: Execution,
         workspace: &Path,
         session: &str,
         variables: Vec<(String, String)>,
@@ -127,7 +127,7 @@ impl Hosts {
         packages: Packages,
     ) -> Self {
         let inner = Inner {
-            ground,
+            execution,
             workspace: workspace.to_owned(),
             session: session.to_owned(),
             variables,
@@ -146,16 +146,16 @@ impl Hosts {
 
     /// The process that serves this, started if there is none.
     pub(super) async fn lease(&self, served: &Arc<Served>) -> Result<Lease, Fault> {
-        let (busy, next, ground) = self.enter(served);
+        let (busy, next, execution) = self.enter(served);
         let host = match next {
             Next::Here(host) => host,
             Next::Soon(start) => start.host().await?,
         };
-        Ok(Lease { host, ground, busy })
+        Ok(Lease { host, execution, busy })
     }
 
     /// A ground of its own for a program, whose code this is, with what a person granted to it.
-    pub(super) fn ground_of(&self, version: &Version, section: &Section, code: Vec<PathBuf>) -> Ground {
+    pub(super) fn ground_of(&self, version: &Version, section: &Section, code: Vec<PathBuf>) -> Execution {
         self.inner.ground_of(version, section, code)
     }
 
@@ -179,7 +179,7 @@ impl Hosts {
         printed.map(|it| it.text()).filter(|it| !it.is_empty())
     }
 
-    fn enter(&self, served: &Arc<Served>) -> (Busy, Next, Ground) {
+    fn enter(&self, served: &Arc<Served>) -> (Busy, Next, Execution) {
         let inner = &self.inner;
         // Of what a person vouches for, another content is another version.
         let imports = served.beside.is_none().then(|| folders::imports(&served.version.folder));
@@ -191,17 +191,17 @@ impl Hosts {
             // The next process imports what is there now.
             (slot.host, slot.starting, slot.imports) = (None, Weak::new(), imports);
         }
-        let is_closed = slot.ground.opened().is_none();
+        let is_closed = slot.execution.opened().is_none();
         if !is_closed {
             // The calls that run keep what they have.
             *slot = Slot { busy: slot.busy, ..Slot::new(served, inner, imports) };
         }
-        let ground = slot.ground.clone();
+        let execution = slot.execution.clone();
         let next = match (&slot.host, slot.starting.upgrade()) {
             (Some(host), _) if !host.is_gone() && is_closed => Next::Here(host.clone()),
             (_, Some(start)) if start.is_good() => Next::Soon(start),
             _ => {
-                let start = Start::new(inner, served, &ground, imports);
+                let start = Start::new(inner, served, &execution, imports);
                 slot.starting = Arc::downgrade(&start);
                 Next::Soon(start)
             }
@@ -212,13 +212,13 @@ impl Hosts {
         }
         drop(slots);
         drop(gone);
-        (Busy { inner: inner.clone(), key: served.key }, next, ground)
+        (Busy { inner: inner.clone(), key: served.key }, next, execution)
     }
 }
 
 impl Inner {
     /// A ground of its own for a version of a file, with what a person granted to it.
-    fn ground_of(&self, version: &Version, section: &Section, code: Vec<PathBuf>) -> Ground {
+    fn ground_of(&self, version: &Version, section: &Section, code: Vec<PathBuf>) -> Execution {
         let env = self.variables.iter().filter(|(name, _)| section.env.contains(name)).cloned();
         let mut read = section.read.clone();
         if let Ok(Some(script)) = uv::wanted(&version.source)
@@ -229,7 +229,7 @@ impl Inner {
             let _ = create_folder(&folder);
             read.push(folder);
         }
-        self.ground.of_tool(Own {
+        self.execution.of_tool(Own {
             folder: version.folder.clone(),
             code,
             read,
@@ -265,7 +265,7 @@ impl Slot {
         let (version, section) = (&served.version, &served.section);
         Self {
             served: served.clone(),
-            ground: inner.ground_of(version, section, vec![version.path.clone()]),
+            execution: inner.ground_of(version, section, vec![version.path.clone()]),
             host: None,
             _provided: None,
             starting: Weak::new(),
@@ -282,13 +282,13 @@ impl Start {
     fn new(
         inner: &Arc<Inner>,
         served: &Arc<Served>,
-        ground: &Ground,
+        execution: &Execution,
         imports: Option<blake3::Hash>,
     ) -> Arc<Self> {
         let (say, done) = watch::channel(None);
-        let (inner, served, ground) = (inner.clone(), served.clone(), ground.clone());
+        let (inner, served, execution) = (inner.clone(), served.clone(), execution.clone());
         let task = tokio::spawn(async move {
-            let begun = begin(&inner, &served, &ground).await.map_err(Arc::new);
+            let begun = begin(&inner, &served, &execution).await.map_err(Arc::new);
             if let Ok((host, provided)) = &begun
                 && let Some(slot) = inner.slots.lock().by_key.get_mut(&served.key)
                 // What it imported may be old by now.
@@ -408,20 +408,20 @@ struct Settings<'a> {
 async fn begin(
     inner: &Inner,
     served: &Served,
-    ground: &Ground,
+    execution: &Execution,
 ) -> Result<(Arc<Host>, Option<Provided>), Fault> {
     let (version, section) = (&*served.version, &served.section);
     let touches = section.net.iter().cloned().map(Touch::Net).fold(Touches::run("python3"), Touches::and);
-    let procs = ground.of_call(&touches, &[]);
+    let procs = execution.of_call(&touches, &[]);
     let file = version.path.display().to_string();
     let provided = (inner.packages)(version.path.clone(), version.source.clone()).await?;
     let names = match &provided {
         Some(it) => vec![it.python.display().to_string()],
         // Commands may change the workspace's own interpreter: it is given nothing that they do not have.
-        None if section.is_grant() => interpreter::names(&inner.workspace, &ground.environment()),
-        None => inner.interpreters.of(version, &inner.workspace, &ground.environment()),
+        None if section.is_grant() => interpreter::names(&inner.workspace, &execution.environment()),
+        None => inner.interpreters.of(version, &inner.workspace, &execution.environment()),
     };
-    let compiled = |name: &str| ground.compiled(name);
+    let compiled = |name: &str| execution.compiled(name);
     let starting = Host::start_with_any(&procs, &names, &inner.workspace, Mode::Serve, compiled).await;
     // What was found may have been removed.
     let (name, host) = starting.inspect_err(|_| inner.interpreters.forget())?;

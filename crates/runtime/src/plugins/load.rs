@@ -22,20 +22,20 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::{
-    OWN, ToolFiles, Version, Vouched, Whose,
+    Attestation, OWN, ToolFiles, Version, Whose,
     attestation::{self, Grant},
     describe,
-    folder_config::Decided,
+    folder_config::FolderConfig,
     folders::Sort,
     own_files,
-    provenance::Appeared,
+    provenance::Provenance,
     provenance_records::{Author, Written},
     python::PythonTool,
     set::{Loaded, Tried, stem},
     uv::Asker,
 };
 use crate::mcp_client::{Servers, Start};
-use crate::{Approver, Registry, execution::Ground};
+use crate::{Approver, Registry, execution::Execution};
 use survey::Ask;
 
 /// For a name that no tool has, the folders are looked at once in this time.
@@ -45,16 +45,16 @@ const LOOK_AGAIN: Duration = Duration::from_millis(200);
 const FRESH: Duration = Duration::from_millis(50);
 
 /// The tools that are files: what is loaded of them, and how that is brought up to date.
-pub struct Outside {
-    decided: Decided,
+pub struct Plugins {
+    decided: FolderConfig,
     workspace: PathBuf,
     /// Where what is known of files is kept.
     state: PathBuf,
     registry: Arc<Registry>,
     servers: Arc<Servers>,
-    ground: OnceLock<Ground>,
+    execution: OnceLock<Execution>,
     written: Written,
-    appeared: Appeared,
+    appeared: Provenance,
     now: ArcSwap<Loaded>,
     /// One load at a time.
     turn: tokio::sync::Mutex<Turn>,
@@ -95,14 +95,14 @@ struct Turn {
     report: Reloaded,
 }
 
-impl Outside {
+impl Plugins {
     /// Loads what is known at once; what is not is asked by [`settled`](Self::settled).
     pub(crate) fn new(
         files: ToolFiles,
         workspace: PathBuf,
         state: &Path,
         registry: Arc<Registry>,
-        appeared: Appeared,
+        appeared: Provenance,
     ) -> Self {
         let changes = watch::Sender::new(0);
         let servers = Arc::new(Servers::new(state, workspace.clone(), registry.clone(), changes.clone()));
@@ -114,13 +114,13 @@ impl Outside {
             written = written.with(&attestation::all_code(&files.folders, &workspace));
         }
         let outside = Self {
-            decided: Decided::new(files),
+            decided: FolderConfig::new(files),
             workspace,
             written,
             state,
             registry,
             servers,
-            ground: OnceLock::new(),
+            execution: OnceLock::new(),
             appeared,
             now: ArcSwap::default(),
             turn: tokio::sync::Mutex::default(),
@@ -136,20 +136,20 @@ impl Outside {
     }
 
     /// Files are asked what they are on this ground.
-    pub(crate) fn stands_on(&self, ground: Ground) {
+    pub(crate) fn stands_on(&self, execution: Execution) {
         // It is told so once, when the runtime is made.
-        let _ = self.ground.set(ground);
+        let _ = self.execution.set(execution);
     }
 
     /// Who is asked when packages of a tool come from hosts that nobody granted.
     pub fn asks(&self, approver: Arc<dyn Approver>) {
-        if let Some(ground) = self.ground.get() {
-            ground.asks(Asker::new(approver));
+        if let Some(execution) = self.execution.get() {
+            execution.asks(Asker::new(approver));
         }
     }
 
-    fn ground(&self) -> Result<&Ground, Fault> {
-        self.ground.get().ok_or_else(|| Fault::bug("tools that are files stand on no ground"))
+    fn execution(&self) -> Result<&Execution, Fault> {
+        self.execution.get().ok_or_else(|| Fault::bug("tools that are files stand on no ground"))
     }
 
     /// Waits until every file is loaded, or known to be broken.
@@ -167,10 +167,10 @@ impl Outside {
 
     /// From now on servers of which nothing is known are asked for their tools without being called.
     pub fn ask_servers(&self, variables: &[(String, String)]) {
-        let Some(ground) = self.ground.get().cloned() else { return };
+        let Some(execution) = self.execution.get().cloned() else { return };
         let variables = Arc::new(variables.to_vec());
         self.servers.ask_by_itself(Start {
-            ground,
+            execution,
             workspace: self.workspace.clone(),
             variables,
             session: None,
@@ -215,7 +215,7 @@ impl Outside {
     ///
     /// # Errors
     /// When there is no such tool that is a file, or that can't be kept.
-    pub fn vouch(&self, name: &str) -> Result<Vouched, Fault> {
+    pub fn vouch(&self, name: &str) -> Result<Attestation, Fault> {
         let (now, decided) = (self.now.load(), self.decided.now());
         let waiting = || now.files.iter().find(|it| waits_to_replace(it, name, &decided)).cloned();
         let Some(file) = now.tools.get(name).map(|it| it.file.clone()).or_else(waiting) else {
@@ -242,7 +242,7 @@ impl Outside {
         self.written.vouch(&files).map_err(|error| unavailable(error.to_string()))?;
         let shown = |path: &PathBuf| path.strip_prefix(&self.workspace).unwrap_or(path).display().to_string();
         let section = decided.granted(folder.whose).and_then(|it| it.get(name)).cloned();
-        Ok(Vouched { files: files.iter().map(|it| shown(&it.0)).collect(), section })
+        Ok(Attestation { files: files.iter().map(|it| shown(&it.0)).collect(), section })
     }
 
     /// A number that changes with the tools.
@@ -353,7 +353,7 @@ impl Outside {
     /// [`Tools::check`](kit::services::Tools::check) promises.
     pub(crate) async fn check(&self, name: &str, code: &str) -> Result<Spec, Fault> {
         let draft = self.draft(name, code);
-        let described = describe::check(self.ground()?, &draft, name).await?;
+        let described = describe::check(self.execution()?, &draft, name).await?;
         Ok(PythonTool::new(draft, described, Grant::default()).spec().clone())
     }
 

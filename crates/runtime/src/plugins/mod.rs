@@ -44,28 +44,28 @@ use serde_json::Value;
 pub(crate) use hosts::{Hosts, Packages};
 pub(crate) use kit::model_tools::own_files;
 pub use kit::model_tools::{ENABLED, OWN};
-pub use load::Outside;
+pub use load::Plugins;
 pub(crate) use questions::Recall;
 pub(crate) use service::ToolsOf;
 pub(crate) use set::Loaded;
 pub use set::gist;
-pub use status::Standing;
+pub use status::Status;
 pub use watch::Watching;
-pub use workspace_trust::{OwnFile, Vouched, adopt};
+pub use workspace_trust::{Attestation, OwnFile, adopt};
 
 /// The connections of a session that stands on this ground, of which there are none yet.
 pub(crate) fn connections(
     runtime: &crate::Runtime,
-    ground: crate::execution::Ground,
+    execution: crate::execution::Execution,
     session: crate::session::WeakSession,
 ) -> crate::mcp_client::Connections {
     let with = crate::mcp_client::Start {
-        ground,
+        execution,
         workspace: runtime.roots().workspace().to_owned(),
         variables: Arc::new(runtime.commands().variables.clone()),
         session: Some(session),
     };
-    crate::mcp_client::Connections::new(with, runtime.outside().servers().clone())
+    crate::mcp_client::Connections::new(with, runtime.plugins().servers().clone())
 }
 
 /// Where tools that are files are looked for, and what they may do.

@@ -23,7 +23,7 @@ const MOST: usize = 256;
 
 /// The times in which folders of tools were open to tools. Cheap to clone; all clones are the same.
 #[derive(Clone, Default)]
-pub(crate) struct Appeared {
+pub(crate) struct Provenance {
     times: Arc<Mutex<Vec<Time>>>,
     told: Arc<OnceLock<Told>>,
 }
@@ -31,7 +31,7 @@ pub(crate) struct Appeared {
 /// Hears of a folder that was open, in which there is something now that a tool may have made.
 type Told = Box<dyn Fn() + Send + Sync>;
 
-impl fmt::Debug for Appeared {
+impl fmt::Debug for Provenance {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Appeared").field("times", &self.times).finish_non_exhaustive()
     }
@@ -49,12 +49,12 @@ struct Time {
 /// A folder is open to a tool for as long as this lives.
 #[derive(Debug)]
 pub(crate) struct Open {
-    appeared: Appeared,
+    appeared: Provenance,
     begun: Duration,
     folder: PathBuf,
 }
 
-impl Appeared {
+impl Provenance {
     /// Whoever keeps what is found out here is told when there is something to be found, once it is over.
     pub(crate) fn tell(&self, told: impl Fn() + Send + Sync + 'static) {
         // It is set once, when the runtime is made.
@@ -156,7 +156,7 @@ mod tests {
         let folder = dir.path().canonicalize().unwrap();
         let (old, new) = (folder.join("old.py"), folder.join("new.py"));
         fs::write(&old, "").unwrap();
-        let appeared = Appeared::default();
+        let appeared = Provenance::default();
         assert!(!appeared.may_be_made_inside(&old));
         let open = appeared.open(folder.clone(), BTreeSet::from([old.clone()]));
         fs::write(&new, "").unwrap();
@@ -177,7 +177,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let folder = dir.path().canonicalize().unwrap();
         let new = folder.join("new.py");
-        let appeared = Appeared::default();
+        let appeared = Provenance::default();
         drop(appeared.open(folder.clone(), BTreeSet::new()));
         fs::write(&new, "").unwrap();
         (0..MOST * 2).for_each(|_| drop(appeared.open(folder.clone(), BTreeSet::from([new.clone()]))));

@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::{
     Described, Hosts, Version,
     attestation::Grant,
-    call_rules::Terms,
+    call_rules::CallRules,
     failure,
     host::{Asked, Lost, Said},
     hosts::{Lease, Printed, session_ended},
@@ -28,7 +28,7 @@ pub(crate) struct PythonTool {
 }
 
 struct Inner {
-    terms: Terms,
+    terms: CallRules,
     /// What runs, in the words of a shell.
     command: String,
 }
@@ -68,7 +68,7 @@ impl PythonTool {
     /// What this version says is in it, with what a person granted to it.
     pub(crate) fn new(version: Arc<Version>, described: Described, grant: Grant) -> Self {
         let command = format!("python3 {}", quote(&version.path.display().to_string()));
-        Self { inner: Arc::new(Inner { terms: Terms::new(version, described, grant), command }) }
+        Self { inner: Arc::new(Inner { terms: CallRules::new(version, described, grant), command }) }
     }
 }
 
@@ -131,7 +131,7 @@ impl PythonCall {
     /// Calls it in this process. `Err`: the process is gone, and the call had not begun.
     async fn call_in(&self, hosts: &Hosts, lease: &Lease, cx: &Cx) -> Result<Result<Output, Fault>, Lost> {
         // What is granted to the call is granted for as long as these live.
-        let procs = lease.ground.of_call_to(
+        let procs = lease.execution.of_call_to(
             &self.tool.terms.spec.name,
             &self.touches,
             &self.tool.terms.served.section.net,
@@ -225,7 +225,7 @@ impl PythonCall {
             Ok(said) if said.ok => {
                 lease.keep(printed);
                 let mut output = parts::output(said);
-                output.parts.extend(lease.ground.made().iter().map(|it| parts::note(&cx.named(it))));
+                output.parts.extend(lease.execution.made().iter().map(|it| parts::note(&cx.named(it))));
                 Ok(output)
             }
             Ok(said) => Err(failure::raised(said, &printed.text(), procs)),

@@ -61,19 +61,19 @@ impl Tools for ToolsOf {
             why: it.why.clone(),
             older_serves: it.older_serves,
         });
-        let aside = self.session.runtime().outside().aside();
+        let aside = self.session.runtime().plugins().aside();
         Listed { tools: catalog.specs().cloned().collect(), failed: failed.collect(), aside }
     }
 
     fn settled(&self) -> Soon<'_, ()> {
         Box::pin(async move {
             // What takes longer is missing from this answer, and the next one has it.
-            drop(timeout(LOADING, self.session.runtime().outside().settled()).await);
+            drop(timeout(LOADING, self.session.runtime().plugins().settled()).await);
         })
     }
 
     fn manual(&self, name: &str) -> Option<String> {
-        self.session.runtime().outside().manual(name)
+        self.session.runtime().plugins().manual(name)
     }
 
     fn named(&self, text: &str) -> String {
@@ -86,7 +86,7 @@ impl Tools for ToolsOf {
 
     fn reload(&self) -> Soon<'_, Reloaded> {
         Box::pin(async move {
-            let report = self.session.runtime().outside().reload(true).await;
+            let report = self.session.runtime().plugins().reload(true).await;
             // What a file imports may have changed, where the file has not.
             if let Some(hosts) = self.session.shelf().find::<Hosts>() {
                 hosts.renew();
@@ -97,12 +97,12 @@ impl Tools for ToolsOf {
     }
 
     fn check<'a>(&'a self, name: &'a str, code: &'a str) -> Soon<'a, Result<Spec, Fault>> {
-        Box::pin(self.session.runtime().outside().check(name, code))
+        Box::pin(self.session.runtime().plugins().check(name, code))
     }
 
     fn rewritten<'a>(&'a self, name: &'a str) -> Soon<'a, Result<(), Fault>> {
         Box::pin(async move {
-            let outside = self.session.runtime().outside();
+            let outside = self.session.runtime().plugins();
             let rewritten = outside.rewritten(name).await;
             // The answer says it; no later one need say it again.
             self.session.knows_tools(outside.loaded());

@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Outside, Whose, folders, interpreter, uv::Environments};
+use super::{Plugins, Whose, folders, interpreter, uv::Environments};
 
 /// What there is of tools that are files, and what they run with.
 #[derive(Debug)]
-pub struct Standing {
+pub struct Status {
     /// So many tools are loaded.
     pub loaded: usize,
     /// So many files or tools could not be.
@@ -21,11 +21,11 @@ pub struct Standing {
     pub uv: Option<PathBuf>,
 }
 
-impl Outside {
+impl Plugins {
     /// How things stand, where these are haft's variables.
-    pub fn standing(&self, variables: &[(String, String)]) -> Standing {
+    pub fn standing(&self, variables: &[(String, String)]) -> Status {
         let now = self.loaded();
-        Standing {
+        Status {
             loaded: now.tools.len(),
             failed: now.failed.len(),
             aside: now.aside,

@@ -29,7 +29,7 @@ pub(crate) use script::{Script, wanted};
 
 use crate::{
     Runtime,
-    execution::{ENVIRONMENTS, Ground},
+    execution::{ENVIRONMENTS, Execution},
 };
 
 /// The hosts of the index where nothing else is configured.
@@ -71,7 +71,7 @@ pub(crate) struct Provided {
 /// [`Kind::BadArgs`] when it says so wrongly, [`Kind::Unavailable`] when there is no `uv`, [`Kind::Denied`] when it takes
 /// hosts that nobody granted, [`Kind::Failed`] when they can't be had.
 pub(crate) async fn provide(
-    ground: &Ground,
+    execution: &Execution,
     environments: &Environments,
     path: &Path,
     source: &[u8],
@@ -86,14 +86,14 @@ pub(crate) async fn provide(
     let in_use = Arc::new(environments::hold(&folder).await.map_err(trouble)?);
     let python = match environments.made(&script) {
         Some(python) => python,
-        None => environments.make(ground, &script, &file, granted).await?,
+        None => environments.make(execution, &script, &file, granted).await?,
     };
     Ok(Some(Provided { python, folder, _in_use: in_use }))
 }
 
 /// Stands for what the making of environments depends on: one that failed may be made when this changes.
-pub(crate) fn fingerprint(ground: &Ground) -> String {
-    let all = format!("{:?} {}", ground.environments().uv(), permit::fingerprint(ground));
+pub(crate) fn fingerprint(execution: &Execution) -> String {
+    let all = format!("{:?} {}", execution.environments().uv(), permit::fingerprint(execution));
     blake3::hash(all.as_bytes()).to_hex().chars().take(16).collect()
 }
 
@@ -187,14 +187,14 @@ impl Environments {
     /// Makes the environment for this; gives its Python.
     async fn make(
         &self,
-        ground: &Ground,
+        execution: &Execution,
         script: &Script,
         file: &str,
         granted: impl FnOnce() -> Vec<String> + Send,
     ) -> Result<PathBuf, Fault> {
-        let uv = self.uv().filter(|it| !ground.is_in_a_root(it)).ok_or_else(|| no_uv(script, file))?;
-        let mut reach = permit::permit(ground, script, file, self.hosts(script), granted()).await?;
-        if ground.approve() == Approve::Auto {
+        let uv = self.uv().filter(|it| !execution.is_in_a_root(it)).ok_or_else(|| no_uv(script, file))?;
+        let mut reach = permit::permit(execution, script, file, self.hosts(script), granted()).await?;
+        if execution.approve() == Approve::Auto {
             // What has to be built takes packages to build it with.
             self.indexes(script, &mut |host| reach.push(host));
         }
@@ -214,7 +214,7 @@ impl Environments {
         let _ = fs::remove_dir_all(&folder);
         create_folder(&folder).map_err(trouble)?;
         let making = Making { uv, folder: &folder, script, file, reach: &reach };
-        let made = making.make(self, ground).await;
+        let made = making.make(self, execution).await;
         let cache = folder.join("cache");
         if made.is_err() {
             let _ = fs::remove_dir_all(&folder);
@@ -271,17 +271,17 @@ struct Making<'a> {
 }
 
 impl Making<'_> {
-    async fn make(&self, environments: &Environments, of: &Ground) -> Result<(), Fault> {
+    async fn make(&self, environments: &Environments, of: &Execution) -> Result<(), Fault> {
         let files =
             self.script.dependencies.iter().filter_map(|it| local_file(it)?.canonicalize().ok()).collect();
         let env = environments.variables_of_uv(self.folder);
-        let ground = of.apart(self.folder.to_owned(), files, self.reach, env);
+        let execution = of.apart(self.folder.to_owned(), files, self.reach, env);
         let requires = self.script.requires_python.as_ref();
         let python = requires.map_or_else(|| OLDEST.to_owned(), |it| format!("{OLDEST},{it}"));
         let place = self.folder.join("venv");
         let place = place.to_string_lossy();
         let venv = ["venv", "--quiet", "--no-project", "--python", &python, &place];
-        self.run(&ground, &venv).await?.map_err(|it| self.no_python(&it.said))?;
+        self.run(&execution, &venv).await?.map_err(|it| self.no_python(&it.said))?;
         if self.script.dependencies.is_empty() {
             return Ok(());
         }
@@ -293,13 +293,13 @@ impl Making<'_> {
         }
         arguments.push("--");
         arguments.extend(self.script.dependencies.iter().map(String::as_str));
-        let installed = self.run(&ground, &arguments).await?;
-        installed.map_err(|it| self.failed(&it.said, &ground.hosts().take_refused(), of))
+        let installed = self.run(&execution, &arguments).await?;
+        installed.map_err(|it| self.failed(&it.said, &execution.hosts().take_refused(), of))
     }
 
     /// Runs `uv` to its end. The inner error is what it said when it failed.
-    async fn run(&self, ground: &Ground, arguments: &[&str]) -> Result<Result<(), Unmade>, Fault> {
-        let procs = ground.of_call(&Touches::run("uv"), &[]);
+    async fn run(&self, execution: &Execution, arguments: &[&str]) -> Result<Result<(), Unmade>, Fault> {
+        let procs = execution.of_call(&Touches::run("uv"), &[]);
         let program = Program {
             argv: [&*self.uv.to_string_lossy()].iter().chain(arguments).map(|it| (*it).to_owned()).collect(),
             cwd: self.folder.to_owned(),
@@ -341,7 +341,7 @@ impl Making<'_> {
         )
     }
 
-    fn failed(&self, said: &str, refused: &[String], of: &Ground) -> Fault {
+    fn failed(&self, said: &str, refused: &[String], of: &Execution) -> Fault {
         let what =
             format!("the packages of {} ({}) can't be installed: {said}", self.file, list(self.script));
         let fault = Fault::new(Kind::Failed, what);

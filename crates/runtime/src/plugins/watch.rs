@@ -21,7 +21,7 @@ use tokio::{
     time::{Instant, timeout, timeout_at},
 };
 
-use super::Outside;
+use super::Plugins;
 
 /// Changes are over when there was none for this long: an editor makes several of one.
 const QUIET: Duration = Duration::from_millis(30);
@@ -45,7 +45,7 @@ impl Drop for Watching {
     }
 }
 
-impl Outside {
+impl Plugins {
     /// Loads what is not known yet, and from then on whatever changes; tells of each file that can't be loaded, once as
     /// long as it fails for the same reason.
     pub fn watch(self: &Arc<Self>, tell: impl Fn(&NotLoaded) + Send + 'static) -> Watching {

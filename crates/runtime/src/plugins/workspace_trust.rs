@@ -13,7 +13,7 @@ pub struct OwnFile {
 }
 
 /// What a person vouches for who vouches for one tool.
-pub struct Vouched {
+pub struct Attestation {
     /// Its file, and the code beside it.
     pub files: Vec<String>,
     /// What is granted to it.

@@ -20,7 +20,7 @@ pub struct Limits {
 
 /// On which terms a session shows tools of the registry.
 #[derive(Clone, Default)]
-struct Terms {
+struct CallLimits {
     limits: Arc<Limits>,
     /// Its agent is in plan mode.
     plans: bool,
@@ -34,26 +34,26 @@ struct Terms {
 
 /// The terms of a session as they are now, and what it showed when it was last looked at.
 pub(super) struct Showing {
-    terms: ArcSwap<Terms>,
+    terms: ArcSwap<CallLimits>,
     shown: ArcSwap<Shown>,
 }
 
 /// A snapshot of the registry, and what a session shows of it.
 struct Shown {
     snapshot: Arc<Snapshot>,
-    terms: Arc<Terms>,
+    terms: Arc<CallLimits>,
     catalog: Arc<Catalog>,
 }
 
 impl Showing {
     pub(super) fn new(runtime: &Runtime) -> Self {
-        let terms = Arc::<Terms>::default();
+        let terms = Arc::<CallLimits>::default();
         Self { shown: ArcSwap::from_pointee(Shown::now(runtime, &terms)), terms: ArcSwap::new(terms) }
     }
 
-    fn change(&self, change: impl Fn(&mut Terms)) {
+    fn change(&self, change: impl Fn(&mut CallLimits)) {
         self.terms.rcu(|terms| {
-            let mut terms = Terms::clone(terms);
+            let mut terms = CallLimits::clone(terms);
             change(&mut terms);
             terms
         });
@@ -71,7 +71,7 @@ impl Showing {
 }
 
 impl Shown {
-    fn now(runtime: &Runtime, terms: &Arc<Terms>) -> Self {
+    fn now(runtime: &Runtime, terms: &Arc<CallLimits>) -> Self {
         let snapshot = runtime.registry().snapshot();
         let allowed: Option<Vec<String>> = match (runtime.allowed(), &terms.limits.tools) {
             (Some(all), Some(mine)) => Some(mine.iter().filter(|it| all.contains(it)).cloned().collect()),
@@ -108,7 +108,7 @@ impl Session {
         let read_only = limits.read_only;
         let limits = Arc::new(limits);
         self.inner.showing.change(|terms| terms.limits = limits.clone());
-        self.inner.ground.hold(read_only);
+        self.inner.execution.hold(read_only);
     }
 
     /// Says whether the session's agent is in plan mode: some tools are there only then.

@@ -33,9 +33,9 @@ const GRACE: Duration = Duration::from_secs(10);
 const EACH_SECOND: u64 = 16 * 1024;
 
 /// Room for the bodies that are being read.
-pub(super) struct Room(Arc<Semaphore>);
+pub(super) struct BodyPermits(Arc<Semaphore>);
 
-impl Room {
+impl BodyPermits {
     pub(super) fn new() -> Self {
         Self(Arc::new(Semaphore::new(PIECES)))
     }

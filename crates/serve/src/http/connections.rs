@@ -12,7 +12,7 @@ use std::{
 use tokio_util::sync::CancellationToken;
 
 /// All connections.
-pub(super) struct Guests {
+pub(super) struct Connections {
     table: Mutex<Table>,
     at_most: usize,
     strangers_at_most: usize,
@@ -28,13 +28,13 @@ struct Table {
 
 /// One connection.
 pub(super) struct Guest {
-    guests: Arc<Guests>,
+    guests: Arc<Connections>,
     number: u64,
     /// It has to leave.
     pub(super) leave: CancellationToken,
 }
 
-impl Guests {
+impl Connections {
     pub(super) fn new(at_most: usize, strangers_at_most: usize) -> Arc<Self> {
         Arc::new(Self { table: Mutex::default(), at_most, strangers_at_most })
     }
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn strangers_make_room_for_strangers_and_guests_stay() {
-        let guests = Guests::new(4, 3);
+        let guests = Connections::new(4, 3);
         let good = guests.enter(B).unwrap();
         good.is_known();
         let other = guests.enter(B).unwrap();
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn a_house_full_of_guests_lets_nobody_in_until_one_leaves() {
-        let guests = Guests::new(2, 2);
+        let guests = Connections::new(2, 2);
         let mut known: Vec<Guest> = (0..2).map(|_| guests.enter(A).unwrap()).collect();
         known.iter().for_each(Guest::is_known);
         assert!(guests.enter(B).is_none());

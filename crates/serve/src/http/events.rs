@@ -30,13 +30,13 @@ const STREAMS: usize = 1024;
 
 /// The newest events of one session.
 pub(super) struct Events {
-    kept: Mutex<Kept>,
+    kept: Mutex<StoredEvent>,
     /// How many there have been.
     count: watch::Sender<u64>,
 }
 
 #[derive(Default)]
-struct Kept {
+struct StoredEvent {
     events: VecDeque<Event>,
     bytes: usize,
     streams: HashMap<String, u64>,
@@ -54,7 +54,7 @@ impl Events {
         Arc::new(Self { kept: Mutex::default(), count: watch::Sender::new(0) })
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+    fn kept(&self) -> MutexGuard<'_, StoredEvent> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

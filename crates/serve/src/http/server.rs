@@ -23,14 +23,14 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use super::{
     Http, Visit,
     admission::{Gate, Passed, Verdict, open_to},
-    bodies::{Held, Room},
+    bodies::{BodyPermits, Held},
     connections::Guest,
     replies::{self, Reply},
-    sessions::{Desk, Entry, Opened, Reading, Sessions},
+    sessions::{Entry, Opened, Reading, SessionTable, Sessions},
     slow_connections::Pace,
 };
 use crate::{
-    backend::Hands,
+    backend::Backend,
     mcp::{About, Door, LISTENING},
     message::{self, Message, Refusal, understand},
     salvage::repaired,
@@ -43,13 +43,13 @@ const REQUESTS: usize = 256;
 const SHARED: usize = 1;
 
 /// A server.
-pub(super) struct House<H> {
+pub(super) struct Server<H> {
     gate: Gate,
     about: About,
     open: Opening<H>,
     principals: Vec<Place<H>>,
     one_session: bool,
-    room: Room,
+    room: BodyPermits,
     /// The endings of sessions.
     endings: TaskTracker,
     under_way: watch::Sender<usize>,
@@ -94,7 +94,7 @@ pub(super) struct Idle(Arc<Pace>);
 /// An answer, whatever it holds meanwhile.
 pub(super) type Out<H> = Response<Held<Holding<H>>>;
 
-impl<H: Hands> House<H> {
+impl<H: Backend> Server<H> {
     pub(super) fn new(settings: &Http, about: About, port: u16, open: Opening<H>) -> Self {
         let gate = Gate::new(settings, port);
         let endings = TaskTracker::new();
@@ -113,7 +113,7 @@ impl<H: Hands> House<H> {
             open,
             principals: if named.is_empty() { vec![place(None)] } else { named },
             one_session: settings.one_session,
-            room: Room::new(),
+            room: BodyPermits::new(),
             endings,
             under_way: watch::Sender::new(0),
             closing: CancellationToken::new(),
@@ -221,11 +221,11 @@ impl<H: Hands> House<H> {
         opens: bool,
         request: Request<Bytes>,
     ) -> Reply {
-        let (hands, stop) = (opened.hands.clone(), opened.stop.clone());
+        let (backend, stop) = (opened.backend.clone(), opened.stop.clone());
         let about = self.about.clone();
         let lasting = opened.lasting.clone();
-        let door = move || Ok(Door::new(hands.clone(), about.clone(), stop.clone(), &lasting));
-        let desk = Arc::new(Desk::new(place.sessions.clone(), opens.then_some(opened)));
+        let door = move || Ok(Door::new(backend.clone(), about.clone(), stop.clone(), &lasting));
+        let desk = Arc::new(SessionTable::new(place.sessions.clone(), opens.then_some(opened)));
         // What rmcp would check of Host and Origin was checked, more strictly.
         let config = StreamableHttpServerConfig::default()
             .disable_allowed_hosts()
@@ -286,7 +286,7 @@ impl<H: Hands> House<H> {
         room: Arc<OwnedSemaphorePermit>,
     ) -> Result<Opened<H>, Box<Reply>> {
         let visit = Visit { principal: place.name.as_deref(), is_shared };
-        let hands = (self.open)(visit).map_err(|error| {
+        let backend = (self.open)(visit).map_err(|error| {
             tracing::error!(%error, "no session could be opened");
             Box::new(replies::text(
                 StatusCode::INTERNAL_SERVER_ERROR,
@@ -294,7 +294,7 @@ impl<H: Hands> House<H> {
             ))
         })?;
         Ok(Opened {
-            hands: Arc::new(hands),
+            backend: Arc::new(backend),
             stop: self.ended.child_token(),
             place: room,
             lasting: Arc::default(),
@@ -368,7 +368,7 @@ impl<H: Hands> House<H> {
             place.sessions.end_all().await;
             let shared = place.shared.lock().unwrap_or_else(PoisonError::into_inner).take();
             if let Some(opened) = shared {
-                opened.hands.end().await;
+                opened.backend.end().await;
             }
         }
         self.endings.close();
@@ -383,7 +383,7 @@ impl<H: Hands> House<H> {
     }
 }
 
-impl<H: Hands> Place<H> {
+impl<H: Backend> Place<H> {
     /// The session that a request names.
     fn session(&self, head: &Parts) -> Result<Option<Arc<Entry<H>>>, Box<Reply>> {
         let mut ids = head.headers.get_all("mcp-session-id").iter();

@@ -27,7 +27,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::events::{self, Events};
-use crate::{backend::Hands, mcp::Lasting};
+use crate::{backend::Backend, mcp::Lasting};
 
 /// So many requests of one session may be under way.
 const REQUESTS: usize = 64;
@@ -53,7 +53,7 @@ pub(super) struct Entry<H> {
 
 /// What a session works with.
 pub(super) struct Opened<H> {
-    pub(super) hands: Arc<H>,
+    pub(super) backend: Arc<H>,
     /// Stops its calls.
     pub(super) stop: CancellationToken,
     /// Its place among the sessions of its principal.
@@ -67,7 +67,7 @@ pub(super) struct Opened<H> {
 impl<H> Clone for Opened<H> {
     fn clone(&self) -> Self {
         Self {
-            hands: self.hands.clone(),
+            backend: self.backend.clone(),
             stop: self.stop.clone(),
             place: self.place.clone(),
             lasting: self.lasting.clone(),
@@ -80,7 +80,7 @@ impl<H> Clone for Opened<H> {
 pub(super) struct Reading<H>(Arc<Entry<H>>);
 
 /// What rmcp asks about sessions, for one request of one principal.
-pub(super) struct Desk<H> {
+pub(super) struct SessionTable<H> {
     sessions: Arc<Sessions<H>>,
     /// What the session works with that this request opens, until it did.
     new: Mutex<Option<Opened<H>>>,
@@ -88,7 +88,7 @@ pub(super) struct Desk<H> {
 
 type Told = Pin<Box<dyn Stream<Item = ServerSseMessage> + Send + Sync>>;
 
-impl<H: Hands> Sessions<H> {
+impl<H: Backend> Sessions<H> {
     pub(super) fn new(at_most: usize, endings: TaskTracker) -> Arc<Self> {
         Arc::new(Self { table: Mutex::default(), places: Arc::new(Semaphore::new(at_most)), endings })
     }
@@ -134,7 +134,7 @@ impl<H: Hands> Sessions<H> {
     fn end(&self, opened: Opened<H>) {
         if opened.ends {
             self.endings.spawn(async move {
-                opened.hands.end().await;
+                opened.backend.end().await;
                 drop(opened);
             });
         }
@@ -145,7 +145,7 @@ impl<H: Hands> Sessions<H> {
     }
 }
 
-impl<H: Hands> Entry<H> {
+impl<H: Backend> Entry<H> {
     fn new(opened: Opened<H>) -> Arc<Self> {
         let events = Events::new();
         let mut local = LocalSessionManager::default().with_event_store(events.clone());
@@ -191,7 +191,7 @@ impl<H> Drop for Reading<H> {
     }
 }
 
-impl<H: Hands> Desk<H> {
+impl<H: Backend> SessionTable<H> {
     pub(super) fn new(sessions: Arc<Sessions<H>>, new: Option<Opened<H>>) -> Self {
         Self { sessions, new: Mutex::new(new) }
     }
@@ -212,7 +212,7 @@ impl<H: Hands> Desk<H> {
     }
 }
 
-impl<H: Hands> SessionManager for Desk<H> {
+impl<H: Backend> SessionManager for SessionTable<H> {
     type Error = LocalSessionManagerError;
     type Transport = <LocalSessionManager as SessionManager>::Transport;
 

@@ -15,9 +15,9 @@ use super::{
     Door,
     exchange::{Asked, Round, in_turn},
 };
-use crate::{answer, backend::Hands, in_flight::Ticket, message::echo, progress::Steps};
+use crate::{answer, backend::Backend, in_flight::Ticket, message::echo, progress::Steps};
 
-impl<H: Hands> Door<H> {
+impl<H: Backend> Door<H> {
     /// Runs a call, and tells the client how far it has come.
     pub(super) async fn answer_call(
         &self,
@@ -28,8 +28,8 @@ impl<H: Hands> Door<H> {
         let ticket = context.extensions.remove::<Arc<Ticket>>();
         let CallToolRequestParams { name, arguments, input_responses, request_state, .. } = request;
         let tool = name.into_owned();
-        if !self.hands.has(&tool) && !self.found(&tool, ticket.as_deref()).await {
-            let what = match self.hands.why_missing(&tool) {
+        if !self.backend.has(&tool) && !self.found(&tool, ticket.as_deref()).await {
+            let what = match self.backend.why_missing(&tool) {
                 Some(why) => format!("there is no tool `{}`: {why}", echo(&tool)),
                 None => format!("there is no tool `{}`; `tools/list` names them all", echo(&tool)),
             };
@@ -49,9 +49,9 @@ impl<H: Hands> Door<H> {
             responses: input_responses,
             state: request_state,
         };
-        let id = self.hands.new_call_id();
+        let id = self.backend.new_call_id();
         let wants_steps = rounds || context.meta.get_progress_token().is_some();
-        let (hands, entering) = (Arc::clone(&self.hands), ticket.clone());
+        let (backend, entering) = (Arc::clone(&self.backend), ticket.clone());
         let (calls, name) = (id.clone(), tool.clone());
         let begin = move |client, cancel| {
             let (progress, heard) = if wants_steps {
@@ -63,10 +63,10 @@ impl<H: Hands> Door<H> {
             };
             let arguments = Arguments::Json(arguments);
             let call = Call { tool: name, arguments, cancel, progress, id: calls, by_person: false };
-            (async move { in_turn(entering, hands.call(call, client)).await }, heard)
+            (async move { in_turn(entering, backend.call(call, client)).await }, heard)
         };
         let follows = self.follows_tasks(&context);
-        let patience = follows.then(|| self.hands.patience(&tool));
+        let patience = follows.then(|| self.backend.patience(&tool));
         match self.talk(asked, &context, patience, begin).await? {
             Round::Asks(asks) => Ok(asks.into()),
             Round::Late(talk) => self.call_goes_on(talk, &tool, id.as_deref(), &context).await,
@@ -83,7 +83,7 @@ impl<H: Hands> Door<H> {
             ticket.turn().await;
             ticket.enter();
         }
-        self.hands.find(name).await
+        self.backend.find(name).await
     }
 }
 

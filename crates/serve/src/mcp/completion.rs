@@ -8,12 +8,12 @@ use rmcp::{
 };
 
 use super::{Door, aside};
-use crate::{backend::Hands, documents::Subject, message::echo};
+use crate::{backend::Backend, documents::Subject, message::echo};
 
 /// Longer beginnings are not completed.
 const LONGEST: usize = 4 * 1024;
 
-impl<H: Hands> Door<H> {
+impl<H: Backend> Door<H> {
     pub(super) async fn completed(
         &self,
         request: CompleteRequestParams,
@@ -31,13 +31,13 @@ impl<H: Hands> Door<H> {
             let what = format!("the value has {} bytes; at most {LONGEST} are completed", begun.len());
             return Err(ErrorData::invalid_params(what, None));
         }
-        let hands = Arc::clone(&self.hands);
+        let backend = Arc::clone(&self.backend);
         let values = aside(move || {
             let is_known = match &subject {
-                Subject::Prompt(name) => hands.prompts().iter().any(|it| it.name == *name),
-                Subject::Documents(uri) => hands.patterns().iter().any(|it| it.uri == *uri),
+                Subject::Prompt(name) => backend.prompts().iter().any(|it| it.name == *name),
+                Subject::Documents(uri) => backend.patterns().iter().any(|it| it.uri == *uri),
             };
-            if is_known { Ok(hands.complete(&subject, &argument, &begun)) } else { Err(unknown(&subject)) }
+            if is_known { Ok(backend.complete(&subject, &argument, &begun)) } else { Err(unknown(&subject)) }
         });
         let mut values = values.await??;
         let total = values.len();

@@ -22,7 +22,7 @@ use super::{
     refused,
 };
 use crate::{
-    backend::Hands,
+    backend::Backend,
     client::{Client, Level},
     in_flight::Ticket,
     progress::{Step, tell},
@@ -43,11 +43,11 @@ pub(super) struct Asked {
 /// What came of one round.
 pub(super) enum Round<T> {
     /// It is over; what was said meanwhile is at its end, unless it became a job.
-    Over(T, Box<Talk<T>>),
+    Over(T, Box<Exchange<T>>),
     /// The client is asked, and comes back.
     Asks(InputRequiredResult),
     /// It takes longer than whoever waits wants to.
-    Late(Box<Talk<T>>),
+    Late(Box<Exchange<T>>),
 }
 
 /// What may come of a request, besides an error of the protocol.
@@ -71,7 +71,7 @@ impl<T: Send + 'static> Outcome for Result<T, Fault> {
 pub(super) type Work<T> = Pin<Box<dyn Future<Output = Result<T, ErrorData>> + Send>>;
 
 /// Work on a request, and what it says to the client meanwhile. Dropping it stops the work.
-pub(super) struct Talk<T> {
+pub(super) struct Exchange<T> {
     work: Option<Work<T>>,
     said: mpsc::Receiver<Said>,
     lacks: Arc<Lacks>,
@@ -102,7 +102,7 @@ enum End<T> {
     Late,
 }
 
-impl<H: Hands> Door<H> {
+impl<H: Backend> Door<H> {
     /// Answers a request by work that may ask the client. What was begun in an earlier round goes on.
     ///
     /// # Errors
@@ -123,11 +123,11 @@ impl<H: Hands> Door<H> {
         let responses = responses.unwrap_or_default();
         let mut talk = match state {
             Some(state) => {
-                let mut talk = self.rounds.take::<Talk<T>>(&state, &bound)?;
+                let mut talk = self.rounds.take::<Exchange<T>>(&state, &bound)?;
                 talk.open.answer(responses);
                 talk
             }
-            None => Box::new(Talk::begin(context, self.stop.child_token(), responses, begin)),
+            None => Box::new(Exchange::begin(context, self.stop.child_token(), responses, begin)),
         };
         let by_answer = context.protocol_version().is_some_and(|it| it.as_str() >= LISTENING);
         let manner = Manner {
@@ -166,7 +166,7 @@ impl<H: Hands> Door<H> {
     }
 }
 
-impl<H: Hands> Door<H> {
+impl<H: Backend> Door<H> {
     /// The same, of work that nobody hears of before it is over: what came of it, or what the client is asked. It is given
     /// up when the client takes its request back, or is gone.
     ///
@@ -200,7 +200,7 @@ impl<H: Hands> Door<H> {
     }
 }
 
-impl<T: Outcome> Talk<T> {
+impl<T: Outcome> Exchange<T> {
     fn begin<F>(
         context: &RequestContext<RoleServer>,
         cancel: CancellationToken,
@@ -342,7 +342,7 @@ impl<T: Outcome> Talk<T> {
     }
 }
 
-impl<T> Drop for Talk<T> {
+impl<T> Drop for Exchange<T> {
     fn drop(&mut self) {
         self.open.give_up(gone);
         if self.work.is_some() {

@@ -12,7 +12,7 @@ use tokio::{sync::watch, time::sleep};
 use tokio_util::sync::CancellationToken;
 
 use super::Door;
-use crate::backend::Hands;
+use crate::backend::Backend;
 
 /// One thing is not told of more often than this: a job that writes changes all the time.
 const PACE: Duration = Duration::from_millis(200);
@@ -20,16 +20,16 @@ const PACE: Duration = Duration::from_millis(200);
 /// At most so many documents are watched for one client, or for one request to listen.
 pub(super) const WATCHED: usize = 256;
 
-impl<H: Hands> Door<H> {
+impl<H: Backend> Door<H> {
     /// What a client can listen for, of what it asked for.
     pub(super) fn audible(&self, requested: &SubscriptionFilter) -> SubscriptionFilter {
-        let changes = self.hands.changes();
+        let changes = self.backend.changes();
         let mut filter = SubscriptionFilter::new();
         filter.tools_list_changed = changes.tools.map(|_| true);
         filter.prompts_list_changed = changes.prompts.map(|_| true);
         filter.resources_list_changed = changes.documents.map(|_| true);
         let uris = requested.resource_subscriptions.iter().flatten().take(WATCHED);
-        let watched: Vec<String> = uris.filter(|uri| self.hands.watch(uri).is_some()).cloned().collect();
+        let watched: Vec<String> = uris.filter(|uri| self.backend.watch(uri).is_some()).cloned().collect();
         filter.resource_subscriptions = Some(watched);
         filter
     }
@@ -37,7 +37,7 @@ impl<H: Hands> Door<H> {
     /// Tells a client that asked to listen of each change, until it has heard enough.
     pub(super) async fn tell_listener(&self, context: SubscriptionContext) {
         let (accepted, sink) = (context.accepted(), context.sink());
-        let changes = self.hands.changes();
+        let changes = self.backend.changes();
         let mut all: Vec<BoxFuture<'_, ()>> = Vec::new();
         if accepted.tools_list_changed == Some(true) {
             all.push(
@@ -55,7 +55,7 @@ impl<H: Hands> Door<H> {
         }
         for uri in accepted.resource_subscriptions.iter().flatten() {
             let tell = move || async move { sink.notify_resource_updated(uri.clone()).await.is_ok() };
-            all.push(follow(self.hands.watch(uri), tell).boxed());
+            all.push(follow(self.backend.watch(uri), tell).boxed());
         }
         let telling = async {
             join_all(all).await;
@@ -73,8 +73,8 @@ impl<H: Hands> Door<H> {
         if self.hearing.announced.swap(true, std::sync::atomic::Ordering::Relaxed) {
             return;
         }
-        let (peer, changes) = (peer.clone(), self.hands.changes());
-        let (notices, hearing) = (self.hands.notices(), Arc::clone(&self.hearing));
+        let (peer, changes) = (peer.clone(), self.backend.changes());
+        let (notices, hearing) = (self.backend.notices(), Arc::clone(&self.hearing));
         spawn_until(self.gone.clone(), async move {
             let peer = &peer;
             tokio::join!(

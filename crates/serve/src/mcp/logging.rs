@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Door, LISTENING, refused};
 use crate::{
-    backend::Hands,
+    backend::Backend,
     client::{Ask, Client, Level, Offers, Way},
     documents::Notice,
 };
@@ -90,7 +90,7 @@ impl Hearing {
     }
 }
 
-impl<H: Hands> Door<H> {
+impl<H: Backend> Door<H> {
     /// Does the work of a request, until the client takes the request back. What it tells the client goes out before
     /// this returns.
     pub(super) async fn work<T, F: Future<Output = Result<T, Fault>>>(

@@ -35,7 +35,7 @@ const SESSION: &str = "mcp-session-id";
 
 /// The calls that wait.
 #[derive(Default)]
-pub(crate) struct Rounds {
+pub(crate) struct PendingRounds {
     waiting: Mutex<HashMap<String, Waiting>>,
 }
 
@@ -73,7 +73,7 @@ impl Whose {
     }
 }
 
-impl Rounds {
+impl PendingRounds {
     /// Keeps what goes on until its client comes back; gives the handle, or gives it back: too many wait already.
     pub(super) fn park<T: Send + 'static>(
         self: &Arc<Self>,
@@ -239,7 +239,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_handle_opens_once_and_only_for_the_same_request_of_the_same_client() {
-        let rounds = Arc::new(Rounds::default());
+        let rounds = Arc::new(PendingRounds::default());
         let handle = rounds.park(bound("a"), Box::new(7_u8)).unwrap();
         assert_eq!(handle.len(), 32);
         assert!(rounds.take::<u8>(&format!("{handle}0"), &bound("a")).is_err());
@@ -252,7 +252,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_waits_too_long_is_dropped() {
-        let rounds = Arc::new(Rounds::default());
+        let rounds = Arc::new(PendingRounds::default());
         let (stays, mut gone) = oneshot::channel::<()>();
         let handle = rounds.park(bound("a"), Box::new(stays)).unwrap();
         tokio::time::sleep(LIFETIME - Duration::from_secs(1)).await;
@@ -263,7 +263,7 @@ mod tests {
 
     #[tokio::test]
     async fn so_many_wait_and_no_more() {
-        let rounds = Arc::new(Rounds::default());
+        let rounds = Arc::new(PendingRounds::default());
         let handles: Vec<_> = (0..MOST).map(|_| rounds.park(bound("a"), Box::new(())).unwrap()).collect();
         assert!(rounds.park(bound("a"), Box::new(())).is_err());
         rounds.take::<()>(&handles[0], &bound("a")).unwrap();

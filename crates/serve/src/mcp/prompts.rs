@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::{Door, aside, exchange::Asked, pages::page, revision};
 use crate::{
     answer,
-    backend::Hands,
+    backend::Backend,
     documents::{self, Blank, Line, Speaker},
     message::echo,
 };
@@ -26,10 +26,10 @@ const ARGUMENTS: usize = 100;
 /// Nor longer ones, all together.
 const LONGEST: usize = 1024 * 1024;
 
-impl<H: Hands> Door<H> {
+impl<H: Backend> Door<H> {
     pub(super) async fn page_of_prompts(&self, cursor: Option<&str>) -> Result<ListPromptsResult, ErrorData> {
-        let hands = Arc::clone(&self.hands);
-        let all = aside(move || hands.prompts()).await?.into_iter().map(prompt).collect();
+        let backend = Arc::clone(&self.backend);
+        let all = aside(move || backend.prompts()).await?.into_iter().map(prompt).collect();
         let (prompts, next) = page("prompts", all, |it: &Prompt| &it.name, cursor)?;
         let mut result = ListPromptsResult::with_all_items(prompts);
         result.next_cursor = next;
@@ -58,8 +58,8 @@ impl<H: Hands> Door<H> {
             responses: request.input_responses,
             state: request.request_state,
         };
-        let hands = Arc::clone(&self.hands);
-        let filled = move |client| async move { hands.prompt(&name, arguments, client).await };
+        let backend = Arc::clone(&self.backend);
+        let filled = move |client| async move { backend.prompt(&name, arguments, client).await };
         match self.talk_of(asked, context, filled).await? {
             Ok(lines) => {
                 let revision = revision(context);

@@ -25,7 +25,7 @@ use super::{
 };
 use crate::{
     answer,
-    backend::Hands,
+    backend::Backend,
     documents::{Content, Document, Pattern},
     message::echo,
 };
@@ -36,13 +36,13 @@ const LONGEST: usize = 8 * 1024;
 /// No more than this of a document is sent at once.
 const LARGEST: usize = 32 * 1024 * 1024;
 
-impl<H: Hands> Door<H> {
+impl<H: Backend> Door<H> {
     pub(super) async fn page_of_documents(
         &self,
         cursor: Option<&str>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        let hands = Arc::clone(&self.hands);
-        let documents = aside(move || hands.documents()).await?.map_err(|fault| refused(&fault))?;
+        let backend = Arc::clone(&self.backend);
+        let documents = aside(move || backend.documents()).await?.map_err(|fault| refused(&fault))?;
         let all = documents.into_iter().map(resource).collect();
         let (resources, next) = page("resources", all, |it: &Resource| &it.uri, cursor)?;
         let mut result = ListResourcesResult::with_all_items(resources);
@@ -54,7 +54,7 @@ impl<H: Hands> Door<H> {
         &self,
         cursor: Option<&str>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        let all = self.hands.patterns().into_iter().map(template).collect();
+        let all = self.backend.patterns().into_iter().map(template).collect();
         let (templates, next) =
             page("resource templates", all, |it: &ResourceTemplate| &it.uri_template, cursor)?;
         let mut result = ListResourceTemplatesResult::with_all_items(templates);
@@ -75,8 +75,8 @@ impl<H: Hands> Door<H> {
             responses: request.input_responses,
             state: request.request_state,
         };
-        let (hands, address) = (Arc::clone(&self.hands), uri.clone());
-        let read = move |client| async move { hands.read(&address, client).await };
+        let (backend, address) = (Arc::clone(&self.backend), uri.clone());
+        let read = move |client| async move { backend.read(&address, client).await };
         let contents = match self.talk_of(asked, context, read).await.map_err(|error| with_uri(error, uri))? {
             Ok(contents) => contents,
             Err(asks) => return Ok((*asks).into()),
@@ -97,14 +97,14 @@ impl<H: Hands> Door<H> {
         context: &RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
         check(&uri)?;
-        let Some(changes) = self.hands.watch(&uri) else {
+        let Some(changes) = self.backend.watch(&uri) else {
             // What is there and never changes can be watched as well; what is not there can't.
-            let hands = Arc::clone(&self.hands);
-            let listed = aside(move || hands.documents()).await?.unwrap_or_default();
+            let backend = Arc::clone(&self.backend);
+            let listed = aside(move || backend.documents()).await?.unwrap_or_default();
             if listed.iter().any(|it| it.uri == uri) {
                 return Ok(());
             }
-            let read = self.work(context, |client| self.hands.read(&uri, client)).await;
+            let read = self.work(context, |client| self.backend.read(&uri, client)).await;
             return read.map(drop).map_err(|error| with_uri(error, &uri));
         };
         let mut watched = self.hearing.subscriptions.lock().unwrap_or_else(PoisonError::into_inner);

@@ -6,19 +6,19 @@ use rmcp::{RoleServer, service::Peer};
 use tokio::time::timeout;
 
 use super::{Door, LISTENING};
-use crate::backend::Hands;
+use crate::backend::Backend;
 
 /// A client that does not say by then where it works is taken to work where haft was started.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-impl<H: Hands> Door<H> {
+impl<H: Backend> Door<H> {
     /// Lets the hands know a client that tells where it works. From 2026-07-28 on none does.
     pub(super) async fn meet(&self, peer: &Peer<RoleServer>) {
         let tells = peer.peer_info().is_some_and(|info| {
             info.capabilities.roots.is_some() && info.protocol_version.as_str() < LISTENING
         });
         if tells {
-            self.hands.met(folders(peer)).await;
+            self.backend.met(folders(peer)).await;
         }
     }
 }

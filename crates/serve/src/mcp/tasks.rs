@@ -32,12 +32,12 @@ use super::{
     Door, LISTENING,
     calls::said,
     client_requests::Question,
-    exchange::Talk,
+    exchange::Exchange,
     multi_round::{LIFETIME, Open, Whose, unguessable},
 };
 use crate::{
     answer,
-    backend::Hands,
+    backend::Backend,
     client::{Client, Filled},
     message::echo,
 };
@@ -57,11 +57,11 @@ const LOOK: Duration = Duration::from_secs(60 * 60);
 /// The tasks of a door.
 #[derive(Default)]
 pub(crate) struct Tasks {
-    kept: Mutex<HashMap<String, Arc<Kept>>>,
+    kept: Mutex<HashMap<String, Arc<StoredTask>>>,
 }
 
 /// One task.
-struct Kept {
+struct StoredTask {
     whose: Whose,
     created: String,
     began: Instant,
@@ -84,25 +84,25 @@ impl Tasks {
         kept.len() < MOST
     }
 
-    fn add(&self, id: &str, whose: Whose, cancel: CancellationToken) -> Arc<Kept> {
+    fn add(&self, id: &str, whose: Whose, cancel: CancellationToken) -> Arc<StoredTask> {
         let (now, began) = (current_timestamp(), Instant::now());
         let state = State { open: Open::default(), over: None, updated: now.clone(), seen: began };
-        let task = Arc::new(Kept { whose, created: now, began, cancel, state: Mutex::new(state) });
+        let task = Arc::new(StoredTask { whose, created: now, began, cancel, state: Mutex::new(state) });
         self.kept().insert(id.to_owned(), Arc::clone(&task));
         task
     }
 
-    fn find(&self, id: &str, whose: &Whose) -> Result<Arc<Kept>, ErrorData> {
+    fn find(&self, id: &str, whose: &Whose) -> Result<Arc<StoredTask>, ErrorData> {
         let task = self.kept().get(id).filter(|task| task.whose == *whose && !task.is_past()).cloned();
         task.ok_or_else(|| ErrorData::invalid_params(format!("there is no task `{}`", echo(id)), None))
     }
 
-    fn kept(&self) -> MutexGuard<'_, HashMap<String, Arc<Kept>>> {
+    fn kept(&self) -> MutexGuard<'_, HashMap<String, Arc<StoredTask>>> {
         lock(&self.kept)
     }
 }
 
-impl Kept {
+impl StoredTask {
     fn state(&self) -> MutexGuard<'_, State> {
         lock(&self.state)
     }
@@ -170,7 +170,7 @@ impl Kept {
     }
 }
 
-impl<H: Hands> Door<H> {
+impl<H: Backend> Door<H> {
     /// Can this client be asked by the answer to its request?
     pub(super) fn takes_rounds(&self, context: &RequestContext<RoleServer>) -> bool {
         context.protocol_version().is_some_and(|it| it.as_str() >= LISTENING)
@@ -186,14 +186,14 @@ impl<H: Hands> Door<H> {
     /// Makes a task of a call that takes too long.
     pub(super) async fn call_goes_on(
         &self,
-        mut talk: Box<Talk<Answer>>,
+        mut talk: Box<Exchange<Answer>>,
         tool: &str,
         call: Option<&str>,
         context: &RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let whose = Whose::of(context);
-        let promoted = call.and_then(|call| self.hands.promote(call).ok());
-        if let (Some(job), Some(jobs)) = (promoted, self.hands.jobs()) {
+        let promoted = call.and_then(|call| self.backend.promote(call).ok());
+        if let (Some(job), Some(jobs)) = (promoted, self.backend.jobs()) {
             // It answers now, with nothing that is of use; unless it was over before it heard of it.
             let early: Mutex<Vec<Question>> = Mutex::default();
             let answer = talk.alone(|question| lock(&early).push(question)).await?;
@@ -217,13 +217,13 @@ impl<H: Hands> Door<H> {
     /// The answer to a call, or the task that it is where the call has become a job.
     pub(super) fn job_or_answer(
         &self,
-        talk: Box<Talk<Answer>>,
+        talk: Box<Exchange<Answer>>,
         answer: &Answer,
         tool: &str,
         call: Option<&str>,
         context: &RequestContext<RoleServer>,
     ) -> CallToolResponse {
-        match (call.and_then(|call| self.hands.job_of(call)), self.hands.jobs()) {
+        match (call.and_then(|call| self.backend.job_of(call)), self.backend.jobs()) {
             (Some(job), Some(jobs)) => self.follow_job(talk, tool, job, jobs, Whose::of(context)),
             _ => said(answer),
         }
@@ -231,7 +231,7 @@ impl<H: Hands> Door<H> {
 
     fn follow_job(
         &self,
-        mut talk: Box<Talk<Answer>>,
+        mut talk: Box<Exchange<Answer>>,
         tool: &str,
         job: String,
         jobs: Arc<dyn Jobs>,
@@ -244,11 +244,17 @@ impl<H: Hands> Door<H> {
         self.follow(talk, tool, &id, whose)
     }
 
-    fn follow(&self, mut talk: Box<Talk<Answer>>, tool: &str, id: &str, whose: Whose) -> CallToolResponse {
+    fn follow(
+        &self,
+        mut talk: Box<Exchange<Answer>>,
+        tool: &str,
+        id: &str,
+        whose: Whose,
+    ) -> CallToolResponse {
         let task = self.tasks.add(id, whose, talk.cancel.clone());
         let mut seed = task.now(id).task;
         seed.status = TaskStatus::Working;
-        let (stop, declares) = (self.stop.clone(), self.hands.declares(tool));
+        let (stop, declares) = (self.stop.clone(), self.backend.declares(tool));
         tokio::spawn(async move {
             let done = {
                 let going_on = talk.alone(|question| task.asks(question));

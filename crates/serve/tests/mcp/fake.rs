@@ -15,7 +15,7 @@ use kit::{Body, Fault, Kind, Kinds, Mode, Output, Part, Spec};
 use runtime::{Answer, Arguments, Call};
 use serde_json::{Map, Value, json};
 use serve::{
-    Abilities, Ask, Blank, Changes, Client, Content, Document, Hands, Level, Line, Notice, Pattern, Prompt,
+    Abilities, Ask, Backend, Blank, Changes, Client, Content, Document, Level, Line, Notice, Pattern, Prompt,
     Speaker, Subject,
 };
 use tokio::sync::{broadcast, watch};
@@ -65,7 +65,7 @@ const TOOLS: &[(&str, &[&str], Kinds)] = &[
     ("wait", &[], Kinds::READ),
 ];
 
-impl Hands for FakeHands {
+impl Backend for FakeHands {
     fn specs(&self) -> Vec<Spec> {
         TOOLS.iter().map(|&(name, arguments, at_most)| spec(name, arguments, at_most)).collect()
     }

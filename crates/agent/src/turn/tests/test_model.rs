@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::super::{Agent, AgentError, Outcome, Settings};
 use crate::{
-    event::{Event as Heard, Host},
+    event::{Event as Heard, Observer},
     model::{
         Abilities, Breach, Event, Events, Item, Model, ModelError, Piece, Price, Request, ResultOf, Why,
     },
@@ -244,7 +244,7 @@ const SESSION: &str = "the one";
 
 struct Ears(Arc<Shared>);
 
-impl Host for Ears {
+impl Observer for Ears {
     fn hear(&self, event: Heard) {
         self.0.heard.lock().push(serde_json::to_value(event).unwrap());
     }

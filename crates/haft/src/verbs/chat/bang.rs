@@ -7,7 +7,7 @@ use kit::Fault;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use super::{conversation::Talk, front_end::Face};
+use super::{conversation::Conversation, front_end::Face};
 use crate::terminal::row::Style;
 
 /// The tools that run a command.
@@ -16,7 +16,7 @@ const SHELLS: [&str; 3] = ["shell", "bash", "terminal"];
 /// At most so many outputs wait for the next message.
 const MOST: usize = 20;
 
-impl<F: Face> Talk<F> {
+impl<F: Face> Conversation<F> {
     /// Runs a command for the person.
     pub(super) async fn run(&mut self, command: &str) {
         if command.is_empty() {

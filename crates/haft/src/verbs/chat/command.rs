@@ -8,7 +8,7 @@ use store::changes::Bound;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    conversation::{Taken, Talk},
+    conversation::{Conversation, Taken},
     front_end::Face,
     report,
 };
@@ -26,7 +26,7 @@ use crate::{
 /// So many conversations are listed.
 const LISTED: usize = 15;
 
-impl<F: Face> Talk<F> {
+impl<F: Face> Conversation<F> {
     /// Does it; gives what there is to say.
     pub(super) async fn command(&mut self, name: &str, given: &str, all: &All) -> Result<String, Fault> {
         let takes_nothing = ["/help", "/jobs", "/context", "/cost", "/status", "/new", "/clear"]

@@ -3,7 +3,7 @@
 use std::{path::PathBuf, sync::Arc};
 
 use agent::{
-    Agent, AgentError, Asker, ChangedBy, Driver, Ended, Event, Host, Input, Outcome,
+    Agent, AgentError, Asker, ChangedBy, Driver, Ended, Event, Input, Observer, Outcome,
     model::{Piece, Usage},
 };
 use kit::Fault;
@@ -29,7 +29,7 @@ use crate::{
 const SHOWN: usize = 12;
 
 /// A conversation.
-pub(super) struct Talk<F> {
+pub(super) struct Conversation<F> {
     pub(super) face: F,
     pub(super) agent: Agent,
     pub(super) agency: Agency,
@@ -60,7 +60,7 @@ pub(super) struct Person {
 
 /// Passes on what happens, and adds up what it takes.
 pub(super) struct Bill {
-    pub(super) passes: Arc<dyn Host>,
+    pub(super) passes: Arc<dyn Observer>,
     pub(super) taken: Mutex<Taken>,
 }
 
@@ -74,7 +74,7 @@ pub(super) struct Taken {
     pub(super) unpriced: bool,
 }
 
-impl Host for Bill {
+impl Observer for Bill {
     fn hear(&self, event: Event) {
         if let Event::Used { usage, cost } = &event {
             let mut taken = self.taken.lock();
@@ -87,7 +87,7 @@ impl Host for Bill {
     }
 }
 
-impl<F: Face> Talk<F> {
+impl<F: Face> Conversation<F> {
     /// The conversation of this session. `passes` hears what happens.
     ///
     /// # Errors
@@ -96,7 +96,7 @@ impl<F: Face> Talk<F> {
         mut face: F,
         agency: Agency,
         session: Session,
-        passes: Arc<dyn Host>,
+        passes: Arc<dyn Observer>,
         person: Person,
     ) -> Result<Self, Fault> {
         let host = Arc::new(Bill { passes, taken: Mutex::default() });

@@ -9,10 +9,10 @@ use std::{
 use agent::Message;
 use kit::{Fault, Kind};
 
-use super::{conversation::Talk, front_end::Face};
+use super::{conversation::Conversation, front_end::Face};
 use crate::terminal::abbreviate;
 
-impl<F: Face> Talk<F> {
+impl<F: Face> Conversation<F> {
     /// Writes what was said to a file, which must not be there.
     pub(super) fn export(&mut self, given: &str) -> Result<String, Fault> {
         let said = self.agent.transcript().messages()?;

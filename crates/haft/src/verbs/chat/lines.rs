@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Chat,
-    conversation::{Person, Talk},
+    conversation::{Conversation, Person},
     front_end::{Face, HINT},
 };
 use crate::{
@@ -59,7 +59,7 @@ pub(super) async fn run(chat: Chat, options: &Options, place: &Place) -> Result<
         Lines { plain: plain.clone(), first, lines: read_lines(), cancel: cancel.clone(), failed: false };
     let in_lines = InLines { plain: plain.clone(), asker: asker() };
     let person = Person { approver: approver(), asker: Arc::new(in_lines) };
-    let mut talk = Talk::open(lines, agency, session, plain, person)?;
+    let mut talk = Conversation::open(lines, agency, session, plain, person)?;
     talk.pictures = images;
     talk.begin();
     talk.talk().await;

@@ -401,7 +401,7 @@ impl Room {
 
     async fn runs_files_apart(&self) -> Finding {
         let (name, promise) = ("G11", "your own tools run in the sandbox, apart from haft");
-        if self.session.runtime().outside().standing(&self.variables).python.is_none() {
+        if self.session.runtime().plugins().standing(&self.variables).python.is_none() {
             let state = State::Untested("there is no Python on PATH");
             return Finding { name, promise, state };
         }

@@ -36,7 +36,7 @@ impl Login {
     /// When there is no such server, it says nothing of how to sign in, or nobody lets haft in.
     pub(super) async fn run(&self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
         let opened = options.open(place)?;
-        let servers = opened.runtime.outside().servers();
+        let servers = opened.runtime.plugins().servers();
         let server = servers.named(&self.name)?;
         let redirect = Redirect::listen(server.section.oauth.redirect_port).await?;
         let signing = servers.logins().begin(&server, &place.variables, &redirect.uri()).await?;
@@ -62,7 +62,7 @@ impl Logout {
     /// When there is no such server, or what was kept can't be removed.
     pub(super) fn run(&self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
         let opened = options.open(place)?;
-        let servers = opened.runtime.outside().servers();
+        let servers = opened.runtime.plugins().servers();
         let server: std::sync::Arc<Server> = servers.named(&self.name)?;
         let said = match servers.logins().forget(&server, &place.variables)? {
             true => format!(

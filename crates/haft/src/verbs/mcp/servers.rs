@@ -28,7 +28,7 @@ impl List {
     /// When there is no runtime to be had.
     pub(super) fn run(&self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
         let opened = options.open(place)?;
-        let servers = opened.runtime.outside().servers();
+        let servers = opened.runtime.plugins().servers();
         let mut text = String::new();
         for server in servers.list() {
             let name = &server.name;
@@ -67,7 +67,7 @@ impl Trust {
     /// When there is no such server, nothing to accept, nobody to ask, or it can't be kept.
     pub(super) fn run(&self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
         let opened = options.open(place)?;
-        let accepted = self.accept(opened.runtime.outside().servers());
+        let accepted = self.accept(opened.runtime.plugins().servers());
         close(&opened.runtime);
         print::out(if accepted? { "accepted until they change again" } else { "nothing was accepted" });
         Ok(ExitCode::SUCCESS)

@@ -9,7 +9,7 @@ use runtime::{Session, plugins::Watching};
 use super::ToolArgs;
 use crate::{
     ForClients, Opened, Options, Place,
-    client_services::Desk,
+    client_services::ClientSlots,
     print,
     verbs::{finish, in_short, tell_aside},
 };
@@ -22,11 +22,11 @@ pub(super) struct Opening {
     options: Options,
     place: Place,
     tools: ToolArgs,
-    standing: Mutex<Vec<Arc<Standing>>>,
+    standing: Mutex<Vec<Arc<OpenWorkspace>>>,
 }
 
 /// A workspace that is open.
-struct Standing {
+struct OpenWorkspace {
     opened: Opened,
     /// The session of whoever comes without one of its own.
     hands: ForClients,
@@ -107,7 +107,7 @@ impl Opening {
         self.tools.strict.require(&opened, &self.place).await?;
         tell_aside(&opened, self.tools.strict.strict);
         let (session, desk) = self.session(&opened, options.session.as_deref());
-        let outside = opened.runtime.outside();
+        let outside = opened.runtime.plugins();
         outside.asks(desk.approver());
         let (asked, place, toolset) = (options.clone(), self.place.clone(), opened.toolset.clone());
         let deciding = Options::deciding(&place, opened.runtime.roots().workspace());
@@ -126,13 +126,13 @@ impl Opening {
             loaded.settled().await;
             loaded.lapsed().iter().for_each(|line| print::err(&format!("haft: {line}")));
         });
-        self.standing.lock().push(Arc::new(Standing { opened, hands, session, _watching: watching }));
+        self.standing.lock().push(Arc::new(OpenWorkspace { opened, hands, session, _watching: watching }));
         Ok(())
     }
 
     /// A session, and whose clients are asked for it.
-    fn session(&self, opened: &Opened, name: Option<&str>) -> (Session, Arc<Desk>) {
-        let desk = Arc::new(Desk::default());
+    fn session(&self, opened: &Opened, name: Option<&str>) -> (Session, Arc<ClientSlots>) {
+        let desk = Arc::new(ClientSlots::default());
         let session = opened.runtime.session(name, "mcp", desk.approver());
         desk.serve_agents(&session, opened, &self.place);
         if !self.tools.all_tools {
@@ -141,14 +141,14 @@ impl Opening {
         (session, desk)
     }
 
-    fn newest(&self) -> Result<Arc<Standing>, Fault> {
+    fn newest(&self) -> Result<Arc<OpenWorkspace>, Fault> {
         self.standing.lock().last().cloned().ok_or_else(|| Fault::bug("no workspace is open"))
     }
 }
 
 /// Of which MCP servers there are tools that a model has to look for, in one line.
 fn of_servers(opened: &Opened) -> Option<String> {
-    let servers = opened.runtime.outside().servers();
+    let servers = opened.runtime.plugins().servers();
     let named: Vec<String> = servers
         .list()
         .iter()

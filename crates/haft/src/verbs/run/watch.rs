@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use agent::{Event, Host};
+use agent::{Event, Observer};
 use parking_lot::Mutex;
 use serde_json::Value;
 
@@ -63,7 +63,7 @@ impl Watch {
     }
 }
 
-impl Host for Watch {
+impl Observer for Watch {
     fn hear(&self, event: Event) {
         self.denials.lock().hear(&event);
         match &self.to {

@@ -72,11 +72,11 @@ pub struct SpillFile {
     /// Open for appending, and for reading.
     pub file: File,
     /// What bounds it together with others; nothing, where it stands alone.
-    pub room: Option<Arc<dyn Room>>,
+    pub room: Option<Arc<dyn SpillSpace>>,
 }
 
 /// A bound on several files together, also while they grow.
-pub trait Room: Send + Sync {
+pub trait SpillSpace: Send + Sync {
     /// Takes room for so many bytes more; gives how many of them may be written. May block to make room.
     fn take(&self, bytes: u64) -> u64;
 }
@@ -99,14 +99,14 @@ pub struct Slice {
 struct State {
     newest: Newest,
     over: bool,
-    file: Kept,
+    file: Spilled,
     /// What the file does not have yet.
     pending: Vec<u8>,
 }
 
 /// Where the whole is kept.
 #[derive(Default)]
-enum Kept {
+enum Spilled {
     /// In memory, as long as it fits.
     #[default]
     Memory,
@@ -160,7 +160,7 @@ impl Recording {
     pub fn close(&self) {
         let file = self.due(true);
         let spill = match &self.state.lock().file {
-            Kept::File(spill) => Some(spill.clone()),
+            Spilled::File(spill) => Some(spill.clone()),
             _ => None,
         };
         if let Some((file, bytes)) = file {
@@ -212,8 +212,8 @@ impl Recording {
         }
         state.write();
         match &state.file {
-            Kept::File(file) => file.read(),
-            Kept::Memory | Kept::Nowhere(_) => None,
+            Spilled::File(file) => file.read(),
+            Spilled::Memory | Spilled::Nowhere(_) => None,
         }
     }
 
@@ -266,7 +266,7 @@ impl Recording {
         if !state.newest.fits(bytes.len()) {
             self.open(&mut state);
         }
-        if matches!(state.file, Kept::File(_)) {
+        if matches!(state.file, Spilled::File(_)) {
             state.pending.extend_from_slice(bytes);
         }
         state.newest.push(bytes);
@@ -279,12 +279,12 @@ impl Recording {
 
     /// Has all go to a file from now on, while all of it is still in memory.
     fn open(&self, state: &mut State) {
-        let (Kept::Memory, Some(spilling)) = (&state.file, &self.spilling) else { return };
+        let (Spilled::Memory, Some(spilling)) = (&state.file, &self.spilling) else { return };
         state.file = match spilling.open() {
-            Ok(file) => Kept::File(Arc::new(Spill::new(file, spilling.mask()))),
-            Err(fault) => Kept::Nowhere(fault.what),
+            Ok(file) => Spilled::File(Arc::new(Spill::new(file, spilling.mask()))),
+            Err(fault) => Spilled::Nowhere(fault.what),
         };
-        if matches!(state.file, Kept::File(_)) {
+        if matches!(state.file, Spilled::File(_)) {
             state.pending = state.newest.get(0..state.newest.total());
         }
     }
@@ -295,13 +295,13 @@ impl Recording {
         if state.pending.is_empty() || (!now && state.pending.len() < WRITE) {
             return None;
         }
-        let Kept::File(file) = &state.file else { return None };
+        let Spilled::File(file) = &state.file else { return None };
         let file = file.clone();
         Some((file, std::mem::take(&mut state.pending)))
     }
 
     fn handle_is_open(&self) -> bool {
-        matches!(self.state.lock().file, Kept::File(_))
+        matches!(self.state.lock().file, Spilled::File(_))
     }
 
     fn slice(&self, state: &mut State, from: u64, bytes: usize) -> Slice {
@@ -313,7 +313,7 @@ impl Recording {
             return Slice { text, bytes: from..end, total, handle: state.handle() };
         }
         // What is left out here can be read there, from now on.
-        if let Kept::Memory = state.file {
+        if let Spilled::Memory = state.file {
             self.open(state);
             state.write();
         }
@@ -335,7 +335,7 @@ impl Recording {
 impl State {
     /// Brings the file up to date at once: as much as there is in memory, which is little.
     fn write(&mut self) {
-        let Kept::File(file) = &self.file else { return };
+        let Spilled::File(file) = &self.file else { return };
         file.write(&std::mem::take(&mut self.pending));
         if self.over {
             file.finish();
@@ -354,8 +354,8 @@ impl State {
 
     fn handle(&self) -> Option<String> {
         match &self.file {
-            Kept::File(file) => Some(file.handle.clone()),
-            Kept::Memory | Kept::Nowhere(_) => None,
+            Spilled::File(file) => Some(file.handle.clone()),
+            Spilled::Memory | Spilled::Nowhere(_) => None,
         }
     }
 
@@ -363,11 +363,11 @@ impl State {
     fn left_out(&self, start: u64, end: u64) -> String {
         let count = grouped(end.saturating_sub(start));
         match &self.file {
-            Kept::Memory => format!("[{count} bytes left out]\n"),
-            Kept::Nowhere(trouble) => {
+            Spilled::Memory => format!("[{count} bytes left out]\n"),
+            Spilled::Nowhere(trouble) => {
                 format!("[{count} bytes left out; they could not be kept: {trouble}]\n")
             }
-            Kept::File(file) => match file.trouble() {
+            Spilled::File(file) => match file.trouble() {
                 None => format!("[{count} bytes left out; all of it: {}; read or grep it]\n", file.handle),
                 Some(trouble) => format!("[{count} bytes left out; see {}, but {trouble}]\n", file.handle),
             },

@@ -8,7 +8,7 @@ use std::{
 
 use parking_lot::Mutex;
 
-use super::{Room, SpillFile};
+use super::{SpillFile, SpillSpace};
 use crate::services::Mask;
 
 /// As much of one output is kept.
@@ -32,7 +32,7 @@ struct Writing {
     written: u64,
     most: u64,
     /// The bound that it shares with others.
-    room: Option<Arc<dyn Room>>,
+    room: Option<Arc<dyn SpillSpace>>,
     trouble: Option<String>,
 }
 

@@ -30,7 +30,7 @@ pub(super) struct Page {
 
 /// What is in it.
 #[derive(Default, Serialize, Deserialize)]
-pub(super) struct Kept {
+pub(super) struct CredentialFile {
     /// For which address all of it is.
     pub(super) url: String,
     /// What haft was given.
@@ -77,8 +77,8 @@ impl Page {
     }
 
     /// What is kept; nothing, where there is no file.
-    pub(super) fn read(&self) -> io::Result<Kept> {
-        let nothing = || Kept { url: self.url.clone(), ..Kept::default() };
+    pub(super) fn read(&self) -> io::Result<CredentialFile> {
+        let nothing = || CredentialFile { url: self.url.clone(), ..CredentialFile::default() };
         let mut options = OpenOptions::new();
         let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
         let file = match options.read(true).custom_flags(flags.bits().cast_signed()).open(&self.file) {
@@ -92,14 +92,14 @@ impl Page {
         }
         let mut text = String::new();
         file.take(MOST).read_to_string(&mut text)?;
-        let kept: Kept =
+        let kept: CredentialFile =
             serde_json::from_str(&text).map_err(|_| self.named("it is not as haft writes it"))?;
         // The name of the file says so too, but what a token is for is not left to a hash.
         Ok(if kept.url == self.url { kept } else { nothing() })
     }
 
     /// Keeps this, and nothing else.
-    pub(super) fn write(&self, kept: &Kept) -> io::Result<()> {
+    pub(super) fn write(&self, kept: &CredentialFile) -> io::Result<()> {
         let dir = self.dir()?;
         let mut random = [0; 8];
         getrandom::fill(&mut random).map_err(|error| io::Error::other(error.to_string()))?;

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::{
     Login, Logins, Server,
-    credentials::{Kept, Tokens},
+    credentials::{CredentialFile, Tokens},
     manager,
 };
 use crate::mcp_client::{
@@ -164,7 +164,7 @@ impl Signing {
             redirect: self.client.redirect_uri.clone(),
             credentials,
         };
-        let kept = Kept { url: self.login.url.to_string(), tokens: Some(tokens), challenge: None };
+        let kept = CredentialFile { url: self.login.url.to_string(), tokens: Some(tokens), challenge: None };
         let _alone = self.login.page.lock().await.map_err(|error| unkept(&error))?;
         self.login.page.write(&kept).map_err(|error| unkept(&error))
     }

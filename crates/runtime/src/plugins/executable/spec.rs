@@ -9,7 +9,7 @@ use tokio::time::{Duration, timeout};
 
 use super::{DRAIN, exit_words, is_manifest};
 use crate::{
-    execution::{Ground, Own},
+    execution::{Execution, Own},
     plugins::{Described, Version, arguments, declared, manifest::Manifest},
 };
 
@@ -25,16 +25,16 @@ const TOOLS: usize = 64;
 const ASKED: &str = "--tool";
 
 /// What a program says that it is, or why it says nothing: by `--tool`, or the `tool.toml` that this version is.
-pub(crate) async fn describe(ground: &Ground, version: &Version) -> Result<Vec<Described>, String> {
+pub(crate) async fn describe(execution: &Execution, version: &Version) -> Result<Vec<Described>, String> {
     if is_manifest(&version.path) {
-        return of_manifest(ground, version).map(|it| vec![it]);
+        return of_manifest(execution, version).map(|it| vec![it]);
     }
     // A shell would take any text for its own, and do what it says.
     let is_text = !version.source.is_empty() && !version.source.iter().take(512).any(|it| *it == 0);
     if is_text && !version.source.starts_with(b"#!") {
         return Err(not_a_program(&version.path));
     }
-    let said = ask(ground, version).await?;
+    let said = ask(execution, version).await?;
     let file = version.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let wrong = |why: &str| {
         format!(
@@ -63,14 +63,14 @@ pub(crate) async fn describe(ground: &Ground, version: &Version) -> Result<Vec<D
 }
 
 /// What the program prints when it is asked.
-async fn ask(ground: &Ground, version: &Version) -> Result<String, String> {
+async fn ask(execution: &Execution, version: &Version) -> Result<String, String> {
     let file = version.path.display();
-    let ground = ground.of_tool(Own {
+    let execution = execution.of_tool(Own {
         folder: version.folder.clone(),
         code: vec![version.path.clone()],
         ..Own::default()
     });
-    let procs = ground.of_call(&Touches::run(ASKED), &[]);
+    let procs = execution.of_call(&Touches::run(ASKED), &[]);
     let program = Program {
         argv: vec![version.path.display().to_string(), ASKED.to_owned()],
         cwd: version.folder.clone(),
@@ -144,10 +144,10 @@ pub(crate) fn is_startable(version: &Version) -> Result<(), String> {
     Manifest::parse(&version.source).map_or(Ok(()), |it| it.is_startable(folder, None))
 }
 
-fn of_manifest(ground: &Ground, version: &Version) -> Result<Described, String> {
+fn of_manifest(execution: &Execution, version: &Version) -> Result<Described, String> {
     let folder = version.path.parent().unwrap_or(&version.folder);
     let manifest = Manifest::parse(&version.source)?;
-    manifest.is_startable(folder, ground.search_path().as_deref())?;
+    manifest.is_startable(folder, execution.search_path().as_deref())?;
     let manual = manifest.manual(folder)?;
     described(Described {
         name: manifest.name.clone(),

@@ -17,10 +17,10 @@ use super::{
         python::PythonTool,
         set::{Loaded, Serving, Shows, Tried},
     },
-    Outside,
+    Plugins,
     survey::{BesideOf, Looked, Survey, Unknown, name_in, version},
 };
-use crate::execution::{Ground, Own};
+use crate::execution::{Execution, Own};
 
 /// So many programs are asked at once.
 const AT_ONCE: usize = 4;
@@ -45,7 +45,7 @@ impl Asking {
 
 pub(super) type Answers = Vec<Result<Vec<Described>, String>>;
 
-impl Outside {
+impl Plugins {
     /// Asks the files that nobody knows.
     pub(super) async fn ask(&self, survey: &Survey) -> Answers {
         let unknown = || {
@@ -54,8 +54,8 @@ impl Outside {
                 Looked::Known(_) => None,
             })
         };
-        let ground = match self.ground() {
-            Ok(ground) => ground,
+        let execution = match self.execution() {
+            Ok(execution) => execution,
             Err(fault) => return unknown().map(|_| Err(fault.what.clone())).collect(),
         };
         let mut of_folders: Vec<Vec<Arc<Version>>> = vec![Vec::new(); survey.folders.len()];
@@ -70,9 +70,10 @@ impl Outside {
                 Asking::Programs => programs.push(it.version.clone()),
             }
         }
-        let asking_python: Vec<_> = of_folders.into_iter().map(|files| ask_python(ground, files)).collect();
+        let asking_python: Vec<_> =
+            of_folders.into_iter().map(|files| ask_python(execution, files)).collect();
         let asking_programs = stream::iter(programs)
-            .map(|version| async move { executable::describe(ground, &version).await })
+            .map(|version| async move { executable::describe(execution, &version).await })
             .buffered(AT_ONCE)
             .collect::<Vec<_>>();
         let (python, programs) = tokio::join!(join_all(asking_python), asking_programs);
@@ -256,12 +257,12 @@ pub(super) fn standing(grants: &[Grant]) -> String {
 }
 
 /// Asks the Python files of one folder.
-async fn ask_python(ground: &Ground, files: Vec<Arc<Version>>) -> Vec<Result<Vec<Described>, String>> {
+async fn ask_python(execution: &Execution, files: Vec<Arc<Version>>) -> Vec<Result<Vec<Described>, String>> {
     let Some(first) = files.first() else { return Vec::new() };
     // What a file imports may lie beside it; the workspace is there anyway.
     let own = match first.whose {
         Whose::Person => Own { folder: first.folder.clone(), ..Own::default() },
         Whose::Workspace | Whose::Untrusted => Own::default(),
     };
-    describe::describe(&ground.of_tool(own), &files).await
+    describe::describe(&execution.of_tool(own), &files).await
 }

@@ -4,7 +4,7 @@ use std::{fs::File, io::Read};
 
 use super::{
     super::{Folder, OWN, Whose},
-    Outside,
+    Plugins,
 };
 use kit::escape::visible;
 
@@ -19,7 +19,7 @@ const MOST_CONTRIBUTED: usize = 16 << 10;
 /// A manual is at most so long; the rest of it is not shown.
 const LONGEST: u64 = 256 << 10;
 
-impl Outside {
+impl Plugins {
     /// What is written of this tool: the workspace's own manual of it, where a person trusts the workspace's tools, or
     /// what its file says of itself.
     pub fn manual(&self, name: &str) -> Option<String> {

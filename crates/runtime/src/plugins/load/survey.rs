@@ -5,7 +5,7 @@ use std::{path::Path, sync::Arc};
 use super::{
     super::{
         Folder, Section, ToolFiles, Version, Whose,
-        attestation::{Beside, Grant, Sections},
+        attestation::{Attested, Grant, Sections},
         cache::{Cache, Failed},
         executable,
         folders::{self, Found, Held, Sort},
@@ -14,7 +14,7 @@ use super::{
         set::{Loaded, Remarks, Serving, Tried},
         uv,
     },
-    Look, Outside,
+    Look, Plugins,
     answers::standing,
 };
 
@@ -44,7 +44,7 @@ pub(super) struct Survey {
 }
 
 /// What lies in a folder beside its tools, where that was looked at.
-pub(super) type BesideOf = Result<Arc<Beside>, String>;
+pub(super) type BesideOf = Result<Arc<Attested>, String>;
 
 /// A file, before it was asked.
 pub(super) enum Looked {
@@ -60,7 +60,7 @@ pub(super) struct Unknown {
     pub(super) prior: Option<Arc<Tried>>,
 }
 
-impl Outside {
+impl Plugins {
     /// Looks at all files, and takes what is known of them.
     pub(super) fn survey(&self, before: &Loaded, ask: Ask) -> Survey {
         let files = self.decided.again();
@@ -110,7 +110,7 @@ impl Outside {
             return Err(String::new());
         }
         let marks = marks.get_or_insert_with(|| self.written.marks());
-        Beside::read(folder, &self.workspace, marks).map(Arc::new)
+        Attested::read(folder, &self.workspace, marks).map(Arc::new)
     }
 
     pub(super) fn sections_of<'a>(
@@ -158,14 +158,14 @@ impl Outside {
 
     /// A text that changes when a file of this folder that failed might work.
     pub(super) fn fingerprint(&self, folder: &Folder) -> String {
-        let packages = self.ground.get().map(uv::fingerprint).unwrap_or_default();
+        let packages = self.execution.get().map(uv::fingerprint).unwrap_or_default();
         format!("{} {packages}", folders::fingerprint(folder, &self.workspace))
     }
 }
 
 /// One folder while it is looked at.
 struct OfFolder<'a> {
-    outside: &'a Outside,
+    outside: &'a Plugins,
     files: &'a ToolFiles,
     index: usize,
     folder: &'a Folder,

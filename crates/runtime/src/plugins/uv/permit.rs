@@ -13,7 +13,7 @@ use tokio::sync::Mutex;
 use super::{Script, list};
 use crate::{
     approve::{Approver, Request, Verdict},
-    execution::Ground,
+    execution::Execution,
 };
 
 /// Who is asked about hosts while tools are loaded, and what they said.
@@ -28,7 +28,7 @@ impl Asker {
         Self { approver, said: Mutex::default() }
     }
 
-    async fn allows(&self, ground: &Ground, script: &Script, file: &str, lacking: &[String]) -> bool {
+    async fn allows(&self, execution: &Execution, script: &Script, file: &str, lacking: &[String]) -> bool {
         let mut said = self.said.lock().await;
         if let Some(allowed) = said.get(lacking) {
             return *allowed;
@@ -55,7 +55,7 @@ impl Asker {
         let allowed = matches!(verdict, Verdict::Yes(_));
         if verdict == Verdict::Yes(Scope::Project) {
             for effect in &offers {
-                if let Err(fault) = ground.grants().keep(effect, None, "cli").await {
+                if let Err(fault) = execution.grants().keep(effect, None, "cli").await {
                     tracing::warn!("what was allowed is not kept: {fault}");
                 }
             }
@@ -68,7 +68,7 @@ impl Asker {
 /// The hosts that may be reached to make an environment: those it takes, and what else was granted, as an index may
 /// lead anywhere.
 pub(super) async fn permit(
-    ground: &Ground,
+    execution: &Execution,
     script: &Script,
     file: &str,
     needed: Vec<String>,
@@ -77,10 +77,10 @@ pub(super) async fn permit(
     let is_granted = |host: &String| granted.iter().any(|it| covers(it, host));
     let lacking: Vec<String> = needed.iter().filter(|it| !is_granted(it)).cloned().collect();
     let allowed = lacking.is_empty()
-        || match (ground.approve(), ground.asker()) {
+        || match (execution.approve(), execution.asker()) {
             (Approve::Auto, _) => true,
             (Approve::Ask | Approve::AskEdits, Some(asker)) => {
-                asker.allows(ground, script, file, &lacking).await
+                asker.allows(execution, script, file, &lacking).await
             }
             (Approve::Ask | Approve::AskEdits, None) | (Approve::Never, _) => false,
         };
@@ -88,7 +88,7 @@ pub(super) async fn permit(
         let hosts = lacking.join(" and ");
         let what =
             format!("the packages of {file} ({}) come from {hosts}, which nobody granted", list(script));
-        return Err(Fault::denied(what).next(how_to_grant(ground, &lacking)));
+        return Err(Fault::denied(what).next(how_to_grant(execution, &lacking)));
     }
     Ok(granted.into_iter().chain(needed).collect())
 }
@@ -99,8 +99,8 @@ pub(super) fn covers(pattern: &str, host: &str) -> bool {
 }
 
 /// What a person does so that these hosts are reached.
-pub(super) fn how_to_grant(ground: &Ground, hosts: &[String]) -> String {
-    let workspace = quote(&ground.workspace().display().to_string());
+pub(super) fn how_to_grant(execution: &Execution, hosts: &[String]) -> String {
+    let workspace = quote(&execution.workspace().display().to_string());
     let commands: Vec<String> =
         hosts.iter().map(|it| format!("`haft --dir {workspace} grants add 'net {it}'`")).collect();
     format!(
@@ -112,7 +112,7 @@ pub(super) fn how_to_grant(ground: &Ground, hosts: &[String]) -> String {
 }
 
 /// What is said when hosts were refused while packages were fetched.
-pub(super) fn refused(ground: &Ground, refused: &[String], reach: &[String]) -> String {
+pub(super) fn refused(execution: &Execution, refused: &[String], reach: &[String]) -> String {
     let is_private = |it: &&String| reach.iter().any(|granted| covers(granted, it));
     let (private, other): (Vec<_>, Vec<_>) = refused.iter().partition(is_private);
     let mut said = Vec::new();
@@ -127,15 +127,15 @@ pub(super) fn refused(ground: &Ground, refused: &[String], reach: &[String]) -> 
         let hosts: Vec<&str> = other.iter().map(|it| it.as_str()).collect();
         said.push(format!("{} was refused.", hosts.join(", ")));
     }
-    said.push(how_to_grant(ground, refused));
+    said.push(how_to_grant(execution, refused));
     said.join("\n")
 }
 
 /// Stands for what was granted: it changes when more is.
-pub(super) fn fingerprint(ground: &Ground) -> String {
-    let mut granted = ground.lasting_hosts();
+pub(super) fn fingerprint(execution: &Execution) -> String {
+    let mut granted = execution.lasting_hosts();
     granted.sort();
-    format!("{granted:?} {:?}", ground.approve())
+    format!("{granted:?} {:?}", execution.approve())
 }
 
 #[cfg(test)]
