@@ -263,17 +263,19 @@ mod tests {
 
     use kit::{
         files::{OtherNames, RootSpec},
-        testing::Room,
+        testing::TestWorkspace,
     };
 
     use super::*;
 
-    fn read(fixture: &str, own: &str, trusted: bool) -> (Room, Known) {
-        let room = Room::new(fixture);
-        let roots =
-            Roots::open(&[RootSpec { path: room.path().to_owned(), read_only: false }], OtherNames::Refuse);
-        let known = Profiles::new(room.path().join(own), roots.unwrap(), trusted).read();
-        (room, known)
+    fn read(fixture: &str, own: &str, trusted: bool) -> (TestWorkspace, Known) {
+        let test_ws = TestWorkspace::new(fixture);
+        let roots = Roots::open(
+            &[RootSpec { path: test_ws.path().to_owned(), read_only: false }],
+            OtherNames::Refuse,
+        );
+        let known = Profiles::new(test_ws.path().join(own), roots.unwrap(), trusted).read();
+        (test_ws, known)
     }
 
     #[test]
@@ -371,12 +373,14 @@ mod tests {
     fn no_link_leads_out_of_the_workspace() {
         let outside = tempfile::tempdir().unwrap();
         fs::write(outside.path().join("x.md"), "---\ndescription: stolen\n---\nX\n").unwrap();
-        let room = Room::new("//- .haft/agents/a.md\n---\ndescription: fine\n---\nA\n");
-        std::os::unix::fs::symlink(outside.path().join("x.md"), room.path().join(".haft/agents/x.md"))
+        let test_ws = TestWorkspace::new("//- .haft/agents/a.md\n---\ndescription: fine\n---\nA\n");
+        std::os::unix::fs::symlink(outside.path().join("x.md"), test_ws.path().join(".haft/agents/x.md"))
             .unwrap();
-        let roots =
-            Roots::open(&[RootSpec { path: room.path().to_owned(), read_only: false }], OtherNames::Refuse);
-        let known = Profiles::new(room.path().join("none"), roots.unwrap(), true).read();
+        let roots = Roots::open(
+            &[RootSpec { path: test_ws.path().to_owned(), read_only: false }],
+            OtherNames::Refuse,
+        );
+        let known = Profiles::new(test_ws.path().join("none"), roots.unwrap(), true).read();
         assert!(known.find("a").is_ok() && known.find("x").is_err());
         assert!(known.broken.concat().contains("x.md"), "{:?}", known.broken);
     }

@@ -125,7 +125,7 @@ mod tests {
     fn session(dir: &Path, allowed: Option<Vec<String>>) -> Session {
         std::fs::create_dir_all(dir.join("ws")).unwrap();
         let settings = runtime::Settings {
-            beyond: Default::default(),
+            network: Default::default(),
             tool_files: Default::default(),
             workspace: dir.join("ws"),
             roots: Vec::new(),

@@ -244,17 +244,17 @@ mod tests {
 
     use kit::{
         files::{OtherNames, RootSpec},
-        testing::Room,
+        testing::TestWorkspace,
     };
 
     use super::*;
 
-    fn skills(fixture: &str, trusted: bool) -> (Room, Skills) {
-        let room = Room::new(fixture);
-        let specs = [RootSpec { path: room.path().to_owned(), read_only: false }];
+    fn skills(fixture: &str, trusted: bool) -> (TestWorkspace, Skills) {
+        let test_ws = TestWorkspace::new(fixture);
+        let specs = [RootSpec { path: test_ws.path().to_owned(), read_only: false }];
         let roots = Roots::open(&specs, OtherNames::Refuse).unwrap();
-        let skills = Skills::new(room.path().join("own"), roots, trusted);
-        (room, skills)
+        let skills = Skills::new(test_ws.path().join("own"), roots, trusted);
+        (test_ws, skills)
     }
 
     fn file(at: &str, says: &str) -> String {

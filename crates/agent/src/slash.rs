@@ -287,17 +287,17 @@ mod tests {
 
     use kit::{
         files::{OtherNames, RootSpec},
-        testing::Room,
+        testing::TestWorkspace,
     };
 
     use super::*;
 
-    fn read(fixture: &str, trusted: bool) -> (Room, Known) {
-        let room = Room::new(fixture);
-        let specs = [RootSpec { path: room.path().to_owned(), read_only: false }];
+    fn read(fixture: &str, trusted: bool) -> (TestWorkspace, Known) {
+        let test_ws = TestWorkspace::new(fixture);
+        let specs = [RootSpec { path: test_ws.path().to_owned(), read_only: false }];
         let roots = Roots::open(&specs, OtherNames::Refuse).unwrap();
-        let known = Commands::new(room.path().join("own"), roots, trusted).read();
-        (room, known)
+        let known = Commands::new(test_ws.path().join("own"), roots, trusted).read();
+        (test_ws, known)
     }
 
     fn command(body: &str) -> Command {
@@ -362,11 +362,11 @@ mod tests {
     fn a_file_that_is_no_command_is_named_and_no_link_leads_out() {
         let outside = tempfile::tempdir().unwrap();
         std::fs::write(outside.path().join("secret"), "secret").unwrap();
-        let (room, _) = read("//- .haft/commands/empty.md\n---\ndescription: x\n---\n", true);
-        let folder = room.path().join(".haft/commands");
+        let (test_ws, _) = read("//- .haft/commands/empty.md\n---\ndescription: x\n---\n", true);
+        let folder = test_ws.path().join(".haft/commands");
         std::os::unix::fs::symlink(outside.path().join("secret"), folder.join("link.md")).unwrap();
         std::fs::write(folder.join("bad name.md"), "x").unwrap();
-        let specs = [RootSpec { path: room.path().to_owned(), read_only: false }];
+        let specs = [RootSpec { path: test_ws.path().to_owned(), read_only: false }];
         let roots = Roots::open(&specs, OtherNames::Refuse).unwrap();
         let known = Commands::new("/nowhere".into(), roots, true).read();
         assert!(known.commands.is_empty(), "{:?}", known.commands);

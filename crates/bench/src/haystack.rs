@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use kit::testing::Room;
+use kit::testing::TestWorkspace;
 use serde_json::{Value, json};
 
 const FOLDERS: usize = 800;
@@ -61,11 +61,11 @@ pub fn compare(
     let Some(grep) = tools.iter().find(|tool| tool.spec().name == "grep") else {
         return Err("there is no `grep`".into());
     };
-    let room = Room::at(dir);
+    let test_ws = TestWorkspace::at(dir);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let grep = |arguments: &Value| -> Result<String, Box<dyn Error>> {
         let call = grep.prepare(arguments.clone())?;
-        let cx = room.cx_for(&call.touches());
+        let cx = test_ws.cx_for(&call.touches());
         Ok(runtime.block_on(call.run(cx))?.as_text())
     };
     let mut ours = Vec::new();

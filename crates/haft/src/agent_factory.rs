@@ -58,7 +58,7 @@ fn one_or_more<N: TryFrom<u64>>(text: &str) -> Result<N, String> {
 }
 
 /// What agents are made of here.
-pub(crate) struct Agency {
+pub(crate) struct AgentFactory {
     pub(crate) opened: Opened,
     options: AgentOptions,
     makings: Makings,
@@ -78,7 +78,7 @@ impl AgentOptions {
         options: &Options,
         place: &Place,
         approver: Arc<dyn Approver>,
-    ) -> Result<Agency, Fault> {
+    ) -> Result<AgentFactory, Fault> {
         self.open_with(options, place, approver, Vec::new()).await
     }
 
@@ -92,7 +92,7 @@ impl AgentOptions {
         place: &Place,
         approver: Arc<dyn Approver>,
         more: Vec<Arc<dyn AnyTool>>,
-    ) -> Result<Agency, Fault> {
+    ) -> Result<AgentFactory, Fault> {
         let mut opened = options.open_with(place, |toolset| [tools::of_agents(toolset), more].concat())?;
         // Without the file another provider may be the usual one, and would be sent what is in the workspace.
         if self.model.is_none()
@@ -107,11 +107,11 @@ impl AgentOptions {
         let makings = makings.with_skills(opened.skills.read());
         let variables = place.variables.clone();
         let configured = configured(&opened.agents, &variables);
-        Ok(Agency { opened, options: self, makings, variables, configured, preferred: None })
+        Ok(AgentFactory { opened, options: self, makings, variables, configured, preferred: None })
     }
 }
 
-impl Agency {
+impl AgentFactory {
     /// The model of this name.
     ///
     /// # Errors

@@ -30,7 +30,7 @@ const NOTICES: usize = 64;
 pub(crate) type Open<H> = Box<dyn Fn(PathBuf, Vec<PathBuf>) -> Soon<'static, Result<H, Fault>> + Send + Sync>;
 
 /// Hands that go where the client works.
-pub(crate) struct Following<H> {
+pub(crate) struct ClientRoots<H> {
     now: RwLock<Arc<H>>,
     /// Why there is no folder to work in, while there is none.
     nowhere: RwLock<Option<String>>,
@@ -46,7 +46,7 @@ pub(crate) struct Following<H> {
     notices: Option<broadcast::Sender<Notice>>,
 }
 
-impl<H: Backend> Following<H> {
+impl<H: Backend> ClientRoots<H> {
     /// `hands` in the folder that haft was started in, until a client says that it works elsewhere. What is called in the
     /// root or in the home folder is refused, where nobody named them.
     pub(crate) fn new(hands: H, started_in: PathBuf, wide: WideFolders, open: Open<H>) -> Self {
@@ -141,7 +141,7 @@ impl<H: Backend> Following<H> {
     }
 }
 
-impl<H: Backend> Backend for Following<H> {
+impl<H: Backend> Backend for ClientRoots<H> {
     async fn met(&self, folders: impl Future<Output = Vec<String>> + Send) {
         let _asking = self.asking.lock().await;
         let folders: Vec<PathBuf> = folders.await.iter().filter_map(|uri| folder_at(uri)).collect();

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     Options, Place,
-    agent_factory::{Agency, AgentOptions},
+    agent_factory::{AgentFactory, AgentOptions},
     decoders, verbs,
 };
 
@@ -134,19 +134,19 @@ impl AgentBuilder {
     /// When the workspace, the configuration or the model can't be used, or the conversation is not there.
     pub async fn open(self) -> Result<EmbeddedAgent, Fault> {
         let place = self.place.map_or_else(Place::from_env, Ok)?;
-        let agency = self.agent.open_with(&self.options, &place, self.approver.clone(), self.tools).await?;
-        let name = agency.earlier(self.resumed.is_some(), self.resumed.as_deref())?;
-        let session = agency.session(name.as_deref(), "library", self.approver);
-        let (agent, more) = agency.agent(session, self.host, self.asker)?;
-        let notes = agency.opened.aside.iter().cloned().chain(more).collect();
-        Ok(EmbeddedAgent { agent, agency, notes })
+        let factory = self.agent.open_with(&self.options, &place, self.approver.clone(), self.tools).await?;
+        let name = factory.earlier(self.resumed.is_some(), self.resumed.as_deref())?;
+        let session = factory.session(name.as_deref(), "library", self.approver);
+        let (agent, more) = factory.agent(session, self.host, self.asker)?;
+        let notes = factory.opened.aside.iter().cloned().chain(more).collect();
+        Ok(EmbeddedAgent { agent, factory, notes })
     }
 }
 
 /// An agent of a program that embeds haft.
 pub struct EmbeddedAgent {
     agent: Agent,
-    agency: Agency,
+    factory: AgentFactory,
     notes: Vec<String>,
 }
 
@@ -169,7 +169,7 @@ impl EmbeddedAgent {
         cancel: &CancellationToken,
     ) -> Result<Outcome, Fault> {
         let outcome = self.agent.turn(Some(task.into()), cancel).await.map_err(verbs::run::fault)?;
-        self.agency.keep(&self.agent)?;
+        self.factory.keep(&self.agent)?;
         Ok(outcome)
     }
 
@@ -193,7 +193,7 @@ impl EmbeddedAgent {
     /// # Errors
     /// When how the conversation stands can't be kept.
     pub async fn close(self) -> Result<(), Fault> {
-        self.agency.keep(&self.agent)?;
+        self.factory.keep(&self.agent)?;
         verbs::finish(self.agent.session()).await;
         Ok(())
     }

@@ -17,7 +17,7 @@ use crate::Place;
 ///
 /// # Errors
 /// When the proxy is not an address.
-pub(crate) fn beyond(place: &Place, config: &mut Config) -> Result<NetworkConfig, Fault> {
+pub(crate) fn network_config(place: &Place, config: &mut Config) -> Result<NetworkConfig, Fault> {
     let home = place.home();
     let resolve = |it: &mut PathBuf| *it = parse_path(it, &home);
     let (mut secrets, mut ssh, mut programs) =

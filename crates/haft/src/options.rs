@@ -27,7 +27,9 @@ use runtime::{
 };
 use sandbox::SandboxMode;
 
-use crate::{environment::Place, keys::KeyFiles, listing::Listed, nav_config, network_config::beyond};
+use crate::{
+    environment::Place, keys::KeyFiles, listing::Listed, nav_config, network_config::network_config,
+};
 
 /// A session's name has at most so many characters.
 const SESSION_NAME: usize = 100;
@@ -258,7 +260,7 @@ impl Options {
                 "Create that folder, or remove it from `--root` or from `roots` in haft.toml: `haft config roots` shows the file.",
             ));
         }
-        let beyond = beyond(place, &mut config)?;
+        let network = network_config(place, &mut config)?;
         // What a person typed is meant beside their file, which may deny what the command line does not repeat.
         let typed = if broken.own.is_none() { self.clone() } else { Self::default() };
         let accept_weaker = [config.accept_weaker, typed.accept_weaker].concat();
@@ -284,9 +286,9 @@ impl Options {
             deadline: config.deadline_seconds.map_or(DEADLINE, Duration::from_secs),
             secrets: Secrets::collect(
                 place.variables.iter().map(|(name, value)| (name, value)),
-                beyond.hidden().into_iter().chain(agents.keys.values()),
+                network.hidden().into_iter().chain(agents.keys.values()),
             ),
-            beyond,
+            network,
             commands: Commands {
                 variables: place.variables.clone(),
                 env: config.env,

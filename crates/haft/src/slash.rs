@@ -16,7 +16,7 @@ use kit::Fault;
 
 use crate::{
     Opened,
-    agent_factory::Agency,
+    agent_factory::AgentFactory,
     terminal::commands::{Meant, meant},
 };
 
@@ -182,7 +182,7 @@ impl Own {
         &self,
         given: &str,
         input: &mut Input,
-        agency: &Agency,
+        factory: &AgentFactory,
         agent: &Agent,
     ) -> Result<ForOneTurn, Fault> {
         let masked = |text: &str| agent.session().runtime().masked(text).into_owned();
@@ -194,7 +194,7 @@ impl Own {
             }
             Self::Command(command) => {
                 let told = command.told(given).map_err(Fault::bad_args)?;
-                let model = command.model.as_deref().map(|name| agency.model(name)).transpose();
+                let model = command.model.as_deref().map(|name| factory.model(name)).transpose();
                 let model = model.map_err(|fault| Fault {
                     what: format!("the model of `/{}` is unavailable: {}", command.name, fault.what),
                     ..fault

@@ -34,7 +34,7 @@ use crate::{
 };
 
 /// A workspace of its own, which is gone when this is dropped.
-pub struct Room {
+pub struct TestWorkspace {
     _dir: Option<tempfile::TempDir>,
     path: PathBuf,
     roots: Roots,
@@ -66,7 +66,7 @@ pub struct Room {
     pub cancel: CancellationToken,
 }
 
-impl Room {
+impl TestWorkspace {
     /// A workspace with these files: each begins with a line `//- path`.
     ///
     /// # Panics

@@ -15,7 +15,7 @@ use std::{
 use kit::{
     Kind, Touch, Touches,
     files::{Before, Go, Ignored, Walk},
-    testing::Room,
+    testing::TestWorkspace,
 };
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
@@ -25,11 +25,11 @@ const ALL: Walk = Walk { ignored: Ignored::Show, depth: usize::MAX };
 const PATIENCE: usize = 200_000;
 
 /// A room, and beside it a folder with a secret that nothing may reach.
-fn room_beside_a_secret() -> (Room, tempfile::TempDir) {
-    let room = Room::new("//- real/file\ninside\n//- plain\ninside\n");
+fn room_beside_a_secret() -> (TestWorkspace, tempfile::TempDir) {
+    let test_ws = TestWorkspace::new("//- real/file\ninside\n//- plain\ninside\n");
     let outside = tempfile::tempdir().unwrap();
     fs::write(outside.path().join("file"), "SECRET\n").unwrap();
-    (room, outside)
+    (test_ws, outside)
 }
 
 /// Exchanges `one` and `other` as fast as it goes, while `work` runs.
@@ -48,11 +48,11 @@ fn while_swapping(one: &Path, other: &Path, work: impl FnOnce()) {
 
 #[test]
 fn a_folder_swapped_for_a_link_is_never_read_through() {
-    let (room, outside) = room_beside_a_secret();
-    symlink(outside.path(), room.path().join("link")).unwrap();
-    let cx = room.cx();
+    let (test_ws, outside) = room_beside_a_secret();
+    symlink(outside.path(), test_ws.path().join("link")).unwrap();
+    let cx = test_ws.cx();
     let mut read = 0;
-    while_swapping(&room.path().join("real"), &room.path().join("link"), || {
+    while_swapping(&test_ws.path().join("real"), &test_ws.path().join("link"), || {
         for round in 0..PATIENCE {
             if round >= 5_000 && read > 0 {
                 return;
@@ -71,15 +71,15 @@ fn a_folder_swapped_for_a_link_is_never_read_through() {
 
 #[test]
 fn a_file_swapped_for_a_link_is_never_read_or_written_through() {
-    let (room, outside) = room_beside_a_secret();
-    symlink(outside.path().join("file"), room.path().join("link")).unwrap();
+    let (test_ws, outside) = room_beside_a_secret();
+    symlink(outside.path().join("file"), test_ws.path().join("link")).unwrap();
     let mut landed = 0;
-    while_swapping(&room.path().join("plain"), &room.path().join("link"), || {
+    while_swapping(&test_ws.path().join("plain"), &test_ws.path().join("link"), || {
         for round in 0..PATIENCE {
             if round >= 1_000 && landed > 0 {
                 return;
             }
-            let cx = room.cx_for(&Touches::write("plain"));
+            let cx = test_ws.cx_for(&Touches::write("plain"));
             let Ok(loaded) = cx.files().load("plain", 1000) else { continue };
             assert_ne!(&*loaded.bytes, b"SECRET\n");
             landed += usize::from(cx.files().save("plain", Before::Was(&loaded), b"ours\n").is_ok());
@@ -91,16 +91,16 @@ fn a_file_swapped_for_a_link_is_never_read_or_written_through() {
 
 #[test]
 fn a_new_file_is_never_made_outside() {
-    let (room, outside) = room_beside_a_secret();
-    symlink(outside.path(), room.path().join("link")).unwrap();
+    let (test_ws, outside) = room_beside_a_secret();
+    symlink(outside.path(), test_ws.path().join("link")).unwrap();
     let mut made = 0;
-    while_swapping(&room.path().join("real"), &room.path().join("link"), || {
+    while_swapping(&test_ws.path().join("real"), &test_ws.path().join("link"), || {
         for number in 0..PATIENCE {
             if number >= 1_000 && made > 0 {
                 return;
             }
             let path = format!("real/new/{number}");
-            let cx = room.cx_for(&Touches::write(&path));
+            let cx = test_ws.cx_for(&Touches::write(&path));
             made += usize::from(cx.files().save(&path, Before::Absent, b"x").is_ok());
         }
     });
@@ -110,11 +110,11 @@ fn a_new_file_is_never_made_outside() {
 
 #[test]
 fn a_walk_is_never_led_outside() {
-    let (room, outside) = room_beside_a_secret();
-    symlink(outside.path(), room.path().join("link")).unwrap();
+    let (test_ws, outside) = room_beside_a_secret();
+    symlink(outside.path(), test_ws.path().join("link")).unwrap();
     fs::create_dir(outside.path().join("deep")).unwrap();
-    let cx = room.cx();
-    while_swapping(&room.path().join("real"), &room.path().join("link"), || {
+    let cx = test_ws.cx();
+    while_swapping(&test_ws.path().join("real"), &test_ws.path().join("link"), || {
         for _ in 0..500 {
             cx.files()
                 .walk("", ALL, &|| Ok(()), &|met| {
@@ -131,10 +131,10 @@ fn a_walk_is_never_led_outside() {
 
 #[test]
 fn links_that_stay_inside_work_and_those_that_lead_out_name_their_target() {
-    let (room, outside) = room_beside_a_secret();
-    symlink("real", room.path().join("good")).unwrap();
-    symlink(outside.path(), room.path().join("bad")).unwrap();
-    let cx = room.cx();
+    let (test_ws, outside) = room_beside_a_secret();
+    symlink("real", test_ws.path().join("good")).unwrap();
+    symlink(outside.path(), test_ws.path().join("bad")).unwrap();
+    let cx = test_ws.cx();
     assert_eq!(&*cx.files().load("good/file", 100).unwrap().bytes, b"inside\n");
     for path in ["bad/file", "bad", "bad/new"] {
         let fault = cx.files().load(path, 100).err().unwrap();
@@ -145,19 +145,19 @@ fn links_that_stay_inside_work_and_those_that_lead_out_name_their_target() {
 
 #[test]
 fn writing_through_a_link_changes_the_target_and_keeps_the_link() {
-    let (room, _outside) = room_beside_a_secret();
-    symlink("real/file", room.path().join("link")).unwrap();
-    let cx = room.cx_for(&Touches::write("link"));
+    let (test_ws, _outside) = room_beside_a_secret();
+    symlink("real/file", test_ws.path().join("link")).unwrap();
+    let cx = test_ws.cx_for(&Touches::write("link"));
     let loaded = cx.files().load("link", 100).unwrap();
     cx.files().save("link", Before::Was(&loaded), b"new\n").unwrap();
-    assert!(fs::symlink_metadata(room.path().join("link")).unwrap().is_symlink());
-    assert_eq!(room.bytes("real/file"), b"new\n");
+    assert!(fs::symlink_metadata(test_ws.path().join("link")).unwrap().is_symlink());
+    assert_eq!(test_ws.bytes("real/file"), b"new\n");
 }
 
 #[test]
 fn a_call_reaches_only_what_it_was_granted() {
-    let (room, _outside) = room_beside_a_secret();
-    let cx = room.cx_for(&Touches::read("real").and(Touch::Write("other".to_owned())));
+    let (test_ws, _outside) = room_beside_a_secret();
+    let cx = test_ws.cx_for(&Touches::read("real").and(Touch::Write("other".to_owned())));
     assert!(cx.files().load("real/file", 100).is_ok());
     let fault = cx.files().load("plain", 100).err().unwrap();
     assert_eq!(fault.kind, Kind::Denied);
@@ -169,13 +169,13 @@ fn a_call_reaches_only_what_it_was_granted() {
 
 #[test]
 fn a_hard_link_to_a_file_outside_is_refused_and_one_within_is_read() {
-    let (room, _outside) = room_beside_a_secret();
+    let (test_ws, _outside) = room_beside_a_secret();
     // In the same file system, or there could be no hard link.
-    let secret = room.path().with_extension("secret");
+    let secret = test_ws.path().with_extension("secret");
     fs::write(&secret, "SECRET\n").unwrap();
-    fs::hard_link(&secret, room.path().join("alias")).unwrap();
-    fs::hard_link(room.path().join("plain"), room.path().join("real/twin")).unwrap();
-    let cx = room.cx();
+    fs::hard_link(&secret, test_ws.path().join("alias")).unwrap();
+    fs::hard_link(test_ws.path().join("plain"), test_ws.path().join("real/twin")).unwrap();
+    let cx = test_ws.cx();
     let fault = cx.files().load("alias", 100).err().unwrap();
     assert_eq!(fault.kind, Kind::Denied);
     assert!(fault.what.contains("of the 2 names"), "{}", fault.what);
@@ -185,11 +185,11 @@ fn a_hard_link_to_a_file_outside_is_refused_and_one_within_is_read() {
 
 #[test]
 fn what_is_no_regular_file_is_refused_at_once() {
-    let room = Room::empty();
-    let fifo = CString::new(room.path().join("fifo").as_os_str().as_bytes()).unwrap();
+    let test_ws = TestWorkspace::empty();
+    let fifo = CString::new(test_ws.path().join("fifo").as_os_str().as_bytes()).unwrap();
     rustix::fs::mknodat(CWD, &fifo, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
-    let _socket = std::os::unix::net::UnixListener::bind(room.path().join("socket")).unwrap();
-    let cx = room.cx();
+    let _socket = std::os::unix::net::UnixListener::bind(test_ws.path().join("socket")).unwrap();
+    let cx = test_ws.cx();
     for (path, what) in [("fifo", "a named pipe"), ("socket", "a socket"), ("", "is a folder")] {
         let fault = cx.files().load(path, 100).err().unwrap();
         assert_eq!(fault.kind, Kind::BadArgs);
@@ -209,8 +209,8 @@ fn files_of_the_kernel_are_refused_even_below_a_root() {
     let roots = kit::files::Roots::open(&[spec], kit::files::OtherNames::Allow).unwrap();
     let location = roots.locate("").unwrap();
     let grant = kit::files::Grant { location, access: kit::files::Access::Read };
-    let room = Room::empty();
-    let files = kit::Files::new(roots, vec![grant], room.cx().services().history.clone());
+    let test_ws = TestWorkspace::empty();
+    let files = kit::Files::new(roots, vec![grant], test_ws.cx().services().history.clone());
     for path in ["environ", "cwd/x", "root/etc/passwd", "fd/0"] {
         assert!(files.load(path, 1000).is_err(), "{path}");
     }
@@ -218,47 +218,47 @@ fn files_of_the_kernel_are_refused_even_below_a_root() {
 
 #[test]
 fn a_change_keeps_mode_and_refuses_a_file_that_moved_on() {
-    let room = Room::new("//- run.sh\nold\n");
-    let path = room.path().join("run.sh");
+    let test_ws = TestWorkspace::new("//- run.sh\nold\n");
+    let path = test_ws.path().join("run.sh");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o751)).unwrap();
-    let cx = room.cx_for(&Touches::write("run.sh"));
+    let cx = test_ws.cx_for(&Touches::write("run.sh"));
     let loaded = cx.files().load("run.sh", 100).unwrap();
     cx.files().save("run.sh", Before::Was(&loaded), b"new\n").unwrap();
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o751);
     let again = cx.files().save("run.sh", Before::Was(&loaded), b"newer\n");
     assert_eq!(again.unwrap_err().kind, Kind::Stale);
     assert_eq!(cx.files().save("run.sh", Before::Absent, b"x").unwrap_err().kind, Kind::Stale);
-    assert_eq!(room.bytes("run.sh"), b"new\n");
-    let left: Vec<_> = fs::read_dir(room.path()).unwrap().map(|it| it.unwrap().file_name()).collect();
+    assert_eq!(test_ws.bytes("run.sh"), b"new\n");
+    let left: Vec<_> = fs::read_dir(test_ws.path()).unwrap().map(|it| it.unwrap().file_name()).collect();
     assert_eq!(left, ["run.sh"]);
 }
 
 #[test]
 fn after_the_gate_is_closed_nothing_lands() {
-    let room = Room::empty();
-    let cx = room.cx_for(&Touches::write("new"));
+    let test_ws = TestWorkspace::empty();
+    let cx = test_ws.cx_for(&Touches::write("new"));
     assert!(cx.files().close_gate());
     assert_eq!(cx.files().save("new", Before::Absent, b"x").unwrap_err().kind, Kind::Cancelled);
-    assert!(!room.path().join("new").exists());
+    assert!(!test_ws.path().join("new").exists());
 }
 
 #[test]
 fn a_missing_file_is_answered_with_the_nearest_names() {
-    let room = Room::new("//- src/parser.rs\n\n//- src/lexer.rs\n\n");
-    let fault = room.cx().files().load("src/parsers.rs", 100).err().unwrap();
+    let test_ws = TestWorkspace::new("//- src/parser.rs\n\n//- src/lexer.rs\n\n");
+    let fault = test_ws.cx().files().load("src/parsers.rs", 100).err().unwrap();
     assert_eq!(fault.kind, Kind::NotFound);
     assert_eq!(fault.next.unwrap(), "Did you mean `src/parser.rs`?");
 }
 
 #[test]
 fn a_walk_leaves_out_what_git_and_convention_ignore() {
-    let room = Room::new(
+    let test_ws = TestWorkspace::new(
         "//- .gitignore\n*.log\n/build\n!keep.log\n//- a.log\n\n//- keep.log\n\n//- build/x\n\n//- src/build/y\n\n\
          //- src/.gitignore\nsecret/\n//- src/secret/z\n\n//- node_modules/m/i.js\n\n//- .git/config\n\n\
          //- cache/CACHEDIR.TAG\nSignature: 8a477f597d28d172789f06886806bc55\n//- cache/c\n\n//- .ignore\nnotes\n//- notes/n\n\n\
          //- sub/.git/x\n\n//- sub/b.log\n\n",
     );
-    let cx = room.cx();
+    let cx = test_ws.cx();
     let walk = |dir: &str, ignored| {
         let met = parking_lot::Mutex::new(Vec::new());
         let walk = Walk { ignored, depth: usize::MAX };
@@ -286,19 +286,19 @@ fn a_walk_leaves_out_what_git_and_convention_ignore() {
 
 #[test]
 fn a_deep_and_a_wide_tree_are_walked_whole() {
-    let room = Room::empty();
-    let mut deep = room.path().to_owned();
+    let test_ws = TestWorkspace::empty();
+    let mut deep = test_ws.path().to_owned();
     for _ in 0..700 {
         deep.push("d");
     }
     fs::create_dir_all(&deep).unwrap_or_else(|error| panic!("{error}"));
-    let wide = room.path().join("wide");
+    let wide = test_ws.path().join("wide");
     fs::create_dir(&wide).unwrap();
     for number in 0..5_000 {
         fs::write(wide.join(number.to_string()), "").unwrap();
     }
     let met = std::sync::atomic::AtomicUsize::new(0);
-    let cx = room.cx();
+    let cx = test_ws.cx();
     cx.files()
         .walk("", ALL, &|| Ok(()), &|_| {
             met.fetch_add(1, Ordering::Relaxed);
@@ -311,11 +311,11 @@ fn a_deep_and_a_wide_tree_are_walked_whole() {
 
 #[test]
 fn a_walk_whose_visitor_panics_ends_with_that_panic() {
-    let room = Room::empty();
+    let test_ws = TestWorkspace::empty();
     for number in 0..1_000 {
-        fs::create_dir(room.path().join(number.to_string())).unwrap();
+        fs::create_dir(test_ws.path().join(number.to_string())).unwrap();
     }
-    let cx = room.cx();
+    let cx = test_ws.cx();
     let walked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         cx.files().walk("", ALL, &|| Ok(()), &|met| {
             assert!(!met.path.ends_with("500"), "meant to happen");
@@ -328,30 +328,30 @@ fn a_walk_whose_visitor_panics_ends_with_that_panic() {
 #[test]
 fn a_link_may_lead_from_one_root_into_another_with_the_rights_of_that() {
     use kit::files::{Access, Grant, OtherNames, RootSpec, Roots};
-    let (room, other) = room_beside_a_secret();
+    let (test_ws, other) = room_beside_a_secret();
     fs::create_dir(other.path().join("sub")).unwrap();
-    symlink(other.path(), room.path().join("there")).unwrap();
-    symlink(room.path().join("real"), other.path().join("back")).unwrap();
+    symlink(other.path(), test_ws.path().join("there")).unwrap();
+    symlink(test_ws.path().join("real"), other.path().join("back")).unwrap();
     let spec = |path: &Path, read_only| RootSpec { path: path.to_owned(), read_only };
     let roots =
-        Roots::open(&[spec(room.path(), false), spec(other.path(), true)], OtherNames::Refuse).unwrap();
+        Roots::open(&[spec(test_ws.path(), false), spec(other.path(), true)], OtherNames::Refuse).unwrap();
     let location = roots.locate("there/sub/../file").unwrap();
     assert_eq!(location.absolute(), other.path().canonicalize().unwrap().join("file"));
     assert!(location.is_read_only());
     assert!(!roots.locate("there/back/file").unwrap().is_read_only());
     assert_eq!(roots.locate("there/../../x").unwrap_err().kind, Kind::Denied);
     let grants = vec![Grant { location, access: Access::Write }];
-    let files = kit::Files::new(roots, grants, room.cx().services().history.clone());
+    let files = kit::Files::new(roots, grants, test_ws.cx().services().history.clone());
     assert!(files.load("there/file", 100).is_ok());
     assert_eq!(files.save("there/file", Before::Absent, b"x").unwrap_err().kind, Kind::Denied);
 }
 
 #[test]
 fn a_count_of_names_does_not_outlive_the_file_it_was_made_for() {
-    let room = Room::new("//- a\nmine\n");
-    let cx = room.cx();
-    let (a, b, c) = (room.path().join("a"), room.path().join("b"), room.path().join("c"));
-    let outside = room.path().with_extension("outside");
+    let test_ws = TestWorkspace::new("//- a\nmine\n");
+    let cx = test_ws.cx();
+    let (a, b, c) = (test_ws.path().join("a"), test_ws.path().join("b"), test_ws.path().join("c"));
+    let outside = test_ws.path().with_extension("outside");
     fs::hard_link(&a, &b).unwrap();
     assert!(cx.files().load("a", 100).is_ok());
     fs::remove_file(&a).unwrap();
@@ -369,11 +369,11 @@ fn a_count_of_names_does_not_outlive_the_file_it_was_made_for() {
 #[test]
 fn the_innermost_root_decides_by_whatever_spelling_it_is_reached() {
     use kit::files::{OtherNames, RootSpec, Roots};
-    let room = Room::new("//- sub/x\nx\n//- plain\nx\n");
-    symlink("sub", room.path().join("link")).unwrap();
+    let test_ws = TestWorkspace::new("//- sub/x\nx\n//- plain\nx\n");
+    symlink("sub", test_ws.path().join("link")).unwrap();
     let spec = |path: std::path::PathBuf, read_only| RootSpec { path, read_only };
-    let inner = room.path().join("sub");
-    let specs = [spec(room.path().to_owned(), false), spec(inner.clone(), true)];
+    let inner = test_ws.path().join("sub");
+    let specs = [spec(test_ws.path().to_owned(), false), spec(inner.clone(), true)];
     let roots = Roots::open(&specs, OtherNames::Refuse).unwrap();
     let absolute = inner.join("new").display().to_string();
     for path in ["sub/x", "sub/new", "link/new", "./sub/../sub/x", &absolute] {
@@ -386,15 +386,15 @@ fn the_innermost_root_decides_by_whatever_spelling_it_is_reached() {
 #[test]
 fn hidden_folders_are_neither_read_nor_walked() {
     use kit::files::{Access, Grant, OtherNames, RootSpec, Roots};
-    let room = Room::new("//- state/db\nx\n//- plain\nx\n");
-    symlink("state/db", room.path().join("link")).unwrap();
-    let spec = RootSpec { path: room.path().to_owned(), read_only: false };
-    let roots = Roots::open(&[spec], OtherNames::Refuse).unwrap().hiding(&[room.path().join("state")]);
+    let test_ws = TestWorkspace::new("//- state/db\nx\n//- plain\nx\n");
+    symlink("state/db", test_ws.path().join("link")).unwrap();
+    let spec = RootSpec { path: test_ws.path().to_owned(), read_only: false };
+    let roots = Roots::open(&[spec], OtherNames::Refuse).unwrap().hiding(&[test_ws.path().join("state")]);
     for path in ["state/db", "state/new", "state", "link", "./state/../state/db"] {
         assert_eq!(roots.locate(path).unwrap_err().kind, Kind::Denied, "{path}");
     }
     let grants = vec![Grant { location: roots.locate("").unwrap(), access: Access::Read }];
-    let files = kit::Files::new(roots, grants, room.cx().services().history.clone());
+    let files = kit::Files::new(roots, grants, test_ws.cx().services().history.clone());
     let walked = files.walk("", ALL, &|| Ok(()), &|met| {
         assert!(!met.path.starts_with("state"), "{}", met.path.display());
         Go::On
@@ -405,11 +405,11 @@ fn hidden_folders_are_neither_read_nor_walked() {
 #[test]
 fn credentials_are_out_of_reach_unless_a_root_lies_in_them() {
     use kit::files::{OtherNames, RootSpec, Roots};
-    let room = Room::new("//- .ssh/id\nx\n//- .claude/skills/x\nx\n//- plain\nx\n");
-    symlink(".ssh/id", room.path().join("link")).unwrap();
+    let test_ws = TestWorkspace::new("//- .ssh/id\nx\n//- .claude/skills/x\nx\n//- plain\nx\n");
+    symlink(".ssh/id", test_ws.path().join("link")).unwrap();
     let spec = |path| RootSpec { path, read_only: false };
-    let specs = [spec(room.path().to_owned()), spec(room.path().join(".claude/skills"))];
-    let secrets = [".ssh", ".netrc", ".claude"].map(|it| room.path().join(it));
+    let specs = [spec(test_ws.path().to_owned()), spec(test_ws.path().join(".claude/skills"))];
+    let secrets = [".ssh", ".netrc", ".claude"].map(|it| test_ws.path().join(it));
     let roots = Roots::open(&specs, OtherNames::Refuse).unwrap().withholding(&secrets);
     for path in [".ssh/id", ".ssh", "link", ".netrc"] {
         let fault = roots.locate(path).unwrap_err();
@@ -422,23 +422,23 @@ fn credentials_are_out_of_reach_unless_a_root_lies_in_them() {
 
 #[test]
 fn a_change_of_bytes_is_noticed_although_size_and_time_are_as_before() {
-    let room = Room::new("//- a\none\n");
-    let path = room.path().join("a");
-    let cx = room.cx_for(&Touches::write("a"));
+    let test_ws = TestWorkspace::new("//- a\none\n");
+    let path = test_ws.path().join("a");
+    let cx = test_ws.cx_for(&Touches::write("a"));
     let loaded = cx.files().load("a", 100).unwrap();
     let modified = fs::metadata(&path).unwrap().modified().unwrap();
     fs::write(&path, "two\n").unwrap();
     fs::File::options().write(true).open(&path).unwrap().set_modified(modified).unwrap();
     assert_eq!(cx.files().save("a", Before::Was(&loaded), b"new\n").unwrap_err().kind, Kind::Stale);
-    assert_eq!(room.bytes("a"), b"two\n");
+    assert_eq!(test_ws.bytes("a"), b"two\n");
 }
 
 #[test]
 fn a_mode_set_meanwhile_and_extended_attributes_are_kept() {
-    let room = Room::new("//- a\none\n");
-    let path = room.path().join("a");
+    let test_ws = TestWorkspace::new("//- a\none\n");
+    let path = test_ws.path().join("a");
     let can = rustix::fs::setxattr(&path, "user.note", b"kept", rustix::fs::XattrFlags::empty()).is_ok();
-    let cx = room.cx_for(&Touches::write("a"));
+    let cx = test_ws.cx_for(&Touches::write("a"));
     let loaded = cx.files().load("a", 100).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     cx.files().save("a", Before::Was(&loaded), b"new\n").unwrap();
@@ -453,18 +453,18 @@ fn a_mode_set_meanwhile_and_extended_attributes_are_kept() {
 #[test]
 fn a_sweep_takes_what_a_dead_process_left_of_ours_and_nothing_else() {
     use kit::files::{OtherNames, RootSpec, Roots};
-    let room = Room::new("//- a\none\n");
+    let test_ws = TestWorkspace::new("//- a\none\n");
     let mut dead = std::process::Command::new("true").spawn().unwrap();
     dead.wait().unwrap();
     let leave = |process: u32, content: &str| {
         let name = format!(".haft-{process}-{content}");
-        fs::write(room.path().join(&name), content).unwrap();
-        room.path().join(name)
+        fs::write(test_ws.path().join(&name), content).unwrap();
+        test_ws.path().join(name)
     };
     let ours = leave(dead.id(), "ours");
     let theirs = leave(dead.id(), "theirs");
     let alive = leave(std::process::id(), "ours");
-    let spec = RootSpec { path: room.path().to_owned(), read_only: false };
+    let spec = RootSpec { path: test_ws.path().to_owned(), read_only: false };
     let roots = Roots::open(&[spec], OtherNames::Refuse).unwrap();
     roots.sweep("a", &|bytes| bytes == b"ours");
     assert!(!ours.exists() && theirs.exists() && alive.exists());

@@ -450,13 +450,13 @@ mod tests {
 
     use kit::{
         files::{OtherNames, RootSpec, Roots},
-        testing::Room,
+        testing::TestWorkspace,
     };
 
     use super::*;
 
-    fn decide(policy: &Policy, room: &Room, path: &str) -> String {
-        let spec = RootSpec { path: room.path().to_owned(), read_only: false };
+    fn decide(policy: &Policy, test_ws: &TestWorkspace, path: &str) -> String {
+        let spec = RootSpec { path: test_ws.path().to_owned(), read_only: false };
         let roots = Roots::open(&[spec], OtherNames::Refuse).unwrap();
         match policy.decide(&[Want::Place(roots.locate(path).unwrap(), Access::Write)]) {
             Decision::Allow => "allow".to_owned(),
@@ -467,11 +467,11 @@ mod tests {
 
     #[test]
     fn control_files_are_asked_about_under_any_name() {
-        let room = Room::new(
+        let test_ws = TestWorkspace::new(
             "//- .git/config\n\n//- sub/x\n\n//- bare.store/HEAD\n\n//- bare.store/objects/x\n\n//- bare.store/refs/x\n\n",
         );
-        std::os::unix::fs::symlink(".git/config", room.path().join("innocent")).unwrap();
-        std::os::unix::fs::symlink(".git", room.path().join("folder")).unwrap();
+        std::os::unix::fs::symlink(".git/config", test_ws.path().join("innocent")).unwrap();
+        std::os::unix::fs::symlink(".git", test_ws.path().join("folder")).unwrap();
         for path in [
             ".git/config",
             ".git/hooks/pre-commit",
@@ -491,22 +491,22 @@ mod tests {
             "bare.store/config",
             "bare.store/hooks/post-checkout",
         ] {
-            assert_eq!(decide(&Policy::default(), &room, path), "ask control_files", "{path}");
+            assert_eq!(decide(&Policy::default(), &test_ws, path), "ask control_files", "{path}");
         }
         for path in ["src/main.rs", ".gitignore", "git/config", "x.mcp.json", ".github/workflows/ci.yml"] {
-            assert_eq!(decide(&Policy::default(), &room, path), "allow", "{path}");
+            assert_eq!(decide(&Policy::default(), &test_ws, path), "allow", "{path}");
         }
     }
 
     #[test]
     fn the_strictest_answer_wins_and_approval_settles_what_is_asked() {
-        let room = Room::empty();
+        let test_ws = TestWorkspace::empty();
         let with = |sandbox, approve| Policy { sandbox, approve, ..Policy::default() };
-        assert_eq!(decide(&with(SandboxMode::ReadOnly, Approve::Auto), &room, "a"), "deny sandbox");
+        assert_eq!(decide(&with(SandboxMode::ReadOnly, Approve::Auto), &test_ws, "a"), "deny sandbox");
         assert_eq!(
-            decide(&with(SandboxMode::Workspace, Approve::Never), &room, ".mcp.json"),
+            decide(&with(SandboxMode::Workspace, Approve::Never), &test_ws, ".mcp.json"),
             "deny control_files"
         );
-        assert_eq!(decide(&with(SandboxMode::Workspace, Approve::Auto), &room, ".mcp.json"), "allow");
+        assert_eq!(decide(&with(SandboxMode::Workspace, Approve::Auto), &test_ws, ".mcp.json"), "allow");
     }
 }

@@ -94,7 +94,7 @@ pub struct Settings {
     /// Where tools that are files are looked for.
     pub tool_files: ToolFiles,
     /// What tools have that reach beyond the workspace.
-    pub beyond: NetworkConfig,
+    pub network: NetworkConfig,
 }
 
 /// What is pruned with the store.
@@ -188,11 +188,11 @@ impl Runtime {
                 hidden: own,
                 recovery: Recovery::default(),
                 appeared,
-                line: settings.beyond.line,
-                vault: Arc::new(settings.beyond.vault),
+                line: settings.network.line,
+                vault: Arc::new(settings.network.vault),
                 preferences: Arc::new(Preferences {
                     workspace: workspace_of_calls,
-                    ..settings.beyond.preferences
+                    ..settings.network.preferences
                 }),
             }),
         };

@@ -27,12 +27,12 @@ use store::journal::{CallRecord, Filter};
 const SECRET: &str = "s3cret-Value-91c4";
 
 /// A workspace, a state folder, and a session in it.
-struct House {
+struct Fixture {
     dir: tempfile::TempDir,
     session: Session,
 }
 
-impl House {
+impl Fixture {
     fn new(tools: Vec<Arc<dyn AnyTool>>) -> Self {
         Self::with(tools, Policy::default(), Arc::new(Unattended))
     }
@@ -51,7 +51,7 @@ impl House {
         std::fs::create_dir(dir.path().join("ws")).unwrap();
         std::fs::create_dir(dir.path().join("more")).unwrap();
         let settings = Settings {
-            beyond: Default::default(),
+            network: Default::default(),
             tool_files: Default::default(),
             workspace: dir.path().join("ws"),
             roots: vec![RootSpec { path: dir.path().join("more"), read_only: true }],
@@ -160,34 +160,34 @@ impl Tool for Modest {
     }
 }
 
-fn puppet() -> House {
-    House::new(vec![erase::<Puppet>(), erase::<Modest>()])
+fn puppet() -> Fixture {
+    Fixture::new(vec![erase::<Puppet>(), erase::<Modest>()])
 }
 
 #[tokio::test]
 async fn a_panic_is_a_fault_and_the_next_call_works() {
-    let house = puppet();
-    let answer = house.call("puppet", json!({"act": "panic"})).await;
+    let fixture = puppet();
+    let answer = fixture.call("puppet", json!({"act": "panic"})).await;
     assert_eq!(kind(&answer), Kind::Bug);
     assert_eq!(answer.as_text(), "the tool panicked: the puppet fell over");
-    assert_eq!(house.call("puppet", json!({"act": "nod"})).await.as_text(), "did nod");
+    assert_eq!(fixture.call("puppet", json!({"act": "nod"})).await.as_text(), "did nod");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_tool_that_never_ends_is_stopped_at_its_deadline() {
-    let house = puppet();
-    let answer = house.call("puppet", json!({"act": "hang"})).await;
+    let fixture = puppet();
+    let answer = fixture.call("puppet", json!({"act": "hang"})).await;
     assert_eq!(kind(&answer), Kind::Timeout);
     assert!(answer.result.unwrap_err().next.unwrap().contains("Ask for less"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_stopped_call_answers_within_two_hundred_milliseconds_even_if_its_tool_is_deaf() {
-    let house = puppet();
+    let fixture = puppet();
     for act in ["hang", "wait"] {
         let call = Call::new("puppet", json!({"act": act}));
         let cancel = call.cancel.clone();
-        let session = house.session.clone();
+        let session = fixture.session.clone();
         let task = tokio::spawn(async move { session.call(call).await });
         tokio::time::sleep(Duration::from_secs(1)).await;
         let stopped = tokio::time::Instant::now();
@@ -202,18 +202,18 @@ async fn a_stopped_call_answers_within_two_hundred_milliseconds_even_if_its_tool
 
 #[tokio::test]
 async fn an_answer_of_cancelled_is_never_followed_by_a_change() {
-    let house = puppet();
+    let fixture = puppet();
     let call = Call::new("puppet", json!({"act": "late write", "path": "late"}));
     call.cancel.cancel();
-    let answer = house.session.call(call).await;
+    let answer = fixture.session.call(call).await;
     assert!(matches!(kind(&answer), Kind::Cancelled), "{}", answer.as_text());
-    assert!(!house.file("late").exists());
+    assert!(!fixture.file("late").exists());
 }
 
 #[tokio::test]
 async fn who_drops_a_call_stops_it_and_it_still_ends_in_the_journal() {
-    let house = puppet();
-    let mut call = Box::pin(house.call("puppet", json!({"act": "wait"})));
+    let fixture = puppet();
+    let mut call = Box::pin(fixture.call("puppet", json!({"act": "wait"})));
     tokio::select! {
         biased;
         _ = &mut call => panic!("it waits to be stopped"),
@@ -221,7 +221,7 @@ async fn who_drops_a_call_stops_it_and_it_still_ends_in_the_journal() {
     }
     drop(call);
     let ended = loop {
-        let records = house.journal().await;
+        let records = fixture.journal().await;
         if let Some(outcome) = records.first().and_then(|record| record.outcome.clone()) {
             break outcome;
         }
@@ -232,49 +232,49 @@ async fn who_drops_a_call_stops_it_and_it_still_ends_in_the_journal() {
 
 #[tokio::test]
 async fn a_tool_that_claims_too_little_fails_closed() {
-    let house = puppet();
-    std::fs::write(house.file("a"), "x").unwrap();
-    assert_eq!(kind(&house.call("puppet", json!({"act": "lie", "path": "a"})).await), Kind::Denied);
-    assert_eq!(kind(&house.call("modest", json!({})).await), Kind::Bug);
+    let fixture = puppet();
+    std::fs::write(fixture.file("a"), "x").unwrap();
+    assert_eq!(kind(&fixture.call("puppet", json!({"act": "lie", "path": "a"})).await), Kind::Denied);
+    assert_eq!(kind(&fixture.call("modest", json!({})).await), Kind::Bug);
 }
 
 #[tokio::test]
 async fn secrets_are_masked_and_a_write_of_the_mask_is_refused() {
-    let house = puppet();
-    let answer = house.call("puppet", json!({"act": "secret"})).await;
+    let fixture = puppet();
+    let answer = fixture.call("puppet", json!({"act": "secret"})).await;
     assert_eq!(answer.as_text(), "the value is [masked:SOME_TOKEN]");
     let arguments = json!({"act": "write", "path": "x[masked:SOME_TOKEN]"});
-    let answer = house.call("puppet", arguments).await;
+    let answer = fixture.call("puppet", arguments).await;
     assert_eq!(kind(&answer), Kind::BadArgs);
     assert!(answer.as_text().contains("stands for a secret"), "{}", answer.as_text());
-    house.call("puppet", json!({"act": format!("say {SECRET}")})).await;
-    let journal = format!("{:?}", house.journal().await);
+    fixture.call("puppet", json!({"act": format!("say {SECRET}")})).await;
+    let journal = format!("{:?}", fixture.journal().await);
     assert!(!journal.contains(SECRET), "{journal}");
 }
 
 #[tokio::test]
 async fn a_long_output_is_cut_and_the_whole_is_kept() {
-    let house = puppet();
-    let text = house.call("puppet", json!({"act": "much"})).await.as_text();
+    let fixture = puppet();
+    let text = fixture.call("puppet", json!({"act": "much"})).await.as_text();
     assert!(text.len() <= 64 * 1024 + 200, "{}", text.len());
     assert!(text.contains("all of it: out_1"), "{text}");
-    let kept = house.session.runtime().spills().read(house.session.name(), "out_1").unwrap();
+    let kept = fixture.session.runtime().spills().read(fixture.session.name(), "out_1").unwrap();
     assert_eq!(kept.len(), 17 * 100_000);
 }
 
 #[tokio::test]
 async fn broken_arguments_never_run_a_tool_and_the_second_time_the_schema_is_given() {
-    let house = puppet();
+    let fixture = puppet();
     let call = || Call {
         arguments: Arguments::Raw("{\"act\": \"write\"".to_owned()),
         ..Call::new("puppet", Value::Null)
     };
-    let first = house.session.call(call()).await;
+    let first = fixture.session.call(call()).await;
     assert_eq!(kind(&first), Kind::BadArgs);
     assert!(first.as_text().contains("not valid JSON") && !first.as_text().contains("The schema"));
-    let second = house.session.call(call()).await;
+    let second = fixture.session.call(call()).await;
     assert!(second.as_text().contains("The schema of `puppet`"), "{}", second.as_text());
-    let answer = house.call("puppet", json!({"act": "nod", "nonsense": 1})).await;
+    let answer = fixture.call("puppet", json!({"act": "nod", "nonsense": 1})).await;
     assert!(answer.as_text().contains("`nonsense`"), "{}", answer.as_text());
     assert!(
         answer.as_text().contains("`act`, `path`") || answer.as_text().contains("`act` or `path`"),
@@ -291,9 +291,9 @@ async fn an_unknown_tool_is_answered_with_the_nearest_name() {
 
 #[tokio::test]
 async fn a_tool_that_a_session_is_not_given_is_said_to_be_there() {
-    let house = puppet();
-    house.session.limit(Limits { tools: Some(Vec::new()), read_only: true });
-    let answer = house.call("puppet", json!({})).await;
+    let fixture = puppet();
+    fixture.session.limit(Limits { tools: Some(Vec::new()), read_only: true });
+    let answer = fixture.call("puppet", json!({})).await;
     let said = answer.as_text();
     assert!(said.starts_with("`puppet` is not among the tools of this session"), "{said}");
     assert!(said.ends_with("\nIt has no tools."), "{said}");
@@ -320,10 +320,10 @@ async fn what_must_be_approved_runs_only_after_a_yes() {
     ] {
         let person = Arc::new(Person(verdict.clone(), Mutex::default()));
         let policy = Policy { sandbox: SandboxMode::Workspace, approve, ..Policy::default() };
-        let house = House::with(vec![erase::<Puppet>()], policy, person.clone());
-        let answer = house.call("puppet", json!({"act": "write", "path": ".mcp.json"})).await;
+        let fixture = Fixture::with(vec![erase::<Puppet>()], policy, person.clone());
+        let answer = fixture.call("puppet", json!({"act": "write", "path": ".mcp.json"})).await;
         assert_eq!(answer.result.is_ok(), done, "{approve:?} {verdict:?}: {}", answer.as_text());
-        assert_eq!(house.file(".mcp.json").exists(), done);
+        assert_eq!(fixture.file(".mcp.json").exists(), done);
         let requests = person.1.lock().unwrap().clone();
         assert_eq!(requests.len(), asked);
         assert!(
@@ -333,7 +333,7 @@ async fn what_must_be_approved_runs_only_after_a_yes() {
             assert_eq!(kind(&answer), Kind::Denied);
             assert!(answer.as_text().contains("rule `control_files`"), "{}", answer.as_text());
         }
-        let net = house.call("puppet", json!({"act": "net"})).await;
+        let net = fixture.call("puppet", json!({"act": "net"})).await;
         assert_eq!(net.result.is_ok(), done);
     }
 }
@@ -354,21 +354,22 @@ impl Approver for Slow {
 async fn the_time_that_a_person_takes_is_not_the_call_s() {
     let (thought, deadline) = (Duration::from_millis(900), Duration::from_millis(450));
     let policy = |approve| Policy { approve, ..Policy::default() };
-    let house =
-        |approve| House::within(vec![erase::<Puppet>()], policy(approve), Arc::new(Slow(thought)), deadline);
+    let fixture = |approve| {
+        Fixture::within(vec![erase::<Puppet>()], policy(approve), Arc::new(Slow(thought)), deadline)
+    };
     // Asked before the call, once its content is known, and about each edit.
     for (approve, act, path) in
         [(Approve::Ask, "net", ""), (Approve::Ask, "write", ".mcp.json"), (Approve::AskEdits, "write", "a")]
     {
-        let house = house(approve);
-        let answer = house.call("puppet", json!({"act": act, "path": path})).await;
+        let fixture = fixture(approve);
+        let answer = fixture.call("puppet", json!({"act": act, "path": path})).await;
         assert!(answer.result.is_ok() && answer.took < deadline, "{:?} {}", answer.took, answer.as_text());
-        let took = house.journal().await[0].took_ms.unwrap();
+        let took = fixture.journal().await[0].took_ms.unwrap();
         assert!(took < deadline.as_secs_f64() * 1e3, "{took}");
     }
     // Nor is it that of another call that waits for the same file meanwhile.
-    let house = house(Approve::AskEdits);
-    let write = || house.call("puppet", json!({"act": "write", "path": "a"}));
+    let fixture = fixture(Approve::AskEdits);
+    let write = || fixture.call("puppet", json!({"act": "write", "path": "a"}));
     let (one, other) = tokio::join!(write(), write());
     assert!(one.result.is_ok(), "{}", one.as_text());
     assert_eq!(kind(&other), Kind::Stale, "{}", other.as_text());
@@ -379,19 +380,19 @@ async fn the_time_that_a_person_takes_is_not_the_call_s() {
 async fn a_change_is_reviewed_with_its_content_and_the_decision_is_in_the_journal_before_it_lands() {
     let person = Arc::new(Person(Verdict::Instead("elsewhere".to_owned()), Mutex::default()));
     let policy = Policy { approve: Approve::AskEdits, ..Policy::default() };
-    let house = House::with(vec![erase::<Puppet>()], policy, person.clone());
-    let answer = house.call("puppet", json!({"act": "write", "path": "a"})).await;
+    let fixture = Fixture::with(vec![erase::<Puppet>()], policy, person.clone());
+    let answer = fixture.call("puppet", json!({"act": "write", "path": "a"})).await;
     assert_eq!(kind(&answer), Kind::Denied);
     assert!(answer.as_text().contains("the person said no: elsewhere"), "{}", answer.as_text());
-    assert!(answer.changes.is_empty() && !house.file("a").exists());
+    assert!(answer.changes.is_empty() && !fixture.file("a").exists());
     let request = person.1.lock().unwrap().remove(0);
     assert_eq!((request.rule.name, request.offers), ("ask_edits", vec![Effect::Edit(".".to_owned())]));
     assert_eq!(request.changes[0].diff, "--- /dev/null\n+++ b/a\n@@ -0,0 +1 @@\n+new\n");
-    let record = house.journal().await.remove(0);
+    let record = fixture.journal().await.remove(0);
     assert_eq!(record.decision, "refused by the person: ask_edits");
     // A call that changes nothing is not asked about, and is in the journal all the same.
-    house.call("puppet", json!({"act": "lie", "path": "nowhere"})).await;
-    assert_eq!(house.journal().await.len(), 2);
+    fixture.call("puppet", json!({"act": "lie", "path": "nowhere"})).await;
+    assert_eq!(fixture.journal().await.len(), 2);
     assert!(person.1.lock().unwrap().is_empty());
 }
 
@@ -402,9 +403,9 @@ async fn what_was_allowed_for_longer_is_not_asked_again() {
     {
         let person = Arc::new(Person(Verdict::Yes(scope), Mutex::default()));
         let dir_policy = Policy { sandbox: SandboxMode::Workspace, ..Policy::default() };
-        let house = House::with(vec![erase::<Puppet>()], dir_policy, person.clone());
+        let fixture = Fixture::with(vec![erase::<Puppet>()], dir_policy, person.clone());
         for _ in 0..2 {
-            assert!(house.call("puppet", json!({"act": "net"})).await.result.is_ok());
+            assert!(fixture.call("puppet", json!({"act": "net"})).await.result.is_ok());
         }
         let requests = person.1.lock().unwrap().clone();
         assert_eq!(requests.len(), asked_here, "{scope:?}");
@@ -412,7 +413,7 @@ async fn what_was_allowed_for_longer_is_not_asked_again() {
             assert_eq!(request.effects, ["net example.org"]);
             assert_eq!(request.offers, [Effect::Net("example.org".to_owned())]);
         }
-        let beside = house.session.runtime().session(Some("beside"), "cli", person.clone());
+        let beside = fixture.session.runtime().session(Some("beside"), "cli", person.clone());
         let call = Call::new("puppet", json!({"act": "net"}));
         assert!(beside.call(call).await.result.is_ok());
         assert_eq!(person.1.lock().unwrap().len(), asked_here + asked_beside, "{scope:?}");
@@ -422,8 +423,8 @@ async fn what_was_allowed_for_longer_is_not_asked_again() {
 #[tokio::test]
 async fn one_answer_serves_the_calls_that_wait_behind_it() {
     let person = Arc::new(Person(Verdict::Yes(Scope::Session), Mutex::default()));
-    let house = House::with(vec![erase::<Puppet>()], Policy::default(), person.clone());
-    let net = || house.call("puppet", json!({"act": "net"}));
+    let fixture = Fixture::with(vec![erase::<Puppet>()], Policy::default(), person.clone());
+    let net = || fixture.call("puppet", json!({"act": "net"}));
     let (one, two, three) = tokio::join!(net(), net(), net());
     assert!(one.result.is_ok() && two.result.is_ok() && three.result.is_ok());
     assert_eq!(person.1.lock().unwrap().len(), 1);
@@ -433,9 +434,9 @@ async fn one_answer_serves_the_calls_that_wait_behind_it() {
 async fn a_grant_allows_until_it_is_revoked_and_the_journal_names_it() {
     for approve in [Approve::Ask, Approve::Never] {
         let policy = Policy { approve, ..Policy::default() };
-        let house = House::with(vec![erase::<Puppet>()], policy, Arc::new(Unattended));
-        let grants = house.session.runtime().store().grants();
-        let net = || house.call("puppet", json!({"act": "net"}));
+        let fixture = Fixture::with(vec![erase::<Puppet>()], policy, Arc::new(Unattended));
+        let grants = fixture.session.runtime().store().grants();
+        let net = || fixture.call("puppet", json!({"act": "net"}));
         let refused = net().await;
         assert!(refused.as_text().contains(" grants add 'net example.org'`"), "{}", refused.as_text());
         let id = grants.add(&policy::grants::parse("net *.org").unwrap(), None, "cli").unwrap();
@@ -444,7 +445,7 @@ async fn a_grant_allows_until_it_is_revoked_and_the_journal_names_it() {
             grants.add(&policy::grants::parse("net other.com").unwrap(), Some("elsewhere"), "cli").unwrap();
         let allowed = net().await;
         assert!(allowed.result.is_ok());
-        let record = house.journal().await.into_iter().find(|it| it.call == allowed.id).unwrap();
+        let record = fixture.journal().await.into_iter().find(|it| it.call == allowed.id).unwrap();
         assert_eq!(record.decision, "granted: net *.org (project)");
         let listed: Vec<_> =
             grants.list(None).unwrap().into_iter().map(|it| (it.id, it.effect, it.uses)).collect();
@@ -456,25 +457,25 @@ async fn a_grant_allows_until_it_is_revoked_and_the_journal_names_it() {
 
 #[tokio::test]
 async fn a_read_only_root_and_a_read_only_sandbox_are_not_written_to() {
-    let house = puppet();
-    let inside = house.dir.path().join("more/new").display().to_string();
-    let answer = house.call("puppet", json!({"act": "write", "path": inside})).await;
+    let fixture = puppet();
+    let inside = fixture.dir.path().join("more/new").display().to_string();
+    let answer = fixture.call("puppet", json!({"act": "write", "path": inside})).await;
     assert!(answer.as_text().contains("rule `read_only_root`"), "{}", answer.as_text());
     let policy = Policy { sandbox: SandboxMode::ReadOnly, approve: Approve::Auto, ..Policy::default() };
-    let house = House::with(vec![erase::<Puppet>()], policy, Arc::new(Unattended));
-    let answer = house.call("puppet", json!({"act": "write", "path": "new"})).await;
+    let fixture = Fixture::with(vec![erase::<Puppet>()], policy, Arc::new(Unattended));
+    let answer = fixture.call("puppet", json!({"act": "write", "path": "new"})).await;
     assert!(answer.as_text().contains("rule `sandbox`"), "{}", answer.as_text());
-    assert!(!house.file("new").exists());
+    assert!(!fixture.file("new").exists());
 }
 
 #[tokio::test]
 async fn every_call_is_in_the_journal_with_its_decision_and_outcome() {
-    let house = puppet();
-    house.call("puppet", json!({"act": "write", "path": "a"})).await;
-    house.call("puppet", json!({"act": "panic"})).await;
-    house.call("puppet", json!({"act": "write", "path": ".git/config"})).await;
-    house.call("nobody", json!({})).await;
-    let records = house.journal().await;
+    let fixture = puppet();
+    fixture.call("puppet", json!({"act": "write", "path": "a"})).await;
+    fixture.call("puppet", json!({"act": "panic"})).await;
+    fixture.call("puppet", json!({"act": "write", "path": ".git/config"})).await;
+    fixture.call("nobody", json!({})).await;
+    let records = fixture.journal().await;
     let told: Vec<(&str, &str, &str)> = records
         .iter()
         .map(|it| (it.tool.as_str(), it.decision.as_str(), it.outcome.as_deref().unwrap_or("open")))
@@ -523,17 +524,17 @@ async fn a_tool_whose_manual_comes_first_does_nothing_before_it_was_read() {
         ..Policy::default()
     };
     let tools = vec![erase::<Puppet>(), erase::<Reader>()];
-    let house = House::with(tools, policy, Arc::new(Unattended));
+    let fixture = Fixture::with(tools, policy, Arc::new(Unattended));
     let write = json!({"act": "write", "path": "new"});
-    let refused = house.call("puppet", write.clone()).await;
+    let refused = fixture.call("puppet", write.clone()).await;
     assert_eq!(kind(&refused), Kind::Stale);
     assert!(refused.as_text().contains("Call `info` with {\"name\": \"puppet\"}"), "{}", refused.as_text());
-    assert!(!house.file("new").exists());
+    assert!(!fixture.file("new").exists());
     // Whoever goes on with a named session has read it; another has not.
-    let runtime = house.session.runtime().clone();
+    let runtime = fixture.session.runtime().clone();
     let named = |name| runtime.session(Some(name), "test", Arc::new(Unattended));
     assert!(named("a").call(Call::new("info", json!({"name": "puppet"}))).await.result.is_ok());
     assert_eq!(kind(&named("b").call(Call::new("puppet", write.clone())).await), Kind::Stale);
     assert!(named("a").call(Call::new("puppet", write)).await.result.is_ok());
-    assert!(house.file("new").exists());
+    assert!(fixture.file("new").exists());
 }

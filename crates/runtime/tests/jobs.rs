@@ -223,12 +223,12 @@ fn described(job: &kit::services::Job) -> Output {
 }
 
 /// A workspace, a state folder, and a session in it.
-struct House {
+struct Fixture {
     dir: tempfile::TempDir,
     session: Session,
 }
 
-impl House {
+impl Fixture {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let session = open(dir.path());
@@ -267,7 +267,7 @@ fn open(dir: &Path) -> Session {
 fn open_with(dir: &Path, more: &[Arc<dyn AnyTool>]) -> Session {
     std::fs::create_dir_all(dir.join("ws")).unwrap();
     let settings = Settings {
-        beyond: Default::default(),
+        network: Default::default(),
         tool_files: Default::default(),
         workspace: dir.join("ws"),
         roots: Vec::new(),
@@ -294,28 +294,28 @@ fn in_background(act: &str, key: &str) -> Value {
 
 #[tokio::test]
 async fn any_call_goes_to_the_background_by_argument() {
-    let (house, stage) = (House::new(), stage("by argument"));
+    let (fixture, stage) = (Fixture::new(), stage("by argument"));
     assert_eq!(
-        house.says("actor", in_background("work", "by argument")).await,
+        fixture.says("actor", in_background("work", "by argument")).await,
         "job_1 runs in the background: by argument"
     );
     stage.at_work(1).await;
-    assert_eq!(house.hand("read", "1").await, "job_1 by argument running: ");
+    assert_eq!(fixture.hand("read", "1").await, "job_1 by argument running: ");
     stage.let_go(1);
-    assert_eq!(house.hand("exit", "job_1").await, "done met: true");
+    assert_eq!(fixture.hand("exit", "job_1").await, "done met: true");
     // Masked, as any result; and read as often as one likes.
     for _ in 0..2 {
-        let read = house.hand("read", "job_1").await;
+        let read = fixture.hand("read", "job_1").await;
         assert_eq!(read, "job_1 by argument done: worked with [masked:SOME_TOKEN]");
     }
-    assert_eq!(house.says("slow", json!({})).await, "job_2 runs in the background: slow");
-    assert_eq!(house.hand("exit", "job_2").await, "done met: true");
+    assert_eq!(fixture.says("slow", json!({})).await, "job_2 runs in the background: slow");
+    assert_eq!(fixture.hand("exit", "job_2").await, "done met: true");
     // The option is taken out for tools that refuse what they don't know, and checked.
-    let said = house.says("hand", json!({"do": "nothing", "run_in_background": "true"})).await;
+    let said = fixture.says("hand", json!({"do": "nothing", "run_in_background": "true"})).await;
     assert!(said.starts_with("job_3 runs in the background: hand"), "{said}");
-    let said = house.says("hand", json!({"do": "nothing", "run_in_background": 7})).await;
+    let said = fixture.says("hand", json!({"do": "nothing", "run_in_background": 7})).await;
     assert!(said.starts_with("`run_in_background` is 7; it must be true or false"), "{said}");
-    let records = house.journal().await;
+    let records = fixture.journal().await;
     let first = records.first().unwrap();
     assert!(first.arguments.contains("run_in_background") && first.outcome.as_deref() == Some("ok"));
     assert!(first.notes.contains(&"ran as job_1".to_owned()), "{:?}", first.notes);
@@ -335,55 +335,55 @@ async fn tools_that_run_commands_say_so_in_their_schema() {
 
 #[tokio::test(start_paused = true)]
 async fn a_tool_moves_itself_and_neither_deadline_nor_caller_stops_it_any_more() {
-    let (house, stage) = (House::new(), stage("moves"));
+    let (fixture, stage) = (Fixture::new(), stage("moves"));
     let call = Call::new("actor", acts("move", "moves"));
     let cancel = call.cancel.clone();
-    let answer = house.session.call(call).await;
+    let answer = fixture.session.call(call).await;
     assert_eq!(answer.as_text(), "so far\njob_1 goes on in the background");
     cancel.cancel();
     tokio::time::sleep(Duration::from_secs(500)).await;
-    assert_eq!(house.hand("read", "job_1").await, "job_1 moves running: ");
+    assert_eq!(fixture.hand("read", "job_1").await, "job_1 moves running: ");
     stage.let_go(1);
-    assert_eq!(house.hand("exit", "job_1").await, "done met: true");
+    assert_eq!(fixture.hand("exit", "job_1").await, "done met: true");
     // One that is done at once has both an answer and a result.
-    let answer = house.says("actor", acts("quick move", "moves")).await;
+    let answer = fixture.says("actor", acts("quick move", "moves")).await;
     assert!(answer.starts_with("so far\njob_2 goes on"), "{answer}");
-    let read = house.hand("read", "job_2").await;
+    let read = fixture.hand("read", "job_2").await;
     assert_eq!(read, "job_2 moves done: worked with [masked:SOME_TOKEN]");
 }
 
 #[tokio::test]
 async fn the_host_moves_a_running_call_and_a_waiting_one() {
-    let (house, stage) = (House::new(), stage("host"));
+    let (fixture, stage) = (Fixture::new(), stage("host"));
     let begin = |act: &str| {
-        let id = house.session.new_call_id();
-        (id.clone(), house.spawn(Call { id: Some(id), ..Call::new("actor", acts(act, "host")) }))
+        let id = fixture.session.new_call_id();
+        (id.clone(), fixture.spawn(Call { id: Some(id), ..Call::new("actor", acts(act, "host")) }))
     };
     let (first, running) = begin("alone");
     stage.at_work(1).await;
     let (second, waiting) = begin("alone");
     tokio::task::yield_now().await;
-    assert_eq!(house.session.promote(&second).unwrap(), "job_1");
+    assert_eq!(fixture.session.promote(&second).unwrap(), "job_1");
     assert_eq!(waiting.await.unwrap().as_text(), "job_1 runs in the background: host");
-    assert_eq!(house.hand("read", "job_1").await, "job_1 host pending: ");
-    assert_eq!(house.session.promote(&first).unwrap(), "job_2");
+    assert_eq!(fixture.hand("read", "job_1").await, "job_1 host pending: ");
+    assert_eq!(fixture.session.promote(&first).unwrap(), "job_2");
     let answer = running.await.unwrap();
     assert_eq!((answer.as_text().as_str(), &answer.id), ("job_2 runs in the background: host", &first));
     // Its locks are free: the other has begun.
     stage.at_work(1).await;
-    assert!(house.session.promote(&first).is_err_and(|fault| fault.kind == Kind::NotFound));
+    assert!(fixture.session.promote(&first).is_err_and(|fault| fault.kind == Kind::NotFound));
     stage.let_go(2);
-    assert!(house.hand("exit", "job_1").await.starts_with("done met: true"));
-    assert!(house.hand("exit", "job_2").await.starts_with("done met: true"));
+    assert!(fixture.hand("exit", "job_1").await.starts_with("done met: true"));
+    assert!(fixture.hand("exit", "job_2").await.starts_with("done met: true"));
 }
 
 #[tokio::test]
 async fn the_end_of_a_job_is_told_once_and_not_to_who_saw_it() {
-    let (house, stage) = (House::new(), stage("told"));
-    let mut events = house.session.events();
-    house.call("actor", acts("move", "told")).await;
-    house.call("actor", acts("move panic", "told")).await;
-    house.call("actor", acts("move", "told")).await;
+    let (fixture, stage) = (Fixture::new(), stage("told"));
+    let mut events = fixture.session.events();
+    fixture.call("actor", acts("move", "told")).await;
+    fixture.call("actor", acts("move panic", "told")).await;
+    fixture.call("actor", acts("move", "told")).await;
     stage.at_work(3).await;
     stage.let_go(3);
     let mut seen = Vec::new();
@@ -402,56 +402,59 @@ async fn the_end_of_a_job_is_told_once_and_not_to_who_saw_it() {
         ]
     );
     // Who reads it has been told.
-    assert!(house.call("hand", json!({"do": "read", "job": "job_3"})).await.notes.len() == 2);
-    let notes = house.call("hand", json!({"do": "nothing"})).await.notes;
+    assert!(fixture.call("hand", json!({"do": "read", "job": "job_3"})).await.notes.len() == 2);
+    let notes = fixture.call("hand", json!({"do": "nothing"})).await.notes;
     assert_eq!(notes, Vec::<String>::new());
     // Who waits for it as well, however it is timed.
-    house.call("actor", acts("move", "told")).await;
-    let wait = house.spawn(Call::new("hand", json!({"do": "exit", "job": "job_4", "at_most": 100})));
+    fixture.call("actor", acts("move", "told")).await;
+    let wait = fixture.spawn(Call::new("hand", json!({"do": "exit", "job": "job_4", "at_most": 100})));
     tokio::task::yield_now().await;
     stage.let_go(1);
     let answer = wait.await.unwrap();
     assert_eq!((answer.as_text().as_str(), answer.notes.len()), ("done met: true", 0));
-    assert!(house.call("nobody", json!({})).await.notes.is_empty());
+    assert!(fixture.call("nobody", json!({})).await.notes.is_empty());
     assert!(events.recv().await.unwrap().job == "job_4" && events.try_recv().is_err());
 }
 
 #[tokio::test]
 async fn a_note_says_how_the_job_ended_and_waits_for_an_answer_that_is_read() {
-    let (house, stage) = (House::new(), stage("npm test"));
-    let mut events = house.session.events();
-    house.call("actor", acts("move quick", "npm test")).await;
+    let (fixture, stage) = (Fixture::new(), stage("npm test"));
+    let mut events = fixture.session.events();
+    fixture.call("actor", acts("move quick", "npm test")).await;
     events.recv().await.unwrap();
     // A call that was taken back tells nobody.
     let call = Call::new("hand", json!({"do": "nothing"}));
     call.cancel.cancel();
-    assert!(house.session.call(call).await.notes.is_empty());
-    let notes = house.call("nobody", json!({})).await.notes;
+    assert!(fixture.session.call(call).await.notes.is_empty());
+    let notes = fixture.call("nobody", json!({})).await.notes;
     assert_eq!(notes.len(), 1);
     let note = notes.first().unwrap();
     assert!(note.starts_with("job_1 (npm test) ended: exit 0, "), "{note}");
-    house.call("actor", acts("move panic", "npm test")).await;
+    fixture.call("actor", acts("move panic", "npm test")).await;
     stage.let_go(1);
     events.recv().await.unwrap();
-    let notes = house.call("hand", json!({"do": "nothing"})).await.notes;
+    let notes = fixture.call("hand", json!({"do": "nothing"})).await.notes;
     assert!(notes.iter().any(|it| it.contains("failed after ") && it.ends_with("the actor fell over")));
 }
 
 #[tokio::test]
 async fn a_stateful_tool_is_continued_input_by_input_to_its_end() {
-    let house = House::new();
-    let answer = house.says("counter", json!({})).await;
+    let fixture = Fixture::new();
+    let answer = fixture.says("counter", json!({})).await;
     assert_eq!(answer, "sum 0\njob_1 waits for input");
     let put = async |job: &str, with: Value| {
-        house.says("hand", json!({"do": "continue", "job": job, "with": with})).await
+        fixture.says("hand", json!({"do": "continue", "job": job, "with": with})).await
     };
     assert_eq!(put("job_1", json!(5)).await, "sum 5\njob_1 waits for input");
     assert_eq!(put("1", json!(7)).await, "sum 12\njob_1 waits for input");
-    assert_eq!(house.hand("read", "job_1").await, "job_1  waiting for input: sum 12\njob_1 waits for input");
+    assert_eq!(
+        fixture.hand("read", "job_1").await,
+        "job_1  waiting for input: sum 12\njob_1 waits for input"
+    );
     // A wait would wait for ever: it says what the job waits for instead.
-    assert_eq!(house.hand("exit", "job_1").await, "waiting for input met: false");
+    assert_eq!(fixture.hand("exit", "job_1").await, "waiting for input met: false");
     assert_eq!(put("job_1", json!(0)).await, "total 12\njob_1 is over: done");
-    let late = house.call("hand", json!({"do": "continue", "job": "job_1", "with": 1})).await;
+    let late = fixture.call("hand", json!({"do": "continue", "job": "job_1", "with": 1})).await;
     assert!(late.result.as_ref().is_err_and(|fault| fault.kind == Kind::Stale));
     assert!(late.as_text().starts_with("job_1 is over (done); it takes no more input"), "{}", late.as_text());
     let unknown = put("job_7", json!(1)).await;
@@ -460,65 +463,66 @@ async fn a_stateful_tool_is_continued_input_by_input_to_its_end() {
 
 #[tokio::test]
 async fn of_two_inputs_at_once_one_is_taken_and_a_stop_ends_a_waiting_job() {
-    let house = House::new();
-    house.call("counter", json!({})).await;
+    let fixture = Fixture::new();
+    fixture.call("counter", json!({})).await;
     let put =
-        |with: i64| house.spawn(Call::new("hand", json!({"do": "continue", "job": "job_1", "with": with})));
+        |with: i64| fixture.spawn(Call::new("hand", json!({"do": "continue", "job": "job_1", "with": with})));
     let (one, other) = (put(1), put(2));
     let mut said = [one.await.unwrap().as_text(), other.await.unwrap().as_text()];
     said.sort_unstable();
     let [refused, taken] = said;
     assert!(refused.starts_with("job_1 is running; it waits for no input now"), "{refused}");
     assert!(taken == "sum 1\njob_1 waits for input" || taken == "sum 2\njob_1 waits for input", "{taken}");
-    let stopped = house.hand("stop", "job_1").await;
+    let stopped = fixture.hand("stop", "job_1").await;
     assert!(stopped.starts_with("job_1  cancelled: cancelled: "), "{stopped}");
     // In the middle of its work too; who waits for its answer hears of it.
-    house.call("counter", json!({})).await;
-    let put = house.spawn(Call::new("hand", json!({"do": "continue", "job": "job_2", "with": 100})));
+    fixture.call("counter", json!({})).await;
+    let put = fixture.spawn(Call::new("hand", json!({"do": "continue", "job": "job_2", "with": 100})));
     tokio::task::yield_now().await;
-    assert!(house.hand("stop", "job_2").await.starts_with("job_2  cancelled: "));
+    assert!(fixture.hand("stop", "job_2").await.starts_with("job_2  cancelled: "));
     let answer = put.await.unwrap();
     assert!(answer.result.is_err_and(|fault| fault.kind == Kind::Cancelled));
-    assert!(house.call("hand", json!({"do": "nothing"})).await.notes.is_empty());
+    assert!(fixture.call("hand", json!({"do": "nothing"})).await.notes.is_empty());
 }
 
 #[tokio::test]
 async fn a_stop_ends_a_job_with_what_it_had_and_one_that_is_over_stays_as_it_is() {
-    let (house, stage) = (House::new(), stage("stop"));
-    house.call("actor", acts("move", "stop")).await;
-    let stopped = house.hand("stop", "job_1").await;
+    let (fixture, stage) = (Fixture::new(), stage("stop"));
+    fixture.call("actor", acts("move", "stop")).await;
+    let stopped = fixture.hand("stop", "job_1").await;
     assert!(
         stopped.starts_with("job_1 stop cancelled: cancelled: ") && stopped.ends_with("this far"),
         "{stopped}"
     );
-    house.call("actor", acts("move", "stop")).await;
+    fixture.call("actor", acts("move", "stop")).await;
     stage.let_go(1);
-    house.hand("exit", "job_2").await;
-    assert!(house.hand("stop", "job_2").await.starts_with("job_2 stop done: worked"));
+    fixture.hand("exit", "job_2").await;
+    assert!(fixture.hand("stop", "job_2").await.starts_with("job_2 stop done: worked"));
     let outcomes: Vec<Option<String>> =
-        house.journal().await.iter().map(|it| it.outcome.clone()).take(2).collect();
+        fixture.journal().await.iter().map(|it| it.outcome.clone()).take(2).collect();
     assert_eq!(outcomes, [Some("cancelled".to_owned()), Some("ok".to_owned())]);
 }
 
 #[tokio::test]
 async fn a_stop_before_the_move_ends_the_call() {
-    let (house, stage) = (House::new(), stage("before"));
+    let (fixture, stage) = (Fixture::new(), stage("before"));
     let call = Call::new("actor", acts("work", "before"));
     let cancel = call.cancel.clone();
-    let running = house.spawn(call);
+    let running = fixture.spawn(call);
     stage.at_work(1).await;
     cancel.cancel();
     let answer = running.await.unwrap();
     assert!(answer.result.is_err_and(|fault| fault.kind == Kind::Cancelled));
-    assert_eq!(house.hand("count", "").await, "0");
+    assert_eq!(fixture.hand("count", "").await, "0");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_wait_ends_by_pattern_by_quiet_by_the_end_or_by_its_time() {
-    let (house, stage) = (House::new(), stage("wait"));
-    house.call("actor", acts("move", "wait")).await;
+    let (fixture, stage) = (Fixture::new(), stage("wait"));
+    fixture.call("actor", acts("move", "wait")).await;
     let wait = |what: &str, with: Value, at_most: u64| {
-        house.spawn(Call::new("hand", json!({"do": what, "job": "job_1", "with": with, "at_most": at_most})))
+        fixture
+            .spawn(Call::new("hand", json!({"do": what, "job": "job_1", "with": with, "at_most": at_most})))
     };
     let pattern = wait("pattern", json!("listening on :\\d+"), 3600);
     let other = wait("pattern", json!("^never$"), 3000);
@@ -543,11 +547,11 @@ async fn a_wait_ends_by_pattern_by_quiet_by_the_end_or_by_its_time() {
     // One that is stopped leaves the job alone.
     let call = Call::new("hand", json!({"do": "exit", "job": "job_1", "at_most": 100}));
     let cancel = call.cancel.clone();
-    let stopped = house.spawn(call);
+    let stopped = fixture.spawn(call);
     tokio::task::yield_now().await;
     cancel.cancel();
     assert!(stopped.await.unwrap().result.is_err());
-    assert!(house.hand("read", "job_1").await.starts_with("job_1 wait running"));
+    assert!(fixture.hand("read", "job_1").await.starts_with("job_1 wait running"));
     stage.written.write("last words, never quite");
     stage.let_go(1);
     assert_eq!(other.await.unwrap().as_text(), "done met: false");
@@ -561,13 +565,13 @@ async fn a_wait_ends_by_pattern_by_quiet_by_the_end_or_by_its_time() {
 
 #[tokio::test(start_paused = true)]
 async fn a_call_may_take_as_long_as_it_says_and_the_fault_names_its_deadline() {
-    let (house, stage) = (House::new(), stage("patient"));
-    let patient = house.spawn(Call::new("actor", acts("patient", "patient")));
+    let (fixture, stage) = (Fixture::new(), stage("patient"));
+    let patient = fixture.spawn(Call::new("actor", acts("patient", "patient")));
     tokio::time::sleep(Duration::from_secs(590)).await;
     stage.let_go(1);
     assert!(patient.await.unwrap().result.is_ok());
     for (act, seconds) in [("patient", 610), ("work", 60)] {
-        let answer = house.call("actor", acts(act, "patient")).await;
+        let answer = fixture.call("actor", acts(act, "patient")).await;
         let fault = answer.result.unwrap_err();
         assert!(fault.kind == Kind::Timeout, "{fault}");
         let what = &fault.what;
@@ -577,12 +581,12 @@ async fn a_call_may_take_as_long_as_it_says_and_the_fault_names_its_deadline() {
 
 #[tokio::test]
 async fn exclusive_calls_run_together_only_where_that_is_allowed() {
-    let (house, stage) = (House::new(), stage("alone"));
-    let first = house.spawn(Call::new("actor", acts("alone", "alone")));
+    let (fixture, stage) = (Fixture::new(), stage("alone"));
+    let first = fixture.spawn(Call::new("actor", acts("alone", "alone")));
     stage.at_work(1).await;
-    let queued = house.spawn(Call::new("actor", acts("alone", "alone")));
+    let queued = fixture.spawn(Call::new("actor", acts("alone", "alone")));
     let allowed = json!({"act": "alone", "key": "alone", "allow_concurrent": true});
-    let beside = house.spawn(Call::new("actor", allowed));
+    let beside = fixture.spawn(Call::new("actor", allowed));
     stage.at_work(1).await;
     // Two are at work; the third got nowhere.
     assert_eq!(stage.begun.available_permits(), 0);
@@ -594,15 +598,15 @@ async fn exclusive_calls_run_together_only_where_that_is_allowed() {
 
 #[tokio::test]
 async fn the_end_of_a_session_stops_its_jobs() {
-    let (house, stage) = (House::new(), stage("end"));
-    house.call("actor", in_background("work", "end")).await;
-    house.call("counter", json!({})).await;
+    let (fixture, stage) = (Fixture::new(), stage("end"));
+    fixture.call("actor", in_background("work", "end")).await;
+    fixture.call("counter", json!({})).await;
     stage.at_work(1).await;
-    house.session.end().await;
-    assert!(house.hand("read", "job_1").await.starts_with("job_1 end cancelled: "));
-    assert!(house.hand("read", "job_2").await.starts_with("job_2  cancelled: "));
+    fixture.session.end().await;
+    assert!(fixture.hand("read", "job_1").await.starts_with("job_1 end cancelled: "));
+    assert!(fixture.hand("read", "job_2").await.starts_with("job_2  cancelled: "));
     // The last handle does the same.
-    let House { dir, session } = House::new();
+    let Fixture { dir, session } = Fixture::new();
     let mut events = session.events();
     session.call(Call::new("actor", in_background("work", "end"))).await;
     stage.at_work(1).await;
@@ -616,23 +620,23 @@ async fn the_end_of_a_session_stops_its_jobs() {
 
 #[tokio::test]
 async fn a_thousand_jobs_at_once_all_end_and_a_hundred_stay_readable() {
-    let (house, stage) = (House::new(), stage("many"));
-    let mut events = house.session.events();
+    let (fixture, stage) = (Fixture::new(), stage("many"));
+    let mut events = fixture.session.events();
     for _ in 0..1000 {
-        house.call("actor", in_background("work", "many")).await;
+        fixture.call("actor", in_background("work", "many")).await;
     }
     stage.at_work(1000).await;
-    assert_eq!(house.hand("count", "").await, "1000");
+    assert_eq!(fixture.hand("count", "").await, "1000");
     stage.let_go(1000);
     let mut ended = std::collections::HashSet::new();
     while ended.len() < 1000 {
         assert!(ended.insert(events.recv().await.unwrap().job));
     }
-    let answer = house.call("hand", json!({"do": "count"})).await;
+    let answer = fixture.call("hand", json!({"do": "count"})).await;
     assert_eq!(answer.result.unwrap().as_text(), "100");
     assert_eq!(answer.notes.len(), 11);
     assert_eq!(answer.notes.last().unwrap(), "990 more jobs ended");
-    let unknown = house.hand("read", "job_0").await;
+    let unknown = fixture.hand("read", "job_0").await;
     assert!(unknown.contains("and 80 older ones."), "{unknown}");
 }
 
@@ -676,8 +680,8 @@ async fn a_job_of_a_killed_process_is_interrupted_in_the_journal() {
     assert!(lines.any(|line| line == "ready"));
     child.kill().unwrap();
     child.wait().unwrap();
-    let house = House { session: open(dir.path()), dir };
-    assert!(house.session.runtime().wait_recovered(Duration::from_secs(30)));
-    let records = house.journal().await;
+    let fixture = Fixture { session: open(dir.path()), dir };
+    assert!(fixture.session.runtime().wait_recovered(Duration::from_secs(30)));
+    let records = fixture.journal().await;
     assert_eq!(records.first().unwrap().outcome.as_deref(), Some("interrupted"));
 }

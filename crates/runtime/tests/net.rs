@@ -84,16 +84,16 @@ fn listen() -> (u16, Arc<AtomicUsize>) {
     (port, count)
 }
 
-struct House {
+struct Fixture {
     _dir: tempfile::TempDir,
     session: Session,
 }
 
-fn house(policy: Policy, approver: Arc<dyn Approver>) -> House {
+fn fixture(policy: Policy, approver: Arc<dyn Approver>) -> Fixture {
     let dir = tempfile::tempdir().unwrap();
     std::fs::create_dir(dir.path().join("ws")).unwrap();
     let settings = Settings {
-        beyond: Default::default(),
+        network: Default::default(),
         tool_files: Default::default(),
         workspace: dir.path().join("ws"),
         roots: Vec::new(),
@@ -107,10 +107,10 @@ fn house(policy: Policy, approver: Arc<dyn Approver>) -> House {
         commands: runtime::Commands::default(),
     };
     let session = Runtime::open(settings, vec![erase::<Ask>()]).unwrap().session(None, "test", approver);
-    House { _dir: dir, session }
+    Fixture { _dir: dir, session }
 }
 
-impl House {
+impl Fixture {
     /// `ok`, or the kind of the fault with what it says.
     async fn ask(&self, claims: &str, url: &str) -> String {
         self.ask_and_write(claims, url, None).await
@@ -139,9 +139,9 @@ async fn an_address_of_this_machine_is_reached_by_a_persons_yes_and_by_nothing_l
         hosts(&without_port),
         Policy { approve: Approve::Auto, ..hosts(&without_port) },
     ] {
-        let house = house(policy.clone(), Arc::new(Unattended));
+        let fixture = fixture(policy.clone(), Arc::new(Unattended));
         for claim in [&claim, &format!("net 127.0.0.1:{port}"), "web example.org", "net *"] {
-            let said = house.ask(claim, &url).await;
+            let said = fixture.ask(claim, &url).await;
             assert!(said.starts_with("denied"), "{policy:?} {claim}: {said}");
             assert!(said.contains('\n'), "it names no next step: {said}");
         }
@@ -149,15 +149,15 @@ async fn an_address_of_this_machine_is_reached_by_a_persons_yes_and_by_nothing_l
     assert_eq!(connections.load(Ordering::Acquire), 0);
     let asked = Arc::<AtomicUsize>::default();
     let yes = |scope| Arc::new(Says(Verdict::Yes(scope), asked.clone()));
-    let once = house(Policy::default(), yes(Scope::Once));
+    let once = fixture(Policy::default(), yes(Scope::Once));
     assert_eq!(once.ask(&claim, &url).await, "ok");
     assert_eq!(once.ask(&claim, &url).await, "ok");
     assert_eq!(asked.load(Ordering::Acquire), 2, "once is once");
-    let session = house(Policy::default(), yes(Scope::Session));
+    let session = fixture(Policy::default(), yes(Scope::Session));
     assert_eq!(session.ask(&claim, &url).await, "ok");
     assert_eq!(session.ask(&claim, &url).await, "ok");
     assert_eq!(asked.load(Ordering::Acquire), 3, "a session's grant is kept");
-    let configured = house(hosts(&[format!("127.0.0.1:{port}")]), Arc::new(Unattended));
+    let configured = fixture(hosts(&[format!("127.0.0.1:{port}")]), Arc::new(Unattended));
     assert_eq!(configured.ask(&claim, &url).await, "ok");
 }
 
@@ -165,10 +165,10 @@ async fn an_address_of_this_machine_is_reached_by_a_persons_yes_and_by_nothing_l
 async fn a_yes_to_one_thing_is_none_to_another() {
     let (port, connections) = listen();
     let asked = Arc::<AtomicUsize>::default();
-    let house = house(Policy::default(), Arc::new(Says(Verdict::Yes(Scope::Once), asked.clone())));
+    let fixture = fixture(Policy::default(), Arc::new(Says(Verdict::Yes(Scope::Once), asked.clone())));
     // What was asked about is the file; that the name leads to this machine nobody was told.
     let url = format!("http://127.0.0.1:{port}/");
-    let said = house.ask_and_write(&format!("web example.org:{port}"), &url, Some(".envrc")).await;
+    let said = fixture.ask_and_write(&format!("web example.org:{port}"), &url, Some(".envrc")).await;
     assert!(said.starts_with("denied"), "{said}");
     assert_eq!((asked.load(Ordering::Acquire), connections.load(Ordering::Acquire)), (1, 0));
 }
@@ -178,17 +178,17 @@ async fn the_open_web_is_looked_at_unless_a_person_says_otherwise() {
     let url = "http://93.184.216.34:1/";
     let policy = |web| Policy { web: Some(web), ..Policy::default() };
     for (web, says) in [(Web::None, "rule `web`"), (Web::Ask, "rule `net`")] {
-        let house = house(policy(web), Arc::new(Unattended));
-        let said = house.ask("web 93.184.216.34:1", url).await;
+        let fixture = fixture(policy(web), Arc::new(Unattended));
+        let said = fixture.ask("web 93.184.216.34:1", url).await;
         assert!(said.starts_with("denied") && said.contains(says), "{web:?}: {said}");
     }
-    let auto = house(Policy { approve: Approve::Auto, ..policy(Web::None) }, Arc::new(Unattended));
+    let auto = fixture(Policy { approve: Approve::Auto, ..policy(Web::None) }, Arc::new(Unattended));
     assert!(auto.ask("web 93.184.216.34:1", url).await.contains("rule `web`"));
     // To speak to a host is asked about, however open the web is.
-    let open = house(Policy::default(), Arc::new(Unattended));
+    let open = fixture(Policy::default(), Arc::new(Unattended));
     assert!(open.ask("net 93.184.216.34:1", url).await.contains("rule `net`"));
     // Who claims one host does not speak to another, and who claims none speaks to nobody.
-    let auto = house(Policy { approve: Approve::Auto, ..Policy::default() }, Arc::new(Unattended));
+    let auto = fixture(Policy { approve: Approve::Auto, ..Policy::default() }, Arc::new(Unattended));
     assert!(auto.ask("net example.org", url).await.contains("was not granted to this call"));
     assert!(auto.ask("", url).await.contains("was not granted to this call"));
     assert!(open.ask("web not a host", url).await.starts_with("bad_args"));
@@ -199,10 +199,10 @@ async fn a_lasting_yes_to_a_look_is_none_to_speak() {
     let (port, _) = listen();
     let asked = Arc::<AtomicUsize>::default();
     let says = Says(Verdict::Yes(kit::effect::Scope::Session), asked.clone());
-    let house = house(Policy::default(), Arc::new(says));
+    let fixture = fixture(Policy::default(), Arc::new(says));
     let (host, url) = (format!("127.0.0.1:{port}"), format!("http://127.0.0.1:{port}/"));
     for (claim, times) in [("web", 1), ("web", 1), ("net", 2), ("net", 2), ("web", 2)] {
-        assert_eq!(house.ask(&format!("{claim} {host}"), &url).await, "ok");
+        assert_eq!(fixture.ask(&format!("{claim} {host}"), &url).await, "ok");
         assert_eq!(asked.load(Ordering::Acquire), times, "{claim}");
     }
 }

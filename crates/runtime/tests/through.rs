@@ -94,19 +94,19 @@ impl Progress for Steps {
     }
 }
 
-struct House {
+struct Fixture {
     _dir: tempfile::TempDir,
     session: Session,
     asked: Arc<Asked>,
     steps: Arc<Steps>,
 }
 
-impl House {
+impl Fixture {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join("ws")).unwrap();
         let settings = Settings {
-            beyond: Default::default(),
+            network: Default::default(),
             tool_files: Default::default(),
             workspace: dir.path().join("ws"),
             roots: Vec::new(),
@@ -141,11 +141,11 @@ impl House {
 
 #[tokio::test]
 async fn the_person_is_asked_about_the_tool_that_is_meant_on_behalf_of_the_call_at_the_door() {
-    let house = House::new();
-    let call = house.twice("net");
+    let fixture = Fixture::new();
+    let call = fixture.twice("net");
     let id = call.id.clone();
-    assert_eq!(house.session.call(call).await.as_text(), "done");
-    let asked = house.asked.0.lock().unwrap();
+    assert_eq!(fixture.session.call(call).await.as_text(), "done");
+    let asked = fixture.asked.0.lock().unwrap();
     let [request] = asked.as_slice() else { panic!("asked {} times", asked.len()) };
     assert_eq!((request.tool.as_str(), &request.call), ("inner", &id));
     assert_eq!(request.effects, ["net example.org"]);
@@ -153,22 +153,22 @@ async fn the_person_is_asked_about_the_tool_that_is_meant_on_behalf_of_the_call_
 
 #[tokio::test]
 async fn pictures_and_facts_are_handed_on_and_so_is_each_step() {
-    let house = House::new();
-    let output = house.answer("look").await.result.unwrap();
+    let fixture = Fixture::new();
+    let output = fixture.answer("look").await.result.unwrap();
     assert_eq!((output.structured, output.exit), (Some(json!({"size": 2})), Some(3)));
     assert_eq!(output.parts.get(1), Some(&Part::Image { mime: "image/png".to_owned(), data: vec![1, 2] }));
-    assert_eq!(house.answer("step").await.as_text(), "done");
-    assert_eq!(*house.steps.heard.lock().unwrap(), ["1 Some(2.0) half way"]);
+    assert_eq!(fixture.answer("step").await.as_text(), "done");
+    assert_eq!(*fixture.steps.heard.lock().unwrap(), ["1 Some(2.0) half way"]);
 }
 
 #[tokio::test]
 async fn who_stops_the_call_at_the_door_stops_what_it_is_made_for() {
-    let house = House::new();
-    let call = house.twice("wait");
+    let fixture = Fixture::new();
+    let call = fixture.twice("wait");
     let cancel = call.cancel.clone();
-    let session = house.session.clone();
+    let session = fixture.session.clone();
     let running = tokio::spawn(async move { session.call(call).await });
-    house.steps.some.notified().await;
+    fixture.steps.some.notified().await;
     cancel.cancel();
     let fault = running.await.unwrap().result.unwrap_err();
     assert_eq!(fault.kind, Kind::Cancelled);

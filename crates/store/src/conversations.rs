@@ -149,12 +149,12 @@ mod tests {
     use super::*;
     use kit::redact::Secrets;
 
-    struct Room {
+    struct TestWorkspace {
         _folder: tempfile::TempDir,
         store: Store,
     }
 
-    impl Room {
+    impl TestWorkspace {
         fn new() -> Self {
             let folder = tempfile::tempdir().unwrap();
             let secrets = Secrets::collect([("A_TOKEN", "hunter2hunter2")], []);
@@ -187,51 +187,51 @@ mod tests {
 
     #[tokio::test]
     async fn conversations_are_listed_by_first_words_without_secrets_and_sub_agents() {
-        let room = Room::new();
-        room.say("s_1", &[person("use hunter2hunter2 here"), json!({"who": "model", "text": "ok"})]).await;
-        room.say("s_1/explore_1", &[person("look around")]).await;
-        room.say("cli", &[json!({"who": "tool", "tool": "read", "title": "a", "line": "b"})]).await;
-        assert_eq!(room.list(), [("s_1".to_owned(), "use [masked:A_TOKEN] here".to_owned(), 1)]);
+        let test_ws = TestWorkspace::new();
+        test_ws.say("s_1", &[person("use hunter2hunter2 here"), json!({"who": "model", "text": "ok"})]).await;
+        test_ws.say("s_1/explore_1", &[person("look around")]).await;
+        test_ws.say("cli", &[json!({"who": "tool", "tool": "read", "title": "a", "line": "b"})]).await;
+        assert_eq!(test_ws.list(), [("s_1".to_owned(), "use [masked:A_TOKEN] here".to_owned(), 1)]);
     }
 
     #[tokio::test]
     async fn what_was_rewound_is_neither_a_title_nor_found() {
-        let room = Room::new();
+        let test_ws = TestWorkspace::new();
         let lines = [
             person("about zebras"),
             json!({"who": "model", "text": "striped"}),
             json!({"who": "rewound", "since": 1}),
             person("about horses"),
         ];
-        room.say("s_1", &lines).await;
-        assert_eq!(room.list(), [("s_1".to_owned(), "about horses".to_owned(), 1)]);
-        assert!(room.find("zebras").is_empty(), "{:?}", room.find("zebras"));
-        assert_eq!(room.find("hors"), [("s_1".to_owned(), Some("about horses".to_owned()))]);
-        room.say("s_2", &[person("hello"), json!({"who": "rewound", "since": 1})]).await;
-        assert_eq!(room.list().len(), 1, "nothing is left of it");
+        test_ws.say("s_1", &lines).await;
+        assert_eq!(test_ws.list(), [("s_1".to_owned(), "about horses".to_owned(), 1)]);
+        assert!(test_ws.find("zebras").is_empty(), "{:?}", test_ws.find("zebras"));
+        assert_eq!(test_ws.find("hors"), [("s_1".to_owned(), Some("about horses".to_owned()))]);
+        test_ws.say("s_2", &[person("hello"), json!({"who": "rewound", "since": 1})]).await;
+        assert_eq!(test_ws.list().len(), 1, "nothing is left of it");
     }
 
     #[tokio::test]
     async fn a_search_finds_each_conversation_once_by_its_lines_or_its_name() {
-        let room = Room::new();
-        room.say("prices", &[person("hello")]).await;
+        let test_ws = TestWorkspace::new();
+        test_ws.say("prices", &[person("hello")]).await;
         let tool =
             json!({"who": "tool", "tool": "edit", "title": "{\"path\":\"shop/prices.py\"}", "line": "+1 -1"});
-        room.say("s_1", &[person("mend the shop"), tool, person("and the prices again")]).await;
-        let found = room.find("prices");
+        test_ws.say("s_1", &[person("mend the shop"), tool, person("and the prices again")]).await;
+        let found = test_ws.find("prices");
         assert_eq!(found.iter().map(|it| it.0.as_str()).collect::<Vec<_>>(), ["s_1", "prices"]);
         assert!(found.iter().any(|it| it.1.as_deref().is_some_and(|line| line.contains("prices"))));
-        assert!(room.find("nothing like it").is_empty());
-        assert_eq!(room.find("  ").len(), 2, "without words all are listed");
+        assert!(test_ws.find("nothing like it").is_empty());
+        assert_eq!(test_ws.find("  ").len(), 2, "without words all are listed");
     }
 
     #[tokio::test]
     async fn hundreds_of_conversations_are_listed_newest_first_and_bounded() {
-        let room = Room::new();
+        let test_ws = TestWorkspace::new();
         for at in 0..300 {
-            room.say(&format!("s_{at:03}"), &[person(&format!("task {at}"))]).await;
+            test_ws.say(&format!("s_{at:03}"), &[person(&format!("task {at}"))]).await;
         }
-        let listed = room.store.conversations().list(20).unwrap();
+        let listed = test_ws.store.conversations().list(20).unwrap();
         assert_eq!(listed.len(), 20);
         assert!(listed.is_sorted_by(|one, other| one.used_ms >= other.used_ms));
     }

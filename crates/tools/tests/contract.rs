@@ -3,7 +3,9 @@
 use std::{collections::HashSet, fs, os::unix::fs::symlink, sync::Arc, time::Duration};
 
 use expect_test::expect_file;
-use kit::{AnyTool, Fault, Kind, Kinds, Output, Spec, Touch, references::in_own_names, testing::Room};
+use kit::{
+    AnyTool, Fault, Kind, Kinds, Output, Spec, Touch, references::in_own_names, testing::TestWorkspace,
+};
 use serde_json::{Value, json};
 
 /// Bytes that one tool may cost a model, and all of them together (under 4,500 tokens).
@@ -150,8 +152,8 @@ fn properties(spec: &Spec) -> Vec<(&String, &Value)> {
     spec.schema.get("properties").and_then(Value::as_object).expect("an object's schema").iter().collect()
 }
 
-fn call(room: &Room, tool: &Arc<dyn AnyTool>, arguments: &Value) -> Result<Output, Fault> {
-    room.call_any(&**tool, arguments)
+fn call(test_ws: &TestWorkspace, tool: &Arc<dyn AnyTool>, arguments: &Value) -> Result<Output, Fault> {
+    test_ws.call_any(&**tool, arguments)
 }
 
 #[test]
@@ -296,13 +298,13 @@ fn instructions_say_nothing_of_tools_that_are_absent() {
 
 #[test]
 fn bad_arguments_name_the_field() {
-    let room = Room::new("//- a\ninside\n");
+    let test_ws = TestWorkspace::new("//- a\ninside\n");
     for (toolset, tool) in every_tool() {
         let spec = tool.spec();
         let good = arguments(toolset, &spec.name, "a");
         let mut unknown = good.clone();
         unknown.as_object_mut().unwrap().insert("no_such_field".to_owned(), json!(1));
-        let fault = call(&room, &tool, &unknown).expect_err("an unknown field");
+        let fault = call(&test_ws, &tool, &unknown).expect_err("an unknown field");
         assert_eq!(fault.kind, Kind::BadArgs);
         assert!(fault.what.contains("`no_such_field`"), "{}: {}", spec.name, fault.what);
         for (field, schema) in properties(spec) {
@@ -319,7 +321,7 @@ fn bad_arguments_name_the_field() {
                 schema.get("type") == Some(&json!("object")) && schema.get("properties").is_none();
             let value = if takes_any_object { json!(["not this"]) } else { json!({"not": ["this"]}) };
             wrong.as_object_mut().unwrap().insert(field.clone(), value);
-            let fault = call(&room, &tool, &wrong).expect_err("a wrong type");
+            let fault = call(&test_ws, &tool, &wrong).expect_err("a wrong type");
             assert_eq!(fault.kind, Kind::BadArgs, "{}.{field}", spec.name);
             assert!(fault.what.contains(&format!("`{field}")), "{}.{field}: {}", spec.name, fault.what);
         }
@@ -327,7 +329,7 @@ fn bad_arguments_name_the_field() {
             let field = field.as_str().unwrap();
             let mut missing = good.clone();
             missing.as_object_mut().unwrap().remove(field);
-            let fault = call(&room, &tool, &missing).expect_err("a missing field");
+            let fault = call(&test_ws, &tool, &missing).expect_err("a missing field");
             // `No path provided` and the like are KohakuTerrarium's own words.
             let named = fault.what.contains(&format!("`{field}`"))
                 || toolset == "terrarium"
@@ -343,15 +345,15 @@ fn a_path_outside_the_workspace_is_denied_in_every_spelling() {
     let outside = tempfile::tempdir().unwrap();
     fs::write(outside.path().join("file"), "inside? no: outside\n").unwrap();
     let plain = outside.path().join("file").display().to_string();
-    let room = Room::new(
+    let test_ws = TestWorkspace::new(
         "//- sub/a\ninside\n//- a.json\n{\"inside\": 1}\n//- a.stl\nsolid\nvertex 0 0 0\nvertex 1 0 0\nvertex 0 1 0\nendloop\nendsolid\n",
     );
-    fs::write(room.path().join("a.ipynb"), NOTEBOOK).unwrap();
+    fs::write(test_ws.path().join("a.ipynb"), NOTEBOOK).unwrap();
     let picture = r#"<svg xmlns="http://www.w3.org/2000/svg" width="4" height="4"/>"#;
-    fs::write(room.path().join("a.svg"), picture).unwrap();
-    symlink(outside.path(), room.path().join("link")).unwrap();
-    symlink(outside.path().join("file"), room.path().join("direct")).unwrap();
-    let sibling = format!("{}-evil/file", room.path().display());
+    fs::write(test_ws.path().join("a.svg"), picture).unwrap();
+    symlink(outside.path(), test_ws.path().join("link")).unwrap();
+    symlink(outside.path().join("file"), test_ws.path().join("direct")).unwrap();
+    let sibling = format!("{}-evil/file", test_ws.path().display());
     let up = format!("sub/../..{plain}");
     let spellings = [
         plain.as_str(),
@@ -373,7 +375,7 @@ fn a_path_outside_the_workspace_is_denied_in_every_spelling() {
             continue;
         }
         for path in spellings {
-            let fault = call(&room, &tool, &arguments(toolset, name, path)).expect_err("a path outside");
+            let fault = call(&test_ws, &tool, &arguments(toolset, name, path)).expect_err("a path outside");
             assert_eq!(fault.kind, Kind::Denied, "{toolset} {name} {path}: {}", fault.what);
             assert!(fault.what.contains("rule `roots`"), "{name} {path}: {}", fault.what);
             assert!(fault.next.is_some(), "{name} {path} does not say how to get permission");
@@ -387,7 +389,7 @@ fn a_path_outside_the_workspace_is_denied_in_every_spelling() {
             "image_view" => "a.svg",
             _ => "sub/a",
         };
-        match call(&room, &tool, &arguments(toolset, name, inside)) {
+        match call(&test_ws, &tool, &arguments(toolset, name, inside)) {
             Ok(_) => {}
             Err(fault) => {
                 // A room starts no processes.
@@ -395,7 +397,7 @@ fn a_path_outside_the_workspace_is_denied_in_every_spelling() {
                 assert!(expected, "{name}: {}", fault.as_text());
             }
         }
-        fs::write(room.path().join("sub/a"), "inside\n").unwrap();
+        fs::write(test_ws.path().join("sub/a"), "inside\n").unwrap();
     }
     let names: Vec<_> = fs::read_dir(outside.path()).unwrap().map(|it| it.unwrap().file_name()).collect();
     assert_eq!(names, ["file"]);
@@ -427,16 +429,16 @@ fn a_tool_that_has_others_do_something_is_none_that_only_reads() {
 
 #[test]
 fn a_stopped_call_comes_back_and_changes_nothing() {
-    let room = Room::new("//- a\ninside\n//- a.json\n{\"a\": 0, \"inside\": 1}\n");
-    fs::write(room.path().join("a.ipynb"), NOTEBOOK).unwrap();
+    let test_ws = TestWorkspace::new("//- a\ninside\n//- a.json\n{\"a\": 0, \"inside\": 1}\n");
+    fs::write(test_ws.path().join("a.ipynb"), NOTEBOOK).unwrap();
     for folder in 0..20 {
-        let folder = room.path().join(format!("f{folder}"));
+        let folder = test_ws.path().join(format!("f{folder}"));
         fs::create_dir(&folder).unwrap();
         for file in 0..50 {
             fs::write(folder.join(file.to_string()), "some text\n".repeat(100)).unwrap();
         }
     }
-    room.cancel.cancel();
+    test_ws.cancel.cancel();
     for (toolset, tool) in every_tool() {
         let name = &tool.spec().name;
         let path = match name.as_str() {
@@ -448,8 +450,8 @@ fn a_stopped_call_comes_back_and_changes_nothing() {
         let arguments = arguments(toolset, name, path);
         let (tell, told) = std::sync::mpsc::channel();
         std::thread::scope(|scope| {
-            let (room, tool) = (&room, &tool);
-            scope.spawn(move || tell.send(call(room, tool, &arguments)));
+            let (test_ws, tool) = (&test_ws, &tool);
+            scope.spawn(move || tell.send(call(test_ws, tool, &arguments)));
             let answer = told
                 .recv_timeout(Duration::from_secs(10))
                 .unwrap_or_else(|_| panic!("{name} did not come back"));
@@ -459,19 +461,19 @@ fn a_stopped_call_comes_back_and_changes_nothing() {
             }
         });
     }
-    assert_eq!(room.bytes("a"), b"inside\n");
-    assert_eq!(room.bytes("a.ipynb"), NOTEBOOK.as_bytes());
-    assert_eq!(room.bytes("a.json"), b"{\"a\": 0, \"inside\": 1}\n");
+    assert_eq!(test_ws.bytes("a"), b"inside\n");
+    assert_eq!(test_ws.bytes("a.ipynb"), NOTEBOOK.as_bytes());
+    assert_eq!(test_ws.bytes("a.json"), b"{\"a\": 0, \"inside\": 1}\n");
 }
 
 #[test]
 fn a_tool_that_cuts_its_output_to_pages_stays_bounded_and_says_how_to_go_on() {
-    let room = Room::new(&format!(
+    let test_ws = TestWorkspace::new(&format!(
         "//- big\n{}//- big.json\n{{\"a\": [{}]}}\n",
         "a line of text with inside in it\n".repeat(40_000),
         "12345678, ".repeat(40_000) + "1",
     ));
-    let wide = room.path().join("wide");
+    let wide = test_ws.path().join("wide");
     fs::create_dir(&wide).unwrap();
     for number in 0..3_000 {
         fs::write(wide.join(format!("file-with-a-name-{number}")), "").unwrap();
@@ -491,8 +493,8 @@ fn a_tool_that_cuts_its_output_to_pages_stays_bounded_and_says_how_to_go_on() {
             name if !takes_a_path(toolset, name) => continue,
             _ => "big",
         };
-        let output =
-            call(&room, &tool, &arguments(toolset, name, path)).unwrap_or_else(|it| panic!("{name}: {it}"));
+        let output = call(&test_ws, &tool, &arguments(toolset, name, path))
+            .unwrap_or_else(|it| panic!("{name}: {it}"));
         let text = output.as_text();
         if output.paged {
             assert!(text.len() <= 256 * 1024, "{name} gives {} bytes", text.len());

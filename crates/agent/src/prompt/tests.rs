@@ -34,7 +34,7 @@ impl Place {
             deadline: DEADLINE,
             secrets: Secrets::collect([("API_KEY", "hunter2hunter2")], []),
             commands: Commands::default(),
-            beyond: Default::default(),
+            network: Default::default(),
             tool_files: ToolFiles::default(),
         };
         Self { runtime: Runtime::open(settings, tools::all()).unwrap(), folder }

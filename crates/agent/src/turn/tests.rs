@@ -17,16 +17,16 @@ use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::model::{Breach, Event as Part, Item, ResultOf, Usage};
-use test_model::{House, Move, call, calls, end, results, said, text};
+use test_model::{Fixture, Move, call, calls, end, results, said, text};
 
 #[tokio::test]
 async fn forty_calls_of_one_answer_have_their_results_in_the_models_order() {
-    let house = House::new();
+    let fixture = Fixture::new();
     let many: Vec<Move> =
         (0..40).flat_map(|at| call(at, "", "act", &format!(r#"{{"act":"ok {at}"}}"#))).collect();
-    house.plays([[many, end()].concat(), said("done")]);
-    let mut agent = house.agent();
-    let outcome = house.turn(&mut agent, "go").await;
+    fixture.plays([[many, end()].concat(), said("done")]);
+    let mut agent = fixture.agent();
+    let outcome = fixture.turn(&mut agent, "go").await;
     assert_eq!((outcome.ended, outcome.steps, outcome.text.as_str()), (Ended::Done, 2, "done"));
     let got: Vec<String> = results(&agent).iter().map(text).collect();
     assert_eq!(got, (0..40).map(|at| format!("ok {at}")).collect::<Vec<_>>());
@@ -34,20 +34,20 @@ async fn forty_calls_of_one_answer_have_their_results_in_the_models_order() {
 
 #[tokio::test]
 async fn an_answer_without_an_end_is_cut_off() {
-    let house = House::new();
+    let fixture = Fixture::new();
     let thought = Move::Say(Part::Reasoning("x".repeat(3 << 20)));
     let begun = Move::Say(Part::Text("so far".to_owned()));
-    house.plays([vec![begun, thought.clone(), thought.clone(), thought, Move::Hang], said("done")]);
-    let mut agent = house.agent();
-    let outcome = house.turn(&mut agent, "go").await;
+    fixture.plays([vec![begun, thought.clone(), thought.clone(), thought, Move::Hang], said("done")]);
+    let mut agent = fixture.agent();
+    let outcome = fixture.turn(&mut agent, "go").await;
     assert_eq!((outcome.ended, outcome.steps, outcome.text.as_str()), (Ended::Done, 2, "done"));
-    assert!(house.heard().iter().any(|it| it.to_string().contains("was cut off there")));
+    assert!(fixture.heard().iter().any(|it| it.to_string().contains("was cut off there")));
 }
 
 #[tokio::test]
 async fn ids_that_are_empty_or_used_are_replaced_also_in_a_later_answer() {
-    let house = House::new();
-    house.plays([
+    let fixture = Fixture::new();
+    fixture.plays([
         calls(&[
             ("same", "act", r#"{"act":"ok 1"}"#),
             ("same", "act", r#"{"act":"ok 2"}"#),
@@ -56,8 +56,8 @@ async fn ids_that_are_empty_or_used_are_replaced_also_in_a_later_answer() {
         calls(&[("same", "act", r#"{"act":"ok 3"}"#)]),
         said("done"),
     ]);
-    let mut agent = house.agent();
-    house.turn(&mut agent, "go").await;
+    let mut agent = fixture.agent();
+    fixture.turn(&mut agent, "go").await;
     let ids: Vec<String> = results(&agent).into_iter().map(|it| it.id).collect();
     assert_eq!(ids[0], "same");
     assert!(ids[1..].iter().all(|it| it.starts_with("c_")), "{ids:?}");
@@ -65,8 +65,8 @@ async fn ids_that_are_empty_or_used_are_replaced_also_in_a_later_answer() {
 
 #[tokio::test]
 async fn what_is_no_tool_no_json_or_panics_is_a_result_that_says_so() {
-    let house = House::new();
-    house.plays([
+    let fixture = Fixture::new();
+    fixture.plays([
         calls(&[
             ("1", "no such tool!", "{}"),
             ("2", "", "{}"),
@@ -79,8 +79,8 @@ async fn what_is_no_tool_no_json_or_panics_is_a_result_that_says_so() {
         ]),
         said("done"),
     ]);
-    let mut agent = house.agent();
-    house.turn(&mut agent, "go").await;
+    let mut agent = fixture.agent();
+    fixture.turn(&mut agent, "go").await;
     let got = results(&agent);
     assert_eq!(
         got.iter().map(|it| it.ok).collect::<Vec<_>>(),
@@ -97,52 +97,52 @@ async fn what_is_no_tool_no_json_or_panics_is_a_result_that_says_so() {
 #[tokio::test]
 async fn who_was_asked_again_already_is_not_asked_again() {
     for breach in [Breach::Busy, Breach::Unreachable, Breach::Malformed] {
-        let house = House::new();
-        house.plays([vec![Move::GiveUp(breach)], said("never asked for")]);
-        let error = house.try_turn(&mut house.agent(), Some("go")).await.unwrap_err();
+        let fixture = Fixture::new();
+        fixture.plays([vec![Move::GiveUp(breach)], said("never asked for")]);
+        let error = fixture.try_turn(&mut fixture.agent(), Some("go")).await.unwrap_err();
         assert!(matches!(error, AgentError::Model(it) if it.breach == breach));
-        assert_eq!(house.requests().len(), 1, "{breach}");
+        assert_eq!(fixture.requests().len(), 1, "{breach}");
     }
 }
 
 #[tokio::test]
 async fn whatever_a_provider_counts_a_turn_ends() {
-    let house = House::new();
+    let fixture = Fixture::new();
     let most = Usage { input: u64::MAX, output: u64::MAX, ..Usage::default() };
     let mut moves = call(0, "1", "act", r#"{"act":"ok"}"#);
     moves.push(Move::Say(Part::Used(most)));
     moves.extend(end());
-    let mut agent = house.agent();
+    let mut agent = fixture.agent();
     agent.set_bounds(Bounds { tokens: Some(1_000), ..Bounds::default() });
-    house.plays([moves]);
-    let outcome = house.turn(&mut agent, "go").await;
+    fixture.plays([moves]);
+    let outcome = fixture.turn(&mut agent, "go").await;
     assert_eq!((outcome.ended, outcome.usage.all()), (Ended::Limit, u64::MAX));
 }
 
 #[tokio::test]
 async fn a_stream_that_breaks_after_a_call_goes_on_with_it_and_before_any_is_asked_again() {
-    let house = House::new();
+    let fixture = Fixture::new();
     let broken = |mut moves: Vec<Move>| {
         moves.push(Move::Fail(Breach::Broken));
         moves
     };
-    house.plays([
+    fixture.plays([
         broken(call(0, "1", "act", r#"{"act":"ok"}"#)),
         broken(vec![Move::Say(Part::Text("half".to_owned()))]),
         said("done"),
     ]);
     tokio::time::pause();
-    let mut agent = house.agent();
-    let outcome = house.turn(&mut agent, "go").await;
+    let mut agent = fixture.agent();
+    let outcome = fixture.turn(&mut agent, "go").await;
     assert_eq!((outcome.steps, outcome.text.as_str(), results(&agent).len()), (2, "done", 1));
-    assert_eq!(house.count("act"), 1, "what was called once is done once");
+    assert_eq!(fixture.count("act"), 1, "what was called once is done once");
 }
 
 #[tokio::test]
 async fn a_provider_that_fails_for_good_leaves_what_was_said_and_the_next_turn_goes_on() {
-    let house = House::new();
-    house.plays([calls(&[("1", "act", "{}")]), vec![Move::Fail(Breach::Auth)], said("done")]);
-    let mut agent = house.agent();
+    let fixture = Fixture::new();
+    fixture.plays([calls(&[("1", "act", "{}")]), vec![Move::Fail(Breach::Auth)], said("done")]);
+    let mut agent = fixture.agent();
     let error = agent.turn(Some("go".to_owned()), &CancellationToken::new()).await.unwrap_err();
     assert!(matches!(error, AgentError::Model(it) if it.breach == Breach::Auth));
     let outcome = agent.turn(None, &CancellationToken::new()).await.unwrap();
@@ -153,7 +153,7 @@ async fn a_provider_that_fails_for_good_leaves_what_was_said_and_the_next_turn_g
 
 #[tokio::test]
 async fn a_cancel_keeps_what_was_said_answers_every_call_and_the_model_hears_of_it() {
-    let house = House::new();
+    let fixture = Fixture::new();
     let mut moves = vec![Move::Say(Part::Text("I begin.".to_owned()))];
     moves.extend(call(0, "1", "act", r#"{"act":"ok"}"#));
     moves.extend(call(1, "2", "act", r#"{"act":"hang"}"#));
@@ -164,18 +164,18 @@ async fn a_cancel_keeps_what_was_said_answers_every_call_and_the_model_hears_of_
         Move::Cancel,
         Move::Hang,
     ]);
-    house.plays([moves, said("done")]);
-    let mut agent = house.agent();
+    fixture.plays([moves, said("done")]);
+    let mut agent = fixture.agent();
     let began = Instant::now();
-    let outcome = house.turn(&mut agent, "go").await;
+    let outcome = fixture.turn(&mut agent, "go").await;
     assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
     assert_eq!((outcome.ended, outcome.text.as_str()), (Ended::Cancelled, "I begin."));
     let got = results(&agent);
     assert_eq!(got.iter().map(|it| it.ok).collect::<Vec<_>>(), [true, false, false]);
     assert!(text(&got[1]).contains("was stopped"), "{got:?}");
-    let outcome = house.turn(&mut agent, "go on").await;
+    let outcome = fixture.turn(&mut agent, "go on").await;
     assert_eq!(outcome.ended, Ended::Done);
-    let Some(Item::Person { pieces }) = house.last_request().items.pop() else { panic!() };
+    let Some(Item::Person { pieces }) = fixture.last_request().items.pop() else { panic!() };
     assert_eq!(
         pieces.iter().map(crate::model::Piece::line).collect::<Vec<_>>(),
         ["The person stopped you here, before you were done.", "go on"]
@@ -184,156 +184,156 @@ async fn a_cancel_keeps_what_was_said_answers_every_call_and_the_model_hears_of_
 
 #[tokio::test]
 async fn a_cancel_before_anything_was_said_keeps_what_the_person_said() {
-    let house = House::new();
-    house.plays([vec![Move::Cancel, Move::Hang], said("done")]);
-    let mut agent = house.agent();
-    assert_eq!(house.turn(&mut agent, "first").await.ended, Ended::Cancelled);
+    let fixture = Fixture::new();
+    fixture.plays([vec![Move::Cancel, Move::Hang], said("done")]);
+    let mut agent = fixture.agent();
+    assert_eq!(fixture.turn(&mut agent, "first").await.ended, Ended::Cancelled);
     assert_eq!(agent.transcript().items(), [Item::person("first")]);
-    house.turn(&mut agent, "second").await;
-    assert_eq!(house.last_request().items.len(), 2);
+    fixture.turn(&mut agent, "second").await;
+    assert_eq!(fixture.last_request().items.len(), 2);
 }
 
 #[tokio::test]
 async fn a_turn_that_is_dropped_leaves_a_conversation_that_can_go_on() {
-    let house = House::new();
-    house.plays([
+    let fixture = Fixture::new();
+    fixture.plays([
         [call(0, "1", "act", r#"{"act":"ok"}"#), call(1, "2", "act", r#"{"act":"hang"}"#), vec![Move::Hang]]
             .concat(),
         said("done"),
     ]);
-    let mut agent = house.agent();
+    let mut agent = fixture.agent();
     let cancel = CancellationToken::new();
     tokio::select! {
         _ = agent.turn(Some("go".to_owned()), &cancel) => panic!("it hangs"),
-        () = house.at_work(1) => {}
+        () = fixture.at_work(1) => {}
     }
-    let outcome = house.turn(&mut agent, "go on").await;
+    let outcome = fixture.turn(&mut agent, "go on").await;
     assert_eq!((outcome.text.as_str(), results(&agent).len()), ("done", 2));
 }
 
 #[tokio::test]
 async fn bounds_end_a_turn_and_nothing_is_asked_beyond_them() {
-    let house = House::new();
+    let fixture = Fixture::new();
     let one = |used: u64| {
         let mut moves = call(0, "", "act", "{}");
         moves.push(Move::Say(Part::Used(Usage { input: used, output: 1, ..Usage::default() })));
         [moves, end()].concat()
     };
-    house.plays([one(600), one(600), one(1), one(1), one(1)]);
-    let mut agent = house.agent();
+    fixture.plays([one(600), one(600), one(1), one(1), one(1)]);
+    let mut agent = fixture.agent();
     agent.set_bounds(Bounds { tokens: Some(1000), ..Bounds::default() });
-    let outcome = house.turn(&mut agent, "go").await;
+    let outcome = fixture.turn(&mut agent, "go").await;
     assert_eq!((outcome.ended, outcome.steps, outcome.usage.request()), (Ended::Limit, 2, 1200));
     agent.set_bounds(Bounds { steps: 1, ..Bounds::default() });
-    assert_eq!(house.turn(&mut agent, "on").await.ended, Ended::Limit);
-    let Some(Item::Person { pieces }) = house.last_request().items.pop() else { panic!() };
+    assert_eq!(fixture.turn(&mut agent, "on").await.ended, Ended::Limit);
+    let Some(Item::Person { pieces }) = fixture.last_request().items.pop() else { panic!() };
     assert!(pieces[0].line().starts_with("You were stopped here"), "{pieces:?}");
-    house.forget_plays();
-    house.plays([vec![Move::Hang]]);
+    fixture.forget_plays();
+    fixture.plays([vec![Move::Hang]]);
     agent.set_bounds(Bounds { time: Some(Duration::from_millis(30)), ..Bounds::default() });
-    assert_eq!(house.turn(&mut agent, "on").await.ended, Ended::Limit);
+    assert_eq!(fixture.turn(&mut agent, "on").await.ended, Ended::Limit);
 }
 
 #[tokio::test]
 async fn an_answer_that_is_cut_off_is_gone_on_with_and_not_for_ever() {
-    let house = House::new();
+    let fixture = Fixture::new();
     let cut = |mut moves: Vec<Move>| {
         moves.push(Move::Say(Part::End(Why::Length)));
         moves
     };
     let half = || vec![Move::Say(Part::CallBegan { index: 0, tool: "act".to_owned() })];
-    house.plays([cut(half()), said("done")]);
-    let mut agent = house.agent();
-    house.turn(&mut agent, "go").await;
-    let asked = format!("{:?}", house.last_request().items);
+    fixture.plays([cut(half()), said("done")]);
+    let mut agent = fixture.agent();
+    fixture.turn(&mut agent, "go").await;
+    let asked = format!("{:?}", fixture.last_request().items);
     assert!(asked.contains("call of act that you were writing was not complete"), "{asked}");
-    house.plays((0..9).map(|_| cut(half())));
-    assert_eq!(house.turn(&mut agent, "go").await.ended, Ended::Limit);
-    assert_eq!(house.requests().len(), 2 + 3);
+    fixture.plays((0..9).map(|_| cut(half())));
+    assert_eq!(fixture.turn(&mut agent, "go").await.ended, Ended::Limit);
+    assert_eq!(fixture.requests().len(), 2 + 3);
 }
 
 #[tokio::test]
 async fn thoughts_that_nothing_follows_and_empty_texts_are_not_sent_back() {
-    let house = House::new();
+    let fixture = Fixture::new();
     let thought =
         || Move::Say(Part::Kept(Said::Opaque { wire: "w".to_owned(), value: json!({"thought": 1}) }));
     let blank = || Move::Say(Part::Text(" \n".to_owned()));
-    house.plays([
+    fixture.plays([
         [vec![thought(), blank()], end()].concat(),
         [vec![thought()], call(0, "1", "act", "{}"), vec![thought(), Move::Fail(Breach::Broken)]].concat(),
         said("done"),
     ]);
-    let mut agent = house.agent();
-    house.turn(&mut agent, "one").await;
+    let mut agent = fixture.agent();
+    fixture.turn(&mut agent, "one").await;
     assert_eq!(agent.transcript().items(), [Item::person("one")]);
-    house.turn(&mut agent, "two").await;
+    fixture.turn(&mut agent, "two").await;
     let Some(Item::Model { said }) = agent.transcript().items().get(2) else { panic!() };
     assert_eq!(said.len(), 2, "{said:?}");
 }
 
 #[tokio::test]
 async fn a_call_that_becomes_a_job_is_answered_at_once_and_its_end_begins_the_next_turn() {
-    let house = House::new();
-    house.plays([
+    let fixture = Fixture::new();
+    fixture.plays([
         calls(&[("1", "act", r#"{"act":"hang","run_in_background":true}"#)]),
         said("it runs"),
         said("it is over"),
     ]);
-    let mut agent = house.agent();
-    assert_eq!(house.turn(&mut agent, "go").await.ended, Ended::Done);
+    let mut agent = fixture.agent();
+    assert_eq!(fixture.turn(&mut agent, "go").await.ended, Ended::Done);
     let owed = agent.session().owed_jobs().await;
     assert_eq!(
         owed.iter().map(|it| (it.id.as_str(), it.name.as_str())).collect::<Vec<_>>(),
         [("job_1", "act")]
     );
     let mut events = agent.session().events();
-    house.at_work(1).await;
-    house.let_go(1);
+    fixture.at_work(1).await;
+    fixture.let_go(1);
     assert_eq!(events.recv().await.unwrap().state, State::Done.name());
     assert!(agent.session().owed_jobs().await.is_empty() && agent.session().owes_news());
     let outcome = agent.turn(None, &CancellationToken::new()).await.unwrap();
     assert_eq!(outcome.text, "it is over");
-    let asked = format!("{:?}", house.last_request().items.last());
+    let asked = format!("{:?}", fixture.last_request().items.last());
     assert!(asked.contains("job_1 (act) ended: done"), "{asked}");
 }
 
 #[tokio::test]
 async fn a_new_tool_is_shown_with_the_next_message_or_with_the_next_request() {
     for (visible, then) in [(Visible::NextMessage, [1, 1, 2]), (Visible::NextRequest, [1, 2, 2])] {
-        let house = House::new();
-        house.plays([calls(&[("1", "act", r#"{"act":"new tool"}"#)]), said("one"), said("two")]);
-        let mut agent = house.agent_with(|settings| settings.visible = visible);
-        house.turn(&mut agent, "go").await;
-        house.turn(&mut agent, "again").await;
-        let shown: Vec<usize> = house.requests().iter().map(|it| it.tools.len()).collect();
+        let fixture = Fixture::new();
+        fixture.plays([calls(&[("1", "act", r#"{"act":"new tool"}"#)]), said("one"), said("two")]);
+        let mut agent = fixture.agent_with(|settings| settings.visible = visible);
+        fixture.turn(&mut agent, "go").await;
+        fixture.turn(&mut agent, "again").await;
+        let shown: Vec<usize> = fixture.requests().iter().map(|it| it.tools.len()).collect();
         assert_eq!(shown, then, "{visible:?}");
     }
 }
 
 #[tokio::test]
 async fn the_model_and_its_prompt_can_be_changed_in_the_middle_of_a_turn() {
-    let house = House::new();
-    house.plays([[call(0, "1", "act", r#"{"act":"hang"}"#), end()].concat(), said("one")]);
-    let mut agent = house.agent();
+    let fixture = Fixture::new();
+    fixture.plays([[call(0, "1", "act", r#"{"act":"hang"}"#), end()].concat(), said("one")]);
+    let mut agent = fixture.agent();
     let steering = agent.steering();
-    let (outcome, ()) = tokio::join!(house.turn(&mut agent, "go"), async {
-        house.at_work(1).await;
+    let (outcome, ()) = tokio::join!(fixture.turn(&mut agent, "go"), async {
+        fixture.at_work(1).await;
         steering.set_system("you are another".into());
-        house.let_go(1);
+        fixture.let_go(1);
     });
-    assert_eq!((outcome.text.as_str(), &*house.last_request().system), ("one", "you are another"));
+    assert_eq!((outcome.text.as_str(), &*fixture.last_request().system), ("one", "you are another"));
 }
 
 #[tokio::test]
 async fn a_command_that_ran_tells_its_exit_code_and_the_whole_turn_its_cost() {
-    let house = House::new();
+    let fixture = Fixture::new();
     let mut moves = call(0, "1", "act", r#"{"act":"exit 3"}"#);
     moves.push(Move::Say(Part::Used(Usage { input: 1_000_000, output: 1_000_000, ..Usage::default() })));
-    house.plays([[moves, end()].concat(), said("done")]);
-    let mut agent = house.agent();
-    let outcome = house.turn(&mut agent, "go").await;
+    fixture.plays([[moves, end()].concat(), said("done")]);
+    let mut agent = fixture.agent();
+    let outcome = fixture.turn(&mut agent, "go").await;
     assert_eq!(outcome.cost, Some(3.0));
-    let heard = house.heard().into_iter().find(|it| it["event"] == "answered").unwrap();
+    let heard = fixture.heard().into_iter().find(|it| it["event"] == "answered").unwrap();
     assert_eq!((heard["exit"].as_i64(), heard["ok"].as_bool()), (Some(3), Some(true)));
     let told = serde_json::to_value(agent.transcript().messages().unwrap()).unwrap();
     assert_eq!((&told[1]["who"], &told[1]["exit"]), (&json!("tool"), &json!(3)));

@@ -90,7 +90,7 @@ fn session(
     decodes_here: bool,
 ) -> Result<Session, Trouble> {
     let settings = Settings {
-        beyond: Default::default(),
+        network: Default::default(),
         tool_files: ToolFiles::default(),
         workspace: workspace.to_owned(),
         roots: Vec::new(),

@@ -21,7 +21,7 @@ use kit::{AnyTool, erase, prelude::*};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use super::{Aim, Amount, Beside, House, Row, Scratch, Times, Trouble, in_turn};
+use super::{Aim, Amount, Beside, Fixture, Row, Scratch, Times, Trouble, in_turn};
 
 const TURNS: usize = 300;
 /// Answers of one turn, the last of which calls nothing.
@@ -169,8 +169,8 @@ fn words(text: &str) -> Vec<Part> {
 }
 
 /// How long a turn took; it must have ended by itself after so many answers.
-fn turn(house: &House, agent: &mut Agent, steps: usize) -> Result<Duration, Trouble> {
-    house.tokio.block_on(async {
+fn turn(fixture: &Fixture, agent: &mut Agent, steps: usize) -> Result<Duration, Trouble> {
+    fixture.tokio.block_on(async {
         let began = Instant::now();
         let outcome = agent.turn(Some("Go.".to_owned()), &CancellationToken::new()).await?;
         let took = began.elapsed();
@@ -182,33 +182,33 @@ fn turn(house: &House, agent: &mut Agent, steps: usize) -> Result<Duration, Trou
     })
 }
 
-fn open(house: &House, model: Arc<dyn Model>) -> Result<Agent, Trouble> {
-    let session = house.session.runtime().session(None, "bench", Arc::new(runtime::Unattended));
+fn open(fixture: &Fixture, model: Arc<dyn Model>) -> Result<Agent, Trouble> {
+    let session = fixture.session.runtime().session(None, "bench", Arc::new(runtime::Unattended));
     let bounds = Bounds { steps: STEPS, ..Bounds::default() };
     let (system, host, visible) =
         ("You measure.".into(), Arc::new(Silent), runtime::config::Visible::default());
     Ok(Agent::open(Settings { session, model, system, bounds, visible, host })?)
 }
 
-fn house(scratch: &Scratch) -> Result<House, Trouble> {
+fn fixture(scratch: &Scratch) -> Result<Fixture, Trouble> {
     let workspace = scratch.folder("agent")?;
     let mut tools: Vec<Arc<dyn AnyTool>> = tools::all();
     tools.push(erase::<Stamp>());
     tools.push(erase::<Pause>());
-    House::open(scratch, &workspace, tools)
+    Fixture::open(scratch, &workspace, tools)
 }
 
 pub(super) fn rows(scratch: &Scratch) -> Result<Vec<Row>, Trouble> {
-    let house = house(scratch)?;
+    let fixture = fixture(scratch)?;
     let peer = Peer::ask(scratch);
-    let mut rows = dispatch(&house, &peer)?;
-    rows.extend(together(&house, &peer)?);
-    rows.extend(steps(&house, &peer)?);
+    let mut rows = dispatch(&fixture, &peer)?;
+    rows.extend(together(&fixture, &peer)?);
+    rows.extend(steps(&fixture, &peer)?);
     Ok(rows)
 }
 
 /// From the close of a call to the start of its tool.
-fn dispatch(house: &House, peer: &Result<Peer, String>) -> Result<Vec<Row>, Trouble> {
+fn dispatch(fixture: &Fixture, peer: &Result<Peer, String>) -> Result<Vec<Row>, Trouble> {
     let ways = [
         ("native", native("stamp")),
         (
@@ -234,11 +234,11 @@ fn dispatch(house: &House, peer: &Result<Peer, String>) -> Result<Vec<Row>, Trou
         if way != "native" {
             model = Arc::new(Spoken::new(model, way.parse()?));
         }
-        let mut agent = open(house, model)?;
+        let mut agent = open(fixture, model)?;
         let mut times = Vec::with_capacity(TURNS);
         for _ in 0..=TURNS {
             let before = BEGAN.lock().map_or(0, |it| it.len());
-            turn(house, &mut agent, 2)?;
+            turn(fixture, &mut agent, 2)?;
             let began = BEGAN.lock().ok().and_then(|it| it.get(before).copied());
             times.push(began.ok_or("the call did not begin")?);
         }
@@ -254,7 +254,7 @@ fn dispatch(house: &House, peer: &Result<Peer, String>) -> Result<Vec<Row>, Trou
 }
 
 /// Five tools of a second each, while the model writes for three.
-fn together(house: &House, peer: &Result<Peer, String>) -> Result<Vec<Row>, Trouble> {
+fn together(fixture: &Fixture, peer: &Result<Peer, String>) -> Result<Vec<Row>, Trouble> {
     let mut answer = Vec::new();
     for index in 0..5 {
         answer.push(Part::Wait(Duration::from_millis(600)));
@@ -262,8 +262,8 @@ fn together(house: &House, peer: &Result<Peer, String>) -> Result<Vec<Row>, Trou
         answer.push(Part::Event(Event::CallBegan { index, tool: tool.clone() }));
         answer.push(Part::Event(Event::CallClosed { index, id: String::new(), tool, arguments }));
     }
-    let mut agent = open(house, played(answer, 2))?;
-    let times: Result<Vec<Duration>, Trouble> = (0..PAUSES).map(|_| turn(house, &mut agent, 2)).collect();
+    let mut agent = open(fixture, played(answer, 2))?;
+    let times: Result<Vec<Duration>, Trouble> = (0..PAUSES).map(|_| turn(fixture, &mut agent, 2)).collect();
     let times = Times::new(times?);
     let what = "3 s of stream, five calls of 1 s in it";
     let told =
@@ -284,17 +284,17 @@ fn together(house: &House, peer: &Result<Peer, String>) -> Result<Vec<Row>, Trou
 }
 
 /// What a step costs in a turn of many.
-fn steps(house: &House, peer: &Result<Peer, String>) -> Result<Vec<Row>, Trouble> {
-    let per_step = |house: &House, model| -> Result<Times, Trouble> {
-        let mut agent = open(house, model)?;
+fn steps(fixture: &Fixture, peer: &Result<Peer, String>) -> Result<Vec<Row>, Trouble> {
+    let per_step = |fixture: &Fixture, model| -> Result<Times, Trouble> {
+        let mut agent = open(fixture, model)?;
         let each = u32::try_from(STEPS)?;
-        let [times] = in_turn(LONG_TURNS, [&mut || Ok(turn(house, &mut agent, STEPS)? / each)])?;
+        let [times] = in_turn(LONG_TURNS, [&mut || Ok(turn(fixture, &mut agent, STEPS)? / each)])?;
         Ok(times)
     };
     let plain = || played(native("stamp"), STEPS);
-    let on_disk = per_step(house, plain())?;
+    let on_disk = per_step(fixture, plain())?;
     let bracket = played(words("[/stamp]\nok\n[stamp/]"), STEPS);
-    let spoken = per_step(house, Arc::new(Spoken::new(bracket, "bracket".parse()?)))?;
+    let spoken = per_step(fixture, Arc::new(Spoken::new(bracket, "bracket".parse()?)))?;
     let beside = match peer {
         Ok(peer) => peer.beside("parse and run", peer.step),
         Err(why) => Beside::Missing(why.clone()),
@@ -304,14 +304,14 @@ fn steps(house: &House, peer: &Result<Peer, String>) -> Result<Vec<Row>, Trouble
     if memory.is_dir() {
         let dir = tempfile::Builder::new().prefix("speed-").tempdir_in(memory)?;
         let without = Scratch { dir, target: std::env::temp_dir() };
-        let times = per_step(&self::house(&without)?, plain())?;
+        let times = per_step(&self::fixture(&without)?, plain())?;
         rows.push(times.row(
             "the same, where nothing reaches a disk",
             on_disk.beside("kept on the disk"),
             None,
         ));
     }
-    let [call] = in_turn(TURNS, [&mut || house.call("stamp", json!({"text": "ok"}))])?;
+    let [call] = in_turn(TURNS, [&mut || fixture.call("stamp", json!({"text": "ok"}))])?;
     rows.push(on_disk.row("the same", call.beside("the call alone"), None));
     rows.push(spoken.row("the same in a dialect, with all tools", on_disk.beside("native"), None));
     Ok(rows)

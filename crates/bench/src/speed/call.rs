@@ -5,7 +5,7 @@ use std::{fs, path::Path, process::Command, time::Duration};
 use kit::{AnyTool, erase, prelude::*};
 use serde_json::json;
 
-use super::{Aim, Amount, Beside, House, Row, Scratch, Trouble, in_turn, timed};
+use super::{Aim, Amount, Beside, Fixture, Row, Scratch, Trouble, in_turn, timed};
 
 const CALLS: usize = 20_000;
 const READS: usize = 5_000;
@@ -61,12 +61,12 @@ pub(super) fn rows(scratch: &Scratch) -> Result<Vec<Row>, Trouble> {
     let mut tools: Vec<std::sync::Arc<dyn AnyTool>> = tools::all();
     tools.push(erase::<Nothing>());
     tools.push(erase::<Alone>());
-    let house = House::open(scratch, &workspace, tools)?;
-    let [nothing] = in_turn(CALLS, [&mut || house.call("nothing", json!({"text": "ok"}))])?;
-    let [alone] = in_turn(READS, [&mut || house.call("alone", json!({"text": "ok"}))])?;
+    let fixture = Fixture::open(scratch, &workspace, tools)?;
+    let [nothing] = in_turn(CALLS, [&mut || fixture.call("nothing", json!({"text": "ok"}))])?;
+    let [alone] = in_turn(READS, [&mut || fixture.call("alone", json!({"text": "ok"}))])?;
     let [read, plain] = in_turn(
         READS,
-        [&mut || house.call("read", json!({"path": "small.rs"})), &mut || timed(|| Ok(fs::read(&small)?))],
+        [&mut || fixture.call("read", json!({"path": "small.rs"})), &mut || timed(|| Ok(fs::read(&small)?))],
     )?;
     let aim = Aim::Under(Amount::Time(Duration::from_micros(20)));
     Ok(vec![

@@ -12,7 +12,7 @@ use runtime::{Call, Commands, Session};
 use sandbox::SandboxMode;
 use serde_json::{Value, json};
 
-use super::{Aim, Amount, Beside, House, Row, Scratch, Trouble, in_turn, timed};
+use super::{Aim, Amount, Beside, Fixture, Row, Scratch, Trouble, in_turn, timed};
 
 const RUNS: usize = 300;
 const JOBS: usize = 1_000;
@@ -24,7 +24,7 @@ pub(super) fn rows(scratch: &Scratch) -> Result<Vec<Row>, Trouble> {
     }
     let workspace = scratch.folder("commands")?;
     let mut rows = Vec::new();
-    let open = |sandbox| house(scratch, &workspace, &haft, sandbox);
+    let open = |sandbox| fixture(scratch, &workspace, &haft, sandbox);
     let (free, boxed) = (open(SandboxMode::Full)?, open(SandboxMode::Workspace)?);
     let shell = json!({"command": "true"});
     let [free, sandboxed, direct] = in_turn(
@@ -42,31 +42,36 @@ pub(super) fn rows(scratch: &Scratch) -> Result<Vec<Row>, Trouble> {
     Ok(rows)
 }
 
-fn house(scratch: &Scratch, workspace: &Path, haft: &Path, sandbox: SandboxMode) -> Result<House, Trouble> {
+fn fixture(
+    scratch: &Scratch,
+    workspace: &Path,
+    haft: &Path,
+    sandbox: SandboxMode,
+) -> Result<Fixture, Trouble> {
     let policy = Policy { sandbox, approve: Approve::Auto, ..Policy::default() };
     let commands = Commands {
         keeper: Some(haft.to_owned()),
         variables: std::env::vars().collect(),
         ..Commands::default()
     };
-    House::with(scratch, workspace, tools::all(), policy, commands)
+    Fixture::with(scratch, workspace, tools::all(), policy, commands)
 }
 
 /// What a call adds to a command in the lasting bash; the command itself costs microseconds.
-fn bash(house: &House) -> Result<Row, Trouble> {
+fn bash(fixture: &Fixture) -> Result<Row, Trouble> {
     let call = json!({"command": ":"});
     let [ours, noop] =
-        in_turn(RUNS, [&mut || house.call("bash", call.clone()), &mut || house.call("jobs", json!({}))])?;
+        in_turn(RUNS, [&mut || fixture.call("bash", call.clone()), &mut || fixture.call("jobs", json!({}))])?;
     let aim = Aim::Under(Amount::Time(Duration::from_millis(1)));
     Ok(ours.row("`bash :` in a live session", noop.beside("`jobs`, a call without a command"), Some(aim)))
 }
 
-fn python(house: &House, workspace: &Path) -> Result<[Row; 2], Trouble> {
+fn python(fixture: &Fixture, workspace: &Path) -> Result<[Row; 2], Trouble> {
     let call = json!({"code": "1+1"});
     let [ours, fresh, system] = in_turn(
         RUNS / 3,
         [
-            &mut || house.call("python", call.clone()),
+            &mut || fixture.call("python", call.clone()),
             // The interpreter itself, without the shim that a version manager puts before it.
             &mut || run(&["python3", "-c", "1+1"], workspace),
             &mut || run(&["/usr/bin/python3", "-c", "1+1"], workspace),
@@ -80,13 +85,13 @@ fn python(house: &House, workspace: &Path) -> Result<[Row; 2], Trouble> {
 }
 
 /// Many commands in the background at once.
-fn jobs(house: &House) -> Result<Vec<Row>, Trouble> {
-    house.call("shell", json!({"command": "true"}))?;
+fn jobs(fixture: &Fixture) -> Result<Vec<Row>, Trouble> {
+    fixture.call("shell", json!({"command": "true"}))?;
     let before = resident()?;
     let began = Instant::now();
-    house.tokio.block_on(async {
+    fixture.tokio.block_on(async {
         let calls = (0..JOBS).map(|_| {
-            let session = house.session.clone();
+            let session = fixture.session.clone();
             tokio::spawn(start(
                 session,
                 json!({"command": "sleep 600", "wait_ms": 0, "allow_concurrent": true}),

@@ -9,7 +9,7 @@ use std::{
 use kit::anchor::Anchor;
 use serde_json::{Value, json};
 
-use super::{Aim, House, Row, Scratch, Trouble, in_turn, line, timed};
+use super::{Aim, Fixture, Row, Scratch, Trouble, in_turn, line, timed};
 
 const LINES: usize = 13_107;
 const CHANGED: usize = 6_543;
@@ -21,8 +21,8 @@ pub(super) fn rows(scratch: &Scratch) -> Result<Vec<Row>, Trouble> {
         let name = format!("{form}.rs");
         let file = scratch.lines("edit", &name, LINES)?;
         let folder = file.parent().ok_or("a file lies in a folder")?;
-        let house = House::open(scratch, folder, tools::all())?;
-        house.call("read", json!({"path": name, "offset": CHANGED - 20, "limit": 40}))?;
+        let fixture = Fixture::open(scratch, folder, tools::all())?;
+        fixture.call("read", json!({"path": name, "offset": CHANGED - 20, "limit": 40}))?;
         let (mut now, mut count) = (line(CHANGED), 0_usize);
         let mut bytes = fs::read(&file)?;
         let [ours, plain] = in_turn(
@@ -31,7 +31,7 @@ pub(super) fn rows(scratch: &Scratch) -> Result<Vec<Row>, Trouble> {
                 &mut || {
                     count += 1;
                     let next = format!("    let value = {count}; // line {CHANGED}\n");
-                    let took = house.call("edit", arguments(form, &name, &now, &next))?;
+                    let took = fixture.call("edit", arguments(form, &name, &now, &next))?;
                     now = next;
                     Ok(took)
                 },

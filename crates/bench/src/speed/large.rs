@@ -11,7 +11,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::{Aim, Beside, House, Row, Scratch, Times, Trouble, in_turn, timed};
+use super::{Aim, Beside, Fixture, Row, Scratch, Times, Trouble, in_turn, timed};
 
 const LINES: usize = 1_250_000;
 const SHOWN: usize = 50;
@@ -45,14 +45,14 @@ fn looks(
     let [new, sed, quitting, tail] = in_turn(
         FIRST_LOOKS,
         [
-            &mut || House::open(scratch, folder, tools::all())?.call("read", arguments.clone()),
+            &mut || Fixture::open(scratch, folder, tools::all())?.call("read", arguments.clone()),
             &mut || run("sed", &["-n", &whole], file),
             &mut || run("sed", &["-n", &early], file),
             &mut || run("tail", &["-n", &SHOWN.to_string()], file),
         ],
     )?;
-    let house = House::open(scratch, folder, tools::all())?;
-    let [again] = in_turn(SECOND_LOOKS, [&mut || house.call("read", arguments.clone())])?;
+    let fixture = Fixture::open(scratch, folder, tools::all())?;
+    let [again] = in_turn(SECOND_LOOKS, [&mut || fixture.call("read", arguments.clone())])?;
     let row = |what: &str, times: &Times, beside: Beside, aim: Option<f64>| {
         times.row(format!("`read` at the {place} of 100 MB, {what}"), beside, aim.map(Aim::Times))
     };

@@ -265,12 +265,12 @@ fn line(number: usize) -> String {
 }
 
 /// Everything that a call goes through, on this workspace, with one secret to be masked.
-struct House {
+struct Fixture {
     tokio: tokio::runtime::Runtime,
     session: Session,
 }
 
-impl House {
+impl Fixture {
     fn open(scratch: &Scratch, workspace: &Path, tools: Vec<Arc<dyn AnyTool>>) -> Result<Self, Trouble> {
         Self::with(scratch, workspace, tools, Policy::default(), Commands::default())
     }
@@ -294,7 +294,7 @@ impl House {
         tool_files: ToolFiles,
     ) -> Result<Self, Trouble> {
         let settings = Settings {
-            beyond: Default::default(),
+            network: Default::default(),
             tool_files,
             workspace: workspace.to_owned(),
             roots: Vec::<RootSpec>::new(),
@@ -312,10 +312,10 @@ impl House {
         let runtime = Runtime::open(settings, tools)?;
         tokio.block_on(runtime.load_tools());
         let session = runtime.session(None, "bench", Arc::new(Unattended));
-        let house = Self { tokio, session };
+        let fixture = Self { tokio, session };
         // What opening left to do must not be counted as part of a call.
-        house.tokio.block_on(house.session.runtime().store().flush())?;
-        Ok(house)
+        fixture.tokio.block_on(fixture.session.runtime().store().flush())?;
+        Ok(fixture)
     }
 
     /// How long a call took; it must have worked.

@@ -6,7 +6,7 @@ use std::{f32::consts::PI, fs, io::Write as _};
 
 use serde_json::json;
 
-use super::{Aim, Amount, House, Row, Scratch, Trouble, in_turn, timed};
+use super::{Aim, Amount, Fixture, Row, Scratch, Trouble, in_turn, timed};
 
 const AROUND: usize = 1_000;
 const DOWN: usize = 500;
@@ -17,14 +17,14 @@ pub(super) fn rows(scratch: &Scratch) -> Result<Vec<Row>, Trouble> {
     let folder = scratch.folder("render")?;
     let file = folder.join("part.stl");
     fs::write(&file, mesh()?)?;
-    let house = House::open(scratch, &folder, tools::all())?;
+    let fixture = Fixture::open(scratch, &folder, tools::all())?;
     let one = json!({"path": "part.stl", "views": ["iso"], "width": 1024, "height": 768});
     let three = json!({"path": "part.stl", "width": 1024, "height": 768});
     let [drawn, all, read] = in_turn(
         RUNS,
         [
-            &mut || house.call("render_3d", one.clone()),
-            &mut || house.call("render_3d", three.clone()),
+            &mut || fixture.call("render_3d", one.clone()),
+            &mut || fixture.call("render_3d", three.clone()),
             &mut || timed(|| Ok(fs::read(&file)?.len())),
         ],
     )?;

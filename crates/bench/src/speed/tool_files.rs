@@ -15,7 +15,7 @@ use runtime::{
 };
 use serde_json::json;
 
-use super::{Aim, Amount, Beside, House, Row, Scratch, Trouble, in_turn, timed};
+use super::{Aim, Amount, Beside, Fixture, Row, Scratch, Trouble, in_turn, timed};
 
 const CALLS: usize = 3_000;
 const PROCESSES: usize = 100;
@@ -67,10 +67,10 @@ fn calls(scratch: &Scratch, haft: &Path) -> Result<Vec<Row>, Trouble> {
     };
     let folders = vec![Folder { path: tools, whose: Whose::Workspace }];
     let files = ToolFiles { folders, ..ToolFiles::default() };
-    let house = House::with_files(scratch, &workspace, tools::all(), Policy::default(), commands, files)?;
+    let fixture = Fixture::with_files(scratch, &workspace, tools::all(), Policy::default(), commands, files)?;
     let arguments = json!({"text": "good morning"});
-    let first = house.call("shout", arguments.clone())?;
-    let [ours] = in_turn(CALLS, [&mut || house.call("shout", arguments.clone())])?;
+    let first = fixture.call("shout", arguments.clone())?;
+    let [ours] = in_turn(CALLS, [&mut || fixture.call("shout", arguments.clone())])?;
     let input = arguments.to_string();
     let [process] = in_turn(PROCESSES, [&mut || run("/usr/bin/python3", &file, &input)])?;
     let aim = Some(Aim::Under(Amount::Time(Duration::from_micros(250))));

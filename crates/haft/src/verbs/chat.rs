@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use super::{USAGE, finish, start::without_model};
 use crate::{
     Options, Place,
-    agent_factory::{Agency, AgentOptions},
+    agent_factory::{AgentFactory, AgentOptions},
     print,
     terminal::{
         asking::InChat,
@@ -72,14 +72,14 @@ impl Chat {
         })?;
         let (asks, asked) = InChat::new();
         let Self { agent, words, images, resume } = self;
-        let agency = agent.open(options, place, Arc::new(asks.clone())).await?;
-        let name = agency.earlier(resume, options.session.as_deref())?;
-        let session = agency.session(name.as_deref(), "chat", Arc::new(asks.clone()));
-        let settings = Settings::of(place, &agency.opened, true);
+        let factory = agent.open(options, place, Arc::new(asks.clone())).await?;
+        let name = factory.earlier(resume, options.session.as_deref())?;
+        let session = factory.session(name.as_deref(), "chat", Arc::new(asks.clone()));
+        let settings = Settings::of(place, &factory.opened, true);
         let (front, passes) = Front::new(settings, asked, &place.variables, hangup.clone())
             .map_err(|error| Fault::new(Kind::Unavailable, format!("the terminal can't be used: {error}")))?;
         let person = Person { approver: Arc::new(asks.clone()), asker: Arc::new(asks) };
-        let mut talk = Conversation::open(front, agency, session, Arc::new(passes), person)?;
+        let mut talk = Conversation::open(front, factory, session, Arc::new(passes), person)?;
         talk.pictures = images;
         let words = words.join(" ");
         talk.begin();
@@ -92,7 +92,7 @@ impl Chat {
         let is_empty = agent.transcript().messages().is_ok_and(|it| it.is_empty());
         finish(agent.session()).await;
         if !is_empty {
-            let goes_on = format!("haft: to continue: {}", Agency::goes_on("chat", options, &agent));
+            let goes_on = format!("haft: to continue: {}", AgentFactory::goes_on("chat", options, &agent));
             print::err(&goes_on);
         }
         Ok(if hangup.is_cancelled() { ExitCode::from(STOPPED) } else { ExitCode::SUCCESS })

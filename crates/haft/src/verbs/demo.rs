@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use super::{FAULT, finish, run::fault};
 use crate::{
     ApproveArg, Options, Place, SandboxArg,
-    agent_factory::{Agency, AgentOptions},
+    agent_factory::{AgentFactory, AgentOptions},
     print,
     terminal::{
         asking::InChat,
@@ -96,12 +96,12 @@ impl Demo {
                 format!("signals can't be handled, so nothing could be stopped: {error}"),
             )
         })?;
-        let (agency, session, confined) = confined(project, options).await?;
+        let (factory, session, confined) = confined(project, options).await?;
         tell(&texts::beginning(project, &confined), screen);
         let outcome = if screen {
-            on_screen(&agency, &session, project, stopped.clone()).await
+            on_screen(&factory, &session, project, stopped.clone()).await
         } else {
-            in_lines(&agency, &session, stopped.clone()).await
+            in_lines(&factory, &session, stopped.clone()).await
         };
         let works = outcome.is_ok() && passes(&session).await;
         finish(&session).await;
@@ -118,7 +118,7 @@ impl Demo {
 
 /// Opens the project so that its commands run: confined as everywhere, else with what this machine has of the sandbox. Only
 /// the commands of the script run, and only in the project, so doing without it is safe here.
-async fn confined(project: &Project, options: &Options) -> Result<(Agency, Session, Confined), Fault> {
+async fn confined(project: &Project, options: &Options) -> Result<(AgentFactory, Session, Confined), Fault> {
     let weaker = PARTS.map(str::to_owned).to_vec();
     let attempts = [
         (options.accept_weaker.clone(), None, None),
@@ -134,8 +134,8 @@ async fn confined(project: &Project, options: &Options) -> Result<(Agency, Sessi
             approve,
             ..Options::default()
         };
-        let agency = AgentOptions::default().open(&options, &project.place, Arc::new(Unattended)).await?;
-        let session = agency.session(None, "demo", Arc::new(Unattended));
+        let factory = AgentOptions::default().open(&options, &project.place, Arc::new(Unattended)).await?;
+        let session = factory.session(None, "demo", Arc::new(Unattended));
         let tried =
             session.call(Call::new("shell", json!({ "command": "true  # does the sandbox start?" }))).await;
         match tried.result {
@@ -146,7 +146,7 @@ async fn confined(project: &Project, options: &Options) -> Result<(Agency, Sessi
                     1 => Confined::Weaker(why),
                     _ => Confined::Not(why),
                 };
-                return Ok((agency, session, confined));
+                return Ok((factory, session, confined));
             }
             Err(fault) => {
                 session.end().await;
@@ -177,12 +177,12 @@ fn tell(text: &str, screen: bool) {
 }
 
 fn agent(
-    agency: &Agency,
+    factory: &AgentFactory,
     session: &Session,
     script: Script,
     host: Arc<dyn Observer>,
 ) -> Result<Agent, Fault> {
-    agency.simple(session.clone(), Arc::new(script), host)
+    factory.simple(session.clone(), Arc::new(script), host)
 }
 
 fn script() -> Result<Script, Fault> {
@@ -191,17 +191,17 @@ fn script() -> Result<Script, Fault> {
 
 /// Shows the turn as `haft chat` does, at the pace of a model.
 async fn on_screen(
-    agency: &Agency,
+    factory: &AgentFactory,
     session: &Session,
     project: &Project,
     stopped: CancellationToken,
 ) -> Result<Outcome, Fault> {
     let (_asks, asked) = InChat::new();
     let place = &project.place;
-    let settings = Settings::of(place, &agency.opened, false);
+    let settings = Settings::of(place, &factory.opened, false);
     let (mut front, passes) = Front::new(settings, asked, &place.variables, stopped)
         .map_err(|error| Fault::new(Kind::Unavailable, format!("the terminal can't be used: {error}")))?;
-    let mut agent = agent(agency, session, script()?, Arc::new(passes))?;
+    let mut agent = agent(factory, session, script()?, Arc::new(passes))?;
     front.follow(&agent);
     front.tell(&format!("> {TASK}"), Style::BOLD);
     front.show(&[Row::default()]);
@@ -215,10 +215,14 @@ async fn on_screen(
 }
 
 /// Prints the turn in lines, without pauses.
-async fn in_lines(agency: &Agency, session: &Session, stopped: CancellationToken) -> Result<Outcome, Fault> {
+async fn in_lines(
+    factory: &AgentFactory,
+    session: &Session,
+    stopped: CancellationToken,
+) -> Result<Outcome, Fault> {
     print::out(&format!("> {TASK}"));
     let plain = Arc::new(Plain::together(Out::new(stopped.clone())));
-    let mut agent = agent(agency, session, script()?.without_pauses(), plain.clone())?;
+    let mut agent = agent(factory, session, script()?.without_pauses(), plain.clone())?;
     let outcome = agent.turn(Some(TASK.to_owned()), &stopped).await;
     plain.end();
     outcome.map_err(told)

@@ -16,7 +16,7 @@ pub(crate) use self::install::{Client, clients};
 use self::workspaces::Opening;
 use crate::{
     Options, Place,
-    client_roots::{Following, Open, no_workspace},
+    client_roots::{ClientRoots, Open, no_workspace},
     verbs::strict::Strict,
     workspace_check::{self, Asking, WideFolders},
 };
@@ -119,8 +119,8 @@ impl Mcp {
                     let opening = elsewhere.clone();
                     Box::pin(async move { opening.hands_in(workspace, others).await })
                 });
-                let following = Following::new(opening.hands()?, options.workspace()?, wide, open);
-                serve::mcp_stdio(following, about).await
+                let client_roots = ClientRoots::new(opening.hands()?, options.workspace()?, wide, open);
+                serve::mcp_stdio(client_roots, about).await
             }
         };
         opening.finish().await;

@@ -23,18 +23,18 @@ impl Prompt {
     /// # Errors
     /// When there is no runtime to be had, or no such model.
     pub async fn run(&self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
-        let agency = self.agent.clone().open(options, place, Arc::new(Unattended)).await?;
-        let model = agency.named().map(|name| agency.model(name)).transpose()?;
-        let session = agency.opened.runtime.session(None, "prompt", Arc::new(Unattended));
+        let factory = self.agent.clone().open(options, place, Arc::new(Unattended)).await?;
+        let model = factory.named().map(|name| factory.model(name)).transpose()?;
+        let session = factory.opened.runtime.session(None, "prompt", Arc::new(Unattended));
         // A profile narrows what the session has, so it takes an agent.
-        let agent = agency.unasked(session.clone())?;
+        let agent = factory.unasked(session.clone())?;
         let profile = match agent.crew().and_then(|crew| Some((crew.known(), crew.profile()?))) {
             Some((known, name)) => Some(known.find(&name)?),
             None => None,
         };
         let catalog = session.catalog();
         let specs: Vec<Spec> = catalog.listed().cloned().collect();
-        let mut prompt = agency.prompt(&session, profile.as_deref());
+        let mut prompt = factory.prompt(&session, profile.as_deref());
         // Without a model, as for one that has calls in its wire format.
         let mut declared = specs.as_slice();
         let of_provider: Vec<Spec>;
@@ -48,7 +48,7 @@ impl Prompt {
                 declared = &of_provider;
             }
         }
-        close(&agency.opened.runtime);
+        close(&factory.opened.runtime);
         let bill = prompt.bill(declared);
         if self.json {
             let sections = prompt.sections.iter().zip(&bill.sections).map(|(it, cost)| {
@@ -63,8 +63,8 @@ impl Prompt {
         } else {
             print::out(&format!("{}\n\n---\n{}", prompt.text(), bill.as_text()));
         }
-        tell_aside(&agency.opened, false);
-        agency.notes().for_each(|it| print::err(&format!("haft: {it}")));
+        tell_aside(&factory.opened, false);
+        factory.notes().for_each(|it| print::err(&format!("haft: {it}")));
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 use super::{FAULT, finish, strict::Strict, tell_aside};
 use crate::{
     Options, Place,
-    agent_factory::{Agency, AgentOptions},
+    agent_factory::{AgentFactory, AgentOptions},
     ask::{approver, asker},
     print,
     terminal::{
@@ -115,11 +115,11 @@ impl Run {
 impl Running<'_> {
     async fn in_lines(self, cancel: CancellationToken) -> Result<ExitCode, Fault> {
         let Self { options, place, agent, task, resume, no_wait, json, schema, strict } = self;
-        let agency = agent.open(options, place, approver()).await?;
-        strict.require(&agency.opened, place).await?;
-        tell_aside(&agency.opened, strict.strict);
-        let name = agency.earlier(resume, options.session.as_deref())?;
-        let session = agency.session(name.as_deref(), "run", approver());
+        let factory = agent.open(options, place, approver()).await?;
+        strict.require(&factory.opened, place).await?;
+        tell_aside(&factory.opened, strict.strict);
+        let name = factory.earlier(resume, options.session.as_deref())?;
+        let session = factory.session(name.as_deref(), "run", approver());
         let out = Out::new(cancel.clone());
         let watch = Arc::new(Watch::new(match (json, &schema) {
             (true, _) => To::Json(out, parking_lot::Mutex::default()),
@@ -127,11 +127,11 @@ impl Running<'_> {
             // Standard output has the answer alone.
             (false, Some(_)) => To::Lines(Plain::of_calls(out)),
         }));
-        let (mut agent, lines) = agency.agent(session, watch.clone(), asker())?;
+        let (mut agent, lines) = factory.agent(session, watch.clone(), asker())?;
         lines.iter().for_each(|it| print::err(&format!("haft: {it}")));
         let (input, for_one_turn) = match task {
             Some(task) => {
-                task.input(&agency, &agent, &cancel).await.map(|(input, turn)| (Some(input), turn))?
+                task.input(&factory, &agent, &cancel).await.map(|(input, turn)| (Some(input), turn))?
             }
             None => (None, None),
         };
@@ -143,18 +143,18 @@ impl Running<'_> {
             began.insert("attached".to_owned(), json!(attached));
         }
         watch.line(&began);
-        let mut driver = agency.driver(no_wait);
+        let mut driver = factory.driver(no_wait);
         let done = output::work(&mut driver, &mut agent, input, schema.as_ref(), &cancel).await;
         for_one_turn.map_or(Ok(()), |it| it.end(&agent))?;
         watch.end();
-        close(&agency, &agent, &done).await?;
-        let goes_on = Agency::goes_on("run", options, &agent);
-        tell(&watch, &agent, done, &agency.bounds(), &goes_on)
+        close(&factory, &agent, &done).await?;
+        let goes_on = AgentFactory::goes_on("run", options, &agent);
+        tell(&watch, &agent, done, &factory.bounds(), &goes_on)
     }
 }
 
 /// Ends the session, and says which of its jobs end with it.
-async fn close(agency: &Agency, agent: &Agent, done: &Result<Done, AgentError>) -> Result<(), Fault> {
+async fn close(factory: &AgentFactory, agent: &Agent, done: &Result<Done, AgentError>) -> Result<(), Fault> {
     let left = agent.session().running_jobs();
     if !left.is_empty() {
         let late = done.as_ref().is_ok_and(|it| !it.settled.late.is_empty());
@@ -162,7 +162,7 @@ async fn close(agency: &Agency, agent: &Agent, done: &Result<Done, AgentError>) 
         let were = if left.len() == 1 { "was" } else { "were" };
         print::err(&format!("haft: stopped with this run: {} ({were} {why})", left.join(", ")));
     }
-    agency.keep(agent)?;
+    factory.keep(agent)?;
     finish(agent.session()).await;
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use haft::agent::model::{Item, Piece, Said};
 use serde_json::{Value, json};
 
-use super::support::{Life, Room};
+use super::support::{Life, TestWorkspace};
 
 const STEPS: usize = 30;
 
@@ -26,27 +26,27 @@ fn calls(at: usize) -> Vec<Value> {
     }
 }
 
-fn room() -> Room {
-    let room = Room::new();
+fn test_ws() -> TestWorkspace {
+    let test_ws = TestWorkspace::new();
     for at in (2..STEPS).step_by(3) {
-        room.put(&format!("e{at}"), "old\n");
+        test_ws.put(&format!("e{at}"), "old\n");
     }
     let mut script: Vec<Value> =
         (0..STEPS).map(|at| json!({"say": format!("Step {at}."), "calls": calls(at), "chunks": 2})).collect();
     script.push(json!({"say": "finished"}));
-    room.script(&script);
-    room
+    test_ws.script(&script);
+    test_ws
 }
 
 /// Kills it once in each step, at the first event of this kind, and lets it end when there is no step left.
-fn kill_at(kind: &str) -> Room {
-    let room = room();
+fn kill_at(kind: &str) -> TestWorkspace {
+    let test_ws = test_ws();
     let mut killed = HashSet::new();
     let mut first = true;
     'lives: loop {
         let arguments: &[&str] = if first { &["do it"] } else { &["--resume"] };
         first = false;
-        let mut life = Life::begin(&mut room.run(arguments));
+        let mut life = Life::begin(&mut test_ws.run(arguments));
         let mut step = 0;
         while let Some(event) = life.event() {
             if event["event"] == "asked" {
@@ -61,12 +61,12 @@ fn kill_at(kind: &str) -> Room {
     }
     // A process goes on while its end is on the way, at times into the next step.
     assert!(killed.len() >= STEPS / 2, "{} kills", killed.len());
-    room
+    test_ws
 }
 
 /// Every call has its one result right behind it, and what it says is so.
-fn check(room: &Room) {
-    let items = room.items();
+fn check(test_ws: &TestWorkspace) {
+    let items = test_ws.items();
     let mut seen = HashSet::new();
     let mut count = 0;
     for (at, item) in items.iter().enumerate() {
@@ -88,7 +88,7 @@ fn check(room: &Room) {
             assert!(seen.insert((*id).to_owned()), "twice: {id}");
             count += 1;
             let said = Piece::lines(&result.pieces);
-            let there = effect(room, tool, arguments);
+            let there = effect(test_ws, tool, arguments);
             if result.ok || said.contains("was done") && !said.contains("nothing was done") {
                 assert_eq!(there, Some(true), "{tool} {arguments}: {said}");
             } else if said.contains("nothing was done") {
@@ -112,7 +112,7 @@ fn check(room: &Room) {
 }
 
 /// Did it happen? Nothing, where it happened by half or more than once.
-fn effect(room: &Room, tool: &str, arguments: &str) -> Option<bool> {
+fn effect(test_ws: &TestWorkspace, tool: &str, arguments: &str) -> Option<bool> {
     let arguments: Value = serde_json::from_str(arguments).unwrap();
     let path = arguments["path"].as_str().unwrap_or_default();
     let (before, after, path) = match tool {
@@ -120,7 +120,7 @@ fn effect(room: &Room, tool: &str, arguments: &str) -> Option<bool> {
         "edit" => ("old\n", "new\n", path),
         _ => ("", "ran\n", arguments["command"].as_str().unwrap().rsplit(' ').next().unwrap()),
     };
-    match room.text(path) {
+    match test_ws.text(path) {
         text if text == after => Some(true),
         text if text == before => Some(false),
         _ => None,
@@ -153,17 +153,17 @@ fn killed_as_each_answer_is_complete() {
 
 #[test]
 fn a_second_process_is_told_that_the_session_is_in_use() {
-    let room = Room::new();
-    room.script(&[json!({"say": "late", "after_ms": 600_000})]);
-    let mut life = Life::begin(&mut room.run(&["do it"]));
+    let test_ws = TestWorkspace::new();
+    test_ws.script(&[json!({"say": "late", "after_ms": 600_000})]);
+    let mut life = Life::begin(&mut test_ws.run(&["do it"]));
     while life.event().unwrap()["event"] != "asked" {}
-    let second = room.run(&["--resume"]).output().unwrap();
+    let second = test_ws.run(&["--resume"]).output().unwrap();
     let said = String::from_utf8(second.stderr).unwrap();
     assert!(!second.status.success() && said.contains("is open in another haft (process"), "{said}");
     drop(life);
-    room.script(&[json!({"say": "soon"})]);
+    test_ws.script(&[json!({"say": "soon"})]);
     assert!(
-        room.run(&["--resume"]).output().unwrap().status.success(),
+        test_ws.run(&["--resume"]).output().unwrap().status.success(),
         "the session is free once it is dead"
     );
 }

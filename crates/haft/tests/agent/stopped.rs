@@ -12,14 +12,14 @@ use haft::agent::{
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use super::support::Room;
+use super::support::TestWorkspace;
 
 /// Far more than a turn may take to end, and far less than its commands would.
 const GENEROUS: Duration = Duration::from_secs(10);
 
 #[tokio::test]
 async fn commands_that_ignore_every_signal_are_stopped_with_the_turn() {
-    let room = Room::new();
+    let test_ws = TestWorkspace::new();
     let stubborn =
         |name: &str| format!("trap '' TERM INT HUP; echo begun > {name}; while :; do sleep 1; done");
     let script = [
@@ -32,7 +32,7 @@ async fn commands_that_ignore_every_signal_are_stopped_with_the_turn() {
     ];
     let text: String = script.iter().map(|it| format!("{it}\n")).collect();
     let mut agent = Agent::open(Settings {
-        session: room.session(),
+        session: test_ws.session(),
         model: Arc::new(Script::parse("script", &text).unwrap()),
         system: "".into(),
         bounds: Bounds::default(),
@@ -42,7 +42,7 @@ async fn commands_that_ignore_every_signal_are_stopped_with_the_turn() {
     .unwrap();
     let cancel = CancellationToken::new();
     let stop = async {
-        while room.text("one").is_empty() || room.text("two").is_empty() {
+        while test_ws.text("one").is_empty() || test_ws.text("two").is_empty() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         cancel.cancel();

@@ -22,12 +22,12 @@ use serde_json::Value;
 pub(crate) const SESSION: &str = "talk";
 
 /// A workspace `ws`, and state that nobody else has.
-pub(crate) struct Room {
+pub(crate) struct TestWorkspace {
     _folder: tempfile::TempDir,
     base: PathBuf,
 }
 
-impl Room {
+impl TestWorkspace {
     pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let base = folder.path().canonicalize().unwrap();
@@ -78,7 +78,7 @@ impl Room {
     /// The session in this process, whose commands the shipped program keeps.
     pub(crate) fn session(&self) -> Session {
         let settings = Settings {
-            beyond: Default::default(),
+            network: Default::default(),
             tool_files: Default::default(),
             workspace: self.at(""),
             roots: Vec::new(),

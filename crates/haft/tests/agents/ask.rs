@@ -18,7 +18,7 @@ use haft::{
 };
 use serde_json::json;
 
-use super::support::{House, Players, Wish, calls, says};
+use super::support::{Fixture, Players, Wish, calls, says};
 
 /// Answers with the last option, and says yes.
 #[derive(Default)]
@@ -47,33 +47,33 @@ impl Approver for Kind {
 
 #[tokio::test]
 async fn the_person_answers_or_lets_it_pass_or_is_not_there() {
-    let house = House::new(&[]).await;
+    let fixture = Fixture::new(&[]).await;
     let model = || Arc::new(Players::new(&[("", &says("x"))]));
-    let home = house.agent(model(), Wish { person: Arc::new(Kind::default()), ..Wish::default() });
+    let home = fixture.agent(model(), Wish { person: Arc::new(Kind::default()), ..Wish::default() });
     let said = home.says("ask_user", json!({"question": "which?", "options": ["red", "blue"]})).await;
     assert_eq!(said, "blue");
     let said = home.says("ask_user", json!({"question": "and why?", "within": 1})).await;
     assert!(said.contains("nobody answered within 1 s"), "{said}");
-    let home = house.agent(model(), Wish::default());
+    let home = fixture.agent(model(), Wish::default());
     assert!(home.says("ask_user", json!({"question": "which?"})).await.contains("nobody to ask"));
 }
 
 #[tokio::test]
 async fn an_approval_names_the_agent_that_asks_and_holds_for_the_conversation() {
     let files = [(".haft/agents/scout.md", "---\ndescription: looks\n---\nSCOUT\n")];
-    let house = House::with(&files, Approve::Ask).await;
+    let fixture = Fixture::with(&files, Approve::Ask).await;
     let parent = calls(&[("subagent", json!({"prompt": "go", "profile": "scout"}))])
         + &calls(&[("edit", json!({"path": ".envrc", "edits": [{"old": "one", "new": "two"}]}))])
         + &says("ok");
     let child = calls(&[("write", json!({"path": ".envrc", "content": "one"}))]) + &says("done");
     let model = Arc::new(Players::new(&[("THE FIRST", &parent), ("SCOUT", &child)]));
     let person = Arc::new(Kind::default());
-    let mut home = house.agent(model, Wish { approver: person.clone(), ..Wish::default() });
+    let mut home = fixture.agent(model, Wish { approver: person.clone(), ..Wish::default() });
     home.turn().await;
     let asked = person.asked.lock().unwrap();
     assert_eq!(asked.len(), 1, "{asked:?}: what was allowed for the session is not asked again");
     assert!(asked[0].starts_with("Some(\"scout_") && asked[0].ends_with(" write"), "{asked:?}");
-    assert_eq!(house.read(".envrc"), "two", "{:?}", home.answered("edit"));
+    assert_eq!(fixture.read(".envrc"), "two", "{:?}", home.answered("edit"));
 }
 
 /// Refuses what it is shown, and says what to do instead.
@@ -92,13 +92,13 @@ impl Approver for Reviewer {
 #[tokio::test]
 async fn an_agent_below_asks_about_each_change_with_its_diff() {
     let files = [(".haft/agents/scout.md", "---\ndescription: looks\n---\nSCOUT\n"), ("a.txt", "one\n")];
-    let house = House::with(&files, Approve::AskEdits).await;
+    let fixture = Fixture::with(&files, Approve::AskEdits).await;
     let parent = calls(&[("subagent", json!({"prompt": "go", "profile": "scout"}))]) + &says("ok");
     let edit = json!({"path": "a.txt", "edits": [{"old": "one", "new": "two"}]});
     let child = calls(&[("edit", edit)]) + &says("done");
     let model = Arc::new(Players::new(&[("THE FIRST", &parent), ("SCOUT", &child)]));
     let person = Arc::new(Reviewer::default());
-    let mut home = house.agent(model, Wish { approver: person.clone(), ..Wish::default() });
+    let mut home = fixture.agent(model, Wish { approver: person.clone(), ..Wish::default() });
     home.turn().await;
     let asked = person.asked.lock().unwrap();
     assert_eq!(asked.len(), 1, "{asked:?}");
@@ -106,18 +106,18 @@ async fn an_agent_below_asks_about_each_change_with_its_diff() {
     assert!(asked[0].changes[0].diff.ends_with("\n-one\n+two\n"), "{asked:?}");
     let said = home.answered_below("edit");
     assert!(said[0].contains("the person said no: keep it as it is"), "{said:?}");
-    assert_eq!(house.read("a.txt"), "one\n");
+    assert_eq!(fixture.read("a.txt"), "one\n");
 }
 
 #[tokio::test]
 async fn reflect_asks_three_critics() {
-    let house = House::new(&[]).await;
+    let fixture = Fixture::new(&[]).await;
     let model = Arc::new(Players::new(&[
         ("You are the critic", &says("wrong")),
         ("You are the pragmatist", &says("do this")),
         ("You are the one who reads closely", &says("look there")),
     ]));
-    let home = house.agent(model, Wish::default());
+    let home = fixture.agent(model, Wish::default());
     let said = home.says("reflect", json!({"situation": "stuck", "assumptions": "none"})).await;
     assert_eq!(said, "Critic:\nwrong\n\nPragmatist:\ndo this\n\nDetailer:\nlook there");
 }

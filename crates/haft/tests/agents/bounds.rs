@@ -5,20 +5,20 @@ use std::{sync::Arc, time::Duration};
 use haft::runtime::config::SubagentSection;
 use serde_json::json;
 
-use super::support::{House, Players, Wish, calls, says};
+use super::support::{Fixture, Players, Wish, calls, says};
 
 const SCOUT: (&str, &str) = (".haft/agents/scout.md", "---\ndescription: looks\n---\nSCOUT\n");
 
 /// What the parent reads of a scout that never comes to an end by itself.
 async fn ends(section: SubagentSection, arguments: serde_json::Value, wait: &str) -> String {
-    let house = House::new(&[SCOUT, ("a.txt", "one\n")]).await;
+    let fixture = Fixture::new(&[SCOUT, ("a.txt", "one\n")]).await;
     let parent = calls(&[("subagent", arguments)]) + &says("ok");
     let step = format!(
         "{{\"say\": \"so far\", {wait}\"calls\": [{{\"tool\": \"read\", \"arguments\": {{\"path\": \"a.txt\"}}}}], \
          \"usage\": {{\"input\": 50, \"cached\": 0, \"kept\": 0, \"output\": 10, \"reasoning\": 0}}}}\n"
     );
     let model = Arc::new(Players::new(&[("THE FIRST", &parent), ("SCOUT", &step.repeat(30))]));
-    let mut home = house.agent(model, Wish { section, ..Wish::default() });
+    let mut home = fixture.agent(model, Wish { section, ..Wish::default() });
     home.turn().await;
     home.answered("subagent")[0].clone()
 }

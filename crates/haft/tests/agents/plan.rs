@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use super::support::{House, Players, Wish, calls, python_tool, says, until};
+use super::support::{Fixture, Players, Wish, calls, python_tool, says, until};
 
 const READER: (&str, &str) =
     (".haft/agents/reader.md", "---\ndescription: reads\nsandbox: read-only\n---\nREADER\n");
@@ -17,18 +17,18 @@ fn silent() -> Arc<Players> {
 async fn read_only_profile_applies_to_every_tool() {
     kit::needs!(Python);
     let writer = python_tool("writer", "open('by_tool', 'w').write('x')\nreturn 'written'");
-    let house = House::new(&[READER, ("a.txt", "one\n"), (&writer.0, &writer.1)]).await;
-    let home = house.agent(silent(), Wish::default());
+    let fixture = Fixture::new(&[READER, ("a.txt", "one\n"), (&writer.0, &writer.1)]).await;
+    let home = fixture.agent(silent(), Wish::default());
     // Their processes are there before, and may write.
     home.call("bash", json!({"command": "echo before > by_bash"})).await.result.unwrap();
-    assert_eq!(house.read("by_bash"), "before\n");
+    assert_eq!(fixture.read("by_bash"), "before\n");
     assert!(home.says("writer", json!({})).await.contains("written"));
     home.call("edit", json!({"path": "a.txt", "edits": [{"old": "one", "new": "two"}]}))
         .await
         .result
         .unwrap();
-    std::fs::remove_file(house.path("by_bash")).unwrap();
-    std::fs::remove_file(house.path("by_tool")).unwrap();
+    std::fs::remove_file(fixture.path("by_bash")).unwrap();
+    std::fs::remove_file(fixture.path("by_tool")).unwrap();
 
     let crew = home.agent.crew().unwrap();
     assert!(crew.begin(Some("reader"), true).unwrap().contains("Nothing can be changed"));
@@ -48,44 +48,44 @@ async fn read_only_profile_applies_to_every_tool() {
         let refused = ["read-only", "Read-only", "read_only"].iter().any(|it| said.contains(it));
         assert!(refused, "{tool}: {said}");
     }
-    let mut names: Vec<String> = std::fs::read_dir(house.workspace())
+    let mut names: Vec<String> = std::fs::read_dir(fixture.workspace())
         .unwrap()
         .map(|it| it.unwrap().file_name().to_string_lossy().into_owned())
         .collect();
     names.sort();
     assert_eq!(names, [".haft", "a.txt"]);
-    assert_eq!(house.read("a.txt"), "two\n");
+    assert_eq!(fixture.read("a.txt"), "two\n");
     // What only reads goes on.
     assert!(home.says("bash", json!({"command": "cat a.txt"})).await.contains("two"));
 
     crew.begin(None, true).unwrap();
     home.says("bash", json!({"command": "true"})).await;
     let said = home.says("bash", json!({"command": "echo after > by_bash"})).await;
-    assert!(house.path("by_bash").exists(), "{said}");
+    assert!(fixture.path("by_bash").exists(), "{said}");
     assert!(home.says("writer", json!({})).await.contains("written"));
     home.call("undo", json!({})).await.result.unwrap();
 }
 
 #[tokio::test]
 async fn running_commands_lose_write_access_when_planning_begins() {
-    let house = House::new(&[READER]).await;
-    let home = house.agent(silent(), Wish::default());
+    let fixture = Fixture::new(&[READER]).await;
+    let home = fixture.agent(silent(), Wish::default());
     let command = "echo $$ > begun; while :; do sleep 0.02; echo x >> grows; done";
     let said = home.says("shell", json!({"command": command, "run_in_background": true})).await;
     assert!(said.contains("job_1"), "{said}");
-    until(|| house.path("grows").exists()).await;
+    until(|| fixture.path("grows").exists()).await;
     home.agent.crew().unwrap().begin(Some("reader"), true).unwrap();
-    until(|| house.processes() == 0).await;
-    let then = std::fs::read(house.path("grows")).unwrap();
-    assert!(home.says("shell", json!({"command": "cat begun"})).await.contains(house.read("begun").trim()));
-    assert_eq!(std::fs::read(house.path("grows")).unwrap(), then);
+    until(|| fixture.processes() == 0).await;
+    let then = std::fs::read(fixture.path("grows")).unwrap();
+    assert!(home.says("shell", json!({"command": "cat begun"})).await.contains(fixture.read("begun").trim()));
+    assert_eq!(std::fs::read(fixture.path("grows")).unwrap(), then);
 }
 
 #[tokio::test]
 async fn plan_profile_has_reading_tools_and_ask_user() {
     kit::needs!(Python);
     let writer = python_tool("writer", "return 'x'");
-    let house = House::new(&[("a.txt", "one\n"), (&writer.0, &writer.1)]).await;
+    let fixture = Fixture::new(&[("a.txt", "one\n"), (&writer.0, &writer.1)]).await;
     let script = calls(&[
         ("edit", json!({"path": "a.txt", "edits": [{"old": "one", "new": "two"}]})),
         ("writer", json!({})),
@@ -93,7 +93,7 @@ async fn plan_profile_has_reading_tools_and_ask_user() {
         ("read", json!({"path": "a.txt"})),
     ]) + &says("That is the plan.");
     let model = Arc::new(Players::new(&[("", &script)]));
-    let mut home = house.agent(model.clone(), Wish::default());
+    let mut home = fixture.agent(model.clone(), Wish::default());
     home.agent.crew().unwrap().begin(Some("plan"), true).unwrap();
     assert_eq!(home.turn().await.text, "That is the plan.");
     let shown = &model.shown("You make a plan")[0];
@@ -110,19 +110,19 @@ async fn plan_profile_has_reading_tools_and_ask_user() {
     );
     assert!(home.answered("writer")[0].contains("`writer` is not among the tools"));
     assert!(home.answered("read")[0].contains("|one"));
-    assert_eq!(house.read("a.txt"), "one\n");
+    assert_eq!(fixture.read("a.txt"), "one\n");
 }
 
 #[tokio::test]
 async fn sub_agents_of_a_planner_change_nothing() {
-    let house = House::new(&[("a.txt", "one\n")]).await;
+    let fixture = Fixture::new(&[("a.txt", "one\n")]).await;
     let parent = calls(&[("subagent", json!({"prompt": "go", "profile": "general"}))]) + &says("done");
     let child = calls(&[("bash", json!({"command": "echo x > by_child"}))]) + &says("tried");
     let model =
         Arc::new(Players::new(&[("You make a plan", &parent), ("You do one task on your own", &child)]));
-    let mut home = house.agent(model, Wish::default());
+    let mut home = fixture.agent(model, Wish::default());
     home.agent.crew().unwrap().begin(Some("plan"), true).unwrap();
     home.turn().await;
     assert!(home.answered_below("bash")[0].contains("ead-only"), "{:?}", home.answered_below("bash"));
-    assert!(!house.path("by_child").exists());
+    assert!(!fixture.path("by_child").exists());
 }

@@ -107,7 +107,7 @@ impl Observer for Heard {
 }
 
 /// A workspace with an agent in it.
-pub(crate) struct House {
+pub(crate) struct Fixture {
     dir: tempfile::TempDir,
     pub(crate) runtime: Runtime,
     mark: String,
@@ -142,7 +142,7 @@ impl Default for Wish {
     }
 }
 
-impl House {
+impl Fixture {
     /// With these files in the workspace; tools among them are loaded.
     pub(crate) async fn new(files: &[(&str, &str)]) -> Self {
         Self::with(files, Approve::Auto).await
@@ -163,7 +163,7 @@ impl House {
         let mut variables: Vec<(String, String)> = std::env::vars().collect();
         variables.push(("HAFT_TEST_MARK".to_owned(), mark.clone()));
         let settings = Settings {
-            beyond: Default::default(),
+            network: Default::default(),
             tool_files: ToolFiles {
                 folders: vec![Folder { path: workspace.join(OWN), whose: Whose::Workspace }],
                 ..ToolFiles::default()

@@ -5,21 +5,21 @@ use std::{collections::BTreeMap, sync::Arc};
 use haft::agent::model::Model;
 use serde_json::json;
 
-use super::support::{House, Players, Wish, calls, says};
+use super::support::{Fixture, Players, Wish, calls, says};
 
 const JUDGE: (&str, &str) =
     (".haft/agents/judge.md", "---\ndescription: judges\nmodel: other\ntools: [read]\n---\nJUDGE\n");
 
 #[tokio::test]
 async fn model_prompt_and_tools_are_others_from_the_next_answer_on() {
-    let house = House::new(&[JUDGE, ("a.txt", "one\n")]).await;
+    let fixture = Fixture::new(&[JUDGE, ("a.txt", "one\n")]).await;
     let first = calls(&[("switch_profile", json!({"profile": "judge"}))]);
     // The other one goes on with the same conversation: this is its second answer.
     let other = says("not asked for this") + &says("judged");
     let model = Arc::new(Players::new(&[("THE FIRST", &first)]));
     let judge = Arc::new(Players::named("other", &[("JUDGE", &other)]));
     let models = BTreeMap::from([("other".to_owned(), judge.clone() as Arc<dyn Model>)]);
-    let mut home = house.agent(model.clone(), Wish { models, ..Wish::default() });
+    let mut home = fixture.agent(model.clone(), Wish { models, ..Wish::default() });
     assert_eq!(home.turn().await.text, "judged");
     assert_eq!(judge.shown("JUDGE"), [["read", "list_profiles", "switch_profile"]]);
     let said = &home.answered("switch_profile")[0];
@@ -36,13 +36,13 @@ async fn a_model_does_not_leave_what_its_person_chose_to_be_read_only() {
         (".haft/agents/reader.md", "---\ndescription: reads\nsandbox: read-only\n---\nREADER\n"),
         ("a.txt", "one\n"),
     ];
-    let house = House::new(&files).await;
+    let fixture = Fixture::new(&files).await;
     let script = calls(&[("switch_profile", json!({"profile": "general"}))])
         + &calls(&[("write", json!({"path": "b", "content": "x"}))])
         + &says("tried");
-    let mut home = house.agent(Arc::new(Players::new(&[("", &script)])), Wish::default());
+    let mut home = fixture.agent(Arc::new(Players::new(&[("", &script)])), Wish::default());
     home.agent.crew().unwrap().begin(Some("reader"), true).unwrap();
     home.turn().await;
     assert!(home.answered("switch_profile")[0].contains("Nothing can be changed"));
-    assert!(!house.path("b").exists(), "{:?}", home.answered("write"));
+    assert!(!fixture.path("b").exists(), "{:?}", home.answered("write"));
 }

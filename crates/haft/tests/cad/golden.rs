@@ -7,7 +7,7 @@ use std::{fs, path::PathBuf};
 use image::RgbImage;
 use serde_json::json;
 
-use crate::support::Room;
+use crate::support::TestWorkspace;
 
 /// How much a colour may be off on average, and how many pixels of a thousand may be off by more than `FAR`.
 const MEAN: f64 = 0.6;
@@ -16,18 +16,18 @@ const PER_MILLE: usize = 8;
 
 /// Draws what this source makes from there, as the picture of this name.
 fn looks_as_before(name: &str, code: &str, view: &str) {
-    let room = Room::new();
-    room.call("model_3d", &json!({"code": code, "output": "part.stl"})).must("ok");
+    let test_ws = TestWorkspace::new();
+    test_ws.call("model_3d", &json!({"code": code, "output": "part.stl"})).must("ok");
     let arguments =
         json!({"path": "part.stl", "views": [view], "output": "seen.png", "width": 320, "height": 240});
-    room.call("render_3d", &arguments).must("ok");
+    test_ws.call("render_3d", &arguments).must("ok");
     let golden =
         PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/cad/golden").join(format!("{name}.png"));
     if std::env::var_os("UPDATE_EXPECT").is_some() {
         fs::create_dir_all(golden.parent().unwrap()).unwrap();
-        fs::copy(room.at("seen.png"), &golden).unwrap();
+        fs::copy(test_ws.at("seen.png"), &golden).unwrap();
     }
-    let seen = image::open(room.at("seen.png")).unwrap().to_rgb8();
+    let seen = image::open(test_ws.at("seen.png")).unwrap().to_rgb8();
     let before = image::open(&golden).unwrap().to_rgb8();
     let (mean, far) = difference(&seen, &before);
     assert!(mean <= MEAN && far <= PER_MILLE, "{name} looks different: mean {mean:.2}, {far} of 1000 pixels");
@@ -67,7 +67,7 @@ fn a_part_with_a_hole() {
 #[test]
 fn an_open_box_shows_its_inside() {
     // A box of triangles without its lid.
-    let room = Room::new();
+    let test_ws = TestWorkspace::new();
     let corners = [[0, 0, 0], [9, 0, 0], [9, 9, 0], [0, 9, 0], [0, 0, 9], [9, 0, 9], [9, 9, 9], [0, 9, 9]];
     let sides = [
         [0, 3, 2],
@@ -89,11 +89,11 @@ fn an_open_box_shows_its_inside() {
         }
         text.push_str("endloop\nendfacet\n");
     }
-    room.put("box.stl", text + "endsolid box\n");
+    test_ws.put("box.stl", text + "endsolid box\n");
     let arguments = json!({"path": "box.stl", "views": ["iso", "bottom"], "width": 200, "height": 200});
-    room.call("render_3d", &arguments).must("ok");
+    test_ws.call("render_3d", &arguments).must("ok");
     let orange = |name: &str| {
-        let picture = image::open(room.at(name)).unwrap().to_rgb8();
+        let picture = image::open(test_ws.at(name)).unwrap().to_rgb8();
         let is = |it: &image::Rgb<u8>| it.0[0] > it.0[2].saturating_add(30) && it.0[1] > 60;
         picture.pixels().filter(|it| is(it)).count()
     };

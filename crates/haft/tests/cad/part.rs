@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::json;
 
-use crate::support::Room;
+use crate::support::TestWorkspace;
 
 /// An angle with a boss, four holes, and a slip on line 17: `tranlate`.
 const BRACKET: &str = "\
@@ -47,18 +47,18 @@ fn round(d: f64, corners: f64) -> f64 {
 #[test]
 fn a_bracket_goes_from_lint_to_stl_to_pictures_to_the_person() {
     kit::needs!(OpenScad);
-    let room = Room::new();
-    room.put("bracket.scad", BRACKET);
-    room.put("parts/holes.scad", HOLES);
+    let test_ws = TestWorkspace::new();
+    test_ws.put("bracket.scad", BRACKET);
+    test_ws.put("parts/holes.scad", HOLES);
 
-    let lint = room.call("scad_lint", &json!({"path": "bracket.scad"})).must("ok").text();
+    let lint = test_ws.call("scad_lint", &json!({"path": "bracket.scad"})).must("ok").text();
     assert_eq!(lint, "bracket.scad:17:50 error unknown module `tranlate`; did you mean `translate`?");
 
-    room.put("bracket.scad", BRACKET.replace("tranlate", "translate"));
-    let lint = room.call("scad_lint", &json!({"path": "bracket.scad"})).must("ok").text();
+    test_ws.put("bracket.scad", BRACKET.replace("tranlate", "translate"));
+    let lint = test_ws.call("scad_lint", &json!({"path": "bracket.scad"})).must("ok").text();
     assert_eq!(lint, "bracket.scad: no problems");
 
-    let made = room.call("model_3d", &json!({"path": "bracket.scad"})).must("ok").text();
+    let made = test_ws.call("model_3d", &json!({"path": "bracket.scad"})).must("ok").text();
     let lines: Vec<&str> = made.lines().collect();
     assert!(lines[0].starts_with("Wrote bracket.stl ("), "{made}");
     assert_eq!(lines[1], "size 60 × 40 × 30 mm, from (-30, -20, 0) to (30, 20, 30)");
@@ -70,33 +70,33 @@ fn a_bracket_goes_from_lint_to_stl_to_pictures_to_the_person() {
         - 2.0 * round(5.0, 96.0) * 6.0
         - round(10.0, 96.0) * 6.0;
     assert!((volume - expected).abs() < expected * 1e-4, "{volume} for {expected}");
-    let stl = room.bytes("bracket.stl");
+    let stl = test_ws.bytes("bracket.stl");
     assert_eq!(stl.len(), 84 + 50 * u32::from_le_bytes(stl[80..84].try_into().unwrap()) as usize);
 
-    let drawn = room
+    let drawn = test_ws
         .call("render_3d", &json!({"path": "bracket.stl", "width": 400, "height": 300}))
         .must("ok")
         .text();
     for name in ["bracket-iso.png", "bracket-front.png", "bracket-top.png"] {
         assert!(drawn.contains(&format!("{name} (400 × 300)")), "{drawn}");
-        let picture = image::open(room.at(name)).unwrap();
+        let picture = image::open(test_ws.at(name)).unwrap();
         assert_eq!((picture.width(), picture.height()), (400, 300));
     }
 
-    let published = room.call("content_publish", &json!({"path": "bracket-iso.png"})).must("ok").text();
+    let published = test_ws.call("content_publish", &json!({"path": "bracket-iso.png"})).must("ok").text();
     assert!(published.contains("bracket-iso.png"), "{published}");
-    let published = room.call("content_publish", &json!({"path": "bracket.stl"})).must("ok").text();
+    let published = test_ws.call("content_publish", &json!({"path": "bracket.stl"})).must("ok").text();
     assert!(published.contains("bracket.stl"), "{published}");
 }
 
 #[test]
 fn parameters_are_values_and_nothing_else() {
     kit::needs!(OpenScad);
-    let room = Room::new();
+    let test_ws = TestWorkspace::new();
     let code = "size = 1; label = \"\"; shape = [1, 1, 1]; tall = false;\necho(label);\ncube(shape * size * (tall ? 2 : 1));\n";
     let evil = "x\"; cube(1000); //\\\n\u{e9}";
     let parameters = json!({"size": 2.5, "label": evil, "shape": [2, 4, 6], "tall": true, "typo": 1});
-    let made = room
+    let made = test_ws
         .call("model_3d", &json!({"code": code, "output": "out/p.stl", "parameters": parameters}))
         .must("ok")
         .text();
@@ -105,22 +105,22 @@ fn parameters_are_values_and_nothing_else() {
     assert!(made.contains("`typo` of `parameters` is not a variable"), "{made}");
     // Again, with another size: an STL that is there is replaced, and can be put back.
     let again = json!({"code": code, "output": "out/p.stl"});
-    assert!(room.call("model_3d", &again).must("ok").text().contains("size 1 × 1 × 1 mm"));
+    assert!(test_ws.call("model_3d", &again).must("ok").text().contains("size 1 × 1 × 1 mm"));
     let bad = json!({"code": code, "output": "out/p.stl", "parameters": {"size=1;cube(9);//": 1}});
-    assert!(room.call("model_3d", &bad).must("bad_args").text().contains("is not a name of a variable"));
+    assert!(test_ws.call("model_3d", &bad).must("bad_args").text().contains("is not a name of a variable"));
 }
 
 #[test]
 fn what_openscad_finds_wrong_names_the_file_and_shows_the_line() {
     kit::needs!(OpenScad);
-    let room = Room::new();
-    room.put("parts/a.scad", "w = 3;\ncube([w, w, 3)\n");
-    let says = room.call("model_3d", &json!({"path": "parts/a.scad"})).must("failed").text();
+    let test_ws = TestWorkspace::new();
+    test_ws.put("parts/a.scad", "w = 3;\ncube([w, w, 3)\n");
+    let says = test_ws.call("model_3d", &json!({"path": "parts/a.scad"})).must("failed").text();
     assert!(says.contains("parts/a.scad:2 error Parser error: syntax error\n  cube([w, w, 3)"), "{says}");
     assert!(says.contains("parts/a.scad:2:6 error `[` is not closed before the `)` at 2:14"), "{says}");
-    assert!(!room.at("parts/a.stl").exists());
+    assert!(!test_ws.at("parts/a.stl").exists());
 
-    let of = |code: &str| room.call("model_3d", &json!({"code": code, "output": "a.stl"}));
+    let of = |code: &str| test_ws.call("model_3d", &json!({"code": code, "output": "a.stl"}));
     let says = of("cube(1);\nfoo();\n").must("ok").text();
     assert!(says.ends_with("code:2 warning Ignoring unknown module 'foo'\n  foo();"), "{says}");
     let says = of("x = 1;\nassert(x > 1, \"too small\");\ncube(x);\n").must("failed").text();
@@ -138,21 +138,21 @@ fn what_openscad_finds_wrong_names_the_file_and_shows_the_line() {
 #[test]
 fn the_example_of_the_manual_compiles() {
     kit::needs!(OpenScad);
-    let room = Room::new();
-    let manual = room.run(&["manual", "model_3d"]).out;
+    let test_ws = TestWorkspace::new();
+    let manual = test_ws.run(&["manual", "model_3d"]).out;
     let code = manual.split("```openscad\n").nth(1).unwrap().split("```").next().unwrap();
-    assert_eq!(room.call("scad_lint", &json!({"code": code})).must("ok").text(), "code: no problems");
-    let made = room.call("model_3d", &json!({"code": code, "output": "a.stl"})).must("ok").text();
+    assert_eq!(test_ws.call("scad_lint", &json!({"code": code})).must("ok").text(), "code: no problems");
+    let made = test_ws.call("model_3d", &json!({"code": code, "output": "a.stl"})).must("ok").text();
     assert!(made.contains("size 40 × 20 × 3 mm") && made.contains("watertight; 1 body"), "{made}");
 }
 
 #[test]
 fn without_the_program_it_is_said_what_to_install() {
-    let room = Room::new();
-    fs::create_dir_all(room.config()).unwrap();
-    fs::write(room.config().join("haft.toml"), "[programs]\nopenscad = \"/nowhere/openscad\"\n").unwrap();
+    let test_ws = TestWorkspace::new();
+    fs::create_dir_all(test_ws.config()).unwrap();
+    fs::write(test_ws.config().join("haft.toml"), "[programs]\nopenscad = \"/nowhere/openscad\"\n").unwrap();
     let says =
-        room.call("model_3d", &json!({"code": "cube(1);", "output": "a.stl"})).must("unavailable").text();
+        test_ws.call("model_3d", &json!({"code": "cube(1);", "output": "a.stl"})).must("unavailable").text();
     assert!(says.contains("`/nowhere/openscad`") && says.contains("apt install openscad"), "{says}");
     assert!(says.contains("[programs]"), "{says}");
 }

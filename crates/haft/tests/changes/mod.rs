@@ -6,11 +6,11 @@ mod told;
 
 use serde_json::{Value, json};
 
-use crate::support::Room;
+use crate::support::TestWorkspace;
 
 /// A script in this room, as `--model` names it.
-fn script(room: &Room, lines: &str) -> String {
-    let path = room.base().join("script.jsonl");
+fn script(test_ws: &TestWorkspace, lines: &str) -> String {
+    let path = test_ws.base().join("script.jsonl");
     std::fs::write(&path, lines).unwrap();
     format!("script:{}", path.display())
 }

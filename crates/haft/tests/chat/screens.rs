@@ -23,7 +23,7 @@ pub(super) fn until(file: &str, before: &str, after: &str) -> Value {
 #[test]
 fn a_chat_begins_with_what_a_person_should_know() {
     scene("begin", |stage| {
-        stage.room.put(".git/HEAD", "ref: refs/heads/fix/rounding\n");
+        stage.test_ws.put(".git/HEAD", "ref: refs/heads/fix/rounding\n");
         let mut chat = stage.chat(&says("Hello."));
         chat.snapshot("at the start");
         chat.types("hi\n").rests("Hello.").snapshot("after an answer: context and cost");
@@ -83,7 +83,7 @@ fn text_is_laid_out_as_it_is_meant() {
 #[test]
 fn calls_are_seen_while_they_run_and_summed_up_by_their_last_line() {
     scene("calls", |stage| {
-        stage.room.put("a.txt", "one\ntwo\n");
+        stage.test_ws.put("a.txt", "one\ntwo\n");
         let tests = until("go", "echo '........ [ 63%]'", "echo '456 passed in 3.1s'");
         let script = calls(&[
             ("shell", tests),
@@ -95,7 +95,7 @@ fn calls_are_seen_while_they_run_and_summed_up_by_their_last_line() {
         ]) + &says("All done.");
         let mut chat = stage.chat(&script);
         chat.types("go\n").shows("1 match").shows("\n    ........ [ 63%]").snapshot("one runs, two are over");
-        stage.room.put("go", "");
+        stage.test_ws.put("go", "");
         chat.rests("All done.").snapshot("all are over");
     });
 }
@@ -109,7 +109,7 @@ fn a_call_that_waits_for_another_says_so() {
         ]) + &says("Both done.");
         let mut chat = stage.chat(&script);
         chat.types("go\n").shows("waits for").snapshot("the second waits for the first");
-        stage.room.put("go", "");
+        stage.test_ws.put("go", "");
         chat.rests("Both done.");
     });
 }
@@ -126,7 +126,7 @@ fn a_plan_is_a_checklist() {
             + &says("Planned.");
         let mut chat = stage.chat(&script);
         chat.types("go\n").shows("\n    testing").snapshot("while a call runs");
-        stage.room.put("go", "");
+        stage.test_ws.put("go", "");
         chat.rests("Planned.").snapshot("at the end");
     });
 }
@@ -165,7 +165,7 @@ fn a_long_thought_is_folded_and_can_be_read() {
 #[test]
 fn agents_below_have_a_place_of_their_own() {
     scene("agents", |stage| {
-        let file = stage.room.base().join("below.jsonl");
+        let file = stage.test_ws.base().join("below.jsonl");
         let below =
             json!({"say": "I look around.", "calls": [{"tool": "read", "arguments": {"path": "a.txt"}}]})
                 .to_string()
@@ -173,10 +173,10 @@ fn agents_below_have_a_place_of_their_own() {
                 + &json!({"say": "Nothing there.", "after_ms": 600_000}).to_string()
                 + "\n";
         std::fs::write(&file, below).unwrap();
-        stage.room.put("a.txt", "one\n");
+        stage.test_ws.put("a.txt", "one\n");
         let profile =
             format!("---\ndescription: Looks\nmodel: script:{}\n---\nLook around.\n", file.display());
-        stage.room.put(".haft/agents/scout.md", &profile);
+        stage.test_ws.put(".haft/agents/scout.md", &profile);
         let script =
             calls(&[("subagent", json!({"prompt": "find the bug", "profile": "scout"}))]) + &says("Found.");
         let mut chat = stage.chat_with(&script, &["--trust"]);
@@ -188,7 +188,7 @@ fn agents_below_have_a_place_of_their_own() {
 #[test]
 fn a_model_that_goes_in_circles_is_seen_to() {
     scene("circles", |stage| {
-        stage.room.put("a.txt", "a line that is long enough to be told apart\n".repeat(9));
+        stage.test_ws.put("a.txt", "a line that is long enough to be told apart\n".repeat(9));
         let read = || calls(&[("read", json!({"path": "a.txt"}))]);
         let mut chat = stage.chat(&format!("{}{}{}{}", read(), read(), read(), says("Odd.")));
         chat.types("go\n").rests("Odd.").snapshot("the same three times");
@@ -200,7 +200,7 @@ fn a_picture_is_named_in_short_and_its_place_is_told_on_a_key() {
     scene("picture", |stage| {
         let mut png = std::io::Cursor::new(Vec::new());
         image::RgbImage::new(2, 2).write_to(&mut png, image::ImageFormat::Png).unwrap();
-        stage.room.put("dot.png", png.into_inner());
+        stage.test_ws.put("dot.png", png.into_inner());
         let mut chat = stage.chat(&(calls(&[("image_view", json!({"path": "dot.png"}))]) + &says("A dot.")));
         chat.types("look\n").rests("A dot.").snapshot("named");
     });
@@ -221,7 +221,7 @@ fn a_question_is_asked_with_a_sign_of_life() {
 #[test]
 fn a_conversation_is_seen_again_when_it_goes_on() {
     scene("resume", |stage| {
-        stage.room.put("a.txt", "one\ntwo\n");
+        stage.test_ws.put("a.txt", "one\ntwo\n");
         let read =
             calls(&[("read", json!({"path": "a.txt"})), ("shell", json!({"command": "seq 1 9; echo nine"}))]);
         let script = read + &says("It has **two** lines.") + &says("Still two.");

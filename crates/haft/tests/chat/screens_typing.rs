@@ -10,8 +10,8 @@ use super::{
 #[test]
 fn what_may_be_typed_pops_up() {
     scene("popup", |stage| {
-        stage.room.put("src/shop/cart.py", "total = 1\n");
-        stage.room.put("src/shop/prices.py", "price = 1\n");
+        stage.test_ws.put("src/shop/cart.py", "total = 1\n");
+        stage.test_ws.put("src/shop/prices.py", "price = 1\n");
         let mut chat = stage.chat(&says("Seen."));
         chat.types("/").shows("› /help").snapshot("commands");
         chat.types("mo").shows("> /mo\n› /model").snapshot("commands that begin so");
@@ -58,7 +58,7 @@ fn a_message_that_is_typed_while_the_agent_works_waits() {
             .types("a dra")
             .shows("> a dra");
         chat.snapshot("one waits, one is typed");
-        stage.room.put("go", "");
+        stage.test_ws.put("go", "");
         chat.rests("Next.").snapshot("it was taken up");
     });
 }
@@ -87,13 +87,13 @@ fn an_edit_is_shown_as_a_diff_before_and_after() {
         )
     };
     scene("edit", |stage| {
-        stage.room.put("prices.py", prices);
+        stage.test_ws.put("prices.py", prices);
         let mut chat = stage.chat(&(calls(&[edit()]) + &says("Rounded.")));
         chat.types("round it\n").rests("Rounded.").snapshot("after it landed");
         chat.types("/undo\n").rests("To redo").snapshot("undone");
     });
     scene("ask_edits", |stage| {
-        stage.room.put("prices.py", prices);
+        stage.test_ws.put("prices.py", prices);
         let mut chat = stage.chat_with(&(calls(&[edit()]) + &says("Rounded.")), &["--approve", "ask-edits"]);
         chat.types("round it\n").shows("allow it?").snapshot("before it lands");
         chat.types("o\n").rests("Rounded.").snapshot("after it was allowed");
@@ -118,7 +118,7 @@ fn a_job_that_ends_is_told_by_its_last_line() {
             calls(&[("shell", command)]) + &says("It goes on by itself.") + &says("Both rounds are done.");
         let mut chat = stage.chat(&script);
         chat.types("begin\n").rests("It goes on by itself.").snapshot("in the background");
-        stage.room.put("go", "");
+        stage.test_ws.put("go", "");
         chat.rests("Both rounds are done.").snapshot("its end begins a turn");
     });
 }
@@ -126,14 +126,14 @@ fn a_job_that_ends_is_told_by_its_last_line() {
 #[test]
 fn a_task_at_a_terminal_looks_like_the_chat() {
     scene("run", |stage| {
-        stage.room.put("a.txt", "one\ntwo\n");
+        stage.test_ws.put("a.txt", "one\ntwo\n");
         let script = calls(&[
             ("read", json!({"path": "a.txt"})),
             ("shell", until("go", "echo building", "echo built")),
         ]) + &says("It has **two** lines.");
         let mut run = stage.run(&script, &["run", "how long is a.txt?"]);
         run.shows("2 lines").shows("\n    building").snapshot("while a call runs");
-        stage.room.put("go", "");
+        stage.test_ws.put("go", "");
         run.shows("done:").snapshot("at the end");
     });
 }

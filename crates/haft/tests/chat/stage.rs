@@ -46,7 +46,7 @@ use rustix::{
 use serde_json::{Value, json};
 use vt100::{Cell, Color, Parser};
 
-use crate::support::Room;
+use crate::support::TestWorkspace;
 
 /// Nothing takes as long, unless it hangs.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -96,7 +96,7 @@ pub(crate) fn scene(name: &str, play: impl Fn(&mut Stage) + Sync) {
 
 /// Where a scene plays.
 pub(crate) struct Stage {
-    pub(crate) room: Room,
+    pub(crate) test_ws: TestWorkspace,
     /// Columns and lines.
     pub(crate) size: (u16, u16),
     colours: bool,
@@ -113,7 +113,7 @@ struct Shot {
 
 impl Stage {
     fn new(size: (u16, u16), colours: bool) -> Self {
-        Self { room: Room::new(), size, colours, shots: std::cell::RefCell::default() }
+        Self { test_ws: TestWorkspace::new(), size, colours, shots: std::cell::RefCell::default() }
     }
 
     /// The chat with the model that this script is; waits until a person can type.
@@ -130,12 +130,12 @@ impl Stage {
 
     /// Another verb with the model that this script is.
     pub(crate) fn run(&self, script: &str, arguments: &[&str]) -> Screen<'_> {
-        let file = self.room.base().join("script.jsonl");
+        let file = self.test_ws.base().join("script.jsonl");
         std::fs::write(&file, priced(script)).unwrap();
         let model = format!("script:{}", file.display());
-        let mut haft = self.room.haft(&[arguments, &["--model", &model]].concat());
+        let mut haft = self.test_ws.haft(&[arguments, &["--model", &model]].concat());
         // The workspace is `~/ws`, so that what is seen does not depend on where tests run.
-        haft.env("HOME", self.room.base()).env("TERM", "xterm-256color").env("LANG", "C.UTF-8");
+        haft.env("HOME", self.test_ws.base()).env("TERM", "xterm-256color").env("LANG", "C.UTF-8");
         haft.env("PATH", std::env::var_os("PATH").unwrap_or_default());
         if !self.colours {
             haft.env("NO_COLOR", "1");
@@ -310,8 +310,8 @@ impl<'a> Screen<'a> {
         let mut gone = self.rows();
         gone.truncate(above);
         self.terminal.screen_mut().set_scrollback(0);
-        let room = usize::from(lines).saturating_sub(seen.len()).min(gone.len());
-        let all = gone.split_off(gone.len() - room).into_iter().chain(seen);
+        let test_ws = usize::from(lines).saturating_sub(seen.len()).min(gone.len());
+        let all = gone.split_off(gone.len() - test_ws).into_iter().chain(seen);
         let (rows, styles) = all.map(|(row, style)| (steady(&row), style)).unzip();
         let shot = Shot { caption: caption.to_owned(), rows, styles };
         self.stage.shots.borrow_mut().push(shot);

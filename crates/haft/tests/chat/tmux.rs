@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::support::Room;
+use crate::support::TestWorkspace;
 
 /// Nothing takes as long, unless it hangs.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -22,25 +22,31 @@ pub(crate) struct Tmux {
 
 impl Tmux {
     /// The chat of this room with the model that this script is.
-    pub(crate) fn chat(room: &Room, script: &str, columns: u32, options: &[&str]) -> Self {
-        Self::verb(room, script, columns, "", &[&["chat"], options].concat())
+    pub(crate) fn chat(test_ws: &TestWorkspace, script: &str, columns: u32, options: &[&str]) -> Self {
+        Self::verb(test_ws, script, columns, "", &[&["chat"], options].concat())
     }
 
     /// A verb with the model that this script is; `before` stands before it in the shell: `printf x | `.
-    pub(crate) fn verb(room: &Room, script: &str, columns: u32, before: &str, verb: &[&str]) -> Self {
-        let file = room.base().join("script.jsonl");
+    pub(crate) fn verb(
+        test_ws: &TestWorkspace,
+        script: &str,
+        columns: u32,
+        before: &str,
+        verb: &[&str],
+    ) -> Self {
+        let file = test_ws.base().join("script.jsonl");
         std::fs::write(&file, script).unwrap();
         let model = format!("script:{}", file.display());
-        let haft = room.haft(&[verb, &["--model", &model]].concat());
-        Self::behind(room, &haft, (columns, 40), before)
+        let haft = test_ws.haft(&[verb, &["--model", &model]].concat());
+        Self::behind(test_ws, &haft, (columns, 40), before)
     }
 
     /// This program in a terminal of so many columns and lines.
-    pub(crate) fn start(room: &Room, haft: &Command, size: (u32, u32)) -> Self {
-        Self::behind(room, haft, size, "")
+    pub(crate) fn start(test_ws: &TestWorkspace, haft: &Command, size: (u32, u32)) -> Self {
+        Self::behind(test_ws, haft, size, "")
     }
 
-    fn behind(room: &Room, haft: &Command, (columns, lines): (u32, u32), before: &str) -> Self {
+    fn behind(test_ws: &TestWorkspace, haft: &Command, (columns, lines): (u32, u32), before: &str) -> Self {
         let mut words = vec![
             "env".to_owned(),
             "-i".to_owned(),
@@ -58,7 +64,7 @@ impl Tmux {
         // A name of its own: a server that was told to end answers at its socket for a moment longer.
         static SERVERS: AtomicU32 = AtomicU32::new(0);
         let number = SERVERS.fetch_add(1, Ordering::Relaxed);
-        let tmux = Self { socket: room.base().join(format!("tmux-{number}")) };
+        let tmux = Self { socket: test_ws.base().join(format!("tmux-{number}")) };
         let (columns, lines) = (columns.to_string(), lines.to_string());
         let size = ["-x", &columns, "-y", &lines];
         let made =
@@ -86,10 +92,10 @@ impl Tmux {
 
     /// Closes the terminal under the program, and waits until that has ended.
     pub(crate) fn close(self) {
-        let room = self.socket.parent().unwrap().display().to_string();
+        let test_ws = self.socket.parent().unwrap().display().to_string();
         drop(self);
         let until = Instant::now() + PATIENCE;
-        while of_room(&room) {
+        while of_room(&test_ws) {
             assert!(Instant::now() < until, "the program outlives its terminal");
             std::thread::sleep(LOOK);
         }
@@ -190,10 +196,10 @@ impl Drop for Tmux {
 }
 
 /// Does a chat of this room still run?
-fn of_room(room: &str) -> bool {
+fn of_room(test_ws: &str) -> bool {
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
     processes.filter_map(|it| std::fs::read(it.path().join("cmdline")).ok()).any(|it| {
         let line = String::from_utf8_lossy(&it);
-        line.contains(room) && line.split('\0').any(|word| word == "chat")
+        line.contains(test_ws) && line.split('\0').any(|word| word == "chat")
     })
 }

@@ -3,15 +3,15 @@
 use std::{fs, os::unix::fs::PermissionsExt as _};
 
 use super::tmux::Tmux;
-use crate::support::Room;
+use crate::support::TestWorkspace;
 
 const ANSWERS: &str = "{\"say\": \"First over.\"}\n{\"say\": \"Second over.\"}\n{\"say\": \"Third over.\"}\n";
 
 #[test]
 fn commands_pop_up_and_are_completed() {
     kit::needs!(Tmux);
-    let room = Room::new();
-    let chat = Tmux::chat(&room, ANSWERS, 80, &[]);
+    let test_ws = TestWorkspace::new();
+    let chat = Tmux::chat(&test_ws, ANSWERS, 80, &[]);
     chat.shows("/help").types("/").shows("› /help").shows("1 of ").types("mo").shows("› /model [NAME]");
     chat.key("Tab").shows("> /model").key("Enter").shows("/model NAME switches.");
     // Enter takes the choice, and does what needs nothing more.
@@ -27,12 +27,12 @@ fn commands_pop_up_and_are_completed() {
 #[test]
 fn files_pop_up_wherever_they_lie_and_are_attached() {
     kit::needs!(Tmux);
-    let room = Room::new();
-    room.put("src/shop/cart.py", "total = 1\n");
-    room.put("src/shop/a b.txt", "x\n");
+    let test_ws = TestWorkspace::new();
+    test_ws.put("src/shop/cart.py", "total = 1\n");
+    test_ws.put("src/shop/a b.txt", "x\n");
     let answer =
         "{\"say\": \"Seen.\", \"expect\": [\"The person attached `src/shop/cart.py`\", \"|total = 1\"]}\n";
-    let chat = Tmux::chat(&room, answer, 80, &[]);
+    let chat = Tmux::chat(&test_ws, answer, 80, &[]);
     chat.shows("/help").types("look at @shop").shows("› src/shop/").key("Tab").shows("> look at @src/shop/");
     chat.shows("src/shop/cart.py").types("car").shows("› src/shop/cart.py").key("Tab");
     chat.shows("> look at @src/shop/cart.py").key("Enter").shows("✓ read src/shop/cart.py").shows("Seen.");
@@ -51,8 +51,8 @@ fn files_pop_up_wherever_they_lie_and_are_attached() {
 #[test]
 fn ctrl_c_twice_at_an_empty_prompt_leaves() {
     kit::needs!(Tmux);
-    let room = Room::new();
-    let chat = Tmux::chat(&room, ANSWERS, 80, &[]);
+    let test_ws = TestWorkspace::new();
+    let chat = Tmux::chat(&test_ws, ANSWERS, 80, &[]);
     chat.shows("/help").types("half a line").key("C-c").key("C-c").shows("press Ctrl-C again to leave");
     chat.types("go\n").shows("First over.").key("C-c").shows("press Ctrl-C again to leave").key("C-c");
     chat.shows("haft: to continue: haft");
@@ -61,9 +61,9 @@ fn ctrl_c_twice_at_an_empty_prompt_leaves() {
 #[test]
 fn a_chat_in_which_nothing_was_said_names_nothing_to_continue() {
     kit::needs!(Tmux);
-    let room = Room::new();
+    let test_ws = TestWorkspace::new();
     let and_then = "f() { \"$@\"; echo the chat is over; }; f ";
-    let chat = Tmux::verb(&room, ANSWERS, 80, and_then, &["chat"]);
+    let chat = Tmux::verb(&test_ws, ANSWERS, 80, and_then, &["chat"]);
     chat.shows("/help").types("/exit\n").shows("the chat is over");
     assert!(!chat.screen().contains("to continue"), "{}", chat.screen());
 }
@@ -71,8 +71,8 @@ fn a_chat_in_which_nothing_was_said_names_nothing_to_continue() {
 #[test]
 fn earlier_messages_are_searched_as_in_a_shell() {
     kit::needs!(Tmux);
-    let room = Room::new();
-    let chat = Tmux::chat(&room, ANSWERS, 80, &[]);
+    let test_ws = TestWorkspace::new();
+    let chat = Tmux::chat(&test_ws, ANSWERS, 80, &[]);
     chat.shows("/help")
         .types("make the tests pass\n")
         .shows("First over.")
@@ -93,9 +93,9 @@ fn earlier_messages_are_searched_as_in_a_shell() {
 #[test]
 fn a_big_paste_is_a_chip_and_is_sent_whole() {
     kit::needs!(Tmux);
-    let room = Room::new();
+    let test_ws = TestWorkspace::new();
     let answer = "{\"say\": \"Long.\", \"expect\": [\"look:\", \"line 1\\nline 2\\n\", \"line 200\"]}\n";
-    let chat = Tmux::chat(&room, answer, 80, &[]);
+    let chat = Tmux::chat(&test_ws, answer, 80, &[]);
     let text: String = (1..=200).map(|it| format!("line {it}\n")).collect();
     chat.shows("/help")
         .types("look: ")
@@ -109,14 +109,14 @@ fn a_big_paste_is_a_chip_and_is_sent_whole() {
 #[test]
 fn a_pasted_path_to_a_picture_attaches_it() {
     kit::needs!(Tmux);
-    let room = Room::new();
+    let test_ws = TestWorkspace::new();
     let mut bytes = std::io::Cursor::new(Vec::new());
     image::DynamicImage::new_rgb8(1, 1).write_to(&mut bytes, image::ImageFormat::Png).unwrap();
-    let file = room.outside().join("a shot.png");
+    let file = test_ws.outside().join("a shot.png");
     fs::write(&file, bytes.into_inner()).unwrap();
     let answer =
         "{\"say\": \"A dot.\", \"expect\": [\"attached this picture, a shot.png\", \"[picture out_\"]}\n";
-    let chat = Tmux::chat(&room, answer, 80, &[]);
+    let chat = Tmux::chat(&test_ws, answer, 80, &[]);
     chat.shows("/help").pastes(&file.display().to_string().replace(' ', "\\ "));
     chat.shows("[picture a shot.png]").types("what?\n").shows("+ picture a shot.png").shows("A dot.");
 }
@@ -124,20 +124,20 @@ fn a_pasted_path_to_a_picture_attaches_it() {
 #[test]
 fn the_message_is_written_in_the_person_s_editor() {
     kit::needs!(Tmux);
-    let room = Room::new();
-    let editor = room.base().join("editor");
+    let test_ws = TestWorkspace::new();
+    let editor = test_ws.base().join("editor");
     fs::write(&editor, "#!/bin/sh\nprintf 'edited %s\\n' \"$(cat \"$2\")\" > \"$2\"\n").unwrap();
     fs::set_permissions(&editor, fs::Permissions::from_mode(0o755)).unwrap();
-    let file = room.base().join("script.jsonl");
+    let file = test_ws.base().join("script.jsonl");
     fs::write(&file, "{\"say\": \"Got it.\", \"expect\": [\"edited draft\"]}\n").unwrap();
     let model = format!("script:{}", file.display());
-    let mut haft = room.haft(&["chat", "--model", &model]);
+    let mut haft = test_ws.haft(&["chat", "--model", &model]);
     haft.env("PATH", "/usr/bin:/bin").env("EDITOR", format!("{} --wait", editor.display()));
-    let chat = Tmux::start(&room, &haft, (80, 24));
+    let chat = Tmux::start(&test_ws, &haft, (80, 24));
     chat.shows("/help").types("draft").key("C-g").shows("> edited draft").key("C-u").lacks("edited");
     chat.types("draft").keys(&["C-x", "C-e"]).shows("> edited draft").key("Enter").shows("Got it.");
     assert!(
-        fs::read_dir(room.state())
+        fs::read_dir(test_ws.state())
             .unwrap()
             .flatten()
             .all(|it| !it.file_name().to_string_lossy().starts_with("message-"))
@@ -147,11 +147,11 @@ fn the_message_is_written_in_the_person_s_editor() {
 #[test]
 fn a_suspended_chat_gives_the_terminal_back_and_goes_on() {
     kit::needs!(Tmux);
-    let room = Room::new();
-    let file = room.base().join("script.jsonl");
+    let test_ws = TestWorkspace::new();
+    let file = test_ws.base().join("script.jsonl");
     fs::write(&file, ANSWERS).unwrap();
     let mut shell = std::process::Command::new("/bin/bash");
-    let haft = room.haft(&["chat", "--model", &format!("script:{}", file.display())]);
+    let haft = test_ws.haft(&["chat", "--model", &format!("script:{}", file.display())]);
     shell
         .args(["--norc", "--noprofile", "-i"])
         .envs(haft.get_envs().filter_map(|(name, value)| Some((name, value?))));
@@ -160,7 +160,7 @@ fn a_suspended_chat_gives_the_terminal_back_and_goes_on() {
         .chain(haft.get_args())
         .map(|it| it.display().to_string())
         .collect();
-    let chat = Tmux::start(&room, &shell, (120, 24));
+    let chat = Tmux::start(&test_ws, &shell, (120, 24));
     chat.shows("shell$")
         .types(&format!("{}\n", words.join(" ")))
         .shows("/help")
@@ -174,10 +174,10 @@ fn a_suspended_chat_gives_the_terminal_back_and_goes_on() {
 #[test]
 fn a_question_rings_the_bell_and_the_title_says_so() {
     kit::needs!(Tmux);
-    let room = Room::new();
+    let test_ws = TestWorkspace::new();
     let script = "{\"calls\": [{\"tool\": \"ask_user\", \"arguments\": {\"question\": \"Which?\"}}]}\n{\"say\": \"So be it.\"}\n";
-    let chat = Tmux::chat(&room, script, 80, &[]);
-    let record = room.base().join("record");
+    let chat = Tmux::chat(&test_ws, script, 80, &[]);
+    let record = test_ws.base().join("record");
     chat.recorded(&record).shows("/help");
     let before = chat.knows("#{pane_title}");
     assert_eq!(before, "haft: ws");
@@ -194,12 +194,12 @@ fn a_question_rings_the_bell_and_the_title_says_so() {
 #[test]
 fn a_person_may_want_no_bell_and_no_title() {
     kit::needs!(Tmux);
-    let room = Room::new();
-    fs::create_dir_all(room.config()).unwrap();
-    fs::write(room.config().join("haft.toml"), "[chat]\nnotify = \"none\"\n").unwrap();
+    let test_ws = TestWorkspace::new();
+    fs::create_dir_all(test_ws.config()).unwrap();
+    fs::write(test_ws.config().join("haft.toml"), "[chat]\nnotify = \"none\"\n").unwrap();
     let script = "{\"calls\": [{\"tool\": \"ask_user\", \"arguments\": {\"question\": \"Which?\"}}]}\n{\"say\": \"So be it.\"}\n";
-    let chat = Tmux::chat(&room, script, 80, &[]);
-    let record = room.base().join("record");
+    let chat = Tmux::chat(&test_ws, script, 80, &[]);
+    let record = test_ws.base().join("record");
     chat.recorded(&record)
         .shows("/help")
         .types("go\n")
@@ -213,8 +213,8 @@ fn a_person_may_want_no_bell_and_no_title() {
 #[test]
 fn the_last_answer_goes_into_the_terminal_s_clipboard() {
     kit::needs!(Tmux);
-    let room = Room::new();
-    let chat = Tmux::chat(&room, "{\"say\": \"It is:\\n```\\nmake all\\n```\\n\"}\n", 80, &[]);
+    let test_ws = TestWorkspace::new();
+    let chat = Tmux::chat(&test_ws, "{\"say\": \"It is:\\n```\\nmake all\\n```\\n\"}\n", 80, &[]);
     chat.set("set-clipboard", "on").shows("/help").types("how?\n").shows("make all").types("/copy 1\n");
     chat.shows("Copied code block 1")
         .buffer_is("make all\n")

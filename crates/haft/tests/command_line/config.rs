@@ -4,14 +4,14 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::support::{Ran, Room, run};
+use crate::support::{Ran, TestWorkspace, run};
 
-fn configured(mine: &str, theirs: &str) -> Room {
-    let room = Room::new();
-    fs::create_dir_all(room.config()).unwrap();
-    fs::write(room.config().join("haft.toml"), mine).unwrap();
-    room.put("haft.toml", theirs);
-    room
+fn configured(mine: &str, theirs: &str) -> TestWorkspace {
+    let test_ws = TestWorkspace::new();
+    fs::create_dir_all(test_ws.config()).unwrap();
+    fs::write(test_ws.config().join("haft.toml"), mine).unwrap();
+    test_ws.put("haft.toml", theirs);
+    test_ws
 }
 
 #[track_caller]
@@ -22,8 +22,8 @@ fn line<'a>(ran: &'a Ran, key: &str) -> Vec<&'a str> {
 
 #[test]
 fn each_value_is_shown_with_its_source() {
-    let room = configured("sandbox = \"read-only\"\n", "deadline_seconds = 30\n[net]\nweb = \"none\"\n");
-    let ran = room.run(&["config", "--approve", "never"]);
+    let test_ws = configured("sandbox = \"read-only\"\n", "deadline_seconds = 30\n[net]\nweb = \"none\"\n");
+    let ran = test_ws.run(&["config", "--approve", "never"]);
     assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{ran:?}");
     assert_eq!(line(&ran, "sandbox"), ["sandbox", "yours", "\"read-only\""]);
     assert_eq!(line(&ran, "deadline_seconds"), ["deadline_seconds", "workspace", "30"]);
@@ -31,35 +31,35 @@ fn each_value_is_shown_with_its_source() {
     assert_eq!(line(&ran, "approve"), ["approve", "--approve", "\"never\""]);
     assert_eq!(line(&ran, "max_steps"), ["max_steps", "default", "50"]);
     assert_eq!(line(&ran, "tools"), ["tools", "default", "all"]);
-    let path = room.config().join("haft.toml").display().to_string();
+    let path = test_ws.config().join("haft.toml").display().to_string();
     assert!(ran.out.contains(&path) && ran.out.contains("(not trusted)"), "{}", ran.out);
 }
 
 #[test]
 fn a_value_that_needs_trust_is_shown_as_ignored_until_the_person_trusts_it() {
-    let room = configured("", "approve = \"auto\"\nroots = [\"../outside\"]\n");
-    let ran = room.run(&["config"]);
+    let test_ws = configured("", "approve = \"auto\"\nroots = [\"../outside\"]\n");
+    let ran = test_ws.run(&["config"]);
     assert_eq!(line(&ran, "approve"), ["approve", "default", "\"ask\""]);
     let ignored = "\"auto\"  (ignored until you run `haft trust`)";
     assert!(ran.out.contains(ignored) && ran.out.contains("[\"../outside\"]  (ignored"), "{}", ran.out);
-    assert_eq!(room.run(&["trust"]).code, 0);
-    let ran = room.run(&["config"]);
+    assert_eq!(test_ws.run(&["trust"]).code, 0);
+    let ran = test_ws.run(&["config"]);
     assert_eq!(line(&ran, "approve"), ["approve", "workspace", "\"auto\""]);
     assert!(!ran.out.contains("ignored") && ran.out.contains("(trusted)"), "{}", ran.out);
 }
 
 #[test]
 fn keys_of_a_format_of_ones_own_are_shown_as_they_are_written() {
-    let room = configured(
+    let test_ws = configured(
         "[models.c]\nmodel = \"script:x\"\n[models.c.dialect]\nstart_char = \"{\"\narg_prefix = \"@@\"\n",
         "",
     );
-    let ran = room.run(&["config"]);
+    let ran = test_ws.run(&["config"]);
     assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{ran:?}");
     assert!(!ran.out.contains("overridden"), "{}", ran.out);
     assert_eq!(line(&ran, "start_char"), ["start_char", "yours", "\"{\""]);
     assert_eq!(line(&ran, "arg_prefix"), ["arg_prefix", "yours", "\"@@\""]);
-    let ran = room.run(&["config", "models.c.dialect.arg_style"]);
+    let ran = test_ws.run(&["config", "models.c.dialect.arg_style"]);
     assert!(
         ran.code == 0 && ran.out.contains("Where arguments are") && ran.out.contains("\"line\""),
         "{ran:?}"
@@ -68,8 +68,8 @@ fn keys_of_a_format_of_ones_own_are_shown_as_they_are_written() {
 
 #[test]
 fn a_key_is_explained_with_its_default() {
-    let room = Room::new();
-    let ran = room.run(&["config", "approve"]);
+    let test_ws = TestWorkspace::new();
+    let ran = test_ws.run(&["config", "approve"]);
     assert_eq!(ran.code, 0, "{ran:?}");
     assert_eq!(line(&ran, "approve"), ["approve", "default", "\"ask\""]);
     assert!(
@@ -78,17 +78,17 @@ fn a_key_is_explained_with_its_default() {
         ran.out
     );
     // A section that nobody has written yet is explained too.
-    let ran = room.run(&["config", "models.mine.url"]);
+    let ran = test_ws.run(&["config", "models.mine.url"]);
     assert!(ran.out.starts_with("Address of the server"), "{ran:?}");
-    let ran = room.run(&["config", "net"]);
+    let ran = test_ws.run(&["config", "net"]);
     assert!(ran.out.contains("[net]") && ran.out.contains("Network access"), "{}", ran.out);
 }
 
 #[test]
 fn an_unknown_key_is_told_the_near_ones() {
-    let room = Room::new();
+    let test_ws = TestWorkspace::new();
     for (key, near) in [("max_steps", "`agent.max_steps` or `subagent.max_steps`"), ("aprove", "`approve`")] {
-        let ran = room.run(&["config", key]);
+        let ran = test_ws.run(&["config", key]);
         assert_eq!(ran.code, 2, "{ran:?}");
         assert!(ran.err.contains(&format!("there is no key `{key}`")) && ran.err.contains(near), "{ran:?}");
     }
@@ -96,33 +96,33 @@ fn an_unknown_key_is_told_the_near_ones() {
 
 #[test]
 fn the_example_lists_every_key_and_an_unknown_key_in_a_file_names_it() {
-    let room = Room::new();
-    let ran = room.run(&["config", "--example"]);
+    let test_ws = TestWorkspace::new();
+    let ran = test_ws.run(&["config", "--example"]);
     assert!(
         ran.out.starts_with("# Configuration of haft") && ran.out.contains("# [models.local]"),
         "{}",
         ran.out
     );
     assert!(toml::from_str::<toml::Table>(&ran.out).unwrap().is_empty(), "all of it is commented out");
-    room.put("haft.toml", "toolz = []\n");
-    let ran = room.run(&["tools"]);
+    test_ws.put("haft.toml", "toolz = []\n");
+    let ran = test_ws.run(&["tools"]);
     assert_eq!(ran.code, 0, "{ran:?}");
     assert!(
         ran.err.contains("toolz") && ran.err.contains("`haft config --example` lists every key"),
         "{ran:?}"
     );
     // It is printed although no configuration can be read.
-    assert_eq!(room.run(&["config", "--example"]).code, 0);
+    assert_eq!(test_ws.run(&["config", "--example"]).code, 0);
 }
 
 #[test]
 fn paths_say_which_files_are_read() {
-    let room = configured("", "");
-    fs::remove_file(room.config().join("haft.toml")).unwrap();
-    let ran = room.run(&["config", "--path"]);
-    let mine = room.config().join("haft.toml").display().to_string();
+    let test_ws = configured("", "");
+    fs::remove_file(test_ws.config().join("haft.toml")).unwrap();
+    let ran = test_ws.run(&["config", "--path"]);
+    let mine = test_ws.config().join("haft.toml").display().to_string();
     assert!(ran.out.starts_with(&format!("yours      {mine}  (does not exist)\nworkspace  ")), "{ran:?}");
-    let whole: Value = serde_json::from_str(&room.run(&["config", "--path", "--json"]).out).unwrap();
+    let whole: Value = serde_json::from_str(&test_ws.run(&["config", "--path", "--json"]).out).unwrap();
     assert_eq!(whole["files"][0], json!({"file": "user", "path": mine, "exists": false}));
     assert_eq!(whole["files"][1]["trusted"], false);
 }
@@ -133,9 +133,9 @@ fn no_secret_is_printed() {
         [mcp.near]\ncommand = \"server\"\nargs = [\"--api-key\", \"s3cret\"]\nenv = { PASSWORD = \"s3cret\" }\n\
         [models.m]\nmodel = \"m\"\nurl = \"http://127.0.0.1/v1\"\nheaders = { authorization = \"Bearer s3cret\" }\n\
         [net]\nproxy = \"http://u:s3cret@proxy.example.org:3128\"\n";
-    let room = configured(mine, "");
+    let test_ws = configured(mine, "");
     for arguments in [&["config"][..], &["config", "--json"], &["config", "mcp.far"]] {
-        let ran = room.run(arguments);
+        let ran = test_ws.run(arguments);
         assert_eq!(ran.code, 0, "{ran:?}");
         assert!(ran.out.contains("(hidden)") && !ran.out.contains("s3cret"), "{}", ran.out);
         assert!(ran.out.contains("far.example.org"), "{}", ran.out);
@@ -144,10 +144,10 @@ fn no_secret_is_printed() {
 
 #[test]
 fn json_has_values_sources_and_what_does_not_count() {
-    let room = configured("max = 1", "");
-    assert_eq!(room.run(&["config", "--json"]).code, 2, "a broken file is an error");
-    let room = configured("roots = [\"/a\"]\n", "roots = [\"/b\"]\nlisted = [\"undo\"]\n");
-    let mut command = room.haft(&["config", "--json"]);
+    let test_ws = configured("max = 1", "");
+    assert_eq!(test_ws.run(&["config", "--json"]).code, 2, "a broken file is an error");
+    let test_ws = configured("roots = [\"/a\"]\n", "roots = [\"/b\"]\nlisted = [\"undo\"]\n");
+    let mut command = test_ws.haft(&["config", "--json"]);
     command.env("HAFT_MODEL", "ollama:qwen3");
     let whole: Value = serde_json::from_str(&run(&mut command, "").out).unwrap();
     let setting = |key: &str| {

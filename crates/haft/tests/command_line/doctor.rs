@@ -10,26 +10,26 @@ use std::{
 
 use serde_json::Value;
 
-use crate::support::{Ran, Room, run};
+use crate::support::{Ran, TestWorkspace, run};
 
 /// The doctor with these variables, and with only these programs on its PATH.
-fn doctor(room: &Room, arguments: &[&str], variables: &[(&str, &str)], programs: &[&str]) -> Ran {
-    let folder = room.base().join("bin");
+fn doctor(test_ws: &TestWorkspace, arguments: &[&str], variables: &[(&str, &str)], programs: &[&str]) -> Ran {
+    let folder = test_ws.base().join("bin");
     fs::create_dir_all(&folder).unwrap();
     for name in programs {
         let path = folder.join(name);
         fs::write(&path, "#!/bin/sh\n").unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     }
-    let mut command = room.haft(&[&["doctor"], arguments].concat());
+    let mut command = test_ws.haft(&[&["doctor"], arguments].concat());
     command.env("PATH", &folder).env("OLLAMA_HOST", "127.0.0.1:9").envs(variables.iter().copied());
     run(&mut command, "")
 }
 
 #[test]
 fn nothing_at_all_is_no_failure_and_says_how_to_begin() {
-    let room = Room::new();
-    let ran = doctor(&room, &[], &[], &[]);
+    let test_ws = TestWorkspace::new();
+    let ran = doctor(&test_ws, &[], &[], &[]);
     assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{ran:?}");
     for line in [
         "  no key  anthropic, openai, gemini",
@@ -51,16 +51,16 @@ fn nothing_at_all_is_no_failure_and_says_how_to_begin() {
 
 #[test]
 fn keys_are_reported_by_where_they_come_from_and_never_shown() {
-    let room = Room::new();
-    let keys = room.config().join("keys");
-    for folder in [room.config(), keys.clone()] {
+    let test_ws = TestWorkspace::new();
+    let keys = test_ws.config().join("keys");
+    for folder in [test_ws.config(), keys.clone()] {
         fs::create_dir(&folder).unwrap();
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).unwrap();
     }
     let file = keys.join("openai.json");
     fs::write(&file, r#"{"origin": "https://api.openai.com", "key": "sk-kept-4711"}"#).unwrap();
     fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
-    let ran = doctor(&room, &[], &[("ANTHROPIC_API_KEY", "sk-given-4711")], &[]);
+    let ran = doctor(&test_ws, &[], &[("ANTHROPIC_API_KEY", "sk-given-4711")], &[]);
     let of = |name: &str| ran.out.lines().find(|it| it.trim_start().starts_with(name)).unwrap();
     assert!(of("anthropic").ends_with("key in $ANTHROPIC_API_KEY"), "{}", ran.out);
     assert!(of("openai").ends_with("keys/openai.json, from `haft login`"), "{}", ran.out);
@@ -81,16 +81,16 @@ fn a_local_model_that_answers_is_found_and_suggested() {
             let _ = write!(stream, "{head}content-length: {}\r\n\r\n{body}", body.len());
         }
     });
-    let room = Room::new();
-    let ran = doctor(&room, &[], &[("OLLAMA_HOST", &place)], &[]);
+    let test_ws = TestWorkspace::new();
+    let ran = doctor(&test_ws, &[], &[("OLLAMA_HOST", &place)], &[]);
     assert!(ran.out.contains(&format!("1 model at http://{place}, such as ollama:tiny:1b")), "{}", ran.out);
     assert!(ran.out.contains("\nNext: `haft chat --model ollama:tiny:1b`"), "{}", ran.out);
 }
 
 #[test]
 fn a_chosen_model_without_its_key_is_no_model_to_use() {
-    let room = Room::new();
-    let ran = doctor(&room, &[], &[("HAFT_MODEL", "openai:gpt-5.6-terra")], &[]);
+    let test_ws = TestWorkspace::new();
+    let ran = doctor(&test_ws, &[], &[("HAFT_MODEL", "openai:gpt-5.6-terra")], &[]);
     assert_eq!(ran.code, 0, "{ran:?}");
     assert!(
         ran.out.contains("model   none: openai:gpt-5.6-terra ($HAFT_MODEL) can't be used: "),
@@ -103,29 +103,29 @@ fn a_chosen_model_without_its_key_is_no_model_to_use() {
 
 #[test]
 fn programs_are_found_on_the_path_or_where_the_configuration_names_them() {
-    let room = Room::new();
-    fs::create_dir(room.config()).unwrap();
-    fs::write(room.config().join("haft.toml"), "[programs]\nopenscad = \"~/no/openscad\"\n").unwrap();
-    let ran = doctor(&room, &[], &[], &["google-chrome", "npx", "openscad"]);
+    let test_ws = TestWorkspace::new();
+    fs::create_dir(test_ws.config()).unwrap();
+    fs::write(test_ws.config().join("haft.toml"), "[programs]\nopenscad = \"~/no/openscad\"\n").unwrap();
+    let ran = doctor(&test_ws, &[], &[], &["google-chrome", "npx", "openscad"]);
     assert!(ran.out.contains("  chromium  found ") && ran.out.contains("  npx       found "), "{}", ran.out);
-    let named = room.base().join("home/no/openscad").display().to_string();
+    let named = test_ws.base().join("home/no/openscad").display().to_string();
     assert!(ran.out.contains(&format!("haft.toml names {named}, where there is none")), "{}", ran.out);
 }
 
 #[test]
 fn clients_that_are_there_say_how_to_install_haft_in_them() {
-    let room = Room::new();
-    let home = room.base().join("home");
+    let test_ws = TestWorkspace::new();
+    let home = test_ws.base().join("home");
     fs::create_dir(home.join(".gemini")).unwrap();
     fs::create_dir(home.join(".cursor")).unwrap();
     fs::write(home.join(".cursor/mcp.json"), "{ broken").unwrap();
-    let ran = doctor(&room, &[], &[], &["codex"]);
+    let ran = doctor(&test_ws, &[], &[], &["codex"]);
     assert!(ran.out.contains("found; to add haft: haft mcp install codex"), "{}", ran.out);
     assert!(ran.out.contains("found; to add haft: haft mcp install gemini"), "{}", ran.out);
     assert!(ran.out.contains("mcp.json: it is not JSON"), "{}", ran.out);
     assert!(ran.out.contains("\nNext: `haft mcp install codex`, or `haft login"), "{}", ran.out);
-    assert_eq!(room.run(&["mcp", "install", "codex"]).code, 0);
-    let ran = doctor(&room, &[], &[], &["codex"]);
+    assert_eq!(test_ws.run(&["mcp", "install", "codex"]).code, 0);
+    let ran = doctor(&test_ws, &[], &[], &["codex"]);
     let file = home.join(".codex/config.toml");
     assert!(ran.out.contains(&format!("haft is installed ({})", file.display())), "{}", ran.out);
     assert!(!ran.out.contains("\nNext: "), "{}", ran.out);
@@ -133,10 +133,10 @@ fn clients_that_are_there_say_how_to_install_haft_in_them() {
 
 #[test]
 fn json_has_every_section() {
-    let room = Room::new();
-    fs::create_dir(room.config()).unwrap();
-    fs::write(room.config().join("haft.toml"), "[mcp.files]\ncommand = \"no-such-server\"\n").unwrap();
-    let ran = doctor(&room, &["--json"], &[("GEMINI_API_KEY", "gm-given-4711")], &["git"]);
+    let test_ws = TestWorkspace::new();
+    fs::create_dir(test_ws.config()).unwrap();
+    fs::write(test_ws.config().join("haft.toml"), "[mcp.files]\ncommand = \"no-such-server\"\n").unwrap();
+    let ran = doctor(&test_ws, &["--json"], &[("GEMINI_API_KEY", "gm-given-4711")], &["git"]);
     let report: Value = serde_json::from_str(&ran.out).unwrap();
     let findings = report["findings"].as_array().unwrap();
     assert!(findings.iter().any(|it| it["name"] == "G10" && it["state"] == "untested"), "{report}");
@@ -155,9 +155,9 @@ fn json_has_every_section() {
 
 #[test]
 fn a_broken_configuration_is_reported_with_all_else() {
-    let room = Room::new();
-    room.put("haft.toml", "toolz = []\n");
-    let ran = doctor(&room, &[], &[], &[]);
+    let test_ws = TestWorkspace::new();
+    test_ws.put("haft.toml", "toolz = []\n");
+    let ran = doctor(&test_ws, &[], &[], &[]);
     assert_eq!(ran.code, 1, "{ran:?}");
     assert!(ran.out.contains("A configuration file is not used") && ran.out.contains("toolz"), "{}", ran.out);
     assert!(ran.out.contains("G1   holds"), "{}", ran.out);
@@ -168,9 +168,9 @@ fn a_broken_configuration_is_reported_with_all_else() {
 #[test]
 #[cfg(all(target_os = "linux", debug_assertions))]
 fn a_guarantee_that_is_broken_on_purpose_is_reported() {
-    let room = Room::new();
+    let test_ws = TestWorkspace::new();
     let states = |fault: &str| {
-        let mut command = room.haft(&["doctor", "--json"]);
+        let mut command = test_ws.haft(&["doctor", "--json"]);
         command.env("PATH", "/usr/bin:/bin").env("OLLAMA_HOST", "127.0.0.1:9").env("HAFT_BREAK", fault);
         let ran = run(&mut command, "");
         let report: Value = serde_json::from_str(&ran.out).unwrap_or_else(|error| panic!("{error}: {ran:?}"));

@@ -4,7 +4,7 @@ use std::{fs, os::unix::fs::PermissionsExt, process::Command};
 
 use serde_json::{Value, json};
 
-use crate::support::{Ran, Room, Terminal, run};
+use crate::support::{Ran, Terminal, TestWorkspace, run};
 
 /// Sets the clipboard, clears the screen by a control character of one letter, turns the direction of writing, goes back to
 /// the line's beginning, and fills with a blank that is a letter.
@@ -12,14 +12,14 @@ const HOSTILE: &str = "H\u{1b}]52;c;eA==\u{7}\u{9b}2J\u{202e}\rh\u{3164}";
 
 /// A workspace whose own name is hostile, with hostile files, settings, tools, calls and conversations.
 struct Hostile {
-    room: Room,
+    test_ws: TestWorkspace,
     workspace: String,
 }
 
 impl Hostile {
     fn new() -> Self {
-        let room = Room::new();
-        let workspace = format!("{}/{HOSTILE}", room.base().display());
+        let test_ws = TestWorkspace::new();
+        let workspace = format!("{}/{HOSTILE}", test_ws.base().display());
         let put = |path: &str, content: &str| {
             let path = format!("{workspace}/{path}");
             fs::create_dir_all(path.rsplit_once('/').unwrap().0).unwrap();
@@ -37,13 +37,13 @@ impl Hostile {
         fs::set_permissions(format!("{workspace}/.haft/tools/said"), fs::Permissions::from_mode(0o755))
             .unwrap();
         put("script.jsonl", &json!({ "say": format!("I say {HOSTILE}") }).to_string());
-        fs::create_dir_all(room.config()).unwrap();
-        fs::write(room.config().join("haft.toml"), format!("[mcp.one]\ncommand = {quoted}\n")).unwrap();
-        Self { room, workspace }
+        fs::create_dir_all(test_ws.config()).unwrap();
+        fs::write(test_ws.config().join("haft.toml"), format!("[mcp.one]\ncommand = {quoted}\n")).unwrap();
+        Self { test_ws, workspace }
     }
 
     fn haft(&self, arguments: &[&str]) -> Command {
-        let mut command = self.room.haft_in(self.workspace.as_ref(), arguments);
+        let mut command = self.test_ws.haft_in(self.workspace.as_ref(), arguments);
         command.env("PATH", "/usr/bin:/bin").env("TERM", "xterm-256color").env("NO_COLOR", "1");
         command
     }

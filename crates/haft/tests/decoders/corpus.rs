@@ -43,13 +43,13 @@ pub(super) fn run() {
         let (kind, bytes) = &pages[number];
         ok(kind, bytes.clone())
     });
-    let room = crate::web::room(&[&site], "");
-    room.put("a.png", written(&halves(60, 30), ImageFormat::Png));
-    let server = room.serve();
+    let test_ws = crate::web::test_ws(&[&site], "");
+    test_ws.put("a.png", written(&halves(60, 30), ImageFormat::Png));
+    let server = test_ws.serve();
     goes_on(&server);
     let watch = Watch::over(server.process());
     for (number, (by, name, bytes)) in files.iter().enumerate() {
-        room.put(name, bytes);
+        test_ws.put(name, bytes);
         let calls: Vec<(&str, Value)> = match by {
             By::Sight => vec![("image_view", json!({"path": name})), ("read", json!({"path": name}))],
             By::Web(_) => vec![("web_fetch", json!({"url": site.url(&format!("/{number}"))}))],

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::{
     http::support::{self as http, ANN, BOB},
     media::pictures::{halves, pdf, written},
-    support::{Room, Server},
+    support::{Server, TestWorkspace},
     web::site::{Site, ok},
 };
 use tree::Watch;
@@ -28,13 +28,13 @@ const MOST_MEMORY: u64 = 300;
 const LONGEST: Duration = Duration::from_secs(60);
 
 /// A room with the attacks and a picture in it.
-fn room() -> Room {
-    let room = Room::new();
+fn test_ws() -> TestWorkspace {
+    let test_ws = TestWorkspace::new();
     for (name, bytes) in attacks::all() {
-        room.put(name, bytes);
+        test_ws.put(name, bytes);
     }
-    room.put("a.png", written(&halves(60, 30), ImageFormat::Png));
-    room
+    test_ws.put("a.png", written(&halves(60, 30), ImageFormat::Png));
+    test_ws
 }
 
 /// A picture is still decoded.
@@ -55,8 +55,8 @@ fn bounded(server: &Server, tool: &str, arguments: &Value) -> (bool, String) {
 
 #[test]
 fn attack_by_image_view_is_a_fault_and_the_session_goes_on() {
-    let room = room();
-    let server = room.serve();
+    let test_ws = test_ws();
+    let server = test_ws.serve();
     goes_on(&server);
     let watch = Watch::over(server.process());
     for (name, _) in attacks::all() {
@@ -71,8 +71,8 @@ fn attack_by_image_view_is_a_fault_and_the_session_goes_on() {
 
 #[test]
 fn attack_by_read_is_bounded_and_the_session_goes_on() {
-    let room = room();
-    let server = room.serve();
+    let test_ws = test_ws();
+    let server = test_ws.serve();
     let watch = Watch::over(server.process());
     for (name, _) in attacks::all() {
         let (is_error, said) = bounded(&server, "read", &json!({"path": name}));
@@ -91,9 +91,9 @@ fn attack_by_web_fetch_is_bounded_and_the_session_goes_on() {
         let found = attacks::all().into_iter().find(|(name, _)| asked.path == format!("/{name}"));
         ok("application/pdf", found.map_or_else(Vec::new, |(_, bytes)| bytes))
     });
-    let room = crate::web::room(&[&site], "");
-    room.put("a.png", written(&halves(60, 30), ImageFormat::Png));
-    let server = room.serve();
+    let test_ws = crate::web::test_ws(&[&site], "");
+    test_ws.put("a.png", written(&halves(60, 30), ImageFormat::Png));
+    let server = test_ws.serve();
     let watch = Watch::over(server.process());
     for (name, _) in attacks::all() {
         let (is_error, said) = bounded(&server, "web_fetch", &json!({"url": site.url(&format!("/{name}"))}));
@@ -107,8 +107,8 @@ fn attack_by_web_fetch_is_bounded_and_the_session_goes_on() {
 
 #[test]
 fn slow_picture_blocks_no_other_and_its_decoder_ends_when_it_is_cancelled() {
-    let room = room();
-    let server = room.serve();
+    let test_ws = test_ws();
+    let server = test_ws.serve();
     goes_on(&server);
     let slow = server.start_call("image_view", &json!({"path": "shadings.pdf"}));
     let begun = Instant::now();
@@ -127,14 +127,14 @@ fn slow_picture_blocks_no_other_and_its_decoder_ends_when_it_is_cancelled() {
 
 #[test]
 fn attack_of_one_http_session_leaves_the_other_one_alone() {
-    let room = http::Room::new();
+    let test_ws = http::TestWorkspace::new();
     for (name, bytes) in attacks::all() {
-        fs::write(room.path("ws").join(name), bytes).unwrap();
+        fs::write(test_ws.path("ws").join(name), bytes).unwrap();
     }
-    fs::write(room.path("ws").join("a.png"), written(&halves(60, 30), ImageFormat::Png)).unwrap();
-    let house = room.open();
-    let (ann, bob) = (house.begin(ANN), house.begin(BOB));
-    let seen = || house.call(BOB, &bob, "image_view", json!({"path": "a.png"}));
+    fs::write(test_ws.path("ws").join("a.png"), written(&halves(60, 30), ImageFormat::Png)).unwrap();
+    let fixture = test_ws.open();
+    let (ann, bob) = (fixture.begin(ANN), fixture.begin(BOB));
+    let seen = || fixture.call(BOB, &bob, "image_view", json!({"path": "a.png"}));
     assert!(seen().starts_with("a.png: PNG"));
     std::thread::scope(|scope| {
         // All that ann may have at once.
@@ -143,7 +143,7 @@ fn attack_of_one_http_session_leaves_the_other_one_alone() {
                 let params = json!({"name": "image_view", "arguments": {"path": "shadings.pdf"}});
                 let call =
                     json!({"jsonrpc": "2.0", "id": 100 + id, "method": "tools/call", "params": params});
-                scope.spawn(|| house.post(ANN, Some(&ann), &{ call }).body)
+                scope.spawn(|| fixture.post(ANN, Some(&ann), &{ call }).body)
             })
             .collect();
         let begun = Instant::now();
@@ -155,27 +155,27 @@ fn attack_of_one_http_session_leaves_the_other_one_alone() {
         }
     });
     for (name, _) in attacks::quick() {
-        let said = house.call(ANN, &ann, "image_view", json!({"path": name}));
+        let said = fixture.call(ANN, &ann, "image_view", json!({"path": name}));
         assert!(said.contains("another copy"), "{name}: {said}");
         assert!(seen().starts_with("a.png: PNG"), "after {name}");
     }
-    assert!(house.call(ANN, &ann, "image_view", json!({"path": "a.png"})).starts_with("a.png: PNG"));
+    assert!(fixture.call(ANN, &ann, "image_view", json!({"path": "a.png"})).starts_with("a.png: PNG"));
 }
 
 #[test]
 fn attack_through_a_model_call_is_a_fault_and_the_run_goes_on() {
-    let room = room();
+    let test_ws = test_ws();
     let looks = |path: &str| json!({"calls": [{"tool": "image_view", "arguments": {"path": path}}]});
     let steps = [looks("widths.pdf"), looks("a.png"), json!({"say": "I see it."})];
-    room.put("script", steps.map(|it| format!("{it}\n")).concat());
-    let ran = room.run(&["run", "--model", &format!("script:{}", room.at("script").display()), "look"]);
+    test_ws.put("script", steps.map(|it| format!("{it}\n")).concat());
+    let ran = test_ws.run(&["run", "--model", &format!("script:{}", test_ws.at("script").display()), "look"]);
     assert!(ran.code == 0 && ran.out.contains("I see it."), "{ran:?}");
 }
 
 #[test]
 fn decoder_is_confined_and_ends_with_haft() {
-    let room = room();
-    let server = room.serve();
+    let test_ws = test_ws();
+    let server = test_ws.serve();
     goes_on(&server);
     let decoders = tree::decoders(server.process());
     let &[decoder] = decoders.as_slice() else { panic!("{decoders:?}") };
@@ -196,8 +196,8 @@ fn decoder_is_confined_and_ends_with_haft() {
 
 #[test]
 fn decoder_that_was_killed_is_replaced() {
-    let room = room();
-    let server = room.serve();
+    let test_ws = test_ws();
+    let server = test_ws.serve();
     goes_on(&server);
     let decoder = tree::decoders(server.process())[0];
     kill_process(Pid::from_raw(i32::try_from(decoder).unwrap()).unwrap(), Signal::KILL).unwrap();
@@ -207,11 +207,11 @@ fn decoder_that_was_killed_is_replaced() {
 
 #[test]
 fn text_of_an_svg_is_drawn_with_the_fonts_of_this_machine() {
-    let room = Room::new();
+    let test_ws = TestWorkspace::new();
     let svg = "<svg xmlns='http://www.w3.org/2000/svg' width='400' height='100'>\
         <text x='10' y='70' font-size='60'>haft</text></svg>";
-    room.put("a.svg", svg);
-    let answer = room.serve().start_call("image_view", &json!({"path": "a.svg"})).wait().unwrap();
+    test_ws.put("a.svg", svg);
+    let answer = test_ws.serve().start_call("image_view", &json!({"path": "a.svg"})).wait().unwrap();
     let line = answer["result"]["content"][0]["text"].as_str().unwrap();
     let data = answer["result"]["content"][1]["data"].as_str().unwrap();
     let picture = image::load_from_memory(&kit::base64::decoded(data).unwrap()).unwrap().to_luma8();

@@ -4,7 +4,7 @@ use std::{thread, time::Instant};
 
 use serde_json::json;
 
-use crate::support::{PATIENCE, Room, Server, anchor};
+use crate::support::{PATIENCE, Server, TestWorkspace, anchor};
 
 /// Enough for two processes to meet in the moment between a look and a rename.
 const ROUNDS: usize = 40;
@@ -51,8 +51,8 @@ fn write_at_the_start(server: &Server) {
     }
 }
 
-fn check(room: &Room, writers: usize) {
-    let text = room.text("file");
+fn check(test_ws: &TestWorkspace, writers: usize) {
+    let text = test_ws.text("file");
     let (starts, rest): (Vec<&str>, Vec<&str>) = text.lines().partition(|line| line.starts_with("start "));
     assert_eq!(rest.join("\n") + "\n", expected(writers).trim_end_matches('\n').to_owned() + "\n\n");
     assert!(text.ends_with("}\n\n"));
@@ -60,18 +60,21 @@ fn check(room: &Room, writers: usize) {
     starts.sort_unstable();
     starts.dedup();
     assert_eq!(starts.len(), ROUNDS, "every line put at the start is there");
-    let open: Vec<_> =
-        room.log().into_iter().filter(|call| call["outcome"] != "ok" && call["outcome"] != "stale").collect();
+    let open: Vec<_> = test_ws
+        .log()
+        .into_iter()
+        .filter(|call| call["outcome"] != "ok" && call["outcome"] != "stale")
+        .collect();
     assert!(open.is_empty(), "{open:?}");
-    assert_eq!(room.leftovers(""), [""; 0]);
+    assert_eq!(test_ws.leftovers(""), [""; 0]);
 }
 
 #[test]
 fn sixteen_writers_of_one_file_lose_nothing() {
     const WRITERS: usize = 16;
-    let room = Room::new();
-    room.put("file", shared(WRITERS));
-    let server = room.serve();
+    let test_ws = TestWorkspace::new();
+    test_ws.put("file", shared(WRITERS));
+    let server = test_ws.serve();
     thread::scope(|threads| {
         threads.spawn(|| write_at_the_start(&server));
         // Who looks without any lock sees a whole file, too.
@@ -79,7 +82,7 @@ fn sixteen_writers_of_one_file_lose_nothing() {
             let done = |text: &str| text.matches(&format!(" at {ROUNDS}\n")).count() == WRITERS;
             let began = Instant::now();
             loop {
-                let text = room.text("file");
+                let text = test_ws.text("file");
                 assert_eq!(text.matches("writer ").count(), WRITERS, "half a file:\n{text}");
                 if done(&text) || began.elapsed() > PATIENCE {
                     break;
@@ -94,15 +97,15 @@ fn sixteen_writers_of_one_file_lose_nothing() {
         }
     });
     assert!(server.finish().0.success());
-    check(&room, WRITERS);
+    check(&test_ws, WRITERS);
 }
 
 #[test]
 fn two_servers_on_one_workspace_lose_nothing() {
     const WRITERS: usize = 8;
-    let room = Room::new();
-    room.put("file", shared(WRITERS));
-    let servers = [room.serve(), room.serve()];
+    let test_ws = TestWorkspace::new();
+    test_ws.put("file", shared(WRITERS));
+    let servers = [test_ws.serve(), test_ws.serve()];
     thread::scope(|threads| {
         threads.spawn(|| write_at_the_start(&servers[0]));
         for writer in 0..WRITERS {
@@ -119,15 +122,15 @@ fn two_servers_on_one_workspace_lose_nothing() {
     for server in servers {
         assert!(server.finish().0.success());
     }
-    check(&room, WRITERS);
+    check(&test_ws, WRITERS);
 }
 
 #[test]
 fn edits_of_one_file_in_one_message_land_in_order() {
-    let room = Room::new();
-    room.put("file", "count 0\n");
-    room.put("other", "count 0\n");
-    let server = room.serve();
+    let test_ws = TestWorkspace::new();
+    test_ws.put("file", "count 0\n");
+    test_ws.put("other", "count 0\n");
+    let server = test_ws.serve();
     let calls: Vec<_> = (0..100)
         .flat_map(|number| {
             let edit =
@@ -141,5 +144,8 @@ fn edits_of_one_file_in_one_message_land_in_order() {
         assert!(!said.is_error, "{}", said.text);
     }
     assert!(read.said().unwrap().text.contains("|count 100"), "a read after them sees them all");
-    assert_eq!((room.text("file"), room.text("other")), ("count 100\n".to_owned(), "count 100\n".to_owned()));
+    assert_eq!(
+        (test_ws.text("file"), test_ws.text("other")),
+        ("count 100\n".to_owned(), "count 100\n".to_owned())
+    );
 }

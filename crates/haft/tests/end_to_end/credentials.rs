@@ -4,7 +4,7 @@ use std::{fs, process::Command};
 
 use serde_json::{Value, json};
 
-use crate::support::{Room, run};
+use crate::support::{TestWorkspace, run};
 
 const SECRET: &str = "hunter2-credential";
 
@@ -27,31 +27,31 @@ const FILES: &[&str] = &[
 ];
 
 /// A home folder with credentials, which is the workspace.
-fn home() -> Room {
-    let room = Room::new();
+fn home() -> TestWorkspace {
+    let test_ws = TestWorkspace::new();
     for file in FILES {
-        room.put(file, format!("{SECRET}\n"));
+        test_ws.put(file, format!("{SECRET}\n"));
     }
-    room.put("dotfiles/pgpass", format!("{SECRET}\n"));
-    std::os::unix::fs::symlink("dotfiles/pgpass", room.at(".pgpass")).unwrap();
-    room.put("plain/notes.txt", format!("{SECRET}\n"));
-    room
+    test_ws.put("dotfiles/pgpass", format!("{SECRET}\n"));
+    std::os::unix::fs::symlink("dotfiles/pgpass", test_ws.at(".pgpass")).unwrap();
+    test_ws.put("plain/notes.txt", format!("{SECRET}\n"));
+    test_ws
 }
 
-fn haft(room: &Room, arguments: &[&str]) -> Command {
-    let mut command = room.haft(arguments);
-    command.env("HOME", room.at(""));
+fn haft(test_ws: &TestWorkspace, arguments: &[&str]) -> Command {
+    let mut command = test_ws.haft(arguments);
+    command.env("HOME", test_ws.at(""));
     command
 }
 
-fn call(room: &Room, tool: &str, arguments: &Value) -> String {
-    let ran = run(&mut haft(room, &["call", tool, &arguments.to_string()]), "");
+fn call(test_ws: &TestWorkspace, tool: &str, arguments: &Value) -> String {
+    let ran = run(&mut haft(test_ws, &["call", tool, &arguments.to_string()]), "");
     format!("{}{}", ran.out, ran.err)
 }
 
 #[test]
 fn no_search_and_no_listing_shows_a_credential_or_its_name() {
-    let room = home();
+    let test_ws = home();
     let calls: &[(&str, Value)] = &[
         ("grep", json!({"pattern": SECRET})),
         ("grep", json!({"pattern": SECRET, "ignored": true, "mode": "files"})),
@@ -64,7 +64,7 @@ fn no_search_and_no_listing_shows_a_credential_or_its_name() {
         ("read", json!({"path": ".netr"})),
     ];
     for (tool, arguments) in calls {
-        let said = call(&room, tool, arguments);
+        let said = call(&test_ws, tool, arguments);
         let named = FILES.iter().chain(&[".pgpass", "dotfiles/pgpass"]).find(|it| {
             let folder = it.split('/').next().unwrap();
             said.contains(**it) || (folder == ".ssh" && said.contains(folder))
@@ -72,14 +72,14 @@ fn no_search_and_no_listing_shows_a_credential_or_its_name() {
         assert!(named.is_none(), "{tool} {arguments} named {named:?}: {said}");
     }
     // The positive control: what is not a credential is found.
-    assert!(call(&room, "grep", &json!({"pattern": SECRET})).contains("plain/notes.txt"));
-    assert!(call(&room, "glob", &json!({"pattern": "**/*.txt"})).contains("plain/notes.txt"));
+    assert!(call(&test_ws, "grep", &json!({"pattern": SECRET})).contains("plain/notes.txt"));
+    assert!(call(&test_ws, "glob", &json!({"pattern": "**/*.txt"})).contains("plain/notes.txt"));
 }
 
 #[test]
 fn no_tool_opens_a_credential() {
-    let room = home();
-    room.put(".claude.json", format!("{{\"key\": \"{SECRET}\"}}"));
+    let test_ws = home();
+    test_ws.put(".claude.json", format!("{{\"key\": \"{SECRET}\"}}"));
     for file in FILES.iter().chain(&[".pgpass", "dotfiles/pgpass"]) {
         let calls: &[(&str, Value)] = &[
             ("read", json!({"path": file})),
@@ -96,11 +96,11 @@ fn no_tool_opens_a_credential() {
             ("copy", json!({"from": file, "to": "stolen"})),
         ];
         for (tool, arguments) in calls {
-            let said = call(&room, tool, arguments);
+            let said = call(&test_ws, tool, arguments);
             assert!(!said.contains(SECRET), "{tool} {arguments}: {said}");
         }
     }
-    assert!(!room.at("stolen").exists());
-    let opened = fs::read_to_string(room.at(".npmrc")).unwrap();
+    assert!(!test_ws.at("stolen").exists());
+    let opened = fs::read_to_string(test_ws.at(".npmrc")).unwrap();
     assert_eq!(opened, format!("{SECRET}\n"));
 }

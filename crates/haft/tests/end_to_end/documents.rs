@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use crate::support::{PATIENCE, Room, Server};
+use crate::support::{PATIENCE, Server, TestWorkspace};
 
 const TOKEN: &str = "ghp_0123456789abcdefghijklmnopqrstuvwxyz";
 
@@ -42,8 +42,8 @@ fn hears(server: &Server, method: &str, is: impl Fn(&Value) -> bool) -> Value {
 
 #[test]
 fn a_job_is_a_document_that_changes_while_it_runs() {
-    let room = Room::new();
-    let server = room.serve_with(&["--approve", "auto"]);
+    let test_ws = TestWorkspace::new();
+    let server = test_ws.serve_with(&["--approve", "auto"]);
     assert_eq!(result(&server, "logging/setLevel", &json!({"level": "info"})), json!({}));
     let command = "echo first; until test -e go; do sleep 0.05; done; echo second";
     server.does("shell", &json!({"command": command, "run_in_background": true}));
@@ -56,7 +56,7 @@ fn a_job_is_a_document_that_changes_while_it_runs() {
     while !read(&server, "haft://jobs/job_1").contains("first") {
         hears(&server, "notifications/resources/updated", |it| *it == uri);
     }
-    room.put("go", "");
+    test_ws.put("go", "");
     while !read(&server, "haft://jobs/job_1").starts_with("job_1 done, exit 0") {
         hears(&server, "notifications/resources/updated", |it| *it == uri);
     }
@@ -72,9 +72,9 @@ fn a_job_is_a_document_that_changes_while_it_runs() {
 
 #[test]
 fn the_end_of_a_job_and_a_denial_are_told_to_who_wants_to_hear_it() {
-    let room = Room::new();
-    room.put("file", "one\n");
-    let server = room.serve_with(&["--sandbox", "read-only"]);
+    let test_ws = TestWorkspace::new();
+    test_ws.put("file", "one\n");
+    let server = test_ws.serve_with(&["--sandbox", "read-only"]);
     result(&server, "logging/setLevel", &json!({"level": "info"}));
     server.does("read", &json!({"path": "file", "run_in_background": true}));
     let told = hears(&server, "notifications/message", |it| it["logger"] == "jobs");
@@ -88,9 +88,9 @@ fn the_end_of_a_job_and_a_denial_are_told_to_who_wants_to_hear_it() {
 
 #[test]
 fn a_tool_file_that_can_not_be_loaded_is_told_unasked() {
-    let room = Room::new();
-    room.put(".haft/tools/broken.py", "def broken(:\n");
-    let server = room.serve_with(&["--trust"]);
+    let test_ws = TestWorkspace::new();
+    test_ws.put(".haft/tools/broken.py", "def broken(:\n");
+    let server = test_ws.serve_with(&["--trust"]);
     let told = hears(&server, "notifications/message", |it| it["logger"] == "tools");
     assert_eq!(told["level"], "warning");
     assert!(told["data"].as_str().unwrap().contains("broken.py"), "{told}");
@@ -98,10 +98,10 @@ fn a_tool_file_that_can_not_be_loaded_is_told_unasked() {
 
 #[test]
 fn what_was_cut_is_linked_and_read_whole_without_secrets() {
-    let room = Room::new();
+    let test_ws = TestWorkspace::new();
     let long: String = (0..20_000).map(|line| format!("{line:05} {}\n", "x".repeat(30))).collect();
-    room.put("long", format!("{TOKEN}\n{long}"));
-    let server = Server::spawn(room.haft(&["mcp"]).env("SERVICE_TOKEN", TOKEN)).greeted();
+    test_ws.put("long", format!("{TOKEN}\n{long}"));
+    let server = Server::spawn(test_ws.haft(&["mcp"]).env("SERVICE_TOKEN", TOKEN)).greeted();
     let params = json!({"name": "editor", "arguments": {"command": "view", "path": "long"}});
     let answer = result(&server, "tools/call", &params);
     let link = answer["content"].as_array().unwrap().iter().find(|it| it["type"] == "resource_link");
@@ -114,7 +114,7 @@ fn what_was_cut_is_linked_and_read_whole_without_secrets() {
     assert!(whole.contains("00000 ") && whole.contains("10000 ") && whole.contains("19999 "));
     assert!(!whole.contains(TOKEN), "a secret is masked there as well");
     // And for who knows no links it is words.
-    let old = Server::start(&room, &[]);
+    let old = Server::start(&test_ws, &[]);
     let client = json!({"name": "old", "version": "1"});
     let greeting = json!({"protocolVersion": "2024-11-05", "capabilities": {}, "clientInfo": client});
     result(&old, "initialize", &greeting);
@@ -124,10 +124,10 @@ fn what_was_cut_is_linked_and_read_whole_without_secrets() {
 
 #[test]
 fn the_journal_is_this_session_s_calls() {
-    let room = Room::new();
-    room.put("file", "one\n");
-    room.call("read", &json!({"path": "file"})).must("ok");
-    let server = room.serve();
+    let test_ws = TestWorkspace::new();
+    test_ws.put("file", "one\n");
+    test_ws.call("read", &json!({"path": "file"})).must("ok");
+    let server = test_ws.serve();
     assert_eq!(read(&server, "haft://journal"), "no calls");
     result(&server, "resources/subscribe", &json!({"uri": "haft://journal"}));
     server.does("read", &json!({"path": "file"}));
@@ -155,9 +155,9 @@ fn the_journal_is_this_session_s_calls() {
 
 #[test]
 fn prompts_are_manuals_and_profiles_which_are_completed() {
-    let room = Room::new();
-    room.put(".haft/agents/careful.md", "---\ndescription: Careful.\n---\nTread softly.\n");
-    let server = room.serve_with(&["--trust"]);
+    let test_ws = TestWorkspace::new();
+    test_ws.put(".haft/agents/careful.md", "---\ndescription: Careful.\n---\nTread softly.\n");
+    let server = test_ws.serve_with(&["--trust"]);
     let listed = result(&server, "prompts/list", &json!({}))["prompts"].clone();
     let names: Vec<&str> = listed.as_array().unwrap().iter().map(|it| it["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["manual", "profile"]);
@@ -191,9 +191,9 @@ fn prompts_are_manuals_and_profiles_which_are_completed() {
 
 #[test]
 fn a_long_list_of_documents_comes_in_pages() {
-    let room = Room::new();
-    room.put("file", "one\n");
-    let server = room.serve();
+    let test_ws = TestWorkspace::new();
+    test_ws.put("file", "one\n");
+    let server = test_ws.serve();
     let reads: Vec<_> = (0..105)
         .map(|_| server.start_call("read", &json!({"path": "file", "run_in_background": true})))
         .collect();
@@ -211,8 +211,8 @@ fn a_long_list_of_documents_comes_in_pages() {
 
 #[test]
 fn a_client_of_the_newer_revision_listens_for_a_job() {
-    let room = Room::new();
-    let server = Server::start(&room, &["--approve", "auto"]);
+    let test_ws = TestWorkspace::new();
+    let server = Server::start(&test_ws, &["--approve", "auto"]);
     let meta = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "1"},
@@ -225,7 +225,7 @@ fn a_client_of_the_newer_revision_listens_for_a_job() {
     let listening = server.ask("subscriptions/listen", &json!({"notifications": wanted, "_meta": meta}));
     let accepted = hears(&server, "notifications/subscriptions/acknowledged", |_| true);
     assert_eq!(accepted["notifications"], wanted);
-    room.put("go", "");
+    test_ws.put("go", "");
     loop {
         let updated = hears(&server, "notifications/resources/updated", |_| true);
         assert_eq!(updated["uri"], "haft://jobs/job_1");

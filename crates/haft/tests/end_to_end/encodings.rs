@@ -7,7 +7,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::support::Room;
+use crate::support::TestWorkspace;
 
 fn utf16(text: &str, to_bytes: fn(u16) -> [u8; 2]) -> Vec<u8> {
     text.encode_utf16().flat_map(to_bytes).collect()
@@ -45,18 +45,18 @@ fn ways(path: &str) -> [(&'static str, Value); 3] {
 
 #[test]
 fn an_edit_changes_its_own_bytes_only_and_undo_gives_back_all() {
-    let room = Room::new();
+    let test_ws = TestWorkspace::new();
     for (name, before, after) in files() {
-        room.put(name, &before);
-        fs::set_permissions(room.at(name), fs::Permissions::from_mode(0o751)).unwrap();
+        test_ws.put(name, &before);
+        fs::set_permissions(test_ws.at(name), fs::Permissions::from_mode(0o751)).unwrap();
         for (tool, arguments) in ways(name) {
-            room.call(tool, &arguments).must("ok");
-            assert_eq!(room.bytes(name), after, "{tool} on {name}");
-            assert_eq!(fs::metadata(room.at(name)).unwrap().mode() & 0o7777, 0o751, "{tool} on {name}");
-            room.call("undo", &json!({"path": name})).must("ok");
-            assert_eq!(room.bytes(name), before, "undo of {tool} on {name}");
+            test_ws.call(tool, &arguments).must("ok");
+            assert_eq!(test_ws.bytes(name), after, "{tool} on {name}");
+            assert_eq!(fs::metadata(test_ws.at(name)).unwrap().mode() & 0o7777, 0o751, "{tool} on {name}");
+            test_ws.call("undo", &json!({"path": name})).must("ok");
+            assert_eq!(test_ws.bytes(name), before, "undo of {tool} on {name}");
             assert_eq!(
-                fs::metadata(room.at(name)).unwrap().mode() & 0o7777,
+                fs::metadata(test_ws.at(name)).unwrap().mode() & 0o7777,
                 0o751,
                 "undo of {tool} on {name}"
             );
@@ -66,40 +66,40 @@ fn an_edit_changes_its_own_bytes_only_and_undo_gives_back_all() {
 
 #[test]
 fn an_edit_by_anchor_takes_over_the_ending_of_its_line() {
-    let room = Room::new();
+    let test_ws = TestWorkspace::new();
     for (name, before, after) in files() {
-        room.put(name, &before);
-        let shown = room.call("read", &json!({"path": name})).must("ok").text();
+        test_ws.put(name, &before);
+        let shown = test_ws.call("read", &json!({"path": name})).must("ok").text();
         let line = shown.lines().find(|line| line.contains("middle")).unwrap();
         let (anchor, text) = line.split_once('|').unwrap();
         let edit = json!({"anchor": anchor, "new": text.replace("middle", "MIDDLE")});
-        room.call("edit", &json!({"path": name, "edits": [edit]})).must("ok");
-        assert_eq!(room.bytes(name), after, "{name}");
+        test_ws.call("edit", &json!({"path": name, "edits": [edit]})).must("ok");
+        assert_eq!(test_ws.bytes(name), after, "{name}");
     }
 }
 
 #[test]
 fn new_lines_end_as_the_lines_beside_them() {
-    let room = Room::new();
+    let test_ws = TestWorkspace::new();
     for (name, before, after) in [
         ("crlf", &b"one\r\ntwo\r\n"[..], &b"one\r\nnew\r\ntwo\r\nlast\r\n"[..]),
         ("no_end", b"one\ntwo", b"one\nnew\ntwo\nlast"),
         ("bom", b"\xef\xbb\xbfone\r\ntwo\r\n", b"\xef\xbb\xbfone\r\nnew\r\ntwo\r\nlast\r\n"),
     ] {
         for tool in ["edit", "editor"] {
-            room.put(name, before);
+            test_ws.put(name, before);
             if tool == "edit" {
                 let edits = json!([{"old": "one\n", "new": "one\nnew\n"}, {"insert": "end", "new": "last"}]);
-                room.call("edit", &json!({"path": name, "edits": edits})).must("ok");
+                test_ws.call("edit", &json!({"path": name, "edits": edits})).must("ok");
             } else {
                 for (line, new) in [(1, "new"), (3, "last")] {
                     let insert =
                         json!({"command": "insert", "path": name, "insert_line": line, "new_str": new});
-                    room.call("editor", &insert).must("ok");
+                    test_ws.call("editor", &insert).must("ok");
                 }
             }
             assert_eq!(
-                room.bytes(name).escape_ascii().to_string(),
+                test_ws.bytes(name).escape_ascii().to_string(),
                 after.escape_ascii().to_string(),
                 "{tool} on {name}"
             );
@@ -109,7 +109,7 @@ fn new_lines_end_as_the_lines_beside_them() {
 
 #[test]
 fn a_file_that_is_replaced_keeps_encoding_mark_endings_and_mode() {
-    let room = Room::new();
+    let test_ws = TestWorkspace::new();
     let new = "nür\nneü\n";
     for (name, before, after) in [
         ("bom", "\u{feff}ä\n".as_bytes().to_vec(), format!("\u{feff}{new}").into_bytes()),
@@ -121,30 +121,35 @@ fn a_file_that_is_replaced_keeps_encoding_mark_endings_and_mode() {
             utf16(&format!("\u{feff}{}", new.replace('\n', "\r\n")), u16::to_le_bytes),
         ),
     ] {
-        room.put(name, &before);
-        fs::set_permissions(room.at(name), fs::Permissions::from_mode(0o751)).unwrap();
-        room.call("read", &json!({"path": name})).must("ok");
-        room.call("write", &json!({"path": name, "content": new, "overwrite": true})).must("ok");
-        assert_eq!(room.bytes(name).escape_ascii().to_string(), after.escape_ascii().to_string(), "{name}");
-        assert_eq!(fs::metadata(room.at(name)).unwrap().mode() & 0o7777, 0o751, "{name}");
-        room.call("undo", &json!({})).must("ok");
-        assert_eq!(room.bytes(name), before, "{name}");
+        test_ws.put(name, &before);
+        fs::set_permissions(test_ws.at(name), fs::Permissions::from_mode(0o751)).unwrap();
+        test_ws.call("read", &json!({"path": name})).must("ok");
+        test_ws.call("write", &json!({"path": name, "content": new, "overwrite": true})).must("ok");
+        assert_eq!(
+            test_ws.bytes(name).escape_ascii().to_string(),
+            after.escape_ascii().to_string(),
+            "{name}"
+        );
+        assert_eq!(fs::metadata(test_ws.at(name)).unwrap().mode() & 0o7777, 0o751, "{name}");
+        test_ws.call("undo", &json!({})).must("ok");
+        assert_eq!(test_ws.bytes(name), before, "{name}");
     }
 }
 
 #[test]
 fn what_an_encoding_does_not_have_is_refused_and_the_file_stays() {
-    let room = Room::new();
-    room.put("latin1", b"gr\xfcn\n");
-    let fault =
-        room.call("edit", &json!({"path": "latin1", "edits": [{"old": "gr", "new": "漢"}]})).must("bad_args");
+    let test_ws = TestWorkspace::new();
+    test_ws.put("latin1", b"gr\xfcn\n");
+    let fault = test_ws
+        .call("edit", &json!({"path": "latin1", "edits": [{"old": "gr", "new": "漢"}]}))
+        .must("bad_args");
     assert!(fault.text().contains('漢'), "{}", fault.text());
-    assert_eq!(room.bytes("latin1"), b"gr\xfcn\n");
+    assert_eq!(test_ws.bytes("latin1"), b"gr\xfcn\n");
 }
 
 #[test]
 fn what_is_written_is_what_is_in_the_file() {
-    let room = Room::new();
+    let test_ws = TestWorkspace::new();
     for (name, content) in [
         ("plain", "one\ntwo\n"),
         ("empty", ""),
@@ -159,33 +164,33 @@ fn what_is_written_is_what_is_in_the_file() {
             ("write", json!({"path": name, "content": content})),
             ("editor", json!({"command": "create", "path": name, "file_text": content})),
         ] {
-            room.call(tool, &arguments).must("ok");
-            assert_eq!(room.text(name), content, "{tool} {name}");
-            room.call("editor", &json!({"command": "undo_edit", "path": name})).must("ok");
-            assert!(!room.at(name).exists(), "undo of {tool} {name} removes the file");
+            test_ws.call(tool, &arguments).must("ok");
+            assert_eq!(test_ws.text(name), content, "{tool} {name}");
+            test_ws.call("editor", &json!({"command": "undo_edit", "path": name})).must("ok");
+            assert!(!test_ws.at(name).exists(), "undo of {tool} {name} removes the file");
         }
     }
 }
 
 #[test]
 fn an_empty_file_can_be_read_and_filled() {
-    let room = Room::new();
-    room.put("empty", "");
-    assert!(room.call("read", &json!({"path": "empty"})).must("ok").text().contains("is empty"));
-    room.call("edit", &json!({"path": "empty", "edits": [{"insert": "end", "new": "first"}]})).must("ok");
-    assert!(room.text("empty").trim_end() == "first", "{:?}", room.text("empty"));
-    room.call("undo", &json!({})).must("ok");
-    assert_eq!(room.text("empty"), "");
+    let test_ws = TestWorkspace::new();
+    test_ws.put("empty", "");
+    assert!(test_ws.call("read", &json!({"path": "empty"})).must("ok").text().contains("is empty"));
+    test_ws.call("edit", &json!({"path": "empty", "edits": [{"insert": "end", "new": "first"}]})).must("ok");
+    assert!(test_ws.text("empty").trim_end() == "first", "{:?}", test_ws.text("empty"));
+    test_ws.call("undo", &json!({})).must("ok");
+    assert_eq!(test_ws.text("empty"), "");
 }
 
 #[test]
 fn an_edit_takes_its_text_as_it_stands() {
-    let room = Room::new();
+    let test_ws = TestWorkspace::new();
     for (old, new) in
         [("a.c", "$&"), ("a.c", "\\1$1${0}"), ("[x]*", "(.*)"), ("%s\\n", "\\u0041"), ("a\"b'", "`$(x)`")]
     {
-        room.put("file", format!("abc\n{old}\n"));
-        room.call("edit", &json!({"path": "file", "edits": [{"old": old, "new": new}]})).must("ok");
-        assert_eq!(room.text("file"), format!("abc\n{new}\n"));
+        test_ws.put("file", format!("abc\n{old}\n"));
+        test_ws.call("edit", &json!({"path": "file", "edits": [{"old": old, "new": new}]})).must("ok");
+        assert_eq!(test_ws.text("file"), format!("abc\n{new}\n"));
     }
 }

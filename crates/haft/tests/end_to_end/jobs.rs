@@ -2,13 +2,13 @@
 
 use serde_json::json;
 
-use crate::support::Room;
+use crate::support::TestWorkspace;
 
 #[test]
 fn a_call_in_the_background_is_waited_for_and_read_in_one_session() {
-    let room = Room::new();
-    room.put("file", "one\n");
-    let calls = room.batch(
+    let test_ws = TestWorkspace::new();
+    test_ws.put("file", "one\n");
+    let calls = test_ws.batch(
         &[],
         &[
             ("read", json!({"path": "file", "run_in_background": true})),
@@ -35,7 +35,7 @@ fn a_call_in_the_background_is_waited_for_and_read_in_one_session() {
     let notes: Vec<String> =
         calls.iter().map(crate::support::Called::notes).filter(|it| it != "null").collect();
     assert!(notes.is_empty(), "nobody has to be told what was seen: {notes:?}");
-    let log = room.log();
+    let log = test_ws.log();
     assert_eq!(log[0]["outcome"], "ok");
     assert!(log[0]["notes"].as_array().unwrap().contains(&json!("ran as job_1")), "{}", log[0]["notes"]);
     assert!(log[0]["arguments"].as_str().unwrap().contains("run_in_background"));
@@ -43,9 +43,9 @@ fn a_call_in_the_background_is_waited_for_and_read_in_one_session() {
 
 #[test]
 fn the_next_answer_through_a_server_tells_of_an_end_that_nobody_saw() {
-    let room = Room::new();
-    room.put("file", "one\n");
-    let server = room.serve();
+    let test_ws = TestWorkspace::new();
+    test_ws.put("file", "one\n");
+    let server = test_ws.serve();
     server.does("read", &json!({"path": "file", "run_in_background": true}));
     // It is over once a wait says so, which tells it; the next job is told by whatever comes after its end.
     server.does("wait", &json!({"job": "1"}));

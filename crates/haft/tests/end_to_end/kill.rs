@@ -10,7 +10,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::support::{Room, Server};
+use crate::support::{Server, TestWorkspace};
 
 /// Edits that have to be acknowledged before the test is over.
 const EDITS: usize = 1_000;
@@ -36,8 +36,8 @@ fn edit(from: usize) -> Value {
 }
 
 /// Which version the file is now. That it is one of them, whole, is what is tested.
-fn now(room: &Room) -> usize {
-    let text = room.text("file");
+fn now(test_ws: &TestWorkspace) -> usize {
+    let text = test_ws.text("file");
     let number = text.lines().next().unwrap().strip_prefix("head ").unwrap().parse().unwrap();
     assert_eq!(text, version(number), "a version that nobody wrote");
     number
@@ -55,34 +55,34 @@ impl Delays {
 
 #[test]
 fn a_killed_process_leaves_a_whole_file_and_every_acknowledged_edit() {
-    let room = Room::new();
-    room.put("file", version(0));
+    let test_ws = TestWorkspace::new();
+    test_ws.put("file", version(0));
     let mut delays = Delays(1);
     let (mut acknowledged, mut lives, mut interrupted) = (0, 0, 0);
     while acknowledged < EDITS {
         lives += 1;
-        let from = now(&room);
+        let from = now(&test_ws);
         let one_life = if lives % 4 == 0 { kill_a_batch } else { kill_a_server };
-        let done = one_life(&room, from, delays.next());
+        let done = one_life(&test_ws, from, delays.next());
         acknowledged += done;
-        let at = now(&room);
+        let at = now(&test_ws);
         assert!(at >= from + done, "version {at} is older than what was acknowledged, {}", from + done);
         assert!(at <= from + AT_ONCE);
-        let log = room.log();
+        let log = test_ws.log();
         let open: Vec<&Value> = log.iter().filter(|call| call["outcome"].is_null()).collect();
         assert!(open.is_empty(), "calls without a result after reopening: {open:?}");
         interrupted = log.iter().filter(|call| call["outcome"] == "interrupted").count();
-        assert_eq!(room.leftovers(""), [""; 0], "after reopening");
+        assert_eq!(test_ws.leftovers(""), [""; 0], "after reopening");
     }
-    let log = room.log();
+    let log = test_ws.log();
     let ok = log.iter().filter(|call| call["outcome"] == "ok").count();
     assert!(ok >= acknowledged, "{ok} of {acknowledged} acknowledged calls are in the log");
     assert!(interrupted >= 3, "only {interrupted} of {lives} kills hit a call");
 }
 
 /// Gives how many edits were acknowledged before it died.
-fn kill_a_server(room: &Room, from: usize, delay: Duration) -> usize {
-    let server: Server = room.serve();
+fn kill_a_server(test_ws: &TestWorkspace, from: usize, delay: Duration) -> usize {
+    let server: Server = test_ws.serve();
     let calls: Vec<_> =
         (from..from + AT_ONCE).map(|number| server.start_call("edit", &edit(number))).collect();
     thread::sleep(delay);
@@ -93,8 +93,8 @@ fn kill_a_server(room: &Room, from: usize, delay: Duration) -> usize {
     answers.len()
 }
 
-fn kill_a_batch(room: &Room, from: usize, delay: Duration) -> usize {
-    let mut command: Command = room.haft(&["call", "--json", "--batch", "-"]);
+fn kill_a_batch(test_ws: &TestWorkspace, from: usize, delay: Duration) -> usize {
+    let mut command: Command = test_ws.haft(&["call", "--json", "--batch", "-"]);
     let mut child =
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let mut input = child.stdin.take().unwrap();

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::support::{Room, Server, run};
+use crate::support::{Server, TestWorkspace, run};
 
 /// Less than 3,000 tokens of four bytes.
 const MOST: usize = 12_000;
@@ -27,7 +27,7 @@ fn tool(name: &str, described: &str) -> String {
     )
 }
 
-impl Room {
+impl TestWorkspace {
     /// A tool of the person's own.
     fn own_tool(&self, name: &str, code: &str) {
         let folder = self.config().join("tools");
@@ -49,8 +49,8 @@ impl Room {
 
 #[test]
 fn the_default_list_is_cheap_has_what_is_used_daily_and_is_the_same_each_time() {
-    let room = Room::new();
-    let (one, other) = (list(&room.serve()), list(&room.serve()));
+    let test_ws = TestWorkspace::new();
+    let (one, other) = (list(&test_ws.serve()), list(&test_ws.serve()));
     let bytes = one.to_string().len();
     assert!(bytes < MOST, "{bytes} bytes");
     assert_eq!(one.to_string(), other.to_string());
@@ -60,7 +60,7 @@ fn the_default_list_is_cheap_has_what_is_used_daily_and_is_the_same_each_time() 
     }
     assert!(!names.iter().any(|it| it == "json_read"), "{names:?}");
     // The bill is what goes over the wire.
-    let bill: Value = serde_json::from_str(&room.run(&["tools", "--cost", "--json"]).out).unwrap();
+    let bill: Value = serde_json::from_str(&test_ws.run(&["tools", "--cost", "--json"]).out).unwrap();
     let difference = bill["listed"]["bytes"].as_u64().unwrap().abs_diff(bytes as u64);
     assert!(difference < 100, "{bill} and {bytes}");
     let billed = bill["tools"].as_array().unwrap().iter().filter(|it| it["listed"] == true);
@@ -74,16 +74,16 @@ fn the_default_list_is_cheap_has_what_is_used_daily_and_is_the_same_each_time() 
 #[test]
 fn two_hundred_tools_of_the_user_s_and_a_monstrous_one_cost_no_more_and_are_all_called() {
     kit::needs!(Python);
-    let room = Room::new();
+    let test_ws = TestWorkspace::new();
     for number in 0..200 {
-        room.own_tool(
+        test_ws.own_tool(
             &format!("tool_{number:03}"),
             &tool(&format!("tool_{number:03}"), "It says the weather."),
         );
     }
-    room.own_tool("a_monster", &tool("a_monster", &"Much is said of it. ".repeat(1_000)));
-    room.load();
-    let server = room.serve();
+    test_ws.own_tool("a_monster", &tool("a_monster", &"Much is said of it. ".repeat(1_000)));
+    test_ws.load();
+    let server = test_ws.serve();
     let before = list(&server);
     assert!(before.to_string().len() < MOST, "{} bytes", before.to_string().len());
     let listed = names(&before);
@@ -99,9 +99,9 @@ fn two_hundred_tools_of_the_user_s_and_a_monstrous_one_cost_no_more_and_are_all_
     assert!(said.starts_with("tool_199: It says the weather.\n  schema: {"), "{said}");
     assert!(said.ends_with("call_tool {\"name\": \"tool_199\", \"arguments\": {…}}."), "{said}");
     // One more of them moves no other.
-    room.own_tool("tool_000b", &tool("tool_000b", "It says the weather."));
-    room.load();
-    let after = list(&room.serve());
+    test_ws.own_tool("tool_000b", &tool("tool_000b", "It says the weather."));
+    test_ws.load();
+    let after = list(&test_ws.serve());
     assert!(after.to_string().len() < MOST, "{} bytes", after.to_string().len());
     let (old, new) = (before["tools"].as_array().unwrap(), after["tools"].as_array().unwrap());
     let kept: Vec<&Value> = new.iter().filter(|it| it["name"] != "tool_000b").collect();
@@ -113,8 +113,8 @@ fn two_hundred_tools_of_the_user_s_and_a_monstrous_one_cost_no_more_and_are_all_
 
 #[test]
 fn a_tool_that_the_person_left_out_is_in_no_list_no_search_and_no_call() {
-    let room = Room::new();
-    let all = room.run(&["tools", "--json"]);
+    let test_ws = TestWorkspace::new();
+    let all = test_ws.run(&["tools", "--json"]);
     let all: Value = serde_json::from_str(&all.out).unwrap();
     let allowed: Vec<&str> = all
         .as_array()
@@ -123,8 +123,8 @@ fn a_tool_that_the_person_left_out_is_in_no_list_no_search_and_no_call() {
         .map(|it| it["name"].as_str().unwrap())
         .filter(|it| *it != "undo")
         .collect();
-    room.configure(&format!("tools = {allowed:?}\n"));
-    let server = room.serve();
+    test_ws.configure(&format!("tools = {allowed:?}\n"));
+    let server = test_ws.serve();
     assert!(!names(&list(&server)).iter().any(|it| it == "undo"));
     let said = server.does("search_tools", &json!({"query": "undo put files back", "limit": 20}));
     assert!(!said.contains("undo:"), "{said}");
@@ -136,12 +136,12 @@ fn a_tool_that_the_person_left_out_is_in_no_list_no_search_and_no_call() {
 
 #[test]
 fn the_person_says_what_is_listed_and_how_much() {
-    let room = Room::new();
-    let all = names(&list(&room.serve_with(&["--toolset", "navi"])));
+    let test_ws = TestWorkspace::new();
+    let all = names(&list(&test_ws.serve_with(&["--toolset", "navi"])));
     assert!(!all.iter().any(|it| it == "call_tool" || it == "search_tools"), "{all:?}");
     let listed = |text: &str| {
-        room.configure(text);
-        names(&list(&room.serve()))
+        test_ws.configure(text);
+        names(&list(&test_ws.serve()))
     };
     let whole = listed("list_tokens = 0");
     assert!(whole.len() > 30 && !whole.iter().any(|it| it == "call_tool"), "{whole:?}");
@@ -149,7 +149,7 @@ fn the_person_says_what_is_listed_and_how_much() {
     assert!(few.iter().any(|it| it == "json_read") && few.len() < 12, "{few:?}");
     // What it is given is 1,500 tokens; what the client asks for on its command line counts more.
     let ran = run(
-        &mut room.haft(&["mcp", "--all-tools"]),
+        &mut test_ws.haft(&["mcp", "--all-tools"]),
         "{\"jsonrpc\": \"2.0\", \"id\": 1, \"method\": \"initialize\", \"params\": {\"protocolVersion\": \"2025-11-25\", \
          \"capabilities\": {}, \"clientInfo\": {\"name\": \"t\", \"version\": \"1\"}}}\n\
          {\"jsonrpc\": \"2.0\", \"id\": 2, \"method\": \"tools/list\"}\n",
@@ -160,9 +160,9 @@ fn the_person_says_what_is_listed_and_how_much() {
 
 #[test]
 fn what_is_called_through_another_tool_keeps_its_faults_its_rules_and_its_jobs() {
-    let room = Room::new();
-    room.put("file", "one\n");
-    let server = room.serve();
+    let test_ws = TestWorkspace::new();
+    test_ws.put("file", "one\n");
+    let server = test_ws.serve();
     let through = |name: &str, arguments: Value| {
         server.call("call_tool", &json!({"name": name, "arguments": arguments}))
     };
@@ -193,7 +193,7 @@ fn what_is_called_through_another_tool_keeps_its_faults_its_rules_and_its_jobs()
     assert!(shown.contains("hello") && shown.contains("over"), "{shown}");
     assert!(server.finish().0.success());
     // Each has a row of its own.
-    let tools: Vec<String> = room.log().iter().map(|it| it["tool"].as_str().unwrap().to_owned()).collect();
+    let tools: Vec<String> = test_ws.log().iter().map(|it| it["tool"].as_str().unwrap().to_owned()).collect();
     assert!(tools.iter().filter(|it| *it == "call_tool").count() >= 6, "{tools:?}");
     assert!(
         tools.iter().any(|it| it == "filegrep") && tools.iter().any(|it| it == "shell_status"),

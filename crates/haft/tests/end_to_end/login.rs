@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::support::{Ran, Room, run};
+use crate::support::{Ran, TestWorkspace, run};
 
 /// A server at `/mcp` that wants a token, and who gives one, in one.
 struct Guarded {
@@ -104,21 +104,21 @@ fn spoken(request: &Value) -> Value {
     json!({"jsonrpc": "2.0", "id": request["id"], "result": result})
 }
 
-fn haft(room: &Room, arguments: &[&str]) -> Command {
+fn haft(test_ws: &TestWorkspace, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_haft"));
     command
         .env_clear()
-        .env("HAFT_STATE_DIR", room.state())
-        .env("HAFT_CONFIG_DIR", room.config())
-        .env("HOME", room.base())
+        .env("HAFT_STATE_DIR", test_ws.state())
+        .env("HAFT_CONFIG_DIR", test_ws.config())
+        .env("HOME", test_ws.base())
         .env("PATH", std::env::var_os("PATH").unwrap_or_default())
-        .current_dir(room.at(""))
+        .current_dir(test_ws.at(""))
         .args(arguments);
     command
 }
 
-fn call(room: &Room) -> Ran {
-    run(&mut haft(room, &["--approve", "auto", "call", "far__greet", "{}"]), "")
+fn call(test_ws: &TestWorkspace) -> Ran {
+    run(&mut haft(test_ws, &["--approve", "auto", "call", "far__greet", "{}"]), "")
 }
 
 /// What a browser does that is sent somewhere.
@@ -135,20 +135,20 @@ fn browse(address: &str) -> String {
 #[test]
 fn a_person_signs_in_and_a_call_goes_through_until_they_sign_out() {
     let server = Guarded::new();
-    let room = Room::new();
+    let test_ws = TestWorkspace::new();
     let config = format!("[mcp.far]\nurl = \"{}/mcp\"\n", server.origin);
-    std::fs::create_dir_all(room.config()).unwrap();
-    std::fs::write(room.config().join("haft.toml"), config).unwrap();
+    std::fs::create_dir_all(test_ws.config()).unwrap();
+    std::fs::write(test_ws.config().join("haft.toml"), config).unwrap();
 
     let refused =
-        run(&mut haft(&room, &["--approve", "auto", "call", "mcp_connect", r#"{"server": "far"}"#]), "");
+        run(&mut haft(&test_ws, &["--approve", "auto", "call", "mcp_connect", r#"{"server": "far"}"#]), "");
     assert!(
         refused.out.contains("`haft mcp login far`") || refused.err.contains("`haft mcp login far`"),
         "{refused:?}"
     );
 
     let mut login =
-        haft(&room, &["mcp", "login", "far", "--no-browser"]).stdout(Stdio::piped()).spawn().unwrap();
+        haft(&test_ws, &["mcp", "login", "far", "--no-browser"]).stdout(Stdio::piped()).spawn().unwrap();
     let mut said = BufReader::new(login.stdout.take().unwrap()).lines();
     let asks = said.next().unwrap().unwrap();
     assert_eq!(asks, format!("{} asks whether haft may use `far`: read", server.origin));
@@ -169,27 +169,28 @@ fn a_person_signs_in_and_a_call_goes_through_until_they_sign_out() {
     );
 
     let connected =
-        run(&mut haft(&room, &["--approve", "auto", "call", "mcp_connect", r#"{"server": "far"}"#]), "");
+        run(&mut haft(&test_ws, &["--approve", "auto", "call", "mcp_connect", r#"{"server": "far"}"#]), "");
     assert_eq!(connected.code, 0, "{connected:?}");
-    let called = call(&room);
+    let called = call(&test_ws);
     assert!(called.out.contains("hello from afar"), "{called:?}");
 
-    let out = run(&mut haft(&room, &["mcp", "logout", "far"]), "");
+    let out = run(&mut haft(&test_ws, &["mcp", "logout", "far"]), "");
     assert!(out.out.starts_with("signed out of `far`"), "{out:?}");
-    let again = run(&mut haft(&room, &["mcp", "logout", "far"]), "");
+    let again = run(&mut haft(&test_ws, &["mcp", "logout", "far"]), "");
     assert_eq!(again.out, "haft was not signed in to `far`\n");
     assert!(
-        call(&room).err.contains("`haft mcp login far`") || call(&room).out.contains("`haft mcp login far`")
+        call(&test_ws).err.contains("`haft mcp login far`")
+            || call(&test_ws).out.contains("`haft mcp login far`")
     );
 }
 
 #[test]
 fn nobody_signs_in_to_a_program_or_to_what_is_not_there() {
-    let room = Room::new();
-    std::fs::create_dir_all(room.config()).unwrap();
-    std::fs::write(room.config().join("haft.toml"), "[mcp.near]\ncommand = \"cat\"\n").unwrap();
-    let near = run(&mut haft(&room, &["mcp", "login", "near", "--no-browser"]), "");
+    let test_ws = TestWorkspace::new();
+    std::fs::create_dir_all(test_ws.config()).unwrap();
+    std::fs::write(test_ws.config().join("haft.toml"), "[mcp.near]\ncommand = \"cat\"\n").unwrap();
+    let near = run(&mut haft(&test_ws, &["mcp", "login", "near", "--no-browser"]), "");
     assert!(near.code != 0 && near.err.contains("`near` is a program on this machine"), "{near:?}");
-    let none = run(&mut haft(&room, &["mcp", "login", "none", "--no-browser"]), "");
+    let none = run(&mut haft(&test_ws, &["mcp", "login", "none", "--no-browser"]), "");
     assert!(none.err.contains("there is no server `none`") && none.err.contains("near"), "{none:?}");
 }

@@ -4,13 +4,13 @@ use std::{io::Write as _, process::Stdio, time::Duration};
 
 use serde_json::{Value, json};
 
-use crate::support::{Room, Server, run};
+use crate::support::{Server, TestWorkspace, run};
 
 /// Sends lines to a server that knows its client, then ends its input. Gives all it said.
-fn say(room: &Room, lines: &[&str]) -> Vec<Value> {
+fn say(test_ws: &TestWorkspace, lines: &[&str]) -> Vec<Value> {
     let initialize = json!({"jsonrpc": "2.0", "id": "hello", "method": "initialize", "params": {
         "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}});
-    let ran = run(&mut room.haft(&["mcp"]), &format!("{initialize}\n{}\n", lines.join("\n")));
+    let ran = run(&mut test_ws.haft(&["mcp"]), &format!("{initialize}\n{}\n", lines.join("\n")));
     assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{ran:?}");
     let mut said: Vec<Value> = ran.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert!(said.iter().all(|it| it["jsonrpc"] == "2.0"), "nothing but protocol on standard output");
@@ -22,7 +22,7 @@ fn say(room: &Room, lines: &[&str]) -> Vec<Value> {
 
 #[test]
 fn what_is_no_request_gets_the_error_that_says_so() {
-    let room = Room::new();
+    let test_ws = TestWorkspace::new();
     for (line, id, code) in [
         ("{broken", json!(null), -32700),
         ("\u{1}\u{2}", json!(null), -32700),
@@ -46,7 +46,7 @@ fn what_is_no_request_gets_the_error_that_says_so() {
             -32602,
         ),
     ] {
-        let said = say(&room, &[line, r#"{"jsonrpc": "2.0", "id": 6, "method": "ping"}"#]);
+        let said = say(&test_ws, &[line, r#"{"jsonrpc": "2.0", "id": 6, "method": "ping"}"#]);
         // A tool that nobody knows is looked for, which keeps nobody waiting.
         let (pong, refusal): (Vec<_>, Vec<_>) = said.iter().partition(|it| it["id"] == 6);
         let ([refusal], [pong]) = (refusal.as_slice(), pong.as_slice()) else { panic!("{line}: {said:?}") };
@@ -57,9 +57,9 @@ fn what_is_no_request_gets_the_error_that_says_so() {
 
 #[test]
 fn what_no_client_should_send_is_refused_and_it_goes_on() {
-    let room = Room::new();
-    room.put("file", "one\n");
-    let server = room.serve();
+    let test_ws = TestWorkspace::new();
+    test_ws.put("file", "one\n");
+    let server = test_ws.serve();
     let refused = |line: &str| {
         server.send(line);
         let ping = server.ask("ping", &json!({})).wait().unwrap();
@@ -90,9 +90,9 @@ fn what_no_client_should_send_is_refused_and_it_goes_on() {
 
 #[test]
 fn a_client_that_does_not_read_costs_no_memory() {
-    let room = Room::new();
-    room.put("long", format!("{}\n", "x".repeat(99)).repeat(1_000));
-    let mut child = room
+    let test_ws = TestWorkspace::new();
+    test_ws.put("long", format!("{}\n", "x".repeat(99)).repeat(1_000));
+    let mut child = test_ws
         .haft(&["mcp"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -131,9 +131,9 @@ fn a_client_that_does_not_read_costs_no_memory() {
 
 #[test]
 fn a_fault_of_a_tool_is_a_result_that_the_model_reads() {
-    let room = Room::new();
-    room.put("file", "one\n");
-    let server = room.serve();
+    let test_ws = TestWorkspace::new();
+    test_ws.put("file", "one\n");
+    let server = test_ws.serve();
     for arguments in [json!({"path": "nothing"}), json!({"paths": 1}), json!({"path": "../x"})] {
         let answer =
             server.ask("tools/call", &json!({"name": "read", "arguments": arguments})).wait().unwrap();
@@ -148,8 +148,8 @@ fn a_fault_of_a_tool_is_a_result_that_the_model_reads() {
 
 #[test]
 fn tools_are_listed_with_what_they_may_do() {
-    let room = Room::new();
-    let server = room.serve();
+    let test_ws = TestWorkspace::new();
+    let server = test_ws.serve();
     let answer = server.ask("tools/list", &json!({})).wait().unwrap();
     for tool in answer["result"]["tools"].as_array().unwrap() {
         let name = tool["name"].as_str().unwrap();
@@ -172,9 +172,9 @@ fn tools_are_listed_with_what_they_may_do() {
 
 #[test]
 fn a_client_of_the_newer_revision_needs_no_initialize() {
-    let room = Room::new();
-    room.put("file", "one\n");
-    let server = Server::start(&room, &[]);
+    let test_ws = TestWorkspace::new();
+    test_ws.put("file", "one\n");
+    let server = Server::start(&test_ws, &[]);
     let meta = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "1"},
@@ -195,8 +195,8 @@ fn a_client_of_the_newer_revision_needs_no_initialize() {
 
 #[test]
 fn the_end_of_input_ends_it_and_everything_it_was_asked_is_answered() {
-    let room = Room::new();
-    room.put("file", "count 0\n");
+    let test_ws = TestWorkspace::new();
+    test_ws.put("file", "count 0\n");
     let calls: Vec<String> = (0..20)
         .map(|number| {
             let edits =
@@ -206,20 +206,20 @@ fn the_end_of_input_ends_it_and_everything_it_was_asked_is_answered() {
         })
         .collect();
     let lines: Vec<&str> = calls.iter().map(String::as_str).collect();
-    let mut ids: Vec<u64> = say(&room, &lines).iter().map(|it| it["id"].as_u64().unwrap()).collect();
+    let mut ids: Vec<u64> = say(&test_ws, &lines).iter().map(|it| it["id"].as_u64().unwrap()).collect();
     ids.sort_unstable();
     assert_eq!(ids, (0..20).collect::<Vec<_>>());
-    let acknowledged = room.log().iter().filter(|call| call["outcome"] == "ok").count();
-    assert_eq!(room.text("file"), format!("count {acknowledged}\n"));
+    let acknowledged = test_ws.log().iter().filter(|call| call["outcome"] == "ok").count();
+    assert_eq!(test_ws.text("file"), format!("count {acknowledged}\n"));
     // Nothing at all is not a reason to fail, either.
-    let ran = run(&mut room.haft(&["mcp"]), "");
+    let ran = run(&mut test_ws.haft(&["mcp"]), "");
     assert_eq!((ran.code, ran.out.as_str()), (0, ""), "{ran:?}");
 }
 
 #[test]
 fn a_client_that_goes_away_ends_it() {
-    let room = Room::new();
-    let mut child = room
+    let test_ws = TestWorkspace::new();
+    let mut child = test_ws
         .haft(&["mcp"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -245,9 +245,9 @@ fn a_client_that_goes_away_ends_it() {
 
 #[test]
 fn a_call_can_be_cancelled_and_the_server_goes_on() {
-    let room = Room::new();
-    room.put("file", "one\n");
-    let server = room.serve();
+    let test_ws = TestWorkspace::new();
+    test_ws.put("file", "one\n");
+    let server = test_ws.serve();
     for _ in 0..50 {
         let call = server.start_call("read", &json!({"path": "file"}));
         let id = call.id();
@@ -261,10 +261,10 @@ fn a_call_can_be_cancelled_and_the_server_goes_on() {
 
 #[test]
 fn a_spill_can_be_read_by_its_handle() {
-    let room = Room::new();
+    let test_ws = TestWorkspace::new();
     let long: String = (0..20_000).map(|line| format!("{line:05} {}\n", "x".repeat(40))).collect();
-    room.put("long", long);
-    let server = room.serve();
+    test_ws.put("long", long);
+    let server = test_ws.serve();
     let said = server.does("editor", &json!({"command": "view", "path": "long"}));
     assert!(said.len() < 80_000, "{} bytes", said.len());
     let handle =

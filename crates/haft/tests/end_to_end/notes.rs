@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Room, run};
+use crate::support::{TestWorkspace, run};
 
 #[test]
 fn tasks_and_sections_are_there_in_the_next_process_and_in_no_other_session() {
-    let room = Room::new();
+    let test_ws = TestWorkspace::new();
     let call = |session: &str, tool: &str, arguments: Value| {
-        room.call_with(&["--session", session], tool, &arguments).must("ok").text()
+        test_ws.call_with(&["--session", session], tool, &arguments).must("ok").text()
     };
     call("s", "todo", json!({"action": "set", "tasks": ["look", "mend"]}));
     let list = call("s", "todo", json!({"action": "update", "task": 2, "status": "in_progress"}));
@@ -23,27 +23,27 @@ fn tasks_and_sections_are_there_in_the_next_process_and_in_no_other_session() {
 
 #[test]
 fn appends_of_two_processes_lose_nothing() {
-    let room = Room::new();
+    let test_ws = TestWorkspace::new();
     std::thread::scope(|scope| {
         for who in ["a", "b"] {
-            let room = &room;
+            let test_ws = &test_ws;
             scope.spawn(move || {
                 let line = |at| ("scratchpad", json!({"action": "append", "content": format!("{who}{at}")}));
                 let calls: Vec<(&str, Value)> = (0..20).map(line).collect();
-                room.batch(&["--session", "s"], &calls).into_iter().for_each(|it| drop(it.must("ok")));
+                test_ws.batch(&["--session", "s"], &calls).into_iter().for_each(|it| drop(it.must("ok")));
             });
         }
     });
     let text =
-        room.call_with(&["--session", "s"], "scratchpad", &json!({"action": "read"})).must("ok").text();
+        test_ws.call_with(&["--session", "s"], "scratchpad", &json!({"action": "read"})).must("ok").text();
     assert_eq!(text.lines().count(), 40, "{text}");
 }
 
 #[test]
 fn a_fact_is_known_to_every_later_session_whatever_is_asked() {
-    let room = Room::new();
+    let test_ws = TestWorkspace::new();
     let call =
-        |session: &str, arguments: Value| room.call_with(&["--session", session], "memory", &arguments);
+        |session: &str, arguments: Value| test_ws.call_with(&["--session", session], "memory", &arguments);
     let fact = "The tests need `docker compose up`.";
     let saved = call("a", json!({"action": "save", "content": fact, "tags": ["tests"]})).must("ok").text();
     assert_eq!(saved, "remembered as fact 1");
@@ -51,7 +51,7 @@ fn a_fact_is_known_to_every_later_session_whatever_is_asked() {
     assert!(found.starts_with("1 (20") && found.ends_with(&format!(", tests): {fact}")), "{found}");
     for query in ["\"", "a OR", "NEAR(", "tests AND \"", "*", "(docker", "-docker", "text:docker", "'; --"] {
         call("b", json!({"action": "search", "query": query})).must("ok");
-        room.call("search_memory", &json!({"query": query})).must("ok");
+        test_ws.call("search_memory", &json!({"query": query})).must("ok");
     }
     call("b", json!({"action": "forget", "id": 1})).must("ok");
     call("b", json!({"action": "forget", "id": 1})).must("not_found");
@@ -61,36 +61,39 @@ fn a_fact_is_known_to_every_later_session_whatever_is_asked() {
 
 #[test]
 fn a_secret_is_masked_before_it_is_kept() {
-    let room = Room::new();
-    let mut save = room.haft(&["call", "memory", r#"{"action":"save","content":"key s3cret-Value-91c4"}"#]);
+    let test_ws = TestWorkspace::new();
+    let mut save =
+        test_ws.haft(&["call", "memory", r#"{"action":"save","content":"key s3cret-Value-91c4"}"#]);
     assert_eq!(run(save.env("SOME_TOKEN", "s3cret-Value-91c4"), "").code, 0);
     // Who does not know it reads what was kept.
-    let kept = room.call("memory", &json!({"action": "search"})).must("ok").text();
+    let kept = test_ws.call("memory", &json!({"action": "search"})).must("ok").text();
     assert!(kept.ends_with("key [masked:SOME_TOKEN]"), "{kept}");
 }
 
 #[test]
 fn an_agent_finds_what_was_said() {
-    let room = Room::new();
-    room.put(
+    let test_ws = TestWorkspace::new();
+    test_ws.put(
         "script.jsonl",
         "{\"say\": \"I found a zebra.\", \"calls\": [{\"tool\": \"todo\", \"arguments\": {}}]}\n\
          {\"calls\": [{\"tool\": \"search_memory\", \"arguments\": {\"query\": \"zebras\"}}]}\n\
          {\"expect\": [\"model, 20\", \"I found a zebra.\"], \"say\": \"So it was.\"}\n",
     );
-    let script = format!("script:{}", room.at("script.jsonl").display());
-    let ran = room.run(&["--session", "s", "run", "--model", &script, "Look around."]);
+    let script = format!("script:{}", test_ws.at("script.jsonl").display());
+    let ran = test_ws.run(&["--session", "s", "run", "--model", &script, "Look around."]);
     assert_eq!(ran.code, 0, "{ran:?}");
-    let found =
-        room.call_with(&["--session", "s"], "search_memory", &json!({"query": "around"})).must("ok").text();
+    let found = test_ws
+        .call_with(&["--session", "s"], "search_memory", &json!({"query": "around"}))
+        .must("ok")
+        .text();
     assert!(found.contains(" person, ") && found.ends_with("Look around."), "{found}");
 }
 
 #[test]
 fn a_prompt_is_shown_with_its_bill_and_has_no_tool_that_is_not_allowed() {
-    let room = Room::new();
-    room.put("AGENTS.md", "Run the tests with `just test`.\n");
-    let ran = room.run(&["prompt"]);
+    let test_ws = TestWorkspace::new();
+    test_ws.put("AGENTS.md", "Run the tests with `just test`.\n");
+    let ran = test_ws.run(&["prompt"]);
     assert_eq!(ran.code, 0, "{ran:?}");
     assert!(
         ran.out.contains("\n- shell: ") && ran.out.contains("Run the tests with `just test`."),
@@ -98,11 +101,11 @@ fn a_prompt_is_shown_with_its_bill_and_has_no_tool_that_is_not_allowed() {
         ran.out
     );
     assert!(ran.out.trim_end().ends_with("total"), "{}", ran.out);
-    assert_eq!(room.run(&["prompt"]).out, ran.out);
+    assert_eq!(test_ws.run(&["prompt"]).out, ran.out);
 
-    std::fs::create_dir_all(room.config()).unwrap();
-    std::fs::write(room.config().join("haft.toml"), "tools = [\"read\", \"todo\"]\n").unwrap();
-    let ran = room.run(&["prompt", "--json"]);
+    std::fs::create_dir_all(test_ws.config()).unwrap();
+    std::fs::write(test_ws.config().join("haft.toml"), "tools = [\"read\", \"todo\"]\n").unwrap();
+    let ran = test_ws.run(&["prompt", "--json"]);
     let whole: Value = serde_json::from_str(&ran.out).unwrap();
     let names: Vec<&str> =
         whole["tools"].as_array().unwrap().iter().map(|it| it["name"].as_str().unwrap()).collect();
@@ -118,22 +121,22 @@ fn a_prompt_is_shown_with_its_bill_and_has_no_tool_that_is_not_allowed() {
 
 #[test]
 fn a_tool_whose_manual_comes_first_says_which_call_to_make_and_runs_after_it() {
-    let room = Room::new();
-    std::fs::create_dir_all(room.config()).unwrap();
-    std::fs::write(room.config().join("haft.toml"), "manual_first = [\"glob\"]\n").unwrap();
-    let glob = |session: &str| room.call_with(&["--session", session], "glob", &json!({"pattern": "*"}));
+    let test_ws = TestWorkspace::new();
+    std::fs::create_dir_all(test_ws.config()).unwrap();
+    std::fs::write(test_ws.config().join("haft.toml"), "manual_first = [\"glob\"]\n").unwrap();
+    let glob = |session: &str| test_ws.call_with(&["--session", session], "glob", &json!({"pattern": "*"}));
     let refused = glob("s").must("stale").text();
     assert!(
         refused.contains("Call `info` with {\"name\": \"glob\"}, then make this call again."),
         "{refused}"
     );
-    room.run(&["--session", "s", "manual", "glob"]);
+    test_ws.run(&["--session", "s", "manual", "glob"]);
     glob("s").must("stale");
-    room.call_with(&["--session", "s"], "info", &json!({"name": "glob"})).must("ok");
+    test_ws.call_with(&["--session", "s"], "info", &json!({"name": "glob"})).must("ok");
     glob("s").must("ok");
     glob("other").must("stale");
     // Where nobody can show a manual, none is asked for.
-    std::fs::write(room.config().join("haft.toml"), "manual_first = [\"glob\"]\ntools = [\"glob\"]\n")
+    std::fs::write(test_ws.config().join("haft.toml"), "manual_first = [\"glob\"]\ntools = [\"glob\"]\n")
         .unwrap();
     glob("third").must("ok");
 }

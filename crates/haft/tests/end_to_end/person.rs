@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::support::Room;
+use crate::support::TestWorkspace;
 
 /// A test that waits this long has failed.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -25,8 +25,8 @@ pub(crate) struct Client {
 
 impl Client {
     /// Of a revision in which servers ask by requests.
-    fn by_requests(room: &Room, version: &str, capabilities: &Value) -> Self {
-        let mut client = Self::start(room, capabilities, true);
+    fn by_requests(test_ws: &TestWorkspace, version: &str, capabilities: &Value) -> Self {
+        let mut client = Self::start(test_ws, capabilities, true);
         client.send(&json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
             "protocolVersion": version, "capabilities": capabilities,
             "clientInfo": {"name": "t", "version": "1"}}}));
@@ -36,12 +36,12 @@ impl Client {
     }
 
     /// Of the revision in which they ask by answers.
-    fn by_rounds(room: &Room, capabilities: &Value) -> Self {
-        Self::start(room, capabilities, false)
+    fn by_rounds(test_ws: &TestWorkspace, capabilities: &Value) -> Self {
+        Self::start(test_ws, capabilities, false)
     }
 
-    fn start(room: &Room, capabilities: &Value, by_requests: bool) -> Self {
-        let mut child = room
+    fn start(test_ws: &TestWorkspace, capabilities: &Value, by_requests: bool) -> Self {
+        let mut child = test_ws
             .haft(&["mcp"])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -126,11 +126,11 @@ impl Client {
     }
 }
 
-pub(crate) fn both(room: &Room, capabilities: &Value) -> [Client; 3] {
+pub(crate) fn both(test_ws: &TestWorkspace, capabilities: &Value) -> [Client; 3] {
     [
-        Client::by_requests(room, "2025-06-18", capabilities),
-        Client::by_requests(room, "2025-11-25", capabilities),
-        Client::by_rounds(room, capabilities),
+        Client::by_requests(test_ws, "2025-06-18", capabilities),
+        Client::by_requests(test_ws, "2025-11-25", capabilities),
+        Client::by_rounds(test_ws, capabilities),
     ]
 }
 
@@ -141,8 +141,8 @@ fn write(content: &str) -> Value {
 #[test]
 fn an_approval_is_a_form_and_only_a_yes_is_one() {
     let forms = json!({"elicitation": {}});
-    let room = Room::new();
-    for mut client in both(&room, &forms) {
+    let test_ws = TestWorkspace::new();
+    for mut client in both(&test_ws, &forms) {
         for (answer, is_done) in [
             (json!({"action": "decline"}), false),
             (json!({"action": "cancel"}), false),
@@ -150,7 +150,7 @@ fn an_approval_is_a_form_and_only_a_yes_is_one() {
             (json!({"action": "accept", "content": {}}), false),
             (json!({"action": "accept", "content": {"decision": "once"}}), true),
         ] {
-            std::fs::remove_file(room.at(".mcp.json")).unwrap_or_default();
+            std::fs::remove_file(test_ws.at(".mcp.json")).unwrap_or_default();
             let mut asked = 0;
             let (text, is_error) = client.call("write", &write("{}"), |method, params| {
                 assert_eq!(method, "elicitation/create");
@@ -164,26 +164,26 @@ fn an_approval_is_a_form_and_only_a_yes_is_one() {
                 answer.clone()
             });
             assert_eq!((asked, is_error), (1, !is_done), "{text}");
-            assert_eq!(room.at(".mcp.json").exists(), is_done, "{text}");
+            assert_eq!(test_ws.at(".mcp.json").exists(), is_done, "{text}");
         }
-        std::fs::remove_file(room.at(".mcp.json")).unwrap();
+        std::fs::remove_file(test_ws.at(".mcp.json")).unwrap();
         client.end();
     }
 }
 
 #[test]
 fn each_change_of_a_file_is_a_form_where_the_person_wants_that() {
-    let room = Room::new();
-    room.put("a.txt", "one\n");
-    std::fs::create_dir_all(room.config()).unwrap();
-    std::fs::write(room.config().join("haft.toml"), "approve = \"ask-edits\"\n").unwrap();
+    let test_ws = TestWorkspace::new();
+    test_ws.put("a.txt", "one\n");
+    std::fs::create_dir_all(test_ws.config()).unwrap();
+    std::fs::write(test_ws.config().join("haft.toml"), "approve = \"ask-edits\"\n").unwrap();
     let edit = json!({"path": "a.txt", "edits": [{"old": "one", "new": "two"}]});
-    for mut client in both(&room, &json!({"elicitation": {}})) {
+    for mut client in both(&test_ws, &json!({"elicitation": {}})) {
         let answers = [
             (json!({"decision": "no", "instead": "call it 2"}), "the person said no: call it 2", "one\n"),
             (json!({"decision": "once"}), "Updated a.txt (+1 -1)", "two\n"),
         ];
-        room.put("a.txt", "one\n");
+        test_ws.put("a.txt", "one\n");
         for (answer, says, text) in answers {
             let (said, _) = client.call("edit", &edit, |_, params| {
                 let message = params["message"].as_str().unwrap();
@@ -191,30 +191,30 @@ fn each_change_of_a_file_is_a_form_where_the_person_wants_that() {
                     message.contains("    a.txt (+1 -1)\n    @@ -1 +1 @@\n    -one\n    +two\n"),
                     "{message}"
                 );
-                assert_eq!(room.text("a.txt"), "one\n");
+                assert_eq!(test_ws.text("a.txt"), "one\n");
                 json!({"action": "accept", "content": answer.clone()})
             });
             assert!(said.contains(says), "{said}");
-            assert_eq!(room.text("a.txt"), text);
+            assert_eq!(test_ws.text("a.txt"), text);
         }
         client.end();
     }
-    let mut mute = Client::by_rounds(&room, &json!({}));
-    room.put("a.txt", "one\n");
+    let mut mute = Client::by_rounds(&test_ws, &json!({}));
+    test_ws.put("a.txt", "one\n");
     let (said, is_error) = mute.call("edit", &edit, |method, _| panic!("asked {method}"));
     assert!(is_error && said.contains("nobody to ask") && said.contains("`--approve ask`"), "{said}");
-    assert_eq!(room.text("a.txt"), "one\n");
+    assert_eq!(test_ws.text("a.txt"), "one\n");
     mute.end();
 }
 
 #[test]
 fn card_is_a_form_without_fields_and_its_buttons_are_choices() {
-    let room = Room::new();
-    std::fs::create_dir_all(room.config()).unwrap();
-    std::fs::write(room.config().join("haft.toml"), "toolset = \"terrarium\"\n").unwrap();
+    let test_ws = TestWorkspace::new();
+    std::fs::create_dir_all(test_ws.config()).unwrap();
+    std::fs::write(test_ws.config().join("haft.toml"), "toolset = \"terrarium\"\n").unwrap();
     let card = |actions: &Value| json!({"title": "Plan", "body": "Two steps.\nNo more.", "actions": actions});
     let actions = json!([{"id": "go", "label": "Go on"}, {"id": "no", "label": "Stop"}]);
-    for mut client in both(&room, &json!({"elicitation": {}})) {
+    for mut client in both(&test_ws, &json!({"elicitation": {}})) {
         let mut shown = Vec::new();
         let (text, is_error) = client.call("show_card", &card(&json!([])), |method, params| {
             assert_eq!(
@@ -234,7 +234,7 @@ fn card_is_a_form_without_fields_and_its_buttons_are_choices() {
         assert_eq!(text, "action: no");
         client.end();
     }
-    let mut mute = Client::by_rounds(&room, &json!({}));
+    let mut mute = Client::by_rounds(&test_ws, &json!({}));
     let (text, _) = mute.call("show_card", &card(&json!([])), |method, _| panic!("asked {method}"));
     assert!(text.starts_with("# Plan\n"), "with nobody to see it the model has the text: {text}");
     mute.end();
@@ -242,20 +242,20 @@ fn card_is_a_form_without_fields_and_its_buttons_are_choices() {
 
 #[test]
 fn who_can_be_asked_nothing_is_told_what_a_person_can_do() {
-    let room = Room::new();
-    for mut client in both(&room, &json!({"sampling": {}})) {
+    let test_ws = TestWorkspace::new();
+    for mut client in both(&test_ws, &json!({"sampling": {}})) {
         let (text, is_error) = client.call("write", &write("{}"), |method, _| panic!("asked {method}"));
         assert!(is_error && text.contains("nobody to ask") && text.contains("--approve auto"), "{text}");
-        assert!(!room.at(".mcp.json").exists());
+        assert!(!test_ws.at(".mcp.json").exists());
         client.end();
     }
 }
 
 #[test]
 fn a_call_that_is_taken_back_or_whose_client_vanishes_does_nothing() {
-    let room = Room::new();
+    let test_ws = TestWorkspace::new();
     let forms = json!({"elicitation": {}});
-    let mut client = Client::by_requests(&room, "2025-11-25", &forms);
+    let mut client = Client::by_requests(&test_ws, "2025-11-25", &forms);
     let request = client.request(1, "write", &write("{}"));
     client.send(&request);
     let asked = client.next();
@@ -267,21 +267,21 @@ fn a_call_that_is_taken_back_or_whose_client_vanishes_does_nothing() {
     let yes = json!({"action": "accept", "content": {"decision": "once"}});
     client.send(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": yes}));
     client.end();
-    for mut client in both(&room, &forms) {
+    for mut client in both(&test_ws, &forms) {
         let request = client.request(1, "write", &write("{}"));
         client.send(&request);
         let asked = client.next();
         assert!(asked["method"] == "elicitation/create" || asked["result"]["inputRequests"].is_object());
         client.end();
     }
-    assert!(!room.at(".mcp.json").exists());
+    assert!(!test_ws.at(".mcp.json").exists());
 }
 
 #[test]
 fn what_a_model_wants_to_know_the_person_says() {
-    let room = Room::new();
+    let test_ws = TestWorkspace::new();
     let question = json!({"question": "Which branch?", "options": ["main", "dev"]});
-    for mut client in both(&room, &json!({"elicitation": {}})) {
+    for mut client in both(&test_ws, &json!({"elicitation": {}})) {
         for (filled, said) in [(json!({"choice": "2"}), "dev"), (json!({"answer": "neither"}), "neither")] {
             let (text, is_error) = client.call("ask_user", &question, |_, params| {
                 assert_eq!(
@@ -296,7 +296,7 @@ fn what_a_model_wants_to_know_the_person_says() {
         assert!(is_error && text.contains("did not answer"), "{text}");
         client.end();
     }
-    let mut mute = Client::by_rounds(&room, &json!({}));
+    let mut mute = Client::by_rounds(&test_ws, &json!({}));
     let (text, is_error) = mute.call("ask_user", &question, |method, _| panic!("asked {method}"));
     assert!(is_error && text.contains("nobody to ask"), "{text}");
     mute.end();
@@ -320,10 +320,10 @@ fn model(params: &Value) -> Value {
 
 #[test]
 fn an_agent_borrows_the_model_of_the_client_with_calls_or_without() {
-    let room = Room::new();
-    room.put("note", "the secret word\n");
+    let test_ws = TestWorkspace::new();
+    test_ws.put("note", "the secret word\n");
     for sampling in [json!({"sampling": {"tools": {}}}), json!({"sampling": {}})] {
-        for mut client in both(&room, &sampling) {
+        for mut client in both(&test_ws, &sampling) {
             let mut asked = 0;
             let (text, is_error) =
                 client.call("subagent", &json!({"prompt": "Read `note`."}), |method, params| {
@@ -337,7 +337,7 @@ fn an_agent_borrows_the_model_of_the_client_with_calls_or_without() {
             client.end();
         }
     }
-    for mut client in both(&room, &json!({})) {
+    for mut client in both(&test_ws, &json!({})) {
         let (text, is_error) =
             client.call("subagent", &json!({"prompt": "Read `note`."}), |_, _| Value::Null);
         assert!(
@@ -350,9 +350,9 @@ fn an_agent_borrows_the_model_of_the_client_with_calls_or_without() {
 
 #[test]
 fn an_agent_in_the_background_has_the_clients_model_too() {
-    let room = Room::new();
-    room.put("note", "the secret word\n");
-    for mut client in both(&room, &json!({"sampling": {"tools": {}}})) {
+    let test_ws = TestWorkspace::new();
+    test_ws.put("note", "the secret word\n");
+    for mut client in both(&test_ws, &json!({"sampling": {"tools": {}}})) {
         let task = json!({"prompt": "Read `note`.", "run_in_background": true});
         let (text, is_error) = client.call("subagent", &task, |_, params| model(params));
         assert!(!is_error && text.contains("runs in the background"), "{text}");
@@ -367,8 +367,8 @@ fn an_agent_in_the_background_has_the_clients_model_too() {
 
 #[test]
 fn the_call_of_an_agent_below_asks_the_same_person() {
-    let room = Room::new();
-    for mut client in both(&room, &json!({"sampling": {"tools": {}}, "elicitation": {}})) {
+    let test_ws = TestWorkspace::new();
+    for mut client in both(&test_ws, &json!({"sampling": {"tools": {}}, "elicitation": {}})) {
         let mut asked = Vec::new();
         let (text, is_error) = client.call("subagent", &json!({"prompt": "Write it."}), |method, params| {
             asked.push(method.to_owned());
@@ -386,7 +386,7 @@ fn the_call_of_an_agent_below_asks_the_same_person() {
         });
         assert!(!is_error && text.contains("Written."), "{text}");
         assert_eq!(asked, ["sampling/createMessage", "elicitation/create", "sampling/createMessage"]);
-        std::fs::remove_file(room.at(".mcp.json")).unwrap();
+        std::fs::remove_file(test_ws.at(".mcp.json")).unwrap();
         client.end();
     }
 }

@@ -4,7 +4,7 @@ use std::{fs, os::unix::fs::symlink};
 
 use serde_json::{Value, json};
 
-use crate::support::{Room, run};
+use crate::support::{TestWorkspace, run};
 
 const CONTROL: [&str; 12] = [
     ".git/config",
@@ -21,13 +21,13 @@ const CONTROL: [&str; 12] = [
     "link_to_config",
 ];
 
-fn room_with_links() -> Room {
-    let room = Room::new();
-    room.put(".git/config", "[core]\n");
-    room.put(".git/HEAD", "ref: refs/heads/main\n");
-    symlink(".git", room.at("link_to_git")).unwrap();
-    symlink(".git/config", room.at("link_to_config")).unwrap();
-    room
+fn room_with_links() -> TestWorkspace {
+    let test_ws = TestWorkspace::new();
+    test_ws.put(".git/config", "[core]\n");
+    test_ws.put(".git/HEAD", "ref: refs/heads/main\n");
+    symlink(".git", test_ws.at("link_to_git")).unwrap();
+    symlink(".git/config", test_ws.at("link_to_config")).unwrap();
+    test_ws
 }
 
 /// Every way to write there.
@@ -43,60 +43,66 @@ fn writes(path: &str) -> Vec<(&'static str, Value)> {
 
 #[test]
 fn control_files_are_changed_only_after_approval() {
-    let room = room_with_links();
+    let test_ws = room_with_links();
     for options in [&[][..], &["--approve", "never"], &["--approve", "ask"]] {
         for path in CONTROL {
-            for called in room.batch(options, &writes(path)) {
+            for called in test_ws.batch(options, &writes(path)) {
                 assert_eq!(called.kind(), "denied", "{path}: {}", called.text());
                 assert!(called.text().contains("rule `control_files`"), "{}", called.text());
             }
         }
     }
-    assert_eq!(room.text(".git/config"), "[core]\n");
-    assert!(!room.at("haft.toml").exists() && !room.at(".mcp.json").exists() && !room.at(".haft").exists());
+    assert_eq!(test_ws.text(".git/config"), "[core]\n");
+    assert!(
+        !test_ws.at("haft.toml").exists()
+            && !test_ws.at(".mcp.json").exists()
+            && !test_ws.at(".haft").exists()
+    );
     // They are read like any other, and their neighbours are written like any other.
-    room.call("read", &json!({"path": "link_to_config"})).must("ok");
-    room.call("write", &json!({"path": ".gitignore", "content": "target\n"})).must("ok");
+    test_ws.call("read", &json!({"path": "link_to_config"})).must("ok");
+    test_ws.call("write", &json!({"path": ".gitignore", "content": "target\n"})).must("ok");
     for path in CONTROL
         .into_iter()
         .filter(|path| !path.contains("link_to") && *path != ".git/config" && *path != "haft.toml")
     {
-        room.call_with(&["--approve", "auto"], "write", &json!({"path": path, "content": "x\n"})).must("ok");
-        assert_eq!(room.text(path), "x\n");
+        test_ws
+            .call_with(&["--approve", "auto"], "write", &json!({"path": path, "content": "x\n"}))
+            .must("ok");
+        assert_eq!(test_ws.text(path), "x\n");
     }
     let edit = json!({"path": "link_to_config", "edits": [{"old": "[core]", "new": "[user]"}]});
-    room.call_with(&["--approve", "auto"], "edit", &edit).must("ok");
-    assert_eq!(room.text(".git/config"), "[user]\n");
-    assert!(fs::symlink_metadata(room.at("link_to_config")).unwrap().is_symlink());
+    test_ws.call_with(&["--approve", "auto"], "edit", &edit).must("ok");
+    assert_eq!(test_ws.text(".git/config"), "[user]\n");
+    assert!(fs::symlink_metadata(test_ws.at("link_to_config")).unwrap().is_symlink());
 }
 
 #[test]
 fn a_control_file_that_is_replaced_while_commands_run_stays_closed_to_them() {
-    let room = Room::new();
-    room.put("haft.toml", "deadline_seconds = 30\n");
-    let server = room.serve();
+    let test_ws = TestWorkspace::new();
+    test_ws.put("haft.toml", "deadline_seconds = 30\n");
+    let server = test_ws.serve();
     let write = |tool: &str| server.call(tool, &json!({"command": "echo x > haft.toml; cat haft.toml"})).text;
     for (turn, tool) in ["bash", "shell", "bash"].into_iter().enumerate() {
         assert!(write(tool).contains("Read-only file system"), "{tool}");
         // As an editor saves it. The kernel takes away what was mounted over the file.
         let text = format!("deadline_seconds = 4{turn}\n");
-        room.put("new", &text);
-        fs::rename(room.at("new"), room.at("haft.toml")).unwrap();
+        test_ws.put("new", &text);
+        fs::rename(test_ws.at("new"), test_ws.at("haft.toml")).unwrap();
         let mut said = write(tool);
         if said.contains("the next call starts a new one") {
             // It was on its way to the bash that ended.
-            assert_eq!(room.text("haft.toml"), text);
+            assert_eq!(test_ws.text("haft.toml"), text);
             said = write(tool);
         }
         assert!(said.contains(text.trim()), "{tool} {turn}: {said}");
-        assert_eq!(room.text("haft.toml"), text, "{tool}");
+        assert_eq!(test_ws.text("haft.toml"), text, "{tool}");
     }
 }
 
 #[test]
 fn a_server_has_nobody_to_ask_and_says_so() {
-    let room = room_with_links();
-    let server = room.serve();
+    let test_ws = room_with_links();
+    let server = test_ws.serve();
     let said = server.call("write", &json!({"path": ".mcp.json", "content": "{}"}));
     assert!(server.finish().0.success());
     assert!(
@@ -104,31 +110,31 @@ fn a_server_has_nobody_to_ask_and_says_so() {
         "{}",
         said.text
     );
-    room.serve_with(&["--approve", "auto"]).does("write", &json!({"path": ".mcp.json", "content": "{}"}));
-    let log = room.log();
+    test_ws.serve_with(&["--approve", "auto"]).does("write", &json!({"path": ".mcp.json", "content": "{}"}));
+    let log = test_ws.log();
     assert_eq!(log[0]["decision"], "denied, nobody to ask: control_files");
     assert_eq!(log[1]["decision"], "allowed");
 }
 
 #[test]
 fn undo_does_not_get_around_approval() {
-    let room = room_with_links();
+    let test_ws = room_with_links();
     let edit = json!({"path": ".git/config", "edits": [{"old": "[core]", "new": "[user]"}]});
-    room.call_with(&["--approve", "auto"], "edit", &edit).must("ok");
+    test_ws.call_with(&["--approve", "auto"], "edit", &edit).must("ok");
     for undo in [json!({}), json!({"path": ".git/config"})] {
-        assert!(!room.call("undo", &undo).text().contains("restored .git/config"), "{undo}");
-        assert_eq!(room.text(".git/config"), "[user]\n", "{undo}");
+        assert!(!test_ws.call("undo", &undo).text().contains("restored .git/config"), "{undo}");
+        assert_eq!(test_ws.text(".git/config"), "[user]\n", "{undo}");
     }
 }
 
 #[test]
 fn read_only_changes_nothing_and_reads_everything() {
-    let room = Room::new();
-    room.put("file", "one\n");
+    let test_ws = TestWorkspace::new();
+    test_ws.put("file", "one\n");
     for approve in ["auto", "ask"] {
         let options = ["--sandbox", "read-only", "--approve", approve];
         for path in ["file", "new", "folder/new"] {
-            for called in room.batch(&options, &writes(path)) {
+            for called in test_ws.batch(&options, &writes(path)) {
                 assert!(
                     called.kind() == "denied" && called.text().contains("rule `sandbox`"),
                     "{}",
@@ -136,64 +142,64 @@ fn read_only_changes_nothing_and_reads_everything() {
                 );
             }
         }
-        room.call_with(&options, "read", &json!({"path": "file"})).must("ok");
-        room.call_with(&options, "editor", &json!({"command": "view", "path": "file"})).must("ok");
+        test_ws.call_with(&options, "read", &json!({"path": "file"})).must("ok");
+        test_ws.call_with(&options, "editor", &json!({"command": "view", "path": "file"})).must("ok");
     }
-    assert_eq!(crate::support::names(&room.at("")), ["file"]);
-    assert_eq!(room.text("file"), "one\n");
+    assert_eq!(crate::support::names(&test_ws.at("")), ["file"]);
+    assert_eq!(test_ws.text("file"), "one\n");
 }
 
 #[test]
 fn read_only_also_holds_for_undo() {
-    let room = Room::new();
-    room.put("file", "one\n");
-    room.call("edit", &json!({"path": "file", "edits": [{"old": "one", "new": "two"}]})).must("ok");
+    let test_ws = TestWorkspace::new();
+    test_ws.put("file", "one\n");
+    test_ws.call("edit", &json!({"path": "file", "edits": [{"old": "one", "new": "two"}]})).must("ok");
     for undo in [json!({}), json!({"path": "file"})] {
-        let called = room.call_with(&["--sandbox", "read-only"], "undo", &undo);
-        assert_eq!(room.text("file"), "two\n", "{undo}: {}", called.text());
+        let called = test_ws.call_with(&["--sandbox", "read-only"], "undo", &undo);
+        assert_eq!(test_ws.text("file"), "two\n", "{undo}: {}", called.text());
     }
 }
 
 #[test]
 fn another_root_can_be_reached_and_a_read_only_one_only_read() {
-    let room = Room::new();
-    fs::write(room.outside().join("file"), "one\n").unwrap();
-    let file = room.outside().join("file").to_str().unwrap().to_owned();
+    let test_ws = TestWorkspace::new();
+    fs::write(test_ws.outside().join("file"), "one\n").unwrap();
+    let file = test_ws.outside().join("file").to_str().unwrap().to_owned();
     let edit = json!({"path": file, "edits": [{"old": "one", "new": "two"}]});
-    room.call("read", &json!({"path": file})).must("denied");
+    test_ws.call("read", &json!({"path": file})).must("denied");
 
-    let read_only = format!("{}:ro", room.outside().display());
-    let before = room.outside_now();
-    room.call_with(&["--root", &read_only], "read", &json!({"path": file})).must("ok");
-    room.call_with(&["--root", &read_only], "read", &json!({"path": "../outside/file"})).must("denied");
-    for called in room.batch(&["--root", &read_only, "--approve", "auto"], &writes(&file)) {
+    let read_only = format!("{}:ro", test_ws.outside().display());
+    let before = test_ws.outside_now();
+    test_ws.call_with(&["--root", &read_only], "read", &json!({"path": file})).must("ok");
+    test_ws.call_with(&["--root", &read_only], "read", &json!({"path": "../outside/file"})).must("denied");
+    for called in test_ws.batch(&["--root", &read_only, "--approve", "auto"], &writes(&file)) {
         assert!(
             called.kind() == "denied" && called.text().contains("rule `read_only_root`"),
             "{}",
             called.text()
         );
     }
-    assert_eq!(room.outside_now(), before);
+    assert_eq!(test_ws.outside_now(), before);
 
-    let root = room.outside().to_str().unwrap().to_owned();
-    room.call_with(&["--root", &root], "edit", &edit).must("ok");
+    let root = test_ws.outside().to_str().unwrap().to_owned();
+    test_ws.call_with(&["--root", &root], "edit", &edit).must("ok");
     assert_eq!(fs::read_to_string(&file).unwrap(), "two\n");
     let hook = json!({"path": format!("{root}/.git/hooks/x"), "content": ""});
-    room.call_with(&["--root", &root], "write", &hook).must("denied");
-    room.call_with(&["--root", &root], "undo", &json!({"path": file})).must("ok");
+    test_ws.call_with(&["--root", &root], "write", &hook).must("denied");
+    test_ws.call_with(&["--root", &root], "undo", &json!({"path": file})).must("ok");
     assert_eq!(fs::read_to_string(&file).unwrap(), "one\n");
 }
 
 /// The names of the tools, as each way to ask for them gives them.
-fn tools(room: &Room, options: &[&str]) -> Vec<String> {
-    let with = |more: &[&'static str]| room.run(&[options, more].concat()).out;
+fn tools(test_ws: &TestWorkspace, options: &[&str]) -> Vec<String> {
+    let with = |more: &[&'static str]| test_ws.run(&[options, more].concat()).out;
     let plain: Vec<String> =
         with(&["tools"]).lines().map(|line| line.split_whitespace().next().unwrap().to_owned()).collect();
     let named = |specs: Value| -> Vec<String> {
         specs.as_array().unwrap().iter().map(|it| it["name"].as_str().unwrap().to_owned()).collect()
     };
     let json = named(serde_json::from_str(&with(&["tools", "--json"])).unwrap());
-    let server = room.serve_with(options);
+    let server = test_ws.serve_with(options);
     let served = named(server.ask("tools/list", &json!({})).wait().unwrap()["result"]["tools"].clone());
     assert_eq!(plain, json, "one list, wherever it is asked for");
     // A client is listed a part of them where all would cost too much, in the same order.
@@ -205,79 +211,79 @@ fn tools(room: &Room, options: &[&str]) -> Vec<String> {
 
 #[test]
 fn a_tool_that_is_not_on_the_list_is_nowhere() {
-    let room = Room::new();
-    room.put("file", "one\n");
-    let all = tools(&room, &[]);
+    let test_ws = TestWorkspace::new();
+    test_ws.put("file", "one\n");
+    let all = tools(&test_ws, &[]);
     for tool in ["read", "edit", "write", "skim", "filegrep", "editor", "json_read", "json_write", "undo"] {
         assert!(all.iter().any(|it| it == tool), "{tool} is not in {all:?}");
     }
-    room.put("haft.toml", "tools = [\"read\", \"edit\"]\n");
-    let mut listed = tools(&room, &[]);
+    test_ws.put("haft.toml", "tools = [\"read\", \"edit\"]\n");
+    let mut listed = tools(&test_ws, &[]);
     listed.sort();
     assert_eq!(listed, ["edit", "read"]);
-    assert!(!room.run(&["tools", "--json"]).out.contains("\"write\""));
-    room.call("write", &json!({"path": "new", "content": "x"})).must("not_found");
-    let server = room.serve();
+    assert!(!test_ws.run(&["tools", "--json"]).out.contains("\"write\""));
+    test_ws.call("write", &json!({"path": "new", "content": "x"})).must("not_found");
+    let server = test_ws.serve();
     let answer =
         server.ask("tools/call", &json!({"name": "write", "arguments": {"path": "new", "content": "x"}}));
     assert_eq!(answer.wait().unwrap()["error"]["code"], -32602);
-    assert!(!room.at("new").exists());
-    assert_eq!(room.run(&["manual", "write"]).code, 1);
-    room.call("read", &json!({"path": "file"})).must("ok");
+    assert!(!test_ws.at("new").exists());
+    assert_eq!(test_ws.run(&["manual", "write"]).code, 1);
+    test_ws.call("read", &json!({"path": "file"})).must("ok");
 }
 
 #[test]
 fn an_unknown_tool_on_the_list_is_reported_and_strict_refuses() {
-    let room = Room::new();
-    room.put("haft.toml", "tools = [\"read\", \"raed\"]\n");
-    let ran = room.run(&["tools"]);
+    let test_ws = TestWorkspace::new();
+    test_ws.put("haft.toml", "tools = [\"read\", \"raed\"]\n");
+    let ran = test_ws.run(&["tools"]);
     assert!(ran.code == 0 && ran.err.contains("`raed`"), "{ran:?}");
-    let ran = room.run(&["tools", "--strict"]);
+    let ran = test_ws.run(&["tools", "--strict"]);
     assert!(ran.code != 0 && ran.out.is_empty() && ran.err.contains("`raed`"), "{ran:?}");
-    room.put("haft.toml", "tools = [\"read\"]\n");
-    assert_eq!(room.run(&["tools", "--strict"]).code, 0);
-    assert!(!room.run(&["prompt"]).err.contains("unknown tool"));
+    test_ws.put("haft.toml", "tools = [\"read\"]\n");
+    assert_eq!(test_ws.run(&["tools", "--strict"]).code, 0);
+    assert!(!test_ws.run(&["prompt"]).err.contains("unknown tool"));
     for (place, text) in [
         ("`listed`", "listed = [\"raed\"]\n"),
         ("`manual_first`", "manual_first = [\"raed\"]\n"),
         ("a `[tool.NAME]` section", "[tool.raed]\nmanual_first = true\n"),
     ] {
-        room.put("haft.toml", text);
+        test_ws.put("haft.toml", text);
         let said = format!("{place} in haft.toml names the unknown tool `raed`");
-        let ran = room.run(&["--trust", "tools"]);
+        let ran = test_ws.run(&["--trust", "tools"]);
         assert!(ran.code == 0 && ran.err.contains(&said), "{ran:?}");
-        let ran = room.run(&["--trust", "tools", "--strict"]);
+        let ran = test_ws.run(&["--trust", "tools", "--strict"]);
         assert!(ran.code != 0 && ran.err.contains(&said), "{ran:?}");
     }
-    room.put("haft.toml", "toolz = [\"read\"]\n");
-    let ran = room.run(&["tools", "--strict"]);
+    test_ws.put("haft.toml", "toolz = [\"read\"]\n");
+    let ran = test_ws.run(&["tools", "--strict"]);
     assert!(ran.code != 0 && ran.err.contains("toolz"), "a typo is named: {ran:?}");
 }
 
 #[test]
 fn strict_keeps_call_run_and_mcp_from_starting_while_a_tool_is_missing() {
-    let room = Room::new();
-    room.put("file", "one\n");
-    let script = room.base().join("script.jsonl");
+    let test_ws = TestWorkspace::new();
+    test_ws.put("file", "one\n");
+    let script = test_ws.base().join("script.jsonl");
     std::fs::write(&script, "{\"say\": \"Done.\"}\n").unwrap();
     let model = format!("script:{}", script.display());
     let verbs: [&[&str]; 3] =
         [&["call", "read", r#"{"path": "file"}"#], &["run", "--model", &model, "go"], &["mcp"]];
-    let strict = |verb: &[&str]| room.run(&[&verb[..1], &["--strict"], &verb[1..]].concat());
+    let strict = |verb: &[&str]| test_ws.run(&[&verb[..1], &["--strict"], &verb[1..]].concat());
     for (config, says) in [
         ("tools = [\"read\", \"raed\"]\n", "`raed`"),
         ("listed = [\"raed\"]\n", "`listed` in haft.toml names the unknown tool `raed`"),
         ("toolz = [\"read\"]\n", "toolz"),
     ] {
-        room.put("haft.toml", config);
+        test_ws.put("haft.toml", config);
         for verb in verbs {
             let ran = strict(verb);
             assert!(ran.code != 0 && ran.out.is_empty() && ran.err.contains(says), "{verb:?}: {ran:?}");
-            assert_eq!(room.run(verb).code, 0, "{verb:?} without it");
+            assert_eq!(test_ws.run(verb).code, 0, "{verb:?} without it");
         }
     }
     // What only agents have is not missing where none is, nor is what a profile leaves out.
-    room.put("haft.toml", "tools = [\"read\", \"subagent\"]\nlisted = [\"subagent\"]\n");
+    test_ws.put("haft.toml", "tools = [\"read\", \"subagent\"]\nlisted = [\"subagent\"]\n");
     for verb in verbs {
         let ran = strict(verb);
         assert_eq!(ran.code, 0, "{verb:?}: {ran:?}");
@@ -286,72 +292,72 @@ fn strict_keeps_call_run_and_mcp_from_starting_while_a_tool_is_missing() {
 
 #[test]
 fn every_command_that_starts_an_agent_tells_of_unknown_names_of_tools() {
-    let room = Room::new();
-    room.put("haft.toml", "tools = [\"read\", \"raed\", \"zzz\"]\n[subagent]\ntools = [\"grpe\"]\n");
-    room.put("script.jsonl", "{\"say\": \"done\"}\n");
-    let model = format!("script:{}", room.at("script.jsonl").display());
+    let test_ws = TestWorkspace::new();
+    test_ws.put("haft.toml", "tools = [\"read\", \"raed\", \"zzz\"]\n[subagent]\ntools = [\"grpe\"]\n");
+    test_ws.put("script.jsonl", "{\"say\": \"done\"}\n");
+    let model = format!("script:{}", test_ws.at("script.jsonl").display());
     let told = [
         "`tools` in haft.toml names the unknown tool `raed`; did you mean `read`?",
         "`tools` in haft.toml names the unknown tool `zzz`\n",
         "`tools` of `[subagent]` in haft.toml names the unknown tool `grpe`; did you mean `grep`?",
     ];
     for words in [vec!["prompt"], vec!["run", "--model", &model, "go"]] {
-        let ran = room.run(&words);
+        let ran = test_ws.run(&words);
         told.iter().for_each(|it| assert!(ran.err.contains(it), "{it}: {ran:?}"));
     }
-    let ran = room.run(&["doctor"]);
+    let ran = test_ws.run(&["doctor"]);
     told.iter().for_each(|it| assert!(ran.out.contains(it), "{it}: {ran:?}"));
-    let ran = room.run(&["doctor", "--json"]);
+    let ran = test_ws.run(&["doctor", "--json"]);
     let report: Value = serde_json::from_str(&ran.out).unwrap();
     assert_eq!(report["tool_files"]["unknown"].as_array().unwrap().len(), 3, "{ran:?}");
 }
 
 #[test]
 fn a_workspace_widens_what_is_allowed_only_when_it_is_trusted() {
-    let room = Room::new();
-    fs::write(room.outside().join("file"), "one\n").unwrap();
-    let outside = json!({"path": room.outside().join("file")});
+    let test_ws = TestWorkspace::new();
+    fs::write(test_ws.outside().join("file"), "one\n").unwrap();
+    let outside = json!({"path": test_ws.outside().join("file")});
     let hook = json!({"path": ".git/hooks/x", "content": "x"});
-    room.put("haft.toml", format!("roots = [{:?}]\napprove = \"auto\"\n", room.outside()));
-    room.call("read", &outside).must("denied");
-    room.call("write", &hook).must("denied");
-    let ran = room.run(&["call", "read", &outside.to_string()]);
+    test_ws.put("haft.toml", format!("roots = [{:?}]\napprove = \"auto\"\n", test_ws.outside()));
+    test_ws.call("read", &outside).must("denied");
+    test_ws.call("write", &hook).must("denied");
+    let ran = test_ws.run(&["call", "read", &outside.to_string()]);
     assert!(ran.err.contains("`roots`") && ran.err.contains("haft trust"), "{ran:?}");
     // For this run only.
-    room.call_with(&["--trust"], "read", &outside).must("ok");
-    room.call("read", &outside).must("denied");
-    assert_eq!(room.run(&["trust"]).code, 0);
-    room.call("read", &outside).must("ok");
-    room.call("write", &hook).must("ok");
+    test_ws.call_with(&["--trust"], "read", &outside).must("ok");
+    test_ws.call("read", &outside).must("denied");
+    assert_eq!(test_ws.run(&["trust"]).code, 0);
+    test_ws.call("read", &outside).must("ok");
+    test_ws.call("write", &hook).must("ok");
     // Another text is not what was trusted.
-    room.put(
+    test_ws.put(
         "haft.toml",
-        format!("roots = [{:?}]\napprove = \"auto\"\nsandbox = \"full\"\n", room.outside()),
+        format!("roots = [{:?}]\napprove = \"auto\"\nsandbox = \"full\"\n", test_ws.outside()),
     );
-    room.call("read", &outside).must("denied");
+    test_ws.call("read", &outside).must("denied");
     // What narrows counts at once.
-    room.put("haft.toml", "sandbox = \"read-only\"\n");
-    room.call("write", &json!({"path": "new", "content": "x"})).must("denied");
+    test_ws.put("haft.toml", "sandbox = \"read-only\"\n");
+    test_ws.call("write", &json!({"path": "new", "content": "x"})).must("denied");
 }
 
 #[test]
 fn the_users_own_configuration_is_believed_and_the_workspace_cannot_undo_it() {
-    let room = Room::new();
-    fs::create_dir(room.config()).unwrap();
-    fs::write(room.config().join("haft.toml"), "tools = [\"read\", \"write\"]\napprove = \"auto\"\n")
+    let test_ws = TestWorkspace::new();
+    fs::create_dir(test_ws.config()).unwrap();
+    fs::write(test_ws.config().join("haft.toml"), "tools = [\"read\", \"write\"]\napprove = \"auto\"\n")
         .unwrap();
-    room.call("write", &json!({"path": ".mcp.json", "content": "{}"})).must("ok");
-    room.put("haft.toml", "tools = [\"read\", \"edit\"]\n");
-    assert_eq!(tools(&room, &[]), ["read"]);
+    test_ws.call("write", &json!({"path": ".mcp.json", "content": "{}"})).must("ok");
+    test_ws.put("haft.toml", "tools = [\"read\", \"edit\"]\n");
+    assert_eq!(tools(&test_ws, &[]), ["read"]);
 }
 
 #[test]
 fn a_toolset_is_exactly_its_tools_and_they_work() {
-    let room = Room::new();
-    room.put("file", "one\ntwo\nthree\n");
+    let test_ws = TestWorkspace::new();
+    test_ws.put("file", "one\ntwo\nthree\n");
     let nav = ["read", "edit", "write", "skim", "filegrep", "shell", "shell_status", "subagent"];
-    assert_eq!(tools(&room, &["--toolset", "nav"]), nav);
-    assert_eq!(tools(&room, &["--toolset", "hyperagents"]), ["bash", "editor"]);
+    assert_eq!(tools(&test_ws, &["--toolset", "nav"]), nav);
+    assert_eq!(tools(&test_ws, &["--toolset", "hyperagents"]), ["bash", "editor"]);
     let navi = [
         "web_search",
         "web_view",
@@ -385,7 +391,7 @@ fn a_toolset_is_exactly_its_tools_and_they_work() {
         "switch_profile",
         "reflect",
     ];
-    assert_eq!(tools(&room, &["--toolset", "navi"]), navi);
+    assert_eq!(tools(&test_ws, &["--toolset", "navi"]), navi);
     let terrarium = [
         "bash",
         "python",
@@ -416,9 +422,9 @@ fn a_toolset_is_exactly_its_tools_and_they_work() {
         "ask_user",
         "show_card",
     ];
-    assert_eq!(tools(&room, &["--toolset", "terrarium"]), terrarium);
+    assert_eq!(tools(&test_ws, &["--toolset", "terrarium"]), terrarium);
 
-    let server = room.serve_with(&["--toolset", "nav"]);
+    let server = test_ws.serve_with(&["--toolset", "nav"]);
     let shown = server.does("read", &json!({"path": "file"}));
     let (one, two) = (crate::support::anchor(&shown, "one"), crate::support::anchor(&shown, "two"));
     server.does("edit", &json!({"path": "file", "anchor": two, "new_text": "TWO"}));
@@ -426,36 +432,36 @@ fn a_toolset_is_exactly_its_tools_and_they_work() {
     server.does("edit", &json!({"path": "file", "old_string": "three", "new_string": "THREE"}));
     let edits = json!([{"old_string": "TWO", "new_string": "2"}, {"old_string": "THREE", "new_string": "3"}]);
     server.does("edit", &json!({"path": "file", "edits": edits}));
-    assert_eq!(room.text("file"), "one\n1.5\n2\n3\n");
+    assert_eq!(test_ws.text("file"), "one\n1.5\n2\n3\n");
     assert!(server.does("skim", &json!({"path": "file", "start_line": 2, "end_line": 3})).contains("|1.5"));
     assert!(server.does("filegrep", &json!({"path": "file", "pattern": "one"})).contains("|one"));
     server.does("write", &json!({"path": "new", "content": "x\n"}));
 
-    let server = room.serve_with(&["--toolset", "hyperagents"]);
+    let server = test_ws.serve_with(&["--toolset", "hyperagents"]);
     server.does("editor", &json!({"command": "create", "path": "made", "file_text": "a\tb\n"}));
     server.does("editor", &json!({"command": "str_replace", "path": "made", "old_str": "a", "new_str": "c"}));
     server.does("editor", &json!({"command": "insert", "path": "made", "insert_line": 1, "new_str": "d"}));
     assert!(server.does("editor", &json!({"command": "view", "path": "made"})).contains("c\tb"));
-    assert_eq!(room.text("made"), "c\tb\nd\n");
+    assert_eq!(test_ws.text("made"), "c\tb\nd\n");
     for expected in ["c\tb\n", "a\tb\n"] {
         server.does("editor", &json!({"command": "undo_edit", "path": "made"}));
-        assert_eq!(room.text("made"), expected);
+        assert_eq!(test_ws.text("made"), expected);
     }
     server.does("editor", &json!({"command": "undo_edit", "path": "made"}));
-    assert!(!room.at("made").exists());
+    assert!(!test_ws.at("made").exists());
 }
 
 #[test]
 fn no_call_reaches_hafts_own_state_although_it_lies_in_the_workspace() {
-    let room = Room::new();
-    let state = room.at("inner/state");
+    let test_ws = TestWorkspace::new();
+    let state = test_ws.at("inner/state");
     fs::create_dir_all(&state).unwrap();
     let call = |tool: &str, arguments: &Value| {
-        let mut command = room.haft(&["call", tool, &arguments.to_string()]);
+        let mut command = test_ws.haft(&["call", tool, &arguments.to_string()]);
         command.env("HAFT_STATE_DIR", &state);
         run(&mut command, "").out
     };
-    room.put("plain", "needle\n");
+    test_ws.put("plain", "needle\n");
     assert!(call("read", &json!({"path": "plain"})).contains("needle"));
     for path in ["inner/state/trusted", "inner/state/workspaces", "./inner/../inner/state/trusted"] {
         let said = call("write", &json!({"path": path, "content": "x"}));

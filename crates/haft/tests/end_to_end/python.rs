@@ -4,10 +4,10 @@ use std::{fs, thread, time::Instant};
 
 use serde_json::json;
 
-use crate::support::{PATIENCE, Room, Said, Server};
+use crate::support::{PATIENCE, Said, Server, TestWorkspace};
 
-fn serve(room: &Room) -> Server {
-    room.serve_with(&["--approve", "auto"])
+fn serve(test_ws: &TestWorkspace) -> Server {
+    test_ws.serve_with(&["--approve", "auto"])
 }
 
 fn python(server: &Server, code: &str) -> Said {
@@ -17,8 +17,8 @@ fn python(server: &Server, code: &str) -> Said {
 /// What the model reads of code that ended, well or not.
 #[track_caller]
 fn says(code: &str) -> String {
-    let room = Room::new();
-    let server = serve(&room);
+    let test_ws = TestWorkspace::new();
+    let server = serve(&test_ws);
     let said = python(&server, code);
     assert!(!said.is_error, "{}", said.text);
     said.text
@@ -135,14 +135,14 @@ print('6')";
 #[test]
 fn nothing_is_left_of_the_call_before() {
     kit::needs!(Python);
-    let room = Room::new();
-    let server = serve(&room);
+    let test_ws = TestWorkspace::new();
+    let server = serve(&test_ws);
     python(
         &server,
         "x = 1; import json, os; os.environ['A'] = '1'; json.x = 1; __builtins__.y = 1; os.chdir('/')",
     );
     let code = "import sys, os; print('x' in globals(), 'json' in sys.modules, 'A' in os.environ, hasattr(__builtins__, 'y'), os.getcwd())";
-    let here = room.at("").display().to_string();
+    let here = test_ws.at("").display().to_string();
     assert_eq!(python(&server, code).text, format!("False False False False {}", here.trim_end_matches('/')));
 }
 
@@ -188,17 +188,20 @@ open('left_open', 'w').write('whole')
 file = open('kept_open', 'w')
 file.write('whole')
 print('end')";
-    let room = Room::new();
-    let server = serve(&room);
+    let test_ws = TestWorkspace::new();
+    let server = serve(&test_ws);
     assert_eq!(python(&server, code).text, "end\nthread\nat exit\ngone");
-    assert_eq!((room.text("left_open"), room.text("kept_open")), ("whole".to_owned(), "whole".to_owned()));
+    assert_eq!(
+        (test_ws.text("left_open"), test_ws.text("kept_open")),
+        ("whole".to_owned(), "whole".to_owned())
+    );
 }
 
 #[test]
 fn an_endless_loop_is_ended_and_says_where_it_was() {
     kit::needs!(Python);
-    let room = Room::new();
-    let server = serve(&room);
+    let test_ws = TestWorkspace::new();
+    let server = serve(&test_ws);
     let said = server
         .call("python", &json!({"code": "print('begun', end='')\nwhile True:\n    pass", "timeout_s": 1}));
     assert!(said.is_error, "{}", said.text);
@@ -213,8 +216,8 @@ fn an_endless_loop_is_ended_and_says_where_it_was() {
 #[test]
 fn what_code_leaves_behind_ends_with_it() {
     kit::needs!(Python);
-    let room = Room::new();
-    let server = serve(&room);
+    let test_ws = TestWorkspace::new();
+    let server = serve(&test_ws);
     let said = python(&server, &leaves_behind("hfpyleft"));
     assert_eq!(said.text, "all there\n[3 processes that it left behind were ended]");
     assert_eq!(marked("hfpyleft"), [""; 0]);
@@ -223,8 +226,8 @@ fn what_code_leaves_behind_ends_with_it() {
 #[test]
 fn what_code_started_ends_when_its_time_is_up() {
     kit::needs!(Python);
-    let room = Room::new();
-    let server = serve(&room);
+    let test_ws = TestWorkspace::new();
+    let server = serve(&test_ws);
     let code = leaves_behind("hfpytime") + "time.sleep(300)";
     let said = server.call("python", &json!({"code": code, "timeout_s": 2}));
     assert!(said.is_error && said.text.contains("all there"), "{}", said.text);
@@ -234,12 +237,12 @@ fn what_code_started_ends_when_its_time_is_up() {
 #[test]
 fn a_call_that_is_cancelled_ends_with_all_it_started() {
     kit::needs!(Python);
-    let room = Room::new();
-    let server = serve(&room);
+    let test_ws = TestWorkspace::new();
+    let server = serve(&test_ws);
     let code = leaves_behind("hfpystop") + "open('ready', 'w').close()\ntime.sleep(300)";
     let call = server.start_call("python", &json!({"code": code}));
     let began = Instant::now();
-    while !room.at("ready").exists() {
+    while !test_ws.at("ready").exists() {
         assert!(began.elapsed() < PATIENCE);
         thread::yield_now();
     }
@@ -276,8 +279,8 @@ if __name__ == '__main__':
 #[test]
 fn input_is_what_was_given_or_nothing() {
     kit::needs!(Python);
-    let room = Room::new();
-    let server = serve(&room);
+    let test_ws = TestWorkspace::new();
+    let server = serve(&test_ws);
     let said = python(&server, "input()");
     assert!(said.text.ends_with("EOFError: EOF when reading a line\n[exit 1]"), "{}", said.text);
     let text = "é\n".repeat(100_000);
@@ -291,8 +294,8 @@ fn input_is_what_was_given_or_nothing() {
 #[test]
 fn a_long_output_is_kept_whole_and_costs_no_memory() {
     kit::needs!(Python);
-    let room = Room::new();
-    let server = serve(&room);
+    let test_ws = TestWorkspace::new();
+    let server = serve(&test_ws);
     let code = "import sys\nline = b'x' * 99 + b'\\n'\nfor _ in range(1000): sys.stdout.buffer.write(line * 1000)\nprint('the end')";
     let said = server.does("python", &json!({"code": code, "timeout_s": 120}));
     assert!(
@@ -324,8 +327,8 @@ fn long_code_is_taken() {
 #[test]
 fn code_that_kills_its_keeper_is_told_so_and_the_next_call_works() {
     kit::needs!(Python);
-    let room = Room::new();
-    let server = serve(&room);
+    let test_ws = TestWorkspace::new();
+    let server = serve(&test_ws);
     let code = "import ctypes, os, time\nctypes.CDLL(None).prctl(15, b'hfpyorph')\nos.kill(os.getppid(), 9)\ntime.sleep(300)";
     let said = python(&server, code);
     assert!(
@@ -359,8 +362,8 @@ fn code_finds_only_its_own_descriptors_and_may_close_them() {
 #[test]
 fn chance_differs_from_call_to_call() {
     kit::needs!(Python);
-    let room = Room::new();
-    let server = serve(&room);
+    let test_ws = TestWorkspace::new();
+    let server = serve(&test_ws);
     let code = "import random, uuid, os; print(random.random(), uuid.uuid4(), os.urandom(8))";
     let said: Vec<String> = (0..3).map(|_| python(&server, code).text).collect();
     assert!(said[0] != said[1] && said[1] != said[2] && said[0] != said[2], "{said:?}");
@@ -369,10 +372,10 @@ fn chance_differs_from_call_to_call() {
 #[test]
 fn files_of_the_folder_are_found_first() {
     kit::needs!(Python);
-    let room = Room::new();
-    room.put("sub/token.py", "NAME = 'ours'\n");
-    room.put("sub/helper.py", "class A:\n    def __del__(self): print('helper gone')\nA.one = A()\n");
-    let server = serve(&room);
+    let test_ws = TestWorkspace::new();
+    test_ws.put("sub/token.py", "NAME = 'ours'\n");
+    test_ws.put("sub/helper.py", "class A:\n    def __del__(self): print('helper gone')\nA.one = A()\n");
+    let server = serve(&test_ws);
     let code = "import token, helper; token.NAME";
     assert_eq!(server.does("python", &json!({"code": code, "dir": "sub"})), "'ours'\nhelper gone");
     let said = server.call("python", &json!({"code": "1", "dir": "nope"}));
@@ -384,19 +387,19 @@ fn files_of_the_folder_are_found_first() {
 #[test]
 fn the_interpreter_of_the_workspace_is_used_as_soon_as_it_is_there() {
     kit::needs!(Python);
-    let room = Room::new();
-    let server = serve(&room);
+    let test_ws = TestWorkspace::new();
+    let server = serve(&test_ws);
     let prefix = "import sys; print(sys.prefix)";
     let before = python(&server, prefix).text;
     server.does("python", &json!({"code": "import venv; venv.create('.venv')", "timeout_s": 60}));
-    let venv = room.at(".venv").display().to_string();
+    let venv = test_ws.at(".venv").display().to_string();
     assert_ne!(before, venv);
     assert_eq!(python(&server, prefix).text, venv);
     // What is installed later is found, also by the files that only an interpreter's start reads.
     let code = "import sysconfig; print(sysconfig.get_path('purelib'))";
     let packages = python(&server, code).text;
-    let elsewhere = room.at("elsewhere");
-    room.put("elsewhere/newcomer.py", "NAME = 'here'\n");
+    let elsewhere = test_ws.at("elsewhere");
+    test_ws.put("elsewhere/newcomer.py", "NAME = 'here'\n");
     fs::write(format!("{packages}/new.pth"), elsewhere.display().to_string()).unwrap();
     assert_eq!(python(&server, "import newcomer; newcomer.NAME").text, "'here'");
 }
@@ -404,8 +407,8 @@ fn the_interpreter_of_the_workspace_is_used_as_soon_as_it_is_there() {
 #[test]
 fn many_calls_one_after_the_other_leave_nothing() {
     kit::needs!(Python);
-    let room = Room::new();
-    let server = serve(&room);
+    let test_ws = TestWorkspace::new();
+    let server = serve(&test_ws);
     python(&server, "1");
     let before = below(server.process()).len();
     for number in 0..50 {
@@ -423,12 +426,12 @@ fn many_calls_one_after_the_other_leave_nothing() {
 fn no_process_outlives_the_server() {
     kit::needs!(Python);
     for killed in [false, true] {
-        let room = Room::new();
-        let server = serve(&room);
+        let test_ws = TestWorkspace::new();
+        let server = serve(&test_ws);
         let code = leaves_behind("hfpyserv") + "open('ready', 'w').close()\ntime.sleep(300)";
         let call = server.start_call("python", &json!({"code": code, "timeout_s": 200}));
         let began = Instant::now();
-        while !room.at("ready").exists() {
+        while !test_ws.at("ready").exists() {
             assert!(began.elapsed() < PATIENCE);
             thread::yield_now();
         }
@@ -448,8 +451,8 @@ fn no_process_outlives_the_server() {
 #[test]
 fn code_with_hosts_of_its_own_has_an_interpreter_started_for_it() {
     kit::needs!(Python);
-    let room = Room::new();
-    let server = serve(&room);
+    let test_ws = TestWorkspace::new();
+    let server = serve(&test_ws);
     let call = |arguments: serde_json::Value| {
         let mut arguments = arguments;
         arguments["net"] = json!(["example.org"]);
@@ -474,8 +477,8 @@ fn code_with_hosts_of_its_own_has_an_interpreter_started_for_it() {
 fn eight_calls_that_may_run_beside_each_other_do() {
     kit::needs!(Python);
     const CALLS: usize = 8;
-    let room = Room::new();
-    let server = serve(&room);
+    let test_ws = TestWorkspace::new();
+    let server = serve(&test_ws);
     // Each waits for all others: one after the other they would never end.
     let code = |number: usize| {
         format!(

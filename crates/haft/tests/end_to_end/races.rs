@@ -12,15 +12,15 @@ use std::{
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use serde_json::json;
 
-use crate::support::{Room, Server};
+use crate::support::{Server, TestWorkspace};
 
 const SECRET: &str = "what-is-outside-stays-outside";
 
 /// Swaps two names, of which `other` is a link at first, as fast as the system can. Who loses a
 /// race may replace the link by a file: then there is a new one.
-fn swapping<T>(room: &Room, one: &str, other: &str, meanwhile: impl FnOnce() -> T) -> T {
+fn swapping<T>(test_ws: &TestWorkspace, one: &str, other: &str, meanwhile: impl FnOnce() -> T) -> T {
     let (over, swaps) = (AtomicBool::new(false), AtomicUsize::new(0));
-    let (one, other, spare) = (room.at(one), room.at(other), room.base().join("spare"));
+    let (one, other, spare) = (test_ws.at(one), test_ws.at(other), test_ws.base().join("spare"));
     let target = fs::read_link(&other).unwrap();
     let is_link = |path: &Path| fs::symlink_metadata(path).unwrap().is_symlink();
     thread::scope(|threads| {
@@ -66,15 +66,15 @@ fn many(server: &Server, mut call: impl FnMut(usize) -> (&'static str, serde_jso
     (done, refused)
 }
 
-fn room() -> Room {
-    let room = Room::new();
-    fs::write(room.outside().join("data"), format!("{SECRET}\nsecond line\n")).unwrap();
-    fs::write(room.outside().join(SECRET), SECRET).unwrap();
-    room.put("folder/data", "inside\nsecond line\n");
-    room.put("data", "inside\nsecond line\n");
-    symlink(room.outside(), room.at("other")).unwrap();
-    symlink(room.outside().join("data"), room.at("other_data")).unwrap();
-    room
+fn test_ws() -> TestWorkspace {
+    let test_ws = TestWorkspace::new();
+    fs::write(test_ws.outside().join("data"), format!("{SECRET}\nsecond line\n")).unwrap();
+    fs::write(test_ws.outside().join(SECRET), SECRET).unwrap();
+    test_ws.put("folder/data", "inside\nsecond line\n");
+    test_ws.put("data", "inside\nsecond line\n");
+    symlink(test_ws.outside(), test_ws.at("other")).unwrap();
+    symlink(test_ws.outside().join("data"), test_ws.at("other_data")).unwrap();
+    test_ws
 }
 
 /// Runs a race until each side has won it: who is first once, on a busy machine, may be so many times.
@@ -92,11 +92,11 @@ fn until_both(mut race: impl FnMut() -> (usize, usize)) -> (usize, usize) {
 
 #[test]
 fn a_folder_that_turns_into_a_link_is_never_read_through() {
-    let room = room();
-    let before = room.outside_now();
-    let server = room.serve();
+    let test_ws = test_ws();
+    let before = test_ws.outside_now();
+    let server = test_ws.serve();
     let seen = until_both(|| {
-        swapping(&room, "folder", "other", || {
+        swapping(&test_ws, "folder", "other", || {
             many(&server, |number| match number % 6 {
                 0 => ("read", json!({"path": "folder"})),
                 1 => ("editor", json!({"command": "view", "path": "folder"})),
@@ -108,16 +108,16 @@ fn a_folder_that_turns_into_a_link_is_never_read_through() {
         })
     });
     assert!(seen.0 > 0 && seen.1 > 0, "both sides of the race: {seen:?}");
-    assert_eq!(room.outside_now(), before);
+    assert_eq!(test_ws.outside_now(), before);
 }
 
 #[test]
 fn a_folder_that_turns_into_a_link_is_never_written_through() {
-    let room = room();
-    let before = room.outside_now();
-    let server = room.serve();
+    let test_ws = test_ws();
+    let before = test_ws.outside_now();
+    let server = test_ws.serve();
     let seen = until_both(|| {
-        swapping(&room, "folder", "other", || {
+        swapping(&test_ws, "folder", "other", || {
             many(&server, |number| match number % 5 {
                 0 => ("write", json!({"path": format!("folder/new_{number}"), "content": "x"})),
                 1 => ("write", json!({"path": format!("folder/sub_{number}/new"), "content": "x"})),
@@ -137,16 +137,16 @@ fn a_folder_that_turns_into_a_link_is_never_written_through() {
         })
     });
     assert!(seen.0 > 0 && seen.1 > 0, "both sides of the race: {seen:?}");
-    assert_eq!(room.outside_now(), before);
+    assert_eq!(test_ws.outside_now(), before);
 }
 
 #[test]
 fn a_file_that_turns_into_a_link_is_neither_read_nor_written_through() {
-    let room = room();
-    let before = room.outside_now();
-    let server = room.serve();
+    let test_ws = test_ws();
+    let before = test_ws.outside_now();
+    let server = test_ws.serve();
     let seen = until_both(|| {
-        swapping(&room, "data", "other_data", || {
+        swapping(&test_ws, "data", "other_data", || {
             many(&server, |number| match number % 5 {
                 0 => ("read", json!({"path": "data"})),
                 1 => ("filegrep", json!({"path": "data", "pattern": "stays"})),
@@ -163,5 +163,5 @@ fn a_file_that_turns_into_a_link_is_neither_read_nor_written_through() {
         })
     });
     assert!(seen.0 > 0 && seen.1 > 0, "both sides of the race: {seen:?}");
-    assert_eq!(room.outside_now(), before);
+    assert_eq!(test_ws.outside_now(), before);
 }

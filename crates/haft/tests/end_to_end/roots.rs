@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::support::{Room, run};
+use crate::support::{TestWorkspace, run};
 
 /// A client that says nothing by itself.
 struct Client {
@@ -19,12 +19,12 @@ struct Client {
 }
 
 impl Client {
-    fn start(room: &Room, here: &Path, options: &[&str]) -> Self {
+    fn start(test_ws: &TestWorkspace, here: &Path, options: &[&str]) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_haft"))
             .env_clear()
-            .env("HAFT_STATE_DIR", room.state())
-            .env("HAFT_CONFIG_DIR", room.config())
-            .env("HOME", room.base().join("home"))
+            .env("HAFT_STATE_DIR", test_ws.state())
+            .env("HAFT_CONFIG_DIR", test_ws.config())
+            .env("HOME", test_ws.base().join("home"))
             .current_dir(here)
             .args(options)
             .arg("mcp")
@@ -85,15 +85,15 @@ impl Client {
 
 #[test]
 fn started_nowhere_it_works_in_the_client_s_first_folder_and_reaches_the_others() {
-    let room = Room::new();
-    for here in [Path::new("/"), &room.base().join("home")] {
-        let mut client = Client::start(&room, here, &[]);
+    let test_ws = TestWorkspace::new();
+    for here in [Path::new("/"), &test_ws.base().join("home")] {
+        let mut client = Client::start(&test_ws, here, &[]);
         client.greet_and_write();
-        client.tell(&[Path::new("/no/such/folder"), &room.at(""), &room.outside()]);
+        client.tell(&[Path::new("/no/such/folder"), &test_ws.at(""), &test_ws.outside()]);
         let answer = client.until("id", &json!(2));
         assert_eq!(answer["result"]["isError"], false, "{answer}");
-        assert_eq!(room.text("made.txt"), "here\n");
-        let beside = room.outside().join("beside.txt");
+        assert_eq!(test_ws.text("made.txt"), "here\n");
+        let beside = test_ws.outside().join("beside.txt");
         client.write(3, beside.to_str().unwrap());
         assert_eq!(client.until("id", &json!(3))["result"]["isError"], false);
         assert_eq!(fs::read_to_string(&beside).unwrap(), "here\n");
@@ -101,10 +101,10 @@ fn started_nowhere_it_works_in_the_client_s_first_folder_and_reaches_the_others(
         client.say(&json!({"jsonrpc": "2.0", "method": "notifications/roots/list_changed"}));
         client.write(4, "again.txt");
         assert_eq!(client.until("id", &json!(4))["result"]["isError"], false);
-        assert_eq!(room.text("again.txt"), "here\n");
+        assert_eq!(test_ws.text("again.txt"), "here\n");
         client.ends();
         for name in ["made.txt", "again.txt"] {
-            fs::remove_file(room.at(name)).unwrap();
+            fs::remove_file(test_ws.at(name)).unwrap();
         }
         fs::remove_file(beside).unwrap();
     }
@@ -112,32 +112,32 @@ fn started_nowhere_it_works_in_the_client_s_first_folder_and_reaches_the_others(
 
 #[test]
 fn started_where_the_client_works_it_stays_there() {
-    let room = Room::new();
-    fs::create_dir(room.at("deep")).unwrap();
-    let mut client = Client::start(&room, &room.at("deep"), &[]);
+    let test_ws = TestWorkspace::new();
+    fs::create_dir(test_ws.at("deep")).unwrap();
+    let mut client = Client::start(&test_ws, &test_ws.at("deep"), &[]);
     client.greet_and_write();
-    client.tell(&[&room.outside(), &room.at("")]);
+    client.tell(&[&test_ws.outside(), &test_ws.at("")]);
     assert_eq!(client.until("id", &json!(2))["result"]["isError"], false);
-    assert_eq!(room.text("deep/made.txt"), "here\n");
+    assert_eq!(test_ws.text("deep/made.txt"), "here\n");
     client.ends();
 }
 
 #[test]
 fn a_client_that_does_not_say_where_it_works_is_not_waited_for() {
-    let room = Room::new();
-    let mut client = Client::start(&room, &room.at(""), &[]);
+    let test_ws = TestWorkspace::new();
+    let mut client = Client::start(&test_ws, &test_ws.at(""), &[]);
     client.greet_and_write();
     assert_eq!(client.until("id", &json!(2))["result"]["isError"], false);
-    assert_eq!(room.text("made.txt"), "here\n");
+    assert_eq!(test_ws.text("made.txt"), "here\n");
     client.ends();
 }
 
 #[test]
 fn started_nowhere_without_a_folder_from_the_client_its_tools_are_listed_and_refused() {
-    let room = Room::new();
-    let home = room.base().join("home").canonicalize().unwrap();
+    let test_ws = TestWorkspace::new();
+    let home = test_ws.base().join("home").canonicalize().unwrap();
     for (here, roots) in [(Path::new("/"), None), (Path::new("/"), Some("/")), (&home, None)] {
-        let mut client = Client::start(&room, here, &[]);
+        let mut client = Client::start(&test_ws, here, &[]);
         client.greet_and_write();
         if let Some(root) = roots {
             client.tell(&[Path::new(root)]);
@@ -157,7 +157,7 @@ fn started_nowhere_without_a_folder_from_the_client_its_tools_are_listed_and_ref
         assert!(!here.join("made.txt").exists());
         // Over HTTP nobody will say it.
         let mut command = Command::new(env!("CARGO_BIN_EXE_haft"));
-        let isolated = command.env_clear().env("HAFT_STATE_DIR", room.state()).env("HOME", &home);
+        let isolated = command.env_clear().env("HAFT_STATE_DIR", test_ws.state()).env("HOME", &home);
         let ran = run(isolated.current_dir(here).args(["mcp", "--http", "127.0.0.1:0"]), "");
         assert_eq!(ran.code, 1, "{ran:?}");
         assert!(ran.err.contains("there is no workspace") && ran.err.contains("--dir"), "{ran:?}");
@@ -166,10 +166,10 @@ fn started_nowhere_without_a_folder_from_the_client_its_tools_are_listed_and_ref
 
 #[test]
 fn the_home_folder_is_the_workspace_of_who_says_so() {
-    let room = Room::new();
-    let home = room.base().join("home");
+    let test_ws = TestWorkspace::new();
+    let home = test_ws.base().join("home");
     for (options, root) in [(&[][..], Some(&home)), (&["--dir", home.to_str().unwrap()], None)] {
-        let mut client = Client::start(&room, &home, options);
+        let mut client = Client::start(&test_ws, &home, options);
         client.greet_and_write();
         if let Some(root) = root {
             client.tell(&[root]);
@@ -184,12 +184,12 @@ fn the_home_folder_is_the_workspace_of_who_says_so() {
 
 #[test]
 fn whoever_named_the_workspace_is_not_asked() {
-    let room = Room::new();
-    let workspace = room.at("");
-    let mut client = Client::start(&room, Path::new("/"), &["--dir", workspace.to_str().unwrap()]);
+    let test_ws = TestWorkspace::new();
+    let workspace = test_ws.at("");
+    let mut client = Client::start(&test_ws, Path::new("/"), &["--dir", workspace.to_str().unwrap()]);
     client.greet_and_write();
     let said = client.hear();
     assert_eq!((&said["id"], &said["result"]["isError"]), (&json!(2), &json!(false)), "{said}");
-    assert_eq!(room.text("made.txt"), "here\n");
+    assert_eq!(test_ws.text("made.txt"), "here\n");
     client.ends();
 }

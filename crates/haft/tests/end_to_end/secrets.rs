@@ -4,14 +4,14 @@ use std::{fs, path::Path};
 
 use serde_json::{Value, json};
 
-use crate::support::{Ran, Room, run};
+use crate::support::{Ran, TestWorkspace, run};
 
 const KEY: &str = "sk-ant-api03-3fWq0rKx7LmZ9bTnUvYc";
 const TOKEN: &str = "ghp_5Jd82kLqPz0XnVbRtYwA";
 const PASSWORD: &str = "correct-horse-battery";
 
-fn haft(room: &Room, arguments: &[&str], input: &str) -> Ran {
-    let mut command = room.haft(arguments);
+fn haft(test_ws: &TestWorkspace, arguments: &[&str], input: &str) -> Ran {
+    let mut command = test_ws.haft(arguments);
     command
         .env("ANTHROPIC_API_KEY", KEY)
         .env("GITHUB_TOKEN", TOKEN)
@@ -38,14 +38,14 @@ fn holders(dir: &Path) -> Vec<String> {
     found
 }
 
-fn room() -> Room {
-    let room = Room::new();
-    room.put(".env", format!("A=1\nKEY={KEY}\nTOKEN={TOKEN}\nURL=postgres://me:{PASSWORD}@db/x\nB=2\n"));
-    room.put("a.json", json!({"key": KEY, "nested": {"token": TOKEN}, "plain": "shown"}).to_string());
+fn test_ws() -> TestWorkspace {
+    let test_ws = TestWorkspace::new();
+    test_ws.put(".env", format!("A=1\nKEY={KEY}\nTOKEN={TOKEN}\nURL=postgres://me:{PASSWORD}@db/x\nB=2\n"));
+    test_ws.put("a.json", json!({"key": KEY, "nested": {"token": TOKEN}, "plain": "shown"}).to_string());
     // Long enough that the answer goes to a spill.
     let long: String = (0..30_000).map(|line| format!("{line} {KEY} {TOKEN} filler filler\n")).collect();
-    room.put("long", long);
-    room
+    test_ws.put("long", long);
+    test_ws
 }
 
 fn calls() -> Vec<(&'static str, Value)> {
@@ -71,13 +71,13 @@ fn calls() -> Vec<(&'static str, Value)> {
 
 #[test]
 fn a_secret_is_in_no_answer_no_log_and_no_file_of_ours() {
-    let room = room();
+    let test_ws = test_ws();
     let lines: String = calls()
         .into_iter()
         .map(|(tool, arguments)| json!({"tool": tool, "arguments": arguments}).to_string() + "\n")
         .collect();
     for arguments in [&["call", "--batch", "-"][..], &["call", "--json", "--batch", "-"]] {
-        let ran = haft(&room, arguments, &lines);
+        let ran = haft(&test_ws, arguments, &lines);
         assert!(ran.out.contains("[masked:ANTHROPIC_API_KEY]") && ran.out.contains("[masked:GITHUB_TOKEN]"));
         assert!(
             ran.out.contains("[masked:DATABASE_URL]") && ran.out.contains("shown"),
@@ -91,21 +91,21 @@ fn a_secret_is_in_no_answer_no_log_and_no_file_of_ours() {
     for arguments in
         [&["log", "--json"][..], &["log"], &["undo", "--list"], &["call", "undo", "{\"list\":true}"]]
     {
-        let ran = haft(&room, arguments, "");
+        let ran = haft(&test_ws, arguments, "");
         assert!(!is_there(ran.out.as_bytes()) && !is_there(ran.err.as_bytes()), "{arguments:?}: {ran:?}");
     }
     // Also for one who has no such variable: what is kept was masked when it was written.
-    assert!(!is_there(room.run(&["log", "--json"]).out.as_bytes()));
-    assert!(room.text(".env").contains(KEY), "the file itself still holds it");
+    assert!(!is_there(test_ws.run(&["log", "--json"]).out.as_bytes()));
+    assert!(test_ws.text(".env").contains(KEY), "the file itself still holds it");
     // What a file held before it was changed has to be kept as it was, or undo would lose it.
     let kept: Vec<String> =
-        holders(&room.state()).into_iter().filter(|path| !path.contains("/blobs/")).collect();
+        holders(&test_ws.state()).into_iter().filter(|path| !path.contains("/blobs/")).collect();
     assert_eq!(kept, [""; 0], "kept in the state folder");
 }
 
 #[test]
 fn a_server_masks_as_well() {
-    let room = room();
+    let test_ws = test_ws();
     let initialize = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
         "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}});
     let mut lines = format!("{initialize}\n");
@@ -114,7 +114,7 @@ fn a_server_masks_as_well() {
         lines +=
             &format!("{}\n", json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}));
     }
-    let ran = haft(&room, &["mcp"], &lines);
+    let ran = haft(&test_ws, &["mcp"], &lines);
     assert!(ran.out.contains("[masked:ANTHROPIC_API_KEY]"), "{ran:?}");
     let line = ran.out.lines().chain(ran.err.lines()).find(|line| is_there(line.as_bytes()));
     assert!(line.is_none(), "{}", line.unwrap());
@@ -122,8 +122,8 @@ fn a_server_masks_as_well() {
 
 #[test]
 fn writing_a_placeholder_back_is_refused() {
-    let room = room();
-    let before = room.bytes(".env");
+    let test_ws = test_ws();
+    let before = test_ws.bytes(".env");
     let placeholder = "KEY=[masked:ANTHROPIC_API_KEY]\n";
     for (tool, arguments) in [
         ("write", json!({"path": "new", "content": placeholder})),
@@ -131,41 +131,41 @@ fn writing_a_placeholder_back_is_refused() {
         ("editor", json!({"command": "create", "path": "new", "file_text": placeholder})),
         ("json_write", json!({"path": "a.json", "pointer": "/key", "value": "[masked:ANTHROPIC_API_KEY]"})),
     ] {
-        let ran = haft(&room, &["call", tool, &arguments.to_string()], "");
+        let ran = haft(&test_ws, &["call", tool, &arguments.to_string()], "");
         assert!(ran.code == 1 && ran.out.contains("stands for a secret"), "{tool}: {ran:?}");
     }
-    assert_eq!(room.bytes(".env"), before);
-    assert!(!room.at("new").exists());
+    assert_eq!(test_ws.bytes(".env"), before);
+    assert!(!test_ws.at("new").exists());
     // For one who has no such secret it is a text like any other.
-    room.call("write", &json!({"path": "new", "content": placeholder})).must("ok");
+    test_ws.call("write", &json!({"path": "new", "content": placeholder})).must("ok");
 }
 
 #[test]
 fn a_file_with_a_secret_is_not_replaced_unseen_and_is_edited_around_it() {
-    let room = room();
+    let test_ws = test_ws();
     let read = json!({"tool": "read", "arguments": {"path": ".env"}});
     let replace =
         json!({"tool": "write", "arguments": {"path": ".env", "content": "A=1\n", "overwrite": true}});
     let edit =
         json!({"tool": "edit", "arguments": {"path": ".env", "edits": [{"old": "B=2", "new": "B=3"}]}});
-    let ran = haft(&room, &["call", "--batch", "-"], &format!("{read}\n{replace}\n{edit}\n"));
+    let ran = haft(&test_ws, &["call", "--batch", "-"], &format!("{read}\n{replace}\n{edit}\n"));
     assert!(ran.out.contains("## 2 write: stale") && ran.out.contains("## 3 edit: ok"), "{ran:?}");
-    assert!(room.text(".env").contains(KEY) && room.text(".env").contains("B=3"));
+    assert!(test_ws.text(".env").contains(KEY) && test_ws.text(".env").contains("B=3"));
 }
 
 #[test]
 fn an_edit_that_would_cut_a_secret_in_pieces_is_refused() {
-    let room = room();
-    let before = room.text(".env");
+    let test_ws = test_ws();
+    let before = test_ws.text(".env");
     for (old, new) in [("ghp_", ""), ("ghp_5Jd8", "ghp_5Jd8\n"), ("sk-ant-api03-", "x"), ("KEY=", "KEY=x\ny")]
     {
         let edit = json!({"path": ".env", "edits": [{"old": old, "new": new}]}).to_string();
-        let ran = haft(&room, &["call", "edit", &edit], "");
+        let ran = haft(&test_ws, &["call", "edit", &edit], "");
         assert!(!is_there(ran.out.as_bytes()), "{ran:?}");
         // What leaves the secret whole is an edit like any other.
         if old != "KEY=" {
             assert!(ran.out.contains("rule `secrets`"), "{ran:?}");
-            assert_eq!(room.text(".env"), before);
+            assert_eq!(test_ws.text(".env"), before);
         }
     }
 }

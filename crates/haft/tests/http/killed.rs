@@ -7,43 +7,44 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::support::{ANN, BOB, Room, initialize};
+use super::support::{ANN, BOB, TestWorkspace, initialize};
 
 /// Waits until the job has said so, and until a look from elsewhere finds it said.
 const SAID: &str = "echo one; echo two";
 
 #[test]
 fn client_that_reconnects_with_its_token_finds_its_jobs() {
-    let room = Room::new();
-    let house = room.open();
-    let session = house.begin(ANN);
-    house.call(
+    let test_ws = TestWorkspace::new();
+    let http_server = test_ws.open();
+    let session = http_server.begin(ANN);
+    http_server.call(
         ANN,
         &session,
         "shell",
         json!({"command": format!("{SAID}; exit 3"), "run_in_background": true}),
     );
-    let waited = house.call(ANN, &session, "wait", json!({"job": "job_1"}));
+    let waited = http_server.call(ANN, &session, "wait", json!({"job": "job_1"}));
     assert!(waited.contains("exit 3"), "{waited}");
     let long = "seq 1 20000; echo last; exec sleep 1000";
-    house.call(ANN, &session, "shell", json!({"command": long, "run_in_background": true}));
+    http_server.call(ANN, &session, "shell", json!({"command": long, "run_in_background": true}));
     // Another session of hers sees what is on disk: this is the event to wait for.
-    let other = house.begin(ANN);
-    while !house.call(ANN, &other, "read_job", json!({"job": "job_2"})).contains("last") {}
-    house.kill();
+    let other = http_server.begin(ANN);
+    while !http_server.call(ANN, &other, "read_job", json!({"job": "job_2"})).contains("last") {}
+    http_server.kill();
 
-    let house = room.open();
-    let session = house.begin(ANN);
-    let jobs = house.call(ANN, &session, "jobs", json!({}));
+    let http_server = test_ws.open();
+    let session = http_server.begin(ANN);
+    let jobs = http_server.call(ANN, &session, "jobs", json!({}));
     assert!(jobs.contains("job_1") && jobs.contains("exit 3") && jobs.contains("job_2"), "{jobs}");
-    let done = house.call(ANN, &session, "read_job", json!({"job": "job_1"}));
+    let done = http_server.call(ANN, &session, "read_job", json!({"job": "job_1"}));
     assert!(done.contains("one\ntwo") && done.contains("exit 3"), "{done}");
-    let lost = house.call(ANN, &session, "read_job", json!({"job": "job_2"}));
+    let lost = http_server.call(ANN, &session, "read_job", json!({"job": "job_2"}));
     assert!(lost.contains("lost") && lost.contains("last"), "{lost}");
-    let next = house.call(ANN, &session, "shell", json!({"command": "echo x", "run_in_background": true}));
+    let next =
+        http_server.call(ANN, &session, "shell", json!({"command": "echo x", "run_in_background": true}));
     assert!(next.contains("job_3"), "the numbers count on: {next}");
-    let bob = house.begin(BOB);
-    assert_eq!(house.call(BOB, &bob, "jobs", json!({})), "no jobs");
+    let bob = http_server.begin(BOB);
+    assert_eq!(http_server.call(BOB, &bob, "jobs", json!({})), "no jobs");
 }
 
 /// `haft mcp` on standard input and output.
@@ -54,8 +55,8 @@ struct Pipes {
 }
 
 impl Pipes {
-    fn start(room: &Room) -> Self {
-        let mut child = room
+    fn start(test_ws: &TestWorkspace) -> Self {
+        let mut child = test_ws
             .haft()
             .args(["--session", "work", "mcp"])
             .stdin(Stdio::piped())
@@ -96,13 +97,13 @@ impl Drop for Pipes {
 
 #[test]
 fn named_session_finds_its_jobs_after_a_kill() {
-    let room = Room::new();
-    let mut first = Pipes::start(&room);
+    let test_ws = TestWorkspace::new();
+    let mut first = Pipes::start(&test_ws);
     first.call("shell", &json!({"command": format!("{SAID}; exit 3"), "run_in_background": true}));
     first.call("wait", &json!({"job": "job_1"}));
     first.call("shell", &json!({"command": "echo began; exec sleep 1000", "run_in_background": true}));
     // The same session, looked at by another process, shows what is on disk.
-    let mut other = Pipes::start(&room);
+    let mut other = Pipes::start(&test_ws);
     while !other.call("read_job", &json!({"job": "job_2"})).contains("began") {}
     drop(first);
     let lost = loop {
@@ -112,7 +113,7 @@ fn named_session_finds_its_jobs_after_a_kill() {
         }
     };
     assert!(lost.contains("lost") && lost.contains("began"), "{lost}");
-    let mut second = Pipes::start(&room);
+    let mut second = Pipes::start(&test_ws);
     // It looks after what dead processes left beside everything else.
     let jobs = loop {
         let jobs = second.call("jobs", &json!({}));

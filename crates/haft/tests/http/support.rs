@@ -22,12 +22,12 @@ pub(crate) const BOB: &str = "token-of-bob-0123456789";
 const AT_MOST: Duration = Duration::from_secs(120);
 
 /// A workspace `ws`, and state that nobody else has.
-pub(crate) struct Room {
+pub(crate) struct TestWorkspace {
     folder: Arc<tempfile::TempDir>,
 }
 
 /// A server that runs.
-pub(crate) struct House {
+pub(crate) struct HttpServer {
     child: Child,
     pub(crate) address: SocketAddr,
     /// What it said on standard error until it listened.
@@ -43,12 +43,12 @@ pub(crate) struct Reply {
     pub(crate) body: String,
 }
 
-impl Room {
+impl TestWorkspace {
     pub(crate) fn new() -> Self {
-        let room = Self { folder: Arc::new(tempfile::tempdir().unwrap()) };
-        fs::create_dir(room.path("ws")).unwrap();
-        room.put("tokens", &format!("# who may\nann {ANN}\nbob {BOB}\n"));
-        room
+        let test_ws = Self { folder: Arc::new(tempfile::tempdir().unwrap()) };
+        fs::create_dir(test_ws.path("ws")).unwrap();
+        test_ws.put("tokens", &format!("# who may\nann {ANN}\nbob {BOB}\n"));
+        test_ws
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -82,44 +82,44 @@ impl Room {
     }
 
     /// A server for ann and bob.
-    pub(crate) fn open(&self) -> House {
+    pub(crate) fn open(&self) -> HttpServer {
         let tokens = self.path("tokens");
         self.open_with(&["--token-file", tokens.to_str().unwrap()])
     }
 
     /// The same whose commands are in the sandbox.
-    pub(crate) fn open_contained(&self) -> House {
+    pub(crate) fn open_contained(&self) -> HttpServer {
         let mut haft = self.haft_contained();
         haft.args(["mcp", "--http", "127.0.0.1:0", "--token-file"]).arg(self.path("tokens"));
-        House::start(&mut haft, self.folder.clone())
+        HttpServer::start(&mut haft, self.folder.clone())
     }
 
-    pub(crate) fn open_with(&self, arguments: &[&str]) -> House {
+    pub(crate) fn open_with(&self, arguments: &[&str]) -> HttpServer {
         let mut haft = self.haft();
         haft.args(["mcp", "--http", "127.0.0.1:0"]).args(arguments);
-        House::start(&mut haft, self.folder.clone())
+        HttpServer::start(&mut haft, self.folder.clone())
     }
 }
 
-impl House {
+impl HttpServer {
     fn start(haft: &mut Command, folder: Arc<tempfile::TempDir>) -> Self {
         let mut child =
             haft.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let stderr = BufReader::new(child.stderr.take().unwrap());
         let (to, lines) = channel();
         thread::spawn(move || stderr.lines().map_while(Result::ok).for_each(|line| drop(to.send(line))));
-        let mut house =
+        let mut http_server =
             Self { child, address: ([127, 0, 0, 1], 0).into(), said: Vec::new(), _folder: folder };
-        let said = &mut house.said;
+        let said = &mut http_server.said;
         loop {
             let line = lines.recv_timeout(AT_MOST).unwrap_or_else(|_| panic!("it never listened: {said:?}"));
             said.push(line);
             let url = said.iter().find_map(|line| line.strip_prefix("haft: MCP at http://"));
             if let Some(address) = url.and_then(|url| url.strip_suffix("/mcp")) {
-                house.address = address.parse().unwrap();
+                http_server.address = address.parse().unwrap();
                 // What it says of its token comes right after, if anything.
                 said.extend(lines.recv_timeout(Duration::from_millis(200)));
-                return house;
+                return http_server;
             }
         }
     }
@@ -197,7 +197,7 @@ impl House {
     }
 }
 
-impl Drop for House {
+impl Drop for HttpServer {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();

@@ -10,7 +10,7 @@ use std::{
     thread,
 };
 
-use crate::support::{Room, Server};
+use crate::support::{Server, TestWorkspace};
 use image::{DynamicImage, GenericImageView as _, ImageFormat};
 use pictures::{
     animated, cmyk, halves, laughing_svg, laughing_xml, packed, pdf, pdf_bomb, png_of, turned, written,
@@ -37,7 +37,7 @@ fn is_red(pixel: image::Rgba<u8>) -> bool {
 
 #[test]
 fn picture_format_is_detected_by_content() {
-    let room = Room::new();
+    let test_ws = TestWorkspace::new();
     let formats = [
         (ImageFormat::Png, "PNG"),
         (ImageFormat::Jpeg, "JPEG"),
@@ -46,15 +46,15 @@ fn picture_format_is_detected_by_content() {
         (ImageFormat::Bmp, "BMP"),
         (ImageFormat::Tiff, "TIFF"),
     ];
-    let server = room.serve();
+    let server = test_ws.serve();
     for (format, called) in formats {
-        room.put("a.txt", written(&halves(60, 30), format));
+        test_ws.put("a.txt", written(&halves(60, 30), format));
         let (line, _, picture) = looks(&server, &json!({"path": "a.txt"}));
         assert!(line.starts_with(&format!("a.txt: {called}, 60 x 30 pixels, ")), "{line}");
         assert_eq!(picture.dimensions(), (60, 30), "{called}");
         assert!(is_red(picture.get_pixel(5, 5)) && !is_red(picture.get_pixel(55, 5)), "{called}");
     }
-    room.put("turned.jpg", turned());
+    test_ws.put("turned.jpg", turned());
     let (line, _, picture) = looks(&server, &json!({"path": "turned.jpg"}));
     assert!(
         line.contains("JPEG, 32 x 64 pixels") && line.contains("turned upright as its EXIF says"),
@@ -64,17 +64,17 @@ fn picture_format_is_detected_by_content() {
     let (line, _, part) = looks(&server, &json!({"path": "turned.jpg", "region": [0, 40, 32, 20]}));
     assert!(line.contains("the part [0, 40, 32, 20]") && part.dimensions() == (256, 160), "{line}");
     assert!(!is_red(part.get_pixel(128, 80)));
-    room.put("print.jpg", cmyk());
+    test_ws.put("print.jpg", cmyk());
     assert_eq!(looks(&server, &json!({"path": "print.jpg"})).2.dimensions(), (8, 8));
-    room.put("a.gif", animated());
+    test_ws.put("a.gif", animated());
     let (line, _, picture) = looks(&server, &json!({"path": "a.gif"}));
     assert!(line.ends_with("the first of 3 frames"), "{line}");
     assert_eq!(picture.get_pixel(1, 1).0, [255, 0, 0, 255]);
-    room.put("a.svg", "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 20 10'><rect width='10' height='10' fill='red'/></svg>");
+    test_ws.put("a.svg", "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 20 10'><rect width='10' height='10' fill='red'/></svg>");
     let (line, mime, picture) = looks(&server, &json!({"path": "a.svg"}));
     assert!(line.starts_with("a.svg: SVG, 512 x 256 pixels"), "{line}");
     assert!(mime == "image/png" && is_red(picture.get_pixel(50, 50)), "{line}");
-    room.put("a.pdf", pdf(&["one", "two"]));
+    test_ws.put("a.pdf", pdf(&["one", "two"]));
     let (line, _, picture) = looks(&server, &json!({"path": "a.pdf", "page": 2}));
     assert!(line.starts_with("a.pdf: PDF, page 2 of 2, 1568 x 1045 pixels"), "{line}");
     assert!(is_red(picture.get_pixel(100, 1000)) && !is_red(picture.get_pixel(1500, 1000)));
@@ -88,13 +88,13 @@ fn picture_format_is_detected_by_content() {
 
 #[test]
 fn large_picture_is_scaled_and_its_metadata_removed() {
-    let room = Room::new();
-    let server = room.serve();
+    let test_ws = TestWorkspace::new();
+    let server = test_ws.serve();
     let mut jpeg = written(&halves(4000, 1000), ImageFormat::Jpeg);
     let secret = b"51.5007 N 0.1246 W";
     let length = u16::try_from(secret.len() + 2).unwrap().to_be_bytes();
     jpeg.splice(2..2, [&[0xff, 0xfe], &length[..], secret].concat());
-    room.put("a.jpg", &jpeg);
+    test_ws.put("a.jpg", &jpeg);
     let answer = server.start_call("image_view", &json!({"path": "a.jpg"})).wait().unwrap();
     let content = &answer["result"]["content"];
     assert!(content[0]["text"].as_str().unwrap().ends_with("; shown at 1568 x 392"), "{content}");
@@ -107,7 +107,7 @@ fn large_picture_is_scaled_and_its_metadata_removed() {
         let [a, b, c, _] = state.to_be_bytes();
         image::Rgb([a, b, c])
     });
-    room.put("noise.png", written(&DynamicImage::ImageRgb8(noise), ImageFormat::WebP));
+    test_ws.put("noise.png", written(&DynamicImage::ImageRgb8(noise), ImageFormat::WebP));
     let answer = server.start_call("image_view", &json!({"path": "noise.png"})).wait().unwrap();
     let content = &answer["result"]["content"];
     assert_eq!(content[1]["mimeType"], "image/jpeg", "{answer}");
@@ -115,19 +115,19 @@ fn large_picture_is_scaled_and_its_metadata_removed() {
 
 #[test]
 fn hostile_pictures_are_refused_in_little_memory() {
-    let room = Room::new();
-    let server = room.serve();
+    let test_ws = TestWorkspace::new();
+    let server = test_ws.serve();
     // As the program itself is mapped into memory.
     let at_rest = server.peak_memory();
-    room.put("wide.png", png_of(50_000, 50_000, &packed(1)));
-    room.put("zlib.png", png_of(10_000, 10_000, &packed(300)));
-    room.put("small.png", png_of(10, 10, &packed(1000)));
-    room.put("bomb.pdf", pdf_bomb(1000));
-    room.put("uses.svg", laughing_svg());
-    room.put("entities.svg", laughing_xml());
-    room.put("page.png", "<!doctype html><title>Not found</title>");
-    room.put("empty.png", "");
-    room.put("cut.png", &written(&halves(300, 300), ImageFormat::Png)[..200]);
+    test_ws.put("wide.png", png_of(50_000, 50_000, &packed(1)));
+    test_ws.put("zlib.png", png_of(10_000, 10_000, &packed(300)));
+    test_ws.put("small.png", png_of(10, 10, &packed(1000)));
+    test_ws.put("bomb.pdf", pdf_bomb(1000));
+    test_ws.put("uses.svg", laughing_svg());
+    test_ws.put("entities.svg", laughing_xml());
+    test_ws.put("page.png", "<!doctype html><title>Not found</title>");
+    test_ws.put("empty.png", "");
+    test_ws.put("cut.png", &written(&halves(300, 300), ImageFormat::Png)[..200]);
     let refused = |path: &str, why: &str| {
         let said = server.call("image_view", &json!({"path": path}));
         assert!(said.is_error && said.text.contains(path) && said.text.contains(why), "{path}: {said:?}");
@@ -143,7 +143,7 @@ fn hostile_pictures_are_refused_in_little_memory() {
     // Its pixels are all there, and what comes after them is never unpacked.
     server.call("image_view", &json!({"path": "small.png"}));
     // And one that is just large enough to be seen.
-    room.put("large.jpg", written(&halves(7200, 5700), ImageFormat::Jpeg));
+    test_ws.put("large.jpg", written(&halves(7200, 5700), ImageFormat::Jpeg));
     let (line, ..) = looks(&server, &json!({"path": "large.jpg"}));
     assert!(line.contains("7200 x 5700"), "{line}");
     // Its pixels alone are 118 MiB.
@@ -153,17 +153,17 @@ fn hostile_pictures_are_refused_in_little_memory() {
 
 #[test]
 fn svg_loads_no_other_files() {
-    let room = Room::new();
-    fs::write(room.outside().join("secret.png"), written(&halves(10, 10), ImageFormat::Png)).unwrap();
+    let test_ws = TestWorkspace::new();
+    fs::write(test_ws.outside().join("secret.png"), written(&halves(10, 10), ImageFormat::Png)).unwrap();
     let (address, asked) = web(b"", "image/png");
-    let file = room.outside().join("secret.png");
+    let file = test_ws.outside().join("secret.png");
     let svg = |href: &str| {
         format!(
             "<svg xmlns='http://www.w3.org/2000/svg' xmlns:xlink='http://www.w3.org/1999/xlink' width='600' height='600'>\
              <script>throw 1</script><image width='600' height='600' xlink:href='{href}' href='{href}'/></svg>"
         )
     };
-    let server = room.serve();
+    let server = test_ws.serve();
     for href in [
         file.to_string_lossy().into_owned(),
         format!("file://{}", file.display()),
@@ -171,16 +171,16 @@ fn svg_loads_no_other_files() {
         "file:///etc/passwd".to_owned(),
         format!("http://{address}/x.png"),
     ] {
-        room.put("a.svg", svg(&href));
+        test_ws.put("a.svg", svg(&href));
         let (line, _, picture) = looks(&server, &json!({"path": "a.svg"}));
         assert!(picture.pixels().all(|(_, _, it)| it.0 == [255; 4]), "{href}: {line}");
     }
     assert_eq!(asked.try_iter().count(), 0, "nobody was asked");
     // What is written into it is seen.
     let inner = kit::base64::encoded(&written(&halves(10, 10), ImageFormat::Png));
-    room.put("a.svg", svg(&format!("data:image/png;base64,{inner}")));
+    test_ws.put("a.svg", svg(&format!("data:image/png;base64,{inner}")));
     assert!(is_red(looks(&server, &json!({"path": "a.svg"})).2.get_pixel(100, 100)));
-    room.put("x.svg", "<!DOCTYPE svg [<!ENTITY x SYSTEM 'file:///etc/passwd'>]><svg xmlns='http://www.w3.org/2000/svg' width='99' height='99'><text>&x;</text></svg>");
+    test_ws.put("x.svg", "<!DOCTYPE svg [<!ENTITY x SYSTEM 'file:///etc/passwd'>]><svg xmlns='http://www.w3.org/2000/svg' width='99' height='99'><text>&x;</text></svg>");
     assert!(server.call("image_view", &json!({"path": "x.svg"})).is_error);
 }
 
@@ -207,17 +207,17 @@ fn web(body: &'static [u8], mime: &'static str) -> (String, std::sync::mpsc::Rec
 
 #[test]
 fn picture_of_the_web_is_shown_and_of_a_private_address_refused() {
-    let room = Room::new();
+    let test_ws = TestWorkspace::new();
     let png: &'static [u8] = Vec::leak(written(&halves(60, 30), ImageFormat::Png));
     let (address, _) = web(png, "text/html");
     let (page, _) = web(b"<html><h1>404</h1>", "image/png");
     let url = format!("http://{address}/a.html");
-    let refused = room.call("image_view", &json!({"url": url})).must("denied");
+    let refused = test_ws.call("image_view", &json!({"url": url})).must("denied");
     assert!(refused.text().contains("private_net"), "{}", refused.text());
-    fs::create_dir_all(room.config()).unwrap();
-    fs::write(room.config().join("haft.toml"), format!("[net]\nallow = [\"{address}\", \"{page}\"]\n"))
+    fs::create_dir_all(test_ws.config()).unwrap();
+    fs::write(test_ws.config().join("haft.toml"), format!("[net]\nallow = [\"{address}\", \"{page}\"]\n"))
         .unwrap();
-    let server = room.serve();
+    let server = test_ws.serve();
     let (line, _, picture) = looks(&server, &json!({"url": url}));
     assert!(line.starts_with(&format!("{url}: PNG, 60 x 30")) && is_red(picture.get_pixel(3, 3)), "{line}");
     let said = server.call("image_view", &json!({"url": format!("http://{page}/a.png")}));
@@ -230,18 +230,18 @@ fn picture_of_the_web_is_shown_and_of_a_private_address_refused() {
 
 #[test]
 fn conversation_stores_a_handle_and_not_the_picture() {
-    let room = Room::new();
-    room.put("a.png", written(&halves(300, 300), ImageFormat::Png));
-    room.put(
+    let test_ws = TestWorkspace::new();
+    test_ws.put("a.png", written(&halves(300, 300), ImageFormat::Png));
+    test_ws.put(
         "script",
         "{\"calls\": [{\"tool\": \"image_view\", \"arguments\": {\"path\": \"a.png\"}}]}\n{\"say\": \"I see it.\"}\n",
     );
-    let script = format!("script:{}", room.at("script").display());
-    let ran = room.run(&["run", "--model", &script, "look"]);
+    let script = format!("script:{}", test_ws.at("script").display());
+    let ran = test_ws.run(&["run", "--model", &script, "look"]);
     assert!(ran.code == 0 && ran.out.contains("I see it."), "{ran:?}");
     let png = kit::base64::encoded(&written(&halves(300, 300), ImageFormat::Png));
     let mut databases = 0;
-    for workspace in fs::read_dir(room.state().join("workspaces")).unwrap() {
+    for workspace in fs::read_dir(test_ws.state().join("workspaces")).unwrap() {
         for file in ["haft.db", "haft.db-wal"] {
             let Ok(bytes) = fs::read(workspace.as_ref().unwrap().path().join(file)) else { continue };
             databases += 1;
@@ -253,9 +253,9 @@ fn conversation_stores_a_handle_and_not_the_picture() {
 
 #[test]
 fn terminal_shows_one_line_for_a_picture() {
-    let room = Room::new();
-    room.put("a.png", written(&halves(60, 30), ImageFormat::Png));
-    let ran = room.run(&["call", "image_view", r#"{"path": "a.png"}"#]);
+    let test_ws = TestWorkspace::new();
+    test_ws.put("a.png", written(&halves(60, 30), ImageFormat::Png));
+    let ran = test_ws.run(&["call", "image_view", r#"{"path": "a.png"}"#]);
     let lines: Vec<&str> = ran.out.lines().collect();
     assert_eq!(lines.len(), 2, "{ran:?}");
     assert!(

@@ -5,7 +5,7 @@ use std::{fs, os::unix::fs::symlink, path::PathBuf};
 use serde_json::{Value, json};
 
 use super::pictures::{halves, written};
-use crate::support::{Room, Server};
+use crate::support::{Server, TestWorkspace};
 
 /// The link that a call gives.
 #[track_caller]
@@ -22,7 +22,7 @@ fn read(server: &Server, uri: &str) -> Value {
 }
 
 /// All files below the folders of shared files.
-fn kept(room: &Room) -> Vec<PathBuf> {
+fn kept(test_ws: &TestWorkspace) -> Vec<PathBuf> {
     fn below(folder: &std::path::Path, found: &mut Vec<PathBuf>) {
         for entry in fs::read_dir(folder).into_iter().flatten() {
             let path = entry.unwrap().path();
@@ -30,7 +30,7 @@ fn kept(room: &Room) -> Vec<PathBuf> {
         }
     }
     let mut found = Vec::new();
-    for workspace in fs::read_dir(room.state().join("workspaces")).into_iter().flatten() {
+    for workspace in fs::read_dir(test_ws.state().join("workspaces")).into_iter().flatten() {
         below(&workspace.unwrap().path().join("files"), &mut found);
     }
     found
@@ -38,32 +38,32 @@ fn kept(room: &Room) -> Vec<PathBuf> {
 
 #[test]
 fn shared_file_is_read_by_its_link_for_a_day() {
-    let room = Room::new();
-    room.put("report.txt", "all is well\n");
-    let server = room.serve();
+    let test_ws = TestWorkspace::new();
+    test_ws.put("report.txt", "all is well\n");
+    let server = test_ws.serve();
     let (line, uri) = link(&server, "share_file", &json!({"path": "report.txt", "name": "Report.txt"}));
     assert!(line.starts_with("shared `Report.txt`: text/plain, 12 bytes, until "), "{line}");
     assert!(uri.starts_with("haft://files/") && uri.len() == "haft://files/".len() + 32, "{uri}");
     // What becomes of the file later is not what was given.
-    room.put("report.txt", "all is lost\n");
+    test_ws.put("report.txt", "all is lost\n");
     let contents = read(&server, &uri)["result"]["contents"][0].clone();
     assert_eq!((&contents["text"], &contents["mimeType"]), (&json!("all is well\n"), &json!("text/plain")));
     let listed = server.ask("resources/list", &json!({})).wait().unwrap();
     assert!(listed.to_string().contains(&uri), "{listed}");
     let notes: Vec<PathBuf> =
-        kept(&room).into_iter().filter(|it| it.extension().is_some_and(|it| it == "json")).collect();
+        kept(&test_ws).into_iter().filter(|it| it.extension().is_some_and(|it| it == "json")).collect();
     let mut note: Value = serde_json::from_slice(&fs::read(&notes[0]).unwrap()).unwrap();
     note["until_ms"] = json!(1);
     fs::write(&notes[0], note.to_string()).unwrap();
     assert!(read(&server, &uri).get("error").is_some());
-    assert_eq!(kept(&room), [] as [PathBuf; 0], "it is gone from the disk, too");
+    assert_eq!(kept(&test_ws), [] as [PathBuf; 0], "it is gone from the disk, too");
 }
 
 #[test]
 fn other_sessions_cannot_read_a_shared_file() {
-    let room = Room::new();
-    room.put("a.txt", "for one alone");
-    let (one, other) = (room.serve(), room.serve());
+    let test_ws = TestWorkspace::new();
+    test_ws.put("a.txt", "for one alone");
+    let (one, other) = (test_ws.serve(), test_ws.serve());
     let (_, uri) = link(&one, "share_file", &json!({"path": "a.txt"}));
     let id = uri.strip_prefix("haft://files/").unwrap();
     assert!(read(&one, &uri).get("result").is_some());
@@ -76,21 +76,21 @@ fn other_sessions_cannot_read_a_shared_file() {
 
 #[test]
 fn file_outside_or_too_large_is_not_shared() {
-    let room = Room::new();
-    fs::write(room.outside().join("secret"), "secret").unwrap();
-    symlink(room.outside().join("secret"), room.at("link")).unwrap();
-    let huge = fs::File::create(room.at("huge")).unwrap();
+    let test_ws = TestWorkspace::new();
+    fs::write(test_ws.outside().join("secret"), "secret").unwrap();
+    symlink(test_ws.outside().join("secret"), test_ws.at("link")).unwrap();
+    let huge = fs::File::create(test_ws.at("huge")).unwrap();
     huge.set_len((200 << 20) + 1).unwrap();
     for tool in ["share_file", "content_publish"] {
-        room.call(tool, &json!({"path": "huge"})).must("too_big");
-        room.call(tool, &json!({"path": "link"})).must("denied");
-        room.call(tool, &json!({"path": "../outside/secret"})).must("denied");
-        room.call(tool, &json!({"path": "missing"})).must("not_found");
+        test_ws.call(tool, &json!({"path": "huge"})).must("too_big");
+        test_ws.call(tool, &json!({"path": "link"})).must("denied");
+        test_ws.call(tool, &json!({"path": "../outside/secret"})).must("denied");
+        test_ws.call(tool, &json!({"path": "missing"})).must("not_found");
     }
-    assert_eq!(kept(&room), [] as [PathBuf; 0]);
+    assert_eq!(kept(&test_ws), [] as [PathBuf; 0]);
     // Just as long as may be: it is copied piece by piece.
     huge.set_len(200 << 20).unwrap();
-    let server = room.serve();
+    let server = test_ws.serve();
     link(&server, "share_file", &json!({"path": "huge"}));
     let peak = server.peak_memory();
     assert!(peak < 150, "{peak} MiB");
@@ -98,12 +98,12 @@ fn file_outside_or_too_large_is_not_shared() {
 
 #[test]
 fn published_content_has_its_type() {
-    let room = Room::new();
-    room.put("plot.dat", written(&halves(20, 20), image::ImageFormat::Png));
-    room.put("page.png", "<html><script>alert(1)</script>");
-    room.put("notes.md", "# notes\n");
-    room.put("a.zip", b"PK\x03\x04aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa");
-    let server = room.serve();
+    let test_ws = TestWorkspace::new();
+    test_ws.put("plot.dat", written(&halves(20, 20), image::ImageFormat::Png));
+    test_ws.put("page.png", "<html><script>alert(1)</script>");
+    test_ws.put("notes.md", "# notes\n");
+    test_ws.put("a.zip", b"PK\x03\x04aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa");
+    let server = test_ws.serve();
     let (line, uri) = link(&server, "content_publish", &json!({"path": "plot.dat"}));
     assert!(line.starts_with("published as image: `plot.dat`: image/png, "), "{line}");
     assert!(line.ends_with("The person's program is asked to show it; you don't see it."), "{line}");

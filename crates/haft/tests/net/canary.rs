@@ -6,7 +6,7 @@ use kit::base64;
 use serde_json::{Value, json};
 
 use super::hostile::Hostile;
-use crate::support::{Room, names, run};
+use crate::support::{TestWorkspace, names, run};
 
 const OF_ENVIRONMENT: &str = r#"cnry-E1"/+\x 7f3a9c&d"#;
 const OF_FILE: &str = "cnry-F2-ghp_0b1c2d3e4f";
@@ -14,13 +14,13 @@ const SHORT: &str = "q7#Z";
 
 /// What a day leaves behind: everything that was printed.
 struct Day {
-    room: Room,
+    test_ws: TestWorkspace,
     printed: String,
 }
 
 impl Day {
     fn haft(&mut self, arguments: &[&str], input: &str) -> String {
-        let mut command = self.room.haft(arguments);
+        let mut command = self.test_ws.haft(arguments);
         command.env("MY_VARIABLE", OF_ENVIRONMENT).env("MY_SHORT_ONE", SHORT).env("HAFT_LOG", "trace");
         let ran = run(&mut command, input);
         self.printed.push_str(&ran.out);
@@ -43,9 +43,9 @@ impl Day {
 #[test]
 fn secret_is_found_only_where_it_was_sent() {
     let server = Hostile::start();
-    let room = Room::new();
-    fs::create_dir_all(room.config()).unwrap();
-    let kept = room.base().join("kept");
+    let test_ws = TestWorkspace::new();
+    fs::create_dir_all(test_ws.config()).unwrap();
+    let kept = test_ws.base().join("kept");
     fs::write(&kept, format!("{OF_FILE}\n")).unwrap();
     let (host, kept_at) = (server.host(), kept.display());
     let config = format!(
@@ -54,9 +54,9 @@ fn secret_is_found_only_where_it_was_sent() {
          [secret.two]\nfile = \"{kept_at}\"\nhosts = [\"{host}\"]\n\
          [secret.short]\nenv = \"MY_SHORT_ONE\"\nhosts = [\"{host}\"]\n"
     );
-    fs::write(room.config().join("haft.toml"), config).unwrap();
-    room.put("up", "no secret\n");
-    let mut day = Day { room, printed: String::new() };
+    fs::write(test_ws.config().join("haft.toml"), config).unwrap();
+    test_ws.put("up", "no secret\n");
+    let mut day = Day { test_ws, printed: String::new() };
     let url = |path: &str| server.url(path);
     let all = "{{secret:one}} {{secret:two}} {{secret:short}}";
 
@@ -152,12 +152,12 @@ fn secret_is_found_only_where_it_was_sent() {
         }
     }
     assert!(contains(&heard, base64::encoded(format!("me:{OF_ENVIRONMENT}").as_bytes()).as_bytes()));
-    assert!(contains(&fs::read(day.room.at("saved.txt")).unwrap(), OF_FILE.as_bytes()));
+    assert!(contains(&fs::read(day.test_ws.at("saved.txt")).unwrap(), OF_FILE.as_bytes()));
 
     // And are found nowhere else.
     let mut left = vec![("what was printed".to_owned(), day.printed.clone().into_bytes())];
-    collect(&day.room.state(), &mut left);
-    collect(&day.room.base().join("home"), &mut left);
+    collect(&day.test_ws.state(), &mut left);
+    collect(&day.test_ws.base().join("home"), &mut left);
     assert!(
         left.len() > 3 && left.iter().any(|(name, _)| name.contains("spill")),
         "there is nothing to look in"

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     end_to_end::person::{Client, both},
-    support::Room,
+    support::TestWorkspace,
 };
 
 fn url(path: &str) -> String {
@@ -21,15 +21,15 @@ fn targets(far: &Hostile) -> Vec<String> {
 }
 
 /// The ends of the calls of a scripted model that was given this task, in the order in which it made them.
-fn run(room: &Room, task: &str, calls: &[(&str, Value)]) -> Vec<(String, String)> {
+fn run(test_ws: &TestWorkspace, task: &str, calls: &[(&str, Value)]) -> Vec<(String, String)> {
     let mut lines: Vec<String> = calls
         .iter()
         .map(|(tool, arguments)| json!({"calls": [{"tool": tool, "arguments": arguments}]}).to_string())
         .collect();
     lines.push(json!({"say": "Done."}).to_string());
-    let script = room.base().join("script.jsonl");
+    let script = test_ws.base().join("script.jsonl");
     std::fs::write(&script, lines.join("\n")).unwrap();
-    let ran = room.run(&["run", "--json", "--model", &format!("script:{}", script.display()), task]);
+    let ran = test_ws.run(&["run", "--json", "--model", &format!("script:{}", script.display()), task]);
     assert_eq!(ran.code, 0, "{ran:?}");
     let events = ran.out.lines().map(|it| serde_json::from_str::<Value>(it).unwrap());
     let ends: Vec<Value> = events.filter(|it| it["event"] == "answered").collect();
@@ -45,13 +45,13 @@ fn only_addresses_that_a_person_or_a_page_named_are_requested_where_nobody_can_b
         "net::composed::only_addresses_that_a_person_or_a_page_named_are_requested_where_nobody_can_be_asked",
         || {
             let far = Hostile::on(far_away(8080));
-            let room = configured("[net]\nweb = \"known\"\n");
-            room.put("notes.md", format!("see {}\n", url("/text?of-a-file")));
+            let test_ws = configured("[net]\nweb = \"known\"\n");
+            test_ws.put("notes.md", format!("see {}\n", url("/text?of-a-file")));
             let get = |path: &str| ("http_request", json!({"url": url(path)}));
             let query = json!({"url": url("/page"), "query": {"secret": "1"}});
             let header = json!({"url": url("/page"), "headers": {"X-Data": "secret"}});
             let ends = run(
-                &room,
+                &test_ws,
                 &format!("Read {} and what it links to.", url("/page")),
                 &[
                     // Denied: composed.
@@ -105,9 +105,9 @@ fn composed_address_is_asked_about_once_per_host_through_a_client() {
         let far = Hostile::on(far_away(8080));
         for client in 0..3 {
             // What is allowed for a session is not kept for the next.
-            let room = Room::new();
+            let test_ws = TestWorkspace::new();
             let mut client: Client =
-                both(&room, &json!({"elicitation": {}})).into_iter().nth(client).unwrap();
+                both(&test_ws, &json!({"elicitation": {}})).into_iter().nth(client).unwrap();
             let before = far.connections();
             let mut asked = Vec::new();
             for (path, decision, is_error) in
@@ -132,8 +132,8 @@ fn open_web_is_the_default_where_nobody_can_be_asked_and_is_said_once() {
     kit::needs!(Ip);
     inside("net::composed::open_web_is_the_default_where_nobody_can_be_asked_and_is_said_once", || {
         let far = Hostile::on(far_away(8080));
-        let room = Room::new();
-        let server = room.serve();
+        let test_ws = TestWorkspace::new();
+        let server = test_ws.serve();
         let get = |path: &str| server.does("http_request", &json!({"url": url(path)}));
         let note = "addresses that the model composes are requested unasked";
         assert!(get("/text?a").contains(note) && !get("/text?b").contains(note));

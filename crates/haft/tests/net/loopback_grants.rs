@@ -7,7 +7,7 @@ use serde_json::json;
 use super::{configured, hostile::Hostile};
 use crate::{
     end_to_end::person::both,
-    support::{Room, Server},
+    support::{Server, TestWorkspace},
 };
 
 /// What curl says of this address, in a command of its own, and in the bash that goes on.
@@ -21,8 +21,8 @@ fn granted_port_of_the_machine_is_reached_by_plain_curl_and_no_other_port_is() {
     kit::needs!(Curl);
     let (granted, other) = (Hostile::start(), Hostile::start());
     for host in ["127.0.0.1", "localhost"] {
-        let room = configured(&format!("[net]\nallow = [\"{host}:{}\"]\n", granted.port()));
-        let haft = room.serve();
+        let test_ws = configured(&format!("[net]\nallow = [\"{host}:{}\"]\n", granted.port()));
+        let haft = test_ws.serve();
         // The bash that goes on begins before there is anything to reach.
         haft.does("bash", &json!({"command": "true"}));
         for asked in ["127.0.0.1", "localhost", "[::1]"] {
@@ -49,8 +49,8 @@ fn granted_port_of_the_machine_is_reached_by_plain_curl_and_no_other_port_is() {
 fn command_that_listens_at_a_forwarded_port_is_told_why_it_is_taken() {
     kit::needs!(SystemPython);
     let server = Hostile::start();
-    let room = configured(&format!("[net]\nallow = [\"{}\"]\n", server.host()));
-    let haft = room.serve();
+    let test_ws = configured(&format!("[net]\nallow = [\"{}\"]\n", server.host()));
+    let haft = test_ws.serve();
     let command = format!("/usr/bin/python3 -m http.server --bind 127.0.0.1 {}", server.port());
     let said = haft.call("shell", &json!({"command": command})).text;
     assert!(
@@ -63,8 +63,8 @@ fn command_that_listens_at_a_forwarded_port_is_told_why_it_is_taken() {
 fn granted_port_of_ipv6_loopback_is_reached() {
     kit::needs!(Curl);
     let server = Hostile::listen("[::1]:0");
-    let room = configured(&format!("[net]\nallow = [\"[::1]:{}\"]\n", server.port()));
-    let haft = room.serve();
+    let test_ws = configured(&format!("[net]\nallow = [\"[::1]:{}\"]\n", server.port()));
+    let haft = test_ws.serve();
     for said in curl(&haft, &format!("http://[::1]:{}/text", server.port())) {
         assert!(said.contains("hello"), "{said}");
     }
@@ -74,20 +74,20 @@ fn granted_port_of_ipv6_loopback_is_reached() {
 fn grant_that_comes_and_goes_opens_and_closes_the_port() {
     kit::needs!(Curl);
     let server = Hostile::start();
-    let room = Room::new();
-    let haft = room.serve();
+    let test_ws = TestWorkspace::new();
+    let haft = test_ws.serve();
     let url = server.url("/text");
     let closed = "this machine's own loopback is closed to commands";
     for said in curl(&haft, &url) {
         assert!(said.contains(closed), "{said}");
     }
-    let added = room.run(&["grants", "add", &format!("net {}", server.host())]);
+    let added = test_ws.run(&["grants", "add", &format!("net {}", server.host())]);
     assert_eq!(added.code, 0, "{added:?}");
     for said in curl(&haft, &url) {
         assert!(said.contains("hello"), "{said}");
     }
     let reached = server.connections();
-    let revoked = room.run(&["grants", "revoke", "1"]);
+    let revoked = test_ws.run(&["grants", "revoke", "1"]);
     assert_eq!(revoked.code, 0, "{revoked:?}");
     for said in curl(&haft, &url) {
         assert!(said.contains(closed), "{said}");
@@ -99,12 +99,12 @@ fn grant_that_comes_and_goes_opens_and_closes_the_port() {
 fn granted_port_where_nobody_listens_on_the_machine_is_free_for_the_session() {
     kit::needs!(SystemPython, Curl);
     let port = Hostile::start().port();
-    let room = configured(&format!("[net]\nallow = [\"127.0.0.1:{port}\"]\n"));
-    let haft = room.serve();
+    let test_ws = configured(&format!("[net]\nallow = [\"127.0.0.1:{port}\"]\n"));
+    let haft = test_ws.serve();
     let url = format!("http://127.0.0.1:{port}/");
     let [said, _] = curl(&haft, &url);
     assert!(said.contains(&format!("127.0.0.1:{port} is granted, but nothing listens there")), "{said}");
-    fs::write(room.at("page.txt"), "of the session").unwrap();
+    fs::write(test_ws.at("page.txt"), "of the session").unwrap();
     let server = format!("/usr/bin/python3 -m http.server --bind 127.0.0.1 {port}");
     haft.does("shell", &json!({"command": server, "run_in_background": true}));
     let wait = format!("until curl -sS {url}page.txt; do sleep 0.05; done 2>/dev/null");
@@ -118,8 +118,8 @@ fn grant_of_one_command_forwards_nothing_for_another_command() {
     kit::needs!(Curl);
     let server = Hostile::start();
     let url = server.url("/text");
-    let room = Room::new();
-    let [_, mut client, _] = both(&room, &json!({"elicitation": {}}));
+    let test_ws = TestWorkspace::new();
+    let [_, mut client, _] = both(&test_ws, &json!({"elicitation": {}}));
     let other = format!(
         "while [ ! -e go ]; do sleep 0.05; done; curl -sS --max-time 20 '{url}?stolen' >stolen 2>&1; mv stolen done"
     );
@@ -139,7 +139,7 @@ fn grant_of_one_command_forwards_nothing_for_another_command() {
     assert_eq!(said.matches("hello").count(), 2, "{said}");
     let targets: Vec<String> = server.heard().iter().map(|it| it.target.clone()).collect();
     assert_eq!(targets, ["/text?before", "/text?after"]);
-    assert!(!room.text("done").contains("hello"), "{}", room.text("done"));
+    assert!(!test_ws.text("done").contains("hello"), "{}", test_ws.text("done"));
     // With the call its grant has ended.
     let (said, _) =
         client.call("shell", &json!({"command": format!("curl -sS '{url}?later'")}), |method, _| {

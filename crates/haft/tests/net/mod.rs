@@ -18,32 +18,32 @@ mod unfriendly;
 
 use std::fs;
 
-use crate::support::Room;
+use crate::support::TestWorkspace;
 use hostile::Hostile;
 use serde_json::Value;
 
 /// A room whose person wrote this into their configuration.
-fn configured(config: &str) -> Room {
-    let room = Room::new();
-    fs::create_dir_all(room.config()).unwrap();
-    fs::write(room.config().join("haft.toml"), config).unwrap();
-    room
+fn configured(config: &str) -> TestWorkspace {
+    let test_ws = TestWorkspace::new();
+    fs::create_dir_all(test_ws.config()).unwrap();
+    fs::write(test_ws.config().join("haft.toml"), config).unwrap();
+    test_ws
 }
 
 /// A room that may speak to these servers.
-fn granting(servers: &[&Hostile]) -> Room {
+fn granting(servers: &[&Hostile]) -> TestWorkspace {
     let hosts: Vec<String> = servers.iter().map(|it| format!("\"{}\"", it.host())).collect();
     configured(&format!("[net]\nallow = [{}]\n", hosts.join(", ")))
 }
 
 /// One request in a process of its own: its kind, and what the model reads.
-fn ask(room: &Room, arguments: &Value) -> (String, String) {
-    let called = room.call("http_request", arguments);
+fn ask(test_ws: &TestWorkspace, arguments: &Value) -> (String, String) {
+    let called = test_ws.call("http_request", arguments);
     (called.kind().to_owned(), called.text())
 }
 
 /// The same where it must work.
 #[track_caller]
-fn does(room: &Room, arguments: &Value) -> String {
-    room.call("http_request", arguments).must("ok").text()
+fn does(test_ws: &TestWorkspace, arguments: &Value) -> String {
+    test_ws.call("http_request", arguments).must("ok").text()
 }

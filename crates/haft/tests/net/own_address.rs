@@ -9,7 +9,7 @@ use super::{
     hostile::Hostile,
     namespace::{Names, PUBLIC, far_away, inside, own},
 };
-use crate::support::Room;
+use crate::support::TestWorkspace;
 
 /// A public address that becomes this machine's.
 const OWN: Ipv4Addr = Ipv4Addr::new(93, 184, 216, 77);
@@ -31,9 +31,9 @@ fn own_public_address_is_refused_like_loopback_at_every_redirect() {
         });
         let (near, far) = (Hostile::listen("[::]:8080"), Hostile::on(far_away(8080)));
         two_addresses();
-        let room = Room::new();
+        let test_ws = TestWorkspace::new();
         // The positive control: a public address of another machine is reached unasked.
-        assert!(does(&room, &json!({"url": format!("http://{PUBLIC}:8080/text")})).ends_with("hello\n"));
+        assert!(does(&test_ws, &json!({"url": format!("http://{PUBLIC}:8080/text")})).ends_with("hello\n"));
         for url in [
             format!("http://{OWN}:8080/text"),
             format!("http://[{OWN_V6}]:8080/text"),
@@ -45,15 +45,15 @@ fn own_public_address_is_refused_like_loopback_at_every_redirect() {
         ] {
             for (tool, more) in [("http_request", false), ("web_fetch", false), ("http_request", true)] {
                 let options: &[&str] = if more { &["--approve", "auto"] } else { &[] };
-                let called = room.call_with(options, tool, &json!({"url": url}));
+                let called = test_ws.call_with(options, tool, &json!({"url": url}));
                 assert_eq!(called.kind(), "denied", "{tool} {url}: {}", called.text());
             }
         }
         assert_eq!(near.connections(), 0);
-        let (_, said) = ask(&room, &json!({"url": "http://me.test:8080/text"}));
+        let (_, said) = ask(&test_ws, &json!({"url": "http://me.test:8080/text"}));
         assert!(said.contains("me.test is at 93.184.216.77, which is an address of this machine"), "{said}");
         // Of several addresses the one of another machine is taken.
-        assert!(does(&room, &json!({"url": "http://both.test:8080/text"})).ends_with("hello\n"));
+        assert!(does(&test_ws, &json!({"url": "http://both.test:8080/text"})).ends_with("hello\n"));
         assert_eq!((near.connections(), far.last().at.ip()), (0, IpAddr::from(PUBLIC)));
         // The positive control: something listens there, and a person who names it is obeyed.
         let granted = configured(&format!("[net]\nallow = [\"{OWN}:8080\", \"[{OWN_V6}]:8080\"]\n"));
@@ -69,8 +69,8 @@ fn address_counts_as_own_from_the_moment_it_is_added() {
     kit::needs!(Ip);
     inside("net::own_address::address_counts_as_own_from_the_moment_it_is_added", || {
         let (near, far) = (Hostile::listen("0.0.0.0:8080"), Hostile::on(far_away(8080)));
-        let room = configured("[net]\nweb = \"public\"\n");
-        let server = room.serve();
+        let test_ws = configured("[net]\nweb = \"public\"\n");
+        let server = test_ws.serve();
         let url = json!({"url": format!("http://{PUBLIC}:8080/text")});
         assert!(!server.call("http_request", &url).is_error);
         own(PUBLIC.into());
@@ -87,10 +87,10 @@ fn proxy_of_the_sandbox_refuses_the_own_public_address() {
     inside("net::own_address::proxy_of_the_sandbox_refuses_the_own_public_address", || {
         let (near, far) = (Hostile::listen("0.0.0.0:8080"), Hostile::on(far_away(8080)));
         two_addresses();
-        let room = Room::new();
+        let test_ws = TestWorkspace::new();
         let fetch = |host: IpAddr, grant: &str| {
             let command = format!("curl -sS --max-time 20 http://{host}:8080/text");
-            room.call_with(&["--approve", "auto"], "shell", &json!({"command": command, "net": [grant]}))
+            test_ws.call_with(&["--approve", "auto"], "shell", &json!({"command": command, "net": [grant]}))
         };
         // The positive control.
         assert!(fetch(PUBLIC.into(), "*").text().contains("hello"));

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{ask, configured, does, granting, hostile::Hostile};
-use crate::support::Room;
+use crate::support::TestWorkspace;
 
 /// Ways to write an address that is not public; `PORT` is that of a server which listens there.
 const SPELLINGS: &[&str] = &[
@@ -101,14 +101,14 @@ fn calls(tool: &'static str, server: &Hostile, urls: &[&str], with: &Value) -> V
 #[test]
 fn private_address_is_refused_in_every_notation() {
     let server = Hostile::start();
-    let room = Room::new();
+    let test_ws = TestWorkspace::new();
     // Neither whoever answers everything with yes, nor a grant of every host or of another port, opens the door.
     let open = configured("[net]\nallow = [\"*\", \"127.0.0.1:1\", \"localhost\", \"127.0.0.1\"]\n");
-    for (room, options) in
-        [(&room, &[][..]), (&room, &["--approve", "auto"][..]), (&open, &["--approve", "auto"][..])]
+    for (test_ws, options) in
+        [(&test_ws, &[][..]), (&test_ws, &["--approve", "auto"][..]), (&open, &["--approve", "auto"][..])]
     {
         for with in [json!({}), json!({"method": "POST", "body": "x"})] {
-            let answers = room.batch(options, &calls("http_request", &server, SPELLINGS, &with));
+            let answers = test_ws.batch(options, &calls("http_request", &server, SPELLINGS, &with));
             for (url, answer) in SPELLINGS.iter().zip(answers) {
                 let said = answer.text();
                 assert_eq!(answer.kind(), "denied", "{url} {options:?}: {said}");
@@ -117,7 +117,7 @@ fn private_address_is_refused_in_every_notation() {
         }
     }
     for (url, answer) in
-        REFUSED.iter().zip(room.batch(&[], &calls("http_request", &server, REFUSED, &json!({}))))
+        REFUSED.iter().zip(test_ws.batch(&[], &calls("http_request", &server, REFUSED, &json!({}))))
     {
         assert_eq!(answer.kind(), "bad_args", "{url}: {}", answer.text());
     }
@@ -131,9 +131,9 @@ fn private_address_is_refused_in_every_notation() {
 #[test]
 fn private_address_is_refused_by_web_fetch_too() {
     let server = Hostile::start();
-    let room = Room::new();
+    let test_ws = TestWorkspace::new();
     let all = [SPELLINGS, REFUSED].concat();
-    let answers = room.batch(&["--approve", "auto"], &calls("web_fetch", &server, &all, &json!({})));
+    let answers = test_ws.batch(&["--approve", "auto"], &calls("web_fetch", &server, &all, &json!({})));
     for (url, answer) in all.iter().zip(answers) {
         assert!(["denied", "bad_args"].contains(&answer.kind()), "{url}: {}", answer.text());
     }
@@ -152,7 +152,7 @@ fn private_address_is_refused_by_web_fetch_too() {
 #[test]
 fn redirect_target_is_checked_like_a_request() {
     let (open, closed) = (Hostile::start(), Hostile::start());
-    let room = granting(&[&open]);
+    let test_ws = granting(&[&open]);
     let to = |target: &str, how: &str| json!({"url": open.url(&format!("/{how}?{target}"))});
     for how in ["301", "302", "303", "307", "308", "302-with-body"] {
         for target in [
@@ -165,21 +165,21 @@ fn redirect_target_is_checked_like_a_request() {
             "http://169.254.169.254/latest/meta-data/".to_owned(),
             "file:///etc/passwd".to_owned(),
         ] {
-            let (kind, said) = ask(&room, &to(&target, how));
+            let (kind, said) = ask(&test_ws, &to(&target, how));
             assert_eq!(kind, "denied", "{how} {target}: {said}");
             assert!(said.contains("redirects to"), "{said}");
         }
     }
     assert_eq!(closed.connections(), 0);
     // The positive control: a redirect to what is granted is followed.
-    assert!(does(&room, &to(&open.url("/text"), "302")).contains("hello"));
-    assert!(does(&room, &to("/text", "307")).contains("hello"));
+    assert!(does(&test_ws, &to(&open.url("/text"), "302")).contains("hello"));
+    assert!(does(&test_ws, &to("/text", "307")).contains("hello"));
 }
 
 #[test]
 fn web_grant_does_not_allow_sending() {
     let server = Hostile::start();
-    let room = Room::new();
+    let test_ws = TestWorkspace::new();
     let url = "http://93.184.216.34:1/";
     for arguments in [
         json!({"url": url, "method": "POST"}),
@@ -188,7 +188,7 @@ fn web_grant_does_not_allow_sending() {
         json!({"url": url, "method": "GET", "json": {}}),
         json!({"url": url, "headers": {"X-HTTP-Method-Override": "DELETE"}}),
     ] {
-        let (kind, said) = ask(&room, &arguments);
+        let (kind, said) = ask(&test_ws, &arguments);
         assert_eq!(kind, "denied", "{arguments}: {said}");
         assert!(said.contains("contacted only after approval") && said.contains("grants add"), "{said}");
     }
@@ -207,16 +207,16 @@ fn web_grant_does_not_allow_sending() {
 #[test]
 fn untrusted_workspace_grants_no_hosts() {
     let server = Hostile::start();
-    let room = Room::new();
-    room.put(
+    let test_ws = TestWorkspace::new();
+    test_ws.put(
         "haft.toml",
         format!(
             "[net]\nallow = [\"{0}\"]\nproxy = \"http://{0}\"\n[secret.x]\nenv = \"PATH\"\nhosts = [\"*\"]\n",
             server.host()
         ),
     );
-    assert_eq!(ask(&room, &json!({"url": server.url("/text")})).0, "denied");
-    let (kind, said) = ask(&room, &json!({"url": "https://example.invalid/{{secret:x}}"}));
+    assert_eq!(ask(&test_ws, &json!({"url": server.url("/text")})).0, "denied");
+    let (kind, said) = ask(&test_ws, &json!({"url": "https://example.invalid/{{secret:x}}"}));
     assert!(kind == "not_found" && said.contains("there is no secret `x`"), "{kind} {said}");
     assert_eq!(server.connections(), 0);
 }

@@ -7,10 +7,10 @@ use super::{ask, configured, does, granting, hostile::Hostile};
 #[test]
 fn proxy_variables_of_the_environment_are_ignored() {
     let (server, proxy) = (Hostile::start(), Hostile::start());
-    let room = granting(&[&server]);
+    let test_ws = granting(&[&server]);
     let url = format!("http://{}", proxy.host());
     let arguments = json!({"url": server.url("/text")}).to_string();
-    let mut haft = room.haft(&["call", "http_request", &arguments]);
+    let mut haft = test_ws.haft(&["call", "http_request", &arguments]);
     for name in ["http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"] {
         haft.env(name, &url);
     }
@@ -22,26 +22,26 @@ fn proxy_variables_of_the_environment_are_ignored() {
 #[test]
 fn configured_proxy_is_used_for_public_addresses_only() {
     let (own, proxy) = (Hostile::start(), Hostile::start());
-    let room = configured(&format!(
+    let test_ws = configured(&format!(
         "[net]\nproxy = \"http://me:proxy-pass-9x@{}\"\nallow = [\"{}\", \"nobody.invalid\"]\n",
         proxy.host(),
         own.host()
     ));
     // The proxy answers in the place of a host that only it may know.
-    let said = does(&room, &json!({"url": "http://nobody.invalid/text"}));
+    let said = does(&test_ws, &json!({"url": "http://nobody.invalid/text"}));
     assert!(said.contains("nothing here") || said.contains("hello"), "{said}");
     let heard = proxy.last();
     assert_eq!(heard.target, "http://nobody.invalid/text");
     assert!(heard.header("proxy-authorization").is_some_and(|it| it.starts_with("Basic ")), "{heard:?}");
-    let said = does(&room, &json!({"url": "http://93.184.216.34/text"}));
+    let said = does(&test_ws, &json!({"url": "http://93.184.216.34/text"}));
     assert!(said.starts_with("HTTP "), "{said}");
     let asked = proxy.connections();
     assert!(asked >= 1);
     for url in ["http://10.0.0.1/", "http://127.0.0.1:1/", "http://localhost:1/", "http://169.254.169.254/"] {
-        assert_eq!(ask(&room, &json!({"url": url})).0, "denied", "{url}");
+        assert_eq!(ask(&test_ws, &json!({"url": url})).0, "denied", "{url}");
     }
     assert_eq!(proxy.connections(), asked, "a private address was asked for at the proxy");
     // What is behind the person's own door is not behind the proxy's.
-    assert!(does(&room, &json!({"url": own.url("/text")})).ends_with("hello\n"));
+    assert!(does(&test_ws, &json!({"url": own.url("/text")})).ends_with("hello\n"));
     assert_eq!((own.connections(), proxy.connections()), (1, asked));
 }

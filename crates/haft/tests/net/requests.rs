@@ -7,11 +7,11 @@ use super::{ask, does, granting, hostile::Hostile};
 #[test]
 fn each_kind_of_body_is_sent_as_given() {
     let server = Hostile::start();
-    let room = granting(&[&server]);
-    room.put("data.bin", b"\0\x01\xff binary");
+    let test_ws = granting(&[&server]);
+    test_ws.put("data.bin", b"\0\x01\xff binary");
     let url = server.url("/echo?a=1");
     let heard = |arguments: Value| {
-        does(&room, &arguments);
+        does(&test_ws, &arguments);
         server.last()
     };
     let it = heard(
@@ -59,7 +59,7 @@ fn each_kind_of_body_is_sent_as_given() {
 #[test]
 fn invalid_request_is_refused_before_anything_is_sent() {
     let server = Hostile::start();
-    let room = granting(&[&server]);
+    let test_ws = granting(&[&server]);
     let url = server.url("/echo");
     for (arguments, said) in [
         (json!({"url": url, "headers": {"X": "a\r\nHost: evil"}}), "line break"),
@@ -78,25 +78,27 @@ fn invalid_request_is_refused_before_anything_is_sent() {
         (json!({"url": url, "multipart": [{"name": "x"}]}), "needs `value` or `path`"),
         (json!({"url": url, "redirects": "many"}), "`redirects`"),
     ] {
-        let (kind, text) = ask(&room, &arguments);
+        let (kind, text) = ask(&test_ws, &arguments);
         assert_eq!(kind, "bad_args", "{arguments}: {text}");
         assert!(text.contains(said), "{arguments}: {text}");
     }
-    assert_eq!(ask(&room, &json!({"url": url, "upload": "../outside/x"})).0, "denied");
-    assert_eq!(ask(&room, &json!({"url": url, "save_to": "../outside/x"})).0, "denied");
+    assert_eq!(ask(&test_ws, &json!({"url": url, "upload": "../outside/x"})).0, "denied");
+    assert_eq!(ask(&test_ws, &json!({"url": url, "save_to": "../outside/x"})).0, "denied");
     assert!(server.heard().is_empty(), "{:?}", server.heard());
 }
 
 #[test]
 fn answer_is_shown_by_its_content_type() {
     let server = Hostile::start();
-    let room = granting(&[&server]);
-    let get = |path: &str| does(&room, &json!({"url": server.url(path)}));
+    let test_ws = granting(&[&server]);
+    let get = |path: &str| does(&test_ws, &json!({"url": server.url(path)}));
     let json = get("/json");
     assert!(json.starts_with("HTTP 200 OK, 42 bytes, first byte "), "{json}");
     assert!(json.contains("content-type: application/json\netag: \"7\"\n\n{"), "{json}");
     assert!(json.contains("\n\n{\"name\": \"haft\", ") && !json.contains("x-other"), "{json}");
-    assert!(does(&room, &json!({"url": server.url("/json"), "all_headers": true})).contains("x-other: yes"));
+    assert!(
+        does(&test_ws, &json!({"url": server.url("/json"), "all_headers": true})).contains("x-other: yes")
+    );
     assert!(get("/latin1").ends_with("café crème\n"));
     assert!(get("/binary").ends_with("[image/png, not shown; `save_to` puts it into a file]"));
     assert!(get("/lying-png").ends_with("just some text\n"));
@@ -110,15 +112,15 @@ fn answer_is_shown_by_its_content_type() {
         "{missing}"
     );
     assert!(missing.contains("\"error\": \"because\""), "{missing}");
-    let short = does(&room, &json!({"url": server.url("/text"), "max_bytes": 3}));
+    let short = does(&test_ws, &json!({"url": server.url("/text"), "max_bytes": 3}));
     assert!(short.contains("\n\nhel\n[the first 3 bytes of a body of 6 bytes; "), "{short}");
 }
 
 #[test]
 fn redirects_are_reported_limited_and_can_be_disabled() {
     let server = Hostile::start();
-    let room = granting(&[&server]);
-    let chain = does(&room, &json!({"url": server.url("/chain/2")}));
+    let test_ws = granting(&[&server]);
+    let chain = does(&test_ws, &json!({"url": server.url("/chain/2")}));
     assert!(
         chain.contains(&format!(
             "redirected: 302 {}\nredirected: 302 {}",
@@ -132,29 +134,29 @@ fn redirects_are_reported_limited_and_can_be_disabled() {
         "{chain}"
     );
     for none in [json!(0), json!(false)] {
-        let alone = does(&room, &json!({"url": server.url("/chain/2"), "redirects": none}));
+        let alone = does(&test_ws, &json!({"url": server.url("/chain/2"), "redirects": none}));
         assert!(alone.starts_with("HTTP 302") && alone.contains("location: /chain/1"), "{alone}");
     }
-    let (kind, said) = ask(&room, &json!({"url": server.url("/chain/11")}));
+    let (kind, said) = ask(&test_ws, &json!({"url": server.url("/chain/11")}));
     assert!(kind == "failed" && said.contains("more than 10 times"), "{said}");
-    let (kind, said) = ask(&room, &json!({"url": server.url("/loop")}));
+    let (kind, said) = ask(&test_ws, &json!({"url": server.url("/loop")}));
     assert!(kind == "failed" && said.contains("in a circle"), "{said}");
     // A redirect of what was sent asks for what stands there; 307 sends it again.
-    does(&room, &json!({"url": server.url("/302?/echo"), "json": {"a": 1}}));
+    does(&test_ws, &json!({"url": server.url("/302?/echo"), "json": {"a": 1}}));
     assert_eq!((server.last().method.as_str(), server.last().body.len()), ("GET", 0));
-    room.put("up", "from a file");
-    does(&room, &json!({"url": server.url("/307?/echo"), "upload": "up"}));
+    test_ws.put("up", "from a file");
+    does(&test_ws, &json!({"url": server.url("/307?/echo"), "upload": "up"}));
     assert_eq!((server.last().method, server.last().text()), ("POST".to_owned(), "from a file".to_owned()));
 }
 
 #[test]
 fn credentials_are_not_sent_to_another_origin_on_redirect() {
     let (from, to) = (Hostile::start(), Hostile::start());
-    let room = granting(&[&from, &to]);
+    let test_ws = granting(&[&from, &to]);
     let url = from.url(&format!("/302?{}", to.url("/echo")));
     let headers =
         json!({"Authorization": "Bearer abc", "Cookie": "a=b", "X-Api-Key": "k", "Accept": "text/plain"});
-    does(&room, &json!({"url": url, "headers": headers}));
+    does(&test_ws, &json!({"url": url, "headers": headers}));
     assert_eq!(from.last().header("authorization"), Some("Bearer abc"));
     let heard = to.last();
     for name in ["authorization", "cookie", "x-api-key", "referer"] {
@@ -162,20 +164,20 @@ fn credentials_are_not_sent_to_another_origin_on_redirect() {
     }
     assert_eq!(heard.header("accept"), Some("text/plain"));
     // The positive control: in the same place they are sent on.
-    does(&room, &json!({"url": from.url("/302?/echo"), "headers": headers}));
+    does(&test_ws, &json!({"url": from.url("/302?/echo"), "headers": headers}));
     assert_eq!(from.last().header("x-api-key"), Some("k"));
 }
 
 #[test]
 fn redirected_body_is_not_sent_to_a_host_without_a_grant() {
     let (open, closed) = (Hostile::start(), Hostile::start());
-    let room = granting(&[&open]);
+    let test_ws = granting(&[&open]);
     for how in ["307", "308"] {
         let url = open.url(&format!("/{how}?{}", closed.url("/echo")));
-        assert_eq!(ask(&room, &json!({"url": url, "body": "private"})).0, "denied");
+        assert_eq!(ask(&test_ws, &json!({"url": url, "body": "private"})).0, "denied");
         // A public host, too, is only looked at without a question.
         let url = open.url(&format!("/{how}?http://93.184.216.34:1/"));
-        let (kind, said) = ask(&room, &json!({"url": url, "body": "private"}));
+        let (kind, said) = ask(&test_ws, &json!({"url": url, "body": "private"}));
         assert!(kind == "denied" && said.contains("93.184.216.34:1 was not granted"), "{said}");
     }
     assert_eq!(closed.connections(), 0);

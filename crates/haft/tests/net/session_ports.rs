@@ -10,7 +10,7 @@ use super::{
     namespace::{PUBLIC, far_away, inside},
 };
 use crate::{
-    support::{Room, Server},
+    support::{Server, TestWorkspace},
     web::site::{Asked, Site, ok},
 };
 
@@ -19,7 +19,7 @@ const NOBODY: &str = "nobody there";
 
 /// A room with a haft that serves, in which a background job listens, at a port at which the machine listens too.
 struct Session {
-    room: Room,
+    test_ws: TestWorkspace,
     haft: Server,
     machine: Hostile,
 }
@@ -33,21 +33,21 @@ impl Session {
     }
 
     fn without_server(options: &[&str], config: &str) -> Self {
-        let (room, haft) = Self::room(options, config);
-        Self { room, haft, machine: Hostile::start() }
+        let (test_ws, haft) = Self::test_ws(options, config);
+        Self { test_ws, haft, machine: Hostile::start() }
     }
 
-    fn room(options: &[&str], config: &str) -> (Room, Server) {
-        let room = Room::new();
-        fs::create_dir_all(room.config()).unwrap();
-        fs::write(room.config().join("haft.toml"), config).unwrap();
-        room.put("serve.py", include_str!("session_ports/serve.py"));
-        let haft = room.serve_with(options);
-        (room, haft)
+    fn test_ws(options: &[&str], config: &str) -> (TestWorkspace, Server) {
+        let test_ws = TestWorkspace::new();
+        fs::create_dir_all(test_ws.config()).unwrap();
+        fs::write(test_ws.config().join("haft.toml"), config).unwrap();
+        test_ws.put("serve.py", include_str!("session_ports/serve.py"));
+        let haft = test_ws.serve_with(options);
+        (test_ws, haft)
     }
 
     fn serve_at(&self, host: &str) {
-        serve(&self.room, &self.haft, host, self.machine.port());
+        serve(&self.test_ws, &self.haft, host, self.machine.port());
     }
 
     fn stop_serving(&self) {
@@ -73,16 +73,16 @@ impl Session {
     }
 
     fn asked(&self) -> String {
-        fs::read_to_string(self.room.at("asked")).unwrap_or_default()
+        fs::read_to_string(self.test_ws.at("asked")).unwrap_or_default()
     }
 }
 
 /// Starts a job that listens, and waits until it does.
-fn serve(room: &Room, haft: &Server, host: &str, port: u16) {
+fn serve(test_ws: &TestWorkspace, haft: &Server, host: &str, port: u16) {
     let command = format!("/usr/bin/python3 serve.py {host} {port}");
     haft.does("shell", &json!({"command": command, "run_in_background": true}));
     let waited = haft.does("shell", &json!({"command": "while [ ! -e ready ]; do sleep 0.05; done"}));
-    assert!(room.at("ready").exists(), "{waited}");
+    assert!(test_ws.at("ready").exists(), "{waited}");
 }
 
 #[test]
@@ -216,10 +216,10 @@ fn secret_of_the_machine_s_server_is_not_sent_to_a_process_of_the_session() {
     let place = format!("127.0.0.1:{port}");
     let config =
         format!("[net]\nallow = [\"{place}\"]\n[secret.key]\nenv = \"HOME\"\nhosts = [\"{place}\"]\n");
-    let (room, haft) = Session::room(&[], &config);
+    let (test_ws, haft) = Session::test_ws(&[], &config);
     // The machine's own server begins later, or its port would be taken in the sandbox.
-    serve(&room, &haft, "127.0.0.1", port);
-    let session = Session { room, haft, machine: Hostile::listen(&place) };
+    serve(&test_ws, &haft, "127.0.0.1", port);
+    let session = Session { test_ws, haft, machine: Hostile::listen(&place) };
     let url = session.url("127.0.0.1", "/text");
     let with_secret = json!({"url": url, "headers": {"X-Key": "{{secret:key}}"}});
     let said = session.haft.call("http_request", &with_secret);

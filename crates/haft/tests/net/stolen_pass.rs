@@ -6,7 +6,7 @@ use super::{
     hostile::Hostile,
     namespace::{PUBLIC, far_away, inside},
 };
-use crate::support::Room;
+use crate::support::TestWorkspace;
 
 /// Waits for a pass in the environment of another process, and asks the proxy with it.
 const THIEF: &str = r#"while :; do
@@ -28,8 +28,8 @@ fn pass_of_a_granted_command_opens_nothing_to_another_command() {
     inside("net::stolen_pass::pass_of_a_granted_command_opens_nothing_to_another_command", || {
         let far = Hostile::on(far_away(8080));
         let url = format!("http://{PUBLIC}:8080/text");
-        let room = Room::new();
-        let server = room.serve_with(&["--approve", "auto"]);
+        let test_ws = TestWorkspace::new();
+        let server = test_ws.serve_with(&["--approve", "auto"]);
         let thief = THIEF.replace("URL", &url);
         server.does("shell", &json!({"command": thief, "run_in_background": true}));
         let victim = format!(
@@ -38,7 +38,7 @@ fn pass_of_a_granted_command_opens_nothing_to_another_command() {
         let said = server.does("shell", &json!({"command": victim, "net": [PUBLIC.to_string()]}));
         // The positive control: the command that was granted the host reaches it, before and after the theft.
         assert_eq!(said.matches("hello").count(), 2, "{said}");
-        let stolen = room.text("stolen");
+        let stolen = test_ws.text("stolen");
         assert!(stolen.contains("Blocked by haft's sandbox") && stolen.contains("http://haft:"), "{stolen}");
         let targets: Vec<String> = far.heard().iter().map(|it| it.target.clone()).collect();
         assert_eq!(targets, ["/text?before", "/text?after"]);

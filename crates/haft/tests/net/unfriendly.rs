@@ -10,8 +10,8 @@ const MEMORY: u64 = 200 << 20;
 #[test]
 fn hostile_server_costs_little_time_and_memory() {
     let server = Hostile::start();
-    let room = granting(&[&server]);
-    let haft = room.serve();
+    let test_ws = granting(&[&server]);
+    let haft = test_ws.serve();
     let ask = |path: &str| haft.call("http_request", &json!({"url": server.url(path), "timeout_ms": 1500}));
     for (path, says) in [
         ("/endless-headers", "gave no answer that can be read"),
@@ -76,8 +76,8 @@ fn hostile_server_costs_little_time_and_memory() {
 #[test]
 fn cancelled_request_closes_its_connection() {
     let server = Hostile::start();
-    let room = granting(&[&server]);
-    let haft = room.serve();
+    let test_ws = granting(&[&server]);
+    let haft = test_ws.serve();
     let pending = haft.start_call("http_request", &json!({"url": server.url("/slow-body"), "save_to": "x"}));
     while server.heard().is_empty() {
         std::thread::yield_now();
@@ -91,7 +91,7 @@ fn cancelled_request_closes_its_connection() {
     assert!(haft.does("http_request", &json!({"url": server.url("/text")})).ends_with("hello\n"));
     let (status, _) = haft.finish();
     assert!(status.success());
-    assert!(!room.at("x").exists() && room.leftovers("").is_empty());
-    let log = room.log();
+    assert!(!test_ws.at("x").exists() && test_ws.leftovers("").is_empty());
+    let log = test_ws.log();
     assert!(log.iter().any(|it| it.to_string().contains("cancelled")), "{log:?}");
 }

@@ -6,7 +6,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use super::{events, names, script};
-use crate::support::{Ran, Room, run};
+use crate::support::{Ran, TestWorkspace, run};
 
 fn line(say: &str, calls: &[(&str, Value)]) -> String {
     let calls: Vec<Value> =
@@ -31,20 +31,20 @@ fn late() -> String {
         + &when_told("LATE", "It said LATE.")
 }
 
-fn does(room: &Room, options: &[&str], lines: &str) -> Ran {
-    let model = script(room, lines);
-    room.run(&[&["run"], options, &["--model", &model, "go"]].concat())
+fn does(test_ws: &TestWorkspace, options: &[&str], lines: &str) -> Ran {
+    let model = script(test_ws, lines);
+    test_ws.run(&[&["run"], options, &["--model", &model, "go"]].concat())
 }
 
 #[test]
 fn a_run_waits_for_what_it_promised_and_the_model_reads_the_result() {
-    let room = Room::new();
-    let ran = does(&room, &[], &late());
+    let test_ws = TestWorkspace::new();
+    let ran = does(&test_ws, &[], &late());
     assert!(ran.code == 0 && ran.out.ends_with("I wait.\nIt said LATE.\n"), "{ran:?}");
     assert!(ran.err.contains("! waiting for job_1 (sleep 0.3; echo LATE), at most 600 s"), "{ran:?}");
     assert!(!ran.err.contains("stopped with this run"), "{ran:?}");
 
-    let ran = does(&room, &["--json"], &late());
+    let ran = does(&test_ws, &["--json"], &late());
     let events = events(&ran.out);
     let waits = events.iter().find(|it| it["event"] == "waits").unwrap();
     assert_eq!(waits["jobs"][0]["name"], "sleep 0.3; echo LATE");
@@ -57,25 +57,25 @@ fn a_run_waits_for_what_it_promised_and_the_model_reads_the_result() {
 
 #[test]
 fn what_is_not_waited_for_is_ended_and_named() {
-    let room = Room::new();
+    let test_ws = TestWorkspace::new();
     let lines = line("", &[promised("sleep 300")]) + &line("I wait.", &[]);
-    let ran = does(&room, &["--no-wait"], &lines);
+    let ran = does(&test_ws, &["--no-wait"], &lines);
     assert!(
         ran.code == 0 && ran.err.contains("stopped with this run: job_1 (was not over in time)"),
         "{ran:?}"
     );
-    room.put("haft.toml", "[agent]\nwait_seconds = 0\n");
-    let ran = does(&room, &["--json"], &lines);
+    test_ws.put("haft.toml", "[agent]\nwait_seconds = 0\n");
+    let ran = does(&test_ws, &["--json"], &lines);
     let last = events(&ran.out).pop().unwrap();
     assert_eq!(last["late"], json!([{"id": "job_1", "name": "sleep 300"}]), "{ran:?}");
 }
 
 #[test]
 fn a_lasting_terminal_and_a_command_that_goes_on_by_itself_promise_nothing() {
-    let room = Room::new();
+    let test_ws = TestWorkspace::new();
     let calls =
         [("interact", json!({"command": "cat"})), ("shell", json!({"command": "sleep 300", "wait_ms": 50}))];
-    let ran = does(&room, &[], &(line("", &calls) + &line("They go on.", &[])));
+    let ran = does(&test_ws, &[], &(line("", &calls) + &line("They go on.", &[])));
     assert!(
         ran.code == 0 && ran.out.ends_with("They go on.\n") && !ran.err.contains("waiting for"),
         "{ran:?}"
@@ -85,9 +85,9 @@ fn a_lasting_terminal_and_a_command_that_goes_on_by_itself_promise_nothing() {
 
 #[test]
 fn waiting_for_a_result_is_stopped_by_a_signal() {
-    let room = Room::new();
-    let model = script(&room, &(line("", &[promised("sleep 300")]) + &line("I wait.", &[])));
-    let mut command: Command = room.haft(&["run", "--json", "--model", &model, "go"]);
+    let test_ws = TestWorkspace::new();
+    let model = script(&test_ws, &(line("", &[promised("sleep 300")]) + &line("I wait.", &[])));
+    let mut command: Command = test_ws.haft(&["run", "--json", "--model", &model, "go"]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut out = std::io::BufReader::new(child.stdout.take().unwrap());
     let mut line = String::new();
@@ -106,20 +106,20 @@ fn waiting_for_a_result_is_stopped_by_a_signal() {
 
 #[test]
 fn a_chat_in_a_pipe_waits_for_what_was_promised_before_it_ends() {
-    let room = Room::new();
-    let model = script(&room, &late());
-    let ran = run(&mut room.haft(&["chat", "--model", &model]), "go\n");
+    let test_ws = TestWorkspace::new();
+    let model = script(&test_ws, &late());
+    let ran = run(&mut test_ws.haft(&["chat", "--model", &model]), "go\n");
     assert!(ran.code == 0 && ran.out.ends_with("I wait.\nIt said LATE.\n"), "{ran:?}");
 }
 
 #[test]
 fn a_server_in_the_background_is_not_waited_for() {
     kit::needs!(Python);
-    let room = Room::new();
+    let test_ws = TestWorkspace::new();
     let listens = "python3 -c 'import socket,time; s=socket.socket(); s.bind((\"127.0.0.1\",0)); s.listen(); \
                    time.sleep(1234)'";
     let script = line("", &[promised(listens)]) + &line("It serves.", &[]);
-    let ran = does(&room, &[], &script);
+    let ran = does(&test_ws, &[], &script);
     assert!(ran.code == 0 && ran.out.ends_with("It serves.\n"), "{ran:?}");
     assert!(ran.err.contains("stopped with this run: job_1"), "{ran:?}");
 }
@@ -127,12 +127,12 @@ fn a_server_in_the_background_is_not_waited_for() {
 #[test]
 fn a_server_of_the_lasting_bash_is_not_waited_for_and_an_older_one_changes_nothing() {
     kit::needs!(Python);
-    let room = Room::new();
+    let test_ws = TestWorkspace::new();
     let listens = "python3 -c 'import socket,time; s=socket.socket(); s.bind((\"127.0.0.1\",0)); s.listen(); \
                    print(\"up\", flush=True); time.sleep(1234)'";
     let promised = ("bash", json!({"command": listens, "timeout_s": 600, "run_in_background": true}));
     let script = line("", &[promised]) + &line("It serves.", &[]);
-    let ran = does(&room, &[], &script);
+    let ran = does(&test_ws, &[], &script);
     assert!(ran.code == 0 && ran.out.ends_with("It serves.\n"), "{ran:?}");
     assert!(ran.err.contains("stopped with this run: job_1"), "{ran:?}");
     // What listens since an earlier call is no answer to this one.
@@ -142,19 +142,19 @@ fn a_server_of_the_lasting_bash_is_not_waited_for_and_an_older_one_changes_nothi
         + &line("", &[owed])
         + &line("I wait.", &[])
         + &when_told("LATE", "It said LATE.");
-    let ran = does(&room, &[], &script);
+    let ran = does(&test_ws, &[], &script);
     assert!(ran.code == 0 && ran.out.ends_with("It said LATE.\n"), "{ran:?}");
 }
 
 #[test]
 fn a_credential_in_an_argument_is_in_no_event_and_not_kept() {
-    let room = Room::new();
+    let test_ws = TestWorkspace::new();
     let call = json!({"url": "http://127.0.0.1:9/", "headers": {"Authorization": "Bearer c4n4ry"}});
     let script = line("", &[("http_request", call)]) + &line("Done.", &[]);
-    let ran = does(&room, &["--json", "--session", "kept"], &script);
+    let ran = does(&test_ws, &["--json", "--session", "kept"], &script);
     assert!(ran.code == 0 && ran.out.contains("[masked]"), "{ran:?}");
     assert!(!ran.out.contains("c4n4ry") && !ran.err.contains("c4n4ry"), "{ran:?}");
     let state =
-        std::process::Command::new("grep").args(["-rlaF", "c4n4ry"]).arg(room.state()).output().unwrap();
+        std::process::Command::new("grep").args(["-rlaF", "c4n4ry"]).arg(test_ws.state()).output().unwrap();
     assert!(state.stdout.is_empty(), "{}", String::from_utf8_lossy(&state.stdout));
 }

@@ -11,15 +11,15 @@ use std::{
     process::{Command, Stdio},
 };
 
-use crate::support::Room;
+use crate::support::TestWorkspace;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 const EXAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/fix-a-test");
 
 /// A script in this room, as `--model` names it.
-fn script(room: &Room, lines: &str) -> String {
-    let path = room.base().join("script.jsonl");
+fn script(test_ws: &TestWorkspace, lines: &str) -> String {
+    let path = test_ws.base().join("script.jsonl");
     std::fs::write(&path, lines).unwrap();
     format!("script:{}", path.display())
 }
@@ -33,8 +33,11 @@ fn names(events: &[Value]) -> Vec<&str> {
 }
 
 /// A task that runs until somebody stops it; its first call has begun.
-fn begun(room: &Room, model: &str) -> (std::process::Child, BufReader<std::process::ChildStdout>) {
-    let mut command: Command = room.haft(&["run", "--json", "--model", model, "wait"]);
+fn begun(
+    test_ws: &TestWorkspace,
+    model: &str,
+) -> (std::process::Child, BufReader<std::process::ChildStdout>) {
+    let mut command: Command = test_ws.haft(&["run", "--json", "--model", model, "wait"]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut out = BufReader::new(child.stdout.take().unwrap());
     let mut line = String::new();
@@ -48,12 +51,12 @@ fn begun(room: &Room, model: &str) -> (std::process::Child, BufReader<std::proce
 #[test]
 fn the_example_fixes_its_test_with_real_tools() {
     kit::needs!(Python);
-    let room = Room::new();
+    let test_ws = TestWorkspace::new();
     for file in ["prices.py", "test_prices.py"] {
-        room.put(file, std::fs::read(Path::new(EXAMPLE).join("project").join(file)).unwrap());
+        test_ws.put(file, std::fs::read(Path::new(EXAMPLE).join("project").join(file)).unwrap());
     }
     let ran =
-        room.run(&["run", "--model", &format!("script:{EXAMPLE}/script.jsonl"), "fix the failing test"]);
+        test_ws.run(&["run", "--model", &format!("script:{EXAMPLE}/script.jsonl"), "fix the failing test"]);
     assert_eq!(ran.code, 0, "{ran:?}");
     assert!(
         ran.out.starts_with("I run the tests first.\n") && ran.out.ends_with("both tests pass.\n"),
@@ -63,18 +66,18 @@ fn the_example_fixes_its_test_with_real_tools() {
     assert!(ran.err.contains("< shell python3 -m unittest") && ran.err.contains(": exit 1, "), "{}", ran.err);
     assert!(ran.err.contains("haft: done: 5 steps, "), "{}", ran.err);
     assert!(!ran.err.contains("\n> "), "each call is told once: {}", ran.err);
-    assert!(room.text("prices.py").contains("(100 - discount) / 100"));
+    assert!(test_ws.text("prices.py").contains("(100 - discount) / 100"));
 }
 
 #[test]
 fn events_are_lines_from_began_to_ended() {
-    let room = Room::new();
-    room.put("a.txt", "hello\n");
+    let test_ws = TestWorkspace::new();
+    test_ws.put("a.txt", "hello\n");
     let model = script(
-        &room,
+        &test_ws,
         "{\"say\": \"I read.\", \"calls\": [{\"tool\": \"read\", \"arguments\": {\"path\": \"a.txt\"}}]}\n{\"say\": \"Done.\"}\n",
     );
-    let ran = room.run(&["run", "--json", "--model", &model, "read it"]);
+    let ran = test_ws.run(&["run", "--json", "--model", &model, "read it"]);
     let events = events(&ran.out);
     let names = names(&events);
     assert_eq!((ran.code, names[0], names[names.len() - 1]), (0, "began", "ended"), "{ran:?}");
@@ -86,11 +89,11 @@ fn events_are_lines_from_began_to_ended() {
 
 #[test]
 fn link_of_a_shared_file_is_shown_and_opens_the_file() {
-    let room = Room::new();
-    room.put("report.txt", "all is well\n");
+    let test_ws = TestWorkspace::new();
+    test_ws.put("report.txt", "all is well\n");
     let call = "{\"say\": \"\", \"calls\": [{\"tool\": \"share_file\", \"arguments\": {\"path\": \"report.txt\"}}]}\n";
-    let model = script(&room, &format!("{call}{{\"say\": \"Done.\"}}\n"));
-    let ran = room.run(&["run", "--model", &model, "share it"]);
+    let model = script(&test_ws, &format!("{call}{{\"say\": \"Done.\"}}\n"));
+    let ran = test_ws.run(&["run", "--model", &model, "share it"]);
     let link = ran.err.lines().find_map(|it| it.trim().strip_prefix("report.txt: file://"));
     let link = link.unwrap_or_else(|| panic!("{ran:?}"));
     assert_eq!(std::fs::read_to_string(link).unwrap(), "all is well\n");
@@ -98,7 +101,7 @@ fn link_of_a_shared_file_is_shown_and_opens_the_file() {
 
 #[test]
 fn what_can_not_begin_says_what_to_do() {
-    let room = Room::new();
+    let test_ws = TestWorkspace::new();
     for (arguments, code, says) in [
         (&["run"][..], 2, "haft run \"fix the failing test\""),
         (&["run", "x"], 2, "no model was named"),
@@ -107,82 +110,82 @@ fn what_can_not_begin_says_what_to_do() {
         (&["run", "--resume"], 1, "no conversation yet"),
         (&["run", "--resume", "--session", "nope", "x"], 1, "no conversation `nope`"),
     ] {
-        let ran = room.run(arguments);
+        let ran = test_ws.run(arguments);
         assert_eq!(ran.code, code, "{ran:?}");
         assert!(ran.err.contains(says), "{ran:?}");
     }
-    let ran = room.run(&["run", "--json", "x"]);
+    let ran = test_ws.run(&["run", "--json", "x"]);
     assert_eq!(names(&events(&ran.out)), ["ended"], "{ran:?}");
-    let model = script(&room, "{\"say\": \"x\"}\n");
-    let ran = crate::support::run(&mut room.haft(&["run", "--model", &model, "-"]), " \n");
+    let model = script(&test_ws, "{\"say\": \"x\"}\n");
+    let ran = crate::support::run(&mut test_ws.haft(&["run", "--model", &model, "-"]), " \n");
     assert_eq!(ran.code, 2, "{ran:?}");
-    let ran = crate::support::run(&mut room.haft(&["run", "--model", &model, "-"]), "do it\n");
+    let ran = crate::support::run(&mut test_ws.haft(&["run", "--model", &model, "-"]), "do it\n");
     assert_eq!((ran.code, ran.out.as_str()), (0, "x\n"), "{ran:?}");
 }
 
 #[test]
 fn a_limit_is_exit_code_1_and_the_conversation_goes_on_after_it() {
-    let room = Room::new();
-    room.put("a.txt", "hello\n");
+    let test_ws = TestWorkspace::new();
+    test_ws.put("a.txt", "hello\n");
     let model = script(
-        &room,
+        &test_ws,
         "{\"calls\": [{\"tool\": \"read\", \"arguments\": {\"path\": \"a.txt\"}}]}\n{\"expect\": [\"You were stopped here\"], \"say\": \"It says hello.\"}\n",
     );
-    let ran = room.run(&["run", "--max-steps", "1", "--model", &model, "read it"]);
+    let ran = test_ws.run(&["run", "--max-steps", "1", "--model", &model, "read it"]);
     assert_eq!(ran.code, 1, "{ran:?}");
     assert!(ran.err.contains("haft: stopped: --max-steps reached; 1 step, "), "{ran:?}");
     assert!(ran.err.contains("haft: to continue: haft --dir "), "{ran:?}");
     assert!(ran.err.contains("run --resume --session s_"), "{ran:?}");
     // With the model that it had.
-    let ran = room.run(&["run", "--resume"]);
+    let ran = test_ws.run(&["run", "--resume"]);
     assert_eq!((ran.code, ran.out.as_str()), (0, "It says hello.\n"), "{ran:?}");
-    let ran = room.run(&["run", "--resume"]);
+    let ran = test_ws.run(&["run", "--resume"]);
     assert_eq!((ran.code, ran.out.as_str()), (0, ""), "{ran:?}");
     assert!(ran.err.contains("haft: nothing to resume") && ran.err.contains(" \"TASK\""), "{ran:?}");
 }
 
 #[test]
 fn a_conversation_goes_on_under_its_profile_until_the_person_says_otherwise() {
-    let room = Room::new();
+    let test_ws = TestWorkspace::new();
     let writes = |name: &str| {
         format!(
             "{{\"calls\": [{{\"tool\": \"write\", \"arguments\": {{\"path\": \"{name}\", \"content\": \"x\"}}}}]}}\n{{\"say\": \"so\"}}\n"
         )
     };
-    let model = script(&room, &format!("{{\"say\": \"a plan\"}}\n{}{}", writes("one"), writes("two")));
-    assert_eq!(room.run(&["run", "--plan", "--model", &model, "plan it"]).code, 0);
-    let ran = room.run(&["run", "--resume", "go on"]);
+    let model = script(&test_ws, &format!("{{\"say\": \"a plan\"}}\n{}{}", writes("one"), writes("two")));
+    assert_eq!(test_ws.run(&["run", "--plan", "--model", &model, "plan it"]).code, 0);
+    let ran = test_ws.run(&["run", "--resume", "go on"]);
     assert!(ran.code == 0 && ran.err.contains("using profile `plan`"), "{ran:?}");
-    assert!(!room.at("one").exists(), "{ran:?}");
-    let ran = room.run(&["run", "--resume", "--profile", "none", "go on"]);
-    assert!(ran.code == 0 && room.at("two").exists(), "{ran:?}");
+    assert!(!test_ws.at("one").exists(), "{ran:?}");
+    let ran = test_ws.run(&["run", "--resume", "--profile", "none", "go on"]);
+    assert!(ran.code == 0 && test_ws.at("two").exists(), "{ran:?}");
 }
 
 #[test]
 fn a_signal_stops_it_with_130_and_it_can_go_on() {
-    let room = Room::new();
+    let test_ws = TestWorkspace::new();
     let lines = "{\"calls\": [{\"tool\": \"shell\", \"arguments\": {\"command\": \"sleep 600\", \"wait_ms\": 600000}}]}\n{\"say\": \"On.\"}\n";
-    let model = script(&room, lines);
+    let model = script(&test_ws, lines);
     for signal in [Signal::INT, Signal::TERM] {
-        let (mut child, mut out) = begun(&room, &model);
+        let (mut child, mut out) = begun(&test_ws, &model);
         kill_process(Pid::from_child(&child), signal).unwrap();
         let mut rest = String::new();
         out.read_to_string(&mut rest).unwrap();
         assert_eq!(child.wait().unwrap().code(), Some(130), "{rest}");
         assert!(rest.contains("\"ended\":\"cancelled\""), "{rest}");
     }
-    let ran = room.run(&["run", "--resume", "--model", &model, "go on"]);
+    let ran = test_ws.run(&["run", "--resume", "--model", &model, "go on"]);
     assert_eq!((ran.code, ran.out.as_str()), (0, "On.\n"), "{ran:?}");
 }
 
 #[test]
 fn a_reader_that_goes_away_stops_it_without_a_panic() {
-    let room = Room::new();
+    let test_ws = TestWorkspace::new();
     let model = script(
-        &room,
+        &test_ws,
         "{\"say\": \"one two three four five six seven eight nine ten\", \"chunks\": 20, \"chunk_ms\": 20}\n",
     );
-    let mut child = room
+    let mut child = test_ws
         .haft(&["run", "--model", &model, "count"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

@@ -129,7 +129,7 @@ pub(crate) fn drive(setup: &str) {
     let mut variables = std::env::vars().filter(|(name, _)| name != "PATH").collect::<Vec<_>>();
     variables.push(("PATH".to_owned(), setup.path.clone()));
     let settings = Settings {
-        beyond: Default::default(),
+        network: Default::default(),
         tool_files: Default::default(),
         workspace: setup.workspace.clone(),
         roots: vec![haft::kit::files::RootSpec { path: base.join("shared"), read_only: true }],

@@ -4,7 +4,7 @@ use std::{fs, io::Write as _, net::TcpListener};
 
 use serde_json::json;
 
-use super::support::House;
+use super::support::Fixture;
 use crate::support::{Called, run};
 
 const DOT_MCP: &str = r#"{"mcpServers": {"fix": {"command": "python3", "args": ["server.py", "{}"],
@@ -13,23 +13,23 @@ const DOT_MCP: &str = r#"{"mcpServers": {"fix": {"command": "python3", "args": [
 #[test]
 fn servers_of_a_workspace_need_trust_and_then_approval() {
     kit::needs!(Python);
-    let house = House::new(&json!({}));
-    fs::remove_file(house.room.config().join("haft.toml")).unwrap();
-    house.room.put(".mcp.json", DOT_MCP);
-    let ran = house.room.run(&["mcp", "list"]);
+    let fixture = Fixture::new(&json!({}));
+    fs::remove_file(fixture.test_ws.config().join("haft.toml")).unwrap();
+    fixture.test_ws.put(".mcp.json", DOT_MCP);
+    let ran = fixture.test_ws.run(&["mcp", "list"]);
     assert!(ran.out.starts_with("no MCP servers are configured"), "{ran:?}");
     assert!(
         ran.err.contains("the servers in .mcp.json are ignored until you run `haft trust`"),
         "{}",
         ran.err
     );
-    house.call("fix__echo", "x").must("not_found");
-    assert_eq!(house.marks("started"), 0);
+    fixture.call("fix__echo", "x").must("not_found");
+    assert_eq!(fixture.marks("started"), 0);
 
-    let ran = house.room.run(&["trust"]);
+    let ran = fixture.test_ws.run(&["trust"]);
     assert!(ran.out.contains("trusted until it changes") && ran.out.contains("server.py"), "{ran:?}");
     let connect = json!({"server": "fix"});
-    let said = house.room.call("mcp_connect", &connect).must("denied").text();
+    let said = fixture.test_ws.call("mcp_connect", &connect).must("denied").text();
     assert!(said.contains("rule `mcp_server`") && said.contains("python3 server.py"), "{said}");
     assert!(
         said.contains("given GIVEN=") && said.contains("${PATHS}"),
@@ -37,22 +37,22 @@ fn servers_of_a_workspace_need_trust_and_then_approval() {
     );
     let grant = said.split("grants add '").nth(1).unwrap().split('\'').next().unwrap().to_owned();
     assert!(grant.starts_with("server fix@"), "{said}");
-    house.call("fix__echo", "x").must("not_found");
-    assert_eq!(house.marks("started"), 0, "nobody allowed it");
+    fixture.call("fix__echo", "x").must("not_found");
+    assert_eq!(fixture.marks("started"), 0, "nobody allowed it");
 
     let said =
-        house.room.call_with(&["--approve", "auto"], "mcp_connect", &connect).must("unavailable").text();
+        fixture.test_ws.call_with(&["--approve", "auto"], "mcp_connect", &connect).must("unavailable").text();
     assert!(said.contains("`${PATHS}` is not set"), "{said}");
-    let granted = house.room.run(&["grants", "add", &grant]);
+    let granted = fixture.test_ws.run(&["grants", "add", &grant]);
     assert_eq!(granted.code, 0, "{granted:?}");
-    let mut command = house.room.haft(&["call", "fix__env", r#"{"text": "GIVEN"}"#]);
+    let mut command = fixture.test_ws.haft(&["call", "fix__env", r#"{"text": "GIVEN"}"#]);
     assert_eq!(run(command.env("PATHS", "p"), "").out, "otherwise\n");
 
     // Another text is not what was trusted.
-    house.room.put(".mcp.json", DOT_MCP.replace("server.py", "./server.py"));
-    assert!(house.room.run(&["mcp", "list"]).out.starts_with("no MCP servers are configured"));
-    assert_eq!(house.room.run(&["trust"]).code, 0);
-    house.room.call("mcp_connect", &connect).must("denied");
+    fixture.test_ws.put(".mcp.json", DOT_MCP.replace("server.py", "./server.py"));
+    assert!(fixture.test_ws.run(&["mcp", "list"]).out.starts_with("no MCP servers are configured"));
+    assert_eq!(fixture.test_ws.run(&["trust"]).code, 0);
+    fixture.test_ws.call("mcp_connect", &connect).must("denied");
 }
 
 #[test]
@@ -67,19 +67,20 @@ fn server_is_confined_like_a_shell_command() {
             let _ = stream.write_all(b"HTTP/1.0 200 OK\r\nContent-Length: 4\r\n\r\nfar!");
         }
     });
-    let house = House::with(&json!({}), "env = [\"GIVEN\"]");
-    let outside = house.room.outside();
+    let fixture = Fixture::with(&json!({}), "env = [\"GIVEN\"]");
+    let outside = fixture.test_ws.outside();
     fs::write(outside.join("secret"), "outside").unwrap();
-    house.room.put("inside", "inside");
+    fixture.test_ws.put("inside", "inside");
     let call = |tool: &str, text: &str| {
-        let mut command = house.room.haft(&["call", tool, &json!({"text": text}).to_string()]);
+        let mut command = fixture.test_ws.haft(&["call", tool, &json!({"text": text}).to_string()]);
         run(command.env("GIVEN", "given").env("OTHER_TOKEN", "leaks-8d1f"), "").out
     };
     let far = format!("http://127.0.0.1:{port}/");
     assert_eq!(call("fix__read", "inside"), "inside\n");
     assert!(call("fix__read", &outside.join("secret").display().to_string()).contains("No such file"));
     assert!(
-        call("fix__read", &house.room.state().join("trusted").display().to_string()).contains("No such file")
+        call("fix__read", &fixture.test_ws.state().join("trusted").display().to_string())
+            .contains("No such file")
     );
     assert_eq!(call("fix__env", "GIVEN"), "given\n");
     assert_eq!(call("fix__env", "OTHER_TOKEN"), "not set\n");
@@ -89,7 +90,7 @@ fn server_is_confined_like_a_shell_command() {
         "env = [\"GIVEN\"]\nnet = [\"127.0.0.1:{port}\"]\nread = [{:?}]",
         outside.display().to_string()
     );
-    house.configure(&json!({}), &more);
+    fixture.configure(&json!({}), &more);
     assert_eq!(call("fix__read", &outside.join("secret").display().to_string()), "outside\n");
     let said = call("fix__get", &far);
     assert!(said.contains("far!"), "{said}");
@@ -98,11 +99,11 @@ fn server_is_confined_like_a_shell_command() {
 #[test]
 fn unconfigured_server_needs_approval_and_lasts_for_its_session() {
     kit::needs!(Python);
-    let house = House::new(&json!({}));
+    let fixture = Fixture::new(&json!({}));
     let new = json!({"server": "mine", "command": ["python3", "server.py", "{}"]});
-    let said = house.room.call("mcp_connect", &new).must("denied").text();
+    let said = fixture.test_ws.call("mcp_connect", &new).must("denied").text();
     assert!(said.contains("mine: python3 server.py"), "{said}");
-    assert_eq!(house.marks("started"), 0);
+    assert_eq!(fixture.marks("started"), 0);
     let calls = [
         ("mcp_connect", new.clone()),
         ("mine__echo", json!({"text": "x"})),
@@ -111,21 +112,21 @@ fn unconfigured_server_needs_approval_and_lasts_for_its_session() {
         ("mcp_disconnect", json!({"server": "mine"})),
         ("mine__echo", json!({"text": "x"})),
     ];
-    let said = house.room.batch(&["--approve", "auto"], &calls);
+    let said = fixture.test_ws.batch(&["--approve", "auto"], &calls);
     let kinds: Vec<&str> = said.iter().map(Called::kind).collect();
     assert_eq!(kinds, ["ok", "ok", "ok", "bad_args", "ok", "not_found"], "{said:?}");
     assert!(said[0].text().starts_with("mine: started, 11 tools; python3 server.py"), "{}", said[0].text());
     assert_eq!((said[1].text(), said[2].text()), ("x".to_owned(), "y".to_owned()));
-    assert!(!house.room.run(&["mcp", "list"]).out.contains("mine"));
+    assert!(!fixture.test_ws.run(&["mcp", "list"]).out.contains("mine"));
 }
 
 #[test]
 fn read_only_hint_of_a_server_is_not_trusted() {
     kit::needs!(Python);
-    let house = House::new(&json!({}));
-    let server = house.room.serve();
+    let fixture = Fixture::new(&json!({}));
+    let server = fixture.test_ws.serve();
     server.does("fix__echo", &json!({"text": "x"}));
-    let log = house.room.log();
+    let log = fixture.test_ws.log();
     let touches = log.iter().find(|it| it["tool"] == "fix__echo").unwrap()["touches"].to_string();
     assert!(touches.contains(r#""reads":false"#) && touches.contains("exclusive"), "{touches}");
 }

@@ -7,14 +7,14 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::support::{Called, PATIENCE, Room};
+use crate::support::{Called, PATIENCE, TestWorkspace};
 
 /// A room in which the server `fix` is configured by the person.
-pub(crate) struct House {
-    pub(crate) room: Room,
+pub(crate) struct Fixture {
+    pub(crate) test_ws: TestWorkspace,
 }
 
-impl House {
+impl Fixture {
     /// The server does this.
     pub(crate) fn new(how: &Value) -> Self {
         Self::with(how, "")
@@ -22,15 +22,15 @@ impl House {
 
     /// And has these lines in its section.
     pub(crate) fn with(how: &Value, more: &str) -> Self {
-        let house = Self { room: Room::new() };
-        house.room.put("server.py", include_str!("server.py"));
-        house.configure(how, more);
-        house
+        let fixture = Self { test_ws: TestWorkspace::new() };
+        fixture.test_ws.put("server.py", include_str!("server.py"));
+        fixture.configure(how, more);
+        fixture
     }
 
     pub(crate) fn configure(&self, how: &Value, more: &str) {
         let mark = self.mark();
-        fs::create_dir_all(self.room.config()).unwrap();
+        fs::create_dir_all(self.test_ws.config()).unwrap();
         let args = json!(["server.py", how.to_string()]);
         let env = if more.contains("env =") {
             String::new()
@@ -38,31 +38,31 @@ impl House {
             format!("env = {{ HAFT_TEST_MARK = {mark:?} }}\n")
         };
         let text = format!("[mcp.fix]\ncommand = \"python3\"\nargs = {args}\n{env}{more}\n");
-        fs::write(self.room.config().join("haft.toml"), text).unwrap();
+        fs::write(self.test_ws.config().join("haft.toml"), text).unwrap();
     }
 
     fn mark(&self) -> String {
-        self.room.base().display().to_string()
+        self.test_ws.base().display().to_string()
     }
 
     pub(crate) fn call(&self, tool: &str, text: &str) -> Called {
-        self.room.call(tool, &json!({"text": text}))
+        self.test_ws.call(tool, &json!({"text": text}))
     }
 
     /// Calls in one process, each with this text.
     pub(crate) fn batch(&self, tools: &[&str], text: &str) -> Vec<Called> {
         let calls: Vec<(&str, Value)> = tools.iter().map(|it| (*it, json!({"text": text}))).collect();
-        self.room.batch(&[], &calls)
+        self.test_ws.batch(&[], &calls)
     }
 
     /// How often the server took note of this.
     pub(crate) fn marks(&self, name: &str) -> usize {
-        fs::read_to_string(self.room.at(name)).unwrap_or_default().lines().count()
+        fs::read_to_string(self.test_ws.at(name)).unwrap_or_default().lines().count()
     }
 
     /// The server's tools that a model is shown.
     pub(crate) fn shown(&self) -> Vec<String> {
-        let ran = self.room.run(&["tools"]);
+        let ran = self.test_ws.run(&["tools"]);
         let names = ran.out.lines().filter_map(|line| line.split_whitespace().next());
         names.filter(|it| it.contains("__")).map(str::to_owned).collect()
     }

@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::support::{PATIENCE, Room};
+use crate::support::{PATIENCE, TestWorkspace};
 
 /// Where the server is looked for: it wants to be called by its whole name.
 const SSHD: &str = "/usr/sbin/sshd";
@@ -25,23 +25,23 @@ pub(crate) struct Sshd {
 
 impl Sshd {
     /// A server on loopback that lets the key `~/.ssh/id_ed25519` of the room in, is known there, and may be reached.
-    pub(crate) fn start(room: &Room) -> Self {
-        let sshd = Self::unknown(room);
-        sshd.is_known(room);
+    pub(crate) fn start(test_ws: &TestWorkspace) -> Self {
+        let sshd = Self::unknown(test_ws);
+        sshd.is_known(test_ws);
         sshd
     }
 
     /// The same, and nobody knows its key.
-    pub(crate) fn unknown(room: &Room) -> Self {
+    pub(crate) fn unknown(test_ws: &TestWorkspace) -> Self {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let folder = room.base().join(format!("sshd-{port}"));
+        let folder = test_ws.base().join(format!("sshd-{port}"));
         fs::create_dir(&folder).unwrap();
         keygen(&folder.join("host"), "");
-        if !ssh(room).join("id_ed25519").exists() {
-            fs::create_dir_all(ssh(room)).unwrap();
-            keygen(&ssh(room).join("id_ed25519"), "");
+        if !ssh(test_ws).join("id_ed25519").exists() {
+            fs::create_dir_all(ssh(test_ws)).unwrap();
+            keygen(&ssh(test_ws).join("id_ed25519"), "");
         }
-        fs::copy(ssh(room).join("id_ed25519.pub"), folder.join("keys")).unwrap();
+        fs::copy(ssh(test_ws).join("id_ed25519.pub"), folder.join("keys")).unwrap();
         // As root it wants this folder, whatever its configuration says.
         let _ = fs::create_dir("/run/sshd");
         let folder_shown = folder.display();
@@ -52,14 +52,14 @@ impl Sshd {
         );
         fs::write(folder.join("config"), config).unwrap();
         let (child, log) = start(&folder);
-        allow(room, &[port]);
+        allow(test_ws, &[port]);
         Self { child, port, log, folder }
     }
 
     /// Its key stands in the room's known_hosts.
-    pub(crate) fn is_known(&self, room: &Room) {
+    pub(crate) fn is_known(&self, test_ws: &TestWorkspace) {
         let line = format!("[127.0.0.1]:{} {}", self.port, self.host_key());
-        append(&ssh(room).join("known_hosts"), &line);
+        append(&ssh(test_ws).join("known_hosts"), &line);
     }
 
     /// Its key as known_hosts has it.
@@ -162,8 +162,8 @@ fn start(folder: &Path) -> (Child, Arc<Mutex<String>>) {
 }
 
 /// The room's `~/.ssh`.
-pub(crate) fn ssh(room: &Room) -> PathBuf {
-    room.base().join("home/.ssh")
+pub(crate) fn ssh(test_ws: &TestWorkspace) -> PathBuf {
+    test_ws.base().join("home/.ssh")
 }
 
 /// A new key.
@@ -175,15 +175,16 @@ pub(crate) fn keygen(path: &Path, passphrase: &str) {
 }
 
 /// These ports of loopback may be reached without a question.
-pub(crate) fn allow(room: &Room, ports: &[u16]) {
+pub(crate) fn allow(test_ws: &TestWorkspace, ports: &[u16]) {
     let hosts: Vec<String> = ports.iter().map(|port| format!("\"127.0.0.1:{port}\"")).collect();
-    fs::create_dir_all(room.config()).unwrap();
-    fs::write(room.config().join("haft.toml"), format!("[net]\nallow = [{}]\n", hosts.join(", "))).unwrap();
+    fs::create_dir_all(test_ws.config()).unwrap();
+    fs::write(test_ws.config().join("haft.toml"), format!("[net]\nallow = [{}]\n", hosts.join(", ")))
+        .unwrap();
 }
 
 /// More of the person's own configuration.
-pub(crate) fn configure(room: &Room, more: &str) {
-    append(&room.config().join("haft.toml"), more);
+pub(crate) fn configure(test_ws: &TestWorkspace, more: &str) {
+    append(&test_ws.config().join("haft.toml"), more);
 }
 
 pub(crate) fn append(path: &Path, text: &str) {

@@ -7,7 +7,7 @@ use std::{
 
 use haft::agent::model::models;
 
-use crate::support::Room;
+use crate::support::TestWorkspace;
 
 /// Names that stand for a form, or for what a person has: not models of the list. So do those with an ellipsis.
 const FORMS: [&str; 5] =
@@ -34,11 +34,11 @@ fn every_model_that_is_named_is_in_the_list() {
     for file in &files {
         look(&fs::read_to_string(file).unwrap(), &file.display().to_string());
     }
-    let room = Room::new();
-    let help = room.run(&["--help"]).out;
+    let test_ws = TestWorkspace::new();
+    let help = test_ws.run(&["--help"]).out;
     look(&help, "haft --help");
     for verb in ["run", "chat", "prompt", "models", "login", "demo", "mcp"] {
-        look(&room.run(&[verb, "--help"]).out, verb);
+        look(&test_ws.run(&[verb, "--help"]).out, verb);
     }
     assert!(named > 2, "the texts were looked at");
     assert!(wrong.is_empty(), "not in the list of crates/agent/src/model/known.rs:\n{}", wrong.join("\n"));

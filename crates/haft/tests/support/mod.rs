@@ -22,7 +22,7 @@ pub(crate) use terminal::Terminal;
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A workspace `ws`, a folder `outside` beside it, and state that nobody else has.
-pub(crate) struct Room {
+pub(crate) struct TestWorkspace {
     /// Removes everything at its end.
     _folder: tempfile::TempDir,
     base: PathBuf,
@@ -42,7 +42,7 @@ pub(crate) struct Called {
     whole: Value,
 }
 
-impl Room {
+impl TestWorkspace {
     pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let base = folder.path().canonicalize().unwrap();

@@ -14,7 +14,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::{PATIENCE, Room};
+use super::{PATIENCE, TestWorkspace};
 
 /// A running `haft mcp`. It is killed if it is not ended.
 pub(crate) struct Server {
@@ -48,7 +48,7 @@ pub(crate) struct Said {
     pub(crate) is_error: bool,
 }
 
-impl Room {
+impl TestWorkspace {
     /// A server that knows its client.
     pub(crate) fn serve(&self) -> Server {
         self.serve_with(&[])
@@ -71,8 +71,8 @@ impl Server {
     }
 
     /// A server that has heard nothing yet.
-    pub(crate) fn start(room: &Room, options: &[&str]) -> Self {
-        Self::spawn(&mut room.haft(&[options, &["mcp"]].concat()))
+    pub(crate) fn start(test_ws: &TestWorkspace, options: &[&str]) -> Self {
+        Self::spawn(&mut test_ws.haft(&[options, &["mcp"]].concat()))
     }
 
     /// The same by a command that starts one.

@@ -1,18 +1,18 @@
 //! Tools that lack a permission: the error says how to grant it.
 
-use super::support::{House, navi};
+use super::support::{Fixture, navi};
 
 #[tokio::test]
 async fn a_variable_that_only_haft_has_is_named_with_its_grant() {
     kit::needs!(Python);
     let body = "import os\nreturn os.environ['HAFT_TEST_KEPT'] if args.get('a', True) else ''";
-    let house =
-        House::new(&[navi("keyed", body), navi("absent", "import os\nreturn os.environ['HAFT_NO_SUCH']")])
+    let fixture =
+        Fixture::new(&[navi("keyed", body), navi("absent", "import os\nreturn os.environ['HAFT_NO_SUCH']")])
             .await;
-    let said = house.says("keyed").await;
+    let said = fixture.says("keyed").await;
     assert!(said.contains("KeyError: 'HAFT_TEST_KEPT'"), "{said}");
     assert!(said.contains("with `env = [\"HAFT_TEST_KEPT\"]` of `[tool.keyed]` in haft.toml"), "{said}");
-    let said = house.says("absent").await;
+    let said = fixture.says("absent").await;
     assert!(said.contains("KeyError: 'HAFT_NO_SUCH'") && !said.contains("[tool."), "{said}");
 }
 
@@ -20,9 +20,9 @@ async fn a_variable_that_only_haft_has_is_named_with_its_grant() {
 async fn a_host_that_was_refused_is_named_with_what_grants_it_to_a_tool() {
     kit::needs!(Python);
     let body = "import urllib.request\nurllib.request.urlopen('http://example.org/')";
-    let house = House::new(&[navi("page", body)]).await;
-    let said = house.says("page").await;
-    let workspace = house.workspace().display();
+    let fixture = Fixture::new(&[navi("page", body)]).await;
+    let said = fixture.says("page").await;
+    let workspace = fixture.workspace().display();
     let grant = format!(
         "`haft --dir {workspace} grants add 'net example.org'`, or `net = [\"example.org\"]` of `[tool.page]` in haft.toml"
     );
@@ -38,9 +38,9 @@ async fn a_granted_host_at_an_address_that_is_not_public_is_told_with_its_port()
         "import os, urllib.request\nos.environ['no_proxy'] = os.environ['NO_PROXY'] = ''\n\
          urllib.request.urlopen('http://localhost:{port}/')"
     );
-    let house = House::new(&[navi("here", &body)]).await;
-    house.session.hosts().grant_lasting("localhost");
-    let said = house.says("here").await;
+    let fixture = Fixture::new(&[navi("here", &body)]).await;
+    fixture.session.hosts().grant_lasting("localhost");
+    let said = fixture.says("here").await;
     assert!(
         said.contains(&format!("localhost:{port} was refused: localhost is granted, but is at ")),
         "{said}"

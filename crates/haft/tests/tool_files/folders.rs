@@ -9,7 +9,7 @@ use std::{
 use serde_json::{Value, json};
 
 use super::support::navi;
-use crate::support::{Ran, Room};
+use crate::support::{Ran, TestWorkspace};
 
 /// A tool of this name in a folder.
 pub(crate) fn put(folder: &Path, name: &str, body: &str) {
@@ -23,8 +23,8 @@ pub(crate) fn put_file(folder: &Path, file: &str, content: &str) {
 }
 
 /// The tools that are files, in their order.
-pub(crate) fn file_tools(room: &Room, options: &[&str]) -> (Vec<String>, Ran) {
-    let ran = room.run(&[options, &["tools", "--json"]].concat());
+pub(crate) fn file_tools(test_ws: &TestWorkspace, options: &[&str]) -> (Vec<String>, Ran) {
+    let ran = test_ws.run(&[options, &["tools", "--json"]].concat());
     assert_eq!(ran.code, 0, "{ran:?}");
     let tools: Vec<Value> = serde_json::from_str(&ran.out).unwrap();
     let is_of_a_file = |it: &&Value| it["description"] == "For a test.";
@@ -32,22 +32,22 @@ pub(crate) fn file_tools(room: &Room, options: &[&str]) -> (Vec<String>, Ran) {
     (names, ran)
 }
 
-fn own(room: &Room) -> std::path::PathBuf {
-    room.config().join("tools")
+fn own(test_ws: &TestWorkspace) -> std::path::PathBuf {
+    test_ws.config().join("tools")
 }
 
 #[test]
 fn only_tool_files_are_tools_and_in_the_order_of_their_names() {
     kit::needs!(Python);
-    let room = Room::new();
+    let test_ws = TestWorkspace::new();
     for name in ["zeta", "alpha"] {
-        put(&own(&room), name, "return 1");
+        put(&own(&test_ws), name, "return 1");
     }
-    put_file(&own(&room), "_helper.py", "raise Exception('never run')");
-    put_file(&own(&room), ".hidden.py", "raise Exception('never run')");
-    put_file(&own(&room), "notes.md", "no tool");
-    put_file(&own(&room).join("below"), "deep.py", "raise Exception('never run')");
-    let (tools, ran) = file_tools(&room, &[]);
+    put_file(&own(&test_ws), "_helper.py", "raise Exception('never run')");
+    put_file(&own(&test_ws), ".hidden.py", "raise Exception('never run')");
+    put_file(&own(&test_ws), "notes.md", "no tool");
+    put_file(&own(&test_ws).join("below"), "deep.py", "raise Exception('never run')");
+    let (tools, ran) = file_tools(&test_ws, &[]);
     assert_eq!(tools, ["alpha", "zeta"]);
     assert_eq!(ran.err, "", "nothing else was taken for a tool");
 }
@@ -55,8 +55,8 @@ fn only_tool_files_are_tools_and_in_the_order_of_their_names() {
 #[test]
 fn one_file_that_can_not_be_read_harms_no_other() {
     kit::needs!(Python);
-    let room = Room::new();
-    let folder = own(&room);
+    let test_ws = TestWorkspace::new();
+    let folder = own(&test_ws);
     put(&folder, "good", "return 'still here'");
     put_file(&folder, "broken.py", "import nothing_of_this_name");
     put_file(&folder, "wrong.py", "def (");
@@ -73,7 +73,7 @@ fn one_file_that_can_not_be_read_harms_no_other() {
     )
     .unwrap();
     symlink("/nowhere", folder.join("dangling.py")).unwrap();
-    let (tools, ran) = file_tools(&room, &[]);
+    let (tools, ran) = file_tools(&test_ws, &[]);
     assert_eq!(tools, ["good"]);
     for (file, why) in [
         ("broken.py", "ModuleNotFoundError: No module named 'nothing_of_this_name'"),
@@ -90,22 +90,22 @@ fn one_file_that_can_not_be_read_harms_no_other() {
         assert!(line.contains(why), "{line}");
     }
     assert_eq!(ran.err.lines().count(), 8, "one line for each: {}", ran.err);
-    assert_eq!(room.call("good", &json!({})).must("ok").text(), "still here");
-    let called = room.call("read", &json!({"path": "nothing"}));
+    assert_eq!(test_ws.call("good", &json!({})).must("ok").text(), "still here");
+    let called = test_ws.call("read", &json!({"path": "nothing"}));
     assert_eq!(called.kind(), "not_found", "the built-in one is called: {}", called.text());
 }
 
 #[test]
 fn a_link_is_followed_in_a_persons_folder_and_not_in_a_workspace() {
     kit::needs!(Python);
-    let room = Room::new();
-    put(&room.outside(), "linked", "return 'linked'");
-    put(&room.outside(), "secret", "return 'secret'");
-    fs::create_dir_all(own(&room)).unwrap();
-    symlink(room.outside().join("linked.py"), own(&room).join("linked.py")).unwrap();
-    fs::create_dir_all(room.at(".haft/tools")).unwrap();
-    symlink(room.outside().join("secret.py"), room.at(".haft/tools/secret.py")).unwrap();
-    let (tools, ran) = file_tools(&room, &["--trust"]);
+    let test_ws = TestWorkspace::new();
+    put(&test_ws.outside(), "linked", "return 'linked'");
+    put(&test_ws.outside(), "secret", "return 'secret'");
+    fs::create_dir_all(own(&test_ws)).unwrap();
+    symlink(test_ws.outside().join("linked.py"), own(&test_ws).join("linked.py")).unwrap();
+    fs::create_dir_all(test_ws.at(".haft/tools")).unwrap();
+    symlink(test_ws.outside().join("secret.py"), test_ws.at(".haft/tools/secret.py")).unwrap();
+    let (tools, ran) = file_tools(&test_ws, &["--trust"]);
     assert_eq!(tools, ["linked"]);
     assert!(
         ran.err.contains("`.haft/tools/secret.py`: it is a link, which is not followed in a workspace"),
@@ -113,11 +113,11 @@ fn a_link_is_followed_in_a_persons_folder_and_not_in_a_workspace() {
         ran.err
     );
 
-    fs::remove_dir_all(room.at(".haft")).unwrap();
-    symlink(room.outside(), room.at(".haft")).unwrap();
-    fs::create_dir(room.outside().join("tools")).unwrap();
-    put(&room.outside().join("tools"), "secret", "return 'secret'");
-    let (tools, ran) = file_tools(&room, &["--trust"]);
+    fs::remove_dir_all(test_ws.at(".haft")).unwrap();
+    symlink(test_ws.outside(), test_ws.at(".haft")).unwrap();
+    fs::create_dir(test_ws.outside().join("tools")).unwrap();
+    put(&test_ws.outside().join("tools"), "secret", "return 'secret'");
+    let (tools, ran) = file_tools(&test_ws, &["--trust"]);
     assert_eq!(tools, ["linked"]);
     assert!(ran.err.contains("`.haft/tools`: it is reached through a link"), "{}", ran.err);
 }
@@ -125,39 +125,39 @@ fn a_link_is_followed_in_a_persons_folder_and_not_in_a_workspace() {
 #[test]
 fn a_person_comes_first_then_the_folders_they_name_then_the_workspace() {
     kit::needs!(Python);
-    let room = Room::new();
-    fs::create_dir_all(room.config()).unwrap();
-    fs::write(room.config().join("haft.toml"), "tools_dirs = [\"~/mine\", \"beside\"]").unwrap();
-    let home = room.base().join("home/mine");
+    let test_ws = TestWorkspace::new();
+    fs::create_dir_all(test_ws.config()).unwrap();
+    fs::write(test_ws.config().join("haft.toml"), "tools_dirs = [\"~/mine\", \"beside\"]").unwrap();
+    let home = test_ws.base().join("home/mine");
     for (folder, names) in [
-        (own(&room), &["one"][..]),
+        (own(&test_ws), &["one"][..]),
         (home, &["one", "two"]),
-        (room.config().join("beside"), &["two", "three"]),
-        (room.at(".haft/tools"), &["three", "four"]),
+        (test_ws.config().join("beside"), &["two", "three"]),
+        (test_ws.at(".haft/tools"), &["three", "four"]),
     ] {
         for name in names {
             put(&folder, name, &format!("return '{}'", folder.display()));
         }
     }
-    let (tools, ran) = file_tools(&room, &["--trust"]);
+    let (tools, ran) = file_tools(&test_ws, &["--trust"]);
     assert_eq!(tools, ["one", "two", "three", "four"]);
     assert_eq!(ran.err.matches("the first one is kept").count(), 3, "{}", ran.err);
-    let three = room.call_with(&["--trust"], "three", &json!({})).must("ok").text();
+    let three = test_ws.call_with(&["--trust"], "three", &json!({})).must("ok").text();
     assert!(three.ends_with("config/beside"), "{three}");
 }
 
 #[test]
 fn the_file_that_is_called_as_the_tool_has_it_before_a_copy() {
     kit::needs!(Python);
-    let room = Room::new();
-    put(&own(&room), "shout", "return 'the file of that name'");
-    put_file(&own(&room), "shout copy.py", &navi("shout", "return 'the copy'").1);
-    put_file(&own(&room), "a.py", &navi("other", "return 'a'").1);
-    put_file(&own(&room), "b.py", &navi("other", "return 'b'").1);
-    put(&room.at(".haft/tools"), "other", "return 'in a later folder'");
-    let (tools, ran) = file_tools(&room, &["--trust"]);
+    let test_ws = TestWorkspace::new();
+    put(&own(&test_ws), "shout", "return 'the file of that name'");
+    put_file(&own(&test_ws), "shout copy.py", &navi("shout", "return 'the copy'").1);
+    put_file(&own(&test_ws), "a.py", &navi("other", "return 'a'").1);
+    put_file(&own(&test_ws), "b.py", &navi("other", "return 'b'").1);
+    put(&test_ws.at(".haft/tools"), "other", "return 'in a later folder'");
+    let (tools, ran) = file_tools(&test_ws, &["--trust"]);
     assert_eq!(tools, ["other", "shout"]);
-    let folder = own(&room);
+    let folder = own(&test_ws);
     for (file, first, kept) in [
         (folder.join("shout copy.py").display().to_string(), "shout.py", "the file of that name is kept"),
         (folder.join("b.py").display().to_string(), "a.py", "the first one is kept"),
@@ -166,23 +166,23 @@ fn the_file_that_is_called_as_the_tool_has_it_before_a_copy() {
         let line = ran.err.lines().find(|it| it.contains(&format!("`{file}`:"))).unwrap();
         assert!(line.contains(&format!("{} already; {kept}", folder.join(first).display())), "{line}");
     }
-    assert_eq!(room.call("shout", &json!({})).must("ok").text(), "the file of that name");
-    assert_eq!(room.call("other", &json!({})).must("ok").text(), "a");
+    assert_eq!(test_ws.call("shout", &json!({})).must("ok").text(), "the file of that name");
+    assert_eq!(test_ws.call("other", &json!({})).must("ok").text(), "a");
 }
 
 #[test]
 fn a_list_of_enabled_tools_hides_no_other_tool() {
     kit::needs!(Python);
-    let room = Room::new();
+    let test_ws = TestWorkspace::new();
     for name in ["one", "two"] {
-        put(&own(&room), name, "return 1");
+        put(&own(&test_ws), name, "return 1");
     }
-    assert_eq!(file_tools(&room, &["--toolset", "navi"]).0, ["one", "two"], "without a list all of them");
-    put_file(&own(&room), "enabled.json", "[\"two\", \"three\"]");
-    assert_eq!(file_tools(&room, &["--toolset", "navi"]).0, ["one", "two"]);
-    assert_eq!(file_tools(&room, &[]).0, ["one", "two"]);
-    put_file(&own(&room), "enabled.json", "{\"two\":");
-    let (tools, ran) = file_tools(&room, &["--toolset", "navi"]);
+    assert_eq!(file_tools(&test_ws, &["--toolset", "navi"]).0, ["one", "two"], "without a list all of them");
+    put_file(&own(&test_ws), "enabled.json", "[\"two\", \"three\"]");
+    assert_eq!(file_tools(&test_ws, &["--toolset", "navi"]).0, ["one", "two"]);
+    assert_eq!(file_tools(&test_ws, &[]).0, ["one", "two"]);
+    put_file(&own(&test_ws), "enabled.json", "{\"two\":");
+    let (tools, ran) = file_tools(&test_ws, &["--toolset", "navi"]);
     assert_eq!(tools, ["one", "two"]);
     assert!(ran.err.contains("enabled.json`: it is not a JSON list of names"), "{}", ran.err);
 }
@@ -190,28 +190,28 @@ fn a_list_of_enabled_tools_hides_no_other_tool() {
 #[test]
 fn an_allowlist_is_the_last_word() {
     kit::needs!(Python);
-    let room = Room::new();
+    let test_ws = TestWorkspace::new();
     for name in ["one", "two"] {
-        put(&own(&room), name, "return 1");
+        put(&own(&test_ws), name, "return 1");
     }
-    fs::write(room.config().join("haft.toml"), "tools = [\"two\", \"read\"]").unwrap();
-    assert_eq!(file_tools(&room, &[]).0, ["two"]);
-    room.call("one", &json!({})).must("not_found");
-    fs::write(room.config().join("haft.toml"), "tools = []").unwrap();
-    let said = room.call("xyzzy", &json!({})).must("not_found").text();
+    fs::write(test_ws.config().join("haft.toml"), "tools = [\"two\", \"read\"]").unwrap();
+    assert_eq!(file_tools(&test_ws, &[]).0, ["two"]);
+    test_ws.call("one", &json!({})).must("not_found");
+    fs::write(test_ws.config().join("haft.toml"), "tools = []").unwrap();
+    let said = test_ws.call("xyzzy", &json!({})).must("not_found").text();
     assert_eq!(said, "there is no tool `xyzzy` in this session\nThis session has no tools.");
 }
 
 #[test]
 fn a_tool_is_loaded_again_when_it_may_be_executed() {
     kit::needs!(Python);
-    let room = Room::new();
+    let test_ws = TestWorkspace::new();
     put_file(
-        &own(&room),
+        &own(&test_ws),
         "greet",
         "#!/bin/sh\necho '{\"name\": \"greet\", \"description\": \"For a test.\"}'\n",
     );
-    assert_eq!(file_tools(&room, &[]).0, Vec::<String>::new());
-    fs::set_permissions(own(&room).join("greet"), fs::Permissions::from_mode(0o755)).unwrap();
-    assert_eq!(file_tools(&room, &[]).0, ["greet"]);
+    assert_eq!(file_tools(&test_ws, &[]).0, Vec::<String>::new());
+    fs::set_permissions(own(&test_ws).join("greet"), fs::Permissions::from_mode(0o755)).unwrap();
+    assert_eq!(file_tools(&test_ws, &[]).0, ["greet"]);
 }

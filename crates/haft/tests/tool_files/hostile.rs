@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 use serde_json::{Value, json};
 
-use crate::support::{Called, Room};
+use crate::support::{Called, TestWorkspace};
 
 const HOSTILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tool_files/hostile");
 
@@ -12,22 +12,22 @@ const GOOD: &str = "name = 'good'\ndescription = 'Works.'\nparameters = {'type':
     async def execute(params):\n    return 'good'\n";
 
 /// A workspace with these files of the hostile ones, and one that works.
-fn room(names: &[&str]) -> Room {
-    let room = Room::new();
+fn test_ws(names: &[&str]) -> TestWorkspace {
+    let test_ws = TestWorkspace::new();
     for name in names {
         let file = format!("{name}.py");
-        room.put(&format!(".haft/tools/{file}"), fs::read(Path::new(HOSTILE).join(&file)).unwrap());
+        test_ws.put(&format!(".haft/tools/{file}"), fs::read(Path::new(HOSTILE).join(&file)).unwrap());
     }
-    room.put(".haft/tools/good.py", GOOD);
-    room
+    test_ws.put(".haft/tools/good.py", GOOD);
+    test_ws
 }
 
 /// What becomes of a call with each of these arguments, when another tool is called after each of them.
 fn calls(options: &[&str], name: &str, arguments: &[Value]) -> Vec<Called> {
-    let room = room(&[name]);
+    let test_ws = test_ws(&[name]);
     let both = arguments.iter().flat_map(|it| [(name, it.clone()), ("good", json!({}))]);
     let options = [&["--trust"], options].concat();
-    let mut said = room.batch(&options, &both.collect::<Vec<_>>()).into_iter();
+    let mut said = test_ws.batch(&options, &both.collect::<Vec<_>>()).into_iter();
     let mut kept = Vec::new();
     while let (Some(called), Some(good)) = (said.next(), said.next()) {
         assert_eq!(good.text(), "good", "after call {} of {name}", kept.len());
@@ -106,9 +106,10 @@ fn what_asks_to_exit_only_fails() {
 #[test]
 fn an_endless_loop_ends_at_the_deadline() {
     kit::needs!(Python);
-    let room = room(&["loops"]);
-    room.put("haft.toml", "deadline_seconds = 2\n");
-    let said = room.batch(&["--trust"], &[("loops", json!({})), ("good", json!({})), ("loops", json!({}))]);
+    let test_ws = test_ws(&["loops"]);
+    test_ws.put("haft.toml", "deadline_seconds = 2\n");
+    let said =
+        test_ws.batch(&["--trust"], &[("loops", json!({})), ("good", json!({})), ("loops", json!({}))]);
     let kinds: Vec<&str> = said.iter().map(Called::kind).collect();
     assert_eq!(kinds, ["timeout", "ok", "timeout"]);
 }
@@ -146,17 +147,17 @@ fn what_is_no_text_is_made_one_or_refused() {
 #[test]
 fn a_file_that_deletes_itself_can_not() {
     kit::needs!(Python);
-    let room = room(&["deletes_itself"]);
-    let said = room.batch(&["--trust"], &[("deletes_itself", json!({})), ("good", json!({}))]);
+    let test_ws = test_ws(&["deletes_itself"]);
+    let said = test_ws.batch(&["--trust"], &[("deletes_itself", json!({})), ("good", json!({}))]);
     assert_eq!((said[0].kind(), said[1].kind()), ("failed", "ok"), "{said:?}");
-    assert!(room.at(".haft/tools/deletes_itself.py").exists());
+    assert!(test_ws.at(".haft/tools/deletes_itself.py").exists());
 }
 
 #[test]
 fn a_file_that_is_gone_while_it_runs_ends_its_call_and_is_no_tool_after() {
     kit::needs!(Python);
-    let room = room(&[]);
-    room.put(
+    let test_ws = test_ws(&[]);
+    test_ws.put(
         ".haft/tools/slow.py",
         "name = 'slow'\ndescription = 'Waits.'\nparameters = {'type': 'object', 'properties': {}}\n\
          async def execute(params):\n    open('begun', 'w').close()\n    return open('go').read()\n",
@@ -164,19 +165,19 @@ fn a_file_that_is_gone_while_it_runs_ends_its_call_and_is_no_tool_after() {
     for fifo in ["begun", "go"] {
         rustix::fs::mknodat(
             rustix::fs::CWD,
-            room.at(fifo),
+            test_ws.at(fifo),
             rustix::fs::FileType::Fifo,
             rustix::fs::Mode::RWXU,
             0,
         )
         .unwrap();
     }
-    let server = room.serve_with(&["--trust"]);
+    let server = test_ws.serve_with(&["--trust"]);
     let slow = server.start_call("slow", &json!({}));
     // Opening it waits until the tool opens it too.
-    fs::read(room.at("begun")).unwrap();
-    fs::remove_file(room.at(".haft/tools/slow.py")).unwrap();
-    fs::write(room.at("go"), "to the end").unwrap();
+    fs::read(test_ws.at("begun")).unwrap();
+    fs::remove_file(test_ws.at(".haft/tools/slow.py")).unwrap();
+    fs::write(test_ws.at("go"), "to the end").unwrap();
     assert_eq!(slow.said().unwrap().text, "to the end");
     assert!(server.start_call("slow", &json!({})).wait().is_some_and(|it| it.to_string().contains("slow")));
     assert_eq!(server.does("good", &json!({})), "good");
@@ -185,7 +186,7 @@ fn a_file_that_is_gone_while_it_runs_ends_its_call_and_is_no_tool_after() {
 #[test]
 fn what_can_not_be_loaded_is_reported_each_by_itself() {
     kit::needs!(Python);
-    let room = room(&[
+    let test_ws = test_ws(&[
         "bad_name",
         "bad_schema",
         "crashes_at_import",
@@ -196,8 +197,8 @@ fn what_can_not_be_loaded_is_reported_each_by_itself() {
         "no_tool",
         "syntax_error",
     ]);
-    room.run(&["trust"]);
-    let ran = room.run(&["reload-tools"]);
+    test_ws.run(&["trust"]);
+    let ran = test_ws.run(&["reload-tools"]);
     let told = format!("{}{}", ran.out, ran.err);
     for (file, words) in [
         ("bad_name.py", &["../bad name"][..]),
@@ -216,8 +217,8 @@ fn what_can_not_be_loaded_is_reported_each_by_itself() {
         }
     }
     assert_eq!(ran.code, 0, "{told}");
-    assert_eq!(room.run(&["reload-tools", "--strict"]).code, 1);
-    assert_eq!(room.call("good", &json!({})).must("ok").text(), "good");
-    let none = room.call("hangs_at_import", &json!({})).must("not_found").text();
+    assert_eq!(test_ws.run(&["reload-tools", "--strict"]).code, 1);
+    assert_eq!(test_ws.call("good", &json!({})).must("ok").text(), "good");
+    let none = test_ws.call("hangs_at_import", &json!({})).must("not_found").text();
     assert!(none.contains("hangs_at_import"), "{none}");
 }

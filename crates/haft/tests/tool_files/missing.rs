@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::folders::{put, put_file};
-use crate::support::{Room, Server};
+use crate::support::{Server, TestWorkspace};
 
 fn refused(server: &Server, name: &str) -> String {
     let answer = server.start_call(name, &json!({})).wait().unwrap();
@@ -14,10 +14,10 @@ fn refused(server: &Server, name: &str) -> String {
 #[test]
 fn a_client_is_told_why_a_tool_is_missing() {
     kit::needs!(Python);
-    let room = Room::new();
-    put_file(&room.config().join("tools"), "broken.py", "import no_such_module_at_all\n");
-    put(&room.at(".haft/tools"), "waits", "return 1");
-    let server = room.serve();
+    let test_ws = TestWorkspace::new();
+    put_file(&test_ws.config().join("tools"), "broken.py", "import no_such_module_at_all\n");
+    put(&test_ws.at(".haft/tools"), "waits", "return 1");
+    let server = test_ws.serve();
     let said = refused(&server, "broken");
     assert!(said.starts_with("there is no tool `broken`: "), "{said}");
     assert!(
@@ -33,17 +33,17 @@ fn a_client_is_told_why_a_tool_is_missing() {
     );
     server.kill();
     // The same by the command line, which says it whole, and tells no other names.
-    let said = room.call("waits", &json!({})).must("not_found").text();
+    let said = test_ws.call("waits", &json!({})).must("not_found").text();
     assert_eq!(said, format!("there is no tool `waits` in this session: {waits}"));
 }
 
 #[test]
 fn many_names_are_not_told_to_who_can_ask_for_them() {
     kit::needs!(Python);
-    let room = Room::new();
+    let test_ws = TestWorkspace::new();
     for number in 0..31 {
-        put(&room.config().join("tools"), &format!("numbered_{number}"), "return 1");
+        put(&test_ws.config().join("tools"), &format!("numbered_{number}"), "return 1");
     }
-    let said = room.call("xyzzy", &json!({})).must("not_found").text();
+    let said = test_ws.call("xyzzy", &json!({})).must("not_found").text();
     assert!(said.contains("\n`list_tools` names the ") && !said.contains("numbered_"), "{said}");
 }

@@ -18,7 +18,7 @@ use super::{
     support::after,
 };
 use crate::support::{
-    Ran, Room, Terminal, run,
+    Ran, Terminal, TestWorkspace, run,
     uv::{wheel, with_uv, without_uv},
 };
 
@@ -91,14 +91,14 @@ const GADGET: &[&str] = &["dependencies = [\"gadget\"]"];
 
 /// A run of haft that finds `uv`, or not, and asks this index.
 struct Haft<'a> {
-    room: &'a Room,
+    test_ws: &'a TestWorkspace,
     path: String,
     index: Option<&'a Index>,
 }
 
 impl Haft<'_> {
     fn command(&self, arguments: &[&str]) -> std::process::Command {
-        let mut command = self.room.haft(&[&["--trust"], arguments].concat());
+        let mut command = self.test_ws.haft(&[&["--trust"], arguments].concat());
         command.env("PATH", &self.path);
         if let Some(index) = self.index {
             command.env("UV_DEFAULT_INDEX", format!("http://{}/simple", index.address));
@@ -120,19 +120,19 @@ impl Haft<'_> {
     }
 }
 
-fn environments(room: &Room) -> Vec<PathBuf> {
-    let entries = fs::read_dir(room.state().join("tools/environments")).into_iter().flatten().flatten();
+fn environments(test_ws: &TestWorkspace) -> Vec<PathBuf> {
+    let entries = fs::read_dir(test_ws.state().join("tools/environments")).into_iter().flatten().flatten();
     entries.map(|it| it.path()).filter(|it| it.is_dir()).collect()
 }
 
 #[test]
 fn without_uv_the_file_fails_clearly_and_the_others_work() {
     kit::needs!(Uv);
-    let room = Room::new();
-    let tools = room.at(".haft/tools");
+    let test_ws = TestWorkspace::new();
+    let tools = test_ws.at(".haft/tools");
     put_file(&tools, "needs.py", &gadget("needs", GADGET));
     put(&tools, "plain", "return 'fine'");
-    let mut haft = Haft { room: &room, path: without_uv(), index: None };
+    let mut haft = Haft { test_ws: &test_ws, path: without_uv(), index: None };
     let fault = [
         "`uv` is needed for the packages of needs.py (gadget) and is not installed",
         "`pip install uv`",
@@ -152,13 +152,13 @@ fn without_uv_the_file_fails_clearly_and_the_others_work() {
 #[test]
 fn hosts_are_named_with_the_command_that_grants_them_and_then_packages_are_fetched_once() {
     kit::needs!(Uv);
-    let (room, index) = (Room::new(), Index::new());
-    let tools = room.at(".haft/tools");
+    let (test_ws, index) = (TestWorkspace::new(), Index::new());
+    let tools = test_ws.at(".haft/tools");
     put_file(&tools, "one.py", &gadget("one", GADGET));
     put(&tools, "plain", "return 'fine'");
-    let mut haft = Haft { room: &room, path: with_uv(), index: Some(&index) };
+    let mut haft = Haft { test_ws: &test_ws, path: with_uv(), index: Some(&index) };
     let grant = format!("grants add 'net {}'", index.address);
-    let command = format!("`haft --dir {} {grant}`", room.at("").canonicalize().unwrap().display());
+    let command = format!("`haft --dir {} {grant}`", test_ws.at("").canonicalize().unwrap().display());
     let lacks = format!("the packages of one.py (gadget) come from {}, which nobody granted", index.address);
     haft.says(
         &["reload-tools"],
@@ -169,7 +169,7 @@ fn hosts_are_named_with_the_command_that_grants_them_and_then_packages_are_fetch
     let code = json!({"name": "written", "code": gadget("written", GADGET)}).to_string();
     haft.says(&["call", "write_tool", &code], &["the packages of written.py (gadget) come from", &command]);
     assert!(!tools.join("written.py").exists());
-    assert_eq!((index.asked(), environments(&room).len()), (0, 0), "nothing was reached");
+    assert_eq!((index.asked(), environments(&test_ws).len()), (0, 0), "nothing was reached");
 
     assert_eq!(haft.run(&["grants", "add", &format!("net {}", index.address)]).code, 0);
     haft.says(&["call", "one"], &["1.5"]);
@@ -186,7 +186,7 @@ fn hosts_are_named_with_the_command_that_grants_them_and_then_packages_are_fetch
         assert_eq!(haft.run(&["call", tool]).out.trim(), "1.5");
     }
     haft.says(&["reload-tools"], &["loaded: one, plain, two, written\n"]);
-    assert_eq!((index.asked(), environments(&room).len()), (asked, 1));
+    assert_eq!((index.asked(), environments(&test_ws).len()), (asked, 1));
 }
 
 #[test]
@@ -199,10 +199,10 @@ fn what_becomes_of_hosts_is_what_the_person_said_of_all_hosts() {
         (&["--approve", "never"], String::new(), lacks),
         (&["--approve", "never"], format!("[net]\nallow = [{:?}]\n", index.address), "1.5"),
     ] {
-        let room = Room::new();
-        put_file(&room.at(".haft/tools"), "one.py", &gadget("one", GADGET));
-        put_file(&room.config(), "haft.toml", &config);
-        let haft = Haft { room: &room, path: with_uv(), index: Some(&index) };
+        let test_ws = TestWorkspace::new();
+        put_file(&test_ws.at(".haft/tools"), "one.py", &gadget("one", GADGET));
+        put_file(&test_ws.config(), "haft.toml", &config);
+        let haft = Haft { test_ws: &test_ws, path: with_uv(), index: Some(&index) };
         haft.says(&[options, &["call", "one"]].concat(), &[says]);
     }
 }
@@ -210,11 +210,11 @@ fn what_becomes_of_hosts_is_what_the_person_said_of_all_hosts() {
 #[test]
 fn who_sits_at_a_terminal_is_asked() {
     kit::needs!(Uv);
-    let (room, index) = (Room::new(), Index::new());
-    let tools = room.at(".haft/tools");
+    let (test_ws, index) = (TestWorkspace::new(), Index::new());
+    let tools = test_ws.at(".haft/tools");
     put_file(&tools, "one.py", &gadget("one", GADGET));
     put_file(&tools, "two.py", &gadget("two", GADGET));
-    let haft = Haft { room: &room, path: with_uv(), index: Some(&index) };
+    let haft = Haft { test_ws: &test_ws, path: with_uv(), index: Some(&index) };
     let ask = |answer: &str| {
         let mut terminal = Terminal::start(&haft.command(&["reload-tools", "--strict"]));
         terminal.shows("[n]o: ", 1).types(answer);
@@ -236,14 +236,14 @@ fn who_sits_at_a_terminal_is_asked() {
 #[test]
 fn a_package_in_a_file_takes_no_host_and_a_tool_sees_what_lies_beside_it() {
     kit::needs!(Uv);
-    let room = Room::new();
-    let tools = room.config().join("tools");
-    let wheel = wheel(&room.at(""), "2.0");
+    let test_ws = TestWorkspace::new();
+    let tools = test_ws.config().join("tools");
+    let wheel = wheel(&test_ws.at(""), "2.0");
     let block = format!("dependencies = [\"gadget @ file://{}\"]", wheel.display());
     let code = gadget("mine", &[&block]).replace("import gadget\n", "import gadget\nimport _shared\n");
     put_file(&tools, "mine.py", &code.replace("gadget.VERSION", "gadget.VERSION + _shared.MORE"));
     put_file(&tools, "_shared.py", "MORE = ' and more'\n");
-    let haft = Haft { room: &room, path: with_uv(), index: None };
+    let haft = Haft { test_ws: &test_ws, path: with_uv(), index: None };
     haft.says(&["call", "mine"], &["2.0 and more"]);
     // It is the person's, who also names a package that nobody has: the last good version goes on.
     put_file(
@@ -257,22 +257,22 @@ fn a_package_in_a_file_takes_no_host_and_a_tool_sees_what_lies_beside_it() {
     );
     haft.says(&["call", "mine"], &["2.0 and more"]);
     // An environment that is gone is made again, when it is needed.
-    fs::remove_dir_all(room.state().join("tools/environments")).unwrap();
+    fs::remove_dir_all(test_ws.state().join("tools/environments")).unwrap();
     haft.says(&["call", "mine"], &["2.0 and more"]);
 }
 
 #[test]
 fn what_can_not_be_met_and_what_can_not_be_read_is_said() {
     kit::needs!(Uv);
-    let room = Room::new();
-    let tools = room.at(".haft/tools");
+    let test_ws = TestWorkspace::new();
+    let tools = test_ws.at(".haft/tools");
     let none = "dependencies = []";
     put_file(&tools, "newer.py", &gadget("newer", &["requires-python = \">=3.99\"", none]));
     put_file(&tools, "broken.py", &gadget("broken", &["dependencies = ["]));
     put_file(&tools, "twice.py", &format!("{}\n{}", gadget("twice", GADGET), gadget("twice", GADGET)));
     put_file(&tools, "option.py", &gadget("option", &["dependencies = [\"-r list.txt\"]"]));
     put(&tools, "plain", "return 'fine'");
-    let haft = Haft { room: &room, path: with_uv(), index: None };
+    let haft = Haft { test_ws: &test_ws, path: with_uv(), index: None };
     let said = haft.says(
         &["reload-tools"],
         &[

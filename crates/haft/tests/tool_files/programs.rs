@@ -18,17 +18,17 @@ use haft::{
 use serde_json::{Value, json};
 
 use super::support::{HANG, until_now};
-use crate::support::Room;
+use crate::support::TestWorkspace;
 
 /// A workspace, a person's folder of tools beside it, and a session.
-struct House {
+struct Fixture {
     _dir: tempfile::TempDir,
     base: PathBuf,
     runtime: Runtime,
     session: Session,
 }
 
-impl House {
+impl Fixture {
     /// With these files in the folder of tools; what begins with `#!` may be executed.
     async fn new(files: &[(&str, &str)]) -> Self {
         Self::with(files, Section::default(), Approve::Auto).await
@@ -44,7 +44,7 @@ impl House {
             put(&base.join("tools").join(name), text);
         }
         let settings = Settings {
-            beyond: Default::default(),
+            network: Default::default(),
             tool_files: ToolFiles {
                 folders: vec![Folder { path: base.join("tools"), whose: Whose::Workspace }],
                 workspace_sections: [("t".to_owned(), section)].into(),
@@ -104,26 +104,27 @@ fn script(more: &Value, body: &str) -> String {
     format!("#!/bin/sh\nif [ \"$1\" = --tool ]; then\n  cat <<'SPEC'\n{spec}\nSPEC\n  exit\nfi\n{body}\n")
 }
 
-async fn house(body: &str) -> House {
-    House::new(&[("t", &script(&json!({}), body))]).await
+async fn fixture(body: &str) -> Fixture {
+    Fixture::new(&[("t", &script(&json!({}), body))]).await
 }
 
 #[tokio::test]
 async fn a_call_is_json_in_and_text_out_in_the_workspace() {
-    let house =
-        house("cat; echo; echo \"$HAFT_TOOL in $PWD, $HAFT_TOOLS_DIR\"; test \"$PWD\" = \"$HAFT_WORKSPACE\"")
-            .await;
-    let base = house.base.display();
+    let fixture = fixture(
+        "cat; echo; echo \"$HAFT_TOOL in $PWD, $HAFT_TOOLS_DIR\"; test \"$PWD\" = \"$HAFT_WORKSPACE\"",
+    )
+    .await;
+    let base = fixture.base.display();
     assert_eq!(
-        house.says("t", json!({"a": [1, "x"]})).await,
+        fixture.says("t", json!({"a": [1, "x"]})).await,
         format!("{{\"a\":[1,\"x\"]}}\nt in {base}/ws, {base}/tools")
     );
 }
 
 #[tokio::test]
 async fn what_it_prints_is_text_or_parts_or_a_failure() {
-    let house = house("echo gone >&2; cat | sed 's/^{\"say\"://; s/}$//'").await;
-    let said = |say: Value| house.call("t", json!({ "say": say }));
+    let fixture = fixture("echo gone >&2; cat | sed 's/^{\"say\"://; s/}$//'").await;
+    let said = |say: Value| fixture.call("t", json!({ "say": say }));
     assert_eq!(said(json!("plain")).await.unwrap().as_text(), "\"plain\"");
     let other = said(json!({"n": 1})).await.unwrap();
     assert_eq!((other.as_text().as_str(), other.structured), ("{\"n\":1}", Some(json!({"n": 1}))));
@@ -140,61 +141,61 @@ async fn what_it_prints_is_text_or_parts_or_a_failure() {
 
 #[tokio::test]
 async fn a_picture_larger_than_any_pipe_arrives_whole() {
-    let house = house(
+    let fixture = fixture(
         "printf '{\"content\":[{\"type\":\"image\",\"mimeType\":\"image/png\",\"data\":\"iVBORw0KGgoA'\n\
          head -c 400000 /dev/zero | tr '\\0' A\nprintf '\"}]}'",
     )
     .await;
-    let output = house.call("t", json!({})).await.unwrap();
+    let output = fixture.call("t", json!({})).await.unwrap();
     let [Part::Image { mime, data }] = output.parts.as_slice() else { panic!("{}", output.as_text()) };
     assert_eq!((mime.as_str(), data.len()), ("image/png", 300_009));
 }
 
 #[tokio::test]
 async fn another_exit_code_is_a_failure_with_what_was_printed() {
-    let house = house("echo half; echo 'disk is gone' >&2; exit 3").await;
-    assert_eq!(house.says("t", json!({})).await, "failed: `t` ended with exit code 3\nhalf\ndisk is gone");
-    let house = self::house("kill -9 $$").await;
-    assert_eq!(house.says("t", json!({})).await, "failed: `t` was ended by SIGKILL");
-    let house = self::house("echo '{\"error\": \"full\"}'; exit 1").await;
-    assert!(house.says("t", json!({})).await.starts_with("failed: `t` ended with exit code 1: full"));
+    let fixture = fixture("echo half; echo 'disk is gone' >&2; exit 3").await;
+    assert_eq!(fixture.says("t", json!({})).await, "failed: `t` ended with exit code 3\nhalf\ndisk is gone");
+    let fixture = self::fixture("kill -9 $$").await;
+    assert_eq!(fixture.says("t", json!({})).await, "failed: `t` was ended by SIGKILL");
+    let fixture = self::fixture("echo '{\"error\": \"full\"}'; exit 1").await;
+    assert!(fixture.says("t", json!({})).await.starts_with("failed: `t` ended with exit code 1: full"));
 }
 
 #[tokio::test]
 async fn arguments_that_do_not_fit_never_reach_it() {
     let parameters = json!({"parameters": {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}});
-    let house = House::new(&[("t", &script(&parameters, "touch \"$HAFT_WORKSPACE/ran\""))]).await;
-    let said = house.says("t", json!({"n": "many"})).await;
+    let fixture = Fixture::new(&[("t", &script(&parameters, "touch \"$HAFT_WORKSPACE/ran\""))]).await;
+    let said = fixture.says("t", json!({"n": "many"})).await;
     assert!(said.starts_with("bad_args: `n` is the string \"many\" and must be an integer"), "{said}");
-    assert!(!house.base.join("ws/ran").exists());
-    assert_eq!(house.says("t", json!({"n": 1})).await, "(no output)");
-    assert!(house.base.join("ws/ran").exists());
+    assert!(!fixture.base.join("ws/ran").exists());
+    assert_eq!(fixture.says("t", json!({"n": 1})).await, "(no output)");
+    assert!(fixture.base.join("ws/ran").exists());
 }
 
 #[tokio::test]
 async fn one_file_may_be_several_tools() {
     let spec = json!([{"name": "one", "description": "1."}, {"name": "two", "description": "2."}]);
     let code = format!("#!/bin/sh\n[ \"$1\" = --tool ] && echo '{spec}' || echo \"I am $HAFT_TOOL\"\n");
-    let house = House::new(&[("both.sh", &code)]).await;
-    assert_eq!(house.says("one", json!({})).await, "I am one");
-    assert_eq!(house.says("two", json!({})).await, "I am two");
+    let fixture = Fixture::new(&[("both.sh", &code)]).await;
+    assert_eq!(fixture.says("one", json!({})).await, "I am one");
+    assert_eq!(fixture.says("two", json!({})).await, "I am two");
 }
 
 #[tokio::test]
 async fn a_program_that_reads_nothing_and_one_that_writes_for_ever_are_bounded() {
-    let house = House::new(&[
+    let fixture = Fixture::new(&[
         ("t", &script(&json!({}), "exec <&-; echo done")),
         ("much", &script(&json!({"name": "much"}), "yes 0123456789 | head -c 1000000000; echo; echo end")),
     ])
     .await;
-    assert_eq!(house.says("t", json!({"x": "y".repeat(900_000)})).await, "done");
+    assert_eq!(fixture.says("t", json!({"x": "y".repeat(900_000)})).await, "done");
     assert!(
-        house
+        fixture
             .says("t", json!({"x": "y".repeat(1_100_000)}))
             .await
             .starts_with("too_big: the arguments have 1100008 bytes")
     );
-    let said = house.says("much", json!({})).await;
+    let said = fixture.says("much", json!({})).await;
     assert!(
         said.len() < 60_000 && said.starts_with("0123456789\n") && said.trim_end().ends_with("end"),
         "{}",
@@ -205,35 +206,35 @@ async fn a_program_that_reads_nothing_and_one_that_writes_for_ever_are_bounded()
 
 #[tokio::test]
 async fn what_it_leaves_running_holds_nobody_up_and_is_ended() {
-    let house = house("sleep 1000 & sleep 1000 & echo ready").await;
-    let said = house.says("t", json!({})).await;
+    let fixture = fixture("sleep 1000 & sleep 1000 & echo ready").await;
+    let said = fixture.says("t", json!({})).await;
     assert_eq!(said, "ready\n[2 processes that it left running were ended]");
 }
 
 #[tokio::test]
 async fn one_that_takes_too_long_is_ended_with_all_it_started() {
     let code = script(&json!({"timeout_seconds": 0.5}), "echo begun; echo odd >&2; sleep 1000 & wait");
-    let house = House::new(&[("t", &code)]).await;
+    let fixture = Fixture::new(&[("t", &code)]).await;
     assert_eq!(
-        house.says("t", json!({})).await,
+        fixture.says("t", json!({})).await,
         "timeout: `t` did not end within its 0.5 s, so it was ended\nbegun\nodd"
     );
     let section = Section { timeout_seconds: Some(1), ..Section::default() };
-    let house = House::with(&[("t", &code)], section, Approve::Auto).await;
-    assert!(house.says("t", json!({})).await.contains("within its 1 s"));
+    let fixture = Fixture::with(&[("t", &code)], section, Approve::Auto).await;
+    assert!(fixture.says("t", json!({})).await.contains("within its 1 s"));
 }
 
 #[tokio::test]
 async fn it_has_a_sandbox_of_its_own() {
-    let house = House::new(&[
+    let fixture = Fixture::new(&[
         ("t", &script(&json!({}), "kill -9 -1; echo alive")),
         ("look", &script(&json!({"name": "look"}), "echo x > \"$HAFT_TOOLS_DIR/look\"; echo \"[$THEIR_KEY]\"; echo x > \"$HAFT_TOOLS_DIR/look.data\" && echo kept")),
     ])
     .await;
     // It ends who minds it, so how it ended may be known to nobody.
-    let _ = house.call("t", json!({})).await;
-    assert_eq!(house.says("look", json!({})).await, "[]\nkept");
-    assert!(std::fs::read_to_string(house.base.join("tools/look")).unwrap().starts_with("#!"));
+    let _ = fixture.call("t", json!({})).await;
+    assert_eq!(fixture.says("look", json!({})).await, "[]\nkept");
+    assert!(std::fs::read_to_string(fixture.base.join("tools/look")).unwrap().starts_with("#!"));
 }
 
 #[tokio::test]
@@ -242,8 +243,8 @@ async fn what_a_person_grants_to_it_is_not_asked_about() {
         &json!({"touches": ["net example.org"]}),
         "echo \"[$THEIR_KEY]\"; cat \"$HAFT_WORKSPACE/../extra\"",
     );
-    let house = House::with(&[("t", &code)], Section::default(), Approve::Never).await;
-    assert!(house.says("t", json!({})).await.starts_with("denied: "));
+    let fixture = Fixture::with(&[("t", &code)], Section::default(), Approve::Never).await;
+    assert!(fixture.says("t", json!({})).await.starts_with("denied: "));
     let dir = tempfile::tempdir().unwrap();
     let extra = dir.path().canonicalize().unwrap().join("extra");
     std::fs::write(&extra, "more").unwrap();
@@ -254,13 +255,13 @@ async fn what_a_person_grants_to_it_is_not_asked_about() {
         read: vec![extra],
         ..Section::default()
     };
-    let house = House::with(&[("t", &code)], section, Approve::Never).await;
-    assert_eq!(house.says("t", json!({})).await, "[k3y]\nmore");
+    let fixture = Fixture::with(&[("t", &code)], section, Approve::Never).await;
+    assert_eq!(fixture.says("t", json!({})).await, "[k3y]\nmore");
 }
 
 #[tokio::test]
 async fn a_tool_toml_makes_a_tool_of_any_command() {
-    let house = House::new(&[
+    let fixture = Fixture::new(&[
         ("count/tool.toml", "name = 'count'\ndescription = 'Counts.'\ncommand = ['./it.sh', '--fast', './it.sh']\ntouches = []\nschema = 's.json'\n"),
         ("count/s.json", "{\"properties\": {\"n\": {\"type\": \"integer\"}}}"),
         ("count/it.sh", "#!/bin/sh\necho \"$1 $2\"; cat"),
@@ -269,13 +270,13 @@ async fn a_tool_toml_makes_a_tool_of_any_command() {
         ("bad.tool.toml", "name = 'bad'\ncomand = 1\n"),
     ])
     .await;
-    let it = house.base.join("tools/count/it.sh");
-    assert_eq!(house.says("count", json!({"n": 5})).await, format!("--fast {}\n{{\"n\":5}}", it.display()));
-    assert!(house.says("count", json!({"n": "x"})).await.starts_with("bad_args: `n` is"));
-    assert_eq!(house.says("say", json!({"a": 1})).await, "{\"a\":1}");
-    let said = house.says("none", json!({})).await;
+    let it = fixture.base.join("tools/count/it.sh");
+    assert_eq!(fixture.says("count", json!({"n": 5})).await, format!("--fast {}\n{{\"n\":5}}", it.display()));
+    assert!(fixture.says("count", json!({"n": "x"})).await.starts_with("bad_args: `n` is"));
+    assert_eq!(fixture.says("say", json!({"a": 1})).await, "{\"a\":1}");
+    let said = fixture.says("none", json!({})).await;
     assert!(said.starts_with("not_found: ") && said.contains("tools/missing is not there"), "{said}");
-    let failed = house.runtime.plugins().failed();
+    let failed = fixture.runtime.plugins().failed();
     let why: Vec<&str> = failed.iter().map(|it| it.why.as_str()).collect();
     assert_eq!(why.len(), 2, "{why:?}");
     assert!(why[0].contains("line 2") && why[0].contains("unknown field `comand`"), "{why:?}");
@@ -283,39 +284,39 @@ async fn a_tool_toml_makes_a_tool_of_any_command() {
 
 #[test]
 fn a_tool_toml_without_its_program_is_broken_until_that_is_there() {
-    let room = Room::new();
-    let own = room.config().join("tools");
+    let test_ws = TestWorkspace::new();
+    let own = test_ws.config().join("tools");
     let manifest = "name = 'm'\ndescription = 'D.'\nbuild = 'make m'\ncommand = ['./bin/m']\n";
     put(&own.join("m/tool.toml"), manifest);
     put(&own.join("n.tool.toml"), "name = 'n'\ndescription = 'D.'\ncommand = ['no-program-of-this-name']\n");
     let program = own.join("m/bin/m");
     let shown = program.display();
-    let ran = room.run(&["reload-tools", "--strict"]);
+    let ran = test_ws.run(&["reload-tools", "--strict"]);
     assert_eq!(ran.code, 1, "{ran:?}");
     assert!(ran.out.contains(&format!("{shown} is not there; build it: `make m`")), "{}", ran.out);
     assert!(ran.out.contains("there is no program `no-program-of-this-name` in PATH"), "{}", ran.out);
     std::fs::remove_file(own.join("n.tool.toml")).unwrap();
-    let called = room.call("m", &json!({})).must("not_found").text();
+    let called = test_ws.call("m", &json!({})).must("not_found").text();
     assert!(called.contains("build it: `make m`"), "{called}");
 
     put(&program, "echo built");
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o644)).unwrap();
-    let ran = room.run(&["tools", "--strict"]);
+    let ran = test_ws.run(&["tools", "--strict"]);
     assert_eq!(ran.code, 1, "{ran:?}");
     assert!(ran.err.contains(&format!("{shown} is not executable: `chmod +x {shown}`")), "{}", ran.err);
 
     put(&program, "#!/bin/sh\necho built\n");
-    assert_eq!(room.call("m", &json!({})).must("ok").text().trim_end(), "built");
+    assert_eq!(test_ws.call("m", &json!({})).must("ok").text().trim_end(), "built");
     std::fs::remove_file(&program).unwrap();
-    assert_eq!(room.run(&["tools", "--strict"]).code, 1, "also when it was there once");
+    assert_eq!(test_ws.run(&["tools", "--strict"]).code, 1, "also when it was there once");
 }
 
 #[test]
 fn a_client_sees_a_program_that_is_built_while_it_is_there() {
-    let room = Room::new();
-    let own = room.config().join("tools");
+    let test_ws = TestWorkspace::new();
+    let own = test_ws.config().join("tools");
     put(&own.join("m/tool.toml"), "name = 'm'\ndescription = 'D.'\ncommand = ['./a/b/m']\n");
-    let server = room.serve();
+    let server = test_ws.serve();
     put(&own.join("m/a/b/m"), "#!/bin/sh\necho built\n");
     let is_listed = || {
         let answer = server.ask("tools/list", &json!({})).wait().unwrap();
@@ -327,8 +328,8 @@ fn a_client_sees_a_program_that_is_built_while_it_is_there() {
 
 #[test]
 fn a_script_that_is_not_executable_is_reported_and_other_files_are_not() {
-    let room = Room::new();
-    let own = room.config().join("tools");
+    let test_ws = TestWorkspace::new();
+    let own = test_ws.config().join("tools");
     put(&own.join("run.sh"), "#!/bin/sh\necho never\n");
     put(&own.join("_run.sh"), "#!/bin/sh\necho never\n");
     put(&own.join("below/run.sh"), "#!/bin/sh\necho never\n");
@@ -336,7 +337,7 @@ fn a_script_that_is_not_executable_is_reported_and_other_files_are_not() {
     for script in ["run.sh", "_run.sh", "below/run.sh"] {
         std::fs::set_permissions(own.join(script), std::fs::Permissions::from_mode(0o644)).unwrap();
     }
-    let ran = room.run(&["reload-tools", "--strict"]);
+    let ran = test_ws.run(&["reload-tools", "--strict"]);
     assert_eq!(ran.code, 1, "{ran:?}");
     let file = own.join("run.sh");
     let file = file.display();
@@ -349,8 +350,8 @@ fn a_script_that_is_not_executable_is_reported_and_other_files_are_not() {
 #[test]
 fn what_no_client_could_be_given_fails_and_names_the_place() {
     kit::needs!(Python);
-    let room = Room::new();
-    let own = room.config().join("tools");
+    let test_ws = TestWorkspace::new();
+    let own = test_ws.config().join("tools");
     for (name, parameters) in [
         ("typed", "{'type': 'object', 'properties': {'a': {'type': 'str'}}}"),
         ("listed", "{'type': 'object', 'properties': {}, 'required': 't'}"),
@@ -365,7 +366,7 @@ fn what_no_client_could_be_given_fails_and_names_the_place() {
         put(&own.join(format!("{name}.py")), &code);
         let wanted = "{'type': 'object', 'properties': {'a': {'type': 'str'}}}";
         if parameters == wanted {
-            let written = room.call("write_tool", &json!({"name": name, "code": code})).must("bad_args");
+            let written = test_ws.call("write_tool", &json!({"name": name, "code": code})).must("bad_args");
             assert!(
                 written.text().contains("`parameters.properties.a.type` is \"str\""),
                 "{}",
@@ -375,7 +376,7 @@ fn what_no_client_could_be_given_fails_and_names_the_place() {
     }
     let spec = json!({"parameters": {"type": "object", "properties": {"a": {"type": "str"}}}});
     put(&own.join("t"), &script(&spec, ""));
-    let ran = room.run(&["reload-tools", "--strict"]);
+    let ran = test_ws.run(&["reload-tools", "--strict"]);
     assert_eq!(ran.code, 1, "{ran:?}");
     for why in [
         "typed.py\n`parameters.properties.a.type` is \"str\"; it must be one of string, integer,",
@@ -388,7 +389,7 @@ fn what_no_client_could_be_given_fails_and_names_the_place() {
     }
     assert_eq!(ran.out.matches("failed: ").count(), 5, "{}", ran.out);
     assert!(ran.out.contains("which can't be followed") && ran.out.contains("not checked"), "{}", ran.out);
-    let tools: Value = serde_json::from_str(&room.run(&["tools", "--json"]).out).unwrap();
+    let tools: Value = serde_json::from_str(&test_ws.run(&["tools", "--json"]).out).unwrap();
     let empty = tools.as_array().unwrap().iter().find(|it| it["name"] == "empty").unwrap();
     assert_eq!(empty["inputSchema"], json!({"type": "object", "properties": {}}));
 }
@@ -406,8 +407,8 @@ async fn a_file_that_says_nothing_useful_is_named_with_what_it_printed() {
         ("#!/bin/sh\necho waiting; sleep 1000", "did not end within 10 s"),
         ("#!/no/such/interpreter\n", "`#!`"),
     ] {
-        let house = House::new(&[("t", code)]).await;
-        assert!(house.trouble().contains(why), "{code}: {}", house.trouble());
+        let fixture = Fixture::new(&[("t", code)]).await;
+        assert!(fixture.trouble().contains(why), "{code}: {}", fixture.trouble());
     }
 }
 

@@ -11,9 +11,9 @@ use serde_json::json;
 
 use super::{
     folders::{file_tools, put, put_file},
-    support::{House, navi, until_now},
+    support::{Fixture, navi, until_now},
 };
-use crate::support::{PATIENCE, Room, Server};
+use crate::support::{PATIENCE, Server, TestWorkspace};
 
 /// A module that leaves a mark at each import.
 fn marking(mark: &std::path::Path, body: &str) -> String {
@@ -23,40 +23,40 @@ fn marking(mark: &std::path::Path, body: &str) -> String {
 #[test]
 fn what_is_known_of_a_file_is_not_asked_again_until_it_changes() {
     kit::needs!(Python);
-    let room = Room::new();
-    let (tools, mark) = (room.at(".haft/tools"), room.at("imported"));
+    let test_ws = TestWorkspace::new();
+    let (tools, mark) = (test_ws.at(".haft/tools"), test_ws.at("imported"));
     put_file(&tools, "marks.py", &marking(&mark, "return 1"));
     for _ in 0..3 {
-        assert_eq!(file_tools(&room, &["--trust"]).0, ["marks"]);
+        assert_eq!(file_tools(&test_ws, &["--trust"]).0, ["marks"]);
     }
     let imports = || fs::read_to_string(&mark).unwrap().len();
     assert_eq!(imports(), 1, "it was imported once, to be asked");
     put_file(&tools, "marks.py", &marking(&mark, "return 2"));
-    file_tools(&room, &["--trust"]);
+    file_tools(&test_ws, &["--trust"]);
     assert_eq!(imports(), 2);
-    let ran = room.run(&["--trust", "reload-tools"]);
+    let ran = test_ws.run(&["--trust", "reload-tools"]);
     assert_eq!((ran.code, ran.out.as_str()), (0, "loaded: marks\n"));
     assert_eq!(imports(), 3, "reload-tools asks all of them");
-    fs::write(cache_of(&room), "{ broken").unwrap();
-    assert_eq!(file_tools(&room, &["--trust"]).0, ["marks"], "a broken cache is as none");
+    fs::write(cache_of(&test_ws), "{ broken").unwrap();
+    assert_eq!(file_tools(&test_ws, &["--trust"]).0, ["marks"], "a broken cache is as none");
     assert_eq!(imports(), 4);
 }
 
-fn cache_of(room: &Room) -> std::path::PathBuf {
-    let mut folders = fs::read_dir(room.state().join("tools")).unwrap().map(|it| it.unwrap().path());
+fn cache_of(test_ws: &TestWorkspace) -> std::path::PathBuf {
+    let mut folders = fs::read_dir(test_ws.state().join("tools")).unwrap().map(|it| it.unwrap().path());
     folders.find_map(|it| Some(it.join("about.json")).filter(|it| it.exists())).unwrap()
 }
 
 #[test]
 fn a_broken_file_keeps_its_last_good_version_and_the_report_says_why() {
     kit::needs!(Python);
-    let room = Room::new();
-    let tools = room.config().join("tools");
+    let test_ws = TestWorkspace::new();
+    let tools = test_ws.config().join("tools");
     put(&tools, "tool", "return 'good'");
     put(&tools, "other", "return 'other'");
-    assert_eq!(room.call("tool", &json!({})).must("ok").text(), "good");
+    assert_eq!(test_ws.call("tool", &json!({})).must("ok").text(), "good");
     put_file(&tools, "tool.py", "import json\n\nraise ValueError('not today')\n");
-    let ran = room.run(&["reload-tools"]);
+    let ran = test_ws.run(&["reload-tools"]);
     assert_eq!(ran.code, 0, "{ran:?}");
     let file = tools.join("tool.py").display().to_string();
     assert!(
@@ -66,38 +66,38 @@ fn a_broken_file_keeps_its_last_good_version_and_the_report_says_why() {
     );
     assert!(ran.out.contains(&format!("File \"{file}\", line 3, in <module>\n")), "{}", ran.out);
     assert!(ran.out.contains("ValueError: not today\n"), "{}", ran.out);
-    assert_eq!(room.run(&["reload-tools", "--strict"]).code, 1, "one that fails is fatal to who says so");
-    assert_eq!(room.run(&["tools", "--strict"]).code, 1);
+    assert_eq!(test_ws.run(&["reload-tools", "--strict"]).code, 1, "one that fails is fatal to who says so");
+    assert_eq!(test_ws.run(&["tools", "--strict"]).code, 1);
     assert_eq!(
-        room.call("tool", &json!({})).must("ok").text(),
+        test_ws.call("tool", &json!({})).must("ok").text(),
         "good",
         "in a process that never saw the good one"
     );
-    assert_eq!(room.call("other", &json!({})).must("ok").text(), "other");
+    assert_eq!(test_ws.call("other", &json!({})).must("ok").text(), "other");
     put(&tools, "tool", "return 'better'");
-    assert_eq!(room.call("tool", &json!({})).must("ok").text(), "better");
-    assert_eq!(room.run(&["reload-tools", "--strict"]).code, 0);
+    assert_eq!(test_ws.call("tool", &json!({})).must("ok").text(), "better");
+    assert_eq!(test_ws.run(&["reload-tools", "--strict"]).code, 0);
 }
 
 #[test]
 fn a_file_that_lacked_something_is_asked_again_once_that_is_there() {
     kit::needs!(Python);
-    let room = Room::new();
-    let tools = room.config().join("tools");
+    let test_ws = TestWorkspace::new();
+    let tools = test_ws.config().join("tools");
     put_file(&tools, "needs.py", &format!("import _part\n{}", navi("needs", "return _part.VALUE").1));
-    assert_eq!(file_tools(&room, &[]).0, Vec::<String>::new());
+    assert_eq!(file_tools(&test_ws, &[]).0, Vec::<String>::new());
     put_file(&tools, "_part.py", "VALUE = 'part'");
-    assert_eq!(file_tools(&room, &[]).0, ["needs"]);
-    assert_eq!(room.call("needs", &json!({})).must("ok").text(), "part");
+    assert_eq!(file_tools(&test_ws, &[]).0, ["needs"]);
+    assert_eq!(test_ws.call("needs", &json!({})).must("ok").text(), "part");
 }
 
 #[test]
 fn the_next_call_uses_the_file_as_it_was_saved() {
     kit::needs!(Python);
-    let room = Room::new();
-    let tools = room.config().join("tools");
+    let test_ws = TestWorkspace::new();
+    let tools = test_ws.config().join("tools");
     put(&tools, "tool", "return 0");
-    let server = room.serve();
+    let server = test_ws.serve();
     for number in 1..20 {
         put(&tools, "tool", &format!("return {number}"));
         assert_eq!(server.does("tool", &json!({})).lines().next().unwrap(), number.to_string());
@@ -129,12 +129,12 @@ pub(crate) fn listed(server: &Server) -> Vec<String> {
 #[test]
 fn a_client_hears_of_tools_that_come_change_and_go() {
     kit::needs!(Python);
-    let room = Room::new();
-    let server = room.serve();
+    let test_ws = TestWorkspace::new();
+    let server = test_ws.serve();
     assert_eq!(listed(&server), Vec::<String>::new());
     server.does("glob", &json!({"pattern": "*"}));
     // Neither this folder nor the one above it exists until now.
-    let tools = room.config().join("tools");
+    let tools = test_ws.config().join("tools");
     put(&tools, "one", "return 1");
     wait_for_change(&server);
     assert_eq!(listed(&server), ["one"]);
@@ -154,11 +154,11 @@ fn a_client_hears_of_tools_that_come_change_and_go() {
 #[test]
 fn who_runs_the_server_reads_once_what_could_not_be_loaded() {
     kit::needs!(Python);
-    let room = Room::new();
-    let own = room.config().join("tools");
+    let test_ws = TestWorkspace::new();
+    let own = test_ws.config().join("tools");
     put_file(&own, "first.py", "import nothing_of_this_name\n");
     put(&own, "good", "return '1'");
-    let server = room.serve();
+    let server = test_ws.serve();
     assert_eq!(server.does("good", &json!({})), "1");
     // What is told of a change is told before the next is looked at.
     for file in ["second.py", "third.py"] {
@@ -181,10 +181,10 @@ fn who_runs_the_server_reads_once_what_could_not_be_loaded() {
 #[test]
 fn a_model_that_asks_is_told_what_is_new_to_it_whoever_loaded_it() {
     kit::needs!(Python);
-    let room = Room::new();
-    let tools = room.config().join("tools");
+    let test_ws = TestWorkspace::new();
+    let tools = test_ws.config().join("tools");
     put(&tools, "old", "return 1");
-    let server = room.serve();
+    let server = test_ws.serve();
     server.does("reload_tools", &json!({}));
     put(&tools, "new", "return 2");
     fs::remove_file(tools.join("old.py")).unwrap();
@@ -201,8 +201,8 @@ fn a_model_that_asks_is_told_what_is_new_to_it_whoever_loaded_it() {
 #[test]
 fn a_client_of_the_newest_revision_hears_what_it_listens_to() {
     kit::needs!(Python);
-    let room = Room::new();
-    let server = Server::start(&room, &[]);
+    let test_ws = TestWorkspace::new();
+    let server = Server::start(&test_ws, &[]);
     let meta = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
@@ -217,7 +217,7 @@ fn a_client_of_the_newest_revision_hears_what_it_listens_to() {
         assert!(Instant::now() < until, "nobody listens");
         std::thread::sleep(Duration::from_millis(5));
     }
-    put(&room.config().join("tools"), "one", "return 1");
+    put(&test_ws.config().join("tools"), "one", "return 1");
     wait_for_change(&server);
     drop(listening);
     server.kill();
@@ -226,12 +226,12 @@ fn a_client_of_the_newest_revision_hears_what_it_listens_to() {
 #[test]
 fn an_import_that_hangs_keeps_nobody_waiting() {
     kit::needs!(Python);
-    let room = Room::new();
-    let tools = room.config().join("tools");
+    let test_ws = TestWorkspace::new();
+    let tools = test_ws.config().join("tools");
     put_file(&tools, "hangs.py", "import time\ntime.sleep(3600)\n");
     put(&tools, "good", "return 'good'");
-    let server = room.serve();
-    room.put("a.txt", "text\n");
+    let server = test_ws.serve();
+    test_ws.put("a.txt", "text\n");
     let began = Instant::now();
     assert!(server.does("read", &json!({"path": "a.txt"})).contains("text"));
     assert!(began.elapsed() < Duration::from_secs(5), "a call of another tool waited");
@@ -245,8 +245,8 @@ fn an_import_that_hangs_keeps_nobody_waiting() {
 #[test]
 fn an_edited_helper_is_imported_by_the_next_call() {
     kit::needs!(Python);
-    let room = Room::new();
-    let tools = room.config().join("tools");
+    let test_ws = TestWorkspace::new();
+    let tools = test_ws.config().join("tools");
     let helper =
         |file: &str, says: &str| put_file(&tools, file, &format!("def tell():\n    return {says:?}\n"));
     helper("_helper.py", "first");
@@ -254,7 +254,7 @@ fn an_edited_helper_is_imported_by_the_next_call() {
     put_file(&tools, "lib/__init__.py", "");
     let (file, code) = navi("asks", "return _helper.tell() + ' ' + inner.tell()");
     put_file(&tools, &format!("{file}.py"), &format!("import _helper\nfrom lib import inner\n{code}"));
-    let server = room.serve();
+    let server = test_ws.serve();
     let says = || server.does("asks", &json!({})).lines().next().unwrap_or_default().to_owned();
     assert_eq!(says(), "first inner");
     helper("_helper.py", "the second");
@@ -283,18 +283,18 @@ async fn reload_under_load_loses_no_call_and_mixes_no_versions() {
         (name, format!("VERSION = {number}\ndef helper():\n    return {number}\n{code}"))
     };
     let names = ["one", "two", "three", "four"];
-    let house = Arc::new(House::new(&names.map(|name| version(name, 0))).await);
+    let fixture = Arc::new(Fixture::new(&names.map(|name| version(name, 0))).await);
     let mut loaded: HashMap<&str, usize> = names.map(|name| (name, 0)).into();
     let mut calls = Vec::new();
     // Two change at once, as when a branch is checked out.
     for number in (1..=CHANGES).step_by(2) {
         for call in 0..2 * CALLS {
-            let (house, name) = (house.clone(), names[call % names.len()]);
-            calls.push((loaded[name], tokio::spawn(async move { house.says(name).await })));
+            let (fixture, name) = (fixture.clone(), names[call % names.len()]);
+            calls.push((loaded[name], tokio::spawn(async move { fixture.says(name).await })));
         }
         let changing = [number, number + 1].map(|number| (names[number % names.len()], number));
-        changing.iter().for_each(|(name, number)| house.write(&version(name, *number)));
-        house.load().await;
+        changing.iter().for_each(|(name, number)| fixture.write(&version(name, *number)));
+        fixture.load().await;
         loaded.extend(changing);
     }
     assert_eq!(calls.len(), 1000);
@@ -312,7 +312,7 @@ async fn reload_under_load_loses_no_call_and_mixes_no_versions() {
     assert!(lost.is_empty(), "{} of 1000: {:?}", lost.len(), lost.first());
     assert!(versions.len() > CHANGES / 4, "the files changed meanwhile: {versions:?}");
     for (name, number) in loaded {
-        let said = house.says(name).await;
+        let said = fixture.says(name).await;
         assert_eq!(said.lines().next().unwrap(), format!("{number} {number}"), "the newest of {name} serves");
     }
 }

@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::{Value, json};
 
 use super::folders::put_file;
-use crate::support::Room;
+use crate::support::TestWorkspace;
 
 const SECTIONS: &str = "toolset = \"hyperagents\"\n\
     [tool.bash]\nreplaces_built_in = true\n[tool.editor]\nreplaces_built_in = true\n";
@@ -19,64 +19,64 @@ fn hyper(name: &str, says: &str) -> String {
     )
 }
 
-fn names(room: &Room) -> Vec<String> {
-    let ran = room.run(&["tools", "--json"]);
+fn names(test_ws: &TestWorkspace) -> Vec<String> {
+    let ran = test_ws.run(&["tools", "--json"]);
     let tools: Vec<Value> = serde_json::from_str(&ran.out).unwrap();
     tools.iter().map(|it| it["name"].as_str().unwrap().to_owned()).collect()
 }
 
-fn bash(room: &Room) -> (String, String) {
-    let called = room.call("bash", &json!({"command": "echo from the shell"}));
+fn bash(test_ws: &TestWorkspace) -> (String, String) {
+    let called = test_ws.call("bash", &json!({"command": "echo from the shell"}));
     (called.kind().to_owned(), called.text().trim().to_owned())
 }
 
 #[test]
 fn a_persons_file_takes_the_name_of_a_built_in_tool_once_it_is_trusted() {
     kit::needs!(Python);
-    let room = Room::new();
-    let own = room.config().join("tools");
+    let test_ws = TestWorkspace::new();
+    let own = test_ws.config().join("tools");
     put_file(&own, "bash.py", &hyper("bash", "mine: "));
     put_file(&own, "edit.py", &hyper("editor", "my editor: "));
-    fs::write(room.config().join("haft.toml"), "toolset = \"hyperagents\"\n").unwrap();
-    assert_eq!(bash(&room), ("ok".to_owned(), "from the shell".to_owned()));
-    let ran = room.run(&["tools"]);
+    fs::write(test_ws.config().join("haft.toml"), "toolset = \"hyperagents\"\n").unwrap();
+    assert_eq!(bash(&test_ws), ("ok".to_owned(), "from the shell".to_owned()));
+    let ran = test_ws.run(&["tools"]);
     assert!(ran.err.contains("`replaces_built_in = true` under `[tool.bash]` in haft.toml"), "{ran:?}");
 
     // The person said that haft's own is not wanted: until their file is trusted, there is none.
-    fs::write(room.config().join("haft.toml"), SECTIONS).unwrap();
-    assert_eq!(names(&room), Vec::<String>::new());
-    let (kind, text) = bash(&room);
+    fs::write(test_ws.config().join("haft.toml"), SECTIONS).unwrap();
+    assert_eq!(names(&test_ws), Vec::<String>::new());
+    let (kind, text) = bash(&test_ws);
     assert!(kind == "not_found" && text.contains("`haft trust bash`"), "{kind}: {text}");
 
-    let ran = room.run(&["trust", "bash", "editor"]);
+    let ran = test_ws.run(&["trust", "bash", "editor"]);
     assert!(ran.code == 0 && ran.out.contains("replaces the built-in tool of its name"), "{ran:?}");
-    assert_eq!(names(&room), ["bash", "editor"]);
-    assert_eq!(bash(&room), ("ok".to_owned(), "mine: echo from the shell".to_owned()));
-    let called = room.call("editor", &json!({"command": "view"}));
+    assert_eq!(names(&test_ws), ["bash", "editor"]);
+    assert_eq!(bash(&test_ws), ("ok".to_owned(), "mine: echo from the shell".to_owned()));
+    let called = test_ws.call("editor", &json!({"command": "view"}));
     assert_eq!(called.must("ok").text(), "my editor: view");
-    assert_eq!(room.run(&["tools"]).err, "");
+    assert_eq!(test_ws.run(&["tools"]).err, "");
 
     put_file(&own, "bash.py", &hyper("bash", "another: "));
-    let (kind, text) = bash(&room);
+    let (kind, text) = bash(&test_ws);
     assert!(kind == "not_found" && text.contains("`haft trust bash`"), "{kind}: {text}");
-    assert_eq!(names(&room), ["editor"]);
+    assert_eq!(names(&test_ws), ["editor"]);
 }
 
 #[test]
 fn neither_an_untrusted_workspace_nor_a_model_takes_the_name_of_a_built_in_tool() {
     kit::needs!(Python);
-    let room = Room::new();
-    let tools = room.at(".haft/tools");
-    fs::write(room.at("haft.toml"), "[tool.bash]\nreplaces_built_in = true\n").unwrap();
+    let test_ws = TestWorkspace::new();
+    let tools = test_ws.at(".haft/tools");
+    fs::write(test_ws.at("haft.toml"), "[tool.bash]\nreplaces_built_in = true\n").unwrap();
     put_file(&tools, "bash.py", &hyper("bash", "theirs: "));
-    assert_eq!(bash(&room), ("ok".to_owned(), "from the shell".to_owned()));
+    assert_eq!(bash(&test_ws), ("ok".to_owned(), "from the shell".to_owned()));
 
-    assert_eq!(room.run(&["trust"]).code, 0);
-    assert_eq!(bash(&room), ("ok".to_owned(), "theirs: echo from the shell".to_owned()));
+    assert_eq!(test_ws.run(&["trust"]).code, 0);
+    assert_eq!(bash(&test_ws), ("ok".to_owned(), "theirs: echo from the shell".to_owned()));
     let code = "name = 'bash'\ndescription = 'For a test.'\nparameters = {'type': 'object', 'properties': \
                 {'command': {'type': 'string'}}}\nasync def execute(args):\n    return 'the models'\n";
-    room.call("write_tool", &json!({"name": "bash", "code": code}));
+    test_ws.call("write_tool", &json!({"name": "bash", "code": code}));
     fs::write(tools.join("bash.py"), code).unwrap();
-    let (kind, text) = bash(&room);
+    let (kind, text) = bash(&test_ws);
     assert!(kind == "not_found" && !text.contains("the models"), "{kind}: {text}");
 }

@@ -3,8 +3,8 @@
 use futures_util::future::join_all;
 use serde_json::json;
 
-use super::support::House;
-use crate::support::Room;
+use super::support::Fixture;
+use crate::support::TestWorkspace;
 
 /// A class whose `_execute` is awaited, and which does what it is told with the scratchpad.
 const AWAITED: &str = r#"
@@ -71,29 +71,30 @@ class Kept(BaseTool):
 #[tokio::test]
 async fn many_calls_at_once_have_their_answers() {
     kit::needs!(Python);
-    let house = House::new(&[("threaded".to_owned(), THREADED.to_owned())]).await;
+    let fixture = Fixture::new(&[("threaded".to_owned(), THREADED.to_owned())]).await;
     // Each has a key of its own: to read and to write are two requests, and between them another call may write.
-    let calls = (0..60).map(|it| house.call_with("threaded", json!({"key": format!("k{it}"), "more": "x"})));
+    let calls =
+        (0..60).map(|it| fixture.call_with("threaded", json!({"key": format!("k{it}"), "more": "x"})));
     for answer in join_all(calls).await {
         assert_eq!(answer.as_text(), "xx");
     }
 }
 
-fn room(files: &[(&str, &str)]) -> Room {
-    let room = Room::new();
+fn test_ws(files: &[(&str, &str)]) -> TestWorkspace {
+    let test_ws = TestWorkspace::new();
     for (name, code) in files {
-        room.put(&format!(".haft/tools/{name}.py"), code.as_bytes());
+        test_ws.put(&format!(".haft/tools/{name}.py"), code.as_bytes());
     }
-    let trusted = room.run(&["trust"]);
+    let trusted = test_ws.run(&["trust"]);
     assert_eq!(trusted.code, 0, "{trusted:?}");
-    room
+    test_ws
 }
 
 #[test]
 fn scratchpad_is_one_for_the_built_in_tool_and_all_tool_files() {
     kit::needs!(Python);
-    let room = room(&[("awaited", AWAITED), ("threaded", THREADED), ("by_hand", BY_HAND)]);
-    let said = room.batch(
+    let test_ws = test_ws(&[("awaited", AWAITED), ("threaded", THREADED), ("by_hand", BY_HAND)]);
+    let said = test_ws.batch(
         &["--toolset", "terrarium", "--approve", "auto"],
         &[
             ("scratchpad", json!({"action": "set", "key": "plan", "value": "look"})),
@@ -140,10 +141,10 @@ class Guarded(BaseTool):
 fn guard_of_a_tool_file_knows_what_the_session_has_read() {
     kit::needs!(Python);
     let (one, other) = (GUARDED.replace("NAME", "one"), GUARDED.replace("NAME", "other"));
-    let room = room(&[("one", &one), ("other", &other)]);
-    room.put("a.txt", "one\ntwo\n");
-    room.put("b.txt", "b\n");
-    let said = room.batch(
+    let test_ws = test_ws(&[("one", &one), ("other", &other)]);
+    test_ws.put("a.txt", "one\ntwo\n");
+    test_ws.put("b.txt", "b\n");
+    let said = test_ws.batch(
         &["--approve", "auto"],
         &[
             ("one", json!({"path": "new.txt"})),
@@ -191,7 +192,7 @@ class It(BaseTool):
 #[test]
 fn words_of_a_trusted_tool_file_are_in_the_prompt_and_bounded() {
     kit::needs!(Python);
-    let room = Room::new();
+    let test_ws = TestWorkspace::new();
     let files = [
         contributing("alpha", "last", "'Call it last.'"),
         contributing("beta", "first", "'  Call it first.  '"),
@@ -200,24 +201,24 @@ fn words_of_a_trusted_tool_file_are_in_the_prompt_and_bounded() {
         contributing("epsilon", "normal", "1 / 0"),
     ];
     for (at, code) in files.iter().enumerate() {
-        room.put(&format!(".haft/tools/t{at}.py"), code.as_bytes());
+        test_ws.put(&format!(".haft/tools/t{at}.py"), code.as_bytes());
     }
-    let prompt = |room: &Room| {
-        let ran = room.run(&["prompt"]);
+    let prompt = |test_ws: &TestWorkspace| {
+        let ran = test_ws.run(&["prompt"]);
         assert_eq!(ran.code, 0, "{ran:?}");
         ran.out
     };
-    let before = prompt(&room);
+    let before = prompt(&test_ws);
     assert!(!before.contains("Call it first."), "nobody trusts it:\n{before}");
-    assert_eq!(room.run(&["trust"]).code, 0);
-    let after = prompt(&room);
+    assert_eq!(test_ws.run(&["trust"]).code, 0);
+    let after = prompt(&test_ws);
     let at = |words: &str| after.find(words).unwrap_or_else(|| panic!("`{words}` is not in\n{after}"));
     assert!(at("beta: Call it first.") < at("gamma: long long"), "{after}");
     assert!(at("gamma: long long") < at("alpha: Call it last."), "{after}");
     let gamma = after.lines().find(|it| it.starts_with("gamma: long")).map(str::len);
     assert_eq!(gamma, Some("gamma: ".len() + 1_999), "{after}");
     assert!(!after.contains("delta: None"), "{after}");
-    let told = room.run(&["reload-tools"]);
+    let told = test_ws.run(&["reload-tools"]);
     let told = format!("{}{}", told.out, told.err);
     assert!(
         told.contains("prompt_contribution() failed") && told.contains("the prompt takes 2000"),
@@ -245,9 +246,9 @@ class Told(BaseTool):
 #[test]
 fn context_of_a_tool_file_has_the_agent_the_format_the_session_and_the_jobs() {
     kit::needs!(Python);
-    let room = room(&[("told", CONTEXT)]);
-    room.put(".haft/agents/guide.md", "---\ndescription: Guides.\n---\nGuide.\n");
-    let script = room.base().join("script.jsonl");
+    let test_ws = test_ws(&[("told", CONTEXT)]);
+    test_ws.put(".haft/agents/guide.md", "---\ndescription: Guides.\n---\nGuide.\n");
+    let script = test_ws.base().join("script.jsonl");
     let say = |name: &str, arguments: &str| format!("[/{name}]\n{arguments}[{name}/]");
     let lines = [
         json!({"say": say("bash", "@@run_in_background=true\nsleep 600\n")}),
@@ -258,6 +259,6 @@ fn context_of_a_tool_file_has_the_agent_the_format_the_session_and_the_jobs() {
     std::fs::write(&script, lines).unwrap();
     let model = format!("script:{}", script.display());
     let options = ["--toolset", "terrarium", "--approve", "auto", "run", "--no-wait", "--model", &model];
-    let ran = room.run(&[&options[..], &["--dialect", "bracket", "--profile", "guide", "go"]].concat());
+    let ran = test_ws.run(&[&options[..], &["--dialect", "bracket", "--profile", "guide", "go"]].concat());
     assert_eq!(ran.code, 0, "{ran:?}");
 }

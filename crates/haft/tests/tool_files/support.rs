@@ -22,7 +22,7 @@ use tokio::time::{sleep, timeout};
 pub(crate) const HANG: Duration = Duration::from_secs(60);
 
 /// A workspace, and a session in it.
-pub(crate) struct House {
+pub(crate) struct Fixture {
     _dir: tempfile::TempDir,
     pub(crate) runtime: Runtime,
     pub(crate) session: Session,
@@ -60,7 +60,7 @@ pub(crate) fn after(head: &str, name: &str, body: &str) -> Code {
     (name.to_owned(), code)
 }
 
-impl House {
+impl Fixture {
     /// With these files loaded.
     pub(crate) async fn new(files: &[Code]) -> Self {
         Self::with(files, &Wish::default()).await
@@ -77,7 +77,7 @@ impl House {
         variables.push(("HAFT_TEST_MARK".to_owned(), mark.clone()));
         variables.push(("HAFT_TEST_KEPT".to_owned(), "kept".to_owned()));
         let settings = Settings {
-            beyond: Default::default(),
+            network: Default::default(),
             tool_files: ToolFiles {
                 folders: vec![Folder { path: tools.clone(), whose: Whose::Workspace }],
                 ..ToolFiles::default()

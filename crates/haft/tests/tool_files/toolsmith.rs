@@ -4,7 +4,7 @@ use std::{fs, net::TcpListener, os::unix::fs::symlink, time::Instant};
 
 use serde_json::{Value, json};
 
-use crate::support::{PATIENCE, Room, Server};
+use crate::support::{PATIENCE, Server, TestWorkspace};
 
 /// A tool that says `says`.
 fn code(name: &str, says: &str) -> String {
@@ -29,14 +29,14 @@ fn listed(server: &Server) -> Vec<String> {
 #[test]
 fn a_tool_is_written_called_rewritten_undone_and_deleted() {
     kit::needs!(Python);
-    let room = Room::new();
-    let server = room.serve();
+    let test_ws = TestWorkspace::new();
+    let server = test_ws.serve();
     let said = write(&server, "greet", &code("greet", "hello"));
     assert!(said.starts_with("Created .haft/tools/greet.py"), "{said}");
     assert!(said.contains("Arguments: to (string)"), "{said}");
-    assert_eq!(room.text(".haft/tools/greet.py"), code("greet", "hello"));
+    assert_eq!(test_ws.text(".haft/tools/greet.py"), code("greet", "hello"));
     assert_eq!(
-        serde_json::from_str::<Value>(&room.text(".haft/tools/enabled.json")).unwrap(),
+        serde_json::from_str::<Value>(&test_ws.text(".haft/tools/enabled.json")).unwrap(),
         json!(["greet"])
     );
     assert!(listed(&server).contains(&"greet".to_owned()));
@@ -47,12 +47,12 @@ fn a_tool_is_written_called_rewritten_undone_and_deleted() {
     assert_eq!(server.does("greet", &json!({})), "good day you");
 
     server.does("undo", &json!({}));
-    assert_eq!(room.text(".haft/tools/greet.py"), code("greet", "hello"));
+    assert_eq!(test_ws.text(".haft/tools/greet.py"), code("greet", "hello"));
     assert!(server.does("greet", &json!({})).starts_with("hello you"));
 
     let said = server.does("delete_tool", &json!({"name": "greet"}));
     assert!(said.starts_with("Deleted .haft/tools/greet.py"), "{said}");
-    assert!(!room.at(".haft/tools/greet.py").exists());
+    assert!(!test_ws.at(".haft/tools/greet.py").exists());
     assert!(!listed(&server).contains(&"greet".to_owned()));
     let gone = server.start_call("greet", &json!({})).wait().unwrap();
     assert!(gone.to_string().contains("there is no tool `greet`"), "{gone}");
@@ -61,14 +61,14 @@ fn a_tool_is_written_called_rewritten_undone_and_deleted() {
     assert!(server.does("greet", &json!({})).starts_with("hello you"));
     drop(server);
     // It is there in every later session, of a workspace that nobody trusts as well.
-    assert_eq!(room.call("greet", &json!({"to": "Bob"})).must("ok").text(), "hello Bob");
+    assert_eq!(test_ws.call("greet", &json!({"to": "Bob"})).must("ok").text(), "hello Bob");
 }
 
 #[test]
 fn all_that_is_missing_is_said_at_once_and_nothing_is_written() {
     kit::needs!(Python);
-    let room = Room::new();
-    let server = room.serve();
+    let test_ws = TestWorkspace::new();
+    let server = test_ws.serve();
     let said = server.call("write_tool", &json!({"name": "empty", "code": "x = 1\n"}));
     assert!(said.is_error);
     for missing in ["name", "description", "parameters", "async def execute"] {
@@ -76,14 +76,14 @@ fn all_that_is_missing_is_said_at_once_and_nothing_is_written() {
     }
     let said = server.call("write_tool", &json!({"name": "other", "code": code("greet", "x")}));
     assert!(said.is_error && said.text.contains("greet"), "{}", said.text);
-    assert!(!room.at(".haft").exists());
+    assert!(!test_ws.at(".haft").exists());
 }
 
 #[test]
 fn what_python_says_is_given_word_by_word_and_the_version_before_goes_on() {
     kit::needs!(Python);
-    let room = Room::new();
-    let server = room.serve();
+    let test_ws = TestWorkspace::new();
+    let server = test_ws.serve();
     write(&server, "greet", &code("greet", "hello"));
     let broken = code("greet", "x") + "\ndef broken(:\n    pass\n";
     let said = server.call("write_tool", &json!({"name": "greet", "code": broken}));
@@ -103,18 +103,18 @@ fn what_python_says_is_given_word_by_word_and_the_version_before_goes_on() {
     for exact in ["ModuleNotFoundError: No module named 'no_such_module'", "line 1"] {
         assert!(said.text.contains(exact), "{exact}: {}", said.text);
     }
-    assert_eq!(room.text(".haft/tools/greet.py"), code("greet", "hello"));
+    assert_eq!(test_ws.text(".haft/tools/greet.py"), code("greet", "hello"));
     assert_eq!(server.does("greet", &json!({})), "hello you");
 }
 
 #[test]
 fn no_tool_of_somebody_else_is_hidden() {
     kit::needs!(Python);
-    let room = Room::new();
-    let mine = room.config().join("tools");
+    let test_ws = TestWorkspace::new();
+    let mine = test_ws.config().join("tools");
     fs::create_dir_all(&mine).unwrap();
     fs::write(mine.join("mine.py"), code("mine", "mine")).unwrap();
-    let server = room.serve();
+    let server = test_ws.serve();
     server.does("reload_tools", &json!({}));
     assert_eq!(server.does("mine", &json!({})), "mine you");
     for name in ["read", "terminal", "mine"] {
@@ -122,17 +122,17 @@ fn no_tool_of_somebody_else_is_hidden() {
         assert!(said.is_error && said.text.contains("Choose another name"), "{name}: {}", said.text);
         assert!(server.call("delete_tool", &json!({"name": name})).is_error, "{name}");
     }
-    assert!(mine.join("mine.py").exists() && !room.at(".haft").exists());
+    assert!(mine.join("mine.py").exists() && !test_ws.at(".haft").exists());
 }
 
 #[test]
 fn a_tool_that_a_model_wrote_has_no_network_and_writes_nowhere_else() {
     kit::needs!(Python);
-    let room = Room::new();
-    let server = room.serve();
+    let test_ws = TestWorkspace::new();
+    let server = test_ws.serve();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
-    let outside = room.outside().join("x");
+    let outside = test_ws.outside().join("x");
     let tries = format!(
         "import socket\nname = 'tries'\ndescription = 'Tries.'\nparameters = {{'type': 'object', 'properties': {{}}}}\n\n\
          async def execute(params):\n    said = []\n    \
@@ -151,14 +151,14 @@ fn a_tool_that_a_model_wrote_has_no_network_and_writes_nowhere_else() {
     let said = server.does("tries", &json!({}));
     assert!(said.starts_with("net no, outside no, itself no, inside yes"), "{said}");
     assert!(!outside.exists());
-    assert_eq!(room.text("inside"), "x");
+    assert_eq!(test_ws.text("inside"), "x");
 }
 
 #[test]
 fn the_example_of_the_manual_is_a_tool() {
     kit::needs!(Python);
-    let room = Room::new();
-    let server = room.serve();
+    let test_ws = TestWorkspace::new();
+    let server = test_ws.serve();
     let manual = server.does("info", &json!({"name": "write_tool"}));
     let (_, rest) = manual.split_once("```python\n").unwrap();
     let (example, _) = rest.split_once("```\n").unwrap();
@@ -174,16 +174,16 @@ fn the_example_of_the_manual_is_a_tool() {
     assert!(stock(&json!({"action": "sell"})).is_error, "no such action");
     // Data beside the file outlives its process, and the tool.
     drop(server);
-    assert_eq!(room.call("stock", &json!({"action": "show"})).must("ok").text(), "M4 screw: 10");
-    let said = room.call("delete_tool", &json!({"name": "stock"})).must("ok").text();
+    assert_eq!(test_ws.call("stock", &json!({"action": "show"})).must("ok").text(), "M4 screw: 10");
+    let said = test_ws.call("delete_tool", &json!({"name": "stock"})).must("ok").text();
     assert!(said.contains("Still there: .haft/tools/stock_data.json"), "{said}");
 }
 
 #[test]
 fn a_tool_is_tried_with_success_though_it_fails_and_nothing_waits_for_itself() {
     kit::needs!(Python);
-    let room = Room::new();
-    let server = room.serve();
+    let test_ws = TestWorkspace::new();
+    let server = test_ws.serve();
     // It declares nothing, so it runs alone.
     write(&server, "greet", &code("greet", "hello"));
     let said = server.does("test_tool", &json!({"name": "greet", "arguments": {"to": "Ada"}}));
@@ -220,8 +220,8 @@ fn a_tool_is_tried_with_success_though_it_fails_and_nothing_waits_for_itself() {
 #[test]
 fn who_stops_a_trial_stops_what_is_tried() {
     kit::needs!(Python);
-    let room = Room::new();
-    let server = room.serve();
+    let test_ws = TestWorkspace::new();
+    let server = test_ws.serve();
     let slow = code("slow", "x").replace(
         "    return",
         "    import asyncio\n    open('begun', 'w').close()\n    await asyncio.sleep(600)\n    return",
@@ -229,7 +229,7 @@ fn who_stops_a_trial_stops_what_is_tried() {
     write(&server, "slow", &slow);
     let pending = server.start_call("test_tool", &json!({"name": "slow"}));
     let began = Instant::now();
-    while !room.at("begun").exists() {
+    while !test_ws.at("begun").exists() {
         assert!(began.elapsed() < PATIENCE, "it never began");
         std::thread::yield_now();
     }
@@ -245,15 +245,15 @@ fn who_stops_a_trial_stops_what_is_tried() {
 #[test]
 fn the_tools_are_listed_explained_and_found() {
     kit::needs!(Python);
-    let room = Room::new();
-    let server = room.serve();
+    let test_ws = TestWorkspace::new();
+    let server = test_ws.serve();
     write(
         &server,
         "greet",
         &code("greet", "hello").replace("Says it.", "Greets somebody politely. By name."),
     );
-    fs::write(room.at(".haft/tools/greet.md"), "Not before nine.").unwrap();
-    fs::write(room.at(".haft/tools/broken.py"), "import").unwrap();
+    fs::write(test_ws.at(".haft/tools/greet.md"), "Not before nine.").unwrap();
+    fs::write(test_ws.at(".haft/tools/broken.py"), "import").unwrap();
     let list = server.does("list_tools", &json!({}));
     assert!(list.contains("\ngreet: Greets somebody politely. [.haft/tools/greet.py]"), "{list}");
     let found = server.does("search_tools", &json!({"query": "greeting somebody", "limit": 1}));
@@ -268,10 +268,10 @@ fn the_tools_are_listed_explained_and_found() {
 #[test]
 fn a_reload_says_what_is_broken_with_the_traceback() {
     kit::needs!(Python);
-    let room = Room::new();
-    room.put(".haft/tools/good.py", code("good", "fine"));
-    room.put(".haft/tools/bad.py", format!("{}\nraise RuntimeError('not today')\n", code("bad", "x")));
-    let server = room.serve_with(&["--trust"]);
+    let test_ws = TestWorkspace::new();
+    test_ws.put(".haft/tools/good.py", code("good", "fine"));
+    test_ws.put(".haft/tools/bad.py", format!("{}\nraise RuntimeError('not today')\n", code("bad", "x")));
+    let server = test_ws.serve_with(&["--trust"]);
     let said = server.call("reload_tools", &json!({}));
     assert!(said.is_error, "{}", said.text);
     for part in
@@ -280,7 +280,7 @@ fn a_reload_says_what_is_broken_with_the_traceback() {
         assert!(said.text.contains(part), "{part}: {}", said.text);
     }
     assert!(server.does("good", &json!({})).starts_with("fine you"));
-    room.put(".haft/tools/bad.py", code("bad", "mended"));
+    test_ws.put(".haft/tools/bad.py", code("bad", "mended"));
     let said = server.does("reload_tools", &json!({}));
     assert!(said.starts_with("Loaded (2): bad, good"), "{said}");
     assert!(server.does("bad", &json!({})).starts_with("mended you"));
@@ -289,23 +289,23 @@ fn a_reload_says_what_is_broken_with_the_traceback() {
 #[test]
 fn where_nothing_may_be_changed_no_tool_is() {
     kit::needs!(Python);
-    let room = Room::new();
+    let test_ws = TestWorkspace::new();
     let arguments = json!({"name": "greet", "code": code("greet", "x")});
-    let called = room.call_with(&["--sandbox", "read-only"], "write_tool", &arguments).must("denied");
+    let called = test_ws.call_with(&["--sandbox", "read-only"], "write_tool", &arguments).must("denied");
     assert!(called.text().contains("--sandbox"), "{}", called.text());
-    assert!(!room.at(".haft").exists());
-    room.call("write_tool", &arguments).must("ok");
-    let log = room.run(&["log"]).out;
+    assert!(!test_ws.at(".haft").exists());
+    test_ws.call("write_tool", &arguments).must("ok");
+    let log = test_ws.run(&["log"]).out;
     assert!(log.contains("tool greet"), "{log}");
 }
 
 #[test]
 fn a_tool_that_a_list_leaves_out_is_not_said_to_be_callable() {
     kit::needs!(Python);
-    let room = Room::new();
-    fs::create_dir_all(room.config()).unwrap();
-    fs::write(room.config().join("haft.toml"), "tools = [\"write_tool\", \"greet\"]").unwrap();
-    let server = room.serve();
+    let test_ws = TestWorkspace::new();
+    fs::create_dir_all(test_ws.config()).unwrap();
+    fs::write(test_ws.config().join("haft.toml"), "tools = [\"write_tool\", \"greet\"]").unwrap();
+    let server = test_ws.serve();
     let said = write(&server, "greet", &code("greet", "hello"));
     assert!(said.contains("Call it as `greet`"), "{said}");
     let said = write(&server, "other", &code("other", "hello"));
@@ -316,26 +316,26 @@ fn a_tool_that_a_list_leaves_out_is_not_said_to_be_callable() {
 #[test]
 fn a_link_makes_no_tool_of_another_file() {
     kit::needs!(Python);
-    let room = Room::new();
-    room.put(".git/hooks/pre-commit", "#!/bin/sh\n");
-    fs::create_dir_all(room.at(".haft/tools")).unwrap();
-    symlink("../../.git/hooks/pre-commit", room.at(".haft/tools/greet.py")).unwrap();
+    let test_ws = TestWorkspace::new();
+    test_ws.put(".git/hooks/pre-commit", "#!/bin/sh\n");
+    fs::create_dir_all(test_ws.at(".haft/tools")).unwrap();
+    symlink("../../.git/hooks/pre-commit", test_ws.at(".haft/tools/greet.py")).unwrap();
     for tool in ["write_tool", "delete_tool"] {
         let mut arguments = json!({"name": "greet"});
         if tool == "write_tool" {
             arguments["code"] = json!(code("greet", "x"));
         }
-        let called = room.call(tool, &arguments).must("denied");
+        let called = test_ws.call(tool, &arguments).must("denied");
         assert!(called.text().contains("greet.py` is a link"), "{}", called.text());
     }
-    assert_eq!(room.text(".git/hooks/pre-commit"), "#!/bin/sh\n");
+    assert_eq!(test_ws.text(".git/hooks/pre-commit"), "#!/bin/sh\n");
 }
 
 #[test]
 fn navi_s_models_find_these_tools_under_their_names() {
     kit::needs!(Python);
-    let room = Room::new();
-    let server = room.serve_with(&["--toolset", "navi"]);
+    let test_ws = TestWorkspace::new();
+    let server = test_ws.serve_with(&["--toolset", "navi"]);
     let lacks = server.call("write_tool", &json!({"name": "greet", "code": "x = 1\n"})).text;
     assert!(lacks.contains("the manual of `write_tool` shows") && !lacks.contains("`info`"), "{lacks}");
     write(&server, "greet", &code("greet", "hello"));

@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::{Room, all_answer};
+use super::{TestWorkspace, all_answer};
 
 #[test]
 fn errors_come_after_the_output_under_a_line_that_says_so() {
-    let room = Room::new();
+    let test_ws = TestWorkspace::new();
     all_answer(
-        &room,
+        &test_ws,
         "hyperagents",
         &[
             ("bash", json!({"command": "echo one; echo err >&2; echo two"}), "ok", "one\ntwo\nError:\nerr"),
@@ -19,15 +19,15 @@ fn errors_come_after_the_output_under_a_line_that_says_so() {
             ("bash", json!({"command": "echo \"kept $kept\"; ls /nonexistent 2>&1"}), "ok", "kept 1\nls: "),
         ],
     );
-    let called = room.batch(&["--toolset", "hyperagents"], &[("bash", json!({"command": "echo fine"}))]);
+    let called = test_ws.batch(&["--toolset", "hyperagents"], &[("bash", json!({"command": "echo fine"}))]);
     assert_eq!(called.first().unwrap().text().trim(), "fine");
 }
 
 #[test]
 fn many_errors_and_much_output_are_both_shown() {
-    let room = Room::new();
+    let test_ws = TestWorkspace::new();
     let command = "seq -f 'out %g' 1 20000; seq -f 'err %g' 1 20000 >&2";
-    let called = room.batch(&["--toolset", "hyperagents"], &[("bash", json!({"command": command}))]);
+    let called = test_ws.batch(&["--toolset", "hyperagents"], &[("bash", json!({"command": command}))]);
     let text = called.first().unwrap().text();
     for part in ["out 1\n", "\nout 20000\nError:\nerr 1\n", "\nerr 20000", "bytes left out"] {
         assert!(text.contains(part), "`{part}` is not in {} bytes\n{text}", text.len());
@@ -59,50 +59,52 @@ fn the_model_is_told_how_many_calls_of_its_answer_were_not_run() {
             "1 call of the answer was not run: `max_calls` of `[agent]` in haft.toml is 40",
         ),
     ] {
-        let room = Room::new();
-        std::fs::create_dir_all(room.config()).unwrap();
-        std::fs::write(room.config().join("haft.toml"), format!("[agent]\n{config}\n")).unwrap();
-        let ran =
-            ran(&room, &[json!({"say": answer(calls)}), json!({"expect": ["ran-1", told], "say": "Done."})]);
+        let test_ws = TestWorkspace::new();
+        std::fs::create_dir_all(test_ws.config()).unwrap();
+        std::fs::write(test_ws.config().join("haft.toml"), format!("[agent]\n{config}\n")).unwrap();
+        let ran = ran(
+            &test_ws,
+            &[json!({"say": answer(calls)}), json!({"expect": ["ran-1", told], "say": "Done."})],
+        );
         assert!(ran.code == 0 && ran.out.contains("Done.") && ran.err.contains(noted), "{ran:?}");
-        assert_eq!(room.log().len(), if calls == 3 { 1 } else { 40 });
+        assert_eq!(test_ws.log().len(), if calls == 3 { 1 } else { 40 });
     }
 
     // Where all calls are run, nothing is said of it.
-    let room = Room::new();
-    std::fs::create_dir_all(room.config()).unwrap();
-    std::fs::write(room.config().join("haft.toml"), "[agent]\nmax_calls = 0\n").unwrap();
-    let ran = ran(&room, &[json!({"say": answer(45)}), json!({"expect": ["ran-45"], "say": "Done."})]);
+    let test_ws = TestWorkspace::new();
+    std::fs::create_dir_all(test_ws.config()).unwrap();
+    std::fs::write(test_ws.config().join("haft.toml"), "[agent]\nmax_calls = 0\n").unwrap();
+    let ran = ran(&test_ws, &[json!({"say": answer(45)}), json!({"expect": ["ran-45"], "say": "Done."})]);
     assert!(ran.code == 0 && !ran.err.contains("max_calls"), "{ran:?}");
-    assert_eq!(room.log().len(), 45);
+    assert_eq!(test_ws.log().len(), 45);
 }
 
 /// `haft run` with a model that answers with these lines in the json dialect.
-fn ran(room: &Room, lines: &[Value]) -> crate::support::Ran {
+fn ran(test_ws: &TestWorkspace, lines: &[Value]) -> crate::support::Ran {
     let script: String = lines.iter().map(|it| format!("{it}\n")).collect();
-    let path = room.base().join("script.jsonl");
+    let path = test_ws.base().join("script.jsonl");
     std::fs::write(&path, script).unwrap();
     let model = format!("script:{}", path.display());
     let options =
         ["--toolset", "hyperagents", "--approve", "auto", "run", "--model", &model, "--dialect", "json"];
-    room.run(&[&options[..], &["use your tools"]].concat())
+    test_ws.run(&[&options[..], &["use your tools"]].concat())
 }
 
 #[test]
 fn all_tools_are_named_by_one_word() {
-    let room = Room::new();
-    std::fs::create_dir_all(room.config()).unwrap();
-    let config = room.config().join("haft.toml");
+    let test_ws = TestWorkspace::new();
+    std::fs::create_dir_all(test_ws.config()).unwrap();
+    let config = test_ws.config().join("haft.toml");
     std::fs::write(&config, "toolset = \"hyperagents\"\ntools = \"all\"\n").unwrap();
-    let ran = room.run(&["tools", "--json"]);
+    let ran = test_ws.run(&["tools", "--json"]);
     let tools: Vec<Value> = serde_json::from_str(&ran.out).unwrap();
     assert_eq!(tools.iter().map(|it| it["name"].as_str().unwrap()).collect::<Vec<_>>(), ["bash", "editor"]);
     assert_eq!(ran.err, "");
-    let ran = room.run(&["config", "tools"]);
+    let ran = test_ws.run(&["config", "tools"]);
     assert!(ran.code == 0 && ran.out.contains("all") && !ran.out.contains("overrid"), "{ran:?}");
 
     std::fs::write(&config, "tools = \"bash\"\n").unwrap();
-    let ran = room.run(&["tools"]);
+    let ran = test_ws.run(&["tools"]);
     assert!(ran.err.contains("expected a list of names of tools, or \"all\""), "{ran:?}");
 }
 
@@ -132,7 +134,7 @@ const COMMANDS: [&str; 5] = ["view", "create", "str_replace", "insert", "undo_ed
 
 #[test]
 fn names_types_and_required_arguments_are_hyperagents_own() {
-    let ran = Room::new().run(&["--toolset", "hyperagents", "tools", "--json"]);
+    let ran = TestWorkspace::new().run(&["--toolset", "hyperagents", "tools", "--json"]);
     let tools: Vec<Value> = serde_json::from_str(&ran.out).unwrap();
     let names: Vec<&str> = tools.iter().map(|it| it["name"].as_str().unwrap()).collect();
     assert_eq!(names, UPSTREAM.map(|it| it.0));
@@ -163,15 +165,15 @@ fn type_of(schema: &Value) -> String {
 
 #[test]
 fn the_editor_refuses_what_hyperagents_own_refuses_in_its_words() {
-    let room = Room::new();
-    room.put("file", "one\ntwo\ntwo\n");
-    room.put("folder/below/deep/file", "x\n");
-    room.put("folder/.hidden", "x\n");
-    let path = room.at("file").display().to_string();
-    let folder = room.at("folder").display().to_string();
-    let absent = room.at("nonexistent/path").display().to_string();
+    let test_ws = TestWorkspace::new();
+    test_ws.put("file", "one\ntwo\ntwo\n");
+    test_ws.put("folder/below/deep/file", "x\n");
+    test_ws.put("folder/.hidden", "x\n");
+    let path = test_ws.at("file").display().to_string();
+    let folder = test_ws.at("folder").display().to_string();
+    let absent = test_ws.at("nonexistent/path").display().to_string();
     all_answer(
-        &room,
+        &test_ws,
         "hyperagents",
         &[
             (
@@ -253,10 +255,10 @@ fn the_editor_refuses_what_hyperagents_own_refuses_in_its_words() {
         ],
     );
     let view = json!({"command": "view", "path": folder});
-    let text = room.batch(&["--toolset", "hyperagents"], &[("editor", view)]).first().unwrap().text();
+    let text = test_ws.batch(&["--toolset", "hyperagents"], &[("editor", view)]).first().unwrap().text();
     assert!(
         text.contains("below/deep") && !text.contains("deep/file") && !text.contains(".hidden"),
         "{text}"
     );
-    assert_eq!(room.text("file"), "one\ntwo\ntwo\n");
+    assert_eq!(test_ws.text("file"), "one\ntwo\ntwo\n");
 }

@@ -10,15 +10,15 @@ mod terrarium;
 mod terrarium_schemas;
 mod upstream;
 
-use crate::support::Room;
+use crate::support::TestWorkspace;
 use serde_json::{Value, json};
 
 /// One call, and what it comes to: a kind of fault or `ok`, and a part of what is said.
 type Row = (&'static str, Value, &'static str, &'static str);
 
 /// The tools of a toolset: names, and which arguments each needs.
-fn shown(room: &Room, toolset: &str) -> Vec<(String, Vec<String>)> {
-    let ran = room.run(&["--toolset", toolset, "tools", "--json"]);
+fn shown(test_ws: &TestWorkspace, toolset: &str) -> Vec<(String, Vec<String>)> {
+    let ran = test_ws.run(&["--toolset", toolset, "tools", "--json"]);
     assert_eq!(ran.code, 0, "{ran:?}");
     let tools: Vec<Value> = serde_json::from_str(&ran.out).unwrap();
     tools
@@ -37,7 +37,7 @@ fn shown(room: &Room, toolset: &str) -> Vec<(String, Vec<String>)> {
 /// Each of these tools is there and needs these arguments.
 #[track_caller]
 fn all_are_there(toolset: &str, expected: &[(&str, &[&str])]) {
-    let shown = shown(&Room::new(), toolset);
+    let shown = shown(&TestWorkspace::new(), toolset);
     for (name, required) in expected {
         let Some((_, needs)) = shown.iter().find(|(it, _)| it == name) else {
             panic!("{toolset} has no `{name}`: {shown:?}")
@@ -48,10 +48,10 @@ fn all_are_there(toolset: &str, expected: &[(&str, &[&str])]) {
 
 /// Makes the calls in one session of a toolset, and looks at each answer.
 #[track_caller]
-fn all_answer(room: &Room, toolset: &str, rows: &[Row]) {
+fn all_answer(test_ws: &TestWorkspace, toolset: &str, rows: &[Row]) {
     let calls: Vec<(&str, Value)> =
         rows.iter().map(|(tool, arguments, ..)| (*tool, arguments.clone())).collect();
-    let called = room.batch(&["--toolset", toolset, "--sandbox", "full", "--approve", "auto"], &calls);
+    let called = test_ws.batch(&["--toolset", toolset, "--sandbox", "full", "--approve", "auto"], &calls);
     for ((tool, arguments, kind, says), called) in rows.iter().zip(called) {
         let text = called.text();
         assert_eq!(called.kind(), *kind, "{tool} {arguments}: {text}");
@@ -60,7 +60,11 @@ fn all_answer(room: &Room, toolset: &str, rows: &[Row]) {
 }
 
 /// A model that makes these calls one after the other; each answer must have what is expected of it.
-fn conversation(room: &Room, toolset: &str, steps: &[(&str, Value, &str)]) -> crate::support::Ran {
+fn conversation(
+    test_ws: &TestWorkspace,
+    toolset: &str,
+    steps: &[(&str, Value, &str)],
+) -> crate::support::Ran {
     let mut lines = String::new();
     let mut expected: Option<&str> = None;
     for (tool, arguments, says) in steps {
@@ -72,8 +76,8 @@ fn conversation(room: &Room, toolset: &str, steps: &[(&str, Value, &str)]) -> cr
         expected = Some(says);
     }
     lines.push_str(&format!("{}\n", json!({"expect": [expected.unwrap_or_default()], "say": "All done."})));
-    let path = room.base().join("script.jsonl");
+    let path = test_ws.base().join("script.jsonl");
     std::fs::write(&path, lines).unwrap();
     let model = format!("script:{}", path.display());
-    room.run(&["--toolset", toolset, "--approve", "auto", "run", "--model", &model, "use your tools"])
+    test_ws.run(&["--toolset", toolset, "--approve", "auto", "run", "--model", &model, "use your tools"])
 }

@@ -2,18 +2,18 @@
 
 use serde_json::{Value, json};
 
-use super::Room;
+use super::TestWorkspace;
 use crate::support::{Said, Server, anchor};
 
 const FILE: &str = "one\ntwo\nthree\nfour\nfive\n";
 
 /// A session that has read `file` with this text, and what `read` showed.
-fn session(text: &str) -> (Room, Server, String) {
-    let room = Room::new();
-    room.put("file", text);
-    let server = room.serve_with(&["--toolset", "nav"]);
+fn session(text: &str) -> (TestWorkspace, Server, String) {
+    let test_ws = TestWorkspace::new();
+    test_ws.put("file", text);
+    let server = test_ws.serve_with(&["--toolset", "nav"]);
     let shown = server.does("read", &json!({"path": "file"}));
-    (room, server, shown)
+    (test_ws, server, shown)
 }
 
 /// Edits `file` with these arguments.
@@ -25,14 +25,14 @@ fn edit(server: &Server, mut arguments: Value) -> Said {
 /// Edits a file of this text, where the arguments name lines by their text as `@two`, and expects this text after it.
 #[track_caller]
 fn makes(text: &str, arguments: &Value, expected: &str) {
-    let (room, server, shown) = session(text);
+    let (test_ws, server, shown) = session(text);
     let mut said = arguments.to_string();
     for line in text.lines() {
         said = said.replace(&format!("\"@{line}\""), &json!(anchor(&shown, line)).to_string());
     }
     let called = edit(&server, serde_json::from_str(&said).unwrap());
     assert!(!called.is_error, "{said}: {}", called.text);
-    assert_eq!(room.text("file"), expected, "{said}");
+    assert_eq!(test_ws.text("file"), expected, "{said}");
 }
 
 #[test]
@@ -47,12 +47,12 @@ fn empty_arguments_count_as_not_given() {
         "edits": [{"anchor": "@two", "end_anchor": "", "new_text": "x", "old_string": ""},
             {"anchor": "@four", "end_anchor": "@five", "new_text": ""}]});
     makes(FILE, &several, "one\nx\nthree\n");
-    let (room, server, _) = session(FILE);
+    let (test_ws, server, _) = session(FILE);
     for empty in [json!({"old_string": "", "new_string": "x"}), json!({"anchor": "", "new_text": "x"})] {
         let said = edit(&server, empty.clone());
         assert!(said.is_error, "{empty}: {}", said.text);
     }
-    assert_eq!(room.text("file"), FILE);
+    assert_eq!(test_ws.text("file"), FILE);
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn older_forms_of_an_edit_are_taken() {
     makes(FILE, &json!({"set_line": {"anchor": "@two", "new_text": "x"}}), "one\nx\nthree\nfour\nfive\n");
     let lines = json!({"replace_lines": {"start_anchor": "@two", "end_anchor": "@four", "new_text": "x"}});
     makes(FILE, &lines, "one\nx\nfive\n");
-    let (room, server, _) = session(FILE);
+    let (test_ws, server, _) = session(FILE);
     for (wrong, says) in [
         (json!([{"insert_after": 1, "anchor": "1:00", "new_text": "x"}]), "`edits[0].insert_after`"),
         (json!([{"set_line": {"anchor": "1:00"}}]), "`edits[0].set_line`"),
@@ -97,23 +97,23 @@ fn older_forms_of_an_edit_are_taken() {
         let said = edit(&server, json!({"edits": wrong}));
         assert!(said.is_error && said.text.contains(says), "{}", said.text);
     }
-    assert_eq!(room.text("file"), FILE);
+    assert_eq!(test_ws.text("file"), FILE);
 }
 
 #[test]
 fn places_of_a_text_that_share_letters_are_several() {
-    let (room, server, _) = session("a\na\na\nzz\n");
+    let (test_ws, server, _) = session("a\na\na\nzz\n");
     let one = json!({"old_string": "a\na\n", "new_string": "b\n"});
     let other = json!({"old_string": "zz", "new_string": "y"});
     for call in [one.clone(), json!({"edits": [one]}), json!({"edits": [one, other]})] {
         let said = edit(&server, call);
         assert!(said.is_error && said.text.contains("matched 2 times"), "{}", said.text);
     }
-    assert_eq!(room.text("file"), "a\na\na\nzz\n");
+    assert_eq!(test_ws.text("file"), "a\na\na\nzz\n");
     let all = json!([{"old_string": "a\na\n", "new_string": "b\n", "replace_all": true}, other]);
     let said = edit(&server, json!({"edits": all}));
     assert!(!said.is_error, "{}", said.text);
-    assert_eq!(room.text("file"), "b\na\ny\n");
+    assert_eq!(test_ws.text("file"), "b\na\ny\n");
 }
 
 #[test]
@@ -139,9 +139,9 @@ fn edits_in_one_call_mean_the_lines_before_it() {
 #[test]
 fn anchors_are_taken_as_they_were_copied() {
     for copied in [|it: &str| format!("{it}|two"), |it: &str| format!("  {} ", it.to_uppercase())] {
-        let (room, server, shown) = session(FILE);
+        let (test_ws, server, shown) = session(FILE);
         let said = edit(&server, json!({"anchor": copied(&anchor(&shown, "two")), "new_text": "x"}));
         assert!(!said.is_error, "{}", said.text);
-        assert_eq!(room.text("file"), "one\nx\nthree\nfour\nfive\n");
+        assert_eq!(test_ws.text("file"), "one\nx\nthree\nfour\nfive\n");
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{Room, all_answer, all_are_there, conversation};
+use super::{TestWorkspace, all_answer, all_are_there, conversation};
 
 #[test]
 fn all_27_names_are_there_with_what_they_need() {
@@ -53,11 +53,11 @@ const PNG: &[u8] = &[
 #[test]
 fn each_tool_that_needs_no_agent_answers() {
     kit::needs!(Python);
-    let room = Room::new();
-    room.put("pixel.png", PNG);
-    room.put("part.scad", "difference() { cube(10; }\n");
+    let test_ws = TestWorkspace::new();
+    test_ws.put("pixel.png", PNG);
+    test_ws.put("part.scad", "difference() { cube(10; }\n");
     all_answer(
-        &room,
+        &test_ws,
         "navi",
         &[
             (
@@ -102,8 +102,8 @@ fn each_tool_that_needs_no_agent_answers() {
 
 #[test]
 fn long_output_of_a_terminal_is_kept_whole_under_the_handle_it_names() {
-    let room = Room::new();
-    let server = room.serve_with(&["--toolset", "navi"]);
+    let test_ws = TestWorkspace::new();
+    let server = test_ws.serve_with(&["--toolset", "navi"]);
     for stream in ["", " >&2"] {
         let said = server.call("terminal", &json!({"command": format!("seq 1 5000{stream}")})).text;
         assert!(said.len() < 6_000 && said.contains("\n5000"), "{} bytes", said.len());
@@ -117,8 +117,8 @@ fn long_output_of_a_terminal_is_kept_whole_under_the_handle_it_names() {
 
 #[test]
 fn other_names_of_arguments_are_understood() {
-    let room = Room::new();
-    let server = room.serve_with(&["--toolset", "navi"]);
+    let test_ws = TestWorkspace::new();
+    let server = test_ws.serve_with(&["--toolset", "navi"]);
     let said = server.does("scad_lint", &json!({"script": "cube(1);"}));
     assert!(said.contains("code: no problems"), "{said}");
     let said = server.call("model_3d", &json!({"script": "cube(1);", "timeout": 30})).text;
@@ -133,13 +133,13 @@ fn other_names_of_arguments_are_understood() {
 #[test]
 fn first_call_of_a_session_knows_tool_files_that_still_load() {
     kit::needs!(Python);
-    let room = Room::new();
+    let test_ws = TestWorkspace::new();
     for (tool, arguments) in
         [("list_tools", json!({})), ("tool_manual", json!({"name": "twice"})), ("reload_tools", json!({}))]
     {
         // Another content each time: what is known of a file is not asked again.
-        room.put(".haft/tools/twice.py", format!("import time\ntime.sleep(1)  # {tool}\n{TOOL}"));
-        let server = room.serve_with(&["--trust", "--toolset", "navi"]);
+        test_ws.put(".haft/tools/twice.py", format!("import time\ntime.sleep(1)  # {tool}\n{TOOL}"));
+        let server = test_ws.serve_with(&["--trust", "--toolset", "navi"]);
         let said = server.does(tool, &arguments);
         assert!(said.contains("twice"), "{tool}: {said}");
     }
@@ -147,9 +147,9 @@ fn first_call_of_a_session_knows_tool_files_that_still_load() {
 
 #[test]
 fn reload_says_that_files_wait_for_the_persons_trust() {
-    let room = Room::new();
-    room.put(".haft/tools/twice.py", TOOL);
-    let server = room.serve_with(&["--toolset", "navi"]);
+    let test_ws = TestWorkspace::new();
+    test_ws.put(".haft/tools/twice.py", TOOL);
+    let server = test_ws.serve_with(&["--toolset", "navi"]);
     let said = server.does("reload_tools", &json!({}));
     assert!(
         said.contains("1 tool file is ignored until the person trusts this workspace (`haft trust`)."),
@@ -159,53 +159,53 @@ fn reload_says_that_files_wait_for_the_persons_trust() {
 
 #[test]
 fn list_of_tools_says_how_many_files_wait_for_the_persons_trust() {
-    let room = Room::new();
-    room.put(".haft/tools/twice.py", TOOL);
-    room.put(".haft/tools/thrice.py", TOOL.replace("twice", "thrice"));
+    let test_ws = TestWorkspace::new();
+    test_ws.put(".haft/tools/twice.py", TOOL);
+    test_ws.put(".haft/tools/thrice.py", TOOL.replace("twice", "thrice"));
     for toolset in ["navi", "haft"] {
-        let server = room.serve_with(&["--toolset", toolset]);
+        let server = test_ws.serve_with(&["--toolset", toolset]);
         let said = server.does("list_tools", &json!({}));
         let line = "2 tool files are ignored until the person trusts this workspace (`haft trust`).";
         assert!(said.contains(line), "{toolset}: {said}");
     }
-    let doctor = room.run(&["doctor"]);
+    let doctor = test_ws.run(&["doctor"]);
     assert!(doctor.out.contains("2 ignored until `haft trust`"), "{doctor:?}");
 }
 
 #[test]
 fn folders_are_copied_moved_and_deleted_and_each_is_undone() {
-    let room = Room::new();
-    room.put("a/x", "one\n");
-    room.put("a/b/y", "two\n");
-    let server = room.serve_with(&["--toolset", "navi"]);
+    let test_ws = TestWorkspace::new();
+    test_ws.put("a/x", "one\n");
+    test_ws.put("a/b/y", "two\n");
+    let server = test_ws.serve_with(&["--toolset", "navi"]);
     let does = |action: &str, path: &str, to: &str| {
         server.does("filesystem", &json!({"action": action, "path": path, "destination": to}))
     };
     assert!(does("copy", "a", "c").starts_with("Copied a to c (2 files, 1 folder)"));
-    assert_eq!((room.text("c/x"), room.text("c/b/y")), ("one\n".to_owned(), "two\n".to_owned()));
+    assert_eq!((test_ws.text("c/x"), test_ws.text("c/b/y")), ("one\n".to_owned(), "two\n".to_owned()));
     assert_eq!(does("move", "c", "d/e"), "Moved c to d/e (2 files, 1 folder)");
-    assert!(!room.at("c").exists() && room.text("d/e/b/y") == "two\n");
+    assert!(!test_ws.at("c").exists() && test_ws.text("d/e/b/y") == "two\n");
     assert_eq!(does("delete", "d/e", ""), "Deleted d/e (2 files, 1 folder)");
-    assert!(!room.at("d/e").exists());
+    assert!(!test_ws.at("d/e").exists());
     drop(server);
-    let undo = || assert_eq!(room.run(&["undo"]).code, 0);
+    let undo = || assert_eq!(test_ws.run(&["undo"]).code, 0);
     undo();
-    assert_eq!((room.text("d/e/x"), room.text("d/e/b/y")), ("one\n".to_owned(), "two\n".to_owned()));
+    assert_eq!((test_ws.text("d/e/x"), test_ws.text("d/e/b/y")), ("one\n".to_owned(), "two\n".to_owned()));
     undo();
-    assert!(room.text("c/b/y") == "two\n" && !room.at("d/e/x").exists());
+    assert!(test_ws.text("c/b/y") == "two\n" && !test_ws.at("d/e/x").exists());
     undo();
-    assert!(!room.at("c/x").exists() && !room.at("c/b/y").exists());
-    assert_eq!(room.text("a/b/y"), "two\n");
+    assert!(!test_ws.at("c/x").exists() && !test_ws.at("c/b/y").exists());
+    assert_eq!(test_ws.text("a/b/y"), "two\n");
 }
 
 #[test]
 fn folders_with_control_files_or_credentials_stay_as_they_are() {
-    let room = Room::new();
-    room.put("repo/.git/HEAD", "ref: refs/heads/main\n");
-    room.put("repo/x", "x");
-    room.put("tools/deep/.envrc", "export X=1\n");
+    let test_ws = TestWorkspace::new();
+    test_ws.put("repo/.git/HEAD", "ref: refs/heads/main\n");
+    test_ws.put("repo/x", "x");
+    test_ws.put("tools/deep/.envrc", "export X=1\n");
     // Only there it is the configuration of another program.
-    room.put("flows/crush/x", "{}\n");
+    test_ws.put("flows/crush/x", "{}\n");
     let rows = [
         ("delete", "repo", ""),
         ("move", "repo", "other"),
@@ -218,46 +218,46 @@ fn folders_with_control_files_or_credentials_stay_as_they_are() {
         .iter()
         .map(|(action, path, to)| ("filesystem", json!({"action": action, "path": path, "destination": to})))
         .collect();
-    let answers = room.batch(&["--toolset", "navi", "--approve", "auto"], &calls);
+    let answers = test_ws.batch(&["--toolset", "navi", "--approve", "auto"], &calls);
     for (row, answer) in rows.iter().zip(answers) {
         assert_eq!(answer.kind(), "denied", "{row:?}: {}", answer.text());
         assert!(answer.text().contains("control"), "{row:?}: {}", answer.text());
     }
-    assert!(room.at("repo/x").exists() && room.at("tools/deep/.envrc").exists());
-    assert!(!room.at("other").exists() && !room.at(".config").exists());
+    assert!(test_ws.at("repo/x").exists() && test_ws.at("tools/deep/.envrc").exists());
+    assert!(!test_ws.at("other").exists() && !test_ws.at(".config").exists());
 
-    let key = room.base().join("home/.ssh/id_ed25519");
+    let key = test_ws.base().join("home/.ssh/id_ed25519");
     std::fs::create_dir_all(key.parent().unwrap()).unwrap();
     std::fs::write(&key, "secret").unwrap();
     for (action, to) in [("delete", ""), ("move", "moved"), ("copy", "copied")] {
         let arguments = json!({"action": action, "path": "home", "destination": to}).to_string();
         let arguments = ["--toolset", "navi", "--approve", "auto", "call", "filesystem", &arguments];
-        let ran = crate::support::run(&mut room.haft_in(room.base(), &arguments), "");
+        let ran = crate::support::run(&mut test_ws.haft_in(test_ws.base(), &arguments), "");
         assert!(ran.code != 0 && format!("{ran:?}").contains("credentials"), "{action}: {ran:?}");
     }
-    assert!(key.exists() && !room.base().join("copied").exists());
+    assert!(key.exists() && !test_ws.base().join("copied").exists());
 }
 
 #[test]
 fn enabled_tools_are_in_every_profile_and_the_others_in_those_that_list_them() {
     kit::needs!(Python);
-    let room = Room::new();
+    let test_ws = TestWorkspace::new();
     for name in ["one", "two", "three"] {
-        room.put(&format!(".haft/tools/{name}.py"), TOOL.replace("twice", name));
+        test_ws.put(&format!(".haft/tools/{name}.py"), TOOL.replace("twice", name));
     }
-    room.put(".haft/tools/enabled.json", "[\"one\", \"three\"]");
-    room.put(
+    test_ws.put(".haft/tools/enabled.json", "[\"one\", \"three\"]");
+    test_ws.put(
         ".haft/agents/judge.md",
         "---\ndescription: judges\ntools: [list_tools]\ndisallowedTools: [three]\n---\nJudge.\n",
     );
-    let script = room.base().join("script.jsonl");
+    let script = test_ws.base().join("script.jsonl");
     let call = json!({"say": "", "calls": [{"tool": "list_tools", "arguments": {}}]});
     std::fs::write(&script, format!("{call}\n{{\"say\": \"Done.\"}}\n")).unwrap();
     let model = format!("script:{}", script.display());
     let shown = |profile: &str| {
         let options =
             ["--trust", "--toolset", "navi", "run", "--json", "--model", &model, "--profile", profile];
-        let ran = room.run(&[&options[..], &["look"]].concat());
+        let ran = test_ws.run(&[&options[..], &["look"]].concat());
         let answered =
             ran.out.lines().find(|it| it.contains("\"answered\"")).unwrap_or_else(|| panic!("{ran:?}"));
         ["one", "two", "three"].map(|it| answered.contains(&format!("{it}: Says it {it}.")))
@@ -273,10 +273,10 @@ fn enabled_tools_are_in_every_profile_and_the_others_in_those_that_list_them() {
 #[test]
 fn a_session_in_its_words_uses_ten_of_them() {
     kit::needs!(Python);
-    let room = Room::new();
-    room.put("pixel.png", PNG);
+    let test_ws = TestWorkspace::new();
+    test_ws.put("pixel.png", PNG);
     let ran = conversation(
-        &room,
+        &test_ws,
         "navi",
         &[
             ("todo", json!({"action": "set", "tasks": ["write it", "run it"]}), "write it"),
@@ -303,5 +303,5 @@ fn a_session_in_its_words_uses_ten_of_them() {
     );
     assert_eq!(ran.code, 0, "{ran:?}");
     assert!(ran.out.ends_with("All done.\n"), "{ran:?}");
-    assert_eq!(room.text("sum.py"), "print(2 + 3)\n");
+    assert_eq!(test_ws.text("sum.py"), "print(2 + 3)\n");
 }

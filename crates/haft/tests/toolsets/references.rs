@@ -17,7 +17,7 @@ use kit::{
 use regex::Regex;
 use serde_json::{Value, json};
 
-use super::Room;
+use super::TestWorkspace;
 
 /// Code that only these tools of haft's own reach: where a toolset has none of them, what such a text names is never said.
 const REACHED_BY: [(&str, &[&str]); 16] = [
@@ -321,12 +321,12 @@ fn examples_are_made(toolset: &str, at_least: usize) {
         })
         .collect();
     assert!(calls.len() >= at_least, "{toolset}: {} calls", calls.len());
-    let room = Room::new();
-    room.put("src/main.rs", "fn main() {}\n");
+    let test_ws = TestWorkspace::new();
+    test_ws.put("src/main.rs", "fn main() {}\n");
     // A port that nobody serves.
-    std::fs::create_dir_all(room.config()).unwrap();
-    std::fs::write(room.config().join("haft.toml"), "[net]\nproxy = \"http://127.0.0.1:9\"\n").unwrap();
-    let called = room.batch(&["--toolset", toolset], &calls);
+    std::fs::create_dir_all(test_ws.config()).unwrap();
+    std::fs::write(test_ws.config().join("haft.toml"), "[net]\nproxy = \"http://127.0.0.1:9\"\n").unwrap();
+    let called = test_ws.batch(&["--toolset", toolset], &calls);
     for ((tool, arguments), called) in calls.iter().zip(&called) {
         println!("{tool} {arguments}: {} {}", called.kind(), called.text());
         assert!(!["bad_args", "bug"].contains(&called.kind()), "{}", called.text());
@@ -375,10 +375,10 @@ fn all_names_that_hyperagents_says_are_there() {
 
 #[test]
 fn printed_prompts_of_built_in_profiles_have_no_reference_left() {
-    let room = Room::new();
+    let test_ws = TestWorkspace::new();
     for toolset in ["haft", "navi", "terrarium", "nav", "hyperagents"] {
         for profile in ["plan", "explore", "critic", "general"] {
-            let ran = room.run(&["--toolset", toolset, "prompt", "--profile", profile]);
+            let ran = test_ws.run(&["--toolset", toolset, "prompt", "--profile", profile]);
             assert_eq!(ran.code, 0, "{ran:?}");
             for mark in ["[?", "`tool:", "`arg:", "`call:"] {
                 assert!(!ran.out.contains(mark), "{toolset} {profile}: {mark} in\n{}", ran.out);
@@ -390,12 +390,12 @@ fn printed_prompts_of_built_in_profiles_have_no_reference_left() {
 /// What a call of a toolset says, and what it must and must not name.
 #[track_caller]
 fn says(toolset: &str, rows: &[(&str, Value, &[&str], &[&str])]) {
-    let room = Room::new();
-    room.put("src/a.rs", "fn main() {}\n");
-    room.put("data.bin", b"\0\x01\x02\0");
+    let test_ws = TestWorkspace::new();
+    test_ws.put("src/a.rs", "fn main() {}\n");
+    test_ws.put("data.bin", b"\0\x01\x02\0");
     let calls: Vec<(&str, Value)> =
         rows.iter().map(|(tool, arguments, ..)| (*tool, arguments.clone())).collect();
-    let called = room.batch(&["--toolset", toolset, "--approve", "auto"], &calls);
+    let called = test_ws.batch(&["--toolset", toolset, "--approve", "auto"], &calls);
     for ((tool, arguments, named, absent), called) in rows.iter().zip(called) {
         let text = called.text();
         for it in *named {

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{Room, all_answer, all_are_there, conversation};
+use super::{TestWorkspace, all_answer, all_are_there, conversation};
 
 const NOTEBOOK: &str = "{\"cells\": [{\"cell_type\": \"raw\", \"metadata\": {}, \"source\": \"one\"}], \"metadata\": {}, \"nbformat\": 4, \"nbformat_minor\": 4}";
 
@@ -45,14 +45,14 @@ fn all_names_are_there_with_what_they_need() {
 #[test]
 fn each_tool_says_what_theirs_says() {
     kit::needs!(Python);
-    let room = Room::new();
-    room.put("a.txt", "one\ntwo\nthree\n");
-    room.put("b.json", "{\"k\": [1, 2]}\n");
-    room.put("n.ipynb", NOTEBOOK);
-    room.put("x.bin", [0_u8, 1, 2, 3]);
+    let test_ws = TestWorkspace::new();
+    test_ws.put("a.txt", "one\ntwo\nthree\n");
+    test_ws.put("b.json", "{\"k\": [1, 2]}\n");
+    test_ws.put("n.ipynb", NOTEBOOK);
+    test_ws.put("x.bin", [0_u8, 1, 2, 3]);
     let edits = json!([{"old": "one", "new": "ONE"}, {"old": "nine", "new": "9"}]);
     all_answer(
-        &room,
+        &test_ws,
         "terrarium",
         &[
             ("bash", json!({"command": "exit 4"}), "ok", "Command exited with code 4"),
@@ -214,15 +214,15 @@ fn each_tool_says_what_theirs_says() {
             ),
         ],
     );
-    assert_eq!(room.text("a.txt"), "ONE\ntwo\nthree\n");
-    assert!(room.text("n.ipynb").contains("\"source\": \"y\""), "{}", room.text("n.ipynb"));
+    assert_eq!(test_ws.text("a.txt"), "ONE\ntwo\nthree\n");
+    assert!(test_ws.text("n.ipynb").contains("\"source\": \"y\""), "{}", test_ws.text("n.ipynb"));
 }
 
 #[test]
 fn a_job_is_listed_waited_for_read_and_stopped() {
-    let room = Room::new();
+    let test_ws = TestWorkspace::new();
     all_answer(
-        &room,
+        &test_ws,
         "terrarium",
         &[
             (
@@ -249,11 +249,11 @@ fn a_job_is_listed_waited_for_read_and_stopped() {
 #[test]
 fn a_session_in_its_words_uses_ten_of_them() {
     kit::needs!(Python);
-    let room = Room::new();
-    room.put("sum.py", "def total(a, b):\n    return a - b\n\nprint(total(2, 3))\n");
-    room.put("n.ipynb", NOTEBOOK);
+    let test_ws = TestWorkspace::new();
+    test_ws.put("sum.py", "def total(a, b):\n    return a - b\n\nprint(total(2, 3))\n");
+    test_ws.put("n.ipynb", NOTEBOOK);
     let ran = conversation(
-        &room,
+        &test_ws,
         "terrarium",
         &[
             ("tree", json!({}), "sum.py"),
@@ -280,18 +280,18 @@ fn a_session_in_its_words_uses_ten_of_them() {
     );
     assert_eq!(ran.code, 0, "{ran:?}");
     assert!(ran.out.ends_with("All done.\n"), "{ran:?}");
-    assert!(room.text("sum.py").contains("return a + b") && room.text("n.ipynb").contains("\"two\""));
+    assert!(test_ws.text("sum.py").contains("return a + b") && test_ws.text("n.ipynb").contains("\"two\""));
 }
 
 #[test]
 fn arguments_that_theirs_has_are_taken() {
-    let room = Room::new();
-    room.put(".gitignore", "out\n");
-    room.put("out/made.txt", "found\n");
-    room.put("kept.txt", "found\n");
-    room.put("b.json", "{\"k\": [1, {\"l\": \"x\"}]}\n");
+    let test_ws = TestWorkspace::new();
+    test_ws.put(".gitignore", "out\n");
+    test_ws.put("out/made.txt", "found\n");
+    test_ws.put("kept.txt", "found\n");
+    test_ws.put("b.json", "{\"k\": [1, {\"l\": \"x\"}]}\n");
     all_answer(
-        &room,
+        &test_ws,
         "terrarium",
         &[
             ("glob", json!({"pattern": "**/*.txt"}), "ok", "kept.txt"),
@@ -333,12 +333,12 @@ fn notebook() -> String {
 
 #[test]
 fn notebook_cells_are_read_and_edited_by_id_as_upstream_does() {
-    let room = Room::new();
+    let test_ws = TestWorkspace::new();
     let original = notebook();
-    room.put("n.ipynb", original.as_str());
+    test_ws.put("n.ipynb", original.as_str());
     let both = json!([{"cell_id": "intro", "new_source": "# New"}, {"cell_id": "none", "new_source": "x"}]);
     all_answer(
-        &room,
+        &test_ws,
         "terrarium",
         &[
             (
@@ -419,26 +419,26 @@ fn notebook_cells_are_read_and_edited_by_id_as_upstream_does() {
             ),
         ],
     );
-    let after: serde_json::Value = serde_json::from_str(&room.text("n.ipynb")).unwrap();
+    let after: serde_json::Value = serde_json::from_str(&test_ws.text("n.ipynb")).unwrap();
     let sources: Vec<_> = after["cells"].as_array().unwrap().iter().map(|it| &it["source"]).collect();
     assert_eq!(sources, [&json!("first"), &json!("y = 2")]);
     assert_eq!(after["cells"][1]["outputs"], json!([]));
     // One call after the other, back to what it was.
     for _ in 0..2 {
-        assert_eq!(room.run(&["undo"]).code, 0);
+        assert_eq!(test_ws.run(&["undo"]).code, 0);
     }
-    assert_eq!(room.text("n.ipynb"), original);
+    assert_eq!(test_ws.text("n.ipynb"), original);
 }
 
 #[test]
 fn notebook_that_another_program_changed_is_read_again_before_it_is_edited() {
-    let room = Room::new();
-    room.put("n.ipynb", notebook());
+    let test_ws = TestWorkspace::new();
+    test_ws.put("n.ipynb", notebook());
     let on = ["--toolset", "terrarium", "--approve", "auto"];
-    room.batch(&on, &[("notebook_read", json!({"path": "n.ipynb"}))]).remove(0).must("ok");
-    room.put("n.ipynb", notebook().replace("\"nbformat\":4", "\"nbformat\": 4"));
+    test_ws.batch(&on, &[("notebook_read", json!({"path": "n.ipynb"}))]).remove(0).must("ok");
+    test_ws.put("n.ipynb", notebook().replace("\"nbformat\":4", "\"nbformat\": 4"));
     let edit = ("notebook_edit", json!({"path": "n.ipynb", "cell_id": "intro", "new_source": "x"}));
-    let said = room.batch(&on, &[edit]).remove(0).must("stale").text();
+    let said = test_ws.batch(&on, &[edit]).remove(0).must("stale").text();
     assert!(said.contains("file was modified since last read"), "{said}");
 }
 
@@ -450,13 +450,13 @@ fn card(wait: bool) -> serde_json::Value {
 
 #[test]
 fn card_is_shown_in_a_chat_of_lines() {
-    let room = Room::new();
-    let script = room.base().join("script.jsonl");
+    let test_ws = TestWorkspace::new();
+    let script = test_ws.base().join("script.jsonl");
     let calls = json!({"say": "Look.", "calls": [{"tool": "show_card", "arguments": card(false)}]});
     let answer = json!({"expect": ["card displayed"], "say": "Shown."});
     std::fs::write(&script, format!("{calls}\n{answer}\n")).unwrap();
     let model = format!("script:{}", script.display());
-    let mut chat = room.haft(&["--toolset", "terrarium", "chat", "--model", &model]);
+    let mut chat = test_ws.haft(&["--toolset", "terrarium", "chat", "--model", &model]);
     let ran = crate::support::run(&mut chat, "go\n");
     let shown = "Look.\n# Plan\n\nTwo steps.\n- cost: 3\n\nActions: Go on / Stop\nShown.\n";
     assert_eq!((ran.code, ran.out.as_str()), (0, shown), "{ran:?}");

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::support::Room;
+use crate::support::TestWorkspace;
 
 /// Upstream's tools of a single agent (1.4.0): each argument as `name: type`, `!` where it is required. An argument of
 /// an object in a list is `list.name`.
@@ -123,7 +123,7 @@ const OTHER_NAMES: &[(&str, &str, &str)] =
 
 #[test]
 fn names_and_schemas_are_those_of_upstream() {
-    let ran = Room::new().run(&["--toolset", "terrarium", "tools", "--json"]);
+    let ran = TestWorkspace::new().run(&["--toolset", "terrarium", "tools", "--json"]);
     assert_eq!(ran.code, 0, "{ran:?}");
     let tools: Vec<Value> = serde_json::from_str(&ran.out).unwrap();
     let find = |name: &str| tools.iter().find(|it| it["name"] == name);

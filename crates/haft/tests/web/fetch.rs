@@ -3,10 +3,11 @@
 use serde_json::json;
 
 use super::{
-    Site, room,
+    Site,
     site::{Answer, Asked, ok, status},
+    test_ws,
 };
-use crate::support::Room;
+use crate::support::TestWorkspace;
 
 const DOCS: &str = include_str!("pages/docs.html");
 const DOCS_READ: &str = include_str!("pages/docs.md");
@@ -16,8 +17,9 @@ const ARTICLE_READ: &str = include_str!("pages/article.md");
 /// What is shown of a page with this body, in a room of its own.
 fn shown(kind: &str, body: impl Into<Vec<u8>>) -> String {
     let site = Site::of(kind, body);
-    let room = room(&[&site], "");
-    room.call("web_fetch", &json!({"url": site.url("/")}))
+    let test_ws = test_ws(&[&site], "");
+    test_ws
+        .call("web_fetch", &json!({"url": site.url("/")}))
         .must("ok")
         .text()
         .replace(&site.host(), "site.example")
@@ -63,9 +65,9 @@ fn long_page_is_paged_without_a_second_request() {
         .map(|it| format!("<p>Paragraph number {it} of a long page, <a href='/{it}'>see</a>.</p>"))
         .collect();
     let site = Site::of("text/html", format!("<title>Long</title><main>{paragraphs}</main>"));
-    let room = room(&[&site], "");
+    let test_ws = test_ws(&[&site], "");
     let url = site.url("/long");
-    let first = room.call("web_fetch", &json!({"url": url})).must("ok").text();
+    let first = test_ws.call("web_fetch", &json!({"url": url})).must("ok").text();
     let last = first.lines().last().unwrap().to_owned();
     let offset: usize = last.split("with offset ").nth(1).unwrap().trim_end_matches(']').parse().unwrap();
     assert!(last.contains("of 1799; next: the same url with offset "), "{last}");
@@ -81,7 +83,7 @@ fn long_page_is_paged_without_a_second_request() {
         ("web_fetch", json!({"url": url, "offset": 1799})),
         ("web_fetch", json!({"url": url, "offset": 1800})),
     ];
-    let said = room.batch(&[], &calls);
+    let said = test_ws.batch(&[], &calls);
     assert_eq!(site.asked().len(), asked + 1);
     let next = said[1].text();
     let number = offset.div_ceil(2);
@@ -161,8 +163,8 @@ fn http_error_has_status_text_and_what_to_do() {
         "/script" => ok("text/html", "<title>App</title><div id=root></div><script>make()</script>"),
         _ => status(302, "text/html", "").with("Location", "/gone"),
     });
-    let room = room(&[&site], "");
-    let fetch = |path: &str| room.call("web_fetch", &json!({"url": site.url(path)}));
+    let test_ws = test_ws(&[&site], "");
+    let fetch = |path: &str| test_ws.call("web_fetch", &json!({"url": site.url(path)}));
     for (path, kind, says) in [
         (
             "/gone",
@@ -193,10 +195,10 @@ fn redirect_to_another_host_is_named() {
         status(301, "text/html", "").with("Location", &to.replace("127.0.0.1", "localhost"))
     });
     let named = format!("[\"{}\", \"{}\"]", here.host(), there.host().replace("127.0.0.1", "localhost"));
-    let room = Room::new();
-    std::fs::create_dir_all(room.config()).unwrap();
-    std::fs::write(room.config().join("haft.toml"), format!("[net]\nallow = {named}\n")).unwrap();
-    let text = room.call("web_fetch", &json!({"url": here.url("/a")})).must("ok").text();
+    let test_ws = TestWorkspace::new();
+    std::fs::create_dir_all(test_ws.config()).unwrap();
+    std::fs::write(test_ws.config().join("haft.toml"), format!("[net]\nallow = {named}\n")).unwrap();
+    let text = test_ws.call("web_fetch", &json!({"url": here.url("/a")})).must("ok").text();
     assert!(
         text.contains(&format!(
             "# There\nhttp://localhost:{}/there\n[redirected from {} to another host]\n",
@@ -213,9 +215,10 @@ fn robots_txt_is_respected_when_configured() {
         "/robots.txt" => ok("text/plain", "User-agent: *\nDisallow: /private\nAllow: /private/open"),
         _ => ok("text/html", "<p>Hello"),
     });
-    let room = room(&[&site], "");
-    let fetch =
-        |path: &str, robots: bool| room.call("web_fetch", &json!({"url": site.url(path), "robots": robots}));
+    let test_ws = test_ws(&[&site], "");
+    let fetch = |path: &str, robots: bool| {
+        test_ws.call("web_fetch", &json!({"url": site.url(path), "robots": robots}))
+    };
     fetch("/public", true).must("ok");
     fetch("/private/open/x", true).must("ok");
     let refused = fetch("/private/x", true).must("denied").text();
@@ -223,31 +226,31 @@ fn robots_txt_is_respected_when_configured() {
     assert!(!site.asked().iter().any(|it| it.path == "/private/x"));
     fetch("/private/x", false).must("ok");
     let broken = Site::new(|_| status(503, "text/plain", ""));
-    let room = super::room(&[&broken], "");
+    let test_ws = super::test_ws(&[&broken], "");
     let refused =
-        room.call("web_fetch", &json!({"url": broken.url("/x"), "robots": true})).must("denied").text();
+        test_ws.call("web_fetch", &json!({"url": broken.url("/x"), "robots": true})).must("denied").text();
     assert!(refused.contains("says 503, so no robot may come"), "{refused}");
 }
 
 #[test]
 fn private_address_needs_a_grant() {
     let site = Site::of("text/html", "<p>secret");
-    let room = Room::new();
-    let refused = room.call("web_fetch", &json!({"url": site.url("/")})).must("denied").text();
+    let test_ws = TestWorkspace::new();
+    let refused = test_ws.call("web_fetch", &json!({"url": site.url("/")})).must("denied").text();
     assert!(refused.contains("private_net"), "{refused}");
     let port = site.host().split(':').nth(1).unwrap().to_owned();
     for spelling in ["localhost", "0x7f000001", "2130706433", "017700000001", "[::ffff:127.0.0.1]", "127.1"] {
-        let called = room.call("web_fetch", &json!({"url": format!("http://{spelling}:{port}/")}));
+        let called = test_ws.call("web_fetch", &json!({"url": format!("http://{spelling}:{port}/")}));
         assert_eq!(called.kind(), "denied", "{spelling}: {}", called.text());
     }
-    let auto = room.call_with(&["--approve", "auto"], "web_fetch", &json!({"url": site.url("/")}));
+    let auto = test_ws.call_with(&["--approve", "auto"], "web_fetch", &json!({"url": site.url("/")}));
     assert_eq!(auto.kind(), "denied", "{}", auto.text());
     assert!(site.asked().is_empty());
     // A page that was granted may not lead to one that was not.
     let to = site.url("/");
     let open = Site::new(move |_| -> Answer { status(302, "text/html", "").with("Location", &to) });
-    let room = super::room(&[&open], "");
-    let refused = room.call("web_fetch", &json!({"url": open.url("/")})).must("denied").text();
+    let test_ws = super::test_ws(&[&open], "");
+    let refused = test_ws.call("web_fetch", &json!({"url": open.url("/")})).must("denied").text();
     assert!(refused.contains("not a public address"), "{refused}");
     assert!(site.asked().is_empty());
 }

@@ -4,16 +4,16 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use super::{Site, room};
+use super::{Site, test_ws};
 
 /// Against a hang, not to measure.
 const LONG: Duration = Duration::from_secs(40);
 
 fn shown(html: String) -> String {
     let site = Site::of("text/html", html);
-    let room = room(&[&site], "");
+    let test_ws = test_ws(&[&site], "");
     let began = Instant::now();
-    let text = room.call("web_fetch", &json!({"url": site.url("/")})).must("ok").text();
+    let text = test_ws.call("web_fetch", &json!({"url": site.url("/")})).must("ok").text();
     assert!(began.elapsed() < LONG, "it took {:?}", began.elapsed());
     text
 }
@@ -91,9 +91,9 @@ fn hostile_feeds_and_json_are_shown_as_text() {
              <!ENTITY x SYSTEM 'file:///etc/passwd'>]><rss version='2.0'><channel><title>&c;&x;</title></channel></rss>",
         ),
     });
-    let room = room(&[&site], "");
+    let test_ws = test_ws(&[&site], "");
     for path in ["/json", "/wide", "/feed"] {
-        let text = room.call("web_fetch", &json!({"url": site.url(path)})).must("ok").text();
+        let text = test_ws.call("web_fetch", &json!({"url": site.url(path)})).must("ok").text();
         assert!(!text.contains("root:"), "{text}");
         assert!(text.len() < 200_000, "{}", text.len());
     }

@@ -6,15 +6,15 @@ mod render;
 mod search;
 pub(crate) mod site;
 
-use crate::support::Room;
+use crate::support::TestWorkspace;
 use site::Site;
 
 /// A room whose person granted these sites, and configured this.
-pub(crate) fn room(sites: &[&Site], more: &str) -> Room {
-    let room = Room::new();
+pub(crate) fn test_ws(sites: &[&Site], more: &str) -> TestWorkspace {
+    let test_ws = TestWorkspace::new();
     let hosts: Vec<String> = sites.iter().map(|it| format!("{:?}", it.host())).collect();
-    std::fs::create_dir_all(room.config()).unwrap();
+    std::fs::create_dir_all(test_ws.config()).unwrap();
     let text = format!("[net]\nallow = [{}]\n{more}", hosts.join(", "));
-    std::fs::write(room.config().join("haft.toml"), text).unwrap();
-    room
+    std::fs::write(test_ws.config().join("haft.toml"), text).unwrap();
+    test_ws
 }

@@ -5,10 +5,11 @@ use std::{net::TcpListener, time::Duration};
 use serde_json::{Value, json};
 
 use super::{
-    Site, room,
+    Site,
     site::{Asked, ok, status},
+    test_ws,
 };
-use crate::support::{Called, Room};
+use crate::support::{Called, TestWorkspace};
 
 /// A picture that was shown, decoded: its width and height.
 fn size_of_png(called: &Value) -> (u32, u32) {
@@ -20,8 +21,8 @@ fn size_of_png(called: &Value) -> (u32, u32) {
     (number(16), number(20))
 }
 
-fn render(room: &Room, url: &str) -> Called {
-    room.call("web_fetch", &json!({"url": url, "render": true}))
+fn render(test_ws: &TestWorkspace, url: &str) -> Called {
+    test_ws.call("web_fetch", &json!({"url": url, "render": true}))
 }
 
 #[test]
@@ -45,9 +46,9 @@ fn content_written_and_fetched_by_scripts_is_read() {
              </script>",
         ),
     });
-    let room = room(&[&site], "");
+    let test_ws = test_ws(&[&site], "");
     for path in ["/", "/moved", "/js-moved"] {
-        let text = render(&room, &site.url(path)).must("ok").text();
+        let text = render(&test_ws, &site.url(path)).must("ok").text();
         for it in [
             "# App\n",
             "# Made by a script: é",
@@ -64,9 +65,9 @@ fn content_written_and_fetched_by_scripts_is_read() {
         );
         assert!(text.contains(&format!("{}\n", site.url("/"))), "{path}: {text}");
     }
-    let gone = render(&room, &site.url("/gone")).must("not_found").text();
+    let gone = render(&test_ws, &site.url("/gone")).must("not_found").text();
     assert!(gone.contains("404 Not Found: Nothing here"), "{gone}");
-    let file = render(&room, &site.url("/file.json")).must("ok").text();
+    let file = render(&test_ws, &site.url("/file.json")).must("ok").text();
     assert!(
         file.contains("it is application/json and no page, so nothing was rendered")
             && file.contains("\"a\": 1"),
@@ -78,9 +79,9 @@ fn content_written_and_fetched_by_scripts_is_read() {
 fn screenshot_is_returned_on_request() {
     kit::needs!(Chromium);
     let site = Site::of("text/html", "<title>T</title><body style='background:#0a0'><h1>Green</h1>");
-    let room = room(&[&site], "");
+    let test_ws = test_ws(&[&site], "");
     let arguments = json!({"url": site.url("/"), "screenshot": true}).to_string();
-    let ran = room.run(&["call", "--json", "web_fetch", &arguments]);
+    let ran = test_ws.run(&["call", "--json", "web_fetch", &arguments]);
     let called: Value = serde_json::from_str(&ran.out).unwrap();
     assert_eq!(called["ok"], true, "{ran:?}");
     assert!(called["content"][0]["text"].as_str().unwrap().contains("Green"), "{ran:?}");
@@ -120,18 +121,18 @@ fn page_scripts_reach_no_private_address_without_a_grant() {
             ),
         ),
     });
-    let room = room(&[&site], "");
-    let text = render(&room, &site.url("/")).must("ok").text();
+    let test_ws = test_ws(&[&site], "");
+    let text = render(&test_ws, &site.url("/")).must("ok").text();
     assert!(text.contains("asked all, got 0"), "{text}");
     for path in ["/away", "/to"] {
-        let called = render(&room, &site.url(path));
+        let called = render(&test_ws, &site.url(path));
         assert!(!called.text().contains("of the person alone"), "{path}: {}", called.text());
         assert!(called.kind() != "ok" || !called.text().contains("stays"), "{path}: {}", called.text());
     }
     assert!(other.asked().is_empty(), "{:?}", other.asked());
     assert!(quiet.accept().is_err(), "somebody came");
     // What the person allowed to haft is not for the scripts of another page.
-    let both = super::room(&[&site, &other], "");
+    let both = super::test_ws(&[&site, &other], "");
     let text = render(&both, &site.url("/")).must("ok").text();
     assert!(text.contains("asked all, got 0"), "{text}");
     assert!(other.asked().is_empty(), "{:?}", other.asked());
@@ -143,11 +144,11 @@ fn page_scripts_reach_no_private_address_without_a_grant() {
 fn browser_leaves_no_process_and_no_files() {
     kit::needs!(Chromium);
     let site = Site::of("text/html", "<title>T</title><p>x");
-    let room = room(&[&site], "");
-    render(&room, &site.url("/")).must("ok");
-    let seen = room.call("shell", &json!({"command": "ps aux | grep -c [h]aft-browser"})).text();
+    let test_ws = test_ws(&[&site], "");
+    render(&test_ws, &site.url("/")).must("ok");
+    let seen = test_ws.call("shell", &json!({"command": "ps aux | grep -c [h]aft-browser"})).text();
     assert!(seen.starts_with('0'), "{seen}");
-    assert!(!room.at("haft-browser").exists());
+    assert!(!test_ws.at("haft-browser").exists());
 }
 
 #[test]
@@ -155,9 +156,9 @@ fn page_with_an_endless_script_times_out() {
     kit::needs!(Chromium);
     let site =
         Site::of("text/html", "<p>x</p><script>onload = () => setTimeout(() => { for (;;); }, 0)</script>");
-    let room = room(&[&site], "");
+    let test_ws = test_ws(&[&site], "");
     let began = std::time::Instant::now();
-    let fault = render(&room, &site.url("/")).must("timeout").text();
+    let fault = render(&test_ws, &site.url("/")).must("timeout").text();
     assert!(fault.contains("keep the browser busy") || fault.contains("sent nothing"), "{fault}");
     assert!(began.elapsed() < Duration::from_secs(90));
 }
@@ -166,14 +167,14 @@ fn page_with_an_endless_script_times_out() {
 fn missing_browser_says_what_to_install() {
     kit::needs!(Chromium);
     let site = Site::of("text/html", "<p>x");
-    let missing = room(&[&site], "[programs]\nchromium = \"/nowhere/chromium\"\n");
+    let missing = test_ws(&[&site], "[programs]\nchromium = \"/nowhere/chromium\"\n");
     let fault = render(&missing, &site.url("/")).must("unavailable").text();
     for it in
         ["there is no Chromium at `/nowhere/chromium`", "apt install chromium", "`chromium` in `[programs]`"]
     {
         assert!(fault.contains(it), "{fault}");
     }
-    let broken = room(&[&site], "[programs]\nchromium = \"/bin/false\"\n");
+    let broken = test_ws(&[&site], "[programs]\nchromium = \"/bin/false\"\n");
     let fault = render(&broken, &site.url("/")).must("failed").text();
     assert!(fault.contains("the browser ended before the page was there"), "{fault}");
     assert!(site.asked().is_empty());

@@ -3,39 +3,40 @@
 use serde_json::json;
 
 use super::{
-    Site, room,
+    Site,
     site::{Answer, Asked, ok, status},
+    test_ws,
 };
-use crate::support::Room;
+use crate::support::TestWorkspace;
 
 const HTML: &str = include_str!("pages/duckduckgo.html");
 const LITE: &str = include_str!("pages/duckduckgo-lite.html");
 const ROBOT: &str = r#"<html><body><form id="challenge-form" action="//duckduckgo.com/anomaly.js?sv=html"><div class="anomaly-modal__title">Unfortunately, bots use DuckDuckGo too.</div></form></body></html>"#;
 
 /// A room in which this site is the engine.
-fn engine(site: &Site, engine: &str) -> Room {
+fn engine(site: &Site, engine: &str) -> TestWorkspace {
     let more = format!(
         "[search]\nengine = \"{engine}\"\nurl = \"{}\"\nkey = \"searching\"\n[secret.searching]\nfile = \"~/key\"\nhosts = [\"{}\"]\n",
         site.url(""),
         site.host()
     );
     // It is granted by being named.
-    let room = room(&[], &more);
-    std::fs::write(room.base().join("home/key"), "key-that-nobody-sees\n").unwrap();
-    room
+    let test_ws = test_ws(&[], &more);
+    std::fs::write(test_ws.base().join("home/key"), "key-that-nobody-sees\n").unwrap();
+    test_ws
 }
 
-fn duckduckgo(answer: impl Fn(&Asked) -> Answer + Send + Sync + 'static) -> (Site, Room) {
+fn duckduckgo(answer: impl Fn(&Asked) -> Answer + Send + Sync + 'static) -> (Site, TestWorkspace) {
     let site = Site::new(answer);
-    let room = engine(&site, "duckduckgo");
-    (site, room)
+    let test_ws = engine(&site, "duckduckgo");
+    (site, test_ws)
 }
 
 #[test]
 fn duckduckgo_is_read_from_its_page_without_advertisements() {
-    let (site, room) = duckduckgo(|_| ok("text/html", HTML));
+    let (site, test_ws) = duckduckgo(|_| ok("text/html", HTML));
     let text =
-        room.call("web_search", &json!({"query": "rust async book", "region": "de-de"})).must("ok").text();
+        test_ws.call("web_search", &json!({"query": "rust async book", "region": "de-de"})).must("ok").text();
     assert_eq!(
         text,
         "1. Asynchronous Programming in Rust\nhttps://rust-lang.github.io/async-book/?a=1&b=2\nNOTE: this guide is currently undergoing a rewrite & more.\n\n\
@@ -45,13 +46,13 @@ fn duckduckgo_is_read_from_its_page_without_advertisements() {
     let asked = site.asked();
     assert_eq!((asked.len(), asked[0].path.as_str()), (1, "/html/?q=rust+async+book&kl=de-de"));
     assert!(asked[0].head.contains("user-agent: mozilla/5.0 (compatible; haft/"), "{}", asked[0].head);
-    let two = room.call("web_search", &json!({"query": "x", "limit": 2})).must("ok").text();
+    let two = test_ws.call("web_search", &json!({"query": "x", "limit": 2})).must("ok").text();
     assert!(two.contains("2. Tokio") && !two.contains("3. "), "{two}");
 }
 
 #[test]
 fn next_page_is_requested_by_the_form_of_the_page() {
-    let (site, room) = duckduckgo(|asked| {
+    let (site, test_ws) = duckduckgo(|asked| {
         let next = r#"<div class="nav-link"><form action="/html/" method="post"><input type="submit" class='btn btn--alt' value="Next" /><input type="hidden" name="q" value="x" /><input type="hidden" name="s" value="10" /><input type="hidden" name="vqd" value="4-1" /></form></div>"#;
         let first = if asked.path.contains("s=10") { 10 } else { 0 };
         let results: String = (first..first + 10)
@@ -59,7 +60,7 @@ fn next_page_is_requested_by_the_form_of_the_page() {
             .collect();
         ok("text/html", format!("<html><body>{results}{}</body></html>", if first == 0 { next } else { "" }))
     });
-    let text = room.call("web_search", &json!({"query": "x", "page": 2, "limit": 8})).must("ok").text();
+    let text = test_ws.call("web_search", &json!({"query": "x", "page": 2, "limit": 8})).must("ok").text();
     assert!(
         text.starts_with("9. P8\nhttps://p8.example/\n\n10. P9")
             && text.ends_with("16. P15\nhttps://p15.example/"),
@@ -70,11 +71,11 @@ fn next_page_is_requested_by_the_form_of_the_page() {
 
 #[test]
 fn blocked_search_page_falls_back_to_the_other_once() {
-    let (site, room) = duckduckgo(|asked| match asked.path.starts_with("/lite/") {
+    let (site, test_ws) = duckduckgo(|asked| match asked.path.starts_with("/lite/") {
         true => ok("text/html", LITE),
         false => status(202, "text/html", ROBOT),
     });
-    let text = room.call("web_search", &json!({"query": "rust"})).must("ok").text();
+    let text = test_ws.call("web_search", &json!({"query": "rust"})).must("ok").text();
     assert_eq!(
         text,
         "1. Rust Programming Language\nhttps://www.rust-lang.org/\nA language empowering everyone.\n\n2. Rust (Wikipedia)\nhttps://en.wikipedia.org/wiki/Rust\nRust is an iron oxide."
@@ -86,21 +87,21 @@ fn blocked_search_page_falls_back_to_the_other_once() {
 
 #[test]
 fn blocked_changed_and_empty_results_are_distinguished() {
-    let (_site, room) = duckduckgo(|_| status(202, "text/html", ROBOT).with("Retry-After", "0"));
-    let fault = room.call("web_search", &json!({"query": "x"})).must("unavailable").text();
+    let (_site, test_ws) = duckduckgo(|_| status(202, "text/html", ROBOT).with("Retry-After", "0"));
+    let fault = test_ws.call("web_search", &json!({"query": "x"})).must("unavailable").text();
     assert!(fault.contains("DuckDuckGo turns us away for now (it asks whether we are a robot)"), "{fault}");
-    let (site, room) = duckduckgo(|_| status(403, "text/html", "no").with("Retry-After", "3600"));
-    let fault = room.call("web_search", &json!({"query": "x"})).must("unavailable").text();
+    let (site, test_ws) = duckduckgo(|_| status(403, "text/html", "no").with("Retry-After", "3600"));
+    let fault = test_ws.call("web_search", &json!({"query": "x"})).must("unavailable").text();
     assert!(fault.contains("(status 403)") && fault.contains("another `engine`"), "{fault}");
     assert_eq!(site.asked().len(), 2, "nobody waits for an hour");
-    let (_site, room) =
+    let (_site, test_ws) =
         duckduckgo(|_| ok("text/html", "<html><body><div class=new-design>Rust</div></body></html>"));
-    let fault = room.call("web_search", &json!({"query": "x"})).must("failed").text();
+    let fault = test_ws.call("web_search", &json!({"query": "x"})).must("failed").text();
     assert!(fault.contains("DuckDuckGo answers in a form that is not known"), "{fault}");
-    let (_site, room) = duckduckgo(|_| {
+    let (_site, test_ws) = duckduckgo(|_| {
         ok("text/html", "<html><body><div class='no-results'>No results.</div></body></html>")
     });
-    let text = room.call("web_search", &json!({"query": "xqzzy"})).must("ok").text();
+    let text = test_ws.call("web_search", &json!({"query": "xqzzy"})).must("ok").text();
     assert_eq!(text, "no results for `xqzzy`");
 }
 
@@ -121,8 +122,8 @@ fn searxng_brave_and_tavily_get_their_own_requests() {
         "application/json",
         r#"{"query": {}, "web": {"results": [{"title": "B", "url": "https://b.example/", "description": "<strong>x</strong> y"}]}}"#,
     );
-    let room = engine(&site, "brave");
-    let text = room.call("web_search", &json!({"query": "b", "page": 2, "limit": 5})).must("ok").text();
+    let test_ws = engine(&site, "brave");
+    let text = test_ws.call("web_search", &json!({"query": "b", "page": 2, "limit": 5})).must("ok").text();
     assert_eq!(text, "6. B\nhttps://b.example/\nx y");
     let asked = &site.asked()[0];
     assert_eq!(asked.path, "/?q=b&count=5&offset=1");
@@ -132,8 +133,8 @@ fn searxng_brave_and_tavily_get_their_own_requests() {
         "application/json",
         r#"{"results": [{"title": "C", "url": "https://c.example/", "content": "key-that-nobody-sees"}]}"#,
     );
-    let room = engine(&site, "tavily");
-    let text = room.call("web_search", &json!({"query": "c"})).must("ok").text();
+    let test_ws = engine(&site, "tavily");
+    let text = test_ws.call("web_search", &json!({"query": "c"})).must("ok").text();
     assert!(
         text.starts_with("1. C\nhttps://c.example/\n") && !text.contains("key-that-nobody-sees"),
         "{text}"
@@ -141,7 +142,7 @@ fn searxng_brave_and_tavily_get_their_own_requests() {
     let asked = &site.asked()[0];
     assert_eq!((asked.method.as_str(), asked.body.as_str()), ("POST", r#"{"query":"c","max_results":8}"#));
     assert!(asked.head.contains("authorization: bearer key-that-nobody-sees"), "{}", asked.head);
-    let log = format!("{:?}", room.log());
+    let log = format!("{:?}", test_ws.log());
     assert!(!log.contains("key-that-nobody-sees"), "{log}");
 }
 
@@ -166,10 +167,10 @@ fn engine_error_says_what_to_do() {
     let odd = Site::of("application/json", r#"{"hello": 1}"#);
     let fault = engine(&odd, "tavily").call("web_search", &json!({"query": "x"})).must("failed").text();
     assert!(fault.contains("Tavily answers in a form that is not known"), "{fault}");
-    let room = room(&[], "[search]\nengine = \"brave\"\n");
-    let fault = room.call("web_search", &json!({"query": "x"})).must("unavailable").text();
+    let test_ws = test_ws(&[], "[search]\nengine = \"brave\"\n");
+    let fault = test_ws.call("web_search", &json!({"query": "x"})).must("unavailable").text();
     assert!(fault.contains("Brave wants a key"), "{fault}");
-    let fault = super::room(&[], "[search]\nengine = \"altavista\"\n")
+    let fault = super::test_ws(&[], "[search]\nengine = \"altavista\"\n")
         .call("web_search", &json!({"query": "x"}))
         .must("unavailable")
         .text();
@@ -178,7 +179,7 @@ fn engine_error_says_what_to_do() {
 
 #[test]
 fn invalid_query_is_not_sent() {
-    let (site, room) = duckduckgo(|_| ok("text/html", HTML));
+    let (site, test_ws) = duckduckgo(|_| ok("text/html", HTML));
     for arguments in [
         json!({"query": " "}),
         json!({"query": "x".repeat(501)}),
@@ -187,7 +188,7 @@ fn invalid_query_is_not_sent() {
         json!({"query": "x", "page": 0}),
         json!({"query": "x", "region": "germany"}),
     ] {
-        room.call("web_search", &arguments).must("bad_args");
+        test_ws.call("web_search", &arguments).must("bad_args");
     }
     assert!(site.asked().is_empty());
 }

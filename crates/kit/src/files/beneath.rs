@@ -260,12 +260,12 @@ mod tests {
     /// Both ways, which must agree.
     const WAYS: [Resolver; 2] = [resolve, walk];
 
-    fn house() -> (tempfile::TempDir, PathBuf) {
-        let house = tempfile::tempdir().unwrap();
-        let root = house.path().canonicalize().unwrap().join("root");
+    fn folder_tree() -> (tempfile::TempDir, PathBuf) {
+        let folder_tree = tempfile::tempdir().unwrap();
+        let root = folder_tree.path().canonicalize().unwrap().join("root");
         fs::create_dir_all(root.join("a/b")).unwrap();
         fs::write(root.join("a/b/file"), "x").unwrap();
-        fs::write(house.path().join("secret"), "s").unwrap();
+        fs::write(folder_tree.path().join("secret"), "s").unwrap();
         symlink("a/b", root.join("short")).unwrap();
         symlink(root.join("a"), root.join("absolute")).unwrap();
         symlink("../secret", root.join("out")).unwrap();
@@ -274,7 +274,7 @@ mod tests {
         symlink("nowhere/new", root.join("dangling")).unwrap();
         symlink("loop", root.join("loop")).unwrap();
         symlink("../b/file", root.join("a/b/again")).unwrap();
-        (house, root)
+        (folder_tree, root)
     }
 
     fn at(way: Resolver, root: &Path, rel: &str) -> Result<String, String> {
@@ -286,7 +286,7 @@ mod tests {
 
     #[test]
     fn both_ways_give_the_canonical_path() {
-        let (_house, root) = house();
+        let (_folder, root) = folder_tree();
         for way in WAYS {
             for (rel, canonical) in [
                 ("a/b/file", "a/b/file +0"),
@@ -310,7 +310,7 @@ mod tests {
 
     #[test]
     fn neither_way_leads_out() {
-        let (_house, root) = house();
+        let (_folder, root) = folder_tree();
         for way in WAYS {
             for rel in [
                 "..",

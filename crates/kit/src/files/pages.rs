@@ -272,8 +272,8 @@ impl Reader<'_> {
             let read = self.ahead(at, piece)?;
             let found = memchr::memchr(b'\n', read);
             let part = read.get(..found.unwrap_or(read.len())).unwrap_or_default();
-            let room = most.saturating_sub(bytes.len());
-            bytes.extend_from_slice(part.get(..part.len().min(room)).unwrap_or_default());
+            let test_ws = most.saturating_sub(bytes.len());
+            bytes.extend_from_slice(part.get(..part.len().min(test_ws)).unwrap_or_default());
             if let Some(found) = found {
                 break at + found as u64;
             }
@@ -345,14 +345,14 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::testing::Room;
+    use crate::testing::TestWorkspace;
 
     const LIMITS: Limits = Limits { lines: 3, line_bytes: 10, bytes: 1000 };
 
     fn page(bytes: &[u8], from: Start, limits: Limits) -> (usize, Vec<String>, Total) {
-        let room = Room::empty();
-        std::fs::write(room.path().join("f"), bytes).unwrap();
-        let cx = room.cx();
+        let test_ws = TestWorkspace::empty();
+        std::fs::write(test_ws.path().join("f"), bytes).unwrap();
+        let cx = test_ws.cx();
         let open = cx.files().open("f").unwrap();
         let page = cx.files().page(&open, from, limits, &|| Ok(())).unwrap();
         let lines =
@@ -375,10 +375,10 @@ mod tests {
 
     #[test]
     fn a_second_look_uses_the_counts_of_the_first_and_notices_a_change() {
-        let room = Room::empty();
-        let file = room.path().join("f");
+        let test_ws = TestWorkspace::empty();
+        let file = test_ws.path().join("f");
         std::fs::write(&file, "x\n".repeat(100_000)).unwrap();
-        let cx = room.cx();
+        let cx = test_ws.cx();
         let look = || {
             let open = cx.files().open("f").unwrap();
             let checked = std::cell::Cell::new(0);

@@ -155,7 +155,7 @@ mod tests {
         Kind,
         files::{Access, Grant},
         services::Review,
-        testing::Room,
+        testing::TestWorkspace,
     };
 
     /// Remembers what it was shown, and says what it was told to say; meanwhile somebody may be at the files.
@@ -190,11 +190,11 @@ mod tests {
         }
     }
 
-    fn files(room: &Room, person: &Arc<Person>) -> Files {
-        let roots = room.cx().files().roots().clone();
+    fn files(test_ws: &TestWorkspace, person: &Arc<Person>) -> Files {
+        let roots = test_ws.cx().files().roots().clone();
         let grant = |path: &str| Grant { location: roots.locate(path).unwrap(), access: Access::Write };
         let grants = ["a", "b", "c"].map(grant).to_vec();
-        let history = room.cx().services().history.clone();
+        let history = test_ws.cx().services().history.clone();
         Files::reviewed(roots, grants, history, Some(person.clone()))
     }
 
@@ -204,9 +204,9 @@ mod tests {
 
     #[test]
     fn every_way_to_change_a_file_is_reviewed_and_a_refusal_changes_nothing() {
-        let room = Room::new("//- a\none");
+        let test_ws = TestWorkspace::new("//- a\none");
         let person = Arc::new(Person { refuses: true, ..Person::default() });
-        let files = files(&room, &person);
+        let files = files(&test_ws, &person);
         let loaded = files.load("a", 100).unwrap();
         let mut incoming = files.begin("c").unwrap();
         incoming.write(b"four").unwrap();
@@ -221,15 +221,15 @@ mod tests {
             *person.shown.lock(),
             ["a: one -> two", "b: none -> new", "a: one -> none", "c: none -> 4 bytes"]
         );
-        assert_eq!(room.bytes("a"), b"one");
-        assert!(!room.path().join("b").exists() && !room.path().join("c").exists());
+        assert_eq!(test_ws.bytes("a"), b"one");
+        assert!(!test_ws.path().join("b").exists() && !test_ws.path().join("c").exists());
     }
 
     #[test]
     fn changes_that_were_proposed_together_are_asked_about_once_and_only_as_they_were_proposed() {
-        let room = Room::new("//- a\none");
+        let test_ws = TestWorkspace::new("//- a\none");
         let person = Arc::new(Person::default());
-        let files = files(&room, &person);
+        let files = files(&test_ws, &person);
         let loaded = files.load("a", 100).unwrap();
         let (two, new) = (content("two"), content("new"));
         files
@@ -251,14 +251,14 @@ mod tests {
 
     #[test]
     fn a_file_that_changes_while_the_question_stands_is_left_alone() {
-        let room = Room::new("//- a\none");
-        let path = room.path().join("a");
+        let test_ws = TestWorkspace::new("//- a\none");
+        let path = test_ws.path().join("a");
         let meanwhile = Box::new(move || fs::write(&path, "theirs").unwrap());
         let person = Arc::new(Person { meanwhile: Some(meanwhile), ..Person::default() });
-        let files = files(&room, &person);
+        let files = files(&test_ws, &person);
         let loaded = files.load("a", 100).unwrap();
         let fault = files.save("a", Before::Was(&loaded), b"two").unwrap_err();
-        assert_eq!((fault.kind, room.bytes("a").as_slice()), (Kind::Stale, b"theirs".as_slice()));
+        assert_eq!((fault.kind, test_ws.bytes("a").as_slice()), (Kind::Stale, b"theirs".as_slice()));
         // What could not land anyway is not asked about, and what changes nothing neither.
         assert_eq!(files.save("a", Before::Was(&loaded), b"two").unwrap_err().kind, Kind::Stale);
         assert_eq!(files.save("a", Before::Absent, b"two").unwrap_err().kind, Kind::Stale);

@@ -296,15 +296,15 @@ mod tests {
     use std::{fs, os::unix::fs::symlink};
 
     use super::*;
-    use crate::{Touch, Touches, testing::Room};
+    use crate::{Touch, Touches, testing::TestWorkspace};
 
-    fn files(room: &Room, paths: &[(&str, Option<&str>)]) -> Files {
+    fn files(test_ws: &TestWorkspace, paths: &[(&str, Option<&str>)]) -> Files {
         let touch = |(path, like): &(&str, Option<&str>)| Touch::WriteTree {
             path: (*path).to_owned(),
             like: like.map(str::to_owned),
         };
         let touches = paths.iter().map(touch).fold(Touches::none(), Touches::and);
-        room.cx_for(&touches).files().clone()
+        test_ws.cx_for(&touches).files().clone()
     }
 
     fn holds(files: &Files, dir: &str) -> Vec<(PathBuf, Loaded)> {
@@ -318,51 +318,51 @@ mod tests {
 
     #[test]
     fn a_folder_is_moved_whole_and_only_as_it_was() {
-        let room = Room::new("//- a/x\none\n//- a/b/y\ntwo\n");
-        fs::create_dir(room.path().join("a/empty")).unwrap();
-        let files = files(&room, &[("a", None), ("to/b", Some("a"))]);
+        let test_ws = TestWorkspace::new("//- a/x\none\n//- a/b/y\ntwo\n");
+        fs::create_dir(test_ws.path().join("a/empty")).unwrap();
+        let files = files(&test_ws, &[("a", None), ("to/b", Some("a"))]);
         let all = holds(&files, "a");
-        fs::write(room.path().join("a/new"), "theirs").unwrap();
+        fs::write(test_ws.path().join("a/new"), "theirs").unwrap();
         assert_eq!(files.move_folder("a", "to/b", &all).unwrap_err().kind, Kind::Stale);
-        fs::remove_file(room.path().join("a/new")).unwrap();
-        fs::write(room.path().join("a/x"), "other\n").unwrap();
+        fs::remove_file(test_ws.path().join("a/new")).unwrap();
+        fs::write(test_ws.path().join("a/x"), "other\n").unwrap();
         assert_eq!(files.move_folder("a", "to/b", &all).unwrap_err().kind, Kind::Stale);
-        fs::write(room.path().join("a/x"), "one\n").unwrap();
+        fs::write(test_ws.path().join("a/x"), "one\n").unwrap();
         let all = holds(&files, "a");
         files.move_folder("a", "to/b", &all).unwrap();
-        assert_eq!(room.bytes("to/b/b/y"), b"two\n");
-        assert!(room.path().join("to/b/empty").is_dir() && !room.path().join("a").exists());
+        assert_eq!(test_ws.bytes("to/b/b/y"), b"two\n");
+        assert!(test_ws.path().join("to/b/empty").is_dir() && !test_ws.path().join("a").exists());
     }
 
     #[test]
     fn what_an_undo_could_not_put_back_is_refused() {
-        let room = Room::new("//- a/x\none\n//- b/y\ntwo\n//- c/key\nthree\n");
-        symlink("x", room.path().join("a/link")).unwrap();
-        let said = room.cx().files().tree("a").unwrap_err();
+        let test_ws = TestWorkspace::new("//- a/x\none\n//- b/y\ntwo\n//- c/key\nthree\n");
+        symlink("x", test_ws.path().join("a/link")).unwrap();
+        let said = test_ws.cx().files().tree("a").unwrap_err();
         assert!(said.kind == Kind::BadArgs && said.what.contains("`a/link`, which is a symlink"), "{said}");
-        symlink("b", room.path().join("to_b")).unwrap();
-        let said = room.cx().files().tree("to_b").unwrap_err();
+        symlink("b", test_ws.path().join("to_b")).unwrap();
+        let said = test_ws.cx().files().tree("to_b").unwrap_err();
         assert_eq!(said.what, "`to_b` is a symlink to `b`");
-        assert!(room.cx().files().tree("./b/.").unwrap().is_some());
+        assert!(test_ws.cx().files().tree("./b/.").unwrap().is_some());
         for at in 0..=MOST {
-            fs::write(room.path().join(format!("b/{at}")), "").unwrap();
+            fs::write(test_ws.path().join(format!("b/{at}")), "").unwrap();
         }
-        assert_eq!(room.cx().files().tree("b").unwrap_err().kind, Kind::TooBig);
-        assert_eq!(room.cx().files().tree("a/x").unwrap(), None);
-        assert_eq!(room.cx().files().tree("no").unwrap(), None);
-        let hidden = room.cx().files().roots().withholding(&[room.path().join("c/key")]);
+        assert_eq!(test_ws.cx().files().tree("b").unwrap_err().kind, Kind::TooBig);
+        assert_eq!(test_ws.cx().files().tree("a/x").unwrap(), None);
+        assert_eq!(test_ws.cx().files().tree("no").unwrap(), None);
+        let hidden = test_ws.cx().files().roots().withholding(&[test_ws.path().join("c/key")]);
         assert_eq!(hidden.tree_places("c", None).unwrap_err().kind, Kind::Denied);
     }
 
     #[test]
     fn a_folder_is_removed_only_empty_and_only_where_that_was_granted() {
-        let room = Room::new("//- a/x\none\n");
-        let granted = files(&room, &[("a", None), ("new", None)]);
+        let test_ws = TestWorkspace::new("//- a/x\none\n");
+        let granted = files(&test_ws, &[("a", None), ("new", None)]);
         assert_eq!(granted.remove_folder("a").unwrap_err().kind, Kind::Stale);
         granted.make_folder("new").unwrap();
-        assert_eq!(room.cx().files().remove_folder("new").unwrap_err().kind, Kind::Denied);
+        assert_eq!(test_ws.cx().files().remove_folder("new").unwrap_err().kind, Kind::Denied);
         granted.remove_folder("new").unwrap();
-        assert!(!room.path().join("new").exists());
-        assert_eq!(files(&room, &[(".", None)]).remove_folder(".").unwrap_err().kind, Kind::Denied);
+        assert!(!test_ws.path().join("new").exists());
+        assert_eq!(files(&test_ws, &[(".", None)]).remove_folder(".").unwrap_err().kind, Kind::Denied);
     }
 }

@@ -197,7 +197,7 @@ fn job(job: &Job) -> Value {
 mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
 
-    use kit::{Touches, testing::Room};
+    use kit::{Touches, testing::TestWorkspace};
 
     use super::*;
 
@@ -207,17 +207,18 @@ mod tests {
 
     #[test]
     fn nothing_is_said_of_a_file_that_file_tools_would_not_read() {
-        let (room, elsewhere) = (Room::new("//- a.txt\none\n"), Room::new("//- b.txt\ntwo\n"));
-        let cx = room.cx_for(&Touches::none());
-        let (inside, outside) = (room.path().join("a.txt"), elsewhere.path().join("b.txt"));
-        let link = room.path().join("link");
+        let (test_ws, elsewhere) =
+            (TestWorkspace::new("//- a.txt\none\n"), TestWorkspace::new("//- b.txt\ntwo\n"));
+        let cx = test_ws.cx_for(&Touches::none());
+        let (inside, outside) = (test_ws.path().join("a.txt"), elsewhere.path().join("b.txt"));
+        let link = test_ws.path().join("link");
         std::os::unix::fs::symlink(&outside, &link).unwrap();
-        for path in [&inside, &outside, &link, &room.path().join("absent")] {
+        for path in [&inside, &outside, &link, &test_ws.path().join("absent")] {
             let question = Question::RecordRead { path: path.clone(), record: record() };
             assert_eq!(answer(&cx, question).unwrap(), Value::Null);
         }
         assert_eq!(read_state(&cx, &inside), Some(record()));
-        for path in [&outside, &link, &room.path().join("absent")] {
+        for path in [&outside, &link, &test_ws.path().join("absent")] {
             assert_eq!(read_state(&cx, path), None, "{}", path.display());
         }
     }

@@ -73,7 +73,7 @@ mod tests {
     use expect_test::expect;
     use kit::{
         services::{Agents, NoAgent, Profiles, Question, Report, Soon, Task},
-        testing::Room,
+        testing::TestWorkspace,
     };
 
     use serde_json::json;
@@ -116,10 +116,10 @@ mod tests {
 
     #[test]
     fn what_three_voices_say_stands_side_by_side_and_one_may_fail() {
-        let mut room = Room::empty();
-        room.agents = Arc::new(Echo);
+        let mut test_ws = TestWorkspace::empty();
+        test_ws.agents = Arc::new(Echo);
         let arguments = json!({"situation": "it hangs", "assumptions": "the lock is free"});
-        let said = room.call_any(&*kit::erase::<Reflect>(), &arguments).unwrap().as_text();
+        let said = test_ws.call_any(&*kit::erase::<Reflect>(), &arguments).unwrap().as_text();
         expect![[r#"
             Critic:
             You are the critic / Situation: it hangs  Assumptions: the lock is free

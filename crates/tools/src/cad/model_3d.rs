@@ -265,15 +265,15 @@ fn before(cx: &Cx, file: &str) -> Result<Option<Loaded>, Fault> {
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
-    use kit::testing::Room;
+    use kit::testing::TestWorkspace;
     use serde_json::json;
 
     use super::*;
 
     #[test]
     fn what_can_not_work_is_said_before_anything_is_started() {
-        let room = Room::new("//- a.scad\ncube(1);\n//- a.stl\nno STL at all\n");
-        let says = |arguments: serde_json::Value| room.says::<Model3d>(&arguments);
+        let test_ws = TestWorkspace::new("//- a.scad\ncube(1);\n//- a.stl\nno STL at all\n");
+        let says = |arguments: serde_json::Value| test_ws.says::<Model3d>(&arguments);
         assert!(says(json!({"path": "a.scad"})).contains("`a.stl` exists and is not an STL"));
         assert!(says(json!({"code": "cube(1);"})).contains("`output` is empty"));
         assert!(says(json!({"output": "b.stl"})).contains("Give `path` or `code`"));
@@ -290,15 +290,16 @@ mod tests {
 
     #[test]
     fn a_file_that_is_no_source_is_refused_without_a_run_of_openscad() {
-        let room = Room::empty();
-        std::fs::write(room.path().join("long.scad"), format!("\n{}", "x".repeat(300_000))).unwrap();
-        let said = room.says::<Model3d>(&json!({"path": "long.scad"}));
+        let test_ws = TestWorkspace::empty();
+        std::fs::write(test_ws.path().join("long.scad"), format!("\n{}", "x".repeat(300_000))).unwrap();
+        let said = test_ws.says::<Model3d>(&json!({"path": "long.scad"}));
         assert!(
             said.starts_with("bad_args: `long.scad` can't be OpenSCAD source: line 2 has a word of 300000 ")
         );
         assert!(said.len() < 400, "{said}");
-        std::fs::write(room.path().join("picture.scad"), b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01").unwrap();
-        let said = room.says::<Model3d>(&json!({"path": "picture.scad"}));
+        std::fs::write(test_ws.path().join("picture.scad"), b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01")
+            .unwrap();
+        let said = test_ws.says::<Model3d>(&json!({"path": "picture.scad"}));
         assert!(
             said.starts_with("bad_args: `picture.scad` is not text: it is binary, by its content image/png")
         );

@@ -131,23 +131,23 @@ fn answer(ran: &Ran, exit: Exit, cx: &Cx) -> Output {
 
 #[cfg(test)]
 mod tests {
-    use kit::testing::Room;
+    use kit::testing::TestWorkspace;
     use serde_json::json;
 
     use super::*;
 
     #[test]
     fn no_code_is_said_in_their_words() {
-        let room = Room::empty();
-        assert_eq!(room.says::<TerrariumPython>(&json!({})), "bad_args: No code provided");
-        assert_eq!(room.says::<CodeExec>(&json!({"code": " \n"})), "bad_args: No code provided");
+        let test_ws = TestWorkspace::empty();
+        assert_eq!(test_ws.says::<TerrariumPython>(&json!({})), "bad_args: No code provided");
+        assert_eq!(test_ws.says::<CodeExec>(&json!({"code": " \n"})), "bad_args: No code provided");
     }
 
     #[test]
     fn a_time_that_is_none_is_refused() {
-        let room = Room::empty();
+        let test_ws = TestWorkspace::empty();
         assert_eq!(
-            room.says::<TerrariumPython>(&json!({"code": "1", "timeout": -1})),
+            test_ws.says::<TerrariumPython>(&json!({"code": "1", "timeout": -1})),
             "bad_args: timeout must be finite and >= 0, got -1"
         );
     }

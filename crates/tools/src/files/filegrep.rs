@@ -187,14 +187,14 @@ mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
 
     use expect_test::expect;
-    use kit::testing::Room;
+    use kit::testing::TestWorkspace;
     use serde_json::json;
 
     use super::*;
 
     #[test]
     fn finds_text_as_it_stands_in_any_case_with_lines_around_it() {
-        let room = Room::new("//- a\none\ntwo\nthree (3)\nfour\nfive\nsix\nseven\nTHREE (3)\n");
+        let test_ws = TestWorkspace::new("//- a\none\ntwo\nthree (3)\nfour\nfive\nsix\nseven\nTHREE (3)\n");
         expect![[r#"
             [2 matches in 8 lines]
             2:f4|two
@@ -204,30 +204,30 @@ mod tests {
             7:77|seven
             8:1c|THREE (3)"#]]
         .assert_eq(
-            &room.says::<Filegrep>(&json!({"path": "a", "pattern": "three (3)", "before": 1, "after": 1})),
+            &test_ws.says::<Filegrep>(&json!({"path": "a", "pattern": "three (3)", "before": 1, "after": 1})),
         );
     }
 
     #[test]
     fn a_large_file_is_searched_without_loading_it() {
-        let room = Room::empty();
+        let test_ws = TestWorkspace::empty();
         let line = "0123456789 the quick brown fox\n";
         let many = line.repeat(LARGE / line.len() + 1);
         let text = format!("{many}the needle is here\n{line}");
-        std::fs::write(room.path().join("big"), &text).unwrap();
+        std::fs::write(test_ws.path().join("big"), &text).unwrap();
         let row = text.lines().count() - 1;
         let found =
-            room.says::<Filegrep>(&json!({"path": "big", "pattern": "NEEDLE", "before": 0, "after": 1}));
+            test_ws.says::<Filegrep>(&json!({"path": "big", "pattern": "NEEDLE", "before": 0, "after": 1}));
         assert!(found.starts_with(&format!("[1 matches]\n{row}:")), "{found}");
         assert!(found.contains("|the needle is here\n"), "{found}");
-        std::fs::write(room.path().join("bin"), [text.as_bytes(), b"\0"].concat()).unwrap();
-        let found = room.says::<Filegrep>(&json!({"path": "bin", "pattern": "NEEDLE"}));
+        std::fs::write(test_ws.path().join("bin"), [text.as_bytes(), b"\0"].concat()).unwrap();
+        let found = test_ws.says::<Filegrep>(&json!({"path": "bin", "pattern": "NEEDLE"}));
         assert!(found.starts_with("bad_args: `bin` is not text"), "{found}");
     }
 
     #[test]
     fn finds_by_regular_expression_and_pages() {
-        let room = Room::new("//- a\na1\nb\na2\na3\n");
+        let test_ws = TestWorkspace::new("//- a\na1\nb\na2\na3\n");
         let arguments =
             json!({"path": "a", "pattern": "^a\\d$", "regex": true, "before": 0, "after": 0, "limit": 2});
         expect![[r#"
@@ -236,18 +236,18 @@ mod tests {
             ...
             3:3a|a2
             [1 more; next: offset 2]"#]]
-        .assert_eq(&room.says::<Filegrep>(&arguments));
+        .assert_eq(&test_ws.says::<Filegrep>(&arguments));
         expect!["No matches for `zzz` in a (4 lines)"]
-            .assert_eq(&room.says::<Filegrep>(&json!({"path": "a", "pattern": "zzz"})));
-        let broken = room.says::<Filegrep>(&json!({"path": "a", "pattern": "a(", "regex": true}));
+            .assert_eq(&test_ws.says::<Filegrep>(&json!({"path": "a", "pattern": "zzz"})));
+        let broken = test_ws.says::<Filegrep>(&json!({"path": "a", "pattern": "a(", "regex": true}));
         assert!(broken.starts_with("bad_args: `a(` is not a regular expression"), "{broken}");
     }
 
     #[test]
     fn a_regular_expression_that_becomes_huge_is_refused() {
-        let room = Room::new("//- a\na\n");
+        let test_ws = TestWorkspace::new("//- a\na\n");
         let pattern = "(?:\\w{100}){1000}";
-        let huge = room.says::<Filegrep>(&json!({"path": "a", "pattern": pattern, "regex": true}));
+        let huge = test_ws.says::<Filegrep>(&json!({"path": "a", "pattern": pattern, "regex": true}));
         assert!(huge.contains("size limit") && huge.ends_with("Use smaller repetitions."), "{huge}");
     }
 }

@@ -345,7 +345,7 @@ fn slice(start: Option<i64>, end: Option<i64>, step: i64, length: i64) -> impl I
 mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
 
-    use kit::testing::Room;
+    use kit::testing::TestWorkspace;
 
     use super::*;
     use crate::files::json_tree::pointer_of;
@@ -371,8 +371,8 @@ mod tests {
 
     #[test]
     fn finds_what_another_implementation_finds_in_the_same_order() {
-        let room = Room::empty();
-        let cx = room.cx();
+        let test_ws = TestWorkspace::empty();
+        let cx = test_ws.cx();
         let value: serde_json::Value = serde_json::from_str(TEXT).unwrap();
         for query in [
             "$",
@@ -449,12 +449,12 @@ mod tests {
 
     #[test]
     fn a_query_that_would_go_on_for_ever_is_stopped() {
-        let room = Room::empty();
+        let test_ws = TestWorkspace::empty();
         let deep = format!("{}1,1{}", "[".repeat(120), "]".repeat(120));
         for query in ["$[0,0]".to_owned() + &"[0,0]".repeat(150), format!("${}", "..*".repeat(20))] {
             let path = Path::parse(&query).unwrap();
             let node = Node::parse("f", &deep).unwrap();
-            let cx = room.cx();
+            let cx = test_ws.cx();
             let mut walk = Walk { cx: &cx, steps: 0, most: 100_000, check_at: 0, way: Vec::new() };
             let all = walk.segments(&path.segments, &node, &mut |_, _| ControlFlow::Continue(()));
             let fault = all.unwrap_err();

@@ -177,91 +177,93 @@ mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
 
     use expect_test::expect;
-    use kit::testing::Room;
+    use kit::testing::TestWorkspace;
     use serde_json::json;
 
     use super::*;
 
-    fn room() -> Room {
-        Room::new(
+    fn test_ws() -> TestWorkspace {
+        TestWorkspace::new(
             "//- a.json\n{\n  // a comment\n  \"name\": \"x\",\n  \"items\": [{\"id\": 1}, {\"id\": 2}],\n}\n",
         )
     }
 
     #[test]
     fn reads_by_pointer_and_by_query() {
-        let room = room();
+        let test_ws = test_ws();
         expect![[r#"{"id": 2}"#]]
-            .assert_eq(&room.says::<JsonRead>(&json!({"path": "a.json", "pointer": "/items/1"})));
+            .assert_eq(&test_ws.says::<JsonRead>(&json!({"path": "a.json", "pointer": "/items/1"})));
         expect![[r#"
             /items/0/id: 1
             [1 more of 2; next: offset 1]"#]]
-        .assert_eq(&room.says::<JsonRead>(&json!({"path": "a.json", "query": "$..id", "limit": 1})));
+        .assert_eq(&test_ws.says::<JsonRead>(&json!({"path": "a.json", "query": "$..id", "limit": 1})));
     }
 
     #[test]
     fn a_miss_says_what_is_there_instead() {
-        let room = room();
+        let test_ws = test_ws();
         expect![[r#"
             not_found: `a.json` has nothing at `/items/7/id`
             `/items` is a list of 2 items."#]]
-        .assert_eq(&room.says::<JsonRead>(&json!({"path": "a.json", "pointer": "/items/7/id"})));
+        .assert_eq(&test_ws.says::<JsonRead>(&json!({"path": "a.json", "pointer": "/items/7/id"})));
         expect![[r#"
             not_found: `a.json` has nothing at `/nam`
             The whole has the members `name`, `items`."#]]
-        .assert_eq(&room.says::<JsonRead>(&json!({"path": "a.json", "pointer": "/nam"})));
-        let bad = room.says::<JsonRead>(&json!({"path": "a.json", "query": "items["}));
+        .assert_eq(&test_ws.says::<JsonRead>(&json!({"path": "a.json", "pointer": "/nam"})));
+        let bad = test_ws.says::<JsonRead>(&json!({"path": "a.json", "query": "items["}));
         assert!(bad.starts_with("bad_args: `items[` is not a JSONPath"), "{bad}");
     }
 
     #[test]
     fn a_large_value_is_outlined() {
         let long = "x".repeat(30_000);
-        let room = Room::new(&format!("//- a.json\n{{\"a/b\": \"{long}\", \"c\": [1, 2]}}"));
+        let test_ws = TestWorkspace::new(&format!("//- a.json\n{{\"a/b\": \"{long}\", \"c\": [1, 2]}}"));
         expect![[r#"
             an object with 2 members, 30020 bytes; pass a pointer to see one:
             /a~1b: a string of 30000 characters
             /c: a list of 2 items"#]]
-        .assert_eq(&room.says::<JsonRead>(&json!({"path": "a.json"})));
+        .assert_eq(&test_ws.says::<JsonRead>(&json!({"path": "a.json"})));
     }
 
     #[test]
     fn what_is_no_json_and_what_is_nested_too_deep_is_refused() {
-        let room = Room::new(&format!("//- a.json\n{{\"a\": }}\n//- deep.json\n{}", "[".repeat(100_000)));
-        let broken = room.says::<JsonRead>(&json!({"path": "a.json"}));
+        let test_ws =
+            TestWorkspace::new(&format!("//- a.json\n{{\"a\": }}\n//- deep.json\n{}", "[".repeat(100_000)));
+        let broken = test_ws.says::<JsonRead>(&json!({"path": "a.json"}));
         assert!(broken.starts_with("bad_args: `a.json` is not JSON: "), "{broken}");
         expect!["too_big: `deep.json` is nested more than 128 levels deep"]
-            .assert_eq(&room.says::<JsonRead>(&json!({"path": "deep.json"})));
+            .assert_eq(&test_ws.says::<JsonRead>(&json!({"path": "deep.json"})));
     }
 
     #[test]
     fn numbers_are_shown_as_the_file_writes_them() {
-        let room =
-            Room::new("//- a.json\n{\"big\": 12345678901234567890123, \"price\": 1.10, \"huge\": 1e999}\n");
+        let test_ws = TestWorkspace::new(
+            "//- a.json\n{\"big\": 12345678901234567890123, \"price\": 1.10, \"huge\": 1e999}\n",
+        );
         expect![[r#"{"big": 12345678901234567890123, "price": 1.10, "huge": 1e999}"#]]
-            .assert_eq(&room.says::<JsonRead>(&json!({"path": "a.json"})));
+            .assert_eq(&test_ws.says::<JsonRead>(&json!({"path": "a.json"})));
         expect![[r#"
             /big: 12345678901234567890123
             /price: 1.10
             /huge: 1e999"#]]
-        .assert_eq(&room.says::<JsonRead>(&json!({"path": "a.json", "query": "$[?@ > 1]"})));
+        .assert_eq(&test_ws.says::<JsonRead>(&json!({"path": "a.json", "query": "$[?@ > 1]"})));
     }
 
     #[test]
     fn a_file_that_is_too_large_is_refused_with_what_to_do() {
-        let room = Room::empty();
-        std::fs::write(room.path().join("big.json"), " ".repeat(8 * 1024 * 1024 + 1)).unwrap();
+        let test_ws = TestWorkspace::empty();
+        std::fs::write(test_ws.path().join("big.json"), " ".repeat(8 * 1024 * 1024 + 1)).unwrap();
         expect![[r#"
             too_big: `big.json` has 8388609 bytes; at most 8388608 are handled in one piece
             `read` shows any part of it by `offset` and `limit`. `filegrep` finds lines in it."#]]
-        .assert_eq(&room.says::<JsonRead>(&json!({"path": "big.json"})));
+        .assert_eq(&test_ws.says::<JsonRead>(&json!({"path": "big.json"})));
     }
 
     #[test]
     fn what_a_query_shows_is_bounded() {
         let long = "x".repeat(600_000);
-        let room = Room::new(&format!("//- a.json\n[\"{long}\", \"{long}\", 1]"));
-        let shown = room.says::<JsonRead>(&json!({"path": "a.json", "query": "$.*"}));
+        let test_ws = TestWorkspace::new(&format!("//- a.json\n[\"{long}\", \"{long}\", 1]"));
+        let shown = test_ws.says::<JsonRead>(&json!({"path": "a.json", "query": "$.*"}));
         assert!(shown.ends_with("\n[1 more of 3; next: offset 2]"), "{}", shown.len());
     }
 }

@@ -242,7 +242,7 @@ mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
 
     use expect_test::expect;
-    use kit::testing::Room;
+    use kit::testing::TestWorkspace;
     use serde_json::json;
 
     use super::*;
@@ -250,9 +250,9 @@ mod tests {
     const FILE: &str = "//- a.json\n{\n    // why\n    \"name\": \"x\",   // here\n    \"big\": 12345678901234567890123,\n    \"items\": [1, 2]\n}\n";
 
     fn after(arguments: &Value) -> String {
-        let room = Room::new(FILE);
-        let said = room.says::<JsonWrite>(arguments);
-        format!("{said}\n{}", String::from_utf8(room.bytes("a.json")).unwrap())
+        let test_ws = TestWorkspace::new(FILE);
+        let said = test_ws.says::<JsonWrite>(arguments);
+        format!("{said}\n{}", String::from_utf8(test_ws.bytes("a.json")).unwrap())
     }
 
     #[test]
@@ -312,30 +312,30 @@ mod tests {
 
     #[test]
     fn makes_a_file_and_keeps_line_endings() {
-        let room = Room::empty();
+        let test_ws = TestWorkspace::empty();
         expect!["Created new.json"].assert_eq(
-            &room.says::<JsonWrite>(&json!({"path": "new.json", "pointer": "", "value": {"a": 1}})),
+            &test_ws.says::<JsonWrite>(&json!({"path": "new.json", "pointer": "", "value": {"a": 1}})),
         );
-        assert_eq!(room.bytes("new.json"), b"{\n  \"a\": 1\n}\n");
-        std::fs::write(room.path().join("crlf.json"), "\u{feff}{\r\n  \"a\": 1\r\n}\r\n").unwrap();
-        room.says::<JsonWrite>(&json!({"path": "crlf.json", "pointer": "/b", "value": 2}));
-        assert_eq!(room.bytes("crlf.json"), "\u{feff}{\r\n  \"a\": 1,\r\n  \"b\": 2\r\n}\r\n".as_bytes());
+        assert_eq!(test_ws.bytes("new.json"), b"{\n  \"a\": 1\n}\n");
+        std::fs::write(test_ws.path().join("crlf.json"), "\u{feff}{\r\n  \"a\": 1\r\n}\r\n").unwrap();
+        test_ws.says::<JsonWrite>(&json!({"path": "crlf.json", "pointer": "/b", "value": 2}));
+        assert_eq!(test_ws.bytes("crlf.json"), "\u{feff}{\r\n  \"a\": 1,\r\n  \"b\": 2\r\n}\r\n".as_bytes());
     }
 
     #[test]
     fn a_name_that_stands_twice_is_refused() {
         let text = "{\"a\": {\"b\": 1}, \"\\u0061\": 2, \"c\": 3}\n";
-        let room = Room::new(&format!("//- a.json\n{text}"));
+        let test_ws = TestWorkspace::new(&format!("//- a.json\n{text}"));
         for pointer in ["/a", "/a/b"] {
-            let says = room.says::<JsonWrite>(&json!({"path": "a.json", "pointer": pointer, "value": 5}));
+            let says = test_ws.says::<JsonWrite>(&json!({"path": "a.json", "pointer": pointer, "value": 5}));
             assert!(says.contains("`a.json` has `a` 2 times in one object"), "{says}");
         }
-        let says = room.says::<JsonWrite>(&json!({"path": "a.json", "pointer": "/a", "remove": true}));
+        let says = test_ws.says::<JsonWrite>(&json!({"path": "a.json", "pointer": "/a", "remove": true}));
         assert!(says.contains("2 times"), "{says}");
-        assert_eq!(room.bytes("a.json"), text.as_bytes());
+        assert_eq!(test_ws.bytes("a.json"), text.as_bytes());
         let most = u64::MAX;
-        let says = room.says::<JsonWrite>(&json!({"path": "a.json", "pointer": "/c", "value": most}));
+        let says = test_ws.says::<JsonWrite>(&json!({"path": "a.json", "pointer": "/c", "value": most}));
         assert!(says.starts_with("Set"), "{says}");
-        assert!(String::from_utf8(room.bytes("a.json")).unwrap().contains("\"c\": 18446744073709551615"));
+        assert!(String::from_utf8(test_ws.bytes("a.json")).unwrap().contains("\"c\": 18446744073709551615"));
     }
 }

@@ -198,20 +198,20 @@ mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
 
     use expect_test::{Expect, expect};
-    use kit::testing::Room;
+    use kit::testing::TestWorkspace;
     use serde_json::{Value, json};
 
     use super::*;
 
-    fn check(room: &Room, arguments: &Value, expected: &Expect) {
-        expected.assert_eq(&room.says::<Read>(arguments));
+    fn check(test_ws: &TestWorkspace, arguments: &Value, expected: &Expect) {
+        expected.assert_eq(&test_ws.says::<Read>(arguments));
     }
 
     #[test]
     fn shows_lines_with_anchors() {
-        let room = Room::new("//- a.js\nconst foo = \"bar\";\nconst baz = 42;\n");
+        let test_ws = TestWorkspace::new("//- a.js\nconst foo = \"bar\";\nconst baz = 42;\n");
         check(
-            &room,
+            &test_ws,
             &json!({"path": "a.js"}),
             &expect![[r#"
             1:09|const foo = "bar";
@@ -221,12 +221,12 @@ mod tests {
 
     #[test]
     fn a_page_says_the_total_and_the_next_call() {
-        let room = Room::new(&format!("//- a\n{}", "x\n".repeat(4312)));
-        let text = room.says::<Read>(&json!({"path": "a"}));
+        let test_ws = TestWorkspace::new(&format!("//- a\n{}", "x\n".repeat(4312)));
+        let text = test_ws.says::<Read>(&json!({"path": "a"}));
         assert_eq!(text.lines().count(), 2001);
         assert!(text.ends_with("[lines 1-2000 of 4312; next: offset 2001]"), "{text}");
         check(
-            &room,
+            &test_ws,
             &json!({"path": "a", "offset": 4311}),
             &expect![[r#"
                 4311:ea|x
@@ -234,21 +234,21 @@ mod tests {
                 [lines 4311-4312 of 4312]"#]],
         );
         check(
-            &room,
+            &test_ws,
             &json!({"path": "a", "offset": -1}),
             &expect![[r#"
                 4312:ea|x
                 [lines 4312-4312 of 4312]"#]],
         );
         check(
-            &room,
+            &test_ws,
             &json!({"path": "a", "offset": 5000}),
             &expect![[r#"
             bad_args: `offset` is 5000, and `a` has 4312 lines
             -50 shows the last 50 lines."#]],
         );
         check(
-            &room,
+            &test_ws,
             &json!({"path": "a", "offset": 0}),
             &expect!["bad_args: `offset` is 0, and lines are counted from 1"],
         );
@@ -256,11 +256,11 @@ mod tests {
 
     #[test]
     fn an_empty_file_a_folder_a_binary_and_a_missing_path_are_answered() {
-        let room = Room::new("//- empty\n//- src/a.rs\n\n//- src/sub/b.rs\n\n");
-        std::fs::write(room.path().join("x.png"), b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR").unwrap();
-        check(&room, &json!({"path": "empty"}), &expect!["`empty` is empty"]);
+        let test_ws = TestWorkspace::new("//- empty\n//- src/a.rs\n\n//- src/sub/b.rs\n\n");
+        std::fs::write(test_ws.path().join("x.png"), b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR").unwrap();
+        check(&test_ws, &json!({"path": "empty"}), &expect!["`empty` is empty"]);
         check(
-            &room,
+            &test_ws,
             &json!({"path": "src"}),
             &expect![[r#"
             `src` is a folder with 2 entries:
@@ -268,12 +268,12 @@ mod tests {
             sub/"#]],
         );
         check(
-            &room,
+            &test_ws,
             &json!({"path": "x.png"}),
             &expect!["failed: `x.png` can't be shown: it is broken as PNG: unexpected end of file"],
         );
         check(
-            &room,
+            &test_ws,
             &json!({"path": "src/b.rs"}),
             &expect![[r#"
             not_found: `src/b.rs` does not exist
@@ -283,20 +283,20 @@ mod tests {
 
     #[test]
     fn a_very_long_line_is_cut_and_can_be_gone_on_with() {
-        let room = Room::new(&format!("//- a\nshort\n{}end\n", "é".repeat(3_000)));
-        let text = room.says::<Read>(&json!({"path": "a"}));
+        let test_ws = TestWorkspace::new(&format!("//- a\nshort\n{}end\n", "é".repeat(3_000)));
+        let text = test_ws.says::<Read>(&json!({"path": "a"}));
         assert!(text.contains("é [1003 more characters]\n[line 2 goes on: offset 2, column 4001]"), "{text}");
-        let rest = room.says::<Read>(&json!({"path": "a", "offset": 2, "column": 4001}));
+        let rest = test_ws.says::<Read>(&json!({"path": "a", "offset": 2, "column": 4001}));
         assert!(rest.ends_with("éend\n[line 2, bytes 4001-6003 of 6003]"), "{rest}");
     }
 
     #[test]
     fn a_large_file_is_paged_without_loading_it() {
-        let room = Room::empty();
+        let test_ws = TestWorkspace::empty();
         let line = "0123456789 the quick brown fox\n";
         let lines = LARGE / line.len() + 1000;
-        std::fs::write(room.path().join("big"), line.repeat(lines)).unwrap();
-        let text = room.says::<Read>(&json!({"path": "big", "offset": lines - 1}));
+        std::fs::write(test_ws.path().join("big"), line.repeat(lines)).unwrap();
+        let text = test_ws.says::<Read>(&json!({"path": "big", "offset": lines - 1}));
         let first = text.lines().next().unwrap();
         assert!(
             first.starts_with(&format!("{}:", lines - 1))
@@ -307,10 +307,10 @@ mod tests {
 
     #[test]
     fn says_how_the_file_was_written_when_that_is_unusual() {
-        let room = Room::empty();
-        std::fs::write(room.path().join("a"), b"\xff\xfea\0\r\0\n\0").unwrap();
+        let test_ws = TestWorkspace::empty();
+        std::fs::write(test_ws.path().join("a"), b"\xff\xfea\0\r\0\n\0").unwrap();
         check(
-            &room,
+            &test_ws,
             &json!({"path": "a"}),
             &expect![[r#"
                 1:56|a

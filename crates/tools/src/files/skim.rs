@@ -67,29 +67,29 @@ impl Skim {
 #[cfg(test)]
 mod tests {
     use expect_test::expect;
-    use kit::testing::Room;
+    use kit::testing::TestWorkspace;
     use serde_json::json;
 
     use super::*;
 
     #[test]
     fn shows_the_range_and_the_total() {
-        let room = Room::new("//- a\none\ntwo\nthree\n");
+        let test_ws = TestWorkspace::new("//- a\none\ntwo\nthree\n");
         expect![[r#"
             [lines 2-3 of 3 total]
             2:f4|two
             3:f8|three"#]]
-        .assert_eq(&room.says::<Skim>(&json!({"path": "a", "start": 2, "end": 9})));
+        .assert_eq(&test_ws.says::<Skim>(&json!({"path": "a", "start": 2, "end": 9})));
         expect!["bad_args: there is no line 4: `a` has 3 lines"]
-            .assert_eq(&room.says::<Skim>(&json!({"path": "a", "start": 4})));
+            .assert_eq(&test_ws.says::<Skim>(&json!({"path": "a", "start": 4})));
         expect!["bad_args: lines 3 to 2 are not a range; lines are counted from 1"]
-            .assert_eq(&room.says::<Skim>(&json!({"path": "a", "start": 3, "end": 2})));
+            .assert_eq(&test_ws.says::<Skim>(&json!({"path": "a", "start": 3, "end": 2})));
     }
 
     #[test]
     fn shows_at_most_five_hundred_lines() {
-        let room = Room::new(&format!("//- a\n{}", "x\n".repeat(900)));
-        let text = room.says::<Skim>(&json!({"path": "a", "start": 11, "end": 900}));
+        let test_ws = TestWorkspace::new(&format!("//- a\n{}", "x\n".repeat(900)));
+        let text = test_ws.says::<Skim>(&json!({"path": "a", "start": 11, "end": 900}));
         assert!(text.starts_with("[lines 11-510 of 900 total]\n11:"), "{text}");
         assert_eq!(text.lines().count(), 501);
     }

@@ -107,7 +107,7 @@ mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
 
     use expect_test::expect;
-    use kit::testing::Room;
+    use kit::testing::TestWorkspace;
     use serde_json::json;
 
     use super::*;
@@ -115,51 +115,51 @@ mod tests {
 
     #[test]
     fn creates_a_file_and_the_folders_on_the_way() {
-        let room = Room::empty();
+        let test_ws = TestWorkspace::empty();
         expect!["Created a/b/c.txt (2 lines, 4 bytes)"]
-            .assert_eq(&room.says::<Write>(&json!({"path": "a/b/c.txt", "content": "x\ny\n"})));
-        assert_eq!(room.bytes("a/b/c.txt"), b"x\ny\n");
+            .assert_eq(&test_ws.says::<Write>(&json!({"path": "a/b/c.txt", "content": "x\ny\n"})));
+        assert_eq!(test_ws.bytes("a/b/c.txt"), b"x\ny\n");
         expect!["Created empty (0 lines, 0 bytes)"]
-            .assert_eq(&room.says::<Write>(&json!({"path": "empty", "content": ""})));
+            .assert_eq(&test_ws.says::<Write>(&json!({"path": "empty", "content": ""})));
     }
 
     #[test]
     fn replaces_only_what_the_session_has_seen_the_whole_of_unchanged() {
-        let room = Room::new("//- a\none\ntwo\nthree\n");
+        let test_ws = TestWorkspace::new("//- a\none\ntwo\nthree\n");
         let write = json!({"path": "a", "content": "new\n", "overwrite": true});
         expect![[r#"
             bad_args: `a` exists (3 lines); it was not replaced
             Change parts of it with `edit`, or pass `overwrite`: true after reading the whole of it."#]]
-        .assert_eq(&room.says::<Write>(&json!({"path": "a", "content": "new\n"})));
+        .assert_eq(&test_ws.says::<Write>(&json!({"path": "a", "content": "new\n"})));
         expect![[r#"
             stale: `a` exists and this session has not read it; it was not replaced
             `read` {"path": "a"} to its end first, or change parts of it with `edit`."#]]
-        .assert_eq(&room.says::<Write>(&write));
-        room.says::<Read>(&json!({"path": "a", "limit": 1}));
+        .assert_eq(&test_ws.says::<Write>(&write));
+        test_ws.says::<Read>(&json!({"path": "a", "limit": 1}));
         expect![[r#"
             stale: `a` exists and this session has seen 1 of its 3 lines in full; it was not replaced
             `read` {"path": "a"} to its end first, or change parts of it with `edit`."#]]
-        .assert_eq(&room.says::<Write>(&write));
-        room.says::<Read>(&json!({"path": "a", "offset": 2}));
-        std::fs::write(room.path().join("a"), "one\ntwo\nTHREE\n").unwrap();
+        .assert_eq(&test_ws.says::<Write>(&write));
+        test_ws.says::<Read>(&json!({"path": "a", "offset": 2}));
+        std::fs::write(test_ws.path().join("a"), "one\ntwo\nTHREE\n").unwrap();
         expect![[r#"
             stale: `a` exists and has changed since this session read it; it was not replaced
             `read` {"path": "a"} to its end first, or change parts of it with `edit`."#]]
-        .assert_eq(&room.says::<Write>(&write));
-        room.says::<Read>(&json!({"path": "a"}));
-        expect!["Replaced a (1 line, 4 bytes)"].assert_eq(&room.says::<Write>(&write));
+        .assert_eq(&test_ws.says::<Write>(&write));
+        test_ws.says::<Read>(&json!({"path": "a"}));
+        expect!["Replaced a (1 line, 4 bytes)"].assert_eq(&test_ws.says::<Write>(&write));
         expect!["a has just this content already; nothing was written"]
-            .assert_eq(&room.says::<Write>(&write));
-        assert_eq!(room.bytes("a"), b"new\n");
+            .assert_eq(&test_ws.says::<Write>(&write));
+        assert_eq!(test_ws.bytes("a"), b"new\n");
     }
 
     #[test]
     fn a_replaced_file_keeps_encoding_mark_and_line_endings() {
-        let room = Room::empty();
-        std::fs::write(room.path().join("a"), b"\xff\xfea\0\r\0\n\0").unwrap();
-        room.says::<Read>(&json!({"path": "a"}));
-        let said = room.says::<Write>(&json!({"path": "a", "content": "b\nc\n", "overwrite": true}));
+        let test_ws = TestWorkspace::empty();
+        std::fs::write(test_ws.path().join("a"), b"\xff\xfea\0\r\0\n\0").unwrap();
+        test_ws.says::<Read>(&json!({"path": "a"}));
+        let said = test_ws.says::<Write>(&json!({"path": "a", "content": "b\nc\n", "overwrite": true}));
         expect!["Replaced a (2 lines, 14 bytes; CRLF, UTF-16 LE, BOM kept)"].assert_eq(&said);
-        assert_eq!(room.bytes("a"), b"\xff\xfeb\0\r\0\n\0c\0\r\0\n\0");
+        assert_eq!(test_ws.bytes("a"), b"\xff\xfeb\0\r\0\n\0c\0\r\0\n\0");
     }
 }

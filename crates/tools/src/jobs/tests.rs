@@ -4,7 +4,7 @@
 use kit::{
     Fault, Kind, Spec, Tool,
     services::{Jobs, Live, Soon, State, Until, Waited},
-    testing::{Room, Written},
+    testing::{TestWorkspace, Written},
 };
 use serde_json::{Value, json};
 
@@ -56,7 +56,7 @@ fn job(number: u32, state: State, title: &str) -> Job {
     }
 }
 
-fn room() -> Room {
+fn test_ws() -> TestWorkspace {
     let written = Arc::new(Written::default());
     written.write(&(1..=2000).map(|line| format!("line {line}\n")).collect::<String>());
     let mut running = job(1, State::Running, "npm run dev");
@@ -67,13 +67,13 @@ fn room() -> Room {
     error.result = Some(Arc::new(Err(Fault::new(Kind::Bug, "the tool panicked: oh"))));
     let mut waiting = job(4, State::Waiting, "quiz");
     waiting.said = Some(Arc::new(Output::text("2 + 2?")));
-    let mut room = Room::new("");
-    room.jobs = Arc::new(Still(vec![running, done, error, waiting]));
-    room
+    let mut test_ws = TestWorkspace::new("");
+    test_ws.jobs = Arc::new(Still(vec![running, done, error, waiting]));
+    test_ws
 }
 
 fn says<T: Tool>(arguments: &Value) -> String {
-    room().says::<T>(arguments)
+    test_ws().says::<T>(arguments)
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn a_job_is_one_line() {
          job_3  error 12.3 s  shell\n\
          job_4  waiting for input 12.3 s  shell  quiz"
     );
-    assert_eq!(Room::new("").says::<List>(&json!({})), "no jobs");
+    assert_eq!(TestWorkspace::new("").says::<List>(&json!({})), "no jobs");
 }
 
 #[test]

@@ -1,14 +1,14 @@
 //! Tests: how the tools word notes, and what they refuse.
 
-use kit::testing::Room;
+use kit::testing::TestWorkspace;
 use serde_json::json;
 
 use super::{scratchpad::Scratchpad, search_memory::SearchMemory, *};
 
 #[test]
 fn a_list_of_tasks_is_set_marked_shown_and_cleared() {
-    let room = Room::empty();
-    let says = |arguments| room.says::<Todo>(&arguments);
+    let test_ws = TestWorkspace::empty();
+    let says = |arguments| test_ws.says::<Todo>(&arguments);
     assert_eq!(says(json!({})), "no tasks");
     assert_eq!(
         says(
@@ -35,15 +35,15 @@ fn a_list_of_tasks_is_set_marked_shown_and_cleared() {
 
 #[test]
 fn a_task_stays_one_bounded_line() {
-    let room = Room::empty();
-    let text = room.says::<Todo>(&json!({"action": "set", "tasks": ["x".repeat(10_000)]}));
+    let test_ws = TestWorkspace::empty();
+    let text = test_ws.says::<Todo>(&json!({"action": "set", "tasks": ["x".repeat(10_000)]}));
     assert!(text.len() < 600, "{} bytes", text.len());
 }
 
 #[test]
 fn sections_are_written_grown_read_listed_and_cleared() {
-    let room = Room::empty();
-    let says = |arguments| room.says::<Scratchpad>(&arguments);
+    let test_ws = TestWorkspace::empty();
+    let says = |arguments| test_ws.says::<Scratchpad>(&arguments);
     assert_eq!(says(json!({"action": "read"})), "`main` is empty\nno sections");
     assert_eq!(says(json!({"action": "write", "content": "one"})), "wrote 3 bytes to `main`");
     assert_eq!(says(json!({"action": "append", "content": "two"})), "`main` has 7 bytes now");
@@ -62,8 +62,8 @@ fn sections_are_written_grown_read_listed_and_cleared() {
 
 #[test]
 fn what_is_kept_is_bounded_and_what_was_there_stays() {
-    let room = Room::empty();
-    let says = |arguments| room.says::<Scratchpad>(&arguments);
+    let test_ws = TestWorkspace::empty();
+    let says = |arguments| test_ws.says::<Scratchpad>(&arguments);
     says(json!({"action": "write", "content": "x".repeat(64 << 10)}));
     let fault = says(json!({"action": "append", "content": "y"}));
     assert!(fault.starts_with("too_big: section `main` would have 65538 bytes"), "{fault}");
@@ -80,8 +80,8 @@ fn what_is_kept_is_bounded_and_what_was_there_stays() {
 
 #[test]
 fn a_memory_says_what_it_lacks() {
-    let room = Room::empty();
-    let says = |arguments| room.says::<Memory>(&arguments);
+    let test_ws = TestWorkspace::empty();
+    let says = |arguments| test_ws.says::<Memory>(&arguments);
     assert_eq!(says(json!({"action": "search"})), "nothing is remembered yet");
     assert_eq!(says(json!({"action": "search", "query": "x"})), "no fact answers to `x`");
     assert!(says(json!({"action": "save", "content": " "})).starts_with("bad_args: `save` needs `content`"));
@@ -94,6 +94,6 @@ fn a_memory_says_what_it_lacks() {
 
 #[test]
 fn a_search_that_finds_nothing_says_so() {
-    let text = Room::empty().says::<SearchMemory>(&json!({"query": "x\"*"}));
+    let text = TestWorkspace::empty().says::<SearchMemory>(&json!({"query": "x\"*"}));
     assert_eq!(text, "nothing that was said here answers to `x\"*`");
 }

@@ -152,7 +152,7 @@ mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
 
     use expect_test::{Expect, expect};
-    use kit::testing::Room;
+    use kit::testing::TestWorkspace;
     use serde_json::{Value, json};
 
     use super::*;
@@ -161,7 +161,7 @@ mod tests {
         //- src/deep/a.rs\n\n//- out/a.rs\n\n//- .git/a.rs\n\n//- node_modules/a.rs\n\n";
 
     fn check(arguments: &Value, says: &Expect) {
-        says.assert_eq(&Room::new(TREE).says::<Glob>(arguments));
+        says.assert_eq(&TestWorkspace::new(TREE).says::<Glob>(arguments));
     }
 
     #[test]
@@ -293,51 +293,51 @@ mod tests {
 
     #[test]
     fn an_absolute_pattern_below_a_root_works_and_one_outside_is_denied() {
-        let room = Room::new(TREE);
-        let pattern = format!("{}/src/*.rs", room.path().display());
+        let test_ws = TestWorkspace::new(TREE);
+        let pattern = format!("{}/src/*.rs", test_ws.path().display());
         expect![[r#"
             src/a.rs
             src/b.rs
             [2 files]"#]]
-        .assert_eq(&room.says::<Glob>(&json!({"pattern": pattern})));
+        .assert_eq(&test_ws.says::<Glob>(&json!({"pattern": pattern})));
         for pattern in ["/etc/*", "/*", "../*", "src/../../*.rs"] {
-            let fault = room.call::<Glob>(&json!({"pattern": pattern})).unwrap_err();
+            let fault = test_ws.call::<Glob>(&json!({"pattern": pattern})).unwrap_err();
             assert_eq!(fault.kind, Kind::Denied, "{pattern}");
         }
     }
 
     #[test]
     fn a_link_is_shown_as_one_and_not_followed() {
-        let room = Room::new("//- real/a.rs\n\n");
-        std::os::unix::fs::symlink("real", room.path().join("link")).unwrap();
-        std::os::unix::fs::symlink("/etc/passwd", room.path().join("out.rs")).unwrap();
+        let test_ws = TestWorkspace::new("//- real/a.rs\n\n");
+        std::os::unix::fs::symlink("real", test_ws.path().join("link")).unwrap();
+        std::os::unix::fs::symlink("/etc/passwd", test_ws.path().join("out.rs")).unwrap();
         expect![[r#"
             link (link)
             out.rs (link)
             real/a.rs
             [3 files]"#]]
-        .assert_eq(&room.says::<Glob>(&json!({"pattern": "**"})));
+        .assert_eq(&test_ws.says::<Glob>(&json!({"pattern": "**"})));
         // Named outright it is: it leads to a place inside.
         expect![[r#"
             real/a.rs
             [1 file]"#]]
-        .assert_eq(&room.says::<Glob>(&json!({"pattern": "link/*"})));
+        .assert_eq(&test_ws.says::<Glob>(&json!({"pattern": "link/*"})));
     }
 
     #[test]
     fn a_name_with_a_line_break_stays_on_one_line() {
-        let room = Room::empty();
-        std::fs::write(room.path().join("a\nb"), "").unwrap();
+        let test_ws = TestWorkspace::empty();
+        std::fs::write(test_ws.path().join("a\nb"), "").unwrap();
         expect![[r#"
             "a\nb"
             [1 file]"#]]
-        .assert_eq(&room.says::<Glob>(&json!({"pattern": "*"})));
+        .assert_eq(&test_ws.says::<Glob>(&json!({"pattern": "*"})));
     }
 
     #[test]
     fn stops_when_told_to() {
-        let room = Room::new(TREE);
-        room.cancel.cancel();
-        assert_eq!(room.call::<Glob>(&json!({"pattern": "*"})).unwrap_err().kind, Kind::Cancelled);
+        let test_ws = TestWorkspace::new(TREE);
+        test_ws.cancel.cancel();
+        assert_eq!(test_ws.call::<Glob>(&json!({"pattern": "*"})).unwrap_err().kind, Kind::Cancelled);
     }
 }

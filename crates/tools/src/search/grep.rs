@@ -354,7 +354,7 @@ mod tests {
     };
 
     use expect_test::{Expect, expect};
-    use kit::testing::Room;
+    use kit::testing::TestWorkspace;
     use serde_json::{Value, json};
 
     use super::{super::page::MOST_BYTES, *};
@@ -363,7 +363,7 @@ mod tests {
         //- src/c.rs\nfn go() {}\n// 1\n// 2\n// 3\n// 4\nfn stop() {}\n//- out/d.rs\nfn go() {}\n//- .git/go\nfn go\n";
 
     fn check(arguments: &Value, says: &Expect) {
-        says.assert_eq(&Room::new(TREE).says::<Grep>(arguments));
+        says.assert_eq(&TestWorkspace::new(TREE).says::<Grep>(arguments));
     }
 
     #[test]
@@ -503,13 +503,13 @@ mod tests {
 
     #[test]
     fn a_page_ends_before_it_has_too_many_bytes() {
-        let room = Room::empty();
-        fs::write(room.path().join("f"), format!("{}\n", "x".repeat(400)).repeat(1_000)).unwrap();
-        let says = room.says::<Grep>(&json!({"pattern": "x", "limit": 1_000}));
+        let test_ws = TestWorkspace::empty();
+        fs::write(test_ws.path().join("f"), format!("{}\n", "x".repeat(400)).repeat(1_000)).unwrap();
+        let says = test_ws.says::<Grep>(&json!({"pattern": "x", "limit": 1_000}));
         assert!(says.len() <= MOST_BYTES + 100, "{}", says.len());
         let footer = says.lines().last().unwrap();
         assert_eq!(footer, "[showing 121 of 1,000 matches; next: offset 121]");
-        let next = room.says::<Grep>(&json!({"pattern": "x", "offset": 121, "limit": 1}));
+        let next = test_ws.says::<Grep>(&json!({"pattern": "x", "offset": 121, "limit": 1}));
         assert!(next.starts_with("f\n122:xxx"), "{next}");
     }
 
@@ -602,12 +602,12 @@ mod tests {
 
     #[test]
     fn crlf_utf_16_and_long_lines_are_shown_as_text() {
-        let room = Room::empty();
-        fs::write(room.path().join("crlf"), "one\r\ntwo one\r\n").unwrap();
+        let test_ws = TestWorkspace::empty();
+        fs::write(test_ws.path().join("crlf"), "one\r\ntwo one\r\n").unwrap();
         let utf_16: Vec<u8> = "\u{feff}ein one\n".encode_utf16().flat_map(u16::to_be_bytes).collect();
-        fs::write(room.path().join("utf16"), utf_16).unwrap();
-        fs::write(room.path().join("long"), format!("{}one\n", "ä".repeat(10_000))).unwrap();
-        let says = room.says::<Grep>(&json!({"pattern": "one$"}));
+        fs::write(test_ws.path().join("utf16"), utf_16).unwrap();
+        fs::write(test_ws.path().join("long"), format!("{}one\n", "ä".repeat(10_000))).unwrap();
+        let says = test_ws.says::<Grep>(&json!({"pattern": "one$"}));
         let (short, rest) = says.split_once("\n\nlong\n").unwrap();
         expect![[r#"
             crlf
@@ -625,75 +625,75 @@ mod tests {
 
     #[test]
     fn a_binary_file_is_passed_over_and_said_when_it_matters() {
-        let room = Room::new("//- text\nother\n");
-        fs::write(room.path().join("bin"), b"needle\n\0").unwrap();
+        let test_ws = TestWorkspace::new("//- text\nother\n");
+        fs::write(test_ws.path().join("bin"), b"needle\n\0").unwrap();
         expect![[r#"
             no match for `needle` in 1 file in `.`
             [not searched: 1 binary file]"#]]
-        .assert_eq(&room.says::<Grep>(&json!({"pattern": "needle"})));
+        .assert_eq(&test_ws.says::<Grep>(&json!({"pattern": "needle"})));
         expect!["`bin` is binary (it has a NUL), so it has no lines to search"]
-            .assert_eq(&room.says::<Grep>(&json!({"pattern": "needle", "path": "bin"})));
+            .assert_eq(&test_ws.says::<Grep>(&json!({"pattern": "needle", "path": "bin"})));
         expect![[r#"
             text
             1:other
             [1 match]"#]]
-        .assert_eq(&room.says::<Grep>(&json!({"pattern": "other"})));
+        .assert_eq(&test_ws.says::<Grep>(&json!({"pattern": "other"})));
     }
 
     #[test]
     fn links_are_not_followed_and_what_lies_outside_is_denied() {
-        let room = Room::new("//- real/a\nneedle\n");
-        std::os::unix::fs::symlink("real", room.path().join("link")).unwrap();
-        std::os::unix::fs::symlink("/etc", room.path().join("out")).unwrap();
+        let test_ws = TestWorkspace::new("//- real/a\nneedle\n");
+        std::os::unix::fs::symlink("real", test_ws.path().join("link")).unwrap();
+        std::os::unix::fs::symlink("/etc", test_ws.path().join("out")).unwrap();
         expect![[r#"
             real/a
             1:needle
             [1 match]"#]]
-        .assert_eq(&room.says::<Grep>(&json!({"pattern": "needle"})));
+        .assert_eq(&test_ws.says::<Grep>(&json!({"pattern": "needle"})));
         for path in ["out", "out/passwd", "/etc", "..", "out/new/file"] {
-            let fault = room.call::<Grep>(&json!({"pattern": "root", "path": path})).unwrap_err();
+            let fault = test_ws.call::<Grep>(&json!({"pattern": "root", "path": path})).unwrap_err();
             assert_eq!(fault.kind, Kind::Denied, "{path}");
         }
     }
 
     #[test]
     fn a_path_that_is_no_file_and_no_folder_says_what_it_is() {
-        let room = Room::new(TREE);
-        let _socket = std::os::unix::net::UnixListener::bind(room.path().join("socket")).unwrap();
+        let test_ws = TestWorkspace::new(TREE);
+        let _socket = std::os::unix::net::UnixListener::bind(test_ws.path().join("socket")).unwrap();
         expect!["bad_args: `socket` is a socket, not a regular file; it is not read"]
-            .assert_eq(&room.says::<Grep>(&json!({"pattern": "x", "path": "socket"})));
+            .assert_eq(&test_ws.says::<Grep>(&json!({"pattern": "x", "path": "socket"})));
         expect![[r#"
             not_found: `scr` does not exist
             Did you mean `src`?"#]]
-        .assert_eq(&room.says::<Grep>(&json!({"pattern": "x", "path": "scr"})));
+        .assert_eq(&test_ws.says::<Grep>(&json!({"pattern": "x", "path": "scr"})));
     }
 
     #[test]
     fn out_of_time_gives_what_was_found_and_says_so() {
-        let room = Room::new(TREE);
+        let test_ws = TestWorkspace::new(TREE);
         let args = serde_json::from_value(json!({"pattern": "go"})).unwrap();
         let search = Search::new(args, Patience::of(Duration::ZERO)).unwrap();
         expect![[r#"
             no match for `go` in 0 files in `.`
             [stopped after 20 s and 0 files: there may be more; search a smaller part]"#]]
-        .assert_eq(&search.run(&room.cx()).unwrap().as_text());
+        .assert_eq(&search.run(&test_ws.cx()).unwrap().as_text());
     }
 
     #[test]
     fn stops_when_told_to_also_in_the_middle_of_a_large_file() {
-        let room = Room::empty();
-        let file = fs::File::create(room.path().join("large")).unwrap();
+        let test_ws = TestWorkspace::empty();
+        let file = fs::File::create(test_ws.path().join("large")).unwrap();
         for _ in 0..64 {
             std::io::Write::write_all(&mut &file, "some line of text\n".repeat(1 << 16).as_bytes()).unwrap();
         }
         for path in ["", "large"] {
             let args = serde_json::from_value(json!({"pattern": "[q-z]+ly$", "path": path})).unwrap();
             let search = Search::new(args, Patience::new()).unwrap();
-            let cx = room.cx();
+            let cx = test_ws.cx();
             let (begun, ended) = std::sync::mpsc::channel();
             let took = std::thread::scope(|scope| {
                 scope.spawn(move || begun.send((search.run(&cx).unwrap_err().kind, Instant::now())));
-                room.cancel.cancel();
+                test_ws.cancel.cancel();
                 let now = Instant::now();
                 let (kind, at) = ended.recv().unwrap();
                 assert_eq!(kind, Kind::Cancelled);

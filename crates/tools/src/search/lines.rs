@@ -414,10 +414,10 @@ mod tests {
     }
 
     fn tempfile(lines: usize) -> File {
-        let room = kit::testing::Room::empty();
+        let test_ws = kit::testing::TestWorkspace::empty();
         let mut text = Vec::new();
         (0..lines).for_each(|number| writeln!(text, "line {number}").unwrap());
-        std::fs::write(room.path().join("f"), text).unwrap();
-        File::open(room.path().join("f")).unwrap()
+        std::fs::write(test_ws.path().join("f"), text).unwrap();
+        File::open(test_ws.path().join("f")).unwrap()
     }
 }

@@ -213,7 +213,7 @@ fn write(text: &mut String, folders: &Folders, path: &Path, depth: usize) {
 #[cfg(test)]
 mod tests {
     use expect_test::{Expect, expect};
-    use kit::testing::Room;
+    use kit::testing::TestWorkspace;
     use serde_json::{Value, json};
 
     use super::*;
@@ -222,7 +222,7 @@ mod tests {
         //- src/deep/c.rs\n\n//- out/a.rs\n\n//- .git/config\n\n//- docs/one.md\n\n";
 
     fn check(arguments: &Value, says: &Expect) {
-        says.assert_eq(&Room::new(TREE).says::<Tree>(arguments));
+        says.assert_eq(&TestWorkspace::new(TREE).says::<Tree>(arguments));
     }
 
     #[test]
@@ -263,11 +263,11 @@ mod tests {
 
     #[test]
     fn a_giant_folder_does_not_take_the_lines_of_the_others() {
-        let room = Room::empty();
+        let test_ws = TestWorkspace::empty();
         for (folder, files) in [("a", 5_000), ("b", 3), ("c", 20)] {
-            std::fs::create_dir_all(room.path().join(folder)).unwrap_or_default();
+            std::fs::create_dir_all(test_ws.path().join(folder)).unwrap_or_default();
             for number in 0..files {
-                std::fs::write(room.path().join(format!("{folder}/{number:04}")), "").unwrap_or_default();
+                std::fs::write(test_ws.path().join(format!("{folder}/{number:04}")), "").unwrap_or_default();
             }
         }
         expect![[r#"
@@ -285,35 +285,35 @@ mod tests {
               0001
               … 18 more
             [cut: give one of the folders as `dir`, or a greater `limit`]"#]]
-        .assert_eq(&room.says::<Tree>(&json!({"limit": 13})));
+        .assert_eq(&test_ws.says::<Tree>(&json!({"limit": 13})));
         expect![[r#"
             a/ … 5,000 entries
             b/ … 3 entries
             c/ … 20 entries
             [cut: give one of the folders as `dir`, or a greater `limit`]"#]]
-        .assert_eq(&room.says::<Tree>(&json!({"limit": 3})));
+        .assert_eq(&test_ws.says::<Tree>(&json!({"limit": 3})));
         expect![[r#"
             … 3 more
             [cut: give one of the folders as `dir`, or a greater `limit`]"#]]
-        .assert_eq(&room.says::<Tree>(&json!({"limit": 1})));
+        .assert_eq(&test_ws.says::<Tree>(&json!({"limit": 1})));
     }
 
     #[test]
     fn a_link_is_shown_as_one_and_not_entered() {
-        let room = Room::new("//- real/a\n\n");
-        let linked = std::os::unix::fs::symlink("real", room.path().join("link"));
+        let test_ws = TestWorkspace::new("//- real/a\n\n");
+        let linked = std::os::unix::fs::symlink("real", test_ws.path().join("link"));
         assert!(linked.is_ok());
         expect![[r#"
             real/
               a
             link (link)"#]]
-        .assert_eq(&room.says::<Tree>(&json!({})));
+        .assert_eq(&test_ws.says::<Tree>(&json!({})));
     }
 
     #[test]
     fn an_empty_folder_a_file_and_wrong_numbers_are_told_apart() {
         expect!["`.` is empty, but for what git may ignore; `ignored: true` shows that"]
-            .assert_eq(&Room::empty().says::<Tree>(&json!({})));
+            .assert_eq(&TestWorkspace::empty().says::<Tree>(&json!({})));
         check(&json!({"dir": "z.txt"}), &expect!["bad_args: `z.txt` is a file, not a folder"]);
         check(
             &json!({"depth": 0}),
@@ -327,18 +327,18 @@ mod tests {
                 not_found: `srcs` does not exist
                 Did you mean `src`?"#]],
         );
-        let denied = Room::empty().says::<Tree>(&json!({"dir": ".."}));
+        let denied = TestWorkspace::empty().says::<Tree>(&json!({"dir": ".."}));
         assert!(denied.starts_with("denied: `..` is outside the workspace"), "{denied}");
     }
 
     #[test]
     fn any_depth_may_be_asked_for_and_the_answer_stays_bounded() {
-        let room = Room::empty();
+        let test_ws = TestWorkspace::empty();
         let deep = "d/".repeat(700);
-        assert!(std::fs::create_dir_all(room.path().join(deep)).is_ok());
-        let says = room.says::<Tree>(&json!({"depth": 18_446_744_073_709_551_615_u64, "limit": 2_000}));
+        assert!(std::fs::create_dir_all(test_ws.path().join(deep)).is_ok());
+        let says = test_ws.says::<Tree>(&json!({"depth": 18_446_744_073_709_551_615_u64, "limit": 2_000}));
         assert!(says.len() < MOST_BYTES + 100 && says.contains("[cut: "), "{}", says.len());
-        room.cancel.cancel();
-        assert!(room.says::<Tree>(&json!({})).starts_with("cancelled: "));
+        test_ws.cancel.cancel();
+        assert!(test_ws.says::<Tree>(&json!({})).starts_with("cancelled: "));
     }
 }

@@ -3,7 +3,7 @@
 use expect_test::expect;
 use kit::{
     services::{ServerInfo, ServerState},
-    testing::Room,
+    testing::TestWorkspace,
 };
 use serde_json::json;
 
@@ -14,14 +14,14 @@ use super::{
 
 #[test]
 fn without_servers_that_is_said() {
-    let room = Room::empty();
-    expect!["no MCP servers are configured"].assert_eq(&room.says::<McpStatus>(&json!({})));
-    expect!["no MCP servers are configured"].assert_eq(&room.says::<McpList>(&json!({})));
+    let test_ws = TestWorkspace::empty();
+    expect!["no MCP servers are configured"].assert_eq(&test_ws.says::<McpStatus>(&json!({})));
+    expect!["no MCP servers are configured"].assert_eq(&test_ws.says::<McpList>(&json!({})));
     for said in [
-        room.says::<McpList>(&json!({"server": "x"})),
-        room.says::<McpCall>(&json!({"server": "x", "name": "y"})),
-        room.says::<McpConnect>(&json!({"server": "x"})),
-        room.says::<McpDisconnect>(&json!({"server": "x"})),
+        test_ws.says::<McpList>(&json!({"server": "x"})),
+        test_ws.says::<McpCall>(&json!({"server": "x", "name": "y"})),
+        test_ws.says::<McpConnect>(&json!({"server": "x"})),
+        test_ws.says::<McpDisconnect>(&json!({"server": "x"})),
     ] {
         assert!(said.contains("there is no server `x`"), "{said}");
     }
@@ -29,13 +29,13 @@ fn without_servers_that_is_said() {
 
 #[test]
 fn a_new_server_is_named_well_and_reached_in_one_way() {
-    let room = Room::empty();
+    let test_ws = TestWorkspace::empty();
     for (arguments, said) in [
         (json!({"server": "a b", "command": ["x"]}), "can't be the name of a server"),
         (json!({"server": "a", "command": ["x"], "url": "http://y"}), "both given"),
         (json!({"server": "a", "url": "file:///etc/passwd"}), "an http address"),
     ] {
-        let answer = room.says::<McpConnect>(&arguments);
+        let answer = test_ws.says::<McpConnect>(&arguments);
         assert!(answer.contains(said), "{answer}");
     }
 }

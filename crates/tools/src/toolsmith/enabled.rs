@@ -126,22 +126,22 @@ fn is_name(node: &CstNode, name: &str) -> bool {
 mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
 
-    use kit::{Touch, Touches, testing::Room};
+    use kit::{Touch, Touches, testing::TestWorkspace};
 
     use super::*;
 
     const PATH: &str = ".haft/tools/enabled.json";
 
-    fn text(room: &Room) -> String {
-        String::from_utf8(room.bytes(PATH)).unwrap()
+    fn text(test_ws: &TestWorkspace) -> String {
+        String::from_utf8(test_ws.bytes(PATH)).unwrap()
     }
 
-    fn add(room: &Room) -> Listing {
-        adding(&cx(room), PATH, "x").unwrap().land(&cx(room)).unwrap()
+    fn add(test_ws: &TestWorkspace) -> Listing {
+        adding(&cx(test_ws), PATH, "x").unwrap().land(&cx(test_ws)).unwrap()
     }
 
-    fn cx(room: &Room) -> Cx {
-        room.cx_for(&Touches::none().and(Touch::Tool("x".to_owned())))
+    fn cx(test_ws: &TestWorkspace) -> Cx {
+        test_ws.cx_for(&Touches::none().and(Touch::Tool("x".to_owned())))
     }
 
     #[test]
@@ -151,30 +151,30 @@ mod tests {
             ("[\"a\", \"b\"]\n", "[\"a\", \"b\", \"x\"]\n"),
             ("[\n\t\"a\",\n\t\"b\"\n]\n", "[\n\t\"a\",\n\t\"b\",\n\t\"x\"\n]\n"),
         ] {
-            let room = Room::new(&format!("//- {PATH}\n{before}"));
-            assert_eq!(add(&room), Listing::Done);
-            assert_eq!(text(&room), after);
-            assert_eq!(add(&room), Listing::Done);
-            assert_eq!(text(&room), after, "it is there already");
-            removing(&cx(&room), PATH, "x").unwrap().land(&cx(&room)).unwrap();
-            assert_eq!(text(&room), before);
+            let test_ws = TestWorkspace::new(&format!("//- {PATH}\n{before}"));
+            assert_eq!(add(&test_ws), Listing::Done);
+            assert_eq!(text(&test_ws), after);
+            assert_eq!(add(&test_ws), Listing::Done);
+            assert_eq!(text(&test_ws), after, "it is there already");
+            removing(&cx(&test_ws), PATH, "x").unwrap().land(&cx(&test_ws)).unwrap();
+            assert_eq!(text(&test_ws), before);
         }
     }
 
     #[test]
     fn a_list_that_is_made_has_the_new_name_alone() {
-        let room = Room::empty();
-        add(&room);
-        assert_eq!(text(&room), "[\n  \"x\"\n]\n");
+        let test_ws = TestWorkspace::empty();
+        add(&test_ws);
+        assert_eq!(text(&test_ws), "[\n  \"x\"\n]\n");
     }
 
     #[test]
     fn what_is_no_list_is_left_alone() {
         for before in ["{\"a\": 1}", "[\"a\"", "\u{0}"] {
-            let room = Room::new(&format!("//- {PATH}\n{before}"));
-            assert_eq!(add(&room), Listing::NotAList);
-            removing(&cx(&room), PATH, "x").unwrap().land(&cx(&room)).unwrap();
-            assert_eq!(text(&room), before);
+            let test_ws = TestWorkspace::new(&format!("//- {PATH}\n{before}"));
+            assert_eq!(add(&test_ws), Listing::NotAList);
+            removing(&cx(&test_ws), PATH, "x").unwrap().land(&cx(&test_ws)).unwrap();
+            assert_eq!(text(&test_ws), before);
         }
     }
 }

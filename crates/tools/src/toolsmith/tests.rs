@@ -7,7 +7,7 @@ use expect_test::expect;
 use kit::{
     Fault, Kind, Kinds, Mode, Origin, Output, Spec,
     services::{Called, Listed, NotLoaded, Reloaded, Soon, Tools},
-    testing::Room,
+    testing::TestWorkspace,
 };
 use parking_lot::Mutex;
 use serde_json::{Value, json};
@@ -105,28 +105,28 @@ fn spec(name: &str, description: &str, origin: Origin) -> Spec {
     }
 }
 
-fn file(room: &Room, path: &str) -> Origin {
-    Origin::File(room.path().join(path))
+fn file(test_ws: &TestWorkspace, path: &str) -> Origin {
+    Origin::File(test_ws.path().join(path))
 }
 
 /// A room with these tools in it, and who was asked.
-fn with(mut room: Room, fake: Fake) -> (Room, Arc<Fake>) {
-    let fake = Arc::new(Fake { workspace: room.path().to_owned(), ..fake });
-    room.tools = fake.clone();
-    (room, fake)
+fn with(mut test_ws: TestWorkspace, fake: Fake) -> (TestWorkspace, Arc<Fake>) {
+    let fake = Arc::new(Fake { workspace: test_ws.path().to_owned(), ..fake });
+    test_ws.tools = fake.clone();
+    (test_ws, fake)
 }
 
-fn some_tools(room: &Room) -> Listed {
+fn some_tools(test_ws: &TestWorkspace) -> Listed {
     Listed {
         tools: vec![
             spec("read", "Read a file. And more.", Origin::Program),
-            spec("weather", "The weather (e.g. rain). Ask often.", file(room, ".haft/tools/weather.py")),
-            spec("tides", "High tide.", file(room, ".haft/tools/sea.py")),
-            spec("disk", "Space left.", file(room, ".haft/tools/disk.sh")),
+            spec("weather", "The weather (e.g. rain). Ask often.", file(test_ws, ".haft/tools/weather.py")),
+            spec("tides", "High tide.", file(test_ws, ".haft/tools/sea.py")),
+            spec("disk", "Space left.", file(test_ws, ".haft/tools/disk.sh")),
             spec("mine", "The person's.", Origin::File(PathBuf::from("/config/tools/mine.py"))),
         ],
         failed: vec![NotLoaded {
-            file: room.path().join(".haft/tools/broken.py").display().to_string(),
+            file: test_ws.path().join(".haft/tools/broken.py").display().to_string(),
             why: "Traceback (most recent call last):\n  line 3\nSyntaxError: invalid syntax".to_owned(),
             older_serves: true,
         }],
@@ -134,15 +134,15 @@ fn some_tools(room: &Room) -> Listed {
     }
 }
 
-fn text(room: &Room, path: &str) -> String {
-    String::from_utf8(room.bytes(path)).unwrap()
+fn text(test_ws: &TestWorkspace, path: &str) -> String {
+    String::from_utf8(test_ws.bytes(path)).unwrap()
 }
 
 #[test]
 fn a_list_has_one_line_for_each_tool_and_then_what_is_broken() {
-    let room = Room::empty();
-    let listed = some_tools(&room);
-    let (room, _) = with(room, Fake { listed, ..Fake::default() });
+    let test_ws = TestWorkspace::empty();
+    let listed = some_tools(&test_ws);
+    let (test_ws, _) = with(test_ws, Fake { listed, ..Fake::default() });
     expect![[r#"
         read: Read a file.
         weather: The weather (e.g. rain). [.haft/tools/weather.py]
@@ -151,32 +151,32 @@ fn a_list_has_one_line_for_each_tool_and_then_what_is_broken() {
         mine: The person's. [/config/tools/mine.py]
         Not loaded (1), `reload_tools` says more:
          .haft/tools/broken.py: SyntaxError: invalid syntax (its last good version stays in use)"#]]
-    .assert_eq(&room.says::<ListTools>(&json!({})));
+    .assert_eq(&test_ws.says::<ListTools>(&json!({})));
 }
 
 #[test]
 fn a_search_gives_whole_schemas_ready_to_call() {
-    let room = Room::empty();
-    let listed = some_tools(&room);
-    let (room, _) = with(room, Fake { listed, ..Fake::default() });
+    let test_ws = TestWorkspace::empty();
+    let listed = some_tools(&test_ws);
+    let (test_ws, _) = with(test_ws, Fake { listed, ..Fake::default() });
     expect![[r#"
         weather: The weather (e.g. rain). Ask often.
           schema: {"type":"object","properties":{"city":{"type":"string","description":"Where."},"days":{"type":"integer"}},"required":["city"]}
         Call one by its name."#]]
-    .assert_eq(&room.says::<SearchTools>(&json!({"query": "is it raining"})));
-    let said = room.says::<SearchTools>(&json!({"query": "city", "limit": 2}));
+    .assert_eq(&test_ws.says::<SearchTools>(&json!({"query": "is it raining"})));
+    let said = test_ws.says::<SearchTools>(&json!({"query": "city", "limit": 2}));
     assert!(said.contains("\n3 more match; a larger `limit` names them\n"), "{said}");
     expect!["none of 5 tools matches `unicorn`; try other words, or `list_tools`"]
-        .assert_eq(&room.says::<SearchTools>(&json!({"query": "unicorn"})));
+        .assert_eq(&test_ws.says::<SearchTools>(&json!({"query": "unicorn"})));
     expect![[r#"
         bad_args: `limit` is 0
         Give 1 to 20."#]]
-    .assert_eq(&room.says::<SearchTools>(&json!({"query": "x", "limit": 0})));
+    .assert_eq(&test_ws.says::<SearchTools>(&json!({"query": "x", "limit": 0})));
 }
 
 #[test]
 fn a_search_is_cheap_and_says_how_to_call_what_it_finds() {
-    let room = Room::empty();
+    let test_ws = TestWorkspace::empty();
     let described = |name: &str, bytes: usize| {
         let mut tool = spec(name, "Rain there. And on.", Origin::Program);
         *tool.schema.pointer_mut("/properties/city/description").unwrap() = json!("x".repeat(bytes));
@@ -189,20 +189,21 @@ fn a_search_is_cheap_and_says_how_to_call_what_it_finds() {
         described("rain_later", 20_000),
     ];
     tools.extend((0..50).map(|it| described(&format!("rain_{it}"), 100)));
-    let (room, _) = with(room, Fake { listed: Listed { tools, ..Listed::default() }, ..Fake::default() });
-    let said = room.says::<SearchTools>(&json!({"query": "rain"}));
+    let (test_ws, _) =
+        with(test_ws, Fake { listed: Listed { tools, ..Listed::default() }, ..Fake::default() });
+    let said = test_ws.says::<SearchTools>(&json!({"query": "rain"}));
     // The first is whole whatever it takes; of the others a schema only where it fits.
     assert!(said.len() < 32_000 && said.contains(&"x".repeat(30_000)), "{} bytes", said.len());
     let names: Vec<&str> = said.lines().filter_map(|it| it.split_once(": Rain").map(|it| it.0)).collect();
     assert_eq!(names, ["rain", "rain_later", "rain_0", "rain_1", "rain_2", "rain_3", "rain_4", "rain_5"]);
-    assert_eq!(said, room.says::<SearchTools>(&json!({"query": "rain"})), "the same words find the same");
+    assert_eq!(said, test_ws.says::<SearchTools>(&json!({"query": "rain"})), "the same words find the same");
     expect![[r#"
         44 more match; a larger `limit` names them
         Call one by its name, or as call_tool {"name": "rain", "arguments": {…}}."#]]
     .assert_eq(
         &said.lines().rev().take(2).collect::<Vec<_>>().into_iter().rev().collect::<Vec<_>>().join("\n"),
     );
-    let said = room.says::<SearchTools>(&json!({"query": "rain 7", "limit": 20}));
+    let said = test_ws.says::<SearchTools>(&json!({"query": "rain 7", "limit": 20}));
     assert!(said.starts_with("rain_7: Rain there. And on.\n  schema: {"), "{said}");
     assert_eq!(said.matches("schema: ").count(), 3, "those that are too long keep no other from it: {said}");
     assert!(said.len() < 4_000, "{} bytes", said.len());
@@ -210,27 +211,27 @@ fn a_search_is_cheap_and_says_how_to_call_what_it_finds() {
 
 #[test]
 fn what_is_called_by_its_name_answers_as_if_it_were_called_itself() {
-    let (room, fake) = with(Room::empty(), Fake::default());
+    let (test_ws, fake) = with(TestWorkspace::empty(), Fake::default());
     let arguments = json!({"name": "good", "arguments": {"city": "Ulm"}});
-    let output = room.call::<CallTool>(&arguments).unwrap();
+    let output = test_ws.call::<CallTool>(&arguments).unwrap();
     assert_eq!(output.as_text(), "four\nnote: a note");
     assert!(output.paged, "what is cut to size once is not cut again");
-    let fault = room.call::<CallTool>(&json!({"name": "bad"})).unwrap_err();
+    let fault = test_ws.call::<CallTool>(&json!({"name": "bad"})).unwrap_err();
     assert_eq!((fault.kind, fault.what.as_str()), (Kind::Failed, "ValueError: no such city"));
     assert_eq!(fault.next.as_deref(), Some("note: a note"));
     assert!(fault.seen.is_some_and(|it| it.as_text().ends_with("printed: hello")));
     expect![[r#"
         bad_args: `call_tool` can't call itself
         Name the tool that is meant."#]]
-    .assert_eq(&room.says::<CallTool>(&json!({"name": "call_tool", "arguments": arguments})));
+    .assert_eq(&test_ws.says::<CallTool>(&json!({"name": "call_tool", "arguments": arguments})));
     assert_eq!(*fake.asked.lock(), ["call good {\"city\":\"Ulm\"}", "call bad {}"]);
 }
 
 #[test]
 fn a_manual_is_the_schema_and_what_somebody_wrote() {
-    let room = Room::empty();
-    let listed = some_tools(&room);
-    let (room, _) = with(room, Fake { listed, manual: Some("Ask in the morning."), ..Fake::default() });
+    let test_ws = TestWorkspace::empty();
+    let listed = some_tools(&test_ws);
+    let (test_ws, _) = with(test_ws, Fake { listed, manual: Some("Ask in the morning."), ..Fake::default() });
     expect![[r#"
         # weather
 
@@ -245,22 +246,22 @@ fn a_manual_is_the_schema_and_what_somebody_wrote() {
 
         Ask in the morning.
     "#]]
-    .assert_eq(&room.says::<Info>(&json!({"name": "weather"})));
+    .assert_eq(&test_ws.says::<Info>(&json!({"name": "weather"})));
     expect![[r#"
         not_found: `broken` is not a tool: .haft/tools/broken.py can't be loaded
         Traceback (most recent call last):
           line 3
         SyntaxError: invalid syntax"#]]
-    .assert_eq(&room.says::<Info>(&json!({"name": "broken"})));
+    .assert_eq(&test_ws.says::<Info>(&json!({"name": "broken"})));
     expect![[r#"
         not_found: there is no tool `read_weather`
         Did you mean read, weather? `list_tools` shows what there is."#]]
-    .assert_eq(&room.says::<Info>(&json!({"name": "read_weather"})));
+    .assert_eq(&test_ws.says::<Info>(&json!({"name": "read_weather"})));
 }
 
 #[test]
 fn a_reload_that_worked_says_what_is_there() {
-    let none = with(Room::empty(), Fake::default()).0;
+    let none = with(TestWorkspace::empty(), Fake::default()).0;
     expect!["No tools loaded."].assert_eq(&none.says::<ReloadTools>(&json!({})));
     let names = |names: &[&str]| names.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
     let reloaded = Reloaded {
@@ -270,20 +271,20 @@ fn a_reload_that_worked_says_what_is_there() {
         notes: names(&["a.py holds two formats"]),
         ..Reloaded::default()
     };
-    let (room, _) = with(Room::empty(), Fake { reloaded, ..Fake::default() });
+    let (test_ws, _) = with(TestWorkspace::empty(), Fake { reloaded, ..Fake::default() });
     expect![[r#"
         Loaded (2): a, b
         New or changed (1): b
         Gone (1): c
         note: a.py holds two formats"#]]
-    .assert_eq(&room.says::<ReloadTools>(&json!({})));
+    .assert_eq(&test_ws.says::<ReloadTools>(&json!({})));
 }
 
 #[test]
 fn a_reload_says_that_files_wait_for_trust() {
     let says = |aside| {
         let reloaded = Reloaded { aside, ..Reloaded::default() };
-        with(Room::empty(), Fake { reloaded, ..Fake::default() }).0.says::<ReloadTools>(&json!({}))
+        with(TestWorkspace::empty(), Fake { reloaded, ..Fake::default() }).0.says::<ReloadTools>(&json!({}))
     };
     expect![[r#"
         No tools loaded.
@@ -312,8 +313,8 @@ fn a_reload_with_errors_fails_with_the_whole_report() {
         ],
         ..Reloaded::default()
     };
-    let (room, _) = with(Room::empty(), Fake { reloaded, ..Fake::default() });
-    let said = room.says::<ReloadTools>(&json!({}));
+    let (test_ws, _) = with(TestWorkspace::empty(), Fake { reloaded, ..Fake::default() });
+    let said = test_ws.says::<ReloadTools>(&json!({}));
     assert!(said.len() < 3_000, "{} bytes", said.len());
     let (beginning, _) = said.split_once("  line 3\n").unwrap();
     expect![[r#"
@@ -341,18 +342,18 @@ fn a_reload_with_errors_fails_with_the_whole_report() {
 
 #[test]
 fn a_tool_that_fails_was_tried_with_success() {
-    let (room, fake) = with(Room::empty(), Fake::default());
+    let (test_ws, fake) = with(TestWorkspace::empty(), Fake::default());
     expect![[r#"
         ok: good, 12 ms
         four
         note: a note
         note: it printed: it ran"#]]
-    .assert_eq(&room.says::<TestTool>(&json!({"name": "good", "arguments": {"city": "Ulm"}})));
+    .assert_eq(&test_ws.says::<TestTool>(&json!({"name": "good", "arguments": {"city": "Ulm"}})));
     expect![[r#"
         ok: quiet, 12 ms, no output
         note: a note"#]]
-    .assert_eq(&room.says::<TestTool>(&json!({"name": "quiet"})));
-    let failed = room.call::<TestTool>(&json!({"name": "bad"})).unwrap();
+    .assert_eq(&test_ws.says::<TestTool>(&json!({"name": "quiet"})));
+    let failed = test_ws.call::<TestTool>(&json!({"name": "bad"})).unwrap();
     expect![[r#"
         failed: bad, 12 ms, failed
         ValueError: no such city
@@ -367,83 +368,83 @@ fn a_tool_that_fails_was_tried_with_success() {
 
 #[test]
 fn what_can_not_be_tried_is_refused() {
-    let room = Room::empty();
-    let listed = some_tools(&room);
-    let (room, fake) = with(room, Fake { listed, ..Fake::default() });
+    let test_ws = TestWorkspace::empty();
+    let listed = some_tools(&test_ws);
+    let (test_ws, fake) = with(test_ws, Fake { listed, ..Fake::default() });
     expect![[r#"
         bad_args: `test_tool` can't try itself
         Name another tool."#]]
-    .assert_eq(&room.says::<TestTool>(&json!({"name": "test_tool"})));
+    .assert_eq(&test_ws.says::<TestTool>(&json!({"name": "test_tool"})));
     assert!(fake.asked.lock().is_empty());
     expect![[r#"
         not_found: there is no tool `weathr_now`
         Did you mean weather? `list_tools` shows what there is."#]]
-    .assert_eq(&room.says::<TestTool>(&json!({"name": "weathr_now"})));
+    .assert_eq(&test_ws.says::<TestTool>(&json!({"name": "weathr_now"})));
 }
 
 #[test]
 fn a_tool_is_checked_written_listed_and_loaded() {
-    let room = Room::empty();
+    let test_ws = TestWorkspace::empty();
     let listed = Listed {
         failed: vec![NotLoaded {
-            file: room.path().join(".haft/tools/broken.py").display().to_string(),
+            file: test_ws.path().join(".haft/tools/broken.py").display().to_string(),
             why: "it is".to_owned(),
             older_serves: false,
         }],
-        ..some_tools(&room)
+        ..some_tools(&test_ws)
     };
-    fs::create_dir_all(room.path().join(".haft/tools")).unwrap();
+    fs::create_dir_all(test_ws.path().join(".haft/tools")).unwrap();
     for name in ["broken.py", "_template.py", "data.json"] {
-        fs::write(room.path().join(".haft/tools").join(name), "").unwrap();
+        fs::write(test_ws.path().join(".haft/tools").join(name), "").unwrap();
     }
-    let (room, fake) = with(room, Fake { listed, ..Fake::default() });
+    let (test_ws, fake) = with(test_ws, Fake { listed, ..Fake::default() });
     expect![[r#"
         Created .haft/tools/rain.py (9 bytes). Arguments: city (string, required), days (integer).
         It has no network and writes below the workspace only, until a person grants more.
         Call it as `rain`, or try it by `test_tool` {"name": "rain", "arguments": {"city":"…"}}. `undo` takes it back.
         note: the ``` around the code was left out"#]]
-    .assert_eq(&room.says::<WriteTool>(&json!({"name": "rain", "code": "```python\nthe code\n\n```\n"})));
-    assert_eq!(text(&room, ".haft/tools/rain.py"), "the code\n");
+    .assert_eq(&test_ws.says::<WriteTool>(&json!({"name": "rain", "code": "```python\nthe code\n\n```\n"})));
+    assert_eq!(text(&test_ws, ".haft/tools/rain.py"), "the code\n");
     assert_eq!(
-        text(&room, ".haft/tools/enabled.json"),
+        text(&test_ws, ".haft/tools/enabled.json"),
         "[\n  \"rain\"\n]\n",
         "the others are loaded without it, and a file that fails is no tool"
     );
     assert_eq!(*fake.asked.lock(), ["check rain \"the code\\n\"", "rewritten rain"]);
-    let said = room.says::<WriteTool>(&json!({"name": "rain", "code": "x = 1"}));
+    let said = test_ws.says::<WriteTool>(&json!({"name": "rain", "code": "x = 1"}));
     assert!(said.starts_with("Replaced .haft/tools/rain.py (5 bytes)."), "{said}");
     assert!(said.contains("`undo` brings the version before back."), "{said}");
-    assert_eq!(text(&room, ".haft/tools/rain.py"), "x = 1");
-    let said = room.says::<WriteTool>(&json!({"name": "rain", "code": "x = 1"}));
+    assert_eq!(text(&test_ws, ".haft/tools/rain.py"), "x = 1");
+    let said = test_ws.says::<WriteTool>(&json!({"name": "rain", "code": "x = 1"}));
     assert!(said.starts_with("Unchanged: .haft/tools/rain.py"), "{said}");
 }
 
 #[test]
 fn nothing_is_written_that_does_not_pass() {
-    let (room, fake) =
-        with(Room::empty(), Fake { unfit: Some("missing: `description = …`"), ..Fake::default() });
+    let (test_ws, fake) =
+        with(TestWorkspace::empty(), Fake { unfit: Some("missing: `description = …`"), ..Fake::default() });
     expect!["bad_args: missing: `description = …`"]
-        .assert_eq(&room.says::<WriteTool>(&json!({"name": "rain", "code": "x"})));
+        .assert_eq(&test_ws.says::<WriteTool>(&json!({"name": "rain", "code": "x"})));
     let large = "#".repeat((256 << 10) + 1);
     expect![[r#"
         too_big: the code has 262145 bytes; a tool has at most 262144
         Keep data in a file beside it, found by `__file__`."#]]
-    .assert_eq(&room.says::<WriteTool>(&json!({"name": "rain", "code": large})));
+    .assert_eq(&test_ws.says::<WriteTool>(&json!({"name": "rain", "code": large})));
     for name in ["_rain", "../rain", "ra-in", ""] {
-        let said = room.says::<WriteTool>(&json!({"name": name, "code": "x"}));
+        let said = test_ws.says::<WriteTool>(&json!({"name": name, "code": "x"}));
         assert!(said.starts_with("bad_args: "), "{name}: {said}");
     }
-    assert!(!room.path().join(".haft").exists());
+    assert!(!test_ws.path().join(".haft").exists());
     assert_eq!(fake.asked.lock().len(), 1, "what is refused beforehand is not run");
 }
 
 #[test]
 fn the_name_of_another_tool_is_refused_with_who_has_it() {
-    let room = Room::empty();
-    let listed = some_tools(&room);
-    let (room, _) = with(room, Fake { listed, ..Fake::default() });
+    let test_ws = TestWorkspace::empty();
+    let listed = some_tools(&test_ws);
+    let (test_ws, _) = with(test_ws, Fake { listed, ..Fake::default() });
     let says = |name: &str| {
-        let said = room.says::<WriteTool>(&json!({"name": name, "code": "x"}));
+        let said = test_ws.says::<WriteTool>(&json!({"name": name, "code": "x"}));
         said.lines().next().unwrap_or_default().to_owned()
     };
     assert_eq!(says("read"), "bad_args: `read` is a tool of haft's own; nothing was written");
@@ -457,40 +458,41 @@ fn the_name_of_another_tool_is_refused_with_who_has_it() {
         says("tides"),
         "bad_args: `tides` is a tool already, in .haft/tools/sea.py; nothing was written"
     );
-    assert!(!room.path().join(".haft").exists());
+    assert!(!test_ws.path().join(".haft").exists());
 }
 
 #[test]
 fn what_is_written_and_can_not_be_loaded_is_said_to_be_so() {
-    let (room, _) = with(Room::empty(), Fake { unloadable: Some("it went away"), ..Fake::default() });
+    let (test_ws, _) =
+        with(TestWorkspace::empty(), Fake { unloadable: Some("it went away"), ..Fake::default() });
     expect![[r#"
         failed: it went away
         Write it again as it should be; `undo` brings back what was there before."#]]
-    .assert_eq(&room.says::<WriteTool>(&json!({"name": "rain", "code": "x"})));
+    .assert_eq(&test_ws.says::<WriteTool>(&json!({"name": "rain", "code": "x"})));
 }
 
 #[test]
 fn a_tool_is_deleted_and_its_data_stays() {
-    let room = Room::new(
+    let test_ws = TestWorkspace::new(
         "//- .haft/tools/weather.py\nx\n//- .haft/tools/weather_data.json\n{}\n//- .haft/tools/weather_map.py\ny\n//- .haft/tools/_test_weather.py\nz\n//- .haft/tools/enabled.json\n[\"weather\", \"tides\"]\n",
     );
-    let listed = some_tools(&room);
-    let (room, fake) = with(room, Fake { listed, ..Fake::default() });
+    let listed = some_tools(&test_ws);
+    let (test_ws, fake) = with(test_ws, Fake { listed, ..Fake::default() });
     expect![[r#"
         Deleted .haft/tools/weather.py. `undo` brings it back.
         Still there: .haft/tools/_test_weather.py, .haft/tools/weather_data.json"#]]
-    .assert_eq(&room.says::<DeleteTool>(&json!({"name": "weather"})));
-    assert!(!room.path().join(".haft/tools/weather.py").exists());
-    assert_eq!(text(&room, ".haft/tools/enabled.json"), "[ \"tides\"]\n");
+    .assert_eq(&test_ws.says::<DeleteTool>(&json!({"name": "weather"})));
+    assert!(!test_ws.path().join(".haft/tools/weather.py").exists());
+    assert_eq!(text(&test_ws, ".haft/tools/enabled.json"), "[ \"tides\"]\n");
     assert_eq!(*fake.asked.lock(), ["rewritten weather"]);
 }
 
 #[test]
 fn what_is_no_tool_of_the_workspace_is_not_deleted() {
-    let room = Room::empty();
-    let listed = some_tools(&room);
-    let (room, fake) = with(room, Fake { listed, ..Fake::default() });
-    let says = |name: &str| room.says::<DeleteTool>(&json!({"name": name}));
+    let test_ws = TestWorkspace::empty();
+    let listed = some_tools(&test_ws);
+    let (test_ws, fake) = with(test_ws, Fake { listed, ..Fake::default() });
+    let says = |name: &str| test_ws.says::<DeleteTool>(&json!({"name": name}));
     expect!["denied: `read` is part of haft; only a workspace's own tools are deleted"]
         .assert_eq(&says("read"));
     expect![[r#"

@@ -45,7 +45,7 @@ fn session(dir: &std::path::Path, tools: Vec<Arc<dyn AnyTool>>) -> Session {
     let workspace = dir.join("ws");
     std::fs::create_dir(&workspace).unwrap();
     let settings = Settings {
-        beyond: Default::default(),
+        network: Default::default(),
         tool_files: ToolFiles::default(),
         workspace,
         roots: Vec::new(),

@@ -628,7 +628,7 @@ mod in_the_loop {
         std::fs::create_dir(dir.join("ws")).unwrap();
         std::fs::write(dir.join("ws/notes.txt"), "the kettle is blue\n").unwrap();
         let settings = Settings {
-            beyond: Default::default(),
+            network: Default::default(),
             tool_files: Default::default(),
             workspace: dir.join("ws"),
             roots: Vec::new(),

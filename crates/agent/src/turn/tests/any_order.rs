@@ -88,39 +88,39 @@ proptest! {
     ) {
         let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         tokio.block_on(async {
-            let mut house = House::new();
-            house.abilities.window = window;
-            house.abilities.longest = 1000;
-            house.plays(answers);
-            let mut agent = house.agent();
+            let mut fixture = Fixture::new();
+            fixture.abilities.window = window;
+            fixture.abilities.longest = 1000;
+            fixture.plays(answers);
+            let mut agent = fixture.agent();
             agent.set_bounds(Bounds { steps: 6, ..Bounds::default() });
             for (speaks, reopens) in turns {
                 tokio::time::pause();
                 // That it fails is as good: what matters is what it leaves.
-                let _ = house.try_turn(&mut agent, speaks.then_some("go")).await;
+                let _ = fixture.try_turn(&mut agent, speaks.then_some("go")).await;
                 tokio::time::resume();
                 // A cancelled turn waits for the disk for a time, and a clock that stands still is at once past it.
                 agent.transcript.written().await.unwrap();
                 if reopens {
                     let before = agent.transcript().items().to_vec();
                     drop(agent);
-                    agent = house.agent();
-                    house.check(&agent);
+                    agent = fixture.agent();
+                    fixture.check(&agent);
                     assert_eq!(agent.transcript().items(), before, "resumed with what there was");
                 }
             }
-            house.forget_plays();
-            assert_eq!(house.turn(&mut agent, "once more").await.text, "nothing more");
-            assert_answered(&house);
+            fixture.forget_plays();
+            assert_eq!(fixture.turn(&mut agent, "once more").await.text, "nothing more");
+            assert_answered(&fixture);
         });
     }
 }
 
 /// Whoever watches hears one end of each call.
 #[track_caller]
-fn assert_answered(house: &House) {
+fn assert_answered(fixture: &Fixture) {
     let of = |event: &str| {
-        let heard = house.heard().into_iter().filter(|it| it["event"] == event);
+        let heard = fixture.heard().into_iter().filter(|it| it["event"] == event);
         let mut calls: Vec<String> = heard.map(|it| it["call"].as_str().unwrap().to_owned()).collect();
         calls.sort();
         calls

@@ -6,7 +6,7 @@ use kit::services::State;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::test_model::{House, calls, results, said, text};
+use super::test_model::{Fixture, calls, results, said, text};
 use crate::{
     driver::{Driver, Driving, Settled},
     input::Input,
@@ -23,18 +23,18 @@ fn in_background() -> Vec<super::test_model::Move> {
     calls(&[("1", "act", r#"{"act":"hang","run_in_background":true}"#)])
 }
 
-fn waits(house: &House) -> Vec<Value> {
-    house.heard().into_iter().filter(|it| it["event"] == "waits").collect()
+fn waits(fixture: &Fixture) -> Vec<Value> {
+    fixture.heard().into_iter().filter(|it| it["event"] == "waits").collect()
 }
 
 /// What the driver settles on, where the one job that is begun is let go once it works.
-async fn settled_once_let_go(house: &House, agent: &mut Agent) -> Settled {
+async fn settled_once_let_go(fixture: &Fixture, agent: &mut Agent) -> Settled {
     let cancel = CancellationToken::new();
     let mut driver = driver(LONG, 20);
     let settling = driver.settle(agent, Some(Input::new("go".to_owned())), &cancel);
     let letting = async {
-        house.at_work(1).await;
-        house.let_go(1);
+        fixture.at_work(1).await;
+        fixture.let_go(1);
     };
     let (settled, ()) = tokio::join!(settling, letting);
     settled.unwrap()
@@ -42,40 +42,40 @@ async fn settled_once_let_go(house: &House, agent: &mut Agent) -> Settled {
 
 #[tokio::test]
 async fn a_promised_result_is_waited_for_and_answered_in_a_turn_of_its_own() {
-    let house = House::new();
-    house.plays([in_background(), said("I wait"), said("it is over")]);
-    let mut agent = house.agent();
-    let settled = settled_once_let_go(&house, &mut agent).await;
+    let fixture = Fixture::new();
+    fixture.plays([in_background(), said("I wait"), said("it is over")]);
+    let mut agent = fixture.agent();
+    let settled = settled_once_let_go(&fixture, &mut agent).await;
     assert_eq!((settled.outcome.ended, settled.outcome.text.as_str()), (Ended::Done, "it is over"));
     assert_eq!((settled.outcome.steps, settled.late.len()), (3, 0));
-    let asked = format!("{:?}", house.last_request().items.last());
+    let asked = format!("{:?}", fixture.last_request().items.last());
     assert!(asked.contains("job_1 (act) ended: done") && asked.contains("Its result:"), "{asked}");
 }
 
 #[tokio::test]
 async fn a_tool_of_mode_background_answers_with_a_job_whose_result_begins_a_turn() {
-    let house = House::with_modes();
-    house.plays([calls(&[("1", "late", "{}")]), said("I wait"), said("it is over")]);
-    let mut agent = house.agent();
-    let settled = settled_once_let_go(&house, &mut agent).await;
+    let fixture = Fixture::with_modes();
+    fixture.plays([calls(&[("1", "late", "{}")]), said("I wait"), said("it is over")]);
+    let mut agent = fixture.agent();
+    let settled = settled_once_let_go(&fixture, &mut agent).await;
     assert_eq!((settled.outcome.ended, settled.outcome.text.as_str()), (Ended::Done, "it is over"));
     let answers = results(&agent);
     assert!(text(&answers[0]).starts_with("job_1 runs in the background: late"), "{answers:?}");
-    let asked = format!("{:?}", house.last_request().items.last());
+    let asked = format!("{:?}", fixture.last_request().items.last());
     assert!(asked.contains("job_1 (late) ended: done") && asked.contains("it came late"), "{asked}");
     // It says nothing of an option that changes nothing.
-    let tools = house.last_request().tools;
+    let tools = fixture.last_request().tools;
     let late = tools.iter().find(|it| it.name == "late").unwrap();
     assert!(!late.schema.to_string().contains("run_in_background"), "{}", late.schema);
 }
 
 #[tokio::test]
 async fn a_tool_of_mode_stateful_yields_and_is_continued_to_its_end() {
-    let house = House::with_modes();
+    let fixture = Fixture::with_modes();
     let next =
         |id, word: &str| calls(&[(id, "continue_job", &format!(r#"{{"job":"job_1","input":"{word}"}}"#))]);
-    house.plays([calls(&[("1", "talk", "{}")]), next("2", "salt"), next("3", "bread"), said("done")]);
-    let mut agent = house.agent();
+    fixture.plays([calls(&[("1", "talk", "{}")]), next("2", "salt"), next("3", "bread"), said("done")]);
+    let mut agent = fixture.agent();
     let cancel = CancellationToken::new();
     let input = Some(Input::new("go".to_owned()));
     let settled = driver(LONG, 20).settle(&mut agent, input, &cancel).await.unwrap();
@@ -85,49 +85,49 @@ async fn a_tool_of_mode_stateful_yields_and_is_continued_to_its_end() {
     assert!(said[0].starts_with("the first word?\njob_1 waits for input: continue_job"), "{said:?}");
     assert!(said[1].starts_with("the second word?"), "{said:?}");
     assert!(said[2].contains("\"salt\" and \"bread\""), "{said:?}");
-    assert!(waits(&house).is_empty(), "what waits for input is not waited for");
+    assert!(waits(&fixture).is_empty(), "what waits for input is not waited for");
 }
 
 #[tokio::test]
 async fn what_a_stateful_tool_yields_in_the_background_begins_a_turn() {
-    let house = House::with_modes();
+    let fixture = Fixture::with_modes();
     let begins = calls(&[("1", "talk", r#"{"run_in_background":true}"#)]);
     let next = calls(&[("2", "continue_job", r#"{"job":"job_1","input":"salt"}"#)]);
-    house.plays([begins, said("I wait"), next, said("one is said")]);
-    let mut agent = house.agent();
+    fixture.plays([begins, said("I wait"), next, said("one is said")]);
+    let mut agent = fixture.agent();
     let cancel = CancellationToken::new();
     let input = Some(Input::new("go".to_owned()));
     let settled = driver(LONG, 20).settle(&mut agent, input, &cancel).await.unwrap();
     assert_eq!(settled.outcome.text, "one is said");
-    let told = house.requests().iter().map(|it| format!("{:?}", it.items.last())).collect::<Vec<_>>();
+    let told = fixture.requests().iter().map(|it| format!("{:?}", it.items.last())).collect::<Vec<_>>();
     assert!(told.iter().any(|it| it.contains("job_1 (talk) is waiting for input")), "{told:?}");
     assert!(told.iter().any(|it| it.contains("the first word?")), "{told:?}");
 }
 
 #[tokio::test]
 async fn what_does_not_come_in_time_is_named() {
-    let house = House::new();
-    house.plays([in_background(), said("I wait")]);
-    let mut agent = house.agent();
+    let fixture = Fixture::new();
+    fixture.plays([in_background(), said("I wait")]);
+    let mut agent = fixture.agent();
     let input = Some(Input::new("go".to_owned()));
     let cancel = CancellationToken::new();
     let settled = driver(Duration::ZERO, 20).settle(&mut agent, input, &cancel).await.unwrap();
     assert_eq!(settled.outcome.text, "I wait");
     assert_eq!(settled.late.iter().map(|it| it.id.as_str()).collect::<Vec<_>>(), ["job_1"]);
-    let told = waits(&house);
+    let told = waits(&fixture);
     assert_eq!((told.len(), &told[0]["jobs"][0]["id"]), (1, &"job_1".into()), "{told:?}");
 }
 
 #[tokio::test]
 async fn waiting_is_stopped_like_a_turn() {
-    let house = House::new();
-    house.plays([in_background(), said("I wait")]);
-    let mut agent = house.agent();
+    let fixture = Fixture::new();
+    fixture.plays([in_background(), said("I wait")]);
+    let mut agent = fixture.agent();
     let cancel = CancellationToken::new();
     let mut driver = driver(LONG, 20);
     let settling = driver.settle(&mut agent, Some(Input::new("go".to_owned())), &cancel);
     let stopping = async {
-        while waits(&house).is_empty() {
+        while waits(&fixture).is_empty() {
             tokio::task::yield_now().await;
         }
         cancel.cancel();
@@ -138,20 +138,20 @@ async fn waiting_is_stopped_like_a_turn() {
 
 #[tokio::test]
 async fn the_ends_of_jobs_begin_so_many_turns_in_a_row_until_somebody_speaks() {
-    let house = House::new();
-    house.plays([in_background(), said("one"), in_background(), said("two"), said("three")]);
-    let mut agent = house.agent();
+    let fixture = Fixture::new();
+    fixture.plays([in_background(), said("one"), in_background(), said("two"), said("three")]);
+    let mut agent = fixture.agent();
     let cancel = CancellationToken::new();
     let mut driver = driver(LONG, 1);
     let mut events = agent.session().events();
     driver.say(&mut agent, Input::new("go".to_owned()), &cancel).await.unwrap();
-    house.at_work(1).await;
-    house.let_go(1);
+    fixture.at_work(1).await;
+    fixture.let_go(1);
     assert_eq!(events.recv().await.unwrap().state, State::Done.name());
     driver.woken(agent.session()).await;
     driver.wake(&mut agent, &cancel).await.unwrap();
-    house.at_work(1).await;
-    house.let_go(1);
+    fixture.at_work(1).await;
+    fixture.let_go(1);
     assert_eq!(events.recv().await.unwrap().state, State::Done.name());
     let again = tokio::time::timeout(Duration::ZERO, driver.woken(agent.session())).await;
     assert!(again.is_err() && agent.session().has_news(), "it waits for a word of the person");

@@ -7,8 +7,8 @@ fn big(count: usize) -> Vec<Vec<Move>> {
     (0..count).map(|at| calls(&[("", "act", &format!(r#"{{"act":"big {}"}}"#, 600 + at))])).collect()
 }
 
-fn notes(house: &House) -> Vec<String> {
-    let heard = house.heard().into_iter().filter(|it| it["event"] == "note");
+fn notes(fixture: &Fixture) -> Vec<String> {
+    let heard = fixture.heard().into_iter().filter(|it| it["event"] == "note");
     heard.map(|it| it["text"].as_str().unwrap().to_owned()).collect()
 }
 
@@ -17,47 +17,47 @@ fn bytes(request: &crate::model::Request) -> usize {
 }
 
 /// The window of a model that is full after a few results of 10 kB.
-fn small() -> House {
-    let mut house = House::new();
-    house.abilities.window = 30_000;
-    house.abilities.longest = 5_000;
-    house
+fn small() -> Fixture {
+    let mut fixture = Fixture::new();
+    fixture.abilities.window = 30_000;
+    fixture.abilities.longest = 5_000;
+    fixture
 }
 
 #[tokio::test]
 async fn old_results_become_a_line_by_which_the_whole_is_found() {
-    let house = small();
-    house.plays(big(9));
-    let mut agent = house.agent();
-    house.turn(&mut agent, "go").await;
+    let fixture = small();
+    fixture.plays(big(9));
+    let mut agent = fixture.agent();
+    fixture.turn(&mut agent, "go").await;
     let got = results(&agent);
     let line = text(&got[0]);
     assert!(line.starts_with("[result of act, 10 kB: out_") && text(&got[8]).len() > 9000, "{line}");
     let handle = line.trim_end_matches(']').rsplit(' ').next().unwrap();
     let whole = agent.session().runtime().spills().read(agent.session().name(), handle).unwrap();
     assert_eq!(whole.len(), 9600);
-    let heard = notes(&house);
+    let heard = notes(&fixture);
     assert!(
         heard[0].contains("came near the model's window") && heard[0].contains("older results are a line"),
         "{heard:?}"
     );
-    assert!(house.requests().iter().all(|it| bytes(it) < 100_000));
+    assert!(fixture.requests().iter().all(|it| bytes(it) < 100_000));
 }
 
 #[tokio::test]
 async fn what_lines_do_not_shorten_is_summed_up_by_the_model_and_can_be_read_whole() {
-    let house = small();
+    let fixture = small();
     let long = "a word and another, ".repeat(600);
-    house.plays((0..8).map(|_| said(&long)));
-    let mut agent = house.agent();
-    house.turn(&mut agent, "the task is X").await;
+    fixture.plays((0..8).map(|_| said(&long)));
+    let mut agent = fixture.agent();
+    fixture.turn(&mut agent, "the task is X").await;
     for turn in 0..6 {
-        house.turn(&mut agent, &format!("go on {turn}")).await;
+        fixture.turn(&mut agent, &format!("go on {turn}")).await;
     }
-    house.forget_plays();
-    house.plays([said("We did a lot."), said("answer")]);
-    assert_eq!(house.turn(&mut agent, "and now").await.text, "answer");
-    let request = house.last_request();
+    fixture.forget_plays();
+    fixture.plays([said("We did a lot."), said("answer")]);
+    assert_eq!(fixture.turn(&mut agent, "and now").await.text, "answer");
+    let request = fixture.last_request();
     let first = match &request.items[0] {
         Item::Person { pieces } => Piece::lines(pieces),
         other => panic!("{other:?}"),
@@ -67,73 +67,73 @@ async fn what_lines_do_not_shorten_is_summed_up_by_the_model_and_can_be_read_who
     let handle = first.split("kept as ").nth(1).unwrap().split(':').next().unwrap();
     let whole = agent.session().runtime().spills().read(agent.session().name(), handle).unwrap();
     assert!(String::from_utf8(whole).unwrap().contains("a word and another, a word"));
-    let asked = house.requests().iter().find(|it| it.longest.is_some()).unwrap().clone();
+    let asked = fixture.requests().iter().find(|it| it.longest.is_some()).unwrap().clone();
     assert!(asked.tools.is_empty() && bytes(&asked) < 80_000);
     let before = agent.transcript().items().to_vec();
     drop(agent);
-    assert_eq!(house.agent().transcript().items(), before, "it is the same for who resumes it");
+    assert_eq!(fixture.agent().transcript().items(), before, "it is the same for who resumes it");
 }
 
 #[tokio::test]
 async fn where_the_model_does_not_sum_up_it_is_done_by_rule() {
-    let house = small();
+    let fixture = small();
     let mut moves = vec![Move::Say(Part::Text("I look around. ".repeat(900)))];
     moves.extend(calls(&[("", "act", r#"{"act":"ok"}"#)]));
-    house.plays((0..6).map(|_| moves.clone()));
-    let mut agent = house.agent();
+    fixture.plays((0..6).map(|_| moves.clone()));
+    let mut agent = fixture.agent();
     agent.set_bounds(Bounds { steps: 6, ..Bounds::default() });
-    house.turn(&mut agent, "go").await;
-    house.plays([vec![Move::Fail(Breach::Busy)], said("answer")]);
-    assert_eq!(house.turn(&mut agent, "on").await.text, "answer");
-    let first = format!("{:?}", house.last_request().items[0]);
+    fixture.turn(&mut agent, "go").await;
+    fixture.plays([vec![Move::Fail(Breach::Busy)], said("answer")]);
+    assert_eq!(fixture.turn(&mut agent, "on").await.text, "answer");
+    let first = format!("{:?}", fixture.last_request().items[0]);
     assert!(first.contains("called act") && first.contains("act came to: ok"), "{first}");
-    assert!(notes(&house).iter().any(|it| it.contains("by rule")), "{:?}", notes(&house));
+    assert!(notes(&fixture).iter().any(|it| it.contains("by rule")), "{:?}", notes(&fixture));
 }
 
 #[tokio::test]
 async fn a_provider_that_finds_it_too_long_gets_it_shorter_twice_and_then_it_is_said() {
-    let house = House::new();
+    let fixture = Fixture::new();
     let too_long = || vec![Move::Fail(Breach::TooLong)];
-    house.plays(big(6));
-    let mut agent = house.agent();
+    fixture.plays(big(6));
+    let mut agent = fixture.agent();
     agent.set_bounds(Bounds { steps: 6, ..Bounds::default() });
-    house.turn(&mut agent, "go").await;
-    house.plays([too_long(), said("summary"), said("answer")]);
-    house.turn(&mut agent, "on").await;
-    let asked: Vec<usize> = house.requests().iter().filter(|it| it.longest.is_none()).map(bytes).collect();
+    fixture.turn(&mut agent, "go").await;
+    fixture.plays([too_long(), said("summary"), said("answer")]);
+    fixture.turn(&mut agent, "on").await;
+    let asked: Vec<usize> = fixture.requests().iter().filter(|it| it.longest.is_none()).map(bytes).collect();
     assert!(asked[7] < asked[6] / 2, "{asked:?}");
-    house.forget_plays();
-    house.plays([too_long(), too_long(), too_long(), too_long(), too_long()]);
-    let before = house.requests().len();
-    let error = house.try_turn(&mut agent, Some("again")).await.unwrap_err();
+    fixture.forget_plays();
+    fixture.plays([too_long(), too_long(), too_long(), too_long(), too_long()]);
+    let before = fixture.requests().len();
+    let error = fixture.try_turn(&mut agent, Some("again")).await.unwrap_err();
     assert!(matches!(error, AgentError::Model(it) if it.breach == Breach::TooLong));
-    assert!(house.requests().len() - before <= 5);
+    assert!(fixture.requests().len() - before <= 5);
 }
 
 #[tokio::test]
 async fn what_was_said_just_now_is_cut_where_nothing_else_is_left() {
-    let mut house = House::new();
-    house.abilities.window = 10_000;
-    house.abilities.longest = 2000;
-    house.plays([said("answer")]);
-    let mut agent = house.agent();
-    house.turn(&mut agent, &"a very long paste; ".repeat(5000)).await;
-    let request = house.last_request();
+    let mut fixture = Fixture::new();
+    fixture.abilities.window = 10_000;
+    fixture.abilities.longest = 2000;
+    fixture.plays([said("answer")]);
+    let mut agent = fixture.agent();
+    fixture.turn(&mut agent, &"a very long paste; ".repeat(5000)).await;
+    let request = fixture.last_request();
     assert!(bytes(&request) < 30_000, "{}", bytes(&request));
     assert!(format!("{:?}", request.items).contains("kB in all: out_"), "{:?}", request.items);
 }
 
 #[tokio::test]
 async fn a_call_that_repeats_itself_is_told_so_and_reads_anew_what_it_can_no_longer_see() {
-    let house = House::new();
-    house.plays((0..5).map(|_| calls(&[("", "act", r#"{"act":"big 50"}"#)])));
-    let mut agent = house.agent();
-    house.turn(&mut agent, "go").await;
+    let fixture = Fixture::new();
+    fixture.plays((0..5).map(|_| calls(&[("", "act", r#"{"act":"big 50"}"#)])));
+    let mut agent = fixture.agent();
+    fixture.turn(&mut agent, "go").await;
     // It may change something, so only its own result says that nothing did.
     let got: Vec<String> = results(&agent).iter().map(text).collect();
     assert_eq!(got[1].len(), 800);
     assert!(got[2].starts_with("unchanged since call 1") && got[4].contains("do something else"), "{got:?}");
-    let heard = house.heard().into_iter().filter(|it| it["event"] == "answered");
+    let heard = fixture.heard().into_iter().filter(|it| it["event"] == "answered");
     assert!(
         heard.map(|it| it["text"].as_str().unwrap().len()).all(|it| it == 800),
         "the person sees what is"
@@ -143,12 +143,12 @@ async fn a_call_that_repeats_itself_is_told_so_and_reads_anew_what_it_can_no_lon
 #[tokio::test]
 async fn only_the_newest_pictures_are_sent_and_only_to_who_looks_at_them() {
     for (images, expected) in [(true, vec![false, false, true, true, true, true]), (false, vec![false; 6])] {
-        let mut house = House::new();
-        house.abilities.images = images;
-        house.plays((0..6).map(|_| calls(&[("", "act", r#"{"act":"picture"}"#)])));
-        let mut agent = house.agent();
-        house.turn(&mut agent, "go").await;
-        let request = house.last_request();
+        let mut fixture = Fixture::new();
+        fixture.abilities.images = images;
+        fixture.plays((0..6).map(|_| calls(&[("", "act", r#"{"act":"picture"}"#)])));
+        let mut agent = fixture.agent();
+        fixture.turn(&mut agent, "go").await;
+        let request = fixture.last_request();
         let sent: Vec<bool> = request
             .items
             .iter()
@@ -164,10 +164,10 @@ async fn only_the_newest_pictures_are_sent_and_only_to_who_looks_at_them() {
 
 #[tokio::test]
 async fn a_text_that_looks_like_a_picture_is_a_text() {
-    let house = House::new();
+    let fixture = Fixture::new();
     let data = "data:image/png;base64,iVBORw0KGgo=";
-    house.plays([calls(&[("", "act", &format!(r#"{{"act":"{data}"}}"#))]), said("done")]);
-    let mut agent = house.agent();
-    house.turn(&mut agent, "go").await;
+    fixture.plays([calls(&[("", "act", &format!(r#"{{"act":"{data}"}}"#))]), said("done")]);
+    let mut agent = fixture.agent();
+    fixture.turn(&mut agent, "go").await;
     assert_eq!(first(&agent).pieces, [Piece::text(data)]);
 }

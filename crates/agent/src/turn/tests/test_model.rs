@@ -93,7 +93,7 @@ struct Shared {
 }
 
 /// A workspace with one session in it.
-pub(super) struct House {
+pub(super) struct Fixture {
     dir: tempfile::TempDir,
     shared: Arc<Shared>,
     stage: Stage,
@@ -102,7 +102,7 @@ pub(super) struct House {
     has_modes: bool,
 }
 
-impl House {
+impl Fixture {
     pub(super) fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join("ws")).unwrap();
@@ -146,7 +146,7 @@ impl House {
     pub(super) fn try_agent(&self, change: impl FnOnce(&mut Settings)) -> Result<Agent, Fault> {
         let workspace = self.dir.path().join("ws");
         let settings = runtime::Settings {
-            beyond: Default::default(),
+            network: Default::default(),
             tool_files: Default::default(),
             workspace: workspace.clone(),
             roots: Vec::new(),

@@ -69,7 +69,7 @@ impl<F: Face> Conversation<F> {
 
     /// Offers what may be typed as the commands' completion.
     pub(super) fn offer(&mut self) {
-        let all = All::read(&self.agency.opened);
+        let all = All::read(&self.factory.opened);
         let own = all.own.iter().map(|it| Own {
             name: it.name().to_owned(),
             takes: it.takes().to_owned(),
@@ -78,12 +78,12 @@ impl<F: Face> Conversation<F> {
         let value =
             |word: &str, about: &str| Value { word: word.to_owned(), about: abbreviate::line(about, 100) };
         let models =
-            self.agency.model_names().into_iter().map(|(name, about)| value(&name, &about)).collect();
+            self.factory.model_names().into_iter().map(|(name, about)| value(&name, &about)).collect();
         let mut profiles = vec![value("none", "no profile")];
         if let Some(crew) = self.agent.crew() {
             profiles.extend(crew.known().profiles.iter().map(|it| value(&it.name, &it.description)));
         }
-        let conversations = agent::conversations(&self.agency.opened.runtime, LISTED).unwrap_or_default();
+        let conversations = agent::conversations(&self.factory.opened.runtime, LISTED).unwrap_or_default();
         let here = self.agent.session().name();
         let others = conversations.iter().filter(|it| it.session != here);
         let others = others.map(|it| value(&it.session, &it.title)).collect();
@@ -95,17 +95,17 @@ impl<F: Face> Conversation<F> {
         if named.is_empty() {
             let now = self.agent.model();
             let mut lines = vec![format!("{} (in use)", now.name())];
-            let others = self.agency.model_names();
+            let others = self.factory.model_names();
             let others = others.iter().filter(|it| it.0 != now.name());
             lines.extend(others.map(|(name, about)| format!("{name}  {about}").trim_end().to_owned()));
             lines.push("/model NAME switches.".to_owned());
             return Ok(lines.join("\n"));
         }
-        let model = self.agency.model(named)?;
-        let doubt = agent::model::doubt(named, self.agency.choices()).map(|it| it + "\n");
+        let model = self.factory.model(named)?;
+        let doubt = agent::model::doubt(named, self.factory.choices()).map(|it| it + "\n");
         let said = format!("{}{} answers from now on.", doubt.unwrap_or_default(), model.name());
         self.agent.steering().set_model(model);
-        self.agency.prefer(named);
+        self.factory.prefer(named);
         Ok(said)
     }
 
@@ -254,7 +254,7 @@ impl<F: Face> Conversation<F> {
     }
 
     fn status(&self) -> String {
-        let runtime = &self.agency.opened.runtime;
+        let runtime = &self.factory.opened.runtime;
         let crew = self.agent.crew();
         let profile = crew.and_then(Crew::profile).unwrap_or_else(|| "none".to_owned());
         let used = self.agent.steering().context_used();
@@ -303,7 +303,7 @@ impl<F: Face> Conversation<F> {
 
     /// Lists the conversations, with the numbers by which they are resumed.
     fn sessions(&mut self, query: &str) -> Result<String, Fault> {
-        let runtime = &self.agency.opened.runtime;
+        let runtime = &self.factory.opened.runtime;
         let found = if query.is_empty() {
             agent::conversations(runtime, LISTED)?
         } else {
@@ -330,7 +330,7 @@ impl<F: Face> Conversation<F> {
 
     /// Goes on with another conversation: the newest, the one of this number in the last list, or the one of this id.
     async fn resume(&mut self, given: &str) -> Result<String, Fault> {
-        let runtime = &self.agency.opened.runtime;
+        let runtime = &self.factory.opened.runtime;
         let here = self.agent.session().name().to_owned();
         let all = agent::conversations(runtime, usize::MAX)?;
         let other = all.iter().find(|it| it.session != here).map(|it| it.session.clone());
@@ -362,8 +362,8 @@ impl<F: Face> Conversation<F> {
 
     /// Goes on with another conversation, or begins a new one.
     async fn go_on(&mut self, name: Option<&str>) -> Result<String, Fault> {
-        let session = self.agency.session(name, "chat", self.person.approver.clone());
-        let (agent, lines) = self.agency.agent(session, self.host.clone(), self.person.asker.clone())?;
+        let session = self.factory.session(name, "chat", self.person.approver.clone());
+        let (agent, lines) = self.factory.agent(session, self.host.clone(), self.person.asker.clone())?;
         let before = std::mem::replace(&mut self.agent, agent);
         // What it has seen is kept, and its jobs end, as when the chat does.
         end(before.session()).await?;

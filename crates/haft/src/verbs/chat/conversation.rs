@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::front_end::Face;
 use crate::{
-    agent_factory::Agency,
+    agent_factory::AgentFactory,
     attach::{self, Named},
     slash::{All, Own},
     terminal::{
@@ -32,7 +32,7 @@ const SHOWN: usize = 12;
 pub(super) struct Conversation<F> {
     pub(super) face: F,
     pub(super) agent: Agent,
-    pub(super) agency: Agency,
+    pub(super) factory: AgentFactory,
     /// Whose turn it is.
     driver: Driver,
     pub(super) host: Arc<Bill>,
@@ -94,19 +94,19 @@ impl<F: Face> Conversation<F> {
     /// When there is no agent to be had.
     pub(super) fn open(
         mut face: F,
-        agency: Agency,
+        factory: AgentFactory,
         session: Session,
         passes: Arc<dyn Observer>,
         person: Person,
     ) -> Result<Self, Fault> {
         let host = Arc::new(Bill { passes, taken: Mutex::default() });
-        let (agent, notes) = agency.agent(session, host.clone(), person.asker.clone())?;
-        agency.opened.aside.iter().chain(&notes).for_each(|it| face.note(it));
-        let driver = agency.driver(false);
+        let (agent, notes) = factory.agent(session, host.clone(), person.asker.clone())?;
+        factory.opened.aside.iter().chain(&notes).for_each(|it| face.note(it));
+        let driver = factory.driver(false);
         Ok(Self {
             face,
             agent,
-            agency,
+            factory,
             driver,
             host,
             person,
@@ -151,7 +151,7 @@ impl<F: Face> Conversation<F> {
                     continue;
                 }
             };
-            let all = All::read(&self.agency.opened);
+            let all = All::read(&self.factory.opened);
             let names: Vec<String> = all.own.iter().map(|it| it.name().to_owned()).collect();
             match meant(&entry.text, &names) {
                 Meant::Leave => return,
@@ -162,7 +162,7 @@ impl<F: Face> Conversation<F> {
                 }
                 meant => self.take(meant, &entry, &all).await,
             }
-            if let Err(fault) = self.agency.keep(&self.agent) {
+            if let Err(fault) = self.factory.keep(&self.agent) {
                 self.fails(&fault);
             }
             self.face.is_answered();
@@ -211,7 +211,7 @@ impl<F: Face> Conversation<F> {
     pub(super) async fn say(&mut self, entry: &Entry, own: Option<(&Own, &str)>) {
         let Some(named) = self.named(entry, own) else { return };
         let Some(mut input) = self.input(entry, named).await else { return };
-        let begun = own.map(|(own, given)| own.begin(given, &mut input, &self.agency, &self.agent));
+        let begun = own.map(|(own, given)| own.begin(given, &mut input, &self.factory, &self.agent));
         let for_one_turn = match begun.transpose() {
             Ok(it) => it,
             Err(fault) => return self.fails(&fault),
@@ -277,7 +277,7 @@ impl<F: Face> Conversation<F> {
         let turn = self.driver.wake(&mut self.agent, &cancel);
         let outcome = self.face.attend(turn, &cancel).await;
         self.tell_outcome(outcome);
-        if let Err(fault) = self.agency.keep(&self.agent) {
+        if let Err(fault) = self.factory.keep(&self.agent) {
             self.fails(&fault);
         }
         self.face.is_answered();

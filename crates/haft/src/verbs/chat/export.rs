@@ -22,7 +22,7 @@ impl<F: Face> Conversation<F> {
         let name = self.agent.session().name().to_owned();
         let path =
             if given.is_empty() { PathBuf::from(format!("haft-{name}.md")) } else { PathBuf::from(given) };
-        let path = self.agency.opened.runtime.roots().workspace().join(path);
+        let path = self.factory.opened.runtime.roots().workspace().join(path);
         let title = said.iter().find_map(|it| match it {
             Message::Person { text, .. } => Some(agent::title(text)),
             _ => None,

@@ -25,7 +25,7 @@ use super::{
 };
 use crate::{
     Options, Place,
-    agent_factory::Agency,
+    agent_factory::AgentFactory,
     ask::{approver, asker},
     print,
     terminal::{
@@ -50,22 +50,22 @@ pub(super) async fn run(chat: Chat, options: &Options, place: &Place) -> Result<
     interrupt::watch(cancel.clone(), || ())
         .map_err(|error| Fault::new(Kind::Unavailable, format!("signals can't be handled: {error}")))?;
     let Chat { agent, words, images, resume } = chat;
-    let agency = agent.open(options, place, approver()).await?;
-    let name = agency.earlier(resume, options.session.as_deref())?;
-    let session = agency.session(name.as_deref(), "chat", approver());
+    let factory = agent.open(options, place, approver()).await?;
+    let name = factory.earlier(resume, options.session.as_deref())?;
+    let session = factory.session(name.as_deref(), "chat", approver());
     let plain = Arc::new(Plain::new(Out::new(cancel.clone())));
     let first = Some(words.join(" ")).filter(|it| !it.trim().is_empty());
     let lines =
         Lines { plain: plain.clone(), first, lines: read_lines(), cancel: cancel.clone(), failed: false };
     let in_lines = InLines { plain: plain.clone(), asker: asker() };
     let person = Person { approver: approver(), asker: Arc::new(in_lines) };
-    let mut talk = Conversation::open(lines, agency, session, plain, person)?;
+    let mut talk = Conversation::open(lines, factory, session, plain, person)?;
     talk.pictures = images;
     talk.begin();
     talk.talk().await;
     finish(talk.agent.session()).await;
     Ok(if cancel.is_cancelled() {
-        let goes_on = Agency::goes_on("chat", options, &talk.agent);
+        let goes_on = AgentFactory::goes_on("chat", options, &talk.agent);
         print::err(&format!("haft: stopped; to continue: {goes_on}"));
         ExitCode::from(STOPPED)
     } else if talk.face.failed {

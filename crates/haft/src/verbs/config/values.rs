@@ -225,12 +225,12 @@ mod tests {
         verbs::config::{hidden::HIDDEN, reference},
     };
 
-    struct Room {
+    struct TestWorkspace {
         dir: tempfile::TempDir,
         place: Place,
     }
 
-    impl Room {
+    impl TestWorkspace {
         fn new(mine: &str, theirs: &str) -> Self {
             let dir = tempfile::tempdir().unwrap();
             let (state, config) = (dir.path().join("state"), dir.path().join("config"));
@@ -314,8 +314,8 @@ mod tests {
 
     #[test]
     fn every_key_of_the_reference_has_its_origin_in_your_own_file() {
-        let room = Room::new(&example(), "");
-        let settings = room.settings(&room.options());
+        let test_ws = TestWorkspace::new(&example(), "");
+        let settings = test_ws.settings(&test_ws.options());
         let written: toml::Table = toml::from_str(&example()).unwrap();
         for (key, _) in keys() {
             for setting in of(&settings, &key) {
@@ -335,11 +335,11 @@ mod tests {
 
     #[test]
     fn the_reference_says_which_keys_of_a_workspace_need_trust() {
-        let room = Room::new("", &example());
-        let mut options = room.options();
-        let untrusted = room.settings(&options);
+        let test_ws = TestWorkspace::new("", &example());
+        let mut options = test_ws.options();
+        let untrusted = test_ws.settings(&options);
         options.trust = true;
-        let trusted = room.settings(&options);
+        let trusted = test_ws.settings(&options);
         for (key, why) in keys() {
             for setting in of(&untrusted, &key) {
                 assert_eq!(setting.unused.first().map(|it| it.why), why, "{setting:?}");
@@ -355,22 +355,22 @@ mod tests {
 
     #[test]
     fn options_and_variables_are_sources_too() {
-        let mut room = Room::new("sandbox = \"full\"\nroots = [\"a\"]", "");
-        room.place.variables = vec![(MODEL.to_owned(), "ollama:qwen3".to_owned())];
-        let mut options = room.options();
-        assert_eq!(room.setting(&options, "agent.model").from, [From::Variable(MODEL)]);
+        let mut test_ws = TestWorkspace::new("sandbox = \"full\"\nroots = [\"a\"]", "");
+        test_ws.place.variables = vec![(MODEL.to_owned(), "ollama:qwen3".to_owned())];
+        let mut options = test_ws.options();
+        assert_eq!(test_ws.setting(&options, "agent.model").from, [From::Variable(MODEL)]);
         options.sandbox = Some(SandboxArg::ReadOnly);
         options.approve = Some(ApproveArg::Never);
         options.roots = vec!["b".to_owned()];
-        let sandbox = room.setting(&options, "sandbox");
+        let sandbox = test_ws.setting(&options, "sandbox");
         assert_eq!(
             (sandbox.value, sandbox.from),
             (Some(json!("read-only")), vec![From::Option("--sandbox")])
         );
         let before = Unused { from: From::File(Source::User), value: json!("full"), why: Why::Overridden };
         assert_eq!(sandbox.unused, [before]);
-        assert_eq!(room.setting(&options, "approve").value, Some(json!("never")));
-        let roots = room.setting(&options, "roots");
+        assert_eq!(test_ws.setting(&options, "approve").value, Some(json!("never")));
+        let roots = test_ws.setting(&options, "roots");
         assert_eq!(roots.value, Some(json!(["a", "b"])));
         assert_eq!(roots.from, [From::File(Source::User), From::Option("--root")]);
     }
@@ -384,12 +384,12 @@ mod tests {
             ("", "approve = \"auto\"\ntoolset = \"nav\"\n[net]\nallow = [\"a.org\"]", true),
             ("[agent]\nmax_steps = 7\n[subagent]\nseconds = 5", "[agent]\nmax_steps = 9", false),
         ] {
-            let room = Room::new(mine, theirs);
-            let options = Options { trust, ..room.options() };
-            let opened = options.open(&room.place).unwrap();
+            let test_ws = TestWorkspace::new(mine, theirs);
+            let options = Options { trust, ..test_ws.options() };
+            let opened = options.open(&test_ws.place).unwrap();
             let policy = opened.runtime.policy();
             let shown = |key: &str| {
-                let setting = room.setting(&options, key);
+                let setting = test_ws.setting(&options, key);
                 setting.value.unwrap_or_else(|| json!(setting.words))
             };
             assert_eq!(shown("sandbox"), json!(policy.sandbox), "{mine} {theirs}");

@@ -95,9 +95,9 @@ fn refuses_homes(folder: &Path) -> Result<(), String> {
 /// # Errors
 /// When the folder for it can't be made.
 pub(super) async fn findings(place: &Place, accepted: &[String]) -> Result<Vec<Finding>, Fault> {
-    let room = Room::make(place, accepted)?;
-    let findings = room.findings(place, accepted).await;
-    room.session.runtime().store().close(LAST_WRITE);
+    let test_ws = TestWorkspace::make(place, accepted)?;
+    let findings = test_ws.findings(place, accepted).await;
+    test_ws.session.runtime().store().close(LAST_WRITE);
     Ok(findings)
 }
 
@@ -125,21 +125,21 @@ impl Finding {
 }
 
 /// A workspace of the self-test's own, with something outside that must not be reached.
-struct Room {
+struct TestWorkspace {
     folder: PathBuf,
     /// haft's own.
     variables: Vec<(String, String)>,
     session: Session,
 }
 
-impl Drop for Room {
+impl Drop for TestWorkspace {
     fn drop(&mut self) {
         // What is left behind lies in the state folder and harms nobody.
         let _ = fs::remove_dir_all(&self.folder);
     }
 }
 
-impl Room {
+impl TestWorkspace {
     fn make(place: &Place, accepted: &[String]) -> Result<Self, Fault> {
         let state = &place.state;
         let folder = state.join(format!("doctor-{}", std::process::id()));
@@ -168,7 +168,7 @@ impl Room {
             .next("Choose another state folder with HAFT_STATE_DIR.".to_owned())
         })?;
         let settings = Settings {
-            beyond: Default::default(),
+            network: Default::default(),
             tool_files: ToolFiles {
                 folders: vec![Folder { path: folder.join("tools"), whose: Whose::Person }],
                 ..ToolFiles::default()

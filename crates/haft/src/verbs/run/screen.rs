@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     Place,
-    agent_factory::Agency,
+    agent_factory::AgentFactory,
     terminal::{
         asking::InChat,
         chat::{Front, Settings},
@@ -37,36 +37,36 @@ impl Running<'_> {
     pub(super) async fn on_screen(self, hangup: CancellationToken) -> Result<ExitCode, Fault> {
         let Self { options, place, agent, task, resume, no_wait, strict, .. } = self;
         let (asks, asked) = InChat::new();
-        let agency = agent.open(options, place, Arc::new(asks.clone())).await?;
-        strict.require(&agency.opened, place).await?;
-        let name = agency.earlier(resume, options.session.as_deref())?;
-        let session = agency.session(name.as_deref(), "run", Arc::new(asks.clone()));
-        let settings = Settings::of(place, &agency.opened, false);
+        let factory = agent.open(options, place, Arc::new(asks.clone())).await?;
+        strict.require(&factory.opened, place).await?;
+        let name = factory.earlier(resume, options.session.as_deref())?;
+        let session = factory.session(name.as_deref(), "run", Arc::new(asks.clone()));
+        let settings = Settings::of(place, &factory.opened, false);
         let (mut front, passes) = Front::new(settings, asked, &place.variables, hangup)
             .map_err(|error| Fault::new(Kind::Unavailable, format!("the terminal can't be used: {error}")))?;
         let watch = Arc::new(Watch::new(To::View(passes)));
-        let (mut agent, lines) = agency.agent(session, watch.clone(), Arc::new(asks))?;
+        let (mut agent, lines) = factory.agent(session, watch.clone(), Arc::new(asks))?;
         front.follow(&agent);
         let cancel = CancellationToken::new();
         let (input, for_one_turn) = match task {
             Some(task) => {
-                task.input(&agency, &agent, &cancel).await.map(|(input, turn)| (Some(input), turn))?
+                task.input(&factory, &agent, &cancel).await.map(|(input, turn)| (Some(input), turn))?
             }
             None => (None, None),
         };
         let attached = input.iter().flat_map(Input::attached).map(|it| format!("[{it}]"));
-        let lines = agency.opened.aside.iter().chain(&lines).map(|it| format!("haft: {it}"));
+        let lines = factory.opened.aside.iter().chain(&lines).map(|it| format!("haft: {it}"));
         let rows: Vec<Row> = lines.chain(attached).map(|it| Row::new(it, Style::DIM)).collect();
         front.show(&rows);
-        let mut driver = agency.driver(no_wait);
+        let mut driver = factory.driver(no_wait);
         let done = front.attend(output::work(&mut driver, &mut agent, input, None, &cancel), &cancel).await;
         // What was in motion is gone, and the summary stands apart.
         front.show(&[Row::default()]);
         // The terminal is put back before anything else is said.
         drop(front);
         for_one_turn.map_or(Ok(()), |it| it.end(&agent))?;
-        close(&agency, &agent, &done).await?;
-        let goes_on = Agency::goes_on("run", options, &agent);
-        tell(&watch, &agent, done, &agency.bounds(), &goes_on)
+        close(&factory, &agent, &done).await?;
+        let goes_on = AgentFactory::goes_on("run", options, &agent);
+        tell(&watch, &agent, done, &factory.bounds(), &goes_on)
     }
 }

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::stdin::{self, Came};
 use crate::{
-    agent_factory::Agency,
+    agent_factory::AgentFactory,
     attach, print,
     slash::{All, ForOneTurn},
 };
@@ -87,11 +87,11 @@ impl Task {
     /// or shown to the model.
     pub(super) async fn input(
         self,
-        agency: &Agency,
+        factory: &AgentFactory,
         agent: &Agent,
         cancel: &CancellationToken,
     ) -> Result<(Input, Option<ForOneTurn>), Fault> {
-        let all = All::read(&agency.opened);
+        let all = All::read(&factory.opened);
         let own = all.called(&self.words)?;
         let names = own.map_or_else(|| self.words.clone(), |(own, given)| own.names_files(given));
         let named = attach::check(agent, &names, false)
@@ -109,7 +109,8 @@ impl Task {
         for path in &self.images {
             attach::image(&mut input, agent.session(), path).await?;
         }
-        let for_one_turn = own.map(|(own, given)| own.begin(given, &mut input, agency, agent)).transpose()?;
+        let for_one_turn =
+            own.map(|(own, given)| own.begin(given, &mut input, factory, agent)).transpose()?;
         Ok((input, for_one_turn))
     }
 }

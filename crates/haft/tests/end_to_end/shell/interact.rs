@@ -45,7 +45,7 @@ fn a_repl_is_spoken_with() {
 #[test]
 fn a_program_that_owns_the_screen_is_shown_as_it_stands() {
     let shells = Shells::new();
-    shells.room.put("menu", MENU);
+    shells.test_ws.put("menu", MENU);
     let said =
         shells.does("interact", &json!({"command": "bash menu", "rows": 10, "cols": 40, "until": "> $"}));
     let job = job_in(&said);
@@ -91,12 +91,12 @@ fn what_was_waited_for_and_did_not_come_is_said() {
 fn a_program_is_stopped_with_all_it_started() {
     for ended in [Shells::finish, Shells::kill] {
         let shells = Shells::new();
-        let command = format!("export {}; sleep 1234 & touch begun; bash", mark(&shells.room));
+        let command = format!("export {}; sleep 1234 & touch begun; bash", mark(&shells.test_ws));
         let said = shells.does("interact", &json!({"command": command}));
         shells.await_file("begun");
-        until("it did not start", || alive(&shells.room).iter().any(|it| it.contains("sleep 1234")));
+        until("it did not start", || alive(&shells.test_ws).iter().any(|it| it.contains("sleep 1234")));
         shells.does("stop_task", &json!({"job": job_in(&said)}));
-        until("it lives on", || !alive(&shells.room).iter().any(|it| it.contains("sleep 1234")));
+        until("it lives on", || !alive(&shells.test_ws).iter().any(|it| it.contains("sleep 1234")));
         shells.does("interact", &json!({"command": command}));
         ended(shells);
     }

@@ -59,7 +59,7 @@ fn long_outputs_are_cut_in_the_middle_and_kept_whole() {
 #[test]
 fn what_a_command_changes_is_there_for_the_next() {
     let shells = Shells::new();
-    shells.room.put("sub/file", "");
+    shells.test_ws.put("sub/file", "");
     assert!(shells.bash("cd sub").ends_with("/ws/sub]"));
     shells.bash("export COLOUR=green; plain=1");
     shells.bash("f() { echo \"f($1)\"; }\nalias hello='echo good day'");
@@ -95,7 +95,7 @@ fn a_command_runs_at_top_level_whatever_options_and_traps_are_set() {
     assert_eq!(shells.bash("echo fine; nosuchcommand").lines().next(), Some("fine"));
     assert_eq!(shells.bash("exec >file"), "(no output)");
     assert_eq!(shells.bash("echo hidden"), "(no output)");
-    assert_eq!(shells.room.text("file"), "hidden\n");
+    assert_eq!(shells.test_ws.text("file"), "hidden\n");
     let said = shells.bash("set -e; set -u; (exit 6)");
     assert_eq!(said, "(no output)\n[exit 6]\n[bash has ended; the next call starts a new one]");
     let said = shells.bash("echo new");
@@ -106,7 +106,7 @@ fn a_command_runs_at_top_level_whatever_options_and_traps_are_set() {
 #[test]
 fn a_bash_that_ends_says_so_and_the_next_starts_where_it_was() {
     let shells = Shells::new();
-    shells.room.put("sub/file", "");
+    shells.test_ws.put("sub/file", "");
     let ends = [
         ("exec sh -c 'echo x; exit 5'", "x\n[exit 5]"),
         ("echo y; kill -9 $$", "y\n[exit 137: ended by SIGKILL]"),
@@ -131,7 +131,7 @@ fn a_bash_that_ends_says_so_and_the_next_starts_where_it_was() {
 #[test]
 fn a_deadline_keeps_the_output_ends_what_was_started_and_leaves_the_shell() {
     let shells = Shells::new();
-    shells.bash(&format!("export {}; cd /; cd -; v=kept; f() {{ echo \"f $v\"; }}", mark(&shells.room)));
+    shells.bash(&format!("export {}; cd /; cd -; v=kept; f() {{ echo \"f $v\"; }}", mark(&shells.test_ws)));
     shells.bash("sleep 4321 & earlier=$!");
     let tree = "echo before; (setsid sleep 1234 &) ; nohup sleep 1234 & (sh -c 'sleep 1234 & sleep 1234' &); \
                 while true; do sleep 1234 || true; done; touch DANGER";
@@ -142,7 +142,7 @@ fn a_deadline_keeps_the_output_ends_what_was_started_and_leaves_the_shell() {
         said.text
     );
     assert!(said.text.contains("bash goes on"), "{}", said.text);
-    until("its processes live on", || !alive(&shells.room).iter().any(|it| it.contains("1234 ")));
+    until("its processes live on", || !alive(&shells.test_ws).iter().any(|it| it.contains("1234 ")));
     assert_eq!(shells.bash("f; kill -0 $earlier && echo earlier lives"), "f kept\nearlier lives");
     assert_eq!(
         shells.bash("for i in 1 2; do echo $i; done; shopt -q extdebug || echo as it was"),
@@ -171,7 +171,7 @@ fn a_builtin_that_can_not_be_stopped_costs_the_shell_and_not_the_session() {
 #[test]
 fn a_cancelled_command_is_stopped_and_the_shell_lives() {
     let shells = Shells::new();
-    shells.bash(&format!("export {}; v=kept", mark(&shells.room)));
+    shells.bash(&format!("export {}; v=kept", mark(&shells.test_ws)));
     let pending =
         shells.server.start_call("bash", &json!({"command": "touch begun; sleep 1234; touch DANGER"}));
     shells.await_file("begun");
@@ -179,7 +179,7 @@ fn a_cancelled_command_is_stopped_and_the_shell_lives() {
         json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": pending.id()}});
     shells.server.send(&cancelled.to_string());
     assert_eq!(shells.bash("echo $v").lines().last(), Some("kept"));
-    assert!(!alive(&shells.room).iter().any(|it| it.contains("1234 ")));
+    assert!(!alive(&shells.test_ws).iter().any(|it| it.contains("1234 ")));
     assert!(!shells.has("DANGER"));
     shells.kill();
 }
@@ -203,7 +203,7 @@ fn a_bash_that_is_busy_in_the_background_says_so() {
 fn the_background_speaks_with_the_next_call() {
     let shells = Shells::new();
     shells.bash("(until [ -e go ]; do sleep 0.01; done; echo from behind; touch spoke) &");
-    shells.room.put("go", "");
+    shells.test_ws.put("go", "");
     shells.await_file("spoke");
     assert_eq!(
         shells.bash("echo front"),

@@ -13,19 +13,19 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::support::{PATIENCE, Room, Said, Server};
+use crate::support::{PATIENCE, Said, Server, TestWorkspace};
 
 /// A server that may run commands, and what it started.
 struct Shells {
     server: Server,
-    room: Room,
+    test_ws: TestWorkspace,
 }
 
 impl Shells {
     fn new() -> Self {
-        let room = Room::new();
-        let server = room.serve_with(&["--approve", "auto"]);
-        Self { server, room }
+        let test_ws = TestWorkspace::new();
+        let server = test_ws.serve_with(&["--approve", "auto"]);
+        Self { server, test_ws }
     }
 
     #[track_caller]
@@ -51,28 +51,28 @@ impl Shells {
     /// Waits until a command has made this file in the workspace.
     #[track_caller]
     fn await_file(&self, name: &str) {
-        until(&format!("`{name}` is not there"), || self.room.at(name).exists());
+        until(&format!("`{name}` is not there"), || self.test_ws.at(name).exists());
     }
 
     fn has(&self, name: &str) -> bool {
-        self.room.at(name).exists()
+        self.test_ws.at(name).exists()
     }
 
     /// Ends the server; then nothing that it started is alive.
     #[track_caller]
     fn finish(self) {
-        let Self { server, room } = self;
+        let Self { server, test_ws } = self;
         let (status, errors) = server.finish();
         assert!(status.success(), "{errors}");
-        nothing_alive(&room);
+        nothing_alive(&test_ws);
     }
 
     /// Kills the server; then nothing that it started is alive either.
     #[track_caller]
     fn kill(self) {
-        let Self { server, room } = self;
+        let Self { server, test_ws } = self;
         server.kill();
-        nothing_alive(&room);
+        nothing_alive(&test_ws);
     }
 }
 
@@ -84,19 +84,19 @@ fn job_in(answer: &str) -> String {
 }
 
 /// What all commands of this room have in their environment: each is told to carry it.
-fn mark(room: &Room) -> String {
-    format!("MARK={}", room.base().display())
+fn mark(test_ws: &TestWorkspace) -> String {
+    format!("MARK={}", test_ws.base().display())
 }
 
 /// The command lines of processes that carry this room's mark, or are in its folders.
-fn alive(room: &Room) -> Vec<String> {
-    let mark = mark(room);
+fn alive(test_ws: &TestWorkspace) -> Vec<String> {
+    let mark = mark(test_ws);
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc").unwrap() {
         let path = entry.unwrap().path();
         let environment = fs::read(path.join("environ")).unwrap_or_default();
         let carries = environment.split(|it| *it == 0).any(|it| it == mark.as_bytes());
-        let is_there = fs::read_link(path.join("cwd")).is_ok_and(|it| it.starts_with(room.base()));
+        let is_there = fs::read_link(path.join("cwd")).is_ok_and(|it| it.starts_with(test_ws.base()));
         if carries || is_there {
             let line = fs::read(path.join("cmdline")).unwrap_or_default();
             found.push(format!("{} {}", path.display(), String::from_utf8_lossy(&line).replace('\0', " ")));
@@ -106,9 +106,9 @@ fn alive(room: &Room) -> Vec<String> {
 }
 
 #[track_caller]
-fn nothing_alive(room: &Room) {
-    assert!(!room.base().as_os_str().as_bytes().is_empty());
-    until("processes are left behind", || alive(room).is_empty());
+fn nothing_alive(test_ws: &TestWorkspace) {
+    assert!(!test_ws.base().as_os_str().as_bytes().is_empty());
+    until("processes are left behind", || alive(test_ws).is_empty());
 }
 
 /// Looks again and again: the end of a stranger's process can't be awaited.

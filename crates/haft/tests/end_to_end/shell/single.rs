@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{Shells, alive, job_in, mark, until};
-use crate::support::Room;
+use crate::support::TestWorkspace;
 
 /// A server that says on which port it listens.
 const LISTEN: &str = "python3 -c 'import socket,time; s=socket.socket(); s.bind((\"127.0.0.1\",0)); s.listen(); print(s.getsockname()[1],flush=True); time.sleep(1234)'";
@@ -11,7 +11,7 @@ const LISTEN: &str = "python3 -c 'import socket,time; s=socket.socket(); s.bind(
 #[test]
 fn says_what_a_command_said_and_how_it_ended() {
     let shells = Shells::new();
-    shells.room.put("sub/file", "");
+    shells.test_ws.put("sub/file", "");
     assert_eq!(shells.shell("echo out; echo err >&2; exit 3", 30_000), "out\nerr\n[exit 3]");
     assert_eq!(shells.shell("true", 30_000), "(no output)");
     assert_eq!(shells.shell("read x; echo \"[$x]\"", 30_000), "[]");
@@ -29,14 +29,14 @@ fn says_what_a_command_said_and_how_it_ended() {
 #[test]
 fn what_is_left_running_is_named_and_lives_until_it_is_stopped() {
     let shells = Shells::new();
-    let command = format!("export {}; sleep 1234 & echo done", mark(&shells.room));
+    let command = format!("export {}; sleep 1234 & echo done", mark(&shells.test_ws));
     let said = shells.shell(&command, 1_000);
     assert!(said.starts_with("done\n[still running as job_1: "), "{said}");
     assert!(said.contains(": sleep 1234 (pid "), "{said}");
-    assert!(alive(&shells.room).iter().any(|it| it.contains("sleep 1234")));
+    assert!(alive(&shells.test_ws).iter().any(|it| it.contains("sleep 1234")));
     let job = job_in(&said);
     shells.does("stop_task", &json!({"job": job}));
-    until("it lives on", || !alive(&shells.room).iter().any(|it| it.contains("sleep 1234")));
+    until("it lives on", || !alive(&shells.test_ws).iter().any(|it| it.contains("sleep 1234")));
     shells.finish();
 }
 
@@ -44,7 +44,7 @@ fn what_is_left_running_is_named_and_lives_until_it_is_stopped() {
 fn a_server_is_shown_with_its_port_and_goes_on() {
     kit::needs!(Python);
     let shells = Shells::new();
-    let said = shells.shell(&format!("export {}; {LISTEN}", mark(&shells.room)), 3_000);
+    let said = shells.shell(&format!("export {}; {LISTEN}", mark(&shells.test_ws)), 3_000);
     let port = said.lines().next().unwrap().to_owned();
     assert!(said.contains("[still running after 3"), "{said}");
     assert!(said.contains(&format!("listening on :{port}")), "{said}");
@@ -53,7 +53,7 @@ fn a_server_is_shown_with_its_port_and_goes_on() {
     assert!(list.starts_with(&format!("{job} running, ")), "{list}");
     let said = shells.does("shell_status", &json!({"action": "kill", "job": job}));
     assert!(said.contains("ended"), "{said}");
-    until("it lives on", || !alive(&shells.room).iter().any(|it| it.contains("sleep(1234)")));
+    until("it lives on", || !alive(&shells.test_ws).iter().any(|it| it.contains("sleep(1234)")));
     let said = shells.does("shell_status", &json!({"action": "status", "job": job}));
     assert!(said.starts_with(&format!("{job} cancelled")) && said.contains(&port), "{said}");
     shells.finish();
@@ -104,7 +104,7 @@ fn a_command_is_written_to() {
 fn nothing_outlives_a_server_that_is_killed() {
     for ended in [Shells::finish, Shells::kill] {
         let shells = Shells::new();
-        let mark = mark(&shells.room);
+        let mark = mark(&shells.test_ws);
         let tree = format!(
             "export {mark}; (setsid sleep 1234 >/dev/null 2>&1 &); nohup sleep 1234 >/dev/null 2>&1 & \
              (sh -c 'sleep 1234 & sleep 1234' &); sleep 1234 & touch begun; sleep 1234"
@@ -112,7 +112,7 @@ fn nothing_outlives_a_server_that_is_killed() {
         shells.shell(&tree, 0);
         shells.bash(&format!("export {mark}; (setsid sleep 1234 &); sleep 1234 & :"));
         shells.await_file("begun");
-        let sleeping = || alive(&shells.room).iter().filter(|it| it.contains("sleep 1234")).count();
+        let sleeping = || alive(&shells.test_ws).iter().filter(|it| it.contains("sleep 1234")).count();
         until("they did not start", || sleeping() >= 7);
         ended(shells);
     }
@@ -152,8 +152,8 @@ fn a_flood_takes_no_memory_and_is_kept_whole() {
 #[test]
 fn what_a_command_has_written_is_read_from_its_job_while_it_runs() {
     for toolset in ["haft", "terrarium"] {
-        let room = Room::new();
-        let server = room.serve_with(&["--approve", "auto", "--toolset", toolset]);
+        let test_ws = TestWorkspace::new();
+        let server = test_ws.serve_with(&["--approve", "auto", "--toolset", toolset]);
         let command = "echo ONE; sleep 1234";
         let said = server.does("bash", &json!({"command": command, "run_in_background": true}));
         assert!(said.contains("job_1"), "{said}");

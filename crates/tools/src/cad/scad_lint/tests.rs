@@ -4,15 +4,15 @@
 use std::{fs, path::Path};
 
 use expect_test::{Expect, expect};
-use kit::testing::Room;
+use kit::testing::TestWorkspace;
 use serde_json::json;
 
 use super::ScadLint;
 
 #[expect(clippy::needless_pass_by_value, reason = "as it stands in the tests")]
 fn check(code: &str, expected: Expect) {
-    let room = Room::empty();
-    expected.assert_eq(&room.says::<ScadLint>(&json!({"code": code})));
+    let test_ws = TestWorkspace::empty();
+    expected.assert_eq(&test_ws.says::<ScadLint>(&json!({"code": code})));
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn what_is_set_twice_or_never_used_is_a_warning() {
 
 #[test]
 fn files_that_are_used_or_included_bring_their_names() {
-    let room = Room::new(
+    let test_ws = TestWorkspace::new(
         "//- parts/a.scad\nuse <lib/b.scad>\ninclude <../sizes.scad>\nb(size); c(); echo(area(2), hidden);\n\
          //- parts/lib/b.scad\nuse <c.scad>\ninclude <../../more.scad>\nhidden = 2;\nmodule b(x) { cube(x); }\nfunction area(x) = x;\n\
          //- parts/lib/c.scad\nmodule c() { cube(1); }\n\
@@ -116,7 +116,7 @@ fn files_that_are_used_or_included_bring_their_names() {
          //- lost.scad\nuse <nowhere/to/be.scad>\ninclude <MCAD/units.scad>\nwhatever(1); cube(inch);\n\
          //- out.scad\ninclude <../../../../../etc/passwd>\n",
     );
-    let says = |path: &str| room.says::<ScadLint>(&json!({"path": path}));
+    let says = |path: &str| test_ws.says::<ScadLint>(&json!({"path": path}));
     expect!["parts/a.scad:3:29 warning unknown variable `hidden`: its value is undef"]
         .assert_eq(&says("parts/a.scad"));
     expect!["parts/lib/b.scad: no problems"].assert_eq(&says("parts/lib/b.scad"));
@@ -128,8 +128,8 @@ fn files_that_are_used_or_included_bring_their_names() {
 
 #[test]
 fn hostile_source_is_refused_in_bounded_time() {
-    let room = Room::empty();
-    let says = |code: String| room.says::<ScadLint>(&json!({"code": code}));
+    let test_ws = TestWorkspace::empty();
+    let says = |code: String| test_ws.says::<ScadLint>(&json!({"code": code}));
     assert!(says(format!("x = {}1{};", "(".repeat(100_000), ")".repeat(100_000))).contains("deep"));
     assert!(says(format!("{}{}", "union() {".repeat(50_000), "}".repeat(50_000))).contains("deep"));
     assert!(says("translate([0]) ".repeat(50_000) + "cube(1);").contains("deep"));
@@ -143,7 +143,7 @@ fn hostile_source_is_refused_in_bounded_time() {
 
 /// Lints every OpenSCAD file below a folder: their number, and the errors.
 fn errors_below(top: &Path) -> (usize, Vec<String>) {
-    let room = Room::at(top);
+    let test_ws = TestWorkspace::at(top);
     let (mut looked, mut errors) = (0, Vec::new());
     let mut folders = vec![top.to_owned()];
     while let Some(folder) = folders.pop() {
@@ -153,7 +153,7 @@ fn errors_below(top: &Path) -> (usize, Vec<String>) {
                 folders.push(path);
             } else if path.extension().is_some_and(|it| it == "scad") {
                 let name = path.strip_prefix(top).unwrap().to_str().unwrap();
-                let says = room.says::<ScadLint>(&json!({"path": name}));
+                let says = test_ws.says::<ScadLint>(&json!({"path": name}));
                 errors.extend(says.lines().filter(|it| it.contains(" error ")).map(str::to_owned));
                 looked += 1;
             }
@@ -182,24 +182,24 @@ fn library_mcad_has_no_errors_but_its_own() {
 
 #[test]
 fn of_very_much_that_is_wrong_a_part_is_looked_for() {
-    let room = Room::empty();
+    let test_ws = TestWorkspace::empty();
     for code in ["(".repeat(100_000), "]".repeat(100_000), "a=1;".repeat(100_000)] {
-        let says = room.says::<ScadLint>(&json!({"code": code}));
+        let says = test_ws.says::<ScadLint>(&json!({"code": code}));
         assert!(says.ends_with("\nat least 150 more"), "{}", says.lines().last().unwrap());
     }
 }
 
 #[test]
 fn a_picture_is_said_not_to_be_text() {
-    let room = Room::empty();
-    fs::write(room.path().join("part.png"), b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01").unwrap();
+    let test_ws = TestWorkspace::empty();
+    fs::write(test_ws.path().join("part.png"), b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01").unwrap();
     expect![[r#"
         bad_args: `part.png` is not text: it is binary, by its content image/png (.png)
         `image_view` {"path": "part.png"} shows it."#]]
-    .assert_eq(&room.says::<ScadLint>(&json!({"path": "part.png"})));
-    fs::write(room.path().join("wide.scad"), b"\xff\xfec\0u\0b\0e\0(\x001\0)\0;\0").unwrap();
+    .assert_eq(&test_ws.says::<ScadLint>(&json!({"path": "part.png"})));
+    fs::write(test_ws.path().join("wide.scad"), b"\xff\xfec\0u\0b\0e\0(\x001\0)\0;\0").unwrap();
     expect![[r#"
         bad_args: `wide.scad` is UTF-16, and OpenSCAD reads UTF-8
         Write it again as UTF-8."#]]
-    .assert_eq(&room.says::<ScadLint>(&json!({"path": "wide.scad"})));
+    .assert_eq(&test_ws.says::<ScadLint>(&json!({"path": "wide.scad"})));
 }

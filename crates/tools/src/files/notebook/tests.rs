@@ -2,7 +2,7 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use expect_test::expect;
-use kit::testing::Room;
+use kit::testing::TestWorkspace;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -82,23 +82,23 @@ const NOTEBOOK: &str = r##"{
 }
 "##;
 
-fn room() -> Room {
-    let room = Room::empty();
-    std::fs::write(room.path().join("a.ipynb"), NOTEBOOK).unwrap();
-    room
+fn test_ws() -> TestWorkspace {
+    let test_ws = TestWorkspace::empty();
+    std::fs::write(test_ws.path().join("a.ipynb"), NOTEBOOK).unwrap();
+    test_ws
 }
 
-fn text(room: &Room) -> String {
-    String::from_utf8(room.bytes("a.ipynb")).unwrap()
+fn text(test_ws: &TestWorkspace) -> String {
+    String::from_utf8(test_ws.bytes("a.ipynb")).unwrap()
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "it is made where it is given")]
-fn edit(room: &Room, edits: Value) -> String {
-    room.says::<NotebookEdit>(&json!({"path": "a.ipynb", "edits": edits}))
+fn edit(test_ws: &TestWorkspace, edits: Value) -> String {
+    test_ws.says::<NotebookEdit>(&json!({"path": "a.ipynb", "edits": edits}))
 }
 
-fn read(room: &Room) -> String {
-    room.says::<NotebookRead>(&json!({"path": "a.ipynb"}))
+fn read(test_ws: &TestWorkspace) -> String {
+    test_ws.says::<NotebookRead>(&json!({"path": "a.ipynb"}))
 }
 
 /// What a change made of it: lines that went and lines that came.
@@ -135,11 +135,11 @@ fn a_notebook_is_read_cell_by_cell_with_its_outputs_in_short() {
         => error ValueError: bad
         Traceback
         ValueError: bad"##]]
-    .assert_eq(&without_hashes(&read(&room())));
+    .assert_eq(&without_hashes(&read(&test_ws())));
     let cells =
-        room().says::<NotebookRead>(&json!({"path": "a.ipynb", "cells": ["aaaa0001"], "outputs": false}));
+        test_ws().says::<NotebookRead>(&json!({"path": "a.ipynb", "cells": ["aaaa0001"], "outputs": false}));
     assert!(cells.ends_with("markdown aaaa0001\n# Größe\nof things"), "{cells}");
-    let page = room().says::<NotebookRead>(&json!({"path": "a.ipynb", "offset": 1, "limit": 1}));
+    let page = test_ws().says::<NotebookRead>(&json!({"path": "a.ipynb", "offset": 1, "limit": 1}));
     assert!(page.ends_with("<Figure>\n[1 more cells; next: offset 2]"), "{page}");
 }
 
@@ -151,23 +151,23 @@ fn a_long_notebook_is_shown_in_pages_and_a_long_source_is_not_seen_in_full() {
     };
     let mut cells: Vec<Value> = (0..40).map(|at| cell(&format!("{at}\n").repeat(900))).collect();
     cells.push(cell(&"x".repeat(40_000)));
-    let room = Room::empty();
+    let test_ws = TestWorkspace::empty();
     let whole = json!({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 4});
-    std::fs::write(room.path().join("a.ipynb"), whole.to_string()).unwrap();
-    let first = read(&room);
+    std::fs::write(test_ws.path().join("a.ipynb"), whole.to_string()).unwrap();
+    let first = read(&test_ws);
     assert!(first.len() < 56_000, "{}", first.len());
     assert!(first.contains("\n[6952 of 9000 bytes left out]\n"));
     let next: usize = first.rsplit_once("next: offset ").unwrap().1.trim_end_matches(']').parse().unwrap();
-    let page = room.says::<NotebookRead>(&json!({"path": "a.ipynb", "offset": next}));
+    let page = test_ws.says::<NotebookRead>(&json!({"path": "a.ipynb", "offset": next}));
     assert!(page.contains(&format!("\n[{next}:")), "{next}");
-    let last = room.says::<NotebookRead>(&json!({"path": "a.ipynb", "cells": ["40"]}));
+    let last = test_ws.says::<NotebookRead>(&json!({"path": "a.ipynb", "cells": ["40"]}));
     assert!(
         last.contains("[7232 more bytes; all of it: json_read pointer /cells/40/source]"),
         "{}",
         last.len()
     );
     assert!(last.contains("=> stdout\nooo") && !last.contains("left out"));
-    let said = edit(&room, json!([{"cell": 40, "source": "y"}]));
+    let said = edit(&test_ws, json!([{"cell": 40, "source": "y"}]));
     assert!(said.starts_with("stale: this session has not seen cell 40"), "{}", said.len());
 }
 
@@ -181,9 +181,9 @@ fn without_hashes(shown: &str) -> String {
 
 #[test]
 fn a_source_is_replaced_and_nothing_else() {
-    let room = room();
-    read(&room);
-    let said = edit(&room, json!([{"cell": 1, "source": "y = \"ü\"\nprint(y)\n"}]));
+    let test_ws = test_ws();
+    read(&test_ws);
+    let said = edit(&test_ws, json!([{"cell": 1, "source": "y = \"ü\"\nprint(y)\n"}]));
     expect![[r#"
         Updated a.ipynb: cell 1 replaced
         [1:HASH] code aaaa0002 run 3
@@ -195,29 +195,30 @@ fn a_source_is_replaced_and_nothing_else() {
         +    "y = \"ü\"\n",
         +    "print(y)\n"
     "#]]
-    .assert_eq(&difference(NOTEBOOK, &text(&room)));
+    .assert_eq(&difference(NOTEBOOK, &text(&test_ws)));
 }
 
 #[test]
 fn outputs_go_when_they_are_to() {
-    let room = room();
+    let test_ws = test_ws();
     let edits = json!([{"cell": "aaaa0002", "old": "x = 1", "new": "x = 2"}]);
-    let said = room.says::<NotebookEdit>(&json!({"path": "a.ipynb", "edits": edits, "clear_outputs": true}));
+    let said =
+        test_ws.says::<NotebookEdit>(&json!({"path": "a.ipynb", "edits": edits, "clear_outputs": true}));
     assert_eq!(without_hashes(&said), "Updated a.ipynb: cell 1 changed\n[1:HASH] code aaaa0002");
-    let after: Value = serde_json::from_str(&text(&room)).unwrap();
+    let after: Value = serde_json::from_str(&text(&test_ws)).unwrap();
     assert_eq!(after["cells"][1]["outputs"], json!([]));
     assert_eq!(after["cells"][1]["execution_count"], json!(null));
-    assert!(text(&room).contains("\"tags\": [ \"keep\",   \"this\" ]"));
-    let said = edit(&room, json!([{"cell": 2, "action": "clear"}]));
+    assert!(text(&test_ws).contains("\"tags\": [ \"keep\",   \"this\" ]"));
+    let said = edit(&test_ws, json!([{"cell": 2, "action": "clear"}]));
     assert!(said.starts_with("Updated a.ipynb: cell 2 cleared of outputs\n"), "{said}");
 }
 
 #[test]
 fn cells_are_inserted_in_the_order_of_the_edits_moved_and_deleted() {
-    let room = room();
-    read(&room);
+    let test_ws = test_ws();
+    read(&test_ws);
     let said = edit(
-        &room,
+        &test_ws,
         json!([
             {"cell": 0, "action": "insert_after", "source": "one"},
             {"cell": 0, "action": "insert_after", "source": "two", "type": "markdown"},
@@ -232,7 +233,7 @@ fn cells_are_inserted_in_the_order_of_the_edits_moved_and_deleted() {
         ),
         "{said}"
     );
-    let after: Value = serde_json::from_str(&text(&room)).unwrap();
+    let after: Value = serde_json::from_str(&text(&test_ws)).unwrap();
     let cells: Vec<String> = after["cells"]
         .as_array()
         .unwrap()
@@ -264,11 +265,11 @@ fn cells_are_inserted_in_the_order_of_the_edits_moved_and_deleted() {
         +  },
     "#]]
     .assert_eq(&{
-        let room = super::tests::room();
-        edit(&room, json!([{"cell": "aaaa0002", "action": "insert_before", "source": "one"}]));
-        let after: Value = serde_json::from_str(&text(&room)).unwrap();
+        let test_ws = super::tests::test_ws();
+        edit(&test_ws, json!([{"cell": "aaaa0002", "action": "insert_before", "source": "one"}]));
+        let after: Value = serde_json::from_str(&text(&test_ws)).unwrap();
         let id = after["cells"][1]["id"].as_str().unwrap().to_owned();
-        difference_of_insert(&text(&room)).replace(&id, "ID")
+        difference_of_insert(&text(&test_ws)).replace(&id, "ID")
     });
 }
 
@@ -284,32 +285,32 @@ fn difference_of_insert(after: &str) -> String {
 
 #[test]
 fn a_cell_of_another_type_has_what_that_type_has() {
-    let room = room();
-    read(&room);
-    edit(&room, json!([{"cell": 1, "type": "markdown"}, {"cell": 0, "type": "code"}]));
-    let after: Value = serde_json::from_str(&text(&room)).unwrap();
+    let test_ws = test_ws();
+    read(&test_ws);
+    edit(&test_ws, json!([{"cell": 1, "type": "markdown"}, {"cell": 0, "type": "code"}]));
+    let after: Value = serde_json::from_str(&text(&test_ws)).unwrap();
     let names = |at: usize| after["cells"][at].as_object().unwrap().keys().cloned().collect::<Vec<_>>();
     assert_eq!(names(0), ["cell_type", "execution_count", "id", "metadata", "outputs", "source"]);
     assert_eq!(names(1), ["cell_type", "id", "metadata", "source"]);
-    assert!(text(&room).contains("[ \"keep\",   \"this\" ]"));
-    edit(&room, json!([{"cell": 1, "type": "code"}, {"cell": 0, "type": "markdown"}]));
-    read(&room);
-    let back: Value = serde_json::from_str(&text(&room)).unwrap();
+    assert!(text(&test_ws).contains("[ \"keep\",   \"this\" ]"));
+    edit(&test_ws, json!([{"cell": 1, "type": "code"}, {"cell": 0, "type": "markdown"}]));
+    read(&test_ws);
+    let back: Value = serde_json::from_str(&text(&test_ws)).unwrap();
     let before: Value = serde_json::from_str(NOTEBOOK).unwrap();
     assert_eq!(back["cells"][0], before["cells"][0]);
 }
 
 #[test]
 fn a_cell_that_changed_since_it_was_shown_is_refused_and_shown() {
-    let room = room();
+    let test_ws = test_ws();
     expect![[r#"
         stale: this session has not seen cell 1 of `a.ipynb` in full; nothing was written
         This is the cell now; make the call again if it is meant.
         [1:HASH] code aaaa0002 run 3
         x = 1
         print(x)"#]]
-    .assert_eq(&without_hashes(&edit(&room, json!([{"cell": 1, "source": "z"}]))));
-    std::fs::write(room.path().join("a.ipynb"), NOTEBOOK.replace("x = 1", "x = 7")).unwrap();
+    .assert_eq(&without_hashes(&edit(&test_ws, json!([{"cell": 1, "source": "z"}]))));
+    std::fs::write(test_ws.path().join("a.ipynb"), NOTEBOOK.replace("x = 1", "x = 7")).unwrap();
     let change = json!([{"cell": 0, "action": "insert_before", "source": "n"}, {"cell": 1, "source": "z"}]);
     expect![[r#"
         stale: edits[1]: cell 1 of `a.ipynb` has changed since it was shown; nothing was written
@@ -317,54 +318,54 @@ fn a_cell_that_changed_since_it_was_shown_is_refused_and_shown() {
         [1:HASH] code aaaa0002 run 3
         x = 7
         print(x)"#]]
-    .assert_eq(&without_hashes(&edit(&room, change.clone())));
-    assert!(!text(&room).contains("\"n\""));
-    let said = edit(&room, change);
+    .assert_eq(&without_hashes(&edit(&test_ws, change.clone())));
+    assert!(!text(&test_ws).contains("\"n\""));
+    let said = edit(&test_ws, change);
     assert!(said.starts_with("Updated a.ipynb: code cell inserted, cell 1 replaced\n"), "{said}");
 }
 
 #[test]
 fn a_cell_that_moved_since_it_was_shown_is_found() {
-    let room = room();
-    let shown = read(&room);
+    let test_ws = test_ws();
+    let shown = read(&test_ws);
     let hash = shown.lines().find_map(|it| it.strip_prefix("[1:")).unwrap()[..4].to_owned();
     let mut moved: Value = serde_json::from_str(NOTEBOOK).unwrap();
     let cell = json!({"cell_type": "markdown", "id": "new", "metadata": {}, "source": "new"});
     moved["cells"].as_array_mut().unwrap().insert(0, cell);
     let moved = serde_json::to_string_pretty(&moved).unwrap();
     for name in [json!(1), json!(format!("1:{hash}")), json!("aaaa0002")] {
-        std::fs::write(room.path().join("a.ipynb"), &moved).unwrap();
-        let said = edit(&room, json!([{"cell": name, "source": "here"}]));
+        std::fs::write(test_ws.path().join("a.ipynb"), &moved).unwrap();
+        let said = edit(&test_ws, json!([{"cell": name, "source": "here"}]));
         assert!(said.starts_with("Updated a.ipynb: cell 2 replaced"), "{name}: {said}");
-        let after: Value = serde_json::from_str(&text(&room)).unwrap();
+        let after: Value = serde_json::from_str(&text(&test_ws)).unwrap();
         assert_eq!(after["cells"][2]["source"], json!(["here"]));
-        std::fs::write(room.path().join("a.ipynb"), NOTEBOOK).unwrap();
-        read(&room);
+        std::fs::write(test_ws.path().join("a.ipynb"), NOTEBOOK).unwrap();
+        read(&test_ws);
     }
-    std::fs::write(room.path().join("a.ipynb"), NOTEBOOK.replace("aaaa0002", "other")).unwrap();
-    let said = edit(&room, json!([{"cell": 1, "source": "z"}]));
+    std::fs::write(test_ws.path().join("a.ipynb"), NOTEBOOK.replace("aaaa0002", "other")).unwrap();
+    let said = edit(&test_ws, json!([{"cell": 1, "source": "z"}]));
     assert!(said.starts_with("stale: cell 1 of `a.ipynb` is not what was shown there any more"), "{said}");
 }
 
 #[test]
 fn an_index_that_an_edit_of_its_own_shifted_is_not_taken_at_its_word() {
-    let room = room();
-    read(&room);
-    let said = edit(&room, json!([{"cell": 1, "action": "insert_before", "source": "n"}]));
+    let test_ws = test_ws();
+    read(&test_ws);
+    let said = edit(&test_ws, json!([{"cell": 1, "action": "insert_before", "source": "n"}]));
     assert!(said.ends_with("\nOther cells have new indexes: 1-2 are now 2-3."), "{said}");
     // Given before that answer was read, 1 meant what is 2 now.
     let change = json!([{"cell": 2, "source": "z"}]);
-    let said = edit(&room, change.clone());
+    let said = edit(&test_ws, change.clone());
     assert!(said.starts_with("stale: cells of `a.ipynb` have new indexes since cell 2 was shown"), "{said}");
     assert!(said.ends_with("x = 1\nprint(x)"), "{said}");
-    assert!(edit(&room, change).starts_with("Updated"));
-    assert!(edit(&room, json!([{"cell": "aaaa0003", "source": "z"}])).starts_with("Updated"));
-    assert!(edit(&room, json!([{"cell": 0, "source": "z"}])).starts_with("Updated"));
+    assert!(edit(&test_ws, change).starts_with("Updated"));
+    assert!(edit(&test_ws, json!([{"cell": "aaaa0003", "source": "z"}])).starts_with("Updated"));
+    assert!(edit(&test_ws, json!([{"cell": 0, "source": "z"}])).starts_with("Updated"));
 }
 
 #[test]
 fn what_can_not_be_done_changes_nothing_or_is_told_beside_what_can() {
-    let room = room();
+    let test_ws = test_ws();
     for (edits, says) in [
         (json!([]), "bad_args: `edits` is empty"),
         (json!([{"cell": 9, "source": "x"}]), "not_found: `a.ipynb` has no cell 9: its cells are 0 to 2"),
@@ -377,22 +378,22 @@ fn what_can_not_be_done_changes_nothing_or_is_told_beside_what_can() {
         (json!([{"cell": 0, "action": "move", "before": 0}]), "bad_args: cell 0 can't stand before itself"),
         (json!([{"cell": -1, "source": "x"}]), "bad_args: "),
     ] {
-        let said = edit(&room, edits);
+        let said = edit(&test_ws, edits);
         assert!(said.starts_with(says), "{said}");
-        assert_eq!(text(&room), NOTEBOOK);
+        assert_eq!(text(&test_ws), NOTEBOOK);
     }
     let edits = json!([{"cell": 1, "old": "q", "new": "x"}, {"cell": 1, "old": "x = 1", "new": "x = 2"}]);
-    let said = room.says::<NotebookEdit>(&json!({"path": "a.ipynb", "edits": edits, "best_effort": true}));
+    let said = test_ws.says::<NotebookEdit>(&json!({"path": "a.ipynb", "edits": edits, "best_effort": true}));
     assert!(
         said.starts_with("Updated a.ipynb: cell 1 changed\nedits[0] failed: `old` is not in cell 1"),
         "{said}"
     );
-    assert!(text(&room).contains("x = 2"));
+    assert!(text(&test_ws).contains("x = 2"));
 }
 
 #[test]
 fn what_is_no_notebook_is_said() {
-    let room = Room::new(
+    let test_ws = TestWorkspace::new(
         "//- a.txt\nx\n//- old.ipynb\n{\"nbformat\": 3, \"worksheets\": []}\n//- bad.ipynb\n{\"nbformat\": 4, \"cells\": [1]}\n\
          //- not.ipynb\n[1,]\n//- twice.ipynb\n{\"nbformat\": 4, \"cells\": [{\"cell_type\": \"raw\", \"source\": \"\", \"source\": \"\"}]}\n",
     );
@@ -407,7 +408,7 @@ fn what_is_no_notebook_is_said() {
         ("twice.ipynb", "bad_args: `twice.ipynb` is not a notebook: cell 0 has `source` 2 times"),
         ("gone.ipynb", "not_found: `gone.ipynb` does not exist"),
     ] {
-        let said = room.says::<NotebookRead>(&json!({"path": path}));
+        let said = test_ws.says::<NotebookRead>(&json!({"path": path}));
         assert!(said.starts_with(says), "{said}");
     }
 }
@@ -418,22 +419,22 @@ fn a_notebook_is_written_as_it_was_written() {
     let compact = |cells: &str| {
         format!("{{\"cells\":[{cells}],\"metadata\":{{}},\"nbformat\":4,\"nbformat_minor\":2}}")
     };
-    let room = Room::empty();
-    let put = |text: &str| std::fs::write(room.path().join("a.ipynb"), text).unwrap();
+    let test_ws = TestWorkspace::empty();
+    let put = |text: &str| std::fs::write(test_ws.path().join("a.ipynb"), text).unwrap();
     put(&compact(&cell("\"\\u00e9\"")));
     let edits = json!([{"cell": 0, "old": "é", "new": "ü😀"}, {"action": "insert_after", "source": "b", "type": "raw"}]);
-    edit(&room, edits);
+    edit(&test_ws, edits);
     let cells = format!("{},{}", cell("\"\\u00fc\\ud83d\\ude00\""), cell("\"b\""));
-    assert_eq!(text(&room), compact(&cells));
+    assert_eq!(text(&test_ws), compact(&cells));
     // Without any cell, with CRLF, a tab, and no line break at the end.
     put("\u{feff}{\r\n\t\"cells\": [],\r\n\t\"nbformat\": 4,\r\n\t\"nbformat_minor\": 4\r\n}");
-    edit(&room, json!([{"action": "insert_before", "source": "b\nc", "type": "raw"}]));
+    edit(&test_ws, json!([{"action": "insert_before", "source": "b\nc", "type": "raw"}]));
     assert_eq!(
-        text(&room),
+        text(&test_ws),
         "\u{feff}{\r\n\t\"cells\": [\r\n\t\t{\r\n\t\t\t\"cell_type\": \"raw\",\r\n\t\t\t\"metadata\": {},\r\n\t\t\t\"source\": [\r\n\t\t\t\t\"b\\n\",\r\n\t\t\t\t\"c\"\r\n\t\t\t]\r\n\t\t}\r\n\t],\r\n\t\"nbformat\": 4,\r\n\t\"nbformat_minor\": 4\r\n}"
     );
-    edit(&room, json!([{"cell": 0, "action": "delete"}]));
-    assert!(text(&room).starts_with("\u{feff}{\r\n\t\"cells\": [],\r\n"), "{}", text(&room));
+    edit(&test_ws, json!([{"cell": 0, "action": "delete"}]));
+    assert!(text(&test_ws).starts_with("\u{feff}{\r\n\t\"cells\": [],\r\n"), "{}", text(&test_ws));
 }
 
 /// A cell as a generator makes it.
@@ -481,9 +482,9 @@ proptest! {
         ops in proptest::collection::vec((0u8..5, 0usize..7, "[a-c\\né\"]{0,8}"), 1..5),
     ) {
         let before = written(&notebook);
-        let room = Room::empty();
-        std::fs::write(room.path().join("a.ipynb"), &before).unwrap();
-        read(&room);
+        let test_ws = TestWorkspace::empty();
+        std::fs::write(test_ws.path().join("a.ipynb"), &before).unwrap();
+        read(&test_ws);
         let count = notebook.0.len();
         let mut touched = vec![false; count];
         let mut gone = vec![false; count];
@@ -497,8 +498,8 @@ proptest! {
                 _ => json!({"cell": cell, "action": "move"}),
             }
         }).collect();
-        let said = edit(&room, json!(edits));
-        let after = text(&room);
+        let said = edit(&test_ws, json!(edits));
+        let after = text(&test_ws);
         if said.starts_with("bad_args") {
             // An edit of a cell that an earlier one deleted.
             prop_assert_eq!(&after, &before);
@@ -528,32 +529,32 @@ proptest! {
     #[test]
     fn an_edit_and_its_opposite_give_the_same_bytes(notebook in any_notebook(), at in 0usize..7, source in "[a-c\\né\"]{1,8}") {
         let before = written(&notebook);
-        let room = Room::empty();
-        std::fs::write(room.path().join("a.ipynb"), &before).unwrap();
-        read(&room);
+        let test_ws = TestWorkspace::empty();
+        std::fs::write(test_ws.path().join("a.ipynb"), &before).unwrap();
+        read(&test_ws);
         let at = at % notebook.0.len();
-        edit(&room, json!([{"cell": at, "action": "insert_before", "source": source}]));
-        edit(&room, json!([{"cell": at, "action": "delete"}]));
-        prop_assert_eq!(&text(&room), &before);
-        read(&room);
-        edit(&room, json!([{"cell": at, "source": source}]));
-        edit(&room, json!([{"cell": at, "source": notebook.0[at].1}]));
-        prop_assert_eq!(&text(&room), &before);
+        edit(&test_ws, json!([{"cell": at, "action": "insert_before", "source": source}]));
+        edit(&test_ws, json!([{"cell": at, "action": "delete"}]));
+        prop_assert_eq!(&text(&test_ws), &before);
+        read(&test_ws);
+        edit(&test_ws, json!([{"cell": at, "source": source}]));
+        edit(&test_ws, json!([{"cell": at, "source": notebook.0[at].1}]));
+        prop_assert_eq!(&text(&test_ws), &before);
     }
 }
 
 #[test]
 fn what_a_session_was_shown_it_knows_in_another_process() {
-    let room = room();
-    read(&room);
-    room.cx().shelf().clear();
-    let said = edit(&room, json!([{"cell": 1, "source": "z"}]));
+    let test_ws = test_ws();
+    read(&test_ws);
+    test_ws.cx().shelf().clear();
+    let said = edit(&test_ws, json!([{"cell": 1, "source": "z"}]));
     assert!(said.starts_with("Updated a.ipynb: cell 1 replaced"), "{said}");
     // What was shown by a refusal counts as well.
-    let room = self::room();
+    let test_ws = self::test_ws();
     let change = json!([{"cell": 1, "source": "z"}]);
-    assert!(edit(&room, change.clone()).starts_with("stale: "));
-    room.cx().shelf().clear();
-    let said = edit(&room, change);
+    assert!(edit(&test_ws, change.clone()).starts_with("stale: "));
+    test_ws.cx().shelf().clear();
+    let said = edit(&test_ws, change);
     assert!(said.starts_with("Updated a.ipynb: cell 1 replaced"), "{said}");
 }

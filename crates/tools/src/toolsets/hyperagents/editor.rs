@@ -59,7 +59,7 @@ impl Tool for Editor {
 
 #[cfg(test)]
 mod tests {
-    use kit::testing::Room;
+    use kit::testing::TestWorkspace;
     use serde_json::json;
 
     use super::Editor;
@@ -68,8 +68,12 @@ mod tests {
     fn a_view_of_more_than_ten_thousand_characters_is_clipped_in_its_middle_with_right_numbers() {
         let line = |row: usize| format!("{row:04} {}", "é".repeat(44));
         let lines: Vec<String> = (1..=400).map(line).collect();
-        let room = Room::new(&format!("//- long\n{}\n//- short\n{}\n", lines.join("\n"), "x".repeat(9_999)));
-        let view = |arguments| room.says::<Editor>(&arguments);
+        let test_ws = TestWorkspace::new(&format!(
+            "//- long\n{}\n//- short\n{}\n",
+            lines.join("\n"),
+            "x".repeat(9_999)
+        ));
+        let view = |arguments| test_ws.says::<Editor>(&arguments);
         let said = view(json!({"command": "view", "path": "long"}));
         // Half of it is 100 lines of 49 characters with their line breaks.
         let head = format!("\n   100\t{}\n<response clipped>\n   301\t{}\n", line(100), line(301));
@@ -82,12 +86,12 @@ mod tests {
 
     #[test]
     fn one_long_line_is_clipped_too_and_a_change_of_it() {
-        let room = Room::new(&format!("//- one\na{}b\n", "x".repeat(20_000)));
-        let said = room.says::<Editor>(&json!({"command": "view", "path": "one"}));
+        let test_ws = TestWorkspace::new(&format!("//- one\na{}b\n", "x".repeat(20_000)));
+        let said = test_ws.says::<Editor>(&json!({"command": "view", "path": "one"}));
         let expected =
             format!(":\n     1\ta{}\n<response clipped>\n     1\t{}b", "x".repeat(4_999), "x".repeat(4_999));
         assert!(said.ends_with(&expected), "{said}");
-        let said = room.says::<Editor>(
+        let said = test_ws.says::<Editor>(
             &json!({"command": "str_replace", "path": "one", "old_str": "ax", "new_str": "c"}),
         );
         assert!(said.len() < 10_500 && said.contains("\n<response clipped>\n"), "{said}");
@@ -96,8 +100,8 @@ mod tests {
     #[test]
     fn a_list_of_files_is_clipped_at_five_thousand_characters() {
         let files: String = (0..300).map(|it| format!("//- {it:040}\nx\n")).collect();
-        let room = Room::new(&files);
-        let said = room.says::<Editor>(&json!({"command": "view", "path": "."}));
+        let test_ws = TestWorkspace::new(&files);
+        let said = test_ws.says::<Editor>(&json!({"command": "view", "path": "."}));
         assert!(said.contains("\n<response clipped>\n") && said.len() < 5_200, "{said}");
         assert!(said.ends_with(&format!("{:040}", 299)), "{said}");
     }

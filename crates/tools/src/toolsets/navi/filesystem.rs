@@ -398,15 +398,15 @@ fn in_words(path: &str, fault: Fault) -> Fault {
 mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
 
-    use kit::testing::Room;
+    use kit::testing::TestWorkspace;
     use serde_json::json;
 
     use super::*;
 
     #[test]
     fn every_action_does_what_it_says() {
-        let room = Room::empty();
-        let says = |arguments| room.says::<Filesystem>(&arguments);
+        let test_ws = TestWorkspace::empty();
+        let says = |arguments| test_ws.says::<Filesystem>(&arguments);
         assert_eq!(
             says(json!({"action": "write", "path": "a/b.txt", "content": "one\n"})),
             "Written 4 bytes to a/b.txt"
@@ -448,47 +448,47 @@ mod tests {
 
     #[test]
     fn a_listed_name_can_be_read_as_it_is_shown() {
-        let room = Room::empty();
+        let test_ws = TestWorkspace::empty();
         for name in ["Bob's notes.md", "say \"hi\".md", "back\\slash.md"] {
-            std::fs::write(room.path().join(name), "it\n").unwrap();
+            std::fs::write(test_ws.path().join(name), "it\n").unwrap();
         }
-        let listed = room.says::<Filesystem>(&json!({"action": "list"}));
+        let listed = test_ws.says::<Filesystem>(&json!({"action": "list"}));
         assert_eq!(listed, "Bob's notes.md\nback\\slash.md\nsay \"hi\".md");
         for name in listed.lines() {
-            assert_eq!(room.says::<Filesystem>(&json!({"action": "read", "path": name})), "it");
+            assert_eq!(test_ws.says::<Filesystem>(&json!({"action": "read", "path": name})), "it");
         }
     }
 
     #[test]
     fn a_file_that_was_not_read_is_not_replaced() {
-        let room = Room::new("//- a.txt\nold\n");
+        let test_ws = TestWorkspace::new("//- a.txt\nold\n");
         let write = json!({"action": "write", "path": "a.txt", "content": "new\n"});
-        let said = room.says::<Filesystem>(&write);
+        let said = test_ws.says::<Filesystem>(&write);
         assert!(said.starts_with("stale: ") && said.contains("\"action\": \"read\""), "{said}");
-        room.says::<Filesystem>(&json!({"action": "read", "path": "a.txt"}));
-        assert_eq!(room.says::<Filesystem>(&write), "Written 4 bytes to a.txt");
+        test_ws.says::<Filesystem>(&json!({"action": "read", "path": "a.txt"}));
+        assert_eq!(test_ws.says::<Filesystem>(&write), "Written 4 bytes to a.txt");
         let both = json!({"action": "copy", "path": "a.txt", "destination": "a.txt"});
-        assert!(room.says::<Filesystem>(&both).starts_with("bad_args: a.txt exists"));
-        assert_eq!(room.bytes("a.txt"), b"new\n");
+        assert!(test_ws.says::<Filesystem>(&both).starts_with("bad_args: a.txt exists"));
+        assert_eq!(test_ws.bytes("a.txt"), b"new\n");
     }
 
     #[test]
     fn a_large_file_is_read_in_parts() {
-        let room = Room::empty();
-        std::fs::write(room.path().join("big"), "0123456789\n".repeat(100_000)).unwrap();
-        let said = room.says::<Filesystem>(&json!({"action": "read", "path": "big"}));
+        let test_ws = TestWorkspace::empty();
+        std::fs::write(test_ws.path().join("big"), "0123456789\n".repeat(100_000)).unwrap();
+        let said = test_ws.says::<Filesystem>(&json!({"action": "read", "path": "big"}));
         assert!(said.starts_with("too_big: big has 1100000 bytes"), "{said}");
-        let said = room.says::<Filesystem>(&json!({"action": "read", "path": "big", "offset": 99_999}));
+        let said = test_ws.says::<Filesystem>(&json!({"action": "read", "path": "big", "offset": 99_999}));
         assert_eq!(said, "0123456789\n0123456789\n[lines 99999-100000 of 100000]");
     }
 
     #[test]
     fn a_page_is_no_longer_than_that_of_read_and_says_how_to_go_on() {
-        let room = Room::empty();
-        std::fs::write(room.path().join("long"), format!("{}\n", "abcdefghi\n".repeat(100_000))).unwrap();
-        std::fs::write(room.path().join("lines"), format!("{}\n", "x".repeat(99)).repeat(10_000)).unwrap();
-        std::fs::write(room.path().join("line"), "é".repeat(150_000)).unwrap();
-        let says = |arguments| room.says::<Filesystem>(&arguments);
+        let test_ws = TestWorkspace::empty();
+        std::fs::write(test_ws.path().join("long"), format!("{}\n", "abcdefghi\n".repeat(100_000))).unwrap();
+        std::fs::write(test_ws.path().join("lines"), format!("{}\n", "x".repeat(99)).repeat(10_000)).unwrap();
+        std::fs::write(test_ws.path().join("line"), "é".repeat(150_000)).unwrap();
+        let says = |arguments| test_ws.says::<Filesystem>(&arguments);
         let said = says(json!({"action": "read", "path": "lines"}));
         assert!(said.len() < 66_000, "{} bytes", said.len());
         assert!(said.ends_with("\n[lines 1-655 of 10000; next: offset 656]"), "{}", &said[said.len() - 99..]);

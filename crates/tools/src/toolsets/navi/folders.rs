@@ -216,84 +216,84 @@ mod tests {
 
     use std::{fs, os::unix::fs::PermissionsExt as _};
 
-    use kit::testing::Room;
+    use kit::testing::TestWorkspace;
     use serde_json::json;
 
     use super::super::filesystem::Filesystem;
 
-    fn says(room: &Room, action: &str, path: &str, destination: Option<&str>) -> String {
+    fn says(test_ws: &TestWorkspace, action: &str, path: &str, destination: Option<&str>) -> String {
         let destination = destination.unwrap_or_default();
-        room.says::<Filesystem>(&json!({"action": action, "path": path, "destination": destination}))
+        test_ws.says::<Filesystem>(&json!({"action": action, "path": path, "destination": destination}))
     }
 
-    fn room() -> Room {
-        let room = Room::new("//- a/x\none\n//- a/b/run\n#!/bin/sh\n");
-        fs::set_permissions(room.path().join("a/b/run"), fs::Permissions::from_mode(0o755)).unwrap();
-        fs::create_dir(room.path().join("a/empty")).unwrap();
-        room
+    fn test_ws() -> TestWorkspace {
+        let test_ws = TestWorkspace::new("//- a/x\none\n//- a/b/run\n#!/bin/sh\n");
+        fs::set_permissions(test_ws.path().join("a/b/run"), fs::Permissions::from_mode(0o755)).unwrap();
+        fs::create_dir(test_ws.path().join("a/empty")).unwrap();
+        test_ws
     }
 
-    fn is_executable(room: &Room, path: &str) -> bool {
-        fs::metadata(room.path().join(path)).unwrap().permissions().mode() & 0o111 != 0
+    fn is_executable(test_ws: &TestWorkspace, path: &str) -> bool {
+        fs::metadata(test_ws.path().join(path)).unwrap().permissions().mode() & 0o111 != 0
     }
 
     #[test]
     fn a_folder_is_copied_moved_and_deleted_with_its_permissions_and_empty_folders() {
-        let room = room();
-        let said = says(&room, "copy", "a", Some("to/c"));
+        let test_ws = test_ws();
+        let said = says(&test_ws, "copy", "a", Some("to/c"));
         assert!(said.starts_with("Copied a to to/c (2 files, 2 folders)\n"), "{said}");
-        assert!(is_executable(&room, "to/c/b/run") && room.path().join("to/c/empty").is_dir());
-        let said = says(&room, "move", "to/c", Some("d"));
+        assert!(is_executable(&test_ws, "to/c/b/run") && test_ws.path().join("to/c/empty").is_dir());
+        let said = says(&test_ws, "move", "to/c", Some("d"));
         assert!(said.starts_with("Moved to/c to d (2 files, 2 folders)\n"), "{said}");
         assert!(said.ends_with("but not 1 empty folder and the executable bit of 1 file]"), "{said}");
-        assert!(is_executable(&room, "d/b/run") && room.path().join("d/empty").is_dir());
-        assert!(!room.path().join("to/c").exists());
-        assert!(says(&room, "delete", "d", None).starts_with("Deleted d (2 files, 2 folders)\n"));
-        assert!(!room.path().join("d").exists());
-        assert_eq!(room.bytes("a/b/run"), b"#!/bin/sh\n");
-        assert_eq!(says(&room, "copy", "a/b/run", Some("run")), "Copied a/b/run to run");
-        assert!(is_executable(&room, "run"));
+        assert!(is_executable(&test_ws, "d/b/run") && test_ws.path().join("d/empty").is_dir());
+        assert!(!test_ws.path().join("to/c").exists());
+        assert!(says(&test_ws, "delete", "d", None).starts_with("Deleted d (2 files, 2 folders)\n"));
+        assert!(!test_ws.path().join("d").exists());
+        assert_eq!(test_ws.bytes("a/b/run"), b"#!/bin/sh\n");
+        assert_eq!(says(&test_ws, "copy", "a/b/run", Some("run")), "Copied a/b/run to run");
+        assert!(is_executable(&test_ws, "run"));
     }
 
     #[test]
     fn a_folder_goes_nowhere_where_something_is_nor_into_itself() {
-        let room = room();
+        let test_ws = test_ws();
         for action in ["copy", "move"] {
-            assert!(says(&room, action, "a", Some("a/new")).starts_with("bad_args: a/new lies in a; "));
-            assert!(says(&room, action, "a", Some("a")).starts_with("bad_args: "));
-            assert!(says(&room, action, "a", Some("a/x")).starts_with("bad_args: "));
+            assert!(says(&test_ws, action, "a", Some("a/new")).starts_with("bad_args: a/new lies in a; "));
+            assert!(says(&test_ws, action, "a", Some("a")).starts_with("bad_args: "));
+            assert!(says(&test_ws, action, "a", Some("a/x")).starts_with("bad_args: "));
         }
-        fs::create_dir(room.path().join("there")).unwrap();
-        assert!(says(&room, "move", "a", Some("there")).starts_with("bad_args: there exists"));
-        let said = says(&room, "delete", "", None);
-        assert!(said.starts_with("denied: ") && room.path().join("a/x").exists(), "{said}");
+        fs::create_dir(test_ws.path().join("there")).unwrap();
+        assert!(says(&test_ws, "move", "a", Some("there")).starts_with("bad_args: there exists"));
+        let said = says(&test_ws, "delete", "", None);
+        assert!(said.starts_with("denied: ") && test_ws.path().join("a/x").exists(), "{said}");
     }
 
     #[test]
     fn a_copy_that_fails_half_way_takes_back_what_it_made() {
-        let room = Room::new("//- a/one\n1\n//- a/two-and-more\n2\n");
+        let test_ws = TestWorkspace::new("//- a/one\n1\n//- a/two-and-more\n2\n");
         // As long as a path may be with the first of the files below it, and too long with the second.
         let deep = "d".repeat(200);
         let to = [vec![deep.as_str(); 20], vec![&deep[..70]]].concat().join("/");
-        let said = says(&room, "copy", "a", Some(&to));
+        let said = says(&test_ws, "copy", "a", Some(&to));
         assert!(said.contains("the path is ") && said.contains("; nothing was copied"), "{said}");
-        let parent = room.path().join(to.rsplit_once('/').unwrap().0);
+        let parent = test_ws.path().join(to.rsplit_once('/').unwrap().0);
         assert_eq!(fs::read_dir(parent).unwrap().count(), 0);
     }
 
     #[test]
     fn a_delete_that_fails_half_way_says_what_is_left() {
-        let room = Room::new("//- a/one\n1\n//- a/two\n2\n");
+        let test_ws = TestWorkspace::new("//- a/one\n1\n//- a/two\n2\n");
         let touches = kit::Touches::none().and(kit::Touch::WriteTree { path: "a".to_owned(), like: None });
-        let cx = room.cx_for(&touches);
+        let cx = test_ws.cx_for(&touches);
         let folder = super::Folder::load(&cx, "a").unwrap().unwrap();
-        fs::write(room.path().join("a/two"), "theirs\n").unwrap();
+        fs::write(test_ws.path().join("a/two"), "theirs\n").unwrap();
         let fault = folder.delete(&cx).unwrap_err();
         assert!(
             fault.what.starts_with("1 of 2 files of a were deleted, then: `a/two` was changed"),
             "{fault}"
         );
-        assert!(!room.path().join("a/one").exists());
-        assert_eq!(room.bytes("a/two"), b"theirs\n");
+        assert!(!test_ws.path().join("a/one").exists());
+        assert_eq!(test_ws.bytes("a/two"), b"theirs\n");
     }
 }

@@ -278,19 +278,23 @@ fn some(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use kit::testing::Room;
+    use kit::testing::TestWorkspace;
     use serde_json::json;
 
     use super::*;
 
     #[test]
     fn an_empty_command_is_said_in_its_words() {
-        assert_eq!(Room::empty().says::<Terminal>(&json!({"action": "run"})), "bad_args: Empty command.");
+        assert_eq!(
+            TestWorkspace::empty().says::<Terminal>(&json!({"action": "run"})),
+            "bad_args: Empty command."
+        );
     }
 
     #[test]
     fn a_terminal_that_is_not_there_is_said_with_those_that_are() {
-        let said = Room::empty().says::<Terminal>(&json!({"action": "status", "terminal_name": "x"}));
+        let said =
+            TestWorkspace::empty().says::<Terminal>(&json!({"action": "status", "terminal_name": "x"}));
         assert_eq!(said, "not_found: Terminal 'x' not found.\nNone is open.");
     }
 }

@@ -112,21 +112,21 @@ impl Bash {
 
 #[cfg(test)]
 mod tests {
-    use kit::testing::Room;
+    use kit::testing::TestWorkspace;
     use serde_json::json;
 
     use super::*;
 
     #[test]
     fn what_is_wrong_is_said_in_their_words() {
-        let room = Room::empty();
-        assert_eq!(room.says::<Bash>(&json!({})), "bad_args: No command provided");
+        let test_ws = TestWorkspace::empty();
+        assert_eq!(test_ws.says::<Bash>(&json!({})), "bad_args: No command provided");
         assert_eq!(
-            room.says::<Bash>(&json!({"command": "ls", "shell": "csh"})),
+            test_ws.says::<Bash>(&json!({"command": "ls", "shell": "csh"})),
             "bad_args: Unknown shell type: csh. Available: bash, sh, zsh, dash, fish"
         );
         assert_eq!(
-            room.says::<Bash>(&json!({"command": "ls", "timeout": -2})),
+            test_ws.says::<Bash>(&json!({"command": "ls", "timeout": -2})),
             "bad_args: timeout must be >= 0, got -2"
         );
     }

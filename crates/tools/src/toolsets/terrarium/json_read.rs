@@ -78,22 +78,23 @@ pub(super) fn steps(query: &str) -> Result<Vec<Step<'_>>, Fault> {
 
 #[cfg(test)]
 mod tests {
-    use kit::testing::Room;
+    use kit::testing::TestWorkspace;
     use serde_json::json;
 
     use super::*;
 
     #[test]
     fn a_query_is_a_dot_path_or_a_json_path() {
-        let room = Room::new("//- a.json\n{\"a\": {\"b/c\": [[1, 2], {\"d\": 3}]}, \"$x\": 4}\n");
-        let says = |query: &str| room.says::<JsonRead>(&json!({"path": "a.json", "query": query}));
+        let test_ws = TestWorkspace::new("//- a.json\n{\"a\": {\"b/c\": [[1, 2], {\"d\": 3}]}, \"$x\": 4}\n");
+        let says = |query: &str| test_ws.says::<JsonRead>(&json!({"path": "a.json", "query": query}));
         assert_eq!(says("a.b/c[1].d"), "3");
         assert_eq!(says("..a.b/c[0][1]"), "2");
         assert_eq!(says("$x"), "4");
         assert_eq!(says("$..d"), "/a/b~1c/1/d: 3");
         assert_eq!(says("."), says(""));
         assert!(says(".").contains("\"$x\": 4"), "{}", says("."));
-        let below = room.says::<JsonRead>(&json!({"path": "a.json", "pointer": "/a", "query": "b/c[0][0]"}));
+        let below =
+            test_ws.says::<JsonRead>(&json!({"path": "a.json", "pointer": "/a", "query": "b/c[0][0]"}));
         assert_eq!(below, "1");
         assert!(
             says("a.none").starts_with("not_found: `a.json` has nothing at `/a/none`"),

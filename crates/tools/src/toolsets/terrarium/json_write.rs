@@ -79,16 +79,17 @@ async fn set(path: &str, mut steps: Vec<Step<'_>>, mut value: Value, cx: &Cx) ->
 mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
 
-    use kit::testing::Room;
+    use kit::testing::TestWorkspace;
 
     use super::*;
 
     #[test]
     fn a_dot_path_sets_a_value_and_makes_the_objects_on_the_way() {
-        let room = Room::new("//- a.json\n{\n  // why\n  \"a\": {\"b\": [1, 2]}\n}\n//- list.json\n[1]\n");
-        let text = |name: &str| String::from_utf8(room.bytes(name)).unwrap();
+        let test_ws =
+            TestWorkspace::new("//- a.json\n{\n  // why\n  \"a\": {\"b\": [1, 2]}\n}\n//- list.json\n[1]\n");
+        let text = |name: &str| String::from_utf8(test_ws.bytes(name)).unwrap();
         let says = |path: &str, query: &str, value: &str| {
-            room.says::<JsonWrite>(&json!({"path": path, "query": query, "value": value}))
+            test_ws.says::<JsonWrite>(&json!({"path": path, "query": query, "value": value}))
         };
         assert_eq!(says("a.json", "a.b[1]", "{\"x\": 3}"), "Updated a.json at 'a.b[1]'");
         assert_eq!(says("a.json", ".a.c.d", "plain words"), "Updated a.json at '.a.c.d'");
@@ -100,7 +101,7 @@ mod tests {
         assert!(says("list.json", "a", "1").starts_with("not_found: "), "{}", says("list.json", "a", "1"));
         assert_eq!(text("list.json"), "[1]\n");
         assert_eq!(
-            room.says::<JsonWrite>(&json!({"path": "a.json", "query": "a"})),
+            test_ws.says::<JsonWrite>(&json!({"path": "a.json", "query": "a"})),
             "bad_args: Value is required"
         );
     }

@@ -76,15 +76,15 @@ fn is_reserved(key: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use kit::testing::Room;
+    use kit::testing::TestWorkspace;
     use serde_json::json;
 
     use super::*;
 
     #[test]
     fn it_says_what_theirs_says() {
-        let room = Room::empty();
-        let says = |arguments| room.says::<Scratchpad>(&arguments);
+        let test_ws = TestWorkspace::empty();
+        let says = |arguments| test_ws.says::<Scratchpad>(&arguments);
         assert_eq!(says(json!({"action": "list"})), "(empty)");
         assert_eq!(says(json!({"action": "set", "key": "plan", "value": "1. look"})), "Set 'plan'");
         assert_eq!(says(json!({"action": "get", "key": "plan"})), "1. look");

@@ -207,7 +207,7 @@ mod tests {
 
     use kit::{
         services::{Agents, NoAgent, Profiles, Question, Report, Soon, Task},
-        testing::Room,
+        testing::TestWorkspace,
     };
     use parking_lot::Mutex;
     use serde_json::json;
@@ -262,31 +262,31 @@ mod tests {
 
     #[test]
     fn the_id_of_the_chosen_action_is_answered() {
-        let mut room = Room::empty();
+        let mut test_ws = TestWorkspace::empty();
         let person = Arc::new(Person::default());
-        room.agents = person.clone();
-        assert_eq!(room.says::<ShowCard>(&card(&json!({}))), "action: go");
+        test_ws.agents = person.clone();
+        assert_eq!(test_ws.says::<ShowCard>(&card(&json!({}))), "action: go");
         assert_eq!(*person.0.lock(), [CARD]);
     }
 
     #[test]
     fn a_card_that_waits_for_nothing_is_displayed_or_given_as_text() {
         let with_actions = CARD.replace("\n\nend", "\n\nActions: Go on\n\nend");
-        let mut room = Room::empty();
-        assert_eq!(room.says::<ShowCard>(&card(&json!({"wait_for_reply": false}))), with_actions);
-        assert_eq!(room.says::<ShowCard>(&card(&json!({"actions": ["dropped"]}))), CARD);
+        let mut test_ws = TestWorkspace::empty();
+        assert_eq!(test_ws.says::<ShowCard>(&card(&json!({"wait_for_reply": false}))), with_actions);
+        assert_eq!(test_ws.says::<ShowCard>(&card(&json!({"actions": ["dropped"]}))), CARD);
         let person = Arc::new(Person::default());
-        room.agents = person.clone();
-        assert_eq!(room.says::<ShowCard>(&card(&json!({"wait_for_reply": false}))), "card displayed");
-        assert_eq!(room.says::<ShowCard>(&json!({"title": "Done"})), "card displayed");
+        test_ws.agents = person.clone();
+        assert_eq!(test_ws.says::<ShowCard>(&card(&json!({"wait_for_reply": false}))), "card displayed");
+        assert_eq!(test_ws.says::<ShowCard>(&json!({"title": "Done"})), "card displayed");
         assert_eq!(*person.0.lock(), [with_actions.as_str(), "# Done"]);
     }
 
     #[test]
     fn a_placeholder_is_an_example_below_the_question() {
-        let mut room = Room::empty();
-        room.agents = Arc::new(Person::default());
-        let said = room.says::<AskUser>(&json!({"question": "Which?", "placeholder": "main"}));
+        let mut test_ws = TestWorkspace::empty();
+        test_ws.agents = Arc::new(Person::default());
+        let said = test_ws.says::<AskUser>(&json!({"question": "Which?", "placeholder": "main"}));
         assert_eq!(said, "Which?\n(such as: main)");
     }
 }

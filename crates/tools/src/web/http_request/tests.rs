@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use expect_test::expect;
-use kit::{erase, net::HostPattern, prelude::*, services::Vault, testing::Room};
+use kit::{erase, net::HostPattern, prelude::*, services::Vault, testing::TestWorkspace};
 use serde_json::{Value, json};
 
 use super::HttpRequest;
@@ -57,9 +57,10 @@ impl Vault for One {
 
 #[test]
 fn a_secret_goes_to_its_hosts_alone_and_not_in_clear() {
-    let mut room = Room::empty();
-    room.vault = Arc::new(One);
-    let says = |url: &str| room.says::<HttpRequest>(&json!({"url": url, "headers": {"X": "{{secret:one}}"}}));
+    let mut test_ws = TestWorkspace::empty();
+    test_ws.vault = Arc::new(One);
+    let says =
+        |url: &str| test_ws.says::<HttpRequest>(&json!({"url": url, "headers": {"X": "{{secret:one}}"}}));
     expect!["denied: the secret `one` is not for example.org:443"].assert_eq(&says("https://example.org/"));
     expect![[r#"
         denied: the secret `one` is not sent over http, where everybody on the way can read it
@@ -71,7 +72,8 @@ fn a_secret_goes_to_its_hosts_alone_and_not_in_clear() {
 fn more_headers_than_any_server_takes_are_refused() {
     let headers: serde_json::Map<String, Value> =
         (0..40_000).map(|it| (format!("X{it}"), json!("a"))).collect();
-    let says = Room::empty().says::<HttpRequest>(&json!({"url": "https://example.org/", "headers": headers}));
+    let says = TestWorkspace::empty()
+        .says::<HttpRequest>(&json!({"url": "https://example.org/", "headers": headers}));
     expect![[r#"
         bad_args: 40000 headers were given
         A request has 200 of them at most; `body` sends what is longer."#]]

@@ -134,7 +134,7 @@ impl Trial {
         let targets = targets(folder).map_err(|error| error.to_string())?;
         let variables = of_home(variables, &targets.home);
         let settings = |approve, limits| Settings {
-            beyond: Default::default(),
+            network: Default::default(),
             tool_files: Default::default(),
             workspace: targets.workspace.clone(),
             roots: Vec::new(),

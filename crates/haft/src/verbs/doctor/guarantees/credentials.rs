@@ -45,7 +45,7 @@ fn make(home: &Path) -> io::Result<()> {
 
 fn session(folder: &Path, home: &Path) -> Result<Session, kit::Fault> {
     let settings = Settings {
-        beyond: Default::default(),
+        network: Default::default(),
         tool_files: Default::default(),
         workspace: home.to_owned(),
         roots: Vec::new(),
