@@ -104,10 +104,10 @@ pub async fn mcp(
 ) -> io::Result<()> {
     let stop = CancellationToken::new();
     let backend = Arc::new(backend);
-    let door = Door::new(Arc::clone(&backend), about, stop.clone(), &Lasting::default());
+    let server = McpServer::new(Arc::clone(&backend), about, stop.clone(), &Lasting::default());
     let (wire, ends) = stdio::open(input, output)?;
     let serving = async {
-        match door.serve(wire).await {
+        match server.serve(wire).await {
             Ok(running) => running.waiting().await.map(drop).map_err(io::Error::other),
             Err(ServerInitializeError::ConnectionClosed(_)) => Ok(()),
             Err(error) => Err(io::Error::other(error)),
@@ -142,7 +142,7 @@ pub(crate) struct Lasting {
 }
 
 /// The server that rmcp asks: one for each client.
-pub(crate) struct Door<H> {
+pub(crate) struct McpServer<H> {
     backend: Arc<H>,
     about: About,
     stop: CancellationToken,
@@ -154,7 +154,7 @@ pub(crate) struct Door<H> {
     _gone_when_dropped: DropGuard,
 }
 
-impl<H: Backend> Door<H> {
+impl<H: Backend> McpServer<H> {
     /// A door for one client. `stop` ends what is under way. Where each request has a door of its own, all doors of the
     /// same clients share what they come back to.
     pub(crate) fn new(backend: Arc<H>, about: About, stop: CancellationToken, lasting: &Lasting) -> Self {
@@ -201,7 +201,7 @@ impl<H: Backend> Door<H> {
     }
 }
 
-impl<H: Backend> ServerHandler for Door<H> {
+impl<H: Backend> ServerHandler for McpServer<H> {
     fn get_info(&self) -> ServerConfig {
         ServerConfig::new(self.capabilities())
             .with_server_info(Implementation::new("haft", self.about.version.clone()))

@@ -232,7 +232,7 @@ impl View {
             }
             Event::Note { text } => self.note(text, depth, look, drawn),
             Event::Waits { jobs, seconds } => {
-                self.note(&abbreviate::waits(jobs, *seconds), depth, look, drawn)
+                self.note(&abbreviate::waits(jobs, *seconds), depth, look, drawn);
             }
             Event::Used { .. } => self.end_text(look, drawn),
         }

@@ -31,7 +31,7 @@ use super::{
 };
 use crate::{
     backend::Backend,
-    mcp::{About, Door, LISTENING},
+    mcp::{About, LISTENING, McpServer},
     message::{self, Message, Refusal, understand},
     salvage::repaired,
 };
@@ -224,7 +224,7 @@ impl<H: Backend> Server<H> {
         let (backend, stop) = (opened.backend.clone(), opened.stop.clone());
         let about = self.about.clone();
         let lasting = opened.lasting.clone();
-        let door = move || Ok(Door::new(backend.clone(), about.clone(), stop.clone(), &lasting));
+        let server = move || Ok(McpServer::new(backend.clone(), about.clone(), stop.clone(), &lasting));
         let desk = Arc::new(SessionTable::new(place.sessions.clone(), opens.then_some(opened)));
         // What rmcp would check of Host and Origin was checked, more strictly.
         let config = StreamableHttpServerConfig::default()
@@ -232,7 +232,7 @@ impl<H: Backend> Server<H> {
             .disable_allowed_origins()
             .with_cancellation_token(self.ended.clone())
             .with_max_request_body_bytes(usize::MAX);
-        let service = StreamableHttpService::new(door, desk.clone(), config);
+        let service = StreamableHttpService::new(server, desk.clone(), config);
         let reply = service.handle(request.map(Full::new)).await;
         desk.tidy();
         reply

@@ -12,12 +12,12 @@ use runtime::{Answer, Arguments, Call};
 use serde_json::{Value, json};
 
 use super::{
-    Door,
+    McpServer,
     exchange::{Asked, Round, in_turn},
 };
 use crate::{answer, backend::Backend, in_flight::Ticket, message::echo, progress::Steps};
 
-impl<H: Backend> Door<H> {
+impl<H: Backend> McpServer<H> {
     /// Runs a call, and tells the client how far it has come.
     pub(super) async fn answer_call(
         &self,

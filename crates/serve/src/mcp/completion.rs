@@ -7,13 +7,13 @@ use rmcp::{
     model::{CompleteRequestParams, CompleteResult, CompletionInfo, Reference},
 };
 
-use super::{Door, aside};
+use super::{McpServer, aside};
 use crate::{backend::Backend, documents::Subject, message::echo};
 
 /// Longer beginnings are not completed.
 const LONGEST: usize = 4 * 1024;
 
-impl<H: Backend> Door<H> {
+impl<H: Backend> McpServer<H> {
     pub(super) async fn completed(
         &self,
         request: CompleteRequestParams,

@@ -16,7 +16,7 @@ use tokio::sync::{mpsc, watch};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use super::{
-    Door, LISTENING,
+    LISTENING, McpServer,
     client_requests::{Asking, Lacks, Question, Said, gone, put},
     multi_round::{Bound, Open, Whose},
     refused,
@@ -102,7 +102,7 @@ enum End<T> {
     Late,
 }
 
-impl<H: Backend> Door<H> {
+impl<H: Backend> McpServer<H> {
     /// Answers a request by work that may ask the client. What was begun in an earlier round goes on.
     ///
     /// # Errors
@@ -166,7 +166,7 @@ impl<H: Backend> Door<H> {
     }
 }
 
-impl<H: Backend> Door<H> {
+impl<H: Backend> McpServer<H> {
     /// The same, of work that nobody hears of before it is over: what came of it, or what the client is asked. It is given
     /// up when the client takes its request back, or is gone.
     ///

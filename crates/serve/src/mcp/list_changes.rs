@@ -11,7 +11,7 @@ use rmcp::{
 use tokio::{sync::watch, time::sleep};
 use tokio_util::sync::CancellationToken;
 
-use super::Door;
+use super::McpServer;
 use crate::backend::Backend;
 
 /// One thing is not told of more often than this: a job that writes changes all the time.
@@ -20,7 +20,7 @@ const PACE: Duration = Duration::from_millis(200);
 /// At most so many documents are watched for one client, or for one request to listen.
 pub(super) const WATCHED: usize = 256;
 
-impl<H: Backend> Door<H> {
+impl<H: Backend> McpServer<H> {
     /// What a client can listen for, of what it asked for.
     pub(super) fn audible(&self, requested: &SubscriptionFilter) -> SubscriptionFilter {
         let changes = self.backend.changes();

@@ -22,7 +22,7 @@ use serde_json::Value;
 use tokio::sync::{broadcast, mpsc};
 use tokio_util::sync::CancellationToken;
 
-use super::{Door, LISTENING, refused};
+use super::{LISTENING, McpServer, refused};
 use crate::{
     backend::Backend,
     client::{Ask, Client, Level, Offers, Way},
@@ -90,7 +90,7 @@ impl Hearing {
     }
 }
 
-impl<H: Backend> Door<H> {
+impl<H: Backend> McpServer<H> {
     /// Does the work of a request, until the client takes the request back. What it tells the client goes out before
     /// this returns.
     pub(super) async fn work<T, F: Future<Output = Result<T, Fault>>>(

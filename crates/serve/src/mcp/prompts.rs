@@ -12,7 +12,7 @@ use rmcp::{
 };
 use serde_json::{Value, json};
 
-use super::{Door, aside, exchange::Asked, pages::page, revision};
+use super::{McpServer, aside, exchange::Asked, pages::page, revision};
 use crate::{
     answer,
     backend::Backend,
@@ -26,7 +26,7 @@ const ARGUMENTS: usize = 100;
 /// Nor longer ones, all together.
 const LONGEST: usize = 1024 * 1024;
 
-impl<H: Backend> Door<H> {
+impl<H: Backend> McpServer<H> {
     pub(super) async fn page_of_prompts(&self, cursor: Option<&str>) -> Result<ListPromptsResult, ErrorData> {
         let backend = Arc::clone(&self.backend);
         let all = aside(move || backend.prompts()).await?.into_iter().map(prompt).collect();

@@ -17,7 +17,7 @@ use rmcp::{
 use serde_json::json;
 
 use super::{
-    Door, aside,
+    McpServer, aside,
     exchange::Asked,
     list_changes::{WATCHED, tell_updates},
     pages::page,
@@ -36,7 +36,7 @@ const LONGEST: usize = 8 * 1024;
 /// No more than this of a document is sent at once.
 const LARGEST: usize = 32 * 1024 * 1024;
 
-impl<H: Backend> Door<H> {
+impl<H: Backend> McpServer<H> {
     pub(super) async fn page_of_documents(
         &self,
         cursor: Option<&str>,

@@ -5,13 +5,13 @@ use std::time::Duration;
 use rmcp::{RoleServer, service::Peer};
 use tokio::time::timeout;
 
-use super::{Door, LISTENING};
+use super::{LISTENING, McpServer};
 use crate::backend::Backend;
 
 /// A client that does not say by then where it works is taken to work where haft was started.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-impl<H: Backend> Door<H> {
+impl<H: Backend> McpServer<H> {
     /// Lets the hands know a client that tells where it works. From 2026-07-28 on none does.
     pub(super) async fn meet(&self, peer: &Peer<RoleServer>) {
         let tells = peer.peer_info().is_some_and(|info| {

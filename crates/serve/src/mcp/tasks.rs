@@ -29,7 +29,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Door, LISTENING,
+    LISTENING, McpServer,
     calls::said,
     client_requests::Question,
     exchange::Exchange,
@@ -170,7 +170,7 @@ impl StoredTask {
     }
 }
 
-impl<H: Backend> Door<H> {
+impl<H: Backend> McpServer<H> {
     /// Can this client be asked by the answer to its request?
     pub(super) fn takes_rounds(&self, context: &RequestContext<RoleServer>) -> bool {
         context.protocol_version().is_some_and(|it| it.as_str() >= LISTENING)
