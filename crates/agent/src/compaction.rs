@@ -313,7 +313,7 @@ impl Shorten<'_> {
             longest: Some(SUMMARY.min(self.model.abilities().longest)),
             format: None,
         };
-        let mut stream = self.model.stream(request);
+        let mut stream = model::ask(&**self.model, request);
         let mut text = String::new();
         loop {
             let event = tokio::select! {

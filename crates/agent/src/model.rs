@@ -20,10 +20,10 @@ pub mod script;
 mod sse;
 mod structured;
 
-use std::{pin::Pin, sync::Arc, time::Duration};
+use std::{pin::Pin, sync::Arc, task::Poll, time::Duration};
 
-use futures_util::Stream;
-use kit::Spec;
+use futures_util::{Stream, StreamExt as _, stream};
+use kit::{Spec, spans};
 use serde::{Deserialize, Serialize};
 
 pub use choose::{choose, doubt, example, usual};
@@ -67,6 +67,22 @@ pub trait Model: Send + Sync {
 
 /// What a model answers, part by part.
 pub type Events = Pin<Box<dyn Stream<Item = Result<Event, ModelError>> + Send>>;
+
+/// Asks a model to go on, in a span that ends with the last part of its answer.
+pub(crate) fn ask(model: &dyn Model, request: Request) -> Events {
+    let request_span = spans::Request::begin(model.name());
+    let mut answer = model.stream(request);
+    Box::pin(stream::poll_fn(move |cx| {
+        let part = request_span.span().in_scope(|| answer.poll_next_unpin(cx));
+        match &part {
+            Poll::Ready(Some(Ok(Event::Used(usage)))) => request_span.used(usage.request(), usage.output),
+            Poll::Ready(Some(Ok(Event::End(why)))) => request_span.ended(why.name()),
+            Poll::Ready(Some(Err(error))) => request_span.ended(error.breach.name()),
+            _ => {}
+        }
+        part
+    }))
+}
 
 /// What a model can do.
 #[derive(Debug, Clone, PartialEq)]
@@ -232,6 +248,19 @@ pub struct Usage {
     pub output: u64,
     /// Of the answer's reasoning.
     pub reasoning: u64,
+}
+
+impl Why {
+    /// Its name in traces.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Calls => "calls",
+            Self::Length => "length",
+            Self::Paused => "paused",
+            Self::Refused => "refused",
+        }
+    }
 }
 
 impl Usage {

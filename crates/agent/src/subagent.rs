@@ -525,7 +525,7 @@ impl Agents for Crew {
 impl Crew {
     /// One answer, as text.
     async fn thought(&self, model: &dyn Model, request: Request) -> Result<String, model::ModelError> {
-        let (mut text, mut stream) = (String::new(), model.stream(request));
+        let (mut text, mut stream) = (String::new(), model::ask(model, request));
         while let Some(event) = stream.next().await {
             match event? {
                 model::Event::Text(more) => text.push_str(&more),

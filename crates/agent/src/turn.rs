@@ -11,7 +11,7 @@ mod tests;
 
 use std::{sync::Arc, time::Duration};
 
-use kit::{Fault, Spec};
+use kit::{Fault, Spec, spans};
 use parking_lot::Mutex;
 use runtime::{
     Limits, Session,
@@ -20,6 +20,7 @@ use runtime::{
 use serde::Serialize;
 use serde_json::Value;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
+use tracing::Instrument as _;
 
 use crate::{
     compaction::{
@@ -215,6 +216,28 @@ pub enum AgentError {
     Kept(#[from] Fault),
 }
 
+impl Ended {
+    /// Its name on the wire.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Cancelled => "cancelled",
+            Self::Limit => "limit",
+            Self::Refused => "refused",
+        }
+    }
+}
+
+impl AgentError {
+    /// What kind of error it is, in a word.
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Model(error) => error.breach.name(),
+            Self::Kept(fault) => fault.kind.name(),
+        }
+    }
+}
+
 impl Agent {
     /// An agent that goes on where its session was left. Blocks.
     ///
@@ -336,6 +359,20 @@ impl Agent {
     }
 
     async fn take_turn(
+        &mut self,
+        input: Option<Input>,
+        cancel: &CancellationToken,
+    ) -> Result<Outcome, AgentError> {
+        let turn = spans::Turn::begin(self.session.name(), self.session.agent());
+        let outcome = self.turn_in_span(input, cancel).instrument(turn.span()).await;
+        match &outcome {
+            Ok(it) => turn.ended(it.steps, (it.usage.request(), it.usage.output), it.ended.name()),
+            Err(error) => turn.failed(error.name()),
+        }
+        outcome
+    }
+
+    async fn turn_in_span(
         &mut self,
         input: Option<Input>,
         cancel: &CancellationToken,
@@ -462,7 +499,10 @@ impl Agent {
                 return Ok(());
             }
             self.show_tools(false);
-            let Some(step) = self.answer(&mut outcome.usage, stop).await? else {
+            let step = spans::Step::begin(self.transcript.steps() + 1);
+            let answer = self.answer(&mut outcome.usage, stop).instrument(step.span()).await;
+            drop(step);
+            let Some(step) = answer? else {
                 outcome.ended = Ended::Cancelled;
                 return Ok(());
             };

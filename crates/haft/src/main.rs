@@ -47,9 +47,10 @@ fn main() -> ExitCode {
     }
 }
 
-/// Starts logging to standard error; without `HAFT_LOG`, only errors are logged.
+/// Starts logging to standard error; without `HAFT_LOG`, only errors are logged. With it, a line tells of the end of each
+/// span as well.
 fn start_log() {
-    use tracing_subscriber::EnvFilter;
+    use tracing_subscriber::{EnvFilter, fmt::format::FmtSpan};
     let asked = std::env::var_os("HAFT_LOG").is_some_and(|it| !it.is_empty());
     let filter = if asked { EnvFilter::try_from_env("HAFT_LOG").ok() } else { None };
     // What rmcp traces are the messages themselves, with whatever secret is in them.
@@ -58,5 +59,10 @@ fn start_log() {
         // What goes wrong with a server is told by whoever asked for it; rmcp would say it once more.
         _ => EnvFilter::new("error,rmcp=off"),
     };
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false).init();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_span_events(FmtSpan::CLOSE)
+        .with_writer(std::io::stderr)
+        .with_ansi(false)
+        .init();
 }

@@ -37,6 +37,7 @@ pub mod redact;
 pub mod references;
 pub mod seen;
 pub mod services;
+pub mod spans;
 #[cfg(feature = "testing")]
 pub mod testing;
 pub mod text;

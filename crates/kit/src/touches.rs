@@ -1,6 +1,6 @@
 //! Touches: the resources that a call declares.
 
-use std::ops::BitOr;
+use std::{fmt, ops::BitOr};
 
 use reqwest::Url;
 use serde::Serialize;
@@ -164,6 +164,28 @@ impl Kinds {
     /// Does a call that touches these kinds leave the world outside the session as it was?
     pub const fn is_read_only(self) -> bool {
         self.0 & (2 | 4 | 8 | 32) == 0
+    }
+}
+
+impl fmt::Display for Kinds {
+    /// The names of the kinds, as in `read+run`; `none` where it touches nothing.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const NAMES: [(u8, &str); 7] = [
+            (1, "read"),
+            (2, "write"),
+            (4, "run"),
+            (8, "net"),
+            (16, "session"),
+            (32, "exclusive"),
+            (64, "web"),
+        ];
+        if *self == Self::NONE {
+            return f.write_str("none");
+        }
+        // Who writes reads as well, which goes without saying.
+        let is_said = |bit: u8| self.0 & bit != 0 && !(bit == 1 && self.0 & 2 != 0);
+        let names: Vec<&str> = NAMES.iter().filter(|it| is_said(it.0)).map(|it| it.1).collect();
+        f.write_str(&names.join("+"))
     }
 }
 

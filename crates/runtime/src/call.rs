@@ -25,12 +25,14 @@ use kit::{
     files::{Access, Grant},
     model_tools::{OWN, own_files},
     services::Progress,
+    spans,
 };
 use policy::{Approve, COMPOSED, Decision, Policy, Rule, Want, Web};
 use serde_json::{Map, Value};
 use store::changes::Versions;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
 
 use crate::{
     Session,
@@ -162,9 +164,22 @@ const ABOUT_CONTENT: [&str; 2] = ["control_files", "own_tools"];
 
 /// Runs it; `within` is the call at the door that it is made for, where a tool makes it.
 pub(crate) async fn run(session: &Session, mut call: Call, within: Option<&Within>) -> Answer {
-    let began = Instant::now();
     let offered = call.id.is_some();
     let id = call.id.take().unwrap_or_else(|| session.store().call_id());
+    let span = spans::Call::begin(session.name(), &id, &call.tool);
+    let entered = span.span();
+    answer(session, call, within, (id, offered), span).instrument(entered).await
+}
+
+/// The same, in its span. `offered` says whether others may know its id.
+async fn answer(
+    session: &Session,
+    call: Call,
+    within: Option<&Within>,
+    (id, offered): (String, bool),
+    span: spans::Call,
+) -> Answer {
+    let began = Instant::now();
     let whose = within.map_or_else(|| id.clone(), |it| it.whose.clone());
     let asked = AskedTime::within(within.map_or(session.asked(), |it| &it.asked));
     let cancel = call.cancel.child_token();
@@ -216,6 +231,8 @@ pub(crate) async fn run(session: &Session, mut call: Call, within: Option<&Withi
         }
         Err(fault) => Err(fault),
     };
+    span.decided(&told.decision);
+    span.touches(told.touches.kinds());
     let title = planned.as_ref().map_or_else(|_| String::new(), |plan| plan.prepared.title());
     let call_tool = tool.clone();
     let this = ThisCall::new(tool, model_output::title(session, title), began, asked.clone(), session.jobs());
@@ -225,13 +242,14 @@ pub(crate) async fn run(session: &Session, mut call: Call, within: Option<&Withi
         session.jobs().offer(&id, &this);
     }
     let (reply, answered) = oneshot::channel();
-    let work = Work::new(session, id.clone(), whose, this, told, cancel, progress, reply);
+    let entered = span.span();
+    let work = Work::new(session, id.clone(), whose, this, told, cancel, progress, reply, span);
     // Queued here and now, so that calls are served in the order in which they came.
     let planned = planned.map(|plan| {
         let locks = session.schedule().lock_for(who, plan.locks.clone());
         (plan, locks)
     });
-    tokio::spawn(work.finish(planned));
+    tokio::spawn(work.finish(planned).instrument(entered));
     let answer = answered.await.unwrap_or_else(|_| Answer {
         id: id.clone(),
         result: Err(Fault::bug("the call was lost")),

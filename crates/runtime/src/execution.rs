@@ -10,6 +10,7 @@ use std::{
     path::{Path, PathBuf},
     process::Command,
     sync::{Arc, OnceLock},
+    time::Instant,
 };
 
 use kit::{
@@ -20,6 +21,7 @@ use kit::{
     procs::{Base, Exit, Keeper, Limit, Procs, Program, SpillFile, Spilling, Starting},
     redact::Secrets,
     services::Mask,
+    spans,
 };
 use parking_lot::Mutex;
 use policy::Approve;
@@ -177,9 +179,9 @@ struct OfCall {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
-    Nowhere,
-    Inside,
-    Plugins,
+    None,
+    Sandbox,
+    Unconfined,
 }
 
 impl Execution {
@@ -257,12 +259,12 @@ impl Execution {
     }
 
     fn procs(&self, tool: Option<String>, touches: &Touches, granted: &[String], unasked: &[&str]) -> Procs {
-        let (mut place, mut pass) = (Place::Nowhere, None::<Pass>);
+        let (mut place, mut pass) = (Place::None, None::<Pass>);
         let mut hosts: Vec<_> = granted.iter().map(|host| self.inner.hosts.grant(host)).collect();
         for touch in touches.iter() {
             match touch {
-                Touch::Run(_) if place == Place::Nowhere => place = Place::Inside,
-                Touch::Unconfined => place = Place::Plugins,
+                Touch::Run(_) if place == Place::None => place = Place::Sandbox,
+                Touch::Unconfined => place = Place::Unconfined,
                 // All that runs in the sandbox of a tool is that tool.
                 Touch::Net(host) if self.inner.own.is_some() => hosts.push(self.inner.hosts.grant(host)),
                 Touch::Net(host) => {
@@ -281,10 +283,10 @@ impl Execution {
                 | Touch::Exclusive => {}
             }
         }
-        if place == Place::Inside && self.sandbox() == SandboxMode::Full {
-            place = Place::Plugins;
+        if place == Place::Sandbox && self.sandbox() == SandboxMode::Full {
+            place = Place::Unconfined;
         }
-        if place == Place::Inside {
+        if place == Place::Sandbox {
             self.look_whether_closed();
         }
         Procs::new(Arc::new(OfCall { execution: self.clone(), place, _hosts: hosts, pass, tool }))
@@ -389,13 +391,13 @@ impl Execution {
         mut program: Program,
     ) -> Result<kit::procs::Process, Fault> {
         let living = match place {
-            Place::Nowhere => {
+            Place::None => {
                 return Err(Fault::denied("this call did not declare that it starts a command"));
             }
-            Place::Inside => self.inside().await?,
-            Place::Plugins => self.outside().await?,
+            Place::Sandbox => self.inside().await?,
+            Place::Unconfined => self.outside().await?,
         };
-        if place == Place::Inside {
+        if place == Place::Sandbox {
             self.forward_loopback().await;
         }
         let read_only = living.read_only;
@@ -403,7 +405,7 @@ impl Execution {
             program.env.extend(environment::proxy_variables(port, Some(pass.word())));
         }
         let base = Base { env: &living.env, limits: &living.limits, spilling: Some(&self.inner.spilling) };
-        let starting = (place == Place::Inside).then(|| self.command_begins());
+        let starting = (place == Place::Sandbox).then(|| self.command_begins());
         let coming = pass.map(Pass::coming);
         let process = living.keeper.start(program, base).await?;
         if let Some(coming) = coming {
@@ -424,6 +426,7 @@ impl Execution {
         if let Some(living) = self.still_closed(&mut kept) {
             return Ok(living);
         }
+        let began = Instant::now();
         let plan = self.plan(read_only)?;
         let mut tried = self.try_with(&plan).await?;
         if matches!(&tried, Err(trouble) if trouble.part == Part::Namespaces) && self.bubblewrap().is_some() {
@@ -455,6 +458,7 @@ impl Execution {
             Err(trouble) => return Err(unavailable(&trouble)),
         };
         let living = Living { read_only, ..living };
+        spans::sandbox_started(began.elapsed());
         *kept = Some(living.clone());
         Ok(living)
     }
@@ -677,8 +681,8 @@ impl kit::procs::Spawner for OfCall {
 
     fn denials(&self, exit: Exit, output: &str) -> Vec<String> {
         match self.place {
-            Place::Inside => self.execution.denials(exit, output, self.tool.as_deref()),
-            Place::Nowhere | Place::Plugins => Vec::new(),
+            Place::Sandbox => self.execution.denials(exit, output, self.tool.as_deref()),
+            Place::None | Place::Unconfined => Vec::new(),
         }
     }
 

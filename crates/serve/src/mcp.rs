@@ -12,6 +12,7 @@ mod prompts;
 mod resources;
 mod roots;
 mod tasks;
+mod traced;
 
 use std::{
     fs::File,
@@ -44,6 +45,7 @@ use logging::Hearing;
 use multi_round::PendingRounds;
 use pages::page;
 use tasks::Tasks;
+use traced::traced;
 
 /// After the end of input, calls may finish by themselves for this long: a script
 /// that pipes its requests in has no other way to hear the answers.
@@ -213,10 +215,13 @@ impl<H: Backend> ServerHandler for McpServer<H> {
         request: InitializeRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<InitializeResult, ErrorData> {
-        context.peer.set_peer_info(request.clone());
-        let agreed = self.negotiate_initialize(&request)?;
-        self.announce(&context.peer);
-        Ok(agreed)
+        traced("initialize", None, &context.id.clone(), async move {
+            context.peer.set_peer_info(request.clone());
+            let agreed = self.negotiate_initialize(&request)?;
+            self.announce(&context.peer);
+            Ok(agreed)
+        })
+        .await
     }
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
@@ -230,14 +235,17 @@ impl<H: Backend> ServerHandler for McpServer<H> {
     async fn list_tools(
         &self,
         request: Option<PaginatedRequestParams>,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let _ = timeout(LOADING, self.backend.settled()).await;
-        let all: Vec<Tool> = self.backend.specs().iter().map(answer::tool).collect();
-        let (tools, next) = page("tools", all, |tool| &tool.name, cursor(request).as_deref())?;
-        let mut result = ListToolsResult::with_all_items(tools);
-        result.next_cursor = next;
-        Ok(result)
+        traced("tools/list", None, &context.id.clone(), async move {
+            let _ = timeout(LOADING, self.backend.settled()).await;
+            let all: Vec<Tool> = self.backend.specs().iter().map(answer::tool).collect();
+            let (tools, next) = page("tools", all, |tool| &tool.name, cursor(request).as_deref())?;
+            let mut result = ListToolsResult::with_all_items(tools);
+            result.next_cursor = next;
+            Ok(result)
+        })
+        .await
     }
 
     /// What a tool's schema wants repeated in headers is checked over HTTP, where the tool is one that is listed.
@@ -250,30 +258,39 @@ impl<H: Backend> ServerHandler for McpServer<H> {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let (name, revision) = (request.name.clone(), revision(&context));
-        Ok(match self.answer_call(request, context).await? {
-            CallToolResponse::Complete(mut result) => {
-                answer::fit(&mut result, &revision, || self.backend.declares(&name));
-                result.into()
-            }
-            other => other,
+        traced("tools/call", Some(&request.name.clone()), &context.id.clone(), async move {
+            let (name, revision) = (request.name.clone(), revision(&context));
+            Ok(match self.answer_call(request, context).await? {
+                CallToolResponse::Complete(mut result) => {
+                    answer::fit(&mut result, &revision, || self.backend.declares(&name));
+                    result.into()
+                }
+                other => other,
+            })
         })
+        .await
     }
 
     async fn list_resources(
         &self,
         request: Option<PaginatedRequestParams>,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        self.page_of_documents(cursor(request).as_deref()).await
+        traced("resources/list", None, &context.id.clone(), async move {
+            self.page_of_documents(cursor(request).as_deref()).await
+        })
+        .await
     }
 
     async fn list_resource_templates(
         &self,
         request: Option<PaginatedRequestParams>,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        self.page_of_patterns(cursor(request).as_deref())
+        traced("resources/templates/list", None, &context.id.clone(), async move {
+            self.page_of_patterns(cursor(request).as_deref())
+        })
+        .await
     }
 
     async fn read_resource(
@@ -281,7 +298,10 @@ impl<H: Backend> ServerHandler for McpServer<H> {
         request: ReadResourceRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        self.read_document(request, &context).await
+        traced("resources/read", Some(&request.uri.clone()), &context.id.clone(), async move {
+            self.read_document(request, &context).await
+        })
+        .await
     }
 
     async fn subscribe(
@@ -289,19 +309,25 @@ impl<H: Backend> ServerHandler for McpServer<H> {
         request: SubscribeRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        if !self.backend.abilities().watch {
-            return Err(ErrorData::method_not_found::<SubscribeRequestMethod>());
-        }
-        self.watch_document(request.uri, &context).await
+        traced("resources/subscribe", Some(&request.uri.clone()), &context.id.clone(), async move {
+            if !self.backend.abilities().watch {
+                return Err(ErrorData::method_not_found::<SubscribeRequestMethod>());
+            }
+            self.watch_document(request.uri, &context).await
+        })
+        .await
     }
 
     async fn unsubscribe(
         &self,
         request: UnsubscribeRequestParams,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        self.unwatch_document(&request.uri);
-        Ok(())
+        traced("resources/unsubscribe", Some(&request.uri.clone()), &context.id.clone(), async move {
+            self.unwatch_document(&request.uri);
+            Ok(())
+        })
+        .await
     }
 
     fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
@@ -316,9 +342,12 @@ impl<H: Backend> ServerHandler for McpServer<H> {
     async fn list_prompts(
         &self,
         request: Option<PaginatedRequestParams>,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
-        self.page_of_prompts(cursor(request).as_deref()).await
+        traced("prompts/list", None, &context.id.clone(), async move {
+            self.page_of_prompts(cursor(request).as_deref()).await
+        })
+        .await
     }
 
     async fn get_prompt(
@@ -326,18 +355,24 @@ impl<H: Backend> ServerHandler for McpServer<H> {
         request: GetPromptRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
-        self.fill_prompt(request, &context).await
+        traced("prompts/get", Some(&request.name.clone()), &context.id.clone(), async move {
+            self.fill_prompt(request, &context).await
+        })
+        .await
     }
 
     async fn complete(
         &self,
         request: CompleteRequestParams,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<CompleteResult, ErrorData> {
-        if !self.backend.abilities().complete {
-            return Err(ErrorData::method_not_found::<CompleteRequestMethod>());
-        }
-        self.completed(request).await
+        traced("completion/complete", None, &context.id.clone(), async move {
+            if !self.backend.abilities().complete {
+                return Err(ErrorData::method_not_found::<CompleteRequestMethod>());
+            }
+            self.completed(request).await
+        })
+        .await
     }
 
     #[expect(deprecated, reason = "clients of revisions until 2025-11-25 say so what they want to hear")]
@@ -346,12 +381,15 @@ impl<H: Backend> ServerHandler for McpServer<H> {
         request: rmcp::model::SetLevelRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        // From 2026-07-28 on, each request says so for itself.
-        if !self.backend.abilities().log || *revision(&context) >= *LISTENING {
-            return Err(ErrorData::method_not_found::<SetLevelRequestMethod>());
-        }
-        self.hearing.set(request.level);
-        Ok(())
+        traced("logging/setLevel", None, &context.id.clone(), async move {
+            // From 2026-07-28 on, each request says so for itself.
+            if !self.backend.abilities().log || *revision(&context) >= *LISTENING {
+                return Err(ErrorData::method_not_found::<SetLevelRequestMethod>());
+            }
+            self.hearing.set(request.level);
+            Ok(())
+        })
+        .await
     }
 
     async fn get_task(
@@ -359,7 +397,7 @@ impl<H: Backend> ServerHandler for McpServer<H> {
         request: GetTaskParams,
         context: RequestContext<RoleServer>,
     ) -> Result<GetTaskResult, ErrorData> {
-        self.task(&request, &context)
+        traced("tasks/get", None, &context.id.clone(), async move { self.task(&request, &context) }).await
     }
 
     async fn update_task(
@@ -367,7 +405,7 @@ impl<H: Backend> ServerHandler for McpServer<H> {
         request: UpdateTaskParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        self.update(request, &context)
+        traced("tasks/update", None, &context.id.clone(), async move { self.update(request, &context) }).await
     }
 
     async fn cancel_task(
@@ -375,7 +413,8 @@ impl<H: Backend> ServerHandler for McpServer<H> {
         request: CancelTaskParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        self.cancel(&request, &context)
+        traced("tasks/cancel", None, &context.id.clone(), async move { self.cancel(&request, &context) })
+            .await
     }
 }
 

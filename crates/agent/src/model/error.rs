@@ -38,6 +38,21 @@ pub enum Breach {
     Malformed,
 }
 
+impl Breach {
+    /// Its name in traces.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Auth => "auth",
+            Self::TooLong => "too_long",
+            Self::Refused => "refused",
+            Self::Busy => "busy",
+            Self::Unreachable => "unreachable",
+            Self::Broken => "broken",
+            Self::Malformed => "malformed",
+        }
+    }
+}
+
 impl ModelError {
     /// An error of this kind.
     pub fn new(breach: Breach, what: impl Into<String>) -> Self {

@@ -12,7 +12,7 @@ use crate::{
     compaction::{Shorten, allowed, weight},
     event::Event,
     loop_detection::changing,
-    model::{Breach, Request, Usage},
+    model::{Breach, Request, Usage, ask},
 };
 
 /// How often an answer that broke off is asked for again.
@@ -57,7 +57,7 @@ impl Agent {
                 changing: &changing(self.session.catalog().specs()),
                 cancel: stop,
             };
-            match Step::run(around, model.stream(request)).await {
+            match Step::run(around, ask(&*model, request)).await {
                 Ok(step) => {
                     self.rate.learn(bytes, step.usage.request());
                     if step.usage.request() > 0 {

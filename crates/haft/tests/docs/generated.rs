@@ -253,7 +253,7 @@ Exit codes: 0 done, 1 fault (a call failed, a limit was reached), 2 wrong usage,
 | `HAFT_STATE_DIR` | folder of state; default `$XDG_STATE_HOME/haft` or `~/.local/state/haft` |
 | `HAFT_MODEL` | the model, where neither `--model` nor `haft.toml` names one |
 | `HAFT_MCP_TOKEN` | the token of `haft mcp --http` |
-| `HAFT_LOG` | `info`, `debug`: log to standard error |
+| `HAFT_LOG` | `info`, `debug`: log to standard error; `spans=info`: times of turns, calls and jobs |
 | `NO_COLOR` | no colour in `run`, `chat` and `log` |
 
 ";

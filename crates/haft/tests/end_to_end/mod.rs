@@ -22,6 +22,7 @@ mod races;
 mod roots;
 mod secrets;
 mod shell;
+mod spans;
 mod special_files;
 mod stale_edits;
 mod stopped_call;

@@ -12,6 +12,7 @@ use futures_util::FutureExt;
 use kit::{
     Cx, Fault, Files, Kind, Output, Part,
     services::{Progress, Review, Services, State},
+    spans,
 };
 use policy::{Approve, Policy};
 use store::{
@@ -75,6 +76,9 @@ pub(super) struct Work {
     landed: Arc<Landed>,
     /// Who asks about its changes before they land.
     review: Option<Arc<Reviewing>>,
+    span: spans::Call,
+    /// Once it is a job.
+    job_span: Option<spans::Job>,
     _lost: Lost,
 }
 
@@ -92,6 +96,7 @@ impl Work {
         cancel: CancellationToken,
         progress: Option<Arc<dyn Progress>>,
         reply: oneshot::Sender<Answer>,
+        span: spans::Call,
     ) -> Self {
         // Work on its own does not keep a session alive.
         let session = session.unheld();
@@ -114,6 +119,8 @@ impl Work {
             others_asked,
             landed,
             review,
+            span,
+            job_span: None,
             _lost: lost,
         }
     }
@@ -151,6 +158,8 @@ impl Work {
             job: self.is_job().then(|| self.this.id()),
             bytes_out,
         };
+        self.span.ended(result.as_ref().err().map(|fault| fault.kind), bytes_out);
+        self.span.waited(self.waited, self.this.asked.total());
         // An answer that was given must not be called "interrupted" after a crash.
         let durability = if read_only { Durability::Later } else { Durability::Wait };
         if let Err(fault) = self.session.store().journal().end(ended, durability).await {
@@ -164,6 +173,9 @@ impl Work {
             Ok(_) => State::Done,
             Err(_) => State::Error,
         };
+        if let Some(span) = &self.job_span {
+            span.ended(state.name());
+        }
         self.session.jobs().end(&self.this, state, result);
     }
 
@@ -421,6 +433,7 @@ impl Work {
         let output = self.shown(Ok(output));
         if is_answer {
             self.session.jobs().add(&self.this);
+            self.job_span = Some(spans::Job::begin(&id));
         }
         if waits {
             let said = output.as_ref().map_or_else(|fault| Output::text(fault.as_text()), Clone::clone);
@@ -457,6 +470,7 @@ impl Work {
     /// Gives the answer, with what there is to tell of jobs.
     fn answer(&mut self, result: Result<Output, Fault>) {
         let Some(reply) = self.reply.take() else { return };
+        self.span.answered();
         let mut notes = self.told.notes.clone();
         // An answer that nobody reads tells nothing.
         let read = !reply.is_closed() && !self.cancel.is_cancelled();

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use kit::{
     AnyTool, Cx, Fault, Kind, Kinds, Mode, Origin, Output, Prepared, Running, Spec, Touch, Touches,
-    escape::visible,
+    escape::visible, spans,
 };
 use rmcp::{
     model::{
@@ -15,6 +15,7 @@ use rmcp::{
 };
 use serde_json::{Map, Value};
 use tokio::time::{Instant, sleep, sleep_until};
+use tracing::Instrument as _;
 
 use super::{
     Connections, Server,
@@ -132,6 +133,16 @@ enum Lost {
     Otherwise(Fault),
 }
 
+impl Lost {
+    /// Its name in traces.
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Connection(_) => "connection_lost",
+            Self::Otherwise(fault) => fault.kind.name(),
+        }
+    }
+}
+
 impl OneCall {
     async fn done(&self, cx: &Cx) -> Result<Output, Fault> {
         let terms = &*self.terms;
@@ -236,6 +247,21 @@ impl OneCall {
     }
 
     async fn round(&self, cx: &Cx, live: &Live, params: CallToolRequestParams) -> Result<ServerResult, Lost> {
+        let span = spans::McpRequest::sent(&self.terms.server.name, "tools/call", Some(&params.name));
+        let answered = self.round_in_span(cx, live, params).instrument(span.span()).await;
+        match &answered {
+            Ok(_) => span.ended(None),
+            Err(lost) => span.failed(lost.name()),
+        }
+        answered
+    }
+
+    async fn round_in_span(
+        &self,
+        cx: &Cx,
+        live: &Live,
+        params: CallToolRequestParams,
+    ) -> Result<ServerResult, Lost> {
         let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
         let sent = live.service.send_cancellable_request(request, PeerRequestOptions::no_options()).await;
         let mut handle = sent.map_err(|error| self.failed(error))?;

@@ -165,9 +165,10 @@ async fn describer<'a>(
             (execution.of_call(&Touches::run("python3"), &[]), vec![python.display().to_string()])
         }
     };
-    let (_, host) =
-        Host::start_with_any(&procs, &names, workspace, Mode::Describe, |name| execution.compiled(name))
-            .await?;
+    let (_, host) = Host::start_with_any(&procs, &names, workspace, (Mode::Describe, None), |name| {
+        execution.compiled(name)
+    })
+    .await?;
     Ok(Describer { host, procs, workspace })
 }
 

@@ -14,10 +14,12 @@ use kit::{
     AnyTool, Cx, Fault, Kind, Output, Part, Prepared, Running, Spec, Touches,
     procs::{Ending, Exit, Process, Procs, Program, Recording, Stdin, Streams, signal_name},
     quote::quote,
+    spans,
 };
 use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::time::Instant;
+use tracing::Instrument as _;
 
 use super::{
     Described, Hosts, Version, attestation::Grant, call_rules::CallRules, failure, hosts, manifest::Manifest,
@@ -126,7 +128,8 @@ impl OneCall {
         }
         let execution = self.execution(cx)?;
         let procs = execution.of_call_to(name, &self.touches, &self.called.terms.served.section.net);
-        let process = self.start(cx, &procs).await?;
+        let span = spans::PluginProcess::begin(Some(&self.called.terms.served.version.path), None);
+        let process = self.start(cx, &procs).instrument(span.span()).await?;
         if let Err(fault) = process.write(&self.input).await
             && fault.kind != Kind::Unavailable
         {

@@ -20,6 +20,7 @@ use kit::{
         Ending, Exit, Process, Procs, Program, Recording, Stdin,
         script::{framed, python, sockets},
     },
+    spans,
 };
 use memchr::{memchr, memmem, memrchr};
 use parking_lot::Mutex;
@@ -32,6 +33,7 @@ use tokio::{
     time::timeout,
 };
 use tokio_util::sync::{CancellationToken, DropGuard};
+use tracing::Instrument as _;
 
 use super::{
     Described,
@@ -230,16 +232,17 @@ pub(crate) enum Piece {
 }
 
 impl Host {
-    /// Starts it with the first of these interpreters that there is; gives its name too.
+    /// Starts it with the first of these interpreters that there is; gives its name too. `file` is what it holds, where that is
+    /// one file.
     pub(super) async fn start_with_any<'a>(
         procs: &Procs,
         names: &'a [String],
         workspace: &Path,
-        mode: Mode,
+        (mode, file): (Mode, Option<&Path>),
         compiled: impl Fn(&str) -> Compiled,
     ) -> Result<(&'a str, Arc<Self>), Fault> {
         for name in names {
-            match Self::start(procs, name, workspace, mode, compiled(name)).await {
+            match Self::start(procs, name, workspace, (mode, file), compiled(name)).await {
                 Err(fault) if fault.kind == Kind::NotFound => {}
                 host => return Ok((name, Arc::new(host?))),
             }
@@ -252,7 +255,7 @@ impl Host {
         procs: &Procs,
         interpreter: &str,
         folder: &Path,
-        mode: Mode,
+        (mode, file): (Mode, Option<&Path>),
         compiled: Compiled,
     ) -> Result<Self, Fault> {
         let (ours, theirs) = sockets().or_fault(Kind::Unavailable, "a socket can't be made")?;
@@ -260,7 +263,8 @@ impl Host {
         let stream = UnixStream::from_std(ours).or_fault(Kind::Unavailable, "a socket can't be used")?;
         let program =
             Program { cwd: folder.to_owned(), ..python(interpreter, OLDEST, "host", theirs, Stdin::Null) };
-        let process = Arc::new(procs.start(program).await?);
+        let span = spans::PluginProcess::begin(file, Some(interpreter));
+        let process = Arc::new(procs.start(program).instrument(span.span()).await?);
         let token = token()?;
         let mut first = framed(BOOT);
         first.extend(compiled.pieces());
@@ -278,7 +282,8 @@ impl Host {
         // Who is gone already is noticed by who waits for it.
         let _ = link.send(&mut link.state.lock(), &first);
         let dropped = CancellationToken::new();
-        tokio::spawn(attend(link.clone(), process.clone(), dropped.clone()));
+        let attending = attend(link.clone(), process.clone(), dropped.clone());
+        tokio::spawn(async move { attending.instrument(span.span()).await });
         let (calls, mark, has_left) = Default::default();
         Ok(Self { link, process, calls, mark, has_left, _wanted: dropped.drop_guard() })
     }

@@ -422,7 +422,9 @@ async fn begin(
         None => inner.interpreters.of(version, &inner.workspace, &execution.environment()),
     };
     let compiled = |name: &str| execution.compiled(name);
-    let starting = Host::start_with_any(&procs, &names, &inner.workspace, Mode::Serve, compiled).await;
+    let starting =
+        Host::start_with_any(&procs, &names, &inner.workspace, (Mode::Serve, Some(&version.path)), compiled)
+            .await;
     // What was found may have been removed.
     let (name, host) = starting.inspect_err(|_| inner.interpreters.forget())?;
     let source = String::from_utf8_lossy(&version.source);

@@ -19,7 +19,7 @@ import tempfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-PARTS = os.path.join(HERE, "../../src/outside/host")
+PARTS = os.path.join(HERE, "../../src/plugins/host")
 FILES = os.path.join(HERE, "../../../haft/tests/tool_files")
 TOKEN = "5f0c"
 # A wait that comes to this has no end.

@@ -3,9 +3,10 @@
 use std::path::Path;
 
 use kit::procs::{Ending, Process, Program, Stdin, Streams};
-use kit::{Kind, Touches};
+use kit::{Kind, Touches, spans};
 use serde_json::{Map, Value, json};
 use tokio::time::{Duration, timeout};
+use tracing::Instrument as _;
 
 use super::{DRAIN, exit_words, is_manifest};
 use crate::{
@@ -79,7 +80,8 @@ async fn ask(execution: &Execution, version: &Version) -> Result<String, String>
         streams: Streams::Apart,
         files: Vec::new(),
     };
-    let process = match procs.start(program).await {
+    let span = spans::PluginProcess::begin(Some(&version.path), None);
+    let process = match procs.start(program).instrument(span.span()).await {
         Ok(process) => process,
         Err(fault) if fault.kind == Kind::BadArgs => return Err(not_a_program(&version.path)),
         Err(fault) => return Err(fault.as_text()),
