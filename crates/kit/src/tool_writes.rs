@@ -13,10 +13,10 @@ use parking_lot::Mutex;
 /// How many are remembered.
 const MOST: usize = 4096;
 
-static WRITTEN: LazyLock<Mutex<Written>> = LazyLock::new(Mutex::default);
+static WRITTEN: LazyLock<Mutex<WrittenFiles>> = LazyLock::new(Mutex::default);
 
 #[derive(Default)]
-struct Written {
+struct WrittenFiles {
     states: HashMap<PathBuf, State>,
     order: VecDeque<PathBuf>,
 }

@@ -191,7 +191,7 @@ impl<T, E: std::fmt::Display> At<T> for Result<T, E> {
 }
 
 /// A mount that is made but stands nowhere yet.
-struct Held<'a> {
+struct DetachedMount<'a> {
     mount: &'a Mount,
     tree: Option<OwnedFd>,
 }
@@ -205,7 +205,7 @@ fn build(mounts: &[Mount]) -> Result<(), Trouble> {
     for mount in mounts {
         let tree = hold(mount).at(Part::Namespaces, &format!("the mount of {}", mount.at.display()))?;
         if let Some(tree) = tree {
-            held.push(Held { mount, tree });
+            held.push(DetachedMount { mount, tree });
         }
     }
     let root = private(16 << 20, 0o755).at(Part::Namespaces, "the new root")?;
@@ -316,7 +316,7 @@ fn hold(mount: &Mount) -> io::Result<Option<Option<OwnedFd>>> {
     Ok(Some(tree))
 }
 
-fn place(root: &OwnedFd, one: &Held<'_>, scratch: Option<&Scratch>) -> io::Result<()> {
+fn place(root: &OwnedFd, one: &DetachedMount<'_>, scratch: Option<&Scratch>) -> io::Result<()> {
     let rest = one.mount.at.strip_prefix("/").map_err(io::Error::other)?;
     let (Some(folder), Some(name)) = (rest.parent(), rest.file_name()) else {
         return Err(io::Error::other("it has no name"));

@@ -74,7 +74,7 @@ pub struct Watch {
     /// Those of them in which there was no `commondir`.
     alone: Vec<PathBuf>,
     /// What is not covered, as it was when it was last looked at.
-    known: BTreeMap<PathBuf, Mark>,
+    known: BTreeMap<PathBuf, FileState>,
     kept: usize,
     window: Window,
     found: Found,
@@ -92,14 +92,14 @@ struct Window {
 
 /// A file, a link or something else by the name of a control file.
 #[derive(Debug, Clone)]
-struct Mark {
+struct FileState {
     state: State,
-    held: Held,
+    held: Content,
 }
 
 /// What a name held.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Held {
+enum Content {
     File(Vec<u8>, u32),
     Link(Vec<u8>),
     /// Too much to be kept, or no file.
@@ -277,7 +277,7 @@ impl Watch {
         if mark.state == state {
             return true;
         }
-        let same = mark.held != Held::Other && held(path).is_some_and(|it| it == mark.held);
+        let same = mark.held != Content::Other && held(path).is_some_and(|it| it == mark.held);
         if same {
             mark.state = state;
         }
@@ -321,15 +321,15 @@ impl Watch {
 
     fn learn(&mut self, path: &Path) {
         let Some(state) = state(path) else { return };
-        let mut held = held(path).unwrap_or(Held::Other);
-        if let Held::File(bytes, _) = &held {
+        let mut held = held(path).unwrap_or(Content::Other);
+        if let Content::File(bytes, _) = &held {
             if self.kept + bytes.len() > KEPT {
-                held = Held::Other;
+                held = Content::Other;
             } else {
                 self.kept += bytes.len();
             }
         }
-        self.known.insert(path.to_owned(), Mark { state, held });
+        self.known.insert(path.to_owned(), FileState { state, held });
     }
 
     /// Everything that decides what other programs run, and is not covered.
@@ -409,13 +409,13 @@ fn leaves(place: &Path) -> Vec<PathBuf> {
     found
 }
 
-fn held(path: &Path) -> Option<Held> {
+fn held(path: &Path) -> Option<Content> {
     let (folder, name) = Folder::around(path).ok()?;
     if let Some(to) = folder.link(name) {
-        return Some(Held::Link(to));
+        return Some(Content::Link(to));
     }
     let mode = folder.look(name)?.st_mode;
-    folder.read(name, LONGEST).map(|bytes| Held::File(bytes, mode))
+    folder.read(name, LONGEST).map(|bytes| Content::File(bytes, mode))
 }
 
 /// Gives this another name, under which nothing runs it.
@@ -434,12 +434,12 @@ fn aside(path: &Path) -> std::io::Result<PathBuf> {
     }
 }
 
-fn put_back(path: &Path, held: &Held) {
+fn put_back(path: &Path, held: &Content) {
     let Ok((folder, name)) = Folder::around(path) else { return };
     let made = match held {
-        Held::File(bytes, mode) => folder.create_file(name, bytes, *mode),
-        Held::Link(to) => folder.create_link(name, Path::new(&OsString::from_vec(to.clone()))),
-        Held::Other => return,
+        Content::File(bytes, mode) => folder.create_file(name, bytes, *mode),
+        Content::Link(to) => folder.create_link(name, Path::new(&OsString::from_vec(to.clone()))),
+        Content::Other => return,
     };
     if let Err(error) = made {
         tracing::warn!("{} could not be put back: {error}", path.display());

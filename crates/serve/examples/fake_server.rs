@@ -7,7 +7,7 @@ mod fake;
 fn main() -> std::io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
     runtime.block_on(serve::mcp_stdio(
-        fake::FakeHands::default(),
+        fake::FakeBackend::default(),
         serve::About::new("Only for tests.\nEvery tool does what its name says."),
     ))
 }

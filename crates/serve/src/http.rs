@@ -29,7 +29,7 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{backend::Backend, mcp::About};
-use connections::{Connections, Guest};
+use connections::{Connection, Connections};
 use server::Server;
 use slow_connections::{HEAD, Pace, Paced};
 pub use tokens::Principal;
@@ -44,7 +44,7 @@ const STOP: Duration = Duration::from_millis(2500);
 const CONNECTIONS: usize = 512;
 
 /// How many of them may belong to strangers.
-const STRANGERS: usize = 128;
+const UNAUTHENTICATED: usize = 128;
 
 /// The head of a request has at most so many bytes, and so many headers.
 const HEAD_BYTES: usize = 32 * 1024;
@@ -123,21 +123,21 @@ pub async fn http<H: Backend>(
     let idle = settings.idle;
     let server = Arc::new(Server::new(&settings, about, address.port(), Box::new(open)));
     let at_most = connections();
-    let guests = Connections::new(at_most, STRANGERS.min(at_most / 2));
-    let connections = TaskTracker::new();
+    let connections = Connections::new(at_most, UNAUTHENTICATED.min(at_most / 2));
+    let tasks = TaskTracker::new();
     tokio::select! {
-        never = accept(&listener, &server, &guests, &connections) => match never {},
+        never = accept(&listener, &server, &connections, &tasks) => match never {},
         never = rounds(&server, idle) => match never {},
         () = stop.cancelled() => {}
     }
     drop(listener);
-    connections.close();
+    tasks.close();
     server.close();
     let _ = timeout(FINISH, server.quiet()).await;
     if timeout(STOP, server.end()).await.is_err() {
         tracing::warn!("calls did not stop in time; leaving them");
     }
-    let _ = timeout(FINISH, connections.wait()).await;
+    let _ = timeout(FINISH, tasks.wait()).await;
     Ok(())
 }
 
@@ -151,8 +151,8 @@ async fn rounds<H: Backend>(server: &Server<H>, idle: Duration) -> std::convert:
 async fn accept<H: Backend>(
     listener: &TcpListener,
     server: &Arc<Server<H>>,
-    guests: &Arc<Connections>,
-    connections: &TaskTracker,
+    connections: &Arc<Connections>,
+    tasks: &TaskTracker,
 ) -> std::convert::Infallible {
     loop {
         let (socket, peer) = match listener.accept().await {
@@ -160,27 +160,32 @@ async fn accept<H: Backend>(
             Err(error) => {
                 // Out of files, most likely, or the other end has left already.
                 tracing::info!(%error, "a connection could not be accepted");
-                guests.make_room();
+                connections.evict_one();
                 sleep(Duration::from_millis(20)).await;
                 continue;
             }
         };
-        match guests.enter(peer.ip()) {
-            Some(guest) => drop(connections.spawn(serve(socket, peer, server.clone(), guest))),
-            None => drop(connections.spawn(turn_away(socket))),
+        match connections.enter(peer.ip()) {
+            Some(connection) => drop(tasks.spawn(serve(socket, peer, server.clone(), connection))),
+            None => drop(tasks.spawn(turn_away(socket))),
         }
     }
 }
 
-async fn serve<H: Backend>(socket: TcpStream, peer: SocketAddr, server: Arc<Server<H>>, guest: Guest) {
+async fn serve<H: Backend>(
+    socket: TcpStream,
+    peer: SocketAddr,
+    server: Arc<Server<H>>,
+    connection: Connection,
+) {
     // Answers are small, and somebody waits for each.
     let _ = socket.set_nodelay(true);
     let pace = Pace::new();
     let io = TokioIo::new(Paced::new(socket, pace.clone()));
-    let guest = Arc::new(guest);
+    let connection = Arc::new(connection);
     let answering = service_fn(|request| {
-        let (server, guest, pace) = (server.clone(), guest.clone(), pace.clone());
-        async move { Ok::<_, std::convert::Infallible>(server.answer(request, &guest, &pace).await) }
+        let (server, connection, pace) = (server.clone(), connection.clone(), pace.clone());
+        async move { Ok::<_, std::convert::Infallible>(server.answer(request, &connection, &pace).await) }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -207,7 +212,7 @@ async fn serve<H: Backend>(socket: TcpStream, peer: SocketAddr, server: Arc<Serv
                 tracing::debug!(%peer, "dropping a connection whose other end is too slow");
                 return;
             }
-            () = guest.leave.cancelled() => return,
+            () = connection.closed.cancelled() => return,
         }
     }
 }

@@ -29,7 +29,7 @@ fn main() {
         print!("printed before it serves, and not flushed");
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         runtime
-            .block_on(serve::mcp_stdio(fake::FakeHands::default(), serve::About::new("For tests.")))
+            .block_on(serve::mcp_stdio(fake::FakeBackend::default(), serve::About::new("For tests.")))
             .expect("it serves");
         println!("printed after it has served");
         return;

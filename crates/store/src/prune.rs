@@ -93,7 +93,7 @@ enum Last {
     Empty,
 }
 
-struct Kept {
+struct StoredFile {
     path: PathBuf,
     changed: SystemTime,
     bytes: u64,
@@ -114,7 +114,7 @@ fn prune_folder(
             files_in(&path, &mut files)?;
         }
     }
-    files.sort_by_key(|it: &Kept| it.changed);
+    files.sort_by_key(|it: &StoredFile| it.changed);
     let mut bytes: u64 = files.iter().map(|it| it.bytes).sum();
     for file in files {
         // A time in the future says nothing; such a file counts as new.
@@ -140,14 +140,14 @@ fn prune_folder(
     Ok(())
 }
 
-fn files_in(folder: &Path, files: &mut Vec<Kept>) -> io::Result<()> {
+fn files_in(folder: &Path, files: &mut Vec<StoredFile>) -> io::Result<()> {
     for entry in read_dir(folder)? {
         let entry = entry?;
         let Ok(metadata) = entry.metadata() else { continue };
         if !metadata.is_file() || (metadata.len() == 0 && number(&entry.path()).is_some()) {
             continue;
         }
-        files.push(Kept { path: entry.path(), changed: metadata.modified()?, bytes: metadata.len() });
+        files.push(StoredFile { path: entry.path(), changed: metadata.modified()?, bytes: metadata.len() });
     }
     Ok(())
 }

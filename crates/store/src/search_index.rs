@@ -22,7 +22,7 @@ pub(super) const STANDS: &str = "NOT EXISTS (SELECT 1 FROM said_rewound r WHERE 
 
 /// The part of a transcript's row that is searched.
 #[derive(Deserialize)]
-struct Line<'a> {
+struct IndexedRow<'a> {
     #[serde(borrow)]
     who: Cow<'a, str>,
     #[serde(borrow, default)]
@@ -47,7 +47,7 @@ pub(super) fn keep(
     body: &str,
 ) -> rusqlite::Result<()> {
     // What a newer haft wrote may look otherwise; nobody has to find it.
-    let Ok(line) = serde_json::from_str::<Line<'_>>(body) else { return Ok(()) };
+    let Ok(line) = serde_json::from_str::<IndexedRow<'_>>(body) else { return Ok(()) };
     let (who, text) = match &*line.who {
         "person" | "model" => (&line.who, line.text.clone()),
         "tool" => (&line.tool, Cow::Owned(format!("{} {}: {}", line.tool, line.title, line.line))),

@@ -21,14 +21,14 @@ pub struct Spills {
     /// The number after the last one given, by session.
     next: Arc<Mutex<HashMap<String, u64>>>,
     /// How much each session has kept.
-    kept: Arc<Mutex<HashMap<String, Kept>>>,
+    kept: Arc<Mutex<HashMap<String, SessionSpills>>>,
     /// How much a session may keep, in bytes.
     most: u64,
 }
 
 /// What a session has kept until now.
 #[derive(Default)]
-struct Kept {
+struct SessionSpills {
     bytes: u64,
     /// The numbers of the outputs that are still being written, each as long as its room is there.
     growing: Vec<Weak<OfOutput>>,
@@ -43,7 +43,7 @@ struct OfOutput {
 
 impl SpillSpace for OfOutput {
     fn take(&self, bytes: u64) -> u64 {
-        self.spills.take_room(&self.session, bytes)
+        self.spills.reserve(&self.session, bytes)
     }
 }
 
@@ -72,13 +72,13 @@ impl Spills {
     }
 
     /// Takes room for so many bytes, for which the oldest outputs that are whole make way; gives how many fit.
-    fn take_room(&self, session: &str, bytes: u64) -> u64 {
+    fn reserve(&self, session: &str, bytes: u64) -> u64 {
         let mut all = self.kept.lock();
         let kept = all.entry(session.to_owned()).or_insert_with(|| self.counted(session));
         if kept.bytes.saturating_add(bytes) > self.most {
             // Another process may keep outputs of this session too, and what is old goes by itself.
             kept.bytes = self.counted(session).bytes;
-            self.make_room(session, kept, bytes);
+            self.delete_oldest(session, kept, bytes);
         }
         let fits = bytes.min(self.most.saturating_sub(kept.bytes));
         kept.bytes += fits;
@@ -86,7 +86,7 @@ impl Spills {
     }
 
     /// Empties the oldest outputs until so many bytes fit.
-    fn make_room(&self, session: &str, kept: &mut Kept, bytes: u64) {
+    fn delete_oldest(&self, session: &str, kept: &mut SessionSpills, bytes: u64) {
         let growing: Vec<u64> = kept.growing.iter().filter_map(Weak::upgrade).map(|it| it.number).collect();
         let folder = self.folder_of(session);
         for (handle, length) in self.list(session).unwrap_or_default() {
@@ -107,9 +107,9 @@ impl Spills {
     }
 
     /// What is there of a session.
-    fn counted(&self, session: &str) -> Kept {
+    fn counted(&self, session: &str) -> SessionSpills {
         let bytes = self.list(session).unwrap_or_default().iter().map(|it| it.1).sum();
-        Kept { bytes, growing: Vec::new() }
+        SessionSpills { bytes, growing: Vec::new() }
     }
 
     /// Keeps `bytes` and gives the handle to find them by. Handles count up within a
@@ -213,7 +213,7 @@ impl Spills {
     }
 
     fn write(&self, session: &str, bytes: &[u8]) -> io::Result<String> {
-        if self.take_room(session, bytes.len() as u64) < bytes.len() as u64 {
+        if self.reserve(session, bytes.len() as u64) < bytes.len() as u64 {
             return Err(io::Error::other(format!(
                 "the outputs of a session may have {} MiB together",
                 self.most >> 20
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn oldest_outputs_make_room_also_while_one_grows() {
+    fn oldest_outputs_are_deleted_also_while_one_grows() {
         let state = tempfile::tempdir().unwrap();
         let spills = store(&state).spills().bounded(100);
         assert_eq!(spills.keep("s", &[b'a'; 60]).unwrap(), "out_1");

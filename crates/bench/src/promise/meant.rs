@@ -45,12 +45,12 @@ pub(super) struct Meant {
     pub(super) rows: Range<usize>,
     pub(super) result: Vec<String>,
     pub(super) edit: Edit,
-    pub(super) said: Said,
+    pub(super) said: NamedBy,
 }
 
 /// By what the lines are named.
 #[derive(Debug, Clone)]
-pub(super) enum Said {
+pub(super) enum NamedBy {
     Anchors,
     Text(String),
     /// The old lines, and the row that the header has, if any.
@@ -92,7 +92,7 @@ fn anchors(world: &mut World<'_>, form: Form, sheet: &Sheet, shown: Range<usize>
             (new.clone(), Edit::Replace { from, to, new: new.join("\n") })
         }
     };
-    Meant { form, rows, result, edit, said: Said::Anchors }
+    Meant { form, rows, result, edit, said: NamedBy::Anchors }
 }
 
 fn text(world: &mut World<'_>, sheet: &Sheet, shown: Range<usize>) -> Option<Meant> {
@@ -120,7 +120,7 @@ fn text(world: &mut World<'_>, sheet: &Sheet, shown: Range<usize>) -> Option<Mea
     };
     let result = result.split('\n').map(str::to_owned).collect();
     let edit = Edit::Text { old: old.clone(), new, which: Which::Only };
-    Some(Meant { form: Form::Text, rows, result, edit, said: Said::Text(old) })
+    Some(Meant { form: Form::Text, rows, result, edit, said: NamedBy::Text(old) })
 }
 
 fn diff(world: &mut World<'_>, sheet: &Sheet, shown: Range<usize>) -> Meant {
@@ -156,7 +156,7 @@ fn diff(world: &mut World<'_>, sheet: &Sheet, shown: Range<usize>) -> Meant {
         _ => (None, "@@ @@".to_owned()),
     };
     let edit = Edit::Diff(format!("{header}\n{body}"));
-    Meant { form: Form::Diff, rows, result, edit, said: Said::Diff(old, picked) }
+    Meant { form: Form::Diff, rows, result, edit, said: NamedBy::Diff(old, picked) }
 }
 
 fn fresh(world: &mut World<'_>) -> Vec<String> {

@@ -21,7 +21,7 @@ mod oracle;
 mod report;
 mod world;
 
-use meant::{Form, Meant, Said};
+use meant::{Form, Meant, NamedBy};
 pub use report::{Report, Tally};
 use world::{Dice, Kind, Line, Sheet, World};
 
@@ -151,7 +151,7 @@ impl Case {
     /// The one row that the meant lines surely start at now.
     fn truth(&self) -> Option<usize> {
         match &self.meant.said {
-            Said::Anchors => {
+            NamedBy::Anchors => {
                 let sheet = &self.by()?.sheet;
                 let named = |sheet: &Sheet| {
                     let hash = |row: usize| sheet.lines.get(row).map(|line| anchor::hash(&line.text));
@@ -165,13 +165,13 @@ impl Case {
                     self.showings.iter().filter(|it| it.shows(&self.meant.rows) && named(&it.sheet) == meant);
                 agreed(claims.map(|it| oracle::by_definition(&it.sheet, &self.now, &self.meant.rows)))
             }
-            Said::Text(old) => {
+            NamedBy::Text(old) => {
                 let found = |sheet: &Sheet| oracle::occurrences(sheet, old);
                 let places = found(&self.now);
                 let [place] = places.as_slice() else { return None };
                 self.settled(place, None, found)
             }
-            Said::Diff(old, picked) => {
+            NamedBy::Diff(old, picked) => {
                 let found = |sheet: &Sheet| oracle::blocks(sheet, old);
                 let places = found(&self.now);
                 let place = match places.as_slice() {

@@ -6,23 +6,23 @@ use proptest::prelude::*;
 use super::*;
 
 /// A file, the session that reads it, and what the file holds by now.
-struct Desk {
+struct Fixture {
     views: Views,
     now: Text,
 }
 
 const FILE: &str = "/w/src/a.rs";
 
-impl Desk {
+impl Fixture {
     fn new(bytes: impl Into<Vec<u8>>) -> Self {
         Self { views: Views::default(), now: Text::parse(bytes).unwrap() }
     }
 
     /// A file of which everything was shown.
     fn read(bytes: impl Into<Vec<u8>>) -> Self {
-        let desk = Self::new(bytes);
-        desk.show(0..desk.now.line_count());
-        desk
+        let fixture = Self::new(bytes);
+        fixture.show(0..fixture.now.line_count());
+        fixture
     }
 
     fn show(&self, rows: Range<usize>) {
@@ -74,111 +74,112 @@ fn swap(old: &str, new: &str) -> Edit {
 #[test]
 fn a_final_newline_comes_with_other_edits_and_has_no_number() {
     for (new, expected) in [("x", "a\nx\n"), ("b", "a\nb\n")] {
-        Desk::read("a\nb").lands(&[replace(2, "b", new), Edit::FinalNewline], expected);
+        Fixture::read("a\nb").lands(&[replace(2, "b", new), Edit::FinalNewline], expected);
     }
-    Desk::read("a\nb\n").refuses(&[replace(2, "b", "b"), Edit::FinalNewline], Kind::BadArgs);
-    let said = Desk::read("a\nb").try_all(&[replace(3, "c", "x"), Edit::FinalNewline]).unwrap_err().as_text();
+    Fixture::read("a\nb\n").refuses(&[replace(2, "b", "b"), Edit::FinalNewline], Kind::BadArgs);
+    let said =
+        Fixture::read("a\nb").try_all(&[replace(3, "c", "x"), Edit::FinalNewline]).unwrap_err().as_text();
     assert!(said.starts_with("line 3 does not exist"), "{said}");
 }
 
 #[test]
 fn anchors_replace_delete_and_insert() {
-    let mut desk = Desk::read("a\nb\nc\nd\n");
+    let mut fixture = Fixture::read("a\nb\nc\nd\n");
     let range = Edit::Replace { from: anchor(2, "b"), to: Some(anchor(3, "c")), new: "x\ny\nz\n".to_owned() };
-    let plan = desk.lands(&[range, insert(At::After(anchor(4, "d")), "end")], "a\nx\ny\nz\nd\nend\n");
+    let plan = fixture.lands(&[range, insert(At::After(anchor(4, "d")), "end")], "a\nx\ny\nz\nd\nend\n");
     assert_eq!((plan.plus, plan.minus), (4, 2));
     assert!(plan.fresh.text.starts_with("1:") && plan.fresh.text.contains("\n4:"), "{}", plan.fresh.text);
-    desk.lands(&[replace(4, "z", "")], "a\nx\ny\nd\nend\n");
-    desk.lands(&[insert(At::Start, "0\n"), insert(At::End, "\n")], "0\na\nx\ny\nd\nend\n\n");
+    fixture.lands(&[replace(4, "z", "")], "a\nx\ny\nd\nend\n");
+    fixture.lands(&[insert(At::Start, "0\n"), insert(At::End, "\n")], "0\na\nx\ny\nd\nend\n\n");
 }
 
 #[test]
 fn an_empty_file_takes_lines_at_either_end() {
-    Desk::new("").lands(&[insert(At::Start, "a\nb")], "a\nb\n");
-    Desk::new("\u{feff}").lands(&[insert(At::End, "a")], "\u{feff}a\n");
+    Fixture::new("").lands(&[insert(At::Start, "a\nb")], "a\nb\n");
+    Fixture::new("\u{feff}").lands(&[insert(At::End, "a")], "\u{feff}a\n");
 }
 
 #[test]
 fn follows_lines_that_moved_and_says_so() {
-    let mut desk = Desk::read("a\nb\nc\nd\n").changed("new\na\nb\nc\nd\n");
+    let mut fixture = Fixture::read("a\nb\nc\nd\n").changed("new\na\nb\nc\nd\n");
     let range = Edit::Replace { from: anchor(2, "b"), to: Some(anchor(3, "c")), new: "x".to_owned() };
-    let plan = desk.lands(&[range], "new\na\nx\nd\n");
+    let plan = fixture.lands(&[range], "new\na\nx\nd\n");
     assert_eq!(plan.notes, ["lines 2-3 are at 3-4 now; edited there"]);
 }
 
 #[test]
 fn a_brace_that_took_the_place_of_a_deleted_one_is_not_edited() {
-    let desk = Desk::read("f {\n}\ng {\n}\nh {\n}\n").changed("f {\n}\nh {\n}\n");
-    let said = desk.refuses(&[replace(4, "}", "};")], Kind::Stale);
+    let fixture = Fixture::read("f {\n}\ng {\n}\nh {\n}\n").changed("f {\n}\nh {\n}\n");
+    let said = fixture.refuses(&[replace(4, "}", "};")], Kind::Stale);
     assert!(said.contains("line 4 changed since shown, or can't be told from others"), "{said}");
 }
 
 #[test]
 fn a_refusal_carries_fresh_anchors_and_the_retry_lands() {
-    let mut desk = Desk::read("}\n}\n}\n").changed("}\n}\n}\n}\n");
-    let said = desk.refuses(&[replace(2, "}", "x")], Kind::Stale);
+    let mut fixture = Fixture::read("}\n}\n}\n").changed("}\n}\n}\n}\n");
+    let said = fixture.refuses(&[replace(2, "}", "x")], Kind::Stale);
     assert!(said.contains("\n1:18|}\n2:18|}\n3:18|}\n"), "{said}");
-    desk.lands(&[replace(2, "}", "x")], "}\nx\n}\n}\n");
+    fixture.lands(&[replace(2, "}", "x")], "}\nx\n}\n}\n");
 }
 
 #[test]
 fn a_refusal_shows_where_a_moved_line_may_be() {
-    let mut desk = Desk::read("m\na\nb\nc\nd\ne\nf\n").changed("a\nb\nc\nd\ne\nf\nm\n");
-    let said = desk.refuses(&[replace(1, "m", "x")], Kind::Stale);
+    let mut fixture = Fixture::read("m\na\nb\nc\nd\ne\nf\n").changed("a\nb\nc\nd\ne\nf\nm\n");
+    let said = fixture.refuses(&[replace(1, "m", "x")], Kind::Stale);
     assert!(said.contains("|f\n7:"), "{said}");
-    desk.lands(&[replace(7, "m", "x")], "a\nb\nc\nd\ne\nf\nx\n");
+    fixture.lands(&[replace(7, "m", "x")], "a\nb\nc\nd\ne\nf\nx\n");
 }
 
 #[test]
 fn an_anchor_that_was_never_shown_is_refused_even_if_it_fits() {
-    let mut desk = Desk::new("a\nb\nc\n");
-    desk.show(0..1);
-    let said = desk.refuses(&[replace(3, "c", "x")], Kind::Stale);
+    let mut fixture = Fixture::new("a\nb\nc\n");
+    fixture.show(0..1);
+    let said = fixture.refuses(&[replace(3, "c", "x")], Kind::Stale);
     assert!(said.contains("line 3 was not shown as 3:"), "{said}");
-    desk.lands(&[replace(3, "c", "x")], "a\nb\nx\n");
-    let said = desk.refuses(&[replace(9, "c", "x")], Kind::Stale);
+    fixture.lands(&[replace(3, "c", "x")], "a\nb\nx\n");
+    let said = fixture.refuses(&[replace(9, "c", "x")], Kind::Stale);
     assert!(said.contains("line 9 does not exist (the file has 3 lines)"), "{said}");
-    let said = desk.refuses(&[replace(1, "q", "x")], Kind::Stale);
+    let said = fixture.refuses(&[replace(1, "q", "x")], Kind::Stale);
     assert!(said.contains("line 1 was shown as 1:"), "{said}");
 }
 
 #[test]
 fn a_range_over_lines_never_shown_is_refused_with_those_lines() {
-    let mut desk = Desk::new("a\nb\nc\nd\n");
-    desk.show(0..1);
-    desk.show(3..4);
+    let mut fixture = Fixture::new("a\nb\nc\nd\n");
+    fixture.show(0..1);
+    fixture.show(3..4);
     let range = [Edit::Replace { from: anchor(1, "a"), to: Some(anchor(4, "d")), new: String::new() }];
-    let said = desk.refuses(&range, Kind::Stale);
+    let said = fixture.refuses(&range, Kind::Stale);
     assert!(said.contains("lines 1-4 are meant, but lines 2-3 were never shown"), "{said}");
-    desk.lands(&range, "");
+    fixture.lands(&range, "");
     for (shown, says) in
         [(vec![0..1, 2..5], "line 2 was never shown"), (vec![0..1, 2..3, 4..5], "line 2, line 4 were never")]
     {
-        let desk = Desk::new("a\nb\nc\nd\ne\n");
-        shown.into_iter().for_each(|rows| desk.show(rows));
+        let fixture = Fixture::new("a\nb\nc\nd\ne\n");
+        shown.into_iter().for_each(|rows| fixture.show(rows));
         let range = [Edit::Replace { from: anchor(1, "a"), to: Some(anchor(5, "e")), new: String::new() }];
-        let said = desk.refuses(&range, Kind::Stale);
+        let said = fixture.refuses(&range, Kind::Stale);
         assert!(said.contains(says), "{said}");
     }
-    let one = Desk::read("a\n");
+    let one = Fixture::read("a\n");
     assert!(one.refuses(&[replace(3, "b", "x")], Kind::Stale).contains("(the file has 1 line)"));
 }
 
 #[test]
 fn views_that_disagree_refuse_once() {
-    let desk = Desk::read("a\n}\nb\n}\nc\n").changed("}\na\n}\nb\n}\nc\n");
-    desk.show(0..6);
+    let fixture = Fixture::read("a\n}\nb\n}\nc\n").changed("}\na\n}\nb\n}\nc\n");
+    fixture.show(0..6);
     // Line 2 was `}` and is `a`; line 3 was `b` and is `}`: each name has one meaning.
-    assert!(desk.try_all(&[replace(3, "}", "x")]).is_ok());
-    let mut desk = Desk::read("}\nb\n}\n").changed("new\nb\n}\n");
-    desk.show(0..3);
-    let mut twice = Desk::read("a\n}\nb\n}\n").changed("a\nb\n}\n}\n");
+    assert!(fixture.try_all(&[replace(3, "}", "x")]).is_ok());
+    let mut fixture = Fixture::read("}\nb\n}\n").changed("new\nb\n}\n");
+    fixture.show(0..3);
+    let mut twice = Fixture::read("a\n}\nb\n}\n").changed("a\nb\n}\n}\n");
     twice.views.showed_beside(Path::new(FILE), &twice.now, &Rows::from(0..4));
     let said = twice.refuses(&[replace(4, "}", "x")], Kind::Stale);
     assert!(said.contains("line 4 stood for something else in an earlier view"), "{said}");
     twice.lands(&[replace(4, "}", "x")], "a\nb\n}\nx\n");
-    desk.lands(&[replace(3, "}", "x")], "new\nb\nx\n");
-    let both = Desk::read("a\nk\nb\n").changed("n\nk\na\nk\nb\n");
+    fixture.lands(&[replace(3, "}", "x")], "new\nb\nx\n");
+    let both = Fixture::read("a\nk\nb\n").changed("n\nk\na\nk\nb\n");
     both.views.showed_beside(Path::new(FILE), &both.now, &Rows::from(0..5));
     let said = both.refuses(&[replace(2, "k", "x")], Kind::Stale);
     assert!(said.contains("line 2 was shown more than once; it may be line "), "{said}");
@@ -186,25 +187,25 @@ fn views_that_disagree_refuse_once() {
 
 #[test]
 fn after_a_fresh_read_an_anchor_means_the_line_that_the_read_showed() {
-    let mut desk = Desk::read("a\n}\nb\n}\n").changed("a\nb\n}\n}\n");
-    desk.show(0..4);
-    desk.lands(&[replace(4, "}", "x")], "a\nb\n}\nx\n");
+    let mut fixture = Fixture::read("a\n}\nb\n}\n").changed("a\nb\n}\n}\n");
+    fixture.show(0..4);
+    fixture.lands(&[replace(4, "}", "x")], "a\nb\n}\nx\n");
     // Text that was elsewhere in an older view is where the read showed it.
-    let mut desk = Desk::read("let x = 1;\na\nb\n").changed("a\nb\nlet x = 1;\n");
-    desk.show(0..3);
-    desk.lands(&[swap("x = 1", "x = 2")], "a\nb\nlet x = 2;\n");
+    let mut fixture = Fixture::read("let x = 1;\na\nb\n").changed("a\nb\nlet x = 1;\n");
+    fixture.show(0..3);
+    fixture.lands(&[swap("x = 1", "x = 2")], "a\nb\nlet x = 2;\n");
     // A read of some lines decides about those alone.
-    let desk = Desk::read("a\n}\nb\n}\n").changed("a\nb\n}\n}\n");
-    desk.show(0..2);
-    desk.refuses(&[replace(4, "}", "x")], Kind::Stale);
+    let fixture = Fixture::read("a\n}\nb\n}\n").changed("a\nb\n}\n}\n");
+    fixture.show(0..2);
+    fixture.refuses(&[replace(4, "}", "x")], Kind::Stale);
 }
 
 #[test]
 fn a_read_of_what_the_file_no_longer_holds_decides_nothing() {
-    let desk = Desk::read("a\n}\nb\n}\n").changed("a\nb\n}\n}\n");
-    desk.show(0..4);
-    let desk = desk.changed("a\n}\nb\n}\n");
-    desk.refuses(&[replace(4, "}", "x")], Kind::Stale);
+    let fixture = Fixture::read("a\n}\nb\n}\n").changed("a\nb\n}\n}\n");
+    fixture.show(0..4);
+    let fixture = fixture.changed("a\n}\nb\n}\n");
+    fixture.refuses(&[replace(4, "}", "x")], Kind::Stale);
 }
 
 proptest! {
@@ -214,15 +215,15 @@ proptest! {
         states in proptest::collection::vec(proptest::collection::vec("[ab}]{0,1}", 1..8), 1..6),
         at in any::<prop::sample::Index>(),
     ) {
-        let mut desk = Desk::new("");
+        let mut fixture = Fixture::new("");
         for lines in &states {
-            desk = desk.changed(lines.join("\n") + "\n");
-            desk.show(0..lines.len());
+            fixture = fixture.changed(lines.join("\n") + "\n");
+            fixture.show(0..lines.len());
         }
         let mut expected = states.last().unwrap().clone();
         let row = at.index(expected.len());
         let edit = replace(row + 1, expected.get(row).unwrap(), "new");
-        let plan = desk.try_all(&[edit]).map_err(|fault| TestCaseError::fail(fault.as_text()))?;
+        let plan = fixture.try_all(&[edit]).map_err(|fault| TestCaseError::fail(fault.as_text()))?;
         *expected.get_mut(row).unwrap() = "new".to_owned();
         prop_assert_eq!(String::from_utf8_lossy(plan.bytes()), expected.join("\n") + "\n");
     }
@@ -235,13 +236,13 @@ proptest! {
         new in proptest::collection::vec("[ab}]", 1..4),
         second in any::<prop::sample::Index>(),
     ) {
-        let mut desk = Desk::read(file.join("\n") + "\n");
+        let mut fixture = Fixture::read(file.join("\n") + "\n");
         let (first, second) = (first.index(file.len()), second.index(file.len()));
         let mut expected = file.clone();
         expected.splice(first + 1..first + 1, new.iter().cloned());
         let at = At::After(anchor(first + 1, file.get(first).unwrap()));
-        desk.lands(&[insert(at, &new.join("\n"))], &(expected.join("\n") + "\n"));
-        if let Ok(plan) = desk.try_all(&[replace(second + 1, file.get(second).unwrap(), "new")]) {
+        fixture.lands(&[insert(at, &new.join("\n"))], &(expected.join("\n") + "\n"));
+        if let Ok(plan) = fixture.try_all(&[replace(second + 1, file.get(second).unwrap(), "new")]) {
             let row = if second > first { second + new.len() } else { second };
             *expected.get_mut(row).unwrap() = "new".to_owned();
             prop_assert_eq!(String::from_utf8_lossy(plan.bytes()), expected.join("\n") + "\n");
@@ -251,112 +252,112 @@ proptest! {
 
 #[test]
 fn anchors_of_one_read_outlive_edits_of_the_session_itself() {
-    let mut desk = Desk::read("a\nb\nc\nd\ne\nf\n");
-    desk.lands(&[replace(1, "a", "a1\na2\na3")], "a1\na2\na3\nb\nc\nd\ne\nf\n");
-    desk.lands(&[replace(6, "f", "F")], "a1\na2\na3\nb\nc\nd\ne\nF\n");
-    desk.lands(&[swap("c\nd", "x")], "a1\na2\na3\nb\nx\ne\nF\n");
+    let mut fixture = Fixture::read("a\nb\nc\nd\ne\nf\n");
+    fixture.lands(&[replace(1, "a", "a1\na2\na3")], "a1\na2\na3\nb\nc\nd\ne\nf\n");
+    fixture.lands(&[replace(6, "f", "F")], "a1\na2\na3\nb\nc\nd\ne\nF\n");
+    fixture.lands(&[swap("c\nd", "x")], "a1\na2\na3\nb\nx\ne\nF\n");
 }
 
 #[test]
 fn overlap_is_refused_with_both_named() {
-    let desk = Desk::read("a\nb\nc\n");
+    let fixture = Fixture::read("a\nb\nc\n");
     let range = Edit::Replace { from: anchor(1, "a"), to: Some(anchor(3, "c")), new: "x".to_owned() };
-    let said = desk.refuses(&[range.clone(), replace(2, "b", "y")], Kind::BadArgs);
+    let said = fixture.refuses(&[range.clone(), replace(2, "b", "y")], Kind::BadArgs);
     assert!(said.starts_with("edits 1 and 2 overlap at line 2"), "{said}");
-    desk.refuses(&[range, insert(At::Before(anchor(2, "b")), "y")], Kind::BadArgs);
-    desk.refuses(&[swap("a\n", "x"), insert(At::Before(anchor(2, "b")), "y")], Kind::BadArgs);
-    let mut desk = desk;
+    fixture.refuses(&[range, insert(At::Before(anchor(2, "b")), "y")], Kind::BadArgs);
+    fixture.refuses(&[swap("a\n", "x"), insert(At::Before(anchor(2, "b")), "y")], Kind::BadArgs);
+    let mut fixture = fixture;
     let gap = At::After(anchor(1, "a"));
-    desk.lands(&[insert(gap, "1"), insert(gap, "2"), swap("b", "B")], "a\n1\n2\nB\nc\n");
+    fixture.lands(&[insert(gap, "1"), insert(gap, "2"), swap("b", "B")], "a\n1\n2\nB\nc\n");
 }
 
 #[test]
 fn all_or_nothing() {
-    let desk = Desk::read("a\nb\n");
-    let said = desk.refuses(&[replace(1, "a", "x"), swap("q", "r"), replace(2, "a", "x")], Kind::NotFound);
+    let fixture = Fixture::read("a\nb\n");
+    let said = fixture.refuses(&[replace(1, "a", "x"), swap("q", "r"), replace(2, "a", "x")], Kind::NotFound);
     assert!(said.contains("edit 2: `old` is not in the file.\nedit 3: line 2 was shown as 2:"), "{said}");
     assert!(said.contains("Nothing was written."), "{said}");
 }
 
 #[test]
 fn an_edit_that_changes_nothing_is_refused() {
-    let desk = Desk::read("a\nb");
+    let fixture = Fixture::read("a\nb");
     for edit in [replace(2, "b", "b\n"), swap("a", "a"), Edit::Diff("@@ -1 +1 @@\n a\n".to_owned())] {
-        let said = desk.refuses(&[edit], Kind::BadArgs);
+        let said = fixture.refuses(&[edit], Kind::BadArgs);
         assert!(said.starts_with("this edit changes nothing"), "{said}");
     }
 }
 
 #[test]
 fn text_is_literal_and_need_not_be_whole_lines() {
-    let mut desk = Desk::new("let a = $&;\r\nlet b = (.*);\r\n");
-    desk.lands(&[swap("(.*);", "$& $1 \\n"), swap("a = ", "A=")], "let A=$&;\r\nlet b = $& $1 \\n\r\n");
-    desk.lands(&[swap("$&;\nlet", "x;\ny;\nlet")], "let A=x;\r\ny;\r\nlet b = $& $1 \\n\r\n");
+    let mut fixture = Fixture::new("let a = $&;\r\nlet b = (.*);\r\n");
+    fixture.lands(&[swap("(.*);", "$& $1 \\n"), swap("a = ", "A=")], "let A=$&;\r\nlet b = $& $1 \\n\r\n");
+    fixture.lands(&[swap("$&;\nlet", "x;\ny;\nlet")], "let A=x;\r\ny;\r\nlet b = $& $1 \\n\r\n");
     let all = Edit::Text { old: "let ".to_owned(), new: String::new(), which: Which::All };
-    desk.lands(&[all], "A=x;\r\ny;\r\nb = $& $1 \\n\r\n");
+    fixture.lands(&[all], "A=x;\r\ny;\r\nb = $& $1 \\n\r\n");
 }
 
 #[test]
 fn text_says_exactly_what_becomes_of_the_final_newline() {
-    Desk::new("a\nb\n").lands(&[swap("b\n", "c")], "a\nc");
-    Desk::new("a\nb").lands(&[swap("b", "c\n")], "a\nc\n");
-    Desk::new("a\r\nb").lands(&[swap("b", "c\nd")], "a\r\nc\r\nd");
-    Desk::new("\u{feff}a\n").lands(&[swap("\u{feff}a", "b")], "\u{feff}b\n");
+    Fixture::new("a\nb\n").lands(&[swap("b\n", "c")], "a\nc");
+    Fixture::new("a\nb").lands(&[swap("b", "c\n")], "a\nc\n");
+    Fixture::new("a\r\nb").lands(&[swap("b", "c\nd")], "a\r\nc\r\nd");
+    Fixture::new("\u{feff}a\n").lands(&[swap("\u{feff}a", "b")], "\u{feff}b\n");
 }
 
 #[test]
 fn text_that_is_not_there_or_not_alone_is_refused() {
-    let desk = Desk::new("\tfoo(1);\n\tbar();\n\tfoo(1);\n");
-    let said = desk.refuses(&[swap("foo(1)", "x")], Kind::Ambiguous);
+    let fixture = Fixture::new("\tfoo(1);\n\tbar();\n\tfoo(1);\n");
+    let said = fixture.refuses(&[swap("foo(1)", "x")], Kind::Ambiguous);
     assert!(
         said.starts_with("`old` occurs 2 times (lines 1, 3); add a line of context or set `all`."),
         "{said}"
     );
-    let said = desk.refuses(&[swap("    bar();", "x")], Kind::NotFound);
+    let said = fixture.refuses(&[swap("    bar();", "x")], Kind::NotFound);
     assert!(said.starts_with("`old` is not in the file: line 2 differs only in white space."), "{said}");
     assert!(said.contains("line 2 is  →bar();\n`old` has ····bar();"), "{said}");
     assert!(said.contains("2:"), "{said}");
-    desk.refuses(&[swap("", "x")], Kind::BadArgs);
+    fixture.refuses(&[swap("", "x")], Kind::BadArgs);
 }
 
 #[test]
 fn text_whose_place_is_not_sure_any_more_is_refused_once() {
     // What was shown at line 1 is gone; the same text came elsewhere.
-    let mut desk = Desk::read("let x = 1;\na\nb\n").changed("a\nb\nlet x = 1;\n");
-    let said = desk.refuses(&[swap("x = 1", "x = 2")], Kind::Stale);
+    let mut fixture = Fixture::read("let x = 1;\na\nb\n").changed("a\nb\nlet x = 1;\n");
+    let said = fixture.refuses(&[swap("x = 1", "x = 2")], Kind::Stale);
     assert!(said.contains("it was at line 1 when it was shown"), "{said}");
-    desk.lands(&[swap("x = 1", "x = 2")], "a\nb\nlet x = 2;\n");
+    fixture.lands(&[swap("x = 1", "x = 2")], "a\nb\nlet x = 2;\n");
 
-    let mut desk = Desk::read("x\na\nx\n").changed("a\nx\n");
-    let said = desk.refuses(&[swap("x", "y")], Kind::Stale);
+    let mut fixture = Fixture::read("x\na\nx\n").changed("a\nx\n");
+    let said = fixture.refuses(&[swap("x", "y")], Kind::Stale);
     assert!(said.contains("it occurred 2 times when it was shown"), "{said}");
-    desk.lands(&[swap("x", "y")], "a\ny\n");
+    fixture.lands(&[swap("x", "y")], "a\ny\n");
 
-    let mut desk = Desk::read("a\nx\n").changed("new\na\nx\n");
-    desk.lands(&[swap("x", "y")], "new\na\ny\n");
+    let mut fixture = Fixture::read("a\nx\n").changed("new\na\nx\n");
+    fixture.lands(&[swap("x", "y")], "new\na\ny\n");
 }
 
 #[test]
 fn what_the_session_replaced_itself_is_no_other_place() {
-    let mut desk = Desk::read("a\nx = 1\nb\nx = 1\nc\nx = 1\n");
-    desk.lands(&[swap("a\nx = 1", "a\nx = 2")], "a\nx = 2\nb\nx = 1\nc\nx = 1\n");
-    desk.lands(&[swap("b\nx = 1", "b\nx = 2")], "a\nx = 2\nb\nx = 2\nc\nx = 1\n");
-    desk.lands(&[swap("x = 1", "x = 2")], "a\nx = 2\nb\nx = 2\nc\nx = 2\n");
+    let mut fixture = Fixture::read("a\nx = 1\nb\nx = 1\nc\nx = 1\n");
+    fixture.lands(&[swap("a\nx = 1", "a\nx = 2")], "a\nx = 2\nb\nx = 1\nc\nx = 1\n");
+    fixture.lands(&[swap("b\nx = 1", "b\nx = 2")], "a\nx = 2\nb\nx = 2\nc\nx = 1\n");
+    fixture.lands(&[swap("x = 1", "x = 2")], "a\nx = 2\nb\nx = 2\nc\nx = 2\n");
 }
 
 #[test]
 fn anchors_that_a_refusal_retired_do_not_make_text_less_sure() {
-    let desk = Desk::read("q\nlet x = 1;\nb\n").changed("}\nb\n1\n2\n3\n4\nlet x = 1;\n");
-    desk.refuses(&[replace(1, "q", "Q")], Kind::Stale);
-    desk.refuses(&[swap("x = 1", "x = 2")], Kind::Stale);
+    let fixture = Fixture::read("q\nlet x = 1;\nb\n").changed("}\nb\n1\n2\n3\n4\nlet x = 1;\n");
+    fixture.refuses(&[replace(1, "q", "Q")], Kind::Stale);
+    fixture.refuses(&[swap("x = 1", "x = 2")], Kind::Stale);
 }
 
 #[test]
 fn a_refusal_stays_short() {
     let lines: String = (0..5000).map(|row| format!("{row}\n")).collect();
-    let desk = Desk::new(lines);
+    let fixture = Fixture::new(lines);
     let range = Edit::Replace { from: anchor(1, "0"), to: Some(anchor(5000, "4999")), new: String::new() };
-    let said = desk.refuses(&[range], Kind::Stale);
+    let said = fixture.refuses(&[range], Kind::Stale);
     assert!(said.lines().count() < 210 && said.contains("read them first"), "{said}");
 }
 
@@ -372,7 +373,7 @@ proptest! {
         if ended || file.last().unwrap().is_empty() {
             whole.push('\n');
         }
-        let desk = Desk::read(whole);
+        let fixture = Fixture::read(whole);
         let name = |row: usize| anchor(row + 1, file.get(row).unwrap());
         // For each row: whether it goes, and what comes before it.
         let mut gone = vec![0; file.len() + 1];
@@ -407,7 +408,7 @@ proptest! {
                 expected.extend(file.get(row).cloned());
             }
         }
-        match desk.try_all(&edits) {
+        match fixture.try_all(&edits) {
             Ok(plan) => {
                 prop_assert!(!overlap);
                 let lines: Vec<String> =
@@ -427,76 +428,76 @@ proptest! {
 
 #[test]
 fn diffs_land_by_their_context() {
-    let mut desk = Desk::read("a\nb\nc\nd\n");
+    let mut fixture = Fixture::read("a\nb\nc\nd\n");
     let diff = "--- a/src/a.rs\n+++ b/src/a.rs\n@@ -77,9 +77,9 @@\n a\n-b\n+B\n+B2\n@@ -90 +90 @@\n-d\n";
-    let plan = desk.lands(&[Edit::Diff(diff.to_owned())], "a\nB\nB2\nc\n");
+    let plan = fixture.lands(&[Edit::Diff(diff.to_owned())], "a\nB\nB2\nc\n");
     assert_eq!((plan.plus, plan.minus), (2, 2));
-    let said = desk.refuses(&[Edit::Diff("@@ -1,2 +1,2 @@\n a\n-  B\n+C\n".to_owned())], Kind::NotFound);
+    let said = fixture.refuses(&[Edit::Diff("@@ -1,2 +1,2 @@\n a\n-  B\n+C\n".to_owned())], Kind::NotFound);
     assert!(said.starts_with("the old lines of the hunk are not in the file"), "{said}");
 }
 
 #[test]
 fn the_number_of_a_hunk_decides_only_in_the_file_as_shown() {
     let diff = || [Edit::Diff("@@ -3 +3 @@\n-x\n+y\n".to_owned())];
-    Desk::read("x\na\nx\n").lands(&diff(), "x\na\ny\n");
-    Desk::new("x\na\nx\n").refuses(&diff(), Kind::Ambiguous);
-    Desk::read("x\na\nx\n").changed("new\nx\na\nx\n").refuses(&diff(), Kind::Ambiguous);
+    Fixture::read("x\na\nx\n").lands(&diff(), "x\na\ny\n");
+    Fixture::new("x\na\nx\n").refuses(&diff(), Kind::Ambiguous);
+    Fixture::read("x\na\nx\n").changed("new\nx\na\nx\n").refuses(&diff(), Kind::Ambiguous);
     // It decides which of those shown was meant, too.
-    Desk::read("x\na\nx\n").changed("a\nx\n").lands(&diff(), "a\ny\n");
+    Fixture::read("x\na\nx\n").changed("a\nx\n").lands(&diff(), "a\ny\n");
 }
 
 #[test]
 fn diffs_know_the_final_newline() {
     let diff = "@@ -1 +1 @@\n-a\n\\ No newline at end of file\n+b\n";
-    Desk::new("a").lands(&[Edit::Diff(diff.to_owned())], "b\n");
+    Fixture::new("a").lands(&[Edit::Diff(diff.to_owned())], "b\n");
     let diff = "@@ -1 +1 @@\n-a\n+b\n\\ No newline at end of file\n";
-    Desk::new("a\n").lands(&[Edit::Diff(diff.to_owned())], "b");
-    Desk::new("x\r\na").lands(&[Edit::Diff("@@ -2 +2,2 @@\n-a\n+b\n+c\n".to_owned())], "x\r\nb\r\nc");
-    Desk::new("a\nc\n").refuses(&[Edit::Diff(diff.to_owned())], Kind::BadArgs);
+    Fixture::new("a\n").lands(&[Edit::Diff(diff.to_owned())], "b");
+    Fixture::new("x\r\na").lands(&[Edit::Diff("@@ -2 +2,2 @@\n-a\n+b\n+c\n".to_owned())], "x\r\nb\r\nc");
+    Fixture::new("a\nc\n").refuses(&[Edit::Diff(diff.to_owned())], Kind::BadArgs);
 }
 
 #[test]
 fn pasted_anchors_are_taken_off_new_text() {
-    let mut desk = Desk::read("fn f() {\n}\n");
+    let mut fixture = Fixture::read("fn f() {\n}\n");
     let new = format!("{}|fn f() {{\n    g();\n2:18|}}", anchor(1, "fn f() {"));
     let range = Edit::Replace { from: anchor(1, "fn f() {"), to: Some(anchor(2, "}")), new };
-    let plan = desk.lands(&[range], "fn f() {\n    g();\n}\n");
+    let plan = fixture.lands(&[range], "fn f() {\n    g();\n}\n");
     assert_eq!(plan.notes, ["took the pasted `LINE:HASH|` off the text"]);
     // A file about anchors keeps them.
-    let mut desk = Desk::read("example:\n1:18|}\n");
-    desk.lands(&[insert(At::End, "2:18|}")], "example:\n1:18|}\n2:18|}\n");
+    let mut fixture = Fixture::read("example:\n1:18|}\n");
+    fixture.lands(&[insert(At::End, "2:18|}")], "example:\n1:18|}\n2:18|}\n");
 }
 
 #[test]
 fn what_the_encoding_cannot_write_is_refused() {
-    let mut desk = Desk::read(b"na\xefve\nb\n".to_vec());
-    let said = desk.refuses(&[replace(2, "b", "→")], Kind::BadArgs);
+    let mut fixture = Fixture::read(b"na\xefve\nb\n".to_vec());
+    let said = fixture.refuses(&[replace(2, "b", "→")], Kind::BadArgs);
     assert!(said.starts_with("`→` (U+2192) can't be written in windows-1252"), "{said}");
-    let plan = desk.lands(&[replace(2, "b", "é")], "na\u{fffd}ve\n\u{fffd}\n");
+    let plan = fixture.lands(&[replace(2, "b", "é")], "na\u{fffd}ve\n\u{fffd}\n");
     assert_eq!(plan.bytes(), b"na\xefve\n\xe9\n");
     // These bytes would be read as UTF-8 from then on.
-    let desk = Desk::read(b"\xef\n".to_vec());
-    desk.refuses(&[replace(1, "ï", "Ã©")], Kind::BadArgs);
+    let fixture = Fixture::read(b"\xef\n".to_vec());
+    fixture.refuses(&[replace(1, "ï", "Ã©")], Kind::BadArgs);
 }
 
 #[test]
 fn broken_bytes_beside_an_edit_stay_as_they_are() {
     let mut bytes = "é è ê ë\n".as_bytes().to_vec();
     bytes.extend(b"bad \xff here\n");
-    let desk = Desk::read(bytes);
-    let plan = desk.try_all(&[swap("here", "there")]).unwrap();
+    let fixture = Fixture::read(bytes);
+    let plan = fixture.try_all(&[swap("here", "there")]).unwrap();
     assert!(plan.bytes().ends_with(b"bad \xff there\n"));
 }
 
 #[test]
 fn a_line_too_long_to_show_is_edited_by_text() {
-    let mut desk = Desk::new(format!("a\n{}needle{}\n", "x".repeat(3000), "y".repeat(3000)));
-    let long = desk.now.line(1).unwrap().into_owned();
+    let mut fixture = Fixture::new(format!("a\n{}needle{}\n", "x".repeat(3000), "y".repeat(3000)));
+    let long = fixture.now.line(1).unwrap().into_owned();
     for _ in 0..2 {
-        let said = desk.refuses(&[replace(2, &long, "")], Kind::Stale);
+        let said = fixture.refuses(&[replace(2, &long, "")], Kind::Stale);
         assert!(said.contains("line 2 is too long to be shown in full"), "{said}");
     }
-    desk.lands(&[swap("needle", "")], &format!("a\n{}{}\n", "x".repeat(3000), "y".repeat(3000)));
+    fixture.lands(&[swap("needle", "")], &format!("a\n{}{}\n", "x".repeat(3000), "y".repeat(3000)));
 }
 
 #[test]
@@ -543,11 +544,11 @@ fn an_edit_that_is_cancelled_stops_its_search() {
 
 #[test]
 fn of_many_edits_that_can_t_be_made_ten_are_told_of() {
-    let desk = Desk::read("one\ntwo\n");
+    let fixture = Fixture::read("one\ntwo\n");
     let edits: Vec<Edit> = (0..1_000).map(|it| swap(&format!("absent {it}"), "")).collect();
-    let said = desk.refuses(&edits, Kind::NotFound);
+    let said = fixture.refuses(&edits, Kind::NotFound);
     assert_eq!(said.matches("`old` is not in the file").count(), 10, "{said}");
     assert!(said.contains("990 more edits of those from 11 to 1000 can't be made either."), "{said}");
-    let said = desk.refuses(edits.split_at(11).0, Kind::NotFound);
+    let said = fixture.refuses(edits.split_at(11).0, Kind::NotFound);
     assert!(said.contains("Edit 11 can't be made either.\nNothing was written."), "{said}");
 }

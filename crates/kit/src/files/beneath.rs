@@ -83,7 +83,7 @@ pub(super) fn resolve(root: &OwnedFd, root_path: &Path, rel: &Path) -> Result<Fo
 /// Component by component, never following: every link is read and its parts are
 /// walked in turn, so nothing can be swapped between the look and the step.
 fn walk(root: &OwnedFd, root_path: &Path, rel: &Path) -> Result<Found, Astray> {
-    let mut here = Standing { root, below: Vec::new() };
+    let mut here = OpenFolders { root, below: Vec::new() };
     let mut ahead: VecDeque<Step> = steps(rel).collect();
     let mut links = 0;
     while let Some(step) = ahead.pop_front() {
@@ -150,12 +150,12 @@ fn and_then(mut path: PathBuf, ahead: VecDeque<Step>) -> PathBuf {
 }
 
 /// The folders we came through, each by its handle.
-struct Standing<'a> {
+struct OpenFolders<'a> {
     root: &'a OwnedFd,
     below: Vec<(OsString, OwnedFd)>,
 }
 
-impl Standing<'_> {
+impl OpenFolders<'_> {
     fn dir(&self) -> rustix::fd::BorrowedFd<'_> {
         self.below.last().map_or(self.root.as_fd(), |(_, dir)| dir.as_fd())
     }

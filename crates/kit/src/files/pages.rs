@@ -77,9 +77,9 @@ pub struct Limits {
 
 /// The counts of the files that were looked at, by device and number.
 #[derive(Default)]
-pub(super) struct LineIndexes(HashMap<(u64, u64), Kept>);
+pub(super) struct LineIndexes(HashMap<(u64, u64), CachedIndex>);
 
-struct Kept {
+struct CachedIndex {
     identity: Identity,
     index: Arc<LineIndex>,
     used: u64,
@@ -149,7 +149,7 @@ impl LineIndexes {
         {
             self.0.remove(&oldest);
         }
-        self.0.insert(key, Kept { identity, index, used });
+        self.0.insert(key, CachedIndex { identity, index, used });
     }
 }
 

@@ -179,7 +179,7 @@ enum Work {
     /// A folder to enter.
     Enter(Folder),
     /// Names of a folder that was entered.
-    Meet(Arc<Standing>, Names),
+    Meet(Arc<EnteredFolder>, Names),
 }
 
 /// A folder to walk.
@@ -191,7 +191,7 @@ struct Folder {
 }
 
 /// A folder that was entered.
-struct Standing {
+struct EnteredFolder {
     handle: Arc<OwnedFd>,
     path: PathBuf,
     depth: usize,
@@ -289,7 +289,7 @@ impl Crew<'_> {
         } else {
             None
         };
-        let folder = Arc::new(Standing { handle, path, depth, rules });
+        let folder = Arc::new(EnteredFolder { handle, path, depth, rules });
         if names.len() <= PART {
             return self.meet_all(&folder, names);
         }
@@ -299,8 +299,8 @@ impl Crew<'_> {
     }
 
     /// Meets what has these names; gives the folders among them.
-    fn meet_all(&self, folder: &Arc<Standing>, names: Names) -> Vec<Work> {
-        let Standing { handle, path, depth, rules } = &**folder;
+    fn meet_all(&self, folder: &Arc<EnteredFolder>, names: Names) -> Vec<Work> {
+        let EnteredFolder { handle, path, depth, rules } = &**folder;
         let skip = self.walk.ignored == Ignored::Skip;
         let device = OnceCell::new();
         let mut below = Vec::new();

@@ -17,110 +17,110 @@ pub fn typed(key: &str, cursor: Cursor) -> Vec<u8> {
 
 /// What is held down with a key.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-struct Held {
+struct Modifiers {
     shift: bool,
     meta: bool,
     control: bool,
 }
 
 fn named(key: &str, cursor: Cursor) -> Option<Vec<u8>> {
-    let mut held = Held::default();
+    let mut modifiers = Modifiers::default();
     let mut rest = key;
     if let Some(caret) = key.strip_prefix('^').filter(|it| it.chars().count() == 1) {
-        held.control = true;
+        modifiers.control = true;
         rest = caret;
     }
     loop {
         let (which, after) = match rest.as_bytes() {
-            [b'C' | b'c', b'-', _, ..] => (&mut held.control, rest.get(2..)?),
-            [b'M' | b'm', b'-', _, ..] => (&mut held.meta, rest.get(2..)?),
-            [b'S' | b's', b'-', _, ..] => (&mut held.shift, rest.get(2..)?),
+            [b'C' | b'c', b'-', _, ..] => (&mut modifiers.control, rest.get(2..)?),
+            [b'M' | b'm', b'-', _, ..] => (&mut modifiers.meta, rest.get(2..)?),
+            [b'S' | b's', b'-', _, ..] => (&mut modifiers.shift, rest.get(2..)?),
             _ => break,
         };
         *which = true;
         rest = after;
     }
-    let plain = special(rest, held, cursor).or_else(|| character(rest, held))?;
-    let escape: &[u8] = if held.meta && !plain.starts_with(b"\x1b[1;") { b"\x1b" } else { b"" };
+    let plain = special(rest, modifiers, cursor).or_else(|| character(rest, modifiers))?;
+    let escape: &[u8] = if modifiers.meta && !plain.starts_with(b"\x1b[1;") { b"\x1b" } else { b"" };
     Some([escape, &plain].concat())
 }
 
 /// A key that has a name.
-fn special(name: &str, held: Held, cursor: Cursor) -> Option<Vec<u8>> {
+fn special(name: &str, modifiers: Modifiers, cursor: Cursor) -> Option<Vec<u8>> {
     let sent: &[u8] = match name.to_ascii_lowercase().as_str() {
         "enter" | "return" => b"\r",
         "escape" | "esc" => b"\x1b",
-        "tab" if held.shift => b"\x1b[Z",
+        "tab" if modifiers.shift => b"\x1b[Z",
         "tab" => b"\t",
         "btab" => b"\x1b[Z",
-        "space" if held.control => b"\0",
+        "space" if modifiers.control => b"\0",
         "space" => b" ",
         "bspace" | "backspace" => b"\x7f",
-        "up" => return Some(moving('A', held, cursor)),
-        "down" => return Some(moving('B', held, cursor)),
-        "right" => return Some(moving('C', held, cursor)),
-        "left" => return Some(moving('D', held, cursor)),
-        "home" => return Some(moving('H', held, cursor)),
-        "end" => return Some(moving('F', held, cursor)),
-        "ic" | "insert" => return Some(numbered(2, held)),
-        "dc" | "delete" | "del" => return Some(numbered(3, held)),
-        "pageup" | "pgup" | "ppage" => return Some(numbered(5, held)),
-        "pagedown" | "pgdn" | "npage" => return Some(numbered(6, held)),
-        other => return function(other, held),
+        "up" => return Some(moving('A', modifiers, cursor)),
+        "down" => return Some(moving('B', modifiers, cursor)),
+        "right" => return Some(moving('C', modifiers, cursor)),
+        "left" => return Some(moving('D', modifiers, cursor)),
+        "home" => return Some(moving('H', modifiers, cursor)),
+        "end" => return Some(moving('F', modifiers, cursor)),
+        "ic" | "insert" => return Some(numbered(2, modifiers)),
+        "dc" | "delete" | "del" => return Some(numbered(3, modifiers)),
+        "pageup" | "pgup" | "ppage" => return Some(numbered(5, modifiers)),
+        "pagedown" | "pgdn" | "npage" => return Some(numbered(6, modifiers)),
+        other => return function(other, modifiers),
     };
     Some(sent.to_vec())
 }
 
 /// Shift, Alt and Control as one number; 1 is none of them.
-fn modifier(held: Held) -> u8 {
-    1 + u8::from(held.shift) + 2 * u8::from(held.meta) + 4 * u8::from(held.control)
+fn modifier(modifiers: Modifiers) -> u8 {
+    1 + u8::from(modifiers.shift) + 2 * u8::from(modifiers.meta) + 4 * u8::from(modifiers.control)
 }
 
-fn moving(letter: char, held: Held, cursor: Cursor) -> Vec<u8> {
-    match (modifier(held), cursor) {
+fn moving(letter: char, modifiers: Modifiers, cursor: Cursor) -> Vec<u8> {
+    match (modifier(modifiers), cursor) {
         (1, Cursor::Normal) => format!("\x1b[{letter}"),
         (1, Cursor::Application) => format!("\x1bO{letter}"),
-        (held, _) => format!("\x1b[1;{held}{letter}"),
+        (modifiers, _) => format!("\x1b[1;{modifiers}{letter}"),
     }
     .into_bytes()
 }
 
-fn numbered(number: u8, held: Held) -> Vec<u8> {
+fn numbered(number: u8, modifiers: Modifiers) -> Vec<u8> {
     // Alt alone goes before the key, as an escape.
-    match modifier(Held { meta: false, ..held }) {
+    match modifier(Modifiers { meta: false, ..modifiers }) {
         1 => format!("\x1b[{number}~"),
-        held => format!("\x1b[{number};{held}~"),
+        modifiers => format!("\x1b[{number};{modifiers}~"),
     }
     .into_bytes()
 }
 
-fn function(name: &str, held: Held) -> Option<Vec<u8>> {
+fn function(name: &str, modifiers: Modifiers) -> Option<Vec<u8>> {
     let number: u8 = name.strip_prefix('f')?.parse().ok()?;
     let letter = match number {
         1 => 'P',
         2 => 'Q',
         3 => 'R',
         4 => 'S',
-        5 => return Some(numbered(15, held)),
-        6..=10 => return Some(numbered(number + 11, held)),
-        11 | 12 => return Some(numbered(number + 12, held)),
+        5 => return Some(numbered(15, modifiers)),
+        6..=10 => return Some(numbered(number + 11, modifiers)),
+        11 | 12 => return Some(numbered(number + 12, modifiers)),
         _ => return None,
     };
-    Some(match modifier(Held { meta: false, ..held }) {
+    Some(match modifier(Modifiers { meta: false, ..modifiers }) {
         1 => format!("\x1bO{letter}").into_bytes(),
-        held => format!("\x1b[1;{held}{letter}").into_bytes(),
+        modifiers => format!("\x1b[1;{modifiers}{letter}").into_bytes(),
     })
 }
 
 /// One character with something held down. Without, it is no name but text.
-fn character(text: &str, held: Held) -> Option<Vec<u8>> {
+fn character(text: &str, modifiers: Modifiers) -> Option<Vec<u8>> {
     let mut characters = text.chars();
     let (Some(only), None) = (characters.next(), characters.next()) else { return None };
-    if held == Held::default() {
+    if modifiers == Modifiers::default() {
         return None;
     }
-    if !held.control {
-        let shifted = if held.shift { only.to_ascii_uppercase() } else { only };
+    if !modifiers.control {
+        let shifted = if modifiers.shift { only.to_ascii_uppercase() } else { only };
         return Some(shifted.to_string().into_bytes());
     }
     let control = match only.to_ascii_uppercase() {

@@ -83,18 +83,18 @@ impl BodyPermits {
 }
 
 /// The body of an answer, and what is held until it is out.
-pub(super) struct Held<T> {
+pub(super) struct Guarded<T> {
     body: BoxBody<Bytes, Infallible>,
     held: Option<T>,
 }
 
-impl<T> Held<T> {
+impl<T> Guarded<T> {
     pub(super) fn new(body: BoxBody<Bytes, Infallible>, held: T) -> Self {
         Self { body, held: Some(held) }
     }
 }
 
-impl<T: Unpin> Body for Held<T> {
+impl<T: Unpin> Body for Guarded<T> {
     type Data = Bytes;
     type Error = Infallible;
 

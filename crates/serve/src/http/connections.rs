@@ -1,7 +1,7 @@
 //! HTTP connection limits: caps open connections per token and evicts the idle ones.
 //!
 //! A connection that has shown no token yet is a stranger's. Strangers are many where somebody means ill, so a new one
-//! takes the place of the oldest of whoever has the most; guests are never sent away for a stranger.
+//! takes the place of the oldest of whoever has the most; connections are never sent away for a stranger.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -15,51 +15,51 @@ use tokio_util::sync::CancellationToken;
 pub(super) struct Connections {
     table: Mutex<Table>,
     at_most: usize,
-    strangers_at_most: usize,
+    unauthenticated_at_most: usize,
 }
 
 #[derive(Default)]
 struct Table {
     next: u64,
-    known: usize,
+    authenticated: usize,
     /// In the order in which they came.
-    strangers: BTreeMap<u64, (IpAddr, CancellationToken)>,
+    unauthenticated: BTreeMap<u64, (IpAddr, CancellationToken)>,
 }
 
 /// One connection.
-pub(super) struct Guest {
-    guests: Arc<Connections>,
+pub(super) struct Connection {
+    connections: Arc<Connections>,
     number: u64,
-    /// It has to leave.
-    pub(super) leave: CancellationToken,
+    /// Cancelled when the connection is evicted: it has to close.
+    pub(super) closed: CancellationToken,
 }
 
 impl Connections {
-    pub(super) fn new(at_most: usize, strangers_at_most: usize) -> Arc<Self> {
-        Arc::new(Self { table: Mutex::default(), at_most, strangers_at_most })
+    pub(super) fn new(at_most: usize, unauthenticated_at_most: usize) -> Arc<Self> {
+        Arc::new(Self { table: Mutex::default(), at_most, unauthenticated_at_most })
     }
 
-    /// Lets a connection in; none when all places are taken by guests that are known.
-    pub(super) fn enter(self: &Arc<Self>, peer: IpAddr) -> Option<Guest> {
+    /// Lets a connection in; none when all places are taken by connections that are known.
+    pub(super) fn enter(self: &Arc<Self>, peer: IpAddr) -> Option<Connection> {
         let mut table = self.table();
-        if table.known >= self.at_most {
+        if table.authenticated >= self.at_most {
             return None;
         }
-        if table.strangers.len() >= self.strangers_at_most
-            || table.known + table.strangers.len() >= self.at_most
+        if table.unauthenticated.len() >= self.unauthenticated_at_most
+            || table.authenticated + table.unauthenticated.len() >= self.at_most
         {
-            table.send_one_away();
+            table.evict_oldest();
         }
         let number = table.next;
         table.next += 1;
-        let leave = CancellationToken::new();
-        table.strangers.insert(number, (peer, leave.clone()));
-        Some(Guest { guests: Arc::clone(self), number, leave })
+        let closed = CancellationToken::new();
+        table.unauthenticated.insert(number, (peer, closed.clone()));
+        Some(Connection { connections: Arc::clone(self), number, closed })
     }
 
-    /// There is no room on this machine: a stranger has to leave.
-    pub(super) fn make_room(&self) {
-        self.table().send_one_away();
+    /// There is no room on this machine: evicts an unauthenticated connection.
+    pub(super) fn evict_one(&self) {
+        self.table().evict_oldest();
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
@@ -68,36 +68,37 @@ impl Connections {
 }
 
 impl Table {
-    fn send_one_away(&mut self) {
+    fn evict_oldest(&mut self) {
         let mut counts: HashMap<IpAddr, usize> = HashMap::new();
-        for (peer, _) in self.strangers.values() {
+        for (peer, _) in self.unauthenticated.values() {
             *counts.entry(*peer).or_default() += 1;
         }
         let most = counts.values().copied().max().unwrap_or_default();
         let crowded = |peer: &IpAddr| counts.get(peer) == Some(&most);
-        let oldest = self.strangers.iter().find(|(_, (peer, _))| crowded(peer)).map(|(number, _)| *number);
-        if let Some((_, leave)) = oldest.and_then(|number| self.strangers.remove(&number)) {
-            leave.cancel();
+        let oldest =
+            self.unauthenticated.iter().find(|(_, (peer, _))| crowded(peer)).map(|(number, _)| *number);
+        if let Some((_, closed)) = oldest.and_then(|number| self.unauthenticated.remove(&number)) {
+            closed.cancel();
         }
     }
 }
 
-impl Guest {
+impl Connection {
     /// It has shown that it may be here.
-    pub(super) fn is_known(&self) {
-        let mut table = self.guests.table();
-        if table.strangers.remove(&self.number).is_some() {
-            table.known += 1;
+    pub(super) fn has_authenticated(&self) {
+        let mut table = self.connections.table();
+        if table.unauthenticated.remove(&self.number).is_some() {
+            table.authenticated += 1;
         }
     }
 }
 
-impl Drop for Guest {
+impl Drop for Connection {
     fn drop(&mut self) {
-        let mut table = self.guests.table();
+        let mut table = self.connections.table();
         // Who was sent away is in neither, and its token says so.
-        if table.strangers.remove(&self.number).is_none() && !self.leave.is_cancelled() {
-            table.known = table.known.saturating_sub(1);
+        if table.unauthenticated.remove(&self.number).is_none() && !self.closed.is_cancelled() {
+            table.authenticated = table.authenticated.saturating_sub(1);
         }
     }
 }
@@ -112,30 +113,30 @@ mod tests {
     const B: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 2));
 
     #[test]
-    fn strangers_make_room_for_strangers_and_guests_stay() {
-        let guests = Connections::new(4, 3);
-        let good = guests.enter(B).unwrap();
-        good.is_known();
-        let other = guests.enter(B).unwrap();
-        let crowd: Vec<Guest> = (0..2).map(|_| guests.enter(A).unwrap()).collect();
-        let newest = guests.enter(A).unwrap();
-        assert!(crowd.first().is_some_and(|it| it.leave.is_cancelled()), "the oldest of the many");
-        assert!(!other.leave.is_cancelled() && !good.leave.is_cancelled() && !newest.leave.is_cancelled());
+    fn new_connection_evicts_the_oldest_unauthenticated_one() {
+        let connections = Connections::new(4, 3);
+        let good = connections.enter(B).unwrap();
+        good.has_authenticated();
+        let other = connections.enter(B).unwrap();
+        let crowd: Vec<Connection> = (0..2).map(|_| connections.enter(A).unwrap()).collect();
+        let newest = connections.enter(A).unwrap();
+        assert!(crowd.first().is_some_and(|it| it.closed.is_cancelled()), "the oldest of the many");
+        assert!(!other.closed.is_cancelled() && !good.closed.is_cancelled() && !newest.closed.is_cancelled());
     }
 
     #[test]
-    fn a_house_full_of_guests_lets_nobody_in_until_one_leaves() {
-        let guests = Connections::new(2, 2);
-        let mut known: Vec<Guest> = (0..2).map(|_| guests.enter(A).unwrap()).collect();
-        known.iter().for_each(Guest::is_known);
-        assert!(guests.enter(B).is_none());
+    fn connection_limit_rejects_new_peers() {
+        let connections = Connections::new(2, 2);
+        let mut known: Vec<Connection> = (0..2).map(|_| connections.enter(A).unwrap()).collect();
+        known.iter().for_each(Connection::has_authenticated);
+        assert!(connections.enter(B).is_none());
         known.pop();
-        let stranger = guests.enter(B).unwrap();
-        let second = guests.enter(B).unwrap();
-        assert!(stranger.leave.is_cancelled() && !second.leave.is_cancelled());
+        let stranger = connections.enter(B).unwrap();
+        let second = connections.enter(B).unwrap();
+        assert!(stranger.closed.is_cancelled() && !second.closed.is_cancelled());
         drop(stranger);
         drop(second);
         known.clear();
-        assert_eq!(guests.table().known, 0);
+        assert_eq!(connections.table().authenticated, 0);
     }
 }

@@ -23,8 +23,8 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use super::{
     Http, Visit,
     admission::{Gate, Passed, Verdict, open_to},
-    bodies::{BodyPermits, Held},
-    connections::Guest,
+    bodies::{BodyPermits, Guarded},
+    connections::Connection,
     replies::{self, Reply},
     sessions::{Entry, Opened, Reading, SessionTable, Sessions},
     slow_connections::Pace,
@@ -68,7 +68,7 @@ struct Place<H> {
     /// What all requests work with that belong to no session.
     shared: Mutex<Option<Opened<H>>>,
     shared_places: Arc<Semaphore>,
-    seats: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
 }
 
 /// What a body turned out to be.
@@ -80,7 +80,7 @@ struct Asked {
 }
 
 /// Goes with a request for as long as somebody works on it.
-struct Seat {
+struct RequestPermit {
     under_way: watch::Sender<usize>,
     _permit: OwnedSemaphorePermit,
 }
@@ -92,7 +92,7 @@ type Holding<H> = (Option<Reading<H>>, Idle);
 pub(super) struct Idle(Arc<Pace>);
 
 /// An answer, whatever it holds meanwhile.
-pub(super) type Out<H> = Response<Held<Holding<H>>>;
+pub(super) type Out<H> = Response<Guarded<Holding<H>>>;
 
 impl<H: Backend> Server<H> {
     pub(super) fn new(settings: &Http, about: About, port: u16, open: Opening<H>) -> Self {
@@ -103,7 +103,7 @@ impl<H: Backend> Server<H> {
             sessions: Sessions::new(settings.sessions, endings.clone()),
             shared: Mutex::new(None),
             shared_places: Arc::new(Semaphore::new(SHARED)),
-            seats: Arc::new(Semaphore::new(REQUESTS)),
+            permits: Arc::new(Semaphore::new(REQUESTS)),
         };
         let named: Vec<Place<H>> =
             settings.principals.iter().map(|it| place(Some(it.name().to_owned()))).collect();
@@ -122,7 +122,12 @@ impl<H: Backend> Server<H> {
     }
 
     /// Answers one request.
-    pub(super) async fn answer(&self, request: Request<Incoming>, guest: &Guest, pace: &Arc<Pace>) -> Out<H> {
+    pub(super) async fn answer(
+        &self,
+        request: Request<Incoming>,
+        connection: &Connection,
+        pace: &Arc<Pace>,
+    ) -> Out<H> {
         pace.busy();
         let idle = Idle(pace.clone());
         let (head, body) = request.into_parts();
@@ -133,7 +138,8 @@ impl<H: Backend> Server<H> {
             Verdict::Out(reply, origin) => (reply, None, origin),
             Verdict::In(Passed { principal, origin }) => {
                 // A panic here must not take the connection with it.
-                let passed = AssertUnwindSafe(self.pass(head, body, principal, guest)).catch_unwind().await;
+                let passed =
+                    AssertUnwindSafe(self.pass(head, body, principal, connection)).catch_unwind().await;
                 let (reply, reading) = passed.unwrap_or_else(|_| {
                     tracing::error!("the answer to a request panicked");
                     (
@@ -160,7 +166,7 @@ impl<H: Backend> Server<H> {
         if is_chunked || is_bad || self.closing.is_cancelled() {
             reply.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
-        reply.map(|body| Held::new(body, (reading, idle)))
+        reply.map(|body| Guarded::new(body, (reading, idle)))
     }
 
     /// Answers one request of a principal.
@@ -169,7 +175,7 @@ impl<H: Backend> Server<H> {
         mut head: Parts,
         body: Incoming,
         principal: usize,
-        guest: &Guest,
+        connection: &Connection,
     ) -> (Reply, Option<Reading<H>>) {
         let Some(place) = self.principals.get(principal) else {
             return (replies::text(StatusCode::UNAUTHORIZED, "the token is wrong"), None);
@@ -186,7 +192,7 @@ impl<H: Backend> Server<H> {
             Asked { opens: false, is_request: false, bytes: Bytes::new() }
         };
         // Not before its body is here: whoever begins many and ends none would keep others out.
-        guest.is_known();
+        connection.has_authenticated();
         let session = match place.session(&head) {
             Ok(session) => session,
             Err(reply) => return (*reply, None),
@@ -197,11 +203,11 @@ impl<H: Backend> Server<H> {
             None => {}
         }
         if asked.is_request {
-            let seats = session.as_ref().map_or(&place.seats, |session| &session.seats);
-            let Ok(permit) = Arc::clone(seats).try_acquire_owned() else {
+            let permits = session.as_ref().map_or(&place.permits, |session| &session.permits);
+            let Ok(permit) = Arc::clone(permits).try_acquire_owned() else {
                 return (replies::full("too many requests are under way; wait for an answer"), None);
             };
-            head.extensions.insert(Arc::new(Seat::new(&self.under_way, permit)));
+            head.extensions.insert(Arc::new(RequestPermit::new(&self.under_way, permit)));
         }
         let opened = match self.opened(place, session.as_ref(), asked.opens) {
             Ok(opened) => opened,
@@ -403,14 +409,14 @@ impl<H: Backend> Place<H> {
     }
 }
 
-impl Seat {
+impl RequestPermit {
     fn new(under_way: &watch::Sender<usize>, permit: OwnedSemaphorePermit) -> Self {
         under_way.send_modify(|count| *count += 1);
         Self { under_way: under_way.clone(), _permit: permit }
     }
 }
 
-impl Drop for Seat {
+impl Drop for RequestPermit {
     fn drop(&mut self) {
         self.under_way.send_modify(|count| *count = count.saturating_sub(1));
     }

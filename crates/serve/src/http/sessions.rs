@@ -46,7 +46,7 @@ pub(super) struct Entry<H> {
     events: Arc<Events>,
     opened: Opened<H>,
     /// Room for requests.
-    pub(super) seats: Arc<Semaphore>,
+    pub(super) permits: Arc<Semaphore>,
     streams: AtomicUsize,
     last_used: Mutex<Instant>,
 }
@@ -86,7 +86,7 @@ pub(super) struct SessionTable<H> {
     new: Mutex<Option<Opened<H>>>,
 }
 
-type Told = Pin<Box<dyn Stream<Item = ServerSseMessage> + Send + Sync>>;
+type EventStream = Pin<Box<dyn Stream<Item = ServerSseMessage> + Send + Sync>>;
 
 impl<H: Backend> Sessions<H> {
     pub(super) fn new(at_most: usize, endings: TaskTracker) -> Arc<Self> {
@@ -155,7 +155,7 @@ impl<H: Backend> Entry<H> {
             local,
             events,
             opened,
-            seats: Arc::new(Semaphore::new(REQUESTS)),
+            permits: Arc::new(Semaphore::new(REQUESTS)),
             streams: AtomicUsize::new(0),
             last_used: Mutex::new(Instant::now()),
         })
@@ -179,7 +179,7 @@ impl<H: Backend> Entry<H> {
 
     fn is_idle(&self, idle: Duration) -> bool {
         self.streams.load(Ordering::Relaxed) == 0
-            && self.seats.available_permits() == REQUESTS
+            && self.permits.available_permits() == REQUESTS
             && self.last_used.lock().unwrap_or_else(PoisonError::into_inner).elapsed() >= idle
     }
 }
@@ -248,7 +248,7 @@ impl<H: Backend> SessionManager for SessionTable<H> {
         id: &SessionId,
         message: ClientJsonRpcMessage,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
-        let stream: Told = Box::pin(self.entry(id)?.local.create_stream(id, message).await?);
+        let stream: EventStream = Box::pin(self.entry(id)?.local.create_stream(id, message).await?);
         Ok(stream)
     }
 
@@ -260,7 +260,7 @@ impl<H: Backend> SessionManager for SessionTable<H> {
         &self,
         id: &SessionId,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
-        let stream: Told = Box::pin(self.entry(id)?.local.create_standalone_stream(id).await?);
+        let stream: EventStream = Box::pin(self.entry(id)?.local.create_standalone_stream(id).await?);
         Ok(stream)
     }
 
@@ -272,7 +272,7 @@ impl<H: Backend> SessionManager for SessionTable<H> {
         let entry = self.entry(id)?;
         // So rmcp calls the beginning of everything that belongs to no request.
         if last == "0" {
-            let stream: Told = Box::pin(entry.local.create_standalone_stream(id).await?);
+            let stream: EventStream = Box::pin(entry.local.create_standalone_stream(id).await?);
             return Ok(stream);
         }
         let events = entry.events.clone();

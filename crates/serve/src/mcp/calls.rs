@@ -67,11 +67,11 @@ impl<H: Backend> McpServer<H> {
         };
         let follows = self.follows_tasks(&context);
         let patience = follows.then(|| self.backend.patience(&tool));
-        match self.talk(asked, &context, patience, begin).await? {
+        match self.run_rounds(asked, &context, patience, begin).await? {
             Round::Asks(asks) => Ok(asks.into()),
-            Round::Late(talk) => self.call_goes_on(talk, &tool, id.as_deref(), &context).await,
-            Round::Over(answer, talk) if follows => {
-                Ok(self.job_or_answer(talk, &answer, &tool, id.as_deref(), &context))
+            Round::Late(exchange) => self.call_goes_on(exchange, &tool, id.as_deref(), &context).await,
+            Round::Over(answer, exchange) if follows => {
+                Ok(self.job_or_answer(exchange, &answer, &tool, id.as_deref(), &context))
             }
             Round::Over(answer, _) => Ok(said(&answer)),
         }

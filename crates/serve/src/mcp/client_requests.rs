@@ -29,7 +29,7 @@ const SAID: usize = 256;
 const TITLES: &str = "2025-11-25";
 
 /// Something that a call says to its client.
-pub(super) enum Said {
+pub(super) enum ToClient {
     /// It wants to know something.
     Question(Question),
     /// It has something to tell.
@@ -53,7 +53,7 @@ pub(super) struct Question {
 
 /// The way from a call to its client: whoever serves the request passes on what is said.
 pub(super) struct Asking {
-    to: mpsc::Sender<Said>,
+    to: mpsc::Sender<ToClient>,
     offers: Offers,
     name: Option<String>,
     revision: Option<String>,
@@ -68,7 +68,7 @@ pub(super) struct Lacks(std::sync::Mutex<Map<String, Value>>);
 
 impl Asking {
     /// The way to the client of this request, and where what is said comes out.
-    pub(super) fn of(context: &RequestContext<RoleServer>) -> (Self, mpsc::Receiver<Said>, Arc<Lacks>) {
+    pub(super) fn of(context: &RequestContext<RoleServer>) -> (Self, mpsc::Receiver<ToClient>, Arc<Lacks>) {
         let (to, said) = mpsc::channel(SAID);
         let revision = context.protocol_version().map(|it| it.as_str().to_owned());
         let by_answer = revision.as_deref().is_some_and(|it| it >= LISTENING);
@@ -121,14 +121,14 @@ impl Way for Asking {
                     let put = timeout(LIFETIME, put(peer, question));
                     put.await.map_err(|_| Fault::new(Kind::Unavailable, "the client did not answer"))?;
                 }
-                None => self.to.send(Said::Question(question)).await.map_err(|_| gone())?,
+                None => self.to.send(ToClient::Question(question)).await.map_err(|_| gone())?,
             }
             answers.await.map_err(|_| gone())?
         })
     }
 
     fn log(&self, level: Level, logger: &str, data: Value) {
-        if self.to.try_send(Said::Log(Log { level, logger: logger.to_owned(), data })).is_err() {
+        if self.to.try_send(ToClient::Log(Log { level, logger: logger.to_owned(), data })).is_err() {
             tracing::debug!("the client is not told: it is behind, or its request is over");
         }
     }
@@ -184,7 +184,7 @@ pub(super) async fn put(peer: &Peer<RoleServer>, question: Question) {
             _ => continue,
         };
         match peer.send_request_with_option(request, PeerRequestOptions::no_options()).await {
-            Ok(handle) => sent.push(Standing { handle: Some(handle) }),
+            Ok(handle) => sent.push(PendingRequest { handle: Some(handle) }),
             Err(error) => {
                 // Who asked may have gone.
                 let _ = reply.send(Err(failed(&error)));
@@ -192,7 +192,7 @@ pub(super) async fn put(peer: &Peer<RoleServer>, question: Question) {
             }
         }
     }
-    let answers = join_all(sent.into_iter().map(Standing::answer));
+    let answers = join_all(sent.into_iter().map(PendingRequest::answer));
     tokio::select! {
         biased;
         answers = answers => {
@@ -207,11 +207,11 @@ pub(super) async fn put(peer: &Peer<RoleServer>, question: Question) {
 }
 
 /// A request that the client has not answered.
-struct Standing {
+struct PendingRequest {
     handle: Option<RequestHandle<RoleServer>>,
 }
 
-impl Standing {
+impl PendingRequest {
     async fn answer(mut self) -> Result<Value, Fault> {
         let Some(handle) = &mut self.handle else { return Err(gone()) };
         let answer = (&mut handle.rx).await;
@@ -224,7 +224,7 @@ impl Standing {
     }
 }
 
-impl Drop for Standing {
+impl Drop for PendingRequest {
     fn drop(&mut self) {
         let Some(handle) = self.handle.take() else { return };
         tokio::spawn(async move {

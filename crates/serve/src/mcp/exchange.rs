@@ -17,8 +17,8 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use super::{
     LISTENING, McpServer,
-    client_requests::{Asking, Lacks, Question, Said, gone, put},
-    multi_round::{Bound, Open, Whose},
+    client_requests::{Asking, Lacks, Question, ToClient, gone, put},
+    multi_round::{Binding, Open, Whose},
     refused,
 };
 use crate::{
@@ -73,7 +73,7 @@ pub(super) type Work<T> = Pin<Box<dyn Future<Output = Result<T, ErrorData>> + Se
 /// Work on a request, and what it says to the client meanwhile. Dropping it stops the work.
 pub(super) struct Exchange<T> {
     work: Option<Work<T>>,
-    said: mpsc::Receiver<Said>,
+    said: mpsc::Receiver<ToClient>,
     lacks: Arc<Lacks>,
     /// Stops the work.
     pub(super) cancel: CancellationToken,
@@ -108,7 +108,7 @@ impl<H: Backend> McpServer<H> {
     /// # Errors
     /// When the state is of no round, the work panicked, or it could not be done for want of something that the client
     /// does not offer.
-    pub(super) async fn talk<T: Outcome, F>(
+    pub(super) async fn run_rounds<T: Outcome, F>(
         &self,
         asked: Asked,
         context: &RequestContext<RoleServer>,
@@ -119,13 +119,13 @@ impl<H: Backend> McpServer<H> {
         F: Future<Output = T> + Send + 'static,
     {
         let Asked { method, params, responses, state } = asked;
-        let bound = Bound { method, params, whose: Whose::of(context) };
+        let bound = Binding { method, params, whose: Whose::of(context) };
         let responses = responses.unwrap_or_default();
-        let mut talk = match state {
+        let mut exchange = match state {
             Some(state) => {
-                let mut talk = self.rounds.take::<Exchange<T>>(&state, &bound)?;
-                talk.open.answer(responses);
-                talk
+                let mut exchange = self.rounds.take::<Exchange<T>>(&state, &bound)?;
+                exchange.open.answer(responses);
+                exchange
             }
             None => Box::new(Exchange::begin(context, self.stop.child_token(), responses, begin)),
         };
@@ -138,26 +138,26 @@ impl<H: Backend> McpServer<H> {
             patience,
         };
         loop {
-            match talk.round(manner, context.meta.get_progress_token()).await {
+            match exchange.round(manner, context.meta.get_progress_token()).await {
                 End::Over(Err(error)) => return Err(error),
                 End::Over(Ok(outcome)) => {
                     let for_want = outcome.fault().is_some_and(|fault| fault.kind == Kind::Unavailable);
-                    return match talk.lacks.error().filter(|_| for_want && by_answer) {
+                    return match exchange.lacks.error().filter(|_| for_want && by_answer) {
                         Some(error) => Err(error),
-                        None => Ok(Round::Over(outcome, talk)),
+                        None => Ok(Round::Over(outcome, exchange)),
                     };
                 }
-                End::Late => return Ok(Round::Late(talk)),
+                End::Late => return Ok(Round::Late(exchange)),
                 End::Asks => {
-                    let requests = talk.open.requests();
-                    talk.go_on_alone();
-                    match self.rounds.park(bound.clone(), talk) {
+                    let requests = exchange.open.requests();
+                    exchange.go_on_alone();
+                    match self.rounds.park(bound.clone(), exchange) {
                         Ok(state) => {
                             return Ok(Round::Asks(InputRequiredResult::new(Some(requests), Some(state))));
                         }
-                        Err(back) => talk = back,
+                        Err(back) => exchange = back,
                     }
-                    talk.open.give_up(|| {
+                    exchange.open.give_up(|| {
                         Fault::new(Kind::Unavailable, "too many calls wait for answers of their clients")
                     });
                 }
@@ -171,7 +171,7 @@ impl<H: Backend> McpServer<H> {
     /// up when the client takes its request back, or is gone.
     ///
     /// # Errors
-    /// Those of [`talk`](Self::talk), and the work's own.
+    /// Those of [`exchange`](Self::run_rounds), and the work's own.
     pub(super) async fn talk_of<T: Send + 'static, F>(
         &self,
         asked: Asked,
@@ -192,7 +192,7 @@ impl<H: Backend> McpServer<H> {
             };
             (until_cancelled, None)
         };
-        match self.talk(asked, context, None, begin).await? {
+        match self.run_rounds(asked, context, None, begin).await? {
             Round::Over(done, _) => done.map(Ok).map_err(|fault| refused(&fault)),
             Round::Asks(asks) => Ok(Err(Box::new(asks))),
             Round::Late(_) => Err(ErrorData::internal_error("nobody lost patience with this", None)),
@@ -268,20 +268,20 @@ impl<T: Outcome> Exchange<T> {
                 biased;
                 done = work => {
                     self.work = None;
-                    while let Ok(Said::Log(log)) = self.said.try_recv() {
+                    while let Ok(ToClient::Log(log)) = self.said.try_recv() {
                         log.tell(manner.peer, manner.logs).await;
                     }
                     return End::Over(done);
                 }
                 Some(said) = self.said.recv() => match said {
-                    Said::Log(log) => log.tell(manner.peer, manner.logs).await,
+                    ToClient::Log(log) => log.tell(manner.peer, manner.logs).await,
                     // Nobody is left to be asked.
-                    Said::Question(_) if manner.cancelled.is_cancelled() => {}
-                    Said::Question(question) if manner.by_answer => {
+                    ToClient::Question(_) if manner.cancelled.is_cancelled() => {}
+                    ToClient::Question(question) if manner.by_answer => {
                         self.open.add(question, &mut self.given);
                         self.gather(manner).await;
                     }
-                    Said::Question(question) => put_to_client.push(put(manner.peer, question)),
+                    ToClient::Question(question) => put_to_client.push(put(manner.peer, question)),
                 },
                 Some(()) = put_to_client.next() => {}
                 () = manner.cancelled.cancelled(), if !self.cancel.is_cancelled() => self.cancel.cancel(),
@@ -295,8 +295,8 @@ impl<T: Outcome> Exchange<T> {
         tokio::task::yield_now().await;
         while let Ok(said) = self.said.try_recv() {
             match said {
-                Said::Log(log) => log.tell(manner.peer, manner.logs).await,
-                Said::Question(question) => self.open.add(question, &mut self.given),
+                ToClient::Log(log) => log.tell(manner.peer, manner.logs).await,
+                ToClient::Question(question) => self.open.add(question, &mut self.given),
             }
         }
     }
@@ -334,8 +334,8 @@ impl<T: Outcome> Exchange<T> {
                     return done;
                 }
                 Some(said) = self.said.recv() => match said {
-                    Said::Log(_) => {}
-                    Said::Question(question) => asks(question),
+                    ToClient::Log(_) => {}
+                    ToClient::Question(question) => asks(question),
                 },
             }
         }

@@ -40,16 +40,16 @@ pub(crate) struct PendingRounds {
 }
 
 struct Waiting {
-    bound: Bound,
+    bound: Binding,
     /// What goes on; of the type that its method has.
-    talk: Box<dyn Any + Send>,
+    exchange: Box<dyn Any + Send>,
     /// Stops it when its time is up.
     _timer: AbortOnDropHandle<()>,
 }
 
 /// To what a handle is bound: it opens for nothing else.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Bound {
+pub(super) struct Binding {
     /// The method.
     pub(super) method: &'static str,
     /// What was asked for: a tool with its arguments, a prompt with its, an address.
@@ -77,10 +77,10 @@ impl PendingRounds {
     /// Keeps what goes on until its client comes back; gives the handle, or gives it back: too many wait already.
     pub(super) fn park<T: Send + 'static>(
         self: &Arc<Self>,
-        bound: Bound,
-        talk: Box<T>,
+        bound: Binding,
+        exchange: Box<T>,
     ) -> Result<String, Box<T>> {
-        let Some(handle) = unguessable() else { return Err(talk) };
+        let Some(handle) = unguessable() else { return Err(exchange) };
         let (rounds, expired) = (Arc::downgrade(self), handle.clone());
         let timer = tokio::spawn(async move {
             tokio::time::sleep(LIFETIME).await;
@@ -96,9 +96,9 @@ impl PendingRounds {
         let mut waiting = self.waiting();
         if waiting.len() >= MOST {
             timer.abort();
-            return Err(talk);
+            return Err(exchange);
         }
-        waiting.insert(handle.clone(), Waiting { bound, talk, _timer: AbortOnDropHandle::new(timer) });
+        waiting.insert(handle.clone(), Waiting { bound, exchange, _timer: AbortOnDropHandle::new(timer) });
         Ok(handle)
     }
 
@@ -106,13 +106,13 @@ impl PendingRounds {
     ///
     /// # Errors
     /// When there is nothing, or it was another request.
-    pub(super) fn take<T: 'static>(&self, handle: &str, bound: &Bound) -> Result<Box<T>, ErrorData> {
+    pub(super) fn take<T: 'static>(&self, handle: &str, bound: &Binding) -> Result<Box<T>, ErrorData> {
         let mut waiting = self.waiting();
-        let fits = waiting.get(handle).is_some_and(|it| it.bound == *bound && it.talk.is::<T>());
+        let fits = waiting.get(handle).is_some_and(|it| it.bound == *bound && it.exchange.is::<T>());
         // What is not theirs stays for whoever it belongs to.
         let taken = if fits { waiting.remove(handle) } else { None };
         drop(waiting);
-        taken.and_then(|it| it.talk.downcast::<T>().ok()).ok_or_else(|| {
+        taken.and_then(|it| it.exchange.downcast::<T>().ok()).ok_or_else(|| {
             let what = "`requestState` is none that waits for this request: it was changed, used before, given for \
                         another request, or its time is up; make the request again without it";
             ErrorData::invalid_params(what, None)
@@ -134,12 +134,12 @@ pub(super) fn unguessable() -> Option<String> {
 /// The questions of a call that its client has not answered yet.
 #[derive(Default)]
 pub(super) struct Open {
-    questions: Vec<Standing>,
+    questions: Vec<OpenQuestion>,
     /// No key means two things.
     used: HashSet<String>,
 }
 
-struct Standing {
+struct OpenQuestion {
     asked: Vec<(String, InputRequest)>,
     answers: Vec<Option<Value>>,
     reply: oneshot::Sender<Result<Vec<Value>, Fault>>,
@@ -149,12 +149,12 @@ impl Open {
     /// Adds a question. What was `given` beforehand counts as an answer if its key was asked for.
     pub(super) fn add(&mut self, question: Question, given: &mut InputResponses) {
         let Question { asked, reply } = question;
-        let mut standing = Standing { answers: vec![None; asked.len()], asked: Vec::new(), reply };
-        for ((key, request), answer) in asked.into_iter().zip(&mut standing.answers) {
+        let mut open = OpenQuestion { answers: vec![None; asked.len()], asked: Vec::new(), reply };
+        for ((key, request), answer) in asked.into_iter().zip(&mut open.answers) {
             *answer = given.remove(&key).filter(|given| fits(&request, given));
-            standing.asked.push((self.unused(&key), request));
+            open.asked.push((self.unused(&key), request));
         }
-        self.questions.push(standing);
+        self.questions.push(open);
         self.settle();
     }
 
@@ -222,9 +222,9 @@ mod tests {
 
     use super::*;
 
-    fn bound(whose: &str) -> Bound {
+    fn bound(whose: &str) -> Binding {
         let whose = Whose { token: Some(whose.as_bytes().to_vec()), session: None };
-        Bound { method: "tools/call", params: json!({"name": "write", "arguments": {}}), whose }
+        Binding { method: "tools/call", params: json!({"name": "write", "arguments": {}}), whose }
     }
 
     fn question(keys: &[&str]) -> (Question, oneshot::Receiver<Result<Vec<Value>, Fault>>) {
@@ -244,7 +244,7 @@ mod tests {
         assert_eq!(handle.len(), 32);
         assert!(rounds.take::<u8>(&format!("{handle}0"), &bound("a")).is_err());
         assert!(rounds.take::<u8>(&handle, &bound("b")).is_err(), "of another client");
-        let other = Bound { params: json!({"name": "write", "arguments": {"x": 1}}), ..bound("a") };
+        let other = Binding { params: json!({"name": "write", "arguments": {"x": 1}}), ..bound("a") };
         assert!(rounds.take::<u8>(&handle, &other).is_err(), "with other arguments");
         assert_eq!(rounds.take::<u8>(&handle, &bound("a")).ok().as_deref(), Some(&7));
         assert!(rounds.take::<u8>(&handle, &bound("a")).is_err(), "it is used up");

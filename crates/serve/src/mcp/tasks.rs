@@ -186,7 +186,7 @@ impl<H: Backend> McpServer<H> {
     /// Makes a task of a call that takes too long.
     pub(super) async fn call_goes_on(
         &self,
-        mut talk: Box<Exchange<Answer>>,
+        mut exchange: Box<Exchange<Answer>>,
         tool: &str,
         call: Option<&str>,
         context: &RequestContext<RoleServer>,
@@ -196,68 +196,68 @@ impl<H: Backend> McpServer<H> {
         if let (Some(job), Some(jobs)) = (promoted, self.backend.jobs()) {
             // It answers now, with nothing that is of use; unless it was over before it heard of it.
             let early: Mutex<Vec<Question>> = Mutex::default();
-            let answer = talk.alone(|question| lock(&early).push(question)).await?;
+            let answer = exchange.alone(|question| lock(&early).push(question)).await?;
             if jobs.list().iter().all(|it| it.id != job) {
                 return Ok(said(&answer));
             }
-            let response = self.follow_job(talk, tool, job.clone(), jobs, whose.clone());
+            let response = self.follow_job(exchange, tool, job.clone(), jobs, whose.clone());
             let task = self.tasks.find(&job, &whose)?;
             for question in lock(&early).drain(..) {
                 task.asks(question);
             }
             return Ok(response);
         }
-        talk.go_on_alone();
+        exchange.go_on_alone();
         let Some(id) = unguessable() else {
             return Err(ErrorData::internal_error("there are no random numbers to be had", None));
         };
-        Ok(self.follow(talk, tool, &format!("task_{id}"), whose))
+        Ok(self.follow(exchange, tool, &format!("task_{id}"), whose))
     }
 
     /// The answer to a call, or the task that it is where the call has become a job.
     pub(super) fn job_or_answer(
         &self,
-        talk: Box<Exchange<Answer>>,
+        exchange: Box<Exchange<Answer>>,
         answer: &Answer,
         tool: &str,
         call: Option<&str>,
         context: &RequestContext<RoleServer>,
     ) -> CallToolResponse {
         match (call.and_then(|call| self.backend.job_of(call)), self.backend.jobs()) {
-            (Some(job), Some(jobs)) => self.follow_job(talk, tool, job, jobs, Whose::of(context)),
+            (Some(job), Some(jobs)) => self.follow_job(exchange, tool, job, jobs, Whose::of(context)),
             _ => said(answer),
         }
     }
 
     fn follow_job(
         &self,
-        mut talk: Box<Exchange<Answer>>,
+        mut exchange: Box<Exchange<Answer>>,
         tool: &str,
         job: String,
         jobs: Arc<dyn Jobs>,
         whose: Whose,
     ) -> CallToolResponse {
-        let (client, id) = (talk.client.clone(), job.clone());
+        let (client, id) = (exchange.client.clone(), job.clone());
         let cancel = CancellationToken::new();
-        talk.cancel = cancel.clone();
-        talk.becomes(Box::pin(async move { Ok(result_of(&job, &*jobs, &client, &cancel).await) }));
-        self.follow(talk, tool, &id, whose)
+        exchange.cancel = cancel.clone();
+        exchange.becomes(Box::pin(async move { Ok(result_of(&job, &*jobs, &client, &cancel).await) }));
+        self.follow(exchange, tool, &id, whose)
     }
 
     fn follow(
         &self,
-        mut talk: Box<Exchange<Answer>>,
+        mut exchange: Box<Exchange<Answer>>,
         tool: &str,
         id: &str,
         whose: Whose,
     ) -> CallToolResponse {
-        let task = self.tasks.add(id, whose, talk.cancel.clone());
+        let task = self.tasks.add(id, whose, exchange.cancel.clone());
         let mut seed = task.now(id).task;
         seed.status = TaskStatus::Working;
         let (stop, declares) = (self.stop.clone(), self.backend.declares(tool));
         tokio::spawn(async move {
             let done = {
-                let going_on = talk.alone(|question| task.asks(question));
+                let going_on = exchange.alone(|question| task.asks(question));
                 tokio::select! {
                     biased;
                     done = going_on => done,
@@ -265,7 +265,7 @@ impl<H: Backend> McpServer<H> {
                     () = task.forsaken() => Ok(forsaken()),
                 }
             };
-            drop(talk);
+            drop(exchange);
             task.ends(match done {
                 Ok(Answer { result: Err(fault), .. }) if fault.kind == Kind::Cancelled => {
                     TaskPayload::Cancelled

@@ -11,7 +11,7 @@ use std::{
 use serde_json::{Value, json};
 use tokio::runtime::{Builder, Runtime};
 
-use super::fake::FakeHands;
+use super::fake::FakeBackend;
 
 /// Long enough for the slowest machine; a test that waits this long has failed.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -68,7 +68,7 @@ impl Client {
         thread::spawn(move || {
             let about = serve::About::new("How to use it.");
             let served =
-                runtime.block_on(serve::mcp(FakeHands::default(), about, server_input, server_output));
+                runtime.block_on(serve::mcp(FakeBackend::default(), about, server_input, server_output));
             served.expect("the server works");
             runtime.shutdown_background();
             has_ended.send(()).unwrap_or_default();

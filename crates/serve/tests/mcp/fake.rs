@@ -22,7 +22,7 @@ use tokio::sync::{broadcast, watch};
 
 /// Tools that do what their names say.
 #[derive(Default)]
-pub(crate) struct FakeHands {
+pub(crate) struct FakeBackend {
     calls: AtomicUsize,
     order: Mutex<Vec<u64>>,
     tools: watch::Sender<u64>,
@@ -65,7 +65,7 @@ const TOOLS: &[(&str, &[&str], Kinds)] = &[
     ("wait", &[], Kinds::READ),
 ];
 
-impl Backend for FakeHands {
+impl Backend for FakeBackend {
     fn specs(&self) -> Vec<Spec> {
         TOOLS.iter().map(|&(name, arguments, at_most)| spec(name, arguments, at_most)).collect()
     }
@@ -187,7 +187,7 @@ impl Backend for FakeHands {
     }
 }
 
-impl FakeHands {
+impl FakeBackend {
     async fn run(&self, call: &Call, client: &Client) -> Result<Output, Fault> {
         let Arguments::Json(arguments) = &call.arguments else { return Err(Fault::bug("not JSON")) };
         let text = |name: &str| arguments.get(name).and_then(Value::as_str).unwrap_or_default();

@@ -5,7 +5,7 @@ mod client;
 mod documents;
 mod fake;
 mod framing;
-mod rounds;
+mod multi_round;
 mod tasks;
 
 use std::time::Duration;

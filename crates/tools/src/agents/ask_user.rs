@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kit::{prelude::*, services::Question};
 
-use super::subagent::PATIENCE;
+use super::subagent::TIMEOUT;
 
 /// Ask the person, and wait for the answer. For what only they can decide.
 #[derive(Deserialize, JsonSchema)]
@@ -42,7 +42,7 @@ impl Tool for AskUser {
 
 /// How long a question may take that waits so many seconds.
 pub(crate) fn patience(within: Option<u32>) -> Duration {
-    within.map_or(PATIENCE, |it| Duration::from_secs(it.into()))
+    within.map_or(TIMEOUT, |it| Duration::from_secs(it.into()))
 }
 
 /// Asks the person.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use kit::prelude::*;
 
 /// Each voice is one answer of a model.
-const PATIENCE: Duration = Duration::from_secs(300);
+const TIMEOUT: Duration = Duration::from_secs(300);
 
 const CRITIC: &str = "You are the critic. You are shown where somebody's work stands. Say what is most likely wrong: which assumption \
     does not hold and how to test it, what the evidence does not show. At most five sentences, no praise.";
@@ -36,7 +36,7 @@ impl Tool for Reflect {
     }
 
     fn patience(&self) -> Option<Duration> {
-        Some(PATIENCE)
+        Some(TIMEOUT)
     }
 
     async fn run(self, cx: &Cx) -> Result<Output, Fault> {

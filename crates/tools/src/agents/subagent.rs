@@ -7,7 +7,7 @@ use kit::{prelude::*, services::Task};
 use super::{DELEGATED, report::told};
 
 /// An agent has a time of its own, which is shorter unless a person says otherwise.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(3600);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(3600);
 
 /// Have another agent do one task on its own; its last answer is the result. Those called together work at the same
 /// time; with `run_in_background: true` the call answers at once with a job id.
@@ -31,7 +31,7 @@ impl Tool for Subagent {
     }
 
     fn patience(&self) -> Option<Duration> {
-        Some(PATIENCE)
+        Some(TIMEOUT)
     }
 
     fn title(&self) -> String {

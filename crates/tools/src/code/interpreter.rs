@@ -10,11 +10,11 @@ use super::warm::Warm;
 /// What a session knows of its interpreters.
 #[derive(Default)]
 pub(super) struct Interpreters {
-    kept: Mutex<Kept>,
+    kept: Mutex<WarmState>,
 }
 
 #[derive(Default)]
-struct Kept {
+struct WarmState {
     warm: Option<Arc<Warm>>,
     /// An interpreter that can't be kept warm: it is too old, or lacks a module.
     unfit: Option<String>,

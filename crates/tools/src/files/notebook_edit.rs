@@ -5,8 +5,8 @@ use kit::prelude::*;
 use super::{
     notebook::{
         self, Notebook,
+        cell_reference::{self, Name},
         change::{Draft, Edit, Kindred, Made, Side, Writing},
-        place::{self, Name},
         show,
     },
     open::Opened,
@@ -289,7 +289,7 @@ fn once(
     }
     done.shifted = shifted(&drafted.cells);
     save(cx, path, opened, &drafted.text)?;
-    place::changed(cx, location, &after, &drafted.cells);
+    cell_reference::changed(cx, location, &after, &drafted.cells);
     done.written = true;
     drop(after);
     drop(notebook);

@@ -3,8 +3,8 @@
 use kit::prelude::*;
 
 use super::notebook::{
-    self, Notebook, place,
-    place::{Name, Need},
+    self, Notebook, cell_reference,
+    cell_reference::{Name, Need},
     show,
 };
 
@@ -81,7 +81,7 @@ impl NotebookRead {
                 seen.push(index);
             }
         }
-        place::remember(cx, opened.location(), &notebook, seen);
+        cell_reference::remember(cx, opened.location(), &notebook, seen);
         let end = wanted.last().map_or(0, |it| it + 1);
         if let Some(next) = next.or((self.cells.is_empty() && end < count).then_some(end)) {
             shown.push_str(&format!("\n[{} more cells; next: offset {next}]", count - next));

@@ -23,7 +23,7 @@ use tokio::net::UnixStream;
 
 use super::{
     client::Client,
-    place::{Hop, shown_path},
+    destination::{Hop, shown_path},
 };
 
 /// A server gives up after so many attempts, most of them.

@@ -23,8 +23,8 @@ use tokio::{
 
 use super::{
     auth::authenticate,
-    known_hosts::{self, Known, Standing, fingerprint},
-    place::{Hop, Route, shown_path},
+    destination::{Hop, Route, shown_path},
+    known_hosts::{self, KeyStatus, Known, fingerprint},
     stop::Watchdog,
 };
 
@@ -196,9 +196,9 @@ async fn shake(
     let shown = seen.key.lock().take();
     match (made, shown) {
         (Ok(handle), _) => Ok(Ok((handle, seen))),
-        (Err(russh::Error::UnknownKey), Some(key)) => match known.standing(&key) {
-            Standing::New => Ok(Err(key)),
-            standing => Err(refused(cx, hop, known, &key, standing)),
+        (Err(russh::Error::UnknownKey), Some(key)) => match known.status(&key) {
+            KeyStatus::New => Ok(Err(key)),
+            status => Err(refused(cx, hop, known, &key, status)),
         },
         (Err(error), _) => Err(Fault::new(
             Kind::Unavailable,
@@ -271,9 +271,9 @@ async fn learn(cx: &Cx, hop: &Hop, key: &PublicKey, known: &Known) -> Result<Opt
     }))
 }
 
-fn refused(cx: &Cx, hop: &Hop, known: &Known, key: &PublicKey, standing: Standing) -> Fault {
+fn refused(cx: &Cx, hop: &Hop, known: &Known, key: &PublicKey, status: KeyStatus) -> Fault {
     let (name, print) = (known_hosts::name_of(hop), fingerprint(key));
-    if standing == Standing::Revoked {
+    if status == KeyStatus::Revoked {
         return Fault::denied(format!("the key {print} of {name} was revoked by a person; nothing was sent"))
             .next("Only a person can change that, in known_hosts.");
     }
@@ -336,7 +336,7 @@ impl Handler for Client {
     async fn check_server_key(&mut self, key: &PublicKeyOrCertificate) -> Result<bool, Self::Error> {
         let PublicKeyOrCertificate::PublicKey { key, .. } = key else { return Ok(false) };
         *self.seen.key.lock() = Some(key.clone());
-        Ok(self.known.standing(key) == Standing::Known)
+        Ok(self.known.status(key) == KeyStatus::Known)
     }
 
     async fn kex_done(

@@ -23,11 +23,11 @@ const MOST_LINES: usize = 20_000;
 /// The lines of the files, in their order.
 #[derive(Debug, Default)]
 pub(super) struct Config {
-    lines: Vec<Line>,
+    lines: Vec<Directive>,
 }
 
 #[derive(Debug)]
-enum Line {
+enum Directive {
     Host(Vec<String>),
     /// Its conditions; none at all: it never holds.
     Match(Option<Vec<(Condition, Vec<String>)>>),
@@ -70,7 +70,7 @@ impl Config {
         for file in files {
             config.include(file, home, 0);
             // A block ends with its file.
-            config.lines.push(Line::Host(vec!["*".to_owned()]));
+            config.lines.push(Directive::Host(vec!["*".to_owned()]));
         }
         config
     }
@@ -101,16 +101,16 @@ impl Config {
             let Some(key) = words.pop_front().map(|it| it.to_ascii_lowercase()) else { continue };
             let words: Vec<String> = words.into();
             match key.as_str() {
-                "host" => self.lines.push(Line::Host(words)),
-                "match" => self.lines.push(Line::Match(conditions(&words))),
+                "host" => self.lines.push(Directive::Host(words)),
+                "match" => self.lines.push(Directive::Match(conditions(&words))),
                 "include" if depth < DEEPEST => {
                     for file in words.iter().flat_map(|it| files_of(it, home)) {
-                        self.lines.push(Line::Begin);
+                        self.lines.push(Directive::Begin);
                         self.include(&file, home, depth + 1);
-                        self.lines.push(Line::End);
+                        self.lines.push(Directive::End);
                     }
                 }
-                _ => self.lines.push(Line::Set(key, words)),
+                _ => self.lines.push(Directive::Set(key, words)),
             }
         }
     }
@@ -123,21 +123,21 @@ impl Config {
         for line in &self.lines {
             let within = outer.last().copied().unwrap_or(true);
             match line {
-                Line::Begin => outer.push(holds),
-                Line::End => holds = outer.pop().unwrap_or(true),
-                Line::Host(patterns) => {
+                Directive::Begin => outer.push(holds),
+                Directive::End => holds = outer.pop().unwrap_or(true),
+                Directive::Host(patterns) => {
                     holds = within && fits(patterns, alias);
                     section.is_named |= holds && patterns.iter().any(|it| it != "*" && !it.starts_with('!'));
                 }
-                Line::Match(conditions) => {
+                Directive::Match(conditions) => {
                     holds = within
                         && conditions.as_ref().is_some_and(|it| {
                             it.iter()
                                 .all(|(condition, patterns)| fulfilled(*condition, patterns, alias, &section))
                         });
                 }
-                Line::Set(key, words) if holds => section.set(key, words),
-                Line::Set(..) => {}
+                Directive::Set(key, words) if holds => section.set(key, words),
+                Directive::Set(..) => {}
             }
         }
         section

@@ -34,7 +34,7 @@ pub(super) struct Entry {
     untagged,
     expecting = "expected an object with a host to each name, or a list of hosts that have names"
 )]
-enum Written {
+enum HostsFile {
     Below { hosts: Box<Self> },
     List(Vec<Long>),
     Object(BTreeMap<String, OneHost>),
@@ -88,7 +88,7 @@ impl Hosts {
 
     fn parse(text: &str) -> Result<Self, String> {
         // The words of the parser may hold a value of the file: none of them are passed on.
-        let written: Written = serde_json::from_str(text)
+        let written: HostsFile = serde_json::from_str(text)
             .map_err(|error| format!("line {} is not JSON, or no host as it is meant", error.line()))?;
         let mut by_name = BTreeMap::new();
         for (name, host) in written.flat()? {
@@ -112,7 +112,7 @@ impl Hosts {
     }
 }
 
-impl Written {
+impl HostsFile {
     fn flat(self) -> Result<Vec<(String, OneHost)>, String> {
         match self {
             Self::Below { hosts } => hosts.flat(),

@@ -13,7 +13,7 @@ use russh::keys::{HashAlg, PublicKey, parse_public_key_base64};
 use rustix::fs::{FlockOperation, flock};
 use sha1::Sha1;
 
-use super::{config::fits, place::Hop};
+use super::{config::fits, destination::Hop};
 
 /// What everybody on the machine knows.
 const OF_MACHINE: &str = "/etc/ssh/ssh_known_hosts";
@@ -32,7 +32,7 @@ pub(super) struct Known {
 
 /// What a key is to us.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(super) enum KeyStatus {
     Known,
     /// Nothing is known of the machine.
     New,
@@ -86,16 +86,16 @@ impl Known {
     }
 
     /// What this key of the machine is.
-    pub(super) fn standing(&self, key: &PublicKey) -> Standing {
+    pub(super) fn status(&self, key: &PublicKey) -> KeyStatus {
         let same = |it: &PublicKey| it.key_data() == key.key_data();
         if self.revoked.iter().any(same) {
-            Standing::Revoked
+            KeyStatus::Revoked
         } else if self.keys.iter().any(|(it, _)| same(it)) {
-            Standing::Known
+            KeyStatus::Known
         } else if self.keys.is_empty() {
-            Standing::New
+            KeyStatus::New
         } else {
-            Standing::Changed
+            KeyStatus::Changed
         }
     }
 
@@ -201,28 +201,28 @@ mod tests {
     const ONE: &str = "AAAAC3NzaC1lZDI1NTE5AAAAIJdD7y3aLq454yWBdwLWbieU1ebz9/cu7/QEXn9OIeZJ";
     const TWO: &str = "AAAAC3NzaC1lZDI1NTE5AAAAILIG2T/B0l0gaqj3puu510tu9N1OkQ4znY3LYuEm5zCF";
 
-    fn standing(text: &str, name: &str) -> Standing {
+    fn status(text: &str, name: &str) -> KeyStatus {
         let mut known = Known::default();
         known.take(text, Path::new("known_hosts"), name);
-        known.standing(&parse_public_key_base64(ONE).unwrap())
+        known.status(&parse_public_key_base64(ONE).unwrap())
     }
 
     #[test]
     fn a_key_is_known_new_changed_or_revoked() {
         let line = |names: &str, key: &str| format!("# a comment\n\n{names} ssh-ed25519 {key} me@here\n");
         for names in ["a.org", "b.org,a.org", "*.org", "a.?rg", "A.ORG"] {
-            assert_eq!(standing(&line(names, ONE), "a.org"), Standing::Known, "{names}");
-            assert_eq!(standing(&line(names, TWO), "a.org"), Standing::Changed, "{names}");
+            assert_eq!(status(&line(names, ONE), "a.org"), KeyStatus::Known, "{names}");
+            assert_eq!(status(&line(names, TWO), "a.org"), KeyStatus::Changed, "{names}");
         }
         for names in ["b.org", "*.org,!a.org", "#a.org", "[a.org]:22", "a.or"] {
-            assert_eq!(standing(&line(names, ONE), "a.org"), Standing::New, "{names}");
+            assert_eq!(status(&line(names, ONE), "a.org"), KeyStatus::New, "{names}");
         }
-        assert_eq!(standing(&line("[a.org]:2222", ONE), "[a.org]:2222"), Standing::Known);
-        assert_eq!(standing(&line("a.org", ONE), "[a.org]:2222"), Standing::New);
+        assert_eq!(status(&line("[a.org]:2222", ONE), "[a.org]:2222"), KeyStatus::Known);
+        assert_eq!(status(&line("a.org", ONE), "[a.org]:2222"), KeyStatus::New);
         let revoked = line("a.org", ONE) + &line("@revoked *", ONE);
-        assert_eq!(standing(&revoked, "a.org"), Standing::Revoked);
-        assert_eq!(standing(&line("@cert-authority *", ONE), "a.org"), Standing::New);
-        assert_eq!(standing("a.org ssh-ed25519 garbage\n", "a.org"), Standing::New);
+        assert_eq!(status(&revoked, "a.org"), KeyStatus::Revoked);
+        assert_eq!(status(&line("@cert-authority *", ONE), "a.org"), KeyStatus::New);
+        assert_eq!(status("a.org ssh-ed25519 garbage\n", "a.org"), KeyStatus::New);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use tokio::time::{sleep, timeout};
 
 use super::{
     client::{Connection, Use, words},
-    place::Route,
+    destination::Route,
 };
 
 /// A connection that nobody used for so long is ended.

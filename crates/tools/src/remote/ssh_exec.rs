@@ -6,7 +6,7 @@ use kit::{Preferences, prelude::*};
 
 use super::{
     command::{self, Limits, Sent},
-    place::{Asked, Route},
+    destination::{Asked, Route},
     pool::Pool,
     secret::SecretName,
     transfer::{self, Way},

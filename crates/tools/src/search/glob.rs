@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 
 use super::{
     names::{Names, split},
-    page::{Ask, First, MOST_BYTES, Patience, count, shown},
+    page::{Ask, Deadline, First, MOST_BYTES, count, shown},
 };
 
 const LIMIT: usize = 100;
@@ -84,7 +84,7 @@ impl Glob {
     fn search(&self, cx: &Cx, ask: Ask, names: &Names) -> Result<Output, Fault> {
         let folder = self.folder();
         let base = cx.files().locate(&folder)?;
-        let patience = Patience::new();
+        let deadline = Deadline::new();
         let met_files = AtomicUsize::new(0);
         let found = Mutex::new(Found { wanted: First::new(ask.need()), folders: First::new(3) });
         let ignored = if self.ignored { Ignored::Show } else { Ignored::Skip };
@@ -100,11 +100,11 @@ impl Glob {
                     found.folders.add(met.path, 1, ());
                 }
             }
-            if patience.lasts() { Go::On } else { Go::Stop }
+            if deadline.lasts() { Go::On } else { Go::Stop }
         })?;
         let Found { wanted, folders } = found.into_inner();
         let looked_at = count(met_files.into_inner(), "file", "files");
-        let stopped = patience.report(&looked_at);
+        let stopped = deadline.report(&looked_at);
         let total = wanted.total;
         if total == 0 {
             let mut text =

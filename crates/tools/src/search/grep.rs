@@ -16,7 +16,7 @@ use super::{
     lines::{Around, End, Find, Hits, Pattern, Scanner},
     matches,
     names::Filter,
-    page::{Ask, First, Patience, count, shown},
+    page::{Ask, Deadline, First, count, shown},
 };
 
 const LIMIT: usize = 100;
@@ -84,7 +84,7 @@ impl Tool for Grep {
     }
 
     async fn run(self, cx: &Cx) -> Result<Output, Fault> {
-        let search = Search::new(self, Patience::new())?;
+        let search = Search::new(self, Deadline::new())?;
         cx.blocking(move |cx| search.run(cx)).await
     }
 }
@@ -94,7 +94,7 @@ struct Search {
     args: Grep,
     ask: Ask,
     filter: Filter,
-    patience: Patience,
+    deadline: Deadline,
     /// To be copied for each thread, which then finds its own among the idle ones.
     scanner: Mutex<Scanner>,
     idle: Mutex<Vec<Scanner>>,
@@ -108,7 +108,7 @@ struct Search {
 }
 
 impl Search {
-    fn new(args: Grep, patience: Patience) -> Result<Self, Fault> {
+    fn new(args: Grep, deadline: Deadline) -> Result<Self, Fault> {
         if args.pattern.is_empty() {
             return Err(Fault::bad_args("`pattern` is empty").next("`^` matches every line."));
         }
@@ -130,7 +130,7 @@ impl Search {
         Ok(Self {
             ask,
             filter,
-            patience,
+            deadline,
             scanner: Mutex::new(scanner),
             idle: Mutex::default(),
             found: Mutex::new(First::new(ask.need())),
@@ -208,7 +208,7 @@ impl Search {
     }
 
     fn go_on(&self, cx: &Cx) -> bool {
-        self.patience.lasts() && cx.check().is_ok()
+        self.deadline.lasts() && cx.check().is_ok()
     }
 
     fn meet(&self, cx: &Cx, met: &Met<'_>, base: &Location) -> Go {
@@ -320,7 +320,7 @@ impl Search {
             text.push_str(&self.ask.footer(on_page, total, &what));
         }
         let searched = count(self.searched.into_inner(), "file", "files");
-        for line in [self.patience.report(&searched), trouble].into_iter().flatten() {
+        for line in [self.deadline.report(&searched), trouble].into_iter().flatten() {
             let _ = write!(text, "\n{line}");
         }
         text
@@ -672,7 +672,7 @@ mod tests {
     fn out_of_time_gives_what_was_found_and_says_so() {
         let test_ws = TestWorkspace::new(TREE);
         let args = serde_json::from_value(json!({"pattern": "go"})).unwrap();
-        let search = Search::new(args, Patience::of(Duration::ZERO)).unwrap();
+        let search = Search::new(args, Deadline::of(Duration::ZERO)).unwrap();
         expect![[r#"
             no match for `go` in 0 files in `.`
             [stopped after 20 s and 0 files: there may be more; search a smaller part]"#]]
@@ -688,7 +688,7 @@ mod tests {
         }
         for path in ["", "large"] {
             let args = serde_json::from_value(json!({"pattern": "[q-z]+ly$", "path": path})).unwrap();
-            let search = Search::new(args, Patience::new()).unwrap();
+            let search = Search::new(args, Deadline::new()).unwrap();
             let cx = test_ws.cx();
             let (begun, ended) = std::sync::mpsc::channel();
             let took = std::thread::scope(|scope| {

@@ -20,7 +20,7 @@ const MOST_LIMIT: usize = 1_000;
 const MOST_OFFSET: usize = 10_000;
 
 /// How long a search goes on before it gives what it has.
-const PATIENCE: Duration = Duration::from_secs(20);
+const SEARCH_TIME: Duration = Duration::from_secs(20);
 
 /// Which results the model asked for.
 #[derive(Debug, Clone, Copy)]
@@ -117,14 +117,14 @@ impl<T> First<T> {
 }
 
 /// How long a search may still go on.
-pub(crate) struct Patience {
+pub(crate) struct Deadline {
     until: Instant,
     lost: AtomicBool,
 }
 
-impl Patience {
+impl Deadline {
     pub(crate) fn new() -> Self {
-        Self::of(PATIENCE)
+        Self::of(SEARCH_TIME)
     }
 
     pub(crate) fn of(time: Duration) -> Self {
@@ -145,7 +145,7 @@ impl Patience {
         self.lost.load(Ordering::Relaxed).then(|| {
             format!(
                 "[stopped after {} s and {seen}: there may be more; search a smaller part]",
-                PATIENCE.as_secs()
+                SEARCH_TIME.as_secs()
             )
         })
     }

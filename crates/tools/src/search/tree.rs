@@ -12,7 +12,7 @@ use kit::{
 };
 use parking_lot::Mutex;
 
-use super::page::{MOST_BYTES, Patience, count, thousands};
+use super::page::{Deadline, MOST_BYTES, count, thousands};
 
 const DEPTH: usize = 3;
 const LIMIT: usize = 200;
@@ -78,8 +78,8 @@ impl Tree {
         if limit == 0 {
             return Err(Fault::bad_args("`limit` is 0").next("Give 1 or more, or leave it out."));
         }
-        let patience = Patience::new();
-        let (mut folders, entries) = self.gather(cx, depth, &patience)?;
+        let deadline = Deadline::new();
+        let (mut folders, entries) = self.gather(cx, depth, &deadline)?;
         for folder in folders.values_mut() {
             folder.entries.sort_unstable_by(|(kind, name), (other, than)| {
                 (*kind != EntryKind::Folder, name).cmp(&(*other != EntryKind::Folder, than))
@@ -106,7 +106,7 @@ impl Tree {
         if entries > MOST_ENTRIES {
             text.push_str(&format!("[stopped after {} entries]\n", thousands(MOST_ENTRIES)));
         }
-        if let Some(stopped) = patience.report(&count(entries, "entry", "entries")) {
+        if let Some(stopped) = deadline.report(&count(entries, "entry", "entries")) {
             text.push_str(&stopped);
         }
         text.truncate(text.trim_end().len());
@@ -114,7 +114,7 @@ impl Tree {
     }
 
     /// One level more than is shown, so that of each folder it can be said how much is in it.
-    fn gather(&self, cx: &Cx, depth: usize, patience: &Patience) -> Result<(Folders, usize), Fault> {
+    fn gather(&self, cx: &Cx, depth: usize, deadline: &Deadline) -> Result<(Folders, usize), Fault> {
         let gathered = Mutex::new((Folders::new(), 0));
         let ignored = if self.ignored { Ignored::Show } else { Ignored::Skip };
         let walk = Walk { ignored, depth: depth.saturating_add(1) };
@@ -123,7 +123,7 @@ impl Tree {
             let mut gathered = gathered.lock();
             let (folders, entries) = &mut *gathered;
             *entries += 1;
-            if *entries > MOST_ENTRIES || !patience.lasts() {
+            if *entries > MOST_ENTRIES || !deadline.lasts() {
                 return Go::Stop;
             }
             let entry = (met.kind, name.to_owned());

@@ -7,7 +7,7 @@ use kit::{prelude::*, services::NewServer};
 use super::{standing, starts};
 
 /// Fetching a server for the first time may take its time.
-const PATIENCE: Duration = Duration::from_secs(180);
+const TIMEOUT: Duration = Duration::from_secs(180);
 
 /// Start an MCP server now. With `command` or `url`, a new one for this session, which a person has to approve.
 #[derive(Deserialize, JsonSchema)]
@@ -41,7 +41,7 @@ impl Tool for McpConnect {
     }
 
     fn patience(&self) -> Option<Duration> {
-        Some(PATIENCE)
+        Some(TIMEOUT)
     }
 
     async fn run(self, cx: &Cx) -> Result<Output, Fault> {

@@ -10,7 +10,7 @@ use kit::{
 use super::{mcp_list::tools_of, standing, starts};
 
 /// Fetching a server for the first time may take its time.
-const PATIENCE: Duration = Duration::from_secs(180);
+const TIMEOUT: Duration = Duration::from_secs(180);
 
 /// Check the MCP servers and list their tools. Starts those whose tools are not known yet; with `server`, that one.
 #[derive(Deserialize, JsonSchema)]
@@ -29,7 +29,7 @@ impl Tool for McpStatus {
     }
 
     fn patience(&self) -> Option<Duration> {
-        Some(PATIENCE)
+        Some(TIMEOUT)
     }
 
     async fn run(self, cx: &Cx) -> Result<Output, Fault> {

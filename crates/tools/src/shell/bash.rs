@@ -18,7 +18,7 @@ use tokio::{
 
 use super::{
     answer::{self, SHOWN},
-    lasting::{self, Came, Errors, Lasting, Written},
+    lasting::{self, BytesWritten, Came, Errors, Lasting},
     part::PartOfCall,
     start::checked,
 };
@@ -55,7 +55,7 @@ pub(crate) struct Bash {
 
 /// The session's bash; one whose errors are kept apart is another.
 #[derive(Default)]
-struct Kept {
+struct SessionBash {
     place: Mutex<Place>,
     apart: Mutex<Place>,
 }
@@ -87,7 +87,7 @@ impl Tool for Bash {
     }
 
     async fn run(self, cx: &Cx) -> Result<Output, Fault> {
-        let kept = cx.shelf().get::<Kept>();
+        let kept = cx.shelf().get::<SessionBash>();
         let place = match self.errors {
             Errors::Among => &kept.place,
             Errors::Apart => &kept.apart,
@@ -224,7 +224,7 @@ impl Place {
         self.bash = Some(bash);
     }
 
-    fn done(&mut self, bash: Lasting, from: Written, mut notes: Notes, cx: &Cx) -> Output {
+    fn done(&mut self, bash: Lasting, from: BytesWritten, mut notes: Notes, cx: &Cx) -> Output {
         let exit = Exit::Code(bash.last.status);
         let text = notes.of(&bash, from, exit, cx);
         if self.cwd.as_ref() != Some(&bash.last.cwd) {
@@ -234,7 +234,7 @@ impl Place {
         Output { exit: Some(exit.code()), ..Output::text(notes.around(&text)) }
     }
 
-    fn ended(&mut self, bash: &Lasting, from: Written, exit: Exit, mut notes: Notes, cx: &Cx) -> Output {
+    fn ended(&mut self, bash: &Lasting, from: BytesWritten, exit: Exit, mut notes: Notes, cx: &Cx) -> Output {
         let text = notes.of(bash, from, exit, cx);
         self.gone = true;
         notes.after.push("[bash has ended; the next call starts a new one]".to_owned());
@@ -270,7 +270,7 @@ struct Notes {
 
 impl Notes {
     /// The output from byte `from` on; notes how the command ended.
-    fn of(&mut self, bash: &Lasting, from: Written, exit: Exit, cx: &Cx) -> String {
+    fn of(&mut self, bash: &Lasting, from: BytesWritten, exit: Exit, cx: &Cx) -> String {
         let output = bash.output();
         // Under its own name, so that nobody takes the descriptor that bash reads from for what was refused.
         let tail = named(&output.since(from.all.max(output.total().saturating_sub(4096)), 4096).text);
@@ -301,7 +301,7 @@ impl Notes {
 }
 
 /// What was written after that. Errors that are kept apart come after the output, under a line that says so.
-fn shown(bash: &Lasting, from: Written) -> String {
+fn shown(bash: &Lasting, from: BytesWritten) -> String {
     let (output, errors) = bash.since(from, SHOWN);
     let output = named(&output);
     let Some(errors) = errors.filter(|it| !it.trim().is_empty()) else { return output };

@@ -12,7 +12,7 @@ use kit::{
 use serde_json::Value;
 use tokio::time::{Instant, sleep_until};
 
-use super::{answer, start::Line};
+use super::{answer, start::CommandLine};
 
 /// The usual size of a terminal.
 const ROWS: u16 = 24;
@@ -92,7 +92,7 @@ impl Tool for Interact {
     async fn run(self, cx: &Cx) -> Result<Output, Fault> {
         let mut goal = Goal::new(self.until.as_deref(), self.wait_ms)?;
         let (rows, cols) = Screen::size(size(self.rows, ROWS), size(self.cols, COLS));
-        let process = Line {
+        let process = CommandLine {
             command: &self.command,
             dir: "",
             stdin: Stdin::Pipe,
@@ -102,33 +102,33 @@ impl Tool for Interact {
         }
         .start(cx)
         .await?;
-        let mut seat = Seat { process: Arc::new(process), screen: Screen::new(rows, cols), drawn: 0 };
+        let mut program = OnScreen { process: Arc::new(process), screen: Screen::new(rows, cols), drawn: 0 };
         cx.caller().show(Live {
-            output: Some(seat.process.output().clone()),
-            process: Some(seat.process.clone()),
+            output: Some(program.process.output().clone()),
+            process: Some(program.process.clone()),
             ..Live::default()
         });
         goal.still = FIRST;
         loop {
             let seen = tokio::select! {
                 biased;
-                () = cx.cancelled() => return Err(seat.stopped(cx).await),
-                seen = seat.watch(&goal) => seen,
+                () = cx.cancelled() => return Err(program.stopped(cx).await),
+                seen = program.watch(&goal) => seen,
             };
             let shown = match seen {
-                Seen::Ended(exit) => return Ok(seat.over(exit, cx)),
-                other => seat.shown(&other, cx),
+                Seen::Ended(exit) => return Ok(program.over(exit, cx)),
+                other => program.shown(&other, cx),
             };
             let input = tokio::select! {
                 biased;
                 input = cx.yield_output(Output::text(shown)) => match input {
                     Ok(input) => input,
-                    Err(fault) => return Err(Fault { kind: fault.kind, ..seat.stopped(cx).await }),
+                    Err(fault) => return Err(Fault { kind: fault.kind, ..program.stopped(cx).await }),
                 },
                 // Its screen is drawn on while nobody looks, and its end is the end of the job.
-                exit = seat.idle() => return Ok(seat.over(exit, cx)),
+                exit = program.idle() => return Ok(program.over(exit, cx)),
             };
-            goal = match seat.take(input).await {
+            goal = match program.take(input).await {
                 Ok(goal) => goal,
                 // What was typed wrong must not end the program.
                 Err(fault) => Goal { complaint: Some(fault.as_text()), ..Goal::default() },
@@ -191,14 +191,14 @@ enum Seen {
 }
 
 /// Where a person would sit: a program, and its screen.
-struct Seat {
+struct OnScreen {
     process: Arc<Process>,
     screen: Screen,
     /// Bytes of the recording that are on the screen.
     drawn: u64,
 }
 
-impl Seat {
+impl OnScreen {
     /// Draws what was written meanwhile, and answers what the program asked its terminal.
     async fn draw(&mut self) {
         let output = self.process.output().clone();

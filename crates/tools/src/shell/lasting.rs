@@ -45,7 +45,7 @@ pub(super) struct Lasting {
     /// All that it wrote, in the order in which it came, also where its errors are kept apart.
     all: Arc<Recording>,
     script: Sender,
-    told: Told,
+    told: StatusPipe,
     /// How the last command went.
     pub(super) last: State,
     /// What has to be brought back before the next command.
@@ -66,7 +66,7 @@ pub(crate) enum Errors {
 
 /// How many bytes a bash has written: in all, as output, and as errors where those are kept apart.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Written {
+pub(super) struct BytesWritten {
     pub(super) all: u64,
     output: u64,
     errors: Option<u64>,
@@ -144,7 +144,7 @@ impl Lasting {
             process: Arc::new(process),
             all,
             script,
-            told: Told { pipe: told, heard: Vec::new() },
+            told: StatusPipe { pipe: told, heard: Vec::new() },
             last: State::default(),
             restore: Restore::default(),
             shown: 0,
@@ -169,8 +169,8 @@ impl Lasting {
     }
 
     /// How much it has written until now.
-    pub(super) fn written(&self) -> Written {
-        Written {
+    pub(super) fn written(&self) -> BytesWritten {
+        BytesWritten {
             all: self.all.total(),
             output: self.process.output().total(),
             errors: self.process.errors().map(|it| it.total()),
@@ -178,7 +178,7 @@ impl Lasting {
     }
 
     /// What was written after that, at most about `bytes` of it; the errors, where they are kept apart.
-    pub(super) fn since(&self, before: Written, bytes: usize) -> (String, Option<String>) {
+    pub(super) fn since(&self, before: BytesWritten, bytes: usize) -> (String, Option<String>) {
         let (Some(errors), Some(from)) = (self.process.errors(), before.errors) else {
             return (self.all.since(before.all, bytes).text, None);
         };
@@ -223,8 +223,8 @@ impl Lasting {
         Came::Done
     }
 
-    fn take(&mut self, heard: Heard) {
-        let Heard { status, flags, cwd, traps } = heard;
+    fn take(&mut self, heard: ShellStatus) {
+        let ShellStatus { status, flags, cwd, traps } = heard;
         self.last = State { status, cwd };
         if !self.restore.skipped {
             self.restore = Restore { flags, traps, skipped: false };
@@ -316,26 +316,26 @@ fn quoted(text: &str) -> String {
 }
 
 /// The end of the pipe on which bash tells how commands went.
-struct Told {
+struct StatusPipe {
     pipe: Receiver,
     heard: Vec<u8>,
 }
 
 /// What bash told.
 #[derive(Debug, PartialEq, Eq)]
-struct Heard {
+struct ShellStatus {
     status: i32,
     flags: String,
     cwd: String,
     traps: String,
 }
 
-impl Told {
+impl StatusPipe {
     /// Waits until bash has told how the command of this word went; for ever, if it does not. Nothing is lost when
     /// this is dropped.
-    async fn hear(&mut self, word: &str) -> Heard {
+    async fn hear(&mut self, word: &str) -> ShellStatus {
         loop {
-            if let Some(heard) = Heard::find(&self.heard, word) {
+            if let Some(heard) = ShellStatus::find(&self.heard, word) {
                 self.heard.clear();
                 return heard;
             }
@@ -356,7 +356,7 @@ impl Told {
     }
 }
 
-impl Heard {
+impl ShellStatus {
     /// What stands between the two copies of the word.
     fn find(heard: &[u8], word: &str) -> Option<Self> {
         let text = String::from_utf8_lossy(heard);
@@ -380,7 +380,7 @@ mod tests {
     use super::*;
 
     /// Runs commands in one bash, without anything of ours around it; gives what each printed and what was told of it.
-    fn by_hand(commands: &[&str]) -> Vec<(String, Heard)> {
+    fn by_hand(commands: &[&str]) -> Vec<(String, ShellStatus)> {
         let mut script = format!("exec {TOLD}>told\n{}\n", on_signal());
         let (mut restore, mut status) = (Restore::default(), 0);
         let mut came = Vec::new();
@@ -405,7 +405,7 @@ mod tests {
             bash.wait().unwrap();
             let told = std::fs::read(dir.path().join("told")).unwrap();
             let at = told.windows(5).position(|it| it == b"=====").unwrap() + 5;
-            let heard = Heard::find(told.get(at..).unwrap(), "WORD").unwrap();
+            let heard = ShellStatus::find(told.get(at..).unwrap(), "WORD").unwrap();
             restore = Restore { flags: heard.flags.clone(), traps: heard.traps.clone(), skipped: false };
             status = heard.status;
             script.push_str(&line);
@@ -442,12 +442,12 @@ mod tests {
     #[test]
     fn what_is_told_is_found_among_other_words() {
         let told = b"noise\0WORD\x003\0hBs\0/tmp\0\0WORD\0more";
-        let heard = Heard::find(told, "WORD").unwrap();
+        let heard = ShellStatus::find(told, "WORD").unwrap();
         let traps = String::new();
         let (flags, cwd) = ("hBs".to_owned(), "/tmp".to_owned());
-        assert_eq!(heard, Heard { status: 3, flags, cwd, traps });
-        assert_eq!(Heard::find(told, "OTHER"), None);
-        assert_eq!(Heard::find(b"WORD\x003\0hBs\0/tmp", "WORD"), None);
+        assert_eq!(heard, ShellStatus { status: 3, flags, cwd, traps });
+        assert_eq!(ShellStatus::find(told, "OTHER"), None);
+        assert_eq!(ShellStatus::find(b"WORD\x003\0hBs\0/tmp", "WORD"), None);
     }
 
     #[test]

@@ -19,7 +19,7 @@ use tokio::time::sleep;
 pub(crate) use answer::SHOWN;
 pub(crate) use bash::Bash;
 pub(crate) use once::Once;
-pub(crate) use start::Line;
+pub(crate) use start::CommandLine;
 
 /// How long what was written at the end is waited for, where somebody else still holds the pipe.
 pub(crate) const DRAIN: Duration = Duration::from_millis(100);

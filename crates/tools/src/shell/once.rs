@@ -12,7 +12,7 @@ use tokio::time::sleep;
 use super::{
     DRAIN,
     answer::{self, SHOWN},
-    start::Line,
+    start::CommandLine,
 };
 
 /// How long a command may take to end by itself when its time is over, or somebody waits for the answer.
@@ -33,7 +33,7 @@ impl Once {
     ///
     /// # Errors
     /// When it can't be started, and [`Kind::Cancelled`] with what it wrote.
-    pub(crate) async fn run(line: &Line<'_>, at_most: Duration, cx: &Cx) -> Result<Self, Fault> {
+    pub(crate) async fn run(line: &CommandLine<'_>, at_most: Duration, cx: &Cx) -> Result<Self, Fault> {
         let process = Arc::new(line.start(cx).await?);
         // For who reads it as a job.
         cx.caller().show(Live {

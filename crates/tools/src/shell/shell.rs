@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep};
 use super::{
     DRAIN,
     answer::{self, SHOWN},
-    start::Line,
+    start::CommandLine,
 };
 
 /// How long the answer waits for the command, by itself and at most.
@@ -73,7 +73,7 @@ impl Tool for Shell {
 
     async fn run(self, cx: &Cx) -> Result<Output, Fault> {
         let stdin = if self.input { Stdin::Pipe } else { Stdin::Null };
-        let line = Line::new(&self.command, &self.dir, stdin, Streams::Together);
+        let line = CommandLine::new(&self.command, &self.dir, stdin, Streams::Together);
         let process = Arc::new(line.start(cx).await?);
         let running = Running { process, began: Instant::now(), input: self.input };
         running.show(cx);

@@ -8,7 +8,7 @@ use kit::{
 };
 
 /// A command line for a shell, and where and how it runs.
-pub(crate) struct Line<'a> {
+pub(crate) struct CommandLine<'a> {
     pub(super) command: &'a str,
     pub(super) dir: &'a str,
     pub(super) stdin: Stdin,
@@ -18,7 +18,7 @@ pub(crate) struct Line<'a> {
     pub(crate) shell: Option<&'a str>,
 }
 
-impl<'a> Line<'a> {
+impl<'a> CommandLine<'a> {
     /// A command line for whichever shell there is.
     pub(crate) fn new(command: &'a str, dir: &'a str, stdin: Stdin, streams: Streams) -> Self {
         Self { command, dir, stdin, streams, env: &[], shell: None }

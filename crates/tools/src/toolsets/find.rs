@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use crate::search::{
     lines::{Around, End, Find, Hits, Pattern, Scanner},
     names::{Filter, Names},
-    page::{First, Patience, shown},
+    page::{Deadline, First, shown},
 };
 
 /// Lines that match.
@@ -44,11 +44,11 @@ pub(super) fn lines(
     // To be copied for each file: the walk is on many threads.
     let scanner = Mutex::new(Scanner::new(pattern, Around::default(), true)?);
     let filter = Filter::new(glob, None)?;
-    let patience = Patience::new();
+    let deadline = Deadline::new();
     let base = cx.files().locate(path)?;
     let found = Mutex::new(First::<Hits>::new(limit));
     let searched = AtomicUsize::new(0);
-    let go_on = || patience.lasts() && cx.check().is_ok();
+    let go_on = || deadline.lasts() && cx.check().is_ok();
     let keep = |at: &Path, hits: Hits| {
         if hits.end != End::Binary {
             searched.fetch_add(1, Ordering::Relaxed);
@@ -91,7 +91,7 @@ pub(super) fn lines(
     }
     lines.truncate(limit);
     let searched = searched.into_inner();
-    Ok(Lines { lines, total, searched, stopped: patience.report(&format!("{searched} files")) })
+    Ok(Lines { lines, total, searched, stopped: deadline.report(&format!("{searched} files")) })
 }
 
 /// Files below a folder whose names match.
@@ -115,7 +115,7 @@ pub(super) fn named(
     collected: usize,
 ) -> Result<Named, Fault> {
     let names = Names::new(glob)?;
-    let patience = Patience::new();
+    let deadline = Deadline::new();
     let base = cx.files().locate(dir)?;
     let found = Mutex::new(Vec::new());
     let walk = Walk { ignored, depth: usize::MAX };
@@ -128,7 +128,7 @@ pub(super) fn named(
                 return Go::Stop;
             }
         }
-        if patience.lasts() { Go::On } else { Go::Stop }
+        if deadline.lasts() { Go::On } else { Go::Stop }
     })?;
     let mut found = found.into_inner();
     let total = found.len();

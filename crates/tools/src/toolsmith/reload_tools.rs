@@ -7,7 +7,7 @@ use kit::{prelude::*, services::Reloaded};
 use super::{bounded, last_line, told};
 
 /// Describing files that are new means running them, and they may be many.
-const PATIENCE: Duration = Duration::from_secs(180);
+const TIMEOUT: Duration = Duration::from_secs(180);
 
 /// Reload tool files; reports what was loaded, and why a file was not.
 #[derive(Deserialize, JsonSchema)]
@@ -23,7 +23,7 @@ impl Tool for ReloadTools {
     }
 
     fn patience(&self) -> Option<Duration> {
-        Some(PATIENCE)
+        Some(TIMEOUT)
     }
 
     async fn run(self, cx: &Cx) -> Result<Output, Fault> {

@@ -22,7 +22,7 @@ use super::{
 const LARGEST: usize = 256 << 10;
 
 /// What it needs may have to be fetched before it can be tried.
-const PATIENCE: Duration = Duration::from_secs(180);
+const TIMEOUT: Duration = Duration::from_secs(180);
 
 /// Write a Python tool: checked, kept for later sessions. Read its manual first.
 #[derive(Deserialize, JsonSchema)]
@@ -43,7 +43,7 @@ impl Tool for WriteTool {
     }
 
     fn patience(&self) -> Option<Duration> {
-        Some(PATIENCE)
+        Some(TIMEOUT)
     }
 
     fn title(&self) -> String {

@@ -6,7 +6,7 @@ use kit::{Cx, Fault, Kind, files::Location};
 
 use super::{
     Cell, Notebook,
-    place::{Found, Name, Need},
+    cell_reference::{Found, Name, Need},
     style::indent_at,
 };
 

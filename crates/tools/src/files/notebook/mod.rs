@@ -1,7 +1,7 @@
 //! Notebooks: their cells, and where each part is in the file.
 
+pub(crate) mod cell_reference;
 pub(crate) mod change;
-pub(crate) mod place;
 pub(crate) mod show;
 mod style;
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kit::prelude::*;
 
-use crate::agents::{ask_user::ask, subagent::PATIENCE};
+use crate::agents::{ask_user::ask, subagent::TIMEOUT};
 
 /// More questions than this are not asked in one call.
 const MOST: usize = 20;
@@ -27,7 +27,7 @@ impl Tool for AskUser {
     }
 
     fn patience(&self) -> Option<Duration> {
-        Some(PATIENCE)
+        Some(TIMEOUT)
     }
 
     fn title(&self) -> String {

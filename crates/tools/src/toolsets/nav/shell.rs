@@ -10,7 +10,7 @@ use kit::{
 use tokio::time::sleep;
 
 use super::started::Started;
-use crate::shell::{DRAIN, Line, SHOWN, answer};
+use crate::shell::{CommandLine, DRAIN, SHOWN, answer};
 
 const WAIT: u64 = 30_000;
 const LONGEST: u64 = 3_590_000;
@@ -48,7 +48,7 @@ impl Tool for Shell {
     }
 
     async fn run(self, cx: &Cx) -> Result<Output, Fault> {
-        let line = Line::new(&self.command, "", Stdin::Null, Streams::Together);
+        let line = CommandLine::new(&self.command, "", Stdin::Null, Streams::Together);
         let process = Arc::new(line.start(cx).await?);
         cx.caller().show(Live {
             output: Some(process.output().clone()),

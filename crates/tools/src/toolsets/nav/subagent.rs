@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kit::{prelude::*, services::Task};
 
-use crate::agents::{DELEGATED, report::said, subagent::PATIENCE};
+use crate::agents::{DELEGATED, report::said, subagent::TIMEOUT};
 
 /// Run a subagent with its own system prompt; its final reply is the result.
 #[derive(Deserialize, JsonSchema)]
@@ -25,7 +25,7 @@ impl Tool for Subagent {
     }
 
     fn patience(&self) -> Option<Duration> {
-        Some(PATIENCE)
+        Some(TIMEOUT)
     }
 
     fn title(&self) -> String {

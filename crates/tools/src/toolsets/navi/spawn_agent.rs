@@ -7,7 +7,7 @@ use kit::{
     services::{Task, TaskEnd},
 };
 
-use crate::agents::{DELEGATED, report::said, subagent::PATIENCE};
+use crate::agents::{DELEGATED, report::said, subagent::TIMEOUT};
 
 /// So long an agent of navi-1 may take.
 const TIME: Duration = Duration::from_secs(300);
@@ -42,7 +42,7 @@ impl Tool for SpawnAgent {
     }
 
     fn patience(&self) -> Option<Duration> {
-        Some(PATIENCE)
+        Some(TIMEOUT)
     }
 
     fn title(&self) -> String {

@@ -11,7 +11,7 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-use crate::shell::{DRAIN, Line, Once, answer};
+use crate::shell::{CommandLine, DRAIN, Once, answer};
 
 const TIMEOUT: u64 = 20;
 const LONGEST: u64 = 300;
@@ -149,7 +149,7 @@ impl Terminal {
 
     async fn once(&self, cx: &Cx) -> Result<Output, Fault> {
         self.check()?;
-        let line = Line::new(&self.command, "", Stdin::Null, Streams::Apart);
+        let line = CommandLine::new(&self.command, "", Stdin::Null, Streams::Apart);
         let once = Once::run(&line, self.time(), cx).await?;
         let errors = once.errors(SHOWN / 2);
         let output = once.output(SHOWN.saturating_sub(errors.len()));
@@ -194,7 +194,7 @@ impl Terminal {
                 )
                 .next("Close one; `list` shows them."));
             }
-            let line = Line::new(&self.command, "", Stdin::Pipe, Streams::Together);
+            let line = CommandLine::new(&self.command, "", Stdin::Pipe, Streams::Together);
             let process = Arc::new(line.start(cx).await?);
             open.retain(|_, it| it.process.exit().is_none());
             let new = Open {

@@ -7,7 +7,7 @@ use kit::{
     procs::{Stdin, Streams},
 };
 
-use crate::shell::{Line, Once, SHOWN};
+use crate::shell::{CommandLine, Once, SHOWN};
 
 const DEFAULT: f64 = 60.0;
 
@@ -67,7 +67,7 @@ impl Tool for Bash {
             )));
         }
         let seconds = self.seconds()?;
-        let mut line = Line::new(&self.command, "", Stdin::Null, Streams::Together);
+        let mut line = CommandLine::new(&self.command, "", Stdin::Null, Streams::Together);
         line.shell = self.shell.as_deref();
         let once = Once::run(&line, Duration::from_secs_f64(seconds), cx).await.map_err(|fault| {
             if fault.kind != Kind::NotFound || self.shell.is_none() {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kit::{prelude::*, services::Task};
 
-use crate::agents::{DELEGATED, report::told, subagent::PATIENCE};
+use crate::agents::{DELEGATED, report::told, subagent::TIMEOUT};
 
 /// Have an agent search the workspace and answer a question; it changes nothing.
 #[derive(Deserialize, JsonSchema)]
@@ -23,7 +23,7 @@ impl Tool for Explore {
     }
 
     fn patience(&self) -> Option<Duration> {
-        Some(PATIENCE)
+        Some(TIMEOUT)
     }
 
     fn title(&self) -> String {

@@ -11,9 +11,9 @@ use super::{
 use crate::files::{
     notebook::{
         Notebook,
+        cell_reference::{self, Known},
         change::{Did, Edit, Kindred, Made, Side, Writing},
         load,
-        place::{self, Known},
     },
     notebook_edit::{Done, Mode, apply},
     open::Opened,
@@ -145,7 +145,7 @@ impl NotebookEdit {
 /// Refuses to change a notebook that the session has not read, or not as it is.
 fn read_before(cx: &Cx, path: &str, opened: &Opened) -> Result<(), Fault> {
     let no = |why: &str| Err(Fault::new(Kind::Stale, format!("Cannot write to '{path}': {why}")));
-    match place::known(cx, opened.location(), &opened.text.decoded()) {
+    match cell_reference::known(cx, opened.location(), &opened.text.decoded()) {
         Known::AsItIs => Ok(()),
         // `read` counts as well.
         _ if guard::read_before(cx, path, opened, Need::Some).is_ok() => Ok(()),

@@ -5,7 +5,7 @@ use kit::prelude::*;
 use super::guard;
 use crate::files::notebook::{
     self, Cell, Notebook,
-    place::{self, Name},
+    cell_reference::{self, Name},
     show,
 };
 
@@ -107,7 +107,7 @@ impl NotebookRead {
                 seen.push(index);
             }
         }
-        place::remember(cx, opened.location(), &notebook, seen);
+        cell_reference::remember(cx, opened.location(), &notebook, seen);
         let is_more = end < wanted.end || (self.cell_id.is_none() && self.limit > 0 && end < count);
         if is_more && end > wanted.start {
             let last = end - 1;

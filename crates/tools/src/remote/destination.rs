@@ -18,8 +18,8 @@ use super::{
 const LONGEST_WAY: usize = 8;
 
 /// How long a machine may take to be connected to, and to let us in.
-const PATIENCE: Duration = Duration::from_secs(20);
-const LONGEST_PATIENCE: u64 = 120;
+const TIMEOUT: Duration = Duration::from_secs(20);
+const LONGEST_TIMEOUT: u64 = 120;
 
 /// The names of keys that are looked for where no key is named, as OpenSSH has them.
 const USUAL_KEYS: [&str; 3] = ["id_rsa", "id_ecdsa", "id_ed25519"];
@@ -214,7 +214,7 @@ impl<'a> Book<'a> {
             passphrase: secret(&asked.passphrase, |it| &it.passphrase),
             patience: section
                 .patience
-                .map_or(PATIENCE, |it| Duration::from_secs(it.clamp(1, LONGEST_PATIENCE))),
+                .map_or(TIMEOUT, |it| Duration::from_secs(it.clamp(1, LONGEST_TIMEOUT))),
             host,
             port,
             user,
