@@ -2,7 +2,7 @@
 
 use serde::Serializer;
 
-/// These bytes as text, filled up.
+/// Encodes bytes as standard base64, with padding.
 pub fn encoded(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for three in bytes.chunks(3) {
@@ -15,7 +15,7 @@ pub fn encoded(bytes: &[u8]) -> String {
     text
 }
 
-/// The bytes of a base64 text (RFC 4648), standard or for addresses, with or without what fills it up.
+/// Decodes base64 (RFC 4648), in the standard or the URL-safe alphabet, with or without padding.
 pub fn decoded(text: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(text.len() / 4 * 3 + 3);
     let (mut bits, mut count) = (0_u32, 0);

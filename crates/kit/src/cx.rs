@@ -16,8 +16,8 @@ use crate::{
     text::Content,
 };
 
-/// How long work may take to notice that it is to stop. The whole answer is promised within
-/// 200 ms, unless a change is under way.
+/// Time that work has to notice a cancellation. The whole answer is promised within 200 ms, unless a change
+/// is under way.
 const GRACE: Duration = Duration::from_millis(100);
 
 /// The handle a running tool holds: everything it may reach, and nothing else.
@@ -35,37 +35,37 @@ struct Inner {
 }
 
 impl Cx {
-    /// A handle for one call.
+    /// Creates the handle of one call.
     pub fn new(files: Files, views: Arc<Views>, services: Services, cancel: CancellationToken) -> Self {
         Self { inner: Arc::new(Inner { files, views, services, cancel }) }
     }
 
-    /// The files that this call was granted.
+    /// Returns the files that this call was granted.
     pub fn files(&self) -> &Files {
         &self.inner.files
     }
 
-    /// What this session has shown the model, file by file.
+    /// Returns the views: what this session has shown the model, file by file.
     pub fn views(&self) -> &Views {
         &self.inner.views
     }
 
-    /// What puts changes back.
+    /// Returns the service that undoes changes.
     pub fn undo(&self) -> &dyn Undo {
         &*self.inner.services.undo
     }
 
-    /// What processes are started with.
+    /// Returns the service that starts processes.
     pub fn procs(&self) -> &Procs {
         &self.inner.services.procs
     }
 
-    /// How the network is reached: the hosts that this call was granted.
+    /// Returns network access, limited to the hosts that this call was granted.
     pub fn net(&self) -> &Net {
         &self.inner.services.net
     }
 
-    /// Decodes bytes that somebody else made, in a process that reaches nothing. `what` names them in faults.
+    /// Decodes untrusted bytes in a confined worker process. `what` names them in faults.
     ///
     /// # Errors
     /// Those of [`Decoders::run`](crate::decoders::Decoders::run), and [`Kind::Cancelled`] once the call is to stop.
@@ -84,7 +84,7 @@ impl Cx {
         }
     }
 
-    /// The same for work on a thread that may block: below [`blocking`](Self::blocking).
+    /// Like [`decode`](Self::decode), for work on a thread that may block: below [`blocking`](Self::blocking).
     ///
     /// # Errors
     /// Those of [`decode`](Self::decode).
@@ -97,74 +97,74 @@ impl Cx {
         tokio::runtime::Handle::current().block_on(self.decode(what, decoder, data))
     }
 
-    /// The secrets that a person gave names.
+    /// Returns the vault of named secrets.
     pub fn vault(&self) -> &dyn Vault {
         &*self.inner.services.vault
     }
 
-    /// What a person decided about tools that reach beyond the workspace.
+    /// Returns the person's configuration of tools that reach beyond the workspace.
     pub fn preferences(&self) -> &Preferences {
         &self.inner.services.preferences
     }
 
-    /// Who approves what comes up on the way.
+    /// Returns the service that asks for approval while a call runs.
     pub fn confirm(&self) -> &dyn Confirm {
         &*self.inner.services.confirm
     }
 
-    /// The session's jobs.
+    /// Returns the session's jobs.
     pub fn jobs(&self) -> &dyn Jobs {
         &*self.inner.services.jobs
     }
 
-    /// The session's tools.
+    /// Returns the session's tools.
     pub fn tools(&self) -> &dyn Tools {
         &*self.inner.services.tools
     }
 
-    /// The text with the names of the tools that are shown, where it [refers](crate::references) to tools. A fault is
-    /// given them when it is answered; what else a tool says of other tools goes through this.
+    /// Renders a text that [refers](crate::references) to tools, with the names under which they are shown. A
+    /// fault is rendered when it is answered; every other text that names tools goes through this.
     pub fn named(&self, text: &str) -> String {
         self.tools().named(text)
     }
 
-    /// What of the failure of a command the sandbox may be to blame for, one line each.
+    /// Returns one line for each part of a command's failure that the sandbox may have caused.
     pub fn denials(&self, exit: Exit, output: &str) -> Vec<String> {
         self.procs().denials(exit, output).iter().map(|it| self.named(it)).collect()
     }
 
-    /// The agent that the session belongs to.
+    /// Returns the agent that the session belongs to.
     pub fn agents(&self) -> &dyn Agents {
         &*self.inner.services.agents
     }
 
-    /// The MCP servers that the session can ask.
+    /// Returns the MCP servers that the session can use.
     pub fn servers(&self) -> &dyn Servers {
         &*self.inner.services.servers
     }
 
-    /// What the session and the workspace keep as text.
+    /// Returns the notes of the session and of the workspace.
     pub fn notes(&self) -> &dyn Notes {
         &*self.inner.services.notes
     }
 
-    /// The files that the session gave away.
+    /// Returns the files that the session shared with the person.
     pub fn shares(&self) -> &dyn Shares {
         &*self.inner.services.shares
     }
 
-    /// This call itself: its id as a job, and how it becomes one.
+    /// Returns this call itself: its id as a job, and how it becomes one.
     pub fn caller(&self) -> &dyn Caller {
         &*self.inner.services.caller
     }
 
-    /// What tools keep in this session from one call to the next.
+    /// Returns the shelf: state that tools keep in this session from one call to the next.
     pub fn shelf(&self) -> &Shelf {
         &self.inner.services.shelf
     }
 
-    /// Gives an output in the middle of the work, for the model to react to; resolves with what the model
-    /// says next, by `continue_job`. For tools whose [`MODE`](crate::Tool::MODE) is `Stateful`.
+    /// Gives an intermediate output to the model, and resolves with the input that the model sends next by
+    /// `continue_job`. For tools whose [`MODE`](crate::Tool::MODE) is `Stateful`.
     ///
     /// # Errors
     /// [`Kind::Cancelled`] once the job is to stop.
@@ -172,12 +172,12 @@ impl Cx {
         self.caller().hand_over(output).await
     }
 
-    /// The other services of the session.
+    /// Returns the other services of the session.
     pub fn services(&self) -> &Services {
         &self.inner.services
     }
 
-    /// Tells the host how far the call has come.
+    /// Reports progress to the client.
     pub fn progress(&self, done: f64, total: Option<f64>, message: &str) {
         self.inner.services.progress.report(done, total, message);
     }
@@ -187,12 +187,12 @@ impl Cx {
         self.inner.cancel.cancelled().await;
     }
 
-    /// The token that says when the call is to stop.
+    /// Returns the token that is cancelled when the call is to stop.
     pub fn cancel_token(&self) -> &CancellationToken {
         &self.inner.cancel
     }
 
-    /// A checkpoint for loops.
+    /// Checks for cancellation; loops call this.
     ///
     /// # Errors
     /// [`Kind::Cancelled`] once the call is to stop.
@@ -200,12 +200,11 @@ impl Cx {
         if self.inner.cancel.is_cancelled() { Err(cancelled()) } else { Ok(()) }
     }
 
-    /// Runs work that may block (file input and output, a long computation) on a
-    /// thread of its own. The work should call [`check`](Self::check) in its loops.
+    /// Runs work that may block (file input and output, a long computation) on a thread of its own. The work
+    /// should call [`check`](Self::check) in its loops.
     ///
-    /// Once the call is to stop, work that is about to change a file no longer may,
-    /// and work that is in the middle of it is waited for: an answer of "cancelled"
-    /// is never followed by a change.
+    /// Once the call is to stop, work can't begin to change a file, and `blocking` waits for a change that is
+    /// under way: no change follows an answer of "cancelled".
     ///
     /// # Errors
     /// Those of the work, and [`Kind::Cancelled`] when it does not stop soon by itself.
@@ -225,7 +224,7 @@ impl Cx {
             done = &mut task => return done.unwrap_or_else(|error| Err(panicked(error))),
             () = self.cancelled() => {}
         }
-        // What has stopped by itself can say what it had.
+        // Work that stopped by itself may have a partial result.
         if let Ok(done) = tokio::time::timeout(GRACE, &mut task).await {
             return done.unwrap_or_else(|error| Err(panicked(error)));
         }
@@ -240,12 +239,12 @@ thread_local! {
     static MAY_BLOCK: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Is this thread one of [`Cx::blocking`], which may wait for whatever it likes?
+/// Returns whether this thread belongs to [`Cx::blocking`], which may wait without limit.
 pub fn may_block() -> bool {
     MAY_BLOCK.get()
 }
 
-/// Until it is dropped, this thread may block.
+/// Marks this thread as one that may block, until it is dropped.
 struct Blocking;
 
 impl Blocking {

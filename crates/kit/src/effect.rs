@@ -6,36 +6,36 @@ use crate::files::Location;
 
 use crate::quote::line;
 
-/// What a grant allows: an effect, not a text, wherever that is possible.
+/// A permission that can be granted: an effect wherever possible, not the text of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
-    /// To change this file, or anything below this folder, relative to the workspace.
+    /// Change this file, or anything below this folder, relative to the workspace.
     Write(String),
-    /// To change this file, or anything below this folder, where each change is asked about; `.` is the workspace. No
-    /// leave to change what is asked about anyway.
+    /// Change this file, or anything below this folder, without the question about each change; `.` is the
+    /// workspace. It does not permit changes that are asked about for another reason.
     Edit(String),
-    /// To speak to this host: `host`, `host:port`, `*.example.org`, `*`.
+    /// Connect to this host: `host`, `host:port`, `*.example.org`, `*`.
     Net(String),
-    /// To look at what this host shows, and no more: named as in `Net`.
+    /// Read pages of this host, and no more; hosts are named as in `Net`.
     Web(String),
-    /// What a tool keeps by itself, such as the key of a host; not a grant in haft.
+    /// A decision that a tool stores itself, such as the key of a host; not a grant in haft.
     Elsewhere(String),
-    /// To start this server, as it is configured now: `NAME@HASH`.
+    /// Start this server, as it is configured now: `NAME@HASH`.
     Server(String),
-    /// To run commands that begin with these words.
+    /// Run commands that begin with these words.
     Run(Vec<String>),
-    /// To run exactly this command line.
+    /// Run exactly this command line.
     RunExactly(String),
-    /// To run commands that begin with these words outside the sandbox.
+    /// Run commands that begin with these words outside the sandbox.
     Unconfined(Vec<String>),
-    /// To run exactly this command line outside the sandbox.
+    /// Run exactly this command line outside the sandbox.
     UnconfinedExactly(String),
 }
 
-/// For how long a person allows something.
+/// The time for which a person permits something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
-    /// This very call.
+    /// This call only.
     Once,
     /// This session.
     Session,
@@ -44,7 +44,7 @@ pub enum Scope {
 }
 
 impl Scope {
-    /// The word for it.
+    /// Returns its name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Once => "once",
@@ -55,13 +55,14 @@ impl Scope {
 }
 
 impl Effect {
-    /// A command line as a whole.
+    /// Returns the effect that permits exactly this command line; `leaves`: outside the sandbox.
     pub fn exactly(text: &str, leaves: bool) -> Self {
         let text = text.trim().to_owned();
         if leaves { Self::UnconfinedExactly(text) } else { Self::RunExactly(text) }
     }
 
-    /// Is it this very command line? One that may leave the sandbox may also stay in it.
+    /// Returns whether it is exactly this command line. A command that may run outside the sandbox may also
+    /// run in it.
     pub fn is_exactly(&self, text: &str, leaves: bool) -> bool {
         match self {
             Self::RunExactly(granted) => !leaves && granted == text.trim(),
@@ -77,7 +78,7 @@ impl Effect {
         }
     }
 
-    /// The first words of the commands that it is about.
+    /// Returns the first words of the commands that it permits.
     pub fn prefix(&self, leaves: bool) -> Option<&[String]> {
         match self {
             Self::Run(words) => (!leaves).then_some(words),
@@ -93,12 +94,12 @@ impl Effect {
         }
     }
 
-    /// Does it allow to change this place in the workspace?
+    /// Returns whether it permits changes of this place in the workspace.
     pub fn allows_write(&self, location: &Location, workspace: &Path) -> bool {
         matches!(self, Self::Write(path) if location.absolute().starts_with(workspace.join(path)))
     }
 
-    /// Does it allow changes of this place without a question about each?
+    /// Returns whether it permits changes of this place without a question about each.
     pub fn allows_edit(&self, location: &Location, workspace: &Path) -> bool {
         match self {
             Self::Edit(path) => location.absolute().starts_with(workspace.join(path)),
@@ -106,17 +107,17 @@ impl Effect {
         }
     }
 
-    /// Does it allow to speak to this host?
+    /// Returns whether it permits connections to this host.
     pub fn allows_host(&self, host: &str) -> bool {
         matches!(self, Self::Net(granted) if host_matches(granted, host))
     }
 
-    /// Does it allow to look at this host? Whoever may speak to it may look.
+    /// Returns whether it permits reading pages of this host; a permission to connect includes that.
     pub fn allows_look(&self, host: &str) -> bool {
         self.allows_host(host) || matches!(self, Self::Web(granted) if host_matches(granted, host))
     }
 
-    /// Does it allow all that `other` allows?
+    /// Returns whether it permits all that `other` permits.
     pub fn implies(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Run(mine), Self::Run(theirs))
@@ -153,7 +154,7 @@ impl fmt::Display for Effect {
     }
 }
 
-/// Is it a host as a grant names one?
+/// Returns whether the text is a host as a grant names one.
 pub fn is_host(text: &str) -> bool {
     let host = text.strip_prefix("*.").unwrap_or(text);
     text == "*"
@@ -162,7 +163,7 @@ pub fn is_host(text: &str) -> bool {
             && host.chars().all(|it| it.is_ascii_alphanumeric() || "-._:[]".contains(it)))
 }
 
-/// Does this pattern name this host? A pattern without a port is for all ports.
+/// Returns whether this pattern matches this host. A pattern without a port matches all ports.
 pub fn host_matches(pattern: &str, host: &str) -> bool {
     let clean = |text: &str| text.trim().trim_end_matches('.').to_ascii_lowercase();
     let (pattern, host) = (clean(pattern), clean(host));
@@ -181,7 +182,7 @@ pub fn host_matches(pattern: &str, host: &str) -> bool {
     }
 }
 
-/// `host:port`; the brackets and colons of an IPv6 address are its own.
+/// Splits off `:port`; the brackets and colons of an IPv6 address belong to the host.
 fn split_port(host: &str) -> (&str, Option<&str>) {
     match host.rsplit_once(':') {
         Some((name, port))

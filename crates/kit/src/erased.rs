@@ -10,81 +10,82 @@ use crate::{
     references::StandsFor,
 };
 
-/// What a model and a client are told about a tool.
+/// A tool's definition, as models and clients see it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Spec {
     /// The name the model calls.
     pub name: String,
-    /// What it does, as the model reads it.
+    /// Its description, as the model reads it.
     pub description: String,
     /// The JSON schema of its arguments: always an object.
     pub schema: Value,
-    /// How the result comes back.
+    /// Whether its result comes within the turn or later.
     pub mode: Mode,
-    /// The most that any call of it touches.
+    /// The most that any call of it may touch.
     pub at_most: Kinds,
-    /// The JSON schema of its structured output, where it says what that is.
+    /// The JSON schema of its structured output, if it declares one.
     pub output: Option<Value>,
-    /// Where it comes from.
+    /// The source of the tool.
     pub origin: Origin,
 }
 
-/// Where a tool comes from.
+/// The source of a tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
-    /// It is part of the program.
+    /// Built into the program.
     Program,
-    /// It is this file, which somebody put into a folder of tools.
+    /// This file, in a folder of tools.
     File(PathBuf),
-    /// The provider of the model runs it: the model is told that it is there, and nobody calls it here.
+    /// Run by the model's provider: the model sees its definition, and haft never calls it.
     Provider,
-    /// A server of this name has it, which haft is a client of.
+    /// An MCP server of this name, of which haft is a client.
     Server(String),
 }
 
 /// A tool of any type. Tools known only at run time implement it directly.
 pub trait AnyTool: Send + Sync {
-    /// What a model and a client are told about it.
+    /// Returns its definition.
     fn spec(&self) -> &Spec;
 
-    /// Whether only an agent in plan mode has it: see [`Tool::ONLY_IN_PLAN_MODE`].
+    /// Returns whether only an agent in plan mode has it: see [`Tool::ONLY_IN_PLAN_MODE`].
     fn only_in_plan_mode(&self) -> bool {
         false
     }
 
-    /// Which of haft's own tools it stands for, in a toolset with other names: see [`references`](crate::references).
+    /// Returns the built-in tools whose place it takes in a toolset with other names: see
+    /// [`references`](crate::references).
     fn stands_for(&self) -> &'static [StandsFor] {
         &[]
     }
 
-    /// Makes a call of these arguments, or says which field is wrong.
+    /// Parses the arguments of a call.
     ///
     /// # Errors
     /// [`Kind::BadArgs`](crate::Kind::BadArgs), naming the field.
     fn prepare(&self, arguments: Value) -> Result<Box<dyn Prepared>, Fault>;
 }
 
-/// A call whose arguments were understood, and which has not run yet.
+/// A call whose arguments were parsed, and which has not run yet.
 pub trait Prepared: Send {
-    /// What the call would touch.
+    /// Returns what the call would touch.
     fn touches(&self) -> Touches;
 
-    /// The same, with what a person decided: see [`Tool::touches_with`].
+    /// Like `touches`, with the person's configuration: see [`Tool::touches_with`].
     fn touches_with(&self, _preferences: &Preferences) -> Touches {
         self.touches()
     }
 
-    /// Who chose the address at which it looks: see [`Tool::address`].
+    /// Returns who chose the address that it reads: see [`Tool::address`].
     fn address(&self) -> Address {
         Address::Composed
     }
 
-    /// How long it says that it may take: see [`Tool::patience`].
+    /// Returns the time limit that it declares: see [`Tool::patience`].
     fn patience(&self) -> Option<Duration> {
         None
     }
 
-    /// What a person calls it: see [`Tool::title`].
+    /// Returns its name for people: see [`Tool::title`].
     fn title(&self) -> String {
         String::new()
     }
@@ -96,7 +97,7 @@ pub trait Prepared: Send {
 /// A call under way.
 pub type Running = Pin<Box<dyn Future<Output = Result<Output, Fault>> + Send>>;
 
-/// Makes a tool that can stand in a list with others.
+/// Makes a tool of any type fit for a list of tools.
 pub fn erase<T: Tool>() -> Arc<dyn AnyTool> {
     Arc::new(Erased::<T> { spec: Spec::of::<T>(), tool: PhantomData })
 }
@@ -130,7 +131,7 @@ impl<T: Tool> AnyTool for Erased<T> {
     }
 }
 
-/// Where something is wrong, and what. An argument that there is not is named once.
+/// Prefixes an error with its place in the arguments. An unknown argument is named once.
 fn located(path: &str, words: &str) -> String {
     match words.strip_prefix("there is no field ") {
         Some(rest) if rest.starts_with(&format!("`{path}`")) => format!("there is no argument {rest}"),
@@ -139,7 +140,7 @@ fn located(path: &str, words: &str) -> String {
     }
 }
 
-/// Says what was expected as whoever writes JSON calls it, and not as Rust does.
+/// Replaces Rust's terms in an error of serde by JSON's.
 fn in_json(words: &str) -> String {
     const STRUCT: &str = "expected struct ";
     if words.starts_with("data did not match any variant of ") {
@@ -173,7 +174,8 @@ fn in_json(words: &str) -> String {
     }
 }
 
-/// Of `` `pth`, expected one of `path`, `limit` `` the field that is meant, or all there are.
+/// Returns the argument that was probably meant, or all there are, from an error such as `` `pth`, expected
+/// one of `path`, `limit` ``.
 fn unknown_field(rest: &str) -> String {
     let (typed, known) = rest.split_once(", ").unwrap_or((rest, ""));
     let names = known.split('`').skip(1).step_by(2);
@@ -185,13 +187,13 @@ fn unknown_field(rest: &str) -> String {
     }
 }
 
-/// Is it the name of a type of whole numbers?
+/// Returns whether it is the name of an integer type.
 fn is_integer(expected: &str) -> bool {
     let bits = expected.strip_prefix(['u', 'i']);
     bits.is_some_and(|it| it == "size" || !it.is_empty() && it.bytes().all(|it| it.is_ascii_digit()))
 }
 
-/// The form that was expected, as JSON has it.
+/// Returns the expected form in JSON's terms.
 fn form_of(expected: &str) -> String {
     match expected {
         it if it.starts_with("struct ") => "an object".to_owned(),
@@ -203,7 +205,7 @@ fn form_of(expected: &str) -> String {
     }
 }
 
-/// What was there instead, as it was written: `1` of ``integer `1` ``.
+/// Returns the value that was found, as it was written: `1` of ``integer `1` ``.
 fn value_of(found: &str) -> String {
     match found {
         "map" => "an object".to_owned(),
@@ -247,7 +249,7 @@ impl<T: Tool> Prepared for Ready<T> {
 }
 
 impl Spec {
-    /// The spec of a tool, read from its type.
+    /// Builds the definition of a tool from its type.
     pub fn of<T: Tool>() -> Self {
         let schema = SchemaSettings::draft2020_12()
             .with(|settings| {
@@ -279,13 +281,13 @@ impl Spec {
         }
     }
 
-    /// What it costs to show this tool to a model, in bytes of JSON.
+    /// Returns the size of this definition in a model's tool list, in bytes of JSON.
     pub fn bytes(&self) -> usize {
         self.name.len() + self.description.len() + self.schema.to_string().len()
     }
 }
 
-/// Drops what a validator can use and a model can't: about a quarter of the bytes.
+/// Minifies a schema: drops what only a validator uses, about a quarter of the bytes.
 fn diet(schema: &mut Value) {
     match schema {
         Value::Object(object) => {
@@ -323,7 +325,7 @@ fn diet(schema: &mut Value) {
     }
 }
 
-/// `anyOf: [X, null]` becomes X, for the same reason.
+/// Replaces `anyOf: [X, null]` by X, for the same reason.
 fn collapse_nullable(object: &mut Map<String, Value>) {
     let Some(Value::Array(choices)) = object.get("anyOf") else { return };
     let [Value::Object(only), Value::Object(null)] = choices.as_slice() else { return };
@@ -337,7 +339,7 @@ fn collapse_nullable(object: &mut Map<String, Value>) {
     }
 }
 
-/// Source lines are wrapped for people; a model needs only the paragraphs.
+/// Joins the wrapped lines of a text: a model needs only the paragraphs.
 fn unwrap_lines(text: impl AsRef<str>) -> String {
     let paragraphs: Vec<String> = text
         .as_ref()

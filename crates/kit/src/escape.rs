@@ -1,8 +1,8 @@
-//! Escaping: characters that nobody would see, or that act on whoever shows them, spelled out.
+//! Escaping: spells out characters that are invisible or that control a terminal.
 //!
-//! Text from files is data. A terminal's escape codes, marks that turn the direction of
-//! writing, and characters without any width can hide words from the person that the
-//! model reads, or the other way round; so they are spelled out, as `\u{1b}`.
+//! Text from files is data. A terminal's escape codes, marks that change the direction of writing, and
+//! characters without any width can hide words from the person that the model reads, or the other way round;
+//! so they are spelled out, as `\u{1b}`.
 
 use std::{
     borrow::Cow,
@@ -11,13 +11,13 @@ use std::{
 
 use crate::deliberate_faults::is_broken;
 
-/// The text with what can't be seen spelled out, and how many characters that were.
+/// Escapes invisible characters; returns the text and how many were escaped.
 pub fn visible(text: &str) -> (Cow<'_, str>, usize) {
     spelled(text, |shown, letter| write!(shown, "\\u{{{:x}}}", u32::from(letter)))
 }
 
-/// JSON with what can't be seen spelled out by JSON's own escapes, so that its values stay the same. Such characters stand
-/// in strings only.
+/// Escapes invisible characters of a JSON text by JSON's own escapes, so that its values stay the same. Such
+/// characters occur in strings only.
 pub fn visible_json(json: &str) -> Cow<'_, str> {
     let escape = |shown: &mut String, letter: char| {
         letter.encode_utf16(&mut [0; 2]).iter().try_for_each(|unit| write!(shown, "\\u{unit:04x}"))
@@ -74,13 +74,13 @@ fn before(text: &str, at: usize) -> Option<char> {
     text.get(..at).and_then(|it| it.chars().next_back())
 }
 
-/// May it stand beside a joiner: is it seen, and of a script that has joiners?
+/// Returns whether it may stand beside a joiner: a visible letter of a script that has joiners.
 fn is_joined(letter: char) -> bool {
     let presents = ('\u{fe00}'..='\u{fe0f}').contains(&letter);
     !letter.is_ascii() && (presents || !is_unseen(letter)) && !letter.is_whitespace()
 }
 
-/// Has it no shape of its own wherever it stands?
+/// Returns whether it has no visible shape in any context.
 pub fn is_unseen(letter: char) -> bool {
     match letter {
         '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}' => true,
@@ -93,7 +93,7 @@ pub fn is_unseen(letter: char) -> bool {
         '\u{fff0}'..='\u{fffb}' | '\u{1d159}' | '\u{1d173}'..='\u{1d17a}' => true,
         // Shorthand and hieroglyph controls, a filler of Khitan.
         '\u{1bca0}'..='\u{1bca3}' | '\u{13430}'..='\u{1343f}' | '\u{16fe4}' => true,
-        // Tags and more presentation: whole alphabets that nobody sees.
+        // Tags and more presentation: whole alphabets that are invisible.
         '\u{e0000}'..='\u{e0fff}' => true,
         _ => false,
     }

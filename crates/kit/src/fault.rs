@@ -6,20 +6,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Output, references::in_own_names};
 
-/// Why a call did not work, in words the model can act on.
+/// A failed call: why, in words that the model can act on.
 #[derive(Debug, thiserror::Error)]
 #[error("{what}")]
 pub struct Fault {
-    /// The kind; stable. Policy, retries and metrics read this, never the text.
+    /// The kind; stable. Policy, retries and metrics read it, never the text.
     pub kind: Kind,
-    /// What happened: one sentence, with the offending value.
+    /// The error: one sentence, with the offending value.
     pub what: String,
-    /// What to try now: a concrete call, path or value.
+    /// The next step: a concrete call, path or value.
     pub next: Option<String>,
-    /// `next` refers to tools: see [`hint`](Self::hint). Other texts are shown as they are, as they may have names and
-    /// words of others in them.
+    /// Whether `next` refers to tools: see [`hint`](Self::hint). Texts that come from outside are never rendered.
     pub refers: bool,
-    /// What was produced before it failed.
+    /// The output before it failed.
     pub seen: Option<Box<Output>>,
     /// For people and logs; the model never sees it.
     #[source]
@@ -32,23 +31,23 @@ pub struct Fault {
 pub enum Kind {
     /// The arguments are wrong.
     BadArgs,
-    /// The thing that was named is not there.
+    /// A named thing does not exist.
     NotFound,
-    /// The thing changed since it was shown.
+    /// A thing has changed since it was shown.
     Stale,
-    /// More than one thing answers to what was said.
+    /// The arguments match more than one thing.
     Ambiguous,
     /// A rule forbids it.
     Denied,
     /// It took too long.
     Timeout,
-    /// Somebody stopped it.
+    /// The call was cancelled.
     Cancelled,
     /// It is over a limit.
     TooBig,
-    /// What it needs is not to be had on this machine just now.
+    /// A resource that it needs is not available on this machine at present.
     Unavailable,
-    /// The tool ran, and says itself that it did not work.
+    /// The tool ran, and reported a failure.
     Failed,
     /// A defect of haft or of the tool.
     Bug,
@@ -80,32 +79,32 @@ impl fmt::Display for Kind {
 }
 
 impl Fault {
-    /// A fault of this kind.
+    /// Creates a fault of this kind.
     pub fn new(kind: Kind, what: impl Into<String>) -> Self {
         Self { kind, what: what.into(), next: None, refers: false, seen: None, source: None }
     }
 
-    /// The arguments are wrong.
+    /// Creates a fault of kind `BadArgs`.
     pub fn bad_args(what: impl Into<String>) -> Self {
         Self::new(Kind::BadArgs, what)
     }
 
-    /// The thing that was named is not there.
+    /// Creates a fault of kind `NotFound`.
     pub fn not_found(what: impl Into<String>) -> Self {
         Self::new(Kind::NotFound, what)
     }
 
-    /// A rule forbids it.
+    /// Creates a fault of kind `Denied`.
     pub fn denied(what: impl Into<String>) -> Self {
         Self::new(Kind::Denied, what)
     }
 
-    /// A defect of haft or of the tool.
+    /// Creates a fault of kind `Bug`.
     pub fn bug(what: impl Into<String>) -> Self {
         Self::new(Kind::Bug, what)
     }
 
-    /// Says what to try now.
+    /// Adds the next step.
     #[must_use]
     pub fn next(mut self, next: impl Into<String>) -> Self {
         self.next = Some(next.into());
@@ -113,28 +112,29 @@ impl Fault {
         self
     }
 
-    /// The same in a text that [refers](crate::references) to tools, and is given the names of those that are shown. It is
-    /// the program's own: what comes from outside stands in it only as an argument of a [`call`](crate::references::call).
+    /// Adds a next step that [refers](crate::references) to tools; it is rendered with the names of those
+    /// that are shown. The text must be the program's own: text from outside may stand in it only as an
+    /// argument of a [`call`](crate::references::call).
     #[must_use]
     pub fn hint(self, next: impl Into<String>) -> Self {
         Self { refers: true, ..self.next(next) }
     }
 
-    /// Carries what was produced before it failed.
+    /// Adds the output before it failed.
     #[must_use]
     pub fn seen(mut self, seen: Output) -> Self {
         self.seen = Some(Box::new(seen));
         self
     }
 
-    /// Carries the cause, for logs.
+    /// Adds the cause, for logs.
     #[must_use]
     pub fn caused_by(mut self, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         self.source = Some(source.into());
         self
     }
 
-    /// The same for somebody else who hears of it. Its cause stays with the first.
+    /// Returns a copy without the cause, for a second recipient.
     #[must_use]
     pub fn copied(&self) -> Self {
         Self {
@@ -147,18 +147,18 @@ impl Fault {
         }
     }
 
-    /// Gives its hint the names of the tools that are shown, by `render`: see [`references`](crate::references).
+    /// Renders its hint with the names of the tools that are shown: see [`references`](crate::references).
     pub fn render(&mut self, render: impl Fn(&str) -> Cow<'_, str>) {
         if !std::mem::take(&mut self.refers) {
             return;
         }
         if let Some(Cow::Owned(next)) = self.next.as_deref().map(render) {
-            // What was left out may have been all of it.
+            // The references that were left out may have been all of it.
             self.next = Some(next.trim().to_owned()).filter(|it| !it.is_empty());
         }
     }
 
-    /// What the model reads: what happened, what to try, what was seen.
+    /// Returns the text for the model: what happened, what to try, what was seen.
     pub fn as_text(&self) -> String {
         let mut text = self.what.clone();
         if let Some(next) = &self.next {
@@ -178,7 +178,7 @@ impl Fault {
 
 /// Turns any error into a fault, with the sentence the model should read.
 pub trait OrFault<T> {
-    /// The value, or a fault that says `what`, followed by the error's own words.
+    /// Returns the value, or a fault that says `what`, followed by the error's own message.
     ///
     /// # Errors
     /// When there was an error.

@@ -1,28 +1,29 @@
 //! Hints: what a prompt says of each tool, in a stable order.
 
-/// One short paragraph on a tool. It names no other tool, since that may not be there.
+/// A short paragraph on a tool, for the system prompt. It names no other tool, since that one may be absent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hint {
-    /// Where it stands among the others.
+    /// Its position among the others.
     pub bucket: Bucket,
-    /// What it says together with other tools, which is said once; may be empty.
+    /// A sentence that it shares with other tools and that is shown once; may be empty.
     pub shared: &'static str,
-    /// What it says; may be empty.
+    /// Its text; may be empty.
     pub text: &'static str,
 }
 
-/// Where a hint stands among the others.
+/// The position of a hint among the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Bucket {
-    /// Before the others: what they build on.
+    /// Before the others, which build on it.
     First,
-    /// Between these.
+    /// Between these two.
     Normal,
     /// After the others.
     Last,
 }
 
-/// What `hint` says of these tools, in an order that does not depend on theirs: what several say, then by bucket and name.
+/// Returns the hints of these tools, in an order that does not depend on theirs: shared sentences first, then
+/// by bucket and name.
 pub fn hints<'a>(
     tools: impl IntoIterator<Item = &'a str>,
     hint: impl Fn(&str) -> Option<Hint>,

@@ -1,10 +1,9 @@
-//! What a tool author sees: the contract, and the hands.
+//! The contract of a tool, and guarded access to files, processes and the network.
 //!
-//! The contract is [`Tool`], [`Touches`], [`Output`], [`Fault`] and [`Cx`]; a tool
-//! author needs `use kit::prelude::*` and nothing else. The hands are what a tool
-//! reaches through [`Cx`]: [`Files`] opens nothing outside the roots it was given,
-//! [`procs::Procs`] starts nothing that outlives its call, [`text::Text`] remembers how a file was written, [`edit`] lands a change where
-//! it was meant or not at all.
+//! The contract is [`Tool`], [`Touches`], [`Output`], [`Fault`] and [`Cx`]; a tool author needs `use
+//! kit::prelude::*` and nothing else. [`Cx`] gives a tool its access: [`Files`] opens nothing outside the
+//! roots it was given, [`procs::Procs`] starts nothing that outlives its call, [`text::Text`] preserves a
+//! file's encoding and line endings, [`edit`] applies a change where it was meant or not at all.
 #![warn(missing_docs)]
 
 mod cx;

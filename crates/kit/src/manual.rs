@@ -1,11 +1,11 @@
-//! A tool's spec as a person reads it.
+//! A tool's definition as a manual for people.
 
 use serde_json::{Map, Value};
 
 use crate::Spec;
 
 impl Spec {
-    /// Its description and its arguments, as Markdown.
+    /// Returns its description and its arguments as Markdown.
     pub fn manual(&self) -> String {
         let mut text = format!("# {}\n\n{}\n\n## Arguments\n\n", self.name, self.description);
         let required = names(self.schema.get("required"));
@@ -17,19 +17,20 @@ impl Spec {
         text
     }
 
-    /// What it does, in a line: the first sentence of its description, or what of it fits.
+    /// Returns the first sentence of its description, cut to one line.
     pub fn gist(&self) -> String {
         first_sentence(&self.description)
     }
 
-    /// A sentence for each required argument that has one of some values: `` `action` is one of "save", "search".``
+    /// Returns a sentence for each required argument with an enumeration of values: `` `action` is one of
+    /// "save", "search".``
     pub fn choices(&self) -> String {
         let properties = self.schema.get("properties").and_then(Value::as_object);
         let of = |name: &&str| Some(format!("`{name}` is one of {}.", one_of(properties?.get(*name)?)?));
         names(self.schema.get("required")).iter().filter_map(of).collect::<Vec<_>>().join(" ")
     }
 
-    /// Its arguments in one line: `path (string, required), limit (integer)`.
+    /// Returns its arguments in one line: `path (string, required), limit (integer)`.
     pub fn arguments(&self) -> String {
         let required = names(self.schema.get("required"));
         let properties = self.schema.get("properties").and_then(Value::as_object);
@@ -42,7 +43,7 @@ impl Spec {
     }
 }
 
-/// The first sentence of a description, or what of it fits into a line.
+/// Returns the first sentence of a description, cut to one line.
 fn first_sentence(description: &str) -> String {
     const CHARS: usize = 140;
     let line = description.trim().lines().next().unwrap_or_default();
@@ -62,7 +63,7 @@ fn kind(schema: &Value) -> &str {
     schema.get("type").and_then(Value::as_str).unwrap_or("value")
 }
 
-/// The values that an argument, or each item of it, may have: `"save", "search"`.
+/// Returns the values that an argument, or each item of it, may have: `"save", "search"`.
 fn one_of(schema: &Value) -> Option<String> {
     let of_items = || schema.get("items").and_then(|it| it.get("enum"));
     let values = schema.get("enum").or_else(of_items).and_then(Value::as_array)?;
@@ -70,7 +71,7 @@ fn one_of(schema: &Value) -> Option<String> {
     (!values.is_empty()).then(|| values.join(", "))
 }
 
-/// One line for each argument, those of the items of a list below it.
+/// Adds one line for each argument; those of the items of a list are indented below it.
 fn describe(text: &mut String, properties: Option<&Map<String, Value>>, required: &[&str], indent: &str) {
     for (name, schema) in properties.into_iter().flatten() {
         let must = if required.contains(&name.as_str()) { ", required" } else { "" };

@@ -1,15 +1,15 @@
-//! Tool files that a model wrote.
+//! Tool files that a model writes: their paths.
 
 use crate::Fault;
 
 /// The folder of a workspace's own tools, below the workspace.
 pub const OWN: &str = ".haft/tools";
 
-/// The file in a folder of tools that names those which every profile and toolset gets.
+/// The file in a folder of tools that lists the tools which every profile and toolset gets.
 pub const ENABLED: &str = "enabled.json";
 
-/// The files that whoever writes the workspace's own tool `name` has to write, relative to the workspace: the tool,
-/// and the list of those that are enabled.
+/// Returns the files to write for the workspace's tool `name`, relative to the workspace: the tool, and the
+/// list of enabled ones.
 ///
 /// # Errors
 /// [`Kind::BadArgs`](crate::Kind::BadArgs) when it can't be the name of a tool.

@@ -1,22 +1,22 @@
-//! The output of a call that worked.
+//! The output of a successful call.
 
 use serde::Serialize;
 use serde_json::Value;
 
-/// What the model reads when a call worked. The same shape as an MCP tool
-/// result, so nothing is lost at the door.
+/// The result of a successful call. It has the same shape as an MCP tool result, so nothing is lost in the
+/// conversion.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Output {
     /// The parts, in order.
     pub parts: Vec<Part>,
-    /// The same facts for a program, where a client asks for them.
+    /// The same facts as JSON, for clients that want structured content.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub structured: Option<Value>,
     /// The exit code, where a command ran.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub exit: Option<i32>,
-    /// The tool has cut its text to a page itself and said how to go on, so the
-    /// runtime's shorter bound (head and tail) would only break the page.
+    /// Whether the tool has already cut its text to a page that names the next call; the runtime's shorter
+    /// limit (head and tail) would only break the page.
     #[serde(skip)]
     pub paged: bool,
 }
@@ -30,7 +30,7 @@ pub enum Part {
         /// The text itself.
         text: String,
     },
-    /// A picture the model can look at.
+    /// A picture for the model.
     Image {
         /// Its media type, such as `image/png`.
         mime: String,
@@ -38,7 +38,7 @@ pub enum Part {
         #[serde(serialize_with = "crate::base64::serialize")]
         data: Vec<u8>,
     },
-    /// Something to listen to.
+    /// An audio recording.
     Audio {
         /// Its media type, such as `audio/wav`.
         mime: String,
@@ -46,31 +46,31 @@ pub enum Part {
         #[serde(serialize_with = "crate::base64::serialize")]
         data: Vec<u8>,
     },
-    /// What stands at an address, with the address.
+    /// The content of an address, with the address.
     Resource {
-        /// Where it stands.
+        /// Its address.
         uri: String,
         /// Its media type, such as `text/markdown`.
         mime: Option<String>,
-        /// What stands there.
+        /// Its content.
         body: Body,
     },
     /// A file that the client may open.
     Link {
-        /// Where it is.
+        /// Its address.
         uri: String,
-        /// What to call it.
+        /// Its name.
         name: String,
         /// Its media type, where that is known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         mime: Option<String>,
-        /// How many bytes it has, where that is known.
+        /// Its size in bytes, where that is known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         bytes: Option<u64>,
     },
 }
 
-/// What stands at an address.
+/// The content of a resource.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Body {
@@ -82,17 +82,17 @@ pub enum Body {
 }
 
 impl Output {
-    /// A text, which the runtime cuts if it is too long.
+    /// Creates a text, which the runtime truncates if it is too long.
     pub fn text(text: impl Into<String>) -> Self {
         Self { parts: vec![Part::Text { text: text.into() }], ..Self::default() }
     }
 
-    /// A text that the tool has already cut to a page, with the next call named.
+    /// Creates a text that the tool has already cut to a page, and that names the next call.
     pub fn page(text: impl Into<String>) -> Self {
         Self { paged: true, ..Self::text(text) }
     }
 
-    /// The text parts, joined by line breaks.
+    /// Returns the text parts, joined by line breaks.
     pub fn as_text(&self) -> String {
         let texts: Vec<&str> = self
             .parts

@@ -4,45 +4,45 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// What tools know of the person's wishes and of the machine.
+/// The person's configuration for tools, and facts about the machine.
 #[derive(Debug, Clone, Default)]
 pub struct Preferences {
-    /// The folder that paths of a call are relative to.
+    /// The folder that relative paths of a call refer to.
     pub workspace: PathBuf,
     /// The person's home folder.
     pub home: Option<PathBuf>,
-    /// The socket of the agent that holds the person's ssh keys.
+    /// The socket of the ssh-agent.
     pub ssh_agent: Option<PathBuf>,
-    /// How the web is searched.
+    /// Configuration of web search.
     pub search: Search,
-    /// How other machines are reached.
+    /// Configuration of SSH.
     pub ssh: Ssh,
-    /// Where programs are that are not found by their names.
+    /// Paths of programs that are not in `PATH`.
     pub programs: Programs,
 }
 
-/// How the web is searched: `[search]`.
+/// Configuration of web search: `[search]`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Search {
     /// `duckduckgo`, `searxng`, `brave` or `tavily`; the first, if none is named.
     pub engine: Option<String>,
-    /// Where it is, if not at its usual address.
+    /// Its address, if not the usual one.
     pub url: Option<String>,
-    /// The name of the secret that is its key.
+    /// The name of the secret that holds its key.
     pub key: Option<String>,
 }
 
-/// How other machines are reached: `[ssh]`.
+/// Configuration of SSH: `[ssh]`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ssh {
-    /// Files in the form of `~/.ssh/config`; that one, if none is named.
+    /// Files in the format of `~/.ssh/config`; that file, if none is named.
     #[serde(default)]
     pub config: Vec<PathBuf>,
-    /// A file with hosts as JSON.
+    /// A file with hosts, as JSON.
     pub hosts_file: Option<PathBuf>,
-    /// A file with the keys of known hosts, in which new ones are kept; `~/.ssh/known_hosts` is read as well.
+    /// A file with the keys of known hosts, to which new ones are added; `~/.ssh/known_hosts` is read as well.
     pub known_hosts: Option<PathBuf>,
 }
 

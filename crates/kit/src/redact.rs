@@ -4,13 +4,13 @@ use std::{borrow::Cow, ops::Range, path::Path};
 
 use aho_corasick::{AhoCorasick, MatchKind};
 
-/// What a placeholder begins with, before the name of the secret.
+/// The beginning of a placeholder, before the name of the secret.
 const OPEN: &str = "[masked:";
-/// Shorter values occur by accident.
+/// Minimum length of a secret value; shorter ones occur by accident.
 const SHORTEST: usize = 8;
-/// The same for those that a person called secrets.
+/// Minimum length of a value that a person declared a secret.
 pub const SHORTEST_NAMED: usize = 4;
-/// A name with one of these words holds a secret.
+/// A variable whose name contains one of these words holds a secret.
 const WORDS: &[&str] = &[
     "APIKEY",
     "AUTH",
@@ -33,7 +33,7 @@ const WORDS: &[&str] = &[
     "TOKEN",
     "TOKENS",
 ];
-/// Values that say something and hide nothing.
+/// Common values that hide nothing.
 const COMMON: &[&str] = &[
     "anonymous",
     "automatic",
@@ -64,12 +64,12 @@ pub struct Secrets {
 }
 
 impl Secrets {
-    /// No secrets at all.
+    /// Returns an empty set.
     pub fn none() -> Self {
         Self::default()
     }
 
-    /// The secrets among the variables of an environment, and others by name and value.
+    /// Collects the secrets among the variables of an environment, and others by name and value.
     pub fn collect<N: AsRef<str>, V: AsRef<str>>(
         environment: impl IntoIterator<Item = (N, V)>,
         explicit: impl IntoIterator<Item = (String, String)>,
@@ -102,14 +102,14 @@ impl Secrets {
         match AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(&patterns) {
             Ok(find) => Self { find: Some(find), owners },
             Err(error) => {
-                // Only megabytes of patterns come here. Nothing of them may be shown in a log.
+                // Only megabytes of patterns can fail here. None of them may be shown in a log.
                 tracing::error!(%error, "secrets are not masked");
                 Self::none()
             }
         }
     }
 
-    /// The text with `[masked:NAME]` in the place of each secret value.
+    /// Replaces each secret value by `[masked:NAME]`.
     pub fn mask<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let Some(find) = &self.find else { return Cow::Borrowed(text) };
         let mut masked = String::new();
@@ -129,8 +129,8 @@ impl Secrets {
         Cow::Owned(masked)
     }
 
-    /// The first placeholder in `text` that stands for a secret of ours. To write such a
-    /// text would put the placeholder where the secret was.
+    /// Returns the first placeholder in `text` that stands for a known secret. Writing such a text would
+    /// replace the secret by its placeholder.
     pub fn placeholder<'a>(&self, text: &'a str) -> Option<&'a str> {
         self.find.as_ref()?;
         text.match_indices(OPEN).find_map(|(start, _)| {
@@ -163,7 +163,8 @@ fn is_secret_value(value: &str) -> bool {
         && !COMMON.iter().any(|it| it.eq_ignore_ascii_case(value))
 }
 
-/// A key may begin with a slash too, so an absolute path must begin with a folder that exists.
+/// Returns whether the value is a path. A key may begin with a slash too, so an absolute path must begin with
+/// a folder that exists.
 fn is_path(value: &str) -> bool {
     if ["./", "../", "~/"].iter().any(|it| value.starts_with(it)) {
         return true;
@@ -172,7 +173,7 @@ fn is_path(value: &str) -> bool {
     first.is_some_and(|it| !it.is_empty() && Path::new("/").join(it).is_dir())
 }
 
-/// `pass` of `scheme://user:pass@host`.
+/// Returns `pass` of `scheme://user:pass@host`.
 fn password_of_url(value: &str) -> Option<&str> {
     let (_, rest) = value.split_once("://")?;
     let authority = rest.split(['/', '?', '#']).next()?;
@@ -180,10 +181,10 @@ fn password_of_url(value: &str) -> Option<&str> {
     Some(user.split_once(':')?.1)
 }
 
-/// The ways in which a value turns up in text.
+/// Returns the forms in which a value may occur in text.
 fn forms(value: &str, shortest: usize) -> Vec<String> {
     let mut forms = vec![value.to_owned()];
-    // A key in several lines is often shown or copied in part.
+    // A multi-line key is often shown or copied in part.
     let lines = value.lines().map(str::trim).filter(|it| it.len() >= 16 && !it.starts_with("-----"));
     forms.extend(lines.map(str::to_owned));
     if let Ok(json) = serde_json::to_string(value) {
@@ -191,12 +192,12 @@ fn forms(value: &str, shortest: usize) -> Vec<String> {
         forms.extend([json.replace('/', "\\/"), ascii(&json), json]);
     }
     forms.push(html(value));
-    // How much of a value is written so differs between programs.
+    // Programs differ in which characters they percent-encode.
     for unreserved in ["-._~", "-._*", "-._~!*'()", "-._~!*'();/?:@&=+$,#"] {
         let encoded = percent_encoded(value, unreserved);
         forms.extend([encoded.replace("%20", "+"), lower_escapes(&encoded), encoded]);
     }
-    // Inside a longer base64 text the value can begin at any of three places.
+    // Inside a longer base64 text the value can begin at any of three offsets.
     for lead in 0..3 {
         for alphabet in [STANDARD, URL_SAFE] {
             forms.push(base64_inside(value.as_bytes(), lead, alphabet));
@@ -206,7 +207,7 @@ fn forms(value: &str, shortest: usize) -> Vec<String> {
     forms
 }
 
-/// JSON with nothing but ASCII in it.
+/// Escapes JSON so that it is ASCII only.
 fn ascii(json: &str) -> String {
     let escaped = |it: char| -> String {
         it.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")).collect()
@@ -219,7 +220,7 @@ fn html(value: &str) -> String {
     named.into_iter().fold(value.to_owned(), |text, (it, name)| text.replace(it, name))
 }
 
-/// `%2f` for `%2F`.
+/// Lowercases percent escapes: `%2f` for `%2F`.
 fn lower_escapes(encoded: &str) -> String {
     let mut parts = encoded.split('%');
     let mut text = parts.next().unwrap_or_default().to_owned();
@@ -245,8 +246,7 @@ fn percent_encoded(value: &str, unreserved: &str) -> String {
 const STANDARD: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 const URL_SAFE: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-/// The characters of base64 that depend on `bytes` alone, when `lead` bytes modulo three
-/// come before them.
+/// Returns the characters of base64 that depend on `bytes` alone, if `lead` bytes modulo three come before them.
 fn base64_inside(bytes: &[u8], lead: usize, alphabet: &[u8; 64]) -> String {
     let first = (lead * 8).div_ceil(6);
     let end = (lead + bytes.len()) * 8 / 6;

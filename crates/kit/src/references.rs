@@ -18,47 +18,47 @@ use serde_json::{Map, Value};
 
 use crate::{AnyTool, Origin, Spec};
 
-/// That a tool of another toolset does what one of haft's own does, and how it is asked for that.
+/// A tool of another toolset that does the work of one of haft's own, and the arguments for that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StandsFor {
-    /// The tool of haft's own.
+    /// haft's own tool.
     pub tool: &'static str,
-    /// The arguments by which this tool does it: names and values.
+    /// The arguments, with their values, by which this tool does it.
     pub with: &'static [(&'static str, &'static str)],
-    /// What arguments are called here that have other names: haft's own, and this tool's; an empty one is not there.
+    /// Arguments with other names here: haft's name, and this tool's; an empty one means that it has none.
     pub arguments: &'static [(&'static str, &'static str)],
 }
 
 impl StandsFor {
-    /// A tool with the same arguments.
+    /// Creates the entry for a tool with the same arguments.
     pub const fn tool(tool: &'static str) -> Self {
         Self { tool, with: &[], arguments: &[] }
     }
 
-    /// Asked for it by these arguments.
+    /// Adds arguments with fixed values.
     #[must_use]
     pub const fn with(self, with: &'static [(&'static str, &'static str)]) -> Self {
         Self { with, ..self }
     }
 
-    /// Arguments that have other names here.
+    /// Adds arguments that have other names here.
     #[must_use]
     pub const fn naming(self, arguments: &'static [(&'static str, &'static str)]) -> Self {
         Self { arguments, ..self }
     }
 }
 
-/// The tool that is shown for one of haft's own.
+/// The tool that is shown in place of one of haft's own.
 #[derive(Debug, Clone, Copy)]
 pub struct Named<'a> {
-    /// What a model is told about it.
+    /// Its definition.
     pub spec: &'a Spec,
-    /// How it is asked for that; none where it is the tool itself.
+    /// The mapping to it; `None` if it is the tool itself.
     pub stands_for: Option<&'a StandsFor>,
 }
 
 impl<'a> Named<'a> {
-    /// Which of these tools is shown for one of haft's own: one that has its name, or else that stands for it.
+    /// Finds the tool shown for one of haft's own: the one with its name, or else one that stands for it.
     pub fn among(tools: impl Iterator<Item = &'a Arc<dyn AnyTool>>, own: &str) -> Option<Self> {
         let mut other = None;
         for tool in tools.filter(|it| it.spec().origin == Origin::Program) {
@@ -87,7 +87,7 @@ impl<'a> Named<'a> {
         }
     }
 
-    /// What an argument is called here, if there is one.
+    /// Returns the name of an argument here, if it exists.
     fn argument<'b>(&self, own: &'b str) -> Option<&'b str> {
         let renamed = self.stands_for.and_then(|it| it.arguments.iter().find(|(of, _)| *of == own));
         let name = renamed.map_or(own, |(_, here)| *here);
@@ -102,7 +102,7 @@ impl<'a> Named<'a> {
     }
 }
 
-/// Is there an argument of this name, or a field of the items of one?
+/// Returns whether the schema has an argument of this name, or the items of one have such a field.
 fn has_argument(schema: &Value, name: &str) -> bool {
     let Some(properties) = schema.get("properties").and_then(Value::as_object) else { return false };
     properties.contains_key(name)
@@ -118,18 +118,18 @@ fn as_call<'a>(tool: &str, fields: impl IntoIterator<Item = (&'a str, Value)>) -
 /// One reference in a text.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Reference<'t> {
-    /// A tool of haft's own.
+    /// One of haft's own tools.
     Tool(&'t str),
     /// An argument of one.
     Argument(&'t str, &'t str),
-    /// Nothing to read; the argument has to be there.
+    /// A condition, which renders as nothing: the argument has to exist.
     If(&'t str, &'t str),
     /// A call of one.
     Call(&'t str, Map<String, Value>),
 }
 
 impl<'t> Reference<'t> {
-    /// The reference at the beginning of a text, and what follows it.
+    /// Parses the reference at the beginning of a text; returns it and the rest.
     fn read(text: &'t str) -> Option<(Self, &'t str)> {
         let text = text.strip_prefix('`')?;
         if let Some(rest) = text.strip_prefix("tool:") {
@@ -149,7 +149,7 @@ impl<'t> Reference<'t> {
         is_name(tool).then_some((Self::Call(tool, arguments), rest))
     }
 
-    /// With the names of what is shown; none where that isn't there.
+    /// Renders the reference; `None` if the tool or argument is not shown.
     fn rendered(&self, names: Names<'_>) -> Option<String> {
         let Names::Shown(find) = names else { return Some(self.in_own_names()) };
         match self {
@@ -175,7 +175,7 @@ fn is_name(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|it| it.is_ascii_alphanumeric() || it == b'_')
 }
 
-/// Whose names a text is given.
+/// The names with which a text is rendered.
 #[derive(Clone, Copy)]
 enum Names<'a> {
     Own,
@@ -187,14 +187,14 @@ enum Names<'a> {
 enum Piece<'t> {
     Text(&'t str),
     Reference(Reference<'t>),
-    /// Alternatives, the first of which that fits is taken.
+    /// Alternatives; the first that fits is taken.
     Group(Vec<Vec<Self>>),
 }
 
-/// Reads pieces up to one of these ends, which is given with what follows it.
+/// Parses pieces up to one of these ends; returns them, the end, and the rest.
 fn pieces<'t>(mut text: &'t str, ends: &[&'static str]) -> (Vec<Piece<'t>>, Option<&'static str>, &'t str) {
     let mut pieces = Vec::new();
-    // A group has none in it.
+    // Groups don't nest.
     let may_group = ends.is_empty();
     loop {
         let Some(at) = text.find(['`', '[', '|', '?']) else {
@@ -222,7 +222,7 @@ fn pieces<'t>(mut text: &'t str, ends: &[&'static str]) -> (Vec<Piece<'t>>, Opti
     }
 }
 
-/// The group at the beginning of a text. Without a reference in it it is none.
+/// Parses the group at the beginning of a text. A group has at least one reference.
 fn group(text: &str) -> Option<(Vec<Vec<Piece<'_>>>, &str)> {
     let mut rest = text.strip_prefix("[?").filter(|it| it.contains("?]"))?;
     let mut alternatives = Vec::new();
@@ -239,7 +239,7 @@ fn group(text: &str) -> Option<(Vec<Vec<Piece<'_>>>, &str)> {
     refers.then_some((alternatives, rest))
 }
 
-/// These pieces as one text; none where one of them is not there.
+/// Renders these pieces; `None` if one of them is not shown.
 fn joined(pieces: &[Piece<'_>], names: Names<'_>) -> Option<String> {
     let mut out = String::new();
     for piece in pieces {
@@ -254,32 +254,32 @@ fn joined(pieces: &[Piece<'_>], names: Names<'_>) -> Option<String> {
     Some(out)
 }
 
-/// A reference to a call of haft's own tool with these arguments, which are an object.
+/// Formats a reference to a call of haft's own tool with these arguments, which are an object.
 pub fn call(tool: &str, arguments: &Value) -> String {
     format!("`call:{tool} {arguments}`")
 }
 
-/// The text with the names of the tools that are shown, which `find` gives for haft's own.
+/// Renders a text with the names of the tools that are shown; `find` returns the one for each of haft's own.
 pub fn rendered<'t, 'a>(text: &'t str, find: &'a dyn Fn(&str) -> Option<Named<'a>>) -> Cow<'t, str> {
     in_names(text, Names::Shown(find))
 }
 
-/// The text with haft's own names, as if all of its tools were here.
+/// Renders a text with haft's own names, as if all of its tools were shown.
 pub fn in_own_names(text: &str) -> Cow<'_, str> {
     in_names(text, Names::Own)
 }
 
-/// Does a text refer to tools?
+/// Returns whether a text refers to tools.
 pub fn has_any(text: &str) -> bool {
     ["`tool:", "`arg:", "`if:", "`call:"].iter().any(|it| text.contains(it))
 }
 
-/// Words from outside, for a text that refers to tools: nothing in them is a reference.
+/// Disables references in a text from outside, so that it can be put into one that is rendered.
 pub fn inert(text: &str) -> Cow<'_, str> {
     if has_any(text) { Cow::Owned(text.replace('`', "'")) } else { Cow::Borrowed(text) }
 }
 
-/// A longer text has other things in it than the program's own words, and is left as it is.
+/// A longer text contains more than the program's own words, and is not rendered.
 const LONGEST: usize = 16 << 10;
 
 fn in_names<'t>(text: &'t str, names: Names<'_>) -> Cow<'t, str> {
@@ -291,7 +291,7 @@ fn in_names<'t>(text: &'t str, names: Names<'_>) -> Cow<'t, str> {
         let one = std::slice::from_ref(&piece);
         match (joined(one, names), &piece) {
             (Some(text), _) => out.push_str(&text),
-            // What may be absent should stand in a group: its own name says at least what is meant.
+            // An argument that may be absent should be in a group; otherwise haft's own name is shown.
             (None, Piece::Reference(reference)) => out.push_str(&reference.in_own_names()),
             (None, _) => {}
         }
@@ -299,7 +299,7 @@ fn in_names<'t>(text: &'t str, names: Names<'_>) -> Cow<'t, str> {
     Cow::Owned(out)
 }
 
-/// The references of a text, and whether each may be absent.
+/// Returns the references of a text, and whether each may be absent.
 pub fn references(text: &str) -> Vec<(Reference<'_>, bool)> {
     let mut found = Vec::new();
     for piece in pieces(text, &[]).0 {
@@ -339,7 +339,7 @@ mod tests {
         }
     }
 
-    /// As a toolset with one tool for all files says it, and one for commands without `net`.
+    /// Renders a text for a toolset with one tool for all files, and one for commands without `net`.
     fn said(text: &str) -> String {
         const LIST: StandsFor =
             StandsFor::tool("tree").with(&[("action", "list")]).naming(&[("dir", "path")]);

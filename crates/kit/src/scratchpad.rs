@@ -2,32 +2,32 @@
 
 use crate::{Cx, Fault, Kind, Touches};
 
-/// Before the names of sections, among the notes of a session.
+/// Prefix of the keys of sections, among the notes of a session.
 const PREFIX: &str = "scratchpad ";
 
-/// A section has at most so many bytes, a session so many sections, a name so many characters.
+/// Limits: bytes of a section, sections of a session, characters of a name.
 const BYTES: usize = 64 << 10;
 const SECTIONS: usize = 64;
 const NAME: usize = 64;
 
-/// The scratchpad of a session, as a call reaches it. May block.
+/// The scratchpad of a session, for one call. May block.
 pub struct Pad<'a>(pub &'a Cx);
 
 impl Pad<'_> {
-    /// What a call touches that changes it.
+    /// Returns the touches of a call that changes it.
     pub fn touches() -> Touches {
         Touches::session("scratchpad")
     }
 
-    /// What is in a section.
+    /// Returns the text of a section.
     ///
     /// # Errors
-    /// When its name can't be one, or it can't be read.
+    /// When its name is invalid, or it can't be read.
     pub fn get(&self, section: &str) -> Result<Option<String>, Fault> {
         self.0.notes().get(&key(section)?)
     }
 
-    /// The sections there are, in their order.
+    /// Returns the names of the sections, in their order.
     ///
     /// # Errors
     /// When they can't be read.
@@ -36,10 +36,10 @@ impl Pad<'_> {
         Ok(keys.iter().filter_map(|it| it.strip_prefix(PREFIX)).map(str::to_owned).collect())
     }
 
-    /// Puts a text into a section: after what is there, or in its place. Gives how many bytes it has then.
+    /// Writes a text into a section, or appends it. Returns the new size in bytes.
     ///
     /// # Errors
-    /// [`Kind::TooBig`] for too many sections or bytes; when its name can't be one, or it can't be written.
+    /// [`Kind::TooBig`] for too many sections or bytes; when its name is invalid, or it can't be written.
     pub fn put(&self, section: &str, text: String, append: bool) -> Result<usize, Fault> {
         let key = key(section)?;
         let sections = self.sections()?;
@@ -69,10 +69,10 @@ impl Pad<'_> {
         Ok(kept.map_or(0, |it| it.len()))
     }
 
-    /// Empties a section; was there anything in it?
+    /// Empties a section; returns whether it held anything.
     ///
     /// # Errors
-    /// When its name can't be one, or it can't be written.
+    /// When its name is invalid, or it can't be written.
     pub fn clear(&self, section: &str) -> Result<bool, Fault> {
         let key = key(section)?;
         let was_there = self.0.notes().get(&key)?.is_some();

@@ -1,4 +1,4 @@
-//! Traits by which tools reach what the runtime keeps.
+//! Traits of the runtime's services, through which tools use them.
 
 mod agents;
 mod confirm;
@@ -34,16 +34,16 @@ pub use notes::{Change, Fact, Notes, Saying};
 pub use servers::{NewServer, NoServers, ServerInfo, ServerState, Servers};
 pub use shares::{NewShare, NoShares, Shared, Shares};
 
-/// Keeps what a file held before it was changed, so that it can be put back.
+/// Keeps the content of files before they change, for undo.
 pub trait History: Send + Sync {
-    /// Called before a change lands, from any thread. `None` stands for "there is no such file".
-    /// The change happens only if this worked.
+    /// Called before a change is made, from any thread. `None` stands for "the file does not exist". The
+    /// change is made only if this succeeds.
     ///
     /// # Errors
     /// When the before-image can't be kept.
     fn keep(&self, path: &Path, before: Option<&Content>, after: Option<&Content>) -> Result<(), Fault>;
 
-    /// The same for new content that is too long to be held in memory: what is known of it is its digest.
+    /// Like [`keep`](Self::keep), for new content that is too long to be held in memory: only its digest is known.
     ///
     /// # Errors
     /// When the before-image can't be kept, or such changes are not expected here.
@@ -52,40 +52,40 @@ pub trait History: Send + Sync {
         Err(Fault::bug(format!("{} was to be changed where nothing keeps what it was", path.display())))
     }
 
-    /// Called after a change has landed, from any thread. `before` is `None` where there was no such file.
+    /// Called after a change was made, from any thread. `before` is `None` if the file did not exist.
     fn landed(&self, path: &Path, before: Option<&Content>, after: After<'_>) {
         let _ = (path, before, after);
     }
 }
 
-/// What a file holds after a change.
+/// The content of a file after a change.
 #[derive(Debug, Clone, Copy)]
 pub enum After<'a> {
-    /// There is no such file any more.
+    /// The file no longer exists.
     Gone,
     /// This content.
     Holds(&'a Content),
-    /// So many bytes, which are not held in memory.
+    /// This many bytes, which are not held in memory.
     Long(u64),
 }
 
-/// Puts back what calls of this session changed.
+/// Reverts changes that calls of this session made.
 pub trait Undo: Send + Sync {
-    /// Reverts what `which` names, and says what it did, file by file. A file that
-    /// moved on since is left as it is, and the report shows how it differs.
+    /// Reverts the changes that `which` names, and reports the result, file by file. A file that has changed
+    /// since is left as it is, and the report shows how it differs.
     ///
     /// # Errors
     /// [`Kind::NotFound`](crate::Kind::NotFound) when there is nothing to undo.
     fn undo(&self, which: Which) -> Result<Output, Fault>;
 
-    /// The changes that can be undone, newest first, one line each.
+    /// Returns the changes that can be undone, newest first, one line each.
     ///
     /// # Errors
     /// When the history can't be read.
     fn list(&self, limit: usize) -> Result<Output, Fault>;
 }
 
-/// Which changes to undo.
+/// The changes to undo.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Which {
     /// All changes of the newest call that changed something.
@@ -96,72 +96,72 @@ pub enum Which {
     File(std::path::PathBuf),
 }
 
-/// Hears how far a call has come. None of it reaches the model.
+/// Receives the progress of a call. None of it reaches the model.
 pub trait Progress: Send + Sync {
-    /// `done` of `total` steps, with a line for a person.
+    /// Reports `done` of `total` steps, with a line for a person.
     fn report(&self, done: f64, total: Option<f64>, message: &str);
 }
 
 /// Hides secret values in text.
 pub trait Mask: Send + Sync {
-    /// The byte ranges of `text` that must not be shown, in order.
+    /// Returns the byte ranges of `text` that must not be shown, in order.
     fn find(&self, text: &str) -> Vec<std::ops::Range<usize>>;
 }
 
-/// A future that a trait gives.
+/// A boxed future, for traits.
 pub type Soon<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// The call itself, as its tool sees it: how it becomes a job.
+/// The call itself, for its tool: its id as a job, and how it becomes one.
 pub trait Caller: Send + Sync {
-    /// The id that this call has, or will have, as a job: such as `job_3`.
+    /// Returns the id that this call has, or will have, as a job: such as `job_3`.
     fn job(&self) -> String;
 
-    /// Shows what the call has in hand to whoever looks at it as a job.
+    /// Publishes the call's output and process, for tools that watch it as a job.
     fn show(&self, live: Live);
 
-    /// Answers now, and goes on in the background: what the tool returns in the end is the result
-    /// of the job. The locks are given back, and neither the deadline nor the caller stops it any more.
-    /// A call that is a job already has been answered: then this changes nothing.
+    /// Answers now, and goes on in the background: the tool's final result becomes the result of the job. The
+    /// locks are released, and neither the deadline nor the caller stops it any more. A call that is a job
+    /// already has been answered: then this changes nothing.
     fn go_on(&self, answer: Output);
 
     /// Answers with this, and waits for the input that `continue_job` brings. One at a time.
     fn hand_over(&self, answer: Output) -> Soon<'_, Result<Value, Fault>>;
 }
 
-/// What a running call has in hand, for others to look at.
+/// The output and the process of a running call, for others to watch.
 #[derive(Clone, Default)]
 pub struct Live {
-    /// What it wrote until now. It stays to be read when the job is over.
+    /// Its output until now. It can still be read when the job is over.
     pub output: Option<Arc<dyn Transcript>>,
-    /// Its process, which input can be written to. The job lets go of it at its end.
+    /// Its process, for writing input. The job drops it at its end.
     pub process: Option<Arc<Process>>,
-    /// What tells whether it listens on a port, where its process is not its own.
+    /// The source of its listening ports, if its process is not its own.
     pub listens: Option<Arc<dyn Listens>>,
 }
 
-/// Tells on which ports a running call listens: a server is not expected to end.
+/// Reports the ports on which a running call listens: a server is not expected to end.
 pub trait Listens: Send + Sync {
-    /// The TCP ports.
+    /// Returns the TCP ports.
     fn ports(&self) -> Soon<'_, Vec<u16>>;
 }
 
-/// What a job writes, for others to read while it does: a [`Recording`], mostly.
+/// The output of a job, readable while it is written: mostly a [`Recording`].
 pub trait Transcript: Send + Sync {
-    /// How many bytes were written until now.
+    /// Returns the number of bytes written until now.
     fn total(&self) -> u64;
 
-    /// The newest `bytes` bytes.
+    /// Returns the newest `bytes` bytes.
     fn tail(&self, bytes: usize) -> Slice;
 
-    /// What was written from byte `from` on, about `bytes` of it, in one piece. [`Slice::bytes`] says which
-    /// bytes those are: they begin later when the earlier ones are gone, and end where to go on.
+    /// Returns about `bytes` bytes from byte `from` on, in one piece. [`Slice::bytes`] gives their range: it
+    /// begins later if the earlier ones are gone, and ends where to go on.
     fn read(&self, from: u64, bytes: usize) -> Slice;
 
-    /// Waits until there are more than `seen` bytes, or nothing more will come. False: nothing more will.
+    /// Waits until there are more than `seen` bytes, or the end. Returns false at the end.
     fn grown(&self, seen: u64) -> Soon<'_, bool>;
 }
 
-/// A look further back than this is cut in its middle by [`Recording::since`].
+/// A slice that begins further back than this is cut in its middle by [`Recording::since`].
 const IN_ONE_PIECE: u64 = 8 << 20;
 
 impl Transcript for Recording {
@@ -183,32 +183,32 @@ impl Transcript for Recording {
     }
 }
 
-/// The jobs of a session: calls seen from outside.
+/// The jobs of a session.
 pub trait Jobs: Send + Sync {
-    /// All that are known, oldest first.
+    /// Returns all known jobs, oldest first.
     fn list(&self) -> Vec<Job>;
 
-    /// One of them, by its id or its number. Whoever asks for a job that is over, or waits for input,
-    /// tells the model so: no later answer carries a note of it.
+    /// Returns a job, by its id or its number. The caller has to tell the model about a job that is over or
+    /// waits for input: no later answer carries a notification of it.
     ///
     /// # Errors
-    /// [`Kind::NotFound`](crate::Kind::NotFound), with the ids there are.
+    /// [`Kind::NotFound`](crate::Kind::NotFound), with the existing ids.
     fn get(&self, id: &str) -> Result<Job, Fault>;
 
     /// Waits until `until` holds, the job is over or waits for input, or the time is up.
     ///
     /// # Errors
-    /// Those of [`get`](Self::get), and [`Kind::BadArgs`](crate::Kind::BadArgs) when the pattern is none.
+    /// Those of [`get`](Self::get), and [`Kind::BadArgs`](crate::Kind::BadArgs) for an invalid pattern.
     fn wait<'a>(&'a self, id: &'a str, until: Until, at_most: Duration) -> Soon<'a, Result<Waited, Fault>>;
 
-    /// Ends a job with all it started, and waits until that is so. One that is over stays as it is.
+    /// Stops a job with everything it started, and waits for its end. A job that is over stays as it is.
     ///
     /// # Errors
     /// Those of [`get`](Self::get).
     fn stop<'a>(&'a self, id: &'a str) -> Soon<'a, Result<Job, Fault>>;
 
-    /// Gives a job that waits for input its input, and waits for what it answers: its next output, or its
-    /// result. After `at_most` it says that the job still runs.
+    /// Gives a waiting job its input, and waits for its next output or its result. After `at_most` the answer
+    /// is that the job still runs.
     ///
     /// # Errors
     /// Those of [`get`](Self::get), [`Kind::Stale`](crate::Kind::Stale) when it waits for no input, and the
@@ -216,46 +216,46 @@ pub trait Jobs: Send + Sync {
     fn go_on<'a>(&'a self, id: &'a str, input: Value, at_most: Duration) -> Soon<'a, Result<Output, Fault>>;
 }
 
-/// A job as it is now.
+/// The present state of a job.
 #[derive(Clone)]
 pub struct Job {
     /// Its id: `job_3`.
     pub id: String,
     /// The tool that was called.
     pub tool: String,
-    /// What a person calls it: the command.
+    /// Its title for people: the command.
     pub title: String,
-    /// What became of it.
+    /// Its state.
     pub state: State,
     /// How long it has run, or ran.
     pub took: Duration,
-    /// What it has in hand.
+    /// Its output and its process.
     pub live: Live,
-    /// What it said when it began to wait for input.
+    /// Its output when it began to wait for input.
     pub said: Option<Arc<Output>>,
-    /// Its result, once it is over: what the model reads of it.
+    /// Its result, as the model reads it, once it is over.
     pub result: Option<Arc<Result<Output, Fault>>>,
 }
 
-/// What became of a job.
+/// The state of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
-    /// It waits for its locks.
+    /// Waiting for its locks.
     Pending,
-    /// It runs.
+    /// Running.
     Running,
-    /// It waits for `continue_job`.
+    /// Waiting for `continue_job`.
     Waiting,
-    /// It is over, and worked.
+    /// Over, successfully.
     Done,
-    /// It is over, and did not work.
+    /// Over, with a fault.
     Error,
-    /// It was stopped.
+    /// Stopped.
     Cancelled,
 }
 
 impl State {
-    /// The word for it.
+    /// Returns its name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Pending => "pending",
@@ -267,149 +267,149 @@ impl State {
         }
     }
 
-    /// Will it change no more?
+    /// Returns whether it is final.
     pub fn is_over(self) -> bool {
         matches!(self, Self::Done | Self::Error | Self::Cancelled)
     }
 }
 
-/// What is waited for.
+/// The condition that ends a wait.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Until {
     /// The end of the job.
     Exit,
-    /// A line that matches this regular expression, in what was written since the job began.
+    /// A line that matches this regular expression, in the output since the job began.
     Pattern(String),
-    /// Nothing was written for this long.
+    /// No output for this long.
     Quiet(Duration),
 }
 
-/// Why a wait is over.
+/// The outcome of a wait.
 pub struct Waited {
-    /// The job as it is now.
+    /// The job's present state.
     pub job: Job,
-    /// Whether what was waited for came about.
+    /// Whether the condition was met.
     pub met: bool,
     /// The line that matched.
     pub line: Option<String>,
 }
 
-/// The tools of a session, for tools that deal in tools.
+/// The tools of a session, for tools that manage tools.
 pub trait Tools: Send + Sync {
-    /// Those that are shown, in their order, and what could not be loaded.
+    /// Returns the tools that are shown, in their order, and the files that could not be loaded.
     fn list(&self) -> Listed;
 
-    /// Waits until the tool files and servers that are still being loaded are known, or known to be broken; 10 s at most.
+    /// Waits until the tool files and servers that are still being loaded are known, or known to be broken;
+    /// 10 s at most.
     fn settled(&self) -> Soon<'_, ()> {
         Box::pin(std::future::ready(()))
     }
 
-    /// What there is to say of a tool beyond its description, where somebody wrote it down: the workspace's own manual
-    /// of it, or what a tool that is a file says of itself.
+    /// Returns the manual of a tool beyond its description: the workspace's own, or that of a tool file.
     fn manual(&self, name: &str) -> Option<String>;
 
-    /// The text with the names of the tools that are shown, where it refers to tools: see [`references`].
+    /// Renders a text with the names of the tools that are shown, if it refers to tools: see [`references`].
     fn named(&self, text: &str) -> String {
         references::in_own_names(text).into_owned()
     }
 
-    /// The model was shown the manual of this tool: what may be called only after that, may be called from now on.
+    /// Records that the model was shown the manual of this tool. Tools that require this may be called from now on.
     fn explained(&self, name: &str);
 
-    /// Looks at the folders of tools again, and gives what that came to.
+    /// Reloads the folders of tools, and returns the result.
     fn reload(&self) -> Soon<'_, Reloaded>;
 
-    /// Tries code that is meant to be the Python tool `name`, without keeping any of it: reads it with Python's own
-    /// parser, looks for what a tool must have, imports it where it would run.
+    /// Checks code for the Python tool `name`, without keeping any of it: parses it, looks for the required
+    /// parts, and imports it where it would run.
     ///
     /// # Errors
     /// [`Kind::BadArgs`](crate::Kind::BadArgs) with everything that is missing, or the traceback.
     fn check<'a>(&'a self, name: &'a str, code: &'a str) -> Soon<'a, Result<Spec, Fault>>;
 
-    /// Takes note that the tool `name` is now what a model wrote, or is gone, and loads it.
+    /// Records that a model wrote or deleted the tool `name`, and loads it.
     ///
     /// # Errors
-    /// When it can't be loaded: then what there was before goes on.
+    /// When it can't be loaded: then the version before stays.
     fn rewritten<'a>(&'a self, name: &'a str) -> Soon<'a, Result<(), Fault>>;
 
-    /// Calls a tool, as a call of its own: with its own rules, locks, deadline and place in the journal. It stops
+    /// Calls a tool, as a call of its own: with its own rules, locks, deadline and journal entry. It stops
     /// when the returned future is dropped.
     fn call<'a>(&'a self, name: &'a str, arguments: Value) -> Soon<'a, Called>;
 }
 
-/// The tools there are.
+/// The tools of a session.
 #[derive(Debug, Clone, Default)]
 pub struct Listed {
-    /// Those that are shown, in their order.
+    /// The tools that are shown, in their order.
     pub tools: Vec<Spec>,
-    /// What could not be loaded.
+    /// The files that could not be loaded.
     pub failed: Vec<NotLoaded>,
-    /// So many files of the workspace are ignored until a person trusts it.
+    /// Number of the workspace's files that are ignored until a person trusts it.
     pub aside: usize,
 }
 
-/// A file that is meant to be a tool, and could not be loaded.
+/// A tool file that could not be loaded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NotLoaded {
     /// The file, or the name that no tool has.
     pub file: String,
-    /// Why: the traceback, where there is one.
+    /// The reason: the traceback, if there is one.
     pub why: String,
-    /// An earlier version of it goes on.
+    /// Whether an earlier version of it is still used.
     pub older_serves: bool,
 }
 
-/// What became of the tools when their folders were looked at again.
+/// The outcome of a reload.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reloaded {
-    /// The names of the tools that are files, in their order.
+    /// The names of all tool files, in their order.
     pub loaded: Vec<String>,
-    /// Those of them that are new or different.
+    /// Those that are new or different.
     pub changed: Vec<String>,
-    /// Those that are gone.
+    /// Those that were removed.
     pub gone: Vec<String>,
-    /// What could not be loaded.
+    /// The files that could not be loaded.
     pub failed: Vec<NotLoaded>,
-    /// So many files of the workspace are ignored until a person trusts it.
+    /// Number of the workspace's files that are ignored until a person trusts it.
     pub aside: usize,
-    /// What else a person should know: which of two formats was taken, a name that occurs twice.
+    /// Notes for the person: which of two formats was taken, a name that occurs twice.
     pub notes: Vec<String>,
 }
 
-/// What came of a call that a tool made.
+/// The outcome of a call that a tool made.
 #[derive(Debug)]
 pub struct Called {
-    /// What the model would read.
+    /// The result that the model would read.
     pub result: Result<Output, Fault>,
-    /// What the runtime says of it.
+    /// The runtime's notes on it.
     pub notes: Vec<String>,
-    /// What it printed, where it is a Python file that worked: nobody else is told.
+    /// The output that a successful Python file printed; it is in no other place.
     pub printed: Option<String>,
     /// How long it took.
     pub took: Duration,
 }
 
-/// What tools keep in a session from one call to the next, one value of each type.
+/// State that tools keep in a session from one call to the next, one value of each type.
 #[derive(Default)]
 pub struct Shelf {
     slots: Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
 }
 
 impl Shelf {
-    /// The value of this type, made at first use.
+    /// Returns the value of this type, created at first use.
     pub fn get<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
         let slot =
             self.slots.lock().entry(TypeId::of::<T>()).or_insert_with(|| Arc::new(T::default())).clone();
-        // What lies under a type's id is of that type.
+        // A slot holds a value of the type of its id.
         slot.downcast().unwrap_or_default()
     }
 
-    /// The value of this type, if there is one.
+    /// Returns the value of this type, if there is one.
     pub fn find<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
         self.slots.lock().get(&TypeId::of::<T>()).cloned()?.downcast().ok()
     }
 
-    /// Puts a value there, in place of the one of its type.
+    /// Replaces the value of this type.
     pub fn put<T: Send + Sync + 'static>(&self, value: Arc<T>) {
         self.slots.lock().insert(TypeId::of::<T>(), value);
     }
@@ -421,17 +421,16 @@ impl Shelf {
     }
 }
 
-/// The secrets that a person gave names, for tools to send them where they belong. No model sees a value.
+/// Named secrets, for tools that send them to the hosts they belong to. The model never sees a value.
 pub trait Vault: Send + Sync {
-    /// The value of this secret, for a request to this host.
+    /// Returns the value of this secret, for a request to this host.
     ///
     /// # Errors
-    /// [`Kind::NotFound`](crate::Kind::NotFound) with the names there are; [`Kind::Denied`](crate::Kind::Denied) when it
-    /// is not meant for that host.
+    /// [`Kind::NotFound`](crate::Kind::NotFound) with the existing names;
+    /// [`Kind::Denied`](crate::Kind::Denied) when it is not configured for that host.
     fn reveal(&self, name: &str, host: &str, port: u16) -> Result<String, Fault>;
 
-    /// May it be sent to this host where everybody on the way can read it? Only where a person named the host with this
-    /// port.
+    /// Returns whether it may be sent to this host without TLS. Only if a person named the host with this port.
     fn may_go_in_clear(&self, name: &str, host: &str, port: u16) -> bool {
         let _ = (name, host, port);
         false
@@ -441,17 +440,17 @@ pub trait Vault: Send + Sync {
 /// The services of one session.
 #[derive(Clone)]
 pub struct Services {
-    /// What processes are started with.
+    /// Starts processes.
     pub procs: Procs,
-    /// Where bytes that somebody else made are decoded.
+    /// Decodes untrusted bytes.
     pub decoders: Decoders,
-    /// How the network is reached.
+    /// The network.
     pub net: Net,
-    /// The secrets that have names.
+    /// The named secrets.
     pub vault: Arc<dyn Vault>,
-    /// What a person decided about tools that reach beyond the workspace.
+    /// The person's configuration of tools that reach beyond the workspace.
     pub preferences: Arc<Preferences>,
-    /// Who approves what comes up on the way.
+    /// Asks for approval during a call.
     pub confirm: Arc<dyn Confirm>,
     /// The call itself.
     pub caller: Arc<dyn Caller>,
@@ -461,20 +460,20 @@ pub struct Services {
     pub tools: Arc<dyn Tools>,
     /// The agent that the session belongs to.
     pub agents: Arc<dyn Agents>,
-    /// The MCP servers that can be asked.
+    /// The MCP servers.
     pub servers: Arc<dyn Servers>,
-    /// What is kept as text.
+    /// Notes of the session and facts of the workspace.
     pub notes: Arc<dyn Notes>,
-    /// The files that the session gave away.
+    /// The files shared with the person.
     pub shares: Arc<dyn Shares>,
-    /// What tools keep from one call to the next.
+    /// State that tools keep from one call to the next.
     pub shelf: Arc<Shelf>,
-    /// Where before-images go.
+    /// Stores before-images.
     pub history: Arc<dyn History>,
-    /// What puts them back.
+    /// Restores them.
     pub undo: Arc<dyn Undo>,
-    /// Who hears of progress.
+    /// Receives progress.
     pub progress: Arc<dyn Progress>,
-    /// What must not be shown.
+    /// Finds the secrets that must not be shown.
     pub mask: Arc<dyn Mask>,
 }

@@ -1,7 +1,7 @@
 //! Showing a file to the model, and recording the view.
 //!
-//! A line counts as seen only if the model got all of it: not when it was cut, and not
-//! when it holds a secret that will be hidden on the way out.
+//! A line counts as seen only if the model got all of it: not when it was cut, and not when it holds a secret
+//! that will be masked in the answer.
 
 use std::{collections::HashSet, ops::Range};
 
@@ -15,14 +15,14 @@ use crate::{
 };
 
 impl Cx {
-    /// Shows rows of a file, each with its anchor, and remembers that the model saw them.
+    /// Renders rows of a file, each with its anchor, and records that the model saw them.
     pub fn show(&self, location: &Location, text: &Text, rows: &Rows) -> Rendered {
         let rendered = self.rendered(text, rows);
         self.views().showed(&location.absolute(), text, &rendered.shown);
         rendered
     }
 
-    /// The same beside the answer to an edit: anchors of an earlier read keep their meaning.
+    /// Like [`show`](Self::show), beside the answer to an edit: anchors of an earlier read keep their meaning.
     pub fn show_beside(&self, location: &Location, text: &Text, rows: &Rows) -> Rendered {
         let rendered = self.rendered(text, rows);
         self.views().showed_beside(&location.absolute(), text, &rendered.shown);
@@ -31,15 +31,15 @@ impl Cx {
 
     fn rendered(&self, text: &Text, rows: &Rows) -> Rendered {
         let mut rendered = render(text, rows);
-        // Mostly there is no secret anywhere in it, and the lines need not be looked at one by one.
+        // Mostly there is no secret in the whole text, so the lines need not be searched one by one.
         if !self.services().mask.find(&rendered.text).is_empty() {
             self.hide_secrets(&mut rendered.shown, text);
         }
         rendered
     }
 
-    /// Remembers that the model saw these lines of a file too large to keep; `None`
-    /// stands for a line that it saw only in part.
+    /// Records that the model saw these lines of a file too large to keep; `None` stands for a line that it
+    /// saw only in part.
     pub fn showed_of_large(
         &self,
         location: &Location,
@@ -61,8 +61,8 @@ impl Cx {
         }
     }
 
-    /// Refuses an edit after which a part of a secret would stand alone: the mask would no
-    /// longer know it. Only the lines that the edit touches are looked at.
+    /// Refuses an edit that would leave a part of a secret alone: redaction would no longer recognize it.
+    /// Only the lines that the edit touches are checked.
     ///
     /// # Errors
     /// [`Kind::Denied`](crate::Kind::Denied).
@@ -77,12 +77,12 @@ impl Cx {
         self.keep_secrets_whole_in(&old, &new)
     }
 
-    /// The same for a text that takes the place of another.
+    /// Like [`keep_secrets_whole`](Self::keep_secrets_whole), for a text that replaces another.
     ///
     /// # Errors
     /// [`Kind::Denied`](crate::Kind::Denied).
     pub fn keep_secrets_whole_in(&self, old: &str, new: &str) -> Result<(), Fault> {
-        /// Shorter pieces tell nothing, and stand in ordinary text too.
+        /// Minimum length of a piece; shorter ones reveal nothing, and occur in ordinary text.
         const PIECE: usize = 8;
         let secrets: HashSet<&str> =
             self.services().mask.find(old).into_iter().filter_map(|range| old.get(range)).collect();
@@ -122,7 +122,7 @@ impl Cx {
     }
 }
 
-/// Did this piece stand in the text before, apart from the secret?
+/// Returns whether this piece was in the old text, apart from the secret.
 fn old_outside_has(old: &str, secret: &str, piece: &str) -> bool {
     old.split(secret).any(|part| part.contains(piece))
 }

@@ -31,7 +31,7 @@ use crate::{Kind, Kinds};
 /// The target of all spans: `HAFT_LOG=spans=info` shows them and nothing else.
 pub const TARGET: &str = "spans";
 
-/// A span that records `ms` when it is dropped, unless that was done before.
+/// Defines a span that records `ms` when it is dropped, unless that was done before.
 macro_rules! timed {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
@@ -47,12 +47,12 @@ macro_rules! timed {
                 Self { span, began: Instant::now(), is_recorded: false.into() }
             }
 
-            /// The span, to be entered by what happens in it.
+            /// Returns the span, to be entered by the work that belongs to it.
             pub fn span(&self) -> Span {
                 self.span.clone()
             }
 
-            /// Records `ms`, the time until now; only the first time counts.
+            /// Records `ms`, the time until now; only the first call has an effect.
             fn took(&self) {
                 if !self.is_recorded.swap(true, Ordering::Relaxed) {
                     self.span.record("ms", ms(self.began.elapsed()));
@@ -104,7 +104,7 @@ timed! {
 }
 
 impl Turn {
-    /// Begins a turn in this session; `agent` is the name of the sub-agent, where it is one.
+    /// Begins a turn in this session; `agent` is the name of the sub-agent, if it is one.
     pub fn begin(session: &str, agent: Option<&str>) -> Self {
         Self::of(info_span!(
             target: TARGET, "turn", session, agent, steps = Empty, input_tokens = Empty, output_tokens = Empty,
@@ -112,14 +112,14 @@ impl Turn {
         ))
     }
 
-    /// Ends it: after so many answers, with the tokens of all its requests and answers.
+    /// Ends it: after `steps` model responses, with the tokens of all its requests and responses.
     pub fn ended(&self, steps: usize, (input, output): (u64, u64), ended: &str) {
         self.span.record("steps", steps);
         tokens(&self.span, (input, output));
         self.span.record("ended", ended);
     }
 
-    /// It could not go on, because of this kind of error.
+    /// Ends it with this kind of error.
     pub fn failed(&self, error: &str) {
         self.span.record("ended", error);
     }
@@ -140,12 +140,12 @@ impl Request {
         ))
     }
 
-    /// What the provider counted, for the request and the answer.
+    /// Records the tokens that the provider counted, for the request and the response.
     pub fn used(&self, input: u64, output: u64) {
         tokens(&self.span, (input, output));
     }
 
-    /// Ends it: why the answer ended, or what kind of error it was.
+    /// Ends it, with the reason why the response ended, or the kind of error.
     pub fn ended(&self, why: &str) {
         self.span.record("ended", why);
     }
@@ -160,28 +160,28 @@ impl Call {
         ))
     }
 
-    /// What kinds of things it touches.
+    /// Records the kinds that it touches.
     pub fn touches(&self, kinds: Kinds) {
         self.span.record("kind", tracing::field::display(kinds));
     }
 
-    /// What was decided on it, as the journal has it.
+    /// Records the decision, as in the journal.
     pub fn decided(&self, decision: &str) {
         self.span.record("decision", decision);
     }
 
-    /// How long it waited for its locks, and how long a person was asked about it.
+    /// Records how long it waited for its locks, and for a person's approval.
     pub fn waited(&self, lock: Duration, approval: Duration) {
         self.span.record("lock_ms", ms(lock));
         self.span.record("approval_ms", ms(approval));
     }
 
-    /// Its answer is given. It may go on as a job.
+    /// Records that it was answered. It may go on as a job.
     pub fn answered(&self) {
         self.took();
     }
 
-    /// It is over, with an output of so many bytes, or a fault.
+    /// Ends it, with an output of `bytes` bytes, or a fault.
     pub fn ended(&self, fault: Option<Kind>, bytes: u64) {
         self.span.record("outcome", fault.map_or("ok", Kind::name));
         self.span.record("bytes", bytes);
@@ -189,19 +189,19 @@ impl Call {
 }
 
 impl Job {
-    /// The call whose span is entered goes on as the job of this id.
+    /// Begins the job of this id, below the span that is entered.
     pub fn begin(job: &str) -> Self {
         Self::of(info_span!(target: TARGET, "job", job, state = Empty, ms = Empty))
     }
 
-    /// It is over.
+    /// Ends it.
     pub fn ended(&self, state: &str) {
         self.span.record("state", state);
     }
 }
 
 impl McpRequest {
-    /// A request that haft answers.
+    /// Begins a request that haft answers.
     pub fn served(method: &str, target: Option<&str>, id: &dyn std::fmt::Display) -> Self {
         let id = tracing::field::display(id);
         Self::of(info_span!(
@@ -209,14 +209,14 @@ impl McpRequest {
         ))
     }
 
-    /// A request to the server of this name.
+    /// Begins a request to the server of this name.
     pub fn sent(server: &str, method: &str, target: Option<&str>) -> Self {
         Self::of(info_span!(
             target: TARGET, "mcp_request", side = "client", server, method, target, outcome = Empty, ms = Empty,
         ))
     }
 
-    /// It is answered: with a result, or an error of this code.
+    /// Ends it, with a result, or an error of this code.
     pub fn ended(&self, error: Option<i32>) {
         match error {
             None => self.span.record("outcome", "ok"),
@@ -224,7 +224,7 @@ impl McpRequest {
         };
     }
 
-    /// There is no answer, for this kind of reason.
+    /// Ends it without an answer, for this kind of reason.
     pub fn failed(&self, why: &str) {
         self.span.record("outcome", why);
     }
@@ -242,7 +242,7 @@ impl PluginProcess {
     }
 }
 
-/// The call or plugin process whose span is entered had a sandbox built for it, which took so long.
+/// Records the time that building a sandbox took for the call or plugin process whose span is entered.
 pub fn sandbox_started(took: Duration) {
     Span::current().record("sandbox_ms", ms(took));
 }

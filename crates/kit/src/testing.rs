@@ -33,44 +33,44 @@ use crate::{
     text::{Content, Digest},
 };
 
-/// A workspace of its own, which is gone when this is dropped.
+/// A temporary workspace, which is deleted when this is dropped.
 pub struct TestWorkspace {
     _dir: Option<tempfile::TempDir>,
     path: PathBuf,
     roots: Roots,
     views: Arc<Views>,
     shelf: Arc<Shelf>,
-    /// The jobs that tools find here: none, unless a test puts some in their place.
+    /// The jobs that tools see: none, unless a test replaces them.
     pub jobs: Arc<dyn Jobs>,
-    /// What tools that deal in tools find here: nothing, unless a test puts some in their place.
+    /// The tools that tools see: none, unless a test replaces them.
     pub tools: Arc<dyn Tools>,
-    /// The agent that tools find here: none, unless a test puts one in its place.
+    /// The agent that tools see: none, unless a test replaces it.
     pub agents: Arc<dyn Agents>,
     /// The MCP servers that tools see.
     pub servers: Arc<dyn Servers>,
-    /// What tools keep as text: in memory, unless a test puts something else in its place.
+    /// Notes: in memory, unless a test replaces them.
     pub notes: Arc<dyn Notes>,
-    /// The files that tools give away: none can be, unless a test puts something else in its place.
+    /// Shared files: not available, unless a test replaces them.
     pub shares: Arc<dyn Shares>,
-    /// How names are found, and what the network is to tools here.
+    /// The connector of tools, with its name lookup.
     pub line: Arc<Line>,
-    /// The hosts that tools may speak to besides those that their touches name: none, unless a test says so.
+    /// The hosts that tools may contact besides those that their touches name: none, unless a test adds some.
     pub allowed: Allowed,
-    /// The secrets that have names: none, unless a test puts some in their place.
+    /// The named secrets: none, unless a test replaces them.
     pub vault: Arc<dyn Vault>,
-    /// What a person decided.
+    /// The person's configuration.
     pub preferences: Arc<Preferences>,
-    /// Who approves what comes up in a call: nobody, unless a test puts somebody in their place.
+    /// Approval during a call: refused, unless a test replaces it.
     pub confirm: Arc<dyn Confirm>,
-    /// Stops whatever runs here.
+    /// Cancels everything that runs here.
     pub cancel: CancellationToken,
 }
 
 impl TestWorkspace {
-    /// A workspace with these files: each begins with a line `//- path`.
+    /// Creates a workspace with these files: each begins with a line `//- path`.
     ///
     /// # Panics
-    /// When the disk says no.
+    /// When the disk returns an error.
     #[expect(clippy::expect_used, reason = "a test that has no workspace has failed")]
     pub fn new(fixture: &str) -> Self {
         let dir = tempfile::tempdir().expect("a temporary folder");
@@ -84,7 +84,7 @@ impl TestWorkspace {
         Self { _dir: Some(dir), ..Self::at(&path) }
     }
 
-    /// A folder that is there already, and stays.
+    /// Opens an existing folder, which is not deleted.
     ///
     /// # Panics
     /// When it can't be opened.
@@ -115,31 +115,31 @@ impl TestWorkspace {
         }
     }
 
-    /// A workspace with nothing in it.
+    /// Creates an empty workspace.
     pub fn empty() -> Self {
         Self::new("")
     }
 
-    /// Where it is.
+    /// Returns its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The content of a file here.
+    /// Returns the content of a file.
     ///
     /// # Panics
-    /// When there is none.
+    /// When it does not exist.
     #[expect(clippy::expect_used, reason = "a test that misses its file has failed")]
     pub fn bytes(&self, path: &str) -> Vec<u8> {
         fs::read(self.path.join(path)).expect("the file")
     }
 
-    /// A handle that may do anything in here.
+    /// Returns a handle that may do anything in the workspace.
     pub fn cx(&self) -> Cx {
         self.cx_for(&Touches::read(""))
     }
 
-    /// A handle that may do what these touches say. A touch outside is granted nothing.
+    /// Returns a handle with the grants for these touches. A touch outside gets no grant.
     pub fn cx_for(&self, touches: &Touches) -> Cx {
         let grants: Vec<Grant> = touches
             .iter()
@@ -196,30 +196,30 @@ impl TestWorkspace {
         Cx::new(files, self.views.clone(), services, self.cancel.clone())
     }
 
-    /// Calls a tool with these arguments; gives what the model would read.
+    /// Calls a tool with these arguments; returns what the model would read.
     pub fn call<T: Tool>(&self, arguments: &Value) -> Result<Output, Fault> {
         self.call_any(&*erase::<T>(), arguments)
     }
 
-    /// The same for a tool of any type.
+    /// Like [`call`](Self::call), for a tool of any type.
     ///
     /// # Errors
     /// Those of the tool.
     ///
     /// # Panics
-    /// When there is no runtime to be had.
+    /// When no runtime can be started.
     #[expect(clippy::expect_used, reason = "a test that can't run has failed")]
     pub fn call_any(&self, tool: &dyn AnyTool, arguments: &Value) -> Result<Output, Fault> {
         let call = tool.prepare(arguments.clone())?;
         let cx = self.cx_for(&call.touches());
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         let result = runtime.block_on(call.run(cx));
-        // A tool that was given up may still hold a thread; the test need not wait for it.
+        // A cancelled tool may still hold a thread; the test need not wait for it.
         runtime.shutdown_background();
         result
     }
 
-    /// What the model would read: the output's text, or the fault's with its kind before it.
+    /// Returns what the model would read: the output's text, or the fault's with its kind before it.
     pub fn says<T: Tool>(&self, arguments: &Value) -> String {
         match self.call::<T>(arguments) {
             Ok(output) => output.as_text(),
@@ -228,7 +228,7 @@ impl TestWorkspace {
     }
 }
 
-/// Services that keep nothing and tell nobody.
+/// Services without any effect.
 struct Nothing;
 
 impl Vault for Nothing {
@@ -237,7 +237,7 @@ impl Vault for Nothing {
     }
 }
 
-/// Notes of a session that is gone when this is. There is no memory behind it.
+/// Notes of a session in memory, without facts.
 #[derive(Default)]
 struct InMemory(Mutex<BTreeMap<String, String>>);
 
@@ -387,7 +387,7 @@ impl Tools for Nothing {
     }
 }
 
-/// What a job that a test plays has written.
+/// The output of a job, written by a test.
 #[derive(Default)]
 pub struct Written {
     state: Mutex<Script>,
@@ -401,13 +401,13 @@ struct Script {
 }
 
 impl Written {
-    /// Writes this at the end.
+    /// Appends this.
     pub fn write(&self, text: &str) {
         self.state.lock().text.push_str(text);
         self.changed.notify_waiters();
     }
 
-    /// Nothing more will be written.
+    /// Ends the output.
     pub fn close(&self) {
         self.state.lock().is_over = true;
         self.changed.notify_waiters();

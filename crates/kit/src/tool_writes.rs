@@ -1,4 +1,4 @@
-//! Files that file tools of this process wrote: tells their writes from those of a command.
+//! Files that file tools of this process wrote: distinguishes their writes from those of a command.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -10,7 +10,7 @@ use std::{
 
 use parking_lot::Mutex;
 
-/// How many are remembered.
+/// Number of files that are remembered.
 const MOST: usize = 4096;
 
 static WRITTEN: LazyLock<Mutex<WrittenFiles>> = LazyLock::new(Mutex::default);
@@ -21,16 +21,16 @@ struct WrittenFiles {
     order: VecDeque<PathBuf>,
 }
 
-/// Which file it is, and when it changed last: device, number, seconds and nanoseconds.
+/// The identity and change time of a file: device, inode, seconds and nanoseconds.
 pub type State = (u64, u64, i64, i64);
 
-/// The state of what has this name, if anything has.
+/// Returns the state of the file of this name, if it exists.
 pub fn state(path: &Path) -> Option<State> {
     let about = fs::symlink_metadata(path).ok()?;
     Some((about.dev(), about.ino(), about.ctime(), about.ctime_nsec()))
 }
 
-/// Notes that a file tool of this process has just written this file.
+/// Records that a file tool of this process has just written this file.
 pub fn note(path: &Path) {
     let Some(state) = state(path) else { return };
     let mut written = WRITTEN.lock();
@@ -44,7 +44,7 @@ pub fn note(path: &Path) {
     }
 }
 
-/// Did a file tool write this file, and has nobody changed it since?
+/// Returns whether a file tool wrote this file, and it has not changed since.
 pub fn is_ours(path: &Path, state: State) -> bool {
     WRITTEN.lock().states.get(path) == Some(&state)
 }

@@ -5,10 +5,10 @@ use std::{fmt, ops::BitOr};
 use reqwest::Url;
 use serde::Serialize;
 
-/// One thing that a call wants to touch.
+/// One resource that a call declares.
 ///
-/// It is a claim, used for planning. What enforces it is the kit's hands, which
-/// refuse whatever was not granted, so a tool that claims too little fails closed.
+/// It is a declaration, used for planning. The kit enforces it: files, processes and network refuse whatever
+/// was not granted, so a tool that declares too little fails closed.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Touch {
@@ -16,98 +16,98 @@ pub enum Touch {
     Read(String),
     /// Creates, changes or removes exactly this file, and may read it.
     Write(String),
-    /// Creates, changes or removes this file, or this folder with everything in it. With `like`, what lies in that folder is
-    /// to be at the same places below `path`. A folder is refused that holds what an undo can't put back.
+    /// Creates, changes or removes this file, or this folder with everything in it. With `like`, the contents
+    /// of that folder are to be at the same places below `path`. A folder with contents that undo can't
+    /// restore is refused.
     WriteTree {
         /// The file or folder.
         path: String,
-        /// The folder that it is to be like.
+        /// The folder whose contents it gets.
         like: Option<String>,
     },
-    /// Starts this command, in the words of a shell.
+    /// Runs this shell command.
     Run(String),
-    /// What it starts runs outside the sandbox.
+    /// Runs its command outside the sandbox.
     Unconfined,
-    /// Speaks to this host.
+    /// Contacts this host.
     Net(String),
-    /// Looks at what this host shows to everybody, and follows where that points: requests that only read, at public
-    /// addresses.
+    /// Reads public pages of this host, and follows their redirects: requests that only read, at public addresses.
     Web(String),
-    /// Writes or deletes the workspace's own tool of this name, and the list of the tools that are enabled.
+    /// Writes or deletes the workspace's own tool of this name, and the list of enabled tools.
     Tool(String),
-    /// Has the MCP server of this name do something, which is started for it if it does not run.
+    /// Calls the MCP server of this name, which is started if it does not run.
     Server {
-        /// Its name; for one that nobody configured, that and what starts it: `NAME: COMMAND`.
+        /// Its name; for one that is not configured, with its command: `NAME: COMMAND`.
         name: String,
-        /// It only reads what there is, by a person's word.
+        /// Whether it only reads, according to a person's configuration.
         reads: bool,
     },
-    /// Uses a thing of the session that has this key, such as its todo list.
+    /// Uses the session state of this key, such as its todo list.
     Session(String),
     /// Must not run beside another exclusive call, or beside one that writes.
     Exclusive,
 }
 
-/// Who chose the address at which a call looks.
+/// The origin of the address that a call reads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Address {
-    /// The model put it together, or what is sent along with it.
+    /// The model composed it, or what is sent along with it.
     Composed,
-    /// It is this one, and nothing of the model's goes along. The runtime knows whether a person, a search result or a page
-    /// named it.
+    /// It is this one, and nothing that the model composed goes along. The runtime knows whether a person, a
+    /// search result or a page named it.
     Plain(Url),
     /// The person's configuration, or haft itself.
     Configured,
 }
 
-/// Everything that a call wants to touch.
+/// Everything that a call declares.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Touches(Vec<Touch>);
 
 impl Touches {
-    /// Touches nothing.
+    /// Declares nothing.
     pub fn none() -> Self {
         Self::default()
     }
 
-    /// Reads `path`; the empty path is the workspace.
+    /// Declares reading `path`; the empty path is the workspace.
     pub fn read(path: impl Into<String>) -> Self {
         Self::none().and(Touch::Read(path.into()))
     }
 
-    /// Writes `path`.
+    /// Declares writing `path`.
     pub fn write(path: impl Into<String>) -> Self {
         Self::none().and(Touch::Write(path.into()))
     }
 
-    /// Uses the session's `key`.
+    /// Declares using the session's `key`.
     pub fn session(key: impl Into<String>) -> Self {
         Self::none().and(Touch::Session(key.into()))
     }
 
-    /// Runs alone.
+    /// Declares that the call runs alone.
     pub fn exclusive() -> Self {
         Self::none().and(Touch::Exclusive)
     }
 
-    /// These touches and one more.
+    /// Adds one more.
     #[must_use]
     pub fn and(mut self, touch: Touch) -> Self {
         self.0.push(touch);
         self
     }
 
-    /// Starts a command.
+    /// Declares running a command.
     pub fn run(command: impl Into<String>) -> Self {
         Self::none().and(Touch::Run(command.into()))
     }
 
-    /// The touches, in the order they were declared.
+    /// Returns the touches, in the order they were declared.
     pub fn iter(&self) -> impl Iterator<Item = &Touch> {
         self.0.iter()
     }
 
-    /// The kinds that occur.
+    /// Returns the kinds that occur.
     pub fn kinds(&self) -> Kinds {
         self.iter().fold(Kinds::NONE, |kinds, touch| {
             kinds
@@ -131,7 +131,7 @@ impl Touches {
 pub struct Kinds(u8);
 
 impl Kinds {
-    /// Nothing at all.
+    /// No kind.
     pub const NONE: Self = Self(0);
     /// [`Touch::Read`].
     pub const READ: Self = Self(1);
@@ -147,28 +147,28 @@ impl Kinds {
     pub const EXCLUSIVE: Self = Self(32);
     /// [`Touch::Web`].
     pub const WEB: Self = Self(64);
-    /// Anything: what is assumed of a tool that declares nothing.
+    /// Every kind: assumed of a tool that declares nothing.
     pub const ALL: Self = Self(127);
 
-    /// Both sets together, where `|` can't be written (in a constant).
+    /// Returns the union, where `|` can't be written (in a constant).
     #[must_use]
     pub const fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// Is every kind of `other` here?
+    /// Returns whether it contains every kind of `other`.
     pub const fn covers(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// Does a call that touches these kinds leave the world outside the session as it was?
+    /// Returns whether a call that touches these kinds changes nothing outside the session.
     pub const fn is_read_only(self) -> bool {
         self.0 & (2 | 4 | 8 | 32) == 0
     }
 }
 
 impl fmt::Display for Kinds {
-    /// The names of the kinds, as in `read+run`; `none` where it touches nothing.
+    /// Formats the names of the kinds, as in `read+run`; `none` if it is empty.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const NAMES: [(u8, &str); 7] = [
             (1, "read"),
@@ -182,7 +182,7 @@ impl fmt::Display for Kinds {
         if *self == Self::NONE {
             return f.write_str("none");
         }
-        // Who writes reads as well, which goes without saying.
+        // Writing includes reading, which is not mentioned then.
         let is_said = |bit: u8| self.0 & bit != 0 && !(bit == 1 && self.0 & 2 != 0);
         let names: Vec<&str> = NAMES.iter().filter(|it| is_said(it.0)).map(|it| it.1).collect();
         f.write_str(&names.join("+"))

@@ -24,7 +24,7 @@ const ALL: Walk = Walk { ignored: Ignored::Show, depth: usize::MAX };
 /// On a busy machine it may take many rounds until one falls between two swaps.
 const PATIENCE: usize = 200_000;
 
-/// A room, and beside it a folder with a secret that nothing may reach.
+/// Returns a workspace, and beside it a folder with a secret that nothing may reach.
 fn room_beside_a_secret() -> (TestWorkspace, tempfile::TempDir) {
     let test_ws = TestWorkspace::new("//- real/file\ninside\n//- plain\ninside\n");
     let outside = tempfile::tempdir().unwrap();
@@ -32,7 +32,7 @@ fn room_beside_a_secret() -> (TestWorkspace, tempfile::TempDir) {
     (test_ws, outside)
 }
 
-/// Exchanges `one` and `other` as fast as it goes, while `work` runs.
+/// Exchanges `one` and `other` as fast as possible, while `work` runs.
 fn while_swapping(one: &Path, other: &Path, work: impl FnOnce()) {
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -356,7 +356,7 @@ fn a_count_of_names_does_not_outlive_the_file_it_was_made_for() {
     assert!(cx.files().load("a", 100).is_ok());
     fs::remove_file(&a).unwrap();
     fs::remove_file(&b).unwrap();
-    // As often as not, a new file gets the number of the old one.
+    // A new file often gets the inode number of the old one.
     for _ in 0..50 {
         fs::write(&outside, "SECRET\n").unwrap();
         fs::hard_link(&outside, &c).unwrap();
@@ -443,7 +443,7 @@ fn a_mode_set_meanwhile_and_extended_attributes_are_kept() {
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     cx.files().save("a", Before::Was(&loaded), b"new\n").unwrap();
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o755);
-    // Not every file system has attributes of users.
+    // Not every file system has user attributes.
     if can {
         let mut value = [0; 16];
         assert_eq!(rustix::fs::getxattr(&path, "user.note", value.as_mut_slice()).unwrap(), 4);

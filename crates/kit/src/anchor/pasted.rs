@@ -1,12 +1,12 @@
-//! Anchors pasted into new text: found and taken off.
+//! Pasted anchors: detects anchor prefixes in new text and strips them.
 
 use std::borrow::Cow;
 
 use super::{Anchor, hash};
 
-/// Takes pasted prefixes off `lines`, when half or more of those with text carry a
-/// genuine one: its hash is that of the rest of the line, or of a line `shown` by
-/// that number. Any other text that looks so is honest content.
+/// Strips pasted anchor prefixes from `lines` if at least half of the non-blank lines carry a genuine one:
+/// its hash is that of the rest of the line, or `shown` says that the session showed a line under it. Any
+/// other text of that form is content and stays.
 pub(crate) fn unpaste(lines: &[Cow<'_, str>], shown: impl Fn(Anchor) -> bool) -> Option<Vec<String>> {
     let with_text = lines.iter().filter(|line| !line.trim().is_empty()).count();
     let genuine = lines

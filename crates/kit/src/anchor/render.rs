@@ -5,10 +5,10 @@ use std::fmt::Write;
 use super::hash;
 use crate::{seen::Rows, text::Text};
 
-/// A line of more characters than this is shown in part.
+/// Lines with more characters than this are clipped.
 pub const CLIP: usize = 2000;
 
-/// More lines, or more bytes of them, are not shown in passing.
+/// Limits of what [`in_passing`] shows: lines, and bytes of lines.
 const PASSING_LINES: usize = 200;
 const PASSING_BYTES: usize = 24 * 1024;
 
@@ -56,7 +56,7 @@ pub fn render_clipped(text: &Text, rows: &Rows, clip: usize) -> Rendered {
     rendered
 }
 
-/// As many of the rows as can be shown in passing, beside an answer to something else.
+/// Returns as many of the rows as fit when they are shown beside an answer to something else.
 pub(crate) fn in_passing(text: &Text, rows: &Rows) -> Rows {
     let mut bytes = PASSING_BYTES;
     let fitting = rows.iter().take(PASSING_LINES).map_while(|row| {

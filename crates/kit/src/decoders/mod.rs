@@ -24,21 +24,21 @@ use pool::{Owner, Pool};
 /// The first argument of our own binary that makes it a worker.
 pub const WORKER: &str = "decoder";
 
-/// The stack of a decoder: a file that is nested as deep as its format allows needs so much.
+/// Stack of a decoder thread, in bytes: recursion as deep as a format allows needs this much.
 pub(super) const STACK: usize = 64 << 20;
 
 /// The memory that a decoder may use, in bytes, where it does not name its own limit. Its stack is not part of it.
 pub const MEMORY: u64 = 192 << 20;
 
-/// Decodes bytes that somebody else made. The fields are its options; they are sent to the worker as JSON.
+/// A decoder of untrusted bytes. The fields are its options; they are sent to the worker as JSON.
 pub trait Decoder: Serialize + DeserializeOwned + Send + 'static {
-    /// What it finds.
+    /// The result of decoding.
     type Answer: Serialize + DeserializeOwned + Send + 'static;
 
     /// The name by which a worker finds it.
     const NAME: &'static str;
 
-    /// After how long its worker is killed.
+    /// Time after which the worker is killed.
     const DEADLINE: Duration = Duration::from_secs(20);
 
     /// Whether [`prepare`](Self::prepare) has work to do; such a decoder has workers of its own.
@@ -47,20 +47,20 @@ pub trait Decoder: Serialize + DeserializeOwned + Send + 'static {
     /// Reads what the decoder needs of this machine, such as fonts, before its worker can open no file any more.
     fn prepare() {}
 
-    /// The memory that it may use for so many bytes of input, in bytes.
+    /// Returns the memory limit, in bytes, for an input of `bytes` bytes.
     fn memory(bytes: u64) -> u64 {
         let _ = bytes;
         MEMORY
     }
 
-    /// Decodes. It reaches nothing but these bytes, and what it prepared.
+    /// Decodes. It can use only these bytes and what [`prepare`](Self::prepare) read.
     ///
     /// # Errors
-    /// Why they can't be decoded. Only the kind, the text and the next step of a fault leave the worker.
+    /// The reason why they can't be decoded. Only the kind, the text and the next step of a fault leave the worker.
     fn decode(self, data: Vec<u8>) -> Result<Decoded<Self::Answer>, Fault>;
 }
 
-/// What a decoder gives: facts, and bytes that are too many for JSON.
+/// A decoder's result: facts, and byte strings that are too large for JSON.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Decoded<A> {
     /// The facts.
@@ -90,7 +90,7 @@ struct Raw {
 }
 
 impl Entry {
-    /// The entry of this decoder.
+    /// Returns the entry of decoder `D`.
     pub const fn of<D: Decoder>() -> Self {
         Self { name: D::NAME, prepare: D::prepare, decode: decode::<D> }
     }
@@ -103,7 +103,7 @@ impl Entry {
     /// Decodes in this process as a worker does: options as JSON, then the bytes. For fuzz targets.
     ///
     /// # Errors
-    /// Those of the decoder, and [`Kind::Bug`] for options that are none.
+    /// Those of the decoder, and [`Kind::Bug`] for invalid options.
     pub fn decode(&self, options: &[u8], data: Vec<u8>) -> Result<(), Fault> {
         (self.decode)(options, data).map(drop)
     }
@@ -118,7 +118,7 @@ fn decode<D: Decoder>(options: &[u8], data: Vec<u8>) -> Result<Raw, Fault> {
     Ok(Raw { json, blobs })
 }
 
-/// Where one session's foreign bytes are decoded. Cheap to clone.
+/// A session's handle for decoding untrusted bytes. Cheap to clone.
 #[derive(Clone)]
 pub struct Decoders {
     place: Place,
@@ -145,14 +145,15 @@ impl Decoders {
         Self { place: Place::Here }
     }
 
-    /// Decodes in workers of this program, which calls [`serve`] when its first argument is [`WORKER`]. All handles of
-    /// one program share its pool; each handle has workers of its own, so each session has a handle.
+    /// Decodes in worker processes of this program, which calls [`serve`] when its first argument is
+    /// [`WORKER`]. All handles of one program share its pool; each handle has workers of its own, so each
+    /// session needs its own handle.
     pub fn apart(program: &Path) -> Self {
         Self { place: Place::Apart { pool: Pool::of(program), owner: Arc::new(Owner::new()) } }
     }
 
-    /// What isolation the workers of this process lack on this machine, in words; empty if nothing. Known once one was
-    /// started.
+    /// Returns the parts of the isolation that decoder workers lack on this machine, in words; empty if none.
+    /// Known once a worker was started.
     pub fn missing() -> String {
         pool::missing()
     }

@@ -1,7 +1,8 @@
-//! The pool of workers: at most some at once, a warm one per session, none that outlives a fault or a deadline.
+//! Worker pool: limits the workers that run at once, keeps a warm one per session, and kills a worker at a
+//! fault or its deadline.
 //!
-//! One thread per pool starts workers, waits for those that end, and ends those that idle. It is one thread because a
-//! worker dies with the thread that started it.
+//! One thread per pool starts workers, reaps those that end, and ends those that idle. It is one thread
+//! because a worker dies with the thread that started it.
 
 use std::{
     collections::HashMap,
@@ -32,30 +33,32 @@ use super::{
 };
 use crate::{Fault, Kind, procs::signal_name};
 
-/// A worker without work ends after so long.
+/// Time after which an idle worker ends.
 const IDLE: Duration = Duration::from_secs(30);
 
-/// So many workers wait for work at most.
+/// Maximum number of idle workers.
 const MOST_IDLE: usize = 4;
 
-/// How long a worker may take until it is ready.
+/// Time within which a worker must be ready.
 const START: Duration = Duration::from_secs(20);
 
-/// How often it is looked whether a worker that was killed is gone.
+/// Interval at which the pool checks whether a killed worker has ended.
 const LOOK: Duration = Duration::from_millis(3);
 
-/// In the environment of every worker. A program that has it and starts a worker is one that did not become one itself.
+/// Environment variable of every worker. A program that has it set and tries to start a worker did not call
+/// [`serve`](super::serve).
 const MARK: &str = "HAFT_DECODER";
 
-/// How many bytes are read of what a worker wrote before it ended.
+/// Bytes of a worker's stderr that are read after it ended.
 const LAST_WORDS: u64 = 2048;
 
-/// How many workers decode at once: some for each processor, so that two that are stuck leave room for others.
+/// Returns the maximum number of workers that decode at once, by processors; at least 4, so that two stuck
+/// ones don't block the rest.
 fn most() -> usize {
     thread::available_parallelism().map_or(4, usize::from).clamp(4, 16)
 }
 
-/// A session's part of the pool: half of it, so that one session leaves the other half to the others.
+/// A session's share of the pool: half of it, so that one session can't use up the pool.
 pub(super) struct Owner {
     id: u64,
     turns: Semaphore,
@@ -75,13 +78,13 @@ pub(super) struct Pool {
     orders: Sender<Order>,
 }
 
-/// What the pool's thread is told.
+/// An order to the pool's thread.
 enum Order {
-    /// To start a worker that prepares this decoder, if any.
+    /// Starts a worker that prepares this decoder, if any.
     Start { prepares: Option<&'static str>, to: oneshot::Sender<io::Result<Started>> },
-    /// To wait for a process that was killed; and to tell how it ended, if somebody wants to know.
+    /// Reaps a process that was killed, and sends how it ended to `to`, if any.
     Ended { child: Child, stderr: Option<ChildStderr>, to: Option<oneshot::Sender<Death>> },
-    /// A worker idles.
+    /// A worker has become idle.
     Idle,
 }
 
@@ -91,7 +94,7 @@ struct Started {
     stderr: Option<ChildStderr>,
 }
 
-/// How a worker ended, and the last that it wrote.
+/// How a worker ended, and the last bytes that it wrote to stderr.
 struct Death {
     status: Option<ExitStatus>,
     said: String,
@@ -109,13 +112,13 @@ struct Worker {
     orders: Sender<Order>,
 }
 
-/// Why a worker gave no answer.
+/// The reason why a worker gave no answer.
 enum Lost {
-    /// It was gone before it had the request.
+    /// It ended before it had received the whole request.
     Before,
     /// It ended while it decoded.
     Ended,
-    /// Its answer is none.
+    /// Its answer is malformed.
     Invalid,
 }
 
@@ -126,7 +129,7 @@ impl From<io::Error> for Lost {
 }
 
 impl Pool {
-    /// The pool of this program in this process.
+    /// Returns the pool of `program` in this process.
     pub(super) fn of(program: &Path) -> Arc<Self> {
         static POOLS: LazyLock<Mutex<HashMap<PathBuf, Arc<Pool>>>> = LazyLock::new(Mutex::default);
         POOLS.lock().entry(program.to_owned()).or_insert_with(|| Arc::new(Self::new(program))).clone()
@@ -139,7 +142,7 @@ impl Pool {
         Self { turns: Semaphore::new(most()), idle, orders }
     }
 
-    /// Starts the pool's thread. Where that can't be, whoever asks for a worker is told that nobody starts one.
+    /// Starts the pool's thread. If that fails, every request for a worker gets an error.
     fn attend(program: PathBuf, orders: Receiver<Order>, idle: Arc<Mutex<Vec<Worker>>>) {
         let attendant = Attendant { program, orders, idle, ended: Vec::new() };
         let started = thread::Builder::new().name("haft-decoders".to_owned());
@@ -147,7 +150,7 @@ impl Pool {
         let _ = started.spawn(move || attendant.run());
     }
 
-    /// Has a worker decode. Waits until there is one.
+    /// Decodes in a worker; waits until one is available.
     pub(super) async fn run(
         &self,
         owner: &Owner,
@@ -251,11 +254,11 @@ impl Pool {
     }
 }
 
-/// What isolation the last worker lacked.
+/// Isolation that the last worker lacked.
 static MISSING: Mutex<String> = Mutex::new(String::new());
 
-/// What isolation the workers of this process lack on this machine, in words; empty if nothing. Known once one was
-/// started.
+/// Returns the parts of the isolation that decoder workers lack on this machine, in words; empty if none.
+/// Known once a worker was started.
 pub(super) fn missing() -> String {
     MISSING.lock().clone()
 }
@@ -264,7 +267,7 @@ const HOSTILE: &str =
     "It is damaged, or made to do harm; nothing else was affected. Take another copy or source of it.";
 
 impl Worker {
-    /// Waits until it has confined itself; gives what it could not do.
+    /// Waits until the worker has confined itself; returns what it could not do.
     async fn ready(&mut self) -> io::Result<String> {
         let mut socket = self.socket()?;
         let mut length = [0; 4];
@@ -279,7 +282,7 @@ impl Worker {
         Ok(String::from_utf8_lossy(&missing).into_owned())
     }
 
-    /// The socket, for the runtime that the call runs on.
+    /// Registers the socket with the runtime of the current call.
     fn socket(&mut self) -> io::Result<UnixStream> {
         UnixStream::from_std(self.socket.take().ok_or(io::ErrorKind::NotConnected)?)
     }
@@ -312,7 +315,7 @@ impl Worker {
         Ok((done, head.retires))
     }
 
-    /// Why it gave no answer.
+    /// Returns the fault for a worker that gave no answer.
     async fn died(mut self, what: &str, request: &Request<'_>) -> Fault {
         let Death { status, said } = self.death().await;
         let memory = (request.memory >> 20).to_string();
@@ -333,7 +336,7 @@ impl Worker {
         Fault::new(Kind::Failed, format!("{what} can't be decoded: its decoder {how}")).next(HOSTILE)
     }
 
-    /// Ends it, and gives how it ended.
+    /// Kills the worker and returns how it ended.
     async fn death(&mut self) -> Death {
         let none = Death { status: None, said: String::new() };
         let Some((mut child, stderr)) = self.process.take() else { return none };
@@ -357,7 +360,7 @@ impl Drop for Worker {
     fn drop(&mut self) {
         let Some((mut child, _)) = self.process.take() else { return };
         let _ = child.kill();
-        // It takes a while to give its memory back, and nobody here waits for that.
+        // Freeing its memory takes a while; no caller waits for that.
         let _ = self.orders.send(Order::Ended { child, stderr: None, to: None });
     }
 }

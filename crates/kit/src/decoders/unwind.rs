@@ -1,4 +1,5 @@
-//! Unwinding out of a decoder: a panic becomes a fault, and a callback can leave a decoder that can't be told to stop.
+//! Unwinding out of a decoder: turns a panic into a fault, and lets a callback abort a decoder that has no
+//! way to be cancelled.
 
 use std::{
     any::Any,
@@ -9,7 +10,7 @@ use std::{
 use super::STACK;
 use crate::{Fault, Kind};
 
-/// Leaves a decoder that calls back while it works, with this fault as its result. Only below [`Decoder::decode`].
+/// Aborts a decoder from a callback, with this fault as its result. Only below [`Decoder::decode`].
 ///
 /// [`Decoder::decode`]: super::Decoder::decode
 pub fn leave(why: Fault) -> ! {
@@ -18,7 +19,7 @@ pub fn leave(why: Fault) -> ! {
 
 struct Left(Fault);
 
-/// Runs a part of a decoder as a worker would: a panic is a fault, and it may be [left](leave). For tests.
+/// Runs a part of a decoder as a worker would: a panic becomes a fault, and [`leave`] works. For tests.
 ///
 /// # Errors
 /// Those of the work.
@@ -26,7 +27,7 @@ pub fn catch<T>(what: &str, work: impl FnOnce() -> Result<T, Fault>) -> Result<T
     caught(what, work).0
 }
 
-/// What came of it, and whether it was left by unwinding.
+/// Runs `work`; returns its result, and whether it ended by unwinding.
 pub(super) fn caught<T>(what: &str, work: impl FnOnce() -> Result<T, Fault>) -> (Result<T, Fault>, bool) {
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(done) => (done, false),
@@ -34,7 +35,7 @@ pub(super) fn caught<T>(what: &str, work: impl FnOnce() -> Result<T, Fault>) -> 
     }
 }
 
-/// Does the work on a thread with a deep stack, and waits for it.
+/// Runs the work on a thread with a deep stack, and waits for it.
 pub(super) fn on_deep_stack<T: Send>(
     what: &str,
     work: impl FnOnce() -> Result<T, Fault> + Send,

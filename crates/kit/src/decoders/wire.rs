@@ -1,7 +1,8 @@
 //! The protocol between haft and a worker: one request, one answer, each with its lengths first.
 //!
-//! Both ends are the same binary on the same machine, so numbers are in the machine's order and there are no versions.
-//! haft trusts nothing that a worker says: every length is checked before anything is allocated for it.
+//! Both ends are the same binary on the same machine, so numbers are in the machine's byte order and the
+//! protocol has no versions. haft treats all that a worker sends as untrusted: it checks every length before
+//! it allocates anything for it.
 
 use std::{
     io::{self, Read},
@@ -19,17 +20,17 @@ pub(super) const LONGEST: usize = 48 << 20;
 /// The most byte strings of one answer.
 const BLOBS: usize = 16;
 
-/// The most bytes of what a worker says once it is ready.
+/// The most bytes of a worker's report that it is ready.
 pub(super) const READY: usize = 4096;
 
 /// The lengths that begin a request, and those that begin an answer.
 const REQUEST: usize = 40;
 pub(super) const ANSWER: usize = 24;
 
-/// What a worker sends once it has the whole request: if it ends before that, it had not begun.
+/// The byte that a worker sends once it has the whole request. If it ends before that, it has not begun to decode.
 pub(super) const TAKEN: u8 = 1;
 
-/// What a worker is to decode.
+/// A request to decode.
 pub(super) struct Request<'a> {
     pub(super) name: &'static str,
     pub(super) options: &'a [u8],
@@ -39,7 +40,7 @@ pub(super) struct Request<'a> {
 }
 
 impl Request<'_> {
-    /// Everything before the data.
+    /// Returns everything before the data.
     pub(super) fn head(&self) -> Vec<u8> {
         let numbers = [
             self.name.len() as u64,
@@ -64,7 +65,7 @@ pub(super) struct Received {
     pub(super) seconds: u64,
 }
 
-/// Reads one request; nothing at the end of the stream.
+/// Reads one request; `None` at the end of the stream.
 pub(super) fn receive(socket: &mut impl Read) -> io::Result<Option<Received>> {
     let mut head = [0; REQUEST];
     match socket.read_exact(&mut head) {
@@ -87,7 +88,7 @@ fn numbers(bytes: &[u8]) -> impl Iterator<Item = u64> + '_ {
     bytes.chunks_exact(8).filter_map(|it| it.try_into().ok()).map(u64::from_ne_bytes)
 }
 
-/// A fault, as far as it leaves a worker.
+/// The parts of a fault that leave a worker.
 #[derive(Serialize, Deserialize)]
 struct Failure {
     kind: Kind,
@@ -96,10 +97,10 @@ struct Failure {
     refers: bool,
 }
 
-/// The longest text of a fault.
+/// The longest text of a fault, in bytes.
 const FAULT: usize = 4096;
 
-/// An answer as bytes; `retires` says that the worker ends after it.
+/// Encodes an answer; `retires` tells haft that the worker ends after it.
 pub(super) fn answer(done: Result<Raw, Fault>, retires: bool) -> Vec<u8> {
     let (worked, raw) = match done {
         Ok(raw) => (true, raw),
@@ -127,7 +128,7 @@ fn short(mut text: String) -> String {
     text
 }
 
-/// How an answer begins.
+/// The head of an answer.
 pub(super) struct Head {
     pub(super) worked: bool,
     pub(super) retires: bool,
@@ -136,7 +137,7 @@ pub(super) struct Head {
 }
 
 impl Head {
-    /// Reads it, and refuses one that claims too much.
+    /// Decodes the head; `None` for one that claims too much.
     pub(super) fn decode(bytes: &[u8; ANSWER]) -> Option<Self> {
         let mut numbers = numbers(bytes);
         let flags = numbers.next()?;
@@ -146,7 +147,8 @@ impl Head {
         fits.then_some(Self { worked: flags & 1 != 0, retires: flags & 2 != 0, json, blobs })
     }
 
-    /// The lengths of the byte strings, which follow the head; nothing if they are too long with the JSON.
+    /// Returns the lengths of the byte strings that follow the head; `None` if they are too long together
+    /// with the JSON.
     pub(super) fn lengths(&self, bytes: &[u8]) -> Option<Vec<usize>> {
         let lengths: Vec<usize> = numbers(bytes).map(usize::try_from).collect::<Result<_, _>>().ok()?;
         let all = lengths.iter().try_fold(self.json, |all, it| all.checked_add(*it))?;
@@ -154,7 +156,7 @@ impl Head {
     }
 }
 
-/// The fault that an answer holds.
+/// Returns the fault that an answer holds.
 pub(super) fn fault(what: &str, json: &[u8]) -> Fault {
     match serde_json::from_slice::<Failure>(json) {
         Ok(Failure { kind, what, next, refers }) => {

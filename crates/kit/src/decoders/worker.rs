@@ -26,13 +26,13 @@ use crate::Fault;
 /// The most memory that a request may ask for.
 const MOST_MEMORY: u64 = 2 << 30;
 
-/// So many requests are served, then the worker ends.
+/// Number of requests after which a worker ends.
 const REQUESTS: usize = 200;
 
-/// A worker that holds so many bytes more than at its start ends.
+/// A worker ends when it holds this many bytes more than at its start.
 const GROWTH: u64 = 64 << 20;
 
-/// How a worker gives up what it does not need. A part that is missing is reported, and the limits hold without it.
+/// How a worker confines itself. A part that fails is reported; the limits hold without it.
 pub struct Confinement {
     /// Closes all files and the network for this thread and those that it starts.
     pub files: fn() -> Result<(), String>,
@@ -40,8 +40,8 @@ pub struct Confinement {
     pub calls: fn() -> Result<(), String>,
 }
 
-/// Runs this process as a worker for these decoders. To be called before anything else in `main`, while there is one
-/// thread; the socket is standard input.
+/// Runs this process as a worker for these decoders. Call it before anything else in `main`, while there is
+/// one thread; the socket is standard input.
 pub fn serve(decoders: &'static [Entry], confinement: &Confinement) -> ExitCode {
     match run(decoders, confinement) {
         Ok(()) => ExitCode::SUCCESS,
@@ -53,14 +53,14 @@ fn run(decoders: &'static [Entry], confinement: &Confinement) -> io::Result<()> 
     let mut socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let replies = socket.try_clone()?;
     end_with_parent()?;
-    // A panic is an answer; nobody reads what it would print.
+    // A panic becomes an answer; its message is not printed.
     std::panic::set_hook(Box::new(|_| {}));
     if let Some(prepared) = std::env::args().nth(2)
         && let Some(entry) = decoders.iter().find(|it| it.name == prepared)
     {
         (entry.prepare)();
     }
-    // It stays open, as nothing can be opened later.
+    // Kept open, because later no file can be opened.
     let size = Size { status: File::open("/proc/self/status").ok() };
     let mut missing: Vec<String> = (confinement.files)().err().into_iter().collect();
     let (send, work) = sync_channel::<Received>(1);
@@ -75,7 +75,7 @@ fn run(decoders: &'static [Entry], confinement: &Confinement) -> io::Result<()> 
         (Resource::Core, 0),
         (Resource::Fsize, 0),
         (Resource::Nproc, 0),
-        // Those that are open stay open.
+        // Files that are open already stay open.
         (Resource::Nofile, 0),
     ] {
         limit(resource, most, most)?;
@@ -95,7 +95,7 @@ fn run(decoders: &'static [Entry], confinement: &Confinement) -> io::Result<()> 
     Ok(())
 }
 
-/// Nothing of this process outlives haft, and no other process of this user looks into it.
+/// Makes this process end with haft, and hides its memory from other processes of this user.
 fn end_with_parent() -> io::Result<()> {
     #[cfg(target_os = "linux")]
     {
@@ -114,7 +114,7 @@ fn decode_all(decoders: &[Entry], work: &Receiver<Received>, mut replies: UnixSt
     let mut seconds = 0;
     for served in 1.. {
         let Ok(request) = work.recv() else { return };
-        // Time that was not used is left for the next one; its own deadline ends it before.
+        // Time that was not used is left for the next request; its own deadline ends it earlier.
         seconds += request.seconds + 2;
         let memory = request.memory.min(MOST_MEMORY);
         let limited = limit(Resource::Cpu, seconds, u64::MAX).and_then(|()| match all {
@@ -144,12 +144,12 @@ fn decode(decoders: &[Entry], request: Received) -> (Result<super::Raw, Fault>, 
 fn limit(resource: Resource, soft: u64, hard: u64) -> io::Result<()> {
     let held = getrlimit(resource).maximum.unwrap_or(u64::MAX);
     let hard = hard.min(held);
-    // The kernel writes "none" as the greatest number.
+    // The kernel encodes "none" as the greatest number.
     let some = |it: u64| (it != u64::MAX).then_some(it);
     Ok(setrlimit(resource, Rlimit { current: some(soft.min(hard)), maximum: some(hard) })?)
 }
 
-/// How large this process is, in bytes: its address space, and what of it is in memory.
+/// The size of this process, in bytes: its address space, and its resident memory.
 struct Size {
     status: Option<File>,
 }

@@ -10,13 +10,13 @@ pub(super) struct Hunk {
     /// The number of the hunk's first line in the old file, as its header has it.
     pub(super) start: Option<usize>,
     pub(super) lines: Vec<(Mark, String)>,
-    /// The last old line is said to have no newline.
+    /// A marker declares that the last old line has no newline.
     pub(super) old_unended: bool,
-    /// The last new line is said to have no newline.
+    /// A marker declares that the last new line has no newline.
     pub(super) new_unended: bool,
 }
 
-/// What a hunk does with a line.
+/// The role of a line in a hunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mark {
     Context,
@@ -25,14 +25,14 @@ pub(super) enum Mark {
 }
 
 impl Hunk {
-    /// The lines that must be in the file.
+    /// Returns the lines that must be in the file.
     pub(super) fn old(&self) -> Vec<&str> {
         let old = self.lines.iter().filter(|(mark, _)| *mark != Mark::Added);
         old.map(|(_, line)| line.as_str()).collect()
     }
 }
 
-/// Reads the hunks of a diff of `file`.
+/// Parses the hunks of a diff of `file`.
 pub(super) fn parse(diff: &str, file: &Path) -> Result<Vec<Hunk>, Fault> {
     let mut lines: Vec<&str> = diff.split('\n').collect();
     if lines.last().is_some_and(|line| line.is_empty()) {
@@ -126,7 +126,7 @@ fn header(line: &str, file: &Path, files: &mut usize) -> Result<(), Fault> {
     if is_it(name) || is_it(bare) { Ok(()) } else { refused("the diff is for another file") }
 }
 
-/// Reads the lines of one hunk; gives back those after it.
+/// Parses the lines of one hunk; returns it and the lines after it.
 fn hunk<'a, 'b>(header: &str, lines: &'a [&'b str]) -> Result<(Hunk, &'a [&'b str]), Fault> {
     let counts = counts(header);
     let start = counts.map(|(start, _, _)| start);
@@ -159,7 +159,7 @@ fn hunk<'a, 'b>(header: &str, lines: &'a [&'b str]) -> Result<(Hunk, &'a [&'b st
     Ok((hunk, lines.get(length..).unwrap_or_default()))
 }
 
-/// `-START,COUNT +START,COUNT`: the old start and both counts.
+/// Parses `-START,COUNT +START,COUNT`: returns the old start and both counts.
 fn counts(header: &str) -> Option<(usize, usize, usize)> {
     let mut words = header.split_whitespace();
     let old = words.next()?.strip_prefix('-')?;
@@ -173,7 +173,7 @@ fn counts(header: &str) -> Option<(usize, usize, usize)> {
     Some((start, old, new))
 }
 
-/// How many lines the hunk has if its counts are right.
+/// Returns the number of lines of the hunk if its counts are right.
 fn counted(lines: &[&str], mut old: usize, mut new: usize) -> Option<usize> {
     let mut length = 0;
     for line in lines {
@@ -192,7 +192,7 @@ fn counted(lines: &[&str], mut old: usize, mut new: usize) -> Option<usize> {
     (old == 0 && new == 0 && ended).then_some(length)
 }
 
-/// How many lines the hunk has, going by what can't be part of one.
+/// Returns the number of lines of the hunk, judged by lines that can't be part of one.
 fn uncounted(lines: &[&str]) -> usize {
     let ends = |at: usize, line: &str| {
         let another = line.starts_with("--- ") && lines.get(at + 1).is_some_and(|it| it.starts_with("+++ "));

@@ -1,4 +1,4 @@
-//! Anchors against earlier views: whether a place is the one that the model was shown.
+//! Earlier views: decides whether the lines that an anchor names now are those that the model was shown.
 
 use std::{cell::OnceCell, ops::Range};
 
@@ -11,11 +11,11 @@ use crate::{
     text::Text,
 };
 
-/// The file as it is, and all that the session was shown of it.
+/// The current file, and everything that the session was shown of it.
 pub(super) struct Past<'a> {
     pub(super) current: &'a Text,
     pub(super) nearby: Nearby<'a>,
-    /// Has a line of the file what looks like an anchor before it?
+    /// Whether a line of the file begins with something that looks like an anchor.
     holds_anchors: OnceCell<bool>,
     identity: Option<&'a Identity>,
     versions: Vec<Then>,
@@ -31,12 +31,12 @@ struct Then {
     quotable: Rows,
     /// Rows that the newest read showed.
     read: Rows,
-    /// It has not changed since.
+    /// Whether this version equals the current file.
     same: bool,
     map: OnceCell<Option<Map>>,
 }
 
-/// Where one view of the file says that the meant lines are.
+/// The place of the meant lines according to one view of the file.
 struct Claim {
     place: Option<usize>,
     near: Vec<usize>,
@@ -49,7 +49,7 @@ impl<'a> Past<'a> {
         (versions, windows): (Vec<Version>, Vec<Window>),
         alive: &'a dyn Fn() -> bool,
     ) -> Self {
-        // No two versions are alike, and mostly it is the newest: to compare is quicker than to hash.
+        // No two versions are equal, and the current one is mostly the newest: comparing is faster than hashing.
         let same = versions.iter().position(|version| version.text == *current);
         let versions = versions
             .into_iter()
@@ -67,20 +67,20 @@ impl<'a> Past<'a> {
         Self { current, nearby, holds_anchors: OnceCell::new(), identity, versions, windows }
     }
 
-    /// Whether a line of the file as it is looks like one that was pasted with its anchor.
+    /// Returns whether a line of the current file looks like one that was pasted with its anchor.
     pub(super) fn holds_anchors(&self) -> bool {
         let text = self.current;
         let is_anchored = |row| text.line(row).is_some_and(|line| anchor::split(&line).is_some());
         *self.holds_anchors.get_or_init(|| (0..text.line_count()).any(is_anchored))
     }
 
-    /// Whether a line was shown under this name.
+    /// Returns whether a line was shown under this anchor.
     pub(super) fn showed(&self, anchor: Anchor) -> bool {
         self.versions.iter().any(|then| then.claims(anchor))
             || self.windows.iter().any(|window| window.claims(anchor.row(), anchor.hash))
     }
 
-    /// Where the lines from one anchor to another are now.
+    /// Returns the current row of the lines from one anchor to another.
     pub(super) fn anchored(&self, from: Anchor, to: Anchor) -> Result<usize, Box<Refusal>> {
         let rows = from.row()..to.row() + 1;
         let named = |anchor: Anchor| Anchor::of(self.current, anchor.row()) == Some(anchor);
@@ -114,8 +114,8 @@ impl<'a> Past<'a> {
         }
     }
 
-    /// Checks that what was found at `now` is what was found in the lines shown before.
-    /// Where it occurred at several places then, `picked` is the row that was meant.
+    /// Checks that the match at `now` is the one that the model was shown. If the text occurred at several
+    /// places then, `picked` is the row that was meant.
     pub(super) fn settled(
         &self,
         now: &Range<usize>,
@@ -160,8 +160,8 @@ impl<'a> Past<'a> {
         Ok(())
     }
 
-    /// Whether the newest view of the file is a read of it as it is, with these rows. Then that view alone says what
-    /// the model means: an older one may have had other lines under the same names.
+    /// Returns whether the newest view is a read of the current file that includes these rows. Then that view
+    /// alone decides: an older one may have had other lines under the same anchors.
     fn just_read(&self, rows: &Range<usize>) -> bool {
         let in_window = |window: &Window| {
             window.read.covers(rows.clone())
@@ -172,12 +172,12 @@ impl<'a> Past<'a> {
             || self.windows.iter().any(in_window)
     }
 
-    /// Whether these rows read as the window showed them.
+    /// Returns whether these rows are as the window showed them.
     fn reads_so(&self, window: &Window, rows: &Range<usize>) -> bool {
         rows.clone().all(|row| self.current.line(row).is_some_and(|line| window.showed(row, &line)))
     }
 
-    /// Whether these rows of the file as it is were shown.
+    /// Returns whether these rows of the current file were shown.
     pub(super) fn shown_as_is(&self, rows: &Range<usize>) -> bool {
         let in_version = |then: &Then| then.same && then.shown.covers(rows.clone());
         let in_window =
@@ -185,7 +185,7 @@ impl<'a> Past<'a> {
         self.versions.iter().any(in_version) || self.windows.iter().any(in_window)
     }
 
-    /// The rows to show for a place: those of the place and a few on either side.
+    /// Returns the rows to show for a place: its own and a few on either side.
     pub(super) fn around(&self, row: usize, length: usize) -> Rows {
         let end = (row + length.max(1) + 2).min(self.current.line_count());
         Rows::from(row.min(end).saturating_sub(2)..end)
@@ -246,7 +246,7 @@ impl<'a> Past<'a> {
             let they = if rows.len() <= 1 { "it" } else { "they" };
             format!("{} shown more than once; {they} may be {} now", lines_were(rows), places.join(" or "))
         } else if places.contains(&lines(rows)) {
-            // The view that has it there may well be of the file as it is, so "changed" could be untrue.
+            // The other view may be of the current file, so "changed" could be untrue.
             format!(
                 "{} stood for something else in an earlier view, and it isn't sure which is meant",
                 lines(rows)
@@ -277,7 +277,7 @@ impl Then {
         Claim { place, near }
     }
 
-    /// Rows that read like this one did, the nearest few: it may have been moved there.
+    /// Returns the rows nearest to this one that have the same text: the line may have been moved there.
     fn alike(&self, current: &Text, row: usize, around: usize) -> Vec<usize> {
         const FEW: usize = 3;
         let Some(line) = self.text.line(row).filter(|line| !line.trim().is_empty()) else {

@@ -4,7 +4,7 @@ use std::{borrow::Cow, ops::Range};
 
 use crate::text::{Change, Ending, Text, Unwritable};
 
-/// More places than this are not counted.
+/// Maximum number of places that are counted.
 pub(super) const MOST: usize = 100;
 
 /// A place where the text occurs.
@@ -14,19 +14,18 @@ pub(super) struct Hit {
     pub(super) span: Range<usize>,
     /// The rows that the bytes are of.
     pub(super) rows: Range<usize>,
-    /// How many line endings are among the bytes.
+    /// The number of line endings among the bytes.
     endings: usize,
 }
 
-/// Whether places may share bytes. To be the only place is to be it in this sense too.
+/// Whether places may overlap. A text is unique only if it has no overlapping second place either.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Places {
     Sharing,
     Apart,
 }
 
-/// What is looked for: lines, in the encoding of a file. The first and the last may
-/// be parts of lines.
+/// The lines to find, in the encoding of a file. The first and the last may be parts of lines.
 pub(super) struct Needle {
     first: Vec<u8>,
     between: Vec<Vec<u8>>,
@@ -34,7 +33,7 @@ pub(super) struct Needle {
 }
 
 impl Needle {
-    /// `None` if the encoding of `text` can't even write it.
+    /// Returns `None` if the encoding of `text` can't represent it.
     pub(super) fn new(text: &Text, old: &str) -> Option<Self> {
         let old = plain(text, old);
         let lines: Result<Vec<Vec<u8>>, Unwritable> =
@@ -46,7 +45,7 @@ impl Needle {
         Some(Self { first, between, last })
     }
 
-    /// Where it occurs among the rows that `within` admits, no more than `most` places.
+    /// Returns its places among the rows that `within` admits, at most `most`.
     pub(super) fn hits(
         &self,
         text: &Text,
@@ -135,14 +134,14 @@ impl Needle {
     }
 }
 
-/// The change that writes `new` in the place of a hit, with the file's own line endings.
+/// Returns the change that writes `new` in the place of a hit, with the file's own line endings.
 pub(super) fn replacement(text: &Text, hit: &Hit, new: &str) -> Result<Change, Unwritable> {
     let new = plain(text, new);
     let mut bytes = Vec::new();
     for (at, line) in new.split('\n').enumerate() {
         if at > 0 {
             let replaced = hit.rows.start..hit.rows.start + hit.endings;
-            // A line broken anew ends as the line it was part of.
+            // A line that is split anew ends as the line it was part of.
             let row = if at <= hit.endings { at - 1 } else { hit.endings.saturating_sub(1) };
             let ending = match text.ending(hit.rows.start + row) {
                 Ending::None => text.ending_for(&replaced, row),
@@ -155,7 +154,7 @@ pub(super) fn replacement(text: &Text, hit: &Hit, new: &str) -> Result<Change, U
     Ok(Change { span: hit.span.clone(), bytes, whole_lines: false })
 }
 
-/// The text with plain line feeds, and without the mark that is not part of the file's text.
+/// Returns the text with plain line feeds, and without the byte order mark, which is not part of the file's text.
 fn plain<'a>(text: &Text, given: &'a str) -> Cow<'a, str> {
     let given = if text.has_bom() { given.strip_prefix('\u{feff}').unwrap_or(given) } else { given };
     if given.contains("\r\n") { Cow::Owned(given.replace("\r\n", "\n")) } else { Cow::Borrowed(given) }

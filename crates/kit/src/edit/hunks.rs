@@ -13,7 +13,7 @@ use crate::{
     text::{Change, FinalNewline, Text},
 };
 
-/// The changes of a diff, and what it says of the final newline.
+/// Returns the changes of a diff, and what it declares about the final newline.
 pub(super) fn changes(
     past: &Past<'_>,
     diff: &str,
@@ -39,7 +39,7 @@ pub(super) fn changes(
     Ok((changes, final_newline))
 }
 
-/// The rows of the file that are the old lines of the hunk, and surely those meant.
+/// Returns the rows of the file that are the old lines of the hunk; an error unless they are certain.
 fn place(past: &Past<'_>, hunk: &Hunk) -> Result<Range<usize>, Trouble> {
     let old = hunk.old();
     if old.is_empty() {
@@ -66,7 +66,7 @@ fn place(past: &Past<'_>, hunk: &Hunk) -> Result<Range<usize>, Trouble> {
     Ok(place.clone())
 }
 
-/// Where a hunk without any old line goes: its number must say so, and be of the file as it is.
+/// Returns the row of a hunk that has no old line: its line number must give it, and must refer to the current file.
 fn gap(past: &Past<'_>, hunk: &Hunk) -> Result<usize, Trouble> {
     let count = past.current.line_count();
     if count == 0 {
@@ -91,7 +91,7 @@ fn gap(past: &Past<'_>, hunk: &Hunk) -> Result<usize, Trouble> {
     }
 }
 
-/// Where these lines follow each other, whatever ends them.
+/// Returns the places at which these lines follow each other, with any line endings.
 fn occurrences(text: &Text, old: &[&str], within: impl Fn(Range<usize>) -> bool) -> Vec<Range<usize>> {
     let encoded: Option<Vec<_>> = old.iter().map(|line| text.encoding().encode(line).ok()).collect();
     let Some(encoded) = encoded else { return Vec::new() };

@@ -1,31 +1,29 @@
-//! Line map: where each line of a view is in the file as it is now.
+//! Line map: where each line of a view is in the current file.
 //!
-//! A line has a place only when every shortest difference between the two leaves
-//! it unchanged and puts it there. A shortest difference is a path of least cost
-//! through the grid of both files: a step down deletes a line, a step right
-//! inserts one, each at a cost of 1, and a diagonal step over two equal lines is
-//! free. With `F` the least cost from the start and `G` the least cost to the end,
-//! a step is on some shortest path exactly when the `F` before it, its cost and the
-//! `G` behind it add up to the distance of the files.
+//! A line has a place only if every shortest difference between the two leaves it unchanged and puts it
+//! there. A shortest difference is a path of least cost through the grid of both files: a step down deletes a
+//! line, a step right inserts one, each at a cost of 1, and a diagonal step over two equal lines is free.
+//! With `F` the least cost from the start and `G` the least cost to the end, a step is on some shortest path
+//! exactly when the `F` before it, its cost and the `G` behind it add up to the distance of the files.
 
 use std::{borrow::Cow, collections::HashMap, ops::Range};
 
 use crate::text::Text;
 
-/// Cells of the band that are looked at; each costs about four nanoseconds.
+/// Maximum number of cells of the band that are computed; each costs about four nanoseconds.
 const CELLS: usize = 128_000_000;
-/// More lines than this that came or went are not followed.
+/// Maximum distance, in inserted and deleted lines, that is computed.
 const DISTANCE: usize = 20_000;
-/// Far more than any distance; two of them, and a step for each row, can still be added.
+/// A cost above any distance. Two of them and a step for each row can be added without overflow.
 const UNREACHED: u32 = u32::MAX / 4;
 const NO_LINE: u32 = u32::MAX;
 
-/// What every shortest difference does to a line.
+/// What all shortest differences agree on for a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// All put it at this row.
+    /// All leave it unchanged at this row.
     Kept(usize),
-    /// They do not agree; this is the first and the last row that it can have.
+    /// They disagree; these are the first and the last row that it can have.
     Unclear(usize, usize),
     /// All delete it; this row follows.
     Gone(usize),
@@ -38,13 +36,13 @@ pub(crate) struct Map {
 }
 
 impl Map {
-    /// Follows the lines of `shown` to `current`. `None` when that would take too long.
+    /// Maps the lines of `shown` to `current`. `None` if that would take too long.
     pub(crate) fn between(shown: &Text, current: &Text) -> Option<Self> {
         let (shown, current) = interned(shown, current);
         fates(&shown, &current).map(|fates| Self { fates })
     }
 
-    /// Where these rows are now: all unchanged, adjacent, and surely there.
+    /// Returns the current place of these rows, if all are certainly unchanged and adjacent.
     pub(crate) fn place(&self, rows: Range<usize>) -> Option<usize> {
         let Some(Fate::Kept(place)) = self.fates.get(rows.start) else { return None };
         let all = self.fates.get(rows)?;
@@ -52,7 +50,7 @@ impl Map {
         adjacent.then_some(*place)
     }
 
-    /// The rows near which to look for this one.
+    /// Returns the rows near which this one may be found.
     pub(crate) fn near(&self, row: usize) -> Vec<usize> {
         match self.fates.get(row) {
             Some(Fate::Kept(row) | Fate::Gone(row)) => vec![*row],
@@ -62,7 +60,7 @@ impl Map {
     }
 }
 
-/// The fates of all lines of `a` in `b`. `None` when that would take too long.
+/// Returns the fates of all lines of `a` in `b`. `None` if that would take too long.
 pub(crate) fn fates(a: &[u32], b: &[u32]) -> Option<Vec<Fate>> {
     let most = (CELLS / a.len().max(1)).min(a.len() + b.len());
     let distance = distance(a, b, most)?;
@@ -107,8 +105,8 @@ pub(crate) fn fates(a: &[u32], b: &[u32]) -> Option<Vec<Fate>> {
 struct Band {
     deleted: usize,
     inserted: usize,
-    /// `b`, with room on either side for the parts of the band that are outside it.
-    /// The line at `row + at` faces row `row` on the diagonal `at`.
+    /// `b`, padded on either side for the parts of the band that are outside it. The line at `row + at` faces
+    /// row `row` on the diagonal `at`.
     facing: Vec<u32>,
 }
 
@@ -128,13 +126,13 @@ impl Band {
         self.facing.get(row..row + self.width()).unwrap_or_default()
     }
 
-    /// Costs from the start to the cells of row 0, and one unreached cell behind.
+    /// Returns the costs from the start to the cells of row 0, and one unreached cell behind.
     fn first(&self) -> Vec<u32> {
         let before = std::iter::repeat_n(UNREACHED, self.deleted);
         before.chain(0..=cost(self.inserted)).chain([UNREACHED]).collect()
     }
 
-    /// Costs from the start to the cells of the row below.
+    /// Returns the costs from the start to the cells of the row below.
     fn down(&self, row: usize, line: u32, above: &[u32]) -> Vec<u32> {
         let mut below = Vec::with_capacity(above.len());
         let mut left = UNREACHED;
@@ -147,13 +145,13 @@ impl Band {
         below
     }
 
-    /// One unreached cell, and costs from the cells of the last row to the end.
+    /// Returns one unreached cell, and the costs from the cells of the last row to the end.
     fn last(&self) -> Vec<u32> {
         let behind = std::iter::repeat_n(UNREACHED, self.deleted);
         std::iter::once(UNREACHED).chain((0..=cost(self.inserted)).rev()).chain(behind).collect()
     }
 
-    /// Costs to the end from the cells of a row, given those of the row below.
+    /// Returns the costs to the end from the cells of a row, given those of the row below.
     fn up(&self, row: usize, line: u32, below: &[u32]) -> Vec<u32> {
         let mut above = vec![UNREACHED; below.len()];
         let mut right = UNREACHED;
@@ -167,7 +165,7 @@ impl Band {
         above
     }
 
-    /// What all shortest paths do in this row.
+    /// Returns what all shortest paths do in this row.
     fn fate(&self, row: usize, line: u32, forward: &[u32], below: &[u32]) -> Fate {
         let distance = cost(self.deleted + self.inserted);
         let mut kept: Option<(usize, usize)> = None;
@@ -195,9 +193,9 @@ fn cost(lines: usize) -> u32 {
     u32::try_from(lines).unwrap_or(UNREACHED)
 }
 
-/// How many lines a shortest difference deletes and inserts, if no more than `most`.
+/// Returns the number of lines that a shortest difference deletes and inserts, if at most `most`.
 fn distance(a: &[u32], b: &[u32], most: usize) -> Option<usize> {
-    // Lines that both begin or end with do not change the length of a shortest difference.
+    // A common head or tail does not change the length of a shortest difference.
     let head = a.iter().zip(b).take_while(|(a, b)| a == b).count();
     let (a, b) = (a.get(head..)?, b.get(head..)?);
     let tail = a.iter().rev().zip(b.iter().rev()).take_while(|(a, b)| a == b).count();
@@ -248,7 +246,7 @@ fn greedy(a: &[u32], b: &[u32], most: usize) -> Option<usize> {
     None
 }
 
-/// Both texts as numbers; two lines have the same when they read the same, whatever ends them.
+/// Numbers the lines of both texts; equal lines have equal numbers, whatever their line endings.
 fn interned(a: &Text, b: &Text) -> (Vec<u32>, Vec<u32>) {
     let raw = a.encoding() == b.encoding();
     let mut numbers = HashMap::new();
@@ -266,7 +264,7 @@ fn numbered<'a>(text: &'a Text, raw: bool, numbers: &mut HashMap<Cow<'a, [u8]>, 
         .collect()
 }
 
-/// What a line is known by: its bytes, or its characters if the encodings differ.
+/// Returns the key of a line: its bytes, or its characters if the encodings differ.
 fn key(text: &Text, row: usize, raw: bool) -> Cow<'_, [u8]> {
     let content = text.content(row).unwrap_or_default();
     if raw {
@@ -274,7 +272,7 @@ fn key(text: &Text, row: usize, raw: bool) -> Cow<'_, [u8]> {
     }
     let line = text.line(row).unwrap_or_default();
     if line.contains(char::REPLACEMENT_CHARACTER) {
-        // Broken lines that look alike are not alike; 0xff begins no line in UTF-8.
+        // Two lines that can't be decoded may look alike and still differ; 0xff begins no line in UTF-8.
         return Cow::Owned([b"\xff", content].concat());
     }
     Cow::Owned(line.into_owned().into_bytes())
@@ -289,8 +287,7 @@ mod tests {
 
     use super::*;
 
-    /// All shortest differences, written out: every longest common subsequence as its
-    /// pairs of rows.
+    /// Returns all shortest differences: every longest common subsequence as its pairs of rows.
     fn all_alignments(a: &[u32], b: &[u32]) -> Vec<Vec<(usize, usize)>> {
         fn extend(
             (a, b): (&[u32], &[u32]),
@@ -316,8 +313,8 @@ mod tests {
         found
     }
 
-    /// Which rows each row of `a` can have, and whether it can be deleted, over the
-    /// optimal moves of a full table of longest common subsequences.
+    /// Returns the rows that each row of `a` can have, and whether it can be deleted, by the optimal moves of
+    /// a full table of longest common subsequences.
     fn by_table(a: &[u32], b: &[u32]) -> Vec<(BTreeSet<usize>, bool)> {
         let (n, m) = (a.len(), b.len());
         let mut longest = vec![vec![0_usize; m + 1]; n + 1];

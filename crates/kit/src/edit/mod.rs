@@ -1,9 +1,8 @@
-//! Edits: plans what they make of a file, and refuses what might land in the wrong place.
+//! Edits: plans the result of edits on a file, and refuses any that might land in the wrong place.
 //!
-//! An edit lands where the model meant, or it does not land. What the model meant
-//! is what the session showed it ([`Views`]); what it means now follows from every
-//! shortest difference between the file as shown and the file as it is (`map.rs`).
-//! Where the newest view is a read of the file as it is, it alone says what was meant.
+//! An edit is applied where the model meant it, or not at all. The model meant what the session showed it
+//! ([`Views`]). Every shortest difference between the file as shown and the current file has to put those
+//! lines in the same place (`map.rs`). If the newest view is a read of the current file, it alone decides.
 
 use std::{borrow::Cow, ops::Range, path::Path};
 
@@ -31,38 +30,38 @@ pub use regions::around;
 /// One edit of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Edit {
-    /// Puts other lines in the place of those from one anchor to another.
+    /// Replaces the lines from one anchor to another.
     Replace {
         /// The first line.
         from: Anchor,
-        /// The last line, if it is another.
+        /// The last line, if it is not the first.
         to: Option<Anchor>,
-        /// The new lines. Empty: the lines go.
+        /// The new lines; empty to delete.
         new: String,
     },
-    /// Puts lines between others.
+    /// Inserts lines.
     Insert {
-        /// Where.
+        /// The place of the new lines.
         at: At,
         /// The new lines.
         new: String,
     },
-    /// Puts other text in the place of a text, which need not be whole lines.
+    /// Replaces a text, which need not be whole lines.
     Text {
         /// The text as it is in the file.
         old: String,
-        /// What takes its place.
+        /// The replacement.
         new: String,
-        /// Whether the one place is meant, or all of them.
+        /// Whether to replace the only occurrence or all.
         which: Which,
     },
-    /// Makes the changes of a unified diff.
+    /// Applies a unified diff.
     Diff(String),
-    /// Ends the last line with a newline if it has none. Goes with other edits, and has no number among them.
+    /// Ends the last line with a newline if it has none. Used along with other edits, and not counted among them.
     FinalNewline,
 }
 
-/// Where lines are inserted.
+/// A place for inserted lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum At {
     /// Before all lines.
@@ -75,72 +74,72 @@ pub enum At {
     After(Anchor),
 }
 
-/// Which places of a text are meant.
+/// Which occurrences of a text are replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Which {
-    /// The only one there is.
+    /// The only one; several are an error.
     Only,
-    /// All.
+    /// All of them.
     All,
 }
 
-/// What all edits of a call make of a file. Nothing is written yet.
+/// The result of all edits of a call on one file. Nothing is written yet.
 #[derive(Debug)]
 pub struct Plan {
     /// The file after the edits.
     pub text: Text,
     /// The changed lines with a few around them and their fresh anchors.
     pub fresh: Rendered,
-    /// Lines that came.
+    /// Number of added lines.
     pub plus: usize,
-    /// Lines that went.
+    /// Number of removed lines.
     pub minus: usize,
-    /// What the model should know, a line each.
+    /// Notes for the model, one line each.
     pub notes: Vec<String>,
     before: Text,
     regions: Vec<Region>,
 }
 
 impl Plan {
-    /// The bytes to write.
+    /// Returns the bytes to write.
     pub fn bytes(&self) -> &[u8] {
         self.text.bytes()
     }
 
-    /// The rows of the new text that came or changed; an empty range where rows only went.
+    /// Returns the rows of the new text that were added or changed; an empty range where rows were only removed.
     pub fn changed(&self) -> impl Iterator<Item = Range<usize>> {
         self.regions.iter().map(|(_, new)| new.clone())
     }
 
-    /// The rows before that went or changed, each with the rows that took their place.
+    /// Returns the old rows that were removed or changed, each with the rows that replaced them.
     pub fn regions(&self) -> &[(Range<usize>, Range<usize>)] {
         &self.regions
     }
 
-    /// The file before the edits.
+    /// Returns the file before the edits.
     pub fn before(&self) -> &Text {
         &self.before
     }
 
     /// Records that the edits were written and the fresh anchors shown. A file over
-    /// [`LARGE`](crate::seen::LARGE) needs the identity that it has since.
+    /// [`LARGE`](crate::seen::LARGE) needs its new identity.
     pub fn landed(&self, views: &Views, file: &Path, identity: Option<&Identity>) {
         views.landed(file, (&self.before, &self.text), identity, &self.regions, &self.fresh.shown);
     }
 }
 
-/// Works out what `edits` make of the file, which holds `current`. All of them mean
-/// this one state of the file; all are made, or none.
+/// Plans `edits` of a file that holds `current`. All of them refer to this one state of the file; all are
+/// applied, or none.
 ///
 /// # Errors
-/// A fault of kind `BadArgs`, `NotFound`, `Ambiguous` or `Stale`. Lines that it shows
-/// are recorded in `views`, so an edit by these anchors lands without another read.
+/// A fault of kind `BadArgs`, `NotFound`, `Ambiguous` or `Stale`. The lines that it shows are recorded in
+/// `views`, so a retry with these anchors works without another read.
 pub fn plan(current: &Text, views: &Views, file: &Path, edits: &[Edit]) -> Result<Plan, Fault> {
     plan_large(current, None, views, file, edits, || Ok(()))
 }
 
-/// Like [`plan`], for a file that may have been shown in windows: `identity` is what
-/// the file had when `current` was read. `check` is asked again and again whether to go on.
+/// Like [`plan`], for a file that may have been shown in windows: `identity` is what the file had when
+/// `current` was read. `check` is called repeatedly; its error ends the work.
 ///
 /// # Errors
 /// Those of [`plan`] and of `check`.
@@ -179,17 +178,17 @@ pub fn plan_large(
     made.finish(current)
 }
 
-/// Why an edit can't be made: a fault of its own, or one with lines to show.
+/// The reason why an edit can't be made: a complete fault, or a refusal with lines to show.
 enum Trouble {
     Fault(Box<Fault>),
     Refusal(Box<Refusal>),
 }
 
-/// What is known of the edits so far.
+/// State of the edits that were planned so far.
 #[derive(Default)]
 struct Made {
     changes: Vec<Change>,
-    /// For each change, the edit it is of.
+    /// For each change, the index of its edit.
     of: Vec<usize>,
     final_newline: FinalNewline,
     notes: Vec<String>,
@@ -244,7 +243,7 @@ impl Made {
         Ok(())
     }
 
-    /// The rows that anchors mean, with a note if they moved.
+    /// Returns the rows that the anchors refer to, and adds a note if they moved.
     fn rows(&mut self, past: &Past<'_>, from: Anchor, to: Anchor) -> Result<Range<usize>, Trouble> {
         let place = past.anchored(from, to)?;
         let then = from.row()..to.row() + 1;
@@ -264,7 +263,7 @@ impl Made {
         }
     }
 
-    /// The lines of new text, without pasted anchors.
+    /// Returns the lines of new text, without pasted anchors.
     fn new_lines(&mut self, past: &Past<'_>, new: &str) -> Vec<String> {
         let new = self.without_anchors(past, new);
         if new.is_empty() {
@@ -273,7 +272,7 @@ impl Made {
         new.strip_suffix('\n').unwrap_or(&new).split('\n').map(str::to_owned).collect()
     }
 
-    /// The text with plain line feeds and without pasted anchors.
+    /// Returns the text with plain line feeds and without pasted anchors.
     fn without_anchors<'t>(&mut self, past: &Past<'_>, given: &'t str) -> Cow<'t, str> {
         let plain = if given.contains("\r\n") {
             Cow::Owned(given.replace("\r\n", "\n"))
@@ -285,7 +284,7 @@ impl Made {
         }
         let lines: Vec<Cow<'_, str>> = plain.split('\n').map(Cow::Borrowed).collect();
         let Some(bare) = anchor::unpaste(&lines, |anchor| past.showed(anchor)) else { return plain };
-        // A file that holds such lines itself may be meant to hold more of them.
+        // A file that holds such lines itself may be meant to get more of them.
         if past.holds_anchors() {
             return plain;
         }
@@ -367,7 +366,7 @@ impl Made {
     }
 }
 
-/// The edited file as it will be read; it must be read as it was written.
+/// Decodes the edited bytes again; the result must equal what was written.
 fn reread(current: &Text, bytes: Vec<u8>, changes: &[Change]) -> Result<Text, Fault> {
     let name = current.encoding().name();
     let next = "Convert the file to UTF-8 first, or keep to characters it has.";
@@ -418,7 +417,7 @@ fn ambiguous(past: &Past<'_>, hits: &[find::Hit]) -> Refusal {
     ambiguous_at(past, "`old` occurs", &rows, "add a line of context or set `all`")
 }
 
-/// Several places answer to what was said.
+/// Returns the refusal of an edit that matches several places.
 fn ambiguous_at(past: &Past<'_>, what: &str, places: &[Range<usize>], next: &str) -> Refusal {
     const NAMED: usize = 10;
     let count = if places.len() < find::MOST { places.len().to_string() } else { format!("{}+", find::MOST) };

@@ -1,4 +1,5 @@
-//! Nearest match: what in a file is most like a text that is not in it, and how it differs.
+//! Nearest match: finds the lines of a file that are most like a text that is not in it, and describes the
+//! differences.
 
 use std::{
     cell::{Cell, OnceCell},
@@ -8,33 +9,34 @@ use std::{
 
 use crate::{anchor, text::Text};
 
-/// Bytes of lines that are compared at most for all edits of a call, so that neither a large file nor many edits take long.
+/// Maximum number of bytes that are compared for all edits of a call, so that neither a large file nor many
+/// edits take long.
 const COMPARED: usize = 8 * 1024 * 1024;
-/// Less of a line in common than this is not worth showing.
+/// Minimum similarity of a line that is shown.
 const ALIKE: f64 = 0.4;
-/// Differing lines that are told about.
+/// Maximum number of differing lines in the answer.
 const TOLD: usize = 5;
-/// Characters of a line that are told.
+/// Maximum number of characters of each such line.
 const TOLD_CHARS: usize = 200;
 
 /// Lines of the file that are most like those looked for.
 pub(super) struct Nearest {
     pub(super) rows: Range<usize>,
-    /// What kind of difference there is, if all lines have but that.
+    /// The kind of difference, if all lines differ in that alone.
     pub(super) only: Option<&'static str>,
-    /// Lines that differ, with what can't be seen made visible.
+    /// The lines that differ, with invisible characters escaped.
     pub(super) differences: Vec<String>,
 }
 
-/// What is known of a file's lines for all searches in it.
+/// Data about a file's lines that all searches in it share.
 pub(super) struct Nearby<'a> {
     text: &'a Text,
-    /// Whether the search is still wanted.
+    /// Returns whether the search should go on.
     alive: &'a dyn Fn() -> bool,
-    /// The hash of each line, made plain. None, where there is too much text.
+    /// The hash of each normalized line; `None` if there is too much text.
     spaceless: OnceCell<Option<Vec<u32>>>,
     plainest: OnceCell<Option<Vec<u32>>>,
-    /// Bytes of lines that may still be compared.
+    /// Number of bytes that may still be compared.
     left: Cell<usize>,
 }
 
@@ -44,7 +46,7 @@ impl<'a> Nearby<'a> {
         Self { text, alive, spaceless, plainest, left: Cell::new(COMPARED) }
     }
 
-    /// Finds the rows most like the lines of `old`.
+    /// Returns the rows most like the lines of `old`.
     pub(super) fn nearest(&self, old: &str) -> Option<Nearest> {
         let wanted: Vec<&str> = old.lines().collect();
         let same = |known, plain: fn(&str) -> String| same_when(self.hashes(known, plain)?, &wanted, plain);
@@ -70,8 +72,8 @@ impl<'a> Nearby<'a> {
             .as_deref()
     }
 
-    /// The row from which the lines have most in common with those wanted, going by pairs
-    /// of letters of the most telling line.
+    /// Returns the row from which the lines have most in common with those wanted, judged by the letter pairs
+    /// of the most distinctive line.
     fn most_alike(&self, wanted: &[&str]) -> Option<usize> {
         let text = self.text;
         let (at, telling) =
@@ -106,7 +108,7 @@ impl<'a> Nearby<'a> {
     }
 }
 
-/// How the rows from `start` differ from those wanted.
+/// Describes how the rows from `start` differ from those wanted.
 fn compared(text: &Text, wanted: &[&str], start: usize) -> Nearest {
     let rows = start..(start + wanted.len()).min(text.line_count());
     let pairs: Vec<(usize, &str, String)> = rows
@@ -144,7 +146,8 @@ fn compared(text: &Text, wanted: &[&str], start: usize) -> Nearest {
     Nearest { rows, only, differences }
 }
 
-/// The first row from which all lines are the same once they are made `plain`, as those with these hashes were.
+/// Returns the first row from which all lines are equal after normalization by `plain`; `hashes` are those of
+/// the normalized lines of the file.
 fn same_when(hashes: &[u32], wanted: &[&str], plain: impl Fn(&str) -> String) -> Option<usize> {
     let wanted: Vec<u32> = wanted.iter().map(|line| anchor::squashed(&plain(line))).collect();
     let (first, _) = wanted.split_first()?;
@@ -163,7 +166,7 @@ impl Pairs {
         Self { sorted }
     }
 
-    /// The share of pairs in common, between 0 and 1.
+    /// Returns the share of pairs in common, between 0 and 1.
     fn alike(&self, line: &str) -> f64 {
         let mut total = 0_u32;
         let mut common = 0_u32;
@@ -189,7 +192,7 @@ fn visible_letters(line: &str) -> String {
     line.chars().filter(|it| !is_zero_width(*it)).collect()
 }
 
-/// The line without what often goes wrong in copying.
+/// Returns the line without the characters that are most often copied wrongly.
 fn plainest(line: &str) -> String {
     let letters = line.chars().filter(|it| !it.is_whitespace() && !is_zero_width(*it));
     letters
@@ -206,8 +209,8 @@ fn is_zero_width(it: char) -> bool {
     matches!(it, '\u{200b}'..='\u{200f}' | '\u{2060}' | '\u{feff}' | '\u{ad}')
 }
 
-/// The line with tabs as `→`, spaces at either end as `·`, and anything else that
-/// can't be seen by its number.
+/// Returns the line with tabs as `→`, leading and trailing spaces as `·`, and every other invisible character
+/// as its number.
 pub(super) fn made_visible(line: &str) -> String {
     let inner = line.trim_start_matches([' ', '\t']);
     let indent = line.len() - inner.len();

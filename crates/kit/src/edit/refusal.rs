@@ -1,4 +1,4 @@
-//! Refusals of edits, with fresh anchors for the next try.
+//! Refused edits: one fault for all, with fresh anchors for the retry.
 
 use std::{ops::Range, path::Path};
 
@@ -8,25 +8,24 @@ use crate::{
     text::{Digest, Text},
 };
 
-/// Edits that can't be made and are told of one by one.
+/// Maximum number of refused edits that are described one by one.
 const TOLD: usize = 10;
 
-/// Why one edit can't be made.
+/// The reason why one edit can't be made.
 #[derive(Debug)]
 pub(super) struct Refusal {
     pub(super) kind: Kind,
     pub(super) what: String,
     pub(super) next: Option<String>,
-    /// The rows of the file as it is that help the next try.
+    /// The rows of the current file that help the retry.
     pub(super) rows: Rows,
-    /// Rows of earlier versions that must not stand in the way of the next try.
+    /// Rows of earlier versions that are no longer considered at the retry.
     pub(super) retired: Vec<(Digest, Range<usize>)>,
-    /// Lines to say after those.
+    /// Lines to add after those.
     pub(super) more: Vec<String>,
 }
 
-/// The fault for all edits that can't be made, with fresh anchors. The lines in it
-/// are recorded as shown.
+/// Returns the fault for all refused edits, with fresh anchors. The lines in it are recorded as shown.
 pub(super) fn fault(
     refusals: Vec<(Option<usize>, Refusal)>,
     current: &Text,

@@ -9,11 +9,11 @@ use crate::{
 
 /// Lines shown on either side of a change.
 const CONTEXT: usize = 2;
-/// Of more new lines than this in one place only the ends are shown.
+/// If more lines than this were added in one place, only both ends are shown.
 const WHOLE: usize = 40;
 const END: usize = 10;
 
-/// The rows that went and came, in order, given the bytes that did.
+/// Returns the removed and added rows, in order, given the ranges of bytes.
 pub(super) fn regions(
     before: &Text,
     after: &Text,
@@ -41,7 +41,7 @@ pub(super) fn regions(
     regions.into_iter().map(|region| trimmed(before, after, region)).collect()
 }
 
-/// Without the lines at either end that read the same before and after.
+/// Strips the lines at either end that are the same before and after.
 fn trimmed(before: &Text, after: &Text, (mut gone, mut come): Region) -> Region {
     let same = |old: usize, new: usize| before.raw(old) == after.raw(new);
     while !gone.is_empty() && !come.is_empty() && same(gone.start, come.start) {
@@ -71,7 +71,7 @@ pub fn around(regions: &[(Range<usize>, Range<usize>)], count: usize) -> Rows {
     rows
 }
 
-/// The row of an offset into the text with its final newline, and whether it starts there.
+/// Returns the row of an offset into the text with its final newline, and whether the row starts there.
 fn row_of(text: &Text, offset: usize) -> (usize, bool) {
     let count = text.line_count();
     if offset >= text.gap(count) {

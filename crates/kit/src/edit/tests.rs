@@ -18,7 +18,7 @@ impl Fixture {
         Self { views: Views::default(), now: Text::parse(bytes).unwrap() }
     }
 
-    /// A file of which everything was shown.
+    /// Returns a fixture whose whole file was shown.
     fn read(bytes: impl Into<Vec<u8>>) -> Self {
         let fixture = Self::new(bytes);
         fixture.show(0..fixture.now.line_count());
@@ -169,7 +169,7 @@ fn a_range_over_lines_never_shown_is_refused_with_those_lines() {
 fn views_that_disagree_refuse_once() {
     let fixture = Fixture::read("a\n}\nb\n}\nc\n").changed("}\na\n}\nb\n}\nc\n");
     fixture.show(0..6);
-    // Line 2 was `}` and is `a`; line 3 was `b` and is `}`: each name has one meaning.
+    // Line 2 was `}` and is `a`; line 3 was `b` and is `}`: each anchor has one meaning.
     assert!(fixture.try_all(&[replace(3, "}", "x")]).is_ok());
     let mut fixture = Fixture::read("}\nb\n}\n").changed("new\nb\n}\n");
     fixture.show(0..3);
@@ -228,7 +228,7 @@ proptest! {
         prop_assert_eq!(String::from_utf8_lossy(plan.bytes()), expected.join("\n") + "\n");
     }
 
-    /// A model may write both before it sees an answer.
+    /// A model may send both edits before it sees an answer.
     #[test]
     fn an_edit_after_another_by_anchors_of_the_read_before_both_never_lands_elsewhere(
         file in proptest::collection::vec("[ab}]{0,1}", 1..8),

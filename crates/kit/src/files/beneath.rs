@@ -1,10 +1,9 @@
 //! Path resolution beneath a root, with no way out of it.
 //!
-//! The answer is a folder's handle and a name in it, never a path: who opens the
-//! name through the handle opens what was checked, whatever is renamed meanwhile.
-//! On Linux the kernel walks (`openat2` with `RESOLVE_BENEATH`); where it can't, or
-//! where it met something it would not pass, we walk component by component and
-//! know exactly what stood in the way.
+//! The result is a folder's handle and a name in it, never a path: opening the name through the handle opens
+//! what was checked, whatever is renamed meanwhile. On Linux the kernel resolves (`openat2` with
+//! `RESOLVE_BENEATH`). If it can't, or if it refuses a component, haft walks component by component and so
+//! knows which one was refused.
 
 use std::{
     collections::VecDeque,
@@ -20,43 +19,43 @@ use rustix::{
     io::Errno,
 };
 
-/// As many links as Linux itself follows before it gives up.
+/// Maximum number of symlinks followed, as in Linux.
 const MAX_LINKS: usize = 40;
 
-/// How a folder is opened: to stand on, and not through a link.
+/// Flags to open a folder for resolving names in it, not through a symlink.
 const STAND: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC).union(HANDLE);
 
-/// A handle to stand on needs no right to list the folder, where the system knows such handles.
+/// `O_PATH`, where the system has it, needs no right to list the folder.
 #[cfg(target_os = "linux")]
 const HANDLE: OFlags = OFlags::PATH;
 #[cfg(not(target_os = "linux"))]
 const HANDLE: OFlags = OFlags::RDONLY;
 
-/// Where a path leads.
+/// The place that a path leads to.
 #[derive(Debug)]
 pub(super) struct Found {
     /// The deepest folder on the way that exists.
     pub(super) dir: OwnedFd,
     /// The name in it; none when the path is the root, or ends in `..`.
     pub(super) name: Option<OsString>,
-    /// What follows the name: not empty only when the name does not exist.
+    /// The components after the name; not empty only if the name does not exist.
     pub(super) rest: Vec<OsString>,
-    /// The canonical path below the root, without links.
+    /// The canonical path below the root, without symlinks.
     pub(super) rel: PathBuf,
 }
 
-/// Why a path leads nowhere.
+/// The reason why a path can't be resolved.
 #[derive(Debug)]
 pub(super) enum Astray {
-    /// It leads out of the root; where to, if an absolute link says so.
+    /// It leads out of the root; the target, if it is known from an absolute symlink.
     Outside(Option<PathBuf>),
-    /// This component is a file, and something is sought below it.
+    /// This component is a file, but more components follow.
     NotADirectory(PathBuf),
-    /// More links than anybody means to have.
+    /// More symlinks than the limit.
     TooManyLinks,
     /// `..` after something that does not exist.
     MissingParent(PathBuf),
-    /// The system said no.
+    /// The system returned an error.
     Io(io::Error),
 }
 
@@ -69,9 +68,9 @@ impl From<Errno> for Astray {
     }
 }
 
-/// Resolves `rel` below `root`, whose canonical path is `root_path`. Links are
-/// followed as long as they stay below the root; an absolute one is read from
-/// `root_path`. The last component is never a link when this returns.
+/// Resolves `rel` below `root`, whose canonical path is `root_path`. Symlinks are followed as long as they
+/// stay below the root; an absolute one is interpreted from `root_path`. The last component of the result is
+/// never a symlink.
 pub(super) fn resolve(root: &OwnedFd, root_path: &Path, rel: &Path) -> Result<Found, Astray> {
     #[cfg(target_os = "linux")]
     if let Some(found) = kernel::resolve(root, rel) {
@@ -80,8 +79,8 @@ pub(super) fn resolve(root: &OwnedFd, root_path: &Path, rel: &Path) -> Result<Fo
     walk(root, root_path, rel)
 }
 
-/// Component by component, never following: every link is read and its parts are
-/// walked in turn, so nothing can be swapped between the look and the step.
+/// Resolves component by component without following: every symlink is read and its parts are walked in turn,
+/// so nothing can be swapped between check and use.
 fn walk(root: &OwnedFd, root_path: &Path, rel: &Path) -> Result<Found, Astray> {
     let mut here = OpenFolders { root, below: Vec::new() };
     let mut ahead: VecDeque<Step> = steps(rel).collect();
@@ -104,7 +103,7 @@ fn walk(root: &OwnedFd, root_path: &Path, rel: &Path) -> Result<Found, Astray> {
                 let dir = match openat(here.dir(), &name, STAND, Mode::empty()) {
                     Ok(dir) => dir,
                     Err(Errno::NOTDIR) => return Err(Astray::NotADirectory(here.path().join(name))),
-                    // Swapped under our feet: look again.
+                    // Swapped meanwhile: try again.
                     Err(Errno::LOOP | Errno::MLINK) if links < MAX_LINKS => {
                         links += 1;
                         ahead.push_front(Step::Into(name));
@@ -138,7 +137,7 @@ fn walk(root: &OwnedFd, root_path: &Path, rel: &Path) -> Result<Found, Astray> {
     Ok(Found { dir: here.dir().try_clone_to_owned().map_err(Astray::Io)?, name: None, rest: Vec::new(), rel })
 }
 
-/// The path with what was still ahead.
+/// Returns the path with the components that were still ahead.
 fn and_then(mut path: PathBuf, ahead: VecDeque<Step>) -> PathBuf {
     for step in ahead {
         match step {
@@ -149,7 +148,7 @@ fn and_then(mut path: PathBuf, ahead: VecDeque<Step>) -> PathBuf {
     path
 }
 
-/// The folders we came through, each by its handle.
+/// The folders on the way, each as an open handle.
 struct OpenFolders<'a> {
     root: &'a OwnedFd,
     below: Vec<(OsString, OwnedFd)>,
@@ -200,7 +199,7 @@ fn steps(path: &Path) -> impl Iterator<Item = Step> {
 
 #[cfg(target_os = "linux")]
 mod kernel {
-    //! The short way: the kernel walks, in one call.
+    //! Resolution by the kernel, in one system call.
 
     use std::{
         ffi::OsStr,
@@ -218,8 +217,8 @@ mod kernel {
 
     use super::Found;
 
-    /// The answer in the common case: the parent exists and the last component is
-    /// not a link. In any other, `None`: the long way then says what is the matter.
+    /// Returns the result in the common case: the parent exists and the last component is not a symlink. In
+    /// any other case `None`; the walk then finds the reason.
     pub(super) fn resolve(root: &OwnedFd, rel: &Path) -> Option<Found> {
         let Some(Component::Normal(name)) = rel.components().next_back() else { return None };
         let parent = rel.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -239,7 +238,7 @@ mod kernel {
         Some(Found { dir, name: Some(name.to_owned()), rest: Vec::new(), rel })
     }
 
-    /// The canonical path of an open folder, as the kernel has it now.
+    /// Returns the canonical path of an open folder, according to the kernel.
     fn path_of(dir: &OwnedFd) -> Option<PathBuf> {
         let link = readlinkat(CWD, format!("/proc/self/fd/{}", dir.as_raw_fd()), Vec::new()).ok()?;
         let path = Path::new(OsStr::from_bytes(link.as_bytes()));
@@ -257,7 +256,7 @@ mod tests {
 
     type Resolver = fn(&OwnedFd, &Path, &Path) -> Result<Found, Astray>;
 
-    /// Both ways, which must agree.
+    /// Both resolvers, which must agree.
     const WAYS: [Resolver; 2] = [resolve, walk];
 
     fn folder_tree() -> (tempfile::TempDir, PathBuf) {

@@ -6,13 +6,12 @@ const OPEN: u8 = 0;
 const CHANGING: u8 = 1;
 const CLOSED: u8 = 2;
 
-/// Keeps the order between "the call was stopped" and "the file was replaced": whoever
-/// comes first wins, and the other knows.
+/// Orders "the call was cancelled" and "the file was replaced": the first to arrive wins, and the other sees that.
 #[derive(Default)]
 pub(super) struct Gate(AtomicU8);
 
 impl Gate {
-    /// Forbids any further change; false when one is under way.
+    /// Forbids any further change; returns false if one is under way.
     pub(super) fn close(&self) -> bool {
         match self.0.compare_exchange(OPEN, CLOSED, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => true,

@@ -4,13 +4,13 @@ use crate::Fault;
 
 /// A glob is at most as long as a path.
 const LONGEST: usize = 4096;
-/// What nests deeper nobody wrote; and those who compile globs do it by recursion.
+/// Maximum nesting. Nobody writes deeper globs, and their compilers recurse.
 const DEEPEST: usize = 16;
 
-/// Refuses a glob that is too long, or whose braces nest too deep, for those who compile it.
+/// Checks a glob before it is compiled.
 ///
 /// # Errors
-/// What is too much, and how much of it is taken.
+/// If it is too long or its braces nest too deep; names the limit.
 pub fn check_glob(glob: &str) -> Result<(), Fault> {
     if glob.len() > LONGEST {
         return Err(Fault::bad_args(format!(

@@ -11,17 +11,17 @@ use super::{
 };
 use crate::{Fault, Kind, services::After};
 
-/// A larger file is not replaced: what it held is kept so that the change can be undone.
+/// A larger file is not replaced, because its content is kept for undo.
 const MOST_BEFORE: u64 = 256 << 20;
 
-/// So much is left on the disk for others.
+/// Free disk space that writing must leave, in bytes.
 const LEFT_FREE: u64 = 256 << 20;
 
-/// How often that is looked at, in bytes.
+/// Interval at which free disk space is checked, in bytes written.
 const LOOK: u64 = 16 << 20;
 
-/// New content of a file that is still coming in. Until it is [finished](Self::finish) nothing has changed, and nothing
-/// is left of it if it never is.
+/// New content of a file that is still arriving. Until it is [finished](Self::finish) nothing has changed; if
+/// it is dropped, nothing is left of it.
 pub struct Incoming {
     files: Files,
     path: String,
@@ -32,11 +32,11 @@ pub struct Incoming {
 }
 
 impl Files {
-    /// Begins to give a file new content. What it holds now is what the change is planned on.
+    /// Starts to replace a file's content; the change is planned on its present content.
     ///
     /// # Errors
-    /// [`Kind::Denied`] outside the grants, [`Kind::TooBig`] for a file that is too large to be replaced so that it can
-    /// be undone, and those of the disk.
+    /// [`Kind::Denied`] outside the grants, [`Kind::TooBig`] for a file that is too large to be replaced
+    /// undoably, and those of the disk.
     pub fn begin(&self, path: &str) -> Result<Incoming, Fault> {
         let old = match self.load(path, MOST_BEFORE) {
             Ok(old) => Some(old),
@@ -61,10 +61,10 @@ impl Files {
 }
 
 impl Incoming {
-    /// Adds these bytes.
+    /// Appends these bytes.
     ///
     /// # Errors
-    /// Those of the disk, also where it would be full.
+    /// Those of the disk, also if it would be full.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), Fault> {
         let before = self.written;
         self.written += bytes.len() as u64;
@@ -82,7 +82,7 @@ impl Incoming {
         self.new.write(bytes).map_err(|errno| failed(&self.path, errno))
     }
 
-    /// Gives the file its new content, atomically and durably. Folders on the way are made.
+    /// Replaces the file's content, atomically and durably. Missing folders are created.
     ///
     /// # Errors
     /// Those of [`Files::save`].

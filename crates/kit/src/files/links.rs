@@ -1,8 +1,7 @@
-//! Hard links: whether all names of a file lie below the roots.
+//! Hard links: refuses files that have a name outside the roots.
 //!
-//! A hard link is a file's other name, and no path check can see where the first
-//! one lies. So the names are counted: a file with more names than were found below
-//! the roots has one outside, and is refused.
+//! A hard link is another name of a file, and no path check can see where the first one lies. So haft counts
+//! the names: a file with more names than were found below the roots has one outside, and is refused.
 
 use std::{
     collections::HashMap,
@@ -15,21 +14,21 @@ use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, openat, statat};
 use super::{Files, Identity, OtherNames};
 use crate::Fault;
 
-/// A count older than this is made again before a file is refused.
+/// A count older than this is repeated before a file is refused.
 const FRESH: Duration = Duration::from_secs(2);
 
-/// A count that takes longer is given up: what can't be shown to be inside is refused.
+/// Time limit of a count. When it is over, the file is refused: it can't be shown to be inside.
 const MOST_TIME: Duration = Duration::from_secs(5);
 
-/// How often each file with several names was found below the roots. A count holds for one
-/// time of change: a new name, a lost one, and another file under the same number set it.
+/// For each file with several names, how many were found below the roots. A count is valid for one change
+/// time: a new name, a lost one, and another file under the same number all set it.
 #[derive(Default)]
 pub(super) struct HardLinks {
     names: HashMap<Key, u64>,
     counted: Option<Instant>,
 }
 
-/// Device, number, time of the last change.
+/// Device, inode number, change time.
 type Key = (u64, u64, i128);
 
 fn key(stat: &Stat) -> Key {
@@ -64,7 +63,7 @@ impl Files {
     fn count_names(&self) -> HashMap<Key, u64> {
         let until = Instant::now() + MOST_TIME;
         let mut names = HashMap::new();
-        // A root inside another would have its names counted twice.
+        // The names of a root inside another one would be counted twice.
         let roots: Vec<_> = self.roots().list().map(|(path, _)| path.to_owned()).collect();
         for (index, root) in self.roots().handles().enumerate() {
             let Some(path) = roots.get(index) else { continue };
@@ -82,7 +81,7 @@ impl Files {
 
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// Depth first with the handles on a stack of our own, so that depth costs no call stack.
+/// Counts names depth first, with the handles on a stack of its own: depth costs no call stack.
 fn count_below(top: OwnedFd, until: Instant, names: &mut HashMap<Key, u64>) {
     let Ok(top) = Dir::new(top) else { return };
     let mut stack = vec![top];

@@ -21,18 +21,18 @@ use crate::Fault;
 pub struct Entry {
     /// The name.
     pub name: OsString,
-    /// What it is.
+    /// Its kind.
     pub kind: EntryKind,
 }
 
-/// What a name in a folder stands for.
+/// The kind of a name in a folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum EntryKind {
     /// A regular file.
     File,
     /// A folder.
     Folder,
-    /// A symbolic link, which is not followed here.
+    /// A symlink, which is not followed here.
     Link,
     /// A pipe, a socket, a device.
     Special,
@@ -54,7 +54,7 @@ impl From<FileType> for EntryKind {
 }
 
 impl Files {
-    /// The names in a folder that this call was granted to read, in no order.
+    /// Lists a folder that this call was granted to read, in no order.
     ///
     /// # Errors
     /// [`Kind::NotFound`](crate::Kind::NotFound), [`Kind::BadArgs`](crate::Kind::BadArgs) for a file.
@@ -74,7 +74,7 @@ impl Files {
         Ok(entries)
     }
 
-    /// A folder's handle, to read its names from.
+    /// Opens a folder to list it.
     pub(super) fn open_folder(&self, dir: &str) -> Result<(OwnedFd, Location), Fault> {
         let opened = self.resolve(dir)?;
         self.may_read(dir, &opened.location)?;
@@ -92,7 +92,7 @@ impl Files {
     }
 }
 
-/// At most three names much like the one that is not there, the nearest first.
+/// Returns at most three names similar to the missing one, the nearest first.
 pub(super) fn nearest_names(opened: &Opened, roots: &Roots) -> Vec<String> {
     const LOOK_AT: usize = 5_000;
     let wanted = opened.name().to_string_lossy().to_lowercase();

@@ -1,8 +1,8 @@
 //! Guarded file access: nothing outside the roots.
 //!
-//! [`Roots`] holds the folders that may be reached, each by an open handle.
-//! [`Files`] is what one call holds of them: it opens only what the call was granted,
-//! and what was opened is what is read or replaced, whatever is renamed meanwhile.
+//! [`Roots`] holds the allowed folders, each as an open handle. [`Files`] is one call's share of them: it
+//! opens only what the call was granted, and reads or replaces exactly the file that it opened, whatever is
+//! renamed meanwhile.
 
 mod beneath;
 mod cancellation;
@@ -53,31 +53,31 @@ struct Inner {
     grants: Vec<Grant>,
     history: Arc<dyn History>,
     gate: Gate,
-    /// Who reviews each change before it lands.
+    /// Reviews each change before it is written, if set.
     review: Option<Arc<dyn Review>>,
-    /// What was allowed and has not landed yet.
+    /// Changes that were approved and are not written yet.
     approved: Mutex<Vec<Approved>>,
 }
 
-/// What a call may do at a place.
+/// A permission of a call at a place.
 #[derive(Debug, Clone)]
 pub struct Grant {
     /// The place.
     pub location: Location,
-    /// What may be done there.
+    /// The permitted access.
     pub access: Access,
 }
 
-/// What may be done at a place.
+/// An access to a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// Read it, and all below it.
+    /// Read it and everything below it.
     Read,
     /// Read, create, change or remove exactly it.
     Write,
 }
 
-/// What is only read leaves nothing to put back.
+/// A history for read-only access, which records nothing.
 struct NothingChanges;
 
 impl History for NothingChanges {
@@ -87,17 +87,17 @@ impl History for NothingChanges {
 }
 
 impl Files {
-    /// The files of a call with these grants.
+    /// Creates the files of a call with these grants.
     pub fn new(roots: Roots, grants: Vec<Grant>, history: Arc<dyn History>) -> Self {
         Self::reviewed(roots, grants, history, None)
     }
 
-    /// What lies at this place, to be read by the program itself: nothing is changed.
+    /// Creates read-only access to this place, for the program itself.
     pub fn reading(roots: Roots, location: Location) -> Self {
         Self::new(roots, vec![Grant { location, access: Access::Read }], Arc::new(NothingChanges))
     }
 
-    /// The same, where each change is reviewed before it lands.
+    /// Like [`new`](Self::new), with a review of each change before it is written.
     pub fn reviewed(
         roots: Roots,
         grants: Vec<Grant>,
@@ -108,12 +108,12 @@ impl Files {
         Self { inner: Arc::new(Inner { roots, grants, history, gate, review, approved }) }
     }
 
-    /// The folders that may be reached.
+    /// Returns the roots.
     pub fn roots(&self) -> &Roots {
         &self.inner.roots
     }
 
-    /// Where `path`, as a model wrote it, leads. It need not exist.
+    /// Resolves `path`, as a model wrote it. It need not exist.
     ///
     /// # Errors
     /// [`Kind::Denied`](crate::Kind::Denied) when it leads out of the roots.
@@ -121,7 +121,7 @@ impl Files {
         self.inner.roots.locate(path)
     }
 
-    /// Forbids any further change; false when one is under way, which then has to be waited for.
+    /// Forbids any further change; returns false if one is under way, which the caller then has to wait for.
     pub fn close_gate(&self) -> bool {
         self.inner.gate.close()
     }
@@ -153,8 +153,7 @@ impl Files {
     }
 }
 
-/// The call asked for something that it had not declared, or a link was turned
-/// elsewhere after the decision was made.
+/// Returns the fault for a path that the call had not declared, or whose symlink was changed after the decision.
 fn not_granted(path: &str, location: &Location, verb: &str) -> Fault {
     Fault::denied(format!(
         "this call was not granted to {verb} `{location}`, where `{path}` leads now (rule `grants`)"

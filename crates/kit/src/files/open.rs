@@ -20,53 +20,53 @@ use crate::{Fault, Kind, references::call, text::Content};
 
 /// A regular file, open for reading.
 pub struct Open {
-    /// Where it is.
+    /// Its place.
     pub location: Location,
-    /// Which file it is, and in which state.
+    /// Its identity.
     pub identity: Identity,
     pub(super) file: File,
     pub(super) mode: Mode,
     pub(super) owner: (u32, u32),
 }
 
-/// Which file it is, and in which state: two that are equal hold the same bytes, as
-/// far as the file system can tell without reading them.
+/// The identity and state of a file. Equal identities mean equal bytes, as far as the file system can tell
+/// without reading them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Identity {
     /// The device it is on.
     pub device: u64,
-    /// Its number there.
+    /// Its inode number.
     pub inode: u64,
     /// Its length in bytes.
     pub size: u64,
-    /// When its bytes changed last, in nanoseconds since 1970.
+    /// The last change of its bytes, in nanoseconds since 1970.
     pub modified_ns: i128,
-    /// When anything about it changed last.
+    /// The last change of anything about it, in nanoseconds since 1970.
     pub changed_ns: i128,
 }
 
 /// The whole of a file, as it was at one moment.
 pub struct Loaded {
-    /// Where it is.
+    /// Its place.
     pub location: Location,
-    /// Which file it was, and in which state.
+    /// Its identity when it was read.
     pub identity: Identity,
-    /// What it held.
+    /// Its content.
     pub bytes: Content,
     pub(super) mode: Mode,
     pub(super) owner: (u32, u32),
 }
 
 impl Loaded {
-    /// May anybody execute it?
+    /// Returns whether any user may execute it.
     pub fn is_executable(&self) -> bool {
         self.mode.intersects(Mode::XUSR | Mode::XGRP | Mode::XOTH)
     }
 }
 
 impl Identity {
-    /// Is this the same but for the time of its last change, which a rename, another name and
-    /// another mode set as well?
+    /// Returns whether both are equal except for the change time, which a rename, a new hard link and a new
+    /// mode set as well.
     pub(super) fn is_but_for_change(&self, then: &Self) -> bool {
         Self { changed_ns: then.changed_ns, ..*self } == *then
     }
@@ -92,8 +92,8 @@ impl Files {
     /// Opens a regular file that this call was granted to read.
     ///
     /// # Errors
-    /// [`Kind::NotFound`] with the nearest names, [`Kind::BadArgs`] for a folder and for
-    /// what is not a file at all (a pipe, a device), [`Kind::Denied`] outside the grants.
+    /// [`Kind::NotFound`] with the nearest names, [`Kind::BadArgs`] for a folder, a pipe or a device,
+    /// [`Kind::Denied`] outside the grants.
     pub fn open(&self, path: &str) -> Result<Open, Fault> {
         let opened = self.resolve(path)?;
         let location = opened.location.clone();
@@ -142,7 +142,7 @@ impl Files {
         self.open(path)?.load(path, limit)
     }
 
-    /// Is there anything of this name?
+    /// Returns whether anything exists under this name.
     ///
     /// # Errors
     /// [`Kind::Denied`] outside the grants.
@@ -169,7 +169,7 @@ impl Files {
 }
 
 impl Open {
-    /// Reads the whole of it, at most `limit` bytes.
+    /// Reads the whole file, at most `limit` bytes.
     ///
     /// # Errors
     /// [`Kind::TooBig`] over the limit, [`Kind::Stale`] when it is being written to.
@@ -189,7 +189,7 @@ impl Open {
             return Err(too_big(size));
         }
         let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0) + 1);
-        // A file may grow while it is read: the limit holds all the same.
+        // A file may grow while it is read: the limit still holds.
         let mut file = (&self.file).take(limit + 1);
         file.read_to_end(&mut bytes).map_err(|error| refused(path, "read", error))?;
         if bytes.len() as u64 > limit {
@@ -207,12 +207,12 @@ impl Open {
         Ok(Loaded { location, identity, bytes: bytes.into(), mode, owner })
     }
 
-    /// The bytes from `offset`, as many as fit, or fewer at the end.
+    /// Reads bytes from `offset` until the buffer is full or the file ends.
     pub(super) fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         self.file.read_at(buffer, offset)
     }
 
-    /// The first bytes, at most `most`.
+    /// Reads the first bytes, at most `most`.
     ///
     /// # Errors
     /// Those of the system.
@@ -229,13 +229,13 @@ impl Open {
         Ok(bytes)
     }
 
-    /// The open file, for crates that search in one.
+    /// Returns the open file, for crates that search in one.
     pub fn file(&self) -> &File {
         &self.file
     }
 }
 
-/// Why a name was not opened.
+/// The reason why a name was not opened.
 pub(super) enum Unopened {
     Folder,
     Special(&'static str),
@@ -243,17 +243,16 @@ pub(super) enum Unopened {
     Errno(Errno),
 }
 
-/// Opens a name if it is a regular file. The look comes first, because opening a pipe
-/// wakes whoever waits at its other end, and opening a device may do anything.
+/// Opens a name if it is a regular file. It checks the type first, because opening a pipe wakes the process
+/// at its other end, and opening a device may do anything.
 pub(super) fn open_regular(dir: &OwnedFd, name: &OsStr) -> Result<(File, Stat), Unopened> {
     let look = statat(dir, name, AtFlags::SYMLINK_NOFOLLOW).map_err(Unopened::Errno)?;
     only_regular(&look)?;
     open_listed(dir, name, None)
 }
 
-/// Opens a name that the folder has just listed as a regular file, which is as good as
-/// a look: neither tells what the name stands for a moment later. `plain` is the
-/// [`plain_device`] of the folder, if that is known.
+/// Opens a name that a listing has just shown as a regular file, which is as good as a check here: neither
+/// holds a moment later. `plain` is the [`plain_device`] of the folder, if that is known.
 pub(super) fn open_listed(dir: &OwnedFd, name: &OsStr, plain: Option<u64>) -> Result<(File, Stat), Unopened> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file = match openat(dir, name, flags, Mode::empty()) {
@@ -261,7 +260,7 @@ pub(super) fn open_listed(dir: &OwnedFd, name: &OsStr, plain: Option<u64>) -> Re
         Err(Errno::LOOP | Errno::MLINK) => return Err(Unopened::Link),
         Err(errno) => return Err(Unopened::Errno(errno)),
     };
-    // What was opened counts, not what was looked at.
+    // The opened file decides, not the earlier check.
     let stat = fstat(&file).map_err(Unopened::Errno)?;
     only_regular(&stat)?;
     if plain != Some(Identity::of(&stat).device) && is_kernel_file(&file) {
@@ -270,7 +269,7 @@ pub(super) fn open_listed(dir: &OwnedFd, name: &OsStr, plain: Option<u64>) -> Re
     Ok((File::from(file), stat))
 }
 
-/// The device of a folder that is not the kernel's: a file on it is not, either.
+/// Returns the device of a folder, unless it belongs to a kernel file system: then no file on it does, either.
 pub(super) fn plain_device(dir: &OwnedFd) -> Option<u64> {
     if is_kernel_file(dir) {
         return None;
@@ -290,7 +289,8 @@ fn only_regular(stat: &Stat) -> Result<(), Unopened> {
     }
 }
 
-/// `/proc/self/environ` is a regular file by its type, and holds what no tool may see.
+/// Returns whether it lies in a kernel file system: `/proc/self/environ` is a regular file by its type, and
+/// holds what no tool may see.
 #[cfg(target_os = "linux")]
 fn is_kernel_file(file: &OwnedFd) -> bool {
     const PROC: i64 = 0x9fa0;

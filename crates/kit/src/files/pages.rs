@@ -1,8 +1,7 @@
 //! Line ranges of huge files, without loading them.
 //!
-//! One pass counts the line breaks block by block and the counts are kept as long as
-//! the file stays as it is: after that, any line is one look into the table and one
-//! block away.
+//! One pass counts the line breaks block by block. The counts are cached as long as the file stays unchanged;
+//! after that, reaching any line takes one table lookup and one block.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -11,17 +10,17 @@ use memchr::memchr_iter;
 use super::{Files, Identity, Open, roots::refused};
 use crate::Fault;
 
-/// How much lies between two counts.
+/// Bytes between two counts.
 const BLOCK: usize = 64 * 1024;
 
-/// How many blocks are read at once.
+/// Number of blocks that are read at once.
 const STRIDE: usize = 16;
 
-/// How far past the page lines are counted, to say how many there are. Beyond it the
-/// answer is "more than": nobody waits a minute for a total.
+/// Bytes past the page in which lines are counted, to report the total. Beyond it the answer is "more than":
+/// a total is not worth a minute of waiting.
 const COUNT_AHEAD: u64 = 2 << 30;
 
-/// For how many files the counts are kept.
+/// Number of files whose counts are cached.
 const KEPT: usize = 64;
 
 /// Some consecutive lines of a file.
@@ -31,51 +30,51 @@ pub struct Page {
     pub first: usize,
     /// The lines.
     pub lines: Vec<Clipped>,
-    /// How many lines the file has.
+    /// The number of lines of the file.
     pub total: Total,
 }
 
-/// How many lines a file has.
+/// The number of lines of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Total {
-    /// Just so many.
+    /// Exactly this many.
     Exactly(usize),
-    /// So many were counted, and the file goes on.
+    /// This many were counted, and the file goes on.
     MoreThan(usize),
 }
 
 /// A line, or the beginning of a very long one.
 #[derive(Debug)]
 pub struct Clipped {
-    /// Its bytes without the line break, as many as were asked for at most.
+    /// Its bytes without the line break, clipped to the limit.
     pub bytes: Vec<u8>,
-    /// How many bytes it has in all, without the line break.
+    /// Its whole length in bytes, without the line break.
     pub length: u64,
-    /// Where in the file it begins.
+    /// Its offset in the file, in bytes.
     pub offset: u64,
 }
 
-/// Where a page begins.
+/// The place where a page begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Start {
     /// At this line, counted from 0.
     Line(usize),
-    /// So many lines before the end.
+    /// This many lines before the end.
     End(usize),
 }
 
-/// How much fits on a page.
+/// The limits of a page.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// How many lines.
+    /// Number of lines.
     pub lines: usize,
-    /// How many bytes of one line.
+    /// Number of bytes of one line.
     pub line_bytes: usize,
-    /// How many bytes in all.
+    /// Number of bytes in all.
     pub bytes: usize,
 }
 
-/// The counts of the files that were looked at, by device and number.
+/// The cached line counts, by device and inode number.
 #[derive(Default)]
 pub(super) struct LineIndexes(HashMap<(u64, u64), CachedIndex>);
 
@@ -85,7 +84,7 @@ struct CachedIndex {
     used: u64,
 }
 
-/// How many line breaks lie before each block, as far as was read.
+/// The number of line breaks before each block, as far as was read.
 #[derive(Default, Clone)]
 struct LineIndex {
     /// `before[b]` line breaks lie before block `b`.
@@ -96,7 +95,7 @@ struct LineIndex {
 }
 
 impl Files {
-    /// Some lines of a file of any size; `check` is asked now and then whether to go on.
+    /// Reads some lines of a file of any size; `check` is called now and then, and its error ends the work.
     ///
     /// # Errors
     /// Those of the system and of `check`.
@@ -114,7 +113,7 @@ impl Files {
         page
     }
 
-    /// Some bytes of a file, from `offset`; fewer at its end.
+    /// Reads some bytes of a file, from `offset`; fewer at its end.
     ///
     /// # Errors
     /// Those of the system.
@@ -161,7 +160,7 @@ struct Reader<'a> {
     near: Near,
 }
 
-/// What was read last: lines that follow each other are mostly in one piece.
+/// The bytes that were read last: consecutive lines mostly lie in one piece.
 #[derive(Default)]
 struct Near {
     at: u64,
@@ -204,7 +203,7 @@ impl Reader<'_> {
         if self.index.scanned >= self.size() { Total::Exactly(lines) } else { Total::MoreThan(lines) }
     }
 
-    /// Counts on until `line` is passed, and at most `ahead` bytes further.
+    /// Counts until `line` is passed, and at most `ahead` bytes further.
     fn scan(&mut self, line: usize, ahead: u64) -> Result<(), Fault> {
         let mut buffer = Vec::new();
         let mut further = 0;
@@ -219,7 +218,7 @@ impl Reader<'_> {
             buffer.resize(BLOCK * STRIDE, 0);
             let read = self.fill(&mut buffer, self.index.scanned)?;
             let Some(read) = buffer.get(..read).filter(|it| !it.is_empty()) else { return Ok(()) };
-            // Others may be reading by what was counted so far.
+            // Others may be reading with the counts so far.
             let index = Arc::make_mut(self.index);
             for block in read.chunks(BLOCK) {
                 index.before.push(index.breaks);
@@ -244,7 +243,7 @@ impl Reader<'_> {
         Ok(filled)
     }
 
-    /// Where a line begins, if the file has so many.
+    /// Returns the offset of a line, if the file has that many.
     fn start_of(&mut self, line: usize) -> Result<Option<u64>, Fault> {
         if line == 0 {
             return Ok((self.size() > 0).then_some(0));
@@ -257,13 +256,13 @@ impl Reader<'_> {
         }
         let further = line - before - 1;
         let start = (block * BLOCK) as u64;
-        // All of the block is wanted, not only what may be at hand of it.
+        // The whole block is needed, not only the part that is buffered.
         self.near = Near::default();
         let found = memchr_iter(b'\n', self.ahead(start, BLOCK)?).nth(further);
         Ok(found.map(|at| start + at as u64 + 1).filter(|at| *at < self.size()))
     }
 
-    /// The line that begins at `offset`, without its break.
+    /// Reads the line that begins at `offset`, without its break.
     fn line_at(&mut self, offset: u64, most: usize) -> Result<Clipped, Fault> {
         let mut bytes = Vec::new();
         let mut at = offset;
@@ -295,7 +294,7 @@ impl Reader<'_> {
         Ok(Clipped { bytes, length, offset })
     }
 
-    /// The first place from `at` on that may hold a break, by the counts.
+    /// Returns the first offset from `at` on that may hold a break, by the counts.
     fn skip_unbroken(&self, at: u64) -> u64 {
         let Ok(mut block) = usize::try_from(at.div_ceil(BLOCK as u64)) else { return at };
         while let (Some(before), Some(after)) =
@@ -304,7 +303,7 @@ impl Reader<'_> {
         {
             block += 1;
         }
-        // Whatever lies in the block where we stand has been counted too.
+        // The current block has been counted too.
         let here = usize::try_from(at / BLOCK as u64).unwrap_or(0);
         match (self.index.before.get(here), self.index.before.get(here + 1)) {
             (Some(before), Some(after)) if before == after => (block * BLOCK) as u64,
@@ -316,8 +315,7 @@ impl Reader<'_> {
         Ok(self.ahead(at, BLOCK)?.first().copied())
     }
 
-    /// The bytes from `at` on, as far as they are at hand, or else `piece` of them; none
-    /// only at the end.
+    /// Returns the buffered bytes from `at` on, or else reads `piece` of them; none only at the end.
     fn ahead(&mut self, at: u64, piece: usize) -> Result<&[u8], Fault> {
         let end = self.near.at + self.near.bytes.len() as u64;
         if !(self.near.at..end).contains(&at) {

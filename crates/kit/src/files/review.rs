@@ -1,7 +1,8 @@
-//! Review of changes before they land: a person sees exactly what would be written, and a yes holds for exactly that.
+//! Review of changes before they are written: a person sees exactly what would be written, and an approval
+//! holds for exactly that.
 //!
-//! [`Files::save`] and its like ask by themselves. A tool that changes several files in one call asks once, with
-//! [`Files::propose`].
+//! [`Files::save`] and its like ask by themselves. A tool that changes several files in one call asks once,
+//! with [`Files::propose`].
 
 use std::path::PathBuf;
 
@@ -18,21 +19,21 @@ pub enum Proposal<'a> {
     Save {
         /// The file.
         path: &'a str,
-        /// What it must still hold.
+        /// The content that it must still have.
         before: Before<'a>,
-        /// What it is to hold.
+        /// The new content.
         content: &'a Content,
     },
-    /// A file that goes, as [`Files::remove`] takes it.
+    /// A file to delete, as [`Files::remove`] takes it.
     Remove {
         /// The file.
         path: &'a str,
-        /// What it must still hold.
+        /// The content that it must still have.
         before: &'a Loaded,
     },
 }
 
-/// A change that a person allowed: of this file, from this content to that one.
+/// A change that a person approved: of this file, from this content to that one.
 #[derive(PartialEq, Eq)]
 pub(super) struct Approved {
     path: PathBuf,
@@ -41,12 +42,12 @@ pub(super) struct Approved {
 }
 
 impl Files {
-    /// Has a person review these changes together, before the first of them is made. Each is then made as it was
-    /// proposed, without another question. Where nobody reviews changes this does nothing. Blocks.
+    /// Asks a person to review these changes together, before the first of them is made. Each is then made as
+    /// it was proposed, without another question. Does nothing if changes are not reviewed. Blocks.
     ///
     /// # Errors
     /// [`Kind::Denied`](crate::Kind::Denied) when the person refuses, or the call may not write there;
-    /// [`Kind::Stale`](crate::Kind::Stale) when a file is no longer as it was.
+    /// [`Kind::Stale`](crate::Kind::Stale) when a file has changed.
     pub fn propose(&self, changes: &[Proposal<'_>]) -> Result<(), Fault> {
         if !self.is_reviewed() {
             return Ok(());
@@ -70,7 +71,7 @@ impl Files {
         Ok(())
     }
 
-    /// Has a person review one change, unless they have allowed exactly this one.
+    /// Asks a person to review one change, unless they have approved exactly this one.
     pub(super) fn review(
         &self,
         path: &str,
@@ -82,12 +83,12 @@ impl Files {
         self.ask(vec![Wanted { file, before: content_of(before), after, digest }]).map(drop)
     }
 
-    /// Does a person review changes?
+    /// Returns whether a person reviews changes.
     pub(super) fn is_reviewed(&self) -> bool {
         self.inner.review.is_some()
     }
 
-    /// The file that would be changed. Nobody is asked about what could not land anyway.
+    /// Returns the file that would be changed. Changes that would fail anyway are not asked about.
     fn to_be_changed(&self, path: &str, before: Before<'_>) -> Result<PathBuf, Fault> {
         let opened = self.resolve(path)?;
         self.may_write(path, &opened.location)?;
@@ -95,16 +96,16 @@ impl Files {
         Ok(opened.location.absolute())
     }
 
-    /// Asks about those that nobody has allowed yet. Gives what was allowed now.
+    /// Asks about the changes that are not approved yet; returns those approved now.
     fn ask(&self, wanted: Vec<Wanted<'_>>) -> Result<Vec<Approved>, Fault> {
         let Some(review) = &self.inner.review else { return Ok(Vec::new()) };
         let mut open = Vec::new();
         for it in wanted {
             let mut approved = self.inner.approved.lock();
-            // A yes is used once.
+            // An approval is used once.
             match approved.iter().position(|yes| *yes == it.approved()) {
                 Some(at) => drop(approved.swap_remove(at)),
-                // What changes nothing needs no yes.
+                // A change that changes nothing needs no approval.
                 None if it.before.map(Content::digest) == it.digest => {}
                 None => open.push(it),
             }
@@ -121,7 +122,7 @@ struct Wanted<'a> {
     file: PathBuf,
     before: Option<&'a Content>,
     after: After<'a>,
-    /// Of what the file is to hold.
+    /// The digest of the new content.
     digest: Option<Digest>,
 }
 
@@ -158,7 +159,8 @@ mod tests {
         testing::TestWorkspace,
     };
 
-    /// Remembers what it was shown, and says what it was told to say; meanwhile somebody may be at the files.
+    /// A reviewer that records what it was shown and gives a fixed answer; meanwhile another program may
+    /// change the files.
     #[derive(Default)]
     struct Person {
         shown: Mutex<Vec<String>>,
@@ -239,10 +241,10 @@ mod tests {
             ])
             .unwrap();
         files.save("b", Before::Absent, &new).unwrap();
-        // Something else than what was shown is another question.
+        // Content other than what was shown is another question.
         files.save("a", Before::Was(&loaded), b"three").unwrap();
         assert_eq!(*person.shown.lock(), ["a: one -> two, b: none -> new", "a: one -> three"]);
-        // A yes is used once.
+        // An approval is used once.
         let made = files.load("b", 100).unwrap();
         files.remove("b", &made).unwrap();
         files.save("b", Before::Absent, &new).unwrap();
@@ -259,7 +261,7 @@ mod tests {
         let loaded = files.load("a", 100).unwrap();
         let fault = files.save("a", Before::Was(&loaded), b"two").unwrap_err();
         assert_eq!((fault.kind, test_ws.bytes("a").as_slice()), (Kind::Stale, b"theirs".as_slice()));
-        // What could not land anyway is not asked about, and what changes nothing neither.
+        // A change that would fail anyway, or that changes nothing, is not asked about.
         assert_eq!(files.save("a", Before::Was(&loaded), b"two").unwrap_err().kind, Kind::Stale);
         assert_eq!(files.save("a", Before::Absent, b"two").unwrap_err().kind, Kind::Stale);
         assert_eq!(files.save("other", Before::Absent, b"two").unwrap_err().kind, Kind::Denied);

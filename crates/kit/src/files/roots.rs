@@ -1,4 +1,4 @@
-//! Roots: the folders that may be reached, and where a path in them leads.
+//! Roots: the allowed folders, and the resolution of paths in them.
 
 use std::{
     collections::HashMap,
@@ -19,22 +19,22 @@ use super::{
 };
 use crate::{Fault, Kind, deliberate_faults::is_broken};
 
-/// Longer paths are refused by the system anyway, in words of its own.
+/// Longer paths are refused before the system does, with a clear message.
 const MAX_PATH: usize = 4096;
 
-/// How often a link may lead from one root into another.
+/// Maximum number of symlinks from one root into another.
 const MAX_HOPS: usize = 8;
 
 /// A folder to open as a root.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RootSpec {
-    /// Where it is.
+    /// Its path.
     pub path: PathBuf,
-    /// Nothing below it may be changed.
+    /// Whether everything below it is read-only.
     pub read_only: bool,
 }
 
-/// What to do with a file that has other names, which may lie outside the roots.
+/// The treatment of a file that has other names, which may lie outside the roots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OtherNames {
     /// Refuse to read it, unless all its names are below the roots.
@@ -44,39 +44,39 @@ pub enum OtherNames {
     Allow,
 }
 
-/// The folders that may be reached; the first is the workspace. Cheap to clone.
+/// The allowed folders; the first is the workspace. Cheap to clone.
 #[derive(Clone)]
 pub struct Roots {
     roots: Vec<Arc<Root>>,
-    /// Where spilled outputs lie, which are read by their handle: `out_12`.
+    /// The folder of spilled outputs, which are read by their handle: `out_12`.
     shelf: Option<Arc<Root>>,
-    /// Folders of haft's own.
+    /// haft's own folders.
     hidden: Arc<[PathBuf]>,
     /// Files and folders with a person's credentials in them.
     withheld: Arc<[PathBuf]>,
-    /// The names of all these, by the folder that each lies in.
+    /// The names of all these, by parent folder.
     hidden_names: Arc<HashMap<PathBuf, Vec<OsString>>>,
     pub(super) kept: Arc<Kept>,
 }
 
-/// What is remembered about files between calls.
+/// Caches about files that live longer than one call.
 pub(super) struct Kept {
     pub(super) indexes: Mutex<LineIndexes>,
     pub(super) links: Mutex<HardLinks>,
     pub(super) other_names: OtherNames,
 }
 
-/// One folder, held open: its handle is what everything below is opened from.
+/// One open folder: everything below it is opened through its handle.
 pub(super) struct Root {
     pub(super) dir: OwnedFd,
-    /// Without links.
+    /// Without symlinks.
     path: PathBuf,
-    /// As it was given, made absolute: the model may use this spelling.
+    /// The path as configured, made absolute: the model may use this spelling.
     given: PathBuf,
     read_only: bool,
 }
 
-/// A place below a root: where a path leads once every link is followed.
+/// A place below a root, with every symlink resolved.
 #[derive(Clone)]
 pub struct Location {
     pub(super) root: Arc<Root>,
@@ -84,7 +84,7 @@ pub struct Location {
     workspace: bool,
 }
 
-/// A location together with the handle it is reached by.
+/// A location together with the handle that it was resolved through.
 pub(super) struct Opened {
     pub(super) location: Location,
     pub(super) found: Found,
@@ -94,7 +94,7 @@ impl Roots {
     /// Opens the folders; the first is the workspace.
     ///
     /// # Errors
-    /// [`Kind::NotFound`] when one is not there, [`Kind::BadArgs`] when it is not a folder.
+    /// [`Kind::NotFound`] when one does not exist, [`Kind::BadArgs`] when it is not a folder.
     pub fn open(specs: &[RootSpec], other_names: OtherNames) -> Result<Self, Fault> {
         let roots = specs.iter().map(|spec| Root::open(spec).map(Arc::new)).collect::<Result<Vec<_>, _>>()?;
         if roots.is_empty() {
@@ -115,7 +115,7 @@ impl Roots {
         })
     }
 
-    /// The same roots, with this folder's files readable by their bare names `out_1`, `out_2`, ….
+    /// Adds a folder whose files can be read by their bare names `out_1`, `out_2`, ….
     ///
     /// # Errors
     /// When the folder can't be opened.
@@ -124,17 +124,17 @@ impl Roots {
         Ok(Self { shelf: Some(Arc::new(shelf)), ..self.clone() })
     }
 
-    /// The workspace's canonical path.
+    /// Returns the workspace's canonical path.
     pub fn workspace(&self) -> &Path {
         self.roots.first().map_or(Path::new("/"), |root| &root.path)
     }
 
-    /// The roots' canonical paths, and whether they are read-only.
+    /// Returns the roots' canonical paths, and whether they are read-only.
     pub fn list(&self) -> impl Iterator<Item = (&Path, bool)> {
         self.roots.iter().map(|root| (root.path.as_path(), root.read_only))
     }
 
-    /// Where `path`, as a model wrote it, leads. It need not exist.
+    /// Resolves `path`, as a model wrote it. It need not exist.
     ///
     /// # Errors
     /// [`Kind::Denied`] when it leads out of the roots.
@@ -146,21 +146,21 @@ impl Roots {
         self.roots.iter().map(|root| &root.dir)
     }
 
-    /// The same roots without these folders, which are haft's own: nobody reads or changes
-    /// what decides over calls by a call. A folder that a root lies in stays as it is.
+    /// Hides haft's own folders: no call reads or changes the state that decides over calls. A folder that
+    /// contains a root is not hidden.
     #[must_use]
     pub fn hiding(&self, folders: &[PathBuf]) -> Self {
         Self { hidden: self.not_around_a_root(folders), ..self.clone() }.with_names()
     }
 
-    /// The same roots without these files and folders, which hold credentials. One that a root lies in
-    /// stays as it is: a person named that root.
+    /// Hides files and folders with credentials. One that contains a root is not hidden: a person named that root.
     #[must_use]
     pub fn withholding(&self, paths: &[PathBuf]) -> Self {
         Self { withheld: self.not_around_a_root(paths), ..self.clone() }.with_names()
     }
 
-    /// Each as it is named, in a folder without links, and where it leads: one may be a link to a folder of settings.
+    /// Returns each path as it is named, in a folder without symlinks, and its target: one may be a symlink
+    /// to a settings folder.
     fn not_around_a_root(&self, paths: &[PathBuf]) -> Arc<[PathBuf]> {
         let places = |path: &PathBuf| {
             let Ok(path) = std::path::absolute(path) else { return Vec::new() };
@@ -186,7 +186,7 @@ impl Roots {
         self
     }
 
-    /// The names in this folder that nobody sees: files and folders of haft's own, and with credentials.
+    /// Returns the names in this folder that are hidden: haft's own, and those with credentials.
     pub(super) fn hidden_in(&self, folder: &Path) -> &[OsString] {
         if is_broken("hidden-names") {
             return &[];
@@ -194,7 +194,7 @@ impl Roots {
         self.hidden_names.get(folder).map_or(&[], Vec::as_slice)
     }
 
-    /// Is this canonical path haft's own, or does it hold credentials?
+    /// Returns whether this canonical path is haft's own, or holds credentials.
     pub(super) fn is_hidden(&self, path: &Path) -> bool {
         self.hidden.iter().chain(&*self.withheld).any(|folder| path.starts_with(folder))
     }
@@ -207,7 +207,7 @@ impl Roots {
                     opened = Some(Ok(found));
                     break;
                 }
-                // Seen from the next root, `..` may stay inside.
+                // As seen from the next root, `..` may stay inside.
                 Err(fault) => drop(opened.get_or_insert(Err(fault))),
             }
         }
@@ -240,7 +240,7 @@ impl Roots {
         Ok(opened)
     }
 
-    /// Where a path below a root leads, also from one root into another.
+    /// Resolves a path below a root, also from one root into another.
     fn follow(&self, path: &str, mut root: Arc<Root>, mut rel: PathBuf) -> Result<Opened, Fault> {
         let mut hops = MAX_HOPS;
         loop {
@@ -259,8 +259,8 @@ impl Roots {
         }
     }
 
-    /// A root may lie inside another, with other rights: the innermost one decides, by
-    /// whatever spelling its place was reached.
+    /// Applies the rights of the innermost root. A root may lie inside another one with other rights, and its
+    /// places can be reached by several spellings.
     fn by_its_own_root(&self, path: &str, opened: Opened) -> Result<Opened, Fault> {
         let absolute = opened.location.absolute();
         let innermost = self
@@ -282,7 +282,7 @@ impl Roots {
         Ok(Opened { location: Location { root: root.clone(), rel: found.rel.clone(), workspace }, found })
     }
 
-    /// Takes a path apart: which root, and what below it; several where roots lie in roots.
+    /// Splits a path into its root and the rest; returns several if roots are nested.
     fn choose(&self, path: &str) -> Result<Vec<(Arc<Root>, PathBuf)>, Fault> {
         if let Some(at) = path.find('\0') {
             return Err(Fault::bad_args(format!("the path has a NUL character at byte {at}")));
@@ -301,7 +301,7 @@ impl Roots {
         Ok(self.within(as_path))
     }
 
-    /// The roots that an absolute path lies below, the innermost first, and what is left of it.
+    /// Returns the roots that contain an absolute path, the innermost first, each with the rest of the path.
     fn within(&self, path: &Path) -> Vec<(Arc<Root>, PathBuf)> {
         let mut roots: Vec<&Arc<Root>> = self.roots.iter().collect();
         roots.sort_by_key(|root| std::cmp::Reverse(root.path.as_os_str().len()));
@@ -318,8 +318,8 @@ impl Roots {
         if !named.is_empty() {
             return named;
         }
-        // Another spelling of a root, such as `/tmp` for `/private/tmp`. What it gives is
-        // only a guess at the spelling: the way below the root is walked by handles as ever.
+        // Another spelling of a root, such as `/tmp` for `/private/tmp`. The result is only a guess at the
+        // spelling: the rest is resolved through handles as ever.
         canonical_ancestor(path).map_or_else(Vec::new, |path| below(&path))
     }
 
@@ -371,50 +371,50 @@ impl Root {
 }
 
 impl Location {
-    /// The canonical path.
+    /// Returns the canonical path.
     pub fn absolute(&self) -> PathBuf {
         if self.rel.as_os_str().is_empty() { self.root.path.clone() } else { self.root.path.join(&self.rel) }
     }
 
-    /// The canonical path of its root.
+    /// Returns the canonical path of its root.
     pub fn root_path(&self) -> PathBuf {
         self.root.path.clone()
     }
 
-    /// The canonical path below its root.
+    /// Returns the canonical path below its root.
     pub fn relative(&self) -> &Path {
         &self.rel
     }
 
-    /// May nothing be changed here?
+    /// Returns whether nothing may be changed here.
     pub fn is_read_only(&self) -> bool {
         self.root.read_only
     }
 
-    /// The place so many steps up, not above its root.
+    /// Returns the place this many steps up, not above its root.
     pub(super) fn above(&self, steps: usize) -> Self {
         let rel = self.rel.ancestors().nth(steps).unwrap_or(Path::new("")).to_owned();
         Self { rel, ..self.clone() }
     }
 
-    /// The place of this name below.
+    /// Returns the place of this name below.
     #[must_use]
     pub fn join(&self, name: impl AsRef<Path>) -> Self {
         Self { rel: self.rel.join(name), ..self.clone() }
     }
 
-    /// Is this `other`, or below it?
+    /// Returns whether it is `other`, or below it.
     pub fn is_within(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.root, &other.root) && self.rel.starts_with(&other.rel)
     }
 
-    /// Are these one place?
+    /// Returns whether both are the same place.
     pub fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.root, &other.root) && self.rel == other.rel
     }
 }
 
-/// As the model should write it: below the workspace relative, elsewhere absolute.
+/// Formats the path for the model: relative below the workspace, otherwise absolute.
 impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.workspace {
@@ -431,14 +431,14 @@ impl fmt::Debug for Location {
 }
 
 impl Opened {
-    /// Was there something of this name a moment ago?
+    /// Returns whether the name existed when the path was resolved.
     pub(super) fn exists(&self) -> bool {
         let Some(name) = &self.found.name else { return true };
         self.found.rest.is_empty()
             && rustix::fs::statat(&self.found.dir, name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW).is_ok()
     }
 
-    /// The name to open in the folder; `.` for the folder itself.
+    /// Returns the name to open in the folder; `.` for the folder itself.
     pub(super) fn name(&self) -> OsString {
         self.found.name.clone().unwrap_or_else(|| ".".into())
     }
@@ -468,13 +468,13 @@ pub(super) fn refused(path: &str, verb: &str, error: io::Error) -> Fault {
     Fault::new(kind, what).caused_by(error)
 }
 
-/// Is it the name of a spilled output?
+/// Returns whether it is the name of a spilled output.
 fn is_handle(path: &str) -> bool {
     path.strip_prefix("out_")
         .is_some_and(|number| !number.is_empty() && number.bytes().all(|it| it.is_ascii_digit()))
 }
 
-/// The path with its deepest existing folder in canonical form; nothing of it is opened.
+/// Returns the path with its deepest existing folder in canonical form; opens nothing of it.
 fn canonical_ancestor(path: &Path) -> Option<PathBuf> {
     path.ancestors().skip(1).find_map(|ancestor| {
         let canonical = ancestor.canonicalize().ok()?;

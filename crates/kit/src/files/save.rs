@@ -1,8 +1,7 @@
 //! Atomic, durable, compare-and-swap writes.
 //!
-//! The new content is written to a file without a name, made durable, and only then
-//! given the name; the old content stays whole until that moment. A reader sees the
-//! one or the other, and so does whoever looks after a crash.
+//! haft writes the new content to an unnamed file, makes it durable, and only then links it to the name; the
+//! old content stays whole until that moment. A reader sees either the one or the other, after a crash too.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -26,10 +25,10 @@ use super::{
 };
 use crate::{Fault, Kind, services::After, text::Content};
 
-/// What the file held when the change was planned. The change lands only on that.
+/// The state of the file on which a change was planned. The change is applied only to that state.
 #[derive(Clone, Copy)]
 pub enum Before<'a> {
-    /// There was no such file.
+    /// It did not exist.
     Absent,
     /// It was in this state.
     Was(&'a Loaded),
@@ -38,25 +37,24 @@ pub enum Before<'a> {
 /// A change that has landed and is durable.
 #[derive(Debug)]
 pub struct Saved {
-    /// Where.
+    /// Its place.
     pub location: Location,
-    /// The file as it is now.
+    /// The new file's identity.
     pub identity: Identity,
 }
 
 impl Files {
-    /// Gives a file new content, atomically and durably. Folders on the way are made.
-    /// Mode and owner stay as they were.
+    /// Replaces a file's content, atomically and durably. Missing folders are created; mode and owner are kept.
     ///
     /// # Errors
-    /// [`Kind::Stale`] when the file is no longer as `before` says, [`Kind::Denied`]
-    /// outside the grants, [`Kind::Cancelled`] when the call was stopped; the file is
-    /// then as it was. Those of the disk likewise.
+    /// [`Kind::Stale`] when the file is no longer as `before` says, [`Kind::Denied`] outside the grants,
+    /// [`Kind::Cancelled`] when the call was stopped, and those of the disk. In each case the file is
+    /// unchanged.
     pub fn save(&self, path: &str, before: Before<'_>, content: impl Into<Content>) -> Result<Saved, Fault> {
         self.put(path, before, &content.into(), None)
     }
 
-    /// Makes a new file with the content and the permissions of one that was loaded.
+    /// Creates a new file with the content and the permissions of a loaded one.
     ///
     /// # Errors
     /// Those of [`save`](Self::save).
@@ -141,8 +139,8 @@ impl Files {
     }
 }
 
-/// Runs both at once, and gives what the work gave if what was to be kept is kept. To
-/// keep the old content takes about as long as the disk needs for the new.
+/// Runs both at once; returns the result of the work if the old content could be kept. Keeping it takes about
+/// as long as writing the new one.
 fn while_keeping<T>(
     keep: impl Fn() -> Result<(), Fault> + Sync,
     work: impl FnOnce() -> T,
@@ -154,14 +152,14 @@ fn while_keeping<T>(
             Ok(keeping) => {
                 keeping.join().unwrap_or_else(|_| Err(Fault::bug("keeping the old content panicked")))
             }
-            // No thread is to be had; then one after the other.
+            // No thread can be started: one after the other.
             Err(_) => keep(),
         }?;
         Ok(done)
     })
 }
 
-/// The file must be as it was when the change was planned. Gives its mode, where there is one.
+/// Checks that the file is as it was when the change was planned; returns its mode, if it exists.
 pub(super) fn check_before(
     dir: &OwnedFd,
     name: &OsStr,
@@ -175,8 +173,8 @@ pub(super) fn check_before(
         (Before::Was(loaded), Ok(now)) => {
             let identity = Identity::of(&now);
             let unchanged = identity == loaded.identity
-                // Something about it changed: its mode or its names perhaps, or its bytes by
-                // a program that put the time back. Only the bytes can tell.
+                // Something about it changed: its mode or its names perhaps, or its bytes by a program that
+                // restored the time. Only the bytes can decide.
                 || (identity.is_but_for_change(&loaded.identity) && holds(dir, name, &loaded.bytes));
             if !unchanged || !loaded.location.is(location) {
                 return Err(moved_on(path));
@@ -190,7 +188,7 @@ pub(super) fn check_before(
     }
 }
 
-/// The file is as it was, as far as can be told before the change begins.
+/// Checks that the file is as it was, as far as possible before the change begins.
 pub(super) fn still(path: &str, opened: &Opened, before: Before<'_>) -> Result<(), Fault> {
     match before {
         Before::Absent if opened.exists() => Err(came_to_be(path)),
@@ -203,7 +201,7 @@ pub(super) fn still(path: &str, opened: &Opened, before: Before<'_>) -> Result<(
     }
 }
 
-/// Does the file hold just these bytes?
+/// Returns whether the file holds exactly these bytes.
 fn holds(dir: &OwnedFd, name: &OsStr, bytes: &[u8]) -> bool {
     let mut now = Vec::with_capacity(bytes.len() + 1);
     open_regular(dir, name).is_ok_and(|(file, _)| {
@@ -227,13 +225,13 @@ pub(super) fn failed(path: &str, errno: Errno) -> Fault {
     fault
 }
 
-/// A handle that can be made durable; the one that paths are resolved to can't.
+/// Opens a handle that supports fsync; the `O_PATH` handle that resolution returns does not.
 pub(super) fn folder(dir: &OwnedFd, path: &str) -> Result<OwnedFd, Fault> {
     openat(dir, ".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
         .map_err(|errno| refused(path, "write", errno.into()))
 }
 
-/// Makes the folders that are missing on the way; gives the last one and the name in it.
+/// Creates the missing folders on the way; returns the last one and the name in it.
 pub(super) fn make_folders(path: &str, opened: &Opened) -> Result<(OwnedFd, OsString), Fault> {
     let mut dir = folder(&opened.found.dir, path)?;
     let Some(first) = &opened.found.name else {
@@ -254,14 +252,14 @@ pub(super) fn make_folders(path: &str, opened: &Opened) -> Result<(OwnedFd, OsSt
     Ok((dir, name))
 }
 
-/// A new file, which appears whole or not at all, and never over another.
+/// Links a new file to its name, whole or not at all, and never over another file.
 pub(super) fn create(dir: &OwnedFd, name: &OsStr, new: &Nameless) -> Result<Identity, Errno> {
     new.link(dir, name)?;
     fsync(dir)?;
     Ok(Identity::of(&fstat(&new.file)?))
 }
 
-/// New content under an old name.
+/// Replaces the file of an existing name.
 pub(super) fn replace(
     dir: &OwnedFd,
     name: &OsStr,
@@ -275,9 +273,9 @@ pub(super) fn replace(
         if let Some(mode) = mode.filter(|mode| *mode != old.mode) {
             new.set_mode(mode).map_err(|errno| failed(path, errno))?;
         }
-        // A name that another program gives to another file just here is lost to it. To exchange
-        // the names and look again would close that gap, and costs every edit a full commit of
-        // the file system's journal: twice the time.
+        // If another program puts another file under this name at exactly this moment, that file is lost. To
+        // exchange the names and check again would close that gap, and costs every edit a full commit of the
+        // file system's journal: twice the time.
         renameat(dir, &temporary, dir, name).map_err(|errno| failed(path, errno))
     });
     if let Err(fault) = swapped {

@@ -1,6 +1,7 @@
-//! A folder as a whole: what lies in it, and how it is made, moved, and removed once it is empty.
+//! Whole folders: lists one, creates one, moves one, and removes an empty one.
 //!
-//! Only folders of regular files and folders are handled so: what an undo could not put back is refused.
+//! Only folders that consist of regular files and folders are handled; anything that undo could not restore
+//! is refused.
 
 use std::{
     ffi::OsStr,
@@ -20,21 +21,21 @@ use super::{
 };
 use crate::{Fault, Kind, services::After};
 
-/// A folder with more in it is not handled as a whole, nor one that is deeper.
+/// Limits of a folder that is handled as a whole: entries, and depth.
 const MOST: usize = 1_000;
 const DEEPEST: usize = 32;
 
-/// What lies below a folder, by the paths from there. Each folder comes before what is in it.
+/// The contents of a folder, as paths below it. Each folder comes before its contents.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tree {
-    /// The folders, without the one itself.
+    /// The folders below the one itself.
     pub folders: Vec<PathBuf>,
     /// The regular files.
     pub files: Vec<PathBuf>,
 }
 
 impl Tree {
-    /// The folders with nothing in them.
+    /// Returns the empty folders.
     pub fn empty_folders(&self) -> impl Iterator<Item = &Path> {
         let all = || self.folders.iter().chain(&self.files);
         let is_empty = move |it: &&PathBuf| !all().any(|other| other.parent() == Some(it));
@@ -43,7 +44,8 @@ impl Tree {
 }
 
 impl Roots {
-    /// The places of a [`Touch::WriteTree`](crate::Touch::WriteTree): `path`, and what lies below it, or below `like`.
+    /// Returns the places of a [`Touch::WriteTree`](crate::Touch::WriteTree): `path`, and the contents of it
+    /// or of `like`.
     ///
     /// # Errors
     /// Those of [`Files::tree`].
@@ -58,18 +60,18 @@ impl Roots {
 }
 
 impl Files {
-    /// What lies below a folder that this call was granted to read; none where `dir` is not a folder.
+    /// Lists everything below a folder that this call was granted to read; `None` if `dir` is not a folder.
     ///
     /// # Errors
-    /// [`Kind::Denied`] when it holds credentials, haft's own files or another root; [`Kind::BadArgs`] when it holds a
-    /// symlink or what is not a file; [`Kind::TooBig`] when there is too much.
+    /// [`Kind::Denied`] when it holds credentials, haft's own files or another root; [`Kind::BadArgs`] when
+    /// it holds a symlink or a special file; [`Kind::TooBig`] when there is too much.
     pub fn tree(&self, dir: &str) -> Result<Option<Tree>, Fault> {
         let opened = self.resolve(dir)?;
         self.may_read(dir, &opened.location)?;
         if !opened.exists() {
             return Ok(None);
         }
-        // A name is what is moved and removed.
+        // A move or a removal acts on the name, so there must be one.
         if opened.found.name.is_none() {
             return Err(match opened.location.relative().as_os_str().is_empty() {
                 true => is_a_root(dir),
@@ -87,8 +89,8 @@ impl Files {
         Ok(Some(survey.tree))
     }
 
-    /// The last name of this path is that of the place itself, and not of a symlink to it: who moves or deletes that means
-    /// the link.
+    /// Checks that the last name of this path is that of the place itself, not of a symlink to it: moving or
+    /// deleting would act on the symlink.
     fn not_a_link(&self, dir: &str, place: &Location) -> Result<(), Fault> {
         let named = Path::new(dir);
         let (Some(parent), Some(name)) = (named.parent().and_then(Path::to_str), named.file_name()) else {
@@ -100,7 +102,7 @@ impl Files {
         Err(Fault::bad_args(format!("`{dir}` is a symlink to `{place}`")).next("Name the folder itself."))
     }
 
-    /// Makes a folder that is not there, and those on the way.
+    /// Creates a folder, and those missing on the way.
     ///
     /// # Errors
     /// Those of [`save`](Self::save).
@@ -114,10 +116,10 @@ impl Files {
             .map_err(|errno| refused(path, "make the folder", errno.into()))
     }
 
-    /// Removes a folder with nothing in it.
+    /// Removes an empty folder.
     ///
     /// # Errors
-    /// [`Kind::Stale`] when there is something in it; those of [`save`](Self::save).
+    /// [`Kind::Stale`] when it is not empty; those of [`save`](Self::save).
     pub fn remove_folder(&self, path: &str) -> Result<(), Fault> {
         let _inside = self.begin_change()?;
         let opened = self.resolve(path)?;
@@ -134,10 +136,10 @@ impl Files {
         }
     }
 
-    /// Gives a folder another place, in one step: all of it or nothing. `holds` is all its files, by their paths from there.
+    /// Moves a folder in one step: all of it or nothing. `holds` is all its files, by their paths below it.
     ///
     /// # Errors
-    /// [`Kind::Stale`] when a file is no longer as `holds` says, and when there is something at `to`; those of
+    /// [`Kind::Stale`] when a file is no longer as `holds` says, or when something exists at `to`; those of
     /// [`save`](Self::save). Nothing was changed then.
     pub fn move_folder(&self, from: &str, to: &str, holds: &[(PathBuf, Loaded)]) -> Result<(), Fault> {
         let pairs: Vec<(String, String, &Loaded)> = holds
@@ -185,10 +187,10 @@ impl Files {
     }
 }
 
-/// How a folder is opened to read its names, and not through a link.
+/// Flags to open a folder for reading its names, not through a symlink.
 const INTO: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// A look at all that is in a folder. It goes by handles, so nothing that is renamed meanwhile leads it elsewhere.
+/// A listing of everything in a folder. It goes by handles, so nothing that is renamed meanwhile leads it elsewhere.
 struct Survey<'a> {
     roots: &'a Roots,
     dir: &'a str,
@@ -259,7 +261,7 @@ impl Survey<'_> {
     }
 }
 
-/// The path of what lies below a folder, as a model writes it.
+/// Returns the path of something below a folder, as a model writes it.
 fn text_of(dir: &str, below: &Path) -> Result<String, Fault> {
     let path = Path::new(dir).join(below);
     path.to_str().map(str::to_owned).ok_or_else(|| {

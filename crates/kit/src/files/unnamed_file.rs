@@ -22,16 +22,15 @@ use rustix::{
 
 use super::{Loaded, Roots, open::open_regular};
 
-/// A file that has content but, where the system allows it, no name yet: should we
-/// die now, nothing of it is left.
+/// A file that has content but, where the system allows it, no name yet: if haft dies now, nothing of it is left.
 pub(super) struct Nameless {
     pub(super) file: OwnedFd,
-    /// The name it has after all, where files without one are not to be had.
+    /// A temporary name, where the file system has no unnamed files.
     name: Option<(OwnedFd, OsString)>,
 }
 
 impl Nameless {
-    /// Content for a new file, durable.
+    /// Creates a durable new file.
     pub(super) fn new(dir: &OwnedFd, bytes: &[u8]) -> Result<Self, Errno> {
         let new = Self::begin(dir, Mode::from_raw_mode(0o666))?;
         new.write(bytes)?;
@@ -39,7 +38,7 @@ impl Nameless {
         Ok(new)
     }
 
-    /// Content that is to replace the file `old`, with its owner, mode and attributes.
+    /// Creates the durable replacement of the file `old`, with its owner, mode and attributes.
     pub(super) fn instead_of(dir: &OwnedFd, name: &OsStr, old: &Loaded, bytes: &[u8]) -> Result<Self, Errno> {
         let new = Self::begin(dir, Mode::from_raw_mode(0o600))?;
         new.write(bytes)?;
@@ -48,11 +47,11 @@ impl Nameless {
         Ok(new)
     }
 
-    /// Gives it the owner, the mode and the attributes of the file `old` of this name.
+    /// Copies the owner, the mode and the attributes of the file `old` of this name.
     pub(super) fn take_after(&self, dir: &OwnedFd, name: &OsStr, old: &Loaded) -> Result<(), Errno> {
         let now = fstat(&self.file)?;
         if (now.st_uid, now.st_gid) != old.owner {
-            // Only root may give files away; for others the file becomes theirs, as with any editor.
+            // Only root may change an owner; for other users the file becomes theirs, as with any editor.
             let _ = fchown(&self.file, Some(Uid::from_raw(old.owner.0)), Some(Gid::from_raw(old.owner.1)));
         }
         if let Ok((old, _)) = open_regular(dir, name) {
@@ -61,7 +60,7 @@ impl Nameless {
         self.set_mode(old.mode)
     }
 
-    /// Adds these bytes.
+    /// Appends these bytes.
     pub(super) fn write(&self, bytes: &[u8]) -> Result<(), Errno> {
         write_all(&self.file, bytes)
     }
@@ -70,11 +69,11 @@ impl Nameless {
         fchmod(&self.file, Mode::from_raw_mode(mode.as_raw_mode() & 0o7777))
     }
 
-    /// A file with nothing in it.
+    /// Creates an empty file.
     pub(super) fn begin(dir: &OwnedFd, mode: Mode) -> Result<Self, Errno> {
         #[cfg(target_os = "linux")]
         match openat(dir, ".", OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC, mode) {
-            // Without /proc it could not be given a name later.
+            // Without /proc it could not be linked to a name later.
             Ok(file) if statat(CWD, fd_path(&file), AtFlags::empty()).is_ok() => {
                 return Ok(Self { file, name: None });
             }
@@ -88,7 +87,7 @@ impl Nameless {
         Ok(Self { file, name: Some((dir, name)) })
     }
 
-    /// Gives it a name that nothing has.
+    /// Links it to a name that does not exist yet.
     pub(super) fn link(&self, dir: &OwnedFd, name: &OsStr) -> Result<(), Errno> {
         match &self.name {
             None => linkat(CWD, fd_path(&self.file), dir, name, AtFlags::SYMLINK_FOLLOW),
@@ -105,7 +104,7 @@ impl Drop for Nameless {
     }
 }
 
-/// Extended attributes, access lists among them, as far as this user may set them.
+/// Copies extended attributes, access lists among them, as far as this user may set them.
 fn copy_attributes(old: &File, new: &OwnedFd) {
     let mut names = vec![0; 4096];
     let Ok(length) = flistxattr(old, names.as_mut_slice()) else { return };
@@ -115,7 +114,7 @@ fn copy_attributes(old: &File, new: &OwnedFd) {
         let name = OsStr::from_bytes(name);
         let mut value = vec![0; 64 * 1024];
         if let Ok(length) = fgetxattr(old, name, value.as_mut_slice()) {
-            // What only root may set, others do without, as with any editor.
+            // Attributes that only root may set are dropped, as with any editor.
             let _ = fsetxattr(new, name, value.get(..length).unwrap_or_default(), XattrFlags::empty());
         }
     }
@@ -134,7 +133,7 @@ fn errno_of(error: &io::Error) -> Errno {
     Errno::from_io_error(error).unwrap_or(Errno::IO)
 }
 
-/// What a temporary name begins with; the number of the process follows.
+/// Prefix of a temporary name; the process id follows.
 const TEMPORARY: &str = ".haft-";
 
 pub(super) fn temporary_name() -> OsString {
@@ -144,7 +143,7 @@ pub(super) fn temporary_name() -> OsString {
     format!("{TEMPORARY}{}-{:x}{count:x}", std::process::id(), now.as_nanos()).into()
 }
 
-/// Is this the name of a temporary file whose process is dead?
+/// Returns whether this is the name of a temporary file whose process is dead.
 fn is_leftover(name: &OsStr) -> bool {
     let process =
         name.to_str().and_then(|name| name.strip_prefix(TEMPORARY)).and_then(|rest| rest.split_once('-'));
@@ -155,8 +154,8 @@ fn is_leftover(name: &OsStr) -> bool {
 }
 
 impl Roots {
-    /// Removes what a process that died may have left beside `path`, which it was about to
-    /// change. Only what `ours` knows the content of goes: the name alone proves nothing.
+    /// Removes temporary files that a dead process left in the folder of `path`. Deletes only files whose
+    /// content `ours` recognizes: the name alone proves nothing.
     pub fn sweep(&self, path: &str, ours: &dyn Fn(&[u8]) -> bool) {
         const MOST: u64 = 256 << 20;
         let Ok(opened) = self.resolve(path) else { return };

@@ -1,8 +1,7 @@
 //! Folder walk, without what git ignores.
 //!
-//! Folders are entered by the handle of the one above and never through a link, so a
-//! walk can't be led outside by whatever is renamed while it goes on. The rules for
-//! what to leave out are those of ripgrep's `ignore` crate.
+//! Each folder is entered by the handle of the one above and never through a symlink, so no rename during the
+//! walk can lead it outside. The ignore rules are those of ripgrep's `ignore` crate.
 
 use std::{
     cell::OnceCell,
@@ -27,16 +26,16 @@ use super::{
 };
 use crate::Fault;
 
-/// How to walk.
+/// Options of a walk.
 #[derive(Debug, Clone, Copy)]
 pub struct Walk {
-    /// What to do with what git ignores.
+    /// The treatment of ignored entries.
     pub ignored: Ignored,
-    /// How many levels to go down; 1 is the folder's own entries.
+    /// Number of levels to descend; 1 is the folder's own entries.
     pub depth: usize,
 }
 
-/// What to do with what git ignores, and with vendored and cache folders.
+/// The treatment of entries that git ignores, and of vendored and cache folders.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ignored {
     /// Leave it out.
@@ -45,29 +44,29 @@ pub enum Ignored {
     Show,
 }
 
-/// Whether to go on.
+/// The decision whether to go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Go {
-    /// Walk on.
+    /// Continue.
     On,
-    /// It is enough.
+    /// Stop the walk.
     Stop,
 }
 
-/// Something met on the way. The folder walked itself is not.
+/// An entry that the walk found. The folder walked itself is not reported.
 pub struct Met<'a> {
     /// Its path below the folder walked.
     pub path: &'a Path,
-    /// What it is.
+    /// Its kind.
     pub kind: EntryKind,
     dir: &'a OwnedFd,
-    /// The folder's [`plain_device`], asked for when the first file in it is opened.
+    /// The folder's [`plain_device`], determined when its first file is opened.
     device: &'a OnceCell<Option<u64>>,
     name: &'a OsStr,
     files: &'a Files,
 }
 
-/// How a walk ended.
+/// The outcome of a walk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Walked {
     /// Folders that could not be read.
@@ -75,7 +74,7 @@ pub struct Walked {
 }
 
 impl Met<'_> {
-    /// Opens it for reading; none when it is not a regular file, or not to be read.
+    /// Opens it for reading; `None` when it is not a regular file, or may not be read.
     pub fn open(&self) -> Option<(File, Identity)> {
         if self.kind != EntryKind::File {
             return None;
@@ -86,16 +85,16 @@ impl Met<'_> {
         Some((file, Identity::of(&stat)))
     }
 
-    /// Its size and times; none when it has gone.
+    /// Returns its size and times; `None` when it has been deleted.
     pub fn identity(&self) -> Option<Identity> {
         statat(self.dir, self.name, AtFlags::SYMLINK_NOFOLLOW).ok().map(|stat| Identity::of(&stat))
     }
 }
 
 impl Files {
-    /// Walks a folder that this call was granted to read, on all cores, in no order.
-    /// `meet` is called for everything met, from several threads, and says whether to go
-    /// on; `check` is asked for every folder, and for every part of a large one.
+    /// Walks a folder that this call was granted to read, on all cores, in no order. `meet` is called for
+    /// every entry, from several threads, and decides whether to go on; `check` is called for every folder,
+    /// and for every part of a large one.
     ///
     /// # Errors
     /// Those of [`list`](Self::list) for the folder itself, and of `check`.
@@ -135,13 +134,13 @@ impl Files {
         }
     }
 
-    /// The rules of the folders from the root down to, and without, the one walked.
+    /// Returns the rules of the folders from the root down to the one walked, which is not included.
     fn rules_above(&self, dir: &str, location: &super::Location) -> Result<Option<Arc<Rules>>, Fault> {
         let mut rules = None;
         let depth = location.rel.components().count();
         for up in (1..=depth).rev() {
             let above = location.above(up);
-            // Reading the rules above is part of walking here; nothing of them is shown.
+            // Reading the rules above is part of the permission to walk here; nothing of them is shown.
             let Ok(found) =
                 super::beneath::resolve(&location.root.dir, &above.root_path(), &above.rel.join(".x"))
             else {
@@ -155,7 +154,7 @@ impl Files {
     }
 }
 
-/// Those who walk together.
+/// The state that the threads of a walk share.
 struct Crew<'a> {
     files: &'a Files,
     /// The canonical path of the folder walked.
@@ -176,9 +175,9 @@ struct Queue {
 }
 
 enum Work {
-    /// A folder to enter.
+    /// Enter this folder.
     Enter(Folder),
-    /// Names of a folder that was entered.
+    /// Report names of a folder that was entered.
     Meet(Arc<EnteredFolder>, Names),
 }
 
@@ -190,7 +189,7 @@ struct Folder {
     rules: Option<Arc<Rules>>,
 }
 
-/// A folder that was entered.
+/// An open folder.
 struct EnteredFolder {
     handle: Arc<OwnedFd>,
     path: PathBuf,
@@ -200,7 +199,7 @@ struct EnteredFolder {
 
 type Names = Vec<(OsString, FileType)>;
 
-/// Of more names in one folder than this, others who are idle get a part.
+/// If a folder has more names than this, they are split among idle threads.
 const PART: usize = 128;
 
 enum Entered {
@@ -208,13 +207,13 @@ enum Entered {
     By(Arc<OwnedFd>, OsString),
 }
 
-/// Sends the others home when one of the crew panics: they would wait for it for ever.
+/// Stops the other threads when one panics: they would wait for it for ever.
 struct Alarm<'a, 'c>(&'a Crew<'c>);
 
 impl Drop for Alarm<'_, '_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            // Under the lock, or one who is about to wait would miss it.
+            // Under the lock: a thread that is about to wait would otherwise miss it.
             let _queue = self.0.queue.lock();
             self.0.stopped.store(true, Ordering::Relaxed);
             self.0.changed.notify_all();
@@ -231,7 +230,7 @@ impl Crew<'_> {
             if self.stopped.load(Ordering::Relaxed) {
                 return;
             }
-            // The newest first: deep before wide keeps the queue, and the open handles, few.
+            // Last in, first out: depth first keeps the queue and the open handles few.
             let Some(work) = queue.waiting.pop() else {
                 if queue.working == 0 {
                     self.changed.notify_all();
@@ -259,7 +258,7 @@ impl Crew<'_> {
         }
     }
 
-    /// Reads what is in a folder; gives its names, in parts, as the next work.
+    /// Reads a folder; returns its names, in parts, as further work.
     fn enter(&self, folder: Folder) -> Vec<Work> {
         let Folder { entered, path, depth, rules } = folder;
         let handle = match entered {
@@ -271,14 +270,14 @@ impl Crew<'_> {
         };
         let Ok(handle) = handle.map(Arc::new) else { return self.unreadable() };
         let Ok(entries) = Dir::read_from(&*handle) else { return self.unreadable() };
-        // One rule for all that is listed, searched and read: what can't be read by its name isn't met either.
+        // One rule for listing, searching and reading: an entry that can't be read by its name isn't reported either.
         let hidden = self.files.roots().hidden_in(&self.top.join(&path));
         let mut names: Names = entries
             .flatten()
             .map(|entry| (OsStr::from_bytes(entry.file_name().to_bytes()).to_owned(), entry.file_type()))
             .filter(|(name, _)| name != "." && name != ".." && !hidden.contains(name))
             .collect();
-        // In order, so that what is met first does not depend on the file system.
+        // Sorted, so that the first results don't depend on the file system.
         names.sort_unstable_by(|one, other| one.0.cmp(&other.0));
         let skip = self.walk.ignored == Ignored::Skip;
         if skip && depth > 0 && is_cache(&handle, &names) {
@@ -298,7 +297,7 @@ impl Crew<'_> {
         parts.map(|part| Work::Meet(folder.clone(), part.to_vec())).collect()
     }
 
-    /// Meets what has these names; gives the folders among them.
+    /// Reports the entries of these names; returns the folders among them.
     fn meet_all(&self, folder: &Arc<EnteredFolder>, names: Names) -> Vec<Work> {
         let EnteredFolder { handle, path, depth, rules } = &**folder;
         let skip = self.walk.ignored == Ignored::Skip;
@@ -345,8 +344,8 @@ impl Crew<'_> {
     }
 }
 
-/// Folders that hold a version control system's own data are of no use to anybody here;
-/// installed packages are not the user's work, whether git knows or not.
+/// Returns whether a folder is never walked: a version control system's own data, and with `skip_vendored`
+/// installed packages, whether git ignores them or not.
 fn is_never_walked(name: &OsStr, skip_vendored: bool) -> bool {
     const CONTROL: [&str; 4] = [".git", ".hg", ".svn", ".jj"];
     const VENDORED: [&str; 6] =
@@ -354,7 +353,7 @@ fn is_never_walked(name: &OsStr, skip_vendored: bool) -> bool {
     CONTROL.iter().any(|it| name == *it) || (skip_vendored && VENDORED.iter().any(|it| name == *it))
 }
 
-/// A folder that says of itself that it is a cache: <https://bford.info/cachedir/>.
+/// Returns whether a folder declares itself a cache: <https://bford.info/cachedir/>.
 fn is_cache(dir: &OwnedFd, names: &[(OsString, FileType)]) -> bool {
     const TAG: &str = "CACHEDIR.TAG";
     const SIGNATURE: &[u8] = b"Signature: 8a477f597d28d172789f06886806bc55";
@@ -362,25 +361,25 @@ fn is_cache(dir: &OwnedFd, names: &[(OsString, FileType)]) -> bool {
         && read_small(dir, OsStr::new(TAG)).is_some_and(|tag| tag.starts_with(SIGNATURE))
 }
 
-/// What one folder's rule files say, and those above it.
+/// The ignore rules of one folder, and those above it.
 struct Rules {
-    /// `.ignore`, which outranks git's.
+    /// `.ignore`, which takes precedence over git's rules.
     ours: Option<Gitignore>,
     /// `.gitignore` and `.git/info/exclude`.
     git: Option<Gitignore>,
-    /// A repository begins here, so git's rules above don't hold.
+    /// Whether a repository begins here, so that git's rules above don't apply.
     repository: bool,
     above: Option<Arc<Self>>,
-    /// For rules above the folder walked: the way from there to it.
+    /// For rules above the folder walked: the path from there to it.
     way: PathBuf,
 }
 
-/// Where rules stand, seen from the folder walked.
+/// The position of rules relative to the folder walked.
 #[derive(Clone, Copy)]
 enum Prefix<'a> {
-    /// In a folder above, and this is the way down.
+    /// In a folder above; this is the path down to it.
     Above(&'a Path),
-    /// In it, or this far below.
+    /// In it, or this far below it.
     Below(&'a Path),
 }
 
@@ -442,9 +441,9 @@ impl Rules {
 fn compile(root: &Path, texts: impl IntoIterator<Item = Vec<u8>>) -> Option<Gitignore> {
     let mut builder = GitignoreBuilder::new(root);
     for text in texts {
-        // So is one that would be compiled by a recursion without end.
+        // A glob whose compilation would recurse too deep is skipped as well.
         for line in String::from_utf8_lossy(&text).lines().filter(|line| check_glob(line).is_ok()) {
-            // A rule that git would not understand either is as good as none.
+            // A rule that git would not parse either is ignored.
             let _ = builder.add_line(None, line);
         }
     }
@@ -458,7 +457,7 @@ fn read_exclude(dir: &OwnedFd) -> Option<Vec<u8>> {
     read_small(&info, OsStr::new("exclude"))
 }
 
-/// Rule files are small; what is not is not a rule file.
+/// Reads a rule file if it is small; a large one is not a rule file.
 fn read_small(dir: &OwnedFd, name: &OsStr) -> Option<Vec<u8>> {
     const MOST: u64 = 1 << 20;
     let (file, _) = open_regular(dir, name).map_err(|_: Unopened| ()).ok()?;

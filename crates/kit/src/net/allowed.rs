@@ -2,7 +2,7 @@
 
 use super::ip_rules::{HostPattern, Reach};
 
-/// The hosts that a call may speak to.
+/// The hosts that a call may contact.
 #[derive(Debug, Clone, Default)]
 pub struct Allowed {
     web: bool,
@@ -10,13 +10,13 @@ pub struct Allowed {
 }
 
 impl Allowed {
-    /// Also what is on the open web: requests without a body that only read, at any public address.
+    /// Also allows the open web: requests without a body that only read, at any public address.
     #[must_use]
     pub fn and_web(self) -> Self {
         Self { web: true, ..self }
     }
 
-    /// What this grant names, as far as it reaches: `host`, `host:port`, `*.example.org`, `*`.
+    /// Adds a grant, at any address that it covers: `host`, `host:port`, `*.example.org`, `*`.
     #[must_use]
     pub fn and(mut self, grant: &str) -> Self {
         let pattern = HostPattern::parse(grant);
@@ -25,14 +25,14 @@ impl Allowed {
         self
     }
 
-    /// What this grant names, at public addresses only: what nobody was asked about.
+    /// Adds a grant at public addresses only: for hosts that no person was asked about.
     #[must_use]
     pub fn and_public(mut self, grant: &str) -> Self {
         self.hosts.push((HostPattern::parse(grant), Reach::Public));
         self
     }
 
-    /// How far this host may be reached. `looks`: by a request that only reads, and sends no body.
+    /// Returns how far this host may be reached. `looks`: by a request that only reads, and sends no body.
     pub fn reach(&self, host: &str, port: u16, looks: bool) -> Option<Reach> {
         let granted = self.hosts.iter().filter(|(it, _)| it.fits(host, port)).map(|(_, reach)| *reach).max();
         granted.max((self.web && looks).then_some(Reach::Public))

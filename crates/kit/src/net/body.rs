@@ -14,11 +14,11 @@ use futures_util::stream;
 
 use crate::{Fault, Kind, files::Open};
 
-/// How much of a file is read at a time.
+/// Bytes of a file that are read at a time.
 const PIECE: u64 = 256 * 1024;
 
-/// What is sent along with a request: bytes, files, or both one after the other. Cheap to clone; what is sent a second
-/// time is read a second time.
+/// A request body: bytes, files, or both one after the other. Cheap to clone; when it is sent again, files
+/// are read again.
 #[derive(Clone, Default)]
 pub struct Body {
     pieces: Vec<Piece>,
@@ -32,7 +32,7 @@ enum Piece {
 }
 
 impl Body {
-    /// The whole of a file as long as it is now. It is read while it is sent.
+    /// Creates a body from the whole of a file at its present length. The file is read while it is sent.
     ///
     /// # Errors
     /// When the system gives no handle.
@@ -43,7 +43,7 @@ impl Body {
         Ok(Self { pieces: vec![Piece::File(Arc::new(file), open.identity.size)], sensitive: false })
     }
 
-    /// This, and then that.
+    /// Appends another body.
     #[must_use]
     pub fn and(mut self, then: impl Into<Self>) -> Self {
         let then = then.into();
@@ -52,18 +52,18 @@ impl Body {
         self
     }
 
-    /// The same, for the origin that is asked alone, where it `is` so: no redirect takes it to another.
+    /// Marks it as sensitive if `is`: no redirect takes a sensitive body to another origin.
     #[must_use]
     pub fn sensitive(self, is: bool) -> Self {
         Self { sensitive: self.sensitive || is, ..self }
     }
 
-    /// Whether it is for the origin that is asked alone.
+    /// Returns whether it is for the requested origin only.
     pub fn is_sensitive(&self) -> bool {
         self.sensitive
     }
 
-    /// How many bytes it has.
+    /// Returns its length in bytes.
     pub fn length(&self) -> u64 {
         let of = |piece: &Piece| match piece {
             Piece::Bytes(bytes) => bytes.len() as u64,
@@ -72,7 +72,7 @@ impl Body {
         self.pieces.iter().map(of).sum()
     }
 
-    /// As it goes out.
+    /// Returns it as reqwest sends it.
     pub(super) fn out(&self) -> reqwest::Body {
         if let [Piece::Bytes(bytes)] = self.pieces.as_slice() {
             return bytes.clone().into();
@@ -84,7 +84,7 @@ impl Body {
     }
 }
 
-/// The pieces, which of them is next, and from where in it.
+/// The pieces, the index of the next one, and the offset in it.
 type Left = (Vec<Piece>, usize, u64);
 
 async fn next(pieces: Vec<Piece>, mut at: usize, mut from: u64) -> io::Result<Option<(Bytes, Left)>> {
@@ -147,7 +147,7 @@ impl Default for Form {
 }
 
 impl Form {
-    /// The form with one more part.
+    /// Adds a part.
     #[must_use]
     pub fn part(
         mut self,
@@ -169,14 +169,14 @@ impl Form {
         self
     }
 
-    /// Its media type, and what is sent.
+    /// Returns its media type and its body.
     pub fn finish(self) -> (String, Body) {
         let end = format!("--{}--\r\n", self.boundary);
         (format!("multipart/form-data; boundary={}", self.boundary), self.body.and(end))
     }
 }
 
-/// A name within quotes, as browsers write it.
+/// Escapes a name within quotes, as browsers do.
 fn quoted(name: &str) -> String {
     name.replace('"', "%22").replace('\r', "%0D").replace('\n', "%0A")
 }

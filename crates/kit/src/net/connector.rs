@@ -1,4 +1,4 @@
-//! The connector: what all requests of a process share.
+//! The connector: name lookup and connections, shared by all requests of a process.
 
 use std::{
     collections::HashMap,
@@ -24,24 +24,24 @@ use super::{
 };
 use crate::services::Soon;
 
-/// How long a host may take to be connected to.
+/// Time limit for connecting to a host.
 const CONNECT: Duration = Duration::from_secs(10);
 
-/// How long a connection that nobody uses is kept.
+/// Time for which an unused connection is kept.
 const IDLE: Duration = Duration::from_secs(30);
 
-/// Finds the addresses of a name, and knows which of them are this machine's.
+/// Name lookup. It also knows which addresses are this machine's.
 pub trait Lookup: Send + Sync {
-    /// The addresses, in the order in which they are tried.
+    /// Returns the addresses, in the order in which they are tried.
     fn lookup<'a>(&'a self, host: &'a str, port: u16) -> Soon<'a, std::io::Result<Vec<SocketAddr>>>;
 
-    /// Is this an address of this machine? Checked for each connection, as interfaces come and go.
+    /// Returns whether this is an address of this machine. Checked for each connection, as interfaces change.
     fn is_own(&self, address: IpAddr) -> bool {
         local_addresses::is_own(address)
     }
 }
 
-/// What the operating system knows of names.
+/// Name lookup by the operating system.
 pub struct System;
 
 impl Lookup for System {
@@ -50,41 +50,42 @@ impl Lookup for System {
     }
 }
 
-/// What all requests of a process share: their connections, and who finds names.
+/// The connector that all requests of a process share: their connections and the name lookup.
 ///
-/// There are several sets of connections, so that none which was opened for a call that may reach a private address is
-/// used for one that may not.
+/// There are several pools of connections: a connection that was opened for a call that may reach a private
+/// address is never used for one that may not.
 pub struct Line {
     lookup: Arc<dyn Lookup>,
     proxy: Option<Url>,
     clients: Mutex<HashMap<Use, Client>>,
 }
 
-/// Which way a request goes.
+/// The route of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Way {
-    /// To the host itself.
+    /// Directly to the host.
     Direct,
-    /// To the proxy, which goes there.
+    /// Through the proxy.
     Proxy,
 }
 
-/// What a connection is for.
+/// The use of a connection pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Use {
     pub(super) way: Way,
     pub(super) reach: Reach,
-    /// Whether bodies come as they were sent, not unpacked.
+    /// Whether bodies are passed on as they were sent, not unpacked.
     pub(super) as_sent: bool,
 }
 
 impl Line {
-    /// A line through this proxy, if a person named one. What the environment says of proxies counts nothing.
+    /// Creates a connector with this proxy, if a person configured one. Proxy variables of the environment
+    /// are ignored.
     pub fn new(lookup: Arc<dyn Lookup>, proxy: Option<Url>) -> Self {
         Self { lookup, proxy, clients: Mutex::default() }
     }
 
-    /// The connections for this use.
+    /// Returns the client for this use.
     pub(super) fn client(&self, of: Use) -> reqwest::Result<Client> {
         let mut clients = self.clients.lock();
         if let Some(client) = clients.get(&of) {
@@ -96,7 +97,7 @@ impl Line {
     }
 
     fn build(&self, of: Use) -> reqwest::Result<Client> {
-        // Where the proxy is was decided by whoever named it; where it goes was looked at before it is asked.
+        // The person who configured the proxy decided its address; the target was checked before the proxy is asked.
         let reach = if of.way == Way::Proxy { Reach::Anywhere } else { of.reach };
         let resolver = Resolver { lookup: self.lookup.clone(), reach };
         let mut client = client()
@@ -120,8 +121,8 @@ impl Line {
         is_public(address) && !self.lookup.is_own(address)
     }
 
-    /// Which way a request to this host goes. An address that may not be reached so far ends it here, if it is known
-    /// before a connection is made: a number is never looked up, and a proxy looks up by itself.
+    /// Returns the route of a request to this host. If its address is known before a connection is made and
+    /// may not be reached, this is an error: a numeric address needs no lookup, and a proxy does its own.
     ///
     /// # Errors
     /// When the host is at an address that may not be reached.
@@ -136,18 +137,18 @@ impl Line {
         }
         let found = match number {
             Some(at) => vec![SocketAddr::new(at, port)],
-            // What nobody here knows, the proxy may.
+            // The proxy may resolve names that this machine can't.
             None => self.lookup.lookup(host, port).await.unwrap_or_default(),
         };
         match found.iter().find(|it| !self.is_elsewhere(it.ip())) {
             None => Ok(Way::Proxy),
             Some(private) if reach == Reach::Public => Err(Unreached::Private(private.ip())),
-            // What is behind the person's own door is not behind the proxy's.
+            // A host of this machine's own network is not behind the proxy.
             Some(_) => Ok(Way::Direct),
         }
     }
 
-    /// The addresses of this name that may be reached so far.
+    /// Looks up the addresses of this name that may be reached.
     pub(super) async fn find(
         &self,
         host: &str,
@@ -168,7 +169,7 @@ impl Line {
         }
     }
 
-    /// Connects to an address that was looked at; the name is not looked up a second time.
+    /// Connects to an address that was checked; the name is not looked up a second time.
     pub(super) async fn connect(&self, host: &str, port: u16, reach: Reach) -> Result<TcpStream, Unreached> {
         let mut last = std::io::Error::from(std::io::ErrorKind::NotFound);
         for address in self.find(&plain(host), port, reach).await? {
@@ -182,7 +183,7 @@ impl Line {
     }
 }
 
-/// A name that says itself where it leads is not even looked up.
+/// Refuses a host whose name alone shows that it is private, without a lookup.
 fn named_openly(host: &str, reach: Reach) -> Result<(), Unreached> {
     match host.parse::<IpAddr>() {
         Err(_) if reach == Reach::Public && says_private(host) => Err(Unreached::Own),
@@ -190,21 +191,21 @@ fn named_openly(host: &str, reach: Reach) -> Result<(), Unreached> {
     }
 }
 
-/// Why an address is refused without a grant of `host:port`.
+/// Returns why an address is refused without a grant of `host:port`.
 pub fn why_closed(address: IpAddr) -> &'static str {
     if is_public(address) { "is an address of this machine" } else { "is not a public address" }
 }
 
-/// Why a host can't be spoken to.
+/// The reason why a host can't be contacted.
 #[derive(Debug)]
 pub(super) enum Unreached {
-    /// It is at this address, and that may not be reached.
+    /// It is at this address, which may not be reached.
     Private(IpAddr),
-    /// Its name is kept for this machine and for private networks.
+    /// Its name is reserved for this machine or for private networks.
     Own,
-    /// Nobody knows its name.
+    /// Its name can't be resolved.
     NotFound(std::io::Error),
-    /// It is not there.
+    /// The connection failed.
     Failed(std::io::Error),
 }
 

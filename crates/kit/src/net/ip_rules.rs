@@ -4,12 +4,12 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::local_addresses::is_own;
 
-/// Is this a public address of another machine? A public address of this one counts as loopback.
+/// Returns whether this is a public address of another machine. A public address of this machine counts as loopback.
 pub fn is_elsewhere(address: IpAddr) -> bool {
     is_public(address) && !is_own(address)
 }
 
-/// Is this an address that anybody on the internet may reach? It may still be this machine's own.
+/// Returns whether this address is public. It may still be this machine's own.
 pub fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(it) => is_public_v4(it),
@@ -32,7 +32,7 @@ fn is_public_v4(it: Ipv4Addr) -> bool {
         || (a == 192 && b == 0 && c == 0)
         || (a == 192 && b == 88 && c == 99)
         || (a == 198 && (b == 18 || b == 19))
-        // Azure's own, from inside of each of its machines.
+        // Azure's metadata address, reachable from each of its machines.
         || it.octets() == [168, 63, 129, 16];
     !special
 }
@@ -45,20 +45,20 @@ fn is_public_v6(it: Ipv6Addr) -> bool {
         Ipv4Addr::new(a, b, c, d)
     };
     match parts {
-        // An address of the fourth version in one of its spellings.
+        // An IPv4 address written as IPv6.
         [0, 0, 0, 0, 0, 0 | 0xffff, ..] | [0, 0, 0, 0, 0xffff, 0, ..] => false,
         [0x64, 0xff9b, 0, 0, 0, 0, ..] => is_public_v4(low()),
-        // Tunnels to any of them (6to4), what is kept for protocols (Teredo and others) and for books.
+        // Tunnels to any address (6to4), and ranges reserved for protocols (Teredo and others) and documentation.
         [0x2002, ..] | [0x2001, 0..0x200 | 0xdb8, ..] | [0x3fff, 0..0x1000, ..] => false,
-        // ISATAP: again one of the fourth version, behind whoever routes it.
+        // ISATAP: an IPv4 address behind its router.
         [_, _, _, _, 0 | 0x200, 0x5efe, ..] if !is_public_v4(low()) => false,
-        // Global unicast is what begins like this, and nothing else.
+        // Global unicast begins with these bits; everything else is not public.
         [first, ..] => first & 0xe000 == 0x2000,
     }
 }
 
-/// Does this name, or address, by itself say that it is of this machine or of a private network? A name that only leads
-/// there is found out when it is looked up.
+/// Returns whether this name or address itself shows that it is of this machine or of a private network. A
+/// name that only resolves to one is found at the lookup.
 pub fn says_private(host: &str) -> bool {
     let host = plain(host);
     match host.parse::<IpAddr>() {
@@ -73,8 +73,8 @@ pub fn says_private(host: &str) -> bool {
     }
 }
 
-/// The loopback addresses that this host names: of `localhost` both. What a server prints that listens on all addresses
-/// (`0.0.0.0`) names loopback too.
+/// Returns the loopback addresses of this host: both for `localhost`. The unspecified address (`0.0.0.0`),
+/// which servers print, counts as loopback too.
 pub fn loopback(host: &str) -> Vec<IpAddr> {
     let (four, six) = (IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST));
     let host = plain(host);
@@ -87,7 +87,7 @@ pub fn loopback(host: &str) -> Vec<IpAddr> {
     }
 }
 
-/// How far a grant reaches.
+/// The addresses that a grant covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reach {
     /// Public addresses.
@@ -96,17 +96,17 @@ pub enum Reach {
     Anywhere,
 }
 
-/// Which hosts a grant is about: `host`, `host:port`, `*.example.org`, or `*` for all that are public.
+/// The hosts of a grant: `host`, `host:port`, `*.example.org`, or `*` for all that are public.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostPattern {
     /// `*` for all that are public, `*.x` for all below `x`.
     host: String,
-    /// Any, if none is named.
+    /// Any port, if `None`.
     port: Option<u16>,
 }
 
 impl HostPattern {
-    /// The pattern in this text. A scheme before it and a path behind it mean nothing.
+    /// Parses a pattern. A scheme before it and a path after it are ignored.
     pub fn parse(text: &str) -> Self {
         let text = text.trim();
         let text = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://")).unwrap_or(text);
@@ -115,7 +115,7 @@ impl HostPattern {
         Self { host: plain(host), port }
     }
 
-    /// Does it name this host?
+    /// Returns whether it matches this host.
     pub fn fits(&self, host: &str, port: u16) -> bool {
         let host = plain(host);
         let named = match self.host.strip_prefix('*') {
@@ -126,34 +126,34 @@ impl HostPattern {
         named && self.port.is_none_or(|it| it == port)
     }
 
-    /// The host that it names, and the port, if it names one port of loopback.
+    /// Returns its host and port, if it names one port of loopback.
     pub fn loopback_port(&self) -> Option<(&str, u16)> {
         self.port.filter(|_| !loopback(&self.host).is_empty()).map(|port| (self.host.as_str(), port))
     }
 
-    /// Does it name the port as well?
+    /// Returns whether it has a port.
     pub fn has_port(&self) -> bool {
         self.port.is_some()
     }
 
-    /// An address of this machine or of a private network is reached only where it is granted with its port.
+    /// Returns the addresses that it covers: those of this machine and of private networks only if it names the port.
     pub fn reach(&self) -> Reach {
         if self.port.is_some() && !self.host.starts_with('*') { Reach::Anywhere } else { Reach::Public }
     }
 }
 
-/// A name as it is compared: without a final dot, brackets or capitals.
+/// Normalizes a name for comparison: without a final dot, brackets or capitals.
 pub fn plain(host: &str) -> String {
     let host = host.strip_prefix('[').and_then(|it| it.strip_suffix(']')).unwrap_or(host);
     host.trim_end_matches('.').to_ascii_lowercase()
 }
 
-/// `host:port` as a grant names it, with brackets around an address of the sixth version.
+/// Formats `host:port` as a grant names it, with brackets around an IPv6 address.
 pub fn with_port(host: &str, port: u16) -> String {
     if host.contains(':') { format!("[{}]:{port}", plain(host)) } else { format!("{host}:{port}") }
 }
 
-/// `host:port`; the colons of an address of the sixth version are its own.
+/// Splits off `:port`; the colons of an IPv6 address belong to the host.
 pub fn split_port(text: &str) -> (&str, Option<u16>) {
     match text.rsplit_once(':') {
         Some((host, port)) if !host.contains(':') || host.ends_with(']') => match port.parse() {

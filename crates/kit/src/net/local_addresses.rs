@@ -1,13 +1,14 @@
-//! Addresses of this machine: asked of the kernel's routing table for each connection, never cached.
+//! Addresses of this machine: looked up in the kernel's routing table for each connection, never cached.
 //!
-//! A public address of an interface leads to local services just as `127.0.0.1` does, so it counts as loopback. The routing
-//! table knows every address that is delivered locally: those of interfaces, secondary ones, and local routes.
+//! A public address of an interface leads to local services just as `127.0.0.1` does, so it counts as
+//! loopback. The routing table has every address that is delivered locally: those of interfaces, secondary
+//! ones, and local routes.
 
 use std::net::{IpAddr, Ipv6Addr, UdpSocket};
 
-/// Does the kernel deliver what is sent to this address to this machine?
+/// Returns whether the kernel delivers packets to this address to this machine.
 ///
-/// Where the routing table can't be asked, an address is own if a socket can be bound to it.
+/// If the routing table can't be read, an address is own if a socket can be bound to it.
 pub fn is_own(address: IpAddr) -> bool {
     let asked = |it: IpAddr| route::is_local(it).unwrap_or_else(|| can_bind(it));
     asked(address) || behind_nat64(address).is_some_and(asked)
@@ -17,7 +18,7 @@ fn can_bind(address: IpAddr) -> bool {
     UdpSocket::bind((address, 0)).is_ok()
 }
 
-/// The IPv4 address that a NAT64 gateway turns this one into.
+/// Returns the IPv4 address that a NAT64 gateway turns this one into.
 fn behind_nat64(address: IpAddr) -> Option<IpAddr> {
     let IpAddr::V6(it) = address else { return None };
     match it.segments() {
@@ -31,7 +32,7 @@ fn behind_nat64(address: IpAddr) -> Option<IpAddr> {
 
 #[cfg(target_os = "linux")]
 mod route {
-    //! One question to the routing table by netlink (rtnetlink(7)).
+    //! One query to the routing table by netlink (rtnetlink(7)).
 
     use std::net::IpAddr;
 
@@ -49,7 +50,7 @@ mod route {
     /// `RTN_LOCAL`, `RTN_BROADCAST`, `RTN_ANYCAST` and `RTN_MULTICAST`: all are delivered here too.
     const DELIVERED_HERE: std::ops::RangeInclusive<u8> = 2..=5;
 
-    /// Whether the route to this address ends here; nothing where the table can't be asked.
+    /// Returns whether the route to this address ends here; `None` if the table can't be read.
     pub(super) fn is_local(address: IpAddr) -> Option<bool> {
         // Protocol 0 is NETLINK_ROUTE.
         let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None).ok()?;
@@ -66,7 +67,7 @@ mod route {
             IpAddr::V6(it) => (AF_INET6, it.octets().to_vec()),
         };
         let bits = if family == AF_INET { 32 } else { 128 };
-        // The head of an attribute, with its length; then all of the message without its own length.
+        // The head of an attribute, with its length; then the message without its own length.
         let attribute = (4 + u16::try_from(bytes.len()).unwrap_or(u16::MAX)).to_ne_bytes();
         let rest = [
             RTM_GETROUTE.to_ne_bytes().as_slice(),
@@ -82,7 +83,7 @@ mod route {
         [length.to_ne_bytes().as_slice(), &rest].concat()
     }
 
-    /// The kind of the route in an answer: the eighth byte behind the head of sixteen.
+    /// Returns the kind of the route in an answer: the eighth byte after the 16-byte head.
     fn read(answer: &[u8]) -> Option<bool> {
         let kind = u16::from_ne_bytes(answer.get(4..6)?.try_into().ok()?);
         match kind {
@@ -96,7 +97,7 @@ mod route {
 
 #[cfg(not(target_os = "linux"))]
 mod route {
-    //! Without netlink.
+    //! Systems without netlink.
 
     use std::net::IpAddr;
 

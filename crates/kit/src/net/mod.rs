@@ -1,8 +1,8 @@
 //! Guarded network access: checks each address before it connects to it (SSRF protection).
 //!
-//! One guarded client for every request that goes out: http and https only; the address is looked at after the name was
-//! found, and the connection goes to that very address; so at every redirect. Addresses of this machine and of private
-//! networks are reached only where a person granted `host:port`.
+//! One guarded client sends every request: http and https only. It resolves the name, checks the address, and
+//! connects to exactly that address, at every redirect too. Addresses of this machine and of private networks
+//! are reached only if a person granted `host:port`.
 
 mod allowed;
 mod body;

@@ -10,33 +10,33 @@ use reqwest::{
 use super::Body;
 use crate::Fault;
 
-/// One request, with its bounds.
+/// One request, with its limits.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// What is to be done.
+    /// Its method.
     pub method: Method,
-    /// Where.
+    /// Its address.
     pub url: Url,
-    /// What messages call that place, where the address has in it what nobody may see.
+    /// The name of the address in messages, if the address contains a secret.
     pub named: Option<String>,
-    /// Its headers. One that is sensitive goes to no other origin.
+    /// Its headers. A sensitive one goes to no other origin.
     pub headers: HeaderMap,
-    /// What is sent along. One that is sensitive goes to no other origin.
+    /// Its body. A sensitive one goes to no other origin.
     pub body: Option<Body>,
-    /// How many redirects are followed; each is looked at as if it were asked for by itself.
+    /// Maximum number of redirects; each is checked like a request of its own.
     pub redirects: usize,
-    /// Whether a redirect to another host is refused: what is asked is meant for this one alone.
+    /// Whether a redirect to another host is refused.
     pub stays: bool,
-    /// How long all of it may take, up to the last byte of the body.
+    /// Time limit of the whole request, up to the last byte of the body.
     pub within: Duration,
-    /// How long the other side may be silent in the middle of its body.
+    /// Time limit for silence in the middle of the body.
     pub silence: Duration,
-    /// Whether the body of the answer is wanted as it is sent, not unpacked.
+    /// Whether the response body is returned as it was sent, not unpacked.
     pub as_sent: bool,
 }
 
 impl Request {
-    /// A request that follows ten redirects and takes half a minute at most.
+    /// Creates a request that follows at most ten redirects and takes at most half a minute.
     pub fn new(method: Method, url: Url) -> Self {
         Self {
             method,
@@ -52,23 +52,23 @@ impl Request {
         }
     }
 
-    /// What stands there.
+    /// Creates a GET request.
     pub fn get(url: Url) -> Self {
         Self::new(Method::GET, url)
     }
 
-    /// What messages call the place.
+    /// Returns the name of the address in messages.
     pub(super) fn name(&self) -> &str {
         self.named.as_deref().unwrap_or(self.url.as_str())
     }
 
-    /// Does it only read?
+    /// Returns whether it only reads.
     pub(super) fn looks(&self) -> bool {
         self.body.is_none() && only_looks(&self.method, self.headers.keys().map(HeaderName::as_str))
     }
 
-    /// Its headers, if none of them is the connection's own: by one a request would become two, or go to another host
-    /// than the one that was looked at.
+    /// Returns its headers. Headers of the connection are refused: they could turn one request into two, or
+    /// send it to a host other than the one that was checked.
     pub(super) fn own_headers(&self) -> Result<HeaderMap, Fault> {
         let of_connection = |name: &HeaderName| {
             let name = name.as_str();
@@ -99,16 +99,17 @@ const OF_CONNECTION: &[&str] = &[
     "expect",
 ];
 
-/// By these a request says that it is another than it looks like.
+/// Headers by which a request changes its method.
 const OVERRIDES: &[&str] = &["x-http-method", "x-http-method-override", "x-method-override"];
 
-/// Does a request without a body only read, by its method and the names of its headers?
+/// Returns whether a request without a body only reads, by its method and the names of its headers.
 pub fn only_looks<'a>(method: &Method, headers: impl IntoIterator<Item = &'a str>) -> bool {
     matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
         && !headers.into_iter().any(|it| OVERRIDES.iter().any(|one| one.eq_ignore_ascii_case(it)))
 }
 
-/// The headers that another origin may see, too: those that ask how it should answer, and none that somebody made up.
+/// Returns the headers that another origin may see: those that describe the wanted response, and none that
+/// the caller invented.
 pub(super) fn for_others(headers: &HeaderMap) -> HeaderMap {
     let open = |name: &HeaderName| {
         let text = name.as_str();

@@ -11,33 +11,33 @@ use reqwest::{
 use super::{Request, send};
 use crate::{Cx, Fault, Kind, files::Saved};
 
-/// So much of a download is written at a time.
+/// Bytes of a download that are written at a time.
 const BATCH: usize = 1 << 20;
 
 /// A redirect that was followed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hop {
-    /// What was asked for.
+    /// The requested address.
     pub url: Url,
-    /// What came back.
+    /// The status of the redirect.
     pub status: StatusCode,
 }
 
-/// An answer whose body is still to be read.
+/// A response whose body is still to be read.
 pub struct Response {
-    /// How it went.
+    /// Its status.
     pub status: StatusCode,
-    /// In which version of HTTP it came.
+    /// Its HTTP version.
     pub version: Version,
-    /// Where it came from in the end.
+    /// The address after all redirects.
     pub url: Url,
-    /// What messages call that.
+    /// The name of that address in messages.
     pub named: String,
     /// The redirects on the way.
     pub hops: Vec<Hop>,
     /// Its headers.
     pub headers: HeaderMap,
-    /// From the start of the first request to the last answer's head.
+    /// Time from the start of the first request to the head of the last response.
     pub first_byte: Duration,
     inner: reqwest::Response,
     began: Instant,
@@ -62,12 +62,12 @@ impl Response {
         }
     }
 
-    /// The media type, without its parameters and in small letters; empty, if none is said.
+    /// Returns the media type, without its parameters and in lower case; empty if the response has none.
     pub fn media_type(&self) -> String {
         self.content_type().split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
     }
 
-    /// What is said of the text's encoding, if anything.
+    /// Returns the declared character set, if any.
     pub fn charset(&self) -> Option<String> {
         self.content_type().split(';').skip(1).find_map(|it| {
             let (name, value) = it.split_once('=')?;
@@ -81,21 +81,21 @@ impl Response {
         self.headers.get(CONTENT_TYPE).and_then(|it| it.to_str().ok()).unwrap_or_default()
     }
 
-    /// How long the body says it is, as it is sent.
+    /// Returns the declared length of the body, in bytes as it is sent.
     pub fn length(&self) -> Option<u64> {
         self.headers.get(CONTENT_LENGTH)?.to_str().ok()?.trim().parse().ok()
     }
 
-    /// From the start of the first request until now.
+    /// Returns the time since the start of the first request.
     pub fn elapsed(&self) -> Duration {
         self.began.elapsed()
     }
 
-    /// The next piece of the body, unpacked; nothing at its end.
+    /// Returns the next piece of the body, unpacked; `None` at its end.
     ///
     /// # Errors
-    /// [`Kind::Timeout`] when the other side is silent for too long, or all of it takes too long;
-    /// [`Kind::Failed`] when it breaks off.
+    /// [`Kind::Timeout`] when the other side is silent for too long, or the whole takes too long;
+    /// [`Kind::Failed`] when the connection breaks.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, Fault> {
         let left = self.within.saturating_sub(self.began.elapsed());
         match tokio::time::timeout(left.min(self.silence), self.inner.chunk()).await {
@@ -106,7 +106,7 @@ impl Response {
         }
     }
 
-    /// The body, up to this many bytes of it, and whether there is more.
+    /// Reads up to this many bytes of the body; returns them, and whether there is more.
     ///
     /// # Errors
     /// Those of [`chunk`](Self::chunk).
@@ -123,7 +123,7 @@ impl Response {
         Ok((body, false))
     }
 
-    /// The body, if it is no longer than this.
+    /// Reads the body if it is no longer than this.
     ///
     /// # Errors
     /// Those of [`chunk`](Self::chunk), and [`Kind::TooBig`].
@@ -137,8 +137,8 @@ impl Response {
         }
     }
 
-    /// Writes the body to a file, piece by piece: whatever its size, it takes no more memory than one piece. The file is
-    /// replaced once all of it is there; if it breaks off before, nothing has changed.
+    /// Writes the body to a file, piece by piece: it takes no more memory than one piece. The file is
+    /// replaced once the body is complete; if the connection breaks before, nothing has changed.
     ///
     /// # Errors
     /// Those of [`chunk`](Self::chunk), of [`Files::begin`](crate::Files::begin) and of the disk.

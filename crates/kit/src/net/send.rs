@@ -26,45 +26,46 @@ use super::{
 };
 use crate::{Fault, Kind};
 
-/// How a call reaches the network: http and https, and only the hosts that it may speak to. Cheap to clone.
+/// A call's access to the network: http and https, and only the hosts that it may contact. Cheap to clone.
 #[derive(Clone)]
 pub struct Net {
     line: Arc<Line>,
     allowed: Arc<Allowed>,
-    /// Where the call may reach what processes of its session serve.
+    /// The session's ports, if the call may reach them.
     ports: Option<Arc<dyn SessionPorts>>,
-    /// A request went to a host that may be private.
+    /// Whether a request went to a host that may be private.
     was_private: Arc<AtomicBool>,
 }
 
 impl Net {
-    /// The network as one call may use it.
+    /// Creates the network access of one call.
     pub fn new(line: Arc<Line>, allowed: Allowed) -> Self {
         Self { line, allowed: Arc::new(allowed), ports: None, was_private: Arc::default() }
     }
 
-    /// The same for a call that asked for a port of its session: it reaches these ports, until a redirect leads elsewhere.
+    /// Also reaches ports of the session, until a redirect leads elsewhere.
     #[must_use]
     pub fn and_session_ports(self, ports: Arc<dyn SessionPorts>) -> Self {
         Self { ports: Some(ports), ..self }
     }
 
-    /// Did one of its requests go to a host that a person allowed at a private address? What such a host says may be the
-    /// workspace's own.
+    /// Returns whether a request went to a host that a person allowed at a private address. Such a host may
+    /// be controlled by the workspace.
     pub fn was_private(&self) -> bool {
         self.was_private.load(Ordering::Acquire)
     }
 
-    /// Sends a request, follows what redirects it, and gives the answer as soon as its head is here.
-    /// Every hop is looked at: its scheme, whether the call may speak to that host, at which address it is.
+    /// Sends a request, follows redirects, and returns the response as soon as its head has arrived. At every
+    /// hop it checks the scheme, the grant for the host, and the address.
     ///
     /// # Errors
-    /// [`Kind::BadArgs`] for an address that is none; [`Kind::Denied`] for a host that the call may not speak to;
-    /// [`Kind::Timeout`]; [`Kind::Unavailable`] when nobody answers; [`Kind::Failed`] when what answers is not HTTP.
+    /// [`Kind::BadArgs`] for an invalid address; [`Kind::Denied`] for a host that the call may not contact;
+    /// [`Kind::Timeout`]; [`Kind::Unavailable`] when no server answers; [`Kind::Failed`] when the answer is
+    /// not HTTP.
     pub async fn send(&self, mut request: Request) -> Result<Response, Fault> {
         let began = Instant::now();
         let mut hops: Vec<Hop> = Vec::new();
-        // Invariant: what is elsewhere leads nobody back to a port of the session.
+        // Invariant: no redirect from elsewhere leads back to a port of the session.
         let mut ports = self.ports.as_deref();
         loop {
             let inner = match (self.once(&request, began, &mut ports).await, hops.last()) {
@@ -101,10 +102,10 @@ impl Net {
         }
     }
 
-    /// A connection to this host, for what is not HTTP. No proxy stands in between.
+    /// Connects to this host, for protocols other than HTTP. No proxy is used.
     ///
     /// # Errors
-    /// [`Kind::Denied`] for a host that the call may not speak to, [`Kind::Unavailable`] when nobody answers.
+    /// [`Kind::Denied`] for a host that the call may not contact, [`Kind::Unavailable`] when no server answers.
     pub async fn connect(&self, host: &str, port: u16) -> Result<TcpStream, Fault> {
         if let Some(ports) = self.ports.as_ref().filter(|it| it.listens(host, port)) {
             return ports
@@ -155,10 +156,10 @@ impl Net {
     }
 }
 
-/// The host and the port of an address that haft asks at.
+/// Returns the host and the port of an address.
 ///
 /// # Errors
-/// When it is not http or https, or has a name or a password in it.
+/// When it is not http or https, or has a user name or a password in it.
 pub fn host_of(url: &Url) -> Result<(String, u16), Fault> {
     if !matches!(url.scheme(), "http" | "https") {
         return Err(Fault::bad_args(format!("`{}` is neither http nor https", url.scheme()))
@@ -174,7 +175,7 @@ pub fn host_of(url: &Url) -> Result<(String, u16), Fault> {
     }
 }
 
-/// Where this answer sends whoever asked.
+/// Returns the target of a redirect.
 fn target(request: &Request, answer: &reqwest::Response) -> Result<Option<Url>, Fault> {
     if !matches!(answer.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
         return Ok(None);
@@ -213,9 +214,9 @@ fn redirected(request: &mut Request, status: StatusCode, to: Url) -> Result<(), 
     Ok(())
 }
 
-/// A fault at a place that nobody asked for says who sent us there.
+/// Adds the redirect to a fault at an address that the caller did not request.
 fn on_the_way(fault: Fault, from: &Hop, to: &Url) -> Fault {
-    // What the model asked for was well formed; what came back is not to be gone to.
+    // The request was well formed; the redirect's target is refused.
     let kind = if fault.kind == Kind::BadArgs { Kind::Denied } else { fault.kind };
     let what = format!("{} redirects to {to}: {}", from.url, fault.what);
     Fault { kind, what, ..fault }
@@ -256,7 +257,7 @@ fn unreached(host: &str, port: u16, why: &Unreached) -> Fault {
     }
 }
 
-/// Did nobody answer who knows names, so that nothing is said about this one?
+/// Returns whether no name server answered, so that the error says nothing about this name.
 fn no_answer(error: &std::io::Error) -> bool {
     let says = error.to_string();
     ["Temporary failure in name resolution", "Try again"].iter().any(|it| says.contains(it))
@@ -271,7 +272,7 @@ fn closed(place: &str, what: &str) -> Fault {
 fn failed(request: &Request, host: &str, port: u16, error: reqwest::Error) -> Fault {
     let name = request.name();
     let (is_timeout, is_connect) = (error.is_timeout(), error.is_connect());
-    // The address may have in it what nobody may see.
+    // The address may contain a secret.
     let error = error.without_url();
     let mut cause: Option<&(dyn Error + 'static)> = Some(&error);
     while let Some(it) = cause {
@@ -300,12 +301,12 @@ pub(super) fn broken(name: &str, error: reqwest::Error) -> Fault {
     Fault::new(Kind::Failed, format!("the answer of {name} broke off: {why}")).next("Try again.")
 }
 
-/// Is this what one hears who greets something else by TLS?
+/// Returns whether the error is typical of a server that does not speak TLS.
 fn speaks_no_tls(why: &str) -> bool {
     ["InvalidContentType", "handshake eof", "InvalidMessage"].iter().any(|it| why.contains(it))
 }
 
-/// The words of what was at the bottom of it.
+/// Returns the innermost cause.
 fn deepest(error: &reqwest::Error) -> String {
     let mut last: &(dyn Error + 'static) = error;
     while let Some(deeper) = last.source() {

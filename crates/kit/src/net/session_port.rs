@@ -1,5 +1,5 @@
-//! HTTP to a server that a process of the session opened: over a connection inside the session's network namespace, so
-//! no address of the machine is ever connected to.
+//! HTTP to a server that a process of the session opened: over a connection inside the session's network
+//! namespace, so haft never connects to an address of the machine.
 
 use std::{fmt, io};
 
@@ -13,19 +13,19 @@ use crate::{Fault, Kind, services::Soon};
 
 /// The ports on which processes of a session listen.
 pub trait SessionPorts: fmt::Debug + Send + Sync {
-    /// Does a process of the session listen at this loopback host and port now? Looked up at each call, in the session's
-    /// network namespace.
+    /// Returns whether a process of the session listens at this loopback host and port. Looked up at each
+    /// call, in the session's network namespace.
     fn listens(&self, host: &str, port: u16) -> bool;
 
-    /// Connects to it there. Where nobody listens any more this fails; it never leads to the machine's own loopback.
+    /// Connects to it there. If no process listens any more this fails; it never leads to the machine's own loopback.
     fn connect<'a>(&'a self, host: &'a str, port: u16) -> Soon<'a, io::Result<TcpStream>>;
 }
 
 /// Sends one request to a port of the session.
 ///
 /// # Errors
-/// [`Kind::Denied`] when a secret would be sent, [`Kind::Unavailable`] when nobody listens any more or for `https`,
-/// [`Kind::Failed`] when what answers is not HTTP.
+/// [`Kind::Denied`] when a secret would be sent, [`Kind::Unavailable`] when no process listens any more or
+/// for `https`, [`Kind::Failed`] when the answer is not HTTP.
 pub(super) async fn send(
     ports: &dyn SessionPorts,
     request: &Request,
@@ -56,13 +56,13 @@ pub(super) async fn send(
             .next("What listens there speaks no proper HTTP, or hung up; its output may say why.")
     };
     let (mut sender, connection) = handshake(TokioIo::new(stream)).await.map_err(strange)?;
-    // It ends with the answer's body, or when nobody waits for that any more; its errors are the answer's.
+    // It ends with the response's body, or when the response is dropped; its errors are the response's.
     tokio::spawn(connection);
     let answer = sender.send_request(out(request, headers)?).await.map_err(strange)?;
     Ok(answer.map(|body: Incoming| reqwest::Body::wrap(body)).into())
 }
 
-/// The request as it goes over a connection to the host itself.
+/// Builds the request as it goes over a direct connection.
 fn out(request: &Request, mut headers: HeaderMap) -> Result<Out<reqwest::Body>, Fault> {
     let url = &request.url;
     let path = match url.query() {
@@ -78,7 +78,7 @@ fn out(request: &Request, mut headers: HeaderMap) -> Result<Out<reqwest::Body>, 
     let usual = [
         (header::USER_AGENT, concat!("haft/", env!("CARGO_PKG_VERSION"))),
         (header::ACCEPT, "*/*"),
-        // Nothing here unpacks a body.
+        // Bodies are not unpacked here.
         (header::ACCEPT_ENCODING, "identity"),
     ];
     for (name, value) in usual {
@@ -95,7 +95,7 @@ fn out(request: &Request, mut headers: HeaderMap) -> Result<Out<reqwest::Body>, 
     Ok(out)
 }
 
-/// What is said where a port of the session can't be connected to.
+/// Returns the fault for a port of the session that can't be connected to.
 pub(super) fn unreached(host: &str, port: u16, error: &io::Error) -> Fault {
     let place = with_port(host, port);
     Fault::new(Kind::Unavailable, format!("{place} of this session can't be reached: {error}"))

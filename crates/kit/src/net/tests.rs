@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{Kind, services::Soon};
 
-/// Nobody answers who knows names.
+/// A lookup without a name server.
 struct Offline;
 
 impl Lookup for Offline {
@@ -51,7 +51,7 @@ async fn a_fault_tells_no_network_from_a_wrong_name_and_no_tls_from_nobody_there
 const PUBLIC: Ipv4Addr = Ipv4Addr::new(93, 184, 216, 34);
 const OWN: Ipv4Addr = Ipv4Addr::LOCALHOST;
 
-/// Answers in turn; the last answer stays.
+/// Answers in turn; the last answer repeats.
 struct Script(Mutex<Vec<Vec<Ipv4Addr>>>, AtomicUsize);
 
 impl Script {
@@ -71,7 +71,7 @@ impl Lookup for Script {
     }
 }
 
-/// Answers each connection with this, and counts them.
+/// Answers each connection with `answer`, and counts them.
 fn listen(answer: &'static str) -> (u16, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let (port, count) = (listener.local_addr().unwrap().port(), Arc::<AtomicUsize>::default());
@@ -79,7 +79,7 @@ fn listen(answer: &'static str) -> (u16, Arc<AtomicUsize>) {
     std::thread::spawn(move || {
         for mut stream in listener.incoming().flatten() {
             of_thread.fetch_add(1, Ordering::AcqRel);
-            // Whoever hangs up has been counted.
+            // A client that hangs up has been counted.
             let _ = stream.read(&mut [0; 4096]);
             let _ = stream.write_all(answer.as_bytes());
         }
@@ -110,7 +110,7 @@ async fn a_name_is_looked_up_for_each_connection_and_no_private_address_is_conne
     let (port, connections) = listen(HELLO);
     let script = Script::new(&[&[PUBLIC], &[OWN]]);
     let line = Arc::new(Line::new(script.clone(), None));
-    // What was public at the first look, somebody else's call found so.
+    // The first lookup of another call finds a public address.
     assert_eq!(line.find("rebind.test", port, Reach::Public).await.unwrap()[0].ip(), PUBLIC);
     let net = Net::new(line.clone(), Allowed::default().and_web());
     let fault = net.send(get(&format!("http://rebind.test:{port}/"))).await.err().unwrap();
@@ -119,7 +119,7 @@ async fn a_name_is_looked_up_for_each_connection_and_no_private_address_is_conne
     let spoken = Net::new(line.clone(), Allowed::default().and("rebind.test"));
     assert_eq!(spoken.connect("rebind.test", port).await.err().unwrap().kind, Kind::Denied);
     assert_eq!(connections.load(Ordering::Acquire), 0);
-    // The positive control: where a person named it with its port, it is reached, by a connection of its own.
+    // The positive control: if a person granted it with its port, it is reached, by a connection of its own.
     let granted = Net::new(line, Allowed::default().and(&format!("rebind.test:{port}")));
     let mut answer = granted.send(get(&format!("http://rebind.test:{port}/"))).await.unwrap();
     assert_eq!(answer.bytes(10).await.unwrap(), b"hello");
@@ -210,7 +210,7 @@ async fn what_is_sensitive_in_a_body_is_taken_to_no_other_origin() {
         let secret = Body::from("a=".to_owned()).and(Body::from("secret".to_owned()).sensitive(true));
         let sent = net.send(post(secret)).await;
         if status.starts_with("302") {
-            // It goes on without the body.
+            // The redirect is followed without the body.
             assert!(sent.is_ok());
             continue;
         }

@@ -4,7 +4,7 @@ use std::{io, os::fd::OwnedFd};
 
 use tokio::io::unix::AsyncFd;
 
-/// The same file, which does not block any more and can be awaited.
+/// Makes the file non-blocking, for use with `await`.
 #[expect(unsafe_code, reason = "tokio wants a promise that the file stays open")]
 pub(super) fn awaited(file: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     rustix::io::ioctl_fionbio(&file, true)?;

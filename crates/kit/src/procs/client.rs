@@ -35,26 +35,26 @@ use super::{
 };
 use crate::{Fault, Kind, deliberate_faults::passed_on};
 
-/// How long a keeper may take to enter its sandbox, and a command to begin.
+/// Time limit for a keeper to enter its sandbox, and for a command to begin.
 const BEGIN: Duration = Duration::from_secs(30);
-/// How long a keeper that was killed may take to go with its processes.
+/// Time limit for a killed keeper to end with its processes.
 const END: Duration = Duration::from_secs(2);
-/// How long a keeper may take to hear us.
+/// Time limit for a keeper to read a message.
 const HEAR: Duration = Duration::from_secs(5);
 /// The longest report of a keeper on its sandbox.
 const LONGEST: usize = 1 << 20;
-/// As many files are enough for us.
+/// Maximum number of files that haft asks to have open.
 const OPEN: u64 = 1 << 16;
-/// The descriptors that a file may become in a command.
+/// The descriptors that a file may get in a command.
 const NUMBERS: std::ops::Range<i32> = 3..ABOVE;
 
-/// A keeper that serves us. Cheap to clone; once the last clone and the last process are gone, it ends.
+/// A keeper of this process. Cheap to clone; once the last clone and the last process are gone, it ends.
 #[derive(Clone)]
 pub struct Keeper {
     inner: Arc<Inner>,
 }
 
-/// A keeper that may have ended.
+/// A handle that does not keep the keeper alive.
 #[derive(Clone)]
 pub struct WeakKeeper {
     inner: Weak<Inner>,
@@ -62,7 +62,7 @@ pub struct WeakKeeper {
 }
 
 impl WeakKeeper {
-    /// The keeper, if it still serves somebody.
+    /// Returns the keeper, unless it has ended.
     pub fn get(&self) -> Option<Keeper> {
         self.inner.upgrade().map(|inner| Keeper { inner }).filter(|it| !it.is_gone())
     }
@@ -82,31 +82,32 @@ pub(super) struct Inner {
     null: OwnedFd,
 }
 
-/// The socket of a keeper, and whether there is still somebody at the other end.
+/// The socket of a keeper, and whether the keeper is still at the other end.
 struct KeeperSocket {
     socket: UnixStream,
     gone: CancellationToken,
-    /// Nobody needs the keeper any more.
+    /// Cancelled once the keeper is no longer needed.
     closed: CancellationToken,
 }
 
-/// What a command is started with, besides itself.
+/// The environment in which a command is started.
 #[derive(Clone, Copy, Default)]
 pub struct Base<'a> {
     /// The variables that every command has.
     pub env: &'a [(String, String)],
-    /// What it may use.
+    /// Its resource limits.
     pub limits: &'a [Limit],
-    /// Where its output goes once it is long.
+    /// The storage of long outputs.
     pub spilling: Option<&'a Arc<dyn Spilling>>,
 }
 
 impl Keeper {
-    /// Starts a keeper and gives it the plan of its sandbox; gives what it reports, and the files that came along. `command` is our own binary with
-    /// the argument that makes it a keeper. It gets no environment, and nothing of ours is open in it.
+    /// Starts a keeper and sends it the plan of its sandbox; returns its report, and the files that came with
+    /// it. `command` is haft's own binary with the argument that makes it a keeper. It gets no environment
+    /// and no open files.
     ///
     /// # Errors
-    /// [`Kind::Unavailable`] when it can't be started, or goes before it has reported.
+    /// [`Kind::Unavailable`] when it can't be started, or ends before it has reported.
     pub async fn spawn(mut command: Command, plan: &[u8]) -> Result<(Self, Vec<u8>, Vec<OwnedFd>), Fault> {
         let trouble = |error: io::Error| {
             Fault::new(
@@ -167,7 +168,7 @@ impl Keeper {
     /// Starts a program below a supervisor of its own.
     ///
     /// # Errors
-    /// [`Kind::NotFound`] when there is no such program or folder, [`Kind::BadArgs`] when it can't be run,
+    /// [`Kind::NotFound`] when the program or folder does not exist, [`Kind::BadArgs`] when it can't be run,
     /// [`Kind::TooBig`] when its arguments are too long, [`Kind::Unavailable`] when the keeper is gone.
     pub async fn start(&self, program: Program, base: Base<'_>) -> Result<Process, Fault> {
         let (request, files, mut ends) = self.prepare(&program, base)?;
@@ -176,7 +177,7 @@ impl Keeper {
         wire::ask_for_sender(ours.as_fd()).map_err(refusal::no_pipe)?;
         let ours = UnixStream::from_std(ours).map_err(refusal::no_pipe)?;
         let id = self.inner.next.fetch_add(1, Ordering::Relaxed);
-        // From here on the supervisor ends with what it has started when this is broken off.
+        // From here on, if this future is dropped, the supervisor ends with everything that it has started.
         let (control, begun) = Control::new(ours, id, self.inner.clone());
         let started = timeout(BEGIN, async {
             send(&self.inner.line.socket, &ToKeeper::Start(id).encode(), &[theirs.as_fd()]).await?;
@@ -203,24 +204,24 @@ impl Keeper {
         process(pid, begun.supervisor, control, ends)
     }
 
-    /// Has the keeper ended? All its processes have, too.
+    /// Returns whether the keeper has ended. Then all its processes have, too.
     pub fn is_gone(&self) -> bool {
         self.inner.line.gone.is_cancelled()
     }
 
-    /// Ends it at once, and all its processes with it where they are in a namespace of its own. Blocks until they are
-    /// gone, which takes a moment: none of them does anything after this.
+    /// Kills it, and all its processes with it if they are in a PID namespace. Blocks until they have ended,
+    /// which takes a moment: none of them runs after this.
     pub fn end(&self) {
         let mut child = self.inner.child.lock();
         let Some(child) = &mut *child else { return };
-        // Where there is a namespace, its first process is a child of ours that waits for it to go; killed before that one,
-        // ours would be gone while the others still run.
+        // In a PID namespace, its first process is a child of the keeper's process, which waits for it. If
+        // that one were killed first, it would end while the others still run.
         let children =
             std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", child.id())).unwrap_or_default();
         let first: Vec<_> =
             children.split_whitespace().filter_map(|it| Pid::from_raw(it.parse().ok()?)).collect();
         for pid in &first {
-            // One that has ended needs no more.
+            // One that has ended needs no signal.
             let _ = kill_process(*pid, Signal::KILL);
         }
         if first.is_empty() {
@@ -237,23 +238,23 @@ impl Keeper {
         self.inner.line.gone.cancelled().await;
     }
 
-    /// The process id of what was spawned.
+    /// Returns the process id of the spawned process.
     pub fn pid(&self) -> u32 {
         self.inner.pid
     }
 
-    /// A process of the sandbox, where it has namespaces of its own: its first one.
+    /// Returns the first process of the sandbox, if it has namespaces of its own.
     pub fn first_inside(&self) -> Option<u32> {
         let pid = self.inner.pid;
         let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).ok()?;
         children.split_ascii_whitespace().next()?.parse().ok()
     }
 
-    /// A TCP socket that is neither bound nor connected, in the network namespace of the commands: what is done with it is
-    /// done there.
+    /// Creates a TCP socket that is neither bound nor connected, in the network namespace of the commands: it
+    /// acts in that namespace wherever it is used.
     ///
     /// # Errors
-    /// When the keeper is gone, or makes none.
+    /// When the keeper is gone, or can't create one.
     pub async fn tcp_socket(&self, six: bool) -> io::Result<TcpSocket> {
         let (ours, theirs) = Socket::pair()?;
         ours.set_nonblocking(true)?;
@@ -269,12 +270,12 @@ impl Keeper {
         Ok(TcpSocket::from_std_stream(socket.into()))
     }
 
-    /// A handle that does not keep it.
+    /// Returns a handle that does not keep it alive.
     pub fn downgrade(&self) -> WeakKeeper {
         WeakKeeper { inner: Arc::downgrade(&self.inner), gone: self.inner.line.gone.clone() }
     }
 
-    /// What the supervisor is told, the files that go with it, and our ends of them.
+    /// Builds the request to the supervisor, the files that go with it, and haft's ends of them.
     fn prepare(&self, program: &Program, base: Base<'_>) -> Result<(Request, Vec<OwnedFd>, Ends), Fault> {
         let (argv, env) = refusal::check(program, base.env)?;
         let cwd = refusal::folder(&program.cwd)?;
@@ -289,7 +290,7 @@ impl Keeper {
             Streams::Given => {
                 let (ours, stderr) = pipe()?;
                 ends.output = Some(ours);
-                // Whoever runs for days may write for days: only the newest is kept.
+                // Such a process may run for days: only the newest of its errors are kept.
                 ends.spilling = None;
                 numbers.push(2);
                 files.push(stderr);
@@ -333,7 +334,7 @@ impl Keeper {
             files.push(file.try_clone().map_err(refusal::no_pipe)?);
         }
         let mut limits = base.limits.to_vec();
-        // What we may have open is more than what commands expect.
+        // haft's own limit of open files is higher than commands expect.
         let ours = open_files();
         if limits.iter().all(|it| it.resource != Resource::Nofile as u32) {
             let forever = libc::RLIM_INFINITY;
@@ -367,7 +368,7 @@ fn process(pid: u32, supervisor: Option<u32>, control: Control, ends: Ends) -> R
     Ok(Process::new(pid, supervisor, output, errors, input, control))
 }
 
-/// Our ends of what a command reads and writes.
+/// haft's ends of a command's streams.
 #[derive(Default)]
 struct Ends {
     input: Option<OwnedFd>,
@@ -383,7 +384,7 @@ fn pipe() -> Result<(OwnedFd, OwnedFd), Fault> {
 }
 
 impl Inner {
-    /// Has what the supervisor of this number leaves be ended, which does not answer.
+    /// Asks the keeper to kill the tree of a supervisor that does not answer.
     pub(super) async fn kill(&self, id: u64) {
         let _ = timeout(HEAR, send(&self.line.socket, &ToKeeper::Kill(id).encode(), &[])).await;
     }
@@ -398,24 +399,24 @@ impl Drop for Inner {
     fn drop(&mut self) {
         self.line.closed.cancel();
         let Some(mut child) = self.child.lock().take() else { return };
-        // It goes when its socket closes, which is soon but not now; nobody else takes note of its end.
+        // It ends when its socket closes, which is soon but not now; this thread reaps it.
         let _ = std::thread::Builder::new().name("keeper".to_owned()).spawn(move || child.wait());
     }
 }
 
-/// Lets this process have as many files open as it may: each command takes three. Gives what it was before.
+/// Raises the limit of open files: each command takes three. Returns the limit before.
 fn open_files() -> Rlimit {
     static BEFORE: OnceLock<Rlimit> = OnceLock::new();
     *BEFORE.get_or_init(|| {
         let before = getrlimit(Resource::Nofile);
         let raised = before.maximum.map_or(OPEN, |it| it.min(OPEN)).max(before.current.unwrap_or(OPEN));
-        // With what there was before there are fewer commands at once, that is all.
+        // With the old limit fewer commands can run at once.
         let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(raised), ..before });
         before
     })
 }
 
-/// Sees the keeper end: it says nothing by itself.
+/// Waits for the keeper's end: it sends no message of its own.
 async fn watch(line: Arc<KeeperSocket>) {
     let (mut byte, mut files) = ([0], Vec::new());
     tokio::select! {
@@ -425,7 +426,7 @@ async fn watch(line: Arc<KeeperSocket>) {
     line.gone.cancel();
 }
 
-/// Sends all of it, and the files with its first byte.
+/// Sends all bytes, and the files with the first byte.
 pub(super) async fn send(socket: &UnixStream, bytes: &[u8], files: &[BorrowedFd<'_>]) -> io::Result<()> {
     let (mut rest, mut files) = (bytes, files);
     while !rest.is_empty() {
@@ -464,12 +465,12 @@ async fn receive_from(
     Ok(())
 }
 
-/// What a supervisor says next.
+/// Receives the next message of a supervisor.
 pub(super) async fn reply(socket: &UnixStream, files: &mut Vec<OwnedFd>) -> io::Result<Reply> {
     reply_from(socket, files, &mut None).await
 }
 
-/// The same, and which process it is.
+/// Like [`reply`], and returns the process id of the sender.
 pub(super) async fn reply_from(
     socket: &UnixStream,
     files: &mut Vec<OwnedFd>,

@@ -26,9 +26,9 @@ use super::{
     wire::{Order, Reply},
 };
 
-/// How long a supervisor that is not wanted any more may take to end its tree and go.
+/// Time limit for a supervisor to kill its tree and end.
 const LEAVE: Duration = Duration::from_secs(10);
-/// The longest answer that is believed.
+/// Maximum length of a reply.
 const LONGEST: u64 = 1 << 20;
 
 /// The socket of one supervisor. Dropping it ends the supervisor's tree.
@@ -42,24 +42,24 @@ struct Shared {
     socket: UnixStream,
     id: u64,
     keeper: Arc<Inner>,
-    /// Who waits for which answer; `None` once none will come.
+    /// The waiters for replies, by number; `None` once no reply will come.
     asked: Mutex<Option<HashMap<u32, oneshot::Sender<Answer>>>>,
     next: AtomicU32,
-    /// One order after the other, each whole.
+    /// Held while an order is sent, so that orders don't mix.
     sending: tokio::sync::Mutex<()>,
     life: Life,
     /// Dropped once nothing is left of the tree.
     held: Mutex<Option<Box<dyn Any + Send + Sync>>>,
 }
 
-/// Whether anything may be left of a process and of all it started. Cheap to clone.
+/// Whether anything may be left of a process and of everything it started. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub struct Life {
     over: Arc<AtomicBool>,
 }
 
 impl Life {
-    /// Is nothing left of it, and can nothing come again?
+    /// Returns whether nothing is left of it, and nothing can come back.
     pub fn is_over(&self) -> bool {
         self.over.load(Ordering::Acquire)
     }
@@ -69,22 +69,22 @@ impl Life {
     }
 }
 
-/// What came of a request.
+/// The outcome of a request to start a command.
 pub(super) struct Begun {
     pub(super) reply: Reply,
     pub(super) terminal: Option<OwnedFd>,
-    /// The supervisor's process id, as the kernel says it.
+    /// The supervisor's process id, as the kernel reports it.
     pub(super) supervisor: Option<u32>,
 }
 
-/// What came of an order.
+/// The reply to an order.
 pub(super) struct Answer {
     pub(super) value: u64,
     pub(super) bytes: Vec<u8>,
 }
 
 impl Control {
-    /// Listens to the supervisor of this number; also gives whether its command began.
+    /// Listens to the supervisor of this number; the receiver resolves once its command has begun or failed.
     pub(super) fn new(socket: UnixStream, id: u64, keeper: Arc<Inner>) -> (Self, oneshot::Receiver<Begun>) {
         let (said, exit) = watch::channel(None);
         let (begin, begun) = oneshot::channel();
@@ -103,7 +103,7 @@ impl Control {
         (Self { shared, exit, _wanted: dropped.drop_guard() }, begun)
     }
 
-    /// Tells the supervisor what to start.
+    /// Sends the supervisor the command to start.
     pub(super) async fn request(&self, request: &[u8], files: &[BorrowedFd<'_>]) -> io::Result<()> {
         send(&self.shared.socket, request, files).await
     }
@@ -112,24 +112,24 @@ impl Control {
         &self.shared.life
     }
 
-    /// Drops this once nothing is left of the tree.
+    /// Keeps `held` until nothing is left of the tree.
     pub(super) fn hold(&self, held: Box<dyn Any + Send + Sync>) {
         *self.shared.held.lock() = Some(held);
     }
 
-    /// How the process ended, if it has.
+    /// Returns how the process ended, if it has.
     pub(super) fn exit(&self) -> Option<Exit> {
         *self.exit.borrow()
     }
 
-    /// Waits until it has.
+    /// Waits until it has ended.
     pub(super) async fn exited(&self) -> Exit {
         let mut exit = self.exit.clone();
-        // Nobody is left to say it when the runtime has ended.
+        // If the runtime has ended, no report will come.
         exit.wait_for(Option::is_some).await.ok().and_then(|it| *it).unwrap_or(Exit::Lost)
     }
 
-    /// Has the supervisor do something. `None`: it has gone, or does not answer in time.
+    /// Sends an order to the supervisor. `None`: it has gone, or does not answer in time.
     pub(super) async fn ask(&self, order: Order, at_most: Duration) -> Option<Answer> {
         let number = self.shared.next.fetch_add(1, Ordering::Relaxed);
         let (to, answer) = oneshot::channel();
@@ -149,19 +149,19 @@ impl Control {
         answer
     }
 
-    /// Has the keeper end the tree of a supervisor that does not answer, and waits until it has gone.
+    /// Asks the keeper to kill the tree of a supervisor that does not answer, and waits until it has gone.
     pub(super) async fn give_up(&self) {
         self.shared.keeper.kill(self.shared.id).await;
         let _ = timeout(LEAVE, self.exited()).await;
     }
 
-    /// Has the supervisor gone? Then nothing is left of its tree.
+    /// Returns whether the supervisor has ended. Then nothing is left of its tree.
     pub(super) fn is_gone(&self) -> bool {
         self.shared.asked.lock().is_none()
     }
 }
 
-/// Hears what the supervisor says, for as long as it lives.
+/// Receives the supervisor's messages until it ends.
 async fn listen(
     shared: Arc<Shared>,
     exit: watch::Sender<Option<Exit>>,
@@ -174,8 +174,8 @@ async fn listen(
         () = &mut hear => {}
         () = dropped.cancelled() => leave(&shared, hear).await,
         () = shared.keeper.gone() => {
-            // In a sandbox of its own it has gone with the keeper; elsewhere it goes when it hears of it. What it has
-            // said before is still there to be read.
+            // In a PID namespace it has ended with the keeper; elsewhere it ends when it notices. Messages
+            // that it sent before can still be read.
             let over = timeout(Duration::ZERO, &mut hear).await.is_ok();
             exit.send_if_modified(|it| it.is_none().then(|| *it = Some(Exit::Lost)).is_some());
             if !over {
@@ -190,7 +190,7 @@ async fn listen(
     exit.send_if_modified(|it| it.is_none().then(|| *it = Some(Exit::Lost)).is_some());
 }
 
-/// Tells the supervisor to end its tree and go, and sees to it that it does.
+/// Tells the supervisor to kill its tree and end, and enforces that.
 async fn leave(shared: &Shared, hear: impl Future<Output = ()>) {
     let _ = rustix::net::shutdown(&shared.socket, rustix::net::Shutdown::Write);
     if timeout(LEAVE, hear).await.is_err() {
@@ -202,7 +202,7 @@ async fn hear(shared: &Shared, exit: &watch::Sender<Option<Exit>>, begin: onesho
     let mut files = Vec::new();
     let mut supervisor = None;
     let Ok(begun) = reply_from(&shared.socket, &mut files, &mut supervisor).await else { return };
-    // Who asked may have stopped waiting.
+    // The receiver may have been dropped.
     let _ = begin.send(Begun { reply: begun, terminal: files.pop(), supervisor });
     while let Ok(reply) = reply(&shared.socket, &mut files).await {
         let ended = match reply {

@@ -1,4 +1,4 @@
-//! Input for processes that may not read it.
+//! Input for processes that may not read it: writes never block.
 
 use std::{collections::VecDeque, io, os::fd::OwnedFd, sync::Arc};
 
@@ -8,12 +8,12 @@ use tokio::io::unix::AsyncFd;
 use super::async_pipe::awaited;
 use crate::{Fault, Kind};
 
-/// As much is kept for a process that does not read yet.
+/// Bytes that are buffered for a process that does not read yet.
 const WAITING: usize = 1 << 20;
-/// What ends the input of a terminal, typed at the beginning of a line.
+/// The byte that ends the input of a terminal at the beginning of a line.
 const END_OF_INPUT: u8 = 4;
 
-/// The input of a process. What does not fit is written by a task of its own, in order.
+/// The input of a process. A task writes in order what does not fit into the pipe.
 pub(super) struct Input {
     shared: Arc<Shared>,
     is_terminal: bool,
@@ -28,9 +28,9 @@ struct State {
     /// `None` once it is closed.
     end: Option<Arc<AsyncFd<OwnedFd>>>,
     waiting: VecDeque<u8>,
-    /// Is the task under way?
+    /// Whether the task is running.
     writing: bool,
-    /// Is it to be closed when all is written?
+    /// Whether to close it once everything is written.
     closing: bool,
 }
 
@@ -43,7 +43,7 @@ impl Input {
         })
     }
 
-    /// Writes what fits, and keeps the rest.
+    /// Writes what fits into the pipe, and buffers the rest.
     pub(super) fn write(&self, bytes: &[u8]) -> Result<(), Fault> {
         let mut state = self.shared.state.lock();
         let Some(end) = state.end.clone().filter(|_| !state.closing) else {
@@ -81,10 +81,10 @@ impl Input {
         Ok(())
     }
 
-    /// Ends the input once all is written.
+    /// Closes the input once everything is written.
     pub(super) fn close(&self) {
         if self.is_terminal {
-            // A terminal stays open for what is written; a program that reads is told that there is no more.
+            // A terminal stays open for further input; a reading program gets an end of file.
             let _ = self.write(&[END_OF_INPUT]);
             return;
         }
@@ -95,7 +95,7 @@ impl Input {
         }
     }
 
-    /// What it is written to, while it is open.
+    /// Returns the terminal, while it is open.
     pub(super) fn terminal(&self) -> Option<Arc<AsyncFd<OwnedFd>>> {
         self.shared.state.lock().end.clone().filter(|_| self.is_terminal)
     }
@@ -110,7 +110,7 @@ impl Drop for Input {
     }
 }
 
-/// Writes what waits, as fast as it is read.
+/// Writes the buffered bytes as fast as they are read.
 async fn write(shared: Arc<Shared>, end: Arc<AsyncFd<OwnedFd>>) {
     loop {
         let ready = end.writable().await;

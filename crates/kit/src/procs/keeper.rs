@@ -1,7 +1,8 @@
 //! The keeper: the process that starts all commands of a session.
 //!
-//! It has one thread and little memory, because it forks for every command. Each fork becomes a supervisor, which
-//! hears from haft over a socket of its own; the keeper itself only forks, reaps, and ends what nobody minds any more.
+//! It has one thread and little memory, because it forks for every command. Each fork becomes a supervisor,
+//! which gets its orders from haft over a socket of its own. The keeper itself only forks, reaps, and kills
+//! processes that no supervisor is responsible for.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -29,28 +30,28 @@ use super::{
     wire::{self, TO_KEEPER, ToKeeper},
 };
 
-/// How often it is looked whether what was killed has gone.
+/// Interval at which the keeper checks whether killed processes have ended.
 const LOOK: Duration = Duration::from_millis(5);
-/// So often a supervisor may be stopped by what it keeps, within [`STOPS_WITHIN`].
+/// Maximum number of times that a supervisor's own processes may stop it, within [`STOPS_WITHIN`].
 const STOPS: usize = 64;
-/// What is longer ago does not count: a sibling that ends its tree stops all others for a moment.
+/// Older stops don't count: a sibling that kills its tree stops all others for a moment.
 const STOPS_WITHIN: Duration = Duration::from_secs(10);
-/// How long it is tried to start a supervisor where there can be no more processes.
+/// Time for which starting a supervisor is retried when the process limit is reached.
 const FULL: Duration = Duration::from_secs(5);
-/// How long what is killed may take to go, at the end.
+/// Time limit for killed processes to end, when the keeper ends.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What a keeper is told before it serves: how its sandbox is to be.
+/// The orders that a keeper gets before it serves: the plan of its sandbox.
 pub struct Orders {
     socket: OwnedFd,
     plan: Vec<u8>,
 }
 
 impl Orders {
-    /// Takes the socket that is this process's standard input, and the plan that comes over it.
+    /// Takes the socket that is this process's standard input, and reads the plan from it.
     ///
     /// # Errors
-    /// When nobody gives orders: this was not started by haft.
+    /// When no orders come: haft did not start this process.
     pub fn take() -> io::Result<Self> {
         let null = rustix::fs::open("/dev/null", rustix::fs::OFlags::RDWR, Mode::empty())?;
         let socket = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?;
@@ -59,12 +60,12 @@ impl Orders {
         Ok(Self { socket, plan })
     }
 
-    /// What [`Keeper::spawn`](super::Keeper::spawn) was given.
+    /// Returns the plan that [`Keeper::spawn`](super::Keeper::spawn) was given.
     pub fn plan(&self) -> &[u8] {
         &self.plan
     }
 
-    /// Says how it went, or why it can't be done; the files go along.
+    /// Reports to haft that the sandbox is ready, or why it can't be; sends these files along.
     ///
     /// # Errors
     /// When haft is gone.
@@ -72,8 +73,8 @@ impl Orders {
         wire::send_all(&self.socket, &wire::long(report), files)
     }
 
-    /// Starts commands until haft closes its end, with all that still runs ended. Each calls `inside` before it begins.
-    /// The calling process has one thread, and its other children are left alone.
+    /// Starts commands until haft closes its end, then kills all that still run. Each command calls `inside`
+    /// before it begins. The calling process must have one thread; its other children are left alone.
     pub fn serve(self, inside: Inside<'_>, tick: Option<Tick<'_>>) -> ExitCode {
         match Serving::begin(self.socket).and_then(|mut it| it.serve(inside, tick)) {
             Ok(()) => ExitCode::SUCCESS,
@@ -82,16 +83,16 @@ impl Orders {
     }
 }
 
-/// What a keeper does from time to time, while commands run: it looks at the trees below these supervisors. It must not
-/// start processes.
+/// A callback that the keeper runs from time to time while commands run: it inspects the trees below these
+/// supervisors. It must not start processes.
 pub type Tick<'a> = &'a mut dyn FnMut(&[i32]) -> Looked;
 
-/// What came of a look.
+/// The result of an inspection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Looked {
-    /// When the next is due.
+    /// Time until the next one.
     pub next: Duration,
-    /// The supervisors whose commands are to be ended, with all that they started.
+    /// The supervisors whose commands are to be killed, with everything that they started.
     pub end: Vec<i32>,
 }
 
@@ -100,19 +101,19 @@ struct Serving {
     signals: OwnedFd,
     /// The supervisors, by process id.
     supervisors: HashMap<i32, u64>,
-    /// The one that waits for its command.
+    /// The spare supervisor, which waits for a command.
     spare: Option<Spare>,
-    /// Children that were there before.
+    /// Children that existed before.
     others: HashSet<i32>,
-    /// Is there something to end that no supervisor minds?
+    /// Whether there are processes to kill that belong to no supervisor.
     strays: bool,
-    /// How often each supervisor was stopped by somebody, and since when that counts.
+    /// For each supervisor, the number of times it was stopped, and since when they count.
     stopped: HashMap<i32, (usize, Instant)>,
-    /// Is this the first process of a PID namespace, which ends with it?
+    /// Whether this is the first process of a PID namespace, which ends with it.
     apart: bool,
 }
 
-/// A fork that will be a supervisor, and how it hears that it is one.
+/// A fork that will become a supervisor, and the socket that activates it.
 struct Spare {
     pid: i32,
     line: UnixStream,
@@ -122,7 +123,8 @@ impl Serving {
     fn begin(socket: OwnedFd) -> io::Result<Self> {
         let signals = block_signals()?;
         rustix::process::set_child_subreaper(rustix::process::Pid::from_raw(1))?;
-        // A session of its own: what is typed at haft's terminal is not for us. One who leads a group already stays there.
+        // A session of its own: keys typed at haft's terminal send it no signals. This fails for a group
+        // leader, which stays where it is.
         let _ = rustix::process::setsid();
         rustix::process::umask(Mode::from_raw_mode(0o022));
         let others = tree::children(tree::own_pid()).into_iter().collect();
@@ -161,7 +163,7 @@ impl Serving {
                 self.strays = tree::kill_all(&self.spared(), &mut HashSet::new(), self.apart) > 0;
             }
             if told && !self.obey(inside, &mut tick)? {
-                // With the first process of a namespace the kernel ends all others, at once and for sure.
+                // When the first process of a PID namespace ends, the kernel kills all others.
                 if !self.apart {
                     self.end();
                 }
@@ -170,7 +172,8 @@ impl Serving {
         }
     }
 
-    /// Looks at what runs, and ends what is to be ended. Gives when the next look is due.
+    /// Inspects the running commands, and kills those that are over a limit. Returns the time until the next
+    /// inspection.
     fn look(&self, tick: &mut Tick<'_>) -> Duration {
         let supervisors: Vec<i32> = self.supervisors.keys().copied().collect();
         let Looked { next, end } = tick(&supervisors);
@@ -184,11 +187,11 @@ impl Serving {
         next
     }
 
-    /// Does what haft says. False: it says nothing more.
+    /// Carries out one message from haft. Returns false when haft has closed its end.
     fn obey(&mut self, inside: Inside<'_>, tick: &mut Option<Tick<'_>>) -> io::Result<bool> {
         let mut message = [0; TO_KEEPER];
         let mut files = Vec::new();
-        // Who breaks off in the middle of a message is gone, too.
+        // A message that breaks off means that haft is gone, too.
         if !matches!(wire::receive_all(&self.socket, &mut message, &mut files), Ok(true)) {
             return Ok(false);
         }
@@ -204,7 +207,7 @@ impl Serving {
                 }
             }
             Some(ToKeeper::Socket { six }) => {
-                // Without an answer whoever asks sees the socket close.
+                // Without an answer, haft sees the socket close.
                 if let (Some(line), Ok(socket)) = (files.pop(), tcp_socket(six)) {
                     let _ = wire::send_all(&line, &[0], &[socket.as_fd()]);
                 }
@@ -214,7 +217,7 @@ impl Serving {
         Ok(true)
     }
 
-    /// Gives this socket to a supervisor.
+    /// Passes this socket to a supervisor.
     fn start(&mut self, id: u64, socket: OwnedFd, inside: Inside<'_>, tick: &mut Option<Tick<'_>>) {
         let until = Instant::now() + FULL;
         while self.spare.is_none() {
@@ -222,7 +225,7 @@ impl Serving {
             if self.spare.is_some() || Instant::now() >= until {
                 break;
             }
-            // Some command has taken all the processes that there may be: it loses them, and its supervisor reaps them.
+            // A command has used up the process limit: its processes are killed, and its supervisor reaps them.
             if let Some(tick) = tick {
                 self.look(tick);
             }
@@ -230,14 +233,14 @@ impl Serving {
             drain(&self.signals);
             self.reap();
         }
-        // If there is none, or it was killed just now, the socket closes, which says that nothing was started.
+        // If there is none, or it was killed just now, the socket closes, which means that nothing was started.
         if let Some(spare) = self.spare.take() {
             let _ = wire::send_all(&spare.line, &[0], &[socket.as_fd()]);
             self.supervisors.insert(spare.pid, id);
         }
-        // Invariant: no fork has the socket of another, or nobody would see that one end.
+        // Invariant: no fork has another fork's socket; otherwise the end of that one would go unnoticed.
         drop(socket);
-        // The next finds one that waits for it: forking takes as long as starting a small program.
+        // Forked ahead of the next command: forking takes as long as starting a small program.
         self.fork(inside);
     }
 
@@ -253,7 +256,7 @@ impl Serving {
                 // keeper ends; and the copy ends here, without running what the keeper would at its end.
                 unsafe {
                     libc::close(self.socket.as_raw_fd());
-                    // What panics here must not go on as a second keeper.
+                    // After a panic it must not go on as a second keeper.
                     let clean = catch_unwind(AssertUnwindSafe(|| {
                         wait_to_supervise(theirs, &self.signals, inside, self.apart)
                     }));
@@ -279,7 +282,8 @@ impl Serving {
         }
     }
 
-    /// A command has the same user as its supervisor, and can stop it; that must keep nobody waiting.
+    /// Continues a supervisor that was stopped. A command has the same user as its supervisor and can stop
+    /// it; no call may hang because of that.
     fn let_go_on(&mut self, pid: i32) {
         let is_spare = self.spare.as_ref().is_some_and(|it| it.pid == pid);
         if !is_spare && !self.supervisors.contains_key(&pid) {
@@ -290,7 +294,7 @@ impl Serving {
             (*times, *since) = (0, Instant::now());
         }
         *times += 1;
-        // Whoever goes on stopping it loses it, and with it all that it keeps.
+        // A command that keeps stopping it loses its supervisor, and with it everything that it started.
         tree::send(pid, if *times > STOPS { Signal::KILL } else { Signal::CONT });
     }
 
@@ -300,7 +304,7 @@ impl Serving {
         Spared { children, ..Spared::default() }
     }
 
-    /// Ends all that was ever started here, where no PID namespace does.
+    /// Kills everything that was ever started here, if there is no PID namespace to do it.
     fn end(&mut self) {
         let until = Instant::now() + PATIENCE;
         self.supervisors.clear();
@@ -323,7 +327,7 @@ impl Serving {
     }
 }
 
-/// What a fork does until it is needed, and then.
+/// Runs a spare fork: waits for its activation, then supervises one command.
 fn wait_to_supervise(line: UnixStream, signals: &OwnedFd, inside: Inside<'_>, apart: bool) -> bool {
     let mut files = Vec::new();
     // Without a message the keeper is gone.
@@ -335,7 +339,7 @@ fn wait_to_supervise(line: UnixStream, signals: &OwnedFd, inside: Inside<'_>, ap
     }
 }
 
-/// Waits until one of two can be read, or the time is up.
+/// Waits until one of two descriptors is readable, or the time is up.
 pub(super) fn wait_for(
     first: &impl AsFd,
     second: &impl AsFd,
@@ -351,13 +355,13 @@ pub(super) fn wait_for(
     Ok((ready[0], ready[1]))
 }
 
-/// A TCP socket of the network namespace that this process is in; it belongs to that one wherever it is used.
+/// Creates a TCP socket in the network namespace of this process; it stays in that namespace wherever it is used.
 fn tcp_socket(six: bool) -> rustix::io::Result<OwnedFd> {
     let family = if six { AddressFamily::INET6 } else { AddressFamily::INET };
     socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)
 }
 
-/// Takes what is known of children that ended; which ones is asked of the kernel.
+/// Discards queued notifications of ended children; the kernel is asked which ones ended.
 pub(super) fn drain(signals: &OwnedFd) {
     let mut bytes = [0; size_of::<libc::signalfd_siginfo>()];
     while rustix::io::read(signals, &mut bytes).is_ok_and(|got| got > 0) {}
@@ -367,14 +371,14 @@ fn ended_well(status: WaitStatus) -> bool {
     status.exit_status() == Some(0)
 }
 
-/// Lets no signal end this process or what it forks, and gives what tells of children that ended.
+/// Blocks all signals in this process and its forks, and returns a descriptor that reports ended children.
 #[expect(unsafe_code, reason = "signal masks")]
 fn block_signals() -> io::Result<OwnedFd> {
     // SAFETY: plain calls on sets and on an empty `sigaction` that live here; the descriptor that comes is new and
     // ours.
     unsafe {
-        // What runs below starts with everything as it is by default, and inherits that from us.
-        // The C library would not let us at two that it has for itself, and whoever started haft may ignore those.
+        // Commands inherit signal handlers, so all are reset to their defaults. The C library refuses two
+        // signals that it uses itself, and the process that started haft may ignore those.
         let default = [0u64; 4];
         for signal in 1..=libc::SIGRTMAX() {
             libc::syscall(

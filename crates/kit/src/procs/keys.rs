@@ -1,21 +1,21 @@
-//! Key names, and what a terminal sends for them.
+//! Key names, and the bytes that a terminal sends for them.
 
-/// How a program wants the cursor keys to be sent.
+/// The encoding of cursor keys that a program expects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cursor {
-    /// As most programs read them.
+    /// The normal encoding.
     Normal,
-    /// As programs do that asked for "application cursor keys", such as vi.
+    /// The encoding after a program such as vi requested "application cursor keys".
     Application,
 }
 
-/// What a terminal sends for a key, by the names that `tmux send-keys` knows (`Enter`, `Escape`, `Up`, `F5`, `C-c`,
-/// `M-x`, `S-Up`, `BTab`, …). What is not a key's name is typed as it is.
+/// Returns the bytes that a terminal sends for a key, by the names of `tmux send-keys` (`Enter`, `Escape`,
+/// `Up`, `F5`, `C-c`, `M-x`, `S-Up`, `BTab`, …). Any other text is typed as it is.
 pub fn typed(key: &str, cursor: Cursor) -> Vec<u8> {
     named(key, cursor).unwrap_or_else(|| key.as_bytes().to_vec())
 }
 
-/// What is held down with a key.
+/// The modifiers of a key.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 struct Modifiers {
     shift: bool,
@@ -45,7 +45,7 @@ fn named(key: &str, cursor: Cursor) -> Option<Vec<u8>> {
     Some([escape, &plain].concat())
 }
 
-/// A key that has a name.
+/// Returns the bytes of a named key.
 fn special(name: &str, modifiers: Modifiers, cursor: Cursor) -> Option<Vec<u8>> {
     let sent: &[u8] = match name.to_ascii_lowercase().as_str() {
         "enter" | "return" => b"\r",
@@ -71,7 +71,7 @@ fn special(name: &str, modifiers: Modifiers, cursor: Cursor) -> Option<Vec<u8>> 
     Some(sent.to_vec())
 }
 
-/// Shift, Alt and Control as one number; 1 is none of them.
+/// Encodes Shift, Alt and Control as one number; 1 is none of them.
 fn modifier(modifiers: Modifiers) -> u8 {
     1 + u8::from(modifiers.shift) + 2 * u8::from(modifiers.meta) + 4 * u8::from(modifiers.control)
 }
@@ -86,7 +86,7 @@ fn moving(letter: char, modifiers: Modifiers, cursor: Cursor) -> Vec<u8> {
 }
 
 fn numbered(number: u8, modifiers: Modifiers) -> Vec<u8> {
-    // Alt alone goes before the key, as an escape.
+    // Alt alone is encoded as an escape before the key.
     match modifier(Modifiers { meta: false, ..modifiers }) {
         1 => format!("\x1b[{number}~"),
         modifiers => format!("\x1b[{number};{modifiers}~"),
@@ -112,7 +112,7 @@ fn function(name: &str, modifiers: Modifiers) -> Option<Vec<u8>> {
     })
 }
 
-/// One character with something held down. Without, it is no name but text.
+/// Returns the bytes of one character with modifiers. Without any, it is text and not a key name.
 fn character(text: &str, modifiers: Modifiers) -> Option<Vec<u8>> {
     let mut characters = text.chars();
     let (Some(only), None) = (characters.next(), characters.next()) else { return None };

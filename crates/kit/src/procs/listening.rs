@@ -4,14 +4,14 @@ use std::{collections::HashSet, fs};
 
 use super::Left;
 
-/// As much of a command line is shown.
+/// Maximum number of characters of a command line that are shown.
 const SHOWN: usize = 120;
-/// As many processes are listed.
+/// Maximum number of processes that are listed.
 const LISTED: usize = 100;
 /// The state of a socket that listens, as the kernel writes it.
 const LISTENING: &str = "0A";
 
-/// These processes, by name, and the ports that they listen on.
+/// Returns these processes, by name, and the ports that they listen on.
 pub(super) fn left(pids: Vec<i32>) -> Left {
     let sockets: HashSet<u64> = pids.iter().copied().flat_map(sockets).collect();
     let mut ports = Vec::new();
@@ -30,7 +30,7 @@ pub(super) fn left(pids: Vec<i32>) -> Left {
     Left { processes, ports }
 }
 
-/// The inodes of the sockets that a process has open.
+/// Returns the inodes of the sockets that a process has open.
 fn sockets(pid: i32) -> Vec<u64> {
     let Ok(files) = fs::read_dir(format!("/proc/{pid}/fd")) else { return Vec::new() };
     files
@@ -40,7 +40,7 @@ fn sockets(pid: i32) -> Vec<u64> {
         .collect()
 }
 
-/// The port and the inode of a line of `/proc/net/tcp`, if that socket listens.
+/// Returns the port and the inode of a line of `/proc/net/tcp`, if that socket listens.
 fn listening(line: &str) -> Option<(u16, u64)> {
     let mut fields = line.split_ascii_whitespace();
     let address = fields.nth(1)?;

@@ -1,9 +1,8 @@
-//! Guarded processes: nothing outlives the session that started it.
+//! Guarded processes: no process outlives the session that started it.
 //!
-//! A process is started by a *keeper*: a small process of our own binary which lives in
-//! the session's sandbox and starts each command below a *supervisor* of its own. The
-//! supervisor adopts whatever the command leaves behind, so the whole tree can be ended,
-//! and it ends by itself when we do.
+//! A *keeper* starts each process: a small process of haft's own binary that runs in the session's sandbox
+//! and starts each command below a *supervisor* of its own. The supervisor is the subreaper of its command,
+//! so it can kill the whole tree, and it ends by itself when haft does.
 
 mod async_pipe;
 mod client;
@@ -42,45 +41,45 @@ pub use wire::Limit;
 
 use crate::{Fault, Kind, OrFault};
 
-/// What the sandbox does in each command before it begins.
+/// A callback of the sandbox that runs in each command before it begins.
 pub type Inside<'a> = &'a dyn Fn() -> std::io::Result<()>;
 
-/// What to start.
+/// A program to start.
 #[derive(Debug)]
 pub struct Program {
     /// The program, looked up in the child's `PATH` unless it has a slash, and its arguments.
     pub argv: Vec<String>,
-    /// Where it starts: an absolute path.
+    /// Its working directory: an absolute path.
     pub cwd: PathBuf,
     /// Variables on top of the session's short list.
     pub env: Vec<(String, String)>,
-    /// What it reads.
+    /// Its standard input.
     pub stdin: Stdin,
-    /// Where it writes.
+    /// Its output streams.
     pub streams: Streams,
-    /// More open files: as which descriptor the child has each.
+    /// Further open files, with the descriptor that each has in the child.
     pub files: Vec<(i32, OwnedFd)>,
 }
 
-/// What a process reads.
+/// The standard input of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stdin {
-    /// Nothing: it is at the end of its input.
+    /// Empty: an end of file.
     Null,
-    /// What is written with [`Process::write`].
+    /// The bytes that [`Process::write`] writes.
     Pipe,
 }
 
-/// Where a process writes.
+/// The output streams of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Streams {
-    /// Output and errors go into one recording, in the order in which they were written.
+    /// stdout and stderr go into one recording, in the order in which they were written.
     Together,
-    /// Errors have a recording of their own.
+    /// stderr has a recording of its own.
     Apart,
-    /// Input and output are the descriptors 0 and 1 of [`Program::files`]; what is recorded are the errors.
+    /// stdin and stdout are the descriptors 0 and 1 of [`Program::files`]; only stderr is recorded.
     Given,
-    /// A terminal is all three; [`Stdin`] is not looked at.
+    /// A terminal is all three; [`Stdin`] is ignored.
     Terminal {
         /// Its height in rows.
         rows: u16,
@@ -89,22 +88,22 @@ pub enum Streams {
     },
 }
 
-/// What the processes of one call are started with. Cheap to clone.
+/// Starts the processes of one call. Cheap to clone.
 #[derive(Clone)]
 pub struct Procs {
     spawner: Arc<dyn Spawner>,
 }
 
-/// Where processes run: what a session keeps for all its calls.
+/// Starts processes in a session's sandbox, for all its calls.
 pub trait Spawner: Send + Sync {
-    /// Starts a program there.
+    /// Starts a program.
     fn start(&self, program: Program) -> Starting<'_>;
 
-    /// What of the failure of a command the sandbox may be to blame for: one line for each rule,
-    /// which names it and says how to ask for more.
+    /// Returns one line for each rule of the sandbox that may have made a command fail; it names the rule and
+    /// says how to ask for more.
     fn denials(&self, exit: Exit, output: &str) -> Vec<String>;
 
-    /// Where a long output goes.
+    /// Returns the storage of long outputs, if any.
     fn spilling(&self) -> Option<Arc<dyn Spilling>> {
         None
     }
@@ -114,23 +113,22 @@ pub trait Spawner: Send + Sync {
 pub type Starting<'a> = Pin<Box<dyn Future<Output = Result<Process, Fault>> + Send + 'a>>;
 
 impl Procs {
-    /// Processes of this ground.
+    /// Creates a handle on this spawner.
     pub fn new(spawner: Arc<dyn Spawner>) -> Self {
         Self { spawner }
     }
 
-    /// Starts a program; it ends, with all it started, when the [`Process`] is dropped.
+    /// Starts a program; it is killed, with everything it started, when the [`Process`] is dropped.
     ///
     /// # Errors
-    /// [`Kind::Denied`] when this call declared no command,
-    /// [`Kind::NotFound`] when there is no such program or folder,
-    /// [`Kind::Unavailable`] when the sandbox can't be built.
+    /// [`Kind::Denied`] when this call declared no command, [`Kind::NotFound`] when the program or folder
+    /// does not exist, [`Kind::Unavailable`] when the sandbox can't be built.
     pub async fn start(&self, program: Program) -> Result<Process, Fault> {
         self.spawner.start(program).await
     }
 
-    /// Records what comes out of a pipe, as it is done for a process: for output that a process which was
-    /// started earlier writes.
+    /// Records the output of a pipe as that of a process is recorded: for output of a process that was
+    /// started earlier.
     ///
     /// # Errors
     /// [`Kind::Unavailable`] when it can't be read.
@@ -139,13 +137,13 @@ impl Procs {
             .or_fault(Kind::Unavailable, "the output can't be read")
     }
 
-    /// A recording for an output that comes from somewhere else, another machine for instance; the whole of it is kept
-    /// where that of processes is.
+    /// Creates a recording for output from elsewhere, for instance from another machine; long output is
+    /// spilled like that of processes.
     pub fn recording(&self) -> Recording {
         Recording::new(self.spawner.spilling())
     }
 
-    /// What of the failure of a command the sandbox may be to blame for, one line each.
+    /// Returns one line for each rule of the sandbox that may have made a command fail.
     pub fn denials(&self, exit: Exit, output: &str) -> Vec<String> {
         self.spawner.denials(exit, output)
     }

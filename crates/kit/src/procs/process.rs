@@ -7,12 +7,12 @@ use serde::{Deserialize, Serialize};
 use super::{Life, Recording, control::Control, input::Input, wire::Order};
 use crate::{Fault, Kind};
 
-/// How long a supervisor may take for what needs no waiting.
+/// Time limit for a supervisor's answer to an order that needs no waiting.
 const ANSWER: Duration = Duration::from_secs(5);
-/// How long a tree may take to go after it was killed, before its supervisor is given up.
+/// Time limit for a killed tree to end, before its supervisor is given up.
 const KILL: Duration = Duration::from_secs(8);
 
-/// A process that was started, and everything it started in turn. Dropping it ends them all.
+/// A started process, and everything it started in turn. Dropping it kills them all.
 pub struct Process {
     pid: u32,
     supervisor: Option<u32>,
@@ -22,29 +22,28 @@ pub struct Process {
     control: Control,
 }
 
-/// How a process ended.
+/// The end of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Exit {
-    /// By itself, with this code.
+    /// It exited with this code.
     Code(i32),
-    /// By this signal.
+    /// It was killed by this signal.
     Signal(i32),
-    /// Nobody knows: its supervisor is gone.
+    /// Unknown: its supervisor is gone.
     Lost,
 }
 
-/// How a process is ended.
+/// Options for ending a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ending {
-    /// How long it may take to end by itself after it was asked to (`SIGTERM`).
+    /// Time for it to end by itself after `SIGTERM`.
     pub grace: Duration,
-    /// Leave the process itself, and end only what it started since this mark was made by
-    /// [`Process::mark`].
+    /// Spares the process itself: ends only what it started since [`Process::mark`] returned this mark.
     pub spare: Option<u64>,
 }
 
-/// What is left of a tree whose first process has ended.
+/// The processes that are left of a tree whose first process has ended.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Left {
     /// Each process: its id and its command line, shortened. At most 100 of them.
@@ -65,46 +64,46 @@ impl Process {
         Self { pid, supervisor, output, errors, input, control }
     }
 
-    /// The same, with something that is dropped once nothing is left of it and of all it started.
+    /// Keeps `held` until nothing is left of it and of everything it started.
     #[must_use]
     pub fn holding(self, held: impl Any + Send + Sync) -> Self {
         self.control.hold(Box::new(held));
         self
     }
 
-    /// Whether anything may be left of it and of all it started.
+    /// Returns a handle that says whether anything may be left of it and of everything it started.
     pub fn life(&self) -> Life {
         self.control.life().clone()
     }
 
-    /// Its id where it runs, which in a sandbox is not its id outside.
+    /// Returns its process id inside the sandbox, which is not its id outside.
     pub fn pid(&self) -> u32 {
         self.pid
     }
 
-    /// The id, as we see it, of the process that it and all it starts descend from, for as long as any of them lives.
+    /// Returns the process id, outside the sandbox, of its supervisor, as long as that lives.
     pub fn supervisor(&self) -> Option<u32> {
         self.supervisor
     }
 
-    /// What it wrote; with [`Streams::Together`](super::Streams::Together) its errors too.
+    /// Returns its recorded output; with [`Streams::Together`](super::Streams::Together) stderr too.
     pub fn output(&self) -> &Arc<Recording> {
         &self.output
     }
 
-    /// Its errors, where they are kept apart.
+    /// Returns its recorded stderr, if that has a recording of its own.
     pub fn errors(&self) -> Option<&Arc<Recording>> {
         self.errors.as_ref()
     }
 
-    /// Waits until the process itself has ended, whatever still holds its pipes. May be called by many,
-    /// and again.
+    /// Waits until the process itself has ended, even if other processes still hold its pipes. May be called
+    /// several times, also at once.
     pub async fn exited(&self) -> Exit {
         self.control.exited().await
     }
 
-    /// Waits until it has ended, and then until its pipes are empty, but no longer than `drain`: a child
-    /// that it left behind may hold them for ever.
+    /// Waits until it has ended, and then until its pipes are empty, but no longer than `drain`: a child that
+    /// it left behind may hold them for ever.
     pub async fn finished(&self, drain: Duration) -> Exit {
         let exit = self.exited().await;
         let all = async {
@@ -117,13 +116,13 @@ impl Process {
         exit
     }
 
-    /// How it ended, if it has.
+    /// Returns how it ended, if it has.
     pub fn exit(&self) -> Option<Exit> {
         self.control.exit()
     }
 
-    /// Ends it and everything it started; gives how many processes had to be ended. Waits until they are gone,
-    /// but not for ever: what the kernel does not let go of is left to the keeper.
+    /// Ends it and everything it started; returns the number of processes that had to be killed. Waits until
+    /// they are gone, for a bounded time: processes that the kernel does not release are left to the keeper.
     pub async fn end(&self, ending: Ending) -> usize {
         let grace_ms = u64::try_from(ending.grace.as_millis()).unwrap_or(u64::MAX);
         let order = Order::End { grace_ms, spare: ending.spare };
@@ -142,19 +141,19 @@ impl Process {
         }
     }
 
-    /// Remembers what it has started until now, for [`Ending::spare`]. The newest eight marks are good; with an older
-    /// one, all that it started is ended.
+    /// Marks what it has started until now, for [`Ending::spare`]. The newest eight marks are valid; with an
+    /// older one, everything that it started is ended.
     pub async fn mark(&self) -> u64 {
-        // Marks count from 1: what there was before no mark is nothing.
+        // Marks count from 1: before any mark there is nothing to spare.
         self.control.ask(Order::Mark, ANSWER).await.map_or(0, |it| it.value)
     }
 
-    /// What is alive of its tree, without itself, and where that listens.
+    /// Returns the living processes of its tree, without itself, and their ports.
     pub async fn left(&self) -> Left {
         self.left_of(None).await
     }
 
-    /// The same of what it has started since this mark was made by [`mark`](Self::mark).
+    /// Like [`left`](Self::left), for what it has started since [`mark`](Self::mark) returned this mark.
     pub async fn left_since(&self, mark: u64) -> Left {
         self.left_of(Some(mark)).await
     }
@@ -168,8 +167,8 @@ impl Process {
         left
     }
 
-    /// Writes to its input, or types into its terminal. What it does not read yet is kept, up to 1 MiB, so this
-    /// does not wait for it.
+    /// Writes to its stdin, or types into its terminal. Up to 1 MiB that it has not read yet is buffered, so
+    /// this does not wait for it.
     ///
     /// # Errors
     /// When it has no input, has closed it, or has read too little of it.
@@ -180,14 +179,14 @@ impl Process {
         input.write(bytes)
     }
 
-    /// Ends its input, once all that was written has been read. In a terminal this is `Ctrl-D`.
+    /// Closes its stdin once everything written has been read. In a terminal this is `Ctrl-D`.
     pub fn close_input(&self) {
         if let Some(input) = &self.input {
             input.close();
         }
     }
 
-    /// Changes the size of its terminal, and tells it so.
+    /// Changes the size of its terminal, and notifies it.
     ///
     /// # Errors
     /// When it has none, or has ended.
@@ -217,7 +216,7 @@ impl Process {
 }
 
 impl Exit {
-    /// The code a shell would give: 128 and the number of the signal; -1 if it is not known.
+    /// Returns the exit code that a shell would give: 128 plus the signal's number; -1 if unknown.
     pub fn code(self) -> i32 {
         match self {
             Self::Code(code) => code,
@@ -226,17 +225,17 @@ impl Exit {
         }
     }
 
-    /// Did it end by itself, with code 0?
+    /// Returns whether it exited with code 0.
     pub fn is_success(self) -> bool {
         self == Self::Code(0)
     }
 }
 
 impl Ending {
-    /// At once.
+    /// Immediately.
     pub const NOW: Self = Self { grace: Duration::ZERO, spare: None };
 
-    /// After asking, with this much time to obey.
+    /// After `SIGTERM`, with this much time to end.
     pub const fn within(grace: Duration) -> Self {
         Self { grace, spare: None }
     }

@@ -1,4 +1,4 @@
-//! Why a command can't be started, in words that say what to do.
+//! Commands that can't be started: the reason, and what to do next.
 
 use std::{collections::HashMap, ffi::CString, io, os::unix::ffi::OsStrExt, path::Path, time::Duration};
 
@@ -8,12 +8,12 @@ use super::{
 };
 use crate::{Fault, Kind};
 
-/// The longest single argument or variable that the kernel takes, with the byte that ends it.
+/// The longest single argument or variable that the kernel accepts, with its terminating byte.
 const LONGEST: usize = 128 << 10;
-/// How much of a long command is shown.
+/// Maximum number of characters of a long command that are shown.
 const SHOWN: usize = 80;
 
-/// The arguments and the variables as the kernel takes them, or what is wrong with them.
+/// Returns the arguments and the variables as the kernel takes them, or what is wrong with them.
 pub(super) fn check(
     program: &Program,
     base: &[(String, String)],
@@ -40,7 +40,7 @@ pub(super) fn check(
     Ok((argv, env))
 }
 
-/// Where it is to start.
+/// Returns the working directory.
 pub(super) fn folder(cwd: &Path) -> Result<CString, Fault> {
     if !cwd.is_absolute() {
         return Err(Fault::bad_args(format!("the folder {} is not an absolute path", cwd.display())));
@@ -48,7 +48,7 @@ pub(super) fn folder(cwd: &Path) -> Result<CString, Fault> {
     text(cwd.as_os_str().as_bytes().to_vec(), "the folder")
 }
 
-/// What the supervisor said was in the way.
+/// Returns the fault for a failure that the supervisor reported.
 pub(super) fn failed(program: &Program, base: &[(String, String)], failure: Failure) -> Fault {
     let error = io::Error::from_raw_os_error(failure.errno);
     let name = shown(program);
@@ -91,7 +91,7 @@ pub(super) fn failed(program: &Program, base: &[(String, String)], failure: Fail
     fault.caused_by(error)
 }
 
-/// It neither runs nor fails to.
+/// Returns the fault for a command that has neither started nor failed in time.
 pub(super) fn too_slow(program: &Program, waited: Duration) -> Fault {
     Fault::new(
         Kind::Unavailable,
@@ -103,7 +103,7 @@ pub(super) fn too_slow(program: &Program, waited: Duration) -> Fault {
     )
 }
 
-/// Too many files are open, most likely.
+/// Returns the fault for a pipe that can't be created; most likely too many files are open.
 pub(super) fn no_pipe(error: io::Error) -> Fault {
     Fault::new(Kind::Unavailable, format!("can't create a pipe to a command: {error}")).caused_by(error)
 }

@@ -1,4 +1,4 @@
-//! Terminal screens: what a person before the terminal would see.
+//! Terminal screens: the text that a person at the terminal would see.
 
 use std::{num::NonZeroU16, ops::Range};
 
@@ -15,39 +15,39 @@ pub struct Screen {
     parser: Parser<Questions>,
 }
 
-/// What a program asked its terminal, answered.
+/// Answers the queries that a program sends to its terminal.
 #[derive(Default)]
 struct Questions {
     answers: Vec<u8>,
 }
 
 impl Screen {
-    /// An empty screen; a size that no terminal has is brought to the nearest.
+    /// Creates an empty screen; a size outside the limits is brought to the nearest.
     pub fn new(rows: u16, cols: u16) -> Self {
         let (rows, cols) = Self::size(rows, cols);
         let size = |it| NonZeroU16::new(it).unwrap_or(NonZeroU16::MIN);
         Self { parser: Parser::new_with_callbacks(size(rows), size(cols), 0, Questions::default()) }
     }
 
-    /// The nearest size that a terminal may have.
+    /// Returns the nearest size within the limits.
     pub fn size(rows: u16, cols: u16) -> (u16, u16) {
         (rows.clamp(ROWS.0, ROWS.1), cols.clamp(COLS.0, COLS.1))
     }
 
-    /// Draws what a program wrote. Gives what the terminal answers, where the program asked it something:
-    /// some programs wait for that.
+    /// Draws output. Returns the terminal's answers to queries of the program: some programs wait for them.
     #[must_use]
     pub fn draw(&mut self, written: &[u8]) -> Vec<u8> {
         self.parser.process(written);
         std::mem::take(&mut self.parser.callbacks_mut().answers)
     }
 
-    /// What stands there, row by row, without the blanks at the ends of rows and the blank rows at the end.
+    /// Returns the text, row by row, without trailing blanks and trailing blank rows.
     pub fn text(&self) -> String {
         self.text_hiding(&|_| Vec::new())
     }
 
-    /// The same with stars for what is found to be secret. A line that the terminal has broken is looked at as a whole.
+    /// Returns the text with stars in place of the secrets that `find` returns. A line that the terminal has
+    /// wrapped is searched as a whole.
     pub fn text_hiding(&self, find: &dyn Fn(&str) -> Vec<Range<usize>>) -> String {
         let (mut whole, mut breaks) = (String::new(), Vec::new());
         for (row, at) in self.rows().zip(0..) {
@@ -72,8 +72,8 @@ impl Screen {
         text
     }
 
-    /// The text up to the cursor, with the blanks before it: what ends in a prompt, such as `> `, where the program
-    /// waits for input.
+    /// Returns the text up to the cursor, with the blanks before it: it ends in a prompt, such as `> `, when
+    /// the program waits for input.
     pub fn before_cursor(&self) -> String {
         let (row, col) = self.parser.screen().cursor_position();
         let mut text = String::new();
@@ -90,19 +90,19 @@ impl Screen {
         self.parser.screen().rows(0, cols.get())
     }
 
-    /// Where the cursor stands, as row and column from 1; none where the program hides it.
+    /// Returns the cursor's row and column from 1; `None` if the program hides it.
     pub fn cursor(&self) -> Option<(u16, u16)> {
         let screen = self.parser.screen();
         let (row, col) = screen.cursor_position();
         (!screen.hide_cursor()).then_some((row + 1, col + 1))
     }
 
-    /// Does a program own the whole screen, as an editor does?
+    /// Returns whether a program uses the whole screen, as an editor does.
     pub fn is_full(&self) -> bool {
         self.parser.screen().alternate_screen()
     }
 
-    /// How the program wants the cursor keys to be sent.
+    /// Returns the encoding of cursor keys that the program expects.
     pub fn cursor_keys(&self) -> Cursor {
         if self.parser.screen().application_cursor() { Cursor::Application } else { Cursor::Normal }
     }
@@ -124,7 +124,7 @@ impl Callbacks for Questions {
                 let (row, col) = screen.cursor_position();
                 self.answers.extend(format!("\x1b[{};{}R", row + 1, col + 1).bytes());
             }
-            // A terminal like the first that had colours.
+            // Identifies as a VT220 with colours.
             (None, 'c', 0) => self.answers.extend(b"\x1b[?62;22c"),
             _ => {}
         }

@@ -6,10 +6,10 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
 use super::{Program, Stdin, Streams};
 
-/// The descriptor that the script comes through.
+/// The descriptor through which the script comes.
 const DESCRIPTOR: i32 = 3;
 
-/// What is given to the interpreter with `-c`. It is read by interpreters that are too old, too.
+/// The code that the interpreter runs with `-c`. It must parse in interpreters that are too old, too.
 const FIRST: &str = "\
 import os,sys
 if sys.version_info<(3,MINOR):sys.exit('Python 3.MINOR or newer is needed; this is '+sys.version)
@@ -19,11 +19,11 @@ n=int(d);s=b''
 while len(s)<n:s+=os.read(3,n-len(s)) or sys.exit(1)
 exec(compile(s,'<haft>','exec'),{'__name__':'haft','MODE':sys.argv[1]})";
 
-/// An interpreter, Python 3.`minor` or newer, that runs the script which comes through `file`, [`framed`]; the rest of
-/// what comes there is the script's, which finds `mode` in `MODE`.
+/// Returns an interpreter, Python 3.`minor` or newer, that runs the [`framed`] script from `file`; the rest
+/// of `file` is for the script, which finds `mode` in `MODE`.
 pub fn python(name: &str, minor: u8, mode: &str, file: impl Into<OwnedFd>, stdin: Stdin) -> Program {
     let first = FIRST.replace("MINOR", &minor.to_string());
-    // Unbuffered: what was printed is there when the code is killed, and in order with the errors.
+    // Unbuffered: output is complete when the code is killed, and in order with the errors.
     let argv = [name, "-u", "-X", "utf8", "-c", &first, mode];
     Program {
         argv: argv.map(str::to_owned).to_vec(),
@@ -35,15 +35,15 @@ pub fn python(name: &str, minor: u8, mode: &str, file: impl Into<OwnedFd>, stdin
     }
 }
 
-/// A script as the interpreter reads it: with its length before it.
+/// Prefixes a script with its length, for the interpreter.
 pub fn framed(script: &str) -> Vec<u8> {
     format!("{:08}{script}", script.len()).into_bytes()
 }
 
-/// Two ends of a socket, ours first.
+/// Returns both ends of a socket, haft's first.
 ///
 /// # Errors
-/// When there are too many open files.
+/// When too many files are open.
 pub fn sockets() -> std::io::Result<(UnixStream, OwnedFd)> {
     let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     Ok((ours.into(), theirs))

@@ -1,6 +1,6 @@
 //! Names of signals.
 
-/// The name of a signal, such as `SIGKILL`; its number, where it has none that people know.
+/// Returns the name of a signal, such as `SIGKILL`; its number, if it has no common name.
 pub fn signal_name(signal: i32) -> String {
     let name = match signal {
         libc::SIGABRT => "SIGABRT",

@@ -17,10 +17,10 @@ use super::{
     wire::{Failure, Limit, PATH, Request, Step},
 };
 
-/// How much stack the child has until it is another program.
+/// Stack of the child until it executes the program, in bytes.
 const STACK: usize = 256 << 10;
 
-/// Starts the program and gives its process id, once it runs.
+/// Starts the program; returns its process id once it runs.
 pub(super) fn start(
     request: &Request,
     files: &[(RawFd, OwnedFd)],
@@ -40,13 +40,13 @@ pub(super) fn start(
     if failure.errno != libc::ENOEXEC {
         return Err(closer(failure, &request.cwd, program, &programs));
     }
-    // A script that does not say what runs it is run by the shell, as everywhere.
+    // A script without an interpreter line is run by the shell, as everywhere.
     let mut argv_of_shell = vec![c"/bin/sh", program.as_c_str()];
     argv_of_shell.extend(argv.iter().skip(1));
     run(request, &[c"/bin/sh".to_owned()], &argv_of_shell, files, inside).map_err(|it| it.0)
 }
 
-/// Where the program may be, in the order in which it is to be tried.
+/// Returns the paths where the program may be, in the order in which they are tried.
 fn candidates(name: &CStr, env: &[CString]) -> Vec<CString> {
     if name.to_bytes().contains(&b'/') {
         return vec![name.to_owned()];
@@ -64,7 +64,7 @@ fn candidates(name: &CStr, env: &[CString]) -> Vec<CString> {
         .collect()
 }
 
-/// Says better what the kernel says badly: a folder is not a program, and a script may lack what runs it.
+/// Refines the kernel's error: a folder is not a program, and a script's interpreter may be missing.
 fn closer(failure: Failure, cwd: &CStr, program: &CStr, programs: &[CString]) -> Failure {
     let cwd = Path::new(OsStr::from_bytes(cwd.to_bytes()));
     let path = |program: &CStr| cwd.join(OsStr::from_bytes(program.to_bytes()));
@@ -77,8 +77,8 @@ fn closer(failure: Failure, cwd: &CStr, program: &CStr, programs: &[CString]) ->
     }
 }
 
-/// All that the child needs. It shares our memory while we wait, so it only reads, and says in `failure` what did
-/// not work, and with which of the programs.
+/// The data that the child needs. It shares haft's memory while the parent waits, so it only reads, and
+/// writes to `failure` which step failed, and with which of the programs.
 struct Plan<'a> {
     cwd: &'a CStr,
     programs: Vec<*const c_char>,
@@ -113,7 +113,7 @@ fn run(
         inside,
         failure: Cell::new(None),
     };
-    // The kernel gives pages of it only where they are touched.
+    // The kernel allocates its pages only when they are touched.
     let mut stack: Vec<u128> = vec![0; STACK / size_of::<u128>()];
     let top = stack.as_mut_ptr_range().end;
     // SAFETY: `top` is the end of a stack that lives until the child runs another program or has ended, because
@@ -131,7 +131,7 @@ fn run(
         return Err((Failure { step: Step::Fork, errno: errno() }, 0));
     }
     let Some(failure) = plan.failure.get() else { return Ok(pid) };
-    // What did not begin is not to be taken for a child that ended.
+    // A child that did not begin must not be reported as one that ended.
     if let Some(pid) = rustix::process::Pid::from_raw(pid) {
         let _ = rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::empty());
     }
@@ -146,7 +146,7 @@ extern "C" fn child(plan: *mut c_void) -> c_int {
     127
 }
 
-/// Comes back only if that does not work.
+/// Returns only if that fails.
 #[expect(unsafe_code, reason = "system calls between fork and exec")]
 fn become_program(plan: &Plan<'_>) -> (Failure, usize) {
     let failed = |step| (Failure { step, errno: errno() }, usize::MAX);
@@ -156,7 +156,7 @@ fn become_program(plan: &Plan<'_>) -> (Failure, usize) {
         if libc::setsid() < 0 {
             return failed(Step::Setup);
         }
-        // Nothing of ours reaches the program but what is put in place below.
+        // The program inherits only the descriptors that are set up below.
         if libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC) < 0 {
             return failed(Step::Setup);
         }
@@ -190,7 +190,7 @@ fn become_program(plan: &Plan<'_>) -> (Failure, usize) {
             let failure = (Failure { step: Step::Program, errno: errno() }, at);
             match failure.0.errno {
                 libc::ENOENT | libc::ENOTDIR => {}
-                // There may be one further on that we may run.
+                // A later candidate may be executable.
                 libc::EACCES => best = failure,
                 _ => return failure,
             }

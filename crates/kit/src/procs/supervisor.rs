@@ -1,7 +1,8 @@
-//! The supervisor: the process that one command and all it starts descend from.
+//! The supervisor: the process that one command and everything it starts descend from.
 //!
-//! It adopts what the command leaves behind, however that was forked, says how the command ended, and ends the whole
-//! tree when it is told to or nobody listens any more. It goes once nothing is left.
+//! It is the command's subreaper, so orphans become its children, however they were forked. It reports how
+//! the command ended, and kills the whole tree on request or when haft is gone. It exits once nothing is
+//! left.
 
 use std::{
     collections::{BTreeSet, HashSet, VecDeque},
@@ -24,19 +25,19 @@ use super::{
     wire::{self, ABOVE, Failure, ORDER, Order, Reply, Request, Step},
 };
 
-/// How long a tree may withstand being killed before that is said.
+/// Time for a tree to end after it was killed, before the supervisor reports that it does not.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// It is looked so often, at first, whether what was asked to end has.
+/// First interval at which the supervisor checks whether processes have ended.
 const SOON: Duration = Duration::from_millis(1);
-/// And so often in the end.
+/// Longest interval of these checks.
 const LATER: Duration = Duration::from_millis(20);
-/// How long a command may wait until there can be one more process.
+/// Time for which starting a command is retried when the process limit is reached.
 const FULL: Duration = Duration::from_secs(5);
-/// How many marks are remembered.
+/// Number of marks that are kept.
 const MARKS: usize = 8;
 
-/// Serves one command, whose request comes over `socket`. Whether nothing of it is left.
-/// `apart`: the PID namespace belongs to one session alone.
+/// Serves one command, whose request comes over `socket`. Returns whether nothing of it is left. `apart`: the
+/// PID namespace belongs to one session alone.
 pub(super) fn supervise(socket: OwnedFd, signals: &OwnedFd, inside: Inside<'_>, apart: bool) -> bool {
     let started = request(&socket).and_then(|(request, files)| begin(&request, files, inside));
     let (first, terminal) = match started {
@@ -60,9 +61,9 @@ pub(super) fn supervise(socket: OwnedFd, signals: &OwnedFd, inside: Inside<'_>, 
     .serve()
 }
 
-/// Has what descends from this process be its child when its own parent has gone. Whether that is so.
+/// Makes this process the subreaper of its descendants. Returns whether that worked.
 pub(super) fn adopt() -> bool {
-    // Who was stopped would not notice that the keeper is gone, and that there is nobody to wake it any more.
+    // A stopped process would not notice that the keeper is gone, and then nobody would continue it.
     let _ = rustix::process::set_parent_process_death_signal(Some(Signal::CONT));
     rustix::process::set_child_subreaper(Pid::from_raw(1)).is_ok()
 }
@@ -95,7 +96,7 @@ fn begin(
         }
         terminal = Some(ours);
     }
-    // Where they are now may be where another is to be.
+    // A file's present descriptor may be the target of another one.
     let files: Vec<_> = numbers
         .into_iter()
         .zip(files)
@@ -105,7 +106,7 @@ fn begin(
     let until = Instant::now() + FULL;
     loop {
         match start::start(request, &files, inside) {
-            // Another command has taken all there are, and is about to lose them.
+            // Another command has used up the process limit, and is about to lose its processes.
             Err(failure)
                 if failure.step == Step::Fork && failure.errno == libc::EAGAIN && Instant::now() < until =>
             {
@@ -120,7 +121,7 @@ fn setup(error: &io::Error) -> Failure {
     Failure { step: Step::Setup, errno: error.raw_os_error().unwrap_or(0) }
 }
 
-/// Both ends of a new terminal. It is made here, so that the command finds it under its own `/dev/pts`.
+/// Creates a terminal; returns both ends. It is created here, so that the command finds it under its own `/dev/pts`.
 fn open_terminal(rows: u16, cols: u16) -> Result<(OwnedFd, OwnedFd), i32> {
     let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
     let open = || {
@@ -136,24 +137,24 @@ fn open_terminal(rows: u16, cols: u16) -> Result<(OwnedFd, OwnedFd), i32> {
 struct Supervisor<'a> {
     socket: OwnedFd,
     signals: &'a OwnedFd,
-    /// Does the PID namespace belong to one session alone?
+    /// Whether the PID namespace belongs to one session alone.
     apart: bool,
     /// The command itself.
     first: i32,
-    /// Has it ended?
+    /// Whether it has ended.
     over: bool,
-    /// Is nothing left?
+    /// Whether nothing is left of its tree.
     alone: bool,
-    /// Does haft still listen?
+    /// Whether haft still listens.
     heard: bool,
-    /// What ran when it was marked, newest last.
+    /// The processes that ran at each mark, newest last.
     marks: VecDeque<(u64, BTreeSet<Identity>)>,
     endings: Vec<Ending>,
 }
 
 /// An ending that is under way.
 struct Ending {
-    /// Which order it is to answer.
+    /// The number of the order that it answers.
     number: Option<u32>,
     spared: Spared,
     ended: HashSet<i32>,
@@ -202,7 +203,7 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Does what haft says. False: it says nothing more.
+    /// Carries out one order. Returns false when haft has closed its end.
     fn obey(&mut self) -> bool {
         let mut message = [0; ORDER];
         if !matches!(wire::receive_all(&self.socket, &mut message, &mut Vec::new()), Ok(true)) {
@@ -223,10 +224,10 @@ impl Supervisor<'_> {
         true
     }
 
-    /// Whether there was somebody to get it.
+    /// Sends a signal to the command's group. Returns whether it was delivered.
     #[expect(unsafe_code, reason = "signals that have no name are sent, too")]
     fn signal(&self, signal: i32) -> bool {
-        // Once it was reaped, its number may be another's.
+        // Once the command was reaped, its number may be another process's.
         // SAFETY: it takes two numbers.
         !self.over && unsafe { libc::kill(-self.first, signal) } == 0
     }
@@ -242,7 +243,7 @@ impl Supervisor<'_> {
         self.answer(number, mark, &[]);
     }
 
-    /// What there was when this mark was made; nothing without a mark.
+    /// Returns the processes that existed when this mark was made; none without a mark.
     fn spared_by(&self, mark: Option<u64>) -> Spared {
         mark.map_or_else(Spared::default, |mark| Spared {
             alone: Some(self.first),
@@ -257,7 +258,7 @@ impl Supervisor<'_> {
         if !grace.is_zero() {
             for pid in tree::below(&spared) {
                 tree::send(pid, Signal::TERM);
-                // What is stopped would not hear of it.
+                // A stopped process would not receive the signal.
                 tree::send(pid, Signal::CONT);
                 ended.insert(pid);
             }
@@ -266,7 +267,7 @@ impl Supervisor<'_> {
         self.endings.push(Ending { number, spared, ended, kill_at, next_look: SOON });
     }
 
-    /// Takes each ending a step further. False: what is left can't be ended, and nobody wants to know.
+    /// Takes each ending a step further. Returns false if the rest can't be killed and haft no longer waits for it.
     fn go_on(&mut self) -> bool {
         if self.endings.is_empty() {
             return true;
@@ -282,7 +283,7 @@ impl Supervisor<'_> {
             };
             ending.next_look = (ending.next_look * 2).min(LATER);
             let given_up = now >= ending.kill_at + PATIENCE;
-            // A list of children may miss one while others end; that there is no child at all is sure.
+            // A list of children may miss one while others end; but "no child at all" is certain.
             let over = left == 0
                 && if ending.spared.alone.is_none() {
                     self.reap();
@@ -297,7 +298,7 @@ impl Supervisor<'_> {
             false
         });
         self.endings = endings;
-        // How the command itself ended is said first.
+        // The end of the command itself is reported first.
         self.reap();
         for (number, ended) in done {
             match number {
@@ -314,7 +315,7 @@ impl Supervisor<'_> {
     }
 
     fn say(&self, reply: Reply) {
-        // That haft is gone is seen when it is listened to.
+        // If haft is gone, the next read notices it.
         let _ = wire::send_all(&self.socket, &reply.encode(), &[]);
     }
 }

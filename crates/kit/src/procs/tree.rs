@@ -1,4 +1,4 @@
-//! Process trees: finding and ending all descendants.
+//! Process trees: finds and kills all descendants.
 
 use std::{
     collections::{BTreeSet, HashMap, HashSet, VecDeque},
@@ -7,40 +7,40 @@ use std::{
 
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, wait};
 
-/// How often one sweep looks for processes that it has not stopped yet.
+/// Maximum number of listings in one sweep for processes that are not stopped yet.
 const LOOKS: usize = 100;
-/// After so many looks, or from so many processes on, all of the namespace is stopped at once: what forks all the time
-/// is faster than a look.
+/// After this many listings, or from this many processes on, the whole namespace is stopped at once: a fork
+/// bomb is faster than a listing.
 const FEW_LOOKS: usize = 3;
 const MANY: usize = 48;
 
 /// A process as the kernel lists it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stat {
-    /// Has it ended, and only waits for its parent to notice?
+    /// Whether it has ended and waits to be reaped.
     pub(super) gone: bool,
-    /// Is it stopped by a signal?
+    /// Whether it is stopped by a signal.
     stopped: bool,
     parent: i32,
-    /// When it was started, in ticks since the machine was.
+    /// Its start time, in ticks since boot.
     pub(super) started: u64,
 }
 
-/// A process that no other is taken for: its id, and when it was started.
+/// The identity of a process: its id and its start time, which together are unique.
 pub(super) type Identity = (i32, u64);
 
-/// What is not to be ended.
+/// The processes that are not killed.
 #[derive(Debug, Default)]
 pub(super) struct Spared {
-    /// Left itself, but not what it started.
+    /// Spared itself, but not what it started.
     pub(super) alone: Option<i32>,
-    /// Left, with all that descends from them.
+    /// Spared, with all their descendants.
     pub(super) whole: BTreeSet<Identity>,
-    /// The same, by id alone: children of ours, whose ids can't be given away before we have noticed their end.
+    /// Like `whole`, by id alone: children of this process, whose ids can't be reused before they are reaped.
     pub(super) children: HashSet<i32>,
 }
 
-/// The processes below this one that have not ended, without what is spared.
+/// Returns the processes below this one that have not ended, without those spared.
 pub(super) fn below(spared: &Spared) -> Vec<i32> {
     let mut found = Vec::new();
     let mut seen = HashSet::new();
@@ -63,11 +63,12 @@ pub(super) fn below(spared: &Spared) -> Vec<i32> {
     found
 }
 
-/// Stops everything below this process, so that nothing is started meanwhile, and kills it. Gives how many there
-/// were; to be called again until that is none. `apart`: the PID namespace belongs to one session alone.
+/// Stops everything below this process, so that nothing is started meanwhile, and kills it. Returns the
+/// number of processes found; call it again until that is 0. `apart`: the PID namespace belongs to one
+/// session alone.
 pub(super) fn kill_all(spared: &Spared, ended: &mut HashSet<i32>, apart: bool) -> usize {
     let mut stopped = HashSet::new();
-    // Beside a fork bomb there is hardly a processor left for us: each look takes seconds until all of it stands still.
+    // A fork bomb leaves this process hardly any CPU time: each listing takes seconds until everything is stopped.
     if apart && pids().nth(MANY).is_some() {
         let killed = kill_frozen(own_pid(), spared);
         ended.extend(&killed);
@@ -95,17 +96,18 @@ pub(super) fn kill_all(spared: &Spared, ended: &mut HashSet<i32>, apart: bool) -
     stopped.len()
 }
 
-/// Kills everything below `root` while no process of this PID namespace runs, so that no fork escapes. Gives what was
-/// killed. To be called only in a namespace that belongs to one session.
+/// Kills everything below `root` while no process of this PID namespace runs, so that no fork escapes.
+/// Returns the killed processes. Call it only in a namespace that belongs to one session.
 pub(super) fn kill_frozen(root: i32, spared: &Spared) -> HashSet<i32> {
-    // Where there are many, that would take too long: what a person had stopped elsewhere goes on then.
+    // With many processes the listing would take too long: then processes that a person had stopped are
+    // continued as well.
     let stopped: HashSet<i32> = if pids().nth(MANY).is_some() {
         HashSet::new()
     } else {
         everybody().filter(|(_, it)| it.stopped).map(|(pid, _)| pid).collect()
     };
-    // The kernel sends it to all but the first process and this one. A fork that is under way comes to an end before it
-    // or inherits it.
+    // The kernel sends it to all but the first process and this one. A fork that is under way finishes before
+    // it or inherits it.
     send_to_all(Signal::STOP);
     let all: Vec<(i32, Stat)> = everybody().collect();
     let killed: HashSet<i32> = descendants(root, &all, spared);
@@ -119,7 +121,7 @@ pub(super) fn kill_frozen(root: i32, spared: &Spared) -> HashSet<i32> {
     killed
 }
 
-/// The processes below `root` that have not ended, without what is spared.
+/// Returns the processes below `root` that have not ended, without those spared.
 fn descendants(root: i32, all: &[(i32, Stat)], spared: &Spared) -> HashSet<i32> {
     let mut children: HashMap<i32, Vec<&(i32, Stat)>> = HashMap::new();
     for process in all {
@@ -141,12 +143,12 @@ fn descendants(root: i32, all: &[(i32, Stat)], spared: &Spared) -> HashSet<i32> 
     found
 }
 
-/// All processes that `/proc` shows, by their ids.
+/// Returns all processes in `/proc`, by their ids.
 fn everybody() -> impl Iterator<Item = (i32, Stat)> {
     pids().filter_map(|pid| Some((pid, stat(pid)?)))
 }
 
-/// The ids of all processes that `/proc` shows.
+/// Returns the ids of all processes in `/proc`.
 fn pids() -> impl Iterator<Item = i32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(|it| it.file_name().to_str()?.parse::<i32>().ok())
@@ -159,14 +161,14 @@ fn send_to_all(signal: Signal) {
     unsafe { libc::kill(-1, signal.as_raw()) };
 }
 
-/// Sends a signal to one process, if it is still there.
+/// Sends a signal to one process, if it still exists.
 pub(super) fn send(pid: i32, signal: Signal) {
     if let Some(pid) = Pid::from_raw(pid) {
         let _ = rustix::process::kill_process(pid, signal);
     }
 }
 
-/// Children that have ended, one by one. `Err`: there are no children at all any more.
+/// Reaps a child that has ended. `Err`: there are no children at all.
 pub(super) fn reap() -> Result<Option<(i32, WaitStatus)>, NoChildren> {
     match rustix::io::retry_on_intr(|| wait(WaitOptions::NOHANG)) {
         Ok(ended) => Ok(ended.map(|(pid, status)| (pid.as_raw_nonzero().get(), status))),
@@ -174,17 +176,17 @@ pub(super) fn reap() -> Result<Option<(i32, WaitStatus)>, NoChildren> {
     }
 }
 
-/// Children that have ended or were stopped, one by one.
+/// Returns a child that has ended or was stopped.
 pub(super) fn ended_or_stopped() -> Option<(i32, WaitStatus)> {
     let noticed = rustix::io::retry_on_intr(|| wait(WaitOptions::NOHANG | WaitOptions::UNTRACED));
     noticed.ok().flatten().map(|(pid, status)| (pid.as_raw_nonzero().get(), status))
 }
 
-/// A process that adopts all its descendants and has no child has no descendant.
+/// The process has no children. If it is a subreaper, it then has no descendants either.
 #[derive(Debug)]
 pub(super) struct NoChildren;
 
-/// The ids of the children of a process.
+/// Returns the ids of the children of a process.
 pub(super) fn children(pid: i32) -> Vec<i32> {
     let mut found = Vec::new();
     // Each thread has children of its own.
@@ -196,18 +198,18 @@ pub(super) fn children(pid: i32) -> Vec<i32> {
     found
 }
 
-/// What the kernel says of a process, while there is one.
+/// Reads the kernel's entry of a process; `None` if it does not exist.
 pub(super) fn stat(pid: i32) -> Option<Stat> {
     let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
     parse(&stat)
 }
 
-/// The id of this process.
+/// Returns the id of this process.
 pub(super) fn own_pid() -> i32 {
     rustix::process::getpid().as_raw_nonzero().get()
 }
 
-/// The name stands in brackets and may hold anything, brackets too.
+/// Parses `/proc/PID/stat`. The name is in parentheses and may hold anything, parentheses too.
 fn parse(stat: &[u8]) -> Option<Stat> {
     let end = memchr::memrchr(b')', stat)?;
     let rest = std::str::from_utf8(stat.get(end + 1..)?).ok()?;
@@ -216,7 +218,7 @@ fn parse(stat: &[u8]) -> Option<Stat> {
     let parent = fields.next()?.parse().ok()?;
     let threads: u64 = fields.nth(15)?.parse().ok()?;
     let started = fields.nth(1)?.parse().ok()?;
-    // The first thread of a process can end before the others: it looks dead and is not.
+    // The first thread of a process can end before the others: the process then looks dead but is not.
     let gone = matches!(state, "Z" | "X" | "x") && threads <= 1;
     Some(Stat { gone, stopped: state == "T", parent, started })
 }

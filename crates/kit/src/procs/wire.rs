@@ -1,8 +1,8 @@
 //! The protocol between haft, keepers and supervisors.
 //!
-//! haft asks the keeper for a supervisor with one short message, which carries the supervisor's end of a
+//! haft requests a supervisor from the keeper with one short message, which carries the supervisor's end of a
 //! socket of its own; everything about the command goes over that. Both ends are the same binary on the same
-//! machine, so numbers are in the machine's order and there are no versions.
+//! machine, so numbers are in the machine's byte order and the protocol has no versions.
 
 use std::{
     ffi::CString,
@@ -16,103 +16,104 @@ use rustix::net::{
     SendFlags, recvmsg, sendmsg,
 };
 
-/// Where programs are looked up by a command without `PATH`.
+/// The search path for a command without `PATH`.
 pub(super) const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
-/// Files are kept above these numbers until they get the ones they are to have.
+/// Received files are moved to descriptors above this number until they get their own.
 pub(super) const ABOVE: i32 = 64;
 /// The most files that one message carries.
 pub(super) const FILES: usize = 24;
-/// The length of what is said to a keeper.
+/// The length of a message to a keeper.
 pub(super) const TO_KEEPER: usize = 9;
 /// The length of an order to a supervisor.
 pub(super) const ORDER: usize = 24;
-/// The length of what begins an answer of a supervisor.
+/// The length of the head of a supervisor's reply.
 pub(super) const REPLY: usize = 24;
-/// The longest request: what the kernel takes of arguments and variables, and some more.
+/// The longest request: the kernel's limit on arguments and variables, and some more.
 const LONGEST: usize = 16 << 20;
 
-/// A message to who is gone is an error, not the end of us.
+/// Sending to a closed socket is an error, and does not kill this process by a signal.
 #[cfg(target_os = "linux")]
 const SEND: SendFlags = SendFlags::NOSIGNAL;
 #[cfg(not(target_os = "linux"))]
 const SEND: SendFlags = SendFlags::empty();
-/// What comes is not open in any other program.
+/// Received files are closed in every program that is executed.
 #[cfg(target_os = "linux")]
 const RECEIVE: RecvFlags = RecvFlags::CMSG_CLOEXEC;
 #[cfg(not(target_os = "linux"))]
 const RECEIVE: RecvFlags = RecvFlags::empty();
 
-/// What haft asks of a keeper.
+/// A message from haft to a keeper.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ToKeeper {
-    /// To fork a supervisor of this number, whose socket comes with the message.
+    /// Fork a supervisor of this number, whose socket comes with the message.
     Start(u64),
-    /// To kill that supervisor, which does not answer, and to end what it leaves.
+    /// Kill that supervisor, which does not answer, and everything it leaves.
     Kill(u64),
-    /// To make a TCP socket where commands run, of IPv6 or IPv4, and to send it over the socket that comes with the message.
+    /// Create a TCP socket where commands run, of IPv6 or IPv4, and send it over the socket that comes with
+    /// the message.
     Socket { six: bool },
 }
 
-/// A limit on what a process may use, as `setrlimit` takes it.
+/// A resource limit of a process, as `setrlimit` takes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limit {
-    /// Of what: `libc::RLIMIT_AS` and its like.
+    /// The resource: `libc::RLIMIT_AS` and its like.
     pub resource: u32,
-    /// Where it holds.
+    /// The limit in force.
     pub soft: u64,
-    /// How far the process may raise it.
+    /// The limit up to which the process may raise it.
     pub hard: u64,
 }
 
-/// What a supervisor is to start.
+/// A command to start.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Request {
     pub(super) cwd: CString,
     pub(super) argv: Vec<CString>,
     pub(super) env: Vec<CString>,
-    /// Rows and columns, where a terminal is wanted.
+    /// Rows and columns, if a terminal is requested.
     pub(super) terminal: Option<(u16, u16)>,
-    /// Which descriptor each file that came along becomes; with a terminal, those after the first three.
+    /// The descriptor of each file that came along; with a terminal, those after the first three.
     pub(super) numbers: Vec<i32>,
     pub(super) limits: Vec<Limit>,
 }
 
-/// What haft asks of a supervisor.
+/// An order from haft to a supervisor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Order {
-    /// This signal to the first process's group.
+    /// Send this signal to the first process's group.
     Signal(i32),
-    /// To end the tree, or what of it is newer than a mark.
+    /// End the tree, or the part of it that is newer than a mark.
     End { grace_ms: u64, spare: Option<u64> },
-    /// To remember what runs now.
+    /// Mark what runs now.
     Mark,
-    /// What is left of the tree, or what of it is newer than a mark.
+    /// Report what is left of the tree, or of the part that is newer than a mark.
     Left { since: Option<u64> },
 }
 
-/// What a supervisor says.
+/// A message from a supervisor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reply {
     /// The program runs, as this process.
     Started(u32),
-    /// It does not, for this reason.
+    /// The program does not run, for this reason.
     Failed(Failure),
-    /// It ended by itself.
+    /// It exited with this code.
     Exited(i32),
-    /// A signal ended it.
+    /// It was killed by this signal.
     Killed(i32),
-    /// What the order of this number gave; so many bytes follow.
+    /// The result of the order of this number; `bytes` bytes follow.
     Answer { number: u32, value: u64, bytes: u64 },
 }
 
-/// Why a program does not run.
+/// The reason why a program does not run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Failure {
     pub(super) step: Step,
     pub(super) errno: i32,
 }
 
-/// What did not work.
+/// The step that failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
     Setup,
@@ -152,7 +153,7 @@ impl ToKeeper {
 }
 
 impl Request {
-    /// The request after its length.
+    /// Encodes the request, with its length first.
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut bytes = vec![0; 4];
         let (rows, cols) = self.terminal.unwrap_or((0, 0));
@@ -185,7 +186,7 @@ impl Request {
         bytes
     }
 
-    /// What [`encode`](Self::encode) gave, without the length.
+    /// Decodes the bytes of [`encode`](Self::encode), without the length.
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
         let mut rest = Rest(bytes);
         let terminal = rest.u32()? != 0;
@@ -283,7 +284,7 @@ pub(super) fn send(
     rustix::io::retry_on_intr(|| sendmsg(socket, &[IoSlice::new(bytes)], &mut control, SEND))
 }
 
-/// Has the kernel say with each message which process sent it.
+/// Asks the kernel to report the sender's process id with each message.
 pub(super) fn ask_for_sender(socket: BorrowedFd<'_>) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     rustix::net::sockopt::set_socket_passcred(socket, true)?;
@@ -297,7 +298,7 @@ const SPACE: usize = rustix::cmsg_space!(ScmRights(FILES), ScmCredentials(1));
 #[cfg(not(target_os = "linux"))]
 const SPACE: usize = rustix::cmsg_space!(ScmRights(FILES));
 
-/// Receives what there is, and the files that came with it; 0 bytes at the end.
+/// Receives the bytes that are available, and the files that came with them; 0 bytes at the end.
 pub(super) fn receive(
     socket: BorrowedFd<'_>,
     bytes: &mut [u8],
@@ -306,7 +307,8 @@ pub(super) fn receive(
     receive_from(socket, bytes, files, &mut None)
 }
 
-/// The same, and which process sent it, where the socket [asks](ask_for_sender) for that: its id as we see it.
+/// Like [`receive`], and returns the sender's process id in this namespace, if the socket
+/// [asks](ask_for_sender) for it.
 pub(super) fn receive_from(
     socket: BorrowedFd<'_>,
     bytes: &mut [u8],
@@ -330,7 +332,7 @@ pub(super) fn receive_from(
     Ok(got.bytes)
 }
 
-/// Sends all of it over a socket that blocks.
+/// Sends all bytes over a blocking socket.
 pub(super) fn send_all(socket: impl AsFd, bytes: &[u8], files: &[BorrowedFd<'_>]) -> io::Result<()> {
     let (mut rest, mut files) = (bytes, files);
     while !rest.is_empty() {
@@ -341,7 +343,7 @@ pub(super) fn send_all(socket: impl AsFd, bytes: &[u8], files: &[BorrowedFd<'_>]
     Ok(())
 }
 
-/// Fills `bytes` from a socket that blocks. False: it was at its end.
+/// Fills `bytes` from a blocking socket. False: it was at its end.
 pub(super) fn receive_all(socket: impl AsFd, bytes: &mut [u8], files: &mut Vec<OwnedFd>) -> io::Result<bool> {
     let mut have = 0;
     while let Some(rest) = bytes.get_mut(have..).filter(|it| !it.is_empty()) {
@@ -354,7 +356,7 @@ pub(super) fn receive_all(socket: impl AsFd, bytes: &mut [u8], files: &mut Vec<O
     Ok(true)
 }
 
-/// Receives bytes that their length precedes, from a socket that blocks.
+/// Receives length-prefixed bytes from a blocking socket.
 pub(super) fn receive_long(socket: impl AsFd, files: &mut Vec<OwnedFd>) -> io::Result<Vec<u8>> {
     let mut length = [0; 4];
     if !receive_all(&socket, &mut length, files)? {
@@ -371,7 +373,7 @@ pub(super) fn receive_long(socket: impl AsFd, files: &mut Vec<OwnedFd>) -> io::R
     Ok(bytes)
 }
 
-/// What [`receive_long`] takes.
+/// Prefixes bytes with their length, for [`receive_long`].
 pub(super) fn long(bytes: &[u8]) -> Vec<u8> {
     let mut all = Vec::with_capacity(bytes.len() + 4);
     all.extend_from_slice(&(bytes.len() as u32).to_ne_bytes());
@@ -398,7 +400,7 @@ fn unpacked(bytes: &[u8; 24]) -> Option<(u32, u32, u64, u64)> {
     Some((rest.u32()?, rest.u32()?, rest.u64()?, rest.u64()?))
 }
 
-/// What is still to be read of a message.
+/// The part of a message that is not decoded yet.
 struct Rest<'a>(&'a [u8]);
 
 impl Rest<'_> {
@@ -452,7 +454,7 @@ mod tests {
 
         #[test]
         fn nonsense_is_no_request(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
-            // Whatever it is, it is read to an end; and the many that are promised are not believed.
+            // Arbitrary bytes are decoded to an end, and large counts are not trusted.
             let _ = Request::decode(&bytes);
         }
     }

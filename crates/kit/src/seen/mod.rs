@@ -26,7 +26,7 @@ pub(crate) use window::Window;
 pub const LARGE: usize = 8 * 1024 * 1024;
 
 const FILES: usize = 256;
-/// An edit makes a version, and anchors of the read before it should outlive a few.
+/// Each edit creates a version, and anchors of the read before it should outlive a few.
 const VERSIONS: usize = 8;
 const WINDOWS: usize = 4;
 const BYTES: usize = 64 * 1024 * 1024;
@@ -37,7 +37,7 @@ pub struct Views {
     state: Mutex<State>,
 }
 
-/// How much of a file, as it is, the session has seen.
+/// How much of the current content of a file the session has seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Whole {
     /// Every line of exactly this content.
@@ -61,21 +61,21 @@ pub(crate) struct Version {
     pub(crate) text: Text,
     /// Rows that the model can name by number and hash.
     pub(crate) shown: Rows,
-    /// Rows whose text the model knows, shown or written by itself.
+    /// Rows whose text the model knows, because it was shown them or wrote them.
     pub(crate) known: Rows,
-    /// Rows that a read showed since this is the newest view of the file. Their anchors mean this version, whatever
-    /// an older view had under the same names. The rows in the answer to an edit are not among them: a model may
-    /// have written its next edit before it saw that answer.
+    /// Rows that a read showed while this is the newest view of the file. Their anchors mean this version,
+    /// whatever an older view had under the same anchors. The rows in the answer to an edit are not among
+    /// them: a model may have written its next edit before it saw that answer.
     pub(crate) read: Rows,
-    /// An edit of the session itself followed: all that is known of this version is
-    /// known of the next, so text that the model quotes is to be looked for there.
+    /// Whether an edit of the session itself followed: then everything known of this version is known of the
+    /// next, and text that the model quotes is searched there.
     pub(crate) followed: bool,
 }
 
-/// What a refusal does to older views, so that the next try is taken at its word.
+/// The effect of a refusal on older views, so that the retry is unambiguous.
 #[derive(Debug, Default)]
 pub(crate) struct Retired {
-    /// Rows of versions that can't be told apart from others any more.
+    /// Rows of versions that can't be distinguished from others any more.
     pub(crate) rows: Vec<(Digest, Range<usize>)>,
 }
 
@@ -108,8 +108,8 @@ impl Views {
         });
     }
 
-    /// Records rows that were shown beside the answer to something else, such as an edit. Anchors of an earlier read
-    /// keep their meaning.
+    /// Records rows that were shown beside the answer to something else, such as an edit. Anchors of an
+    /// earlier read keep their meaning.
     pub fn showed_beside(&self, file: &Path, text: &Text, rows: &Rows) {
         self.change(file, |file| file.show(text, None, rows));
     }
@@ -159,7 +159,7 @@ impl Views {
         }
     }
 
-    /// How much of `text`, which is what the file holds, the session has seen.
+    /// Returns how much of `text`, the current content of the file, the session has seen.
     pub fn whole(&self, file: &Path, text: &Text) -> Whole {
         let total = text.line_count();
         let state = self.state.lock();
@@ -181,7 +181,7 @@ impl Views {
         self.state.lock().files.remove(file);
     }
 
-    /// The anchor of a line as it was shown last: what its bare number means to the model.
+    /// Returns the anchor of a line as it was shown last, for a model that gives a bare line number.
     pub fn anchor(&self, file: &Path, line: usize) -> Option<Anchor> {
         let row = line.checked_sub(1)?;
         let state = self.state.lock();
@@ -190,14 +190,14 @@ impl Views {
         Anchor::of(&version.text, row)
     }
 
-    /// What was shown of the file, newest first.
+    /// Returns the views of the file, newest first.
     pub(crate) fn of(&self, file: &Path) -> (Vec<Version>, Vec<Window>) {
         let state = self.state.lock();
         state.files.get(file).map(|file| (file.versions.clone(), file.windows.clone())).unwrap_or_default()
     }
 
-    /// Records the lines that a refusal showed. Older views lose their claim to these
-    /// line numbers and to what could not be told apart, so that a retry lands.
+    /// Records the lines that a refusal showed. Older views lose their claim to these line numbers and to
+    /// rows that could not be distinguished, so that a retry works.
     pub(crate) fn refused(
         &self,
         file: &Path,
@@ -225,7 +225,7 @@ impl Views {
         });
     }
 
-    /// Records an edit that was made, and the rows shown of what came of it.
+    /// Records an edit that was applied, and the rows shown of its result.
     pub(crate) fn landed(
         &self,
         file: &Path,
@@ -266,7 +266,7 @@ impl Views {
 }
 
 impl File {
-    /// The version with this content, made the newest.
+    /// Returns the version with this content, and makes it the newest.
     fn version(&mut self, text: &Text) -> &mut Version {
         let digest = text.digest();
         let known = self.versions.iter().position(|version| version.text.digest() == digest);
@@ -285,7 +285,7 @@ impl File {
         self.versions.insert_mut(0, version)
     }
 
-    /// The window on the file in this state, made the newest.
+    /// Returns the window on the file in this state, and makes it the newest.
     fn window(&mut self, identity: &Identity) -> &mut Window {
         let known = self.windows.iter().position(|window| window.identity == *identity);
         let window = known.map_or_else(|| Window::new(identity.clone()), |at| self.windows.remove(at));
@@ -294,7 +294,7 @@ impl File {
         self.windows.insert_mut(0, window)
     }
 
-    /// Another view is the newest now, so no anchor means one of these before all others.
+    /// Another view is the newest now: no anchor refers to one of these versions first.
     fn unread(&mut self) {
         self.versions.iter_mut().for_each(|version| version.read = Rows::new());
         self.windows.iter_mut().for_each(|window| window.read = Rows::new());
@@ -319,8 +319,7 @@ impl File {
 }
 
 impl State {
-    /// Lets go of what is oldest, until what is left is within bounds. What was
-    /// shown last stays, however large it is.
+    /// Evicts the oldest views until the rest is within the limits. The newest one stays, however large it is.
     fn bound(&mut self) {
         let mut bytes: usize =
             self.files.values().flat_map(|file| &file.versions).map(|it| it.text.bytes().len()).sum();
@@ -342,7 +341,7 @@ impl State {
     }
 }
 
-/// Where the rows outside the edited regions are afterwards.
+/// Returns the new rows of those outside the edited regions.
 fn carried(known: &Rows, regions: &[Region], before: usize) -> Rows {
     let mut rows = Rows::new();
     let mut old = 0;

@@ -1,4 +1,4 @@
-//! Persisted views: what a session has shown, across processes.
+//! Persisted views: what a session has shown, restored in another process.
 
 use std::{
     borrow::Cow,
@@ -13,10 +13,10 @@ use crate::{
     text::{Digest, Text},
 };
 
-/// How many bytes of the versions of one file are stored, the newest first.
+/// Bytes of the versions of one file that are stored, the newest first.
 const ROOM: usize = 4 * 1024 * 1024;
 
-/// What a session was shown of one file, for storing.
+/// A session's views of one file, for storing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PersistedView {
     versions: Vec<KeptVersion>,
@@ -34,7 +34,7 @@ struct KeptVersion {
     followed: bool,
 }
 
-/// Bytes, readable where they can be.
+/// Bytes, stored as text where possible.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Bytes {
@@ -43,7 +43,7 @@ enum Bytes {
 }
 
 impl Views {
-    /// All that has been shown, file by file, the one used longest ago first.
+    /// Returns all views, file by file, the least recently used first.
     pub fn keep(&self) -> Vec<(PathBuf, PersistedView)> {
         let state = self.state.lock();
         let mut files: Vec<(&PathBuf, &File)> = state.files.iter().collect();
@@ -51,12 +51,12 @@ impl Views {
         files.into_iter().map(|(path, file)| (path.clone(), PersistedView::of(file))).collect()
     }
 
-    /// Has anything of the file been shown?
+    /// Returns whether anything of the file was shown.
     pub fn knows(&self, file: &Path) -> bool {
         self.state.lock().files.contains_key(file)
     }
 
-    /// Takes up what was kept of a file. A text that does not fit its digest is left out.
+    /// Restores the stored views of a file. A text that does not match its digest is dropped.
     pub fn restore(&self, file: &Path, kept: PersistedView) {
         let versions = kept.versions.into_iter().filter_map(KeptVersion::restore).collect();
         let mut state = self.state.lock();
@@ -86,8 +86,7 @@ impl PersistedView {
         Self { versions: versions.collect(), windows: file.windows.clone() }
     }
 
-    /// The same without any text in which there is something to hide: stored files are
-    /// for other programs to read, too.
+    /// Removes every text that contains a secret: other programs can read stored files.
     #[must_use]
     pub fn without(mut self, mask: &dyn Mask) -> Self {
         self.versions
@@ -95,7 +94,7 @@ impl PersistedView {
         self
     }
 
-    /// Is there nothing in it?
+    /// Returns whether it holds nothing.
     pub fn is_empty(&self) -> bool {
         self.versions.is_empty() && self.windows.is_empty()
     }

@@ -4,44 +4,44 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-/// A set of rows, kept as ranges in order that neither touch nor overlap.
+/// A set of rows: sorted ranges that neither touch nor overlap.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rows {
     ranges: Vec<Range<usize>>,
 }
 
 impl Rows {
-    /// No rows.
+    /// Creates an empty set.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The ranges, in order.
+    /// Returns the ranges, in order.
     pub fn ranges(&self) -> &[Range<usize>] {
         &self.ranges
     }
 
-    /// The rows, in order.
+    /// Returns the rows, in order.
     pub fn iter(&self) -> impl Iterator<Item = usize> {
         self.ranges.iter().cloned().flatten()
     }
 
-    /// How many rows there are.
+    /// Returns the number of rows.
     pub fn count(&self) -> usize {
         self.ranges.iter().map(ExactSizeIterator::len).sum()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     pub fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }
 
-    /// Whether a row is among them.
+    /// Returns whether a row is in the set.
     pub fn contains(&self, row: usize) -> bool {
         self.covers(row..row + 1)
     }
 
-    /// Whether all these rows are among them.
+    /// Returns whether all these rows are in the set.
     pub fn covers(&self, rows: Range<usize>) -> bool {
         if rows.is_empty() {
             return true;
@@ -70,7 +70,7 @@ impl Rows {
         }
     }
 
-    /// Takes rows away.
+    /// Removes rows.
     pub fn remove(&mut self, rows: Range<usize>) {
         if rows.is_empty() {
             return;
@@ -84,7 +84,7 @@ impl Rows {
         self.ranges.splice(from..to.max(from), kept);
     }
 
-    /// Takes all the other's rows away.
+    /// Removes all the other's rows.
     pub fn remove_all(&mut self, other: &Self) {
         for range in &other.ranges {
             self.remove(range.clone());

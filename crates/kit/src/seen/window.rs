@@ -1,4 +1,4 @@
-//! Views of files too large to keep.
+//! Views of files too large to keep: hashes of the lines that were shown.
 
 use std::{collections::BTreeMap, ops::Range};
 
@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use super::Rows;
 use crate::anchor;
 
-/// What tells one state of a large file from another: device, inode, size and time
-/// of change in nanoseconds, or whatever else the one who opens files trusts.
+/// The state of a large file: device, inode, size and time of change in nanoseconds, or whatever else the
+/// program that opens files trusts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity(pub [u64; 4]);
 
@@ -17,13 +17,13 @@ pub struct Identity(pub [u64; 4]);
 pub(crate) struct Window {
     pub(crate) identity: Identity,
     pub(super) total: Option<usize>,
-    /// As in [`Version`](super::Version): rows that a read showed since this is the newest view.
+    /// As in [`Version`](super::Version): rows that a read showed while this is the newest view.
     #[serde(default)]
     pub(crate) read: Rows,
     lines: BTreeMap<usize, Line>,
 }
 
-/// Enough of a line to know it again.
+/// A line's hashes, by which it is recognized.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 struct Line {
     hash: u8,
@@ -48,12 +48,12 @@ impl Window {
         self.lines.len()
     }
 
-    /// Whether this row was shown, with this hash.
+    /// Returns whether this row was shown with this hash.
     pub(crate) fn claims(&self, row: usize, hash: u8) -> bool {
         self.lines.get(&row).is_some_and(|line| line.hash == hash)
     }
 
-    /// Whether this row was shown, and read so.
+    /// Returns whether this row was shown with this text.
     pub(crate) fn showed(&self, row: usize, line: &str) -> bool {
         self.lines.get(&row) == Some(&Line::of(line))
     }

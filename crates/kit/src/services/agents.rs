@@ -7,59 +7,59 @@ use crate::{Cx, Fault};
 
 /// The agent that a session belongs to.
 pub trait Agents: Send + Sync {
-    /// The profiles there are, in their order. May block.
+    /// Returns the profiles, in their order. May block.
     fn profiles(&self) -> Profiles;
 
-    /// Goes on under another profile, from the model's next answer on. Gives what that changes.
+    /// Switches to another profile, from the model's next response on. Returns what that changes.
     ///
     /// # Errors
-    /// [`Kind::NotFound`](crate::Kind::NotFound) with the names there are, and what the profile asks for and can't have.
+    /// [`Kind::NotFound`](crate::Kind::NotFound) with the existing names, and what the profile needs but can't have.
     fn switch(&self, profile: &str) -> Result<String, Fault>;
 
-    /// Has another agent do this, on its own, and gives what it said in the end. It stops with the call of `cx`.
+    /// Runs a subagent on this task, and returns its report. It stops with the call of `cx`.
     ///
     /// # Errors
-    /// When there is no such profile, agents may not start agents here, or its model fails.
+    /// When the profile does not exist, agents may not start agents here, or its model fails.
     fn delegate<'a>(&'a self, task: Task, cx: &'a Cx) -> Soon<'a, Result<Report, Fault>>;
 
     /// Asks the person, and waits for the answer.
     ///
     /// # Errors
-    /// [`Kind::Unavailable`](crate::Kind::Unavailable) when there is nobody to ask,
-    /// [`Kind::Timeout`](crate::Kind::Timeout) when nobody answered in time.
+    /// [`Kind::Unavailable`](crate::Kind::Unavailable) when no person can be asked,
+    /// [`Kind::Timeout`](crate::Kind::Timeout) when no answer came in time.
     fn ask<'a>(&'a self, question: Question, cx: &'a Cx) -> Soon<'a, Result<String, Fault>>;
 
     /// Shows the person a text, without waiting for an answer.
     ///
     /// # Errors
-    /// [`Kind::Unavailable`](crate::Kind::Unavailable) when there is nobody to see it.
+    /// [`Kind::Unavailable`](crate::Kind::Unavailable) when no person can see it.
     fn show<'a>(&'a self, _text: String, _cx: &'a Cx) -> Soon<'a, Result<(), Fault>> {
         Box::pin(std::future::ready(none()))
     }
 
-    /// One answer of the agent's model to `prompt`, without tools and apart from the conversation.
+    /// Requests one response of the agent's model to `prompt`, without tools and outside the conversation.
     ///
     /// # Errors
     /// When the model fails.
     fn think<'a>(&'a self, system: &'a str, prompt: &'a str) -> Soon<'a, Result<String, Fault>>;
 
-    /// How its model writes calls: `native`, or the name of a dialect.
+    /// Returns how its model writes calls: `native`, or the name of a dialect.
     fn tool_format(&self) -> &'static str {
         "native"
     }
 
-    /// A text that the agent has under this name, in the way of a tool's manual: a skill of its person's. Blocks.
+    /// Returns a manual that the agent has under this name: a skill. Blocks.
     fn manual(&self, _name: &str) -> Option<String> {
         None
     }
 }
 
-/// The profiles there are.
+/// The profiles of an agent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Profiles {
-    /// Those that can be used, in their order.
+    /// The usable ones, in their order.
     pub known: Vec<ProfileInfo>,
-    /// What is wrong with others, one line each.
+    /// The errors of the others, one line each.
     pub aside: Vec<String>,
 }
 
@@ -68,75 +68,75 @@ pub struct Profiles {
 pub struct ProfileInfo {
     /// Its name.
     pub name: String,
-    /// What a person calls it.
+    /// Its title for people.
     pub title: String,
-    /// What it is for.
+    /// Its purpose.
     pub description: String,
-    /// It is the one under which the agent goes on now.
+    /// Whether it is the current one.
     pub current: bool,
 }
 
-/// What another agent is to do.
+/// A task for a subagent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Task {
-    /// Under which profile; without one, under that of who asks.
+    /// Its profile; the caller's, if `None`.
     pub profile: Option<String>,
-    /// What to do.
+    /// The task.
     pub prompt: String,
-    /// What it should know beforehand.
+    /// Background that it should know.
     pub briefing: Option<String>,
-    /// The system prompt, in place of the one in the profile.
+    /// A system prompt in place of the profile's.
     pub system: Option<String>,
-    /// The profile's prompt is kept before `system`.
+    /// Whether the profile's prompt is kept before `system`.
     pub keep_system: bool,
-    /// At most so many answers of the model.
+    /// Maximum number of model responses.
     pub steps: Option<usize>,
-    /// At most so long.
+    /// Time limit.
     pub time: Option<Duration>,
-    /// At most so many tokens.
+    /// Maximum number of tokens.
     pub tokens: Option<u64>,
 }
 
-/// What came of a task.
+/// The report of a subagent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Report {
-    /// Who did it: `explore_1f3a`.
+    /// Its name: `explore_1f3a`.
     pub agent: String,
-    /// Under which profile, if it had one.
+    /// Its profile, if it had one.
     pub profile: Option<String>,
     /// How it ended.
     pub ended: TaskEnd,
-    /// What it said last.
+    /// Its last message.
     pub text: String,
-    /// How many answers of the model it took.
+    /// Number of model responses.
     pub steps: usize,
-    /// How many tokens, of requests and answers together.
+    /// Number of tokens, of requests and responses together.
     pub tokens: u64,
-    /// What they cost, in dollars, where that is known.
+    /// Their price in dollars, where it is known.
     pub cost: Option<f64>,
     /// How long it took.
     pub took: Duration,
-    /// What should be known besides, one line each.
+    /// Notes, one line each.
     pub notes: Vec<String>,
 }
 
-/// How a task ended.
+/// The end of a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TaskEnd {
-    /// The agent said what it had to say.
+    /// The agent finished.
     Completed,
-    /// It came to a limit: this one.
+    /// It reached this limit.
     Limit(String),
 }
 
-/// What a person is asked.
+/// A question to the person.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Question {
     /// The question.
     pub text: String,
-    /// Answers to choose from; the person may always say something else.
+    /// Answers to choose from; the person may always answer otherwise.
     pub options: Vec<String>,
-    /// How long the answer is waited for; for ever, if this is not given.
+    /// How long to wait for the answer; without limit if `None`.
     pub within: Option<Duration>,
 }
 

@@ -1,36 +1,36 @@
-//! Approvals in the middle of a call.
+//! Approval during a call.
 
 use std::path::Path;
 
 use super::{After, Soon};
 use crate::{Fault, text::Content};
 
-/// What a person is asked about in the middle of a call.
+/// A matter that needs a person's approval during a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Matter {
-    /// The name of the rule by which it is asked about: `ssh_host_key`.
+    /// The name of the rule that requires it: `ssh_host_key`.
     pub rule: &'static str,
-    /// What it is about: a host with the fingerprint of its key.
+    /// The subject: a host with the fingerprint of its key.
     pub about: String,
-    /// Why it is asked about, in one sentence.
+    /// The reason, in one sentence.
     pub says: &'static str,
-    /// What would be done after a yes, one line each.
+    /// The effects of an approval, one line each.
     pub effects: Vec<String>,
-    /// What would be kept after a yes for longer than this call; nothing, where only this call can be allowed.
+    /// The permission that an approval could leave beyond this call; `None` if only this call can be allowed.
     pub keeps: Option<String>,
 }
 
-/// Asks the person about what could not be known before the call ran. That nobody is to be asked (`--approve auto`) is no
-/// yes to it.
+/// Asks the person to approve what could not be known before the call ran. `--approve auto` does not approve it.
 pub trait Confirm: Send + Sync {
-    /// Asks, and waits for the answer: only a person's yes is one. Gives whether it is for longer than this call.
+    /// Asks, and waits for the answer: only a person can approve. Returns whether the approval is for longer
+    /// than this call.
     ///
     /// # Errors
-    /// [`Kind::Denied`](crate::Kind::Denied) when they say no, or nobody is there to be asked.
+    /// [`Kind::Denied`](crate::Kind::Denied) when they refuse, or no person can be asked.
     fn confirm(&self, matter: Matter) -> Soon<'_, Result<bool, Fault>>;
 }
 
-/// Nobody is there.
+/// Refuses everything: no person can be asked.
 pub struct NobodyConfirms;
 
 impl Confirm for NobodyConfirms {
@@ -41,23 +41,23 @@ impl Confirm for NobodyConfirms {
     }
 }
 
-/// A change of a file that is about to land.
+/// A file change that is about to be made.
 #[derive(Debug, Clone, Copy)]
 pub struct Proposed<'a> {
     /// The file's absolute path.
     pub path: &'a Path,
-    /// What it holds; `None` where there is no such file.
+    /// Its present content; `None` if the file does not exist.
     pub before: Option<&'a Content>,
-    /// What it would hold.
+    /// Its new content.
     pub after: After<'a>,
 }
 
-/// Shows a person changes of files before they land.
+/// Shows a person file changes before they are made.
 pub trait Review: Send + Sync {
-    /// Asks about all of these together, and blocks until there is an answer. A yes is for these contents only.
+    /// Asks about all of these together, and blocks until there is an answer. An approval is for these contents only.
     ///
     /// # Errors
-    /// [`Kind::Denied`](crate::Kind::Denied) when the person refuses, or nobody is there to be asked;
+    /// [`Kind::Denied`](crate::Kind::Denied) when the person refuses, or no person can be asked;
     /// [`Kind::Cancelled`](crate::Kind::Cancelled) when the call is stopped meanwhile.
     fn review(&self, changes: &[Proposed<'_>]) -> Result<(), Fault>;
 }

@@ -3,94 +3,95 @@
 use super::Soon;
 use crate::{Fault, Spec};
 
-/// The MCP servers that a session can ask.
+/// The MCP servers of a session.
 pub trait Servers: Send + Sync {
-    /// All of them, in the order of their names. Starts nothing.
+    /// Returns all of them, in the order of their names. Starts nothing.
     fn list(&self) -> Vec<ServerInfo>;
 
-    /// The same, once each of which nothing is known was asked: except for those that a person has to be asked about.
+    /// Like [`list`](Self::list), after starting those whose tools are unknown, except for those that need a
+    /// person's approval.
     fn checked(&self) -> Soon<'_, Vec<ServerInfo>> {
         Box::pin(std::future::ready(self.list()))
     }
 
-    /// Starts one, or reaches it, if that is not so already.
+    /// Starts a server, or connects to it, if that is not so already.
     ///
     /// # Errors
-    /// [`Kind::NotFound`](crate::Kind::NotFound) with the names there are; and when it can't be started.
+    /// [`Kind::NotFound`](crate::Kind::NotFound) with the existing names; and when it can't be started.
     fn connect<'a>(&'a self, server: &'a str) -> Soon<'a, Result<ServerInfo, Fault>>;
 
-    /// Adds one for this session, and starts it.
+    /// Adds a server for this session, and starts it.
     ///
     /// # Errors
     /// When its name is taken, or it can't be started: then it is not added.
     fn add(&self, server: NewServer) -> Soon<'_, Result<ServerInfo, Fault>>;
 
-    /// The tools of one, under the names by which they are called. It is started only where nobody knows them yet.
+    /// Returns the tools of a server, under the names by which they are called. Starts it only if they are unknown.
     ///
     /// # Errors
     /// Those of [`connect`](Self::connect).
     fn tools<'a>(&'a self, server: &'a str) -> Soon<'a, Result<Vec<Spec>, Fault>>;
 
-    /// The name by which a tool of a server is called, by the server's own name for it. The server is started only where
-    /// nobody knows its tools yet.
+    /// Returns the name by which a tool is called, from the server's own name for it. Starts the server only
+    /// if its tools are unknown.
     ///
     /// # Errors
-    /// [`Kind::NotFound`](crate::Kind::NotFound) with the names there are; and those of [`connect`](Self::connect).
+    /// [`Kind::NotFound`](crate::Kind::NotFound) with the existing names; and those of [`connect`](Self::connect).
     fn name_of<'a>(&'a self, server: &'a str, tool: &'a str) -> Soon<'a, Result<String, Fault>>;
 
-    /// Ends the connection to one, and its process. One that was added by [`add`](Self::add) is gone; another one is
-    /// started by the next call of a tool of it. False, if there was no connection.
+    /// Ends the connection to a server, and its process. A server that [`add`](Self::add) added is removed;
+    /// any other is started by the next call of one of its tools. Returns false if there was no connection.
     ///
     /// # Errors
-    /// [`Kind::NotFound`](crate::Kind::NotFound) with the names there are.
+    /// [`Kind::NotFound`](crate::Kind::NotFound) with the existing names.
     fn disconnect<'a>(&'a self, server: &'a str) -> Soon<'a, Result<bool, Fault>>;
 }
 
-/// A server that nobody configured.
+/// A server that is not in the configuration.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NewServer {
-    /// What to call it.
+    /// Its name.
     pub name: String,
-    /// The program that is the server, and its arguments; empty, where it has an address.
+    /// Its program and arguments; empty, if it has an address.
     pub command: Vec<String>,
-    /// Where it is, if it runs elsewhere.
+    /// Its address, if it runs elsewhere.
     pub url: Option<String>,
 }
 
-/// How things stand with a server.
+/// The status of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerInfo {
     /// Its name.
     pub name: String,
-    /// How far it has come.
+    /// Its state.
     pub state: ServerState,
-    /// What starts it, or where it is.
+    /// Its command line or its address.
     pub about: String,
-    /// How many tools of it there are; none, where nobody knows.
+    /// Number of its tools; `None`, if they are unknown.
     pub tools: Option<usize>,
-    /// What is wrong with it, or should be known of it, one thing each.
+    /// Errors and notes, one line each.
     pub notes: Vec<String>,
 }
 
-/// How far a server has come.
+/// The state of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ServerState {
-    /// It is not to be used.
+    /// Switched off.
     Disabled,
-    /// It is configured, and nobody knows its tools yet.
+    /// Configured; its tools are unknown.
     Configured,
     /// Its tools are known, and it does not run.
     Known,
-    /// It runs, and was not called yet.
+    /// Running, and not called yet.
     Started,
-    /// It runs, and has answered a call.
+    /// Running, and has answered a call.
     Invoked,
     /// It ended, or could not be started.
     Failed,
 }
 
 impl ServerState {
-    /// The word for it.
+    /// Returns its name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Disabled => "disabled",
@@ -103,7 +104,7 @@ impl ServerState {
     }
 }
 
-/// Where there are no servers.
+/// A session without servers.
 pub struct NoServers;
 
 impl NoServers {

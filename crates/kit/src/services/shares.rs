@@ -1,15 +1,16 @@
-//! Giving a file to the person.
+//! Sharing files with the person.
 
 use std::{fs::File, path::PathBuf};
 
 use crate::{Fault, Kind};
 
-/// The files that a session gave away: copies, each for a day.
+/// The files that a session shared: copies, each kept for a day.
 pub trait Shares: Send + Sync {
-    /// Copies a file among them. `go_on` is asked while it is copied. Blocks.
+    /// Copies a file for the person. `go_on` is called while it is copied; its error ends the work. Blocks.
     ///
     /// # Errors
-    /// [`Kind::TooBig`] for a file that is too long, [`Kind::Unavailable`] when it can't be copied, and those of `go_on`.
+    /// [`Kind::TooBig`] for a file that is too long, [`Kind::Unavailable`] when it can't be copied, and those
+    /// of `go_on`.
     fn share(
         &self,
         file: &File,
@@ -17,62 +18,63 @@ pub trait Shares: Send + Sync {
         go_on: &dyn Fn() -> Result<(), Fault>,
     ) -> Result<Shared, Fault>;
 
-    /// One of them, by its id or its name; of those of one name, the newest. Blocks.
+    /// Returns a shared file, by its id or its name; of several with one name, the newest. Blocks.
     ///
     /// # Errors
-    /// [`Kind::NotFound`], with the names there are.
+    /// [`Kind::NotFound`], with the existing names.
     fn find(&self, file: &str) -> Result<Shared, Fault>;
 
-    /// Those that are still there, oldest first. Blocks.
+    /// Returns the shared files that still exist, oldest first. Blocks.
     ///
     /// # Errors
     /// When they can't be listed.
     fn list(&self) -> Result<Vec<Shared>, Fault>;
 
-    /// Marks one, by its id, as meant to be shown to the person, and not only to be given. Blocks.
+    /// Marks a shared file, by its id, as one to show to the person. Blocks.
     ///
     /// # Errors
     /// Those of [`find`](Self::find), and when that can't be written.
     fn publish(&self, id: &str) -> Result<Shared, Fault>;
 }
 
-/// What is said of a file that is to be shared.
+/// The description of a file to share.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewShare {
-    /// What the person calls it.
+    /// Its name for the person.
     pub name: String,
     /// Its media type, by its content.
     pub mime: String,
-    /// How many bytes it has.
+    /// Its size in bytes.
     pub bytes: u64,
-    /// A door may show it within a page of its own. Otherwise it is given to be saved: it may hold what runs.
+    /// Whether a front end may show it in a page of its own. Otherwise it is a download: it may contain
+    /// active content.
     pub inline: bool,
 }
 
-/// A file that a session gave away.
+/// A file that a session shared.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shared {
-    /// Its id: 128 random bits, which nobody guesses.
+    /// Its id: 128 random bits, unguessable.
     pub id: String,
-    /// What the person calls it.
+    /// Its name for the person.
     pub name: String,
     /// Its media type, by its content.
     pub mime: String,
-    /// How many bytes it has.
+    /// Its size in bytes.
     pub bytes: u64,
-    /// A door may show it within a page of its own; otherwise it sends it as an attachment.
+    /// Whether a front end may show it in a page of its own; otherwise it is sent as an attachment.
     pub inline: bool,
-    /// It is meant to be shown.
+    /// Whether it is to be shown.
     pub published: bool,
-    /// When it goes, in milliseconds since 1970.
+    /// The time when it is deleted, in milliseconds since 1970.
     pub until_ms: u64,
-    /// Where the copy is.
+    /// The path of the copy.
     pub path: PathBuf,
-    /// Where the person finds it: at the door through which they came, or as a file.
+    /// The link for the person: an address of the front end, or a file.
     pub link: String,
 }
 
-/// No files can be given away.
+/// Sharing is not available.
 pub struct NoShares;
 
 impl Shares for NoShares {

@@ -68,7 +68,7 @@ pub enum Program {
 }
 
 impl Program {
-    /// What a person calls it, and the Debian package that has it.
+    /// Returns its name for people, and its Debian package.
     const fn about(self) -> (&'static str, &'static str) {
         match self {
             Self::Bubblewrap => ("bwrap", "bubblewrap"),
@@ -112,7 +112,7 @@ fn on_path(name: &str) -> bool {
     std::env::split_paths(&path).any(|it| it.join(name).is_file())
 }
 
-/// Whether Python can make a virtual environment: Debian's own comes without that.
+/// Returns whether Python can make a virtual environment: Debian's own comes without that.
 fn has_venv() -> bool {
     static HAS: OnceLock<bool> = OnceLock::new();
     *HAS.get_or_init(|| {
@@ -122,7 +122,7 @@ fn has_venv() -> bool {
     })
 }
 
-/// Whether this test is skipped for lack of a program. Reports it.
+/// Returns whether this test is skipped for lack of a program, and reports it.
 ///
 /// # Panics
 /// In strict mode, when a program is missing.
@@ -145,12 +145,12 @@ pub fn skips(here: &str, programs: &[Program]) -> bool {
     skips_test(&name(here), programs)
 }
 
-/// Whether a missing program fails the test that needs it.
+/// Returns whether a missing program fails the test that needs it.
 pub fn is_strict() -> bool {
     std::env::var_os("HAFT_TEST_STRICT").is_some_and(|it| it != "0" && !it.is_empty())
 }
 
-/// `needs bwrap, git (apt install bubblewrap git)`.
+/// Formats `needs bwrap, git (apt install bubblewrap git)`.
 fn needed(missing: &[Program]) -> String {
     let mut packages: Vec<&str> = missing.iter().map(|it| it.about().1).collect();
     packages.dedup();
@@ -158,13 +158,13 @@ fn needed(missing: &[Program]) -> String {
     format!("needs {} (apt install {})", names.join(", "), packages.join(" "))
 }
 
-/// The test's name as libtest has it, from the path of a function in it: `CRATE::area::test::here`.
+/// Returns the test's name as in libtest, from the path of a function in it: `CRATE::area::test::here`.
 fn name(here: &str) -> String {
     let path = here.trim_end_matches("::here").replace("::{{closure}}", "");
     path.split_once("::").map_or(path.clone(), |(_, name)| name.to_owned())
 }
 
-/// Writes a line where a person sees it, and to the list. A list that can't be written costs no test.
+/// Writes a line to stderr and to the list. If the list can't be written, the test goes on.
 fn report(line: &str) {
     let _ = io::stderr().write_all(line.as_bytes());
     if let Some(path) = list() {
@@ -172,7 +172,7 @@ fn report(line: &str) {
     }
 }
 
-/// Adds a line to the list of this run; the list of another run is thrown away.
+/// Adds a line to the list of this run; the list of another run is discarded.
 fn add(path: &Path, run: &str, line: &str) -> io::Result<()> {
     let mut file = File::options().read(true).write(true).create(true).truncate(false).open(path)?;
     file.lock()?;
@@ -186,19 +186,19 @@ fn add(path: &Path, run: &str, line: &str) -> io::Result<()> {
     file.write_all(line.as_bytes())
 }
 
-/// The tests that this `cargo test` skipped until now, a line each.
+/// Returns the tests that this `cargo test` has skipped until now, a line each.
 pub fn skipped() -> Vec<String> {
     let text = list().and_then(|it| fs::read_to_string(it).ok()).unwrap_or_default();
     let lines = text.strip_prefix(&of_this_run()).unwrap_or_default().lines();
     lines.map(str::to_owned).collect()
 }
 
-/// The first line of the list: all test binaries of one `cargo test` have the same parent.
+/// Returns the first line of the list: all test binaries of one `cargo test` have the same parent.
 fn of_this_run() -> String {
     format!("# cargo test, process {}\n", std::os::unix::process::parent_id())
 }
 
-/// `target/skipped-tests.txt`, beside which this program was built; `HAFT_TEST_SKIPPED` names another file.
+/// Returns `target/skipped-tests.txt` in the target folder of this program; `HAFT_TEST_SKIPPED` names another file.
 fn list() -> Option<PathBuf> {
     if let Some(path) = std::env::var_os("HAFT_TEST_SKIPPED") {
         return Some(path.into());

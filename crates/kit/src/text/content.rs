@@ -20,7 +20,7 @@ struct Inner {
 }
 
 impl Content {
-    /// The digest of the bytes, computed when it is first asked for.
+    /// Returns the digest of the bytes, computed at the first call.
     pub fn digest(&self) -> Digest {
         *self.inner.digest.get_or_init(|| blake3::hash(self).into())
     }

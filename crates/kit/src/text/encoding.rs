@@ -6,26 +6,26 @@ use encoding_rs::{EncoderResult, UTF_16BE, UTF_16LE, WINDOWS_1252};
 
 use super::Ending;
 
-/// As far as this a file is searched for what makes it binary.
+/// Bytes of a file that are searched for binary content.
 const SNIFFED: usize = 8 * 1024;
 
-/// How the characters of a file are written.
+/// The encoding of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Encoding {
-    /// UTF-8. A few bytes may be broken: they are kept, and shown as `\u{fffd}`.
+    /// UTF-8. A few bytes may be invalid: they are kept, and shown as `\u{fffd}`.
     Utf8,
-    /// UTF-16, low byte first.
+    /// UTF-16, little-endian.
     Utf16Le,
-    /// UTF-16, high byte first.
+    /// UTF-16, big-endian.
     Utf16Be,
-    /// Windows-1252, which holds all of Latin-1.
+    /// Windows-1252, a superset of Latin-1.
     Latin1,
 }
 
-/// Why bytes are not text.
+/// The reason why bytes are not text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NotText {
-    /// There are bytes in it that no text has.
+    /// It has bytes that occur in no text, first at this offset.
     #[error("it is binary: byte {0} is not text")]
     Binary(usize),
     /// It is 4 GiB or more.
@@ -33,7 +33,7 @@ pub enum NotText {
     TooBig,
 }
 
-/// A character that the encoding of a file has no bytes for.
+/// A character that the encoding of a file can't represent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("`{character}` (U+{:04X}) can't be written in {}, the encoding of the file", *character as u32, encoding.name())]
 pub struct Unwritable {
@@ -44,7 +44,7 @@ pub struct Unwritable {
 }
 
 impl Encoding {
-    /// The name a person knows it by.
+    /// Returns its common name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Utf8 => "UTF-8",
@@ -54,10 +54,10 @@ impl Encoding {
         }
     }
 
-    /// Writes `text` as bytes of this encoding.
+    /// Encodes `text`.
     ///
     /// # Errors
-    /// [`Unwritable`] names the first character that can't be written.
+    /// [`Unwritable`] names the first character that can't be encoded.
     pub fn encode(self, text: &str) -> Result<Cow<'_, [u8]>, Unwritable> {
         match self {
             Self::Utf8 => Ok(Cow::Borrowed(text.as_bytes())),
@@ -77,10 +77,10 @@ impl Encoding {
         }
     }
 
-    /// Reads bytes of this encoding; what is broken becomes `\u{fffd}`.
+    /// Decodes bytes; invalid ones become `\u{fffd}`.
     pub(super) fn decode(self, bytes: &[u8]) -> Cow<'_, str> {
         match self {
-            // Almost always sound, and to find that out is far quicker than to mend it.
+            // Almost always valid, and validating is far faster than lossy decoding.
             Self::Utf8 => {
                 str::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed)
             }
@@ -90,7 +90,7 @@ impl Encoding {
         }
     }
 
-    /// The bytes of a line ending.
+    /// Returns the bytes of a line ending.
     pub(crate) fn ending_bytes(self, ending: Ending) -> &'static [u8] {
         match (self, ending) {
             (_, Ending::None) => b"",
@@ -103,7 +103,7 @@ impl Encoding {
         }
     }
 
-    /// How many bytes a code unit has.
+    /// Returns the size of a code unit, in bytes.
     pub(crate) fn unit(self) -> usize {
         match self {
             Self::Utf8 | Self::Latin1 => 1,
@@ -111,7 +111,7 @@ impl Encoding {
         }
     }
 
-    /// Given a byte 0x0A at `at`: where the line feed that it is part of ends, if it is one.
+    /// Given a byte 0x0A at `at`, returns the end of the line feed that it belongs to, if it is one.
     pub(super) fn line_feed_end(self, bytes: &[u8], at: usize) -> Option<usize> {
         match self {
             Self::Utf8 | Self::Latin1 => Some(at + 1),
@@ -121,14 +121,14 @@ impl Encoding {
     }
 }
 
-/// The encoding of a file and the length of its byte order mark.
+/// Detects the encoding of a file and the length of its byte order mark.
 pub(super) fn detect(bytes: &[u8]) -> Result<(Encoding, usize), NotText> {
     let head = bytes.get(..SNIFFED).unwrap_or(bytes);
     let nul = memchr::memchr(0, head);
     if bytes.starts_with(b"\xef\xbb\xbf") {
         return nul.map_or(Ok((Encoding::Utf8, 3)), |at| Err(NotText::Binary(at)));
     }
-    // UTF-32, low byte first, begins with the mark of UTF-16 and a NUL.
+    // UTF-32, little-endian, begins with the mark of UTF-16 and a NUL.
     if bytes.starts_with(b"\xff\xfe\0\0") {
         return Err(NotText::Binary(2));
     }
@@ -152,8 +152,7 @@ pub(super) fn detect(bytes: &[u8]) -> Result<(Encoding, usize), NotText> {
     Ok((Encoding::Latin1, 0))
 }
 
-/// UTF-16 without a mark is taken for it when most units are ASCII, none is NUL
-/// and no surrogate stands alone.
+/// Detects UTF-16 without a mark: most units are ASCII, none is NUL, and no surrogate stands alone.
 fn evident_utf16(head: &[u8], length: usize) -> Option<Encoding> {
     if length % 2 == 1 {
         return None;
@@ -172,7 +171,7 @@ fn evident_utf16(head: &[u8], length: usize) -> Option<Encoding> {
         })
 }
 
-/// Whether there is one broken sequence or less for each four good ones of several bytes.
+/// Returns whether there is at most one invalid sequence for each four valid ones of several bytes.
 fn mostly_utf8(bytes: &[u8]) -> bool {
     let mut good = 0_usize;
     let mut broken = 0_usize;

@@ -1,4 +1,4 @@
-//! Text of a file: lines, line ends and encoding.
+//! Text files: lines, line endings and encoding, preserved byte for byte.
 
 use std::{borrow::Cow, fmt, ops::Range, sync::Arc};
 
@@ -11,11 +11,9 @@ pub use encoding::{Encoding, NotText, Unwritable};
 pub(crate) use splice::{Change, FinalNewline, compose};
 pub use splice::{Splice, SpliceError};
 
-/// A text file as it is: its bytes, where its lines are, and how it was written.
-/// Immutable, and cheap to clone.
+/// A text file: its bytes, its lines, and its encoding. Immutable, and cheap to clone.
 ///
-/// Rows count from 0. A line ends with LF or CRLF; a lone CR is content. A byte
-/// order mark is not part of any line.
+/// Rows count from 0. A line ends with LF or CRLF; a lone CR is content. A byte order mark is not part of any line.
 #[derive(Clone)]
 pub struct Text {
     inner: Arc<Inner>,
@@ -26,26 +24,26 @@ struct Inner {
     encoding: Encoding,
     /// Bytes of the byte order mark.
     bom: usize,
-    /// Where each line starts, and last the length of the file.
+    /// The offset of each line, and last the length of the file.
     starts: Vec<u32>,
 }
 
 /// The blake3 digest of the bytes of a file.
 pub type Digest = [u8; 32];
 
-/// How a line ends.
+/// The ending of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
     /// `\n`
     Lf,
     /// `\r\n`
     CrLf,
-    /// Not at all: the last line of a file without a final newline.
+    /// None: the last line of a file without a final newline.
     None,
 }
 
 impl Text {
-    /// Finds out how `bytes` were written and where their lines are.
+    /// Detects the encoding of `bytes` and finds their lines.
     ///
     /// # Errors
     /// [`NotText`] when they are not text.
@@ -53,7 +51,7 @@ impl Text {
         Self::share(bytes.into().into())
     }
 
-    /// The same for bytes that others hold on to: they are not copied.
+    /// Like [`parse`](Self::parse), for shared bytes: they are not copied.
     ///
     /// # Errors
     /// Those of [`parse`](Self::parse).
@@ -66,29 +64,29 @@ impl Text {
         Ok(Self { inner: Arc::new(Inner { content, encoding, bom, starts }) })
     }
 
-    /// How many lines there are: two in `"a\nb\n"` and in `"a\nb"`, none in `""`.
+    /// Returns the number of lines: two in `"a\nb\n"` and in `"a\nb"`, none in `""`.
     pub fn line_count(&self) -> usize {
         self.inner.starts.len().saturating_sub(1)
     }
 
-    /// A line without its ending, decoded; `None` past the end.
+    /// Returns a line without its ending, decoded; `None` past the end.
     pub fn line(&self, row: usize) -> Option<Cow<'_, str>> {
         self.content(row).map(|content| self.inner.encoding.decode(content))
     }
 
-    /// The bytes of a line without its ending; `None` past the end.
+    /// Returns the bytes of a line without its ending; `None` past the end.
     pub fn content(&self, row: usize) -> Option<&[u8]> {
         let raw = self.raw(row)?;
         let ending = self.inner.encoding.ending_bytes(self.ending(row));
         raw.get(..raw.len().saturating_sub(ending.len()))
     }
 
-    /// The bytes of a line with its ending; `None` past the end.
+    /// Returns the bytes of a line with its ending; `None` past the end.
     pub fn raw(&self, row: usize) -> Option<&[u8]> {
         self.inner.content.get(self.span(row)?)
     }
 
-    /// How a line ends.
+    /// Returns the ending of a line.
     pub fn ending(&self, row: usize) -> Ending {
         let Some(raw) = self.raw(row) else { return Ending::None };
         let encoding = self.inner.encoding;
@@ -101,50 +99,50 @@ impl Text {
         }
     }
 
-    /// Whether the last line has an ending; true for an empty file.
+    /// Returns whether the last line has an ending; true for an empty file.
     pub fn has_final_newline(&self) -> bool {
         let lines = self.line_count();
         lines == 0 || self.ending(lines - 1) != Ending::None
     }
 
-    /// How characters are written.
+    /// Returns the encoding.
     pub fn encoding(&self) -> Encoding {
         self.inner.encoding
     }
 
-    /// Whether the file begins with a byte order mark.
+    /// Returns whether the file begins with a byte order mark.
     pub fn has_bom(&self) -> bool {
         self.inner.bom > 0
     }
 
-    /// The file as it is.
+    /// Returns all bytes of the file.
     pub fn bytes(&self) -> &[u8] {
         &self.inner.content
     }
 
-    /// The file as it is, to be shared.
+    /// Returns all bytes of the file, to be shared.
     pub fn whole(&self) -> &Content {
         &self.inner.content
     }
 
-    /// The whole text decoded, line endings as they are, without the byte order mark.
+    /// Returns the whole text decoded, with its line endings, without the byte order mark.
     pub fn decoded(&self) -> Cow<'_, str> {
         self.inner.encoding.decode(self.inner.content.get(self.inner.bom..).unwrap_or_default())
     }
 
-    /// The digest of the bytes, computed when it is first asked for.
+    /// Returns the digest of the bytes, computed at the first call.
     pub fn digest(&self) -> Digest {
         self.inner.content.digest()
     }
 
-    /// Where the bytes of a line are, its ending included.
+    /// Returns the range of bytes of a line, its ending included.
     pub(crate) fn span(&self, row: usize) -> Option<Range<usize>> {
         let start = *self.inner.starts.get(row)?;
         let end = *self.inner.starts.get(row + 1)?;
         Some(start as usize..end as usize)
     }
 
-    /// The row that the byte at `offset` belongs to; the last one past the end.
+    /// Returns the row that the byte at `offset` belongs to; the last one past the end.
     pub(crate) fn row_at(&self, offset: usize) -> usize {
         let after = self.inner.starts.partition_point(|start| *start as usize <= offset);
         after.saturating_sub(1).min(self.line_count().saturating_sub(1))
@@ -171,7 +169,7 @@ impl fmt::Debug for Text {
 }
 
 fn line_starts(bytes: &[u8], encoding: Encoding, bom: usize) -> Vec<u32> {
-    // Lines of code are about this long; one reallocation more costs little.
+    // A typical length of lines of code; one reallocation more costs little.
     let mut starts = Vec::with_capacity(bytes.len() / 32 + 2);
     let push = |starts: &mut Vec<u32>, at: usize| starts.push(u32::try_from(at).unwrap_or(u32::MAX));
     push(&mut starts, bom);
@@ -229,7 +227,7 @@ mod tests {
 
     #[test]
     fn finds_lines_in_utf_16() {
-        // U+0A0A and U+0D0A hold the bytes of a line feed without being one.
+        // U+0A0A and U+0D0A contain the byte of a line feed without being one.
         let le: Vec<u8> =
             "\u{feff}a\u{a0a}\r\n\u{d0a}b\nc".encode_utf16().flat_map(u16::to_le_bytes).collect();
         let be: Vec<u8> =

@@ -4,23 +4,22 @@ use std::ops::Range;
 
 use super::{Ending, Text, Unwritable};
 
-/// Some rows, and the lines to put in their place. An empty range is a gap: the
-/// lines go before its row.
+/// Some rows, and the lines that replace them. An empty range is a gap: the lines are inserted before its row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Splice {
-    /// The rows that go.
+    /// The rows to replace.
     pub rows: Range<usize>,
-    /// The lines that come, without endings.
+    /// The new lines, without endings.
     pub lines: Vec<String>,
 }
 
-/// Why lines could not be put in place of others.
+/// The reason why lines could not be replaced.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SpliceError {
     /// A character has no bytes in the encoding of the file.
     #[error(transparent)]
     Unwritable(#[from] Unwritable),
-    /// Two edits, given by their places in the list, want the same lines.
+    /// Two edits, given by their indexes, change the same lines.
     #[error("edits {} and {} overlap", .0 + 1, .1 + 1)]
     Overlap(usize, usize),
     /// The rows are not in the file.
@@ -28,17 +27,16 @@ pub enum SpliceError {
     OutOfRange(Range<usize>),
 }
 
-/// Bytes to put in place of others. Spans are those of the text with its final
-/// newline, whether the file has one or not.
+/// Bytes that replace others. Spans are those of the text with its final newline, whether the file has one or not.
 #[derive(Debug, Clone)]
 pub(crate) struct Change {
     pub(crate) span: Range<usize>,
     pub(crate) bytes: Vec<u8>,
-    /// It begins and ends with a line.
+    /// Whether it consists of whole lines.
     pub(crate) whole_lines: bool,
 }
 
-/// What becomes of the final newline.
+/// The treatment of the final newline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum FinalNewline {
     #[default]
@@ -47,18 +45,17 @@ pub(crate) enum FinalNewline {
     Drop,
 }
 
-/// The bytes after all changes, and where each change is in them.
+/// The bytes after all changes, and the position of each change in them.
 pub(crate) struct Composed {
     pub(crate) bytes: Vec<u8>,
     pub(crate) spans: Vec<Range<usize>>,
 }
 
 impl Text {
-    /// The bytes of the file after all `edits`, which all mean the rows of this text.
+    /// Returns the bytes of the file after all `edits`, which all refer to the rows of this text.
     ///
-    /// Every other line stays as it is, byte for byte, and so do the byte order mark
-    /// and the state of the final newline. A new line takes the ending of the line
-    /// it replaces, or of its neighbour.
+    /// Every other line stays as it is, byte for byte, and so do the byte order mark and the state of the
+    /// final newline. A new line takes the ending of the line it replaces, or of its neighbour.
     ///
     /// # Errors
     /// See [`SpliceError`].
@@ -72,7 +69,7 @@ impl Text {
         Ok(composed.bytes)
     }
 
-    /// The change that puts `lines` in place of `rows`.
+    /// Returns the change that replaces `rows` by `lines`.
     pub(crate) fn line_change<S: AsRef<str>>(
         &self,
         rows: Range<usize>,
@@ -90,7 +87,7 @@ impl Text {
         Ok(Change { span, bytes, whole_lines: true })
     }
 
-    /// Whether a change would change nothing.
+    /// Returns whether a change would have no effect.
     pub(crate) fn holds(&self, change: &Change) -> bool {
         let end = change.span.end.min(self.bytes().len());
         let held = self.bytes().get(change.span.start.min(end)..end).unwrap_or_default();
@@ -98,13 +95,13 @@ impl Text {
         change.bytes.strip_prefix(held) == Some(missing)
     }
 
-    /// The ending for the line at `at` of those that replace `rows`.
+    /// Returns the ending for the line at `at` of those that replace `rows`.
     pub(crate) fn ending_for(&self, rows: &Range<usize>, at: usize) -> Ending {
         let replaced = rows.start + at;
         let nearest = if replaced < rows.end {
             replaced
         } else {
-            // Past those replaced: the last of them, or the line above the gap.
+            // Past the replaced rows: the last of them, or the line above the gap.
             rows.end.saturating_sub(1)
         };
         [Some(nearest), nearest.checked_sub(1), Some(rows.end)]
@@ -115,12 +112,12 @@ impl Text {
             .unwrap_or(Ending::Lf)
     }
 
-    /// Where a row starts in the text with its final newline; past the last row, its length.
+    /// Returns the offset of a row in the text with its final newline; past the last row, its length.
     pub(crate) fn gap(&self, row: usize) -> usize {
         self.span(row).map_or_else(|| self.bytes().len() + self.missing_newline().len(), |span| span.start)
     }
 
-    /// The newline that the last line would have.
+    /// Returns the newline that the last line lacks.
     fn missing_newline(&self) -> &'static [u8] {
         if self.has_final_newline() {
             return b"";
@@ -130,7 +127,7 @@ impl Text {
     }
 }
 
-/// Makes all changes at once; two that want the same bytes are named.
+/// Applies all changes at once; two that overlap are an error with their indexes.
 pub(crate) fn compose(
     text: &Text,
     changes: &[Change],
@@ -139,8 +136,7 @@ pub(crate) fn compose(
     let missing = text.missing_newline();
     let base = Base { bytes: text.bytes(), missing };
     let mut order: Vec<(usize, &Change)> = changes.iter().enumerate().collect();
-    // Stable: what is inserted at one gap stays in the order it was given, and goes
-    // before what replaces the bytes that follow.
+    // Stable: insertions at one gap keep their order, and go before a replacement of the bytes that follow.
     order.sort_by_key(|(_, change)| (change.span.start, !change.span.is_empty()));
 
     let mut bytes = Vec::with_capacity(base.len() + changes.iter().map(|it| it.bytes.len()).sum::<usize>());
@@ -165,7 +161,7 @@ pub(crate) fn compose(
         last = Some(at);
     }
     base.copy(done..base.len(), &mut bytes);
-    // The newline that was only thought of is the last one still, or has become another's.
+    // The virtual newline is still the last one, or has become the ending of another line.
     if done <= text.bytes().len() && !missing.is_empty() && final_newline != FinalNewline::Add {
         bytes.truncate(bytes.len() - missing.len());
     } else {
@@ -174,7 +170,7 @@ pub(crate) fn compose(
     Ok(Composed { bytes, spans })
 }
 
-/// The file as if its last line had an ending, without a copy of it all.
+/// The file as if its last line had an ending, without copying it.
 struct Base<'a> {
     bytes: &'a [u8],
     missing: &'a [u8],
@@ -215,7 +211,7 @@ fn finish(text: &Text, bytes: &mut Vec<u8>, missing: &[u8], final_newline: Final
         0
     };
     let without = bytes.len() - cut;
-    // A blank last line is its ending; without it, it would not be there.
+    // A blank last line consists only of its ending; without it, the line would not exist.
     if bytes.get(..without).is_some_and(|rest| !at_line_start(text, rest)) {
         bytes.truncate(without);
     }

@@ -1,4 +1,4 @@
-//! Recordings: a process's output, in memory and on the disk.
+//! Recordings: the output of a process, the newest bytes in memory and the whole on disk.
 
 mod newest;
 mod plain;
@@ -22,76 +22,76 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use self::{newest::Newest, spill::Spill};
 use crate::{Fault, services::Mask};
 
-/// What a pipe holds at most, unless a privileged process makes it larger.
+/// The most that a pipe holds, unless a privileged process enlarges it.
 const PIPE: usize = 1 << 20;
-/// What waits to be written to the file is written from this size on.
+/// Bytes that are collected before they are written to the file.
 const WRITE: usize = 256 << 10;
-/// So much before a slice is looked at to see what it begins in.
+/// Bytes before a slice that are examined to find an unfinished character or control sequence.
 const LOOK_BACK: usize = 4096;
 
-/// What a process wrote: the newest bytes in memory, all of it in a file once it is long.
-/// One writes, any number read and wait.
+/// The output of a process: the newest bytes in memory, the whole in a file once it is long. It has one
+/// writer and any number of readers and waiters.
 pub struct Recording {
     state: Mutex<State>,
-    /// There are more bytes, or no more will come.
+    /// Notified when there are more bytes, or when the end is known.
     news: Notify,
     spilling: Option<Arc<dyn Spilling>>,
-    /// Where the bytes come from, as long as some may come.
+    /// The pipe, as long as bytes may come.
     source: OnceLock<Weak<AsyncFd<OwnedFd>>>,
-    /// One reads at a time, so that the bytes keep their order.
+    /// Held while reading, so that the bytes keep their order.
     reading: Mutex<()>,
-    /// Gets every byte too.
+    /// A recording that gets every byte too.
     copy: OnceLock<Arc<Self>>,
     _wanted: DropGuard,
 }
 
-/// Opens the file that the whole of a long output goes to.
+/// Opens the files for long outputs.
 pub trait Spilling: Send + Sync {
-    /// A new file of the session, and the handle that it is read by, such as `out_12`.
+    /// Creates a file of the session, with the handle that it is read by, such as `out_12`.
     ///
     /// # Errors
-    /// When it can't be made.
+    /// When it can't be created.
     fn open(&self) -> Result<SpillFile, Fault>;
 
-    /// What must not get into that file.
+    /// Returns the redaction to apply to the file.
     fn mask(&self) -> Option<Arc<dyn Mask>> {
         None
     }
 }
 
-/// What a person reads of bytes that were meant for a terminal: without colours and the like, invalid bytes as U+FFFD, a
-/// line that was written over as it was last.
+/// Converts terminal output to plain text: without colours and other control sequences, invalid bytes as
+/// U+FFFD, a line that was overwritten as it was last.
 pub fn plain_text(bytes: &[u8]) -> String {
     plain::plain(bytes, true).0
 }
 
-/// A file that an output goes to.
+/// The file of a long output.
 pub struct SpillFile {
     /// Its handle.
     pub handle: String,
     /// Open for appending, and for reading.
     pub file: File,
-    /// What bounds it together with others; nothing, where it stands alone.
+    /// The size limit that it shares with others; `None` if it has none.
     pub room: Option<Arc<dyn SpillSpace>>,
 }
 
-/// A bound on several files together, also while they grow.
+/// A size limit on several files together, also while they grow.
 pub trait SpillSpace: Send + Sync {
-    /// Takes room for so many bytes more; gives how many of them may be written. May block to make room.
+    /// Reserves space for more bytes; returns how many of them may be written. May block to free space.
     fn take(&self, bytes: u64) -> u64;
 }
 
 /// A piece of a recording, as text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Slice {
-    /// Whole characters, with terminal colours and the like left out.
+    /// Whole characters, without terminal control sequences.
     pub text: String,
-    /// Which bytes of the recording these are. The next piece begins where this one ends, which may be a little before
-    /// `total`: half a character waits for its other half.
+    /// Its range of bytes in the recording. The next piece begins where this one ends, which may be a little
+    /// before `total`: an incomplete character waits for its other bytes.
     pub bytes: Range<u64>,
-    /// How many bytes there are in all, until now: what to give [`Recording::grown`].
+    /// The number of bytes written until now: the argument for [`Recording::grown`].
     pub total: u64,
-    /// The handle of the whole, where it went to a file.
+    /// The handle of the whole, if it went to a file.
     pub handle: Option<String>,
 }
 
@@ -100,11 +100,11 @@ struct State {
     newest: Newest,
     over: bool,
     file: Spilled,
-    /// What the file does not have yet.
+    /// Bytes that are not in the file yet.
     pending: Vec<u8>,
 }
 
-/// Where the whole is kept.
+/// The storage of the whole output.
 #[derive(Default)]
 enum Spilled {
     /// In memory, as long as it fits.
@@ -112,17 +112,17 @@ enum Spilled {
     Memory,
     /// In a file.
     File(Arc<Spill>),
-    /// Nowhere, for this reason.
+    /// Not stored, for this reason.
     Nowhere(String),
 }
 
 impl Recording {
-    /// A recording of what [`feed`](Self::feed) brings, until [`close`](Self::close).
+    /// Creates a recording of the bytes that [`feed`](Self::feed) adds, until [`close`](Self::close).
     pub fn new(spilling: Option<Arc<dyn Spilling>>) -> Self {
         Self::wanted(spilling, CancellationToken::new())
     }
 
-    /// A recording of what comes out of a pipe or a terminal, until everybody who could write has gone.
+    /// Records the output of a pipe or a terminal, until no process can write to it any more.
     pub(super) fn reading(end: OwnedFd, spilling: Option<Arc<dyn Spilling>>) -> io::Result<Arc<Self>> {
         let dropped = CancellationToken::new();
         let recording = Arc::new(Self::wanted(spilling, dropped.clone()));
@@ -142,7 +142,7 @@ impl Recording {
         }
     }
 
-    /// Takes what was written. Blocks while the file is written to.
+    /// Adds bytes. Blocks while the file is written.
     pub fn feed(&self, bytes: &[u8]) {
         self.take(bytes);
         if let Some((file, bytes)) = self.due(true) {
@@ -150,13 +150,13 @@ impl Recording {
         }
     }
 
-    /// What is written from now on goes to this recording too, which keeps it in memory: two recordings with one copy
-    /// are there in the order in which they were read. The first one that is named counts.
+    /// Adds all further bytes to `copy` too, which keeps them in memory: a copy shared by two recordings has
+    /// their bytes in the order in which they were read. Only the first call has an effect.
     pub fn copy_to(&self, copy: &Arc<Self>) {
         let _ = self.copy.set(copy.clone());
     }
 
-    /// Nothing more will come.
+    /// Ends the recording.
     pub fn close(&self) {
         let file = self.due(true);
         let spill = match &self.state.lock().file {
@@ -173,34 +173,34 @@ impl Recording {
         self.news.notify_waiters();
     }
 
-    /// How many bytes were written until now.
+    /// Returns the number of bytes written until now.
     pub fn total(&self) -> u64 {
         self.state.lock().newest.total()
     }
 
-    /// The newest `bytes` bytes.
+    /// Returns the newest `bytes` bytes.
     pub fn tail(&self, bytes: usize) -> Slice {
         let mut state = self.state.lock();
         let from = state.newest.total().saturating_sub(bytes as u64).max(state.newest.start());
         self.slice(&mut state, from, bytes)
     }
 
-    /// What was written from byte `from` on, at most `bytes` of it: the head and the tail, with a line between them that
-    /// says how much is left out and by which handle all of it is read.
+    /// Returns what was written from byte `from` on, at most `bytes` of it: the head and the tail, with a
+    /// line between them that says how much is left out and by which handle all of it is read.
     pub fn since(&self, from: u64, bytes: usize) -> Slice {
         self.slice(&mut self.state.lock(), from, bytes)
     }
 
-    /// The bytes themselves from `from` on, at most so many, and where they begin: later, where those are not in memory
-    /// any more.
+    /// Returns the bytes from `from` on, at most `at_most`, and the offset where they begin: later than
+    /// `from`, if those are not in memory any more.
     pub fn raw(&self, from: u64, at_most: usize) -> (u64, Vec<u8>) {
         let state = self.state.lock();
         let from = from.max(state.newest.start());
         (from, state.newest.get(from..from.saturating_add(at_most as u64)))
     }
 
-    /// All that was written, where it is no more than this, as the file has it: with its secrets masked if it went there.
-    /// Blocks while it is read from the file.
+    /// Returns the whole output if it is no longer than this, as the file has it: with secrets masked if it
+    /// went there. Blocks while it is read from the file.
     pub fn whole(&self, at_most: u64) -> Option<Vec<u8>> {
         let mut state = self.state.lock();
         let total = state.newest.total();
@@ -217,8 +217,8 @@ impl Recording {
         }
     }
 
-    /// Takes in what was written until now, without waiting: afterwards it has every byte that a process wrote before it
-    /// told us, in some other way, that it had written them.
+    /// Reads what was written until now, without waiting: afterwards the recording has every byte that a
+    /// process wrote before it reported, in some other way, that it had written them.
     pub fn catch_up(&self) {
         let Some(end) = self.source.get().and_then(Weak::upgrade) else { return };
         // More than a pipe holds was not there when this began.
@@ -231,7 +231,7 @@ impl Recording {
         }
     }
 
-    /// Waits until there are more than `seen` bytes, or nothing more will come. False: nothing more will.
+    /// Waits until there are more than `seen` bytes, or the end. Returns false at the end.
     pub async fn grown(&self, seen: u64) -> bool {
         loop {
             let news = self.news.notified();
@@ -250,17 +250,17 @@ impl Recording {
         }
     }
 
-    /// Waits until everybody who could write to it has gone, and the file is whole.
+    /// Waits until no process can write to it any more, and the file is complete.
     pub async fn over(&self) {
         while self.grown(self.total()).await {}
     }
 
-    /// Has everybody who could write to it gone?
+    /// Returns whether no process can write to it any more.
     pub fn is_over(&self) -> bool {
         self.state.lock().over
     }
 
-    /// Takes bytes into memory. Those that the file is to have wait there for [`due`](Self::due).
+    /// Adds bytes in memory. Those that belong into the file wait there for [`due`](Self::due).
     fn take(&self, bytes: &[u8]) {
         let mut state = self.state.lock();
         if !state.newest.fits(bytes.len()) {
@@ -277,7 +277,7 @@ impl Recording {
         }
     }
 
-    /// Has all go to a file from now on, while all of it is still in memory.
+    /// Opens the file while the whole output is still in memory.
     fn open(&self, state: &mut State) {
         let (Spilled::Memory, Some(spilling)) = (&state.file, &self.spilling) else { return };
         state.file = match spilling.open() {
@@ -289,7 +289,7 @@ impl Recording {
         }
     }
 
-    /// What is to be written to the file, once that is worth it or it has to be.
+    /// Returns the bytes to write to the file, if there are enough of them or it is `now`.
     fn due(&self, now: bool) -> Option<(Arc<Spill>, Vec<u8>)> {
         let mut state = self.state.lock();
         if state.pending.is_empty() || (!now && state.pending.len() < WRITE) {
@@ -312,7 +312,7 @@ impl Recording {
             let (text, end) = state.text(from..total);
             return Slice { text, bytes: from..end, total, handle: state.handle() };
         }
-        // What is left out here can be read there, from now on.
+        // The bytes left out here can be read there, from now on.
         if let Spilled::Memory = state.file {
             self.open(state);
             state.write();
@@ -333,7 +333,7 @@ impl Recording {
 }
 
 impl State {
-    /// Brings the file up to date at once: as much as there is in memory, which is little.
+    /// Writes what is in memory to the file at once, which is little.
     fn write(&mut self) {
         let Spilled::File(file) = &self.file else { return };
         file.write(&std::mem::take(&mut self.pending));
@@ -342,7 +342,7 @@ impl State {
         }
     }
 
-    /// The text of bytes that are in memory, and where it ends.
+    /// Returns the text of bytes that are in memory, and the offset where it ends.
     fn text(&self, range: Range<u64>) -> (String, u64) {
         let before = self.newest.get(range.start.saturating_sub(LOOK_BACK as u64)..range.start);
         let bytes = self.newest.get(range.clone());
@@ -359,7 +359,7 @@ impl State {
         }
     }
 
-    /// The line that stands for the bytes between.
+    /// Returns the line that stands for the omitted bytes.
     fn left_out(&self, start: u64, end: u64) -> String {
         let count = grouped(end.saturating_sub(start));
         match &self.file {
@@ -375,7 +375,7 @@ impl State {
     }
 }
 
-/// A number as people read it: `1,234,567`.
+/// Formats a number for people: `1,234,567`.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();

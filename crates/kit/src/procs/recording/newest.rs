@@ -1,38 +1,38 @@
-//! The newest bytes of a long output, in memory.
+//! The newest bytes of a long output, in memory: a ring buffer.
 
 use std::{collections::VecDeque, ops::Range};
 
-/// As many of the newest bytes are kept.
+/// Number of the newest bytes that are kept.
 pub(super) const NEWEST: usize = 256 << 10;
-/// And as many of the first.
+/// Number of the first bytes that are kept.
 pub(super) const FIRST: usize = 32 << 10;
 
 /// The newest bytes, and the first. Takes little memory while there are few.
 #[derive(Default)]
 pub(super) struct Newest {
     ring: VecDeque<u8>,
-    /// The beginning, once the ring has lost it.
+    /// The beginning, once the ring has dropped it.
     first: Vec<u8>,
     total: u64,
 }
 
 impl Newest {
-    /// How many there were in all.
+    /// Returns the number of bytes in all.
     pub(super) fn total(&self) -> u64 {
         self.total
     }
 
-    /// From which byte on all are here.
+    /// Returns the offset from which on all bytes are in memory.
     pub(super) fn start(&self) -> u64 {
         self.total - self.ring.len() as u64
     }
 
-    /// Are all from this one on here?
+    /// Returns whether all bytes from this offset on are in memory.
     pub(super) fn has(&self, from: u64) -> bool {
         from >= self.start()
     }
 
-    /// Would so many more leave all of it here?
+    /// Returns whether all would still be in memory after this many more.
     pub(super) fn fits(&self, more: usize) -> bool {
         self.start() == 0 && self.ring.len() + more <= NEWEST
     }
@@ -48,7 +48,7 @@ impl Newest {
         self.ring.extend(bytes);
     }
 
-    /// These bytes, as far as they are in the newest or in the first.
+    /// Returns these bytes, as far as they are among the newest or the first.
     pub(super) fn get(&self, range: Range<u64>) -> Vec<u8> {
         let start = self.start();
         let range = range.start.min(self.total)..range.end.min(self.total);
@@ -62,14 +62,14 @@ impl Newest {
         self.ring.range((range.start - start) as usize..(range.end - start) as usize).copied().collect()
     }
 
-    /// What of the beginning of this range is here, without a gap.
+    /// Returns the beginning of this range, as far as it is in memory without a gap.
     pub(super) fn head(&self, range: Range<u64>) -> Range<u64> {
         let end = range.end.min(self.total);
         let here = if self.has(range.start) { end } else { end.min(self.first.len() as u64) };
         range.start..here.max(range.start)
     }
 
-    /// Where the last whole line of a range ends, unless that would lose half of it.
+    /// Returns the end of the last whole line of a range, unless that would lose half of it.
     pub(super) fn line_end(&self, range: &Range<u64>) -> u64 {
         let bytes = self.get(range.clone());
         match memchr::memrchr(b'\n', &bytes) {
@@ -78,7 +78,7 @@ impl Newest {
         }
     }
 
-    /// Where the first whole line begins from here on, unless that would lose half of what is left.
+    /// Returns the start of the first whole line from here on, unless that would lose half of the rest.
     pub(super) fn line_start(&self, from: u64, end: u64) -> u64 {
         let bytes = self.get(from..end);
         match memchr::memchr(b'\n', &bytes) {

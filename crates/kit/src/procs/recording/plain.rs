@@ -1,13 +1,13 @@
 //! Terminal output as plain text.
 
-/// The longest control sequence that is believed to be one.
+/// Maximum length of a control sequence.
 const LONGEST: usize = 4096;
 const ESC: u8 = 0x1b;
 const BEL: u8 = 0x07;
 
-/// The text of some bytes, and how many of them it stands for. Colours and the like are left out, invalid bytes
-/// become U+FFFD, a line that was written over is shown as it was last. What is incomplete at the end is left for the
-/// next time, unless this is the `last`.
+/// Returns the text of some bytes, and the number of bytes that it represents. Control sequences are left
+/// out, invalid bytes become U+FFFD, a line that was overwritten is shown as it was last. An incomplete end
+/// is left for the next call, unless this is the `last`.
 pub(super) fn plain(bytes: &[u8], last: bool) -> (String, usize) {
     let end = if last { bytes.len() } else { bytes.len() - begun_character(bytes) };
     let mut text = String::with_capacity(end);
@@ -45,7 +45,7 @@ pub(super) fn plain(bytes: &[u8], last: bool) -> (String, usize) {
     (text, at)
 }
 
-/// How many of `bytes` belong to what began in those `before` them: a character, or a control sequence.
+/// Returns how many of `bytes` belong to a character or control sequence that begins in those `before` them.
 pub(super) fn begun(before: &[u8], bytes: &[u8]) -> usize {
     let near = before.get(before.len().saturating_sub(LONGEST)..).unwrap_or_default();
     if let Some(start) = memchr::memrchr(ESC, near) {
@@ -73,7 +73,7 @@ pub(super) fn begun(before: &[u8], bytes: &[u8]) -> usize {
     bytes.len()
 }
 
-/// How many bytes at the end are the beginning of a character.
+/// Returns how many bytes at the end are the beginning of a character.
 fn begun_character(bytes: &[u8]) -> usize {
     for length in 1..=bytes.len().min(3) {
         let end = bytes.get(bytes.len() - length..).unwrap_or_default();
@@ -93,7 +93,7 @@ fn is_control(byte: u8) -> bool {
     (byte < 0x20 && byte != b'\t') || byte == 0x7f
 }
 
-/// The length of the control sequence that these bytes begin with, at least 1. `None`: it goes on.
+/// Returns the length of the control sequence that these bytes begin with, at least 1. `None`: it is incomplete.
 fn sequence(bytes: &[u8]) -> Option<usize> {
     let length = match bytes.get(1)? {
         b'[' => control(bytes),
@@ -103,7 +103,7 @@ fn sequence(bytes: &[u8]) -> Option<usize> {
         0x30..=0x7e => Some(2),
         _ => Some(1),
     };
-    // What is longer was not a sequence: only its beginning is left out.
+    // A longer one was not a sequence: only its beginning is left out.
     if length.is_none() && bytes.len() >= LONGEST { Some(2) } else { length }
 }
 
@@ -113,7 +113,7 @@ fn control(bytes: &[u8]) -> Option<usize> {
     Some(end + usize::from(matches!(bytes.get(end), Some(0x40..=0x7e))))
 }
 
-/// `ESC ]` and the like: anything, to the end that it names.
+/// `ESC ]` and the like: any bytes, up to their terminator.
 fn string(bytes: &[u8]) -> Option<usize> {
     let body = bytes.get(2..bytes.len().min(LONGEST))?;
     let end = body.iter().position(|it| matches!(*it, BEL | ESC | b'\n'))? + 2;
@@ -125,7 +125,7 @@ fn string(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// Where a run of such bytes ends. `None`: with the bytes.
+/// Returns the end of a run of such bytes. `None`: the run reaches the end of the bytes.
 fn run(bytes: &[u8], from: usize, of: std::ops::RangeInclusive<u8>) -> Option<usize> {
     let rest = bytes.get(from..bytes.len().min(LONGEST))?;
     Some(rest.iter().position(|it| !of.contains(it))? + from)
@@ -188,7 +188,7 @@ mod tests {
             ], 0..40),
             cuts in prop::collection::vec(0usize..200, 0..8),
         ) {
-            // What is written over depends on what stands before it, which a later piece does not see.
+            // The result of overwriting depends on text before it, which a later piece does not see.
             let bytes = parts.concat();
             let bytes: Vec<u8> = bytes.iter().enumerate()
                 .filter(|(at, it)| **it != 8 && (**it != b'\r' || bytes.get(at + 1) == Some(&b'\n')))

@@ -12,15 +12,15 @@ use tokio_util::sync::CancellationToken;
 
 use super::{super::async_pipe::awaited, Recording};
 
-/// As much is read at once.
+/// Bytes that are read at once.
 const READ: usize = 64 << 10;
 
 thread_local! {
-    /// One for all pipes: a thousand quiet ones need no memory for what they might say.
+    /// One buffer for all pipes: a thousand quiet pipes need no memory.
     static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Reads to the end, in a task of its own, for as long as the recording is there.
+/// Reads to the end, in a task of its own, as long as the recording exists.
 pub(super) fn read(end: OwnedFd, recording: &Arc<Recording>, dropped: CancellationToken) -> io::Result<()> {
     let end = Arc::new(awaited(end)?);
     let _ = recording.source.set(Arc::downgrade(&end));
@@ -43,11 +43,11 @@ async fn read_all(end: Arc<AsyncFd<OwnedFd>>, recording: &Weak<Recording>) {
         match read {
             Ok(Ok(0)) => break,
             Ok(Err(error)) if error.kind() == io::ErrorKind::Interrupted => {}
-            // A terminal that nobody has open any more says so by an error (`EIO`).
+            // A terminal that no process has open returns an error (`EIO`).
             Ok(Err(_)) => break,
             Ok(Ok(_)) | Err(_) => {}
         }
-        // When nothing more is there at once, the file gets what there was.
+        // When no more bytes are available at once, those so far go to the file.
         if let Some((file, bytes)) = recording.due(nothing_more) {
             let _ = tokio::task::spawn_blocking(move || file.write(&bytes)).await;
         }

@@ -11,11 +11,11 @@ use parking_lot::Mutex;
 use super::{SpillFile, SpillSpace};
 use crate::services::Mask;
 
-/// As much of one output is kept.
+/// Maximum size of one stored output, in bytes.
 pub(super) const MOST: u64 = 4 << 30;
-/// A secret of at most this many bytes is found also where two writes meet.
+/// Bytes that are held back, so that a secret of at most this length is found where two writes meet.
 const HELD: usize = 8 << 10;
-/// What stands for a secret.
+/// The placeholder for a secret.
 const MASKED: &[u8] = b"[masked]";
 
 /// The file of one output.
@@ -31,7 +31,7 @@ struct Writing {
     held: Vec<u8>,
     written: u64,
     most: u64,
-    /// The bound that it shares with others.
+    /// The size limit that it shares with others.
     room: Option<Arc<dyn SpillSpace>>,
     trouble: Option<String>,
 }
@@ -52,24 +52,24 @@ impl Spill {
         self.file.lock().take(bytes, false);
     }
 
-    /// Writes what was held back.
+    /// Writes the bytes that were held back.
     pub(super) fn finish(&self) {
         self.file.lock().take(&[], true);
     }
 
-    /// All that was written, unless something is in the way.
+    /// Reads everything that was written; `None` if that fails.
     pub(super) fn read(&self) -> Option<Vec<u8>> {
         let mut writing = self.file.lock();
         if writing.trouble.is_some() {
             return None;
         }
         let mut bytes = Vec::new();
-        // What is appended is so wherever reading is.
+        // Appending does not depend on the read position.
         writing.file.rewind().and_then(|()| writing.file.read_to_end(&mut bytes)).ok()?;
         Some(bytes)
     }
 
-    /// Why not all of it is there.
+    /// Returns why the file is incomplete.
     pub(super) fn trouble(&self) -> Option<String> {
         self.file.lock().trouble.clone()
     }
@@ -106,12 +106,13 @@ impl Writing {
     }
 }
 
-/// The bytes before `until` with each secret replaced, and how many that are: a secret that lies across is whole.
+/// Returns the bytes before `until` with each secret replaced, and how many bytes that are: a secret that
+/// crosses `until` is taken as a whole.
 fn masked(bytes: &[u8], mask: &dyn Mask, until: usize) -> (Vec<u8>, usize) {
     let mut clean = Vec::with_capacity(until);
     let mut copied = 0;
     let mut at = 0;
-    // A secret is text, so it does not reach over bytes that are none.
+    // A secret is text, so it does not extend over invalid bytes.
     for chunk in bytes.utf8_chunks() {
         for secret in mask.find(chunk.valid()) {
             let (start, end) = (at + secret.start, at + secret.end);

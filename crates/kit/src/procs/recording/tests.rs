@@ -1,4 +1,4 @@
-//! Tests: a recording shows what was written, whatever is asked of it and when.
+//! Tests: a recording returns what was written, for every range and at every time.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use std::{
@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use super::{newest::NEWEST, *};
 use crate::Kind;
 
-/// Spills into one file, and counts how often one was wanted.
+/// Spills into one file, and counts how often a file was opened.
 struct Spills {
     file: File,
     opened: AtomicUsize,
@@ -110,7 +110,7 @@ fn the_beginning_stays_when_the_middle_has_left_memory() {
     let slice = recording.since(0, 1000);
     assert!(slice.text.starts_with("line 1\nline 2\n"));
     assert!(slice.text.ends_with("line 99999\nline 100000\n"));
-    // What is asked for lies between: only the end is there.
+    // The requested range has been dropped: only the end is there.
     let slice = recording.since(500_000, 1000);
     assert!(slice.text.starts_with('['), "{}", slice.text);
     recording.close();
