@@ -16,7 +16,7 @@ use sandbox::{
 };
 
 fn main() -> Result<ExitCode, Box<dyn Error>> {
-    // The keeper, which builds the sandbox and starts commands in it, is this program again.
+    // The keeper, which builds the sandbox and starts commands in it, is this same program.
     if env::args_os().nth(1).is_some_and(|it| it == KEEPER) {
         return Ok(sandbox::keep());
     }

@@ -1,8 +1,8 @@
-//! The sandbox layout for bubblewrap, on machines that give namespaces to it but not to haft.
+//! The sandbox layout for bubblewrap, on machines that allow namespaces to it but not to haft.
 //!
-//! bubblewrap makes the namespaces and the mounts; the keeper it starts does the rest. What is known to leak through
-//! it is closed: it gets no environment of ours, the keeper keeps no capability, `/proc` is read-only, and no folder
-//! with sockets is bound.
+//! bubblewrap makes the namespaces and the mounts; the keeper that it starts does the rest. Its known leaks
+//! are closed: it gets no environment from haft, the keeper keeps no capability, `/proc` is read-only, and no
+//! folder with sockets is bound.
 
 use std::{
     ffi::OsString,
@@ -13,17 +13,17 @@ use std::{
 
 use super::layout::{Access, Mount, What};
 
-/// Where the keeper's program is, inside.
+/// The keeper's program, inside the sandbox.
 const PROGRAM: &str = "/run/haft-keeper";
 
-/// bubblewrap, if it is among these folders of a `PATH`.
+/// Finds bubblewrap in the folders of a `PATH`.
 pub fn find(path: &str) -> Option<PathBuf> {
     let folders = path.split(':').map(Path::new).filter(|it| it.is_absolute());
     folders.map(|it| it.join("bwrap")).find(|it| it.is_file())
 }
 
-/// The arguments with which bubblewrap starts `program` as the keeper. `scratch` is a folder of ours for what has to be a
-/// file before it can be a mount.
+/// Returns the arguments with which bubblewrap starts `program` as the keeper. `scratch` is a folder for
+/// content that has to be a file before it can be a mount.
 ///
 /// # Errors
 /// When such a file can't be written.
@@ -42,7 +42,7 @@ pub fn arguments(mounts: &[Mount], program: &Path, scratch: &Path) -> io::Result
         given.flag(flag);
     }
     given.pair("--cap-drop", "ALL");
-    // The keeper gives it up with what could be regained by it.
+    // The keeper drops it, together with everything that it could restore.
     given.pair("--cap-add", "CAP_SETPCAP");
     let empty = scratch.join("empty");
     fs::write(&empty, "")?;
@@ -54,7 +54,7 @@ pub fn arguments(mounts: &[Mount], program: &Path, scratch: &Path) -> io::Result
     let mut sealed = Vec::new();
     for (number, mount) in mounts.iter().enumerate() {
         let at = mount.at.as_path();
-        // It has a `/dev` of its own, with all that ours has.
+        // bubblewrap makes its own `/dev`, with the same devices.
         if at.starts_with("/dev") && at != Path::new("/dev") && at != Path::new("/dev/shm") {
             continue;
         }
@@ -63,7 +63,7 @@ pub fn arguments(mounts: &[Mount], program: &Path, scratch: &Path) -> io::Result
             What::Bind { from, access: Access::Write } => given.mount("--bind-try", from, at),
             What::Bind { from, .. } => given.mount("--ro-bind-try", from, at),
             What::Private { bytes, mode, sealed: seal, shared } => {
-                // It can't make one file system stand in several places, so each has its part.
+                // bubblewrap can't mount one file system in several places, so each gets a part of the limit.
                 let part = if *shared { bytes / count_of_shared(mounts) } else { *bytes };
                 given.pair("--perms", format!("{mode:o}"));
                 given.pair("--size", part.to_string());
@@ -101,7 +101,7 @@ pub fn arguments(mounts: &[Mount], program: &Path, scratch: &Path) -> io::Result
     Ok(given.0)
 }
 
-/// How many private folders share one bound.
+/// Returns the number of private folders that share one size limit.
 fn count_of_shared(mounts: &[Mount]) -> u64 {
     let shared = mounts.iter().filter(|it| matches!(it.what, What::Private { shared: true, .. }));
     (shared.count() as u64).max(1)

@@ -1,8 +1,8 @@
-//! Checks that what a sandbox closes is still closed.
+//! Checks that hidden and read-only files of a sandbox are still covered by their mounts.
 //!
-//! What is read-only or hidden in a folder that may be changed has a mount over it. When its name is given to something
-//! else from outside, as an editor or git does to save a file, the kernel takes that mount away, and what has the name
-//! then is open inside.
+//! A read-only or hidden file in a writable folder has a mount over it. If another program outside replaces
+//! the file by a rename, as an editor or git does, the kernel drops that mount, and the new file is writable
+//! inside.
 
 use std::{
     collections::BTreeMap,
@@ -14,10 +14,10 @@ use std::{
 
 use super::layout::{Access, Mount, What};
 
-/// A change this recent may be followed by another one that leaves the same time.
+/// A change this recent may be followed by another one with the same time.
 const FRESH: Duration = Duration::from_millis(50);
 
-/// What is closed, and what it was when it was closed.
+/// The covered files, with their identity when they were covered.
 #[derive(Default)]
 pub struct Closed {
     folders: BTreeMap<PathBuf, Folder>,
@@ -25,13 +25,13 @@ pub struct Closed {
 
 #[derive(Default)]
 struct Folder {
-    /// When a name in it changed last, if that can be told from a later change.
+    /// The last change of a name in the folder, if it can be distinguished from a later one.
     changed: Option<(i64, i64)>,
     names: Vec<(PathBuf, (u64, u64))>,
 }
 
 impl Closed {
-    /// What these mounts close. To be asked before they are made.
+    /// Records what these mounts cover. Call it before they are made.
     pub fn by(mounts: &[Mount]) -> Self {
         let is_open = |it: &&Mount| matches!(it.what, What::Bind { access: Access::Write, .. });
         let open: Vec<&Path> = mounts.iter().filter(is_open).map(|it| it.at.as_path()).collect();
@@ -51,7 +51,8 @@ impl Closed {
         closed
     }
 
-    /// What is open by now. Where no name in a folder changed, this costs one look at the folder.
+    /// Returns a file that is no longer covered, if any. If no name in a folder has changed, this costs one
+    /// `stat` of the folder.
     pub fn opened(&mut self) -> Option<PathBuf> {
         for (path, folder) in &mut self.folders {
             let now = changed(path);

@@ -1,7 +1,7 @@
-//! Code in folders of tools, which no tool may change, told from data.
+//! Code in folders of tools, which no tool may change, as opposed to data.
 //!
-//! A file is code by its name or because it may be executed. A folder in it is code as a whole as soon as there is
-//! code anywhere in it, and data otherwise; one that is too large to be looked through counts as code.
+//! A file is code by its name or because it is executable. A subfolder is code as a whole if there is code
+//! anywhere in it, and data otherwise; one that is too large to be searched counts as code.
 
 use std::{
     collections::BTreeSet,
@@ -10,28 +10,28 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// What the loader or an interpreter reads as code, by its ending.
+/// File extensions of code.
 const ENDINGS: &[&str] = &[
     "py", "pyc", "pyw", "so", "pth", "egg", "whl", "js", "mjs", "cjs", "ts", "sh", "bash", "rb", "pl", "lua",
     "php",
 ];
 
-/// What says which tools there are.
+/// Files that define which tools exist.
 const NAMES: &[&str] = &["tool.toml", kit::model_tools::ENABLED];
 
-/// How many entries of a folder are looked at before it counts as code.
+/// Maximum number of entries of a folder that are searched; a larger one counts as code.
 const MANY: usize = 5_000;
 
-/// What is code in a folder of tools now.
+/// The code in a folder of tools.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Code {
-    /// The files and folders that lie directly in it and are code.
+    /// The files and folders directly in it that are code.
     pub(crate) fixed: BTreeSet<PathBuf>,
-    /// There is a link among them, which no mount can cover.
+    /// Whether a symlink is among them, which no mount can cover.
     pub(crate) linked: bool,
 }
 
-/// What is code in this folder now. `named` is code whatever it looks like.
+/// Finds the code in this folder. `named` is code whatever it looks like.
 pub(crate) fn code_in(folder: &Path, named: &[PathBuf]) -> Code {
     let mut code = Code::default();
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
@@ -48,7 +48,7 @@ pub(crate) fn code_in(folder: &Path, named: &[PathBuf]) -> Code {
     code
 }
 
-/// Is this file code? Links are followed: what one leads to is what would be run.
+/// Returns whether this file is code. Symlinks are followed: their target is what would be run.
 pub fn is_code(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
     let ending = name.rsplit_once('.').map(|it| it.1).unwrap_or_default();

@@ -1,8 +1,9 @@
-//! Read-only control files: which files inside the roots decide what other programs run, and the mounts that keep them.
+//! Read-only control files: finds the files inside the roots that decide what other programs run, and plans
+//! their mounts.
 //!
-//! What exists is bound on itself, read-only, at any depth, and every folder on the way to it is bound on itself too: a
-//! mount point can't be renamed away, and what is bound inside it with it. What does not exist can't be bound, nor can what
-//! a package manager replaces all the time: `watch.rs` looks after that.
+//! An existing file is bound on itself, read-only, at any depth. So is every folder on the way to it: a mount
+//! point can't be renamed, which would move the mounts inside it. A missing file can't be bound, nor one that
+//! a package manager keeps replacing: `watch.rs` handles those.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,16 +20,16 @@ use crate::control_files::{
     repository::{common_of, folder_named_in, has_worktree_configuration, is_git_folder},
 };
 
-/// What is kept as it is.
+/// The mounts that keep control files as they are.
 #[derive(Debug, Default)]
 pub(super) struct Guards {
-    /// What is bound on itself, and what may be done with it.
+    /// The paths that are bound on themselves, with their access.
     pub(super) mounts: BTreeMap<PathBuf, Access>,
-    /// Git's folders among it.
+    /// The git folders among them.
     pub folders: BTreeSet<PathBuf>,
 }
 
-/// What is kept as it is in these roots, of which each may be written or not.
+/// Plans the mounts for these roots, of which each may be writable or not.
 pub(super) fn guards(roots: &[(PathBuf, bool)], index: &Index, configured: &Configured) -> Guards {
     let mut guarding = Guarding { roots, beyond: Vec::new(), guards: Guards::default() };
     let writable = || roots.iter().filter(|it| it.1).map(|it| it.0.as_path());
@@ -56,8 +57,8 @@ pub(super) fn guards(roots: &[(PathBuf, bool)], index: &Index, configured: &Conf
     guarding.guards
 }
 
-/// The folder that the worktree at `root` shares with its repository, when that lies elsewhere.
-/// The repository has to know the worktree: a file that came with what was cloned opens nothing.
+/// Returns the folder that the worktree at `root` shares with its repository, if that lies elsewhere. The
+/// repository has to know the worktree: a file in a cloned workspace can't open a folder.
 pub(super) fn common_folder(root: &Path) -> Option<PathBuf> {
     let own = worktree_folder(root)?;
     let common = own.parent()?.parent()?;
@@ -72,7 +73,7 @@ struct Guarding<'a> {
 }
 
 impl Guarding<'_> {
-    /// The innermost root decides, where one lies in another.
+    /// Returns the innermost root around a path.
     fn root_of(&self, path: &Path) -> Option<&(PathBuf, bool)> {
         let around = self.roots.iter().filter(|(root, _)| path.starts_with(root));
         around.max_by_key(|(root, _)| root.components().count())
@@ -82,7 +83,7 @@ impl Guarding<'_> {
         self.beyond.iter().any(|it| path.starts_with(it)) || self.root_of(path).is_some_and(|it| it.1)
     }
 
-    /// Binds this on itself, unless that would open what is closed.
+    /// Binds this path on itself, unless that would reopen a closed one.
     fn keep(&mut self, path: PathBuf, access: Access) {
         let mounts = &mut self.guards.mounts;
         let closed = path.ancestors().skip(1).find_map(|it| mounts.get(it)) == Some(&Access::Read);
@@ -92,7 +93,7 @@ impl Guarding<'_> {
         self.guards.mounts.insert(path, access);
     }
 
-    /// Makes every folder between a root and this a mount point, which nobody can rename.
+    /// Makes every folder between a root and this path a mount point, which can't be renamed.
     fn pin(&mut self, path: &Path) {
         let Some((root, true)) = self.root_of(path).cloned() else { return };
         let between: Vec<_> =
@@ -102,7 +103,7 @@ impl Guarding<'_> {
         }
     }
 
-    /// Keeps what has this name, where it is.
+    /// Keeps this path if it exists, and pins its folders.
     fn keep_pinned(&mut self, path: &Path) {
         if self.is_open(path) && fs::symlink_metadata(path).is_ok() {
             self.pin(path);
@@ -110,7 +111,7 @@ impl Guarding<'_> {
         }
     }
 
-    /// Keeps a file or folder of this name, if there is one; where a link leads, if that is in a root.
+    /// Keeps this path if it exists; of a symlink the target, if that is in a root.
     fn keep_existing(&mut self, path: &Path, access: Access) -> bool {
         let Ok(about) = fs::symlink_metadata(path) else { return false };
         if about.is_dir() || about.is_file() {
@@ -126,7 +127,7 @@ impl Guarding<'_> {
         about.is_dir()
     }
 
-    /// A `.git`: the folder, a link to it, or the file that says where it is.
+    /// Keeps a `.git`: the folder, a symlink to it, or the file that names it.
     fn git(&mut self, git: &Path) {
         let Ok(about) = fs::symlink_metadata(git) else { return };
         let Ok(real) = git.canonicalize() else { return };
@@ -153,7 +154,7 @@ impl Guarding<'_> {
         }
     }
 
-    /// What a linked worktree has of its repository: of that repository's own worktree, nothing.
+    /// Keeps the parts of its repository that a linked worktree uses; nothing of that repository's own worktree.
     fn linked(&mut self, own: &Path) {
         let Some(common) = own.parent().and_then(Path::parent) else { return };
         if self.root_of(common).is_some_and(|it| it.1) {
@@ -175,7 +176,7 @@ impl Guarding<'_> {
         self.worktree(own, has_worktree_configuration(common));
     }
 
-    /// What git keeps of a repository: everything but what decides which programs it runs.
+    /// Leaves a git folder writable, except for the files that decide which programs git runs.
     fn folder(&mut self, git: &Path) {
         if !self.guards.folders.insert(git.to_owned()) {
             return;
@@ -184,8 +185,8 @@ impl Guarding<'_> {
         self.keep(git.to_owned(), Access::Write);
         let per_worktree = has_worktree_configuration(git);
         if self.is_open(git) {
-            // Empty it harms nobody; missing, it could be made with something in it. Another sandbox of the session may
-            // swap the folder meanwhile, so it is entered once, and not through a link.
+            // Empty it is harmless; missing, it could be created with content. Another sandbox of the session
+            // may swap the folder meanwhile, so it is opened once, and not through a symlink.
             if let Ok(folder) = Folder::open(git) {
                 let _ = folder.create_folder("hooks");
                 if per_worktree {
@@ -209,7 +210,7 @@ impl Guarding<'_> {
             }
         }
         self.modules(&git.join("modules"));
-        // A worktree's own folder, by a file in a root that its repository does not know.
+        // A worktree's own folder, named by a file in a root, but unknown to its repository.
         if let Some(common) = common_of(git).filter(|it| it.is_dir() && self.is_open(it)) {
             self.folder(&common);
         }
@@ -225,7 +226,7 @@ impl Guarding<'_> {
         self.modules(&own.join("modules"));
     }
 
-    /// The submodules' own git folders, whose names may have slashes in them.
+    /// Keeps the git folders of submodules, whose names may contain slashes.
     fn modules(&mut self, modules: &Path) {
         let mut folders = vec![modules.to_owned()];
         while let Some(folder) = folders.pop() {
@@ -251,7 +252,7 @@ fn folders_in(folder: &Path) -> Vec<PathBuf> {
     entries.filter(|it| it.file_type().is_ok_and(|it| it.is_dir())).map(|it| it.path()).collect()
 }
 
-/// Where git keeps what belongs to the worktree at `root` alone: `<repository>/worktrees/<name>`.
+/// Returns the git folder of the worktree at `root` alone: `<repository>/worktrees/<name>`.
 fn worktree_folder(root: &Path) -> Option<PathBuf> {
     let own = folder_named_in(&root.join(".git"))?;
     let back = fs::read_to_string(own.join("gitdir")).ok()?;

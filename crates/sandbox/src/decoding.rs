@@ -24,10 +24,11 @@ use seccompiler::{
 };
 use serde::{Deserialize, Serialize};
 
-/// The newest set of rights that is asked for; an older kernel knows fewer, and enforces these.
+/// The newest Landlock version that is requested; an older kernel enforces the rights it knows.
 const NEWEST: ABI = ABI::V7;
 
-/// What computing needs. Reading and writing go to what is open: the socket to haft and the pipe for last words.
+/// The system calls that computing needs. Reading and writing work on open descriptors only: the socket to
+/// haft, and the pipe for stderr.
 const ALLOWED: &[i64] = &[
     libc::SYS_read,
     libc::SYS_readv,
@@ -67,7 +68,7 @@ const ALLOWED: &[i64] = &[
     libc::SYS_time,
 ];
 
-/// Runs this process as a decoder worker: `decoders`, and the one by which `haft doctor` tries what a worker reaches.
+/// Runs this process as a decoder worker: `decoders`, and the one with which `haft doctor` tests the confinement.
 pub fn decode(decoders: &'static [Entry]) -> ExitCode {
     serve(decoders, &Confinement { files: close_files, calls: close_calls })
 }
@@ -94,12 +95,12 @@ fn close_calls() -> Result<(), String> {
     apply_filter_all_threads(&program).map_err(|error| format!("no seccomp filter: {error}"))
 }
 
-/// The filter. What it refuses fails with `EPERM`, so a library that only probes for something goes on.
+/// Builds the filter. A refused call fails with `EPERM`, so a library that only probes for something goes on.
 fn program() -> Result<BpfProgram, seccompiler::BackendError> {
     let arch: TargetArch = std::env::consts::ARCH.try_into()?;
     let mut rules: BTreeMap<i64, Vec<Rule>> = ALLOWED.iter().map(|call| (*call, Vec::new())).collect();
     let own = |argument| Condition::new(argument, Length::Dword, Op::Eq, 0);
-    // Limits, of this process only; and the signal by which an abort ends it.
+    // Limits of this process only, and the signal by which an abort ends it.
     rules.insert(libc::SYS_prlimit64, vec![Rule::new(vec![own(0)?])?]);
     let process = u64::from(std::process::id());
     let this = Condition::new(0, Length::Dword, Op::Eq, process)?;
@@ -108,22 +109,22 @@ fn program() -> Result<BpfProgram, seccompiler::BackendError> {
     SeccompFilter::new(rules, refused, SeccompAction::Allow, arch)?.try_into()
 }
 
-/// Tries from inside a worker what a worker must not reach.
+/// Tries, inside a worker, what a worker must not reach.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Escape {
-    /// A file that anybody may read.
+    /// A file that every user may read.
     pub file: std::path::PathBuf,
-    /// A port of this machine that is served.
+    /// A port of this machine on which a server listens.
     pub port: u16,
 }
 
 impl Escape {
-    /// How many things it tries.
+    /// Number of attempts.
     pub const TRIES: usize = 7;
 }
 
 impl Decoder for Escape {
-    /// What it reached, in words.
+    /// The attempts that succeeded, in words.
     type Answer = Vec<String>;
 
     const NAME: &'static str = "escape";

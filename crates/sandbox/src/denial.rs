@@ -1,7 +1,7 @@
-//! Sandbox denials: tells from a failed command's output whether the sandbox refused something, and which rule.
+//! Sandbox denials: detects from a failed command's output whether the sandbox refused something, and by which rule.
 //!
-//! Read off the end of what the command printed. A line is given only where the words fit and
-//! what is known of the sandbox agrees; where another cause is as likely, it says "may be".
+//! It reads the end of the output. A line is reported only if the words match and the facts about the sandbox
+//! agree; if another cause is as likely, it says "may be".
 
 mod loopback;
 
@@ -17,43 +17,43 @@ use super::{
 };
 use crate::control_files::is_control_file;
 
-/// How much of the end is looked at: a command says last why it failed.
+/// Bytes at the end that are examined: a command prints the reason of its failure last.
 const TAIL: usize = 8 * 1024;
 
-/// What is known of the sandbox a command ran in.
+/// The facts about the sandbox that a command ran in.
 #[derive(Debug, Default)]
 pub struct Known<'a> {
-    /// What commands see there.
+    /// Its mounts.
     pub mounts: &'a [Mount],
     /// The roots, and whether each may be written.
     pub roots: &'a [(PathBuf, bool)],
-    /// The session only reads for now, whatever the roots allow.
+    /// Whether the session is read-only for now, whatever the roots allow.
     pub held: bool,
-    /// What commands may use.
+    /// Its limits.
     pub limits: Limits,
     /// Hosts that the proxy refused while the command ran.
     pub refused_hosts: &'a [Refused],
     /// Ports of this machine's loopback that are granted to commands.
     pub granted_ports: &'a [u16],
-    /// The tool whose sandbox it is, if it is that of one that is a file.
+    /// The tool file whose sandbox it is, if any.
     pub tool: Option<&'a str>,
-    /// It is an MCP server, and its section is called so.
+    /// Whether it is the sandbox of an MCP server, which has an `[mcp.NAME]` section.
     pub is_server: bool,
-    /// The variables that only haft's own environment has.
+    /// The variables of haft's own environment that commands don't get.
     pub kept_variables: &'a [&'a str],
-    /// What the resource watch ended while the command ran.
+    /// The processes that the resource watch killed while the command ran.
     pub ended: &'a [Ended],
-    /// Control files that the command made, and was allowed to make.
+    /// Control files that the command was allowed to make.
     pub appeared: &'a [PathBuf],
-    /// Control files that the command made or changed, and under which name each was set aside.
+    /// Control files that the command made or changed, each with the name under which it was set aside.
     pub aside: &'a [(PathBuf, PathBuf)],
-    /// Those that could not be set aside, and why.
+    /// Control files that could not be set aside, each with the reason.
     pub stuck: &'a [(PathBuf, String)],
-    /// Files that lead git's configuration elsewhere, which were taken away.
+    /// Files that would redirect git's configuration, which were removed.
     pub taken: &'a [PathBuf],
 }
 
-/// One line for each rule that the failure may be due to.
+/// Returns one line for each rule that may have caused the failure.
 pub fn denials(exit: Exit, output: &str, known: &Known<'_>) -> Vec<String> {
     let mut said: Vec<(&'static str, String)> = Vec::new();
     for path in known.taken {
@@ -102,7 +102,7 @@ pub fn denials(exit: Exit, output: &str, known: &Known<'_>) -> Vec<String> {
             }
         }
     }
-    // Also a command that worked, such as the last of a pipe, may have gone without what it asked for.
+    // A successful command, such as the last of a pipeline, may have lacked a host too.
     if !known.refused_hosts.is_empty() {
         said.retain(|(rule, _)| *rule != "net");
         said.extend(refused(known).map(|says| ("net", says)));
@@ -111,17 +111,17 @@ pub fn denials(exit: Exit, output: &str, known: &Known<'_>) -> Vec<String> {
     said.into_iter().map(|(rule, says)| format!("sandbox: rule `{rule}`: {says}")).collect()
 }
 
-/// How many control files are named one by one.
+/// Maximum number of control files that are named one by one.
 const NAMED: usize = 6;
 
-/// Which control files were set aside, and how one is kept.
+/// Reports the control files that were set aside, and how to keep one.
 fn set_aside(known: &Known<'_>) -> impl Iterator<Item = String> {
     let workspace = known.roots.first().map_or(Path::new("/"), |it| it.0.as_path());
     let relative =
         |path: &Path| inert(&path.strip_prefix(workspace).unwrap_or(path).display().to_string()).into_owned();
     let named = known.aside.iter().take(NAMED).map(move |(path, new)| {
         let (path, new) = (relative(path), relative(new));
-        // What a tool file made its caller does not write.
+        // A file that a tool file made can't be written by its caller.
         let write = if known.tool.is_none() { "[?`tool:write` it (the person is asked), or ?]" } else { "" };
         format!(
             "{path} decides what other programs run, so the version that a command wrote was moved to {new}; to keep it, \
@@ -143,11 +143,11 @@ fn quote_grant(path: &str) -> String {
     format!("`haft grants add {}`", quote(&format!("write {path}")))
 }
 
-/// Which hosts were refused, why, and what reaches them.
+/// Reports the hosts that were refused, the reason, and the grant that they need.
 fn refused(known: &Known<'_>) -> impl Iterator<Item = String> {
     let (granted, others): (Vec<&Refused>, Vec<&Refused>) =
         known.refused_hosts.iter().partition(|it| it.private.is_some());
-    // One that was not granted the first time may have been the second time, or the other way round.
+    // A host that was not granted the first time may have been the second time, or the other way round.
     let others: Vec<String> = others
         .into_iter()
         .map(|it| inert(&it.to_string()).into_owned())
@@ -168,7 +168,7 @@ fn refused(known: &Known<'_>) -> impl Iterator<Item = String> {
     not_granted.into_iter().chain(of_private.collect::<Vec<_>>())
 }
 
-/// How these hosts are granted.
+/// Explains how to grant these hosts.
 fn grant(hosts: &[&str], known: &Known<'_>) -> String {
     let names: Vec<String> = hosts.iter().map(|it| format!("\"{it}\"")).collect();
     let names = names.join(", ");
@@ -262,7 +262,7 @@ fn read_line(line: &str, known: &Known<'_>) -> Option<(&'static str, String)> {
     None
 }
 
-/// What programs say when there is no network, or when the proxy says no.
+/// Messages of programs without network, or whose proxy refuses.
 const NO_NETWORK: &[&str] = &[
     "Network is unreachable",
     "ENETUNREACH",
@@ -279,7 +279,7 @@ const NO_NETWORK: &[&str] = &[
     super::proxy::REFUSAL,
 ];
 
-/// What a program says that misses a variable which it was not given.
+/// Reports a variable that a program misses because the sandbox does not pass it on.
 fn missing_variable(line: &str, tool: &str, known: &Known<'_>) -> Option<String> {
     let named = match line.trim().strip_prefix("KeyError: ") {
         Some(key) => key.trim_matches(['\'', '"']),
@@ -359,7 +359,7 @@ fn or_of_tool(key: &str, known: &Known<'_>) -> String {
         .unwrap_or_default()
 }
 
-/// What the sections are called that grant something to what runs.
+/// Returns the configuration section that grants something to the sandboxed program.
 fn section(known: &Known<'_>) -> &'static str {
     if known.is_server { "mcp" } else { "tool" }
 }
@@ -382,7 +382,7 @@ fn hidden(path: &Path, known: &Known<'_>) -> (&'static str, String) {
     )
 }
 
-/// Nobody is told how to show these to a command.
+/// Paths for which no advice is given how to show them to a command.
 const KEYS: &[&str] =
     &[".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".netrc", ".npmrc", ".pypirc", "shadow"];
 
@@ -421,7 +421,7 @@ fn not_permitted(line: &str, known: &Known<'_>) -> Option<(&'static str, String)
     Some(("system_calls", format!("`{call}` is refused to commands{outside}")))
 }
 
-/// The paths that a line names. A relative one is taken from the first root, where commands mostly start.
+/// Returns the paths that a line names. A relative one is resolved in the first root, where commands mostly start.
 fn paths(line: &str, known: &Known<'_>) -> Vec<PathBuf> {
     let words = line.split(|it: char| it.is_whitespace() || "'\"`‘’“”(),;=".contains(it));
     let words = words
@@ -456,7 +456,7 @@ fn nearest<'a>(path: &Path, known: &'a Known<'_>) -> Option<&'a Mount> {
     known.mounts.iter().filter(|it| path.starts_with(&it.at)).max_by_key(|it| it.at.components().count())
 }
 
-/// Do commands see what is at this path outside?
+/// Returns whether this path of the machine is visible in the sandbox.
 fn is_seen(path: &Path, known: &Known<'_>) -> bool {
     match nearest(path, known).map(|it| &it.what) {
         Some(What::Bind { access, .. }) => *access != Access::Device,

@@ -1,9 +1,8 @@
 //! Entering the sandbox: namespaces, mounts, Landlock and seccomp, in this order.
 //!
-//! In two steps. The first leaves the machine's namespaces and starts a child, the first
-//! process of its own PID namespace; the second, in that child, builds the new root out of the
-//! layout, moves into it, and gives up everything it could undo that with. Whatever fails is
-//! named: nothing is left out silently.
+//! In two steps. The first leaves the machine's namespaces and starts a child, the first process of its own
+//! PID namespace. The second, in that child, builds the new root from the layout, moves into it, and drops
+//! every right with which it could undo that. Each failure is reported: nothing is left out silently.
 
 use std::{
     ffi::CString,
@@ -34,18 +33,18 @@ use super::{
     ruleset::{self, Enforced},
 };
 
-/// What came of the first step.
+/// The result of the first step.
 pub(super) enum Side {
-    /// This is the child, the first process of the namespace; it goes on.
+    /// This is the child, the first process of the namespace.
     Inside,
-    /// This is the process that was started; its child has ended like this.
+    /// This is the process that haft started; its child has ended like this.
     Outside(ExitCode),
 }
 
 /// Leaves the machine's namespaces. Returns twice: in the child at once, in this process when the child has ended.
 pub(super) fn leave(give_up: impl FnOnce()) -> Result<Side, Trouble> {
     let (user, group) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
-    // Root belongs to no group in there that it need not belong to; others may not leave theirs.
+    // Root drops its supplementary groups; other users can't.
     if user == 0 {
         let _ = rustix::thread::set_thread_groups(&[]);
     }
@@ -62,15 +61,15 @@ pub(super) fn leave(give_up: impl FnOnce()) -> Result<Side, Trouble> {
     fs::write("/proc/self/gid_map", format!("{group} {group} 1")).at(Part::Namespaces, "gid_map")?;
     match fork().at(Part::Namespaces, "fork")? {
         None => {
-            // The process outside has no thread but the one that forked, so this is about all of it.
+            // The process outside has one thread, which forked, so this signal covers all of it.
             rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))
                 .at(Part::Namespaces, "the parent's death")?;
             Ok(Side::Inside)
         }
         Some(child) => {
-            // The end of haft ends the child; what is to be done after that is done here.
+            // The end of haft ends the child; this process cleans up afterwards.
             outlive_signals();
-            // Who listens at the other end of the socket has to see the child go.
+            // The other end of the socket has to notice when the child ends.
             give_up();
             let ended =
                 rustix::io::retry_on_intr(|| rustix::process::waitpid(Some(child), WaitOptions::empty()));
@@ -84,8 +83,8 @@ pub(super) fn leave(give_up: impl FnOnce()) -> Result<Side, Trouble> {
     }
 }
 
-/// Builds the new root and moves into it, and closes every way back. Gives the socket on which the
-/// commands' proxy is to listen.
+/// Builds the new root, moves into it, and closes every way back. Returns the socket on which the commands'
+/// proxy listens.
 pub(super) fn settle(plan: &Plan) -> Result<TcpListener, Trouble> {
     build(&plan.mounts)?;
     loopback_up().at(Part::Namespaces, "the loopback device")?;
@@ -98,9 +97,9 @@ pub(super) fn settle(plan: &Plan) -> Result<TcpListener, Trouble> {
     Ok(proxy)
 }
 
-/// The rest of what there is to do in namespaces that bubblewrap made.
+/// Does the remaining steps in namespaces that bubblewrap made.
 pub(super) fn settle_wrapped(plan: &Plan) -> Result<TcpListener, Trouble> {
-    // Whoever started this as something else has not made any.
+    // A program that started this by mistake has made no namespaces.
     if !rustix::process::getpid().is_init() {
         let error = "this is not the first process of a namespace".to_owned();
         return Err(Trouble { part: Part::Namespaces, step: "bubblewrap".to_owned(), error });
@@ -110,7 +109,7 @@ pub(super) fn settle_wrapped(plan: &Plan) -> Result<TcpListener, Trouble> {
     Ok(proxy)
 }
 
-/// What can be had without namespaces: the rules of Landlock, which then are about reading too, and no socket at all.
+/// Confines without namespaces: by Landlock rules, which then cover reading too, and without any sockets.
 pub(super) fn settle_outside(plan: &Plan) -> Result<(), Trouble> {
     let hidden = plan.mounts.iter().filter(|mount| matches!(mount.what, What::Hidden { .. }));
     let hidden: Vec<&Path> = hidden.map(|mount| mount.at.as_path()).collect();
@@ -125,7 +124,7 @@ pub(super) fn settle_outside(plan: &Plan) -> Result<(), Trouble> {
     confine(plan, Some(&readable))
 }
 
-/// Rules only ever add: a folder with something hidden in it is given piece by piece.
+/// Adds everything but the hidden paths. Rules can only add: a folder with a hidden file is given entry by entry.
 fn all_but(path: &Path, hidden: &[&Path], given: &mut Vec<PathBuf>) {
     if hidden.contains(&path) {
         return;
@@ -158,7 +157,7 @@ fn confine(plan: &Plan, readable: Option<&[PathBuf]>) -> Result<(), Trouble> {
     })?;
     let missing = match enforced {
         Enforced::Nothing => Some(Part::Landlock),
-        // Among themselves the processes of a PID namespace may signal each other anyway.
+        // Processes of one PID namespace may signal each other anyway.
         Enforced::Files if !apart => Some(Part::Signals),
         Enforced::Files | Enforced::All => None,
     };
@@ -179,7 +178,7 @@ fn confine(plan: &Plan, readable: Option<&[PathBuf]>) -> Result<(), Trouble> {
     }
 }
 
-/// Adds to an error where it happened.
+/// Adds the step to an error.
 trait At<T> {
     fn at(self, part: Part, step: &str) -> Result<T, Trouble>;
 }
@@ -190,14 +189,14 @@ impl<T, E: std::fmt::Display> At<T> for Result<T, E> {
     }
 }
 
-/// A mount that is made but stands nowhere yet.
+/// A mount that exists but is not attached yet.
 struct DetachedMount<'a> {
     mount: &'a Mount,
     tree: Option<OwnedFd>,
 }
 
-/// Builds the new root. Everything that comes from outside is held open before the first step inside,
-/// so no path is looked up in a tree that is half the one and half the other.
+/// Builds the new root. Every source is opened before the first step inside, so no path is looked up in a
+/// tree that is half old and half new.
 fn build(mounts: &[Mount]) -> Result<(), Trouble> {
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
         .at(Part::Namespaces, "private mounts")?;
@@ -214,7 +213,7 @@ fn build(mounts: &[Mount]) -> Result<(), Trouble> {
         .at(Part::Namespaces, "the new root")?;
     rustix::process::fchdir(&root).at(Part::Namespaces, "the new root")?;
     pivot_root(".", ".").at(Part::Namespaces, "pivot_root")?;
-    // The old root lies over the new one now.
+    // The old root is mounted over the new one now.
     unmount(".", UnmountFlags::DETACH).at(Part::Namespaces, "leaving the old root")?;
     rustix::process::chdir("/").at(Part::Namespaces, "the new root")?;
     let scratch = Scratch::attach(&root, mounts).at(Part::Namespaces, "the private folders")?;
@@ -236,17 +235,17 @@ fn build(mounts: &[Mount]) -> Result<(), Trouble> {
     set_attributes(&root, MountAttrFlags::MOUNT_ATTR_RDONLY).at(Part::Namespaces, "sealing the new root")
 }
 
-/// The file system of all private folders that share a bound, while they are placed: each is a folder of it. It is
-/// attached meanwhile, as older kernels make no bind mounts of what is not.
+/// The file system of all private folders that share a limit, while they are placed: each is a folder of it.
+/// It is attached meanwhile, as older kernels can't bind-mount a detached one.
 struct Scratch {
     files: OwnedFd,
 }
 
 impl Scratch {
-    /// Where it is attached.
+    /// Its temporary mount point.
     const NAME: &str = ".scratch";
 
-    /// Nothing, where no folder shares a bound.
+    /// Attaches it; `None`, if no folder shares a limit.
     fn attach(root: &OwnedFd, mounts: &[Mount]) -> io::Result<Option<Self>> {
         let bytes = mounts.iter().find_map(|mount| match mount.what {
             What::Private { bytes, shared: true, .. } => Some(bytes),
@@ -261,24 +260,24 @@ impl Scratch {
         Ok(Some(Self { files }))
     }
 
-    /// One of its folders, as a mount without a place.
+    /// Returns one of its folders as a detached mount.
     fn folder(&self, at: &Path, mode: u32) -> io::Result<OwnedFd> {
         let name = at.as_os_str().as_encoded_bytes().escape_ascii().to_string().replace('/', "=");
         mkdirat(&self.files, &name, Mode::from(mode))?;
-        // The mask of new files does not count here.
+        // The umask must not apply here.
         rustix::fs::chmodat(&self.files, &name, Mode::from(mode), AtFlags::empty())?;
         let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
         Ok(open_tree(&self.files, &name, flags)?)
     }
 
-    /// Leaves it to the folders alone: its top is nowhere to be found then.
+    /// Detaches it: only the folders stay reachable.
     fn detach(self, root: &OwnedFd) -> io::Result<()> {
         unmount(format!("/{}", Self::NAME), UnmountFlags::DETACH)?;
         Ok(rustix::fs::unlinkat(root, Self::NAME, AtFlags::REMOVEDIR)?)
     }
 }
 
-/// Makes a mount without a place. Nothing, if what is to be bound has gone since the layout was made.
+/// Creates a detached mount; `None` if its source has been deleted since the layout was planned.
 fn hold(mount: &Mount) -> io::Result<Option<Option<OwnedFd>>> {
     let tree = match &mount.what {
         What::Bind { from, access } => {
@@ -367,7 +366,7 @@ fn place(root: &OwnedFd, one: &DetachedMount<'_>, scratch: Option<&Scratch>) -> 
     Ok(move_mount(tree, "", &target, "", flags)?)
 }
 
-/// The folder at `path` below `root`, made where it is missing.
+/// Opens the folder at `path` below `root`, and creates missing ones.
 fn make_folders(root: &OwnedFd, path: &Path) -> io::Result<OwnedFd> {
     let mut folder = below(root, Path::new("."))?;
     for part in path.components() {
@@ -384,7 +383,7 @@ fn make_folders(root: &OwnedFd, path: &Path) -> io::Result<OwnedFd> {
     Ok(folder)
 }
 
-/// What is at `path` below a folder. A link on the way is an error: somebody put it there since.
+/// Opens `path` below a folder. A symlink on the way is an error: it was created meanwhile.
 fn below(folder: &OwnedFd, path: &Path) -> Result<OwnedFd, Errno> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     openat2(folder, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS | ResolveFlags::BENEATH)
@@ -404,7 +403,7 @@ fn private(bytes: u64, mode: u32) -> io::Result<OwnedFd> {
     filesystem("tmpfs", &options, MountAttrFlags::MOUNT_ATTR_NODEV)
 }
 
-/// Terminals that nobody outside has.
+/// Creates a `devpts` of the sandbox's own.
 fn terminals() -> io::Result<OwnedFd> {
     let options = [("mode", "0620"), ("ptmxmode", "0666")];
     let context = fsopen("devpts", FsOpenFlags::FSOPEN_CLOEXEC)?;
@@ -430,7 +429,7 @@ fn filesystem(kind: &str, options: &[(&str, &str)], attributes: MountAttrFlags) 
     )?)
 }
 
-/// A file with nothing in it, as a mount of its own.
+/// Creates an empty file, as a mount of its own.
 fn empty_file(mode: u32) -> io::Result<OwnedFd> {
     let folder = private(4096, 0o755)?;
     openat(&folder, "empty", OFlags::WRONLY | OFlags::CREATE | OFlags::CLOEXEC, Mode::from(mode))?;
@@ -473,7 +472,7 @@ fn unshare(flags: UnshareFlags) -> io::Result<()> {
     Ok(unsafe { rustix::thread::unshare_unsafe(flags) }?)
 }
 
-/// Nothing in the child; the child's id in the parent.
+/// Forks: returns `None` in the child, the child's id in the parent.
 #[expect(unsafe_code, reason = "there is no other way to become the first process of a namespace")]
 fn fork() -> io::Result<Option<rustix::process::Pid>> {
     // SAFETY: this process has one thread, so no lock is held by another one.
@@ -483,7 +482,7 @@ fn fork() -> io::Result<Option<rustix::process::Pid>> {
     }
 }
 
-/// What is typed at a terminal ends haft, and only by that this process.
+/// Ignores the signals of a terminal: they end haft, whose end ends this process.
 #[expect(unsafe_code, reason = "rustix has no call for it")]
 fn outlive_signals() {
     for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM] {
@@ -492,7 +491,7 @@ fn outlive_signals() {
     }
 }
 
-/// The network of the sandbox is itself.
+/// Brings up the loopback interface of the new network namespace.
 #[expect(unsafe_code, reason = "rustix has no call for it")]
 fn loopback_up() -> io::Result<()> {
     use rustix::net::{AddressFamily, SocketType, socket};
@@ -511,7 +510,7 @@ fn loopback_up() -> io::Result<()> {
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Keys that were lent to who runs haft stay with them.
+/// Starts a new session keyring, so that the keys of the user who runs haft are out of reach.
 #[expect(unsafe_code, reason = "rustix has no call for it")]
 fn join_new_keyring() {
     const JOIN_SESSION_KEYRING: libc::c_long = 1;
@@ -519,11 +518,11 @@ fn join_new_keyring() {
     unsafe { libc::syscall(libc::SYS_keyctl, JOIN_SESSION_KEYRING, std::ptr::null::<libc::c_char>()) };
 }
 
-/// Gives up every right that is more than a user's, for good: what this process starts can't regain one.
+/// Drops every capability for ever: no process below can regain one.
 fn drop_capabilities() -> io::Result<()> {
     use rustix::thread::{CapabilitySet, CapabilitySets, clear_ambient_capability_set, set_capabilities};
     clear_ambient_capability_set()?;
-    // The kernel says which is the last that it knows.
+    // The kernel reports which number is its last.
     for number in 0..64 {
         if !drop_from_bounding_set(number)? {
             break;
@@ -544,6 +543,6 @@ fn drop_from_bounding_set(number: libc::c_ulong) -> io::Result<bool> {
         return Ok(true);
     }
     let error = io::Error::last_os_error();
-    // Without rights of our own there is none to give up, and by `no_new_privs` none to be gained.
+    // Without capabilities there is none to drop, and `no_new_privs` prevents gaining one.
     if error.raw_os_error() == Some(libc::EPERM) { Ok(true) } else { Err(error) }
 }

@@ -1,16 +1,16 @@
 //! Environment variables of commands: an allowlist, without credentials.
 //!
-//! It begins with none. What is here is what programs need to run at all, and what a person
-//! granted by name: a key in haft's environment is not the command's key.
+//! It starts empty. It has the variables that programs need to run at all, and those that a person granted by
+//! name: a key in haft's environment is not passed to commands.
 
 use std::path::{Path, PathBuf};
 
 use super::{pass::USER, places};
 
-/// Taken over as they are, where they are set.
+/// Copied as they are, if set.
 const TAKEN: &[&str] = &["USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "COLUMNS"];
 
-/// Where the programs of a toolchain look for their own: folders, which are shown to commands as well.
+/// Variables that name a toolchain's folder; the folders are visible to commands as well.
 pub(super) const FOLDERS: &[&str] = &[
     "CARGO_HOME",
     "RUSTUP_HOME",
@@ -38,7 +38,7 @@ pub(super) const FOLDERS: &[&str] = &[
     "OPAMROOT",
 ];
 
-/// What else such programs go by.
+/// Other variables that toolchains read.
 const TOOLCHAINS: &[&str] = &[
     "RUSTUP_TOOLCHAIN",
     "PYENV_VERSION",
@@ -53,12 +53,12 @@ const TOOLCHAINS: &[&str] = &[
     "XDG_DATA_DIRS",
 ];
 
-/// Nobody is there to answer, to scroll, or to see colours.
+/// Settings for commands without a person: no prompts, no pager, no colours.
 const ALWAYS: &[(&str, &str)] = &[
     ("TERM", "dumb"),
     ("TMPDIR", "/tmp"),
     ("CI", "1"),
-    // What a server logs is to be seen when it is written.
+    // A server's log should be visible when it is written.
     ("PYTHONUNBUFFERED", "1"),
     ("NO_COLOR", "1"),
     ("PAGER", "cat"),
@@ -71,10 +71,10 @@ const ALWAYS: &[(&str, &str)] = &[
     ("PIP_NO_INPUT", "1"),
 ];
 
-/// Where programs are looked for when haft's own environment says nothing.
+/// The default `PATH`.
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// The variables of every command; `granted` are the names that the person lets through.
+/// Returns the variables of every command; `granted` are the names that the person allows.
 pub fn environment(variables: &[(String, String)], granted: &[String]) -> Vec<(String, String)> {
     let value = |name: &str| variables.iter().find(|(it, _)| it == name).map(|(_, value)| value.clone());
     let mut environment: Vec<(String, String)> = Vec::new();
@@ -103,19 +103,19 @@ pub fn environment(variables: &[(String, String)], granted: &[String]) -> Vec<(S
     environment
 }
 
-/// The variables that lead programs to the proxy at this port of the sandbox's own machine.
+/// Returns the variables that direct programs to the proxy at this port inside the sandbox.
 pub fn proxy_variables(port: u16, pass: Option<&str>) -> Vec<(String, String)> {
     let who = pass.map(|pass| format!("{USER}:{pass}@")).unwrap_or_default();
     let at = format!("http://{who}127.0.0.1:{port}");
     let names = ["http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "all_proxy"];
     let mut variables: Vec<_> = names.iter().map(|name| ((*name).to_owned(), at.clone())).collect();
-    // A server that a command starts is talked to directly. Python compares IPv6 with its brackets.
+    // A server that a command starts is contacted directly. Python compares IPv6 with its brackets.
     let direct = "localhost,127.0.0.1,::1,[::1]";
     variables.extend(["no_proxy", "NO_PROXY"].map(|name| (name.to_owned(), direct.to_owned())));
     variables
 }
 
-/// The folders of a `PATH` that exist and say where they are, each once.
+/// Returns the existing absolute folders of a `PATH`, each once.
 fn path(path: &str) -> String {
     let mut kept: Vec<&str> = Vec::new();
     for entry in path.split(':') {

@@ -1,7 +1,7 @@
-//! seccomp filter: the system calls that every process of the sandbox is refused.
+//! seccomp filter: the system calls that are refused to every process of the sandbox.
 //!
-//! Most of them are out of reach by the namespaces and the missing capabilities already; this
-//! is the layer that still holds when one of these has a hole.
+//! Namespaces and missing capabilities prevent most of them already; this is the layer that still holds if
+//! one of those has a hole.
 
 use std::{collections::BTreeMap, io};
 
@@ -10,18 +10,18 @@ use seccompiler::{
     SeccompFilter, SeccompRule as Rule, TargetArch, apply_filter, sock_filter,
 };
 
-/// Which kinds of socket may be made.
+/// The kinds of socket that may be created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sockets {
-    /// Of the internet, whose namespace has only itself.
+    /// Internet sockets: the network namespace contains only itself.
     Internet,
-    /// The same, and those that are named by a path.
+    /// Internet sockets and Unix sockets.
     InternetAndUnix,
-    /// None but connected pairs.
+    /// Only connected pairs.
     Pairs,
 }
 
-/// Never of use to a command, and each has been a way out.
+/// Useless to a command, and each has been used for escapes.
 const REFUSED: &[i64] = &[
     libc::SYS_io_uring_setup,
     libc::SYS_io_uring_enter,
@@ -84,7 +84,7 @@ const REFUSED: &[i64] = &[
     libc::SYS_modify_ldt,
 ];
 
-/// Their arguments lie in memory, where a filter can't look; programs do without them.
+/// Their arguments are in memory, which a filter can't read; programs fall back to other calls.
 const ABSENT: &[i64] = &[libc::SYS_clone3, libc::SYS_openat2];
 
 const NEW_NAMESPACES: u64 = (libc::CLONE_NEWNS
@@ -99,7 +99,7 @@ const NEW_NAMESPACES: u64 = (libc::CLONE_NEWNS
 /// `CLONE_NEWTIME`; in the flags of `clone` the same bits are part of the signal.
 const NEW_TIME: u64 = 0x80;
 
-/// Bits of a mode that lend the owner's rights to whoever runs the file.
+/// Mode bits that give the owner's rights to everyone who runs the file.
 const SET_ID: u64 = (libc::S_ISUID | libc::S_ISGID) as u64;
 
 /// Applies the filter to this thread and all that it starts. `no_new_privs` has to be set.
@@ -129,7 +129,7 @@ fn programs(sockets: Sockets) -> Result<Vec<BpfProgram>, seccompiler::BackendErr
     Ok(vec![refused, program(absent, libc::ENOSYS)?])
 }
 
-/// The second set of system call numbers that this architecture has: every rule would miss it.
+/// Refuses the second set of system call numbers of this architecture: no other rule would match it.
 fn without_x32() -> BpfProgram {
     const LOAD_NUMBER: sock_filter = sock_filter { code: 0x20, jt: 0, jf: 0, k: 0 };
     const IS_X32: sock_filter = sock_filter { code: 0x35, jt: 0, jf: 1, k: 0x4000_0000 };
@@ -170,7 +170,7 @@ fn refused(sockets: Sockets) -> Result<Rules, seccompiler::BackendError> {
         #[cfg(target_arch = "x86_64")]
         (libc::SYS_open, 1, 2),
     ] {
-        // Without one of these flags the mode is whatever was in the register.
+        // Without one of these flags the mode argument is arbitrary.
         let creates = [libc::O_CREAT as u64, (libc::O_TMPFILE & !libc::O_DIRECTORY) as u64];
         let mut any = Vec::new();
         for create in creates {
@@ -180,7 +180,7 @@ fn refused(sockets: Sockets) -> Result<Rules, seccompiler::BackendError> {
         }
         rules.insert(call, any);
     }
-    // Typing into the terminal of who runs haft.
+    // Typing into the terminal of the user who runs haft.
     let typing = [libc::TIOCSTI, TIOCLINUX];
     let typing = typing.map(|it| Rule::new(vec![condition(1, Op::Eq, it)?]));
     rules.insert(libc::SYS_ioctl, typing.into_iter().collect::<Result<_, _>>()?);
@@ -199,17 +199,17 @@ fn refused(sockets: Sockets) -> Result<Rules, seccompiler::BackendError> {
                 other.push(family(Op::Ne, libc::AF_UNIX)?);
             }
             refused.push(Rule::new(other)?);
-            // Of netlink only what lists addresses and routes.
+            // Of netlink, only the protocol that lists addresses and routes.
             let not_routes = condition(2, Op::Ne, libc::NETLINK_ROUTE as u64)?;
             refused.push(Rule::new(vec![family(Op::Eq, libc::AF_NETLINK)?, not_routes])?);
         }
     }
-    // No rule at all means every one.
+    // An empty rule list matches every call.
     rules.insert(libc::SYS_socket, refused);
     Ok(rules)
 }
 
-/// The console's own way of typing into itself and more.
+/// The console's own ioctl, which can also type into the terminal.
 const TIOCLINUX: u64 = 0x541C;
 
 #[cfg(test)]

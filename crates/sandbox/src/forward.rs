@@ -1,5 +1,5 @@
-//! Loopback ports of the machine that a person granted: a listener inside the sandbox for each, for programs that ask no
-//! proxy. A connection is forwarded only for a process that the grant is for.
+//! Granted loopback ports of the machine: a listener inside the sandbox for each, for programs that don't use
+//! a proxy. A connection is forwarded only for a process that the grant covers.
 
 use std::{
     fs, io,
@@ -21,12 +21,13 @@ use super::{
     proxy::{self, Hosts, MOST, PATIENCE},
 };
 
-/// How many connections wait to be accepted.
+/// Maximum number of connections that wait to be accepted.
 const BACKLOG: u32 = 128;
 
 impl SandboxPorts {
-    /// Listens inside the sandbox at each loopback port that is granted now. Not where a process of the session listens, and
-    /// not where nobody listens on the machine: such a port is free for a server of the session.
+    /// Listens inside the sandbox at each loopback port that is granted now. Skips a port at which a process
+    /// of the session listens, and one without a server on the machine: it stays free for a server of the
+    /// session.
     pub async fn forward(&self, hosts: &Hosts) {
         let granted = hosts.loopback_ports();
         if granted.is_empty() {
@@ -40,7 +41,7 @@ impl SandboxPorts {
             }
             let Some(keeper) = namespace.keeper.get() else { return };
             let Ok(four) = listen(&keeper, Ipv4Addr::LOCALHOST.into(), port).await else { continue };
-            // There may be no IPv6 in there.
+            // The namespace may have no IPv6.
             let six = listen(&keeper, Ipv6Addr::LOCALHOST.into(), port).await.ok();
             namespace.of_haft.lock().insert(port);
             tokio::spawn(serve_while_granted(
@@ -52,7 +53,7 @@ impl SandboxPorts {
     }
 }
 
-/// Does anybody listen at this port of the machine's loopback?
+/// Returns whether a server listens at this port of the machine's loopback.
 fn is_open(port: u16) -> bool {
     let tables =
         ["tcp", "tcp6"].map(|it| fs::read_to_string(format!("/proc/self/net/{it}")).unwrap_or_default());
@@ -63,7 +64,7 @@ fn is_open(port: u16) -> bool {
 
 async fn listen(keeper: &Keeper, address: IpAddr, port: u16) -> io::Result<TcpListener> {
     let socket = keeper.tcp_socket(address.is_ipv6()).await?;
-    // What was there a moment ago may still hold connections.
+    // Closed connections of an earlier listener may still be in `TIME_WAIT`.
     socket.set_reuseaddr(true)?;
     socket.bind(SocketAddr::new(address, port))?;
     socket.listen(BACKLOG)
@@ -91,7 +92,7 @@ impl Listeners {
         .map(|it| it.0)
     }
 
-    /// Forwards what comes until the grant has ended.
+    /// Forwards connections until the grant has ended.
     async fn serve(&self, hosts: &Hosts) {
         let free = Arc::new(Semaphore::new(MOST));
         let mut ended = hosts.grants_ended();
@@ -104,13 +105,13 @@ impl Listeners {
                 (Ok(client), Ok(permit)) => {
                     let (hosts, port) = (hosts.clone(), self.port);
                     tokio::spawn(async move {
-                        // What the one end does to the other is told to both by their sockets.
+                        // Both ends see an error as the end of their socket.
                         let _ = handle(client, port, &hosts).await;
                         drop(permit);
                     });
                 }
                 (Ok(client), Err(_)) => reset(&client),
-                // Too many files are open, or a program was quick to go.
+                // Too many files are open, or the program has ended already.
                 (Err(_), _) => tokio::time::sleep(Duration::from_millis(50)).await,
             }
         }
@@ -124,7 +125,7 @@ async fn serve_while_granted(listeners: Listeners, hosts: Hosts, namespace: Name
             () = namespace.keeper.gone() => return,
             () = listeners.serve(&hosts) => {}
         }
-        // Invariant: nobody looks for the port between the decision that it goes and its going.
+        // Invariant: no lookup of the port runs between the decision to close it and the closing.
         let _turn = namespace.turn.lock().await;
         if !hosts.loopback_ports().contains(&port) {
             drop(listeners);
@@ -150,9 +151,9 @@ async fn handle(mut client: TcpStream, port: u16, hosts: &Hosts) -> io::Result<(
     }
 }
 
-/// Has the other end see an error and no end: nothing was said.
+/// Closes a connection with a reset: the client sees an error, not an empty answer.
 fn reset(client: &TcpStream) {
-    // Where it can't be set, the connection just ends.
+    // If it can't be set, the connection just ends.
     let _ = rustix::net::sockopt::set_socket_linger(client, Some(Duration::ZERO));
 }
 
@@ -166,7 +167,7 @@ mod tests {
     use super::*;
     use crate::pass::Pass;
 
-    /// A server of the machine that says `hello` to each.
+    /// Starts a server on the machine that sends `hello` to each client.
     async fn machine() -> u16 {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -178,7 +179,7 @@ mod tests {
         port
     }
 
-    /// What is heard at an address.
+    /// Returns what a server sends.
     async fn heard(at: SocketAddr) -> String {
         let mut stream = TcpStream::connect(at).await.unwrap();
         let mut said = String::new();
@@ -189,7 +190,7 @@ mod tests {
     #[tokio::test]
     async fn connection_is_forwarded_for_the_process_tree_of_the_grant_alone_and_as_long_as_it_holds() {
         let port = machine().await;
-        // Elsewhere on this machine, in place of the sandbox: another address at the same port.
+        // Stands for the sandbox: another address of this machine at the same port.
         let four = TcpListener::bind(("127.0.0.3", port)).await.unwrap();
         let at = four.local_addr().unwrap();
         let hosts = Hosts::default();

@@ -1,7 +1,8 @@
-//! Folders by handle: makes, removes and renames names in a folder that another sandbox of the session may swap for a link.
+//! Folders by handle: creates, removes and renames names in a folder that another sandbox of the session may
+//! swap for a symlink.
 //!
-//! A folder is entered once, and never through a link (`openat2` with `RESOLVE_NO_SYMLINKS`). What is done after that is
-//! done in that very folder, whatever has its path by then.
+//! A folder is opened once, and never through a symlink (`openat2` with `RESOLVE_NO_SYMLINKS`). Every later
+//! operation is on that very folder, whatever has its path by then.
 
 use std::{
     ffi::OsStr,
@@ -16,17 +17,17 @@ use rustix::{
     io::Errno,
 };
 
-/// A folder that was entered.
+/// An open folder.
 #[derive(Debug)]
 pub(crate) struct Folder {
     handle: OwnedFd,
 }
 
 impl Folder {
-    /// The folder at this absolute path, in which no component is a link.
+    /// Opens the folder at this absolute path; no component may be a symlink.
     ///
     /// # Errors
-    /// When it is not there, is not a folder, or a link lies on the way.
+    /// When it does not exist, is not a folder, or a symlink lies on the way.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mut handle = open("/", flags, Mode::empty())?;
@@ -58,7 +59,7 @@ impl Folder {
         Ok(Self { handle })
     }
 
-    /// The folder that this path lies in, and its name there.
+    /// Opens the folder that contains this path; returns it and the name in it.
     ///
     /// # Errors
     /// Those of [`open`](Self::open).
@@ -69,23 +70,23 @@ impl Folder {
         Ok((Self::open(folder)?, name))
     }
 
-    /// What has this name, if anything has. Links are not followed.
+    /// Returns the status of this name, if it exists. Symlinks are not followed.
     pub(crate) fn look(&self, name: impl AsRef<OsStr>) -> Option<Stat> {
         statat(&self.handle, name.as_ref(), AtFlags::SYMLINK_NOFOLLOW).ok()
     }
 
-    /// Makes an empty folder.
+    /// Creates an empty folder.
     ///
     /// # Errors
-    /// Those of the system, also when the name is taken.
+    /// Those of the system, also when the name exists.
     pub(crate) fn create_folder(&self, name: impl AsRef<OsStr>) -> io::Result<()> {
         Ok(mkdirat(&self.handle, name.as_ref(), Mode::from_raw_mode(0o755))?)
     }
 
-    /// Makes a file with this content.
+    /// Creates a file with this content.
     ///
     /// # Errors
-    /// Those of the system, also when the name is taken.
+    /// Those of the system, also when the name exists.
     pub(crate) fn create_file(&self, name: impl AsRef<OsStr>, content: &[u8], mode: u32) -> io::Result<()> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mut file =
@@ -93,20 +94,20 @@ impl Folder {
         file.write_all(content)
     }
 
-    /// Makes a link.
+    /// Creates a symlink.
     ///
     /// # Errors
-    /// Those of the system, also when the name is taken.
+    /// Those of the system, also when the name exists.
     pub(crate) fn create_link(&self, name: impl AsRef<OsStr>, to: &Path) -> io::Result<()> {
         Ok(symlinkat(to, &self.handle, name.as_ref())?)
     }
 
-    /// Where the link of this name leads.
+    /// Returns the target of the symlink of this name.
     pub(crate) fn link(&self, name: impl AsRef<OsStr>) -> Option<Vec<u8>> {
         readlinkat(&self.handle, name.as_ref(), Vec::new()).ok().map(std::ffi::CString::into_bytes)
     }
 
-    /// The content of a regular file, if it has at most so many bytes.
+    /// Reads a regular file, if it has at most `most` bytes.
     pub(crate) fn read(&self, name: impl AsRef<OsStr>, most: u64) -> Option<Vec<u8>> {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = File::from(openat(&self.handle, name.as_ref(), flags, Mode::empty()).ok()?);
@@ -119,7 +120,7 @@ impl Folder {
         Some(bytes)
     }
 
-    /// Removes what has this name, and is not a folder.
+    /// Removes a file.
     ///
     /// # Errors
     /// Those of the system.
@@ -127,10 +128,10 @@ impl Folder {
         Ok(unlinkat(&self.handle, name.as_ref(), AtFlags::empty())?)
     }
 
-    /// Gives what has one name another one in the same folder, if that is free.
+    /// Renames a file within the folder, if the new name is free.
     ///
     /// # Errors
-    /// Those of the system, also when the new name is taken.
+    /// Those of the system, also when the new name exists.
     pub(crate) fn rename(&self, from: impl AsRef<OsStr>, to: impl AsRef<OsStr>) -> io::Result<()> {
         #[cfg(target_os = "linux")]
         {

@@ -21,8 +21,8 @@ use super::{
 };
 
 /// Runs this process as a keeper: takes its orders from the socket that is its standard input, enters the
-/// sandbox they describe, and starts what it is told to until that socket closes. To be called before
-/// anything else in `main`, while there is one thread.
+/// sandbox that they describe, and starts commands until that socket closes. Call it before anything else in
+/// `main`, while there is one thread.
 pub fn keep() -> ExitCode {
     let Ok(orders) = Orders::take() else { return ExitCode::FAILURE };
     let plan = match orders.plan() {
@@ -52,7 +52,7 @@ fn apart(orders: Orders, plan: &Plan) -> ExitCode {
     let Some(orders) = orders else {
         return match side {
             Ok(Side::Outside(code)) => {
-                // Nothing of the sandbox runs any more, whatever became of haft.
+                // No process of the sandbox runs any more, even if haft has crashed.
                 watch::take_away(&plan.alone);
                 code
             }
@@ -68,7 +68,7 @@ fn apart(orders: Orders, plan: &Plan) -> ExitCode {
 
 fn serve_apart(orders: Orders, plan: &Plan, proxy: &TcpListener) -> ExitCode {
     let Ok((mut ours, theirs)) = UnixStream::pair() else { return ExitCode::FAILURE };
-    // Who does not listen must not hold us up.
+    // A reader that does not listen must not block this process.
     let _ = ours.set_nonblocking(true);
     let port = proxy.local_addr().ok().map(|it| it.port());
     let report = Report { proxy: port, ..Report::default() };
@@ -96,7 +96,7 @@ fn serve(orders: Orders) -> ExitCode {
 
 fn fail(orders: &Orders, trouble: Trouble) -> ExitCode {
     let report = Report { trouble: Some(trouble), proxy: None };
-    // Who does not hear it sees the keeper go.
+    // If haft does not receive it, it sees the keeper end.
     let _ = say(orders, &report, &[]);
     ExitCode::FAILURE
 }

@@ -1,7 +1,7 @@
-//! Sandbox layout: what of the machine a command sees, and what it may write.
+//! Sandbox layout: the part of the machine that a command sees, and the part that it may write.
 //!
-//! The answer is data: a list of mounts, made outside where everything can still be looked
-//! at, and carried out inside by `enter.rs`. What is not in the list does not exist there.
+//! The result is data: a list of mounts, planned outside where every path can still be examined, and carried
+//! out inside by `enter.rs`. A path that is not in the list does not exist there.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -28,45 +28,45 @@ use crate::{
 
 pub use crate::mount::{Access, Mount, What};
 
-/// What a layout is made for.
+/// The input of a layout.
 #[derive(Debug, Clone, Default)]
 pub struct Wanted {
-    /// Read-only makes every root read-only.
+    /// The mode; read-only makes every root read-only.
     pub sandbox: SandboxMode,
-    /// The roots, without links, and whether each is read-only.
+    /// The roots, without symlinks, and whether each is read-only.
     pub roots: Vec<(PathBuf, bool)>,
     /// haft's environment.
     pub variables: Vec<(String, String)>,
-    /// Folders of haft's own: its state, its configuration.
+    /// haft's own folders: its state, its configuration.
     pub hidden: Vec<PathBuf>,
-    /// Where the session's long outputs are, which may be read.
+    /// The folder of the session's long outputs, which may be read.
     pub spill: Option<PathBuf>,
-    /// The folder of the tool that this is for, and the files in it that are code whatever they look like.
+    /// The folder of the tool whose sandbox it is, and the files in it that are code whatever they look like.
     pub tools: Option<(PathBuf, Vec<PathBuf>)>,
-    /// Paths as a person named them, by which they are found if links lead there.
+    /// Paths as a person named them, which stay usable if they are symlinks.
     pub names: Vec<PathBuf>,
-    /// Where control files are found, and those that git's configuration names.
+    /// The index of control files, and those that git's configuration names.
     pub index: Index,
     pub configured: Configured,
 }
 
 const MIB: u64 = 1 << 20;
 
-/// What a command sees, and what is known of it.
+/// The visible paths of a command.
 #[derive(Debug, Default)]
 pub struct Layout {
-    /// Everything that it sees, parents before what lies in them.
+    /// All mounts, parents before their contents.
     pub mounts: Vec<Mount>,
-    /// Folders of git's of which only that can be changed which runs no program.
+    /// Git folders in which only files that run no program can be changed.
     pub guarded: BTreeSet<PathBuf>,
-    /// The folder of tools that can be changed, but for what is code in it.
+    /// The writable folder of tools, and the code in it, which is read-only.
     pub tools: Option<(PathBuf, BTreeSet<PathBuf>)>,
 }
 
-/// Everything that a command sees.
+/// Plans the mounts.
 ///
 /// # Errors
-/// When a root is a place that can't be confined to.
+/// When a root is a place to which commands can't be confined.
 pub fn layout(wanted: &Wanted) -> Result<Layout, Fault> {
     let mut plan = Plan::default();
     for (root, _) in &wanted.roots {
@@ -106,7 +106,7 @@ pub fn layout(wanted: &Wanted) -> Result<Layout, Fault> {
     Ok(Layout { mounts: plan.finish(), guarded: guards.folders, tools })
 }
 
-/// The places that a command may write to, of these mounts: what the second layer lets through.
+/// Returns the writable places of these mounts: those that the second layer, Landlock, lets through.
 pub fn writable(mounts: &[Mount]) -> Vec<PathBuf> {
     let is_writable = |mount: &&Mount| match mount.what {
         What::Bind { access, .. } => access != Access::Read,
@@ -123,7 +123,7 @@ struct Plan {
 }
 
 impl Plan {
-    /// The later one counts where two are at the same place.
+    /// Adds a mount; a later one at the same place replaces an earlier one.
     fn put(&mut self, at: impl Into<PathBuf>, what: What) {
         self.mounts.insert(at.into(), what);
     }
@@ -149,7 +149,7 @@ impl Plan {
             self.bind(path, Access::Read);
         }
         self.put("/proc", What::Processes);
-        // What not everybody may read there is no business of a command, whoever runs haft.
+        // Files that are not world-readable are hidden, whichever user runs haft.
         for path in closed_files() {
             let (folder, shut) = (path.is_dir(), holds_passwords(&path));
             self.put(path, What::Hidden { folder, shut });
@@ -207,7 +207,7 @@ impl Plan {
         }
     }
 
-    /// A folder or, on the way to it, a link that leads to what is there already.
+    /// Makes a folder visible or, on the way to it, a symlink whose target is visible already.
     fn show(&mut self, path: &Path) {
         let mut so_far = PathBuf::new();
         for part in path.components() {
@@ -246,7 +246,7 @@ impl Plan {
         guards
     }
 
-    /// Closes the code in a folder of tools, and pins the folder where it is.
+    /// Closes the code in a folder of tools, and pins the folder.
     fn tools(&mut self, tools: &Tools, roots: &[(PathBuf, bool)]) {
         let around = |it: &&Path| roots.iter().any(|(root, _)| it.starts_with(root) && it != root);
         let between: Vec<&Path> = tools.folder.ancestors().skip(1).take_while(around).collect();
@@ -256,14 +256,14 @@ impl Plan {
             }
         }
         for path in &tools.code {
-            // What is open further down would be open again.
+            // A mount further down would reopen it.
             self.mounts.retain(|at, _| {
                 !at.starts_with(path)
                     || roots.iter().any(|(root, _)| at.starts_with(root) && root.starts_with(path))
             });
             self.bind(path, Access::Read);
         }
-        // Python runs what lies there in place of the code that it was made of, in every tool that imports it.
+        // Python runs compiled files in this folder instead of the source, in every tool that imports it.
         let made = tools.folder.join("__pycache__");
         if self.is_open(&tools.folder) && !tools.wide {
             let folder = !fs::symlink_metadata(&made).is_ok_and(|it| !it.is_dir());
@@ -271,7 +271,7 @@ impl Plan {
         }
     }
 
-    /// Makes the way to a real path by the links in its name, where nothing is seen of them.
+    /// Adds the symlinks through which a real path is named, unless they are visible.
     fn links_to(&mut self, path: &Path) {
         let (mut path, mut left) = (path.to_owned(), 20);
         loop {
@@ -292,9 +292,9 @@ impl Plan {
         }
     }
 
-    /// What must not be seen, wherever it would be seen.
+    /// Hides secrets that would be visible.
     fn secrets(&mut self, wanted: &Wanted, tools: Option<&Tools>, home: Option<&Path>) {
-        // What was named by a person is seen, wherever it lies.
+        // A path that a person named stays visible, wherever it lies.
         let mut named: Vec<&Path> = wanted.roots.iter().map(|(root, _)| root.as_path()).collect();
         let of_home = secrets(&wanted.variables, home).into_iter().filter_map(|it| it.canonicalize().ok());
         let mut hidden: Vec<PathBuf> = of_home.filter(|it| !named.contains(&it.as_path())).collect();
@@ -310,36 +310,36 @@ impl Plan {
         }
     }
 
-    /// Would this path of the outside be seen, as things stand?
+    /// Returns whether this path of the machine is visible so far.
     fn is_there(&self, path: &Path) -> bool {
         let nearest = path.ancestors().find_map(|it| self.mounts.get(it));
         matches!(nearest, Some(What::Bind { .. }))
     }
 
-    /// May this path be changed, as things stand?
+    /// Returns whether this path is writable so far.
     fn is_open(&self, path: &Path) -> bool {
         let nearest = path.ancestors().find_map(|it| self.mounts.get(it));
         matches!(nearest, Some(What::Bind { access: Access::Write, .. }))
     }
 
-    /// Parents first: a map's order has them before what lies in them.
+    /// Returns the mounts, parents first: the order of the map's keys.
     fn finish(self) -> Vec<Mount> {
         self.mounts.into_iter().map(|(at, what)| Mount { at, what }).collect()
     }
 }
 
-/// A folder of tools, as a tool in it sees it.
+/// A folder of tools, as seen by a tool in it.
 #[derive(Debug)]
 struct Tools {
     folder: PathBuf,
     writable: bool,
-    /// More lies below it than tools: it is seen as it would be without them.
+    /// Whether it contains more than tools: then it is shown as without them.
     wide: bool,
     code: BTreeSet<PathBuf>,
 }
 
-/// What a tool sees of the folder it lies in; nothing of its own where a link inside a root leads to it, which anybody
-/// may have made.
+/// Returns the view of a tool on its own folder; `None` if a symlink inside a root leads to it, which any
+/// program may have made.
 fn tools_folder(wanted: &Wanted, home: Option<&Path>) -> Option<Tools> {
     let (path, named) = wanted.tools.as_ref()?;
     let folder = path.canonicalize().ok().filter(|it| it.is_dir())?;
@@ -365,7 +365,7 @@ fn tools_folder(wanted: &Wanted, home: Option<&Path>) -> Option<Tools> {
     Some(Tools { folder, writable, wide, code: code.fixed })
 }
 
-/// Who commits, in what is the person's own configuration: no more of it, since it may name tokens.
+/// Returns the committer's name and address from the person's git configuration, and no more: it may contain tokens.
 fn git_identity(home: &Path) -> Option<String> {
     let files = [home.join(".config/git/config"), home.join(".gitconfig")];
     let texts = files.iter().filter_map(|file| fs::read_to_string(file).ok());
@@ -389,7 +389,7 @@ fn git_identity(home: &Path) -> Option<String> {
     (!kept.is_empty()).then(|| lines.collect())
 }
 
-/// How much fits into all private folders together: they lie in memory.
+/// Returns the size limit of all private folders together, in bytes: they lie in memory.
 fn scratch_bytes() -> u64 {
     (super::limits::memory_of_machine() / 8).clamp(64 * MIB, 1024 * MIB)
 }
@@ -428,7 +428,7 @@ mod tests {
             Wanted { roots: vec![(home.join(root), false)], variables, ..Wanted::default() }
         }
 
-        /// What there is at and below home: the path below it, and what.
+        /// Returns the mounts at and below home: each path, and what it is.
         fn seen(&self, wanted: &Wanted) -> Vec<String> {
             let home = self.path();
             let name = |what: &What| match what {

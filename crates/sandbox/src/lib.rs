@@ -1,4 +1,5 @@
-//! The OS sandbox of a session's processes.
+//! The OS sandbox of a session's processes: namespaces, mounts, Landlock and seccomp, planned as data and
+//! entered by a keeper process.
 
 pub mod bubblewrap;
 pub mod closed;
@@ -42,10 +43,10 @@ pub use mode::SandboxMode;
 pub use keep::keep;
 pub use plan::{Confined, Part, Plan, Report, Trouble};
 
-/// The first argument of our own binary that makes it a keeper.
+/// The first argument of haft's own binary that makes it a keeper.
 pub const KEEPER: &str = "keeper";
 
-/// There is no keeper on this system yet.
+/// Fails: there is no keeper on this system yet.
 #[cfg(not(target_os = "linux"))]
 pub fn keep() -> std::process::ExitCode {
     std::process::ExitCode::FAILURE

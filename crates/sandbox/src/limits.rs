@@ -1,4 +1,4 @@
-//! Limits of commands: how much of the machine they may use. `usage.rs` ends what uses more.
+//! Limits of commands: memory, files, processes. `usage.rs` kills processes that exceed them.
 
 use std::{fs, io};
 
@@ -6,24 +6,24 @@ use kit::{deliberate_faults::is_broken, procs::Limit};
 use rustix::process::{Resource, getrlimit};
 use serde::{Deserialize, Serialize};
 
-/// What the processes of one sandbox may use.
+/// The resource limits of one sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
-    /// How much memory all together may use, in bytes; each may ask for twice as much.
+    /// Memory of all processes together, in bytes; each may reserve twice as much.
     pub memory: u64,
-    /// How long each file may become, in bytes.
+    /// Size of each file, in bytes.
     pub file: u64,
-    /// How many files each may have open, until it asks for more.
+    /// Open files of each process, until it raises the limit.
     pub open_files: u64,
-    /// How many processes and threads there may be in the sandbox.
+    /// Processes and threads in the sandbox.
     pub processes: u64,
-    /// How many processes one command may have, with all that it starts.
+    /// Processes of one command, with all that it starts.
     pub tree: u64,
 }
 
 const GIB: u64 = 1 << 30;
 
-/// The most open files that a process may ask for.
+/// The limit of open files up to which a process may raise its own.
 const MOST_OPEN_FILES: u64 = 4096;
 
 impl Default for Limits {
@@ -33,7 +33,7 @@ impl Default for Limits {
     }
 }
 
-/// The machine's memory in bytes.
+/// Returns the machine's memory in bytes.
 pub(super) fn memory_of_machine() -> u64 {
     let about = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let total = about.lines().find_map(|line| line.strip_prefix("MemTotal:"));
@@ -42,7 +42,7 @@ pub(super) fn memory_of_machine() -> u64 {
 }
 
 impl Limits {
-    /// They, as each command is given them. What holds for haft already is not raised.
+    /// Returns the limits that each command gets. A lower limit of haft itself is not raised.
     pub fn of_each(&self) -> Vec<Limit> {
         let most = self.open_files.max(MOST_OPEN_FILES);
         let limits = [
@@ -60,8 +60,8 @@ impl Limits {
         limits.to_vec()
     }
 
-    /// The limit of the processes of this PID namespace, which holds for root too: a limit of
-    /// the user's does not. To be called inside, before `/proc` is made read-only.
+    /// Sets the process limit of this PID namespace, which also applies to root, unlike a limit per user.
+    /// Call it inside, before `/proc` is made read-only.
     pub(super) fn set_processes_of_namespace(&self) -> io::Result<()> {
         // Before 6.14 there is one such file for the whole machine, and root may write it.
         if kernel() < (6, 14) {
@@ -71,11 +71,11 @@ impl Limits {
     }
 }
 
-/// The parts of the user's own limits on watching files that a sandbox may use up: `inotify` counts them per user, inside
-/// and outside together.
+/// The parts of the user's own inotify limits that a sandbox may use up: the kernel counts them per user,
+/// inside and outside together.
 const WATCHING: [(&str, &str, u64); 2] =
     [("max_inotify_instances", "max_user_instances", 4), ("max_inotify_watches", "max_user_watches", 2)];
-/// What a sandbox may have none of.
+/// Namespaces that a sandbox may not create.
 const NONE: [&str; 10] = [
     "max_cgroup_namespaces",
     "max_fanotify_groups",
@@ -89,8 +89,8 @@ const NONE: [&str; 10] = [
     "max_uts_namespaces",
 ];
 
-/// Keeps most of what the kernel counts per user for what runs outside: commands have the same user. To be called inside,
-/// before `/proc` is made read-only.
+/// Reserves most of the resources that the kernel counts per user for processes outside: commands have the
+/// same user. Call it inside, before `/proc` is made read-only.
 pub(super) fn keep_counts_of_user() -> io::Result<()> {
     if is_broken("inotify-limit") {
         return Ok(());
@@ -102,7 +102,7 @@ pub(super) fn keep_counts_of_user() -> io::Result<()> {
     }
     for name in NONE {
         match fs::write(format!("/proc/sys/user/{name}"), "0") {
-            // An older kernel, or one without that part.
+            // An older kernel, or one without that feature.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             written => written?,
         }
@@ -117,21 +117,21 @@ fn kernel() -> (u32, u32) {
     (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
 }
 
-/// What was ended because it used too much.
+/// A process or command that was killed because it used too much.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Ended {
-    /// A process, because all together used too much memory.
+    /// A process, because all processes together used too much memory.
     Memory {
         /// Its name.
         name: String,
-        /// What it used, in bytes.
+        /// Its memory, in bytes.
         used: u64,
     },
-    /// All that one command started, because there were too many.
+    /// A command with everything it started, because it had too many processes.
     Processes {
-        /// How many processes.
+        /// Number of processes.
         processes: u64,
-        /// How many threads.
+        /// Number of threads.
         threads: u64,
     },
 }

@@ -2,15 +2,15 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What may be changed at all.
+/// The files that may be changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SandboxMode {
-    /// Nothing.
+    /// None.
     ReadOnly,
-    /// What lies below the roots.
+    /// Those below the roots.
     #[default]
     Workspace,
-    /// For files the same as `Workspace`; commands run unconfined.
+    /// Like `Workspace` for files; commands run unconfined.
     Full,
 }

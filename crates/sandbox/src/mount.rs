@@ -1,59 +1,59 @@
-//! Mounts: what a sandboxed command sees at a path, and what it may do there.
+//! Mounts: the content of one path in the sandbox, and the permitted access.
 
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// One thing that a command sees at one place.
+/// One mount.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mount {
-    /// Where: an absolute path without links.
+    /// Its path: absolute, without symlinks.
     pub at: PathBuf,
-    /// What is there.
+    /// Its content.
     pub what: What,
 }
 
-/// What is at a place.
+/// The content of a mount.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum What {
-    /// What this path is outside, with all that is mounted below it.
+    /// This path of the machine, with all mounts below it.
     Bind {
         /// The path outside.
         from: PathBuf,
-        /// What may be done with it.
+        /// The permitted access.
         access: Access,
     },
-    /// A folder that begins empty, belongs to the session, and is gone with it.
+    /// A folder that begins empty, belongs to the session, and is deleted with it.
     Private {
-        /// How much fits into it.
+        /// Its size limit.
         bytes: u64,
         /// Its mode.
         mode: u32,
-        /// Nothing can be written once all other mounts are made.
+        /// Whether it becomes read-only once all other mounts are made.
         sealed: bool,
-        /// What fits is for all folders together that share it.
+        /// Whether the size limit is for all shared folders together.
         shared: bool,
     },
-    /// An empty file or folder in place of what is there.
+    /// An empty file or folder that covers the real one.
     Hidden {
-        /// It is a folder.
+        /// Whether it is a folder.
         folder: bool,
-        /// Nobody may open it. Most programs take a configuration that is empty, and fail at one that they can't open;
-        /// what holds passwords is not to be taken for empty.
+        /// Whether opening it fails. Most programs accept an empty configuration but fail at one that they
+        /// can't open; a file with passwords must not look empty.
         shut: bool,
     },
     /// A symbolic link.
     Link(PathBuf),
     /// A file with this text.
     Text(String),
-    /// The processes of the sandbox.
+    /// A `/proc` with the sandbox's processes.
     Processes,
-    /// Terminals of the sandbox's own.
+    /// A `devpts` of the sandbox's own.
     Terminals,
 }
 
-/// What may be done with what is bound.
+/// The access to a bind mount.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Access {
@@ -61,6 +61,6 @@ pub enum Access {
     Read,
     /// Reading and changing.
     Write,
-    /// What the device allows.
+    /// Whatever the device allows.
     Device,
 }

@@ -1,7 +1,9 @@
-//! The pass of one call for the proxy: a word in the proxy's address, good only in the process tree that was given it.
+//! The pass of one call for the proxy: a word in the proxy's address, valid only in the process tree that was
+//! given it.
 //!
-//! A word alone could be read elsewhere: processes of one sandbox see each other's environment. So the proxy asks the kernel
-//! which process holds the other end of a connection, and whether it descends from a supervisor of that call.
+//! Other processes could read the word: processes of one sandbox see each other's environment. So the proxy
+//! asks the kernel which process holds the other end of a connection, and whether it descends from a
+//! supervisor of that call.
 
 use std::{
     fmt, fs, io,
@@ -17,16 +19,16 @@ use tokio::{
     time::timeout,
 };
 
-/// The name in the address of the proxy, where there is a pass.
+/// The user name in the address of the proxy, if there is a pass.
 pub const USER: &str = "haft";
 
-/// How long the supervisor of a process that asks already may take to be known.
+/// Time to wait for the supervisor of a process that connects while it is being started.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// So often a tree is searched.
+/// Number of times that a tree is searched.
 const LOOKS: usize = 2;
 
-/// The pass of one call. Cheap to clone; all clones are the same.
+/// The pass of one call. Cheap to clone; all clones share their state.
 #[derive(Clone)]
 pub struct Pass {
     inner: Arc<Inner>,
@@ -34,20 +36,20 @@ pub struct Pass {
 
 struct Inner {
     word: String,
-    /// What a program sends that was given the word in the proxy's address.
+    /// The credentials that a program sends if the proxy's address contains the word.
     credentials: String,
     trees: watch::Sender<Trees>,
 }
 
 #[derive(Debug, Default)]
 struct Trees {
-    /// So many commands are being started.
+    /// Number of commands that are being started.
     coming: usize,
-    /// The supervisors of those that were.
+    /// The supervisors of running commands.
     supervisors: Vec<Supervisor>,
 }
 
-/// A process that no other is taken for: its id, and when it was started.
+/// A process, identified by its id and its start time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Supervisor {
     pid: u32,
@@ -55,29 +57,29 @@ struct Supervisor {
 }
 
 impl Pass {
-    /// A pass with this word.
+    /// Creates a pass with this word.
     pub fn new(word: String) -> Self {
         let credentials = base64::encoded(format!("{USER}:{word}").as_bytes());
         Self { inner: Arc::new(Inner { word, credentials, trees: watch::Sender::default() }) }
     }
 
-    /// The word.
+    /// Returns the word.
     pub fn word(&self) -> &str {
         &self.inner.word
     }
 
-    /// Are these its credentials, in base64 (RFC 7617)?
+    /// Returns whether these are its credentials, in base64 (RFC 7617).
     pub(super) fn is(&self, shown: &str) -> bool {
         self.inner.credentials == shown
     }
 
-    /// A command that is given the pass is being started.
+    /// Announces a command that is given the pass.
     pub fn coming(&self) -> Coming {
         self.inner.trees.send_modify(|it| it.coming += 1);
         Coming { pass: self.clone(), supervisor: None }
     }
 
-    /// Does a process of the call hold the other end of this connection?
+    /// Returns whether a process of the call holds the other end of this connection.
     pub(super) async fn is_shown_by(&self, client: &TcpStream) -> bool {
         let (Ok(peer), Ok(proxy)) = (client.peer_addr(), client.local_addr()) else { return false };
         let mut trees = self.inner.trees.subscribe();
@@ -120,7 +122,7 @@ pub struct Coming {
 }
 
 impl Coming {
-    /// It runs below this supervisor.
+    /// Records the supervisor of the command.
     pub fn is(mut self, supervisor: Option<u32>) {
         self.supervisor = supervisor.and_then(|pid| Some(Supervisor { pid, started: started(pid)? }));
     }
@@ -135,10 +137,10 @@ impl Drop for Coming {
     }
 }
 
-/// Tries on this machine whether a pass is good for the process tree that was given it, and for no other.
+/// Tests on this machine that a pass is valid for the process tree that was given it, and for no other.
 ///
 /// # Errors
-/// Which of the two does not hold, or why it can't be tried.
+/// Which of the two does not hold, or why it can't be tested.
 pub async fn self_test() -> Result<(), String> {
     let failed = |error: io::Error| format!("a pass for the proxy can't be tried: {error}");
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.map_err(failed)?;
@@ -158,7 +160,7 @@ pub async fn self_test() -> Result<(), String> {
     }
 }
 
-/// Does a process below this supervisor hold the end of a connection that is at `peer`, to the proxy?
+/// Returns whether a process below this supervisor holds the connection from `peer` to the proxy.
 fn holds(supervisor: &Supervisor, peer: SocketAddr, proxy: SocketAddr) -> bool {
     let pid = supervisor.pid;
     let table = |name: &str| fs::read_to_string(format!("/proc/{pid}/net/{name}")).unwrap_or_default();
@@ -167,7 +169,7 @@ fn holds(supervisor: &Supervisor, peer: SocketAddr, proxy: SocketAddr) -> bool {
     let Some(socket) = found.map(|it| format!("socket:[{it}]")) else { return false };
     // A list of children may miss one while another ends.
     let found = (0..LOOKS).any(|_| tree_of(pid).into_iter().any(|it| has_open(it, &socket)));
-    // After that, as it may have ended, and its id be another's by now.
+    // Checked afterwards, because the supervisor may have ended, and its id may have been reused.
     found && started(pid).as_ref() == Some(&supervisor.started)
 }
 
@@ -176,7 +178,7 @@ fn has_open(pid: u32, socket: &str) -> bool {
     files.filter_map(|it| fs::read_link(it.path()).ok()).any(|it| it.as_os_str() == socket)
 }
 
-/// This process and all that descend from it.
+/// Returns this process and all its descendants.
 fn tree_of(pid: u32) -> Vec<u32> {
     let mut found = vec![pid];
     let mut next = 0;
@@ -193,14 +195,14 @@ fn tree_of(pid: u32) -> Vec<u32> {
     found
 }
 
-/// When a process was started, as the kernel says it: the 22nd field of its `stat`, whose second is in brackets.
+/// Returns the start time of a process, as in the 22nd field of its `stat`, whose second is in parentheses.
 fn started(pid: u32) -> Option<String> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, rest) = stat.rsplit_once(')')?;
     rest.split_ascii_whitespace().nth(19).map(str::to_owned)
 }
 
-/// The number of the socket between these addresses, in a table of the kernel's (proc_net_tcp).
+/// Returns the inode of the socket between these addresses, in a table of the kernel (proc_net_tcp).
 fn inode(
     table: &str,
     local: SocketAddr,
@@ -211,19 +213,20 @@ fn inode(
     table.lines().skip(1).find_map(|line| {
         let mut fields = line.split_ascii_whitespace().skip(1);
         let is_it = fields.next()? == local && fields.next()? == remote;
-        // State, queues, timer, retransmits, user, timeouts; then the inode, which is 0 once nobody holds it.
+        // State, queues, timer, retransmits, user, timeouts; then the inode, which is 0 once no process holds
+        // the socket.
         let inode = fields.nth(6)?;
         (is_it && inode != "0").then_some(inode)
     })
 }
 
-/// As in `/proc/net/tcp`: the address in the machine's own byte order.
+/// Formats an address as in `/proc/net/tcp`: in the machine's byte order.
 fn v4(at: SocketAddr) -> Option<String> {
     let word = u32::from_ne_bytes(four(at)?.octets());
     Some(format!("{word:08X}:{:04X}", at.port()))
 }
 
-/// As in `/proc/net/tcp6`: an address of IPv4 as a socket of IPv6 has it, `::ffff:127.0.0.1`.
+/// Formats an address as in `/proc/net/tcp6`: an IPv4 address as `::ffff:127.0.0.1`.
 fn v6(at: SocketAddr) -> Option<String> {
     let words = match at.ip() {
         IpAddr::V4(it) => it.to_ipv6_mapped().octets(),
@@ -246,7 +249,7 @@ mod tests {
 
     use super::*;
 
-    /// A connection to ourselves: our end, and the proxy's.
+    /// Returns a connection within this process: the client's end, and the proxy's.
     async fn connection() -> (TcpStream, TcpStream) {
         connection_at("127.0.0.1:0").await
     }
@@ -263,9 +266,9 @@ mod tests {
         let (_ours, theirs) = connection().await;
         let pass = Pass::new("abc".to_owned());
         assert!(pass.is("aGFmdDphYmM=") && !pass.is("aGFmdDphYg=="));
-        // It was given to nobody, so whoever shows it stole it.
+        // No process was given it, so a process that shows it has stolen it.
         assert!(!pass.is_shown_by(&theirs).await);
-        // A process beside ours, which has no such connection.
+        // Another process, which has no such connection.
         let mut other = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         pass.coming().is(Some(other.id()));
         assert!(!pass.is_shown_by(&theirs).await);

@@ -1,4 +1,5 @@
-//! Known places of a machine and of a home folder: what commands see of toolchains, and where credentials are.
+//! Known places of a machine and of a home folder: the folders of toolchains, which commands see, and the
+//! files of credentials, which they don't.
 
 use std::{
     fs,
@@ -12,10 +13,10 @@ use parking_lot::Mutex;
 
 pub use crate::home::home;
 
-/// How long what was found in `/etc` is taken to be there.
+/// Time for which the result of a search in `/etc` is reused.
 const FRESH: Duration = Duration::from_secs(30);
 
-/// What a program may ask of the machine's build.
+/// Paths of `/sys` with facts about the hardware.
 pub(super) const HARDWARE: &[&str] = &["/sys/devices/system/cpu", "/sys/devices/system/node"];
 
 pub(super) const DEVICES: &[&str] = &["null", "zero", "full", "random", "urandom", "tty"];
@@ -28,14 +29,14 @@ pub(super) const DEVICE_LINKS: &[(&str, &str)] = &[
     ("ptmx", "pts/ptmx"),
 ];
 
-/// Where a person's programs keep what lets one act as that person, with a source for each line.
+/// The files in which programs keep a person's credentials, with a source for each line.
 const CREDENTIALS: &str = include_str!("credentials.txt");
 
-/// A variable that names a toolchain's folder too, but that its programs need not be told.
+/// A variable that names a toolchain's folder but is not passed on: its programs don't need it.
 pub(super) const ALSO_A_FOLDER: &str = "GHCUP_INSTALL_BASE_PREFIX";
 
-/// Folders below home that are a toolchain as a whole: its programs find their own by where they lie. What is a credential
-/// in them is hidden all the same.
+/// Folders below home that are a toolchain as a whole: its programs find each other by their location.
+/// Credentials in them are still hidden.
 const TOOLCHAINS: &[&str] = &[
     "go",
     "sdk",
@@ -91,11 +92,11 @@ const TOOLCHAINS: &[&str] = &[
     ".kiex",
 ];
 
-/// What lies beside a `bin` and belongs to it.
+/// Siblings of a `bin` folder that belong to it.
 const BESIDE: &[&str] =
     &["lib", "lib64", "libexec", "share", "include", "pyvenv.cfg", "gems", "specifications", "extensions"];
 
-/// What installers put below `.local` beside `.local/bin`.
+/// Folders that installers put below `.local` beside `.local/bin`.
 const LOCAL: &[&str] = &[
     ".local/lib",
     ".local/share/uv/python",
@@ -110,15 +111,15 @@ const LOCAL: &[&str] = &[
     ".local/share/fnm",
 ];
 
-/// How many links of one folder are followed.
+/// Maximum number of symlinks of one folder that are followed.
 const LINKS: usize = 2_000;
 
-/// The well-known places of a person's credentials, there or not.
+/// Returns the well-known places of a person's credentials, whether they exist or not.
 pub fn credentials(variables: &[(String, String)]) -> Vec<PathBuf> {
     secrets(variables, home(variables).as_deref())
 }
 
-/// The same, with this home.
+/// Like [`credentials`], with this home folder.
 pub(super) fn secrets(variables: &[(String, String)], home: Option<&Path>) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for line in CREDENTIALS.lines().filter(|it| !it.starts_with('#')) {
@@ -134,13 +135,13 @@ pub(super) fn secrets(variables: &[(String, String)], home: Option<&Path>) -> Ve
             _ => {}
         }
     }
-    // Nobody keeps credentials in a whole home folder, or in one around it.
+    // A whole home folder, or a folder around it, is not hidden as a credential.
     found.retain(|path| !home.is_some_and(|home| home.starts_with(path)) && path.components().count() > 2);
     found
 }
 
-/// Which files and folders have to be shown so that what lies in `folder` can run: a toolchain as a whole; of anything else
-/// in a home folder the folder itself, and what its links need.
+/// Returns the files and folders that programs in `folder` need: the whole toolchain; for any other folder in
+/// a home, the folder itself and the targets of its symlinks.
 pub(super) fn below(home: &Path, folder: &Path, on_path: bool) -> Vec<PathBuf> {
     let Ok(rest) = folder.strip_prefix(home) else { return folder_of(folder, on_path) };
     let Some(first) = rest.components().next().and_then(|it| it.as_os_str().to_str()) else {
@@ -169,8 +170,8 @@ pub(super) fn below(home: &Path, folder: &Path, on_path: bool) -> Vec<PathBuf> {
     shown
 }
 
-/// What the links in a folder of programs lead to in a home: the folder of each, with what belongs to that; of one that lies
-/// directly in a hidden folder, the file alone.
+/// Returns the targets of symlinks in a folder of programs: the folder of each with its siblings; for a
+/// target directly in a hidden folder, the file alone.
 fn led_to(home: &Path, folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten().take(LINKS);
     let links = entries.filter(|it| it.file_type().is_ok_and(|it| it.is_symlink()));
@@ -181,7 +182,7 @@ fn led_to(home: &Path, folder: &Path) -> Vec<PathBuf> {
             continue;
         };
         let depth = parent.strip_prefix(home).map_or(0, |it| it.components().count());
-        // A package of node's finds what it needs beside itself.
+        // A package of node loads others beside itself.
         let packages =
             target.ancestors().filter(|it| it.file_name().is_some_and(|it| it == "node_modules")).last();
         let shown = match packages {
@@ -194,9 +195,9 @@ fn led_to(home: &Path, folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// A folder of programs, and what belongs to it.
+/// Returns a folder of programs, and the folders that belong to it.
 fn with_its_own(folder: &Path) -> Vec<PathBuf> {
-    // Programs of PHP packages read what lies around their folder.
+    // Programs of PHP packages read the files around their folder.
     if folder.ends_with("vendor/bin") {
         return folder.parent().map(Path::to_owned).into_iter().collect();
     }
@@ -207,7 +208,7 @@ fn with_its_own(folder: &Path) -> Vec<PathBuf> {
     shown
 }
 
-/// The folder itself, or what it is the `bin` of.
+/// Returns the folder itself, or the one whose `bin` it is.
 pub(super) fn folder_of(folder: &Path, on_path: bool) -> Vec<PathBuf> {
     let whole = folder.parent().filter(|parent| {
         on_path
@@ -218,7 +219,7 @@ pub(super) fn folder_of(folder: &Path, on_path: bool) -> Vec<PathBuf> {
     vec![whole.unwrap_or(folder).to_owned()]
 }
 
-/// What not everybody may read, in `/etc` and the folders in it. It is looked for again after a while only: many sandboxes
+/// Returns the files in `/etc` that are not world-readable. The result is reused for a while: many sandboxes
 /// are made one after the other, and little changes there.
 pub(super) fn closed_files() -> Vec<PathBuf> {
     static CLOSED: Mutex<Option<(Instant, Vec<PathBuf>)>> = Mutex::new(None);
@@ -233,13 +234,13 @@ pub(super) fn closed_files() -> Vec<PathBuf> {
     }
 }
 
-/// Is this a file of the system's with passwords, or a backup of one?
+/// Returns whether this is a password file of the system, or a backup of one.
 pub(super) fn holds_passwords(path: &Path) -> bool {
     let name = path.file_name().and_then(|it| it.to_str()).unwrap_or_default();
     path.parent() == Some(Path::new("/etc")) && (name.starts_with("shadow") || name.starts_with("gshadow"))
 }
 
-/// What not everybody may read, in this folder and the folders in it.
+/// Finds the files below this folder that are not world-readable.
 fn look_for_closed(folder: &Path) -> Vec<PathBuf> {
     let mut closed = Vec::new();
     let mut folders = vec![(folder.to_owned(), 0)];

@@ -1,4 +1,4 @@
-//! The plan of one sandbox: what its keeper is to be, and why it could not be built.
+//! The plan of one sandbox: the keeper's orders, and the reasons why one can't be built.
 
 use std::{
     fmt,
@@ -12,77 +12,76 @@ use crate::{
     limits::Limits,
 };
 
-/// What a keeper is to be.
+/// The orders of a keeper.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
-    /// How it is confined.
+    /// The kind of confinement.
     pub confined: Confined,
-    /// What commands see.
+    /// The mounts.
     pub mounts: Vec<Mount>,
-    /// Folders of git's that have no `commondir`, and must have none when the sandbox has ended.
+    /// Git folders without a `commondir`, which must have none when the sandbox has ended.
     pub alone: Vec<PathBuf>,
-    /// Where temporary files go when there can be no private folder for them.
+    /// Folders for temporary files, if there can be no private ones.
     pub scratch: Vec<PathBuf>,
-    /// What commands may use.
+    /// The limits.
     pub limits: Limits,
     /// Whether commands may make sockets that are named by a path.
     pub unix_sockets: bool,
-    /// The parts of the sandbox that a person agreed to do without.
+    /// The missing parts of the sandbox that a person accepted.
     pub accept_weaker: Vec<String>,
 }
 
-/// How the processes of a keeper are confined.
+/// The confinement of a keeper's processes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Confined {
-    /// They are not.
+    /// None.
     #[default]
     Not,
-    /// In namespaces of their own, with rules on top.
+    /// Namespaces, with rules on top.
     Apart,
-    /// The same, in namespaces that bubblewrap made.
+    /// Namespaces that bubblewrap made, with rules on top.
     Wrapped,
-    /// By rules alone, where a person accepted that.
+    /// Rules alone, if a person accepted that.
     ByRules,
 }
 
-/// What a keeper says once it is what it was to be.
+/// A keeper's report on its sandbox.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
-    /// Why it is not.
+    /// The reason why it could not be built.
     pub trouble: Option<Trouble>,
-    /// Where commands find the proxy. Its socket comes along, and after it the one on which is told what was
-    /// ended for its memory.
+    /// The port of the proxy. Its socket is sent along, and after it the one on which the resource watch reports.
     pub proxy: Option<u16>,
 }
 
-/// A part of the sandbox that a kernel may not have, or may not give to us.
+/// A part of the sandbox that a kernel may not have, or may not permit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Part {
-    /// A file system, processes and a network of their own.
+    /// Separate file system, processes and network.
     Namespaces,
     /// Landlock.
     Landlock,
-    /// Landlock's rule on signals, where there is no namespace of processes.
+    /// Landlock's rule on signals, if there is no PID namespace.
     Signals,
-    /// The filter of system calls.
+    /// The seccomp filter.
     Seccomp,
 }
 
-/// Why a sandbox could not be built.
+/// The reason why a sandbox could not be built.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trouble {
     /// The part that is missing.
     pub part: Part,
-    /// What was being done.
+    /// The failed step.
     pub step: String,
-    /// What the system said.
+    /// The system's error.
     pub error: String,
 }
 
 impl Part {
-    /// The name by which a person agrees to do without it.
+    /// Returns the name by which a person accepts that it is missing.
     pub fn name(self) -> &'static str {
         match self {
             Self::Namespaces => "namespaces",
@@ -92,7 +91,7 @@ impl Part {
         }
     }
 
-    /// What is lost where a person does without it.
+    /// Returns what is lost without it.
     pub fn without(self) -> &'static str {
         match self {
             Self::Namespaces => {

@@ -1,5 +1,5 @@
-//! Ports on which processes of a session listen: looked up in the sandbox's network namespace at each call, and connected
-//! to inside it, so that the machine's own loopback is never reached.
+//! Ports on which processes of a session listen: looked up in the sandbox's network namespace at each call,
+//! and connected to inside it, so that haft never reaches the machine's own loopback.
 
 use std::{
     collections::BTreeSet,
@@ -16,10 +16,10 @@ use kit::{
 use parking_lot::Mutex;
 use tokio::net::TcpStream;
 
-/// How a socket that listens is marked in a table of the kernel's (proc_net_tcp).
+/// The state of a listening socket in a table of the kernel (proc_net_tcp).
 const LISTENS: &str = "0A";
 
-/// The ports of the sandbox that a session has now.
+/// The ports of a session's present sandbox.
 #[derive(Debug, Default)]
 pub struct SandboxPorts {
     now: Mutex<Option<Namespace>>,
@@ -31,9 +31,9 @@ pub(super) struct Namespace {
     pub(super) keeper: WeakKeeper,
     /// A process in it, whose tables are read.
     first: u32,
-    /// Where haft itself listens in there, which is no server of the session.
+    /// Ports of haft's own listeners, which are no servers of the session.
     pub(super) of_haft: Arc<Mutex<BTreeSet<u16>>>,
-    /// Whose turn it is to decide at which ports haft listens there.
+    /// Held while haft decides at which ports it listens there.
     pub(super) turn: Arc<tokio::sync::Mutex<()>>,
 }
 
@@ -44,7 +44,7 @@ impl std::fmt::Debug for Namespace {
 }
 
 impl SandboxPorts {
-    /// From now on the sandbox is that of this keeper, in which the proxy listens at this port.
+    /// Sets the sandbox: that of this keeper, in which the proxy listens at this port.
     pub fn are_of(&self, keeper: &Keeper, proxy: u16) {
         let of_haft = Arc::new(Mutex::new(BTreeSet::from([proxy])));
         let turn = Arc::default();
@@ -52,12 +52,12 @@ impl SandboxPorts {
         *self.now.lock() = keeper.first_inside().map(namespace);
     }
 
-    /// The namespace, while its sandbox is there.
+    /// Returns the namespace, while its sandbox exists.
     pub(super) fn namespace(&self) -> Option<Namespace> {
         self.now.lock().clone().filter(|it| it.keeper.get().is_some())
     }
 
-    /// The addresses of this host at which a process of the session listens.
+    /// Returns the addresses of this host at which a process of the session listens.
     fn addresses(&self, host: &str, port: u16) -> Vec<SocketAddr> {
         let wanted = loopback(host);
         let Some(namespace) = self.namespace().filter(|_| !wanted.is_empty()) else { return Vec::new() };
@@ -94,10 +94,10 @@ impl SessionPorts for SandboxPorts {
     }
 }
 
-/// Does a socket that listens at the one take what is sent to the other?
+/// Returns whether a socket that listens at `listening` receives connections to `address`.
 pub(super) fn reaches(listening: IpAddr, address: IpAddr) -> bool {
     match (listening, address) {
-        // One that listens on all addresses takes IPv4 as well, unless it was told not to.
+        // A socket that listens on all addresses takes IPv4 as well, unless it is IPv6-only.
         (IpAddr::V6(Ipv6Addr::UNSPECIFIED), _) => true,
         (IpAddr::V4(Ipv4Addr::UNSPECIFIED), IpAddr::V4(_)) => true,
         (IpAddr::V6(it), IpAddr::V4(address)) => it.to_ipv4_mapped() == Some(address),
@@ -105,7 +105,7 @@ pub(super) fn reaches(listening: IpAddr, address: IpAddr) -> bool {
     }
 }
 
-/// The address of a socket that listens at this port, in a line of the kernel's table (proc_net_tcp).
+/// Returns the address of a socket that listens at this port, from a line of the kernel's table (proc_net_tcp).
 pub(super) fn listens_at(line: &str, port: u16) -> Option<IpAddr> {
     let mut fields = line.split_ascii_whitespace().skip(1);
     let (local, _remote, state) = (fields.next()?, fields.next()?, fields.next()?);
@@ -113,7 +113,7 @@ pub(super) fn listens_at(line: &str, port: u16) -> Option<IpAddr> {
     if state != LISTENS || u16::from_str_radix(at, 16) != Ok(port) {
         return None;
     }
-    // Each word is in the machine's own byte order.
+    // Each word is in the machine's byte order.
     let words = address.as_bytes().as_chunks::<8>().0.iter().map(|word| {
         let word = std::str::from_utf8(word).ok()?;
         u32::from_str_radix(word, 16).ok().map(u32::to_ne_bytes)
@@ -136,7 +136,7 @@ mod tests {
 
     use super::*;
 
-    /// Where sockets of this process's network namespace listen at this port.
+    /// Returns the addresses at which sockets of this process's network namespace listen at this port.
     fn listening(port: u16) -> Vec<IpAddr> {
         let tables = ["tcp", "tcp6"].map(|it| fs::read_to_string(format!("/proc/self/net/{it}")).unwrap());
         tables.iter().flat_map(|it| it.lines()).filter_map(|line| listens_at(line, port)).collect()

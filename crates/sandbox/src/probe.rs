@@ -1,6 +1,6 @@
-//! What does a process reach from where it is? Tried by the process itself.
+//! Sandbox probe: a process that tries what it must not reach, and reports what succeeded.
 //!
-//! `haft doctor` runs this inside the sandbox and outside: what does not work outside proves nothing.
+//! `haft doctor` runs it inside the sandbox and outside: an attempt that fails outside proves nothing.
 
 use std::{
     fs, io,
@@ -18,19 +18,19 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-/// The first argument of our own binary that makes it a probe.
+/// The first argument of haft's own binary that makes it a probe.
 pub const PROBE: &str = "sandbox-probe";
 
 /// The argument after [`PROBE`] that makes it take more and more memory.
 pub const TAKES_MEMORY: &str = "takes-memory";
 
-/// What all `memfd` files of [`TAKES_MEMORY`] have together, in MiB.
+/// Size of all `memfd` files of [`TAKES_MEMORY`] together, in MiB.
 pub const TAKEN: u64 = 192;
 
-/// How long a process that uses too much waits to be ended.
+/// Time for which a process that uses too much waits to be killed.
 pub const WAITS: Duration = Duration::from_secs(8);
 
-/// Where the things are that a process in the sandbox must not reach.
+/// The targets that a process in the sandbox must not reach.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Targets {
     /// A folder outside the roots, with a file `secret` in it.
@@ -41,11 +41,11 @@ pub struct Targets {
     pub workspace: PathBuf,
     /// A home folder, with [`BESIDE`] in it.
     pub home: PathBuf,
-    /// haft's process.
+    /// The process id of haft.
     pub haft: i32,
-    /// Ports that are served outside, for TCP and UDP.
+    /// Ports of servers outside, for TCP and UDP.
     pub ports: (u16, u16),
-    /// A socket's path, and the name of one that has none.
+    /// The path of a Unix socket, and the name of an abstract one.
     pub sockets: (PathBuf, String),
 }
 
@@ -53,7 +53,7 @@ pub struct Targets {
 pub const NESTED: &[&str] =
     &["sub/.envrc", "sub/.mcp.json", "sub/.vscode/tasks.json", "sub/.gitattributes", "sub/deep/AGENTS.md"];
 
-/// What the configuration of the workspace's repository runs.
+/// Files that the configuration of the workspace's repository runs.
 pub const CONFIGURED: &[&str] = &["my-hooks/pre-commit", "tools/filter"];
 
 /// A repository where a package manager keeps what it installs.
@@ -64,7 +64,7 @@ pub const BESIDE: (&str, &str) = (".doctor/bin", ".doctor/token");
 
 type Try = fn(&Targets) -> io::Result<()>;
 
-/// Each thing that is tried: the guarantee it is about, what it is, how.
+/// All attempts: the guarantee, the description, the function.
 const TRIES: &[(&str, &str, Try)] = &[
     ("G2", "write outside the roots", |at| fs::write(at.outside.join("written"), "x")),
     ("G2", "read outside the roots", |at| fs::read(at.outside.join("secret")).map(drop)),
@@ -106,18 +106,18 @@ const TRIES: &[(&str, &str, Try)] = &[
     }),
 ];
 
-/// One thing that was tried.
+/// The result of one attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tried {
-    /// The guarantee it is about.
+    /// Its guarantee.
     pub guarantee: String,
-    /// What it is.
+    /// Its description.
     pub what: String,
-    /// Whether it worked.
+    /// Whether it succeeded.
     pub reached: bool,
 }
 
-/// Tries everything with the targets of the second argument, and prints what came of it as JSON.
+/// Tries everything with the targets in the second argument, and prints the results as JSON.
 pub fn probe() -> ExitCode {
     if std::env::args().nth(2).as_deref() == Some(TAKES_MEMORY) {
         return take_memory().map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS);
@@ -136,7 +136,7 @@ pub fn probe() -> ExitCode {
     }
 }
 
-/// Opens the first of these that can be opened to be changed.
+/// Opens the first of these files that can be opened for appending.
 fn append_any(at: &Targets, names: &[&str]) -> io::Result<()> {
     let mut opened = Err(io::ErrorKind::NotFound.into());
     for name in names {
@@ -148,7 +148,7 @@ fn append_any(at: &Targets, names: &[&str]) -> io::Result<()> {
     opened
 }
 
-/// Makes a third of the inotify instances that this machine gives a user: what the sandbox leaves to commands is a quarter.
+/// Creates a third of the inotify instances that a user may have: the sandbox leaves a quarter to commands.
 #[expect(unsafe_code, reason = "rustix has no call for it without its feature")]
 fn most_of_inotify() -> io::Result<()> {
     let most = fs::read_to_string("/proc/sys/fs/inotify/max_user_instances")?;
@@ -160,13 +160,13 @@ fn most_of_inotify() -> io::Result<()> {
         // SAFETY: it takes a number and gives a descriptor.
         let made = unsafe { libc::inotify_init1(libc::IN_CLOEXEC) };
         done(made.into())?;
-        // SAFETY: it was made just now, and nobody else has it.
+        // SAFETY: it was created just now, and has no other owner.
         Ok(unsafe { OwnedFd::from_raw_fd(made) })
     };
     (0..most / 3).map(make).collect::<io::Result<Vec<OwnedFd>>>().map(drop)
 }
 
-/// Fills files that lie in memory, and waits to be ended.
+/// Fills files in memory, and waits to be killed.
 fn take_memory() -> io::Result<()> {
     let file = rustix::fs::memfd_create("taken", rustix::fs::MemfdFlags::CLOEXEC)?;
     let mut file = fs::File::from(file);
@@ -211,7 +211,7 @@ fn unshare_user() -> io::Result<()> {
     Ok(unsafe { rustix::thread::unshare_unsafe(rustix::thread::UnshareFlags::NEWUSER) }?)
 }
 
-/// Does it in a child, so that this process stays as it is.
+/// Runs it in a child, so that this process stays as it is.
 #[expect(unsafe_code, reason = "there is no other way to a child without a program")]
 fn in_child(attempt: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
     // SAFETY: this process has one thread.

@@ -1,7 +1,7 @@
-//! The proxy of the sandbox: commands reach the hosts that were granted, and no other.
+//! The proxy of the sandbox: commands reach the granted hosts, and no others.
 //!
-//! The sandbox has no network but itself. In it listens a socket that is served out here: a
-//! proxy for HTTP, which connects to what is granted, at an address that was looked at.
+//! The sandbox's network namespace contains only itself. A socket listens in it that haft serves from
+//! outside: an HTTP proxy that connects to granted hosts, at an address that it has checked.
 
 use std::{
     collections::BTreeSet,
@@ -22,28 +22,28 @@ use tokio::{
     time::timeout,
 };
 
-/// What the proxy says to who asks for a host that was not granted; programs print it.
+/// The proxy's answer for a host that is not granted; programs print it.
 pub(super) const REFUSAL: &str = "Blocked by haft's sandbox";
 
-/// A longer head of a request is refused.
+/// Maximum size of a request's head, in bytes.
 const LONGEST_HEAD: usize = 32 * 1024;
 
-/// How long a program may take to say what it wants, and a host to answer.
+/// Time limit for a program to send its request, and for a host to answer.
 pub(super) const PATIENCE: Duration = Duration::from_secs(20);
 
-/// How many connections there are at a time.
+/// Maximum number of connections at a time.
 pub(super) const MOST: usize = 256;
 
-/// How many refusals are remembered.
+/// Maximum number of refusals that are kept.
 const REMEMBERED: usize = 16;
 
-/// The hosts that commands may reach. Cheap to clone; all clones are the same list.
+/// The hosts that commands may reach. Cheap to clone; all clones share one list.
 #[derive(Debug, Clone, Default)]
 pub struct Hosts {
     inner: Arc<Mutex<Inner>>,
-    /// What is granted there is granted here, too.
+    /// A list whose grants apply here, too.
     above: Option<Arc<Mutex<Inner>>>,
-    /// What processes of the session serve, which needs no grant.
+    /// Ports of the session, which need no grant.
     ports: Option<Arc<dyn SessionPorts>>,
 }
 
@@ -52,18 +52,18 @@ struct Inner {
     next: u64,
     granted: Vec<Entry>,
     refused: Vec<Refused>,
-    /// Changes whenever a grant ends.
+    /// Notified when a grant ends.
     ended: watch::Sender<()>,
 }
 
-/// A host that was asked for and not reached.
+/// A host that a program requested and did not reach.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refused {
-    /// It, as it was asked for.
+    /// Its name, as requested.
     pub host: String,
-    /// And at which port.
+    /// The requested port.
     pub port: u16,
-    /// Where it is, if it was granted, but is at no public address.
+    /// Its address, if it was granted but is not at a public address.
     pub private: Option<IpAddr>,
 }
 
@@ -78,9 +78,9 @@ impl fmt::Display for Refused {
 struct Entry {
     id: u64,
     pattern: HostPattern,
-    /// How far it reaches at most, whatever it names.
+    /// The widest reach, whatever the pattern names.
     most: Reach,
-    /// Who is meant, where not everybody is.
+    /// The pass of the call that it is limited to, if any.
     pass: Option<Pass>,
 }
 
@@ -93,46 +93,46 @@ pub struct Granted {
 
 impl Hosts {
     /// Grants a host until the guard is dropped: `crates.io`, `*.crates.io`, `localhost:8080`, or `*` for all
-    /// that are public. An address of this machine or of a private network is reached only where it is
-    /// granted with its port.
+    /// that are public. An address of this machine or of a private network is reached only if it is granted
+    /// with its port.
     #[must_use = "the grant ends when this is dropped"]
     pub fn grant(&self, host: &str) -> Granted {
         Granted { id: self.add(host, Reach::Anywhere, None), hosts: self.clone() }
     }
 
-    /// The same, at most so far, for the processes of one call alone: those that show the proxy its pass.
+    /// Grants a host, up to this reach, for the processes of one call alone: those that send the proxy its pass.
     #[must_use = "the grant ends when this is dropped"]
     pub fn grant_to(&self, host: &str, most: Reach, pass: &Pass) -> Granted {
         Granted { id: self.add(host, most, Some(pass.clone())), hosts: self.clone() }
     }
 
-    /// Grants a host for as long as the session lasts.
+    /// Grants a host for the rest of the session.
     pub fn grant_lasting(&self, host: &str) {
         self.add(host, Reach::Anywhere, None);
     }
 
-    /// The same at public addresses alone.
+    /// Grants a host at public addresses for the rest of the session.
     pub fn grant_lasting_public(&self, host: &str) {
         self.add(host, Reach::Public, None);
     }
 
-    /// A list of its own for somebody who may reach these as well: what is granted there is granted to nobody else.
+    /// Creates a list whose own grants apply to nobody else; those of this list apply there too.
     pub fn below(&self) -> Self {
         Self { inner: Arc::default(), above: Some(self.inner.clone()), ports: None }
     }
 
-    /// The same list for somebody who reaches these ports of the session without a grant.
+    /// Adds ports of the session, which need no grant.
     #[must_use]
     pub fn and_session_ports(self, ports: Arc<dyn SessionPorts>) -> Self {
         Self { ports: Some(ports), ..self }
     }
 
-    /// Which hosts were asked for and refused since this was last asked.
+    /// Returns the hosts that were refused since the last call.
     pub fn take_refused(&self) -> Vec<String> {
         self.take_refusals().iter().map(Refused::to_string).collect()
     }
 
-    /// The same, and why.
+    /// Like [`take_refused`](Self::take_refused), with the reasons.
     pub fn take_refusals(&self) -> Vec<Refused> {
         std::mem::take(&mut self.inner.lock().refused)
     }
@@ -145,21 +145,22 @@ impl Hosts {
         id
     }
 
-    /// Whether everybody may reach this host, and whether at a private address too.
+    /// Returns how far this host may be reached by every process.
     fn allows(&self, host: &str, port: u16) -> Option<Reach> {
         let reach = |list: &Mutex<Inner>| list.lock().allows(host, port, None);
         reach(&self.inner).max(self.above.as_deref().and_then(reach))
     }
 
-    /// How far a pass that was shown reaches this host, and whose pass it is.
+    /// Returns how far the pass with these credentials reaches this host, and that pass.
     fn by_pass(&self, host: &str, port: u16, shown: &str) -> Option<(Reach, Pass)> {
         let inner = self.inner.lock();
         let pass = inner.granted.iter().filter_map(|it| it.pass.as_ref()).find(|it| it.is(shown))?.clone();
         inner.allows(host, port, Some(&pass)).map(|reach| (reach, pass))
     }
 
-    /// Whether whoever is at the other end of this connection may reach this host, and whether at a private address too.
-    /// A grant of one call is for its own processes: who read its pass elsewhere (`/proc/PID/environ`) is none of them.
+    /// Returns how far the process at the other end of this connection may reach this host. A grant of one
+    /// call is for its own processes: a process that read its pass elsewhere (`/proc/PID/environ`) is none of
+    /// them.
     async fn allows_peer(&self, wanted: &Wanted, client: &TcpStream) -> Option<Reach> {
         let (host, port) = (&wanted.host, wanted.port);
         let everybody = self.allows(host, port);
@@ -169,7 +170,7 @@ impl Hosts {
         if everybody >= Some(reach) || !pass.is_shown_by(client).await { everybody } else { Some(reach) }
     }
 
-    /// The ports of this machine's loopback that are granted to somebody.
+    /// Returns the granted ports of this machine's loopback.
     pub fn loopback_ports(&self) -> BTreeSet<u16> {
         self.loopback_grants().into_iter().map(|it| it.port).collect()
     }
@@ -179,12 +180,12 @@ impl Hosts {
         lists.flat_map(|list| list.lock().loopback_grants(Arc::ptr_eq(list, &self.inner))).collect()
     }
 
-    /// Which host of loopback is granted at this port to whoever is at the other end of this connection.
+    /// Returns the loopback host that is granted at this port to the process at the other end of this connection.
     pub(super) async fn granted_loopback(&self, port: u16, client: &TcpStream) -> Option<String> {
         let at = client.local_addr().ok()?.ip();
         let mut grants = self.loopback_grants();
         grants.retain(|it| it.port == port);
-        // The address that was asked for, if it is among them.
+        // The requested address first, if it is among them.
         grants.sort_by_key(|it| (!loopback(&it.host).contains(&at), it.pass.is_some()));
         for grant in grants {
             let is_for_it = match &grant.pass {
@@ -198,7 +199,7 @@ impl Hosts {
         None
     }
 
-    /// Tells when grants end.
+    /// Returns a receiver that is notified when grants end.
     pub(super) fn grants_ended(&self) -> GrantsEnded {
         let own = self.inner.lock().ended.subscribe();
         let above = self.above.as_ref().map(|it| it.lock().ended.subscribe());
@@ -223,14 +224,14 @@ struct OnLoopback {
     pass: Option<Pass>,
 }
 
-/// News of grants that ended.
+/// Notifications of grants that ended.
 pub(super) struct GrantsEnded {
     own: watch::Receiver<()>,
     above: Option<watch::Receiver<()>>,
 }
 
 impl GrantsEnded {
-    /// Resolves when one has ended since this resolved last.
+    /// Resolves when one has ended since the last call.
     pub(super) async fn next(&mut self) {
         let above = async {
             let changed = match &mut self.above {
@@ -250,7 +251,7 @@ impl GrantsEnded {
 }
 
 impl Inner {
-    /// Those that reach private addresses; with those of passes, where the passes are of this list.
+    /// Returns the grants that reach private addresses; with those of passes, if the passes are of this list.
     fn loopback_grants(&self, with_passes: bool) -> Vec<OnLoopback> {
         let reaching = self.granted.iter().filter(|it| it.pattern.reach().min(it.most) == Reach::Anywhere);
         let meant = reaching.filter(|it| with_passes || it.pass.is_none());
@@ -261,7 +262,7 @@ impl Inner {
         named.collect()
     }
 
-    /// By grants for everybody, and those of this pass.
+    /// Returns how far this host may be reached by grants for everybody, and those of this pass.
     fn allows(&self, host: &str, port: u16, pass: Option<&Pass>) -> Option<Reach> {
         let meant = self.granted.iter().filter(|it| it.pass.is_none() || it.pass.as_ref() == pass);
         meant.filter(|it| it.pattern.fits(host, port)).map(|it| it.pattern.reach().min(it.most)).max()
@@ -289,12 +290,12 @@ pub async fn serve(listener: std::net::TcpListener, hosts: Hosts) {
             Ok((stream, _)) => {
                 let hosts = hosts.clone();
                 tokio::spawn(async move {
-                    // What the one end does to the other is told to both by their sockets.
+                    // Both ends see an error as the end of their socket.
                     let _ = handle(stream, &hosts).await;
                     drop(permit);
                 });
             }
-            // Too many files are open, or a program was quick to go.
+            // Too many files are open, or the program has ended already.
             Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
         }
     }
@@ -347,9 +348,9 @@ async fn handle(mut client: TcpStream, hosts: &Hosts) -> io::Result<()> {
     copy_bidirectional(&mut client, &mut server).await.map(drop)
 }
 
-/// Why a host that is granted can't be spoken to.
+/// The reason why a granted host can't be reached.
 enum Unreached {
-    /// It is at this address, for which the grant does not reach.
+    /// It is at this address, which the grant does not cover.
     Private(IpAddr),
     Failed(io::Error),
 }
@@ -360,7 +361,7 @@ impl From<io::Error> for Unreached {
     }
 }
 
-/// Connects to an address that was looked at; the name is not looked up a second time.
+/// Connects to an address that was checked; the name is not looked up a second time.
 async fn connect(host: &str, port: u16, reach: Reach) -> Result<TcpStream, Unreached> {
     let found: Vec<SocketAddr> = lookup_host((plain(host).as_str(), port)).await?.collect();
     let may = |it: &SocketAddr| reach == Reach::Anywhere || is_elsewhere(it.ip());
@@ -378,7 +379,7 @@ async fn connect(host: &str, port: u16, reach: Reach) -> Result<TcpStream, Unrea
     Err(last.into())
 }
 
-/// Connects to a host that a person granted with this port, wherever it is.
+/// Connects to a host that a person granted with this port, at any address.
 pub(super) async fn connect_granted(host: &str, port: u16) -> io::Result<TcpStream> {
     match connect(host, port, Reach::Anywhere).await {
         Ok(server) => Ok(server),
@@ -396,7 +397,7 @@ async fn refuse(client: &mut TcpStream, status: &str, says: &str) -> io::Result<
     client.shutdown().await
 }
 
-/// The head of a request, and what came after it.
+/// Reads the head of a request, and the bytes after it.
 async fn read_head(client: &mut TcpStream) -> io::Result<(String, Vec<u8>)> {
     let mut bytes = Vec::new();
     loop {
@@ -415,14 +416,14 @@ fn memchr_end(bytes: &[u8]) -> Option<usize> {
     bytes.windows(4).position(|it| it == b"\r\n\r\n").map(|at| at + 4)
 }
 
-/// Where a request is to go.
+/// The target of a request.
 #[derive(Debug, PartialEq, Eq)]
 struct Wanted {
     host: String,
     port: u16,
-    /// The credentials that were shown, as they were sent.
+    /// The credentials that the program sent.
     shown: Option<String>,
-    /// What the host is sent in place of the request's head; nothing for a tunnel.
+    /// The head that is sent to the host; `None` for a tunnel.
     head: Option<String>,
 }
 
@@ -447,7 +448,7 @@ impl Wanted {
         }
         let (host, port) = split_port(authority);
         let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
-        // One request to one host: what the connection is used for next would not be looked at.
+        // One request to one host: a further request on the connection would not be checked.
         let mut forwarded =
             format!("{method} {path} {version}\r\nHost: {authority}\r\nConnection: close\r\n");
         for line in lines.filter(|line| !line.is_empty()) {
@@ -464,7 +465,7 @@ impl Wanted {
     }
 }
 
-/// The credentials in a line of a head.
+/// Returns the credentials in a line of a head.
 fn shown(line: &str) -> Option<String> {
     let (name, value) = line.split_once(':')?;
     let value = value.trim();

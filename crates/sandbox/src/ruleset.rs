@@ -1,4 +1,4 @@
-//! Landlock ruleset: what processes of the sandbox may do with files and with each other.
+//! Landlock ruleset: the access of sandboxed processes to files and to other processes.
 
 use std::path::PathBuf;
 
@@ -7,22 +7,22 @@ use landlock::{
     RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
 };
 
-/// The newest set of rights that is asked for; an older kernel knows fewer, and enforces these.
+/// The newest Landlock version that is requested; an older kernel enforces the rights it knows.
 const NEWEST: ABI = ABI::V7;
 
-/// What is enforced.
+/// The rules that the kernel enforces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Enforced {
-    /// Nothing: this kernel has no Landlock.
+    /// None: this kernel has no Landlock.
     Nothing,
-    /// The rules on files, but signals reach processes outside.
+    /// The rules on files; signals can reach processes outside.
     Files,
-    /// All of it.
+    /// All of them.
     All,
 }
 
-/// Confines this thread and all that it starts: nothing is written but below `writable`, and, where `readable` is
-/// given, nothing is read but below these.
+/// Confines this thread and all that it starts: writing is possible only below `writable`, and, if `readable`
+/// is given, reading only below those.
 pub(super) fn apply(writable: &[PathBuf], readable: Option<&[PathBuf]>) -> Result<Enforced, RulesetError> {
     let writing = AccessFs::from_write(NEWEST) & !AccessFs::IoctlDev;
     let reading = AccessFs::from_read(NEWEST);
@@ -34,7 +34,7 @@ pub(super) fn apply(writable: &[PathBuf], readable: Option<&[PathBuf]>) -> Resul
         .create()?;
     let mut allow = |places: &[PathBuf], rights: BitFlags<AccessFs>| -> Result<(), RulesetError> {
         for place in places {
-            // What has gone since can't be written either.
+            // A deleted path can't be written either.
             let Ok(open) = PathFd::new(place) else { continue };
             let rights = if place.is_dir() { rights } else { rights & AccessFs::from_file(NEWEST) };
             let rules = &mut rules;
@@ -47,13 +47,13 @@ pub(super) fn apply(writable: &[PathBuf], readable: Option<&[PathBuf]>) -> Resul
     let status = rules.restrict_self()?;
     Ok(match status.ruleset {
         RulesetStatus::NotEnforced => Enforced::Nothing,
-        // Scopes came with the sixth version.
+        // Scopes exist since version 6.
         _ if landlock_version() < 6 => Enforced::Files,
         _ => Enforced::All,
     })
 }
 
-/// The version of Landlock that this kernel has; 0 for none.
+/// Returns the Landlock version of this kernel; 0 for none.
 #[expect(unsafe_code, reason = "there is no call for it in a library")]
 pub(super) fn landlock_version() -> i64 {
     // SAFETY: with this flag the call reads no memory, and gives a number.

@@ -1,14 +1,14 @@
 //! The sandbox layout as a profile of macOS's `sandbox-exec`.
 //!
-//! As the text of a Seatbelt profile, which `sandbox-exec` applies to the keeper. There are no
-//! private folders there: what a layout would hide or make private is forbidden instead, and
-//! temporary files go into a folder that haft makes.
+//! `sandbox-exec` applies the text of a Seatbelt profile to the keeper. macOS has no private folders: paths
+//! that a layout would hide or make private are forbidden instead, and temporary files go into a folder that
+//! haft creates.
 
 use std::{fmt::Write, path::Path};
 
 use super::layout::{Access, Mount, What};
 
-/// The profile for a keeper that sees this. `scratch` is where its commands put temporary files.
+/// Returns the profile for a keeper with these mounts. `scratch` is the folder for its commands' temporary files.
 pub fn profile(mounts: &[Mount], home: Option<&Path>, scratch: &Path) -> String {
     let mut text = String::from(HEAD);
     let mut rule = |verb: &str, operation: &str, path: &Path| {
@@ -18,7 +18,7 @@ pub fn profile(mounts: &[Mount], home: Option<&Path>, scratch: &Path) -> String 
     if let Some(home) = home {
         rule("deny", "file-read*", home);
     }
-    // A later rule counts more than an earlier one, and the mounts are in the order in which they lie in each other.
+    // A later rule takes precedence over an earlier one, and the mounts are ordered parents first.
     for mount in mounts {
         match &mount.what {
             What::Bind { access: Access::Read, .. } => {
@@ -46,7 +46,7 @@ pub fn profile(mounts: &[Mount], home: Option<&Path>, scratch: &Path) -> String 
     text
 }
 
-/// What is the same for everybody: read the system, write and reach nothing, see only one's own processes.
+/// The beginning of every profile: read the system, write and reach nothing, see only one's own processes.
 const HEAD: &str = r#"(version 1)
 (deny default)
 (allow process-fork process-exec)
@@ -66,7 +66,7 @@ const HEAD: &str = r#"(version 1)
 (allow network-outbound (remote ip "localhost:*"))
 "#;
 
-/// A path as a Seatbelt string.
+/// Quotes a path as a Seatbelt string.
 fn quoted(path: &Path) -> String {
     let mut text = String::from("\"");
     for letter in path.to_string_lossy().chars() {

@@ -1,9 +1,10 @@
-//! Resource watch: ends a command whose tree has too many processes, and the largest process when all together use too much
-//! memory.
+//! Resource watch: kills a command whose tree has too many processes, and the largest process when all
+//! together use too much memory.
 //!
-//! The first process of the sandbox looks from time to time. What used no processor time since the last look is taken to be
-//! as it was. A look is cheap: one line of `/proc` per process; the exact share of memory is read only once an upper bound
-//! comes near the limit. Memory in shared mappings, in `memfd` files and in System V segments counts.
+//! The first process of the sandbox checks from time to time. A process that used no CPU time since the last
+//! check is taken as unchanged. A check is cheap: one line of `/proc` per process; the exact share of memory
+//! is read only if an upper bound comes near the limit. Memory in shared mappings, in `memfd` files and in
+//! System V segments counts.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -17,47 +18,47 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::limits::{Ended, Limits};
 
-/// How soon the next look is due while something works.
+/// Interval of checks while a process works.
 const SOON: Duration = Duration::from_millis(50);
-/// And while nothing does.
+/// Interval of checks while none does.
 const LATER: Duration = Duration::from_millis(250);
-/// How often all processes are looked at while something works.
+/// Interval of full scans while a process works.
 const BUSY: Duration = Duration::from_millis(250);
-/// And while nothing does.
+/// Interval of full scans while none does.
 const IDLE: Duration = Duration::from_millis(500);
-/// All are looked at once so many were started since the last look.
+/// Number of new processes after which a full scan is due at once.
 const STARTED: u64 = 48;
-/// A tree may have so many threads for each process that it may have: runtimes start one per processor.
+/// Threads that a tree may have per permitted process: runtimes start one per processor.
 const THREADS: u64 = 8;
 
-/// A look at one process.
+/// The state of one process.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Process {
     parent: i32,
     threads: u64,
-    /// Processor time, in ticks.
+    /// CPU time, in ticks.
     cpu: u64,
-    /// When it was started, in ticks.
+    /// Its start time, in ticks.
     started: u64,
     /// Its resident pages.
     resident: u64,
 }
 
-/// What is remembered of a process that used no processor time since.
+/// Facts about a process, valid while it uses no CPU time.
 #[derive(Debug, Default)]
 struct Known {
     process: Process,
-    /// The `memfd` files that it has open: their numbers, and the bytes in them.
+    /// Its open `memfd` files: their inodes, and the bytes in them.
     files: Vec<(u64, u64)>,
-    /// Its exact share, once that was read.
+    /// Its exact share of memory, once it was read.
     exact: Option<u64>,
 }
 
-/// Looks again and again at what runs in this sandbox.
+/// The resource watch of one sandbox.
 pub(super) struct Usage {
     limits: Limits,
     known: HashMap<i32, Known>,
-    /// The newest process id at the last look at all.
+    /// The newest process id at the last full scan.
     newest: u64,
     last: Option<Instant>,
     is_busy: bool,
@@ -66,7 +67,7 @@ pub(super) struct Usage {
 }
 
 impl Usage {
-    /// Looks with these limits.
+    /// Creates a watch with these limits.
     pub(super) fn new(limits: Limits) -> Self {
         let about = fs::read_to_string("/proc/meminfo").unwrap_or_default();
         let swap = about.lines().find_map(|line| line.strip_prefix("SwapTotal:"));
@@ -82,8 +83,8 @@ impl Usage {
         }
     }
 
-    /// Looks at the trees below these supervisors, and ends the largest process where all use too much memory. To be
-    /// called by the first process of a PID namespace.
+    /// Checks the trees below these supervisors, and kills the largest process if all use too much memory. To
+    /// be called by the first process of a PID namespace.
     pub(super) fn look(&mut self, supervisors: &[i32], mut say: impl FnMut(&Ended)) -> Looked {
         let newest = newest_process();
         let started = newest.wrapping_sub(self.newest);
@@ -102,7 +103,7 @@ impl Usage {
         Looked { next: if self.is_busy { SOON } else { LATER }, end }
     }
 
-    /// Takes in all processes. Whether one of them used processor time, came or went.
+    /// Scans all processes. Returns whether one of them used CPU time, started or ended.
     fn take_in(&mut self) -> bool {
         let own = i32::try_from(std::process::id()).unwrap_or(1);
         let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -123,7 +124,7 @@ impl Usage {
         is_busy || !before.is_empty()
     }
 
-    /// The supervisors below which there are too many processes or threads.
+    /// Returns the supervisors below which there are too many processes or threads.
     fn crowded(&self, supervisors: &[i32], say: &mut impl FnMut(&Ended)) -> Vec<i32> {
         let (most, most_threads) = (self.limits.tree, self.limits.tree.saturating_mul(THREADS));
         let all: u64 = self.known.values().map(|it| it.process.threads).sum();
@@ -148,10 +149,10 @@ impl Usage {
         end
     }
 
-    /// The supervisor that a process is below.
+    /// Returns the supervisor of a process.
     fn supervisor_of(&self, pid: i32, supervisors: &[i32]) -> Option<i32> {
         let mut at = self.known.get(&pid)?.process.parent;
-        // A process that ended meanwhile may leave a gap, but no circle.
+        // A process that ended meanwhile may leave a gap, but no cycle.
         for _ in 0..self.known.len() {
             if supervisors.contains(&at) {
                 return Some(at);
@@ -161,10 +162,12 @@ impl Usage {
         None
     }
 
-    /// Ends the largest process where all use more memory than they may. What is ended anyway is left out.
+    /// Kills the largest process if all use more memory than permitted. Processes that are being killed
+    /// anyway are skipped.
     fn end_the_largest(&mut self, ending: &[i32]) -> Option<Ended> {
         let limit = if is_broken("memory-limit") { u64::MAX } else { self.limits.memory };
-        // Mapped files and what is shared count several times here: it is never too little but for what is swapped out.
+        // Mapped files and shared memory count several times here: the sum is an upper bound, except for
+        // swapped memory.
         let files: u64 = self.files().values().sum();
         let segments = segments();
         let resident: u64 = self.known.values().map(|it| it.process.resident * self.page).sum();
@@ -180,13 +183,13 @@ impl Usage {
         if exact + files + segments <= limit {
             return None;
         }
-        // A `memfd` that is mapped counted twice.
+        // A mapped `memfd` was counted twice.
         let mapped: u64 =
             if files == 0 { 0 } else { self.known.iter().map(|(pid, it)| mapped(*pid, it)).sum() };
         if exact + files + segments - mapped.min(files) <= limit {
             return None;
         }
-        // What nobody has mapped is ended by ending no process.
+        // Killing processes does not free a segment that none has mapped.
         if segments > 0 {
             remove_segments();
             return None;
@@ -198,7 +201,7 @@ impl Usage {
         Some(Ended::Memory { name, used: uses(known) })
     }
 
-    /// The bytes in each `memfd` file, whoever has it open.
+    /// Returns the bytes in each `memfd` file, whichever process has it open.
     fn files(&self) -> HashMap<u64, u64> {
         self.known.values().flat_map(|it| it.files.iter().copied()).collect()
     }
@@ -210,7 +213,7 @@ fn page_size() -> u64 {
     u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
 }
 
-/// The id that the newest process of this namespace was given.
+/// Returns the id of the newest process of this namespace.
 fn newest_process() -> u64 {
     let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     load.split_ascii_whitespace().next_back().and_then(|it| it.parse().ok()).unwrap_or(0)
@@ -221,12 +224,12 @@ fn process(pid: i32) -> Option<Process> {
     parse(&stat)
 }
 
-/// The name stands in brackets and may hold anything, brackets too.
+/// Parses `/proc/PID/stat`. The name is in parentheses and may hold anything, parentheses too.
 fn parse(stat: &[u8]) -> Option<Process> {
     let end = memchr::memrchr(b')', stat)?;
     let rest = std::str::from_utf8(stat.get(end + 1..)?).ok()?;
     let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
-    // The first of them is the third in proc(5).
+    // The first field here is the third in proc(5).
     let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
     Some(Process {
         parent: i32::try_from(field(4)?).ok()?,
@@ -237,7 +240,7 @@ fn parse(stat: &[u8]) -> Option<Process> {
     })
 }
 
-/// The `memfd` files that a process has open: their numbers, and the bytes in them. None, where it may not be looked at.
+/// Returns the `memfd` files that a process has open: their inodes, and the bytes in them; none if access is refused.
 fn memory_files(pid: i32) -> Vec<(u64, u64)> {
     let entries = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
     let mut found = HashSet::new();
@@ -252,12 +255,12 @@ fn memory_files(pid: i32) -> Vec<(u64, u64)> {
     found.into_iter().collect()
 }
 
-/// The bytes in System V segments that nothing has mapped.
+/// Returns the bytes in System V segments that no process has mapped.
 fn segments() -> u64 {
     unmapped_segments(&fs::read_to_string("/proc/sysvipc/shm").unwrap_or_default()).map(|it| it.1).sum()
 }
 
-/// The segments of this table that nothing has mapped: their ids, and the bytes in them.
+/// Returns the segments of this table that no process has mapped: their ids, and the bytes in them.
 fn unmapped_segments(table: &str) -> impl Iterator<Item = (i32, u64)> {
     table.lines().skip(1).filter_map(|line| {
         let fields: Vec<&str> = line.split_ascii_whitespace().collect();
@@ -267,7 +270,7 @@ fn unmapped_segments(table: &str) -> impl Iterator<Item = (i32, u64)> {
     })
 }
 
-/// Removes the segments of this namespace that nothing has mapped: they outlive the process that made them.
+/// Removes the segments of this namespace that no process has mapped: they outlive their creator.
 #[expect(unsafe_code, reason = "rustix has no call for it")]
 fn remove_segments() {
     let table = fs::read_to_string("/proc/sysvipc/shm").unwrap_or_default();
@@ -277,13 +280,13 @@ fn remove_segments() {
     }
 }
 
-/// The memory of a process that belongs to no file on a disk, with what it shares divided among those that share it.
+/// Returns the memory of a process that belongs to no file on a disk; shared memory is divided among its users.
 fn share(pid: i32) -> Option<u64> {
     let about = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
     Some(["Pss_Anon:", "Pss_Shmem:", "SwapPss:"].iter().filter_map(|name| kib(&about, name)).sum())
 }
 
-/// How much of the `memfd` files of a process is in its share, too.
+/// Returns how much of a process's `memfd` files is included in its share.
 fn mapped(pid: i32, known: &Known) -> u64 {
     if known.files.is_empty() {
         return 0;
@@ -307,7 +310,7 @@ fn kib(about: &str, name: &str) -> Option<u64> {
     Some(number(about.lines().find_map(|line| line.strip_prefix(name))?))
 }
 
-/// The bytes of a number with `kB` behind it.
+/// Parses a number followed by `kB`; returns bytes.
 fn number(text: &str) -> u64 {
     text.trim().trim_end_matches("kB").trim().parse::<u64>().unwrap_or(0) * 1024
 }

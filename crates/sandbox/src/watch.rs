@@ -1,13 +1,13 @@
 //! Control files that commands made or changed: found after each command, and set aside.
 //!
-//! What exists when the sandbox is made is mounted read-only. What is missing can't be covered by a mount, and what lies
-//! where a package manager replaces everything all the time is not covered. So after every command all folders are looked
-//! at (`control/index.rs`). What is new, or holds something else, gets the name `NAME.haft-set-aside`, under which nothing
-//! runs it, and what was there before is put back. Of a new repository that is what would run: its hooks, and a
-//! configuration beyond what git itself writes.
+//! A file that exists when the sandbox is made is mounted read-only. A mount can't cover a missing file, and
+//! files that a package manager keeps replacing are not covered. So haft checks all folders after every
+//! command (`control_files/index.rs`). A new or changed control file is renamed to `NAME.haft-set-aside`,
+//! under which no program runs it, and its earlier content is restored. Of a new repository only the parts
+//! that would run are set aside: its hooks, and an unusual configuration.
 //!
-//! A change counts as a command's if its time (ctime, which no program can set) lies in a time in which commands ran. What
-//! the person made before is theirs.
+//! A change counts as a command's if its time (ctime, which no program can set) lies in a period in which
+//! commands ran. Earlier changes are the person's.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -36,98 +36,98 @@ use crate::control_files::{
     repository::{self, SET_ASIDE, harmful, is_git_folder},
 };
 
-/// With this file in its folder, git takes its configuration from where the file says.
+/// A file that makes git take its configuration from another folder.
 const COMMON: &str = "commondir";
 
-/// Where a workspace's own tools are.
+/// The folder of a workspace's own tools.
 const TOOLS: &str = ".haft/tools";
 
 /// The configuration of a workspace.
 const CONFIGURATION: &str = "haft.toml";
 
-/// How coarse the times of files are.
+/// Resolution of file times.
 const COARSE: Duration = Duration::from_millis(20);
 
-/// A longer file is set aside when it was changed, but what it held can't be put back.
+/// Maximum size of a file whose content can be restored; a longer one is only set aside.
 const LONGEST: u64 = 256 << 10;
 
-/// So much is kept of all files together.
+/// Maximum size of all contents that are kept.
 const KEPT: usize = 32 << 20;
 
-/// So many files of one folder are told apart; in a larger one every change counts.
+/// Maximum number of files of one folder that are compared one by one; in a larger one every change counts.
 const FILES: usize = 10_000;
 
-/// What is looked at after every command.
+/// The state that is checked after every command.
 #[derive(Debug, Default)]
 pub struct Watch {
     roots: Vec<PathBuf>,
     index: Index,
     configured: Configured,
-    /// A folder of tools, in which code is closed.
+    /// A folder of tools in which code is read-only.
     tools: Option<PathBuf>,
-    /// The code in it that was named.
+    /// The files in it that are declared as code.
     code: BTreeSet<PathBuf>,
-    /// What mounts keep as it is.
+    /// Paths that mounts cover.
     covered: BTreeSet<PathBuf>,
-    /// Git's folders that are kept as they are.
+    /// Git folders with read-only parts.
     folders: BTreeSet<PathBuf>,
-    /// Those of them in which there was no `commondir`.
+    /// The git folders among them that had no `commondir`.
     alone: Vec<PathBuf>,
-    /// What is not covered, as it was when it was last looked at.
+    /// Uncovered files, as they were at the last check.
     known: BTreeMap<PathBuf, FileState>,
     kept: usize,
     window: Window,
     found: Found,
 }
 
-/// The time in which commands ran since the last look.
+/// The period in which commands ran since the last check.
 #[derive(Debug, Default)]
 struct Window {
     began: Option<Duration>,
-    /// How many are about to begin.
+    /// Number of commands that are being started.
     starting: usize,
     running: Vec<Life>,
     looked: Option<Instant>,
 }
 
-/// A file, a link or something else by the name of a control file.
+/// The state of a file or symlink with the name of a control file.
 #[derive(Debug, Clone)]
 struct FileState {
     state: State,
     held: Content,
 }
 
-/// What a name held.
+/// The content of a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Content {
     File(Vec<u8>, u32),
     Link(Vec<u8>),
-    /// Too much to be kept, or no file.
+    /// Too large to be kept, or not a file.
     Other,
 }
 
-/// What there is to be said.
+/// The results to report.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Found {
-    /// What is new and was left where it is, as a person allowed it or code of a tool.
+    /// New files that stay, because a person allowed them or they are code of a tool.
     pub appeared: Vec<PathBuf>,
-    /// What was set aside, and under which name.
+    /// Files that were set aside, each with its new name.
     pub aside: Vec<(PathBuf, PathBuf)>,
-    /// What could not be set aside, and why.
+    /// Files that could not be set aside, each with the reason.
     pub stuck: Vec<(PathBuf, String)>,
-    /// What was taken away.
+    /// Files that were removed.
     pub taken: Vec<PathBuf>,
 }
 
-/// What is known when a sandbox is made.
+/// The facts at the start of a sandbox.
 pub struct Begun {
-    /// The roots that may be changed.
+    /// The writable roots.
     pub roots: Vec<PathBuf>,
-    /// A folder of tools, in which code is closed.
+    /// A folder of tools in which code is read-only.
     pub tools: Option<PathBuf>,
-    /// Git's folders that are kept as they are.
+    /// Git folders with read-only parts.
     pub folders: BTreeSet<PathBuf>,
-    /// What is there to find control files with.
+    /// The index of control files.
     pub index: Index,
     pub configured: Configured,
 }
@@ -140,7 +140,7 @@ impl Window {
 }
 
 impl Watch {
-    /// Notes what there is now. What an earlier watch has not said yet is still said.
+    /// Records the present state. Unreported results of an earlier watch are kept.
     pub fn begin(&mut self, begun: Begun, mounts: &[Mount]) {
         let Begun { roots, tools, folders, index, configured } = begun;
         let is_first = self.roots.is_empty();
@@ -177,52 +177,53 @@ impl Watch {
         }
     }
 
-    /// A command begins: from now on changes may be its.
+    /// Records that a command is being started: from now on changes may be its own.
     pub fn command_begins(&mut self) {
         self.window.began.get_or_insert_with(now);
         self.window.starting += 1;
     }
 
-    /// It began, with this life, or did not.
+    /// Records that it runs, with this life, or that it did not start.
     pub fn command_began(&mut self, life: Option<Life>) {
         self.window.starting = self.window.starting.saturating_sub(1);
         self.window.running.extend(life);
     }
 
-    /// Have commands run since the last look, and do none run now?
+    /// Returns whether commands have run since the last check, and none runs now.
     pub fn is_over(&mut self) -> bool {
         self.window.began.is_some() && !self.window.is_open()
     }
 
-    /// How long ago it was looked.
+    /// Returns the time since the last check.
     pub fn looked_ago(&self) -> Option<Duration> {
         self.window.looked.map(|it| it.elapsed())
     }
 
-    /// Did commands run since the last look?
+    /// Returns whether commands have run since the last check.
     pub fn is_due(&self) -> bool {
         self.window.began.is_some()
     }
 
-    /// Takes away what git never makes, if it is there now.
+    /// Removes files that git itself never makes, if they exist now.
     pub fn take_away(&mut self) {
         let taken = take_away(&self.alone);
         self.found.taken.extend(taken);
     }
 
-    /// Looks at what changed, and sets aside what commands may not make; `allows` is whether a person allowed it.
+    /// Checks for changes, and sets aside files that commands may not make; `allows` returns whether a person
+    /// allowed one.
     pub fn look(&mut self, allows: &dyn Fn(&Path) -> bool) {
         self.take_away();
-        // Before anything is looked at: what ends meanwhile has ended too late.
+        // Before the check: a command that ends during it still counts as running.
         let (is_open, now) = (self.window.is_open(), now());
         let since = match self.window.began {
-            // No command ran, so nothing is a command's.
+            // No command ran, so no change is a command's.
             None => Duration::MAX,
-            // A clock that was set back tells nothing.
+            // A clock that was set back is not evidence.
             Some(began) if now < began => Duration::ZERO,
             Some(began) => began.saturating_sub(COARSE),
         };
-        // What one makes that still runs is looked at the next time.
+        // Files that a running command makes are checked the next time.
         self.window.began = is_open.then_some(now);
         self.window.looked = Some(Instant::now());
         if is_broken("set-aside") {
@@ -237,13 +238,14 @@ impl Watch {
         self.known.retain(|path, _| fs::symlink_metadata(path).is_ok());
     }
 
-    /// What is to be said now. Each is given once.
+    /// Returns the results, each once.
     pub fn found(&mut self) -> Found {
         std::mem::take(&mut self.found)
     }
 
     fn look_at(&mut self, place: &Path, since: Duration, allows: &dyn Fn(&Path) -> bool) {
-        // What a model's tools are is settled by attestation (`vouch.rs`), and they keep their data beside them.
+        // Attestation decides about tools that a model wrote (`attestation.rs`), and they keep their data
+        // beside them.
         let tools: Vec<PathBuf> = self.roots.iter().map(|it| it.join(TOOLS)).collect();
         let is_tool_s = |path: &PathBuf| tools.iter().any(|it| path.starts_with(it));
         let has_tools = tools.iter().any(|it| it.starts_with(place));
@@ -255,14 +257,14 @@ impl Watch {
         if ours.is_empty() {
             return;
         }
-        // haft's own configuration counts for nothing until a person trusts its content (`config/trust.rs`).
+        // haft ignores its own configuration until a person trusts its content (`config/trust.rs`).
         let is_haft_s = self.roots.iter().any(|it| it.join(CONFIGURATION) == place);
         if is_haft_s || allows(place) {
             ours.iter().for_each(|path| self.learn(path));
             self.found.appeared.push(place.to_owned());
             return;
         }
-        // All of it is new: it goes as a whole.
+        // All of it is new: it is set aside as a whole.
         if !has_tools && now.iter().all(|it| ours.contains(it) && !self.known.contains_key(it)) {
             return self.set_aside(place);
         }
@@ -284,7 +286,7 @@ impl Watch {
         same
     }
 
-    /// May a command have made this: did it change while commands ran, or was it moved here then?
+    /// Returns whether a command may have made this: it was changed or moved here while commands ran.
     fn is_of_a_command(&self, path: &Path, place: &Path, since: Duration) -> bool {
         let Some(now) = state(path) else { return false };
         if tool_writes::is_ours(path, now) {
@@ -297,7 +299,8 @@ impl Watch {
         if is_recent(now) {
             return true;
         }
-        // What was moved here in a folder keeps its own time; the folder does not. Those that make it a control file count.
+        // A file that was moved here in a folder keeps its own time; the folder does not. Only the folders
+        // that make it a control file count.
         let in_root = |it: &&Path| !self.roots.iter().any(|root| root == it);
         let around = place.ancestors().take(depth(place).unwrap_or(usize::MAX)).take_while(in_root);
         let was_elsewhere = || self.known.values().any(|it| (it.state.0, it.state.1) == (now.0, now.1));
@@ -313,7 +316,7 @@ impl Watch {
                 }
                 self.found.aside.push((path.to_owned(), new));
             }
-            // It has gone by itself.
+            // It no longer exists.
             Err(_) if fs::symlink_metadata(path).is_err() => {}
             Err(error) => self.found.stuck.push((path.to_owned(), error.to_string())),
         }
@@ -332,7 +335,7 @@ impl Watch {
         self.known.insert(path.to_owned(), FileState { state, held });
     }
 
-    /// Everything that decides what other programs run, and is not covered.
+    /// Returns all uncovered files that decide what other programs run.
     fn places(&self) -> Vec<PathBuf> {
         let (mut places, mut repositories) = (Vec::new(), Vec::new());
         for root in &self.roots {
@@ -374,7 +377,7 @@ impl Watch {
         places
     }
 
-    /// Does a `.git` that is a file or a link lead to a folder that is not looked at?
+    /// Returns whether a `.git` file or symlink leads to a folder that is not watched.
     fn leads_elsewhere(&self, git: &Path) -> bool {
         let Some(folder) = repository::folder_of(git) else { return true };
         let of_known = folder.ancestors().any(|it| self.folders.contains(it));
@@ -387,7 +390,7 @@ impl Watch {
     }
 }
 
-/// The files in a place: itself, if it is not a folder.
+/// Returns the files in a place: itself, if it is not a folder.
 fn leaves(place: &Path) -> Vec<PathBuf> {
     if !fs::symlink_metadata(place).is_ok_and(|it| it.is_dir()) {
         return vec![place.to_owned()];
@@ -418,7 +421,7 @@ fn held(path: &Path) -> Option<Content> {
     folder.read(name, LONGEST).map(|bytes| Content::File(bytes, mode))
 }
 
-/// Gives this another name, under which nothing runs it.
+/// Renames a file so that no program runs it.
 fn aside(path: &Path) -> std::io::Result<PathBuf> {
     let (folder, name) = Folder::around(path)?;
     let mut tried = 1;
@@ -446,11 +449,11 @@ fn put_back(path: &Path, held: &Content) {
     }
 }
 
-/// Takes away this file from folders of git that had none, and gives what was taken.
+/// Removes this file from git folders that had none; returns the removed ones.
 pub(super) fn take_away(folders: &[PathBuf]) -> Vec<PathBuf> {
     let mut taken = Vec::new();
     for path in folders {
-        // A link in its place leads to a folder that is nobody's business, and is not entered.
+        // A symlink in its place leads to an unrelated folder, and is not followed.
         let Ok(folder) = Folder::open(path) else { continue };
         if folder.look(COMMON).is_some() && folder.remove(COMMON).is_ok() {
             taken.push(path.join(COMMON));
@@ -459,7 +462,7 @@ pub(super) fn take_away(folders: &[PathBuf]) -> Vec<PathBuf> {
     taken
 }
 
-/// Git's folders, of these, in which there is no such file.
+/// Returns the git folders, of these, without such a file.
 pub fn without_common(folders: &BTreeSet<PathBuf>) -> Vec<PathBuf> {
     folders.iter().filter(|it| fs::symlink_metadata(it.join(COMMON)).is_err()).cloned().collect()
 }
@@ -503,7 +506,7 @@ mod tests {
         let mounts = ["hooks", "config"].map(|it| bind(root.join(".git").join(it)));
         watch.begin(begun, &mounts);
         assert_eq!(looked(&mut watch), Found::default());
-        // What was made before is not a command's.
+        // An earlier change is not a command's.
         std::thread::sleep(COARSE * 2);
         watch.command_begins();
         watch

@@ -1,10 +1,10 @@
-//! The example, as another program would use this crate.
+//! The example, used as another program would use this crate.
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::{fs, path::PathBuf, process::Command};
 
-/// The example, which cargo builds with the tests.
+/// Returns the path of the example, which cargo builds with the tests.
 fn example() -> PathBuf {
     let tests = std::env::current_exe().unwrap();
     tests.parent().unwrap().with_file_name("examples").join("confined")

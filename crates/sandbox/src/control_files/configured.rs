@@ -1,8 +1,9 @@
-//! Files that a git configuration makes programs run: hooks by `core.hooksPath`, filters, drivers, aliases, included files.
+//! Files that a git configuration makes programs run: hooks by `core.hooksPath`, filters, drivers, aliases,
+//! included files.
 //!
-//! Read from the configuration of the machine, of the person and of every repository in or around the roots. A value is
-//! taken apart as a shell would; what names a place in a root is a control file. A key that is not known to be harmless
-//! counts as one that runs something.
+//! Read from the configuration of the machine, of the person and of every repository in or around the roots.
+//! A value is split as a shell would; a word that names a place in a root is a control file. A key that is
+//! not known to be harmless counts as one that runs something.
 
 use std::{
     collections::BTreeSet,
@@ -54,20 +55,20 @@ const HOOKS: &[&str] = &[
     "post-index-change",
 ];
 
-/// Programs whose first argument that is not an option is code.
+/// Programs whose first non-option argument is code.
 const INTERPRETERS: &[&str] = &[
     "sh", "bash", "dash", "zsh", "ksh", "fish", "env", "exec", "command", "nohup", "time", "sudo", "python",
     "python2", "python3", "node", "deno", "bun", "ruby", "perl", "php", "lua", "Rscript", "julia", "awk",
     "make", "npx", "uv", "uvx", "run", ".", "source",
 ];
 
-/// How much more time passes than a search takes, before what was found is searched for again.
+/// A search is repeated after this many times its own duration.
 const RARELY: u32 = 20;
 
-/// At least so long a search counts.
+/// Minimum time between two searches.
 const FRESH: Duration = Duration::from_secs(2);
 
-/// What git configurations name. Cheap to clone; all clones are the same.
+/// The files that git configurations name. Cheap to clone; all clones share their state.
 #[derive(Clone, Default)]
 pub struct Configured {
     inner: Arc<Inner>,
@@ -95,7 +96,7 @@ impl fmt::Debug for Configured {
     }
 }
 
-/// It is what it finds on disk, and no setting.
+/// It caches what is on disk and is no setting, so all values are equal.
 impl PartialEq for Configured {
     fn eq(&self, _: &Self) -> bool {
         true
@@ -105,7 +106,7 @@ impl PartialEq for Configured {
 impl Eq for Configured {}
 
 impl Configured {
-    /// For these roots, with haft's own environment.
+    /// Creates it for these roots, with haft's own environment.
     pub fn new(roots: Vec<PathBuf>, variables: &[(String, String)], index: Index) -> Self {
         let home = crate::home::home(variables);
         let everywhere = everywhere(variables, home.as_deref());
@@ -113,7 +114,7 @@ impl Configured {
         Self { inner: Arc::new(inner) }
     }
 
-    /// Does a configuration name this file, or a folder around it, as something to run or to obey?
+    /// Returns whether a configuration names this file, or a folder around it, as something to run or to read.
     pub fn names(&self, path: &Path) -> bool {
         if self.inner.roots.is_empty() || is_broken("git-configuration") {
             return false;
@@ -134,14 +135,14 @@ impl Configured {
         found.as_ref().is_some_and(|it| it.paths.iter().any(is))
     }
 
-    /// Everything in the roots that a configuration names, there or not.
+    /// Returns all paths in the roots that a configuration names, whether they exist or not.
     pub(crate) fn paths(&self) -> BTreeSet<PathBuf> {
         let roots = &self.inner.roots;
         let repositories = roots.iter().flat_map(|root| self.inner.index.scan(root).repositories);
         self.paths_by(repositories.collect::<Vec<_>>().iter())
     }
 
-    /// The same, where the repositories in the roots were found before.
+    /// Like [`paths`](Self::paths), with the repositories in the roots, which the caller has found.
     pub(crate) fn paths_by<'a>(&self, repositories: impl Iterator<Item = &'a PathBuf>) -> BTreeSet<PathBuf> {
         if is_broken("git-configuration") {
             return BTreeSet::new();
@@ -157,7 +158,7 @@ impl Configured {
         self.named_by(tops.into_iter())
     }
 
-    /// What the repositories with these worktrees name, or these bare ones, as far as it lies in a root.
+    /// Returns the paths in the roots that the repositories with these worktrees, or these bare ones, name.
     fn named_by(&self, tops: impl Iterator<Item = PathBuf>) -> BTreeSet<PathBuf> {
         let mut named = BTreeSet::new();
         for top in tops {
@@ -185,7 +186,7 @@ impl Configured {
         for module in submodules(&modules) {
             let mut of_module = Configuration::default();
             of_module.read(&module.join("config"), home);
-            // Its own worktree is found by itself; this is for one that is elsewhere.
+            // Its own worktree is found separately; this is for one that is elsewhere.
             self.add_all(&of_module, &module, named);
         }
         self.add_all(&read, top, named);
@@ -201,14 +202,14 @@ impl Configured {
                     self.add_hooks(&expand(&entry.value, top, home), named);
                 }
                 ("include" | "includeif", "path") => {}
-                // What runs is a file; a folder is only where it works.
+                // Only a file is run; a folder is only the working directory.
                 _ => named
                     .extend(words(entry).iter().map(|it| expand(it, top, home)).filter(|it| !it.is_dir())),
             }
         }
     }
 
-    /// A folder of hooks. Where it is a root, or around one, only what git would run of it.
+    /// Adds a folder of hooks. If it is a root, or around one, adds only the hooks that git would run.
     fn add_hooks(&self, folder: &Path, named: &mut BTreeSet<PathBuf>) {
         let folder = tidy(folder);
         let real = folder.canonicalize().unwrap_or_else(|_| folder.clone());
@@ -221,7 +222,7 @@ impl Configured {
     }
 }
 
-/// The configuration files that count for every repository.
+/// Returns the configuration files that apply to every repository.
 fn everywhere(variables: &[(String, String)], home: Option<&Path>) -> Vec<PathBuf> {
     let value =
         |name: &str| variables.iter().find(|(it, value)| it == name && !value.is_empty()).map(|it| &it.1);
@@ -236,7 +237,7 @@ fn everywhere(variables: &[(String, String)], home: Option<&Path>) -> Vec<PathBu
     files
 }
 
-/// The git folders of submodules, whose names may have slashes in them.
+/// Returns the git folders of submodules, whose names may contain slashes.
 pub(crate) fn submodules(modules: &Path) -> Vec<PathBuf> {
     let (mut found, mut folders) = (Vec::new(), vec![modules.to_owned()]);
     while let Some(folder) = folders.pop() {
@@ -251,7 +252,7 @@ pub(crate) fn submodules(modules: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Where the links in a folder of hooks lead.
+/// Adds the targets of the symlinks in a folder of hooks.
 fn add_links(folder: &Path, named: &mut BTreeSet<PathBuf>) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         if entry.file_type().is_ok_and(|it| it.is_symlink())
@@ -262,7 +263,7 @@ fn add_links(folder: &Path, named: &mut BTreeSet<PathBuf>) {
     }
 }
 
-/// This path without `..`, and where it leads.
+/// Returns this path without `..`, and its target.
 fn places(path: &Path) -> Vec<PathBuf> {
     let tidy = tidy(path);
     let mut real = tidy.canonicalize().ok();
@@ -288,7 +289,7 @@ fn tidy(path: &Path) -> PathBuf {
     tidy
 }
 
-/// The words of a value that may be a program, or the code that one runs.
+/// Returns the words of a value that may be a program, or the code that one runs.
 fn words(entry: &Entry) -> Vec<String> {
     let value = entry.value.strip_prefix('!').unwrap_or(&entry.value);
     let is_alias = entry.section == "alias";
@@ -304,7 +305,7 @@ fn words(entry: &Entry) -> Vec<String> {
                 let name = Path::new(&word).file_name().and_then(OsStr::to_str).unwrap_or_default();
                 // `--rcfile=x`, `VARIABLE=x`.
                 let plain = word.split_once('=').map_or(word.as_str(), |it| it.1).to_owned();
-                // A bare name is looked up on `PATH`, but not where an interpreter takes it for code.
+                // A bare name is looked up on `PATH`, unless an interpreter takes it as code.
                 if after_interpreter || plain.contains('/') {
                     found.push(plain);
                 }
@@ -321,11 +322,11 @@ fn words(entry: &Entry) -> Vec<String> {
 
 enum Token {
     Word(String),
-    /// After this a new command begins.
+    /// The end of a command.
     Break,
 }
 
-/// A command line in words, without quotes: more than a shell would find, never less.
+/// Splits a command line into words, without quotes: more than a shell would find, never less.
 fn tokens(text: &str) -> Vec<Token> {
     let (mut tokens, mut word) = (Vec::new(), String::new());
     let push = |tokens: &mut Vec<Token>, word: &mut String| {
@@ -348,7 +349,7 @@ fn tokens(text: &str) -> Vec<Token> {
     tokens
 }
 
-/// What a `.gitmodules` in this folder names as the worktrees of its submodules.
+/// Returns the worktrees of submodules that a `.gitmodules` in this folder names.
 pub(crate) fn worktrees_of_submodules(root: &Path) -> Vec<PathBuf> {
     let text = read_small(&root.join(".gitmodules")).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);

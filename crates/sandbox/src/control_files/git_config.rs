@@ -1,4 +1,4 @@
-//! Git configuration files: their entries in order, with those of the files they include, whatever the condition is.
+//! Git configuration files: their entries in order, with those of all included files, whatever the condition.
 //!
 //! Nothing here runs git: a repository's configuration decides what git runs.
 
@@ -10,10 +10,10 @@ use std::{
 
 use rustix::fs::{Mode, OFlags, open};
 
-/// A longer file is not read to its end.
+/// Maximum number of bytes that are read of a file.
 const MOST: u64 = 1 << 20;
 
-/// How deep git itself follows includes.
+/// Maximum depth of includes, as in git.
 const DEPTH: usize = 10;
 
 /// One line `key = value` of a section.
@@ -29,17 +29,17 @@ pub(crate) struct Entry {
     pub(crate) value: String,
 }
 
-/// The entries of a file, and of what it includes.
+/// The entries of a file, and of its includes.
 #[derive(Debug, Default)]
 pub(crate) struct Configuration {
     /// All entries, in order.
     pub(crate) entries: Vec<Entry>,
-    /// The files that were read besides the first one, there or not.
+    /// The files that were read besides the first one, whether they exist or not.
     pub(crate) included: Vec<PathBuf>,
 }
 
 impl Configuration {
-    /// Adds what this file holds; `home` is what `~` stands for.
+    /// Adds the entries of this file; `home` is the value of `~`.
     pub(crate) fn read(&mut self, file: &Path, home: Option<&Path>) {
         self.read_at(file, home, 0);
     }
@@ -60,7 +60,7 @@ impl Configuration {
     }
 }
 
-/// A path as git understands it: `~/` is the home folder, and a relative one begins at `from`.
+/// Expands a path as git does: `~/` is the home folder, and a relative one begins at `from`.
 pub(crate) fn expand(path: &str, from: &Path, home: Option<&Path>) -> PathBuf {
     match (path.strip_prefix("~/"), home) {
         (Some(rest), Some(home)) => home.join(rest),
@@ -68,7 +68,7 @@ pub(crate) fn expand(path: &str, from: &Path, home: Option<&Path>) -> PathBuf {
     }
 }
 
-/// A file of ordinary size; nothing where it is not a regular file, which may be one that never ends.
+/// Reads a small file; `None` if it is not a regular file, which might never end.
 pub(crate) fn read_small(path: &Path) -> Option<Vec<u8>> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = File::from(open(path, flags, Mode::empty()).ok()?);
@@ -81,7 +81,7 @@ pub(crate) fn read_small(path: &Path) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// The entries of a text. What git would refuse to read is left out.
+/// Parses the entries of a text. Lines that git would refuse are skipped.
 fn parse(text: &str) -> Vec<Entry> {
     let mut entries = Vec::new();
     let (mut section, mut name) = (String::new(), None);
@@ -97,7 +97,7 @@ fn parse(text: &str) -> Vec<Entry> {
             continue;
         }
         let mut whole = line.to_owned();
-        // A backslash at the end of a line goes on in the next one.
+        // A backslash at the end of a line continues it.
         while ends_in_backslash(&whole) {
             whole.pop();
             let Some(next) = lines.next() else { break };
@@ -116,7 +116,7 @@ fn ends_in_backslash(line: &str) -> bool {
     line.bytes().rev().take_while(|it| *it == b'\\').count() % 2 == 1
 }
 
-/// What is between the brackets, and what follows them: a quoted name may hold a bracket.
+/// Splits a header into the text between the brackets and the rest: a quoted name may contain a bracket.
 fn header_end(header: &str) -> Option<(&str, &str)> {
     let (mut quoted, mut escaped) = (false, false);
     for (at, letter) in header.char_indices() {
@@ -131,7 +131,7 @@ fn header_end(header: &str) -> Option<(&str, &str)> {
     None
 }
 
-/// `a "b"`, or `a.b`, which is old.
+/// Parses `a "b"`, or the old form `a.b`.
 fn heading(inside: &str) -> (String, Option<String>) {
     if let Some((section, rest)) = inside.split_once('"') {
         let mut name = String::new();
@@ -151,7 +151,7 @@ fn heading(inside: &str) -> (String, Option<String>) {
     }
 }
 
-/// A value without quotes, escapes and what is said of it behind.
+/// Removes quotes, escapes and a trailing comment from a value.
 fn unquote(value: &str) -> String {
     let mut text = String::new();
     let (mut quoted, mut kept) = (false, 0);

@@ -1,7 +1,8 @@
 //! Index of control files below a root: a full walk, and after that only the folders that changed.
 //!
-//! Whatever is made, removed or renamed in a folder changes the time of that folder's last change (ctime), which no program
-//! can set. So a folder whose time is the same holds the same names, and a later walk costs one `lstat` for each folder.
+//! Creating, removing or renaming a name in a folder changes that folder's change time (ctime), which no
+//! program can set. So a folder with the same time holds the same names, and a later walk costs one `lstat`
+//! per folder.
 
 use std::{
     collections::HashMap,
@@ -17,11 +18,11 @@ use parking_lot::Mutex;
 
 use super::{ends_in_control, is_control_folder};
 
-/// A folder that was changed this shortly before it was read may be changed again without another time: there are
-/// file systems that keep whole seconds.
+/// A folder that was changed this shortly before it was read may change again without another time: some file
+/// systems keep whole seconds.
 const COARSE: Duration = Duration::from_millis(2500);
 
-/// Folders that are full of what a program put there, and puts there anew: read-only mounts would be in its way.
+/// Folders that a program fills and replaces: read-only mounts would break it.
 const VENDORED: &[&str] = &[
     "node_modules",
     "target",
@@ -34,27 +35,27 @@ const VENDORED: &[&str] = &[
     "bower_components",
 ];
 
-/// What lies below the roots. Cheap to clone; all clones are the same.
+/// The cached contents of the roots. Cheap to clone; all clones share their state.
 #[derive(Debug, Clone, Default)]
 pub struct Index {
     roots: Arc<Mutex<HashMap<PathBuf, Known>>>,
 }
 
-/// What was found below a root.
+/// The control files and repositories below a root.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Scan {
-    /// Control files and folders, each the outermost one, without git's.
+    /// Control files and folders, each the outermost one, without those of git.
     pub(crate) control: Vec<Place>,
-    /// Each `.git`, and each folder that has all that is in one; without the root's own.
+    /// Each `.git`, and each folder that looks like one; without the root's own.
     pub(crate) repositories: Vec<PathBuf>,
 }
 
 /// A control file or folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Place {
-    /// Where it is.
+    /// Its path.
     pub path: PathBuf,
-    /// It lies in a folder that a package manager or a build fills.
+    /// Whether it lies in a folder that a package manager or a build fills.
     pub(crate) vendored: bool,
 }
 
@@ -63,21 +64,21 @@ struct Known {
     folders: HashMap<PathBuf, Folder>,
 }
 
-/// What a folder held when it was read.
+/// The names in a folder when it was read.
 #[derive(Debug, Clone, Default)]
 struct Folder {
-    /// Its device, its number and the time of its last change; nothing, if that can't be relied on.
+    /// Its device, its inode and its change time; `None`, if they can't be relied on.
     state: Option<State>,
     folders: Vec<OsString>,
     control: Vec<OsString>,
-    /// There is a `.git`.
+    /// Whether it contains a `.git`.
     has_git: bool,
-    /// It is one of git's own.
+    /// Whether it is a git folder.
     is_git_s: bool,
 }
 
 impl Index {
-    /// Everything below this root. Links are not followed.
+    /// Scans everything below this root. Symlinks are not followed.
     pub(crate) fn scan(&self, root: &Path) -> Scan {
         let mut roots = self.roots.lock();
         let known = roots.entry(root.to_owned()).or_default();
@@ -110,7 +111,7 @@ impl Index {
 
 impl Folder {
     fn read(path: &Path) -> Self {
-        // The time comes first: what changes after it is seen the next time.
+        // The time is read first: a later change is seen at the next scan.
         let state = state(path).filter(|it| is_settled(it.2, it.3));
         let mut folder = Self { state, ..Self::default() };
         let (mut head, mut objects, mut refs) = (false, false, false);
@@ -129,7 +130,7 @@ impl Folder {
             }
             let at = path.join(&name);
             if ends_in_control(&at) {
-                // A folder by the name of a file is one like any other.
+                // A folder with the name of a control file is an ordinary folder.
                 if !is_folder || is_control_folder(&at) {
                     folder.control.push(name);
                     continue;
@@ -140,7 +141,7 @@ impl Folder {
             }
         }
         if head && objects && refs {
-            // What is below one of git's folders is git's.
+            // Everything below a git folder belongs to git.
             return Self { is_git_s: true, state: folder.state, ..Self::default() };
         }
         folder

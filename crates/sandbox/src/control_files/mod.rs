@@ -1,7 +1,8 @@
-//! Control files: files that decide what other programs run, such as hooks, shell rc files and instructions for agents.
+//! Control files: files that decide what other programs run, such as hooks, shell rc files and instructions
+//! for agents.
 //!
-//! The list is data, one entry with its source a line: `list.txt`. What a repository's configuration makes other programs
-//! run (`core.hooksPath`, `filter.*`, …) is a control file as well: `configured.rs`.
+//! The list is data, one entry with its source per line: `list.txt`. A file that a repository's configuration
+//! makes other programs run (`core.hooksPath`, `filter.*`, …) is a control file as well: `configured.rs`.
 
 pub mod configured;
 pub(crate) mod git_config;
@@ -24,7 +25,7 @@ static ENTRIES: LazyLock<List> = LazyLock::new(|| List::parse(LIST));
 struct List {
     files: HashSet<String>,
     folders: HashSet<String>,
-    /// The names of each, the last one first.
+    /// The components of each path, the last one first.
     paths: Vec<Vec<String>>,
 }
 
@@ -45,23 +46,23 @@ impl List {
     }
 }
 
-/// Is this path, below a root, that of a control file, or of something in a folder of such files?
+/// Returns whether this path, relative to a root, is that of a control file, or in a folder of control files.
 pub fn is_control_file(path: &Path) -> bool {
     is_below(path, 0)
 }
 
-/// The same of an absolute path: a folder of the list counts where it lies below `root`, or where its first names are those
-/// of folders around it. What a person named as a root is none, whatever its name is.
+/// Like [`is_control_file`], for an absolute path: a folder of the list counts if it lies below `root`, or if
+/// its first components are folders around the root. A root itself is none, whatever its name is.
 pub fn is_control_file_in(root: &Path, path: &Path) -> bool {
     path.starts_with(root) && is_below(path, names(root).count())
 }
 
-/// Is the last name of this path one of the list? What lies in a folder of the list is not looked at.
+/// Returns whether this path ends in an entry of the list. Files in a listed folder don't count.
 pub(crate) fn ends_in_control(path: &Path) -> bool {
     depth(path).is_some()
 }
 
-/// How many names of this path, from its end, make it one of the list; nothing, if none do.
+/// Returns how many components at the end of this path match an entry of the list; `None`, if none do.
 pub(crate) fn depth(path: &Path) -> Option<usize> {
     let name = path.file_name().and_then(OsStr::to_str)?.to_ascii_lowercase();
     if ENTRIES.files.contains(&name) || ENTRIES.folders.contains(&name) {
@@ -70,7 +71,7 @@ pub(crate) fn depth(path: &Path) -> Option<usize> {
     matching(path, &name).map(Vec::len)
 }
 
-/// Is this name that of a folder in which everything is a control file?
+/// Returns whether everything in a folder of this name is a control file.
 pub(crate) fn is_control_folder(path: &Path) -> bool {
     let Some(name) = path.file_name().and_then(OsStr::to_str) else { return false };
     let name = name.to_ascii_lowercase();
@@ -96,7 +97,7 @@ fn is_below(path: &Path, skip: usize) -> bool {
     false
 }
 
-/// `name` is the last one of `path`, in lower case.
+/// Returns whether the path ends in a listed path; `name` is its last component, in lower case.
 fn ends_in_path(path: &Path, name: &str) -> bool {
     matching(path, name).is_some()
 }

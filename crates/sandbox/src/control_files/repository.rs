@@ -1,4 +1,4 @@
-//! Git repositories on disk: where the parts of one lie, and whether a new one runs anything.
+//! Git repositories on disk: the locations of their parts, and the check whether a new one would run anything.
 
 use std::{
     fs,
@@ -8,37 +8,37 @@ use std::{
 
 use super::git_config::{Configuration, Entry, read_small};
 
-/// Has this folder all that git takes a folder for its own by?
+/// Returns whether git would recognize this folder as a git folder.
 pub(crate) fn is_git_folder(folder: &Path) -> bool {
     folder.join("HEAD").exists() && folder.join("objects").is_dir() && folder.join("refs").is_dir()
 }
 
-/// The git folder that a `.git` leads to: itself, where a link leads, or where the file says.
+/// Returns the git folder of a `.git`: itself, a symlink's target, or the one that the file names.
 pub(crate) fn folder_of(git: &Path) -> Option<PathBuf> {
     let real = git.canonicalize().ok()?;
     if real.is_dir() { Some(real) } else { folder_named_in(&real) }
 }
 
-/// Where a `.git` file says that git's folder is.
+/// Returns the git folder that a `.git` file names.
 pub(crate) fn folder_named_in(git: &Path) -> Option<PathBuf> {
     let says = String::from_utf8(read_small(git)?).ok()?;
     git.parent()?.join(says.strip_prefix("gitdir:")?.trim()).canonicalize().ok()
 }
 
-/// Where a folder of git's says that the repository is.
+/// Returns the common folder that a worktree's git folder names.
 pub(crate) fn common_of(own: &Path) -> Option<PathBuf> {
     let common = String::from_utf8(read_small(&own.join("commondir"))?).ok()?;
     own.join(common.trim()).canonicalize().ok()
 }
 
-/// With this extension git reads `config.worktree`, of the repository and of every worktree.
+/// Returns whether git reads `config.worktree` of the repository and of every worktree.
 pub(crate) fn has_worktree_configuration(git: &Path) -> bool {
     let text = read_small(&git.join("config")).unwrap_or_default();
     String::from_utf8_lossy(&text).to_ascii_lowercase().contains("worktreeconfig")
 }
 
-/// What in a git folder that has only just been made would run a program, or lead git elsewhere: hooks, entries of its
-/// configuration beyond those that git itself writes, attributes. What git makes is none of it.
+/// Returns the parts of a new git folder that would run a program, or redirect git: hooks, unusual
+/// configuration entries, attributes. Nothing that git itself creates is among them.
 pub(crate) fn harmful(git: &Path) -> Vec<PathBuf> {
     let mut found = hooks(git);
     for name in ["config", "config.worktree"] {
@@ -60,14 +60,14 @@ pub(crate) fn harmful(git: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// `<repository>/worktrees/<name>`, whose repository is that one.
+/// Returns whether it is `<repository>/worktrees/<name>` of a repository.
 fn is_of_a_worktree(own: &Path) -> bool {
     let Some(worktrees) = own.parent() else { return false };
     worktrees.file_name().is_some_and(|it| it == "worktrees")
         && common_of(own).as_deref() == worktrees.parent()
 }
 
-/// Hooks that git runs: what a template brings along has a name that it does not.
+/// Returns the hooks that git would run; those of a template have names that it ignores.
 fn hooks(git: &Path) -> Vec<PathBuf> {
     let folder = git.join("hooks");
     if fs::symlink_metadata(&folder).is_ok_and(|it| !it.is_dir()) {
@@ -77,15 +77,15 @@ fn hooks(git: &Path) -> Vec<PathBuf> {
     entries.filter(|it| !it.as_os_str().as_bytes().ends_with(b".sample") && !is_set_aside(it)).collect()
 }
 
-/// Did haft set this aside, by its name?
+/// Returns whether haft set this file aside, judged by its name.
 pub(crate) fn is_set_aside(path: &Path) -> bool {
     path.file_name().is_some_and(|it| it.to_string_lossy().contains(SET_ASIDE))
 }
 
-/// What the name of a control file ends in that haft set aside.
+/// The suffix of a control file that haft set aside.
 pub(crate) const SET_ASIDE: &str = ".haft-set-aside";
 
-/// Entries by which git runs nothing and reads no other configuration. All others may.
+/// Returns whether an entry neither runs a program nor reads another configuration. All others may.
 pub(crate) fn is_plain(entry: &Entry) -> bool {
     let key = entry.key.as_str();
     match entry.section.as_str() {

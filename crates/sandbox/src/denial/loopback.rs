@@ -1,10 +1,10 @@
-//! Connections to loopback that were refused: which port was meant, and what reaches it.
+//! Refused connections to loopback: finds the port, and the grant that it needs.
 
 use kit::net::{loopback, split_port, with_port};
 
 use super::{Known, grant};
 
-/// What programs say when nobody listens where they connect to.
+/// Messages of programs when no server listens at their target.
 const REFUSED: &[&str] = &[
     "Connection refused",
     "connection refused",
@@ -14,7 +14,8 @@ const REFUSED: &[&str] = &[
     "Could not connect to server",
 ];
 
-/// What is said of a connection to loopback that nobody took. Python names no address; what names another is not of loopback.
+/// Explains a refused connection to loopback. Python's message has no address; a message with another address
+/// is not about loopback.
 pub(super) fn refused(line: &str, known: &Known<'_>) -> Option<String> {
     if !REFUSED.iter().any(|it| line.contains(it)) {
         return None;
@@ -26,7 +27,7 @@ pub(super) fn refused(line: &str, known: &Known<'_>) -> Option<String> {
     if named.is_none() && !line.contains("ConnectionRefusedError") {
         return None;
     }
-    // A tool that is a file has a loopback of its own.
+    // A tool file has a loopback interface of its own.
     let own = if known.tool.is_some() { "" } else { OWN_SERVER };
     let after = named.map_or(&[][..], |at| words.get(at..).unwrap_or_default());
     let by_word = || {
@@ -52,7 +53,7 @@ pub(super) fn refused(line: &str, known: &Known<'_>) -> Option<String> {
     ))
 }
 
-/// What is said of a port at which haft itself listens inside the sandbox. Most programs name no port.
+/// Explains a port at which haft itself listens inside the sandbox. Most programs name no port.
 pub(super) fn taken(line: &str, known: &Known<'_>) -> Option<String> {
     let is_taken =
         ["Address already in use", "address already in use", "EADDRINUSE"].iter().any(|it| line.contains(it));
@@ -65,7 +66,7 @@ pub(super) fn taken(line: &str, known: &Known<'_>) -> Option<String> {
     })
 }
 
-/// A host and its port, as programs write them: Node puts no brackets around an address of IPv6.
+/// Splits a host and its port as programs print them: Node puts no brackets around an IPv6 address.
 fn place(word: &str) -> (&str, Option<u16>) {
     match word.strip_prefix("::1:").map(str::parse) {
         Some(Ok(port)) => ("::1", Some(port)),
@@ -73,7 +74,7 @@ fn place(word: &str) -> (&str, Option<u16>) {
     }
 }
 
-/// What reaches a server without a grant.
+/// The hint that a server of the session needs no grant.
 const OWN_SERVER: &str = "; a server that a command of this session leaves running needs no grant";
 
 #[cfg(test)]
