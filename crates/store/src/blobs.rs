@@ -16,24 +16,24 @@ use kit::{Fault, text::Content};
 
 use super::{error::Trouble, paths::create_folder};
 
-/// Tells the temporary files of this process apart.
+/// Distinguishes the temporary files of this process.
 static COUNT: AtomicU64 = AtomicU64::new(0);
 
-/// The name of a content: its BLAKE3 hash.
+/// The key of a content: its BLAKE3 hash.
 pub type Hash = blake3::Hash;
 
-/// Contents by their hash, each kept once, in `blobs/ab/abcdef…`.
+/// Contents by their hash, each stored once, in `blobs/ab/abcdef…`.
 pub struct Blobs {
     folder: PathBuf,
     instance: Arc<str>,
 }
 
-/// What became of a content.
+/// The result of a lookup.
 pub enum Found {
     Bytes(Vec<u8>),
-    /// It was too old to be kept.
+    /// It was too old and has been removed.
     Expired,
-    /// It is not what was put there.
+    /// The file no longer matches its hash.
     Damaged,
 }
 
@@ -42,15 +42,15 @@ impl Blobs {
         Self { folder, instance }
     }
 
-    /// Keeps `content`. When this returns they survive the death of this process; not the
-    /// loss of power, which would cost an fsync for each edit.
+    /// Stores `content`. When this returns it survives the death of this process, but not a loss of power,
+    /// which would cost an fsync for each edit.
     pub(crate) fn put(&self, content: &Content) -> Result<Hash, Fault> {
         let hash = content.digest().into();
         self.write(&hash, content).map_err(|error| Trouble::of_file(&self.folder, &error))?;
         Ok(hash)
     }
 
-    /// The bytes of this hash.
+    /// Returns the bytes of this hash.
     pub fn get(&self, hash: &Hash) -> Result<Found, Fault> {
         match fs::read(self.path(hash)) {
             Ok(bytes) if blake3::hash(&bytes) == *hash => Ok(Found::Bytes(bytes)),
@@ -90,10 +90,10 @@ impl Blobs {
         written
     }
 
-    /// Is it there already? Then it counts as new, so that it is not pruned as old.
+    /// Returns whether it exists already. Then its time is renewed, so that it is not pruned as old.
     fn renew(&self, path: &std::path::Path, bytes: u64) -> bool {
         let Ok(file) = File::open(path) else { return false };
-        // After a loss of power there may be an empty or a short file.
+        // After a loss of power a file may be empty or short.
         let whole = file.metadata().is_ok_and(|it| it.len() == bytes);
         whole && file.set_modified(SystemTime::now()).is_ok() && path.exists()
     }

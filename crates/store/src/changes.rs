@@ -1,7 +1,7 @@
 //! File changes of a call, as unified diffs that a person can review.
 //!
-//! Secrets are masked, other encodings are decoded, and the length is bounded. A diff is shown only of contents that are
-//! known: where one of them is not kept, [`Change::note`] says so and [`Change::diff`] is empty.
+//! Secrets are masked, other encodings are decoded, and the length is bounded. A diff needs both contents: if
+//! one of them is not stored, [`Change::note`] says so and [`Change::diff`] is empty.
 
 mod landed;
 mod unified;
@@ -19,10 +19,10 @@ pub use landed::Landed;
 
 use unified::{Budget, Lines, unified};
 
-/// Larger contents are not compared line by line, in bytes.
+/// Maximum size of contents that are compared line by line, in bytes.
 const LARGEST: usize = 64 << 20;
 
-/// What a call did to one file.
+/// The change of one file by a call.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Change {
     /// The file: relative to the workspace where it lies inside, otherwise absolute.
@@ -33,31 +33,31 @@ pub struct Change {
     pub added: usize,
     /// Lines removed.
     pub removed: usize,
-    /// A unified diff with three lines of context, `--- a/PATH` and `+++ b/PATH` first. Empty where there is nothing to
-    /// show line by line. One that was cut ends with a line `… N more lines`.
+    /// A unified diff with three lines of context, `--- a/PATH` and `+++ b/PATH` first. Empty if there is
+    /// nothing to show line by line. One that was cut ends with a line `… N more lines`.
     pub diff: String,
-    /// Lines of the diff that were left out.
+    /// Number of lines of the diff that were left out.
     #[serde(skip_serializing_if = "is_zero")]
     pub more: usize,
-    /// What the diff does not say: `binary, 10 bytes -> 12 bytes`.
+    /// Facts that the diff does not show: `binary, 10 bytes -> 12 bytes`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
 
-/// What became of a file.
+/// The kind of a change.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ChangeKind {
-    /// There was no such file before.
+    /// The file did not exist before.
     Created,
-    /// It holds something else.
+    /// The content changed.
     #[default]
     Changed,
-    /// There is no such file any more.
+    /// The file no longer exists.
     Deleted,
 }
 
-/// The longest diff of all changes of one call together.
+/// The size limit of all diffs of one call together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bound {
     /// In lines.
@@ -69,9 +69,9 @@ pub struct Bound {
 }
 
 impl Bound {
-    /// Everything.
+    /// No limit.
     pub const NONE: Self = Self { lines: usize::MAX, bytes: usize::MAX, columns: usize::MAX };
-    /// For the question whether a change may land, which has to show all that a person can read.
+    /// For a person's review before a change is made, which has to show everything that a person can read.
     pub const REVIEW: Self = Self { lines: 5_000, bytes: 512 << 10, columns: 2_000 };
 }
 
@@ -87,27 +87,27 @@ impl Default for Bound {
 pub struct Versions {
     /// The file's absolute path.
     pub path: PathBuf,
-    /// What it held before.
+    /// Its content before.
     pub before: Version,
-    /// What it holds after.
+    /// Its content after.
     pub after: Version,
 }
 
-/// What a file holds at one moment.
+/// The content of a file at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Version {
-    /// There is no such file.
+    /// The file does not exist.
     Absent,
     /// These bytes.
     Known(Content),
-    /// So many bytes, which are not at hand to be compared.
+    /// This many bytes, which are not available for a comparison.
     Long(u64),
-    /// Nobody knows, for this reason.
+    /// Unknown, for this reason.
     Unknown(String),
 }
 
 impl Version {
-    /// The content, or that there is none.
+    /// Returns the content, or `Absent` for `None`.
     pub fn of(content: Option<&Content>) -> Self {
         content.map_or(Self::Absent, |it| Self::Known(it.clone()))
     }
@@ -136,7 +136,7 @@ impl Version {
     }
 }
 
-/// What can be compared of a version.
+/// The comparable part of a version.
 enum Side {
     Absent,
     Text(Text),
@@ -145,7 +145,7 @@ enum Side {
     Unknown(String),
 }
 
-/// How these files changed, in order. Files that hold what they held before are left out.
+/// Returns the changes of these files, in order. Unchanged files are left out.
 ///
 /// This reads and compares whole contents: call it from a thread that may block.
 pub fn changes(files: &[Versions], workspace: &Path, secrets: &Secrets, bound: Bound) -> Vec<Change> {
@@ -218,12 +218,12 @@ fn of_texts(
     Change { added: unified.added, removed: unified.removed, diff, more: unified.more, note, ..change }
 }
 
-/// What stands in the place of lines that are left out.
+/// Returns the line that stands for omitted lines.
 fn more(lines: usize) -> String {
     format!("… {lines} more {}", if lines == 1 { "line" } else { "lines" })
 }
 
-/// The sizes before and after, with why they are all that is said.
+/// Returns the sizes before and after, with the reason why no lines are shown.
 fn sizes(why: &str, file: &Versions) -> String {
     match (file.before.size(), file.after.size()) {
         (Some(before), Some(after)) => format!("{why}, {before} bytes -> {after} bytes"),
@@ -232,7 +232,7 @@ fn sizes(why: &str, file: &Versions) -> String {
     }
 }
 
-/// A path that can't break the lines of a diff.
+/// Escapes a path, so that it can't break the lines of a diff.
 fn in_one_line(path: &str) -> String {
     visible(path).0.replace('\n', "\\n").replace('\r', "\\r").replace('\t', "\\t")
 }

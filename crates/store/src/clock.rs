@@ -1,8 +1,8 @@
-//! The wall clock, in the unit that rows have.
+//! The wall clock, in the unit of the database's rows.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Milliseconds since 1970, by the clock on the wall.
+/// Returns milliseconds since 1970, by the wall clock.
 pub fn now_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)

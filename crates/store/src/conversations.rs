@@ -1,7 +1,7 @@
-//! The conversations of a workspace: listed with their first words, and found by what was said in them.
+//! The conversations of a workspace: listed with their first words, and searched.
 //!
-//! A conversation is a session in which a person said something to an agent; sessions of sub-agents are none. What a
-//! person took back counts neither for its first words nor for a search.
+//! A conversation is a session in which a person sent a message to an agent; sessions of sub-agents are none.
+//! Messages that the person took back don't count, neither as first words nor in a search.
 
 use std::collections::HashSet;
 
@@ -14,10 +14,10 @@ use super::{
     search_query::{Words, rows},
 };
 
-/// So much of a conversation's first words is read, in characters.
+/// Maximum number of characters of a conversation's first words.
 const FIRST: i64 = 400;
 
-/// So many lines are looked at to find conversations; many may be of one.
+/// Maximum number of matching lines that are read; many may be of one conversation.
 const LINES: i64 = 500;
 
 /// The conversations of one workspace.
@@ -31,26 +31,26 @@ pub struct Conversations {
 pub struct Conversation {
     /// The name of its session.
     pub session: String,
-    /// The beginning of what the person said first. Secrets in it are masked.
+    /// The beginning of the person's first message. Secrets in it are masked.
     pub first: String,
-    /// When its session was first used, in milliseconds since 1970.
+    /// The first use of its session, in milliseconds since 1970.
     pub begun_ms: u64,
-    /// When its session was last used.
+    /// The last use of its session.
     pub used_ms: u64,
-    /// How often the person said something.
+    /// Number of the person's messages.
     pub turns: u64,
-    /// The line that a search found, or a part of it.
+    /// The matching line of a search, or a part of it.
     pub found: Option<String>,
 }
 
 impl Store {
-    /// The conversations of this workspace.
+    /// Returns the conversations of this workspace.
     pub fn conversations(&self) -> Conversations {
         Conversations { store: self.clone() }
     }
 }
 
-/// What is read of each conversation; `?1` is [`FIRST`].
+/// Returns the query for the columns of each conversation; `?1` is [`FIRST`].
 fn select(more: &str) -> String {
     format!(
         "SELECT id, created_ms, used_ms, first, turns FROM (
@@ -75,7 +75,7 @@ fn conversation(row: &Row<'_>) -> rusqlite::Result<Conversation> {
 }
 
 impl Conversations {
-    /// The conversations, the one used last first. Blocks.
+    /// Returns the conversations, the most recently used first. Blocks.
     ///
     /// # Errors
     /// When the database can't be read.
@@ -87,8 +87,8 @@ impl Conversations {
         })
     }
 
-    /// The conversations in which something answers to `query`, best first, each with the line that does; and those whose
-    /// name has it. Blocks.
+    /// Returns the conversations that match `query`, best first, each with the matching line; and those whose
+    /// name contains it. Blocks.
     ///
     /// # Errors
     /// When the database can't be read.

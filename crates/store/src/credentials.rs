@@ -1,16 +1,16 @@
-//! Credentials that a model wrote into the arguments of a call: hidden before the arguments are kept.
+//! Credentials in the arguments of a call: masked before the arguments are stored.
 //!
-//! A named secret (`{{secret:NAME}}`) never is in the arguments. What is written out is hidden by where it stands: the value of
-//! a header such as `Authorization`, a password in an address, a token in a query.
+//! A named secret (`{{secret:NAME}}`) never is in the arguments. A literal one is recognized by its position:
+//! the value of a header such as `Authorization`, a password in an address, a token in a query.
 
 use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 
-/// What stands in place of a value.
+/// The placeholder.
 const HIDDEN: &str = "[masked]";
 
-/// Headers and parameters whose value lets somebody in; so does each that ends like the last four.
+/// Headers and parameters whose value is a credential; so is each that ends like the last four.
 const NAMES: &[&str] = &[
     "authorization",
     "proxy-authorization",
@@ -31,7 +31,7 @@ const NAMES: &[&str] = &[
 ];
 const ENDINGS: &[&str] = &["-key", "-token", "-secret", "-password"];
 
-/// Arguments whose members are named so.
+/// Arguments whose members have such names.
 const MAPS: &[&str] = &["headers", "query", "form", "env"];
 
 /// Returns the arguments, JSON or not, with every literal credential replaced by `[masked]`: values of headers such as
@@ -49,7 +49,7 @@ pub fn hide(arguments: &str) -> Cow<'_, str> {
     }
 }
 
-/// Returns the arguments as JSON, or as a text where they are not, with the same hidden.
+/// Returns the arguments as JSON, or else as a text, with credentials masked.
 pub fn shown(arguments: &str) -> Value {
     match serde_json::from_str(arguments) {
         Ok(mut value) => {
@@ -60,7 +60,7 @@ pub fn shown(arguments: &str) -> Value {
     }
 }
 
-/// Hides them in all of a value; whether there were any.
+/// Masks credentials in all of a value; returns whether there were any.
 fn walk(value: &mut Value) -> bool {
     match value {
         Value::String(text) => match hide_in_text(text) {
@@ -99,12 +99,13 @@ fn lets_in(name: &str) -> bool {
     NAMES.contains(&name.as_str()) || ENDINGS.iter().any(|it| name.ends_with(it))
 }
 
-/// The same in a text: `://NAME:PASSWORD@`, `?token=…`, `Authorization: …`, as a command or an address has them.
+/// Masks credentials in a text: `://NAME:PASSWORD@`, `?token=…`, `Authorization: …`, as they occur in
+/// commands and addresses.
 pub fn hide_in_text(text: &str) -> Cow<'_, str> {
     let mut out = String::new();
     let mut from = 0;
     for (start, end) in spans(text) {
-        // Of two that overlap, the first has hidden what they share.
+        // If two overlap, the first has masked their common part.
         if start < from || text.get(start..end).is_none_or(|it| it.is_empty() || it.contains("{{secret:")) {
             continue;
         }
@@ -119,7 +120,7 @@ pub fn hide_in_text(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Where the values stand, in order.
+/// Returns the ranges of the values, in order.
 fn spans(text: &str) -> Vec<(usize, usize)> {
     let upto = |from: usize, end: &dyn Fn(char) -> bool| {
         let rest = text.get(from..).unwrap_or_default();
@@ -140,7 +141,7 @@ fn spans(text: &str) -> Vec<(usize, usize)> {
         if sign == "=" && matches!(mark, Some('?' | '&')) && lets_in(name) {
             spans.push(upto(at + 1, &|it| it.is_whitespace() || "&#\"'<>".contains(it)));
         }
-        // A header has a dash in it, or is one of the few without that have no other meaning.
+        // A header's name contains a dash, or is one of the few without that have no other meaning.
         let is_header =
             name.contains('-') || ["authorization", "cookie"].contains(&name.to_ascii_lowercase().as_str());
         if sign == ":" && is_header && lets_in(name) {

@@ -5,7 +5,7 @@ use std::{io, path::Path};
 use kit::{Fault, Kind};
 use rusqlite::ErrorCode;
 
-/// Why the store could not do its work. Unlike a fault it can be told to many who wait.
+/// An error of the store. Unlike a fault it can be sent to several waiters.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{what}")]
 pub(crate) struct Trouble {
@@ -18,7 +18,7 @@ impl Trouble {
         Self { what: what.into(), next: next.into() }
     }
 
-    /// What an error of SQLite means for the database at `path`.
+    /// Explains an error of SQLite for the database at `path`.
     pub(super) fn of_sqlite(path: &Path, error: &rusqlite::Error) -> Self {
         let path = path.display();
         let (what, next) = match error.sqlite_error_code() {
@@ -47,7 +47,7 @@ impl Trouble {
         Self::new(format!("haft's record of this workspace, {path}: {what} ({error})"), next)
     }
 
-    /// What an error of the file system means for `path`.
+    /// Explains an error of the file system for `path`.
     pub(super) fn of_file(path: &Path, error: &io::Error) -> Self {
         let next = match error.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {

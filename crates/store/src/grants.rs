@@ -1,4 +1,4 @@
-//! Stored grants: what persons allowed in this workspace.
+//! Stored grants: the permissions that persons gave in this workspace.
 
 use kit::{Fault, effect::Effect};
 use rusqlite::{Connection, params};
@@ -12,25 +12,25 @@ pub struct Grants {
     store: Store,
 }
 
-/// One grant, as the store knows it.
+/// A stored grant.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct GrantRecord {
     /// Its number, by which it is revoked.
     pub id: i64,
-    /// The session it holds in; in all of the workspace, if there is none.
+    /// The session it applies to; the whole workspace, if `None`.
     pub session: Option<String>,
-    /// What is allowed, in the words of `haft grants add`.
+    /// The permission, in the syntax of `haft grants add`.
     pub effect: String,
-    /// The door through which the person allowed it.
+    /// The front end through which the person gave it.
     pub door: String,
-    /// When that was, in milliseconds since 1970.
+    /// The time, in milliseconds since 1970.
     pub since_ms: u64,
-    /// How many calls it has allowed.
+    /// Number of calls that it has allowed.
     pub uses: u64,
 }
 
 impl Store {
-    /// What persons allowed in this workspace.
+    /// Returns the grants of this workspace.
     pub fn grants(&self) -> Grants {
         Grants::new(self.clone())
     }
@@ -41,8 +41,8 @@ impl Grants {
         Self { store }
     }
 
-    /// Adds a grant for a session, or for the workspace; gives its number, and the number
-    /// of the one that says the same if there is one. Blocks until it is on disk.
+    /// Adds a grant for a session, or for the workspace; returns its number, or that of an equal one. Blocks
+    /// until it is on disk.
     ///
     /// # Errors
     /// When the database can't be written.
@@ -58,7 +58,7 @@ impl Grants {
         self.store.ask(insert(effect, session, door)).await
     }
 
-    /// The grants that hold, oldest first: all of them, or those that count in a session. Blocks.
+    /// Returns the grants in force, oldest first: all of them, or those that apply to a session. Blocks.
     ///
     /// # Errors
     /// When the database can't be read.
@@ -67,9 +67,9 @@ impl Grants {
         self.store.wait(move |database| select(database, session.as_deref()))
     }
 
-    /// The grants that count in a session at this moment, oldest first, whichever process added or revoked them. Every
-    /// call that starts something asks: the database itself is read each time, for no mark beside it could be as sure
-    /// to change with it.
+    /// Returns the grants that apply to a session at this moment, oldest first, whichever process added or
+    /// revoked them. Every call that starts something uses it, and it reads the database each time: no cache
+    /// would be as sure to change with it.
     ///
     /// # Errors
     /// When the database can't be read.
@@ -78,7 +78,7 @@ impl Grants {
         self.store.read(move |database| select(database, Some(&session)))
     }
 
-    /// Revokes a grant; false if there is none of this number that holds. Blocks.
+    /// Revokes a grant; returns false if none in force has this number. Blocks.
     ///
     /// # Errors
     /// When the database can't be written.
@@ -91,7 +91,7 @@ impl Grants {
         })
     }
 
-    /// Counts that these grants allowed a call. Does not wait.
+    /// Counts one more use of these grants. Does not wait.
     pub fn used(&self, ids: Vec<i64>) {
         let counted = self.store.later(move |database| {
             for id in &ids {

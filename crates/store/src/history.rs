@@ -16,7 +16,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::{Hash, Store, changes::Landed, now_ms};
 
-/// Keeps what one call changes. Kit's hands tell it before each change.
+/// Records the changes of one call. The file layer of `kit` calls it before each change.
 #[derive(Clone)]
 pub struct CallHistory {
     store: Store,
@@ -25,7 +25,7 @@ pub struct CallHistory {
     landed: Arc<Landed>,
 }
 
-/// A change of a file, as it was recorded before it was made.
+/// A change of a file, recorded before it was made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
     pub id: i64,
@@ -33,10 +33,10 @@ pub struct Change {
     pub(crate) session: String,
     pub path: PathBuf,
     pub at_ms: u64,
-    /// None when there was no such file.
+    /// `None` if the file did not exist.
     pub before: Option<Hash>,
     pub after: Option<Hash>,
-    /// How often it was turned round: 0 for a change, 1 for its undoing, 2 for its redoing.
+    /// The number of reversals: 0 for a change, 1 for its undo, 2 for its redo.
     pub depth: i64,
 }
 
@@ -44,7 +44,7 @@ pub struct Change {
 pub const COLUMNS: &str = "c.id, c.call, c.session, c.path, c.at_ms, c.before, c.after, c.depth";
 
 impl Store {
-    /// What keeps the changes of one call.
+    /// Returns the recorder for the changes of one call.
     pub fn history(&self, session: impl Into<String>, call: impl Into<String>) -> CallHistory {
         CallHistory {
             store: self.clone(),
@@ -73,18 +73,17 @@ impl History for CallHistory {
 }
 
 impl CallHistory {
-    /// The call whose changes these are.
+    /// Returns the id of the call.
     pub fn call(&self) -> &str {
         &self.call
     }
 
-    /// What has landed of these changes.
+    /// Returns those of these changes that were made.
     pub fn landed(&self) -> &Arc<Landed> {
         &self.landed
     }
 
-    /// Keeps the content, then the row that names it. When this returns both survive the
-    /// death of this process.
+    /// Stores the content, then the row that refers to it. When this returns both survive the death of this process.
     pub fn record(
         &self,
         path: &Path,
@@ -129,8 +128,8 @@ fn insert(database: &Connection, row: &Change, reverts: Option<i64>) -> rusqlite
         ))?
         .query_row(params![path], change)
         .optional()?;
-    // Undoing says what it reverts, and then kit's hands say the same change without that;
-    // and a change that is tried again is still one change.
+    // Undo records a change with a reference to the one it reverts, and then the file layer records the same
+    // change without it; and a retry is still one change.
     if last.is_some_and(|it| it.call == row.call && (it.before, it.after) == (row.before, row.after)) {
         return Ok(());
     }
@@ -152,7 +151,7 @@ fn insert(database: &Connection, row: &Change, reverts: Option<i64>) -> rusqlite
     Ok(())
 }
 
-/// The change of a row with [`COLUMNS`].
+/// Returns the change of a row with [`COLUMNS`].
 pub fn change(row: &Row) -> rusqlite::Result<Change> {
     let hash = |at: usize| -> rusqlite::Result<Option<Hash>> {
         Ok(row.get::<_, Option<[u8; 32]>>(at)?.map(Hash::from_bytes))
@@ -169,12 +168,12 @@ pub fn change(row: &Row) -> rusqlite::Result<Change> {
     })
 }
 
-/// The path that was kept as bytes.
+/// Returns the path that was stored as bytes.
 pub fn path_of(bytes: Vec<u8>) -> PathBuf {
     PathBuf::from(OsString::from_vec(bytes))
 }
 
-/// A hash as text.
+/// Formats a hash as text.
 pub(crate) fn text_of(hash: &[u8]) -> String {
     hash.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -1,7 +1,7 @@
-//! The journal: an append-only row for each call, begun before it changes anything.
+//! The journal: an append-only record of each call, begun before it changes anything.
 //!
-//! Two rows for each call, one before and one after it. Rows are never changed. A call
-//! whose process died gets its second row when the workspace is opened again.
+//! Two rows for each call, one before and one after it. Rows are never changed. A call whose process died
+//! gets its second row when the workspace is opened again.
 
 mod read;
 mod recover;
@@ -17,15 +17,15 @@ pub use recover::{Interrupted, ReadFile};
 
 use crate::{Store, credentials, now_ms};
 
-/// How many bytes of the arguments of a call are kept.
+/// Maximum bytes of a call's arguments that are stored.
 const ARGUMENTS: usize = 4096;
-/// How many bytes of other texts are kept.
+/// Maximum bytes of other texts that are stored.
 const WORDS: usize = 2048;
 
-/// A wait for locks is noted from this on.
+/// The shortest wait for locks that is recorded.
 const NOTED_WAIT: Duration = Duration::from_millis(1);
 
-/// A time of the journal as a person reads it where they are: `2026-11-23 09:41:07`.
+/// Formats a time of the journal in the local time zone: `2026-11-23 09:41:07`.
 pub fn local_time(ms: u64) -> String {
     let at = jiff::Timestamp::from_millisecond(ms.cast_signed());
     let local = |at: jiff::Timestamp| at.to_zoned(jiff::tz::TimeZone::system());
@@ -38,7 +38,7 @@ pub struct Journal {
     store: Store,
 }
 
-/// Does the caller wait until a row survives the death of this process?
+/// Whether the caller waits until a row survives the death of this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Durability {
     /// Yes: for a call that can change something.
@@ -47,7 +47,7 @@ pub enum Durability {
     Later,
 }
 
-/// What is known of a call before it runs.
+/// The facts about a call before it runs.
 #[derive(Debug, Clone)]
 pub struct Begun {
     /// Its id, from [`Store::call_id`].
@@ -56,38 +56,38 @@ pub struct Begun {
     pub session: String,
     /// The tool.
     pub tool: String,
-    /// The arguments as JSON. They are hashed as they are, and kept masked and cut short.
+    /// The arguments as JSON. They are hashed as they are, and stored masked and truncated.
     pub arguments: String,
-    /// What it declared, with canonical paths.
+    /// Its touches, with canonical paths.
     pub touches: Touches,
-    /// Which rule allowed it, denied it, or who was asked.
+    /// The rule that allowed or denied it, or the person's answer.
     pub decision: String,
 }
 
-/// What is known of a call when it is over.
+/// The facts about a call when it is over.
 #[derive(Debug, Clone)]
 pub struct Ended {
     /// Its id.
     pub call: String,
     /// The session it belongs to.
     pub session: String,
-    /// How it ended.
+    /// Its outcome.
     pub outcome: Outcome,
-    /// What a fault said. The content of outputs does not belong here.
+    /// The message of a fault. The content of outputs does not belong here.
     pub said: Option<String>,
-    /// What the runtime did to the call.
+    /// The runtime's notes.
     pub notes: Vec<String>,
-    /// How long it took.
+    /// Its duration.
     pub took: Duration,
-    /// How long of that it waited for its locks.
+    /// The part of that in which it waited for its locks.
     pub waited: Duration,
     /// Its id as a job, if it became one.
     pub job: Option<String>,
-    /// How long its output was, before any cut.
+    /// The size of its output, before truncation.
     pub bytes_out: u64,
 }
 
-/// How a call ended.
+/// The outcome of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     /// With an output.
@@ -99,7 +99,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// The name in the database and on the wire.
+    /// Returns the name in the database and on the wire.
     pub fn name(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -116,7 +116,7 @@ impl Serialize for Outcome {
 }
 
 impl Store {
-    /// The journal of this workspace.
+    /// Returns the journal of this workspace.
     pub fn journal(&self) -> Journal {
         Journal { store: self.clone() }
     }
@@ -162,7 +162,7 @@ impl Journal {
         self.store.later(self.ended_row(ended))
     }
 
-    /// Hashing, masking and writing out are the writer's work, not the caller's.
+    /// Builds the row. Hashing, masking and encoding happen in the writer's thread, not in the caller's.
     fn begun_row(&self, begun: Begun) -> impl FnOnce(&Connection) -> rusqlite::Result<()> + Send + use<> {
         let at = now_ms().cast_signed();
         let up = micros(self.store.uptime());
@@ -230,7 +230,7 @@ impl Journal {
 }
 
 fn json(value: &impl Serialize) -> String {
-    // Strings and lists of strings have no way to fail.
+    // Encoding strings and lists of strings can't fail.
     serde_json::to_string(value).unwrap_or_default()
 }
 
@@ -242,7 +242,7 @@ fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// The text, cut to `limit` bytes; then it says how long it was.
+/// Truncates the text to `limit` bytes, and adds its length.
 fn short(text: &str, limit: usize) -> String {
     if text.len() <= limit {
         return text.to_owned();

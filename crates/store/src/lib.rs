@@ -1,8 +1,8 @@
 //! The store: SQLite and files that outlive a call, with one writer thread.
 //!
-//! One SQLite database per workspace, and beside it folders for before-images, spills,
-//! lives and locks. One thread of this process owns the connection that writes; everybody
-//! else hands it work through a queue, so nobody waits for a disk who does not ask to.
+//! One SQLite database per workspace, and beside it folders for before-images, spills, live processes and
+//! locks. One thread of this process owns the connection that writes; all other threads send it work through
+//! a queue, and wait for the disk only if they ask to.
 
 mod blobs;
 mod clock;

@@ -1,4 +1,4 @@
-//! Workspace memory, from one session to the next.
+//! Workspace memory: facts that later sessions can search.
 
 use kit::{Fault, Kind, services::Fact};
 use rusqlite::{OptionalExtension, Row, params, types::Value};
@@ -11,7 +11,7 @@ use super::{
 /// The most facts that a workspace remembers.
 const MOST: i64 = 5_000;
 
-/// What stands between two tags.
+/// The separator of tags.
 const BETWEEN: &str = "\n";
 
 /// The facts of one workspace.
@@ -21,14 +21,14 @@ pub struct Memory {
 }
 
 impl Store {
-    /// What this workspace remembers.
+    /// Returns the memory of this workspace.
     pub fn memory(&self) -> Memory {
         Memory { store: self.clone() }
     }
 }
 
 impl Memory {
-    /// Remembers a fact, without the secrets in it; gives its number. One that is known keeps its own. Blocks.
+    /// Stores a fact, with its secrets masked; returns its number. A known fact keeps its own. Blocks.
     pub fn remember(&self, session: &str, fact: &str, tags: &[String]) -> Result<u64, Fault> {
         let stamp = self.store.stamp();
         let fact = stamp.secrets.mask(fact.trim()).into_owned();
@@ -61,7 +61,7 @@ impl Memory {
         })
     }
 
-    /// The facts that answer to `query`, best first; without words in it the newest. Blocks.
+    /// Returns the facts that match `query`, best first; without words in it the newest. Blocks.
     pub fn recall(&self, query: &str, limit: usize) -> Result<Vec<Fact>, Fault> {
         const NEWEST: &str = "SELECT number, text, tags, at_ms FROM memory
             WHERE forgotten_ms IS NULL ORDER BY number DESC LIMIT ?1";
@@ -81,7 +81,7 @@ impl Memory {
         })
     }
 
-    /// Forgets a fact; gives what it was, if there was one. Blocks.
+    /// Deletes a fact, and returns it if it existed. Blocks.
     pub fn forget(&self, number: u64) -> Result<Option<Fact>, Fault> {
         let (number, now) = (number.cast_signed(), now_ms().cast_signed());
         self.store.wait(move |database| {

@@ -13,16 +13,16 @@ use std::{
 /// The folder of one workspace below the state folder.
 #[derive(Debug, Clone)]
 pub(super) struct Place {
-    /// The workspace, canonical where it exists.
+    /// The workspace; canonical if it exists.
     pub(super) workspace: PathBuf,
-    /// Where the state of all workspaces is.
+    /// The state folder of all workspaces.
     pub state: PathBuf,
-    /// Where its state is.
+    /// The folder of its own state.
     pub(super) folder: PathBuf,
 }
 
 impl Place {
-    /// The place of `workspace` below `state`. Nothing is created yet.
+    /// Returns the place of `workspace` below `state`. Nothing is created yet.
     pub(super) fn of(state: &Path, workspace: &Path) -> Self {
         let workspace = workspace
             .canonicalize()
@@ -33,37 +33,37 @@ impl Place {
         Self { folder: state.join("workspaces").join(name), state: state.to_owned(), workspace }
     }
 
-    /// The database.
+    /// Returns the path of the database.
     pub(super) fn database(&self) -> PathBuf {
         self.folder.join("haft.db")
     }
 
-    /// Before-images, by their hash.
+    /// Returns the folder of before-images, by their hash.
     pub(super) fn blobs(&self) -> PathBuf {
         self.folder.join("blobs")
     }
 
-    /// Outputs too long to show, by session and handle.
+    /// Returns the folder of long outputs, by session and handle.
     pub(super) fn spill(&self) -> PathBuf {
         self.folder.join("spill")
     }
 
-    /// Files that sessions gave away, by session and id.
+    /// Returns the folder of shared files, by session and id.
     pub(super) fn files(&self) -> PathBuf {
         self.folder.join("files")
     }
 
-    /// One locked file for each process that is alive.
+    /// Returns the folder with one locked file for each living process.
     pub(super) fn live(&self) -> PathBuf {
         self.folder.join("live")
     }
 
-    /// Files that processes lock against each other.
+    /// Returns the folder of lock files.
     pub(super) fn locks(&self) -> PathBuf {
         self.folder.join("locks")
     }
 
-    /// Makes the folders that are missing.
+    /// Creates the missing folders.
     pub(super) fn create(&self) -> io::Result<()> {
         for folder in [self.blobs(), self.spill(), self.live(), self.locks()] {
             create_folder(&folder)?;
@@ -72,21 +72,21 @@ impl Place {
     }
 }
 
-/// Makes a folder that only its owner may enter, with whatever is missing above it.
+/// Creates a folder that only its owner may enter, with its missing parents.
 pub fn create_folder(folder: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }
 
-/// Opens a file that only its owner may read, and makes it when it is missing.
+/// Opens a file that only its owner may read, and creates it if it is missing.
 pub(super) fn private_file(path: &Path) -> io::Result<File> {
-    // `truncate(false)`: what is there already belongs to somebody.
+    // `truncate(false)`: an existing file belongs to another process.
     OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
 }
 
-/// What every handle begins with.
+/// The prefix of every handle.
 pub const SPILL_PREFIX: &str = "out_";
 
-/// The number of a handle, which is written in one way only.
+/// Returns the number of a handle; each number has one spelling only.
 pub fn spill_number(handle: &str) -> Option<u64> {
     let digits = handle.strip_prefix(SPILL_PREFIX)?;
     let number: u64 = digits.parse().ok()?;

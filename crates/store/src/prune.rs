@@ -13,27 +13,27 @@ use super::{
     paths::{Place, private_file},
 };
 
-/// Removes what is too old in the folder of all state or of a workspace's files, until a time.
+/// Removes expired files in the state folder or in a workspace's files, until a time.
 pub type Upkeep = fn(&Tended<'_>, Instant);
 
-/// Where [`Upkeep`] works.
+/// The folders on which [`Upkeep`] works.
 pub struct Tended<'a> {
-    /// The folder of all state.
+    /// The state folder.
     pub state: &'a Path,
     /// The folder of the files that the workspace's sessions share.
     pub files: &'a Path,
 }
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-/// What is younger is never removed: the row that names it may not be written yet.
+/// Minimum age of a removed file: the row that refers to it may not be written yet.
 const IN_USE: Duration = Duration::from_secs(10 * 60);
 
-/// How much is kept: of before-images and of spills, each.
+/// Limits of before-images and of spills, each.
 #[derive(Debug, Clone, Copy)]
 pub struct Bound {
-    /// For how long.
+    /// Maximum age.
     pub age: Duration,
-    /// How many bytes; of more than that, the oldest go first.
+    /// Maximum size in bytes; above it, the oldest are removed first.
     pub bytes: u64,
 }
 
@@ -43,16 +43,16 @@ impl Default for Bound {
     }
 }
 
-/// What was removed.
+/// The removed files.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Pruned {
-    /// Files.
+    /// Their number.
     pub files: usize,
-    /// Bytes.
+    /// Their size in bytes.
     pub bytes: u64,
 }
 
-/// Prunes, unless it was done within the last day. Stops after `within`.
+/// Prunes, unless that was done within the last day. Stops after `within`.
 pub(super) fn prune_daily(place: &Place, within: Duration, upkeep: &[Upkeep]) {
     let marker = place.locks().join("pruned");
     let last = fs::metadata(&marker).and_then(|it| it.modified()).ok();
@@ -74,7 +74,7 @@ pub(super) fn prune_daily(place: &Place, within: Duration, upkeep: &[Upkeep]) {
     }
 }
 
-/// Removes what is over `bound`, the oldest first.
+/// Removes what exceeds `bound`, the oldest first.
 pub(super) fn prune(place: &Place, bound: Bound, deadline: Option<Instant>) -> Result<Pruned, Fault> {
     let mut pruned = Pruned::default();
     for (folder, last) in [(place.blobs(), Last::Remove), (place.spill(), Last::Empty)] {
@@ -84,12 +84,12 @@ pub(super) fn prune(place: &Place, bound: Bound, deadline: Option<Instant>) -> R
     Ok(pruned)
 }
 
-/// What to do with the newest file of each folder.
+/// The treatment of the newest file of each folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Last {
     Remove,
-    /// It stays, without its content: the numbers of handles go on from it, so that a
-    /// handle never comes to mean something else.
+    /// Keep it, without its content: the numbers of handles go on from it, so that a handle never gets
+    /// another meaning.
     Empty,
 }
 
@@ -117,7 +117,7 @@ fn prune_folder(
     files.sort_by_key(|it: &StoredFile| it.changed);
     let mut bytes: u64 = files.iter().map(|it| it.bytes).sum();
     for file in files {
-        // A time in the future says nothing; such a file counts as new.
+        // A time in the future is meaningless; such a file counts as new.
         let age = file.changed.elapsed().unwrap_or_default();
         if (age <= bound.age && bytes <= bound.bytes) || late() {
             break;
@@ -160,7 +160,7 @@ fn read_dir(folder: &Path) -> io::Result<impl Iterator<Item = io::Result<fs::Dir
     }
 }
 
-/// Has no handle of this folder a higher number?
+/// Returns whether no handle of this folder has a higher number.
 fn is_last(path: &Path) -> bool {
     let Some(entries) = path.parent().and_then(|it| read_dir(it).ok()) else { return false };
     entries.filter_map(|it| number(&it.ok()?.path())).max() == number(path)
@@ -175,7 +175,7 @@ fn number(path: &Path) -> Option<u64> {
 mod tests {
     use super::*;
 
-    /// Before-images of a hundred bytes each, by their age in hours.
+    /// Creates before-images of a hundred bytes each, with these ages in hours.
     fn place(ages: &[u64]) -> (tempfile::TempDir, Place) {
         let state = tempfile::tempdir().unwrap();
         let place = Place::of(state.path(), Path::new("/nowhere"));

@@ -1,33 +1,33 @@
 //! The reading connection, which does not wait for the writer.
 //!
-//! By a connection of its own, in the thread that asks: a read sees whatever any process has committed before it began,
-//! and costs a fraction of two changes of thread.
+//! Each read runs on a connection of its own, in the calling thread: it sees whatever any process has
+//! committed before it began, and costs a fraction of two thread switches.
 
 use std::{path::Path, time::Duration};
 
 use parking_lot::Mutex;
 use rusqlite::{Connection, OpenFlags};
 
-/// A database that is busy for longer is left to the writer, who may wait: here a whole thread of calls would.
+/// Time to wait for a busy database; after that the writer is asked, so that this thread does not block.
 const PATIENCE: Duration = Duration::from_millis(5);
 
-/// The connection, once it is worth having.
+/// The connection, once it pays off.
 #[derive(Default)]
 pub(super) struct Reader(Mutex<State>);
 
 #[derive(Default)]
 enum State {
-    /// Nobody has read. The writer may not have made the database yet, and many processes read only once.
+    /// No read yet. The writer may not have created the database yet, and many processes read only once.
     #[default]
     Unused,
-    /// The writer was asked, so there is a database.
+    /// The writer was asked once, so the database exists.
     Asked,
     Open(Connection),
     Closed,
 }
 
 impl Reader {
-    /// What `work` finds; nothing where the writer is to be asked.
+    /// Returns the result of `work`; `None` if the writer is to be asked.
     pub(super) fn read<T>(
         &self,
         path: &Path,
@@ -48,7 +48,7 @@ impl Reader {
         }
     }
 
-    /// The writer has answered: from now on it is worth a connection.
+    /// Records that the writer has answered: from now on a connection pays off.
     pub(super) fn may_open(&self) {
         let mut state = self.0.lock();
         if let State::Unused = *state {
@@ -56,14 +56,14 @@ impl Reader {
         }
     }
 
-    /// Before the writer closes, so that it is the last and takes the files beside the database with it.
+    /// Closes it before the writer's, so that the writer's is the last one and removes the files beside the database.
     pub(super) fn close(&self) {
         *self.0.lock() = State::Closed;
     }
 }
 
 fn open(path: &Path) -> rusqlite::Result<Connection> {
-    // The lock around it is all that is needed.
+    // The mutex around it is sufficient.
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let database = Connection::open_with_flags(path, flags)?;
     database.busy_timeout(PATIENCE)?;

@@ -1,4 +1,4 @@
-//! The search index of what was said in a session: which lines go into it, and how a session's own are found.
+//! The search index of messages: selects the lines to index, and searches those of a session.
 
 use std::borrow::Cow;
 
@@ -11,16 +11,16 @@ use super::{
     search_query::{Words, rows},
 };
 
-/// More of one line is not searched, in bytes.
+/// Maximum bytes of one line that are indexed.
 const SEARCHED: usize = 64 << 10;
 
-/// A line that is longer is shown only where it answers, in characters.
+/// Maximum characters of a line that is shown whole; of a longer one only the match is.
 const WHOLE_LINE: i64 = 2_000;
 
-/// A line of `said d` that the person did not take back.
+/// Condition for a line of `said d` that the person did not take back.
 pub(super) const STANDS: &str = "NOT EXISTS (SELECT 1 FROM said_rewound r WHERE r.session = d.session AND d.place BETWEEN r.first AND r.last)";
 
-/// The part of a transcript's row that is searched.
+/// The searchable part of a transcript's row.
 #[derive(Deserialize)]
 struct IndexedRow<'a> {
     #[serde(borrow)]
@@ -33,12 +33,12 @@ struct IndexedRow<'a> {
     title: Cow<'a, str>,
     #[serde(borrow, default)]
     line: Cow<'a, str>,
-    /// Of a row that takes others back: the first of those.
+    /// In a row that takes others back: the first of those.
     #[serde(default)]
     since: u64,
 }
 
-/// Puts a row of the messages, which has no secret in it any more, where it is found.
+/// Indexes a row of the messages, whose secrets are masked already.
 pub(super) fn keep(
     database: &Connection,
     session: &str,
@@ -46,7 +46,7 @@ pub(super) fn keep(
     at_ms: i64,
     body: &str,
 ) -> rusqlite::Result<()> {
-    // What a newer haft wrote may look otherwise; nobody has to find it.
+    // A newer haft may have written other rows, which are not indexed.
     let Ok(line) = serde_json::from_str::<IndexedRow<'_>>(body) else { return Ok(()) };
     let (who, text) = match &*line.who {
         "person" | "model" => (&line.who, line.text.clone()),
@@ -69,21 +69,21 @@ pub(super) fn keep(
     Ok(())
 }
 
-/// What was said in the sessions of one workspace.
+/// The messages of one workspace.
 #[derive(Clone)]
 pub struct Sayings {
     store: Store,
 }
 
 impl Store {
-    /// What was said in this workspace.
+    /// Returns the messages of this workspace.
     pub fn sayings(&self) -> Sayings {
         Sayings { store: self.clone() }
     }
 }
 
 impl Sayings {
-    /// The lines of a session that answer to `query`, best first; without words in it the newest. Blocks.
+    /// Returns the lines of a session that match `query`, best first; without words in it the newest. Blocks.
     pub fn find(&self, session: &str, query: &str, limit: usize) -> Result<Vec<Saying>, Fault> {
         let newest = format!(
             "SELECT place, who, at_ms, substr(text, 1, ?3) FROM said d

@@ -2,31 +2,31 @@
 
 use rusqlite::{Connection, Params, Row};
 
-/// More words than these are not looked at.
+/// Maximum number of words.
 const WORDS: usize = 32;
 
-/// A longer word is cut.
+/// Maximum length of a word.
 const LONGEST: usize = 200;
 
-/// What is searched for: any text at all, none of which is taken for an operator of the index.
+/// A search query: any text, in which nothing is an operator of the index.
 #[derive(Debug, Clone)]
 pub(super) struct Words(Vec<String>);
 
 impl Words {
-    /// The words of a query.
+    /// Parses the words of a query.
     pub(super) fn of(query: &str) -> Self {
         let is_between = |it: char| it.is_whitespace() || it.is_control();
         let words = query.split(is_between).filter(|word| word.contains(char::is_alphanumeric));
         Self(words.take(WORDS).map(|word| word.chars().take(LONGEST).collect()).collect())
     }
 
-    /// Is there nothing to search for?
+    /// Returns whether there is nothing to search for.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// What the index is asked for, one after the other until something is found: all of the words, and one of them.
-    /// The last one may be the beginning of a word.
+    /// Returns the queries of the index, to be tried in order until one finds a row: all of the words, then
+    /// any of them. The last word may be a prefix.
     fn asked(&self) -> Vec<String> {
         let last = self.0.len().saturating_sub(1);
         let quote = |(at, word): (usize, &String)| {
@@ -41,8 +41,8 @@ impl Words {
         }
     }
 
-    /// The rows of the first of these searches that finds any, or else of `part`: it is given a piece of text that a
-    /// row has to have, as scripts without spaces need it. Both are given their text in place of `?1`.
+    /// Returns the rows of the first search that finds any, or else of `part`: a substring search, which
+    /// scripts without spaces need. Both get their text as `?1`.
     pub(super) fn find<T>(
         &self,
         database: &Connection,
@@ -62,7 +62,7 @@ impl Words {
     }
 }
 
-/// All rows that a query gives.
+/// Returns all rows of a query.
 pub(super) fn rows<T>(
     database: &Connection,
     sql: &str,

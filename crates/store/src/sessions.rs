@@ -12,21 +12,21 @@ pub struct Sessions {
     store: Store,
 }
 
-/// One session, as the store knows it.
+/// A stored session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SessionRecord {
-    /// Its name, or the id it was given.
+    /// Its name, or its generated id.
     pub id: String,
-    /// The door it was first opened through.
+    /// The front end that first opened it.
     pub door: String,
-    /// When that was, in milliseconds since 1970.
+    /// The time of that, in milliseconds since 1970.
     pub created_ms: u64,
-    /// When it was last used.
+    /// The time of its last use.
     pub used_ms: u64,
 }
 
 impl Store {
-    /// The sessions of this workspace.
+    /// Returns the sessions of this workspace.
     pub fn sessions(&self) -> Sessions {
         Sessions::new(self.clone())
     }
@@ -37,7 +37,7 @@ impl Sessions {
         Self { store }
     }
 
-    /// Says that this session is used now, through this door. Does not wait.
+    /// Records that this session is used now, through this front end. Does not wait.
     ///
     /// # Errors
     /// When the database is known to be out of order.
@@ -54,7 +54,7 @@ impl Sessions {
         })
     }
 
-    /// The sessions, the one used last first. Blocks.
+    /// Returns the sessions, the most recently used first. Blocks.
     ///
     /// # Errors
     /// When the database can't be read.
@@ -76,8 +76,8 @@ impl Sessions {
         })
     }
 
-    /// Puts `bytes` away under `key`, in the place of what was there. Does not wait; the
-    /// bytes are on disk after [`Store::flush`], or when the store has been closed.
+    /// Stores `bytes` under `key`, in place of an earlier value. Does not wait; the bytes are on disk after
+    /// [`Store::flush`], or when the store has been closed.
     ///
     /// # Errors
     /// When the database is known to be out of order.
@@ -98,7 +98,7 @@ impl Sessions {
         })
     }
 
-    /// What was put away under `key`. Blocks.
+    /// Returns the value of `key`. Blocks.
     ///
     /// # Errors
     /// When the database can't be read.
@@ -112,8 +112,8 @@ impl Sessions {
         })
     }
 
-    /// Changes what is under `key`: `change` is given what is there, and gives what is to be there. No other process
-    /// changes it meanwhile. Gives what is there then. Blocks.
+    /// Changes the value of `key`: `change` maps the present value to the new one. No other process changes
+    /// it meanwhile. Returns the new value. Blocks.
     ///
     /// # Errors
     /// Those of `change`, after which nothing is changed, and when the database can't be written.
@@ -140,7 +140,7 @@ impl Sessions {
         })?
     }
 
-    /// The keys that begin so and under which a session put something away, in their order. Blocks.
+    /// Returns the keys of a session with this prefix, in their order. Blocks.
     ///
     /// # Errors
     /// When the database can't be read.
@@ -157,7 +157,7 @@ impl Sessions {
         })
     }
 
-    /// What a session put away under the keys that begin so, in their order. Blocks.
+    /// Returns the keys of a session with this prefix and their values, in their order. Blocks.
     ///
     /// # Errors
     /// When the database can't be read.
@@ -174,7 +174,7 @@ impl Sessions {
         })
     }
 
-    /// Forgets what a session put away under `key`. Does not wait.
+    /// Deletes the value of `key`. Does not wait.
     ///
     /// # Errors
     /// When the database is known to be out of order.

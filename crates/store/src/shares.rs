@@ -1,4 +1,4 @@
-//! Shared files: what a session gave to the person, until it expires.
+//! Shared files: copies that a session made for the person, until they expire.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -19,26 +19,26 @@ use serde::{Deserialize, Serialize};
 
 use crate::create_folder;
 
-/// The most bytes of a file that is given away.
+/// Maximum size of a shared file, in bytes.
 const MOST_BYTES: u64 = 200 << 20;
 
-/// The most bytes that one session gives away at a time.
+/// Maximum size of all files that one session shares at a time, in bytes.
 const MOST_OF_SESSION: u64 = 2 << 30;
 
-/// How long it can be had.
+/// Time until a file expires.
 const FOR: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// The longest name, in bytes: with what is added to it, file systems take it.
+/// Maximum length of a name, in bytes: with what is added to it, file systems accept it.
 const LONGEST_NAME: usize = 120;
 
-/// The files of one session: `files/<session>/<id>/<name>`, and what is known of each in `<id>.json`. Cheap to clone.
+/// The files of one session: `files/<session>/<id>/<name>`, with the metadata of each in `<id>.json`. Cheap to clone.
 #[derive(Clone)]
 pub struct SessionFiles {
     folder: PathBuf,
     at: Arc<Mutex<Option<String>>>,
 }
 
-/// What is written down of a file.
+/// The stored metadata of a file.
 #[derive(Serialize, Deserialize)]
 struct Known {
     name: String,
@@ -47,17 +47,17 @@ struct Known {
     inline: bool,
     published: bool,
     until_ms: u64,
-    /// The order of those that came within one millisecond.
+    /// Orders files that were shared within one millisecond.
     shared_ns: u64,
 }
 
 impl SessionFiles {
-    /// The files in this folder, which need not exist.
+    /// Returns the files in this folder, which need not exist.
     pub fn new(folder: PathBuf) -> Self {
         Self { folder, at: Arc::default() }
     }
 
-    /// From now on the person finds them here: the address of a file is this and its id. A door that serves them says so.
+    /// Sets the base address: a file's link is this and its id. A front end that serves files calls it.
     pub fn serve_at(&self, base: impl Into<String>) {
         *self.at.lock() = Some(base.into());
     }
@@ -77,7 +77,7 @@ impl SessionFiles {
         self.folder.join(format!("{id}.json"))
     }
 
-    /// What is known of a file that is still to be had.
+    /// Returns the metadata of a file that has not expired.
     fn known(&self, id: &str) -> Option<Known> {
         let known: Known = serde_json::from_slice(&fs::read(self.note(id)).ok()?).ok()?;
         (known.until_ms > now_ms()).then_some(known)
@@ -91,7 +91,7 @@ impl SessionFiles {
         fs::rename(&new, self.note(id))
     }
 
-    /// All that are still to be had, oldest first. What is too old goes.
+    /// Returns all files that have not expired, oldest first. Removes the others.
     fn all(&self) -> Result<Vec<(String, Known)>, Fault> {
         sweep_session(&self.folder);
         let mut found = Vec::new();
@@ -119,7 +119,7 @@ impl SessionFiles {
         Fault::new(Kind::Unavailable, format!("the files in {folder} can't {what}: {error}")).caused_by(error)
     }
 
-    /// Copies what is in `file`, and no more than it may have.
+    /// Copies the content of `file`, up to its size limit.
     fn copy(
         &self,
         file: &File,
@@ -209,12 +209,12 @@ impl Shares for SessionFiles {
     }
 }
 
-/// Removes what is too old in all sessions of a workspace. What can't be removed now is tried again.
+/// Removes expired files in all sessions of a workspace. A failure is retried the next time.
 pub fn sweep(files: &Path) {
     let Ok(sessions) = fs::read_dir(files) else { return };
     for session in sessions.flatten() {
         sweep_session(&session.path());
-        // Only an empty folder goes.
+        // Removes only an empty folder.
         drop(fs::remove_dir(session.path()));
     }
 }
@@ -228,13 +228,13 @@ fn sweep_session(folder: &Path) {
         if let Some(id) = name.strip_suffix(".json").filter(|it| is_id(it)) {
             let until = fs::read(&path).ok().and_then(|it| serde_json::from_slice::<Known>(&it).ok());
             if until.is_none_or(|it| it.until_ms <= now_ms()) {
-                // First the file: without its note nobody would find it to remove it but by its age.
+                // The file first: without its metadata it would be found only by its age.
                 drop(fs::remove_dir_all(folder.join(id)));
                 drop(fs::remove_file(&path));
             }
             continue;
         }
-        // What was begun and never finished.
+        // A copy that was never finished.
         let noted = is_id(name) && folder.join(format!("{name}.json")).exists();
         let age = entry.metadata().and_then(|it| it.modified()).ok().and_then(|it| it.elapsed().ok());
         if !noted && age.is_some_and(|it| it > FOR) {
@@ -259,12 +259,13 @@ fn new_id() -> Result<String, Fault> {
     Ok(bytes.iter().map(|it| format!("{it:02x}")).collect())
 }
 
-/// An id is written in one way only.
+/// Returns whether it is an id; each has one spelling only.
 fn is_id(text: &str) -> bool {
     text.len() == 32 && text.bytes().all(|it| it.is_ascii_digit() || (b'a'..=b'f').contains(&it))
 }
 
-/// The name as every file system and every header takes it: no folders, nothing hidden, nothing that can't be seen.
+/// Returns the name in a form that every file system and every header accepts: without folders, leading dots
+/// and invisible characters.
 fn plain(name: &str) -> String {
     let name = name.rsplit(['/', '\\']).next().unwrap_or_default();
     let (seen, _) = kit::escape::visible(name);
@@ -272,7 +273,7 @@ fn plain(name: &str) -> String {
     let plain: String = seen.chars().map(|it| if kept(it) { it } else { '_' }).collect();
     let plain = plain.trim().trim_start_matches('.');
     let short = match plain.rsplit_once('.') {
-        // The ending stays.
+        // The extension is kept.
         Some((start, ending)) if plain.len() > LONGEST_NAME && ending.len() < 16 => {
             let room = LONGEST_NAME - ending.len() - 1;
             format!("{}.{ending}", start.get(..start.floor_char_boundary(room)).unwrap_or_default())
@@ -362,7 +363,7 @@ mod tests {
         assert_eq!(fault.kind, Kind::TooBig);
         let stopped = || Err(Fault::new(Kind::Cancelled, "stopped"));
         assert_eq!(it.files.share(&file, new("a", 5), &stopped).unwrap_err().kind, Kind::Cancelled);
-        // One that grew after it was looked at.
+        // One that grew after its size was read.
         let grown = OpenOptions::new().read(true).write(true).open(&it.source).unwrap();
         grown.set_len(MOST_BYTES + 1).unwrap();
         assert_eq!(it.files.share(&grown, new("a", 5), &|| Ok(())).unwrap_err().kind, Kind::TooBig);

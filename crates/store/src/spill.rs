@@ -1,4 +1,4 @@
-//! Kept outputs: the whole of what was too long to show, by session, within one bound per session.
+//! Spilled outputs: the whole of each truncated output, by session, within a limit per session.
 
 use std::{
     collections::HashMap,
@@ -18,23 +18,23 @@ use crate::{SPILL_PREFIX, Store, create_folder, spill_number};
 #[derive(Clone)]
 pub struct Spills {
     folder: PathBuf,
-    /// The number after the last one given, by session.
+    /// The next number, by session.
     next: Arc<Mutex<HashMap<String, u64>>>,
-    /// How much each session has kept.
+    /// The stored size of each session.
     kept: Arc<Mutex<HashMap<String, SessionSpills>>>,
-    /// How much a session may keep, in bytes.
+    /// Maximum size per session, in bytes.
     most: u64,
 }
 
-/// What a session has kept until now.
+/// The stored outputs of a session.
 #[derive(Default)]
 struct SessionSpills {
     bytes: u64,
-    /// The numbers of the outputs that are still being written, each as long as its room is there.
+    /// The outputs that are still being written, each as long as its reservation lives.
     growing: Vec<Weak<OfOutput>>,
 }
 
-/// The room of one output in the bound of its session.
+/// The reservation of one output within the limit of its session.
 struct OfOutput {
     spills: Spills,
     session: String,
@@ -48,19 +48,19 @@ impl SpillSpace for OfOutput {
 }
 
 impl Store {
-    /// The spills of this workspace. Keep one and clone it: it remembers the numbers.
+    /// Returns the spills of this workspace. Keep one and clone it: it caches the numbers.
     pub fn spills(&self) -> Spills {
         Spills { folder: self.spill_folder(), next: Arc::default(), kept: Arc::default(), most: u64::MAX }
     }
 }
 
 impl Spills {
-    /// The same where a session may keep so many bytes: its oldest outputs make room for new ones.
+    /// Limits the size per session: a session's oldest outputs are deleted for new ones.
     pub fn bounded(self, most: u64) -> Self {
         Self { most, ..self }
     }
 
-    /// The room of an output that is being written.
+    /// Returns the reservation of an output that is being written.
     pub fn room(&self, session: &str, handle: &str) -> Arc<dyn SpillSpace> {
         let number = spill_number(handle).unwrap_or(0);
         let room = Arc::new(OfOutput { spills: self.clone(), session: session.to_owned(), number });
@@ -71,12 +71,12 @@ impl Spills {
         room
     }
 
-    /// Takes room for so many bytes, for which the oldest outputs that are whole make way; gives how many fit.
+    /// Reserves space for more bytes, and deletes the oldest finished outputs for it; returns how many bytes fit.
     fn reserve(&self, session: &str, bytes: u64) -> u64 {
         let mut all = self.kept.lock();
         let kept = all.entry(session.to_owned()).or_insert_with(|| self.counted(session));
         if kept.bytes.saturating_add(bytes) > self.most {
-            // Another process may keep outputs of this session too, and what is old goes by itself.
+            // Another process may store outputs of this session too, and old ones expire.
             kept.bytes = self.counted(session).bytes;
             self.delete_oldest(session, kept, bytes);
         }
@@ -85,7 +85,7 @@ impl Spills {
         fits
     }
 
-    /// Empties the oldest outputs until so many bytes fit.
+    /// Empties the oldest outputs until this many bytes fit.
     fn delete_oldest(&self, session: &str, kept: &mut SessionSpills, bytes: u64) {
         let growing: Vec<u64> = kept.growing.iter().filter_map(Weak::upgrade).map(|it| it.number).collect();
         let folder = self.folder_of(session);
@@ -96,8 +96,8 @@ impl Spills {
             if spill_number(&handle).is_some_and(|it| growing.contains(&it)) {
                 continue;
             }
-            // An empty file in its place: the handle must not come to mean another output, and a session that took it
-            // over keeps what it has.
+            // Replaced by an empty file: the handle must not come to mean another output, and a session that
+            // took it over keeps its own.
             let empty = folder.join(format!(".{handle}"));
             let made = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&empty);
             if made.and_then(|_| fs::rename(&empty, folder.join(&handle))).is_ok() {
@@ -106,14 +106,14 @@ impl Spills {
         }
     }
 
-    /// What is there of a session.
+    /// Reads the stored size of a session.
     fn counted(&self, session: &str) -> SessionSpills {
         let bytes = self.list(session).unwrap_or_default().iter().map(|it| it.1).sum();
         SessionSpills { bytes, growing: Vec::new() }
     }
 
-    /// Keeps `bytes` and gives the handle to find them by. Handles count up within a
-    /// session, also when two processes work in one session. Blocks for the writing.
+    /// Stores `bytes` and returns their handle. Handles count up within a session, also when two processes
+    /// work in one session. Blocks while writing.
     ///
     /// # Errors
     /// When the file can't be written.
@@ -125,10 +125,10 @@ impl Spills {
         })
     }
 
-    /// The file of a handle, which exists.
+    /// Returns the file of a handle, which exists.
     ///
     /// # Errors
-    /// [`Kind::BadArgs`] for what is not a handle, [`Kind::NotFound`] for one that this session does not have.
+    /// [`Kind::BadArgs`] for an invalid handle, [`Kind::NotFound`] for one that this session does not have.
     pub fn path(&self, session: &str, handle: &str) -> Result<PathBuf, Fault> {
         let Some(number) = spill_number(handle) else {
             return Err(Fault::bad_args(format!(
@@ -143,7 +143,7 @@ impl Spills {
         }
     }
 
-    /// The bytes of a handle.
+    /// Returns the bytes of a handle.
     ///
     /// # Errors
     /// Those of [`path`](Self::path), and when the file can't be read.
@@ -157,7 +157,7 @@ impl Spills {
         Ok(bytes)
     }
 
-    /// Gives a session what another one has kept under this handle: the handle that it has there. Blocks.
+    /// Copies an output of another session under a handle of its own, which it returns. Blocks.
     pub fn take_over(&self, from: &str, handle: &str, to: &str) -> Option<String> {
         let (path, folder) = (self.path(from, handle).ok()?, self.folder_of(to));
         create_folder(&folder).ok()?;
@@ -174,7 +174,7 @@ impl Spills {
         }
     }
 
-    /// The handles of a session's outputs that are still kept, each with its bytes, in the order of their numbers.
+    /// Returns the handles of a session's stored outputs, each with its size in bytes, in the order of their numbers.
     ///
     /// # Errors
     /// When their folder can't be read.
@@ -188,7 +188,7 @@ impl Spills {
         for entry in fs::read_dir(folder).map_err(unread)? {
             let entry = entry.map_err(unread)?;
             let Some(number) = entry.file_name().to_str().and_then(spill_number) else { continue };
-            // What was too old to be kept is empty; what is gone meanwhile is no trouble.
+            // An expired output is empty; one that is deleted meanwhile is no error.
             if let Ok(about) = entry.metadata()
                 && about.is_file()
                 && about.len() > 0
@@ -200,10 +200,10 @@ impl Spills {
         Ok(found.into_iter().map(|(number, bytes)| (format!("{SPILL_PREFIX}{number}"), bytes)).collect())
     }
 
-    /// A new file for an output that is still being written, and its handle.
+    /// Creates a file for an output that is still being written; returns it and its handle.
     ///
     /// # Errors
-    /// When it can't be made.
+    /// When it can't be created.
     pub fn create(&self, session: &str) -> Result<(String, fs::File), Fault> {
         self.open_new(session).map_err(|error| {
             let folder = self.folder.display();
@@ -236,7 +236,7 @@ impl Spills {
             let path = folder.join(&handle);
             match OpenOptions::new().read(true).append(true).create_new(true).mode(0o600).open(&path) {
                 Ok(file) => return Ok((handle, file)),
-                // Another process works in this session: look again where it is.
+                // Another process works in this session: read the numbers again.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                     self.next.lock().remove(session);
                     continue;
@@ -262,18 +262,18 @@ impl Spills {
         Ok(number)
     }
 
-    /// The folder that a session's outputs are in, once it has any.
+    /// Returns the folder of a session's outputs, once it has any.
     pub fn folder(&self, session: &str) -> Option<PathBuf> {
         Some(self.folder_of(session)).filter(|folder| folder.is_dir())
     }
 
-    /// The folder of a session.
+    /// Returns the folder of a session.
     pub fn folder_of(&self, session: &str) -> PathBuf {
         folder_of(&self.folder, session)
     }
 }
 
-/// The folder of a session below this one, whatever its name has in it.
+/// Returns the folder of a session below this one, whatever characters its name has.
 pub fn folder_of(all: &Path, session: &str) -> PathBuf {
     let plain = session.len() <= 64
         && session.starts_with(|it: char| it.is_ascii_alphanumeric())
@@ -303,7 +303,7 @@ mod tests {
         let state = tempfile::tempdir().unwrap();
         let first = store(&state).spills();
         assert_eq!(first.keep("s", b"one").unwrap(), "out_1");
-        // Two that don't know of each other.
+        // Two values that don't share their state.
         let second = store(&state).spills();
         assert_eq!(second.keep("s", b"two").unwrap(), "out_2");
         assert_eq!(first.keep("s", b"three").unwrap(), "out_3");

@@ -1,7 +1,7 @@
-//! Undo: puts changes back where nothing came after them.
+//! Undo: reverts the changes of calls, as long as no later change is lost by it.
 //!
-//! Only what a call of ours changed is put back, and only while the file still holds what
-//! that call left. Putting back is itself a change: undoing it does the first one again.
+//! haft reverts only what one of its own calls changed, and only while the file still has the content that
+//! this call left. Reverting is itself a change: undoing it applies the first one again.
 
 mod difference;
 mod pending;
@@ -30,22 +30,22 @@ use crate::{
 use difference::{changed, difference};
 pub use pending::Changed;
 
-/// How files are read and written when something is put back.
+/// Reads and writes files for undo.
 pub trait Restore: Send + Sync {
-    /// What the file holds now; none when there is no such file.
+    /// Returns the present content; `None` if the file does not exist.
     ///
     /// # Errors
     /// When it can't be read.
     fn read(&self, path: &Path) -> Result<Option<Vec<u8>>, Fault>;
 
-    /// Writes the file, or removes it when `bytes` is none. `expect` is what it must still
-    /// hold for that; none when there must be no such file.
+    /// Writes the file, or removes it if `bytes` is `None`. `expect` is the content that it must still have;
+    /// `None` if it must not exist.
     ///
     /// # Errors
-    /// When it holds something else, and when it can't be written.
+    /// When it has another content, and when it can't be written.
     fn write(&self, path: &Path, bytes: Option<&[u8]>, expect: Option<&[u8]>) -> Result<(), Fault>;
 
-    /// Asks about these changes together, where somebody is to be asked before files change.
+    /// Asks the person about these changes together, if file changes are reviewed.
     ///
     /// # Errors
     /// When the person refuses.
@@ -55,17 +55,17 @@ pub trait Restore: Send + Sync {
     }
 }
 
-/// A file that is about to be put back.
+/// A file that is about to be reverted.
 pub struct PutBack {
     /// The file.
     pub path: PathBuf,
-    /// What it holds.
+    /// Its present content.
     pub now: Option<Content>,
-    /// What it is to hold again.
+    /// The content to restore.
     pub before: Option<Content>,
 }
 
-/// Whose changes can be undone.
+/// The calls whose changes can be undone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Scope {
     /// Those of this session.
@@ -74,7 +74,7 @@ pub enum Scope {
     Workspace,
 }
 
-/// Puts back changes, as one call.
+/// Reverts changes, as one call.
 pub struct CallUndo {
     store: Store,
     scope: Scope,
@@ -83,8 +83,7 @@ pub struct CallUndo {
 }
 
 impl Store {
-    /// What puts changes back on behalf of a call: `history` is that call's own, for what
-    /// it does is recorded too.
+    /// Returns the undo service of a call: `history` is that call's own, because its changes are recorded too.
     pub fn undo(&self, scope: Scope, history: CallHistory, restore: Arc<dyn Restore>) -> CallUndo {
         CallUndo { store: self.clone(), scope, history, restore }
     }
@@ -109,8 +108,8 @@ impl Undo for CallUndo {
             for file in files {
                 self.put_back(&file, &mut report)?;
             }
-            // Where somebody else put the newest call back, the one before it is meant. The former is marked as undone, so
-            // that this ends.
+            // If another program has reverted the newest call already, the one before it is undone. The
+            // former is marked as undone, so that this ends.
             if which != Which::Last || !report.is_settled_alone() {
                 break;
             }
@@ -153,7 +152,7 @@ impl CallUndo {
         }
     }
 
-    /// The path as the model knows it.
+    /// Returns the path as the model knows it.
     fn name(&self, path: &Path) -> String {
         path.strip_prefix(self.store.workspace()).unwrap_or(path).display().to_string()
     }
@@ -186,7 +185,7 @@ impl CallUndo {
         })
     }
 
-    /// What [`put_back`](Self::put_back) is going to do with one file first, where nothing stands against it.
+    /// Returns the first change that [`put_back`](Self::put_back) will make to a file, if nothing prevents it.
     fn planned(&self, file: &[Change]) -> Result<Option<PutBack>, Fault> {
         let others = self.changes_between(file)?;
         let Some(run) = file.chunk_by(|one, next| goes_on(one, next, &others)).next_back() else {
@@ -205,8 +204,8 @@ impl CallUndo {
         Ok(Some(PutBack { path: first.path.clone(), now, before }))
     }
 
-    /// Puts one file back, run by run, newest first. A run is a row of changes of which
-    /// each began where the one before it ended, with nobody else's between them.
+    /// Reverts one file, run by run, newest first. A run is a sequence of changes of which each began with
+    /// the content that the one before it left, without a change by others between them.
     fn put_back(&self, file: &[Change], report: &mut Report) -> Result<(), Fault> {
         let others = self.changes_between(file)?;
         for run in file.chunk_by(|one, next| goes_on(one, next, &others)).rev() {
@@ -226,7 +225,7 @@ impl CallUndo {
                 report.left(line);
                 return Ok(());
             }
-            // Part of the run, or all of it, seems not to have landed. Unless a later call made it seem so.
+            // Part of the run, or all of it, seems not to have been written, unless a later call made it look so.
             if last.after != holds
                 && let Some(later) = self.later_call(first, last)?
             {
@@ -284,7 +283,7 @@ impl CallUndo {
         Ok(())
     }
 
-    /// The changes that other calls made of a file between those of this one.
+    /// Returns the changes that other calls made to a file between those of this one.
     fn changes_between(&self, file: &[Change]) -> Result<Vec<i64>, Fault> {
         let (Some(first), Some(last)) = (file.first(), file.last()) else { return Ok(Vec::new()) };
         let (path, call, from, to) = (first.path.clone(), first.call.clone(), first.id, last.id);
@@ -301,8 +300,8 @@ impl CallUndo {
         })
     }
 
-    /// The call that last changed the file after this run, if its change still stands. An
-    /// undo stands too, unless what it undid came after the run: those two cancel out.
+    /// Returns the call that last changed the file after this run, if its change is still in effect. An undo
+    /// counts too, unless the change that it reverted came after the run: those two cancel out.
     fn later_call(&self, first: &Change, last: &Change) -> Result<Option<String>, Fault> {
         let (path, first, last) = (first.path.clone(), first.id, last.id);
         self.store.wait(move |database| {
@@ -316,7 +315,7 @@ impl CallUndo {
         })
     }
 
-    /// What to say of a file that holds neither what the call left nor what it found.
+    /// Describes a file whose content is neither that after the call nor that before it.
     fn moved_on(
         &self,
         name: &str,
@@ -328,7 +327,7 @@ impl CallUndo {
             return Ok(format!("left {name} alone: it is gone since {}", last.call));
         };
         let mut line = format!("left {name} alone: it changed since {}", last.call);
-        // What was left is at hand when a later call of ours changed it again.
+        // The content after the call is stored if a later call changed it again.
         let (title, old, new) = match (self.content(last.after)?, self.content(first.before)?) {
             (Some(left), _) => ("since then", left, now.to_vec()),
             (None, Some(before)) => ("undoing would have changed it so", now.to_vec(), before),
@@ -347,7 +346,7 @@ impl CallUndo {
         })
     }
 
-    /// Says that these changes are not to be undone again.
+    /// Marks these changes as undone.
     fn mark(&self, changes: &[Change]) -> Result<(), Fault> {
         let ids: Vec<i64> = changes.iter().map(|it| it.id).collect();
         let call = self.history.call().to_owned();
@@ -362,17 +361,17 @@ impl CallUndo {
     }
 }
 
-/// Did this change begin where that one ended, with none of `others` between them?
+/// Returns whether `next` began with the content that `one` left, with none of `others` between them.
 fn goes_on(one: &Change, next: &Change, others: &[i64]) -> bool {
     one.after == next.before && !others.iter().any(|it| (one.id..next.id).contains(it))
 }
 
 const OPEN: &str = "NOT EXISTS (SELECT 1 FROM undone u WHERE u.change = c.id)";
 
-/// The changes that `which` means and that are not undone yet, in the order they were made.
+/// Returns the changes that `which` means and that are not undone yet, in the order they were made.
 ///
-/// The last call, and the last change of a file, are looked for among changes and redone
-/// changes: otherwise to undo twice would be to redo, and never to get further back.
+/// The last call, and the last change of a file, are searched among changes and redone changes: otherwise a
+/// second undo would be a redo, and never go further back.
 fn pending(database: &Connection, which: &Which, session: Option<&str>) -> rusqlite::Result<Vec<Change>> {
     let of_session = "(?1 IS NULL OR c.session = ?1)";
     let all_of = |call: &str, also: &str| -> rusqlite::Result<Vec<Change>> {
@@ -415,7 +414,7 @@ fn open_changes(database: &Connection, session: Option<&str>, limit: usize) -> r
         .collect()
 }
 
-/// The changes file by file, files in the order in which they were first changed.
+/// Groups the changes by file, files in the order of their first change.
 fn by_file(changes: Vec<Change>) -> Vec<Vec<Change>> {
     let mut files: Vec<(PathBuf, Vec<Change>)> = Vec::new();
     for change in changes {
@@ -427,7 +426,7 @@ fn by_file(changes: Vec<Change>) -> Vec<Vec<Change>> {
     files.into_iter().map(|(_, changes)| changes).collect()
 }
 
-/// What an undo did, file by file.
+/// The report of an undo, file by file.
 #[derive(Default)]
 struct Report {
     lines: Vec<String>,
@@ -458,12 +457,12 @@ impl Report {
         self.fault.get_or_insert(fault);
     }
 
-    /// Was all that it was about put back already?
+    /// Returns whether everything was reverted already.
     fn is_settled_alone(&self) -> bool {
         self.settled && !self.restored && !self.left && self.fault.is_none()
     }
 
-    /// Nothing but refusals is a fault, so that its kind is told.
+    /// Returns the output; if all files were refused, a fault of their kind.
     fn finish(mut self, redo: String) -> Result<Output, Fault> {
         if let Some(fault) = self.fault.filter(|_| !self.restored && !self.settled) {
             let seen = self.lines.len() > 1 && fault.kind != Kind::Cancelled;

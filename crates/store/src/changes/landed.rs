@@ -1,4 +1,4 @@
-//! Changes of files that have landed while a call ran: kept in memory until its answer is given, within a bound.
+//! File changes that were made while a call runs: held in memory until its answer, within a limit.
 
 use std::path::Path;
 
@@ -7,18 +7,18 @@ use parking_lot::Mutex;
 
 use super::{Version, Versions};
 
-/// Contents of more bytes than this are not held for one call; of further ones only the sizes are known.
+/// Maximum bytes of contents that are held for one call; of further ones only the sizes are known.
 const HELD: usize = 64 << 20;
 
-/// More files than this are not held for one call.
+/// Maximum number of files that are held for one call.
 const FILES: usize = 1_000;
 
-/// What landed during one call.
+/// The changes made during one call.
 #[derive(Default)]
 pub struct Landed(Mutex<Vec<Versions>>);
 
 impl Landed {
-    /// Takes a change. Several of one file become one, where nobody else changed it between them.
+    /// Adds a change. Several changes of one file are merged, unless another program changed it between them.
     pub fn add(&self, path: &Path, before: Option<&Content>, after: After<'_>) {
         tool_writes::note(path);
         let after = match after {
@@ -29,12 +29,12 @@ impl Landed {
         self.put(Versions { path: path.to_owned(), before: Version::of(before), after });
     }
 
-    /// Takes what landed during a call that was made for this one.
+    /// Adds the changes of a call that was made by this one.
     pub fn extend(&self, files: impl IntoIterator<Item = Versions>) {
         files.into_iter().for_each(|it| self.put(it));
     }
 
-    /// Gives what landed.
+    /// Returns the changes, and forgets them.
     pub fn take(&self) -> Vec<Versions> {
         let mut files = std::mem::take(&mut *self.0.lock());
         files.retain(|it| it.before != it.after);

@@ -10,22 +10,22 @@ use super::Bound;
 /// Lines of context around a change.
 const CONTEXT: usize = 3;
 
-/// After so long the difference may be longer than it need be; it is right all the same.
+/// Time after which a diff may be longer than necessary; it is still correct.
 const TIMEOUT: Duration = Duration::from_millis(300);
 
-/// The lines of a text as they are, and how each may be shown.
+/// The lines of a text, and their masked forms.
 pub(super) struct Lines<'a> {
     lines: Vec<&'a str>,
-    /// Where each line begins in the text, where there are secrets in it.
+    /// The offset of each line in the text, if it contains secrets.
     starts: Vec<usize>,
-    /// What must not be shown, with what stands in its place.
+    /// The ranges that must not be shown, each with its placeholder.
     hidden: Vec<(Range<usize>, String)>,
 }
 
 impl<'a> Lines<'a> {
     pub(super) fn new(text: &'a str, secrets: &Secrets) -> Self {
         let lines: Vec<&str> = text.split_inclusive('\n').collect();
-        // Looked for in the whole text: a key of several lines is one secret.
+        // Searched in the whole text: a multi-line key is one secret.
         let hidden: Vec<(Range<usize>, String)> = secrets
             .find(text)
             .into_iter()
@@ -45,7 +45,7 @@ impl<'a> Lines<'a> {
         Self { lines, starts, hidden }
     }
 
-    /// A line as it may be shown, without its line feed.
+    /// Returns a line as it may be shown, without its line feed.
     fn shown(&self, at: usize) -> Cow<'a, str> {
         let line = self.lines.get(at).copied().unwrap_or_default();
         let bare = line.strip_suffix('\n').unwrap_or(line);
@@ -71,7 +71,7 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// What is left of a bound.
+/// The rest of a size limit.
 pub(super) struct Budget {
     lines: usize,
     bytes: usize,
@@ -83,7 +83,7 @@ impl Budget {
         Self { lines: bound.lines, bytes: bound.bytes, columns: bound.columns }
     }
 
-    /// Takes room for this line, if there is any.
+    /// Reserves space for this line; returns false if the limit is reached.
     fn takes(&mut self, line: &str) -> bool {
         if self.lines == 0 || self.bytes < line.len() {
             self.lines = 0;
@@ -95,20 +95,20 @@ impl Budget {
     }
 }
 
-/// A diff, as far as there was room for it.
+/// A diff, as far as the limit allows.
 #[derive(Default)]
 pub(super) struct Unified {
     /// Hunks, without the names of the files.
     pub(super) text: String,
     pub(super) added: usize,
     pub(super) removed: usize,
-    /// Lines for which there was no room.
+    /// Number of lines beyond the limit.
     pub(super) more: usize,
-    /// Some lines are shown in part.
+    /// Whether some lines are shown in part.
     pub(super) has_cut_lines: bool,
 }
 
-/// The difference between two texts; no hunk where they are the same.
+/// Returns the difference between two texts; without a hunk if they are equal.
 pub(super) fn unified(old: &Lines<'_>, new: &Lines<'_>, budget: &mut Budget) -> Unified {
     let deadline = std::time::Instant::now() + TIMEOUT;
     let ops = capture_diff_slices_deadline(Algorithm::Myers, &old.lines, &new.lines, Some(deadline));
@@ -138,7 +138,7 @@ pub(super) fn unified(old: &Lines<'_>, new: &Lines<'_>, budget: &mut Budget) -> 
 }
 
 impl Unified {
-    /// Lines that stand in the place of others.
+    /// Adds lines that replace others.
     fn changed(
         &mut self,
         old: &Lines<'_>,
@@ -147,7 +147,7 @@ impl Unified {
         added: Range<usize>,
         budget: &mut Budget,
     ) {
-        // Of a long line, what is shown is around where it differs from its counterpart.
+        // A long line is shown around its first difference from its counterpart.
         let same = |one: usize, other: usize| {
             let one = old.lines.get(one).copied().unwrap_or_default().chars();
             one.zip(new.lines.get(other).copied().unwrap_or_default().chars())
@@ -191,17 +191,17 @@ impl Unified {
     }
 }
 
-/// The lines of a hunk on one side, as its header has them: `12,3`.
+/// Formats the lines of a hunk on one side for its header: `12,3`.
 fn header(range: &Range<usize>) -> String {
     match range.len() {
-        // No line: the one after which it would be.
+        // An empty range is named by the line before it.
         0 => format!("{},0", range.start),
         1 => format!("{}", range.start + 1),
         length => format!("{},{length}", range.start + 1),
     }
 }
 
-/// At most `columns` characters of a line, around the character `differs`.
+/// Returns at most `columns` characters of a line, around the character `differs`.
 fn cut(line: &str, differs: usize, columns: usize) -> (Cow<'_, str>, bool) {
     if line.len() <= columns || line.chars().count() <= columns {
         return (Cow::Borrowed(line), false);

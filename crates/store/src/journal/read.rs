@@ -1,4 +1,4 @@
-//! Reading the journal.
+//! Reading the journal: filters, and calls with their outcome and changes.
 
 use std::path::PathBuf;
 
@@ -10,10 +10,10 @@ use serde_json::Value;
 use super::Journal;
 use crate::history::{path_of, text_of};
 
-/// Without a limit of its own a look into the journal shows this many calls.
+/// Default number of calls.
 const CALLS: usize = 50;
 
-/// Which calls to show. The default: the newest fifty.
+/// Selects calls. The default: the newest fifty.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
     /// Only calls of this session.
@@ -30,36 +30,36 @@ pub struct Filter {
     pub limit: usize,
 }
 
-/// One call, as the journal has it.
+/// A call in the journal.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CallRecord {
     /// Its id.
     pub call: String,
     /// The session it belongs to.
     pub session: String,
-    /// The life of the process that ran it.
+    /// The process that ran it, as its instance id.
     pub instance: String,
-    /// When it began, in milliseconds since 1970.
+    /// The time when it began, in milliseconds since 1970.
     pub began_ms: u64,
     /// The tool.
     pub tool: String,
-    /// The BLAKE3 hash of the arguments as they came.
+    /// The BLAKE3 hash of the original arguments.
     pub arguments_hash: String,
-    /// The arguments, masked and cut short.
+    /// The arguments, masked and truncated.
     pub arguments: String,
-    /// What it declared.
+    /// Its touches.
     pub touches: Vec<Touch>,
-    /// Which rule allowed it or denied it.
+    /// The rule that allowed or denied it.
     pub decision: String,
     /// The length of the arguments.
     pub bytes_in: u64,
     /// `ok`, the kind of the fault, `interrupted`; none while it is under way.
     pub outcome: Option<String>,
-    /// What a fault said.
+    /// The message of a fault.
     pub said: Option<String>,
-    /// What the runtime did to the call.
+    /// The runtime's notes.
     pub notes: Vec<String>,
-    /// How long it took, in milliseconds.
+    /// Its duration, in milliseconds.
     pub took_ms: Option<f64>,
     /// The length of its output.
     pub bytes_out: Option<u64>,
@@ -72,16 +72,16 @@ pub struct CallRecord {
 pub struct ChangeRecord {
     /// The file.
     pub path: PathBuf,
-    /// The BLAKE3 hash of what it held; none when there was no such file.
+    /// The BLAKE3 hash of the content before; `None` if the file did not exist.
     pub before: Option<String>,
-    /// The same of what it was to hold.
+    /// The BLAKE3 hash of the content after.
     pub after: Option<String>,
-    /// The call whose change this one put back.
+    /// The call whose change this one reverted.
     pub undoes: Option<String>,
 }
 
 impl Journal {
-    /// The calls that `filter` lets through, newest last. Blocks.
+    /// Returns the calls that match `filter`, newest last. Blocks.
     ///
     /// # Errors
     /// When the database can't be read.
@@ -90,7 +90,7 @@ impl Journal {
     }
 }
 
-/// Each begun row with the ended row that belongs to it.
+/// The query for each "begun" row with its "ended" row.
 pub(super) const CALLS_WITH_ENDS: &str = "
 SELECT b.call, b.session, b.instance, b.at_ms, b.tool, b.arguments_hash, b.arguments, b.touches, b.decision,
        b.bytes_in, e.outcome, e.said, e.notes, e.took_us, e.bytes_out
@@ -124,7 +124,7 @@ fn select(database: &Connection, filter: &Filter) -> rusqlite::Result<Vec<CallRe
     Ok(records)
 }
 
-/// The record of a row of [`CALLS_WITH_ENDS`], without its changes.
+/// Returns the record of a row of [`CALLS_WITH_ENDS`], without its changes.
 pub(super) fn record(row: &Row) -> rusqlite::Result<CallRecord> {
     let number = |at: usize| row.get::<_, Option<i64>>(at).map(|it| it.map(i64::cast_unsigned));
     let took_us = number(13)?;
@@ -151,7 +151,7 @@ pub(super) fn record(row: &Row) -> rusqlite::Result<CallRecord> {
     })
 }
 
-/// The changes of a call, in order.
+/// Returns the changes of a call, in order.
 pub(super) fn changes(database: &Connection, call: &str) -> rusqlite::Result<Vec<ChangeRecord>> {
     database
         .prepare_cached(
@@ -173,7 +173,7 @@ fn hex(bytes: Option<Vec<u8>>) -> Option<String> {
     bytes.map(|it| text_of(&it))
 }
 
-/// The touches that were written as JSON: `["exclusive", {"read": "/a"}]`.
+/// Parses touches from JSON: `["exclusive", {"read": "/a"}]`.
 fn touches(json: &str) -> Vec<Touch> {
     let values: Vec<Value> = serde_json::from_str(json).unwrap_or_default();
     values.iter().filter_map(touch).collect()

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{corpse, history::text_of, now_ms};
 
-/// Reads a file: none when there is none.
+/// Reads a file; `None` if it does not exist.
 pub type ReadFile<'a> = &'a dyn Fn(&Path) -> Result<Option<Vec<u8>>, Fault>;
 
 /// A call whose process died before it was over.
@@ -21,29 +21,29 @@ pub type ReadFile<'a> = &'a dyn Fn(&Path) -> Result<Option<Vec<u8>>, Fault>;
 pub struct Interrupted {
     /// The call, with its changes.
     pub call: CallRecord,
-    /// What can be said of it: the result that the call now has.
+    /// The description of its state: the result that the call now has.
     pub text: String,
 }
 
 impl Interrupted {
-    /// Is this what one of its files held before, or was to hold after?
+    /// Returns whether one of its files had this content before, or was to have it after.
     pub fn knows(&self, bytes: &[u8]) -> bool {
         let hash = blake3::hash(bytes).to_hex();
         let is = |known: &Option<String>| known.as_deref() == Some(hash.as_str());
         self.call.changes.iter().any(|change| is(&change.before) || is(&change.after))
     }
 
-    /// The files that it declared it would write, or had begun to.
+    /// Returns the files that it declared it would write, or had begun to.
     pub fn paths(&self) -> Vec<PathBuf> {
         paths(&self.call)
     }
 }
 
 impl Journal {
-    /// Gives each call whose process is dead its one result, and says which those were.
-    /// Of two processes that do this at once, one finds nothing. Blocks.
+    /// Gives each call whose process is dead its one result, and returns those calls. If two processes do
+    /// this at once, one of them finds nothing. Blocks.
     ///
-    /// `read` shows what the files hold now, so that the result can tell.
+    /// `read` returns the present content of files, for the description.
     ///
     /// # Errors
     /// When the database can't be read or written.
@@ -51,7 +51,7 @@ impl Journal {
         let mut found = Vec::new();
         let own = self.store.instance().to_owned();
         for instance in self.store.wait(move |database| unfinished(database, &own))? {
-            // Held until its calls have their results: nobody else is at them.
+            // Locked until its calls have their results, so that no other process recovers them.
             let Some(dead) = corpse(&self.store.live_folder(), &instance) else { continue };
             let open = {
                 let instance = instance.clone();
@@ -67,7 +67,7 @@ impl Journal {
     }
 }
 
-/// The processes that did not say that they had nothing more to do.
+/// Returns the processes that have not recorded their end.
 fn unfinished(database: &Connection, own: &str) -> rusqlite::Result<Vec<String>> {
     database
         .prepare_cached(
@@ -90,7 +90,7 @@ fn open_calls(database: &Connection, instance: &str) -> rusqlite::Result<Vec<Cal
     Ok(open)
 }
 
-/// Ends the calls that are still open, and the process. Gives those it ended.
+/// Ends the open calls of a process, and the process; returns those calls.
 fn end_all(
     database: &Connection,
     instance: &str,
@@ -113,7 +113,7 @@ fn end_all(
             ended.push(it);
         }
     }
-    // Last, for a failure before this leaves the process to be looked at again.
+    // Last: if a step before fails, the process is recovered again later.
     database
         .prepare_cached("INSERT OR IGNORE INTO processes_ended (instance, at_ms) VALUES (?1, ?2)")?
         .execute(params![instance, now])?;
@@ -154,7 +154,7 @@ fn text(call: &CallRecord, read: ReadFile) -> String {
             Touch::Server { name, .. } => others.push(format!("ask the server {name}")),
             Touch::Session(key) => others.push(format!("use the session's {key}")),
             Touch::Tool(name) => others.push(format!("write or delete the tool {name}")),
-            // What a lock is held for is not what is to be checked.
+            // These touches name no state that has to be checked.
             Touch::Exclusive | Touch::Read(_) | Touch::Write(_) | Touch::WriteTree { .. } | Touch::Web(_) => {
             }
         }
@@ -182,7 +182,7 @@ fn text(call: &CallRecord, read: ReadFile) -> String {
     text
 }
 
-/// What the file holds now, beside what the history says of it.
+/// Compares the present content of the file with its history.
 fn now_holds(call: &CallRecord, path: &Path, read: ReadFile) -> String {
     let mut of_path = call.changes.iter().filter(|it| it.path == path);
     let (Some(first), last) = (of_path.next(), of_path.next_back()) else {

@@ -4,15 +4,15 @@ use std::time::Duration;
 
 use similar::{DiffOp, TextDiff};
 
-/// How many lines of a difference are shown, and how many characters of each.
+/// Maximum number of lines of a difference, and of characters of each.
 const LINES: usize = 40;
 const WIDTH: usize = 200;
-/// Above this many bytes only sizes are compared.
+/// Maximum size of contents that are compared line by line, in bytes.
 const LARGE: usize = 4 << 20;
-/// Then a difference may be longer than it need be, but is still right.
+/// Time after which a difference may be longer than necessary; it is still correct.
 const PATIENCE: Duration = Duration::from_millis(300);
 
-/// How much changes from one content to the other.
+/// Describes how much changes from one content to the other.
 pub(super) fn changed(from: &[u8], to: &[u8]) -> String {
     let (Some(old), Some(new)) = (text(from), text(to)) else {
         return format!("{} bytes, were {}", to.len(), from.len());
@@ -31,7 +31,7 @@ pub(super) fn changed(from: &[u8], to: &[u8]) -> String {
     if lines == 1 { "1 line changed".to_owned() } else { format!("{lines} lines changed") }
 }
 
-/// The lines that differ, with a little around them; none for what is not text.
+/// Returns the lines that differ, with a little context; `None` for binary content.
 pub(super) fn difference(from: &[u8], to: &[u8]) -> Option<String> {
     let (old, new) = (text(from)?, text(to)?);
     let diff = TextDiff::configure().timeout(PATIENCE).diff_lines(&*old, &*new);

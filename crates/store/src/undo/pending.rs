@@ -1,4 +1,4 @@
-//! Changes of given calls that were not undone yet, with those of the sub-agents that these calls started.
+//! Changes of given calls that are not undone yet, with those of the sub-agents that these calls started.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::OPEN;
 use crate::{Store, history::path_of};
 
-/// A call that changed files, which can still be undone.
+/// A call with changes that can still be undone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Changed {
     /// Its id in the journal, by which it is undone.
@@ -20,7 +20,7 @@ pub struct Changed {
 }
 
 impl Store {
-    /// What is left to undo of these calls, the newest change first. Blocks.
+    /// Returns the changes of these calls that can still be undone, the newest first. Blocks.
     ///
     /// # Errors
     /// When the database can't be read.
@@ -43,7 +43,7 @@ impl Store {
     }
 }
 
-/// The calls by which sub-agents changed something while this one ran.
+/// Returns the calls by which sub-agents changed something while this one ran.
 fn below(database: &Connection, call: &str) -> rusqlite::Result<Vec<String>> {
     database
         .prepare_cached(
@@ -57,7 +57,7 @@ fn below(database: &Connection, call: &str) -> rusqlite::Result<Vec<String>> {
         .collect()
 }
 
-/// What is left of one call, and the number of its newest change.
+/// Returns the rest of one call, and the number of its newest change.
 fn of(database: &Connection, call: String) -> rusqlite::Result<Option<(i64, Changed)>> {
     let mut files: Vec<PathBuf> = Vec::new();
     let mut newest = None;

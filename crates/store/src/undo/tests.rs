@@ -14,7 +14,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::Bound;
 
-/// Files in memory. Like kit's hands, it tells the history before each change.
+/// Files in memory. Like the file layer of `kit`, it calls the history before each change.
 struct Memory {
     files: Mutex<HashMap<PathBuf, Vec<u8>>>,
     history: Option<CallHistory>,
@@ -73,7 +73,7 @@ impl World {
         self.memory.write(&path, after, before.as_deref()).unwrap();
     }
 
-    /// Behind haft's back.
+    /// Changes a file without a record.
     fn meddle(&self, name: &str, text: &str) {
         self.memory.files.lock().insert(Self::path(name), text.as_bytes().to_vec());
     }
@@ -81,7 +81,7 @@ impl World {
     fn undo_in(&self, session: &str, call: &str, which: Which) -> Result<String, Fault> {
         let history = self.store.history(session, call);
         let scope = Scope::Session(session.to_owned());
-        // Shares the files; tells the history of this call, as kit's hands would.
+        // Shares the files; calls the history of this call, as the file layer of `kit` would.
         let memory = Memory {
             files: Mutex::new(self.memory.files.lock().clone()),
             history: Some(history.clone()),
@@ -120,7 +120,7 @@ fn puts_back_changes_removes_what_was_created_and_brings_back_what_was_removed()
     assert_eq!(world.text("gone").as_deref(), Some("g\n"));
 }
 
-/// What is said where everything was left as it is.
+/// Returns the message if every file was left as it is.
 fn left(undone: Result<String, Fault>) -> String {
     let fault = undone.unwrap_err();
     assert_eq!(fault.kind, Kind::Stale);
@@ -142,7 +142,7 @@ fn last_walks_back_and_the_undo_of_an_undo_redoes() {
     assert_eq!(world.text("a").as_deref(), Some("one\n"));
     world.undo("c_7", Which::Call("c_3".into())).unwrap();
     assert_eq!(world.text("a").as_deref(), Some("two\n"));
-    // What was redone is the last change again.
+    // A redone change is the last change again.
     world.undo("c_8", Which::Last).unwrap();
     assert_eq!(world.text("a").as_deref(), Some("one\n"));
     world.undo("c_9", Which::File(World::path("a"))).unwrap();
@@ -338,7 +338,7 @@ proptest! {
             world.edit(&call, &format!("f{file}"), text.as_deref());
         }
         let end = world.memory.files.lock().clone();
-        // c_0 and c_1 may have taken turns on a file; whatever can't be put back is left as it is.
+        // c_0 and c_1 may have alternated on a file; a file that can't be reverted is left as it is.
         let mut undos = Vec::new();
         for round in 0..30 {
             let call = format!("u_{round}");
@@ -346,7 +346,7 @@ proptest! {
             match world.undo(&call, Which::Last) {
                 Ok(said) if said.contains("left") => {
                     prop_assert!(edits.iter().any(|(call, ..)| *call == 3), "{}", said);
-                    // What was undone may have been undone by the call itself: then nothing is another than before.
+                    // The call itself may have undone its change: then nothing differs from before.
                     prop_assert!(said.contains("To redo:") || *world.memory.files.lock() == before);
                     return Ok(());
                 }
