@@ -1,9 +1,8 @@
-//! Policy: allows, asks about or denies what a call wants.
+//! Policy: allows, asks about or denies a call.
 //!
-//! Decided from what the call would touch, with links resolved; of a command from every
-//! part of it that may run.
-//! Deny wins over ask, ask wins over allow. What is decided here is enforced by the
-//! kit's hands: they open nothing that was not granted.
+//! It decides from the resources that the call declares, with symlinks resolved; for a command, from every
+//! part of it that may run. Deny takes precedence over ask, and ask over allow. `kit` enforces the decision:
+//! it opens nothing that was not granted.
 
 use std::{fmt, path::Path, sync::Arc};
 
@@ -18,41 +17,40 @@ use serde::{Deserialize, Serialize};
 use crate::commands::{Case, Judged, Placement, Rules};
 use sandbox::SandboxMode;
 
-/// What becomes of a call.
+/// The decision on a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
-    /// It runs.
+    /// The call runs.
     Allow,
     /// A person is asked first.
     Ask(Rule),
-    /// It does not run.
+    /// The call is refused.
     Deny(Rule),
 }
 
-/// Why a call is asked about or denied.
+/// The reason why a call is asked about or denied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
     /// The rule's name, as configuration and messages use it.
     pub name: &'static str,
-    /// What it is about in this call: a path, a command.
+    /// The subject in this call: a path, a command.
     pub about: String,
-    /// What the rule says, in one sentence.
+    /// The rule's message, in one sentence.
     pub says: String,
-    /// Grants by which the call would not be asked about the next time. Where there are
-    /// none, only this very call can be allowed.
+    /// Grants that would allow the call the next time. If empty, only this call can be allowed.
     pub offers: Vec<Effect>,
-    /// Whether a rule that denies may be meant: allowing without asking does not settle it.
+    /// Whether a denying rule may apply: `--approve auto` does not decide it.
     pub firm: bool,
 }
 
-/// What to do where a person has to be asked.
+/// The approval mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Approve {
-    /// Ask, where there is somebody to ask; otherwise deny.
+    /// Ask a person; deny if none can be asked.
     #[default]
     Ask,
-    /// The same, and ask before each change of a file.
+    /// Like `Ask`, and ask before each file change too.
     AskEdits,
     /// Allow without asking.
     Auto,
@@ -61,7 +59,7 @@ pub enum Approve {
 }
 
 impl Approve {
-    /// As configuration and the command line say it.
+    /// Returns its name in the configuration and on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Ask => "ask",
@@ -71,47 +69,47 @@ impl Approve {
         }
     }
 
-    /// Is a person asked?
+    /// Returns whether a person is asked.
     pub fn asks(self) -> bool {
         matches!(self, Self::Ask | Self::AskEdits)
     }
 }
 
-/// Whether the open web may be looked at.
+/// The access to the open web.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Web {
-    /// Not at all.
+    /// None.
     None,
     /// Each host after approval.
     Ask,
-    /// Public addresses that the person, a search result or a page named; a host that the model composed an address for
-    /// after approval.
+    /// Public addresses that the person, a search result or a page named; an address that the model composed,
+    /// after approval of its host.
     #[default]
     Known,
-    /// All of it that is public, without a question.
+    /// All public addresses, without approval.
     Public,
 }
 
-/// The rules of one server. Cheap to clone.
+/// The rules of one runtime. Cheap to clone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policy {
-    /// What may be changed at all.
+    /// The files that may be changed at all.
     pub sandbox: SandboxMode,
-    /// What to do where a person has to be asked.
+    /// The approval mode.
     pub approve: Approve,
-    /// What the configuration says about commands.
+    /// The rules on commands.
     pub commands: Arc<Rules>,
     /// The hosts that the configuration allows.
     pub hosts: Arc<[String]>,
-    /// Whether the open web may be looked at. Where nobody decided it, [`Web::Known`] where somebody can be asked, otherwise
+    /// The access to the open web. If not configured, [`Web::Known`] if a person can be asked, otherwise
     /// [`Web::Public`].
     pub web: Option<Web>,
     /// The workspace, which grants to write are relative to.
     pub workspace: Arc<Path>,
-    /// Tools that are called only once a session has read their manual.
+    /// Tools that can be called only after the session has read their manual.
     pub manual_first: Arc<[String]>,
-    /// What git's configuration runs, which makes a file a control file. Found on disk; the runtime sets it.
+    /// Files that git's configuration runs, which makes them control files. Found on disk; the runtime sets it.
     pub configured: Configured,
 }
 
@@ -133,44 +131,44 @@ impl Default for Policy {
 /// The name of the rule about addresses that a model composed.
 pub const COMPOSED: &str = "composed";
 
-/// One thing that a call wants, with its place resolved.
+/// One resource of a call, resolved.
 #[derive(Debug, Clone)]
 pub enum Want {
     /// A place in the file system.
     Place(Location, Access),
-    /// To make a change of a file that is about to land there.
+    /// A file change that is about to be made.
     Change {
-        /// Where.
+        /// Its place.
         location: Location,
-        /// The workspace's own tool whose file this is, where the call was granted to write that tool.
+        /// The workspace's own tool whose file this is, if the call was granted to write that tool.
         tool: Option<String>,
     },
     /// A command.
     Run(String),
-    /// To run outside the sandbox.
+    /// Running outside the sandbox.
     Unconfined,
     /// A host.
     Net(String),
-    /// To look at what a host shows to everybody.
+    /// Reading public pages of a host.
     Web {
-        /// Which.
+        /// The host.
         host: String,
-        /// The session came across this very address, or a person configured it: see [`Address`](kit::Address).
+        /// Whether the session has seen this exact address, or a person configured it: see [`Address`](kit::Address).
         known: bool,
     },
-    /// To start a server that the person's own file does not name.
+    /// Starting a server that the person's own configuration does not name.
     Server {
-        /// What it is, and what starts it.
+        /// Its name and its command.
         about: String,
-        /// By which it is granted for longer than a call.
+        /// The grant that allows it for longer than this call.
         grant: Option<String>,
     },
-    /// To write or delete the workspace's own tool of this name.
+    /// Writing or deleting the workspace's own tool of this name.
     Tool(String),
 }
 
 impl Want {
-    /// The host that it is about, if it is about one.
+    /// Returns its host, if it has one.
     pub fn host(&self) -> Option<&str> {
         match self {
             Self::Net(host) | Self::Web { host, .. } => Some(host),
@@ -185,13 +183,13 @@ impl Want {
 }
 
 impl Policy {
-    /// What becomes of a call that wants these things, and has no grant.
+    /// Decides on a call with these resources, without grants.
     pub fn decide(&self, wants: &[Want]) -> Decision {
         self.settle(self.weigh(wants, &[]).0)
     }
 
-    /// What the rules and these grants say, before it is settled whether anybody is asked;
-    /// and the grants that were needed.
+    /// Evaluates the rules with these grants, before the approval mode applies; returns the decision and the
+    /// grants that it needed.
     pub(crate) fn weigh(&self, wants: &[Want], grants: &[&Effect]) -> (Decision, Vec<usize>) {
         let leaves =
             self.sandbox != SandboxMode::Full && wants.iter().any(|it| matches!(it, Want::Unconfined));
@@ -215,12 +213,12 @@ impl Policy {
         }
     }
 
-    /// Is a person asked about this, whatever else the call wants?
+    /// Returns whether a person is asked about this resource alone.
     pub fn asks(&self, want: &Want) -> bool {
         matches!(self.weigh(std::slice::from_ref(want), &[]).0, Decision::Ask(_))
     }
 
-    /// What becomes of a question where nobody is to be asked.
+    /// Applies the approval mode to a decision.
     pub(crate) fn settle(&self, decision: Decision) -> Decision {
         match decision {
             Decision::Ask(rule) if self.approve == Approve::Auto && !rule.firm => Decision::Allow,
@@ -243,7 +241,7 @@ impl Policy {
             found.is_some()
         };
         match want {
-            // That it lies below a root was found when it was located.
+            // Resolution has already checked that it lies below a root.
             Want::Place(_, Access::Read) => Decision::Allow,
             Want::Place(location, Access::Write) => match self.judge_write(location) {
                 Decision::Ask(_) if granted(&|it| it.allows_write(location, &self.workspace)) => {
@@ -276,7 +274,7 @@ impl Policy {
                 "outside the sandbox",
                 "with `--sandbox read-only` nothing leaves the sandbox",
             )),
-            // The command is what is asked about.
+            // The approval is about the command.
             Want::Unconfined if runs || self.sandbox == SandboxMode::Full => Decision::Allow,
             Want::Unconfined => Decision::Ask(Rule::new(
                 "unconfined",
@@ -288,7 +286,8 @@ impl Policy {
                 "this tool",
                 "with `--sandbox read-only` nothing is changed, by tool files neither",
             )),
-            // What a model may run in the sandbox it may also keep: a tool runs there, and has no more.
+            // A model may keep as a tool whatever it may run in the sandbox: a tool runs there, with no
+            // further rights.
             Want::Tool(_) if self.sandbox != SandboxMode::Full => Decision::Allow,
             Want::Tool(name) => Decision::Ask(Rule::new(
                 "own_tools",
@@ -344,11 +343,11 @@ impl Policy {
                 } else {
                     Rule::new("net", host, "a host is contacted only after approval")
                 };
-                // That nobody is asked about hosts was not said of what listens behind the person's own door.
+                // `--approve auto` does not cover private addresses.
                 rule.firm = private;
-                // A port would grant a private address too, which nobody was asked about.
+                // A grant with a port would also cover a private address, which nobody approved.
                 let name = if composed { split_port(host).0 } else { host.as_str() }.to_ascii_lowercase();
-                // A yes to a look is none to speak.
+                // An approval to read does not include sending.
                 let offer = if looks { Effect::Web(name) } else { Effect::Net(name) };
                 rule.offers.extend(is_host(host).then_some(offer));
                 Decision::Ask(rule)
@@ -356,7 +355,7 @@ impl Policy {
         }
     }
 
-    /// Every change is asked about, but for those that a person allowed for longer.
+    /// Asks about every file change, except for those that a person allowed for longer.
     fn judge_edit(&self, location: &Location, grants: &[&Effect], used: &mut Vec<usize>) -> Decision {
         if let Some(found) = grants.iter().position(|it| it.allows_edit(location, &self.workspace)) {
             used.push(found);
@@ -399,8 +398,8 @@ impl Policy {
     }
 }
 
-/// Is this in what git keeps of a repository, whatever that folder is called: a bare
-/// repository, one kept apart from its work tree, or a root that is `.git` itself?
+/// Returns whether this lies in a git folder of any name: a bare repository, one apart from its work tree, or
+/// a root that is `.git` itself.
 fn lies_in_a_git_folder(path: &Path) -> bool {
     path.ancestors().skip(1).any(|folder| {
         folder.file_name().is_some_and(|name| name.eq_ignore_ascii_case(".git"))
@@ -415,10 +414,10 @@ impl Rule {
         Self { name, about: about.to_owned(), says: says.to_owned(), offers: Vec::new(), firm: false }
     }
 
-    /// Makes one question of two.
+    /// Merges two questions into one.
     fn join(&mut self, other: Self) {
         self.firm |= other.firm;
-        // One of them can't be granted for longer: then neither can the call.
+        // If one of them can't be granted for longer, neither can the call.
         if self.offers.is_empty() || other.offers.is_empty() {
             self.offers.clear();
             return;

@@ -1,4 +1,4 @@
-//! Grants: what a person allowed, for how long, and whether it covers what a call wants.
+//! Grants: standing permissions of a person, their scope, and whether they cover a call.
 
 use std::{
     path::{Component, Path},
@@ -12,7 +12,8 @@ use store::Store;
 use crate::{Decision, Policy, Want, commands};
 use kit::effect::{Effect, Scope};
 
-/// Parses an effect as a person writes it: `write PATH`, `edit PATH`, `net HOST`, `web HOST`, `run COMMAND`, `unconfined COMMAND`.
+/// Parses an effect as a person writes it: `write PATH`, `edit PATH`, `net HOST`, `web HOST`, `run COMMAND`,
+/// `unconfined COMMAND`.
 ///
 /// # Errors
 /// When it is none of these.
@@ -60,25 +61,25 @@ pub fn parse(text: &str) -> Result<Effect, Fault> {
     }
 }
 
-/// A grant that counts for a session.
+/// A grant in force for a session.
 #[derive(Debug, Clone)]
 pub(crate) struct ActiveGrant {
-    /// Its number, where it is in the store.
+    /// Its number in the store, if it is stored.
     id: Option<i64>,
     scope: Scope,
     pub(crate) effect: Effect,
 }
 
-/// The grants that count for one session: those of the workspace, those of its name, and those that end with it. Cheap to
-/// clone; the sessions of subagents share them.
+/// The grants in force for one session: those of the workspace, those of its name, and those that end with
+/// it. Cheap to clone; the sessions of subagents share them.
 #[derive(Clone)]
 pub struct SessionGrants {
     store: Store,
-    /// The session by whose name a person's grants are kept.
+    /// The session under whose name a person's grants are stored.
     session: Arc<str>,
-    /// A session without a name keeps its grants in memory.
+    /// Whether it has a name. A session without one keeps its grants in memory.
     is_named: bool,
-    /// The front end by which a person grants, for the journal.
+    /// The front end through which a person grants, for the journal.
     front_end: Arc<str>,
     in_memory: Arc<Mutex<Vec<Effect>>>,
 }
@@ -94,13 +95,13 @@ impl SessionGrants {
         }
     }
 
-    /// The session by whose name grants are kept, and whether it has one that a person gave.
+    /// Returns the session under whose name grants are stored, and whether a person gave that name.
     pub fn session(&self) -> (&str, bool) {
         (&self.session, self.is_named)
     }
 
-    /// Decides about a call that wants these things; gives the grant or rule too, in the words of the journal. The store is
-    /// read only where somebody would be asked.
+    /// Decides on a call with these resources; returns the decision, and the grant or rule in the words of
+    /// the journal. Reads the store only if a person would be asked.
     pub fn decide(&self, policy: &Policy, wants: &[Want]) -> (Decision, String) {
         let (decision, _) = policy.weigh(wants, &[]);
         if let Decision::Ask(_) = decision {
@@ -116,7 +117,7 @@ impl SessionGrants {
         (policy.settle(decision), "allowed".to_owned())
     }
 
-    /// The grants that by now cover what was to be asked about, in the words of the journal.
+    /// Returns the grants that cover the question by now, in the words of the journal.
     pub fn meanwhile(&self, offers: &[Effect]) -> Option<String> {
         let held = self.held();
         let covering: Option<Vec<&ActiveGrant>> =
@@ -124,7 +125,7 @@ impl SessionGrants {
         covering.filter(|it| !it.is_empty()).map(|used| self.note(&used))
     }
 
-    /// Keeps what a person allowed, for as long as they said.
+    /// Stores what a person allowed, for the scope that they chose.
     ///
     /// # Errors
     /// When the store can't be written.
@@ -144,7 +145,7 @@ impl SessionGrants {
         Ok(())
     }
 
-    /// The hosts that a person granted to this session, or to all of the workspace.
+    /// Returns the hosts that a person granted to this session, or to the whole workspace.
     pub fn hosts(&self) -> Vec<String> {
         let host = |held: ActiveGrant| match held.effect {
             Effect::Net(host) => Some(host),
@@ -153,7 +154,7 @@ impl SessionGrants {
         self.held().into_iter().filter_map(host).collect()
     }
 
-    /// The hosts that a person granted to be looked at, beyond those.
+    /// Returns the further hosts whose pages a person allowed to read.
     pub fn hosts_to_look_at(&self) -> Vec<String> {
         let host = |held: ActiveGrant| match held.effect {
             Effect::Web(host) => Some(host),
@@ -172,7 +173,7 @@ impl SessionGrants {
         match self.store.grants().in_force(&self.session) {
             Ok(records) => held.extend(records.into_iter().filter_map(|record| {
                 let scope = if record.session.is_some() { Scope::Session } else { Scope::Project };
-                // What an older or newer haft wrote and this one can't read grants nothing.
+                // A grant that another version of haft wrote and this one can't parse has no effect.
                 Some(ActiveGrant { id: Some(record.id), scope, effect: parse(&record.effect).ok()? })
             })),
             Err(fault) => tracing::warn!("the grants of this workspace can't be read: {fault}"),

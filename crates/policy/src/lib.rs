@@ -1,7 +1,8 @@
-//! Policy: whether a call may run, is asked about, or is denied.
+//! Policy: decides whether a call may run, needs approval, or is denied.
 //!
-//! [`Policy`] decides from what a call would touch, with symlinks resolved. [`commands`] takes a command line apart into
-//! every command that may run. [`grants`] remembers what a person allowed. Deny wins over ask, ask wins over allow.
+//! [`Policy`] decides from the resources that a call declares, with symlinks resolved. [`commands`] splits a
+//! command line into every command that may run. [`grants`] stores standing permissions. Deny takes
+//! precedence over ask, and ask over allow.
 
 mod decision;
 

@@ -1,7 +1,7 @@
 //! Inline code in commands, such as `python -c`.
 //!
-//! The lists can't read another language. They look for a denied program's name in it, and
-//! where there is none it stays unclear. A script that lies in a file is not looked into.
+//! The lists can't parse another language. They search it for a denied program's name; without one the
+//! command stays unclear. A script in a file is not read.
 
 use super::{
     Part, Word,
@@ -9,7 +9,7 @@ use super::{
     walk::Input,
 };
 
-/// How an interpreter is given code on its command line.
+/// The options with which an interpreter takes code on its command line.
 struct Speaks {
     /// Letters of short options whose value is code, also at the end of a cluster.
     letters: &'static str,
@@ -17,7 +17,7 @@ struct Speaks {
     options: &'static [&'static str],
     /// Letters of short options that take a value, which ends a cluster.
     with_value: &'static str,
-    /// Whether it reads code from its input where it is given no file.
+    /// Whether it reads code from its input if it is given no file.
     reads: bool,
 }
 
@@ -60,7 +60,7 @@ fn speaks_of(program: &str) -> Option<Speaks> {
     }
 }
 
-/// Marks a part that runs code which the command line brings.
+/// Marks a part that runs inline code.
 pub(super) fn look(part: &mut Part, input: &Input) {
     let Some(program) = part.program().map(|it| base(it).to_owned()) else { return };
     let arguments: Vec<Word> = part.words.get(1..).unwrap_or_default().to_vec();
@@ -101,7 +101,7 @@ pub(super) fn look(part: &mut Part, input: &Input) {
     }
 }
 
-/// Does it only say something about itself?
+/// Returns whether a command only prints its version or help.
 fn only_tells(arguments: &[Word]) -> bool {
     !arguments.is_empty()
         && arguments
@@ -109,7 +109,7 @@ fn only_tells(arguments: &[Word]) -> bool {
             .all(|it| matches!(it.plain(), Some("--version" | "-V" | "-v" | "--help" | "-h" | "-VV")))
 }
 
-/// Is this file no file, but what the command line brings?
+/// Returns whether this file stands for something on the command line, such as standard input.
 pub(super) fn is_brought(file: &str) -> bool {
     file == "-"
         || file.starts_with("/dev/fd/")
@@ -140,7 +140,7 @@ fn interpreter(speaks: &Speaks, arguments: &[Word]) -> bool {
         let Some(cluster) = text.strip_prefix('-').filter(|it| !it.is_empty()) else {
             return is_brought(text);
         };
-        // Python's modules that run what they are given.
+        // Python's modules that run other programs.
         if let Some(module) = cluster.strip_prefix('m').filter(|_| speaks.with_value.starts_with('m')) {
             let module = if module.is_empty() { rest.next().map_or("", Word::text) } else { module };
             return matches!(module, "timeit" | "code" | "pdb" | "trace" | "cProfile" | "profile");
@@ -165,7 +165,7 @@ fn interpreter(speaks: &Speaks, arguments: &[Word]) -> bool {
     speaks.reads
 }
 
-/// Has a script of `sed` a command that runs or writes something?
+/// Returns whether a `sed` script has a command that runs or writes something.
 fn sed(arguments: &[Word]) -> bool {
     let mut rest = arguments.iter();
     let mut first = None;
@@ -180,7 +180,7 @@ fn sed(arguments: &[Word]) -> bool {
                 continue;
             }
             _ if text.starts_with('-') && !text.starts_with("--") && text.len() > 1 => {
-                // `-ne SCRIPT`, `-esSCRIPT`; what stands after `-i` is a suffix.
+                // `-ne SCRIPT`, `-esSCRIPT`; the text after `-i` is a suffix.
                 let cluster = text.get(1..).unwrap_or_default();
                 match cluster.find(['e', 'f', 'i']) {
                     Some(at) if !cluster.get(at..).unwrap_or_default().starts_with('i') => {
@@ -224,7 +224,7 @@ fn sed_text(word: &Word, file: bool) -> bool {
     if file { is_brought(text) } else { sed_runs(text).unwrap_or(true) }
 }
 
-/// Whether the script has such a command; nothing where it can't be read.
+/// Returns whether the script has such a command; `None` if it can't be parsed.
 fn sed_runs(script: &str) -> Option<bool> {
     let mut rest = script.chars().peekable();
     // The text up to a delimiter.
@@ -263,7 +263,7 @@ fn sed_runs(script: &str) -> Option<bool> {
                     }
                 }
             }
-            // Up to the end of the line they are text or a file's name.
+            // Text or a file name, up to the end of the line.
             'a' | 'i' | 'c' | 'r' | 'R' | '#' => while rest.next_if(|it| *it != '\n').is_some() {},
             ':' | 'b' | 't' | 'T' | 'q' | 'Q' | 'l' | 'L' => {
                 while rest.next_if(|it| !matches!(it, ';' | '\n' | '}')).is_some() {}
@@ -275,7 +275,7 @@ fn sed_runs(script: &str) -> Option<bool> {
     Some(false)
 }
 
-/// Does a program of `awk` start something?
+/// Returns whether an `awk` program starts another.
 fn awk(arguments: &[Word]) -> bool {
     let mut rest = arguments.iter();
     while let Some(word) = rest.next() {

@@ -8,7 +8,7 @@ use super::{
     walk::{Input, Walk},
 };
 
-/// Variables whose value is a command, or options that bring one. Beginnings with `*`.
+/// Variables whose value is a command, or options with one. `*` stands for any beginning or end.
 const HOLDS_COMMANDS: &str = "
     PROMPT_COMMAND BASH_ENV ENV PS0 PS1 PS2 PS4 *PAGER *EDITOR VISUAL BROWSER LESSOPEN LESSCLOSE GIT_SSH
     GIT_SSH_COMMAND GIT_EXTERNAL_DIFF GIT_CONFIG* GIT_ASKPASS GIT_PROXY_COMMAND SSH_ASKPASS LD_PRELOAD
@@ -16,7 +16,7 @@ const HOLDS_COMMANDS: &str = "
     EXINIT VIMINIT FZF_DEFAULT_COMMAND FCEDIT MANPAGER
 ";
 
-/// Programs that only read the files that they are given, and tell of them.
+/// Programs that only read their files and print something about them.
 const READERS: &str = "
     ls file stat which whereis type test [ sha256sum sha1sum md5sum command readlink realpath basename
     dirname echo printf du ldd dpkg rpm strings nm objdump readelf wc
@@ -40,7 +40,7 @@ fn is_listed(list: &str, name: &str) -> bool {
     })
 }
 
-/// Notes what a variable brings in that is set to this.
+/// Records the effect of a variable that is set to this value.
 pub(super) fn variable(walk: &mut Walk, part: &mut Part, name: &str, value: &Word) -> Result<(), Unparsed> {
     if is_in_system_folder(value.text()) {
         part.takes.push(value.clone());
@@ -65,7 +65,7 @@ pub(super) fn variable(walk: &mut Walk, part: &mut Part, name: &str, value: &Wor
         _ => {
             part.unclear = true;
             match value.plain() {
-                // It need not be one: then what its words are says enough.
+                // It need not be a command: then its words are examined as they are.
                 Some(text) => walk.script(text).or(Ok(())),
                 None => Ok(()),
             }
@@ -73,7 +73,7 @@ pub(super) fn variable(walk: &mut Walk, part: &mut Part, name: &str, value: &Wor
     }
 }
 
-/// Adds what a command's options start, and marks what they bring in unseen.
+/// Adds the commands that a command's options start, and marks what can't be parsed.
 pub(super) fn look(walk: &mut Walk, part: &mut Part, input: &Input) -> Result<(), Unparsed> {
     let Some(program) = part.program().map(|it| base(it).to_owned()) else { return Ok(()) };
     let arguments: Vec<Word> = part.words.get(1..).unwrap_or_default().to_vec();
@@ -105,7 +105,7 @@ pub(super) fn look(walk: &mut Walk, part: &mut Part, input: &Input) -> Result<()
     }
 }
 
-/// Marks what its options bring in that can't be taken apart.
+/// Marks options whose value can't be split into commands.
 fn mark(part: &mut Part, program: &str, arguments: &[Word], input: &Input) {
     let has = |options: &[&str]| {
         arguments.iter().any(|it| options.iter().any(|option| it.text().starts_with(option)))
@@ -137,7 +137,7 @@ fn mark(part: &mut Part, program: &str, arguments: &[Word], input: &Input) {
             };
             let starts = arguments.iter().any(reaches) || (program != "ssh" && has(&["-S"]));
             unclear(part, starts, arguments);
-            // What the other side is told is looked into all the same.
+            // The command for the other machine is examined as well.
             words(part, arguments);
         }
         "make" | "gmake" => make(part, arguments),
@@ -153,13 +153,13 @@ fn mark(part: &mut Part, program: &str, arguments: &[Word], input: &Input) {
     }
 }
 
-/// The program that such a starter is told, and its first word.
+/// Adds the program that such a starter is given, with its arguments.
 fn started(part: &mut Part, arguments: &[Word]) {
     let from = arguments.iter().position(|it| !it.text().starts_with('-')).unwrap_or_default();
     words(part, arguments.get(from..arguments.len().min(from + 2)).unwrap_or_default());
 }
 
-/// A makefile, or a variable of one, that the command line brings.
+/// Examines a makefile, or a variable of one, on the command line.
 fn make(part: &mut Part, arguments: &[Word]) {
     let from = arguments.windows(2).any(|pair| {
         matches!(pair, [option, file] if matches!(option.text(), "-f" | "--file" | "--makefile")
@@ -178,7 +178,7 @@ fn make(part: &mut Part, arguments: &[Word]) {
     unclear(part, from || arguments.iter().any(brings), arguments);
 }
 
-/// A piece of a word, as well known as the word.
+/// Returns a piece of a word, known if the word is.
 fn as_known(word: &Word, piece: &str) -> Word {
     match word {
         Word::Plain(_) => Word::Plain(piece.to_owned()),
@@ -186,7 +186,7 @@ fn as_known(word: &Word, piece: &str) -> Word {
     }
 }
 
-/// Marks it as unclear where that is so, and its words as text to look into.
+/// Marks the part as unclear if `is`, and its words as text to search.
 fn unclear(part: &mut Part, is: bool, arguments: &[Word]) {
     if is {
         part.unclear = true;
@@ -199,7 +199,7 @@ fn words(part: &mut Part, arguments: &[Word]) {
     part.code.push(text.join(" "));
 }
 
-/// Words that a builtin of the shell evaluates once more.
+/// Examines words that a builtin of the shell evaluates once more.
 fn evaluated(part: &mut Part, arguments: &[Word]) {
     for word in arguments.iter().filter(|it| it.plain().is_some_and(hides_code)) {
         part.unclear = true;
@@ -207,7 +207,7 @@ fn evaluated(part: &mut Part, arguments: &[Word]) {
     }
 }
 
-/// `. FILE`, where the file may be what the command line brings.
+/// Examines `. FILE`, whose file may come from the command line.
 fn sourced(walk: &mut Walk, part: &mut Part, arguments: &[Word], input: &Input) -> Result<(), Unparsed> {
     let file = arguments.iter().find(|it| it.plain() != Some("--"));
     match (file.map(Word::plain), input) {
@@ -221,7 +221,7 @@ fn sourced(walk: &mut Walk, part: &mut Part, arguments: &[Word], input: &Input) 
     }
 }
 
-/// Adds the commands that an option with this letter, or one of these, is given.
+/// Adds the commands that are values of these options.
 fn values(
     walk: &mut Walk,
     part: &mut Part,
@@ -248,7 +248,7 @@ fn values(
     Ok(())
 }
 
-/// Adds a command that stands in one word.
+/// Adds a command that is written in one word.
 fn brought(walk: &mut Walk, part: &mut Part, value: Option<&Word>) -> Result<(), Unparsed> {
     match value.map(|it| (it, it.plain())) {
         Some((_, Some(text))) => walk.script(text),
@@ -303,7 +303,7 @@ fn tar(walk: &mut Walk, part: &mut Part, arguments: &[Word]) -> Result<(), Unpar
                 };
                 brought(walk, part, value.as_ref())?;
             }
-            // `tar xIf zstd a.tar`: which word is whose is not told by looking.
+            // `tar xIf zstd a.tar`: the order of the values is ambiguous.
             None if at == 0 && text.contains(['I', 'F']) && !text.starts_with("--") => {
                 unclear(part, true, arguments);
             }
@@ -313,7 +313,7 @@ fn tar(walk: &mut Walk, part: &mut Part, arguments: &[Word]) -> Result<(), Unpar
     Ok(())
 }
 
-/// Git's settings on the command line, and its commands that start others.
+/// Examines git's settings on the command line, and its subcommands that start programs.
 fn git(walk: &mut Walk, part: &mut Part, arguments: &[Word]) -> Result<(), Unparsed> {
     let mut rest = arguments.iter();
     let mut command = None;
@@ -396,7 +396,7 @@ fn setting_of(walk: &mut Walk, part: &mut Part, key: &str, value: &str) -> Resul
     }
 }
 
-/// Programs that the command copies, links, or moves, so that another name may be theirs.
+/// Records the programs that the command copies, links, or moves, so that they may get another name.
 fn sources(part: &mut Part, program: &str, arguments: &[Word]) {
     let operands: Vec<&Word> = arguments.iter().filter(|it| !it.text().starts_with('-')).collect();
     let into = arguments.iter().any(|it| it.text().starts_with("-t") || it.text().starts_with("--target"));

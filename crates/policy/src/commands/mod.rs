@@ -1,8 +1,8 @@
 //! Command analysis: every simple command that a command line may start.
 //!
-//! The text is parsed as bash would, and taken apart into every simple command that may
-//! run, wherever it hides. What can't be understood for sure is an error, never a guess:
-//! whoever decides then asks. The answer is for questions and lists; the wall is the sandbox.
+//! The text is parsed as bash would, and split into every simple command that may run, at any depth. A text
+//! that can't be parsed for certain is an error, never a guess: the caller then asks. The result is for
+//! approval and lists; the sandbox enforces the boundary.
 
 mod inline;
 mod launchers;
@@ -23,11 +23,10 @@ pub use section::{CommandRule, Commands, Then};
 
 use kit::quote::quote;
 
-/// The stack of the thread that parses: deeper nesting than it holds is refused before.
+/// The stack of the parser's thread, in bytes: deeper nesting is refused before.
 const STACK: usize = 256 << 20;
 
-/// How long a command line may take to be understood. Measured are microseconds; this is
-/// for what nobody thought of.
+/// Time limit of the analysis. It takes microseconds; this is for cases that nobody anticipated.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(2);
 
 /// One simple command of a command line.
@@ -37,34 +36,34 @@ pub(crate) struct Part {
     pub(crate) words: Vec<Word>,
     /// The files that its redirections write to.
     pub(crate) writes: Vec<Word>,
-    /// Why its words don't tell what it does: no prefix can speak for it.
+    /// The reason why its words don't determine its effect: no prefix can allow it.
     pub(crate) odd: Option<&'static str>,
-    /// Whether it runs text that can't be seen, so that any rule might be about it.
+    /// Whether it runs text that is not visible here, so that any rule may apply.
     pub(crate) opaque: bool,
-    /// Whether it brings code or options that may start what no list can read. Only lists care.
+    /// Whether it contains code or options that may start programs that no list can recognize. Only lists use this.
     pub(crate) unclear: bool,
     /// Text in which the name of a denied program counts as that program.
     pub(crate) code: Vec<String>,
-    /// Files that get another name or place by it, or become a variable's value.
+    /// Files that it renames, moves, or reads into a variable.
     pub(crate) takes: Vec<Word>,
-    /// Programs of the system among its arguments, which it may start.
+    /// System programs among its arguments, which it may start.
     pub(crate) near: Vec<Word>,
-    /// Whether it reads something that the command line brings.
+    /// Whether it reads input from the command line.
     pub(crate) fed: bool,
-    /// It only starts another part, which stands beside it.
+    /// Whether it only starts another part, which is listed separately.
     pub(crate) wraps: bool,
 }
 
 /// One word of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Word {
-    /// Exactly this.
+    /// A literal word.
     Plain(String),
-    /// Known only when it runs; here as it is written.
+    /// A word with expansions, as it is written: its value is known only at run time.
     Open(String),
 }
 
-/// A command line that could not be understood, and why.
+/// A command line that could not be parsed for certain, and the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Unparsed(pub(crate) String);
 
@@ -75,7 +74,7 @@ impl Unparsed {
 }
 
 impl Word {
-    /// The word, if it is known.
+    /// Returns the word, if it is literal.
     pub(crate) fn plain(&self) -> Option<&str> {
         match self {
             Self::Plain(text) => Some(text),
@@ -83,7 +82,7 @@ impl Word {
         }
     }
 
-    /// The word as it is written, or as good as.
+    /// Returns the word as it is written, or nearly so.
     pub(crate) fn text(&self) -> &str {
         match self {
             Self::Plain(text) | Self::Open(text) => text,
@@ -92,12 +91,12 @@ impl Word {
 }
 
 impl Part {
-    /// The program, if it is known.
+    /// Returns the program, if it is known.
     pub(crate) fn program(&self) -> Option<&str> {
         self.words.first().and_then(Word::plain)
     }
 
-    /// The part in one line, for a person.
+    /// Formats the part in one line, for a person.
     pub(crate) fn text(&self) -> String {
         let mut text = self.words.iter().map(show).collect::<Vec<_>>().join(" ");
         for target in &self.writes {
@@ -115,18 +114,18 @@ fn show(word: &Word) -> String {
     }
 }
 
-/// The parts of a command line.
+/// Splits a command line into its parts.
 ///
 /// # Errors
-/// When it is not a command line that can be understood for sure.
+/// When it can't be parsed for certain.
 pub(crate) fn parse(text: &str) -> Result<Vec<Part>, Unparsed> {
     scan::scan(text)?;
     let (done, parsed) = std::sync::mpsc::sync_channel(1);
     let text = text.to_owned();
-    // A thread of its own: the parser calls itself for each level of nesting, and is not ours.
+    // A thread of its own, with a large stack: the third-party parser recurses for each level of nesting.
     let thread =
         std::thread::Builder::new().name("haft-parse".to_owned()).stack_size(STACK).spawn(move || {
-            // Nobody waits any more: nothing to tell.
+            // After the time limit the receiver is gone.
             let _ = done.send(walk::parts(&text));
         });
     if thread.is_err() {

@@ -2,9 +2,8 @@
 
 use super::{Part, Word};
 
-/// Programs that run what they are given, or start what they are told to: shells and
-/// interpreters, what starts another program, what the shell itself runs. No prefix of theirs
-/// says what they do. Versions such as `python3.12` are recognised by their stem.
+/// Programs that run code or other programs: shells, interpreters, wrappers, builtins. No prefix of such a
+/// command says what it does. Versions such as `python3.12` are recognized by their stem.
 const RUNS_OTHERS: &str = "
     sh bash rbash zsh dash ash ksh mksh yash fish csh tcsh nu elvish xonsh pwsh powershell cmd busybox
     toybox python pypy ipython perl ruby irb node nodejs deno bun php lua luajit awk gawk mawk nawk
@@ -20,24 +19,24 @@ const RUNS_OTHERS: &str = "
     readarray read fc coproc let declare typeset local readonly export getopts unset wait
 ";
 
-/// Wrappers that do nothing themselves: where what they start is allowed, so are they.
+/// Wrappers without an effect of their own: they are allowed if the command that they start is.
 const HARMLESS_WRAPPERS: &str = "
     timeout nice nohup time command stdbuf
 ";
 
-/// Programs whose whole command a person should see again, rather than a prefix.
+/// Programs for which a person should approve every whole command, rather than a prefix.
 const DESTROYS: &str = "
     rm rmdir mv dd shred truncate chmod chown chgrp ln kill pkill killall mkfs mount umount tee install
     cp reboot shutdown systemctl
 ";
 
-/// Programs with commands of their own, so that a prefix means two words.
+/// Programs with subcommands, so that a prefix means two words.
 const HAS_COMMANDS: &str = "
     git cargo npm pnpm yarn go pip pip3 uv poetry make just gh rustup brew apt apt-get dotnet mvn gradle
     bundle composer helm terraform jj hg svn mix
 ";
 
-/// Variables that decide what other programs run. Whole names, and beginnings with `*`.
+/// Variables that influence which programs run. Whole names, or with `*` for any beginning or end.
 const DANGEROUS_VARIABLES: &str = "
     PATH LD_* DYLD_* GIT_* BASH* ENV SHELL SHELLOPTS IFS PS0 PS1 PS4 PROMPT_COMMAND CDPATH FPATH ZDOTDIR
     HOME HISTFILE INPUTRC TERMINFO* TERMCAP PAGER *PAGER EDITOR *EDITOR VISUAL BROWSER LESS* LS_COLORS
@@ -52,28 +51,28 @@ const DANGEROUS_VARIABLES: &str = "
     OPTIND
 ";
 
-/// Folders whose programs are the ones that a bare name means.
+/// Folders whose programs a bare name refers to.
 const SYSTEM_FOLDERS: &str = "
     /bin/ /usr/bin/ /usr/local/bin/ /sbin/ /usr/sbin/ /opt/homebrew/bin/
 ";
 
-/// The name without its folder.
+/// Returns the name without its folder.
 pub(super) fn base(program: &str) -> &str {
     program.rsplit('/').next().unwrap_or(program)
 }
 
-/// The program as a list names it: without one of the system's folders.
+/// Returns the program as a list names it: without a system folder.
 pub(super) fn known_as(program: &str) -> &str {
     let bare = SYSTEM_FOLDERS.split_whitespace().find_map(|folder| program.strip_prefix(folder));
     bare.filter(|name| !name.contains('/')).unwrap_or(program)
 }
 
-/// Is this the path of a program of the system?
+/// Returns whether this is the path of a system program.
 pub(super) fn is_in_system_folder(path: &str) -> bool {
     path.starts_with('/') && path.rsplit_once('/').is_some_and(|(folder, _)| folder.ends_with("bin"))
 }
 
-/// The name without a version at its end: `python3.12` is `python`.
+/// Returns the name without a version at its end: `python` for `python3.12`.
 pub(super) fn stem(name: &str) -> &str {
     name.trim_end_matches(|it: char| it.is_ascii_digit() || it == '.' || it == '-')
 }
@@ -85,28 +84,28 @@ fn is_one_of(names: &str, program: &str) -> bool {
     })
 }
 
-/// Does a command of this program run what it is given, so that only its whole says what it does?
+/// Returns whether a command of this program runs code or other programs, so that no prefix says what it does.
 pub(super) fn runs_others(words: &[Word]) -> bool {
     let Some(program) = words.first().and_then(Word::plain) else { return true };
     is_one_of(RUNS_OTHERS, program) || has_dangerous_option(base(program), words.get(1..).unwrap_or_default())
 }
 
-/// Should a grant for it be offered for the whole command only?
+/// Returns whether a grant should be offered for the whole command only.
 pub(super) fn destroys(program: &str) -> bool {
     is_one_of(DESTROYS, program)
 }
 
-/// Has it commands of its own?
+/// Returns whether it has subcommands.
 pub(super) fn has_commands(program: &str) -> bool {
     HAS_COMMANDS.split_whitespace().any(|it| it == base(program))
 }
 
-/// Does it only start what it is given?
+/// Returns whether it only starts another command.
 pub(super) fn is_harmless_wrapper(program: &str) -> bool {
     HARMLESS_WRAPPERS.split_whitespace().any(|it| it == known_as(program))
 }
 
-/// Is it a variable that decides what other programs run?
+/// Returns whether the variable influences which programs run.
 pub(super) fn is_dangerous_variable(name: &str) -> bool {
     DANGEROUS_VARIABLES.split_whitespace().any(|it| match (it.strip_prefix('*'), it.strip_suffix('*')) {
         (Some(end), _) => name.ends_with(end),
@@ -115,21 +114,21 @@ pub(super) fn is_dangerous_variable(name: &str) -> bool {
     }) && !is_known_harmless(name)
 }
 
-/// Exceptions to the beginnings above.
+/// Returns whether it is an exception to the patterns above.
 fn is_known_harmless(name: &str) -> bool {
     name.starts_with("GIT_AUTHOR_")
         || name.starts_with("GIT_COMMITTER_")
         || matches!(name, "NODE_ENV" | "GIT_TERMINAL_PROMPT" | "PYTHONUNBUFFERED" | "PYTHONDONTWRITEBYTECODE")
 }
 
-/// Does arithmetic set a variable that other programs obey?
+/// Returns whether arithmetic sets a dangerous variable.
 pub(super) fn sets_dangerous(arithmetic: &str) -> bool {
     let letter = |it: char| it.is_ascii_alphanumeric() || it == '_';
     arithmetic.split(|it: char| !letter(it)).any(is_dangerous_variable)
 }
 
-/// Options by which a program that is harmless otherwise starts another, or takes it from
-/// somewhere. A word that is not known could be one.
+/// Returns whether an otherwise harmless program has an option that starts another one, or loads code. A word
+/// that is not literal could be one.
 fn has_dangerous_option(program: &str, arguments: &[Word]) -> bool {
     let any = |is: &dyn Fn(&str) -> bool| {
         arguments.iter().any(|word| match word {
@@ -222,7 +221,7 @@ fn has_dangerous_option(program: &str, arguments: &[Word]) -> bool {
     }
 }
 
-/// Git's own options before its command, and commands that start programs.
+/// Returns whether a git command starts programs, by its global options or its subcommand.
 fn git_runs_others(arguments: &[Word]) -> bool {
     let mut arguments = arguments.iter().filter(|it| !is_quiet_git_option(it));
     let Some(command) = arguments.next() else { return false };
@@ -258,12 +257,12 @@ fn git_runs_others(arguments: &[Word]) -> bool {
             }))
 }
 
-/// An option that changes nothing of what git does.
+/// Returns whether it is an option without influence on what git does.
 pub(super) fn is_quiet_git_option(word: &Word) -> bool {
     matches!(word.plain(), Some("--no-pager" | "-P" | "--no-optional-locks"))
 }
 
-/// Anything but printing lines by their numbers may run or write something.
+/// Returns whether `sed` does anything but print lines by their numbers.
 fn sed_runs_others(arguments: &[Word]) -> bool {
     let mut options = arguments.iter().take_while(|it| it.plain() == Some("-n") || it.plain() == Some("-E"));
     let prints = options.by_ref().count();
@@ -276,8 +275,8 @@ fn sed_runs_others(arguments: &[Word]) -> bool {
     !by_number || more.iter().any(|it| it.plain().is_none_or(|it| it.starts_with('-')))
 }
 
-/// Does this command nothing that a list would be about: it prints, tests, or moves within
-/// the workspace?
+/// Returns whether a list never needs to name this command: it prints, tests, or changes the folder within
+/// the workspace.
 pub(super) fn is_neutral(part: &Part, moves: Moves, below: &dyn Fn(&str) -> bool) -> bool {
     if !part.writes.is_empty() || part.odd.is_some() || part.opaque {
         return false;
@@ -327,7 +326,7 @@ pub(super) fn is_neutral(part: &Part, moves: Moves, below: &dyn Fn(&str) -> bool
     }
 }
 
-/// Whether changing to another folder means nothing wherever it leads.
+/// Whether changing to another folder is harmless wherever it leads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Moves {
     Anywhere,

@@ -7,14 +7,14 @@ use brush_parser::{
 
 use super::{Unparsed, Word, programs, walk::Walk};
 
-/// How the texts are read: as bash does that runs one command line.
+/// Returns parser options that match a bash that runs one command line.
 pub(super) fn options() -> ParserOptions {
-    // Without extended globs, which such a bash has off: `!(rm x)` is a command then.
+    // Without extended globs, which are off in such a bash: `!(rm x)` is a command then.
     ParserOptions { enable_extended_globbing: false, ..ParserOptions::default() }
 }
 
 impl Walk {
-    /// Reads a word; commands within it become parts.
+    /// Parses a word; commands within it become parts.
     pub(super) fn word(&mut self, raw: &str) -> Result<Word, Unparsed> {
         self.deeper()?;
         let pieces = brush_parser::word::parse(raw, &options())
@@ -27,7 +27,7 @@ impl Walk {
         Ok(plain.map_or_else(|| Word::Open(raw.to_owned()), Word::Plain))
     }
 
-    /// Reads a here-document whose text the shell expands; gives the text if it is known.
+    /// Parses a here-document that the shell expands; returns its text if it is literal.
     pub(super) fn document(&mut self, raw: &str) -> Result<Option<String>, Unparsed> {
         let pieces = brush_parser::word::parse_heredoc(raw, &options())
             .map_err(|_| Unparsed::new("a here-document can't be read"))?;
@@ -38,7 +38,7 @@ impl Walk {
         Ok(plain)
     }
 
-    /// Adds what a piece comes to; takes `plain` away where that is not known.
+    /// Appends the value of a piece; sets `plain` to `None` if it is not literal.
     fn piece(
         &mut self,
         piece: &WordPieceWithSource,
@@ -72,7 +72,7 @@ impl Walk {
                     self.piece(piece, Quoted::Yes, plain)?;
                 }
             }
-            // What they expand to is not known.
+            // Their expansion is not known.
             WordPiece::AnsiCQuotedText(_) | WordPiece::TildeExpansion(_) => *plain = None,
             WordPiece::GettextDoubleQuotedSequence(pieces) => {
                 for piece in pieces {
@@ -89,7 +89,7 @@ impl Walk {
                 *plain = None;
             }
             WordPiece::BackquotedCommandSubstitution(script) => {
-                // Escapes in backquotes are taken off once more than they seem to be.
+                // Escapes in backquotes are removed once more than they seem to be.
                 if script.contains('\\') {
                     return Err(Unparsed::new("a backslash within backquotes can be read in two ways"));
                 }
@@ -108,7 +108,7 @@ impl Walk {
         Ok(())
     }
 
-    /// Reads an arithmetic expression; commands in its substitutions become parts.
+    /// Parses an arithmetic expression; commands in its substitutions become parts.
     pub(super) fn arithmetic(&mut self, text: &str) -> Result<(), Unparsed> {
         let plain = |letter: char| {
             letter.is_ascii_alphanumeric() || "_+-*/%<>=!&|^~?:,.() \t\n$#@{}[]\"`".contains(letter)
@@ -135,7 +135,7 @@ impl Walk {
 
     fn expansion(&mut self, expansion: &ParameterExpr) -> Result<(), Unparsed> {
         use ParameterExpr as E;
-        // The operands as they are written, and a variable that is set.
+        // The operands as written, and the variable that is set.
         let mut operands: Vec<&str> = Vec::new();
         match expansion {
             E::Parameter { .. }
@@ -193,14 +193,14 @@ impl Walk {
     }
 }
 
-/// Whether a piece stands in quotes in which nothing is split or globbed.
+/// Whether a piece is in quotes, which prevent splitting and globbing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Quoted {
     Yes,
     No,
 }
 
-/// Does unquoted text become other words: a glob, braces?
+/// Returns whether unquoted text expands to other words, by a glob or braces.
 fn expands(text: &str) -> bool {
     // Braces around something that is quoted, as in `{a,"b"}`, come in pieces: any brace counts.
     text.contains(['*', '?'])
@@ -208,7 +208,7 @@ fn expands(text: &str) -> bool {
         || (text.contains(['{', '}']) && text != "{}")
 }
 
-/// Would this text run a command, once something evaluates it?
+/// Returns whether this text would run a command if it is evaluated.
 pub(super) fn hides_code(text: &str) -> bool {
     text.contains("$(")
         || text.contains('`')

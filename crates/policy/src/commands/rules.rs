@@ -1,8 +1,8 @@
 //! Rules on command lines, from the lists of the configuration.
 //!
-//! Deny wins over ask, ask over allow, over all parts. To deny or ask, a rule is read
-//! generously: options between its words don't hide a match, and what can't be seen may be
-//! one. To allow, it is read narrowly: every word is there, known, and at its place.
+//! Deny takes precedence over ask, and ask over allow, over all parts. To deny or ask, a rule matches
+//! generously: options between its words don't prevent a match, and invisible text may be one. To allow, it
+//! matches narrowly: every word is there, literal, and in its place.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -24,47 +24,47 @@ pub struct Rules {
     allow: Vec<Prefix>,
     ask: Vec<Prefix>,
     deny: Vec<Prefix>,
-    /// The only commands there are; any, if this is not given.
+    /// The only commands that are allowed; any, if `None`.
     only: Option<Vec<Prefix>>,
     workspace: PathBuf,
 }
 
-/// Where a command would run.
+/// The environment in which a command would run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Placement {
-    /// Whether the sandbox contains it, so that it needs no question of its own.
+    /// Whether the sandbox confines it, so that it needs no approval of its own.
     pub(crate) contained: bool,
     /// Whether the call wants to leave the sandbox.
     pub(crate) leaves: bool,
 }
 
-/// What is decided about a command line.
+/// The decision on a command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Judged {
-    /// It runs; the numbers are those of the grants by which it does.
+    /// Allowed; with the indexes of the grants that it needed.
     Runs(Vec<usize>),
-    /// A person is asked.
+    /// Needs approval.
     Ask(Case),
-    /// It does not run.
+    /// Denied.
     Deny(Case),
 }
 
-/// Which rule applies, and to what.
+/// A rule that applies, and the part that it applies to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Case {
     /// The rule's name.
     pub(crate) name: &'static str,
     /// The part of the command line.
     pub(crate) about: String,
-    /// What the rule says.
+    /// The rule's message.
     pub(crate) says: String,
-    /// Grants that would answer it the next time.
+    /// Grants that would allow it the next time.
     pub(crate) offers: Vec<Effect>,
-    /// Whether a rule that denies may be meant, so that nothing but a person settles it.
+    /// Whether a denying rule may apply, so that only a person can decide.
     pub(crate) firm: bool,
 }
 
-/// Whether a rule is about a command.
+/// Whether a rule applies to a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Sure {
     No,
@@ -73,10 +73,10 @@ enum Sure {
 }
 
 impl Rules {
-    /// The rules of a configuration, in this workspace.
+    /// Creates the rules of a configuration for this workspace.
     ///
     /// # Errors
-    /// When a rule is none, or one of its examples is wrong.
+    /// When a rule is invalid, or one of its examples contradicts it.
     pub fn new(commands: &Commands, workspace: &Path) -> Result<Self, Fault> {
         let list = |lines: &[String]| lines.iter().map(|line| prefix(line)).collect::<Result<Vec<_>, _>>();
         let mut rules = Self {
@@ -104,7 +104,7 @@ impl Rules {
         Ok(rules)
     }
 
-    /// What becomes of a command line that would run there, with these grants.
+    /// Decides on a command line in this placement, with these grants.
     pub(crate) fn judge(&self, text: &str, placement: Placement, grants: &[&Effect]) -> Judged {
         let only = self.only.as_deref().filter(|only| !only.iter().any(is_all));
         if placement.contained && self.ask.is_empty() && self.deny.is_empty() && only.is_none() {
@@ -149,7 +149,7 @@ impl Rules {
         self.ask(text, &parts, placement, grants)
     }
 
-    /// The questions that are left once nothing denies.
+    /// Returns the questions that remain once nothing denies.
     fn ask(&self, text: &str, parts: &[Part], placement: Placement, grants: &[&Effect]) -> Judged {
         let moved = parts.iter().any(|part| matches!(part.program(), Some("cd" | "pushd" | "popd")));
         let mut used = Vec::new();
@@ -195,7 +195,7 @@ impl Rules {
                 continue;
             }
             open.push(part);
-            // What may be denied is said rather than what is only asked.
+            // A rule that may deny is reported before one that asks.
             if first.is_none() || (denied.is_some() && !said) {
                 first = Some(case);
             }
@@ -252,7 +252,7 @@ impl Rules {
         is_neutral(&bare, Moves::Anywhere, &|_| true) || (part.odd.is_none() && only.iter().any(named))
     }
 
-    /// Is this a folder in the workspace, and none that decides what other programs run?
+    /// Returns whether this is a folder in the workspace, and none that decides what other programs run.
     fn is_below(&self, path: &str) -> bool {
         let path = Path::new(path);
         let relative = match path.strip_prefix(&self.workspace) {
@@ -286,7 +286,7 @@ fn not_allowed(about: String, only: &[Prefix]) -> Case {
     }
 }
 
-/// Does the list have the option itself by which code is given, as `python3 -c`?
+/// Returns whether the list itself contains the option that takes code, as in `python3 -c`.
 fn lists_code(part: &Part, only: &[Prefix]) -> bool {
     let option = |prefix: &Prefix| {
         prefix.last().is_some_and(|it| matches!(it.as_str(), "-c" | "-e" | "-E" | "-r" | "-p" | "--eval"))
@@ -304,7 +304,7 @@ fn is_all(prefix: &Prefix) -> bool {
     prefix.len() == 1 && prefix.first().is_some_and(|it| it == "*")
 }
 
-/// A line of a list as its words.
+/// Splits a line of a list into its words.
 fn prefix(line: &str) -> Result<Prefix, Fault> {
     let words: Prefix = line.split_whitespace().map(str::to_owned).collect();
     if words.is_empty() {
@@ -350,7 +350,7 @@ fn check_examples(rule: &CommandRule) -> Result<(), Fault> {
     Ok(())
 }
 
-/// May a prefix allow this part?
+/// Returns whether a prefix can allow this part.
 fn speaks_for(prefix: &[String], part: &Part, moved: bool, contained: bool) -> bool {
     if part.odd.is_some() || part.opaque || (!contained && !part.writes.is_empty()) {
         return false;
@@ -367,11 +367,11 @@ fn speaks_for(prefix: &[String], part: &Part, moved: bool, contained: bool) -> b
             Word::Plain(word) => word == wanted,
             Word::Open(_) => false,
         });
-    // Of what runs others, a prefix is all there is.
+    // If the program runs others, only an exact match allows it.
     same && (!runs_others(&part.words) || (words.len() == prefix.len() && !part.fed))
 }
 
-/// The words without options that change nothing.
+/// Returns the words without options that have no effect.
 fn bare(part: &Part) -> Vec<&Word> {
     let git = part.program().map(base) == Some("git");
     let mut words = part.words.iter();
@@ -381,7 +381,7 @@ fn bare(part: &Part) -> Vec<&Word> {
     program.into_iter().chain(words.get(quiet..).unwrap_or_default()).collect()
 }
 
-/// Is the rule that asks or denies about this part?
+/// Returns whether an asking or denying rule applies to this part.
 fn about(rule: &[String], part: &Part) -> Sure {
     let hidden = if part.opaque || part.unclear { Sure::Maybe } else { Sure::No };
     let hidden = hidden.max(brings(rule, part));
@@ -397,7 +397,7 @@ fn about(rule: &[String], part: &Part) -> Sure {
     follow(rule.get(1..).unwrap_or_default(), part.words.get(1..).unwrap_or_default()).max(hidden)
 }
 
-/// Does the part bring in the program that the rule is about, in code or as a file?
+/// Returns whether the part contains the rule's program in code or as a file.
 fn brings(rule: &[String], part: &Part) -> Sure {
     let Some(wanted) = rule.first().map(|it| base(it)) else { return Sure::No };
     let rest = rule.get(1..).unwrap_or_default();
@@ -428,8 +428,7 @@ fn brings(rule: &[String], part: &Part) -> Sure {
     if part.near.iter().any(near) { taken.max(Sure::Maybe) } else { taken }
 }
 
-/// Do these words follow each other there, with nothing between them but options and what
-/// may be their values?
+/// Returns whether these words occur in this order, with nothing between them but options and their possible values.
 fn follow(rule: &[String], words: &[Word]) -> Sure {
     let mut here = vec![false; words.len() + 1];
     if let Some(start) = here.first_mut() {
@@ -439,7 +438,7 @@ fn follow(rule: &[String], words: &[Word]) -> Sure {
     let mut options = Sure::Yes;
     for wanted in rule {
         if wanted.starts_with('-') {
-            // Options stand in any order, and short ones together.
+            // Options may be in any order, and short ones combined.
             if !words.iter().any(|it| it.plain().is_some_and(|it| it == wanted))
                 && !in_clusters(wanted, words)
             {
@@ -478,7 +477,7 @@ fn follow(rule: &[String], words: &[Word]) -> Sure {
     words.min(options)
 }
 
-/// Are all letters of `-rf` among the short options?
+/// Returns whether all letters of `-rf` are among the short options.
 fn in_clusters(wanted: &str, words: &[Word]) -> bool {
     let letters = wanted.trim_start_matches('-');
     !wanted.starts_with("--")
@@ -489,7 +488,7 @@ fn in_clusters(wanted: &str, words: &[Word]) -> bool {
         })
 }
 
-/// Grants that would cover these parts the next time; the whole text where no prefix can.
+/// Returns grants that would cover these parts the next time; the whole text if no prefix can.
 fn offers(text: &str, parts: &[&Part], placement: Placement) -> Vec<Effect> {
     let mut offers = Vec::new();
     for part in parts {
@@ -518,7 +517,7 @@ fn offer(part: &Part, contained: bool) -> Option<Prefix> {
     let prefix = match second {
         Some(second) if programs::has_commands(program) => {
             let mut prefix = vec![program.to_owned(), second.to_owned()];
-            // `npm run` is not a command yet.
+            // `npm run` alone is not a command.
             if second == "run" && matches!(base(program), "npm" | "pnpm" | "yarn") {
                 prefix.extend(words.get(2).and_then(|it| it.plain()).map(str::to_owned));
             }
@@ -530,7 +529,7 @@ fn offer(part: &Part, contained: bool) -> Option<Prefix> {
     speaks_for(&prefix, part, false, contained).then_some(prefix)
 }
 
-/// The words that a grant may be about, if the text is one plain command whose first words say what it does.
+/// Returns the words for a prefix grant, if the text is one literal command whose first words say what it does.
 pub(crate) fn as_prefix(text: &str) -> Option<Prefix> {
     let parts = parse(text).ok()?;
     let [part] = parts.as_slice() else { return None };

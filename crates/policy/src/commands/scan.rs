@@ -1,29 +1,27 @@
-//! Precheck of a text before it is given to the parser.
+//! Precheck of a text before it is parsed.
 //!
-//! A look at its letters, before anything that could be led astray by them: no text takes
-//! the parser's stack or time, and none contains what a person or a shell would read
-//! differently from us.
+//! It only looks at characters, so that no text can exhaust the parser's stack or time, and none contains
+//! characters that a person or a shell would read differently from the parser.
 
 use super::Unparsed;
 use kit::escape::visible;
 
-/// A longer command line is not looked into.
+/// Maximum length of a command line, in bytes.
 const LONGEST: usize = 32 * 1024;
 
-/// So many brackets and words that open something; the parser's stack is made for these.
+/// Maximum number of opening brackets and words; the parser's stack is sized for it.
 const OPENINGS: usize = 2_000;
 
-/// So many times may the parser come to a fork: it tries both ways, and each further fork
-/// doubles its time.
+/// Maximum number of places at which the parser tries two alternatives; each further one doubles its time.
 const FORKS: usize = 18;
 
-/// So many indexes (`a[`) within each other: the parser's time grows with a power of it.
+/// Maximum nesting of indexes (`a[`): the parser's time grows exponentially with it.
 const INDEXES: usize = 1;
 
 /// Checks the text.
 ///
 /// # Errors
-/// When the parser must not be given it, and why.
+/// When it must not be parsed, with the reason.
 pub(super) fn scan(text: &str) -> Result<(), Unparsed> {
     if text.len() > LONGEST {
         return Err(Unparsed::new(format!("it has more than {LONGEST} bytes")));
@@ -54,15 +52,14 @@ pub(super) fn scan(text: &str) -> Result<(), Unparsed> {
     if index_depth(text) > INDEXES {
         return Err(Unparsed::new("it has an index within an index"));
     }
-    // Where an arithmetic context begins and ends is not always what it seems, and `<<` in
-    // one is not a document.
+    // The bounds of an arithmetic context are ambiguous, and `<<` in one is not a here-document.
     if text.contains("<<") && (text.contains("((") || text.contains("$[")) {
         return Err(Unparsed::new("it has both arithmetic and a here-document"));
     }
     long_descriptor(text)
 }
 
-/// How many places there are where a subshell or arithmetic, or a `case`, may begin.
+/// Returns the number of places where a subshell, arithmetic, or a `case` may begin.
 fn forks(text: &str) -> usize {
     let words = text.split(|letter: char| !letter.is_ascii_alphanumeric());
     let words = words.map(|word| match word {
@@ -79,7 +76,7 @@ fn forks(text: &str) -> usize {
     words.sum::<usize>() + brackets.count()
 }
 
-/// How many indexes are open at once, at most, quoted or not.
+/// Returns the maximum nesting of indexes, quoted or not.
 fn index_depth(text: &str) -> usize {
     let (mut open, mut deepest) = (0_usize, 0);
     let mut before = ' ';
@@ -98,7 +95,7 @@ fn index_depth(text: &str) -> usize {
     deepest
 }
 
-/// The parser takes any number before `<` or `>` for a descriptor.
+/// Refuses a long number before `<` or `>`, which the parser takes for a descriptor.
 fn long_descriptor(text: &str) -> Result<(), Unparsed> {
     let mut digits = 0;
     for letter in text.chars() {

@@ -2,50 +2,50 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What is said about commands. Each line has the first words of some.
+/// The lists of command prefixes. Each line has the first words of a command.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Commands {
-    /// Run without a question also where no sandbox contains them.
+    /// Commands that run without approval even without a sandbox.
     #[serde(default)]
     pub allow: Vec<String>,
-    /// Run only after approval.
+    /// Commands that need approval.
     #[serde(default)]
     pub ask: Vec<String>,
-    /// Never run.
+    /// Commands that never run.
     #[serde(default)]
     pub deny: Vec<String>,
-    /// The only commands there are; `*` stands for all.
+    /// The only commands that are allowed; `*` stands for all.
     pub only: Option<Vec<String>>,
     /// The rules with examples.
     #[serde(skip_deserializing)]
     pub rules: Vec<CommandRule>,
 }
 
-/// A rule about commands, with examples that are tried when it is read.
+/// A rule on commands, with examples that are checked when it is loaded.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CommandRule {
     /// The first words of the commands.
     pub prefix: Vec<String>,
-    /// What becomes of them.
+    /// The decision.
     pub then: Then,
-    /// Command lines that the rule is about.
+    /// Command lines that it must match.
     #[serde(default, rename = "match", skip_serializing_if = "Vec::is_empty")]
     pub matches: Vec<String>,
-    /// Command lines that it is not about.
+    /// Command lines that it must not match.
     #[serde(default, rename = "not_match", skip_serializing_if = "Vec::is_empty")]
     pub not_matches: Vec<String>,
 }
 
-/// What becomes of a command.
+/// The decision on a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Then {
-    /// It runs.
+    /// Run it.
     Allow,
-    /// A person is asked first.
+    /// Ask a person first.
     Ask,
-    /// It does not run.
+    /// Refuse it.
     Deny,
 }

@@ -1,7 +1,7 @@
 //! Tests: a table of command lines and their verdicts.
 //!
-//! `verdicts.txt` has one line each: the verdict, a tab, the command line, in which `\n`,
-//! `\r`, `\0`, `\t` and `\u{…}` stand for those characters where a line begins with `!`.
+//! Each line of `verdicts.txt` has the verdict, a tab, and the command line, in which `\n`, `\r`, `\0`, `\t`
+//! and `\u{…}` stand for those characters if the line begins with `!`.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use std::path::Path;
@@ -11,17 +11,17 @@ use kit::effect::Effect;
 
 use crate::commands::section::Commands;
 
-/// Without a sandbox, so that every part needs to be allowed.
+/// Without a sandbox, so that every part must be allowed.
 const BARE: Placement = Placement { contained: false, leaves: false };
 
-/// In the sandbox, where only what a rule is about is asked.
+/// In the sandbox, where only parts that match a rule need approval.
 const CONTAINED: Placement = Placement { contained: true, leaves: false };
 
 fn lines(words: &[&str]) -> Vec<String> {
     words.iter().map(|it| (*it).to_owned()).collect()
 }
 
-/// The rules that the table is read under.
+/// Returns the rules under which the table is evaluated.
 fn rules() -> Rules {
     let commands = Commands {
         allow: lines(&[
@@ -91,7 +91,7 @@ fn every_command_line_of_the_table_has_its_verdict() {
                 };
                 count += 1;
                 let judged = verdict(&rules.judge(&command, placement, &[]));
-                // `ask` stands for any question.
+                // `ask` stands for any rule that asks.
                 if judged != wanted && !(wanted == "ask" && judged.starts_with("ask ")) {
                     wrong.push(format!(
                         "{command:?}\n    is {judged}, wanted {wanted}: {:?}",
@@ -131,7 +131,7 @@ fn a_list_of_the_only_commands_holds_for_every_part() {
     ] {
         for placement in [BARE, CONTAINED] {
             let judged = verdict(&only(&["git status", "git log", "head"]).judge(command, placement, &[]));
-            // Without a sandbox what is on the list is still asked about.
+            // Without a sandbox even listed commands need approval.
             let wanted = if wanted == "runs" && placement == BARE { "ask run" } else { wanted };
             assert_eq!(judged, wanted, "{command}");
         }
@@ -308,7 +308,7 @@ fn no_text_takes_the_parser_or_its_stack_with_it() {
     texts.push("a;".repeat(32_000));
     texts.push(format!("cat <<X\n{}X\n", "line of text\n".repeat(4_000)));
     for text in &texts {
-        // Understood or not: it comes back by itself, and leaves no thread that goes on.
+        // Parsed or not: it returns, and leaves no running thread.
         if let Err(Unparsed(why)) = parse(text) {
             assert!(!why.contains("no end"), "{}…", text.chars().take(40).collect::<String>());
         }

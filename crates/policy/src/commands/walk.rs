@@ -8,36 +8,36 @@ use super::{
     scan, wrappers,
 };
 
-/// So many scripts within scripts: substitutions, `sh -c`, `eval`.
+/// Maximum nesting of scripts: substitutions, `sh -c`, `eval`.
 const DEEPEST: usize = 12;
 
-/// So many words within words: `${a:-${b:-c}}`.
+/// Maximum nesting of words: `${a:-${b:-c}}`.
 const DEEPEST_WORD: usize = 24;
 
-/// So many parts are looked at.
+/// Maximum number of parts.
 const MOST_PARTS: usize = 1_000;
 
-/// The parts of a text, in the order in which they stand there, the inner ones first.
+/// Returns the parts of a text, in their order, the inner ones first.
 pub(super) fn parts(text: &str) -> Result<Vec<Part>, Unparsed> {
     let mut walk = Walk::default();
     walk.script(text)?;
     Ok(walk.parts)
 }
 
-/// The way through a command line.
+/// The state of a walk through a command line.
 #[derive(Default)]
 pub(super) struct Walk {
     parts: Vec<Part>,
     depth: usize,
     within_words: usize,
-    /// What the commands here read, where that is not what the whole was given.
+    /// The input of the present commands, if it differs from that of the whole.
     input: Input,
 }
 
-/// What a command reads on its standard input.
+/// The standard input of a command.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) enum Input {
-    /// What the whole command line was given: nothing.
+    /// That of the whole command line: empty.
     #[default]
     Inherited,
     /// This text.
@@ -74,7 +74,7 @@ impl Walk {
         Ok(())
     }
 
-    /// Goes into a word.
+    /// Enters a word.
     pub(super) fn deeper(&mut self) -> Result<(), Unparsed> {
         self.within_words += 1;
         if self.within_words > DEEPEST_WORD {
@@ -83,12 +83,12 @@ impl Walk {
         Ok(())
     }
 
-    /// Comes out of it again.
+    /// Leaves a word.
     pub(super) fn back(&mut self) {
         self.within_words -= 1;
     }
 
-    /// Adds a part, and what it starts.
+    /// Adds a part, and the commands that it starts.
     pub(super) fn part(&mut self, mut part: Part, input: &Input) -> Result<(), Unparsed> {
         if self.parts.len() >= MOST_PARTS {
             return Err(Unparsed::new(format!("it has more than {MOST_PARTS} commands")));
@@ -101,7 +101,7 @@ impl Walk {
         Ok(())
     }
 
-    /// Adds a part that stands for something that no list can allow.
+    /// Adds a part for a construct that no list can allow.
     pub(super) fn oddity(&mut self, why: &'static str) {
         self.parts.push(Part { odd: Some(why), ..Part::default() });
     }
@@ -144,7 +144,7 @@ impl Walk {
         }
     }
 
-    /// Does `inner` where its commands read something else.
+    /// Runs `inner` for commands with another input.
     fn within(
         &mut self,
         redirects: Redirects,
@@ -165,7 +165,7 @@ impl Walk {
         use ast::CompoundCommand as C;
         match compound {
             C::Arithmetic(arithmetic) => {
-                // `( (rm x) )` looks like it to the parser, and is none to a shell.
+                // `( (rm x) )` looks like arithmetic to the parser, and is none to a shell.
                 let (from, to) = (arithmetic.loc.start.index, arithmetic.loc.end.index);
                 let at = |index: usize| letters.get(index).copied();
                 let doubled = at(from) == Some('(')
@@ -177,7 +177,7 @@ impl Walk {
                     return Err(Unparsed::new("brackets within brackets can be read in two ways"));
                 }
                 self.arithmetic(&arithmetic.expr.value)?;
-                // A shell that knows no arithmetic commands sees brackets within brackets.
+                // A shell without arithmetic commands sees nested subshells.
                 let text = arithmetic.expr.value.trim();
                 if !text.ends_with("++") && !text.ends_with("--") {
                     self.script(text)?;
@@ -258,7 +258,7 @@ impl Walk {
         }
     }
 
-    /// A word of `[[`, some of whose tests evaluate what is quoted.
+    /// Parses a word of `[[`; some tests evaluate quoted text.
     fn tested(&mut self, word: &ast::Word) -> Result<(), Unparsed> {
         let word = self.word(&word.value)?;
         self.watch_value(&word);
@@ -310,7 +310,7 @@ impl Walk {
                 let word = self.word(&word.value)?;
                 part.words.push(word);
             }
-            // An argument that looks like one, such as those of `export`.
+            // An argument in the form of an assignment, such as those of `export`.
             I::AssignmentWord(assignment, word) => match &assignment.value {
                 ast::AssignmentValue::Scalar(_) => {
                     let word = self.word(&word.value)?;
@@ -330,7 +330,7 @@ impl Walk {
         Ok(())
     }
 
-    /// Reads an assignment, and notes what it does to the command that has it.
+    /// Parses an assignment, and records its effect on its command.
     fn assignment(&mut self, assignment: &ast::Assignment, part: &mut Part) -> Result<(), Unparsed> {
         let name = match &assignment.name {
             ast::AssignmentName::VariableName(name) => name,
@@ -358,7 +358,7 @@ impl Walk {
         Ok(())
     }
 
-    /// Text that arithmetic or a test may evaluate later.
+    /// Records text that arithmetic or a test may evaluate later.
     fn watch_value(&mut self, word: &Word) {
         if word.plain().is_some_and(hides_code) {
             self.parts.push(Part {

@@ -7,15 +7,15 @@ use super::{
     walk::{Input, Walk},
 };
 
-/// How a wrapper's own arguments end and what it starts begins.
+/// The syntax of a wrapper's own arguments before the command.
 struct Shape {
     /// Options that take the next word as their value.
     with_value: &'static [&'static str],
-    /// Words of its own before the command, such as the time of `timeout`.
+    /// Number of its own words before the command, such as the time of `timeout`.
     own: usize,
-    /// Whether it adds words to the command that are not seen here.
+    /// Whether it adds words to the command that are not visible here.
     adds: bool,
-    /// Whether its options are not known well enough: the word after one may begin the command.
+    /// Whether its options are not fully known: the word after one may begin the command.
     loose: bool,
 }
 
@@ -41,7 +41,7 @@ fn shape_of(program: &str) -> Option<Shape> {
         | "perf" | "rr" | "catchsegv" | "gdb" | "script" | "dbus-run-session" | "dbus-launch"
         | "fakeroot" | "proot" | "linux32" | "linux64" | "torsocks" | "chronic" | "ifne" | "tini"
         | "dumb-init" | "start-stop-daemon" | "daemonize" => loose(0),
-        // `time -o x rm`, of which bash takes `time` away.
+        // `time -o x rm`, of which bash removes `time`.
         name if name.starts_with('-') => loose(1),
         name if is_loader(name) => loose(0),
         "xargs" | "gxargs" => Some(Shape {
@@ -72,8 +72,7 @@ fn shape_of(program: &str) -> Option<Shape> {
     }
 }
 
-/// Adds what `part` starts, and marks it as one that starts others, or as one that runs
-/// what can't be seen.
+/// Adds the command that `part` starts, and marks the part as a wrapper, or as one that runs invisible text.
 pub(super) fn look_through(walk: &mut Walk, part: &mut Part, input: &Input) -> Result<(), Unparsed> {
     let Some(program) = part.program().map(|it| base(it).to_owned()) else { return Ok(()) };
     let arguments: Vec<Word> = part.words.get(1..).unwrap_or_default().to_vec();
@@ -121,7 +120,7 @@ pub(super) fn look_through(walk: &mut Walk, part: &mut Part, input: &Input) -> R
         name if is_shell(name) => shell(walk, part, &arguments, input),
         name => match shape_of(name) {
             Some(shape) if shape.adds => {
-                // `-I{}`: braces with nothing in them are what they are.
+                // `-I{}`: empty braces don't expand.
                 let known = |it: &Word| match it {
                     Word::Open(text)
                         if text.starts_with('-') && text.ends_with("{}") && !text.contains(['$', '`']) =>
@@ -139,7 +138,7 @@ pub(super) fn look_through(walk: &mut Walk, part: &mut Part, input: &Input) -> R
     }
 }
 
-/// Is it the loader, which starts any program that it is given?
+/// Returns whether it is the dynamic loader, which starts any program.
 fn is_loader(name: &str) -> bool {
     ["ld-linux", "ld-musl", "ld.so", "ld64.so", "ld-2"].iter().any(|it| name.starts_with(it))
 }
@@ -151,7 +150,7 @@ fn is_shell(name: &str) -> bool {
     )
 }
 
-/// Words that together are a script, as those of `eval`.
+/// Adds the words of `eval` and its like as one script.
 fn script(walk: &mut Walk, part: &mut Part, words: &[Word]) -> Result<(), Unparsed> {
     let plain: Option<Vec<&str>> = words.iter().map(Word::plain).collect();
     match plain {
@@ -163,7 +162,7 @@ fn script(walk: &mut Walk, part: &mut Part, words: &[Word]) -> Result<(), Unpars
     }
 }
 
-/// `sh -c SCRIPT`, `sh FILE`, or `sh` that reads its script from its input.
+/// Examines `sh -c SCRIPT`, `sh FILE`, or `sh` with a script on its input.
 fn shell(walk: &mut Walk, part: &mut Part, arguments: &[Word], input: &Input) -> Result<(), Unparsed> {
     let mut rest = arguments.iter();
     let mut given = false;
@@ -184,7 +183,7 @@ fn shell(walk: &mut Walk, part: &mut Part, arguments: &[Word], input: &Input) ->
             _ if text.starts_with(['-', '+']) => given |= text.contains('s'),
             // With `-c` it is the script, otherwise a file.
             text if given => {
-                // Another shell than bash reads these otherwise.
+                // Shells other than bash expand these differently.
                 let plain = matches!(
                     part.program().map(base),
                     Some("sh" | "dash" | "ash" | "fish" | "csh" | "tcsh" | "zsh")
@@ -249,7 +248,7 @@ fn env(walk: &mut Walk, part: &mut Part, arguments: &[Word], input: &Input) -> R
     Ok(())
 }
 
-/// The command after a wrapper's own arguments.
+/// Adds the command after a wrapper's own arguments.
 fn start(
     walk: &mut Walk,
     part: &mut Part,
@@ -289,7 +288,7 @@ fn start(
         {
             // `sudo A=1 rm`.
         } else if text.starts_with(":::") && part.program().map(base) == Some("parallel") {
-            // The commands themselves are what it is given.
+            // The commands are in its input.
             part.unclear = true;
             return rest.try_for_each(|it| script(walk, part, std::slice::from_ref(it)));
         } else if shape.loose && (after_option || own > 0) {
@@ -305,7 +304,7 @@ fn start(
             return command(walk, part, words, shape, input);
         }
     }
-    // `xargs` and `parallel` alone run `echo`, or what they read.
+    // Without a command, `xargs` runs `echo`, and `parallel` the lines of its input.
     part.opaque |= shape.adds && part.program().map(base) == Some("parallel");
     Ok(())
 }
@@ -318,7 +317,7 @@ fn command(
     shape: &Shape,
     input: &Input,
 ) -> Result<(), Unparsed> {
-    // `watch 'rm x'` and `parallel 'rm {}'` give one word to a shell.
+    // `watch 'rm x'` and `parallel 'rm {}'` pass one word to a shell.
     if matches!(part.program().map(base), Some("watch" | "parallel" | "entr"))
         && let Some(text) = words.first().and_then(Word::plain).filter(|it| it.contains(' '))
     {
@@ -335,7 +334,7 @@ fn command(
     walk.part(Part { words, ..Part::default() }, &if shape.adds { Input::Open } else { input.clone() })
 }
 
-/// Does `xargs` or `parallel` put what it reads into this word?
+/// Returns whether `xargs` or `parallel` inserts its input into this word.
 fn replaced(part: &Part, word: &Word) -> bool {
     let text = word.text();
     let mut options = part.words.iter();
@@ -350,7 +349,7 @@ fn replaced(part: &Part, word: &Word) -> bool {
         })
 }
 
-/// The commands after `-exec` and its like.
+/// Adds the commands after `-exec` and its like.
 fn found(walk: &mut Walk, arguments: &[Word]) -> Result<(), Unparsed> {
     let starts = |it: &Word| {
         matches!(
