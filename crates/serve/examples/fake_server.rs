@@ -1,5 +1,4 @@
-//! What does a server look like from outside the process? One with tools that are
-//! only there to be tested, on standard input and output.
+//! An MCP server with fake tools, on standard input and output: for tests from outside the process.
 
 #[path = "../tests/mcp/fake.rs"]
 mod fake;

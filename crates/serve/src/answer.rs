@@ -1,4 +1,4 @@
-//! Tools and results in the words of MCP.
+//! Tools and results as MCP types, fitted to the client's revision.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use rmcp::model::{
 use runtime::Answer;
 use serde_json::Value;
 
-/// The tool as `tools/list` shows it.
+/// Converts a tool for `tools/list`.
 pub(crate) fn tool(spec: &Spec) -> Tool {
     let schema = spec.schema.as_object().cloned().unwrap_or_default();
     let tool =
@@ -23,18 +23,18 @@ pub(crate) fn tool(spec: &Spec) -> Tool {
     }
 }
 
-/// What a tool costs in the answer to `tools/list`, in bytes.
+/// Returns the size of a tool in the answer to `tools/list`, in bytes.
 pub fn tool_bytes(spec: &Spec) -> usize {
     serde_json::to_vec(&tool(spec)).map_or(usize::MAX, |it| it.len())
 }
 
-/// What the answer to `tools/list` costs with these tools, in bytes.
+/// Returns the size of the answer to `tools/list` with these tools, in bytes.
 pub fn list_bytes(specs: &[Spec]) -> usize {
     let list = ListToolsResult::with_all_items(specs.iter().map(tool).collect());
     serde_json::to_vec(&list).map_or(usize::MAX, |it| it.len())
 }
 
-/// What `tools/call` answers, before it is [fitted](fit) to a client.
+/// Converts an answer for `tools/call`, before it is [fitted](fit) to a client.
 pub(crate) fn result(answer: &Answer) -> CallToolResult {
     let mut result = in_words(answer);
     result.structured_content =
@@ -42,10 +42,10 @@ pub(crate) fn result(answer: &Answer) -> CallToolResult {
     result
 }
 
-/// Leaves out what the client's revision does not know, and what would be lost on the model.
+/// Drops content that the client's revision does not know, and content that the model would never see.
 ///
-/// Clients that find `structuredContent` show it to the model in place of the text. So it stays only where the text is
-/// that very JSON, or where the tool declares it: then the client was told, and expects it.
+/// Clients show `structuredContent` to the model in place of the text. So it is kept only if the text is that
+/// same JSON, or if the tool declares it: then the client expects it.
 pub(crate) fn fit(result: &mut CallToolResult, revision: &str, declares: impl FnOnce() -> bool) {
     if let Some(structured) = &result.structured_content {
         let is_known = revision >= "2025-06-18" && result.is_error != Some(true);
@@ -58,7 +58,7 @@ pub(crate) fn fit(result: &mut CallToolResult, revision: &str, declares: impl Fn
     }
 }
 
-/// The block, or words in its place where the revision does not know its kind.
+/// Returns the block, or a text in its place if the revision does not know its kind.
 pub(crate) fn as_of(revision: &str, block: ContentBlock) -> ContentBlock {
     match block {
         ContentBlock::Audio(audio) if revision < "2025-03-26" => {
@@ -75,7 +75,7 @@ pub(crate) fn as_of(revision: &str, block: ContentBlock) -> ContentBlock {
     }
 }
 
-/// Is this the JSON that the one text is?
+/// Returns whether the only text is this JSON.
 fn is_said(content: &[ContentBlock], structured: &Value) -> bool {
     let [ContentBlock::Text(text)] = content else { return false };
     serde_json::from_str::<Value>(&text.text).is_ok_and(|said| said == *structured)
@@ -91,7 +91,7 @@ fn in_words(answer: &Answer) -> CallToolResult {
         }
         Err(fault) => {
             let mut content = text(answer.as_text());
-            // The text of what was seen is in the fault's own words already.
+            // The fault's message already contains the text of the partial output.
             content.extend(fault.seen.iter().flat_map(|seen| other_than_text(seen)));
             CallToolResult::error(content)
         }
@@ -103,7 +103,7 @@ fn hints(at_most: Kinds) -> ToolAnnotations {
         .read_only(at_most.is_read_only())
         .destructive(at_most.covers(Kinds::WRITE) || at_most.covers(Kinds::RUN))
         .open_world([Kinds::NET, Kinds::WEB, Kinds::RUN].into_iter().any(|it| at_most.covers(it)));
-    // To wait, to ask a person or to note something is not the same when it is done again.
+    // Waiting, asking a person or storing a note is not idempotent.
     if at_most == Kinds::READ { hints.idempotent(true) } else { hints }
 }
 
@@ -111,7 +111,7 @@ fn is_text(part: &Part) -> bool {
     matches!(part, Part::Text { .. })
 }
 
-/// One block, or none: some model APIs refuse a block of empty text.
+/// Returns one text block, or none: some model APIs refuse an empty block.
 fn text(text: String) -> Vec<ContentBlock> {
     if text.is_empty() { Vec::new() } else { vec![ContentBlock::text(text)] }
 }
@@ -120,7 +120,7 @@ fn other_than_text(output: &Output) -> impl Iterator<Item = ContentBlock> {
     output.parts.iter().filter(|part| !is_text(part)).map(block)
 }
 
-/// A part, as a block.
+/// Converts a part to a block.
 pub(crate) fn block(part: &Part) -> ContentBlock {
     match part {
         Part::Text { text } => ContentBlock::text(text.clone()),
@@ -136,7 +136,7 @@ pub(crate) fn block(part: &Part) -> ContentBlock {
     }
 }
 
-/// What stands at an address.
+/// Converts the content of a resource.
 pub(crate) fn contents(uri: &str, mime: Option<&str>, body: &Body) -> ResourceContents {
     let contents = match body {
         Body::Text(text) => ResourceContents::text(text.clone(), uri),

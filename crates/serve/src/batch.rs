@@ -1,14 +1,14 @@
 //! JSON-RPC batches.
 //!
-//! Revision 2025-03-26 of MCP has batches, which came with JSON-RPC and went with
-//! the next revision. The answers go out together, as an array on one line.
+//! Revision 2025-03-26 of MCP has batches; earlier and later ones don't. The answers are sent together, as an
+//! array on one line.
 
 use std::sync::{Mutex, PoisonError};
 
-/// A longer batch is refused: its answers are kept until the last of them is there.
+/// Maximum number of messages in a batch: its answers are held until the last of them is there.
 pub(crate) const LONGEST: usize = 100;
 
-/// The answers of one batch, as far as they are there.
+/// The answers of one batch so far.
 pub(crate) struct Batch(Mutex<State>);
 
 struct State {
@@ -17,17 +17,17 @@ struct State {
 }
 
 impl Batch {
-    /// A batch that stays open until whoever made it leaves it.
+    /// Creates a batch that stays open until its creator leaves it.
     pub(crate) fn new() -> Self {
         Self(Mutex::new(State { open: 1, answers: Vec::new() }))
     }
 
-    /// One more member, which must leave.
+    /// Adds a member, which must leave.
     pub(crate) fn join(&self) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).open += 1;
     }
 
-    /// A member leaves, with its answer if it has one. The last one gets the whole line.
+    /// Removes a member, with its answer if it has one. Returns the whole line to the last one.
     pub(crate) fn leave(&self, answer: Option<Vec<u8>>) -> Option<Vec<u8>> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         state.answers.extend(answer);

@@ -5,87 +5,87 @@ use std::sync::Arc;
 use kit::{Fault, Kind, OrFault as _, services::Soon};
 use serde_json::Value;
 
-/// The client that a request came from, for as long as the request is under way.
+/// The client that a request came from, for as long as the request is in flight.
 #[derive(Clone)]
 pub struct Client {
     way: Arc<dyn Way>,
 }
 
-/// How a client is reached.
+/// The transport of requests to a client.
 pub(crate) trait Way: Send + Sync {
-    /// What it said that it can be asked.
+    /// Returns the requests that it supports.
     fn offers(&self) -> Offers;
 
-    /// What it calls itself.
+    /// Returns the client's name.
     fn name(&self) -> Option<String>;
 
-    /// Asks all of this, each under its key, and waits for all the answers, which are as MCP words them.
+    /// Sends all these requests, each under its key, and waits for all the answers, which are in MCP's format.
     fn ask(&self, asked: Vec<(String, Ask)>) -> Soon<'_, Result<Vec<Value>, Fault>>;
 
-    /// Tells it something that is of no use to the model.
+    /// Sends it a log record, which the model does not see.
     fn log(&self, level: Level, logger: &str, data: Value);
 
-    /// Does somebody still pass on what it is asked?
+    /// Returns whether requests still reach it.
     fn is_there(&self) -> bool;
 
-    /// Can it be asked outside of its request, too?
+    /// Returns whether it can be asked after its own request was answered.
     fn outlives(&self) -> bool {
         false
     }
 }
 
-/// What a client can be asked.
+/// The requests that a client supports.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Offers {
-    /// To have a form filled in by the person.
+    /// Elicitation: a form for the person.
     pub forms: bool,
-    /// To have the person open an address.
+    /// Elicitation: an address for the person to open.
     pub addresses: bool,
-    /// An answer of its model.
+    /// Sampling: a response of its model.
     pub model: bool,
-    /// An answer of its model that may call tools.
+    /// Sampling with tools.
     pub model_with_tools: bool,
-    /// The folders that it works in.
+    /// Roots: the folders that it works in.
     pub roots: bool,
 }
 
-/// Something that a client is asked.
+/// A request to a client.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Ask {
-    /// To have a form filled in.
+    /// Show the person a form.
     Form {
-        /// What the person reads.
+        /// The text for the person.
         message: String,
         /// The fields: a JSON schema, an object of plain values.
         schema: Value,
     },
-    /// To have an address opened.
+    /// Ask the person to open an address.
     Address {
-        /// What the person reads.
+        /// The text for the person.
         message: String,
         /// The address.
         url: String,
-        /// By which its end is told.
+        /// The id of the notification of its end.
         id: String,
     },
-    /// An answer of its model: the params of `sampling/createMessage`.
+    /// Sampling: the params of `sampling/createMessage`.
     Model(Value),
-    /// The folders that it works in.
+    /// List the folders that it works in.
     Roots,
 }
 
-/// What became of a form.
+/// The outcome of a form.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Filled {
     /// The person filled it in.
     Accepted(Value),
-    /// The person said no.
+    /// The person refused.
     Declined,
     /// The person did not answer.
     Cancelled,
 }
 
-/// How much something matters, as syslog has it.
+/// The severity of a log record, as in syslog.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[expect(missing_docs, reason = "the words of RFC 5424")]
 pub enum Level {
@@ -104,43 +104,43 @@ impl Client {
         Self { way }
     }
 
-    /// A client that can be asked nothing.
+    /// Returns a client that supports no requests.
     pub fn mute() -> Self {
         Self::new(Arc::new(Mute))
     }
 
-    /// What it can be asked.
+    /// Returns the requests that it supports.
     pub fn offers(&self) -> Offers {
         self.way.offers()
     }
 
-    /// What it calls itself.
+    /// Returns the client's name.
     pub fn name(&self) -> Option<String> {
         self.way.name()
     }
 
-    /// Can it still be asked? Not once its request was answered, unless it follows what became of it.
+    /// Returns whether it can still be asked. Not after its request was answered, unless it follows the task.
     pub fn is_there(&self) -> bool {
         self.way.is_there()
     }
 
-    /// Can it be asked once its request was answered, too? Those of the revisions until 2025-11-25 can, while they are
-    /// connected.
+    /// Returns whether it can be asked after its request was answered. Clients of the revisions until
+    /// 2025-11-25 can, while they are connected.
     pub fn outlives(&self) -> bool {
         self.way.outlives()
     }
 
-    /// Asks all of this, each under its key, and waits for all the answers, which are as MCP words them. A client may
-    /// give the answer to a key that it knows together with its request: then it is not asked. A future that is dropped
-    /// takes its questions back.
+    /// Sends all these requests, each under its key, and waits for all the answers, which are in MCP's
+    /// format. A client may have sent the answer to a known key along with its own request: then it is not
+    /// asked. Dropping the future cancels the requests.
     ///
     /// # Errors
-    /// [`Kind::Unavailable`] when the client can't be asked that, or goes away; [`Kind::Failed`] when it refuses.
+    /// [`Kind::Unavailable`] when the client does not support that, or disconnects; [`Kind::Failed`] when it refuses.
     pub async fn ask(&self, asked: Vec<(String, Ask)>) -> Result<Vec<Value>, Fault> {
         self.way.ask(asked).await
     }
 
-    /// Has the person fill in a form, under a key that nobody knows beforehand.
+    /// Shows the person a form, under an unpredictable key.
     ///
     /// # Errors
     /// As [`ask`](Self::ask).
@@ -154,7 +154,7 @@ impl Client {
         })
     }
 
-    /// An answer of its model: params and result of `sampling/createMessage`.
+    /// Requests a response of its model: params and result of `sampling/createMessage`.
     ///
     /// # Errors
     /// As [`ask`](Self::ask).
@@ -162,7 +162,7 @@ impl Client {
         self.one("model", Ask::Model(params)).await
     }
 
-    /// The addresses of the folders that it works in.
+    /// Returns the addresses of the folders that it works in.
     ///
     /// # Errors
     /// As [`ask`](Self::ask).
@@ -173,13 +173,13 @@ impl Client {
         Ok(roots.iter().filter_map(uri).collect())
     }
 
-    /// Tells it something that is of no use to the model.
+    /// Sends it a log record, which the model does not see.
     pub fn log(&self, level: Level, logger: &str, data: Value) {
         self.way.log(level, logger, data);
     }
 
     async fn one(&self, what: &str, ask: Ask) -> Result<Value, Fault> {
-        // What a person allows must be an answer to this question, which they have read.
+        // An approval must be an answer to this very form, which the person has read.
         let random = getrandom::u64().or_fault(Kind::Unavailable, "there are no random numbers to be had")?;
         let answers = self.ask(vec![(format!("{what}_{random:016x}"), ask)]).await?;
         answers.into_iter().next().ok_or_else(|| Fault::bug("the client's answer is not there"))

@@ -5,53 +5,53 @@ use serde_json::Value;
 
 use crate::client::Level;
 
-/// A document that can be read: the output of a job, an artifact, the journal.
+/// A resource: the output of a job, an artifact, the journal.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Document {
     /// Its address: `haft://jobs/job_3`.
     pub uri: String,
-    /// What a program calls it.
+    /// Its name for programs.
     pub name: String,
-    /// What it is, in one line.
+    /// Its description, in one line.
     pub description: String,
     /// Its media type.
     pub mime: Option<String>,
-    /// Its length in bytes, where that is known.
+    /// Its size in bytes, where that is known.
     pub bytes: Option<u64>,
 }
 
-/// What documents of one kind are called: an address with `{names}` in it (RFC 6570, level 1).
+/// A resource template: an address with `{names}` in it (RFC 6570, level 1).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pattern {
     /// The address: `haft://jobs/{job}`.
     pub uri: String,
-    /// What a program calls this kind.
+    /// Its name for programs.
     pub name: String,
-    /// What stands there, in one line.
+    /// Its description, in one line.
     pub description: String,
     /// Its media type, if all have the same.
     pub mime: Option<String>,
 }
 
-/// What stands at an address.
+/// The content of a resource.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Content {
     /// The address.
     pub uri: String,
     /// Its media type.
     pub mime: Option<String>,
-    /// What stands there.
+    /// The content.
     pub body: Body,
 }
 
-/// What a person can begin a message with.
+/// A prompt that a person can start a message with.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Prompt {
     /// Its name.
     pub name: String,
-    /// What it is for, in one line.
+    /// Its purpose, in one line.
     pub description: String,
-    /// What is filled in.
+    /// Its arguments.
     pub arguments: Vec<Blank>,
 }
 
@@ -60,22 +60,22 @@ pub struct Prompt {
 pub struct Blank {
     /// Its name.
     pub name: String,
-    /// What it is, in one line.
+    /// Its description, in one line.
     pub description: String,
-    /// There is no prompt without it.
+    /// Whether it is required.
     pub required: bool,
 }
 
 /// One message of a prompt.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Line {
-    /// Who says it.
+    /// The speaker.
     pub by: Speaker,
-    /// What is said.
+    /// The content.
     pub part: Part,
 }
 
-/// Who says something.
+/// The speaker of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Speaker {
     /// The person.
@@ -84,7 +84,7 @@ pub enum Speaker {
     Model,
 }
 
-/// What an argument belongs to that is to be completed.
+/// The prompt or resource template whose argument is completed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Subject {
     /// A prompt, by its name.
@@ -93,13 +93,13 @@ pub enum Subject {
     Documents(String),
 }
 
-/// Something that a client may want to hear of, which belongs to no request of it.
+/// A log record for a client that belongs to none of its requests.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Notice {
-    /// How much it matters.
+    /// Its severity.
     pub level: Level,
-    /// What of haft says so: `jobs`.
+    /// The part of haft that it comes from: `jobs`.
     pub logger: String,
-    /// What is to be said.
+    /// Its content.
     pub data: Value,
 }

@@ -1,6 +1,4 @@
-//! MCP over Streamable HTTP.
-//!
-//! rmcp speaks the protocol; who may speak to it at all, how much, and how slowly, is decided here.
+//! MCP over Streamable HTTP: authentication, limits and sessions around rmcp's protocol.
 
 mod admission;
 mod bodies;
@@ -34,41 +32,41 @@ use server::Server;
 use slow_connections::{HEAD, Pace, Paced};
 pub use tokens::Principal;
 
-/// At the end, calls may finish by themselves for this long.
+/// Time for calls to finish by themselves when the server ends.
 const FINISH: Duration = Duration::from_millis(500);
 
-/// After they were told to stop, they, and the jobs of their sessions, may take this long to do so.
+/// Time for calls, and the jobs of their sessions, to end after they were cancelled.
 const STOP: Duration = Duration::from_millis(2500);
 
-/// How many connections there are at most, where the system has room for as many files.
+/// Maximum number of connections, if the limit of open files allows it.
 const CONNECTIONS: usize = 512;
 
-/// How many of them may belong to strangers.
+/// Maximum number of connections that are not authenticated yet.
 const UNAUTHENTICATED: usize = 128;
 
-/// The head of a request has at most so many bytes, and so many headers.
+/// Maximum size of a request's head, in bytes, and of its headers.
 const HEAD_BYTES: usize = 32 * 1024;
 const HEADERS: usize = 64;
 
-/// How often sessions are looked for that nobody uses any more.
+/// Interval at which idle sessions are ended.
 const ROUND: Duration = Duration::from_secs(5);
 
-/// What a server over HTTP is told.
+/// The settings of a server over HTTP.
 #[derive(Debug, Clone)]
 pub struct Http {
-    /// Who may use it, each by a token. Without any, everybody may who can reach it.
+    /// The principals, each with a token. If there are none, everybody who can reach the server may use it.
     pub principals: Vec<Principal>,
-    /// What it is called beside the names of loopback: `HOST`, `HOST:PORT`, or a URL of these.
+    /// Its names besides those of loopback: `HOST`, `HOST:PORT`, or a URL of these.
     pub public: Vec<String>,
     /// The foreign origins whose pages may use it.
     pub origins: Vec<String>,
-    /// Who else gives out its tokens, for its metadata.
+    /// External authorization servers, for its metadata.
     pub authorization_servers: Vec<String>,
-    /// A session ends when its client was gone for this long.
+    /// Time after which a session without a client ends.
     pub idle: Duration,
-    /// How many sessions one principal may have at once.
+    /// Maximum number of sessions of one principal at once.
     pub sessions: usize,
-    /// Whatever the sessions of a principal are, they work with the same: what was opened as shared.
+    /// Whether all sessions of a principal share one backend.
     pub one_session: bool,
 }
 
@@ -86,27 +84,28 @@ impl Default for Http {
     }
 }
 
-/// For whom something to work with is opened.
+/// The session for which a backend is opened.
 #[derive(Debug, Clone, Copy)]
 pub struct Visit<'a> {
-    /// The principal; none where no token is wanted.
+    /// The principal; `None` if tokens are not required.
     pub principal: Option<&'a str>,
-    /// Is it for all requests of the principal that belong to no session? From revision 2026-07-28 on none does.
+    /// Whether it is for all requests of the principal without a session: from revision 2026-07-28 on there
+    /// are no sessions.
     pub is_shared: bool,
 }
 
-/// Is this what a server can be [called](Http::public)?
+/// Returns whether this can be a [name](Http::public) of a server.
 pub fn is_public_name(text: &str) -> bool {
     admission::is_name(text)
 }
 
-/// Is this an [origin](Http::origins)?
+/// Returns whether this is an [origin](Http::origins).
 pub fn is_origin(text: &str) -> bool {
     admission::is_origin(text)
 }
 
-/// Serves MCP over HTTP at `/mcp`, on a socket that listens, until `stop`: then calls finish or are stopped within
-/// seconds, and sessions end. `open` gives each session what it works with.
+/// Serves MCP over HTTP at `/mcp`, on a listening socket, until `stop`: then calls finish or are cancelled
+/// within seconds, and sessions end. `open` creates the backend of each session.
 ///
 /// # Errors
 /// When the socket can't be used.
@@ -158,7 +157,7 @@ async fn accept<H: Backend>(
         let (socket, peer) = match listener.accept().await {
             Ok(accepted) => accepted,
             Err(error) => {
-                // Out of files, most likely, or the other end has left already.
+                // Too many open files, most likely, or the client has disconnected already.
                 tracing::info!(%error, "a connection could not be accepted");
                 connections.evict_one();
                 sleep(Duration::from_millis(20)).await;
@@ -178,7 +177,7 @@ async fn serve<H: Backend>(
     server: Arc<Server<H>>,
     connection: Connection,
 ) {
-    // Answers are small, and somebody waits for each.
+    // Answers are small, and a client waits for each.
     let _ = socket.set_nodelay(true);
     let pace = Pace::new();
     let io = TokioIo::new(Paced::new(socket, pace.clone()));
@@ -217,13 +216,13 @@ async fn serve<H: Backend>(
     }
 }
 
-/// Says that the house is full, to whoever listens.
+/// Answers 503: the connection limit is reached.
 async fn turn_away(mut socket: TcpStream) {
     let reply = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
     let _ = timeout(HEAD, socket.write_all(reply.as_bytes())).await;
 }
 
-/// How many connections there may be, with as many files left for the work.
+/// Returns the maximum number of connections, with as many files left for other work.
 fn connections() -> usize {
     let files = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
     files.and_then(|it| usize::try_from(it).ok()).map_or(CONNECTIONS, |it| CONNECTIONS.min(it / 2)).max(8)

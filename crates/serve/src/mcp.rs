@@ -1,4 +1,4 @@
-//! The MCP server.
+//! The MCP server on top of rmcp: lifecycle, capabilities, and dispatch to the backend.
 
 mod calls;
 mod client_requests;
@@ -47,23 +47,23 @@ use pages::page;
 use tasks::Tasks;
 use traced::traced;
 
-/// After the end of input, calls may finish by themselves for this long: a script
-/// that pipes its requests in has no other way to hear the answers.
+/// Time for calls to finish by themselves after the end of input: a script that pipes its requests in has no
+/// other way to get the answers.
 const FINISH: Duration = Duration::from_millis(500);
 
-/// After they were told to stop, they may take this long to do so.
+/// Time for them to end after they were cancelled.
 const STOP: Duration = Duration::from_millis(300);
 
-/// And then their answers may take this long to be taken by the client.
+/// Time for the client to read their answers after that.
 const FLUSH: Duration = Duration::from_millis(200);
 
-/// A list of tools waits this long for what is still being loaded; what comes later is told of.
+/// Time that a tool list waits for tools that are still being loaded; later ones are announced by a notification.
 const LOADING: Duration = Duration::from_secs(2);
 
-/// From this revision on, a client hears of changes only where it asked to listen.
+/// From this revision on, a client is notified of changes only if it subscribes.
 pub(crate) const LISTENING: &str = "2026-07-28";
 
-/// What a client is told of the server.
+/// The description of the server for clients.
 #[derive(Debug, Clone)]
 pub struct About {
     /// Its version.
@@ -73,18 +73,16 @@ pub struct About {
 }
 
 impl About {
-    /// This version of haft, with these instructions.
+    /// Returns this version of haft, with these instructions.
     pub fn new(instructions: impl Into<String>) -> Self {
         Self { version: env!("CARGO_PKG_VERSION").to_owned(), instructions: instructions.into() }
     }
 }
 
-/// Serves MCP on this process's standard input and output, until the input ends
-/// or nobody reads the output any more.
+/// Serves MCP on this process's standard input and output, until the input ends or the output is closed.
 ///
-/// From then on file descriptor 1 is standard error and file descriptor 0 is empty,
-/// so that nothing else in the process can speak or listen in between. Needs a tokio
-/// runtime with time.
+/// From then on file descriptor 1 is standard error and file descriptor 0 is empty, so that nothing else in
+/// the process can use the protocol's streams. Needs a tokio runtime with time.
 ///
 /// # Errors
 /// When the process has no standard input or output, or no threads are left.
@@ -93,8 +91,8 @@ pub async fn mcp_stdio(backend: impl Backend, about: About) -> io::Result<()> {
     mcp(backend, about, input, output).await
 }
 
-/// Serves MCP on any pair of byte streams, until the input ends or the output
-/// breaks. Calls still under way are stopped within a second.
+/// Serves MCP on any pair of byte streams, until the input ends or the output breaks. Calls in flight are
+/// cancelled within a second.
 ///
 /// # Errors
 /// When no threads are left for the two streams.
@@ -131,19 +129,19 @@ pub async fn mcp(
     };
     stop.cancel();
     backend.end().await;
-    // An error here is a client that has stopped reading: nobody is left to tell.
+    // An error here means that the client has stopped reading.
     let _ = timeout(FLUSH, ends.output).await;
     served
 }
 
-/// What outlives a request: the calls that wait for their clients, and the tasks.
+/// State that outlives a request: the calls that wait for their clients, and the tasks.
 #[derive(Default)]
 pub(crate) struct Lasting {
     rounds: Arc<PendingRounds>,
     tasks: Arc<Tasks>,
 }
 
-/// The server that rmcp asks: one for each client.
+/// The handler for rmcp: one for each client.
 pub(crate) struct McpServer<H> {
     backend: Arc<H>,
     about: About,
@@ -151,14 +149,14 @@ pub(crate) struct McpServer<H> {
     rounds: Arc<PendingRounds>,
     tasks: Arc<Tasks>,
     hearing: Arc<Hearing>,
-    /// The client is gone, or is to go.
+    /// Cancelled when the client is gone, or is to be disconnected.
     gone: CancellationToken,
     _gone_when_dropped: DropGuard,
 }
 
 impl<H: Backend> McpServer<H> {
-    /// A door for one client. `stop` ends what is under way. Where each request has a door of its own, all doors of the
-    /// same clients share what they come back to.
+    /// Creates the handler for one client. `stop` cancels its calls. If each request has a handler of its
+    /// own, all handlers of the same client share `lasting`.
     pub(crate) fn new(backend: Arc<H>, about: About, stop: CancellationToken, lasting: &Lasting) -> Self {
         let gone = stop.child_token();
         let dropped = gone.clone().drop_guard();
@@ -174,14 +172,14 @@ impl<H: Backend> McpServer<H> {
         }
     }
 
-    /// Says only what there is something behind.
+    /// Returns only the capabilities that the backend has.
     fn capabilities(&self) -> ServerCapabilities {
         let (backend, changes, abilities) = (&self.backend, self.backend.changes(), self.backend.abilities());
         let mut capabilities = ServerCapabilities::default();
         let mut tools = ToolsCapability::default();
         tools.list_changed = changes.tools.map(|_| true);
         capabilities.tools = Some(tools);
-        // What may come is there, for this.
+        // Declared even if it is empty now, so that changes can be announced.
         let has_documents = changes.documents.is_some()
             || !backend.patterns().is_empty()
             || backend.documents().is_ok_and(|it| !it.is_empty());
@@ -248,7 +246,7 @@ impl<H: Backend> ServerHandler for McpServer<H> {
         .await
     }
 
-    /// What a tool's schema wants repeated in headers is checked over HTTP, where the tool is one that is listed.
+    /// Returns a listed tool; over HTTP rmcp compares arguments with headers as its schema requires.
     fn get_tool(&self, name: &str) -> Option<Tool> {
         self.backend.specs().iter().find(|spec| spec.name == name).map(answer::tool)
     }
@@ -382,7 +380,7 @@ impl<H: Backend> ServerHandler for McpServer<H> {
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
         traced("logging/setLevel", None, &context.id.clone(), async move {
-            // From 2026-07-28 on, each request says so for itself.
+            // From 2026-07-28 on, each request has a level of its own.
             if !self.backend.abilities().log || *revision(&context) >= *LISTENING {
                 return Err(ErrorData::method_not_found::<SetLevelRequestMethod>());
             }
@@ -418,7 +416,7 @@ impl<H: Backend> ServerHandler for McpServer<H> {
     }
 }
 
-/// The revision of MCP that a request is of.
+/// Returns the MCP revision of a request.
 fn revision(context: &RequestContext<RoleServer>) -> String {
     context.protocol_version().map(|it| it.as_str().to_owned()).unwrap_or_default()
 }
@@ -427,14 +425,14 @@ fn cursor(request: Option<PaginatedRequestParams>) -> Option<String> {
     request.and_then(|it| it.cursor)
 }
 
-/// What may block has a thread of its own.
+/// Runs blocking work on a thread of its own.
 async fn aside<T: Send + 'static>(look: impl FnOnce() -> T + Send + 'static) -> Result<T, ErrorData> {
     tokio::task::spawn_blocking(look)
         .await
         .map_err(|_| ErrorData::internal_error("haft failed at this; this is a defect of haft", None))
 }
 
-/// A fault, as JSON-RPC has it. A tool's own faults are results, and never come here.
+/// Converts a fault to a JSON-RPC error. A tool's own faults are results, and don't come here.
 fn refused(fault: &Fault) -> ErrorData {
     let (what, data) = (fault.as_text(), Some(json!({"kind": fault.kind.name()})));
     match fault.kind {

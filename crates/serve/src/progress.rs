@@ -1,4 +1,4 @@
-//! Progress notifications.
+//! Progress notifications: increasing, rate-limited, with a heartbeat.
 
 use std::time::Duration;
 
@@ -14,16 +14,16 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-/// Not more often than this.
+/// Minimum interval between two notifications.
 const PACE: Duration = Duration::from_millis(100);
 
-/// A call that has said nothing for so long is said to run still, for the first time; quick ones are spared that.
+/// Time without a report after which a call's first heartbeat is sent; short calls need none.
 const FIRST: Duration = Duration::from_secs(2);
 
-/// And so often after that. Some clients give a call up after a minute without a word.
+/// Interval of further heartbeats. Some clients give up a call after a minute of silence.
 const BEAT: Duration = Duration::from_secs(5);
 
-/// Where a call reports its steps. Only the last one is kept.
+/// The sender of a call's progress. Only the last report is kept.
 pub(crate) struct Steps(watch::Sender<Option<Step>>);
 
 #[derive(Clone)]
@@ -46,8 +46,8 @@ impl Progress for Steps {
     }
 }
 
-/// Tells the client of each step that is further than the one before, at a bearable pace, until the call is `over`;
-/// where there is none for a while, that the call still runs. When this returns, nothing more is on its way.
+/// Notifies the client of each report that increases, rate-limited, until the call is `over`; without a
+/// report for a while, of a heartbeat. When this returns, no notification is pending.
 pub(crate) async fn tell(
     mut steps: watch::Receiver<Option<Step>>,
     peer: &Peer<RoleServer>,
@@ -81,19 +81,19 @@ pub(crate) async fn tell(
     }
 }
 
-/// How far a client was told that a call has come: further each time.
+/// The progress that a client was notified of: it only increases.
 #[derive(Default)]
 struct Course {
     told: Option<f64>,
-    /// What was told before the first step; the steps count from there.
+    /// The progress of heartbeats before the first report; reports count from there.
     base: f64,
     last: Option<Step>,
 }
 
 impl Course {
-    /// What is told of a step; nothing, if it is not further.
+    /// Returns the notification for a report; `None`, if it does not increase.
     fn step(&mut self, step: Step) -> Option<Step> {
-        // Not a number, or infinite, is nothing that JSON can say.
+        // JSON has no infinity and no NaN.
         if !step.done.is_finite() {
             return None;
         }
@@ -110,7 +110,7 @@ impl Course {
         Some(Step { done, total: step.total.map(|total| self.base + total), ..step })
     }
 
-    /// What is told where no step was for a while: the last one again, or else how long it has taken.
+    /// Returns a heartbeat: the last report again, or else the time taken.
     fn beat(&mut self, passed: Duration) -> Step {
         let seconds = passed.as_secs_f64().round();
         let (done, total, message) = match (&self.last, self.told) {

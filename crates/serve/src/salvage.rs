@@ -1,14 +1,14 @@
-//! What can be told of a line that is not JSON: the id of its request, and the same line without lone surrogates.
+//! Recovery of malformed lines: finds the id of a request that is not valid JSON, and repairs lone surrogates.
 //!
-//! A request that is answered with `id: null` leaves its client waiting for ever. So the id is read even where the rest can't
-//! be: too deep, a number too large, half an emoji.
+//! A client whose request is answered with `id: null` waits for ever. So the id is read even if the rest
+//! can't be parsed: too deep, a number too large, half an emoji.
 
 use serde_json::Value;
 
-/// A lone surrogate becomes this.
+/// The replacement of a lone surrogate.
 const REPLACEMENT: &[u8] = b"\\ufffd";
 
-/// The id of the request on this line, as far as it can be told; otherwise null.
+/// Returns the id of the request on this line, if it can be found; otherwise null.
 pub(crate) fn id(line: &[u8]) -> Value {
     let found = members(line).find(|(name, _)| *name == b"id").map(|(_, value)| value);
     let value = found
@@ -16,7 +16,7 @@ pub(crate) fn id(line: &[u8]) -> Value {
     value.filter(|it| it.is_string() || it.is_number()).unwrap_or_default()
 }
 
-/// The line with U+FFFD in the place of each escaped surrogate that has no other half; nothing, if there is none.
+/// Returns the line with U+FFFD in place of each escaped lone surrogate; `None`, if there is none.
 pub(crate) fn repaired(line: &[u8]) -> Option<Vec<u8>> {
     let mut out: Vec<u8> = Vec::new();
     let (mut from, mut at) = (0, 0);
@@ -41,7 +41,7 @@ pub(crate) fn repaired(line: &[u8]) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// The UTF-16 unit of an escape that begins here: `\\uXXXX`.
+/// Parses the UTF-16 unit of an escape: `\\uXXXX`.
 fn unit(line: &[u8], at: usize) -> Option<u16> {
     let digits = line.get(at..at + 6)?.strip_prefix(b"\\u")?;
     if !digits.iter().all(u8::is_ascii_hexdigit) {
@@ -50,8 +50,8 @@ fn unit(line: &[u8], at: usize) -> Option<u16> {
     u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
 }
 
-/// The members of an object, each with the bytes of its value, up to where they can't be told apart any more. Of several
-/// objects in an array, those of none: an answer would name one of them.
+/// Returns the members of an object, each with the bytes of its value, until they can't be parsed any more.
+/// For an array of objects it returns none: an answer could name only one of them.
 fn members(line: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     let mut rest = line.trim_ascii().strip_prefix(b"{");
     std::iter::from_fn(move || {
@@ -65,7 +65,7 @@ fn members(line: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     })
 }
 
-/// Where the string ends that this begins with, its quotes included.
+/// Returns the end of the string at the beginning of the text, its quotes included.
 fn string(text: &[u8]) -> Option<usize> {
     let mut bytes = text.strip_prefix(b"\"")?.iter().enumerate();
     while let Some((at, byte)) = bytes.next() {
@@ -78,7 +78,7 @@ fn string(text: &[u8]) -> Option<usize> {
     None
 }
 
-/// Where the value ends that this begins with, however deep it is: at a comma or bracket outside of it.
+/// Returns the end of the value at the beginning of the text, at any depth: at a comma or bracket outside of it.
 fn value_end(text: &[u8]) -> Option<usize> {
     let (mut at, mut depth) = (0, 0_usize);
     while let Some(byte) = text.get(at) {

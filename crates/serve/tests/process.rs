@@ -1,7 +1,7 @@
 //! The process of an MCP server: standard output carries messages only, and it ends with its input.
 //!
-//! Without the usual harness, which prints to the very stream that is tested: this
-//! program starts itself again as the server.
+//! Without the usual harness, which prints to the very stream that is tested: this program starts itself
+//! again as the server.
 #![expect(
     clippy::expect_used,
     clippy::indexing_slicing,

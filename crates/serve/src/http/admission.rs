@@ -1,7 +1,8 @@
 //! Admission: checks a request before its body is read.
 //!
-//! A page in a person's browser can send requests to loopback, and can make a name of its own mean loopback. It can't
-//! choose the `Host` and `Origin` that the browser sends, so these two are held against what the server is called.
+//! A page in a person's browser can send requests to loopback, and can point a name of its own at loopback
+//! (DNS rebinding). It can't choose the `Host` and `Origin` that the browser sends, so both are compared with
+//! the server's names.
 
 use http::{
     HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri,
@@ -17,15 +18,15 @@ use super::{
     tokens::whose,
 };
 
-/// Where MCP is spoken.
+/// The path of the MCP endpoint.
 pub(super) const ENDPOINT: &str = "/mcp";
 
-/// Where it is said how one gets in (RFC 9728); a client looks below the first, with the path of the endpoint, before
-/// it looks at the first itself.
+/// The paths of the metadata on authentication (RFC 9728); a client tries the first, with the path of the
+/// endpoint, before the second.
 const METADATA: [&str; 2] =
     ["/.well-known/oauth-protected-resource/mcp", "/.well-known/oauth-protected-resource"];
 
-/// What is checked without a look at the body.
+/// The checks that don't need the body.
 pub(super) struct Gate {
     names: Vec<Name>,
     origins: Vec<String>,
@@ -35,28 +36,28 @@ pub(super) struct Gate {
 /// A name of the server.
 struct Name {
     host: String,
-    /// The only one; none where any is right.
+    /// The required port; any, if `None`.
     port: Option<u16>,
     scheme: &'static str,
 }
 
-/// A request that came through.
+/// An admitted request.
 pub(super) struct Passed {
-    /// Which principal asks; none where no token is wanted.
+    /// The index of the principal; 0 if tokens are not required.
     pub(super) principal: usize,
     /// The foreign origin that may read the answer.
     pub(super) origin: Option<HeaderValue>,
 }
 
-/// What the gate makes of a request.
+/// The result of the checks.
 pub(super) enum Verdict {
     In(Passed),
-    /// The answer that it gets, and the foreign origin that may read it.
+    /// Refused, with this answer, and the foreign origin that may read it.
     Out(Reply, Option<HeaderValue>),
 }
 
 impl Gate {
-    /// The gate of a server that listens on this port.
+    /// Creates the checks of a server that listens on this port.
     pub(super) fn new(settings: &Http, port: u16) -> Self {
         let loopback = ["127.0.0.1", "localhost", "[::1]"];
         let own = |host: &str| Name { host: host.to_owned(), port: Some(port), scheme: "http" };
@@ -66,7 +67,7 @@ impl Gate {
         Self { names, origins: origins.collect(), settings: settings.clone() }
     }
 
-    /// Looks at the head of a request.
+    /// Checks the head of a request.
     pub(super) fn look(&self, head: &Parts) -> Verdict {
         let (name, authority) = match self.name(&head.uri, &head.headers) {
             Ok(found) => found,
@@ -82,7 +83,7 @@ impl Gate {
         }
     }
 
-    /// Under which of its names the server was asked, and how the client wrote it.
+    /// Returns the server's name in the request, and as the client wrote it.
     fn name(&self, uri: &Uri, headers: &HeaderMap) -> Result<(&Name, String), Box<Reply>> {
         let mut hosts = headers.get_all(header::HOST).iter();
         let (Some(host), None) = (hosts.next(), hosts.next()) else {
@@ -102,7 +103,7 @@ impl Gate {
         found.ok_or_else(|| Box::new(replies::last(StatusCode::BAD_REQUEST, "the Host header is not a name")))
     }
 
-    /// The foreign origin that asks, if one does and may.
+    /// Returns the foreign origin of the request, if it has one that is allowed.
     fn origin(&self, headers: &HeaderMap, authority: &str) -> Result<Option<HeaderValue>, Box<Reply>> {
         let mut origins = headers.get_all(header::ORIGIN).iter();
         let Some(origin) = origins.next() else { return Ok(None) };
@@ -150,7 +151,8 @@ impl Gate {
         known.ok_or_else(|| Box::new(unauthorized(name, authority, given.is_some())))
     }
 
-    /// How one gets in. haft checks the tokens itself, so it names no authorization server that nobody told it of.
+    /// Returns the metadata on authentication. haft checks the tokens itself, so it names only configured
+    /// authorization servers.
     fn metadata(&self, method: &Method, name: &Name, authority: &str) -> Reply {
         if method != Method::GET {
             let mut reply = replies::last(StatusCode::METHOD_NOT_ALLOWED, "this can be read with GET");
@@ -172,7 +174,7 @@ impl Gate {
 }
 
 impl Name {
-    /// `HOST`, `HOST:PORT`, or either with the scheme before it that clients use.
+    /// Parses `HOST`, `HOST:PORT`, or either after a scheme.
     fn parse(text: &str) -> Option<Self> {
         let text = text.trim().trim_end_matches('/');
         let (scheme, rest) = match text.split_once("://") {
@@ -190,12 +192,12 @@ impl Name {
     }
 }
 
-/// Is this a name that a server can be given?
+/// Returns whether a server can have this name.
 pub(super) fn is_name(text: &str) -> bool {
     Name::parse(text).is_some()
 }
 
-/// Is this an origin, as a browser names one?
+/// Returns whether this is an origin as browsers send it.
 pub(super) fn is_origin(text: &str) -> bool {
     let rest = text.split_once("://").filter(|(scheme, _)| !scheme.is_empty()).map(|(_, rest)| rest);
     rest.is_some_and(|rest| parse_authority(rest.trim_end_matches('/')).is_some())
@@ -236,7 +238,7 @@ fn unauthorized(name: &Name, authority: &str, was_given: bool) -> Reply {
     reply
 }
 
-/// What a browser asks before it lets a page ask.
+/// Answers a CORS preflight request.
 fn preflight(asked: &HeaderMap, is_foreign: bool) -> Reply {
     let mut reply = replies::text(StatusCode::NO_CONTENT, "");
     *reply.body_mut() = Default::default();

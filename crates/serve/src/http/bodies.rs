@@ -1,4 +1,4 @@
-//! Request bodies and response bodies, bounded and watched.
+//! Request bodies and response bodies, with limits on size, memory and time.
 
 use std::{
     convert::Infallible,
@@ -19,20 +19,20 @@ use tokio::{
 
 use super::replies::{self, Reply};
 
-/// A larger body is refused.
+/// Maximum size of a body, in bytes.
 const LARGEST: usize = 16 * 1024 * 1024;
 
-/// All bodies that are being read hold no more than this, in pieces of [`PIECE`].
+/// Maximum size of all bodies that are being read, in pieces of [`PIECE`].
 const PIECES: usize = 16 * 16;
 
 const PIECE: usize = 1024 * 1024;
 
-/// A body may take this long, and a second more for every [`EACH_SECOND`] bytes.
+/// Time limit of a body, to which a second is added for every [`EACH_SECOND`] bytes.
 const GRACE: Duration = Duration::from_secs(10);
 
 const EACH_SECOND: u64 = 16 * 1024;
 
-/// Room for the bodies that are being read.
+/// Memory permits for the bodies that are being read.
 pub(super) struct BodyPermits(Arc<Semaphore>);
 
 impl BodyPermits {
@@ -40,7 +40,7 @@ impl BodyPermits {
         Self(Arc::new(Semaphore::new(PIECES)))
     }
 
-    /// The whole of a body, or the answer to one that is too large, too slow, or broken.
+    /// Reads a whole body; an answer for one that is too large, too slow, or broken.
     pub(super) async fn read(&self, mut body: Incoming) -> Result<Bytes, Reply> {
         let too_large = || {
             let what = format!("a request has at most {} MiB", LARGEST >> 20);
@@ -82,7 +82,7 @@ impl BodyPermits {
     }
 }
 
-/// The body of an answer, and what is held until it is out.
+/// The body of an answer, with a guard that is dropped once it is sent.
 pub(super) struct Guarded<T> {
     body: BoxBody<Bytes, Infallible>,
     held: Option<T>,

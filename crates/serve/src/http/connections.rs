@@ -1,7 +1,8 @@
-//! HTTP connection limits: caps open connections per token and evicts the idle ones.
+//! HTTP connection limits: caps open connections, and evicts unauthenticated ones.
 //!
-//! A connection that has shown no token yet is a stranger's. Strangers are many where somebody means ill, so a new one
-//! takes the place of the oldest of whoever has the most; connections are never sent away for a stranger.
+//! A connection counts as unauthenticated until a request on it has shown a valid token. An attacker can open
+//! many of those, so a new one evicts the oldest of the address that has the most; authenticated connections
+//! are never evicted.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -22,7 +23,7 @@ pub(super) struct Connections {
 struct Table {
     next: u64,
     authenticated: usize,
-    /// In the order in which they came.
+    /// By their number, oldest first.
     unauthenticated: BTreeMap<u64, (IpAddr, CancellationToken)>,
 }
 
@@ -39,7 +40,7 @@ impl Connections {
         Arc::new(Self { table: Mutex::default(), at_most, unauthenticated_at_most })
     }
 
-    /// Lets a connection in; none when all places are taken by connections that are known.
+    /// Registers a connection; `None` if authenticated ones have reached the limit.
     pub(super) fn enter(self: &Arc<Self>, peer: IpAddr) -> Option<Connection> {
         let mut table = self.table();
         if table.authenticated >= self.at_most {
@@ -57,7 +58,7 @@ impl Connections {
         Some(Connection { connections: Arc::clone(self), number, closed })
     }
 
-    /// There is no room on this machine: evicts an unauthenticated connection.
+    /// Evicts an unauthenticated connection, because the machine has no descriptor left.
     pub(super) fn evict_one(&self) {
         self.table().evict_oldest();
     }
@@ -84,7 +85,7 @@ impl Table {
 }
 
 impl Connection {
-    /// It has shown that it may be here.
+    /// Marks it as authenticated.
     pub(super) fn has_authenticated(&self) {
         let mut table = self.connections.table();
         if table.unauthenticated.remove(&self.number).is_some() {
@@ -96,7 +97,7 @@ impl Connection {
 impl Drop for Connection {
     fn drop(&mut self) {
         let mut table = self.connections.table();
-        // Who was sent away is in neither, and its token says so.
+        // An evicted one is in neither set, and its token is cancelled.
         if table.unauthenticated.remove(&self.number).is_none() && !self.closed.is_cancelled() {
             table.authenticated = table.authenticated.saturating_sub(1);
         }

@@ -1,6 +1,6 @@
 //! Event replay for clients whose connection broke.
 //!
-//! rmcp's own memory forgets an answer as soon as it was sent, also when nobody took it.
+//! rmcp's own buffer drops an answer as soon as it was sent, even if no client received it.
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
@@ -19,19 +19,19 @@ use rmcp::{
 };
 use tokio::sync::watch;
 
-/// So many events are kept for one session.
+/// Maximum number of stored events per session.
 const EVENTS: usize = 64;
 
-/// And so many bytes, but the newest event always.
+/// Maximum size of stored events, in bytes; the newest one is always kept.
 const BYTES: usize = 4 * 1024 * 1024;
 
-/// Of more streams than this, those are forgotten of which nothing is kept.
+/// Maximum number of streams; above it, streams without stored events are dropped.
 const STREAMS: usize = 1024;
 
 /// The newest events of one session.
 pub(super) struct Events {
     kept: Mutex<StoredEvent>,
-    /// How many there have been.
+    /// Number of events so far.
     count: watch::Sender<u64>,
 }
 
@@ -60,7 +60,7 @@ impl Events {
 
     fn keep(&self, stream: &str, event: &ServerSseMessage) -> EventId {
         let bytes = event.message.as_deref().map_or(0, |message| {
-            // Counted as it is written, which is about what it takes in memory.
+            // Its encoded size, which is about its size in memory.
             let mut counter = Counter(0);
             drop(serde_json::to_writer(&mut counter, message));
             counter.0
@@ -68,7 +68,7 @@ impl Events {
         let mut kept = self.kept();
         let number = *self.count.borrow() + 1;
         if kept.streams.len() > STREAMS {
-            // Those of requests that the client took back, most of all.
+            // Mostly streams of requests that the client cancelled.
             let held: HashSet<u64> = kept.events.iter().map(|it| it.stream).collect();
             kept.streams.retain(|_, it| held.contains(it));
         }
@@ -76,7 +76,7 @@ impl Events {
         let id = format!("{number}.{stream}");
         let mut message = event.clone();
         message.event_id = Some(id.clone());
-        // One that says nothing has its number, and nothing to be told again.
+        // An event without a message only has a number, and is not replayed.
         if event.message.is_some() {
             kept.bytes += bytes;
             kept.events.push_back(Event { number, stream, bytes, message });
@@ -93,7 +93,7 @@ impl Events {
         id
     }
 
-    /// The first event of this stream after that one.
+    /// Returns the first event of this stream after that one.
     fn after(&self, stream: u64, number: u64) -> Option<(u64, ServerSseMessage)> {
         let kept = self.kept();
         let next = kept.events.iter().find(|it| it.stream == stream && it.number > number);
@@ -106,7 +106,7 @@ impl Events {
     }
 }
 
-/// An answer is the last that a stream of one request has.
+/// Returns whether it is an answer, which is the last event of a request's stream.
 fn is_last(event: &ServerSseMessage) -> bool {
     matches!(event.message.as_deref(), Some(JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_)))
 }
@@ -141,7 +141,7 @@ impl EventStore for Events {
     }
 }
 
-/// The events after this one, those to come included, until the answer.
+/// Returns the events after this one, including future ones, until the answer.
 pub(super) fn replay(events: &Arc<Events>, last: &str) -> Option<EventStream> {
     let (number, stream) = last.split_once('.')?;
     let (number, stream): (u64, u64) = (number.parse().ok()?, stream.parse().ok()?);
@@ -152,7 +152,7 @@ pub(super) fn replay(events: &Arc<Events>, last: &str) -> Option<EventStream> {
     Some(Box::pin(stream::unfold(begin, move |(events, mut count, from)| async move {
         let from = from?;
         loop {
-            // Before the look, so that what comes after it wakes this.
+            // Before the check, so that a later event wakes this.
             count.mark_unchanged();
             if let Some((number, message)) = events.after(stream, from) {
                 let next = (!is_last(&message)).then_some(number);

@@ -1,4 +1,4 @@
-//! HTTP replies that involve no tool.
+//! HTTP replies without a tool call: errors, texts, JSON.
 
 use std::convert::Infallible;
 
@@ -9,34 +9,34 @@ use serde_json::Value;
 
 use crate::message::Refusal;
 
-/// Any answer.
+/// Any reply.
 pub(super) type Reply = Response<BoxBody<Bytes, Infallible>>;
 
-/// One line of text.
+/// Replies with one line of text.
 pub(super) fn text(status: StatusCode, text: impl Into<String>) -> Reply {
     let mut line = text.into();
     line.push('\n');
     with(status, "text/plain; charset=utf-8", line.into())
 }
 
-/// Text, after which the connection is of no more use.
+/// Replies with text and closes the connection.
 pub(super) fn last(status: StatusCode, words: impl Into<String>) -> Reply {
     let mut reply = text(status, words);
     reply.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     reply
 }
 
-/// JSON.
+/// Replies with JSON.
 pub(super) fn json(status: StatusCode, value: &Value) -> Reply {
     with(status, "application/json", value.to_string().into())
 }
 
-/// A message that is refused, in the words of JSON-RPC.
+/// Replies to a refused message with a JSON-RPC error.
 pub(super) fn refused(status: StatusCode, refusal: &Refusal) -> Reply {
     json(status, &refusal.to_json())
 }
 
-/// There is no room just now.
+/// Replies that a limit is reached.
 pub(super) fn full(what: &str) -> Reply {
     let mut reply = text(StatusCode::SERVICE_UNAVAILABLE, what);
     reply.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));

@@ -36,10 +36,10 @@ use crate::{
     salvage::repaired,
 };
 
-/// So many requests of one principal that belong to no session may be under way.
+/// Maximum number of a principal's requests without a session that are in flight.
 const REQUESTS: usize = 256;
 
-/// So many sessions of a principal are for what belongs to no session.
+/// Number of a principal's sessions that are reserved for requests without one.
 const SHARED: usize = 1;
 
 /// A server.
@@ -50,48 +50,48 @@ pub(super) struct Server<H> {
     principals: Vec<Place<H>>,
     one_session: bool,
     room: BodyPermits,
-    /// The endings of sessions.
+    /// Sessions that are ending.
     endings: TaskTracker,
     under_way: watch::Sender<usize>,
-    /// No new requests are wanted.
+    /// Cancelled when no new requests are accepted.
     pub(super) closing: CancellationToken,
-    /// Ends what rmcp has under way.
+    /// Cancelled to end rmcp's requests.
     ended: CancellationToken,
 }
 
 type Opening<H> = Box<dyn Fn(Visit<'_>) -> io::Result<H> + Send + Sync>;
 
-/// What one principal has.
+/// The state of one principal.
 struct Place<H> {
     name: Option<String>,
     sessions: Arc<Sessions<H>>,
-    /// What all requests work with that belong to no session.
+    /// The backend of all requests without a session.
     shared: Mutex<Option<Opened<H>>>,
     shared_places: Arc<Semaphore>,
     permits: Arc<Semaphore>,
 }
 
-/// What a body turned out to be.
+/// A parsed body.
 struct Asked {
     opens: bool,
-    /// It is to be answered, and that takes a while at most.
+    /// Whether it is a request, whose answer may take a while.
     is_request: bool,
     bytes: Bytes,
 }
 
-/// Goes with a request for as long as somebody works on it.
+/// A permit that goes with a request until its work ends.
 struct RequestPermit {
     under_way: watch::Sender<usize>,
     _permit: OwnedSemaphorePermit,
 }
 
-/// What an answer holds until it is out.
+/// The guards of an answer until it is sent.
 type Holding<H> = (Option<Reading<H>>, Idle);
 
-/// The connection is free again.
+/// Marks the connection as idle when it is dropped.
 pub(super) struct Idle(Arc<Pace>);
 
-/// An answer, whatever it holds meanwhile.
+/// An answer with its guards.
 pub(super) type Out<H> = Response<Guarded<Holding<H>>>;
 
 impl<H: Backend> Server<H> {
@@ -131,13 +131,13 @@ impl<H: Backend> Server<H> {
         pace.busy();
         let idle = Idle(pace.clone());
         let (head, body) = request.into_parts();
-        // Two servers may disagree on where such a body ends, so nothing after it is read.
+        // Two servers may disagree on the end of such a body, so nothing after it is read.
         let is_chunked = head.headers.contains_key(header::TRANSFER_ENCODING);
         let ends_session = head.method == Method::DELETE;
         let (mut reply, reading, origin) = match self.gate.look(&head) {
             Verdict::Out(reply, origin) => (reply, None, origin),
             Verdict::In(Passed { principal, origin }) => {
-                // A panic here must not take the connection with it.
+                // A panic here must not end the connection.
                 let passed =
                     AssertUnwindSafe(self.pass(head, body, principal, connection)).catch_unwind().await;
                 let (reply, reading) = passed.unwrap_or_else(|_| {
@@ -153,7 +153,7 @@ impl<H: Backend> Server<H> {
                 (reply, reading, origin)
             }
         };
-        // Clients take 202 for a failure, as nothing is left to be done.
+        // Clients take 202 for a failure here, as nothing remains to be done.
         if ends_session && reply.status() == StatusCode::ACCEPTED {
             *reply.status_mut() = StatusCode::NO_CONTENT;
         }
@@ -161,7 +161,7 @@ impl<H: Backend> Server<H> {
             open_to(origin, &mut reply);
         }
         reply.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-        // So may they after a request that one of them did not understand.
+        // The same applies after a request that one of two servers may have parsed differently.
         let is_bad = reply.status() == StatusCode::BAD_REQUEST;
         if is_chunked || is_bad || self.closing.is_cancelled() {
             reply.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
@@ -191,7 +191,8 @@ impl<H: Backend> Server<H> {
         } else {
             Asked { opens: false, is_request: false, bytes: Bytes::new() }
         };
-        // Not before its body is here: whoever begins many and ends none would keep others out.
+        // Only once its body is complete: otherwise a client that begins many requests and finishes none
+        // would block others.
         connection.has_authenticated();
         let session = match place.session(&head) {
             Ok(session) => session,
@@ -214,7 +215,7 @@ impl<H: Backend> Server<H> {
             Err(reply) => return (*reply, None),
         };
         let reply = self.ask_rmcp(place, opened, asked.opens, Request::from_parts(head, asked.bytes)).await;
-        // A session that this opened is used from now on.
+        // A session that this opened counts as used from now on.
         let id = reply.headers().get("mcp-session-id").and_then(|it| it.to_str().ok());
         let session = session.or_else(|| place.sessions.get(id?));
         (reply, session.map(|it| it.reading()))
@@ -232,7 +233,7 @@ impl<H: Backend> Server<H> {
         let lasting = opened.lasting.clone();
         let server = move || Ok(McpServer::new(backend.clone(), about.clone(), stop.clone(), &lasting));
         let desk = Arc::new(SessionTable::new(place.sessions.clone(), opens.then_some(opened)));
-        // What rmcp would check of Host and Origin was checked, more strictly.
+        // haft has checked Host and Origin already, more strictly than rmcp.
         let config = StreamableHttpServerConfig::default()
             .disable_allowed_hosts()
             .disable_allowed_origins()
@@ -244,7 +245,7 @@ impl<H: Backend> Server<H> {
         reply
     }
 
-    /// What the request works with.
+    /// Returns the backend of the request.
     fn opened(
         &self,
         place: &Place<H>,
@@ -273,7 +274,7 @@ impl<H: Backend> Server<H> {
         self.shared(place)
     }
 
-    /// What all requests of a principal work with that belong to no session.
+    /// Returns the backend of all requests of a principal without a session.
     fn shared(&self, place: &Place<H>) -> Result<Opened<H>, Box<Reply>> {
         let mut shared = place.shared.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(shared) = &*shared {
@@ -308,15 +309,15 @@ impl<H: Backend> Server<H> {
         })
     }
 
-    /// Reads and understands a body.
+    /// Reads and parses a body.
     async fn read(&self, head: &Parts, body: Incoming) -> Result<Asked, Reply> {
-        // What a page can send without asking first is never this.
+        // A page can't send this type without a preflight request.
         if !is_json(head) {
             let what = "a message is sent as `Content-Type: application/json` in UTF-8, without an encoding";
             return Err(replies::last(StatusCode::UNSUPPORTED_MEDIA_TYPE, what));
         }
         let bytes = self.room.read(body).await?;
-        // rmcp reads these bytes once more.
+        // rmcp parses these bytes once more.
         let bytes = repaired(&bytes).map_or(bytes, Bytes::from);
         let refusal = |refusal: &Refusal| replies::refused(StatusCode::BAD_REQUEST, refusal);
         let value = match message::json(&bytes) {
@@ -345,7 +346,7 @@ impl<H: Backend> Server<H> {
             Message::Bad(refused) if refused.code == ErrorCode::METHOD_NOT_FOUND && is_initialize => {
                 return Err(replies::refused(StatusCode::NOT_FOUND, &refused));
             }
-            // rmcp knows with which status each revision wants this.
+            // rmcp knows the status that each revision requires.
             Message::Bad(refused) if refused.code == ErrorCode::METHOD_NOT_FOUND => (false, true),
             Message::Bad(refused) if refused.code == ErrorCode::INVALID_PARAMS => {
                 return Err(replies::refused(StatusCode::OK, &refused));
@@ -356,18 +357,18 @@ impl<H: Backend> Server<H> {
         Ok(Asked { opens, is_request, bytes })
     }
 
-    /// Resolves when no request is under way.
+    /// Resolves when no request is in flight.
     pub(super) async fn quiet(&self) {
-        // An error is a sender that is gone, and it is ours.
+        // An error would mean that the sender is gone, but it is in `self`.
         let _ = self.under_way.subscribe().wait_for(|count| *count == 0).await;
     }
 
-    /// Lets nobody in any more.
+    /// Stops accepting requests.
     pub(super) fn close(&self) {
         self.closing.cancel();
     }
 
-    /// Ends all sessions, and waits until they have.
+    /// Ends all sessions, and waits until they have ended.
     pub(super) async fn end(&self) {
         self.ended.cancel();
         for place in &self.principals {
@@ -390,11 +391,11 @@ impl<H: Backend> Server<H> {
 }
 
 impl<H: Backend> Place<H> {
-    /// The session that a request names.
+    /// Returns the session that a request names.
     fn session(&self, head: &Parts) -> Result<Option<Arc<Entry<H>>>, Box<Reply>> {
         let mut ids = head.headers.get_all("mcp-session-id").iter();
         let Some(id) = ids.next() else { return Ok(None) };
-        // Somebody on the way may look at the other one.
+        // A proxy may use the other one.
         if ids.next().is_some() {
             let what = "a request has one Mcp-Session-Id header";
             return Err(Box::new(replies::text(StatusCode::BAD_REQUEST, what)));
@@ -428,7 +429,7 @@ impl Drop for Idle {
     }
 }
 
-/// GET and DELETE are of sessions, and from revision 2026-07-28 on there are none.
+/// Answers GET and DELETE, which need a session; from revision 2026-07-28 on there are none.
 fn without_session(head: &Parts) -> Reply {
     let revision = head.headers.get("mcp-protocol-version").and_then(|it| it.to_str().ok());
     if revision.is_some_and(|it| it >= LISTENING) {
@@ -444,7 +445,8 @@ fn is_json(head: &Parts) -> bool {
     let (Some(value), None) = (types.next(), types.next()) else { return false };
     let mut parts = value.to_str().unwrap_or_default().split(';').map(str::trim);
     let essence = parts.next().unwrap_or_default();
-    // JSON is UTF-8, whatever is said of it; who says otherwise reads the body as something else than haft does.
+    // JSON is UTF-8, whatever the header says; a client that declares another charset would read the body
+    // differently from haft.
     let is_utf8 = parts.all(|it| match it.split_once('=') {
         Some((name, value)) if name.trim().eq_ignore_ascii_case("charset") => {
             value.trim().trim_matches('"').eq_ignore_ascii_case("utf-8")

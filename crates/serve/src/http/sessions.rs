@@ -29,14 +29,14 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use super::events::{self, Events};
 use crate::{backend::Backend, mcp::Lasting};
 
-/// So many requests of one session may be under way.
+/// Maximum number of requests of one session in flight.
 const REQUESTS: usize = 64;
 
 /// The sessions of one principal.
 pub(super) struct Sessions<H> {
     table: Mutex<HashMap<SessionId, Arc<Entry<H>>>>,
     places: Arc<Semaphore>,
-    /// Where the ends of sessions are waited for.
+    /// Tracks sessions that are ending.
     endings: TaskTracker,
 }
 
@@ -45,22 +45,22 @@ pub(super) struct Entry<H> {
     local: LocalSessionManager,
     events: Arc<Events>,
     opened: Opened<H>,
-    /// Room for requests.
+    /// Permits for requests.
     pub(super) permits: Arc<Semaphore>,
     streams: AtomicUsize,
     last_used: Mutex<Instant>,
 }
 
-/// What a session works with.
+/// The backend of a session, with its state.
 pub(super) struct Opened<H> {
     pub(super) backend: Arc<H>,
-    /// Stops its calls.
+    /// Cancels its calls.
     pub(super) stop: CancellationToken,
-    /// Its place among the sessions of its principal.
+    /// Its permit among the sessions of its principal.
     pub(super) place: Arc<OwnedSemaphorePermit>,
-    /// What its requests come back to, which nobody else's do.
+    /// State that outlives a request, for its own requests only.
     pub(super) lasting: Arc<Lasting>,
-    /// Does the work end with the session? Not where others go on with it.
+    /// Whether the backend ends with the session. Not if other sessions share it.
     pub(super) ends: bool,
 }
 
@@ -76,13 +76,13 @@ impl<H> Clone for Opened<H> {
     }
 }
 
-/// An answer that a client reads keeps its session.
+/// Keeps a session in use while a client reads an answer from it.
 pub(super) struct Reading<H>(Arc<Entry<H>>);
 
-/// What rmcp asks about sessions, for one request of one principal.
+/// The session manager of rmcp, for one request of one principal.
 pub(super) struct SessionTable<H> {
     sessions: Arc<Sessions<H>>,
-    /// What the session works with that this request opens, until it did.
+    /// The backend of a session that this request opens, until it is opened.
     new: Mutex<Option<Opened<H>>>,
 }
 
@@ -93,7 +93,7 @@ impl<H: Backend> Sessions<H> {
         Arc::new(Self { table: Mutex::default(), places: Arc::new(Semaphore::new(at_most)), endings })
     }
 
-    /// A place for one more session; none, when all are taken.
+    /// Returns a permit for one more session; `None` at the limit.
     pub(super) fn place(&self) -> Option<Arc<OwnedSemaphorePermit>> {
         Arc::clone(&self.places).try_acquire_owned().ok().map(Arc::new)
     }
@@ -102,7 +102,7 @@ impl<H: Backend> Sessions<H> {
         self.table().get(id).cloned()
     }
 
-    /// Ends the sessions that nobody has used for so long.
+    /// Ends the sessions that were idle for this long.
     pub(super) async fn end_idle(&self, idle: Duration) {
         let entries: Vec<(SessionId, Arc<Entry<H>>)> =
             self.table().iter().map(|(id, entry)| (id.clone(), entry.clone())).collect();
@@ -125,12 +125,12 @@ impl<H: Backend> Sessions<H> {
     async fn close(&self, id: &SessionId) {
         let Some(entry) = self.table().remove(id) else { return };
         entry.opened.stop.cancel();
-        // Its worker may be over already.
+        // Its worker may have ended already.
         let _ = entry.local.close_session(id).await;
         self.end(entry.opened.clone());
     }
 
-    /// What was opened is wanted no more.
+    /// Ends a backend that is no longer needed.
     fn end(&self, opened: Opened<H>) {
         if opened.ends {
             self.endings.spawn(async move {
@@ -149,7 +149,7 @@ impl<H: Backend> Entry<H> {
     fn new(opened: Opened<H>) -> Arc<Self> {
         let events = Events::new();
         let mut local = LocalSessionManager::default().with_event_store(events.clone());
-        // How long a session lasts is decided here: rmcp's own clock runs on while a call does.
+        // haft decides how long a session lives: rmcp's own timeout would run during a call.
         local.session_config.keep_alive = None;
         Arc::new(Self {
             local,
@@ -161,17 +161,17 @@ impl<H: Backend> Entry<H> {
         })
     }
 
-    /// What it works with.
+    /// Returns its backend.
     pub(super) fn opened(&self) -> &Opened<H> {
         &self.opened
     }
 
-    /// Somebody uses it.
+    /// Marks it as used.
     pub(super) fn used(&self) {
         *self.last_used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }
 
-    /// A client reads from it, for as long as this is held.
+    /// Keeps it in use while a client reads an answer from it.
     pub(super) fn reading(self: &Arc<Self>) -> Reading<H> {
         self.streams.fetch_add(1, Ordering::Relaxed);
         Reading(Arc::clone(self))
@@ -196,7 +196,7 @@ impl<H: Backend> SessionTable<H> {
         Self { sessions, new: Mutex::new(new) }
     }
 
-    /// The request is answered: what it opened for a session that did not come to be is closed.
+    /// Drops the backend of a session that the request did not open after all.
     pub(super) fn tidy(&self) {
         if let Some(opened) = self.take() {
             self.sessions.end(opened);
@@ -270,7 +270,7 @@ impl<H: Backend> SessionManager for SessionTable<H> {
         last: String,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
         let entry = self.entry(id)?;
-        // So rmcp calls the beginning of everything that belongs to no request.
+        // rmcp's name for the beginning of the stream without a request.
         if last == "0" {
             let stream: EventStream = Box::pin(entry.local.create_standalone_stream(id).await?);
             return Ok(stream);

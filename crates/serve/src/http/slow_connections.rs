@@ -17,38 +17,38 @@ use tokio::{
     time::sleep,
 };
 
-/// A head of a request is whole after this long.
+/// Time limit for the head of a request.
 pub(super) const HEAD: Duration = Duration::from_secs(10);
 
-/// A connection on which nothing is asked is closed after this long.
+/// Time after which an idle connection is closed.
 const IDLE: Duration = Duration::from_secs(90);
 
-/// Who reads its answer takes [`TAKEN`] bytes in this long.
+/// Time in which a client has to read [`TAKEN`] bytes of an answer.
 const STALLED: Duration = Duration::from_secs(20);
 
-/// What is taken of an answer so that it goes on.
+/// Bytes of an answer that a client has to read within [`STALLED`].
 const TAKEN: usize = 16 * 1024;
 
-/// What is still read after the last answer, so that the client gets to see it.
+/// Maximum bytes that are read and discarded after the last answer, so that the client receives it.
 const LINGER: usize = 4 * 1024 * 1024;
 
-/// And for how long.
+/// Time limit for that.
 const LINGERING: Duration = Duration::from_secs(2);
 
-/// How often it is looked whether time is up.
+/// Interval of the checks.
 const TICK: Duration = Duration::from_millis(250);
 
-/// How far a connection is, and until when it has to be farther.
+/// The progress of a connection, and its deadlines.
 pub(super) struct Pace {
     began: Instant,
-    /// In milliseconds from the beginning.
+    /// In milliseconds since the beginning.
     read_by: AtomicU64,
     write_by: AtomicU64,
-    /// Nothing of the next request has come.
+    /// Whether nothing of the next request has arrived.
     is_idle: AtomicBool,
 }
 
-/// A socket whose other end has to keep pace.
+/// A socket whose peer has to keep up a minimum rate.
 pub(super) struct Paced {
     inner: TcpStream,
     pace: Arc<Pace>,
@@ -70,19 +70,19 @@ impl Pace {
         Arc::new(pace)
     }
 
-    /// A request has begun to be worked on.
+    /// Marks that work on a request has begun.
     pub(super) fn busy(&self) {
         self.is_idle.store(false, Ordering::Relaxed);
         self.read_by.store(NEVER, Ordering::Relaxed);
     }
 
-    /// Its answer is out.
+    /// Marks that its answer is sent.
     pub(super) fn idle(&self) {
         self.is_idle.store(true, Ordering::Relaxed);
         self.set(&self.read_by, IDLE);
     }
 
-    /// Resolves when the other end was too slow.
+    /// Resolves when the peer was too slow.
     pub(super) async fn lost(&self) {
         loop {
             sleep(TICK).await;
@@ -117,7 +117,7 @@ impl Paced {
         Self { inner: socket, pace, taken: 0, lingered: None }
     }
 
-    /// Keeps the time that the client takes to take what it is sent.
+    /// Tracks the time that the client takes to read.
     fn written(&mut self, polled: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         match &polled {
             Poll::Pending => {
@@ -173,12 +173,12 @@ impl AsyncWrite for Paced {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // Who asks for this has nothing left to write.
+        // A shutdown means that nothing is left to write.
         self.pace.write_by.store(NEVER, Ordering::Relaxed);
         Pin::new(&mut self.inner).poll_flush(cx)
     }
 
-    /// Ends the answer, and reads on for a moment: a socket that is closed on what was not read takes the answer back.
+    /// Ends the answer, and reads on for a moment: closing a socket with unread data would discard the answer.
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = &mut *self;
         if this.lingered.is_none() {

@@ -1,25 +1,25 @@
-//! Bearer tokens, and the principal of each.
+//! Bearer tokens, and the principal of each, compared in constant time.
 
 use std::hint::black_box;
 
-/// Somebody who may use the server, by a token of their own.
+/// A user of the server, with a token of their own.
 #[derive(Clone)]
 pub struct Principal {
     name: String,
     token: String,
 }
 
-/// A shorter token can be guessed.
+/// Minimum length; a shorter token can be guessed.
 const SHORTEST: usize = 16;
 
-/// A longer one fits into no header.
+/// Maximum length; a longer one fits into no header.
 const LONGEST: usize = 4096;
 
 impl Principal {
-    /// The one of this name, with this token.
+    /// Creates a principal with this token.
     ///
     /// # Errors
-    /// In words, when the token is none that a client could send or that would keep anybody out.
+    /// A message, when no client could send the token or it is too weak.
     pub fn new(name: impl Into<String>, token: impl Into<String>) -> Result<Self, String> {
         let (name, token) = (name.into(), token.into());
         if !(SHORTEST..=LONGEST).contains(&token.len()) {
@@ -34,12 +34,12 @@ impl Principal {
         Ok(Self { name, token })
     }
 
-    /// The name.
+    /// Returns the name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Does another have the same token?
+    /// Returns whether both have the same token.
     pub fn has_token_of(&self, other: &Self) -> bool {
         is_same(self.token.as_bytes(), other.token.as_bytes())
     }
@@ -51,7 +51,7 @@ impl std::fmt::Debug for Principal {
     }
 }
 
-/// Which of them has this token? Takes as long for one that is nearly right as for any other.
+/// Returns the index of the principal with this token, in constant time.
 pub(super) fn whose(principals: &[Principal], token: &[u8]) -> Option<usize> {
     let mut found = None;
     for (number, principal) in principals.iter().enumerate() {

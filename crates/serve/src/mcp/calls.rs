@@ -1,4 +1,4 @@
-//! Calls that a client makes.
+//! Tool calls of a client: dispatch, progress, and answers.
 
 use std::sync::Arc;
 
@@ -18,13 +18,13 @@ use super::{
 use crate::{answer, backend::Backend, in_flight::Ticket, message::echo, progress::Steps};
 
 impl<H: Backend> McpServer<H> {
-    /// Runs a call, and tells the client how far it has come.
+    /// Runs a call, and notifies the client of its progress.
     pub(super) async fn answer_call(
         &self,
         request: CallToolRequestParams,
         mut context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        // Held to the end: it says that somebody works on this request.
+        // Held to the end: it marks the request as in flight.
         let ticket = context.extensions.remove::<Arc<Ticket>>();
         let CallToolRequestParams { name, arguments, input_responses, request_state, .. } = request;
         let tool = name.into_owned();
@@ -35,13 +35,13 @@ impl<H: Backend> McpServer<H> {
             };
             return Err(ErrorData::invalid_params(what, None));
         }
-        // What goes on has entered long ago.
+        // A call that goes on was admitted long ago.
         if let (Some(_), Some(ticket)) = (&request_state, &ticket) {
             ticket.turn().await;
             ticket.enter();
         }
         let arguments = Value::Object(arguments.unwrap_or_default());
-        // Only a request that may come again has to be known again.
+        // Only a request that may come again has to be recognized.
         let rounds = self.takes_rounds(&context);
         let asked = Asked {
             method: "tools/call",
@@ -77,7 +77,7 @@ impl<H: Backend> McpServer<H> {
         }
     }
 
-    /// Looks for a tool that is not there yet. Calls that came later need not wait for that.
+    /// Waits for a tool that is still being loaded. Later calls need not wait for that.
     async fn found(&self, name: &str, ticket: Option<&Ticket>) -> bool {
         if let Some(ticket) = ticket {
             ticket.turn().await;
@@ -87,7 +87,7 @@ impl<H: Backend> McpServer<H> {
     }
 }
 
-/// What a client is told of a call that is over.
+/// Converts the answer of a finished call.
 pub(super) fn said(answer: &Answer) -> CallToolResponse {
     answer::result(answer).into()
 }

@@ -1,4 +1,4 @@
-//! Elicitation and sampling: how a call asks its client.
+//! Elicitation and sampling: requests of a call to its client.
 #![expect(deprecated, reason = "MCP is about to drop sampling, roots and logging; its clients have not")]
 
 use std::sync::Arc;
@@ -22,52 +22,52 @@ use tokio::{
 use super::{LISTENING, logging::worded, multi_round::LIFETIME};
 use crate::client::{Ask, Level, Offers, Way};
 
-/// So much that was said may wait for the client to be told.
+/// Maximum number of messages that wait to be sent to the client.
 const SAID: usize = 256;
 
-/// From this revision on a form can name what its choices mean.
+/// From this revision on a form can have titles for its choices.
 const TITLES: &str = "2025-11-25";
 
-/// Something that a call says to its client.
+/// A message of a call to its client.
 pub(super) enum ToClient {
-    /// It wants to know something.
+    /// A question.
     Question(Question),
-    /// It has something to tell.
+    /// A log record.
     Log(Log),
 }
 
-/// What a call tells its client.
+/// A log record for a client.
 pub(super) struct Log {
     level: Level,
     logger: String,
     data: Value,
 }
 
-/// What a call wants to know, all at once.
+/// Requests of a call, to be sent together.
 pub(super) struct Question {
-    /// What, each under its key.
+    /// The requests, each under its key.
     pub(super) asked: Vec<(String, InputRequest)>,
-    /// Who waits for the answers.
+    /// The receiver of the answers.
     pub(super) reply: oneshot::Sender<Result<Vec<Value>, Fault>>,
 }
 
-/// The way from a call to its client: whoever serves the request passes on what is said.
+/// The channel from a call to its client: the task that serves the request forwards the messages.
 pub(super) struct Asking {
     to: mpsc::Sender<ToClient>,
     offers: Offers,
     name: Option<String>,
     revision: Option<String>,
     lacks: Arc<Lacks>,
-    /// Where the client itself is, if it can be asked outside of its request.
+    /// The client's peer, if it can be asked outside of its request.
     lasting: Option<Peer<RoleServer>>,
 }
 
-/// What a call wanted of its client that the client never offered.
+/// Requests of a call that the client does not support.
 #[derive(Default)]
 pub(super) struct Lacks(std::sync::Mutex<Map<String, Value>>);
 
 impl Asking {
-    /// The way to the client of this request, and where what is said comes out.
+    /// Creates the channel to the client of this request; returns both ends, and the missing features.
     pub(super) fn of(context: &RequestContext<RoleServer>) -> (Self, mpsc::Receiver<ToClient>, Arc<Lacks>) {
         let (to, said) = mpsc::channel(SAID);
         let revision = context.protocol_version().map(|it| it.as_str().to_owned());
@@ -117,7 +117,7 @@ impl Way for Asking {
             let question = Question { asked: worded?, reply };
             match self.lasting.as_ref().filter(|_| self.to.is_closed()) {
                 Some(peer) => {
-                    // Over HTTP the client may have no stream open on which it would hear of this.
+                    // Over HTTP the client may have no stream open on which it would receive this.
                     let put = timeout(LIFETIME, put(peer, question));
                     put.await.map_err(|_| Fault::new(Kind::Unavailable, "the client did not answer"))?;
                 }
@@ -143,10 +143,10 @@ impl Way for Asking {
 }
 
 impl Log {
-    /// Tells the client, if it matters enough.
+    /// Sends it to the client, if it is severe enough.
     pub(super) async fn tell(self, peer: &Peer<RoleServer>, least: Option<Level>) {
         if least.is_some_and(|least| self.level >= least) {
-            // A client that is gone need not be told.
+            // If the client is gone, nothing is sent.
             let _ = peer.notify_logging_message(worded(self.level, &self.logger, self.data)).await;
         }
     }
@@ -158,7 +158,7 @@ impl Lacks {
         lacks.insert(capability.to_owned(), settings);
     }
 
-    /// The error for a call that could not go on for want of this, if it wanted anything.
+    /// Returns the error for a call that failed because the client lacks a feature, if it does.
     pub(super) fn error(&self) -> Option<ErrorData> {
         let lacks = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
         if lacks.is_empty() {
@@ -169,12 +169,12 @@ impl Lacks {
     }
 }
 
-/// Sends the questions to a client that answers requests, and gives its answers to whoever asked. The questions are taken
-/// back when nobody waits for them any more.
+/// Sends the questions to a client that answers requests, and forwards its answers. Cancels them when the
+/// call no longer waits.
 pub(super) async fn put(peer: &Peer<RoleServer>, question: Question) {
     let Question { asked, mut reply } = question;
     let kinds: Vec<InputRequest> = asked.iter().map(|(_, request)| request.clone()).collect();
-    // One after the other onto the wire, in their order; the answers may come in any.
+    // Sent one after the other, in their order; the answers may arrive in any.
     let mut sent = Vec::with_capacity(asked.len());
     for (_, request) in asked {
         let request = match request {
@@ -186,7 +186,7 @@ pub(super) async fn put(peer: &Peer<RoleServer>, question: Question) {
         match peer.send_request_with_option(request, PeerRequestOptions::no_options()).await {
             Ok(handle) => sent.push(PendingRequest { handle: Some(handle) }),
             Err(error) => {
-                // Who asked may have gone.
+                // The call may have ended.
                 let _ = reply.send(Err(failed(&error)));
                 return;
             }
@@ -228,7 +228,7 @@ impl Drop for PendingRequest {
     fn drop(&mut self) {
         let Some(handle) = self.handle.take() else { return };
         tokio::spawn(async move {
-            // A client that is gone need not be told.
+            // If the client is gone, nothing is sent.
             let _ = handle.cancel(Some("the question is taken back".to_owned())).await;
         });
     }
@@ -239,7 +239,7 @@ fn in_words(result: &ClientResult) -> Result<Value, Fault> {
         .map_err(|error| Fault::bug(format!("the client's answer can't be written: {error}")))
 }
 
-/// Is this an answer to such a question at all?
+/// Returns whether this is a valid answer to such a request.
 pub(super) fn fits(asked: &InputRequest, answer: &Value) -> bool {
     match asked {
         InputRequest::Elicitation(_) => match answer.get("action").and_then(Value::as_str) {
@@ -255,12 +255,12 @@ pub(super) fn fits(asked: &InputRequest, answer: &Value) -> bool {
     }
 }
 
-/// What a client said that it can be asked.
+/// Returns the requests that a client declared to support.
 fn offers(capabilities: &ClientCapabilities) -> Offers {
     let elicitation = capabilities.elicitation.as_ref();
     let sampling = capabilities.sampling.as_ref();
     Offers {
-        // Without further words it is forms: addresses came later.
+        // An empty declaration means forms: addresses came later.
         forms: elicitation.is_some_and(|it| it.form.is_some() || it.url.is_none()),
         addresses: elicitation.is_some_and(|it| it.url.is_some()),
         model: sampling.is_some(),
@@ -269,7 +269,7 @@ fn offers(capabilities: &ClientCapabilities) -> Offers {
     }
 }
 
-/// What a client would have to offer to be asked this, and does not.
+/// Returns the feature that a client lacks for this request, if any.
 fn lacking(ask: &Ask, offers: Offers) -> Option<(&'static str, Value)> {
     match ask {
         Ask::Form { .. } => (!offers.forms).then(|| ("elicitation", json!({"form": {}}))),
@@ -302,7 +302,7 @@ fn in_request(ask: Ask, titles: bool) -> Result<InputRequest, serde_json::Error>
     })
 }
 
-/// The choices of a form as the revisions before have them: the values, and their names beside them.
+/// Rewrites the choices of a form for earlier revisions: the values, and a list of their names.
 fn without_titles(mut schema: Value) -> Value {
     let Some(fields) = schema.get_mut("properties").and_then(Value::as_object_mut) else { return schema };
     for field in fields.values_mut().filter_map(Value::as_object_mut) {
@@ -314,7 +314,7 @@ fn without_titles(mut schema: Value) -> Value {
     schema
 }
 
-/// Who was to be asked is not there any more.
+/// Returns the fault for a client that has disconnected.
 pub(super) fn gone() -> Fault {
     Fault::new(Kind::Unavailable, "the client went away before it answered")
 }

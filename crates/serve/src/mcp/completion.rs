@@ -1,4 +1,4 @@
-//! Completion of arguments.
+//! Completion of arguments of prompts and resource templates.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use rmcp::{
 use super::{McpServer, aside};
 use crate::{backend::Backend, documents::Subject, message::echo};
 
-/// Longer beginnings are not completed.
+/// Maximum length of a text that is completed.
 const LONGEST: usize = 4 * 1024;
 
 impl<H: Backend> McpServer<H> {

@@ -28,31 +28,31 @@ use crate::{
     progress::{Step, tell},
 };
 
-/// A request, as far as its answer may take several rounds.
+/// A request whose answer may take several rounds.
 pub(super) struct Asked {
     /// The method.
     pub(super) method: &'static str,
-    /// What was asked for; a later round has to ask for the same.
+    /// Its params; a later round has to repeat them.
     pub(super) params: serde_json::Value,
     /// The answers that came with it.
     pub(super) responses: Option<InputResponses>,
-    /// The handle of what goes on.
+    /// The handle of the exchange that goes on.
     pub(super) state: Option<String>,
 }
 
-/// What came of one round.
+/// The outcome of one round.
 pub(super) enum Round<T> {
-    /// It is over; what was said meanwhile is at its end, unless it became a job.
+    /// The work is over; all log records of it are sent, unless it became a job.
     Over(T, Box<Exchange<T>>),
-    /// The client is asked, and comes back.
+    /// The client is asked, and sends the request again.
     Asks(InputRequiredResult),
-    /// It takes longer than whoever waits wants to.
+    /// It takes longer than the caller wants to wait.
     Late(Box<Exchange<T>>),
 }
 
-/// What may come of a request, besides an error of the protocol.
+/// The outcome of a request, other than a protocol error.
 pub(super) trait Outcome: Send + 'static {
-    /// Why it did not work, if it did not.
+    /// Returns its fault, if it failed.
     fn fault(&self) -> Option<&Fault>;
 }
 
@@ -70,28 +70,28 @@ impl<T: Send + 'static> Outcome for Result<T, Fault> {
 
 pub(super) type Work<T> = Pin<Box<dyn Future<Output = Result<T, ErrorData>> + Send>>;
 
-/// Work on a request, and what it says to the client meanwhile. Dropping it stops the work.
+/// The work on a request, and its messages to the client. Dropping it cancels the work.
 pub(super) struct Exchange<T> {
     work: Option<Work<T>>,
     said: mpsc::Receiver<ToClient>,
     lacks: Arc<Lacks>,
-    /// Stops the work.
+    /// Cancels the work.
     pub(super) cancel: CancellationToken,
     heard: Option<watch::Receiver<Option<Step>>>,
     open: Open,
     given: InputResponses,
-    /// Who works on it. It is asked by whatever the work becomes.
+    /// The client. The work asks it in whatever form it goes on.
     pub(super) client: Client,
 }
 
-/// How one round goes.
+/// The settings of one round.
 #[derive(Clone, Copy)]
 struct Manner<'a> {
     peer: &'a Peer<RoleServer>,
     cancelled: &'a CancellationToken,
-    /// The client is asked by the answer to its request.
+    /// Whether the client is asked by the answer to its request.
     by_answer: bool,
-    /// What matters less than this it does not want to hear; nothing, if this is not given.
+    /// The least severity of log records that the client wants; `None`: it wants none.
     logs: Option<Level>,
     patience: Option<Duration>,
 }
@@ -103,11 +103,10 @@ enum End<T> {
 }
 
 impl<H: Backend> McpServer<H> {
-    /// Answers a request by work that may ask the client. What was begun in an earlier round goes on.
+    /// Answers a request by work that may ask the client. Work that began in an earlier round goes on.
     ///
     /// # Errors
-    /// When the state is of no round, the work panicked, or it could not be done for want of something that the client
-    /// does not offer.
+    /// When the state belongs to no exchange, the work panicked, or the client lacks a feature that it needs.
     pub(super) async fn run_rounds<T: Outcome, F>(
         &self,
         asked: Asked,
@@ -167,11 +166,11 @@ impl<H: Backend> McpServer<H> {
 }
 
 impl<H: Backend> McpServer<H> {
-    /// The same, of work that nobody hears of before it is over: what came of it, or what the client is asked. It is given
-    /// up when the client takes its request back, or is gone.
+    /// Like [`run_rounds`](Self::run_rounds), for work without progress or job: returns its result, or the
+    /// requests to the client. It is cancelled when the client cancels its request or disconnects.
     ///
     /// # Errors
-    /// Those of [`exchange`](Self::run_rounds), and the work's own.
+    /// Those of [`run_rounds`](Self::run_rounds), and the work's own.
     pub(super) async fn talk_of<T: Send + 'static, F>(
         &self,
         asked: Asked,
@@ -223,7 +222,7 @@ impl<T: Outcome> Exchange<T> {
         Self { work: Some(Box::pin(work)), said, lacks, cancel, heard, open: Open::default(), given, client }
     }
 
-    /// Goes on until it is over, or the client is asked by an answer, or whoever waits loses patience.
+    /// Goes on until the work is over, the client is asked by an answer, or the time is up.
     async fn round(&mut self, manner: Manner<'_>, token: Option<ProgressToken>) -> End<T> {
         let over = CancellationToken::new();
         let telling =
@@ -233,7 +232,7 @@ impl<T: Outcome> Exchange<T> {
             over.cancel();
             end
         };
-        // Both to the end: a step that is on its way must not come after the answer.
+        // Both to the end: no progress notification may follow the answer.
         let (end, ()) = tokio::join!(going_on, async {
             if let Some(telling) = telling {
                 telling.await;
@@ -275,7 +274,7 @@ impl<T: Outcome> Exchange<T> {
                 }
                 Some(said) = self.said.recv() => match said {
                     ToClient::Log(log) => log.tell(manner.peer, manner.logs).await,
-                    // Nobody is left to be asked.
+                    // The client is no longer there to be asked.
                     ToClient::Question(_) if manner.cancelled.is_cancelled() => {}
                     ToClient::Question(question) if manner.by_answer => {
                         self.open.add(question, &mut self.given);
@@ -290,7 +289,7 @@ impl<T: Outcome> Exchange<T> {
         }
     }
 
-    /// What else it wants to know right now is asked in the same round.
+    /// Collects the other questions that the work has right now, for the same round.
     async fn gather(&mut self, manner: Manner<'_>) {
         tokio::task::yield_now().await;
         while let Ok(said) = self.said.try_recv() {
@@ -301,7 +300,7 @@ impl<T: Outcome> Exchange<T> {
         }
     }
 
-    /// From now on the work goes on whether or not somebody waits for it.
+    /// Runs the work in a task of its own from now on, whether or not a request waits for it.
     pub(super) fn go_on_alone(&mut self) {
         if let Some(work) = self.work.take() {
             let alone = AbortOnDropHandle::new(tokio::spawn(work));
@@ -316,12 +315,12 @@ impl<T: Outcome> Exchange<T> {
         }
     }
 
-    /// The rest of the work is this.
+    /// Replaces the rest of the work.
     pub(super) fn becomes(&mut self, work: Work<T>) {
         self.work = Some(work);
     }
 
-    /// The work itself, until it is over; what is asked comes to `open`, which is told so, and what is logged is lost.
+    /// Runs the work to its end; its questions go to `asks`, and its log records are dropped.
     pub(super) async fn alone(&mut self, asks: impl Fn(Question)) -> Result<T, ErrorData> {
         loop {
             let Some(work) = &mut self.work else {
@@ -351,7 +350,7 @@ impl<T> Drop for Exchange<T> {
     }
 }
 
-/// Calls enter in the order in which they came.
+/// Admits calls in the order in which they came.
 pub(super) async fn in_turn<T>(ticket: Option<Arc<Ticket>>, work: impl Future<Output = T>) -> T {
     let mut work = pin!(work);
     if let Some(ticket) = ticket {

@@ -1,4 +1,4 @@
-//! Change notifications to clients.
+//! Change notifications to clients: rate-limited, and only for what a client subscribed to.
 
 use std::{future::Future, sync::Arc, time::Duration};
 
@@ -14,14 +14,14 @@ use tokio_util::sync::CancellationToken;
 use super::McpServer;
 use crate::backend::Backend;
 
-/// One thing is not told of more often than this: a job that writes changes all the time.
+/// Minimum interval between two notifications about one thing: a running job changes all the time.
 const PACE: Duration = Duration::from_millis(200);
 
-/// At most so many documents are watched for one client, or for one request to listen.
+/// Maximum number of documents watched for one client, or for one subscription request.
 pub(super) const WATCHED: usize = 256;
 
 impl<H: Backend> McpServer<H> {
-    /// What a client can listen for, of what it asked for.
+    /// Returns the part of a subscription that the backend supports.
     pub(super) fn audible(&self, requested: &SubscriptionFilter) -> SubscriptionFilter {
         let changes = self.backend.changes();
         let mut filter = SubscriptionFilter::new();
@@ -34,7 +34,7 @@ impl<H: Backend> McpServer<H> {
         filter
     }
 
-    /// Tells a client that asked to listen of each change, until it has heard enough.
+    /// Notifies a client that subscribed of each change, until the subscription ends.
     pub(super) async fn tell_listener(&self, context: SubscriptionContext) {
         let (accepted, sink) = (context.accepted(), context.sink());
         let changes = self.backend.changes();
@@ -68,7 +68,8 @@ impl<H: Backend> McpServer<H> {
         }
     }
 
-    /// From now on, a client of a revision that has no listening is told of every change unasked. Once is enough.
+    /// Notifies a client of a revision without subscriptions of every change from now on. Only the first call
+    /// has an effect.
     pub(super) fn announce(&self, peer: &Peer<RoleServer>) {
         if self.hearing.announced.swap(true, std::sync::atomic::Ordering::Relaxed) {
             return;
@@ -87,7 +88,7 @@ impl<H: Backend> McpServer<H> {
     }
 }
 
-/// Tells a client, until this is cancelled, whenever the document changes.
+/// Notifies a client whenever the document changes, until this is cancelled.
 pub(super) fn tell_updates(
     uri: String,
     changes: watch::Receiver<u64>,
@@ -112,7 +113,7 @@ fn spawn_until(over: CancellationToken, telling: impl Future<Output = ()> + Send
     });
 }
 
-/// Tells of each change, at a bearable pace, until nothing changes any more or nobody hears it.
+/// Notifies of each change, rate-limited, until the source or the receiver ends.
 async fn follow<F: Future<Output = bool> + Send>(
     changes: Option<watch::Receiver<u64>>,
     tell: impl Fn() -> F + Send,

@@ -1,7 +1,7 @@
 //! Log notifications.
 //!
-//! Until 2025-11-25 a client has one level for all of it. From 2026-07-28 on, it hears only what belongs to a request,
-//! and only where that request names a level.
+//! Until 2025-11-25 a client sets one level for all of them. From 2026-07-28 on, it gets only those of a
+//! request, and only if that request names a level.
 #![expect(deprecated, reason = "MCP will drop its logging one day; clients of today have it")]
 
 use std::{
@@ -29,13 +29,13 @@ use crate::{
     documents::Notice,
 };
 
-/// What a client hears that did not say what it wants to hear.
+/// The default level.
 const LEAST: Level = Level::Warning;
 
-/// So many messages of one request may wait for the client; what comes on top of them is lost.
+/// Maximum number of records of one request that wait to be sent; further ones are dropped.
 const WAITING: usize = 64;
 
-/// What a client wants to hear, for as long as it is there.
+/// The levels and subscriptions of a client.
 pub(super) struct Hearing {
     least: Mutex<Level>,
     pub(super) announced: AtomicBool,
@@ -49,12 +49,12 @@ impl Default for Hearing {
 }
 
 impl Hearing {
-    /// From now on the client hears only what matters this much.
+    /// Sets the client's level.
     pub(super) fn set(&self, level: LoggingLevel) {
         *self.least.lock().unwrap_or_else(PoisonError::into_inner) = understood(level);
     }
 
-    /// From which level on the client of this request hears what belongs to it; none: nothing at all.
+    /// Returns the level for log records of this request; `None`: the client wants none.
     pub(super) fn least(&self, context: &RequestContext<RoleServer>) -> Option<Level> {
         if context.protocol_version().is_some_and(|it| it.as_str() >= LISTENING) {
             return context.meta.log_level().map(understood);
@@ -62,7 +62,7 @@ impl Hearing {
         Some(self.now())
     }
 
-    /// Tells what is behind no request.
+    /// Sends log records that belong to no request.
     pub(super) async fn tell_notices(
         &self,
         notices: Option<broadcast::Receiver<Notice>>,
@@ -91,8 +91,7 @@ impl Hearing {
 }
 
 impl<H: Backend> McpServer<H> {
-    /// Does the work of a request, until the client takes the request back. What it tells the client goes out before
-    /// this returns.
+    /// Runs the work of a request, until the client cancels it. Its log records are sent before this returns.
     pub(super) async fn work<T, F: Future<Output = Result<T, Fault>>>(
         &self,
         context: &RequestContext<RoleServer>,
@@ -124,7 +123,7 @@ impl<H: Backend> McpServer<H> {
     }
 }
 
-/// Tells the client of a request what belongs to it. It can be asked nothing.
+/// Sends the log records of a request. This client can't be asked.
 struct Teller {
     least: Option<Level>,
     name: Option<String>,
@@ -157,7 +156,7 @@ impl Way for Teller {
     }
 }
 
-/// Sends what was told until the request is `over`, and what still waits then.
+/// Sends records until the request is `over`, and those that still wait then.
 pub(super) async fn deliver(
     mut lines: mpsc::Receiver<LoggingMessageNotificationParam>,
     peer: &Peer<RoleServer>,

@@ -1,8 +1,8 @@
 //! Multi-round requests: calls that wait for a client's answers.
 //!
-//! From the revision 2026-07-28 on a client is asked by the answer to its request: it does what is asked, and makes the
-//! request again, with the answers and with a handle. Meanwhile the call goes on living here, under that handle, which
-//! nobody can guess and which opens only to the same request of the same client, once.
+//! From revision 2026-07-28 on, the answer to a request can ask the client: the client then repeats the
+//! request, with its answers and with a handle. Meanwhile the call waits here under that handle. The handle
+//! is unguessable, and works once, for the same request of the same client.
 
 use std::{
     any::Any,
@@ -24,10 +24,10 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::client_requests::{Question, fits};
 
-/// A call waits so long for its client to come back: time enough to find a person, and for them to think.
+/// Time that a call waits for its client's answer: enough to find a person, and for them to decide.
 pub(super) const LIFETIME: Duration = Duration::from_secs(10 * 60);
 
-/// So many calls may wait at once.
+/// Maximum number of calls that wait at once.
 const MOST: usize = 256;
 
 /// The header that names a session.
@@ -41,24 +41,25 @@ pub(crate) struct PendingRounds {
 
 struct Waiting {
     bound: Binding,
-    /// What goes on; of the type that its method has.
+    /// The exchange, of the type that its method uses.
     exchange: Box<dyn Any + Send>,
-    /// Stops it when its time is up.
+    /// Cancels it when its time is up.
     _timer: AbortOnDropHandle<()>,
 }
 
-/// To what a handle is bound: it opens for nothing else.
+/// The request that a handle is bound to.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Binding {
     /// The method.
     pub(super) method: &'static str,
-    /// What was asked for: a tool with its arguments, a prompt with its, an address.
+    /// The params: a tool with its arguments, a prompt with its arguments, or an address.
     pub(super) params: Value,
-    /// Who asked.
+    /// The client.
     pub(super) whose: Whose,
 }
 
-/// Who makes a request, as far as the transport tells: by token and by session. On standard input there is only one.
+/// The identity of a client, as far as the transport knows it: token and session. On standard input there is
+/// only one.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Whose {
     token: Option<Vec<u8>>,
@@ -74,7 +75,7 @@ impl Whose {
 }
 
 impl PendingRounds {
-    /// Keeps what goes on until its client comes back; gives the handle, or gives it back: too many wait already.
+    /// Stores an exchange until its client answers; returns the handle, or the exchange if too many wait already.
     pub(super) fn park<T: Send + 'static>(
         self: &Arc<Self>,
         bound: Binding,
@@ -84,7 +85,7 @@ impl PendingRounds {
         let (rounds, expired) = (Arc::downgrade(self), handle.clone());
         let timer = tokio::spawn(async move {
             tokio::time::sleep(LIFETIME).await;
-            // Dropped outside the lock: what is dropped here stops a call.
+            // Dropped outside the lock, because dropping it cancels a call.
             let late = rounds.upgrade().and_then(|rounds| rounds.waiting().remove(&expired));
             if let Some(late) = late {
                 tracing::info!(
@@ -102,14 +103,14 @@ impl PendingRounds {
         Ok(handle)
     }
 
-    /// What goes on under this handle, which is used up by that.
+    /// Removes and returns the exchange under this handle.
     ///
     /// # Errors
-    /// When there is nothing, or it was another request.
+    /// When there is none, or it belongs to another request.
     pub(super) fn take<T: 'static>(&self, handle: &str, bound: &Binding) -> Result<Box<T>, ErrorData> {
         let mut waiting = self.waiting();
         let fits = waiting.get(handle).is_some_and(|it| it.bound == *bound && it.exchange.is::<T>());
-        // What is not theirs stays for whoever it belongs to.
+        // Another client's exchange stays where it is.
         let taken = if fits { waiting.remove(handle) } else { None };
         drop(waiting);
         taken.and_then(|it| it.exchange.downcast::<T>().ok()).ok_or_else(|| {
@@ -124,7 +125,7 @@ impl PendingRounds {
     }
 }
 
-/// 128 random bits, where there are any.
+/// Returns 128 random bits as text; `None` if none are available.
 pub(super) fn unguessable() -> Option<String> {
     let mut bits = [0; 16];
     getrandom::fill(&mut bits).ok()?;
@@ -135,7 +136,7 @@ pub(super) fn unguessable() -> Option<String> {
 #[derive(Default)]
 pub(super) struct Open {
     questions: Vec<OpenQuestion>,
-    /// No key means two things.
+    /// The keys that were used: each is used once.
     used: HashSet<String>,
 }
 
@@ -146,7 +147,7 @@ struct OpenQuestion {
 }
 
 impl Open {
-    /// Adds a question. What was `given` beforehand counts as an answer if its key was asked for.
+    /// Adds a question. An answer that the client has `given` beforehand counts if its key is asked for.
     pub(super) fn add(&mut self, question: Question, given: &mut InputResponses) {
         let Question { asked, reply } = question;
         let mut open = OpenQuestion { answers: vec![None; asked.len()], asked: Vec::new(), reply };
@@ -158,7 +159,7 @@ impl Open {
         self.settle();
     }
 
-    /// Takes the answers that belong to a question. Others are nothing, and one that is not an answer is asked for again.
+    /// Takes the answers that belong to a question. Others are ignored, and an invalid one is asked for again.
     pub(super) fn answer(&mut self, mut responses: InputResponses) {
         for question in &mut self.questions {
             for ((key, request), answer) in question.asked.iter().zip(&mut question.answers) {
@@ -170,19 +171,19 @@ impl Open {
         self.settle();
     }
 
-    /// What is to be asked now; empty, if nobody waits for an answer.
+    /// Returns the requests that are open; empty, if the call no longer waits for an answer.
     pub(super) fn requests(&mut self) -> InputRequests {
         self.settle();
         let open = self.questions.iter().flat_map(|it| it.asked.iter().zip(&it.answers));
         open.filter(|(_, answer)| answer.is_none()).map(|(asked, _)| asked.clone()).collect()
     }
 
-    /// Hands over what is answered whole, and forgets what nobody waits for any more.
+    /// Delivers the questions that are completely answered, and drops those that the call no longer waits for.
     fn settle(&mut self) {
         for question in std::mem::take(&mut self.questions) {
             let answers: Option<Vec<Value>> = question.answers.iter().cloned().collect();
             match answers {
-                // Who asked may have gone.
+                // The call may have ended.
                 Some(answers) => drop(question.reply.send(Ok(answers))),
                 None if question.reply.is_closed() => {}
                 None => self.questions.push(question),
@@ -190,7 +191,7 @@ impl Open {
         }
     }
 
-    /// Nobody will answer: whoever asked is told so.
+    /// Fails all questions with this fault.
     pub(super) fn give_up(&mut self, why: impl Fn() -> Fault) {
         for question in self.questions.drain(..) {
             let _ = question.reply.send(Err(why()));

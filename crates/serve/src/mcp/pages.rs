@@ -8,21 +8,22 @@ use serde::Serialize;
 
 use crate::message::echo;
 
-/// At most so many entries on a page.
+/// Maximum number of entries on a page.
 const ENTRIES: usize = 100;
 
-/// And no more once it has so many bytes.
+/// Size at which a page ends, in bytes.
 const BYTES: usize = 256 * 1024;
 
-/// How long a cursor of ours is: the place, the entry before it, and that it is ours.
+/// Length of a cursor: the index, a hash of the entry before it, and a hash that marks it as haft's.
 const CURSOR: usize = 4 + 8 + 8;
 
-/// A page of what `all` are, and the cursor of the next one, if there is one.
+/// Returns a page of `all`, and the cursor of the next one, if there is one.
 ///
-/// A cursor names the entry before its page, so that nothing is left out or told twice when entries come and go before it.
+/// A cursor names the entry before its page, so that no entry is skipped or repeated when others are added or
+/// removed before it.
 ///
 /// # Errors
-/// When the cursor is none of this list.
+/// When the cursor does not belong to this list.
 pub(super) fn page<T: Serialize>(
     list: &str,
     all: Vec<T>,
@@ -83,7 +84,7 @@ fn check(list: &str, place: u32, before: u64) -> u64 {
     hash(&(list, place, before))
 }
 
-/// The same in every process: a client may come back with its cursor to another one.
+/// Hashes the same in every process: a client may use its cursor with another one.
 fn hash(of: &(impl Hash + ?Sized)) -> u64 {
     let mut hasher = DefaultHasher::new();
     of.hash(&mut hasher);

@@ -1,4 +1,4 @@
-//! Prompts.
+//! Prompts: list, and expansion with arguments.
 
 use std::sync::Arc;
 
@@ -20,10 +20,10 @@ use crate::{
     message::echo,
 };
 
-/// No more arguments than this.
+/// Maximum number of arguments.
 const ARGUMENTS: usize = 100;
 
-/// Nor longer ones, all together.
+/// Maximum length of all arguments together.
 const LONGEST: usize = 1024 * 1024;
 
 impl<H: Backend> McpServer<H> {

@@ -30,10 +30,10 @@ use crate::{
     message::echo,
 };
 
-/// Longer addresses are not looked at.
+/// Maximum length of an address.
 const LONGEST: usize = 8 * 1024;
 
-/// No more than this of a document is sent at once.
+/// Maximum size of a document that is sent, in bytes.
 const LARGEST: usize = 32 * 1024 * 1024;
 
 impl<H: Backend> McpServer<H> {
@@ -90,7 +90,7 @@ impl<H: Backend> McpServer<H> {
         Ok(ReadResourceResult::new(contents.collect()).into())
     }
 
-    /// Tells the client from now on when the document changes.
+    /// Notifies the client of changes of the document from now on.
     pub(super) async fn watch_document(
         &self,
         uri: String,
@@ -98,7 +98,7 @@ impl<H: Backend> McpServer<H> {
     ) -> Result<(), ErrorData> {
         check(&uri)?;
         let Some(changes) = self.backend.watch(&uri) else {
-            // What is there and never changes can be watched as well; what is not there can't.
+            // A document that never changes can be watched as well; one that does not exist can't.
             let backend = Arc::clone(&self.backend);
             let listed = aside(move || backend.documents()).await?.unwrap_or_default();
             if listed.iter().any(|it| it.uri == uri) {
@@ -119,7 +119,7 @@ impl<H: Backend> McpServer<H> {
         Ok(())
     }
 
-    /// The client wants to hear of this document no more. It need not have been watched.
+    /// Stops watching this document. It need not have been watched.
     pub(super) fn unwatch_document(&self, uri: &str) {
         let mut watched = self.hearing.subscriptions.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(over) = watched.remove(uri) {
@@ -150,10 +150,10 @@ fn check(uri: &str) -> Result<(), ErrorData> {
     Ok(())
 }
 
-/// The client finds the address in the error. What is not there has a code of its own until 2025-11-25, of which rmcp
-/// makes that of wrong params for later revisions.
+/// Adds the address to an error. A missing document has an error code of its own until 2025-11-25, which rmcp
+/// replaces by that of wrong params for later revisions.
 fn with_uri(mut error: ErrorData, uri: &str) -> ErrorData {
-    // It says already what the client lacks.
+    // It names a missing client feature already.
     if error.code == ErrorCode::MISSING_REQUIRED_CLIENT_CAPABILITY {
         return error;
     }

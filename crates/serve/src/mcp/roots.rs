@@ -1,4 +1,4 @@
-//! Roots of a client.
+//! Roots of a client: the folders that it works in.
 
 use std::time::Duration;
 
@@ -8,11 +8,11 @@ use tokio::time::timeout;
 use super::{LISTENING, McpServer};
 use crate::backend::Backend;
 
-/// A client that does not say by then where it works is taken to work where haft was started.
+/// Time limit for a client to report its roots; after that it is taken to work where haft was started.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 impl<H: Backend> McpServer<H> {
-    /// Lets the hands know a client that tells where it works. From 2026-07-28 on none does.
+    /// Reports the roots of a client to the backend. From 2026-07-28 on no client sends them.
     pub(super) async fn meet(&self, peer: &Peer<RoleServer>) {
         let tells = peer.peer_info().is_some_and(|info| {
             info.capabilities.roots.is_some() && info.protocol_version.as_str() < LISTENING
@@ -23,7 +23,7 @@ impl<H: Backend> McpServer<H> {
     }
 }
 
-/// The addresses of its folders; none when it does not say.
+/// Returns the addresses of its folders; none if it does not report any.
 #[expect(deprecated, reason = "clients of revisions until 2025-11-25 say it so")]
 async fn folders(peer: &Peer<RoleServer>) -> Vec<String> {
     match timeout(PATIENCE, peer.list_roots()).await {

@@ -1,7 +1,7 @@
 //! Tasks: calls that take too long to be waited for.
 //!
-//! A client that follows tasks is given the id of one: that of the job that the call has become, where calls can become
-//! jobs. It then asks how the task is, brings it what it wants to know, and takes its result.
+//! A client that supports tasks gets the id of one: that of the job that the call has become, if calls can
+//! become jobs. It then polls the task, answers its questions, and fetches its result.
 
 use std::{
     collections::HashMap,
@@ -42,19 +42,19 @@ use crate::{
     message::echo,
 };
 
-/// So long a task is kept once it is over.
+/// Time for which a finished task is kept.
 const KEPT: Duration = Duration::from_secs(60 * 60);
 
-/// So many tasks are kept. At this many that are not yet to be forgotten, calls are waited for instead.
+/// Maximum number of tasks. At the limit, calls are waited for instead.
 const MOST: usize = 256;
 
-/// How often a client may well ask.
+/// The polling interval that clients are given.
 const POLL: Duration = Duration::from_secs(1);
 
-/// A look at a job lasts so long at most; then comes the next.
+/// Maximum duration of one wait for a job, after which it is repeated.
 const LOOK: Duration = Duration::from_secs(60 * 60);
 
-/// The tasks of a door.
+/// The tasks of a server.
 #[derive(Default)]
 pub(crate) struct Tasks {
     kept: Mutex<HashMap<String, Arc<StoredTask>>>,
@@ -73,7 +73,7 @@ struct State {
     open: Open,
     over: Option<(TaskPayload, Instant)>,
     updated: String,
-    /// When its client last asked for it.
+    /// The last request about it.
     seen: Instant,
 }
 
@@ -132,7 +132,7 @@ impl StoredTask {
             }
         };
         let mut task = Task::new(id, payload.status(), self.created.clone(), state.updated.clone());
-        // Of a task that still runs nobody knows how long it will; it is kept from its end on.
+        // The duration of a running task is unknown; its lifetime counts from its end.
         let lives =
             state.over.as_ref().map_or_else(|| self.began.elapsed(), |(_, end)| *end - self.began) + KEPT;
         task.ttl_ms = u64::try_from(lives.as_millis()).ok();
@@ -154,7 +154,7 @@ impl StoredTask {
         state.seen = Instant::now();
     }
 
-    /// Waits until it wants to know something that nobody answers, for as long as a call waits for its client.
+    /// Waits until a question of it has been open for as long as a call waits for its client.
     async fn forsaken(&self) {
         loop {
             let left = {
@@ -171,12 +171,12 @@ impl StoredTask {
 }
 
 impl<H: Backend> McpServer<H> {
-    /// Can this client be asked by the answer to its request?
+    /// Returns whether this client can be asked by the answer to its request.
     pub(super) fn takes_rounds(&self, context: &RequestContext<RoleServer>) -> bool {
         context.protocol_version().is_some_and(|it| it.as_str() >= LISTENING)
     }
 
-    /// May this client be given a task?
+    /// Returns whether this client supports tasks.
     pub(super) fn follows_tasks(&self, context: &RequestContext<RoleServer>) -> bool {
         self.takes_rounds(context)
             && context.client_capabilities().is_some_and(|it| it.supports_tasks())
@@ -194,7 +194,7 @@ impl<H: Backend> McpServer<H> {
         let whose = Whose::of(context);
         let promoted = call.and_then(|call| self.backend.promote(call).ok());
         if let (Some(job), Some(jobs)) = (promoted, self.backend.jobs()) {
-            // It answers now, with nothing that is of use; unless it was over before it heard of it.
+            // The call answers its request now; questions before that are kept.
             let early: Mutex<Vec<Question>> = Mutex::default();
             let answer = exchange.alone(|question| lock(&early).push(question)).await?;
             if jobs.list().iter().all(|it| it.id != job) {
@@ -214,7 +214,7 @@ impl<H: Backend> McpServer<H> {
         Ok(self.follow(exchange, tool, &format!("task_{id}"), whose))
     }
 
-    /// The answer to a call, or the task that it is where the call has become a job.
+    /// Returns the answer to a call, or its task if the call has become a job.
     pub(super) fn job_or_answer(
         &self,
         exchange: Box<Exchange<Answer>>,
@@ -281,7 +281,7 @@ impl<H: Backend> McpServer<H> {
         CreateTaskResult::new(seed).into()
     }
 
-    /// How a task is.
+    /// Returns the state of a task.
     pub(super) fn task(
         &self,
         request: &GetTaskParams,
@@ -291,7 +291,7 @@ impl<H: Backend> McpServer<H> {
         Ok(GetTaskResult::new(task.now(&request.task_id)))
     }
 
-    /// Brings a task what it wants to know.
+    /// Delivers answers to a task.
     pub(super) fn update(
         &self,
         request: UpdateTaskParams,
@@ -302,7 +302,7 @@ impl<H: Backend> McpServer<H> {
         Ok(())
     }
 
-    /// Stops a task. One that is over stays as it is.
+    /// Cancels a task. A finished one stays as it is.
     pub(super) fn cancel(
         &self,
         request: &CancelTaskParams,
@@ -313,7 +313,7 @@ impl<H: Backend> McpServer<H> {
     }
 }
 
-/// The result of a job, once it is over. What it waits for meanwhile its client is asked.
+/// Returns the result of a job, once it is over. If the job waits for input, its client is asked.
 async fn result_of(job: &str, jobs: &dyn Jobs, client: &Client, cancel: &CancellationToken) -> Answer {
     let over = async {
         loop {
@@ -326,9 +326,9 @@ async fn result_of(job: &str, jobs: &dyn Jobs, client: &Client, cancel: &Cancell
             }
             if now.state == kit::services::State::Waiting {
                 match input(&now, client).await {
-                    // What it answers is read by the next look.
+                    // The next check reads its answer.
                     Some(input) => drop(jobs.go_on(job, input, Duration::ZERO).await),
-                    // Its model may bring what it waits for.
+                    // Its model may deliver the input.
                     None => tokio::time::sleep(POLL).await,
                 }
             }
@@ -350,7 +350,7 @@ fn result(job: &Job) -> Result<kit::Output, Fault> {
     }
 }
 
-/// What a job waits for, from the person.
+/// Asks the person for the input that a job waits for.
 async fn input(job: &Job, client: &Client) -> Option<Value> {
     if !client.offers().forms {
         return None;

@@ -1,10 +1,10 @@
-//! The span of each request.
+//! The tracing span of each request.
 
 use kit::spans;
 use rmcp::{ErrorData, model::RequestId};
 use tracing::Instrument as _;
 
-/// Answers a request of this method and id within its span. `target` is the name of what it is about.
+/// Answers a request of this method and id within its span. `target` is the name of the tool, prompt or resource.
 pub(super) async fn traced<T>(
     method: &str,
     target: Option<&str>,

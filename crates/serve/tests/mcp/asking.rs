@@ -1,4 +1,4 @@
-//! Questions to a client that answers requests (elicitation, sampling, roots).
+//! Tests of requests to a client (elicitation, sampling, roots) before revision 2026-07-28.
 
 use serde_json::{Value, json};
 
@@ -16,7 +16,7 @@ fn everything() -> Value {
     json!({"elicitation": {"form": {}, "url": {}}, "sampling": {"tools": {}}, "roots": {}})
 }
 
-/// What the server asks next.
+/// Returns the server's next request.
 fn question(client: &mut Client, method: &str) -> Value {
     let question = client.next();
     assert_eq!(question["method"], method, "{question}");
@@ -99,7 +99,7 @@ fn a_call_that_is_cancelled_takes_its_question_back() {
         it["params"]["requestId"].clone()
     });
     assert!([&form, &roots].iter().all(|it| taken_back.contains(&it["id"])), "{taken_back:?}");
-    // A late answer is nothing.
+    // A late answer is ignored.
     answer(&mut client, &form, &accepted("Ann"));
     assert_eq!(text(&client.ask(&call(8, "echo", &json!({"text": "x"})))), "x");
     client.end();

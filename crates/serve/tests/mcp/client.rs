@@ -16,7 +16,7 @@ use super::fake::FakeBackend;
 /// Long enough for the slowest machine; a test that waits this long has failed.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// One end of a conversation with a server of fake tools.
+/// A client's end of a connection to a server of fake tools.
 pub(crate) struct Client {
     input: Option<PipeWriter>,
     lines: Option<Receiver<Value>>,
@@ -27,21 +27,21 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// A server that has heard nothing yet.
+    /// Starts a server, without a handshake.
     pub(crate) fn start() -> Self {
         let mut client = Self::without_reading(Builder::new_current_thread().enable_time().build().unwrap());
         client.start_reading();
         client
     }
 
-    /// A server that knows its client.
+    /// Starts a server, with a handshake.
     pub(crate) fn ready() -> Self {
         let mut client = Self::start();
         client.initialize("2025-11-25");
         client
     }
 
-    /// The same on several threads.
+    /// Like [`ready`](Self::ready), on several threads.
     pub(crate) fn ready_on_threads(threads: usize) -> Self {
         let runtime = Builder::new_multi_thread().worker_threads(threads).enable_time().build().unwrap();
         let mut client = Self::without_reading(runtime);
@@ -50,7 +50,7 @@ impl Client {
         client
     }
 
-    /// A server that knows its client, which does not read.
+    /// Starts a server, with a handshake, whose client does not read.
     pub(crate) fn ready_without_reading() -> Self {
         let mut client = Self::without_reading(Builder::new_current_thread().enable_time().build().unwrap());
         client.send(&initialize(0, "2025-11-25"));
@@ -100,7 +100,7 @@ impl Client {
         answer
     }
 
-    /// A server that knows its client, which offers this.
+    /// Starts a server whose client declares these capabilities.
     pub(crate) fn offering(version: &str, capabilities: &Value) -> Self {
         let mut client = Self::start();
         let mut request = initialize(0, version);
@@ -125,8 +125,8 @@ impl Client {
         thread::spawn(move || input.write_all(text.as_bytes()).unwrap());
     }
 
-    /// Sends line after line, and says how many the server had taken when it took
-    /// no more for so long. The rest is still on its way.
+    /// Sends line after line, and returns how many the server had read when it read no more for this long.
+    /// The rest is still being sent.
     pub(crate) fn send_until_blocked(
         &mut self,
         quiet: Duration,
@@ -138,7 +138,7 @@ impl Client {
         self.sending = Some(thread::spawn(move || {
             for line in lines {
                 input.write_all(format!("{line}\n").as_bytes()).unwrap();
-                // Nobody counts any more.
+                // The receiver is gone.
                 let _ = sent.send(());
             }
             input
@@ -150,21 +150,21 @@ impl Client {
         count
     }
 
-    /// After `send_until_blocked`.
+    /// Finishes sending, after `send_until_blocked`.
     pub(crate) fn finish_sending(&mut self) {
         let sending = self.sending.take().unwrap();
         let (input, back) = channel();
         thread::spawn(move || input.send(sending.join().unwrap()));
-        // The sender may need somebody to read before it comes to its end.
+        // The sender may be blocked until the client reads.
         self.input = back.recv_timeout(PATIENCE).ok();
     }
 
-    /// The next message of the server.
+    /// Returns the server's next message.
     pub(crate) fn next(&mut self) -> Value {
         self.lines.as_ref().unwrap().recv_timeout(PATIENCE).expect("the server says something")
     }
 
-    /// The answer to this request; what comes before it is passed over.
+    /// Returns the answer to this request; messages before it are skipped.
     pub(crate) fn ask(&mut self, request: &Value) -> Value {
         self.send(request);
         loop {
@@ -175,13 +175,13 @@ impl Client {
         }
     }
 
-    /// The code of the error that answers this request.
+    /// Returns the code of the error that answers this request.
     pub(crate) fn code(&mut self, request: &Value) -> i64 {
         let answer = self.ask(request);
         answer["error"]["code"].as_i64().unwrap_or_else(|| unreachable!("no error: {answer}"))
     }
 
-    /// The code of the error that answers this, for no id.
+    /// Returns the code of the error that answers this message, with a null id.
     pub(crate) fn code_of_none(&mut self, message: &Value) -> i64 {
         self.send(message);
         let answer = self.next();
@@ -193,22 +193,22 @@ impl Client {
         self.input = None;
     }
 
-    /// Hangs up: the next line of the server's is the last that anybody reads.
+    /// Closes the client's end: the next line of the server is the last one that is read.
     pub(crate) fn close_output(&mut self) {
         self.lines = None;
     }
 
-    /// After `close_output`, once there was a next line.
+    /// Waits until reading has ended, after `close_output`, once there was a next line.
     pub(crate) fn wait_until_nobody_reads(&mut self) {
         self.reading.take().unwrap().join().unwrap();
     }
 
-    /// The server comes to its end by itself.
+    /// Waits until the server has ended by itself.
     pub(crate) fn has_ended(&self) {
         assert_eq!(self.ended.recv_timeout(PATIENCE), Ok(()));
     }
 
-    /// Says goodbye, and checks that nothing else was said.
+    /// Closes the connection, and checks that no other message arrived.
     pub(crate) fn end(mut self) {
         self.close_input();
         if let Some(lines) = self.lines.take() {
@@ -230,7 +230,7 @@ pub(crate) fn call(id: impl Into<Value>, tool: &str, arguments: &Value) -> Value
         "params": {"name": tool, "arguments": arguments}})
 }
 
-/// A request of the lifecycle without `initialize`.
+/// Returns a request of the lifecycle without `initialize`.
 pub(crate) fn modern(id: i64, method: &str, mut params: Value) -> Value {
     if let Some(params) = params.as_object_mut() {
         params.insert(
@@ -243,7 +243,7 @@ pub(crate) fn modern(id: i64, method: &str, mut params: Value) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
 }
 
-/// The same, of a client that offers this.
+/// Like [`modern`], with these client capabilities.
 pub(crate) fn modern_offering(id: i64, method: &str, params: Value, capabilities: &Value) -> Value {
     let mut request = modern(id, method, params);
     request["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] = capabilities.clone();

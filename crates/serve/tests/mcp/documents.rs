@@ -6,7 +6,7 @@ use super::client::{Client, call, modern};
 
 const LEGACY: [&str; 2] = ["2024-11-05", "2025-11-25"];
 
-/// A client of a revision: the newest needs no greeting.
+/// Starts a client of a revision: the newest needs no handshake.
 fn client(revision: &str) -> Client {
     let mut client = Client::start();
     if revision != "2026-07-28" {
@@ -22,7 +22,7 @@ fn request(revision: &str, id: i64, method: &str, params: &Value) -> Value {
     }
 }
 
-/// The next message of this method; what else comes before it is passed over.
+/// Returns the next message of this method; others before it are skipped.
 fn heard(client: &mut Client, method: &str) -> Value {
     loop {
         let message = client.next();
@@ -69,7 +69,7 @@ fn lists_come_in_pages_and_a_wrong_cursor_is_refused() {
             let wrong = request(revision, id, method, &json!({"cursor": "x"}));
             assert_eq!(client.code(&wrong), -32602, "{method}");
         }
-        // The cursor of one list is none of another.
+        // The cursor of one list is not valid for another.
         let first = client.ask(&request(revision, 9, "resources/list", &json!({})));
         let other = json!({"cursor": first["result"]["nextCursor"]});
         assert_eq!(client.code(&request(revision, 10, "tools/list", &other)), -32602);
@@ -185,7 +185,7 @@ fn until_2025_a_client_hears_of_every_change_unasked() {
         }
         let nothing = request(revision, 2, "subscriptions/listen", &json!({"notifications": {}}));
         assert_eq!(client.code(&nothing), -32601);
-        // What was answered before a notice was heard is out already.
+        // Answers that were sent before the notification have arrived already.
         client.ask(&call(3, "echo", &json!({"text": "x"})));
         client.end();
     }
@@ -207,7 +207,7 @@ fn until_2025_a_client_subscribes_to_documents() {
         client.ask(&call(4, "touch", &json!({"what": "counter"})));
         let read = client.ask(&request(revision, 5, "resources/read", &counter));
         assert_eq!(read["result"]["contents"][0]["text"], "2");
-        // What never changes can be subscribed to, and what is not there can't.
+        // A document that never changes can be subscribed to, and a missing one can't.
         let text = request(revision, 6, "resources/subscribe", &json!({"uri": "test://text"}));
         assert!(client.ask(&text)["result"].is_object());
         let nothing = request(revision, 7, "resources/subscribe", &json!({"uri": "test://nothing"}));
@@ -273,7 +273,7 @@ fn until_2025_a_client_says_once_what_it_wants_to_hear() {
             (0..3).map(|_| heard(&mut client, "notifications/message")["level"].clone()).collect();
         assert_eq!(json!(heard_levels), json!(["info", "warning", "critical"]));
         client.ask(&request(revision, 6, "ping", &json!({})));
-        // What belongs to a request comes before its answer.
+        // Log records of a request come before its answer.
         client.send(&request(revision, 5, "resources/read", &json!({"uri": "test://told"})));
         let told: Vec<Value> = (0..2).map(|_| client.next()["params"]["data"].clone()).collect();
         assert_eq!(json!(told), json!(["info", "error"]));

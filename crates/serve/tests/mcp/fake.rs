@@ -194,7 +194,7 @@ impl FakeBackend {
         let number = |name: &str| arguments.get(name).and_then(Value::as_u64).unwrap_or_default();
         match call.tool.as_str() {
             "late" => {
-                // Whoever waits has lost patience by now.
+                // The time limit of the caller is over by now.
                 tokio::time::sleep(Duration::from_millis(5)).await;
                 Ok(Output::text(Value::from(asked(client, arguments).await?).to_string()))
             }
@@ -302,7 +302,7 @@ impl FakeBackend {
     }
 }
 
-/// The answers of the client to `what`: pairs of a kind and a key, all at once; and to `again` after that.
+/// Returns the answers of the client to `what`: pairs of a kind and a key, all at once; and to `again` after that.
 async fn asked(client: &Client, arguments: &Value) -> Result<Vec<Value>, Fault> {
     let mut answers = Vec::new();
     for round in ["what", "again"] {

@@ -89,7 +89,7 @@ fn piece() -> impl Strategy<Value = Piece> {
     ]
 }
 
-/// Sends the text in writes of these lengths, over and over.
+/// Sends the text in writes of these lengths, repeated.
 fn send_split(client: &mut Client, text: &[u8], lengths: &[usize]) {
     let mut rest = text;
     for &length in lengths.iter().cycle() {
@@ -102,7 +102,7 @@ fn send_split(client: &mut Client, text: &[u8], lengths: &[usize]) {
     }
 }
 
-/// Reads until a request that was sent last is answered, and says how often each id was.
+/// Reads until a request that was sent last is answered; returns the number of answers per id.
 fn answers(client: &mut Client, last: &Value) -> BTreeMap<String, usize> {
     client.send(last);
     let mut counts = BTreeMap::new();
@@ -144,7 +144,7 @@ proptest! {
             text.push(b'\n');
         }
         send_split(&mut client, &text, &lengths);
-        // Answers may overtake each other, so the last question is asked when the others are answered.
+        // Answers may overtake each other, so the last request is sent when the others are answered.
         let mut counts: BTreeMap<String, usize> = BTreeMap::new();
         for _ in 0..good {
             let message = loop {

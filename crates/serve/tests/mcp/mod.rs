@@ -270,7 +270,7 @@ fn progress_grows_and_its_last_step_comes_before_the_answer() {
     assert_eq!(text(&answer), "stepped");
     assert!(steps.is_sorted() && steps.len() <= 50, "{steps:?}");
     assert_eq!(steps.last(), Some(&1000.0));
-    // Nobody asked: nothing is told.
+    // Without a progress token, no notification is sent.
     client.send(&call(3, "steps", &json!({"count": 10})));
     assert_eq!(client.next()["id"], 3);
     client.end();
@@ -326,7 +326,7 @@ fn more_calls_than_may_be_under_way_at_once_are_all_answered() {
 fn a_client_that_does_not_read_is_not_read_from() {
     let mut client = Client::ready_without_reading();
     let mut sent = 0;
-    // A hundred and thirty megabytes of answers, if they were all made.
+    // A hundred and thirty megabytes of answers, if all were built.
     let taken = client.send_until_blocked(Duration::from_millis(500), || {
         sent += 1;
         (sent <= 2000).then(|| call(sent, "huge", &json!({"bytes": 65536})).to_string())
@@ -372,7 +372,7 @@ fn a_client_that_goes_away_ends_the_server() {
     let mut client = Client::ready();
     client.send(&call(2, "wait", &json!({})));
     client.close_output();
-    // The first line may still be taken by the reader that is about to go.
+    // The first line may still be read by the thread that is about to end.
     client.send(&call(3, "echo", &json!({"text": "to nobody"})));
     client.wait_until_nobody_reads();
     client.send(&call(4, "echo", &json!({"text": "to nobody"})));

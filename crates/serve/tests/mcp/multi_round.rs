@@ -1,4 +1,4 @@
-//! Questions to a client in the result of its request (multi-round requests).
+//! Requests to a client in the result of its request (multi-round requests).
 
 use serde_json::{Value, json};
 
@@ -16,7 +16,7 @@ fn ask(id: i64, arguments: &Value) -> Value {
     modern_offering(id, "tools/call", params, &everything())
 }
 
-/// The same request again, with these answers.
+/// Returns the same request again, with these answers.
 fn again(id: i64, first: &Value, asked: &Value, responses: &Value) -> Value {
     let mut request = first.clone();
     request["id"] = json!(id);

@@ -24,7 +24,7 @@ fn begin(client: &mut Client, tool: &str, arguments: &Value) -> String {
     task["taskId"].as_str().unwrap().to_owned()
 }
 
-/// How the task is once it is no longer so.
+/// Polls until the task's status changes; returns the task.
 fn until_not(client: &mut Client, task: &str, status: &str) -> Value {
     loop {
         let now = client.ask(&request(2, "tasks/get", json!({"taskId": task})));
