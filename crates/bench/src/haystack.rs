@@ -19,19 +19,19 @@ use serde_json::{Value, json};
 const FOLDERS: usize = 800;
 const FILES_PER_FOLDER: usize = 25;
 
-/// How many files [`tree`] makes.
+/// Number of files that [`tree`] creates.
 pub const FILES: usize = FOLDERS * FILES_PER_FOLDER;
 
-/// What is compared: a name, the arguments of `grep`, and those of `rg` that ask the same.
+/// A case: its name, the arguments of `grep`, and the equivalent ones of `rg`.
 pub type Case = (&'static str, Value, &'static [&'static str]);
 
-/// What came of a case.
+/// The result of a case.
 pub struct Compared {
     /// The median time of `grep`.
     pub grep: Duration,
     /// The median time of `rg`, if there is one.
     pub rg: Option<Duration>,
-    /// What `grep` said.
+    /// The output of `grep`.
     pub says: String,
 }
 
@@ -48,10 +48,10 @@ pub fn cases() -> [Case; 7] {
     ]
 }
 
-/// Measures one case, each side so often.
+/// Measures one case, `runs` times per side.
 ///
 /// # Errors
-/// When `grep` does not do what it is asked.
+/// When `grep` does not return what the case expects.
 pub fn compare(
     dir: &Path,
     (_, arguments, rg_arguments): &Case,
@@ -86,7 +86,7 @@ pub fn compare(
     Ok(Compared { grep: median(&mut ours).unwrap_or_default(), rg: median(&mut theirs), says })
 }
 
-/// None when there is no `rg`; it exits with 1 when it finds nothing, which is well.
+/// Runs `rg`; `None` if it is not installed. Its exit code 1 means that nothing was found, which is fine.
 fn rg(dir: &Path, arguments: &[&str]) -> Option<()> {
     let mut rg = Command::new("rg");
     rg.args(["--no-config", "--color=never"]).args(arguments).arg(".").current_dir(dir);
@@ -99,7 +99,7 @@ fn median(times: &mut [Duration]) -> Option<Duration> {
     times.get(times.len() / 2).copied()
 }
 
-/// The tree to search, made once: it is the same each time.
+/// Returns the tree to search, created once: it is the same each time.
 ///
 /// # Errors
 /// When it can't be written.

@@ -1,4 +1,4 @@
-//! Benchmarks, and property runs over many cases.
+//! Benchmarks, and property tests over many cases.
 
 pub mod haystack;
 pub mod layers;

@@ -5,13 +5,13 @@ use std::num::NonZeroU16;
 
 use vt100::{Cell, Color, Parser};
 
-/// A letter's box and the space around all of them, in pixels.
+/// The size of a letter's box and the margin around all of them, in pixels.
 const WIDTH: f64 = 8.4;
 const HEIGHT: f64 = 18.0;
 const PADDING: f64 = 14.0;
 const BAR: f64 = 30.0;
 
-/// Colours that are read on a dark ground; the first eight, then the bright ones.
+/// Colours for a dark background; the first eight, then the bright ones.
 const COLOURS: [&str; 16] = [
     "#3b4048", "#f07178", "#98c379", "#e5c07b", "#61afef", "#c792ea", "#56c8d8", "#d7dae0", "#7f8794",
     "#ff8b92", "#b5e39a", "#ffd68a", "#82c4ff", "#ddb3ff", "#7fe3f0", "#ffffff",
@@ -21,7 +21,7 @@ const EDGE: &str = "#2a2e36";
 const TEXT: &str = "#d7dae0";
 const FAINT: &str = "#8b93a1";
 
-/// How one letter is drawn.
+/// The style of one letter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Look {
     fill: String,
@@ -31,7 +31,7 @@ struct Look {
     underline: bool,
 }
 
-/// The picture of these lines of a terminal, which have escape sequences in them, at this many columns.
+/// Draws these lines of a terminal, with escape sequences in them, at this many columns.
 pub fn picture(title: &str, captured: &str, columns: u16) -> String {
     let lines: Vec<&str> = captured.trim_end().lines().collect();
     let rows = u16::try_from(lines.len()).unwrap_or(u16::MAX).max(1);
@@ -63,7 +63,7 @@ pub fn picture(title: &str, captured: &str, columns: u16) -> String {
     svg
 }
 
-/// One row, in runs of letters that look the same.
+/// Draws one row, in runs of letters with the same style.
 fn draw(svg: &mut String, parser: &Parser, row: u16, columns: u16) {
     let mut run: Option<(u16, u16, String, Look)> = None;
     for column in 0..columns {
@@ -74,7 +74,7 @@ fn draw(svg: &mut String, parser: &Parser, row: u16, columns: u16) {
         let letter = if cell.has_contents() { cell.contents() } else { " " };
         let look = look(cell);
         match &mut run {
-            // Only plain letters are sure to be as wide as their cells in every font.
+            // Only plain letters are as wide as their cells in every font.
             Some((_, length, text, same)) if *same == look && letter.is_ascii() && text.is_ascii() => {
                 *length += cells;
                 text.push_str(letter);
@@ -114,7 +114,7 @@ fn write_run(svg: &mut String, row: u16, (column, cells, text, look): &(u16, u16
     if look.underline {
         style.push_str(" text-decoration=\"underline\"");
     }
-    // Blanks in a row would be drawn as one: what stands between them is placed by itself.
+    // Consecutive blanks would be drawn as one: each run between blanks is placed by itself.
     let y = top + 13.0;
     let mut rest = text.as_str();
     let mut column = f64::from(*column);
@@ -123,7 +123,7 @@ fn write_run(svg: &mut String, row: u16, (column, cells, text, look): &(u16, u16
         column += blanks as f64;
         rest = rest.trim_start();
         let (shown, after) = rest.split_at(rest.find("  ").unwrap_or(rest.len()));
-        // Letters that are not ASCII stand alone in their run.
+        // A letter that is not ASCII has a run of its own.
         let cells = if shown.is_ascii() { shown.len() as f64 } else { f64::from(*cells) };
         let shown = shown.trim_end();
         if !shown.is_empty() {
@@ -156,7 +156,7 @@ fn look(cell: &Cell) -> Look {
     }
 }
 
-/// A terminal's colour; none for the one that it has anyway.
+/// Returns a terminal's colour; `None` for the default.
 fn colour(colour: Color) -> Option<String> {
     match colour {
         Color::Default => None,
@@ -200,7 +200,7 @@ mod tests {
                 "#f07178"
             ),
             "fill=\"#98c379\" font-weight=\"700\">+ x</text>",
-            // A sign that a font may draw wider stands alone.
+            // A character that a font may draw wider has a run of its own.
             ">✓</text>",
             &format!(
                 "<text x=\"{:.1}\" y=\"61.0\" textLength=\"8.4\" fill=\"{TEXT}\">y</text>",

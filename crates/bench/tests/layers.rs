@@ -26,7 +26,7 @@ fn no_module_names_one_above_its_own() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// A crate of three modules; `low` holds this.
+/// Checks a crate of three modules whose `low` holds this code.
 fn planted(low: &str) -> Vec<String> {
     let folder = tempfile::tempdir().unwrap();
     let put = |name: &str, text: &str| {
@@ -61,7 +61,7 @@ fn planted_path_upwards_is_found_however_it_is_written() {
     ] {
         assert_eq!(planted(text), [format!("low -> {to}: low.rs names a module above its own")], "{text}");
     }
-    // Comments, strings, other crates and tests are no use of a module.
+    // Comments, strings, other crates and tests don't use a module.
     for text in [
         "// crate::high\nconst X: &str = \"crate::high\";\n",
         "#[cfg(test)]\nmod tests { use crate::high; }\n",

@@ -41,7 +41,7 @@ fn by_line_number(now: &Text, views: &Views, file: &Path, edit: &Edit) -> Result
     replaced(now, from.line - 1, to.unwrap_or(*from).line - from.line + 1, new)
 }
 
-/// Takes the line of this hash that is nearest to the number, as a lenient editor might.
+/// Takes the line with this hash that is nearest to the number, as a lenient editor might.
 fn by_nearest_hash(now: &Text, views: &Views, file: &Path, edit: &Edit) -> Result<Landed, Fault> {
     let Edit::Replace { from, to: None, new } = edit else { return kit_planner(now, views, file, edit) };
     let fits = |row: &usize| now.line(*row).is_some_and(|line| kit::anchor::hash(&line) == from.hash);

@@ -186,18 +186,18 @@ async fn serve<H: Backend>(
         let (server, connection, pace) = (server.clone(), connection.clone(), pace.clone());
         async move { Ok::<_, std::convert::Infallible>(server.answer(request, &connection, &pace).await) }
     });
-    let connection = http1::Builder::new()
+    let serving = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(None)
         .max_header_size(HEAD_BYTES)
         .max_buf_size(HEAD_BYTES * 2)
         .max_headers(HEADERS)
         .serve_connection(io, answering);
-    let mut connection = std::pin::pin!(connection);
+    let mut serving = std::pin::pin!(serving);
     let mut is_closing = false;
     loop {
         tokio::select! {
-            served = connection.as_mut() => {
+            served = serving.as_mut() => {
                 if let Err(error) = served {
                     tracing::debug!(%peer, %error, "a connection broke");
                 }
@@ -205,7 +205,7 @@ async fn serve<H: Backend>(
             }
             () = server.closing.cancelled(), if !is_closing => {
                 is_closing = true;
-                connection.as_mut().graceful_shutdown();
+                serving.as_mut().graceful_shutdown();
             }
             () = pace.lost() => {
                 tracing::debug!(%peer, "dropping a connection whose other end is too slow");

@@ -1,6 +1,6 @@
-//! Importance of tools: those an agent needs at hand are listed, the others are found by search.
+//! Importance of tools: decides which are listed first, and which are found by search only.
 
-/// Those that are used daily, the most important first: a list of tools that has to be short begins with them.
+/// Tools of daily use, the most important first: a short tool list begins with them.
 pub const DAILY: &[&str] = &[
     "read",
     "edit",
@@ -16,7 +16,7 @@ pub const DAILY: &[&str] = &[
     "subagent",
 ];
 
-/// All others, the most important first: where there is no room for them, they are found by a search.
+/// All other tools, the most important first: those that don't fit into the list are found by a search.
 pub const SELDOM: &[&str] = &[
     "web_search",
     "web_fetch",

@@ -1,4 +1,4 @@
-//! What the model can do: one file is one tool.
+//! The tools that a model can call: one file per tool, each only on top of `kit`.
 
 mod agents;
 mod cad;
@@ -26,8 +26,8 @@ pub use toolsets::{HAFT, NAV, of_agents, toolset, toolsets};
 pub use toolsmith::with_enabled;
 pub use web::page_as_markdown;
 
-/// The decoders of foreign bytes that the tools need. A static: a constant's functions would be compiled by the crate that
-/// names it, and `haft` is compiled without optimization.
+/// The decoders of untrusted bytes that the tools need. A static: a constant's functions would be compiled by
+/// the crate that names it, and `haft` is compiled without optimization.
 pub static DECODERS: &[Entry] = &[
     Entry::of::<media::Look>(),
     Entry::of::<media::LookWithFonts>(),
@@ -39,9 +39,9 @@ pub static DECODERS: &[Entry] = &[
     Entry::of::<cad::Draw>(),
 ];
 
-/// What a client is told about a toolset as a whole, where it shows these tools, and may show its model.
+/// Returns the instructions for clients of a toolset, if it shows these tools.
 pub fn instructions<'a>(toolset: &str, shown: impl IntoIterator<Item = &'a Spec>) -> String {
-    // A file that has the name of a tool of ours is another tool.
+    // A tool file with the name of a built-in tool is another tool.
     let is_ours = |it: &&Spec| !matches!(it.origin, Origin::File(_));
     let shown: Vec<&Spec> = shown.into_iter().filter(is_ours).collect();
     let names = || shown.iter().map(|it| it.name.as_str());
@@ -61,12 +61,12 @@ const ANSWERS: &str = "\
 A fault says what happened and what to do next. Long outputs are truncated and stored: read or search the rest by handle, such as out_12.
 Calls on different files may be made together.";
 
-/// What gives the hint on a tool of this toolset.
+/// Returns the function that gives the hint on a tool of this toolset.
 pub fn hints_of(toolset: &str) -> fn(&str) -> Option<Hint> {
     if toolset == HAFT { hint } else { of_commands }
 }
 
-/// What is to be said of a tool before it is used, where that is more than its description.
+/// Returns the hint on a tool for the system prompt, if there is one beyond its description.
 fn hint(tool: &str) -> Option<Hint> {
     let own = HINTS.iter().find(|(name, ..)| *name == tool);
     let shared = of_commands(tool);
@@ -74,7 +74,7 @@ fn hint(tool: &str) -> Option<Hint> {
     Some(Hint { bucket: *bucket, shared: shared.map_or("", |it| it.shared), text })
 }
 
-/// What holds for every command, whichever tool starts it.
+/// Returns the hint on commands, if the tool runs any.
 fn of_commands(tool: &str) -> Option<Hint> {
     runs_commands(tool).then_some(Hint { bucket: Bucket::Normal, shared: COMMANDS, text: "" })
 }
@@ -83,10 +83,10 @@ fn runs_commands(tool: &str) -> bool {
     matches!(tool, "bash" | "code_exec" | "interact" | "python" | "shell" | "terminal")
 }
 
-/// What holds for every command.
+/// The hint on every command.
 pub const COMMANDS: &str = include_str!("../hints/_commands.md");
 
-/// Every file of `hints/` by the name of its tool, and where it stands among the others.
+/// Every file of `hints/` by the name of its tool, and its position among the others.
 pub const HINTS: &[(&str, Bucket, &str)] = &[
     ("bash", Bucket::Normal, include_str!("../hints/bash.md")),
     ("edit", Bucket::First, include_str!("../hints/edit.md")),
@@ -97,7 +97,7 @@ pub const HINTS: &[(&str, Bucket, &str)] = &[
     ("todo", Bucket::Last, include_str!("../hints/todo.md")),
 ];
 
-/// Every tool, family by family.
+/// Returns every tool, family by family.
 pub fn all() -> Vec<Arc<dyn AnyTool>> {
     [
         files::all(),
@@ -117,13 +117,13 @@ pub fn all() -> Vec<Arc<dyn AnyTool>> {
     .concat()
 }
 
-/// The two by which tools are reached that are not listed: one finds them, one calls them.
+/// Returns the two tools for tools that are not listed: one finds them, one calls them.
 pub fn finders() -> Vec<Arc<dyn AnyTool>> {
     toolsmith::finders()
 }
 
-/// The manual of a tool of this toolset, where there is more to say than its description: that of haft's own which it is
-/// under the same or another name, with the same arguments.
+/// Returns the manual of a tool of this toolset, if there is one beyond its description: that of haft's own
+/// tool with the same arguments, under the same or another name.
 pub fn manual_in(toolset: &str, tool: &str) -> Option<&'static str> {
     if toolset == HAFT {
         return manual(tool);
@@ -141,12 +141,12 @@ pub fn manual_in(toolset: &str, tool: &str) -> Option<&'static str> {
     own.into_iter().find(|(own, _)| is_same(own)).map(|(_, manual)| manual)
 }
 
-/// The tools of a toolset, with those that need an agent.
+/// Returns the tools of a toolset, with those that need an agent.
 pub fn shown_in(toolset: &str) -> Vec<Arc<dyn AnyTool>> {
     [self::toolset(toolset).unwrap_or_default(), of_agents(toolset)].concat()
 }
 
-/// The manual of a tool of haft's own.
+/// Returns the manual of one of haft's own tools.
 pub fn manual(tool: &str) -> Option<&'static str> {
     MANUALS.iter().find(|(name, _)| *name == tool).map(|(_, manual)| *manual)
 }

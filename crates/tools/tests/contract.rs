@@ -8,21 +8,21 @@ use kit::{
 };
 use serde_json::{Value, json};
 
-/// Bytes that one tool may cost a model, and all of them together (under 4,500 tokens).
+/// Maximum bytes of one tool in a model's tool list, and of all together (under 4,500 tokens).
 const TOOL_BYTES: usize = 2_000;
 const ALL_BYTES: usize = 30_000;
 
-/// The same for those that only an agent has.
+/// Maximum bytes of the tools that only an agent has.
 const AGENT_BYTES: usize = 2_600;
 
-/// Every tool of every toolset, with the toolset it is in.
+/// Returns every tool of every toolset, with its toolset.
 fn every_tool() -> Vec<(&'static str, Arc<dyn AnyTool>)> {
     let all = |name| [tools::toolset(name).unwrap(), tools::of_agents(name)].concat();
     let of = |name| all(name).into_iter().map(move |tool| (name, tool));
     tools::toolsets().flat_map(of).collect()
 }
 
-/// Arguments with which each tool works on the file `path`; a tool without a line here fails the tests.
+/// Returns arguments with which each tool works on the file `path`; a tool without a line here fails the tests.
 fn arguments(toolset: &str, tool: &str, path: &str) -> Value {
     match (toolset, tool) {
         (_, "read") => json!({"path": path}),
@@ -98,7 +98,7 @@ fn arguments(toolset: &str, tool: &str, path: &str) -> Value {
     }
 }
 
-/// Does this tool take a path? Those that run commands are tried on the program, in its sandbox.
+/// Returns whether this tool takes a path. Tools that run commands are tested on the program, in its sandbox.
 fn takes_a_path(toolset: &str, tool: &str) -> bool {
     match (toolset, tool) {
         ("nav", "shell") | ("terrarium", "python") => false,
@@ -225,7 +225,7 @@ fn every_tool_has_its_place_in_the_order_of_importance() {
     assert_eq!(tools, placed);
     let bytes =
         |name: &str| tools::all().iter().find(|it| it.spec().name == name).map_or(0, |it| it.spec().bytes());
-    // A list of 3,000 tokens has room for them with what surrounds them on the wire, and for some tools of the user.
+    // A list of 3,000 tokens has space for them with what surrounds them on the wire, and for some tools of the user.
     let daily: usize = tools::DAILY.iter().map(|name| bytes(name) + 200).sum();
     assert!(daily <= 9_600, "the daily ones cost {daily} bytes");
 }
@@ -312,7 +312,7 @@ fn bad_arguments_name_the_field() {
             if schema.get("type").is_none() && schema.get("enum").is_none() && schema.get("oneOf").is_none() {
                 continue;
             }
-            // nav writes what is no text as JSON; models are asked for text all the same.
+            // nav writes other values as JSON, but its schema asks models for text.
             if (toolset, spec.name.as_str(), field.as_str()) == ("nav", "write", "content") {
                 continue;
             }
@@ -330,7 +330,7 @@ fn bad_arguments_name_the_field() {
             let mut missing = good.clone();
             missing.as_object_mut().unwrap().remove(field);
             let fault = call(&test_ws, &tool, &missing).expect_err("a missing field");
-            // `No path provided` and the like are KohakuTerrarium's own words.
+            // `No path provided` and the like are KohakuTerrarium's own messages.
             let named = fault.what.contains(&format!("`{field}`"))
                 || toolset == "terrarium"
                     && [format!("No {field} provided"), format!("{field} is required")].contains(&fault.what);
@@ -380,7 +380,7 @@ fn a_path_outside_the_workspace_is_denied_in_every_spelling() {
             assert!(fault.what.contains("rule `roots`"), "{name} {path}: {}", fault.what);
             assert!(fault.next.is_some(), "{name} {path} does not say how to get permission");
         }
-        // The positive control: what lies inside is reached.
+        // The positive control: a path inside works.
         let inside = match name.as_str() {
             "glob" | "tree" | "shell" | "python" => "sub",
             "json_read" | "json_write" => "a.json",
@@ -392,7 +392,7 @@ fn a_path_outside_the_workspace_is_denied_in_every_spelling() {
         match call(&test_ws, &tool, &arguments(toolset, name, inside)) {
             Ok(_) => {}
             Err(fault) => {
-                // A room starts no processes.
+                // A test workspace starts no processes.
                 let expected = matches!(fault.kind, Kind::NotFound | Kind::Stale | Kind::Unavailable);
                 assert!(expected, "{name}: {}", fault.as_text());
             }
@@ -455,7 +455,7 @@ fn a_stopped_call_comes_back_and_changes_nothing() {
             let answer = told
                 .recv_timeout(Duration::from_secs(10))
                 .unwrap_or_else(|_| panic!("{name} did not come back"));
-            // A tool that was quick enough to be done may say so; one that changes something may not.
+            // A fast tool may have finished; one that changes something may not.
             if let Ok(output) = answer {
                 assert!(tool.spec().at_most.is_read_only(), "{name}: {}", output.as_text());
             }
@@ -484,9 +484,9 @@ fn a_tool_that_cuts_its_output_to_pages_stays_bounded_and_says_how_to_go_on() {
             "glob" | "tree" => "wide",
             "json_read" => "big.json",
             "write" | "edit" | "multi_edit" | "undo" | "json_write" | "python" | "shell" => continue,
-            // Their pages are tried where they are.
+            // Their pages are tested in their own files.
             "notebook_read" | "notebook_edit" | "filesystem" => continue,
-            // What it needs is not text, or a program.
+            // They need other content than text, or a program.
             "model_3d" | "render_3d" | "image_view" | "http_request" | "share_file" | "content_publish" => {
                 continue;
             }

@@ -20,7 +20,7 @@ use policy::{Approve, Policy};
 use runtime::{Call, Commands, DEADLINE, Runtime, Session, Settings, Unattended, plugins::ToolFiles};
 use serde_json::{Value, json};
 
-/// As many of each, in turn, unless the first argument says how many.
+/// Number of runs of each, in turn; the first argument overrides it.
 const TIMES: usize = 60;
 
 /// The page that is fetched, in bytes.
@@ -111,7 +111,7 @@ fn session(
     Ok(Runtime::open(settings, tools::all())?.session(None, "bench", Arc::new(Unattended)))
 }
 
-/// How long a call took; it must have worked.
+/// Returns the duration of a call; a fault is an error.
 async fn timed(session: &Session, tool: &str, arguments: &Value) -> Result<Duration, Trouble> {
     let call = Call::new(tool, arguments.clone());
     let begun = Instant::now();
@@ -151,7 +151,7 @@ fn document() -> Vec<u8> {
     .into_bytes()
 }
 
-/// Serves a page to whoever asks; gives its host and port.
+/// Serves a page to every client; returns its host and port.
 fn serve_page() -> Result<String, Trouble> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let host = listener.local_addr()?.to_string();
@@ -173,14 +173,14 @@ fn serve_page() -> Result<String, Trouble> {
     thread::spawn(move || {
         for mut stream in listener.incoming().flatten() {
             let mut request = [0; 4096];
-            // Who hangs up early is not waited for.
+            // A client that hangs up early is not waited for.
             let _ = stream.read(&mut request).and_then(|_| stream.write_all(answer.as_bytes()));
         }
     });
     Ok(host)
 }
 
-/// The memory of an idle session of the program: before its first picture, and after it.
+/// Prints the memory of an idle session of the program: before its first picture, and after it.
 fn memory(haft: &Path, folder: &Path, workspace: &Path) -> Result<(), Trouble> {
     let mut child = Command::new(haft)
         .env("HAFT_STATE_DIR", folder.join("idle/state"))

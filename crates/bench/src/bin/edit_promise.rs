@@ -1,4 +1,5 @@
-//! Does an edit land where it was meant, or not at all? `edit_promise [cases] [seed]`
+//! The edit promise on many random cases: prints how many edits landed, and fails if one landed wrong.
+//! `edit_promise [cases] [seed]`
 
 use std::{
     io::{self, Write},

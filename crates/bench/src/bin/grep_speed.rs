@@ -1,4 +1,4 @@
-//! Is `grep` as fast as ripgrep? `cargo run --release -p bench --bin grep_speed [FOLDER]`
+//! The speed of `grep`, compared with ripgrep: `cargo run --release -p bench --bin grep_speed [FOLDER]`
 #![expect(clippy::print_stdout, reason = "it prints a table")]
 
 use std::{error::Error, path::PathBuf, time::Duration};

@@ -1,4 +1,5 @@
-//! Prints, for each crate, its modules in their order and the paths that name a module above their own.
+//! Module layers: prints, for each crate, its modules in their order and the paths that name a module above
+//! their own.
 //!
 //! `cargo run -p bench --bin layers`; with the name of a crate, all uses of its modules, a line each.
 

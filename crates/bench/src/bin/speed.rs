@@ -1,9 +1,8 @@
-//! How fast is haft? `cargo run --release -p bench --bin speed [-- NAME…]`
+//! The speed of haft: `cargo run --release -p bench --bin speed [-- NAME…]`
 //!
-//! Every number stands beside a floor or a peer that was measured in the same run, in
-//! turn with it. The rows about processes need `cargo build --release -p haft` first;
-//! those about KohakuTerrarium need
-//! `python3 -m venv target/terrarium && target/terrarium/bin/pip install kohakuterrarium`.
+//! Every number is compared with a floor or a peer that was measured in the same run, in turn with it. The
+//! rows about processes need `cargo build --release -p haft` first; those about KohakuTerrarium need `python3
+//! -m venv target/terrarium && target/terrarium/bin/pip install kohakuterrarium`.
 
 use std::{
     error::Error,

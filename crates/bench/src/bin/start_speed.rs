@@ -12,9 +12,9 @@ use std::{
 
 use kit::procs::{Base, Keeper, Program, Stdin, Streams};
 
-/// As many of each, in turn.
+/// Number of runs of each, in turn.
 const TIMES: usize = 1000;
-/// As many at once, quiet.
+/// Number of idle processes at once.
 const QUIET: usize = 1000;
 
 #[tokio::main(flavor = "current_thread")]
@@ -86,7 +86,7 @@ fn median(mut times: Vec<Duration>) -> Duration {
     times.get(times.len() / 2).copied().unwrap_or_default()
 }
 
-/// The memory that a process shares with nobody, in KB.
+/// Returns the unshared memory of a process, in KB.
 fn memory(pid: &str) -> Result<u64, Box<dyn Error>> {
     let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup"))?;
     let line = rollup.lines().find_map(|it| it.strip_prefix("Private_Dirty:")).ok_or("no such line")?;

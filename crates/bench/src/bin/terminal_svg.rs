@@ -63,7 +63,7 @@ fn wanted(mut arguments: impl Iterator<Item = String>) -> Option<Wanted> {
     (!wanted.program.is_empty()).then_some(wanted)
 }
 
-/// All that the program printed, with its colours.
+/// Returns everything that the program printed, with its colours.
 fn captured(wanted: &Wanted, folder: &Path) -> Result<String, Box<dyn Error>> {
     let socket = folder.join("tmux");
     let tmux = |arguments: &[&str]| -> Result<Output, Box<dyn Error>> {
@@ -80,7 +80,7 @@ fn captured(wanted: &Wanted, folder: &Path) -> Result<String, Box<dyn Error>> {
             Err(String::from_utf8_lossy(&ran.stderr).into_owned().into())
         }
     };
-    // It says itself that it is done, and stays so that its screen does.
+    // It signals its end, and stays, so that its screen does.
     let told = format!("tmux -S {} wait-for -S done", quoted(&socket.display().to_string()));
     let program: Vec<String> = wanted.program.iter().map(|it| quoted(it)).collect();
     let script = format!("{}; {told}; exec sleep 600", program.join(" "));
@@ -107,7 +107,7 @@ fn captured(wanted: &Wanted, folder: &Path) -> Result<String, Box<dyn Error>> {
     Ok(String::from_utf8(shown.stdout)?)
 }
 
-/// The lines from one that has this text to one that has that.
+/// Returns the lines from one that contains the first text to one that contains the second.
 fn part(captured: &str, from: Option<&str>, to: Option<&str>) -> Result<String, Box<dyn Error>> {
     let lines: Vec<&str> = captured.lines().collect();
     let find = |text: Option<&str>, otherwise: usize| match text {
@@ -120,7 +120,7 @@ fn part(captured: &str, from: Option<&str>, to: Option<&str>) -> Result<String, 
     Ok(lines.get(first..=last).ok_or("the last line is before the first")?.join("\n"))
 }
 
-/// A word for a shell.
+/// Quotes a word for a shell.
 fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\\''"))
 }

@@ -30,7 +30,7 @@ pub struct Order {
 pub struct Graph {
     /// All top modules.
     pub modules: BTreeSet<String>,
-    /// Who uses whom, and a file where it does.
+    /// The uses: the user and the used module, and a file that contains the use.
     pub edges: BTreeMap<(String, String), String>,
 }
 
@@ -73,7 +73,7 @@ pub fn graph(sources: &Path) -> io::Result<Graph> {
         graph.modules.insert(top.clone());
         let text = fs::read_to_string(&file)?;
         for name in paths::named(&text, &module)? {
-            // What the root exports is of the module that it comes from.
+            // A name that the root re-exports belongs to the module that it comes from.
             let used = exported.get(&name).cloned().unwrap_or(name);
             if used != top {
                 graph.edges.entry((top.clone(), used)).or_insert_with(|| inside.display().to_string());
@@ -89,7 +89,7 @@ pub fn graph(sources: &Path) -> io::Result<Graph> {
     Ok(graph)
 }
 
-/// The path of the module that a file is, without the crate.
+/// Returns the module path of a file, without the crate.
 fn module_of(file: &Path) -> Vec<String> {
     let mut parts: Vec<String> =
         file.with_extension("").iter().map(|it| it.to_string_lossy().into_owned()).collect();
@@ -100,7 +100,7 @@ fn module_of(file: &Path) -> Vec<String> {
 }
 
 impl Graph {
-    /// The paths that name a module above their own, as `lower -> higher`, with a file of each.
+    /// Returns the paths that name a module above their own, as `lower -> higher`, with a file of each.
     pub fn upward(&self, order: &Order) -> BTreeMap<String, String> {
         let place = |module: &str| order.modules.iter().position(|it| it == module).unwrap_or(usize::MAX);
         let up = self.edges.iter().filter(|((from, to), _)| place(to) > place(from));
@@ -108,7 +108,7 @@ impl Graph {
     }
 }
 
-/// What is wrong with the layers of a crate, a line each.
+/// Returns the errors in the layers of a crate, a line each.
 pub fn check(graph: &Graph, order: &Order) -> Vec<String> {
     let mut wrong = Vec::new();
     let listed: BTreeSet<&String> = order.modules.iter().collect();

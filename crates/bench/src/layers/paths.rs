@@ -1,5 +1,5 @@
-//! Paths in Rust code: which names of its own crate does a file use? Read from tokens, so those in macros count, and
-//! comments and strings don't.
+//! Paths in Rust code: the names of its own crate that a file uses, read from tokens, so that macros count,
+//! and comments and strings don't.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -9,14 +9,15 @@ use std::{
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
-/// The names right below the crate that the code of this module uses, by `crate::` and `super::`. Test modules are left out.
+/// Returns the top-level names of the crate that the code of this module uses, by `crate::` and `super::`.
+/// Test modules are left out.
 pub(super) fn named(text: &str, module: &[String]) -> io::Result<BTreeSet<String>> {
     let mut found = BTreeSet::new();
     walk(&tokens(text)?, module, &mut found);
     Ok(found)
 }
 
-/// The names that a root file exports or imports, and the module of its own from which each comes.
+/// Returns the names that a root file exports or imports, and the module from which each comes.
 pub(super) fn exported(root: &str) -> io::Result<BTreeMap<String, String>> {
     let tokens = tokens(root)?;
     let modules: BTreeSet<String> = tokens
@@ -55,7 +56,7 @@ fn is_punct(token: &TokenTree, letter: char) -> bool {
     matches!(token, TokenTree::Punct(it) if it.as_char() == letter)
 }
 
-/// The names that a `use` brings: the last of each path, or what it is renamed to.
+/// Passes on the names that a `use` introduces: the last of each path, or what it is renamed to.
 fn leaves(tree: &[TokenTree], give: &mut impl FnMut(String)) {
     for part in tree.split(|it| is_punct(it, ',')) {
         match part.last() {
@@ -115,12 +116,12 @@ fn walk(tokens: &[TokenTree], module: &[String], found: &mut BTreeSet<String>) {
     }
 }
 
-/// Is this the rest of an attribute that compiles its item for tests alone?
+/// Returns whether this is the rest of an attribute that compiles its item for tests alone.
 fn is_for_tests(rest: &[TokenTree]) -> bool {
     matches!(rest.first(), Some(TokenTree::Group(group)) if group.stream().to_string().replace(' ', "") == "cfg(test)")
 }
 
-/// What a path goes on with after a module: a name, or several in braces.
+/// Adds the continuation of a path after a module: a name, or several in braces.
 fn below(rest: &[TokenTree], base: &[String], found: &mut BTreeSet<String>) {
     let [one, two, next, ..] = rest else { return };
     if !is_punct(one, ':') || !is_punct(two, ':') {

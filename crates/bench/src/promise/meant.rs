@@ -1,4 +1,4 @@
-//! What the model means to do in a case, and how it says so.
+//! The intended edit of a case, and the form in which the model gives it.
 
 use std::ops::Range;
 
@@ -25,7 +25,7 @@ impl Form {
     pub(super) const ALL: [Self; 6] =
         [Self::Replace, Self::Range, Self::Insert, Self::Delete, Self::Text, Self::Diff];
 
-    /// Its name in the table.
+    /// Returns its name in the table.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Replace => "replace",
@@ -48,7 +48,7 @@ pub(super) struct Meant {
     pub(super) said: NamedBy,
 }
 
-/// By what the lines are named.
+/// The way in which an edit names its lines.
 #[derive(Debug, Clone)]
 pub(super) enum NamedBy {
     Anchors,
@@ -57,7 +57,7 @@ pub(super) enum NamedBy {
     Diff(Vec<String>, Option<usize>),
 }
 
-/// An edit of some rows among `shown`.
+/// Returns an edit of some rows among `shown`.
 pub(super) fn meant(world: &mut World<'_>, form: Form, sheet: &Sheet, shown: Range<usize>) -> Meant {
     match form {
         Form::Text => {
@@ -68,7 +68,7 @@ pub(super) fn meant(world: &mut World<'_>, form: Form, sheet: &Sheet, shown: Ran
     }
 }
 
-/// The same change, said by fresh anchors for the rows at `place` of the file as it is.
+/// Returns the same change, by fresh anchors for the rows at `place` of the current file.
 pub(super) fn again(meant: &Meant, now: &Sheet, place: usize) -> Edit {
     let rows = place..place + meant.rows.len();
     let (from, to) = ends(now, &rows);
@@ -147,7 +147,7 @@ fn diff(world: &mut World<'_>, sheet: &Sheet, shown: Range<usize>) -> Meant {
             format!("@@ -{},{} +{},{} @@", rows.start + 1, old.len(), rows.start + 1, result.len()),
         ),
         6 | 7 => {
-            // A wrong number, but not that of another place that fits: that would be what is meant.
+            // A wrong number, but not that of another match: that one would be meant.
             let row = world.dice.below(sheet.lines.len());
             let fits = texts(sheet, &(row..row + old.len())) == old;
             let row = if fits { rows.start } else { row };

@@ -1,8 +1,8 @@
-//! The edit promise: an edit lands where it was meant, or not at all.
+//! The edit promise: an edit is applied where it was meant, or not at all.
 //!
-//! Each case is a random file, a random read of it, a random change behind the
-//! session's back, and a random edit that knows nothing of the change. Two truths that
-//! share nothing with the code under test judge what comes of it (`oracle.rs`).
+//! Each case is a random file, a random read of it, a random change by another program, and a random edit
+//! that was planned without that change. Two oracles that share nothing with the code under test judge the
+//! result (`oracle.rs`).
 
 #![expect(missing_docs, reason = "a harness, not an interface")]
 
@@ -25,16 +25,16 @@ use meant::{Form, Meant, NamedBy};
 pub use report::{Report, Tally};
 use world::{Dice, Kind, Line, Sheet, World};
 
-/// What a planner makes of an edit: the bytes to write, and the fresh anchors it shows.
+/// The result of an edit: the bytes to write, and the fresh anchors that it shows.
 pub struct Landed {
     pub bytes: Vec<u8>,
     pub fresh: String,
 }
 
-/// What is judged: the planner of the kit, or one that is wrong on purpose.
+/// A planner under test: that of the kit, or one that is wrong on purpose.
 pub type Planner = fn(&Text, &Views, &Path, &Edit) -> Result<Landed, Fault>;
 
-/// The planner of the kit.
+/// Plans an edit with the kit.
 ///
 /// # Errors
 /// Its refusals.
@@ -44,7 +44,7 @@ pub fn kit_planner(now: &Text, views: &Views, file: &Path, edit: &Edit) -> Resul
     Ok(Landed { bytes: plan.bytes().to_vec(), fresh: plan.fresh.text.clone() })
 }
 
-/// Runs so many cases.
+/// Runs `cases` random cases.
 pub fn run(cases: u64, seed: u64, planner: Planner) -> Report {
     let mut report = Report::default();
     for at in 0..cases {
@@ -64,7 +64,7 @@ pub fn run(cases: u64, seed: u64, planner: Planner) -> Report {
 
 const FILE: &str = "/w/file.txt";
 
-/// A state of the file, and what was shown of it.
+/// A state of the file, and the rows shown of it.
 struct Showing {
     sheet: Sheet,
     shown: Vec<Range<usize>>,
@@ -72,7 +72,7 @@ struct Showing {
 
 struct Case {
     showings: Vec<Showing>,
-    /// The showing that the edit goes by.
+    /// The index of the showing that the edit refers to.
     by: usize,
     meant: Meant,
     now: Sheet,
@@ -110,7 +110,7 @@ impl Case {
         Self { showings, by, meant, now }
     }
 
-    /// Tries the edit, and again after a refusal or a success by the anchors it gave.
+    /// Tries the edit, and then another one by the anchors that the refusal or the success showed.
     fn judge(&self, planner: Planner, dice: &mut Dice, tally: &mut Tally) -> Result<(), String> {
         let views = Views::default();
         let file = Path::new(FILE);
@@ -148,7 +148,7 @@ impl Case {
         self.showings.get(self.by)
     }
 
-    /// The one row that the meant lines surely start at now.
+    /// Returns the row where the meant lines certainly start now.
     fn truth(&self) -> Option<usize> {
         match &self.meant.said {
             NamedBy::Anchors => {
@@ -187,7 +187,7 @@ impl Case {
         }
     }
 
-    /// Whether every showing that had what was found at `place` leads there.
+    /// Returns whether every showing that has the text found at `place` leads there.
     fn settled(
         &self,
         place: &Range<usize>,
@@ -211,13 +211,14 @@ impl Case {
         Some(place.start)
     }
 
-    /// The newest showing, where it is of the file as it is and has these rows: it says what is meant.
+    /// Returns the newest showing, if it is of the current file and has these rows: then it decides.
     fn newest_read(&self, rows: &Range<usize>) -> Option<&Showing> {
         self.showings.last().filter(|it| self.is_now(it) && it.shows(rows))
     }
 
-    /// Whether the edit goes by an older showing and names a line as the newest read names another one. It can't be
-    /// told from an edit that means that line, and a model that has just read the file means it.
+    /// Returns whether the edit refers to an older showing, and names a line in the same way as the newest
+    /// read names another one. Such an edit looks like one of that other line, and a model that has just read
+    /// the file means that line.
     fn means_another(&self, place: usize) -> bool {
         let rows = place..place + self.meant.rows.len();
         self.by + 1 < self.showings.len()
@@ -231,12 +232,12 @@ impl Case {
         showing.sheet.bytes() == self.now.bytes()
     }
 
-    /// Whether the bytes are those of the edit made at `place`, and all else as it was.
+    /// Checks that the bytes are those of the edit applied at `place`, with everything else unchanged.
     fn check(&self, bytes: &[u8], place: usize) -> Result<(), String> {
         changed_as_meant(&self.now, bytes, place, self.meant.rows.len(), &self.meant.result)
     }
 
-    /// Where the change can be seen, the very lines that were shown must be those edited.
+    /// Checks that exactly the shown lines were edited, if the change is visible in the text.
     fn check_identity(&self, bytes: &[u8]) -> Result<(), String> {
         let Some(then) = self.by().map(|it| &it.sheet) else { return Ok(()) };
         if !oracle::is_visible(then, &self.now) {
@@ -247,7 +248,7 @@ impl Case {
         self.check(bytes, place).map_err(|why| format!("other lines than those meant were edited: {why}"))
     }
 
-    /// After a refusal: the same change by the anchors that it showed.
+    /// Checks, after a refusal, the same change by the anchors that it showed.
     fn retry(
         &self,
         planner: Planner,
@@ -280,7 +281,7 @@ impl Case {
         Ok(())
     }
 
-    /// After a success: another edit by one of the anchors that it showed.
+    /// Checks, after a success, another edit by one of the anchors that it showed.
     fn go_on(
         &self,
         planner: Planner,
@@ -321,13 +322,13 @@ impl Showing {
     }
 }
 
-/// The place that all name, if they do.
+/// Returns the place that all name, if they agree.
 fn agreed(mut places: impl Iterator<Item = Option<usize>>) -> Option<usize> {
     let first = places.next()??;
     places.all(|place| place == Some(first)).then_some(first)
 }
 
-/// Whether `bytes` are those of `sheet` with `result` in the place of `length` lines.
+/// Checks that `bytes` are those of `sheet` with `result` in place of `length` lines.
 fn changed_as_meant(
     sheet: &Sheet,
     bytes: &[u8],
@@ -351,7 +352,7 @@ fn changed_as_meant(
     };
     for (row, (text, crlf, ended)) in read.iter().enumerate() {
         let last = row + 1 == read.len();
-        // A blank last line is nothing but its ending.
+        // A blank last line consists only of its ending.
         if *ended != (!last || sheet.ended || text.is_empty()) {
             return Err(format!("line {} has lost or got its ending", row + 1));
         }
@@ -377,7 +378,7 @@ fn sheet_of(before: &Sheet, bytes: &[u8]) -> Sheet {
     Sheet { lines, ended, ..before.clone() }
 }
 
-/// The anchors in what a model reads, and the lines behind them.
+/// Returns the anchors in a text for the model, and the lines after them.
 fn anchors_in(said: &str) -> BTreeMap<usize, (u8, String)> {
     let anchored = said.lines().filter_map(|line| {
         let (name, text) = line.split_once('|')?;

@@ -4,11 +4,10 @@ use std::{collections::BTreeSet, ops::Range};
 
 use super::world::Sheet;
 
-/// Where rows of `then` are in `now` by every longest common subsequence of the two:
-/// each has one place only, none may be left out, and the places follow each other.
+/// Returns the place of rows of `then` in `now` by every longest common subsequence of the two: each row has
+/// one place only, none may be left out, and the places are adjacent.
 ///
-/// All longest common subsequences are walked at once, over a full table of the
-/// lengths that are left.
+/// All longest common subsequences are walked at once, over a full table of the remaining lengths.
 pub(super) fn by_definition(then: &Sheet, now: &Sheet, rows: &Range<usize>) -> Option<usize> {
     let (a, b) = (then.texts(), now.texts());
     let left = Table::left(&a, &b);
@@ -37,7 +36,7 @@ pub(super) fn by_definition(then: &Sheet, now: &Sheet, rows: &Range<usize>) -> O
     meant.iter().enumerate().all(|(at, places)| only(places) == Some(first + at)).then_some(first)
 }
 
-/// Where the very lines are, if they are all there and adjacent.
+/// Returns the place of the very same lines, if all exist and are adjacent.
 pub(super) fn by_identity(then: &Sheet, now: &Sheet, rows: &Range<usize>) -> Option<usize> {
     let ids: Vec<usize> = then.lines.get(rows.clone())?.iter().map(|line| line.id).collect();
     let first = now.lines.iter().position(|line| Some(&line.id) == ids.first())?;
@@ -45,8 +44,8 @@ pub(super) fn by_identity(then: &Sheet, now: &Sheet, rows: &Range<usize>) -> Opt
     there.iter().map(|line| line.id).eq(ids).then_some(first)
 }
 
-/// Whether the change from `then` to `now` can be seen in the text: no line that came
-/// reads like one that was, and no line moved past others unless each was unlike all others.
+/// Returns whether the change from `then` to `now` is visible in the text: no new line reads like an old one,
+/// and no line moved past others unless each was unique.
 pub(super) fn is_visible(then: &Sheet, now: &Sheet) -> bool {
     let old: BTreeSet<&str> = then.lines.iter().map(|line| line.text.as_str()).collect();
     let row = |id: usize| then.lines.iter().position(|line| line.id == id);
@@ -56,7 +55,7 @@ pub(super) fn is_visible(then: &Sheet, now: &Sheet) -> bool {
     new_are_new && (kept.is_sorted() || old.len() == then.lines.len())
 }
 
-/// Where a text occurs, and the rows that its characters are of. Places may share characters.
+/// Returns the places where a text occurs, as the rows of its characters. Places may overlap.
 pub(super) fn occurrences(sheet: &Sheet, old: &str) -> Vec<Range<usize>> {
     let joined = sheet.joined();
     joined
@@ -69,7 +68,7 @@ pub(super) fn occurrences(sheet: &Sheet, old: &str) -> Vec<Range<usize>> {
         .collect()
 }
 
-/// Where lines follow each other.
+/// Returns the places where these lines are adjacent.
 pub(super) fn blocks(sheet: &Sheet, old: &[String]) -> Vec<Range<usize>> {
     let texts = sheet.texts();
     (0..texts.len())
@@ -78,7 +77,7 @@ pub(super) fn blocks(sheet: &Sheet, old: &[String]) -> Vec<Range<usize>> {
         .collect()
 }
 
-/// How long the longest common subsequence of what is left is.
+/// The length of the longest common subsequence of each pair of suffixes.
 struct Table {
     width: usize,
     cells: Vec<usize>,

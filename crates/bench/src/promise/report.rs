@@ -2,19 +2,19 @@
 
 use std::fmt;
 
-/// Complaints that are kept.
+/// Maximum number of complaints that are kept.
 const KEPT: usize = 10;
 
-/// Counts of what came of cases.
+/// Counts of the results.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tally {
     pub cases: u64,
-    /// Those whose place was sure.
+    /// Cases with a certain place.
     pub unambiguous: u64,
     pub landed: u64,
     pub landed_unambiguous: u64,
     pub refused: u64,
-    /// Landed where it was not meant, or broke something else.
+    /// Applied in a place that was not meant, or broke something else.
     pub wrong: u64,
     /// Refusals while the meant lines were still there.
     pub there: u64,
@@ -48,12 +48,12 @@ impl Report {
         }
     }
 
-    /// The counts over all cases.
+    /// Returns the counts over all cases.
     pub fn all(&self) -> &Tally {
         &self.all
     }
 
-    /// Nothing landed wrong, and all but one in twenty of the sure ones landed.
+    /// Returns whether no edit was applied wrong, and at least 95 % of the certain ones were applied.
     pub fn is_kept(&self) -> bool {
         self.all.wrong == 0 && self.all.landed_unambiguous * 100 >= self.all.unambiguous * 95
     }

@@ -2,12 +2,12 @@
 
 use std::ops::Range;
 
-/// A small generator of numbers (splitmix64), so that a seed names a case for ever.
+/// A small random number generator (splitmix64), so that a seed reproduces a case.
 #[derive(Debug, Clone)]
 pub(super) struct Dice(u64);
 
 impl Dice {
-    /// The dice of one case of a run.
+    /// Creates the generator of one case of a run.
     pub(super) fn new(seed: u64, case: u64) -> Self {
         let mut dice = Self(seed ^ case.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         dice.next();
@@ -22,22 +22,22 @@ impl Dice {
         it ^ (it >> 31)
     }
 
-    /// A number below `end`; 0 if that is 0.
+    /// Returns a number below `end`; 0 if that is 0.
     pub(super) fn below(&mut self, end: usize) -> usize {
         usize::try_from(self.next() >> 33).unwrap_or(0).checked_rem(end).unwrap_or(0)
     }
 
-    /// True in so many of a hundred throws.
+    /// Returns true with this probability.
     pub(super) fn chance(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }
 
-    /// One of these.
+    /// Returns one of these.
     pub(super) fn pick<'a, T: ?Sized>(&mut self, of: &[&'a T]) -> Option<&'a T> {
         of.get(self.below(of.len())).copied()
     }
 
-    /// Some rows of `within`, `most` at most; none only if it is empty.
+    /// Returns some rows of `within`, `most` at most; none only if it is empty.
     pub(super) fn rows(&mut self, within: Range<usize>, most: usize) -> Range<usize> {
         let start = within.start + self.below(within.len());
         let length = 1 + self.below(most.min(within.end.saturating_sub(start)));
@@ -45,18 +45,18 @@ impl Dice {
     }
 }
 
-/// What the lines of a file are like.
+/// The kind of the lines of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// No two are the same.
+    /// No two are equal.
     Words,
     /// Half of them are lines that occur all over code.
     Code,
-    /// Five lines, over and over.
+    /// Five lines, repeated.
     Handful,
     /// Braces and blank lines.
     Braces,
-    /// Three of them at most.
+    /// At most three lines.
     Tiny,
 }
 
@@ -64,7 +64,7 @@ impl Kind {
     /// All kinds.
     pub(super) const ALL: [Self; 5] = [Self::Words, Self::Code, Self::Handful, Self::Braces, Self::Tiny];
 
-    /// Its name in the table.
+    /// Returns its name in the table.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Words => "words",
@@ -76,7 +76,7 @@ impl Kind {
     }
 }
 
-/// How characters are written.
+/// The encoding of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Script {
     Utf8,
@@ -147,7 +147,7 @@ impl<'a> World<'a> {
         Line { id: self.next_id, text, crlf }
     }
 
-    /// A text that no line has had.
+    /// Returns a text that no line has had.
     pub(super) fn fresh(&mut self) -> String {
         self.next_id += 1;
         let indent = self.dice.pick(&["", "  ", "\t"]).unwrap_or_default();
@@ -185,7 +185,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Changes the file as somebody else would, often at the lines `focus`.
+    /// Changes the file as another program would, often at the lines `focus`.
     pub(super) fn change(&mut self, sheet: &mut Sheet, focus: &[usize]) {
         for _ in 0..1 + self.dice.below(4) {
             self.change_once(sheet, focus);
@@ -259,12 +259,12 @@ impl<'a> World<'a> {
 }
 
 impl Sheet {
-    /// A blank last line is nothing but its ending, so it has one.
+    /// Restores an invariant: a blank last line consists only of its ending, so it has one.
     fn settle(&mut self) {
         self.ended |= self.lines.last().is_none_or(|line| line.text.is_empty());
     }
 
-    /// The bytes of the file.
+    /// Returns the bytes of the file.
     pub(super) fn bytes(&self) -> Vec<u8> {
         let lines = self.lines.iter().enumerate();
         let pieces: Vec<(String, bool, bool)> = lines
@@ -273,7 +273,7 @@ impl Sheet {
         self.written(&pieces)
     }
 
-    /// Writes lines, each with whether it ends in CRLF and whether it ends at all, as this file is written.
+    /// Encodes lines in the file's encoding, each with whether it ends in CRLF and whether it ends at all.
     pub(super) fn written(&self, lines: &[(String, bool, bool)]) -> Vec<u8> {
         let mut text = String::new();
         if self.mark {
@@ -295,7 +295,7 @@ impl Sheet {
         }
     }
 
-    /// Reads bytes as this file is written: lines, whether they end in CRLF, whether they end at all.
+    /// Decodes bytes in the file's encoding: lines, whether they end in CRLF, whether they end at all.
     pub(super) fn read(&self, bytes: &[u8]) -> Vec<(String, bool, bool)> {
         let wide = |unit: fn([u8; 2]) -> u16| {
             let (pairs, _) = bytes.as_chunks::<2>();
@@ -318,12 +318,12 @@ impl Sheet {
         text.split_inclusive('\n').map(line).collect()
     }
 
-    /// The texts of the lines.
+    /// Returns the texts of the lines.
     pub(super) fn texts(&self) -> Vec<&str> {
         self.lines.iter().map(|line| line.text.as_str()).collect()
     }
 
-    /// The text as a model would copy it: plain line feeds.
+    /// Returns the text as a model would copy it: with plain line feeds.
     pub(super) fn joined(&self) -> String {
         let mut joined = self.texts().join("\n");
         if self.ended && !self.lines.is_empty() {

@@ -1,8 +1,8 @@
-//! The agent loop, without model and tools.
+//! The agent loop, without the time of model and tools.
 //!
-//! The model is played: it writes its answers in pieces of a few bytes and notes the time right before the piece that closes
-//! a call. In the rows about five tools each works for a second, and the model writes for three: the last call closes at the
-//! end of the stream, so nothing can be faster than four seconds.
+//! The model is simulated: it writes its answers in pieces of a few bytes and records the time right before
+//! the piece that closes a call. In the rows about five tools each works for a second, and the model writes
+//! for three: the last call closes at the end of the stream, so nothing can be faster than four seconds.
 
 use std::{
     path::Path,
@@ -33,11 +33,11 @@ const PIECE: usize = 8;
 /// The peer, as Python.
 const TERRARIUM: &str = include_str!("../../peers/terrarium_turn.py");
 
-/// When the newest call was closed, and how long after it each tool began.
+/// The time when the newest call was closed, and the delay until each tool began.
 static CLOSED: Mutex<Option<Instant>> = Mutex::new(None);
 static BEGAN: Mutex<Vec<Duration>> = Mutex::new(Vec::new());
 
-/// Note when it begins.
+/// Record when it begins.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Stamp {
@@ -83,7 +83,7 @@ impl Tool for Pause {
     }
 }
 
-/// A model that gives the same answer over and over, and each so many answers one that calls nothing.
+/// A model that repeats one answer, and after `every` answers gives one without a call.
 struct Played {
     answer: Vec<Part>,
     every: usize,
@@ -168,7 +168,7 @@ fn words(text: &str) -> Vec<Part> {
     parts
 }
 
-/// How long a turn took; it must have ended by itself after so many answers.
+/// Returns the duration of a turn; it must have ended by itself after this many answers.
 fn turn(fixture: &Fixture, agent: &mut Agent, steps: usize) -> Result<Duration, Trouble> {
     fixture.tokio.block_on(async {
         let began = Instant::now();
@@ -207,7 +207,7 @@ pub(super) fn rows(scratch: &Scratch) -> Result<Vec<Row>, Trouble> {
     Ok(rows)
 }
 
-/// From the close of a call to the start of its tool.
+/// Measures the time from the close of a call to the start of its tool.
 fn dispatch(fixture: &Fixture, peer: &Result<Peer, String>) -> Result<Vec<Row>, Trouble> {
     let ways = [
         ("native", native("stamp")),
@@ -253,7 +253,7 @@ fn dispatch(fixture: &Fixture, peer: &Result<Peer, String>) -> Result<Vec<Row>, 
     Ok(rows)
 }
 
-/// Five tools of a second each, while the model writes for three.
+/// Measures five tools of a second each, while the model writes for three.
 fn together(fixture: &Fixture, peer: &Result<Peer, String>) -> Result<Vec<Row>, Trouble> {
     let mut answer = Vec::new();
     for index in 0..5 {
@@ -283,7 +283,7 @@ fn together(fixture: &Fixture, peer: &Result<Peer, String>) -> Result<Vec<Row>, 
     Ok(rows)
 }
 
-/// What a step costs in a turn of many.
+/// Measures the cost of one step in a turn of many.
 fn steps(fixture: &Fixture, peer: &Result<Peer, String>) -> Result<Vec<Row>, Trouble> {
     let per_step = |fixture: &Fixture, model| -> Result<Times, Trouble> {
         let mut agent = open(fixture, model)?;
@@ -321,7 +321,7 @@ fn under_ms() -> Aim {
     Aim::Under(Amount::Time(Duration::from_millis(1)))
 }
 
-/// What KohakuTerrarium takes for the same.
+/// The times of KohakuTerrarium for the same work.
 struct Peer {
     version: String,
     late: Amount,

@@ -1,4 +1,4 @@
-//! A call, whatever the tool does.
+//! The overhead of a call, whatever the tool does.
 
 use std::{fs, path::Path, process::Command, time::Duration};
 
@@ -80,7 +80,7 @@ pub(super) fn rows(scratch: &Scratch) -> Result<Vec<Row>, Trouble> {
     ])
 }
 
-/// The same in KohakuTerrarium's executor, if it is installed.
+/// Measures the same in KohakuTerrarium's executor, if it is installed.
 fn terrarium(scratch: &Scratch) -> Beside {
     let python = scratch.target.join("terrarium/bin/python");
     match ask(&python, scratch) {

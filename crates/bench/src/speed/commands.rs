@@ -57,7 +57,7 @@ fn fixture(
     Fixture::with(scratch, workspace, tools::all(), policy, commands)
 }
 
-/// What a call adds to a command in the lasting bash; the command itself costs microseconds.
+/// Measures what a call adds to a command in the persistent bash; the command itself costs microseconds.
 fn bash(fixture: &Fixture) -> Result<Row, Trouble> {
     let call = json!({"command": ":"});
     let [ours, noop] =
@@ -84,7 +84,7 @@ fn python(fixture: &Fixture, workspace: &Path) -> Result<[Row; 2], Trouble> {
     ])
 }
 
-/// Many commands in the background at once.
+/// Measures many commands in the background at once.
 fn jobs(fixture: &Fixture) -> Result<Vec<Row>, Trouble> {
     fixture.call("shell", json!({"command": "true"}))?;
     let before = resident()?;
@@ -141,7 +141,7 @@ fn run(argv: &[&str], dir: &Path) -> Result<Duration, Trouble> {
     })
 }
 
-/// The memory that this process holds.
+/// Returns the resident memory of this process.
 fn resident() -> Result<u64, Trouble> {
     let status = fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).ok_or("no VmRSS")?;

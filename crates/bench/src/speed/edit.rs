@@ -49,7 +49,7 @@ pub(super) fn rows(scratch: &Scratch) -> Result<Vec<Row>, Trouble> {
     Ok(rows)
 }
 
-/// Each edit makes bytes that were never there before.
+/// Returns arguments for an edit whose result never existed before.
 fn arguments(form: &str, path: &str, old: &str, new: &str) -> Value {
     let (old, new) = (old.trim_end_matches('\n'), new.trim_end_matches('\n'));
     if form == "text" {
@@ -59,7 +59,7 @@ fn arguments(form: &str, path: &str, old: &str, new: &str) -> Value {
     json!({"path": path, "edits": [{"anchor": anchor, "new": new}]})
 }
 
-/// The least that an atomic and durable change can be.
+/// Performs the minimal atomic and durable change.
 fn replace(folder: &Path, name: &str, bytes: &[u8]) -> Result<(), Trouble> {
     let fresh = folder.join(".plain");
     let mut file = File::create(&fresh)?;

@@ -18,7 +18,8 @@ const PAGE: usize = 1_000_000;
 
 const RUNS: usize = 10;
 
-/// Converts the page of its argument once for each line that it is sent, and says how long it took, in nanoseconds.
+/// A script that converts the page in its argument once for each line of input, and prints the time it took,
+/// in nanoseconds.
 const THEIRS: &str = r#"
 import sys, time, trafilatura
 page = open(sys.argv[1], encoding="utf-8").read()
@@ -108,7 +109,7 @@ impl Drop for Theirs {
     }
 }
 
-/// A Python that has it: in a virtual environment, which is kept for the next time.
+/// Returns a Python with trafilatura: a virtual environment, which is kept for the next run.
 fn python(scratch: &Scratch) -> Result<PathBuf, Trouble> {
     let folder = scratch.target.join("speed-trafilatura");
     let python = folder.join("bin/python3");
@@ -131,7 +132,7 @@ fn python(scratch: &Scratch) -> Result<PathBuf, Trouble> {
     if got.success() && has_it(&python) { Ok(python) } else { Err("pip can't install it".into()) }
 }
 
-/// A page of a manual: menus around it, headings, paragraphs with links, code, tables, lists.
+/// Returns a page of a manual: menus around it, headings, paragraphs with links, code, tables, lists.
 fn page() -> String {
     let mut html = String::from(
         "<!doctype html><html lang=en><head><meta charset=utf-8><title>The book of examples</title>\

@@ -30,10 +30,10 @@ use super::{
 const CLIENTS: usize = 64;
 const CALLS: usize = 10_000;
 
-/// After so many calls memory is looked at for the first time.
+/// Number of calls before memory is measured for the first time.
 const WARM: usize = 1_000;
 
-/// Against a hang.
+/// Time limit against a hang.
 const AT_MOST: Duration = Duration::from_secs(60);
 
 pub(super) fn rows(scratch: &Scratch) -> Result<Vec<Row>, Trouble> {
@@ -91,14 +91,14 @@ pub(super) fn rows(scratch: &Scratch) -> Result<Vec<Row>, Trouble> {
     ])
 }
 
-/// What came of many calls.
+/// The results of many calls.
 struct Loaded {
     times: Times,
     took: Duration,
     errors: usize,
 }
 
-/// All clients call at once, so often in all.
+/// Lets all clients call at once, `calls` times in all.
 fn load(clients: &mut [Client], request: &Value, calls: usize) -> Result<Loaded, Trouble> {
     let each = calls.div_ceil(clients.len().max(1));
     let body = request.to_string();
@@ -135,7 +135,7 @@ impl Client {
         Ok(Self { socket: BufReader::new(socket), head })
     }
 
-    /// One with a session.
+    /// Opens a connection with a session.
     fn greet(address: SocketAddr) -> Result<Self, Trouble> {
         let mut client = Self::new(address)?;
         let [(method, params), _] = greetings();
@@ -201,7 +201,7 @@ impl Client {
     }
 }
 
-/// `haft mcp --http`. It ends when this is dropped.
+/// `haft mcp --http`, killed when this is dropped.
 struct Server {
     child: Child,
     address: SocketAddr,
@@ -223,7 +223,7 @@ impl Server {
         }
     }
 
-    /// What of its memory is resident.
+    /// Returns its resident memory.
     fn resident(&self) -> Result<Amount, Trouble> {
         let status = fs::read_to_string(Path::new("/proc").join(self.child.id().to_string()).join("status"))?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).ok_or("no VmRSS")?;
@@ -234,13 +234,13 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may be over already.
+        // It may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// The least that answers: it says what it was told.
+/// Starts the minimal server: it echoes its input.
 fn echo() -> Result<SocketAddr, Trouble> {
     let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
     listener.set_nonblocking(true)?;

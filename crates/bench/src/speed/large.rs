@@ -41,7 +41,7 @@ fn looks(
     let folder = file.parent().ok_or("a file lies in a folder")?;
     let last = first + SHOWN - 1;
     let (whole, early) = (format!("{first},{last}p"), format!("{first},{last}p;{last}q"));
-    // A new house knows nothing of the file yet.
+    // A new runtime has no line counts of the file yet.
     let [new, sed, quitting, tail] = in_turn(
         FIRST_LOOKS,
         [

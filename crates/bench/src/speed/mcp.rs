@@ -1,4 +1,4 @@
-//! MCP over stdio, beside the least that answers a client.
+//! MCP over stdio, compared with the minimal server.
 
 use std::{
     path::{Path, PathBuf},
@@ -14,10 +14,10 @@ use super::{
     timed,
 };
 
-/// A server in C that finds the id of a line, and says the same result to each.
+/// A server in C that finds the id of a line, and returns the same result each time.
 const ECHO: &str = include_str!("../../peers/echo.c");
 
-/// So much was done in a workspace that is not new.
+/// Number of calls made before in a used workspace.
 const USED: usize = 200;
 
 pub(super) fn rows(scratch: &Scratch) -> Result<Vec<Row>, Trouble> {
@@ -27,7 +27,7 @@ pub(super) fn rows(scratch: &Scratch) -> Result<Vec<Row>, Trouble> {
     Ok(rows)
 }
 
-/// From the start of a process to its answer to `initialize`: where there is nothing yet, and where much was done.
+/// Measures the time from the start of a process to its answer to `initialize`: in a new and in a used workspace.
 fn starts(scratch: &Scratch, echo: &Path) -> Result<Vec<Row>, Trouble> {
     let [(method, params), _] = greetings();
     let initialize = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
@@ -57,7 +57,7 @@ fn starts(scratch: &Scratch, echo: &Path) -> Result<Vec<Row>, Trouble> {
     ])
 }
 
-/// A call and its answer, of a tool that has next to nothing to do and of one that reads a file.
+/// Measures a call and its answer, of a tool that does next to nothing and of one that reads a file.
 fn calls(scratch: &Scratch, echo: &Path) -> Result<Vec<Row>, Trouble> {
     let place = Place::named(scratch, "mcp-calls")?;
     let mut server = Peer::start(place.command(&["mcp"]))?;
@@ -82,7 +82,7 @@ fn calls(scratch: &Scratch, echo: &Path) -> Result<Vec<Row>, Trouble> {
     Ok(rows)
 }
 
-/// Leaves behind what a day of work does: sessions, calls in the journal, versions of a file.
+/// Creates the state that a day of work leaves: sessions, calls in the journal, versions of a file.
 fn use_it(place: &Place) -> Result<(), Trouble> {
     for session in 0..4 {
         let mut server = Peer::start(place.command(&["mcp"]))?;
@@ -97,7 +97,7 @@ fn use_it(place: &Place) -> Result<(), Trouble> {
     Ok(())
 }
 
-/// The server in C, as a program.
+/// Compiles the server in C.
 fn compiled(scratch: &Scratch) -> Result<PathBuf, Trouble> {
     let folder = scratch.folder("echo")?;
     let (source, program) = (folder.join("echo.c"), folder.join("echo"));

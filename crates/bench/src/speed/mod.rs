@@ -1,4 +1,4 @@
-//! Speed of each thing, beside a floor that does no more than it must.
+//! The speed of each part, compared with a floor that does no more than it must.
 
 mod agent;
 mod call;
@@ -31,13 +31,13 @@ use policy::Policy;
 use runtime::{Call, Commands, DEADLINE, Runtime, Session, Settings, Unattended, plugins::ToolFiles};
 use serde_json::Value;
 
-/// What went wrong, in words.
+/// An error, in words.
 pub type Trouble = Box<dyn Error>;
 
 /// Measures one part of haft.
 pub type Measure = fn(&Scratch) -> Result<Vec<Row>, Trouble>;
 
-/// What can be measured, by the name it is asked for.
+/// The benchmarks, by the name on the command line.
 pub const ROOMS: [(&str, Measure); 15] = [
     ("agent", agent::rows),
     ("call", call::rows),
@@ -65,29 +65,29 @@ pub struct Row {
     aim: Option<Aim>,
 }
 
-/// What a row is compared with.
+/// The comparison of a row.
 pub enum Beside {
-    /// This, which took so much.
+    /// A measured floor or peer.
     Measured(String, Amount),
-    /// Nothing could be measured, for this reason.
+    /// Not measured, for this reason.
     Missing(String),
 }
 
 /// A quantity with its unit.
 #[derive(Debug, Clone, Copy)]
 pub enum Amount {
-    /// How long.
+    /// A duration.
     Time(Duration),
-    /// How many bytes.
+    /// A number of bytes.
     Bytes(u64),
 }
 
-/// What is hoped for.
+/// The target of a row.
 #[derive(Debug, Clone, Copy)]
 pub enum Aim {
-    /// No more than this.
+    /// At most this.
     Under(Amount),
-    /// No more than this many times what stands beside it.
+    /// At most this many times the comparison.
     Times(f64),
 }
 
@@ -162,7 +162,7 @@ impl fmt::Display for Amount {
     }
 }
 
-/// What was measured of one thing.
+/// The measured times of one thing.
 pub struct Times(Vec<Duration>);
 
 impl Times {
@@ -186,22 +186,21 @@ impl Times {
         self.at(95)
     }
 
-    /// A row of these times.
+    /// Returns a row of these times.
     fn row(&self, what: impl Into<String>, beside: Beside, aim: Option<Aim>) -> Row {
         Row { what: what.into(), ours: self.p50(), p95: Some(self.p95()), beside, aim }
     }
 
-    /// These times, to stand beside others.
+    /// Returns these times as a comparison.
     fn beside(&self, name: impl Into<String>) -> Beside {
         Beside::Measured(name.into(), self.p50())
     }
 }
 
-/// One of the things that are measured in turn; it says how long it took.
+/// One of the functions that are measured in turn; it returns the time it took.
 type Side<'a> = &'a mut dyn FnMut() -> Result<Duration, Trouble>;
 
-/// Measures things in turn, so that what disturbs one disturbs the others as well.
-/// The first round only warms up.
+/// Measures functions in turn, so that a disturbance affects all of them. The first round only warms up.
 fn in_turn<const SIDES: usize>(runs: usize, sides: [Side; SIDES]) -> Result<[Times; SIDES], Trouble> {
     let mut sides = sides.map(|side| (side, Vec::with_capacity(runs)));
     for run in 0..=runs {
@@ -221,7 +220,7 @@ fn timed<T>(act: impl FnOnce() -> Result<T, Trouble>) -> Result<Duration, Troubl
     Ok(began.elapsed())
 }
 
-/// A folder for files to measure with, gone afterwards, and where else things are.
+/// A folder for files to measure with, deleted afterwards, and cargo's target folder.
 pub struct Scratch {
     dir: tempfile::TempDir,
     /// The folder that cargo builds into.
@@ -229,10 +228,10 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// A folder below the one that cargo builds into: on a disk, which a temporary one may not be.
+    /// Creates a folder below cargo's target folder: that is on a disk, which a temporary one may not be.
     ///
     /// # Errors
-    /// When it can't be made.
+    /// When it can't be created.
     pub fn new() -> Result<Self, Trouble> {
         let program = std::env::current_exe()?;
         let target = program.ancestors().nth(2).ok_or("this program lies in no folder")?.to_owned();
@@ -240,14 +239,14 @@ impl Scratch {
         Ok(Self { dir, target })
     }
 
-    /// A new empty folder.
+    /// Creates an empty folder.
     fn folder(&self, name: &str) -> Result<PathBuf, io::Error> {
         let folder = self.dir.path().join(name);
         fs::create_dir_all(&folder)?;
         Ok(folder)
     }
 
-    /// A file of lines of 80 bytes, each with its number.
+    /// Creates a file of lines of 80 bytes, each with its number.
     fn lines(&self, folder: &str, name: &str, lines: usize) -> Result<PathBuf, io::Error> {
         let path = self.folder(folder)?.join(name);
         let text: String = (1..=lines).map(line).collect();
@@ -256,7 +255,7 @@ impl Scratch {
     }
 }
 
-/// A line of 80 bytes with its break.
+/// Returns a line of 80 bytes with its break.
 fn line(number: usize) -> String {
     format!(
         "{number:>9} let value = table.get({number:>9}).copied().unwrap_or_default(); // {:>5}\n",
@@ -264,7 +263,7 @@ fn line(number: usize) -> String {
     )
 }
 
-/// Everything that a call goes through, on this workspace, with one secret to be masked.
+/// Everything that a call goes through, on this workspace, with one secret to mask.
 struct Fixture {
     tokio: tokio::runtime::Runtime,
     session: Session,
@@ -307,18 +306,18 @@ impl Fixture {
             secrets: Secrets::collect([("API_TOKEN", "correct-horse-battery-staple")], []),
             commands,
         };
-        // As the program has it.
+        // As in the program.
         let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let runtime = Runtime::open(settings, tools)?;
         tokio.block_on(runtime.load_tools());
         let session = runtime.session(None, "bench", Arc::new(Unattended));
         let fixture = Self { tokio, session };
-        // What opening left to do must not be counted as part of a call.
+        // Work that opening has left must not count as part of a call.
         fixture.tokio.block_on(fixture.session.runtime().store().flush())?;
         Ok(fixture)
     }
 
-    /// How long a call took; it must have worked.
+    /// Returns the duration of a call; a fault is an error.
     fn call(&self, tool: &str, arguments: Value) -> Result<Duration, Trouble> {
         let call = Call::new(tool, arguments);
         self.tokio.block_on(async {

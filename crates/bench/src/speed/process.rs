@@ -15,7 +15,7 @@ use super::{Aim, Amount, Beside, Row, Scratch, Trouble, in_turn, timed};
 pub(super) const STARTS: usize = 30;
 pub(super) const CALLS: usize = 2_000;
 
-/// What the client says first, in both lifecycles.
+/// Returns the client's first request in both lifecycles.
 pub(super) fn greetings() -> [(&'static str, Value); 2] {
     let client = json!({"name": "speed", "version": "1"});
     let legacy = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client});
@@ -24,7 +24,7 @@ pub(super) fn greetings() -> [(&'static str, Value); 2] {
     [("initialize", legacy), ("server/discover", modern)]
 }
 
-/// From the start of a process to its first answer.
+/// Measures the time from the start of a process to its first answer.
 pub(super) fn start(scratch: &Scratch) -> Result<Vec<Row>, Trouble> {
     let place = Place::new(scratch)?;
     let mut rows = Vec::new();
@@ -53,7 +53,7 @@ pub(super) fn start(scratch: &Scratch) -> Result<Vec<Row>, Trouble> {
     Ok(rows)
 }
 
-/// A call and its answer, through pipes.
+/// Measures a call and its answer, through pipes.
 pub(super) fn stdio(scratch: &Scratch) -> Result<Vec<Row>, Trouble> {
     let place = Place::new(scratch)?;
     let mut server = Peer::start(place.command(&["mcp"]))?;
@@ -65,7 +65,7 @@ pub(super) fn stdio(scratch: &Scratch) -> Result<Vec<Row>, Trouble> {
     Ok(vec![ours.row("`read` of 40 lines, through pipes", cat.beside("cat, which echoes the request"), None)])
 }
 
-/// What the program holds when it has done a little and waits.
+/// Measures the memory of the program after a little work.
 pub(super) fn memory(scratch: &Scratch) -> Result<Vec<Row>, Trouble> {
     let place = Place::new(scratch)?;
     let mut server = Peer::start(place.command(&["mcp"]))?;
@@ -115,7 +115,7 @@ impl Place {
         Self::named(scratch, "process")
     }
 
-    /// A workspace of this name, with state of its own.
+    /// Creates a workspace of this name, with state of its own.
     pub(super) fn named(scratch: &Scratch, name: &str) -> Result<Self, Trouble> {
         let haft = match std::env::var_os("HAFT_BIN") {
             Some(given) => PathBuf::from(given),
@@ -142,7 +142,7 @@ impl Place {
     }
 }
 
-/// How long it takes from the start of a process to its answer to this.
+/// Returns the time from the start of a process to its answer to this request.
 pub(super) fn first_answer(command: Command, request: &Value) -> Result<Duration, Trouble> {
     let mut peer = None;
     let took = timed(|| {
@@ -156,7 +156,7 @@ pub(super) fn first_answer(command: Command, request: &Value) -> Result<Duration
     Ok(took)
 }
 
-/// A process that answers each line with a line. It ends when this is dropped.
+/// A process that answers each line with a line, killed when this is dropped.
 pub(super) struct Peer {
     child: Child,
     input: Option<ChildStdin>,
@@ -172,7 +172,7 @@ impl Peer {
         Ok(Self { child, input, output, line: String::new() })
     }
 
-    /// The answer to a line; it is of JSON, and no error.
+    /// Returns the answer to a line; it must be JSON, and no error.
     pub(super) fn ask(&mut self, request: &Value) -> Result<&str, Trouble> {
         let input = self.input.as_mut().ok_or("no input")?;
         input.write_all(format!("{request}\n").as_bytes())?;
@@ -197,7 +197,7 @@ impl Peer {
         Ok(())
     }
 
-    /// What of its memory is resident.
+    /// Returns its resident memory.
     fn resident(&self) -> Result<Amount, Trouble> {
         let status = fs::read_to_string(Path::new("/proc").join(self.child.id().to_string()).join("status"))?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).ok_or("no VmRSS")?;
@@ -209,7 +209,7 @@ impl Peer {
 impl Drop for Peer {
     fn drop(&mut self) {
         drop(self.input.take());
-        // Whatever it says of its end is of no interest here.
+        // Its exit status does not matter here.
         let _ = self.child.wait();
     }
 }

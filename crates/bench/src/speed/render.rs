@@ -1,6 +1,6 @@
-//! Drawing a mesh of a million triangles, beside reading its file.
+//! Drawing a mesh of a million triangles, compared with reading its file.
 //!
-//! The whole process is held to one core, where the system lets it.
+//! The whole process is pinned to one core, if the system allows it.
 
 use std::{f32::consts::PI, fs, io::Write as _};
 
@@ -36,7 +36,7 @@ pub(super) fn rows(scratch: &Scratch) -> Result<Vec<Row>, Trouble> {
     ])
 }
 
-/// A ball with bumps, as binary STL.
+/// Returns a ball with bumps, as binary STL.
 fn mesh() -> Result<Vec<u8>, Trouble> {
     let point = |around: usize, down: usize| {
         let a = 2.0 * PI * (around % AROUND) as f32 / AROUND as f32;
@@ -63,9 +63,9 @@ fn mesh() -> Result<Vec<u8>, Trouble> {
     Ok(bytes)
 }
 
-/// Holds this process, and the threads that it will start, to one core.
+/// Pins this process, and the threads that it will start, to one core.
 fn one_core() {
     let pid = std::process::id().to_string();
-    // Where there is no `taskset` the figures are those of the cores there are: a picture is drawn on one anyway.
+    // Without `taskset` all cores are used: a picture is drawn on one anyway.
     let _ = std::process::Command::new("taskset").args(["-a", "-p", "-c", "0", &pid]).output();
 }

@@ -1,11 +1,11 @@
-//! Is `grep` as fast as ripgrep? All the cases are in `grep_speed`.
+//! The speed of `grep`, compared with ripgrep, in three of the cases of `grep_speed`.
 
 use super::{Aim, Amount, Beside, Row, Scratch, Trouble};
 use crate::haystack::{self, FILES};
 
 const RUNS: usize = 11;
 
-/// Of the cases, those that say most: few matches, very many, and none.
+/// The most telling cases: few matches, very many, and none.
 const NAMED: [&str; 3] = ["rare literal", "common word", "no match"];
 
 pub(super) fn rows(_: &Scratch) -> Result<Vec<Row>, Trouble> {

@@ -21,7 +21,7 @@ const RUNS: usize = 100;
 /// A command that writes 20 kB.
 const LONG: &str = "head -c 20000 /dev/zero | tr '\\0' x";
 
-/// `ssh_exec` with its own connection, beside `ssh` that goes through one which a master keeps.
+/// Measures `ssh_exec` with its own connection, compared with `ssh` through a master's connection.
 pub(super) fn rows(scratch: &Scratch) -> Result<Vec<Row>, Trouble> {
     let folder = scratch.folder("ssh")?;
     let sshd = Sshd::start(&folder)?;
@@ -52,7 +52,7 @@ fn run(mut command: Command) -> Result<(), Trouble> {
     if ended.success() { Ok(()) } else { Err("ssh did not work".into()) }
 }
 
-/// OpenSSH's server with a key of its own, which ends with this.
+/// OpenSSH's server with a key of its own, killed when this is dropped.
 struct Sshd {
     child: Child,
     port: u16,
@@ -81,7 +81,7 @@ impl Sshd {
              StrictModes no\nUsePAM no\nPidFile none\nPermitRootLogin yes\n"
         );
         fs::write(ssh.join("sshd_config"), config)?;
-        // As root it wants this folder, whatever its configuration says.
+        // As root it needs this folder, whatever its configuration says.
         let _ = fs::create_dir("/run/sshd");
         let mut child = Command::new("/usr/sbin/sshd")
             .args(["-D", "-e", "-f"])
@@ -95,7 +95,7 @@ impl Sshd {
         Ok(Self { child, port, home: home.to_owned() })
     }
 
-    /// A client that goes through the master's connection.
+    /// Returns a client command that uses the master's connection.
     fn client(&self, what: &str) -> Command {
         let ssh = self.home.join(".ssh");
         let mut command = Command::new("ssh");
@@ -110,7 +110,7 @@ impl Sshd {
         command
     }
 
-    /// What keeps the connection for the clients.
+    /// Starts the master, which keeps the connection for the clients.
     fn master(&self) -> Result<Master, Trouble> {
         let ssh = self.home.join(".ssh");
         let child = Command::new("ssh")

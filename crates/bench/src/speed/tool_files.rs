@@ -1,4 +1,4 @@
-//! Tool files, beside the same file run as a program.
+//! Tool files, compared with the same file run as a program.
 
 use std::{
     fs,
@@ -23,7 +23,7 @@ const STARTS: usize = 30;
 const COLD: usize = 5;
 const TOOLS: usize = 200;
 
-/// A tool as people write them, which is a program as well.
+/// A typical tool file, which is a program as well.
 const TOOL: &str = r#"
 import asyncio, json, sys
 
@@ -42,7 +42,7 @@ if __name__ == "__main__":
     print(asyncio.run(execute(json.load(sys.stdin))))
 "#;
 
-/// The same call where an agent is Python, and its tools are in it.
+/// The same call in a Python agent with the tool in its own process.
 const IN_PROCESS: &str = include_str!("../../peers/asyncio_call.py");
 
 pub(super) fn rows(scratch: &Scratch) -> Result<Vec<Row>, Trouble> {
@@ -89,7 +89,7 @@ fn calls(scratch: &Scratch, haft: &Path) -> Result<Vec<Row>, Trouble> {
     ])
 }
 
-/// The call in Python's own event loop, measured there.
+/// Measures the call in Python's own event loop.
 fn in_process(file: &Path) -> Result<Beside, Trouble> {
     let output = Command::new("/usr/bin/python3").args(["-c", IN_PROCESS]).arg(file).output()?;
     let text = String::from_utf8_lossy(&output.stdout);
@@ -131,7 +131,7 @@ fn lists(scratch: &Scratch, haft: &Path) -> Result<Vec<Row>, Trouble> {
     ])
 }
 
-/// A workspace with so many tools, to be listed by the program.
+/// A workspace with `tools` tool files, which the program lists.
 struct Listing {
     haft: PathBuf,
     workspace: PathBuf,
@@ -152,7 +152,7 @@ impl Listing {
         Ok(Self { haft: haft.to_owned(), workspace, state, config, tools })
     }
 
-    /// As a person does it who trusts the workspace: the tools are known from then on.
+    /// Trusts the workspace, as a person would: the tools are known from then on.
     fn trust(&self) -> Result<(), Trouble> {
         let done = self.command("trust").stdout(Stdio::null()).status()?;
         if done.success() { Ok(()) } else { Err("`haft trust` failed".into()) }
@@ -172,7 +172,7 @@ impl Listing {
         timed(|| if command.status()?.success() { Ok(()) } else { Err("`haft tools` failed".into()) })
     }
 
-    /// A list that is quick because it is not whole would prove nothing.
+    /// Checks that the list is complete: a fast partial list would prove nothing.
     fn expect_all(&self) -> Result<(), Trouble> {
         let output = self.command("tools").output()?;
         let listed =

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use haft::print;
 
 fn main() -> ExitCode {
-    // haft starts its own program for commands; a scenario has none.
+    // haft starts its own program for commands; a scenario starts none.
     if std::env::args_os().nth(1).unwrap_or_default() == sandbox::KEEPER {
         return sandbox::keep();
     }

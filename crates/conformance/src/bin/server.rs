@@ -1,4 +1,5 @@
-//! What does the conformance suite talk to? haft's own HTTP door, with a fixture behind it in place of a session.
+//! The server for the official conformance suite: haft's own HTTP server, with a fixture as backend instead
+//! of a session.
 
 #[path = "../server/fixture.rs"]
 mod fixture;
@@ -20,7 +21,7 @@ fn main() -> io::Result<()> {
     let fixture = Fixture::default();
     let open = move |_: serve::Visit<'_>| Ok(fixture.clone());
     let about = About::new("Only for the conformance suite.");
-    // Whoever started it ends it.
+    // The suite kills it.
     let stop = CancellationToken::new();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(http(listener, Http::default(), about, open, stop))

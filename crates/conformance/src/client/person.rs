@@ -1,4 +1,5 @@
-//! Who is behind haft while the suite plays: a person who says yes, and a model that says something.
+//! The person and the model behind haft in the suite: the person approves everything, and the model returns a
+//! fixed text.
 
 use std::{future::Future, pin::Pin};
 
@@ -9,7 +10,7 @@ use kit::{
 };
 use runtime::{Approver, Request, Verdict};
 
-/// The person, as what approves calls and as what answers questions.
+/// The person, who approves calls and answers questions.
 pub(crate) struct Agreeable;
 
 impl Approver for Agreeable {
@@ -31,7 +32,7 @@ impl Agents for Agreeable {
         Box::pin(std::future::ready(Err(Fault::bug("there are no agents here"))))
     }
 
-    /// The defaults, where a form has them; else the first of what is offered.
+    /// Returns the defaults of a form; without any, the first option.
     fn ask<'a>(&'a self, question: Question, _: &'a Cx) -> Soon<'a, Result<String, Fault>> {
         let defaults = question.options.iter().find(|it| *it == "Take the defaults");
         let answer = defaults.or_else(|| question.options.first()).cloned().unwrap_or_default();

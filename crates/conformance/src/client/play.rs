@@ -1,4 +1,5 @@
-//! What does a client do in a scenario? The same in all: it connects, lists the tools, calls each, and signs in when told to.
+//! Playing a client scenario: connects, lists the tools, calls each, and signs in if required. It is the same
+//! for all scenarios.
 
 use std::{fs, sync::Arc};
 
@@ -9,12 +10,12 @@ use serde_json::{Map, Value, json};
 
 use crate::person::Agreeable;
 
-/// What the scenarios expect a client's document to be at.
+/// The address of the client metadata document that the scenarios expect.
 const DOCUMENT: &str = "https://conformance-test.local/client-metadata.json";
 const REDIRECT: &str = "http://localhost:3000/callback";
-/// The fault by which haft says that a person has to sign in.
+/// The words in a fault that mean that a person has to sign in.
 const LOGIN: &str = "haft mcp login";
-/// So often the person does so, in one scenario.
+/// Maximum number of logins in one scenario.
 const LOGINS: usize = 3;
 const SECRET: &str = "CONFORMANCE_CLIENT_SECRET";
 
@@ -76,13 +77,13 @@ struct Client {
 }
 
 impl Client {
-    /// The tools of the server.
+    /// Returns the tools of the server.
     fn tools(&self) -> Vec<Spec> {
         let catalog = self.session.catalog();
         catalog.specs().filter(|it| matches!(&it.origin, Origin::Server(_))).cloned().collect()
     }
 
-    /// Calls a tool; where haft says that a person has to sign in, the person does, and it is called again.
+    /// Calls a tool; if the fault says that a person has to sign in, signs in and calls it again.
     async fn call(&mut self, tool: &str, arguments: &Value) -> Result<String, Fault> {
         loop {
             let answer = self.session.call(Call::new(tool, arguments.clone())).await;
@@ -96,14 +97,14 @@ impl Client {
         }
     }
 
-    /// The same, where a no is an answer too.
+    /// Calls a tool whose failure is an expected result, too.
     async fn tried(&mut self, tool: &str, arguments: &Value) {
         if let Err(fault) = self.call(tool, arguments).await {
             print::err(&format!("{tool}: {}", fault.what));
         }
     }
 
-    /// What a person and a browser do with the address that `haft mcp login` prints.
+    /// Signs in as a person with a browser would, by the address that `haft mcp login` prints.
     async fn sign_in(&self) -> Result<(), Fault> {
         let servers = self.session.runtime().plugins().servers();
         let server = servers.named("s")?;
@@ -126,7 +127,7 @@ impl Client {
     }
 }
 
-/// Something that fits the schema.
+/// Returns a value that fits the schema.
 fn arguments(schema: &Value) -> Value {
     let required = schema.get("required").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let names = required.iter().filter_map(Value::as_str);

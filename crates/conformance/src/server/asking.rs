@@ -103,7 +103,7 @@ pub(super) async fn greeting(client: &Client, key: &str) -> Result<String, Fault
     Ok(format!("Hello, {}!", field(&answer, "name")?))
 }
 
-/// Asks one thing.
+/// Sends one request.
 pub(super) async fn one(client: &Client, key: &str, ask: Ask) -> Result<Value, Fault> {
     let answers = client.ask(vec![(key.to_owned(), ask)]).await?;
     answers.into_iter().next().ok_or_else(|| Fault::bug("the answer is not there"))
@@ -115,7 +115,7 @@ pub(super) fn form(message: &str, properties: Value, required: &[&str]) -> Ask {
     Ask::Form { message: message.to_owned(), schema: Value::Object(schema) }
 }
 
-/// What the person filled in here.
+/// Returns the person's value of a field.
 pub(super) fn field(answer: &Value, name: &str) -> Result<String, Fault> {
     match answer.get("content").and_then(|content| content.get(name)) {
         Some(Value::String(value)) => Ok(value.clone()),

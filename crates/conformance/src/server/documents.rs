@@ -55,7 +55,7 @@ pub(super) fn read(uri: &str) -> Result<Vec<Content>, Fault> {
     }])
 }
 
-/// The prompts; one comes and goes.
+/// Returns the prompts; one of them is added and removed.
 pub(super) fn prompts(sometimes: bool) -> Vec<Prompt> {
     let prompt = |name: &str, description: &str, arguments: &[&str]| Prompt {
         name: name.to_owned(),

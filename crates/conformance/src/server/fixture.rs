@@ -1,7 +1,6 @@
-//! What the suite expects a server to offer.
+//! The fixture of the suite: tools, documents and prompts whose names, texts and schemas it prescribes.
 //!
-//! Tools, documents and prompts whose names, texts and schemas the suite prescribes. How they reach the client is the
-//! product's business alone.
+//! Their way to the client is the product under test.
 
 mod asking;
 mod documents;
@@ -16,13 +15,13 @@ use serde_json::{Map, Value};
 use serve::{Abilities, Backend, Changes, Client, Content, Document, Line, Pattern, Prompt, Subject};
 use tokio::sync::watch;
 
-/// What all who are served look at together.
+/// The state that all clients share.
 #[derive(Clone, Default)]
 pub(crate) struct Fixture {
     changing: Arc<Changing>,
 }
 
-/// What changes when a tool of the suite says so: each is a count of its changes.
+/// The counters of changes that tools of the suite trigger.
 #[derive(Default)]
 pub(crate) struct Changing {
     tools: watch::Sender<u64>,
@@ -107,7 +106,7 @@ impl Backend for Fixture {
     }
 }
 
-/// A tool that does no harm.
+/// Returns a harmless tool.
 fn spec(name: &str, description: &str, schema: Value) -> Spec {
     Spec {
         name: name.to_owned(),

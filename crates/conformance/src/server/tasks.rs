@@ -13,10 +13,10 @@ use super::{
     spec, text,
 };
 
-/// So long whoever can follow a task waits for a tool that becomes one only once it has asked.
+/// The time limit for tools that become a task only after they have asked.
 const SHORT: Duration = Duration::from_millis(20);
 
-/// Longer than anybody waits for that.
+/// A time longer than that limit.
 const LONG: Duration = Duration::from_millis(500);
 
 pub(super) fn specs() -> Vec<Spec> {
@@ -40,7 +40,7 @@ pub(super) fn has(name: &str) -> bool {
     specs().iter().any(|spec| spec.name == name)
 }
 
-/// Most of these are tasks from the start.
+/// Returns the time limit after which a call becomes a task; most are tasks from the start.
 pub(super) fn patience(tool: &str) -> Duration {
     match tool {
         "greet" => Duration::MAX,

@@ -13,10 +13,10 @@ use super::{Changing, spec};
 const PNG: &str =
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGP4z8AAAAMBAQDJ/pLvAAAAAElFTkSuQmCC";
 
-/// No sound at all, at 8 kHz.
+/// An empty sound, at 8 kHz.
 const WAV: &str = "UklGRiQAAABXQVZFZm10IBAAAAABAAEAQB8AAIA+AAACABAAZGF0YQAAAAA=";
 
-/// The door tells of at most ten steps a second, and of the last.
+/// The server sends at most ten progress notifications a second, and the last one.
 const BETWEEN_STEPS: Duration = Duration::from_millis(150);
 
 const BETWEEN_LOGS: Duration = Duration::from_millis(50);
@@ -42,7 +42,7 @@ pub(super) fn specs() -> Vec<Spec> {
     ]
 }
 
-/// The tool that comes and goes.
+/// Returns the tool that is added and removed.
 pub(super) fn sometimes() -> Spec {
     spec("test_sometimes", "Is there since the list of tools changed.", json!({"type": "object"}))
 }
@@ -101,12 +101,12 @@ pub(super) async fn run(
     }
 }
 
-/// A red pixel.
+/// Returns a red pixel.
 pub(super) fn image() -> Part {
     Part::Image { mime: "image/png".to_owned(), data: png() }
 }
 
-/// The bytes of a red pixel.
+/// Returns the bytes of a red pixel.
 pub(super) fn png() -> Vec<u8> {
     bytes(PNG)
 }

@@ -40,7 +40,7 @@ impl Tool for AskUser {
     }
 }
 
-/// How long a question may take that waits so many seconds.
+/// Returns the time limit of a question with this waiting time.
 pub(crate) fn patience(within: Option<u32>) -> Duration {
     within.map_or(TIMEOUT, |it| Duration::from_secs(it.into()))
 }

@@ -1,4 +1,4 @@
-//! The tools by which an agent reaches itself, others, and its person.
+//! Tools by which an agent uses its own profiles, subagents, and its person.
 
 pub(crate) mod ask_user;
 pub(crate) mod list_profiles;
@@ -11,10 +11,11 @@ use std::sync::Arc;
 
 use kit::{AnyTool, Kinds, erase};
 
-/// What another agent does may be anything. Its calls are calls of their own, with their own rules and locks.
+/// The kinds of a subagent's work, which may be anything. Its calls are calls of their own, with their own
+/// rules and locks.
 pub(crate) const DELEGATED: Kinds = Kinds::WRITE.with(Kinds::RUN).with(Kinds::NET).with(Kinds::SESSION);
 
-/// In the order in which they are shown.
+/// Returns the tools of this family, in the order in which they are shown.
 pub(crate) fn all() -> Vec<Arc<dyn AnyTool>> {
     vec![
         erase::<subagent::Subagent>(),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kit::prelude::*;
 
-/// Each voice is one answer of a model.
+/// Each opinion is one response of a model.
 const TIMEOUT: Duration = Duration::from_secs(300);
 
 const CRITIC: &str = "You are the critic. You are shown where somebody's work stands. Say what is most likely wrong: which assumption \
@@ -21,9 +21,9 @@ const DETAILER: &str = "You are the one who reads closely. You are shown where s
 pub(crate) struct Reflect {
     /// Where you stand: the aim, and what you see.
     situation: String,
-    /// What you take for granted.
+    /// Your assumptions.
     assumptions: String,
-    /// What you tried, and what came of it.
+    /// Your attempts, and their results.
     tried: Option<String>,
 }
 
@@ -80,7 +80,7 @@ mod tests {
 
     use super::*;
 
-    /// Thinks with the first words that it is told.
+    /// Answers with the first words of its prompt.
     struct Echo;
 
     impl Agents for Echo {

@@ -5,7 +5,7 @@ use kit::{
     services::{Report, TaskEnd},
 };
 
-/// How it ended and what it took, what it said, and what should be known besides.
+/// Formats how it ended, what it took, its last message, and its notes.
 pub(crate) fn told(report: &Report) -> Output {
     let Report { agent, steps, tokens, took, .. } = report;
     let ended = match &report.ended {
@@ -13,13 +13,13 @@ pub(crate) fn told(report: &Report) -> Output {
         TaskEnd::Limit(which) => format!("stopped at a limit, {which}; this may not be all"),
     };
     let answers = if *steps == 1 { "answer" } else { "answers" };
-    // A model that does not say what it took did not take nothing.
+    // A model that does not report tokens has still used some.
     let tokens = if *tokens == 0 { String::new() } else { format!(", {tokens} tokens") };
     let head = format!("{agent}: {ended} ({steps} {answers}{tokens}, {:.1} s)", took.as_secs_f32());
     Output::text(format!("{head}\n{}", said(report)))
 }
 
-/// What it said, and what should be known besides.
+/// Formats its last message and its notes.
 pub(crate) fn said(report: &Report) -> String {
     let mut text = report.text.trim_end().to_owned();
     if text.is_empty() {

@@ -6,7 +6,7 @@ use kit::{prelude::*, services::Task};
 
 use super::{DELEGATED, report::told};
 
-/// An agent has a time of its own, which is shorter unless a person says otherwise.
+/// A subagent has a time limit of its own, which is shorter unless a person configures it.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(3600);
 
 /// Have another agent do one task on its own; its last answer is the result. Those called together work at the same

@@ -23,7 +23,7 @@ impl Tool for SwitchProfile {
     }
 }
 
-/// Goes on under this profile.
+/// Switches to this profile.
 pub(crate) async fn switch(profile: String, cx: &Cx) -> Result<Output, Fault> {
     cx.blocking(move |cx| cx.agents().switch(&profile)).await.map(Output::text)
 }

@@ -1,4 +1,4 @@
-//! Tools for parts that are printed: OpenSCAD source, STL meshes and pictures of them.
+//! Tools for parts to print: OpenSCAD source, STL meshes and pictures of them.
 
 mod model_3d;
 mod render_3d;

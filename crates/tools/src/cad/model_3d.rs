@@ -23,7 +23,7 @@ use super::{
     stl::{self, Mesh, short},
 };
 
-/// How long a compilation may take if nothing is said, and at most.
+/// The default and the maximum time of a compilation.
 const USUAL_MS: u64 = 120_000;
 const LONGEST_MS: u64 = 600_000;
 
@@ -64,7 +64,7 @@ impl Tool for Model3d {
     }
 
     fn patience(&self) -> Option<Duration> {
-        // It is to end by its own time, and say so.
+        // OpenSCAD's own time limit comes first, and is reported.
         Some(Duration::from_millis(self.timeout_ms.min(LONGEST_MS)) + Duration::from_secs(10))
     }
 
@@ -90,7 +90,7 @@ impl Tool for Model3d {
         let definitions = parameters::definitions(&self.parameters)?;
         let source = Source::of(cx, &self.path, &self.code)?;
         source.can_be_read()?;
-        // Better now than after minutes.
+        // Checked now, not after minutes.
         before(cx, &output)?;
         let compiled =
             Compile { source: &source, definitions, at_most: Duration::from_millis(self.timeout_ms) }
@@ -102,7 +102,7 @@ impl Tool for Model3d {
         }
         let notes = self.without_effect(&source);
         let stl = Content::from(compiled.stl);
-        // Whoever wrote the source decides what OpenSCAD makes of it.
+        // The source is untrusted, and so is OpenSCAD's output.
         let measure = Measure { name: output.clone() };
         let mut lines = cx.decode(&format!("`{output}`"), measure, &stl).await?.answer;
         cx.blocking(move |cx| {
@@ -117,7 +117,7 @@ impl Tool for Model3d {
 }
 
 impl Model3d {
-    /// Where the STL goes.
+    /// Returns the path of the STL file.
     fn output(&self) -> String {
         if !self.output.is_empty() || self.path.is_empty() {
             return self.output.clone();
@@ -125,7 +125,7 @@ impl Model3d {
         format!("{}.stl", self.path.strip_suffix(".scad").unwrap_or(&self.path))
     }
 
-    /// What is said of parameters that nothing in the source has.
+    /// Returns notes on parameters that the source does not set.
     fn without_effect(&self, source: &Source<'_>) -> Vec<String> {
         let Some(known) = scad_lint::variables(&source.text) else { return Vec::new() };
         let lost = self.parameters.keys().filter(|it| !it.starts_with('$') && !known.contains(*it));
@@ -134,16 +134,16 @@ impl Model3d {
     }
 }
 
-/// Does a file's name end so, in letters of either case?
+/// Returns whether a file's name has this ending, in either case.
 fn ends_in(path: &str, ending: &str) -> bool {
     let stem = path.len().checked_sub(ending.len()).filter(|it| *it > 0);
     stem.and_then(|it| path.get(it..)).is_some_and(|it| it.eq_ignore_ascii_case(ending))
 }
 
-/// Measures an STL file: its size, what it encloses, and whether it is closed; in lines for a model.
+/// Measures an STL file: its size, its volume, and whether it is closed; in lines for a model.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Measure {
-    /// What the file is called.
+    /// The name of the file.
     name: String,
 }
 
@@ -164,7 +164,7 @@ impl Decoder for Measure {
     }
 }
 
-/// What came of it, for a model.
+/// Formats the measurements for a model.
 fn told(output: &str, mesh: &Mesh, solid: &Solid, bytes: usize) -> Vec<String> {
     let place = |point: stl::Point| point.map(|it| short(f64::from(it))).join(", ");
     let plural =
@@ -194,7 +194,7 @@ fn told(output: &str, mesh: &Mesh, solid: &Solid, bytes: usize) -> Vec<String> {
     ]
 }
 
-/// What OpenSCAD says of each run.
+/// Messages that OpenSCAD prints in every run.
 const NOISE: [&str; 8] = [
     "Geometries in cache",
     "Geometry cache size",
@@ -206,7 +206,7 @@ const NOISE: [&str; 8] = [
     "Compiling design",
 ];
 
-/// Why there is no part.
+/// Returns the fault for a run without a part.
 fn failed(cx: &Cx, compiled: &compile::Compiled, messages: &Messages, source: &Source<'_>) -> Fault {
     let name = source.name();
     let said = &compiled.said;
@@ -249,7 +249,7 @@ fn failed(cx: &Cx, compiled: &compile::Compiled, messages: &Messages, source: &S
     Fault::new(Kind::Failed, what).hint(next).seen(Output::text(lines.join("\n")))
 }
 
-/// The file that is there already, if it is an STL: nothing else is replaced.
+/// Loads the existing file, if it is an STL: nothing else is replaced.
 fn before(cx: &Cx, file: &str) -> Result<Option<Loaded>, Fault> {
     if !cx.files().exists(file)? {
         return Ok(None);

@@ -24,12 +24,12 @@ use serde::Serialize;
 use self::{picture::Picture, smooth::Smooth, view::View};
 use super::stl::{self, Mesh};
 
-/// How large a picture may be: in each direction, and in all.
+/// Limits of a picture: its sides, and its pixels.
 const SIDE: std::ops::RangeInclusive<usize> = 64..=2048;
 const PIXELS: usize = 2048 * 1536;
-/// How many pictures one call makes.
+/// Maximum number of pictures of one call.
 const VIEWS: usize = 3;
-/// What a PNG file begins with.
+/// The signature of a PNG file.
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n";
 
 /// Draw an STL file as up to three PNG pictures, with axes and a scale in mm; you see them.
@@ -79,7 +79,7 @@ impl Tool for Render3d {
 }
 
 impl Render3d {
-    /// Where the picture from there goes.
+    /// Returns the path of the picture of a view.
     fn file(&self, view: View) -> String {
         let stem = |path: &str, end: &str| {
             let cut = path.len().saturating_sub(end.len());
@@ -156,10 +156,10 @@ impl Render3d {
     }
 }
 
-/// Draws an STL file from some sides: a line on it, and a PNG for each side.
+/// Draws an STL file from some sides: returns a line about it, and a PNG for each side.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Draw {
-    /// What the file is called.
+    /// The name of the file.
     name: String,
     views: Vec<View>,
     size: (usize, usize),
@@ -184,7 +184,7 @@ impl Decoder for Draw {
     }
 }
 
-/// The file that is there already, if it is a picture: nothing else is replaced.
+/// Loads the existing file, if it is a picture: nothing else is replaced.
 fn before(cx: &Cx, file: &str) -> Result<Option<Loaded>, Fault> {
     if !cx.files().exists(file)? {
         return Ok(None);

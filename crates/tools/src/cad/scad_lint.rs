@@ -21,7 +21,7 @@ use self::{
 };
 use super::source::Source;
 
-/// How many findings are shown: who has more begins with the first.
+/// Maximum number of findings that are shown, the first ones.
 const SHOWN: usize = 50;
 
 /// Check OpenSCAD source without compiling it: brackets, semicolons, unknown names and arguments, unused variables.
@@ -63,11 +63,11 @@ impl Tool for ScadLint {
     }
 }
 
-/// What is wrong, as lines `file:line:column severity message`.
+/// Returns the findings, as lines `file:line:column severity message`.
 pub(super) fn findings(cx: &Cx, source: &Source<'_>) -> Vec<String> {
     let mut report = Report::new(source.name(), &source.text);
     let tokens = tokens::tokens(&source.text, &mut report);
-    // Where brackets hang, everything behind them is read wrong.
+    // With unbalanced brackets, everything after them would be misread.
     if !tokens::balanced(&tokens, &mut report) {
         return report.lines();
     }
@@ -80,14 +80,14 @@ pub(super) fn findings(cx: &Cx, source: &Source<'_>) -> Vec<String> {
     report.lines()
 }
 
-/// The longest name or number of a source, and the byte at which it begins.
+/// Returns the longest name or number of a source, and its offset.
 pub(super) fn longest_word(text: &str) -> Option<(usize, &str)> {
     let tokens = tokens::tokens(text, &mut Report::new("", text));
     let words = tokens.into_iter().filter(|it| matches!(it.kind, tokens::Kind::Word | tokens::Kind::Number));
     words.max_by_key(|it| it.text.len()).map(|it| (it.at, it.text))
 }
 
-/// The variables that are set at the top of a source; none where that can't be told from it alone.
+/// Returns the variables that are set at the top of a source; `None` if included files may set others.
 pub(super) fn variables(text: &str) -> Option<BTreeSet<String>> {
     let mut report = Report::new("", text);
     let statements = parse::parse(&tokens::tokens(text, &mut report), &mut report);

@@ -1,28 +1,28 @@
-//! Volume of a mesh, and whether it is closed.
+//! Volume and surface of a mesh, and the check whether it is closed.
 
 use std::{collections::HashMap, ops::ControlFlow};
 
 use super::stl::{Mesh, Triangle};
 
-/// The corners of each triangle as numbers of points: the same place is the same number.
+/// The corners of each triangle as indexes of points: equal points have equal indexes.
 pub(super) struct Welded {
     pub(super) corners: Vec<[u32; 3]>,
-    /// How many different places there are.
+    /// Number of different points.
     pub(super) points: u32,
 }
 
-/// What is known of a part.
+/// The measurements of a part.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Solid {
     /// In mm³; negative where the facets are turned inside out.
     pub(super) volume: f64,
     /// In mm².
     pub(super) surface: f64,
-    /// How many pieces there are that share no corner.
+    /// Number of pieces that share no corner.
     pub(super) bodies: usize,
-    /// How many edges have a facet on one side only, or two that are turned against each other.
+    /// Number of edges with one facet only, or with two of opposite orientation.
     pub(super) open: usize,
-    /// How many edges have more than two facets.
+    /// Number of edges with more than two facets.
     pub(super) shared: usize,
 }
 
@@ -32,7 +32,7 @@ impl Welded {
         let mut corners = Vec::with_capacity(mesh.len());
         mesh.each(|_, triangle| {
             corners.push(triangle.map(|point| {
-                // Both zeroes are one place.
+                // Both zeroes are equal.
                 let place = point.map(|it| (it + 0.0).to_bits());
                 let next = u32::try_from(numbers.len()).unwrap_or(u32::MAX);
                 *numbers.entry(place).or_insert(next)
@@ -56,9 +56,9 @@ impl Welded {
         (0..self.points).zip(&parents).filter(|(own, parent)| own == *parent).count()
     }
 
-    /// How many edges are open, and how many have more than two facets.
+    /// Returns the number of open edges, and of those with more than two facets.
     fn edges(&self) -> (usize, usize) {
-        // One for each side of a facet: the edge from its lower point, and whether the facet goes that way.
+        // One for each side of a facet: the edge from its lower point, and the direction of the facet.
         let mut sides: Vec<(u64, bool)> = Vec::with_capacity(self.corners.len() * 3);
         for [a, b, c] in &self.corners {
             if a == b || b == c || c == a {
@@ -82,7 +82,7 @@ impl Welded {
     }
 }
 
-/// The point that stands for the piece of this one.
+/// Returns the point that represents the piece of this one.
 fn find(parents: &mut [u32], mut point: u32) -> u32 {
     loop {
         let parent = parents.get(point as usize).copied().unwrap_or(point);
@@ -101,7 +101,7 @@ impl Solid {
     pub(super) fn of(mesh: &Mesh) -> Self {
         let welded = Welded::of(mesh);
         let (open, shared) = welded.edges();
-        // Around its middle, so that a part far from the origin loses no digits.
+        // Relative to its centre, so that a part far from the origin loses no digits.
         let middle = [0, 1, 2].map(|it| {
             let of = |point: &[f32; 3]| f64::from(point.get(it).copied().unwrap_or(0.0));
             f64::midpoint(of(&mesh.low), of(&mesh.high))
@@ -121,7 +121,7 @@ impl Solid {
     }
 }
 
-/// What a triangle adds to volume and surface.
+/// Returns what a triangle adds to volume and surface.
 fn share(triangle: &Triangle, [mx, my, mz]: [f64; 3]) -> (f64, f64) {
     let [a, b, c] = triangle.map(|[x, y, z]| [f64::from(x) - mx, f64::from(y) - my, f64::from(z) - mz]);
     let normal = cross(minus(b, a), minus(c, a));
@@ -140,7 +140,7 @@ fn cross([a, b, c]: [f64; 3], [x, y, z]: [f64; 3]) -> [f64; 3] {
     [b * z - c * y, c * x - a * z, a * y - b * x]
 }
 
-/// The twelve triangles of a box.
+/// Returns the twelve triangles of a box.
 #[cfg(test)]
 pub(super) fn a_box(low: [f32; 3], high: [f32; 3]) -> Vec<Triangle> {
     let corner = |bits: u8| {
@@ -183,7 +183,7 @@ mod tests {
         assert!(solid(&two).is_watertight());
         let holed: Vec<_> = one.iter().skip(1).copied().collect();
         assert_eq!(solid(&holed).open, 3);
-        // Two boxes that touch along an edge: no printer knows which sides belong together.
+        // Two boxes that touch along an edge: it is ambiguous which sides belong together.
         let touching = [one.clone(), a_box([1.0, 1.0, 0.0], [2.0, 2.0, 1.0])].concat();
         assert_eq!((solid(&touching).open, solid(&touching).shared), (0, 1));
         let inside_out: Vec<_> = one.iter().map(|[a, b, c]| [*a, *c, *b]).collect();

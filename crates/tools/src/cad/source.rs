@@ -9,23 +9,23 @@ use kit::{
 
 use crate::files::open::not_text;
 
-/// The longest source.
+/// Maximum size of a source, in bytes.
 const LONGEST: u64 = 4 << 20;
 
-/// The longest name or number that OpenSCAD is given.
+/// Maximum length of a name or number that OpenSCAD gets.
 const LONGEST_WORD: usize = 10_000;
 
-/// Source text, and what it is called.
+/// Source text, and its name.
 pub(super) struct Source<'a> {
     /// The file, as the model wrote it; none for text that came with the call.
     pub(super) path: Option<&'a str>,
-    /// Where that file is.
+    /// The path of that file.
     pub(super) place: Option<PathBuf>,
     pub(super) text: String,
 }
 
 impl<'a> Source<'a> {
-    /// What reading it touches: what it uses and includes may lie anywhere in the workspace.
+    /// Returns the touches of reading it: its used and included files may lie anywhere in the workspace.
     pub(super) fn touches(path: &str) -> Touches {
         let touches = Touches::read(path);
         if path.is_empty() {
@@ -35,7 +35,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// The one of the two that was given.
+    /// Loads the one of the two that was given.
     pub(super) fn of(cx: &Cx, path: &'a str, code: &str) -> Result<Self, Fault> {
         match (path.is_empty(), code.trim().is_empty()) {
             (true, true) => Err(Fault::bad_args("there is no source").next("Give `path` or `code`.")),
@@ -57,18 +57,18 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// What it is called.
+    /// Returns its name.
     pub(super) fn name(&self) -> &'a str {
         self.path.unwrap_or("code")
     }
 
-    /// The folder from which it names other files.
+    /// Returns the folder against which it names other files.
     pub(super) fn dir(&self) -> &'a str {
         self.path.map_or("", folder)
     }
 
-    /// Refuses source that OpenSCAD would read for minutes: the time it takes for one name or number grows with the
-    /// square of its length (1.4 s at 10,000 characters, minutes at 100,000).
+    /// Refuses source that OpenSCAD would parse for minutes: its time for one name or number grows with the
+    /// square of the length (1.4 s at 10,000 characters, minutes at 100,000).
     ///
     /// # Errors
     /// [`Kind::BadArgs`](kit::Kind::BadArgs) with the line of the word.
@@ -89,13 +89,13 @@ impl<'a> Source<'a> {
             .hint("Look whether it is the file you meant[?; `tool:scad_lint` checks source?]."))
     }
 
-    /// A line of it, from 1.
+    /// Returns a line of it, from 1.
     pub(super) fn line(&self, number: usize) -> Option<&str> {
         self.text.lines().nth(number.checked_sub(1)?)
     }
 }
 
-/// The folder of a file.
+/// Returns the folder of a file.
 fn folder(path: &str) -> &str {
     match path.rsplit_once('/') {
         Some(("", _)) => "/",

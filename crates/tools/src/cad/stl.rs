@@ -11,21 +11,21 @@ pub(super) type Triangle = [Point; 3];
 
 /// The longest file: 2.6 million triangles.
 pub(super) const LONGEST: u64 = 128 << 20;
-/// After how long a decoder of meshes is stopped.
+/// Time limit of a decoder of meshes.
 pub(super) const DEADLINE: Duration = Duration::from_secs(60);
-/// What is farther away is not part but a mistake.
+/// Maximum coordinate; a larger one is a mistake.
 const FARTHEST: f32 = 1e9;
 
 const HEADER: usize = 80;
 const RECORD: usize = 50;
 
-/// The memory that a decoder of a file of so many bytes may use. What it knows of a triangle is some times as long as the
-/// triangle itself.
+/// Returns the memory limit of a decoder for a file of `bytes` bytes. Its data on a triangle takes several
+/// times the triangle's size.
 pub(super) fn memory(bytes: u64) -> u64 {
     MEMORY + 7 * bytes
 }
 
-/// Triangles. Those of a binary file stay as they are in the file, so that they are in memory but once.
+/// Triangles. Those of a binary file are read from its bytes, so that they are in memory only once.
 pub(super) struct Mesh {
     form: Form,
     /// The least and the greatest of each coordinate.
@@ -39,10 +39,10 @@ enum Form {
 }
 
 impl Mesh {
-    /// Reads a file of either form, which is told by what it holds.
+    /// Reads a file of either form, detected by its content.
     ///
     /// # Errors
-    /// [`Kind::Failed`] when it is not an STL, or not whole, or has places that are none.
+    /// [`Kind::Failed`] when it is not an STL, or is truncated, or has invalid coordinates.
     pub(super) fn read(name: &str, bytes: impl Into<Content>) -> Result<Self, Fault> {
         let bytes = bytes.into();
         let form = if is_binary(&bytes) {
@@ -71,7 +71,7 @@ impl Mesh {
         self.len() == 0
     }
 
-    /// Hands over every triangle with its number, until told to stop.
+    /// Passes on every triangle with its number, until `take` breaks.
     pub(super) fn each(&self, mut take: impl FnMut(usize, &Triangle) -> ControlFlow<()>) {
         match &self.form {
             Form::Binary(bytes) => {
@@ -91,7 +91,7 @@ impl Mesh {
         }
     }
 
-    /// How large it is, as `60 × 40 × 20 mm`.
+    /// Formats its size, as `60 × 40 × 20 mm`.
     pub(super) fn size(&self) -> String {
         let sides = self.high.iter().zip(&self.low).map(|(high, low)| short(f64::from(high - low)));
         format!("{} mm", sides.collect::<Vec<_>>().join(" × "))
@@ -106,7 +106,7 @@ impl Mesh {
                 for ((low, high), value) in low.iter_mut().zip(&mut high).zip(point) {
                     *low = low.min(*value);
                     *high = high.max(*value);
-                    // Also false for what is not a number.
+                    // Also false for NaN.
                     sound &= value.abs() <= FARTHEST;
                 }
             }
@@ -128,7 +128,7 @@ impl Mesh {
     }
 }
 
-/// A number with as many decimals as count: three of a small one, none of a large one that has none.
+/// Formats a number with the significant decimals: up to three, none for a large whole one.
 pub(super) fn short(value: f64) -> String {
     let decimals = if value.abs() < 1e6 { 3 } else { 0 };
     let text = format!("{value:.decimals$}");
@@ -136,23 +136,23 @@ pub(super) fn short(value: f64) -> String {
     if text == "-0" { "0".to_owned() } else { text.to_owned() }
 }
 
-/// Is this a file of either form, as far as its beginning and its length tell?
+/// Returns whether this is a file of either form, judged by its beginning and its length.
 pub(super) fn is_one(bytes: &[u8]) -> bool {
     is_binary(bytes) || is_text(bytes)
 }
 
-/// Is this as long as the count in it says? Only then it is binary, whatever it begins with.
+/// Returns whether its length matches its triangle count. Only then it is binary, whatever it begins with.
 fn is_binary(bytes: &[u8]) -> bool {
     said(bytes).is_some_and(|count| length(count) == bytes.len() as u64)
 }
 
-/// How many triangles it says it has.
+/// Returns the declared number of triangles.
 fn said(bytes: &[u8]) -> Option<u32> {
     let count = bytes.get(HEADER..HEADER + 4)?;
     Some(u32::from_le_bytes(count.try_into().ok()?))
 }
 
-/// How long a file of so many triangles is.
+/// Returns the length of a file of this many triangles.
 fn length(count: u32) -> u64 {
     (HEADER + 4) as u64 + u64::from(count) * RECORD as u64
 }
@@ -161,7 +161,7 @@ fn records(bytes: &[u8]) -> &[[u8; RECORD]] {
     bytes.get(HEADER + 4..).unwrap_or_default().as_chunks().0
 }
 
-/// The normal that comes first is left: it follows from the corners, and what else it says is not true.
+/// Decodes a record without its normal, which follows from the corners and is often wrong.
 fn decode(record: &[u8; RECORD]) -> Triangle {
     let mut triangle = Triangle::default();
     let numbers = record.get(12..48).unwrap_or_default().as_chunks::<4>().0;
@@ -183,7 +183,7 @@ fn not_whole(name: &str, bytes: &[u8]) -> Fault {
         return Fault::new(Kind::Failed, format!("`{name}` is OpenSCAD source and no STL file"))
             .hint("[?`tool:model_3d` makes the STL of it; give that.?]");
     }
-    // A text says no count, whatever stands where a count would.
+    // A text file has no count, whatever is in its place.
     let head = bytes.get(..has.min(1024)).unwrap_or_default();
     let what = match said(bytes).filter(|_| {
         head.iter().any(|it| !it.is_ascii() || it.is_ascii_control() && !it.is_ascii_whitespace())
@@ -199,7 +199,7 @@ fn not_whole(name: &str, bytes: &[u8]) -> Fault {
     Fault::new(Kind::Failed, what).next("Write it again from its source, or name another file.")
 }
 
-/// Reads the form that is text.
+/// Reads the text form.
 fn text(name: &str, bytes: &[u8]) -> Result<Vec<Triangle>, Fault> {
     let mut triangles = Vec::new();
     let mut corners: Vec<Point> = Vec::new();
@@ -245,7 +245,7 @@ fn text(name: &str, bytes: &[u8]) -> Result<Vec<Triangle>, Fault> {
     Ok(triangles)
 }
 
-/// A binary file of these triangles, with whatever its header says.
+/// Returns a binary file of these triangles, with this header.
 #[cfg(test)]
 pub(super) fn binary(header: &[u8], triangles: &[Triangle]) -> Vec<u8> {
     let mut bytes = header.to_vec();

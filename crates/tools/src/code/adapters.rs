@@ -1,4 +1,4 @@
-//! Other names and arguments of running Python.
+//! Other toolsets' names and arguments for running Python.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ pub(crate) struct CodeExec {
 /// Run Python code in a subprocess.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-// The fields have defaults so that what is missing is said in their words.
+// The fields have defaults so that a missing one gets that toolset's own message.
 #[schemars(extend("required" = ["code"]))]
 pub(crate) struct TerrariumPython {
     /// Python code to execute.
@@ -33,7 +33,7 @@ pub(crate) struct TerrariumPython {
     timeout: Option<f64>,
 }
 
-/// The longest time of all, in seconds.
+/// The maximum time, in seconds.
 const LONGEST: f64 = 600.0;
 
 impl Tool for CodeExec {
@@ -84,7 +84,7 @@ fn touches(code: &str) -> Touches {
     Touches::run(command(code, &[])).and(Touch::Exclusive)
 }
 
-/// The time a call asks for; 0 asks for the longest there is.
+/// Returns the requested time; 0 requests the maximum.
 fn seconds(asked: Option<f64>, default: f64) -> Result<f64, Fault> {
     match asked.unwrap_or(default) {
         seconds if !seconds.is_finite() || seconds < 0.0 => {

@@ -7,7 +7,7 @@ use tokio::sync::Mutex;
 
 use super::warm::Warm;
 
-/// What a session knows of its interpreters.
+/// The interpreters of a session.
 #[derive(Default)]
 pub(super) struct Interpreters {
     kept: Mutex<WarmState>,
@@ -16,14 +16,14 @@ pub(super) struct Interpreters {
 #[derive(Default)]
 struct WarmState {
     warm: Option<Arc<Warm>>,
-    /// An interpreter that can't be kept warm: it is too old, or lacks a module.
+    /// The executable of an interpreter that can't be kept warm: it is too old, or lacks a module.
     unfit: Option<String>,
-    /// A name, and the program that it came to: a shim takes its time to find that.
+    /// A name, and the program that it resolved to: resolving a shim takes time.
     found: Option<(String, String)>,
 }
 
 impl Interpreters {
-    /// The interpreter of these names that is there, warm; none when it is there and can't be kept warm.
+    /// Returns the first existing interpreter of these names, warm; `None` when it can't be kept warm.
     pub(super) async fn warm(&self, names: &[String], cx: &Cx) -> Result<Option<Arc<Warm>>, Fault> {
         let mut kept = self.kept.lock().await;
         if let Some(warm) = &kept.warm
@@ -55,7 +55,7 @@ impl Interpreters {
         Err(none(names))
     }
 
-    /// The same names, or what they are known to come to.
+    /// Returns the same names, or the program that they resolved to.
     pub(super) async fn found(&self, names: &[String]) -> Vec<String> {
         match &self.kept.lock().await.found {
             Some((name, program)) if names.contains(name) => vec![program.clone()],
@@ -63,7 +63,7 @@ impl Interpreters {
         }
     }
 
-    /// Lets go of a warm interpreter that no longer does what it should. It ends with the calls it still has.
+    /// Drops a warm interpreter that no longer works. It ends after its present calls.
     pub(super) async fn forget(&self, warm: &Arc<Warm>) {
         let mut kept = self.kept.lock().await;
         if kept.warm.as_ref().is_some_and(|it| Arc::ptr_eq(it, warm)) {
@@ -72,7 +72,7 @@ impl Interpreters {
     }
 }
 
-/// The interpreter of the workspace if it has one, else that of the session, by the names to try.
+/// Returns the names to try: the workspace's interpreter if it has one, then that of the session.
 pub(super) fn names(cx: &Cx) -> Vec<String> {
     let workspace = cx.files().roots().workspace();
     let own = [".venv/bin/python", "venv/bin/python"].map(|it| workspace.join(it));
@@ -82,7 +82,7 @@ pub(super) fn names(cx: &Cx) -> Vec<String> {
     }
 }
 
-/// What is said when there is no interpreter.
+/// Returns the fault for a missing interpreter.
 pub(super) fn none(names: &[String]) -> Fault {
     Fault::new(Kind::Unavailable, format!("there is no Python here: looked for `{}`", names.join("`, `")))
         .next("A person can install python3, or make a `.venv` in the workspace.")

@@ -1,4 +1,4 @@
-//! Tools that run code.
+//! Tools that run code in a fresh interpreter.
 
 mod adapters;
 mod interpreter;

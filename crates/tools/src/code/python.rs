@@ -9,11 +9,11 @@ use kit::{
 
 use super::run::{Code, End, Folder, Last, Ran, Reach};
 
-/// How long code may take, in seconds, where the call does not say.
+/// Default time limit, in seconds.
 const TIMEOUT: u64 = 30;
-/// The longest time that a call may ask for.
+/// Maximum time limit, in seconds.
 const LONGEST: u64 = 600;
-/// How long the interpreter itself may take before and after the code.
+/// Extra time for the interpreter itself before and after the code.
 const AROUND: Duration = Duration::from_secs(5);
 
 /// Run Python in a fresh interpreter; no state is kept between calls.
@@ -85,7 +85,7 @@ impl Tool for Python {
     }
 }
 
-/// What was printed, and how it ended where that was not well.
+/// Formats the output, and how it ended if it failed.
 fn answer(ran: &Ran, exit: Exit, cx: &Cx) -> Output {
     let mut text = ran.shown();
     if !exit.is_success() {
@@ -106,13 +106,13 @@ fn answer(ran: &Ran, exit: Exit, cx: &Cx) -> Output {
     Output { exit: Some(exit.code()), ..Output::text(text) }
 }
 
-/// The call in the words of a shell, for whoever judges commands.
+/// Formats the call as a shell command, for the rules on commands.
 pub(super) fn command(code: &str, arguments: &[String]) -> String {
     let words = std::iter::once(code).chain(arguments.iter().map(String::as_str));
     words.fold("python3 -c".to_owned(), |command, word| command + " '" + &word.replace('\'', "'\\''") + "'")
 }
 
-/// The first line that says something, shortened.
+/// Returns the first meaningful line, shortened.
 pub(super) fn title(code: &str) -> String {
     const CHARS: usize = 60;
     let line = code.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();

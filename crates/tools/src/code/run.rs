@@ -15,54 +15,54 @@ use super::{
     warm::{Ended, Handed, Request, Warm, Word},
 };
 
-/// How much of the output a model is shown; all of it is in a file if it is longer.
+/// Maximum bytes of output that are shown; longer output is in a file as a whole.
 const SHOWN: usize = 30 << 10;
-/// How much of the output's end may tell that the sandbox was in the way.
+/// Bytes at the end of the output that are searched for sandbox denials.
 const TELLING: usize = 4 << 10;
-/// How long code may take to end once its time is up.
+/// Time for code to end after its time limit.
 const LAST_WORDS: Duration = Duration::from_millis(1_500);
-/// The same once the call was stopped: an answer is promised within 200 ms.
+/// Time for code to end after a cancellation: an answer is promised within 200 ms.
 const AT_ONCE: Duration = Duration::from_millis(120);
-/// How long the output of code that has ended is waited for.
+/// Time to wait for the output of code that has ended.
 const DRAIN: Duration = Duration::from_secs(2);
 
 /// Code that is to be run.
 pub(super) struct Code<'a> {
     pub(super) text: &'a str,
-    /// What follows in `sys.argv`.
+    /// The rest of `sys.argv`.
     pub(super) arguments: &'a [String],
     pub(super) folder: Folder<'a>,
     pub(super) stdin: Option<&'a str>,
-    /// How long it may take.
+    /// Its time limit.
     pub(super) at_most: Duration,
     pub(super) last: Last,
     pub(super) reach: Reach,
 }
 
-/// Where code runs.
+/// The working directory of code.
 #[derive(Clone, Copy)]
 pub(super) enum Folder<'a> {
-    /// Here, as the model wrote it.
+    /// This one, as the model wrote it.
     Named(&'a str),
-    /// In an empty one that goes when it ends.
+    /// An empty one that is deleted afterwards.
     Scratch,
 }
 
-/// What becomes of the value of an expression that is the last statement.
+/// The treatment of a last statement that is an expression.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Last {
-    /// It is printed, as in a notebook.
+    /// Its value is printed, as in a notebook.
     Shown,
-    /// Nothing, as with `python3 -c`.
+    /// Its value is ignored, as with `python3 -c`.
     Ignored,
 }
 
-/// What code may reach.
+/// The permissions of code.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reach {
-    /// What every command of the session may, so that a warm interpreter will do.
+    /// Those of every command of the session, so that a warm interpreter can be used.
     Session,
-    /// What was granted to this call alone.
+    /// Those of this call alone.
     Call,
 }
 
@@ -70,11 +70,11 @@ pub(super) enum Reach {
 pub(super) struct Ran {
     pub(super) end: End,
     output: Arc<Recording>,
-    /// How many processes that it left behind had to be killed.
+    /// Number of processes it left behind that had to be killed.
     left: usize,
 }
 
-/// Why it is over.
+/// The reason why it ended.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum End {
     Exited(Exit),
@@ -83,7 +83,7 @@ pub(super) enum End {
 }
 
 impl Code<'_> {
-    /// Runs it in an interpreter of its own, and ends whatever it leaves behind.
+    /// Runs it in an interpreter of its own, and kills whatever it leaves behind.
     pub(super) async fn run(&self, cx: &Cx) -> Result<Ran, Fault> {
         let (folder, scratch) = match self.folder {
             Folder::Named(path) => (cx.files().locate(path)?.absolute(), ""),
@@ -110,10 +110,10 @@ impl Code<'_> {
         self.alone(&request, &found, cx).await
     }
 
-    /// Has it run by a fork of the warm interpreter; none when there is none to be had.
+    /// Runs it by a fork of the warm interpreter; `None` when there is none.
     async fn forked(&self, request: &Request<'_>, names: &[String], cx: &Cx) -> Result<Option<Ran>, Fault> {
         let interpreters = cx.shelf().get::<Interpreters>();
-        // One that died, or is no longer what a fresh one would be, is replaced once.
+        // One that died, or differs from a fresh one by now, is replaced once.
         for _ in 0..2 {
             let warm = tokio::select! {
                 biased;
@@ -143,7 +143,7 @@ impl Code<'_> {
         Ok(None)
     }
 
-    /// Waits for the end, or brings it about.
+    /// Waits for the end, or enforces it.
     async fn watch(&self, mut handed: Handed, warm: &Arc<Warm>, cx: &Cx) -> (End, Ended) {
         let (end, word, patience) = tokio::select! {
             biased;
@@ -155,7 +155,7 @@ impl Code<'_> {
         let ended = timeout(patience, handed.ended()).await;
         let ended = ended.unwrap_or(Ended { exit: Exit::Lost, left: 0 });
         if ended.exit == Exit::Lost {
-            // Whoever should have ended it does not: the tree it is in goes.
+            // The interpreter that should have killed it does not: kill its whole tree.
             let warm = warm.clone();
             let going = tokio::spawn(async move { warm.end().await });
             let _ = timeout(AT_ONCE, going).await;
@@ -175,7 +175,7 @@ impl Code<'_> {
         if let Some(text) = self.stdin {
             let (process, text) = (process.clone(), text.to_owned());
             tokio::spawn(async move {
-                // Who does not read all of it has no need of it.
+                // A program need not read all of its input.
                 let _ = process.write(text.as_bytes()).await;
                 process.close_input();
             });
@@ -188,7 +188,7 @@ impl Code<'_> {
         };
         if matches!(end, End::TimedOut) {
             const INTERRUPT: i32 = 2;
-            // As by Ctrl-C first, so that it says where it was. If it is gone, it has said it.
+            // An interrupt first, as by Ctrl-C, so that it prints a traceback. If it has ended, nothing is lost.
             let _ = process.signal(INTERRUPT).await;
             let _ = timeout(AT_ONCE, process.exited()).await;
         }
@@ -205,7 +205,7 @@ impl Code<'_> {
 }
 
 impl Ran {
-    /// What was printed, and what was left behind.
+    /// Formats the output, and what was left behind.
     pub(super) fn shown(&self) -> String {
         let mut text = self.output.since(0, SHOWN).text;
         if text.ends_with('\n') {
@@ -222,19 +222,19 @@ impl Ran {
         text
     }
 
-    /// What of its failure the sandbox may be to blame for, one line each.
+    /// Returns one line for each sandbox rule that may have made it fail.
     pub(super) fn denials(&self, exit: Exit, cx: &Cx) -> Vec<String> {
         cx.denials(exit, &self.output.tail(TELLING).text)
     }
 
-    /// What is said of code that was stopped from outside.
+    /// Returns the fault for code that was cancelled.
     pub(super) fn stopped(&self) -> Fault {
         Fault::new(Kind::Cancelled, "the code was stopped, with all it had started")
             .seen(Output::text(self.shown()))
     }
 }
 
-/// Starts the first of the interpreters that is there.
+/// Starts the first interpreter that exists.
 async fn start(request: &Request<'_>, names: &[String], cx: &Cx) -> Result<Process, Fault> {
     for name in names {
         let program = request.alone(name).or_fault(Kind::Unavailable, "a pipe can't be made")?;
@@ -246,7 +246,7 @@ async fn start(request: &Request<'_>, names: &[String], cx: &Cx) -> Result<Proce
     Err(none(names))
 }
 
-/// Waits for what is still in the pipe. Whoever wrote to it has ended, so there is little to wait for.
+/// Waits for the rest of the output. The writer has ended, so little is left.
 async fn drain(output: &Recording, end: &End) {
     let patience = if matches!(end, End::Stopped) { Duration::from_millis(20) } else { DRAIN };
     let _ = timeout(patience, async { while output.grown(output.total()).await {} }).await;

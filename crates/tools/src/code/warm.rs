@@ -1,6 +1,6 @@
-//! Warm interpreters: one is kept ready, and is given code.
+//! Warm interpreters: one is kept ready, and forks for each call.
 //!
-//! `warm.py` is the other half, and says what goes over the sockets.
+//! `warm.py` is the other side, and documents the protocol.
 
 use std::{
     fs::File,
@@ -33,54 +33,54 @@ use tokio::{
 /// The oldest Python 3 that runs `warm.py`.
 const OLDEST: u8 = 7;
 const SCRIPT: &str = include_str!("warm.py");
-/// How long an interpreter may take to start.
+/// Time limit for an interpreter to start.
 const START: Duration = Duration::from_secs(20);
-/// How long it may take to fork.
+/// Time limit for a fork.
 const FORK: Duration = Duration::from_secs(10);
 
 /// A process that forks an interpreter for each call.
 pub(super) struct Warm {
-    /// By which name it was started.
+    /// The name by which it was started.
     pub(super) name: String,
-    /// Which program that came to.
+    /// The program that this name resolved to.
     pub(super) executable: String,
     process: Process,
     door: OwnedFd,
 }
 
-/// What is asked of an interpreter.
+/// A request to an interpreter.
 pub(super) struct Request<'a> {
-    /// The words that `warm.py` knows: `last`, `scratch`.
+    /// Options that `warm.py` knows: `last`, `scratch`.
     pub(super) options: &'a str,
-    /// Where it runs.
+    /// Its working directory.
     pub(super) folder: &'a str,
-    /// What it runs.
+    /// The code.
     pub(super) code: &'a str,
-    /// What follows in `sys.argv`.
+    /// The rest of `sys.argv`.
     pub(super) arguments: &'a [String],
-    /// What it reads.
+    /// Its stdin.
     pub(super) stdin: Option<&'a str>,
 }
 
-/// A call that was handed over. Dropping it ends the code and all it started.
+/// A call in flight. Dropping it kills the code and everything it started.
 pub(super) struct Handed {
     said: Lines<BufReader<OwnedReadHalf>>,
     say: OwnedWriteHalf,
 }
 
-/// How code ended, and how many processes that it left behind had to be killed.
+/// The end of code, and the number of processes it left behind that had to be killed.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ended {
     pub(super) exit: Exit,
     pub(super) left: usize,
 }
 
-/// How code is told to end.
+/// The way in which code is ended.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Word {
-    /// As by Ctrl-C first, so that it says where it was.
+    /// By an interrupt first, as by Ctrl-C, so that it prints a traceback.
     Interrupt,
-    /// At once.
+    /// Immediately.
     Kill,
 }
 
@@ -120,12 +120,12 @@ impl Warm {
         self.process.exit().is_some()
     }
 
-    /// Ends it with all calls that it has.
+    /// Ends it with all its calls.
     pub(super) async fn end(&self) {
         self.process.end(kit::procs::Ending::NOW).await;
     }
 
-    /// Hands over a call that writes to `output`; none if the code has not begun and never will.
+    /// Starts a call that writes to `output`; `None` if the code has not begun and never will.
     pub(super) async fn hand(&self, request: &Request<'_>, output: OwnedFd) -> io::Result<Option<Handed>> {
         let (ours, theirs) = sockets()?;
         let stdin = match request.stdin {
@@ -149,7 +149,7 @@ impl Warm {
 }
 
 impl Handed {
-    /// How it ended. [`Exit::Lost`] if the process that would know is gone.
+    /// Waits for its end. [`Exit::Lost`] if the process that knows it is gone.
     pub(super) async fn ended(&mut self) -> Ended {
         let mut ended = Ended { exit: Exit::Lost, left: 0 };
         while let Ok(Some(line)) = self.said.next_line().await {
@@ -166,9 +166,9 @@ impl Handed {
         ended
     }
 
-    /// Tells it to end.
+    /// Requests its end.
     pub(super) async fn tell(&mut self, word: Word) {
-        // When there is nobody to tell, it has ended.
+        // If this fails, it has ended.
         let _ = self.say.write_all(word.bytes()).await;
     }
 }
@@ -193,7 +193,7 @@ impl Request<'_> {
         bytes
     }
 
-    /// A process of its own that runs this, for when there is no warm interpreter.
+    /// Returns a process of its own that runs this, for when there is no warm interpreter.
     pub(super) fn alone(&self, name: &str) -> io::Result<Program> {
         let input = feed([framed(SCRIPT), self.encoded()].concat())?;
         let stdin = if self.stdin.is_some() { Stdin::Pipe } else { Stdin::Null };
@@ -201,12 +201,12 @@ impl Request<'_> {
     }
 }
 
-/// The end of a pipe from which these bytes can be read, and then the end.
+/// Returns the read end of a pipe with these bytes.
 fn feed(bytes: Vec<u8>) -> io::Result<OwnedFd> {
     let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
     let mut sender = pipe::Sender::from_owned_fd(write)?;
     tokio::spawn(async move {
-        // Who does not read all of it has no need of it.
+        // A program need not read all of its input.
         let _ = sender.write_all(&bytes).await;
     });
     Ok(read)

@@ -1,12 +1,12 @@
-//! Truncation as HyperAgents' `editor` has it: the head and the tail of a text, around a line that says so.
+//! Truncation in the style of HyperAgents' `editor`: the head and the tail of a text, around a marker line.
 
 use kit::{Cx, seen::Rows, text::Text};
 
-/// The line in the place of what is left out.
+/// The marker line.
 const MARK: &str = "<response clipped>";
 
-/// Where the head of a text ends and its tail begins, in bytes, where it has more than `most` characters. No secret is
-/// cut in two, as a part of one would not be known for what it is.
+/// Returns the end of the head and the start of the tail, in bytes, of a text with more than `most`
+/// characters. No secret is cut in two, because redaction would not recognize a part of one.
 fn cut(cx: &Cx, text: &str, most: usize) -> Option<(usize, usize)> {
     let count = text.chars().count();
     if text.len() <= most || count <= most {
@@ -25,7 +25,7 @@ fn cut(cx: &Cx, text: &str, most: usize) -> Option<(usize, usize)> {
     Some((head, tail))
 }
 
-/// A text of at most about so many characters.
+/// Truncates a text to about `most` characters.
 pub(super) fn clipped(cx: &Cx, text: String, most: usize) -> String {
     match cut(cx, &text, most) {
         None => text,
@@ -36,8 +36,7 @@ pub(super) fn clipped(cx: &Cx, text: String, most: usize) -> String {
     }
 }
 
-/// Lines with their numbers, of at most so many characters before they are numbered; and the rows that are there as a
-/// whole.
+/// Numbers lines, truncated to `most` characters before that; returns the text, and the rows that are complete.
 pub(super) fn numbered(cx: &Cx, text: &Text, rows: &Rows, most: Option<usize>) -> (String, Rows) {
     let lines: Vec<_> = rows.iter().map(|row| (row, text.line(row).unwrap_or_default())).collect();
     let content = || lines.iter().map(|it| it.1.as_ref()).collect::<Vec<&str>>().join("\n");

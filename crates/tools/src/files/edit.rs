@@ -1,4 +1,4 @@
-//! `edit`: change lines where they were meant, or not at all.
+//! `edit`: changes lines where they were meant, or not at all.
 
 use kit::{
     anchor::Anchor,
@@ -9,7 +9,7 @@ use kit::{
 
 use super::open;
 
-/// How often to plan again when another program changes the file in between.
+/// Number of times to plan again when another program changes the file in between.
 const TRIES: usize = 5;
 
 /// Change a file. All edits of a call are applied, or none. Each names its place by anchors from `read`
@@ -26,7 +26,7 @@ pub(crate) struct Edit {
     /// Instead of `edits`: a unified diff of this file.
     #[serde(default)]
     diff: Option<String>,
-    // A single edit without the list: what models write who know other tools.
+    // A single edit without the list: models that know other tools write this.
     #[serde(default)]
     #[schemars(skip)]
     anchor: Option<String>,
@@ -179,18 +179,18 @@ fn place(insert: Insert, anchor: Option<Anchor>) -> Result<At, Fault> {
     }
 }
 
-/// Makes the changes and saves the file; gives what the model should read.
+/// Applies the changes and saves the file; returns the text for the model.
 ///
 /// # Errors
-/// Those of planning and saving. The file is then as it was.
+/// Those of planning and saving. The file is then unchanged.
 pub(crate) fn apply(cx: &Cx, path: &str, changes: &[Change]) -> Result<Output, Fault> {
     let (plan, _) = land(cx, path, changes)?;
     let notes: String = plan.notes.iter().map(|note| format!("\n{note}")).collect();
     Ok(Output::page(format!("Updated {path} (+{} -{}){notes}\n{}", plan.plus, plan.minus, plan.fresh.text)))
 }
 
-/// Plans, saves, and remembers what was shown. Another program may change the file
-/// between the two; then the plan is made again on what it is now.
+/// Plans, saves, and records what was shown. If another program changes the file between the two, the plan is
+/// made again on its new content.
 pub(crate) fn land(cx: &Cx, path: &str, changes: &[Change]) -> Result<(Plan, kit::files::Saved), Fault> {
     let mut tries = TRIES;
     loop {

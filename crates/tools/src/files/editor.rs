@@ -12,13 +12,13 @@ use kit::{
 
 use super::{clip, edit::land, open};
 
-/// Lines shown around a change.
+/// Lines of context around a change.
 const AROUND: usize = 4;
 
-/// Entries of a folder that are shown.
+/// Maximum number of entries of a folder that are shown.
 const ENTRIES: usize = 500;
 
-/// Characters of a file that are shown where long results are clipped, and of a list of files.
+/// Maximum characters of a file that are shown if long results are clipped, and of a list of files.
 const CLIPPED: usize = 10_000;
 const CLIPPED_LIST: usize = 5_000;
 
@@ -28,7 +28,7 @@ const CLIPPED_LIST: usize = 5_000;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Editor {
-    /// What to do.
+    /// The action.
     pub(crate) command: Command,
     /// File or folder, absolute or relative to the workspace.
     pub(crate) path: String,
@@ -63,7 +63,7 @@ pub(crate) enum Command {
     UndoEdit,
 }
 
-/// What a call of this command touches.
+/// Returns the touches of this command.
 pub(crate) fn touches(command: Command, path: &str) -> Touches {
     match command {
         Command::View => Touches::read(path),
@@ -132,7 +132,7 @@ impl Editor {
         Ok(Output::text(format!("Here's the result of running `cat -n` on {path}:\n{numbered}")))
     }
 
-    /// The range to view, as rows.
+    /// Returns the range to view, as rows.
     fn range(&self, total: usize) -> Result<(usize, usize), Fault> {
         let Some(range) = &self.view_range else { return Ok((0, total)) };
         let invalid = |why: String| Err(Fault::bad_args(format!("Invalid `view_range`: {range:?}. {why}")));
@@ -160,12 +160,12 @@ impl Editor {
         Ok((from - 1, to))
     }
 
-    /// Lines with their numbers, as they are: tabs stay tabs. The model has then seen them.
+    /// Formats lines with their numbers, tabs included, and records that the model has seen them.
     fn numbered(&self, cx: &Cx, opened: &open::Opened, range: std::ops::Range<usize>) -> String {
         let mut rows = Rows::new();
         rows.add(range);
         let (numbered, whole) = clip::numbered(cx, &opened.text, &rows, self.clips.then_some(CLIPPED));
-        // Rendered for the sake of what is remembered; the model of this tool knows no anchors.
+        // Rendered only to record the view; the model of this tool knows no anchors.
         cx.show(opened.location(), &opened.text, &whole);
         numbered
     }
@@ -231,7 +231,7 @@ impl Editor {
         ))
     }
 
-    /// The fault of `edit` in the words of this tool, which has other arguments.
+    /// Rewrites a fault of `edit` for this tool, which has other arguments.
     fn in_its_own_words(&self, fault: Fault, old: &str) -> Fault {
         let path = &self.path;
         let (what, next) = match fault.kind {
@@ -276,8 +276,7 @@ impl Editor {
         Ok(self.edited(cx, &plan, "a snippet of the edited file", "Review the changes and make sure they are as expected (correct indentation, no duplicate lines, etc). Edit the file again if necessary."))
     }
 
-    /// The line that a bare number means: that of the file as the model saw it. Who never
-    /// looked means the file as it is.
+    /// Returns the anchor of a bare line number: the line as the model saw it, or as it is if the model never saw it.
     fn meant(&self, cx: &Cx, opened: &open::Opened, line: usize) -> Result<Anchor, Fault> {
         let file = opened.location().absolute();
         if cx.views().anchor(&file, line).is_none() {

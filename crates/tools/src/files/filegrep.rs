@@ -13,7 +13,7 @@ use kit::{
 use super::open;
 use crate::search::lines::{Around, CLIP, End, Find, Pattern, Scanner, builder};
 
-/// Matches that are shown, if no other number is asked for.
+/// Default number of matches.
 const MATCHES: usize = 100;
 
 /// Find lines in one file, shown as `LINE:HASH|text` with the lines around them, ready to edit.
@@ -104,7 +104,7 @@ impl Filegrep {
         Ok(Output::page(format!("[{} {plural} in {total} lines]\n{shown}{more}", matched.len())))
     }
 
-    /// A file too large to load is read as a stream; long lines of it are cut around the match.
+    /// Searches a file too large to load as a stream; long lines of it are cut around the match.
     fn search_large(&self, cx: &Cx, file: &Open) -> Result<Output, Fault> {
         let Self { path, pattern, .. } = self;
         let limit = self.limit.unwrap_or(MATCHES).min(MATCHES * 10);
@@ -135,7 +135,7 @@ impl Filegrep {
                 shown.push_str("...\n");
             }
             last = Some(number);
-            // A line that may have been cut has no anchor: its hash would be another's.
+            // A line that may have been cut has no anchor: its hash would differ.
             if line.text.len() < CLIP {
                 shown.push_str(&format!("{number}:{:02x}|{}\n", anchor::hash(&line.text), line.text));
                 cx.showed_of_large(

@@ -5,11 +5,10 @@ use kit::{Cx, Fault, Kind, text::Text};
 
 use super::open::{Opened, not_text};
 
-/// As deep as `serde_json` goes. The parsers recurse, so this bounds their stack.
+/// Maximum nesting, as in `serde_json`. The parsers recurse, so this limits their stack.
 pub(super) const DEEPEST: usize = 128;
 
-/// JSON as editors' configurations are written: with comments and trailing commas, and
-/// nothing else that JSON doesn't have.
+/// JSON as in editors' configurations: with comments and trailing commas, but without other extensions.
 const OPTIONS: ParseOptions = ParseOptions {
     allow_comments: true,
     allow_trailing_commas: true,
@@ -29,7 +28,7 @@ pub(crate) struct Document {
 }
 
 impl Document {
-    /// Parses JSON, with comments and trailing commas where there are any.
+    /// Parses JSON, with optional comments and trailing commas.
     ///
     /// # Errors
     /// [`Kind::BadArgs`] with line and column, [`Kind::TooBig`] when it is nested too deep.
@@ -59,7 +58,7 @@ pub(crate) fn load(cx: &Cx, path: &str, most: u64, instead: Option<&'static str>
     Ok(Opened { loaded, text })
 }
 
-/// The most brackets that are open at once, outside strings and comments.
+/// Returns the maximum nesting of brackets, outside strings and comments.
 pub(super) fn depth(text: &str) -> usize {
     let (mut now, mut most) = (0_usize, 0);
     let mut bytes = text.bytes().peekable();

@@ -1,8 +1,8 @@
-//! `JSONPath` (RFC 9535) on JSON text.
+//! `JSONPath` (RFC 9535) on JSON text, with bounded work.
 //!
-//! A query comes from a model, and the text from anywhere. So the query's length and
-//! nesting are limited, every step of a walk is counted, and a walk hears when it is told
-//! to stop. `match`, `search` and `$` within a filter are left out.
+//! A query comes from a model, and the text from anywhere. So the query's length and nesting are limited,
+//! every step of a walk is counted, and a walk checks for cancellation. `match`, `search` and `$` within a
+//! filter are not supported.
 
 use std::{cmp::Ordering, ops::ControlFlow};
 
@@ -15,20 +15,20 @@ use super::{
 
 pub(crate) use super::json_path_parse::Path;
 
-/// Steps of a walk, each about a comparison of one value: a second or so in all.
+/// Maximum steps of a walk, each about a comparison of one value: a second or so in all.
 const MOST_STEPS: usize = 50_000_000;
 
-/// After so many steps a walk looks whether it was told to stop.
+/// Steps between two checks for cancellation.
 const BETWEEN_CHECKS: usize = 16 * 1024;
 
-/// What hears of each match: the way to it, and the value.
+/// The callback for each match: the path to it, and the value.
 type Visit<'v, 'a> = &'v mut dyn FnMut(&[Step<'a>], &'a Node<'a>) -> ControlFlow<()>;
 
 impl Path<'_> {
-    /// Tells `visit` of every match, in the order of the query, until that breaks off.
+    /// Calls `visit` for every match, in the order of the query, until that breaks off.
     ///
     /// # Errors
-    /// [`Kind::TooBig`] when there is too much to look at, or what stopped the call.
+    /// [`Kind::TooBig`] when there are too many steps, or the fault of a cancelled call.
     pub(crate) fn walk<'a>(&'a self, cx: &Cx, node: &'a Node<'a>, visit: Visit<'_, 'a>) -> Result<(), Fault> {
         let mut walk = Walk { cx, steps: 0, most: MOST_STEPS, check_at: 0, way: Vec::new() };
         walk.segments(&self.segments, node, visit).map(drop)
@@ -43,7 +43,7 @@ struct Walk<'a, 'c> {
     way: Vec<Step<'a>>,
 }
 
-/// What a side of a comparison is.
+/// The value of one side of a comparison.
 #[derive(Clone, Copy)]
 enum Met<'a> {
     Nothing,
@@ -276,7 +276,7 @@ impl<'a> Walk<'a, '_> {
         }
     }
 
-    /// Which comes first, of two numbers or two strings.
+    /// Compares two numbers or two strings.
     fn order(&mut self, left: Met<'a>, right: Met<'a>) -> Result<Option<Ordering>, Fault> {
         if let (Met::Node(Node::String(left)), Met::Node(Node::String(right))) = (left, right) {
             self.step(left.len().min(right.len()) / 16)?;
@@ -304,7 +304,7 @@ impl<'a> Walk<'a, '_> {
     }
 }
 
-/// A number to compare: exact where it is whole and not huge.
+/// A number to compare: exact if it is whole and not huge.
 #[derive(Clone, Copy)]
 enum Number {
     Whole(i128),
@@ -324,7 +324,7 @@ fn length(items: usize) -> i64 {
     i64::try_from(items).unwrap_or(i64::MAX)
 }
 
-/// The indices of a slice, in its order.
+/// Returns the indices of a slice, in its order.
 fn slice(start: Option<i64>, end: Option<i64>, step: i64, length: i64) -> impl Iterator<Item = usize> {
     let from_end = |at: i64| if at < 0 { at + length } else { at };
     let (first, bound) = if step >= 0 {

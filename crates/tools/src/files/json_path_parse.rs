@@ -6,13 +6,13 @@ use kit::Fault;
 
 use super::json_tree::Node;
 
-/// A longer query is refused.
+/// Maximum length of a query.
 const LONGEST: usize = 1000;
 
-/// The most filters, parentheses and functions within one another.
+/// Maximum nesting of filters, parentheses and functions.
 const DEEPEST: usize = 8;
 
-/// A query that was understood.
+/// A parsed query.
 #[derive(Debug)]
 pub(crate) struct Path<'q> {
     pub(super) segments: Vec<Segment<'q>>,
@@ -21,7 +21,7 @@ pub(crate) struct Path<'q> {
 /// One step of a query.
 #[derive(Debug)]
 pub(super) struct Segment<'q> {
-    /// It looks at every value below as well: `..`.
+    /// Whether it also visits every value below: `..`.
     pub(super) descends: bool,
     pub(super) selectors: Vec<Selector<'q>>,
 }
@@ -47,7 +47,7 @@ pub(super) enum Expr<'q> {
 #[derive(Debug)]
 pub(super) enum Operand<'q> {
     Literal(Node<'q>),
-    /// Leads to one value at most.
+    /// Selects one value at most.
     Query(Vec<Segment<'q>>),
     Length(Box<Self>),
     Count(Vec<Segment<'q>>),
@@ -75,10 +75,10 @@ const COMPARES: [(&str, Compare); 6] = [
 ];
 
 impl<'q> Path<'q> {
-    /// Understands a query.
+    /// Parses a query.
     ///
     /// # Errors
-    /// [`Kind::BadArgs`](kit::Kind::BadArgs): what is wrong with it, and where.
+    /// [`Kind::BadArgs`](kit::Kind::BadArgs): the error, and its place.
     pub(crate) fn parse(query: &'q str) -> Result<Self, Fault> {
         if query.len() > LONGEST {
             return Err(Fault::bad_args(format!(
@@ -102,7 +102,7 @@ impl<'q> Path<'q> {
 
 struct Parser<'q> {
     query: &'q str,
-    /// What is not understood yet.
+    /// The text that is not parsed yet.
     rest: &'q str,
     deep: usize,
 }
@@ -126,7 +126,7 @@ impl<'q> Parser<'q> {
         self.rest.chars().next()
     }
 
-    /// Takes as much as is made of these characters.
+    /// Consumes the characters that match.
     fn run(&mut self, part: impl Fn(char) -> bool) -> &'q str {
         let end = self.rest.find(|it| !part(it)).unwrap_or(self.rest.len());
         let (run, rest) = self.rest.split_at_checked(end).unwrap_or_default();
@@ -226,7 +226,7 @@ impl<'q> Parser<'q> {
         if text.is_empty() {
             return Ok(None);
         }
-        // The largest that every reader of JSON has exactly.
+        // The largest integer that every JSON reader represents exactly.
         let most = (1_i64 << 53) - 1;
         match text.parse::<i64>() {
             Ok(it) if (-most..=most).contains(&it) && it.to_string() == text => Ok(Some(it)),
@@ -243,7 +243,7 @@ impl<'q> Parser<'q> {
         if quote == '"' {
             self.must("\"")?;
         }
-        // The same as a JSON string, which has other quotes.
+        // Converted to a JSON string, which has other quotes.
         let mut json = String::from('"');
         let mut letters = self.rest.chars();
         while let Some(letter) = letters.next() {
@@ -258,7 +258,7 @@ impl<'q> Parser<'q> {
                 }
                 '\\' => match letters.next() {
                     Some('\'') if quote == '\'' => json.push('\''),
-                    // Of no meaning within single quotes: not allowed.
+                    // Meaningless within single quotes: not allowed.
                     Some('"') if quote == '\'' => json.push_str("\\'"),
                     Some(escaped) => json.extend(['\\', escaped]),
                     None => break,

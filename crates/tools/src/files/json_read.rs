@@ -1,4 +1,4 @@
-//! `json_read`: shows a place in a JSON file.
+//! `json_read`: shows a part of a JSON file.
 
 use std::ops::ControlFlow;
 
@@ -10,19 +10,19 @@ use super::{
     json_tree::{Node, pointer_of},
 };
 
-/// The largest file that is read. In memory it takes about twenty times that at worst.
+/// Maximum size of a file. In memory it takes about twenty times that at worst.
 const LARGEST: u64 = 8 << 20;
 
-/// A value longer than this is outlined, if it has parts to point at.
+/// A longer value is outlined, if it has parts.
 const WHOLE: usize = 24 * 1024;
 
-/// Matches of a query that are shown, if no other number is asked for.
+/// Default number of matches of a query.
 const MATCHES: usize = 100;
 
-/// Matches of a query are shown until they have so many bytes.
+/// Maximum bytes of matches that are shown.
 const SHOWN: usize = 1 << 20;
 
-/// Members of a large value that are outlined.
+/// Maximum members of a large value that are outlined.
 const OUTLINED: usize = 200;
 
 /// Read a part of a JSON file (comments allowed), by pointer or by query. A large value is outlined.
@@ -100,10 +100,10 @@ impl JsonRead {
     }
 }
 
-/// The value that a pointer leads to.
+/// Returns the value that a pointer refers to.
 ///
 /// # Errors
-/// [`Kind::NotFound`], with how far it leads and what is there.
+/// [`Kind::NotFound`], with the part that exists and its members.
 fn find<'a, 't>(whole: &'a Node<'t>, pointer: &str, path: &str) -> Result<&'a Node<'t>, Fault> {
     if !pointer.is_empty() && !pointer.starts_with('/') {
         return Err(Fault::bad_args(format!(

@@ -1,6 +1,6 @@
 //! JSON values that keep every number as the file writes it.
 //!
-//! `serde_json` would round what is beyond 64 bits, and takes three times the memory.
+//! `serde_json` would round numbers beyond 64 bits, and takes three times the memory.
 
 use std::borrow::Cow;
 
@@ -24,15 +24,15 @@ const TOKENS: ScannerOptions = ScannerOptions {
 pub(crate) enum Node<'t> {
     Null,
     Bool(bool),
-    /// As it is written.
+    /// As written in the text.
     Number(&'t str),
     String(Cow<'t, str>),
     List(Box<[Self]>),
-    /// In the order of the file. Of several members with one name the last counts.
+    /// In the order of the file. Of several members with one name the last one counts.
     Object(Box<[(Cow<'t, str>, Self)]>),
 }
 
-/// One step of the way to a value.
+/// One step of the path to a value.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Step<'t> {
     Name(&'t str),
@@ -40,7 +40,7 @@ pub(crate) enum Step<'t> {
 }
 
 impl<'t> Node<'t> {
-    /// Parses JSON, with comments and trailing commas where there are any.
+    /// Parses JSON, with optional comments and trailing commas.
     ///
     /// # Errors
     /// [`Kind::BadArgs`] with line and column, [`Kind::TooBig`] when it is nested too deep.
@@ -56,7 +56,7 @@ impl<'t> Node<'t> {
         }
     }
 
-    /// How many members or items it has.
+    /// Returns the number of members or items.
     pub(crate) fn len(&self) -> usize {
         match self {
             Self::List(items) => items.len(),
@@ -65,7 +65,7 @@ impl<'t> Node<'t> {
         }
     }
 
-    /// The member or item at a place in the file's order.
+    /// Returns the member or item at an index, in the file's order.
     pub(crate) fn child(&self, at: usize) -> Option<(Step<'_>, &Self)> {
         match self {
             Self::List(items) => Some((Step::Index(at), items.get(at)?)),
@@ -74,18 +74,18 @@ impl<'t> Node<'t> {
         }
     }
 
-    /// All of them.
+    /// Returns all members or items.
     pub(crate) fn children(&self) -> impl Iterator<Item = (Step<'_>, &Self)> {
         (0..self.len()).filter_map(|at| self.child(at))
     }
 
-    /// The member of this name.
+    /// Returns the member of this name.
     pub(crate) fn member(&self, name: &str) -> Option<&Self> {
         let Self::Object(members) = self else { return None };
         members.iter().rev().find(|(it, _)| it == name).map(|(_, value)| value)
     }
 
-    /// What a JSON Pointer leads to.
+    /// Returns the value that a JSON Pointer refers to.
     pub(crate) fn pointer(&self, pointer: &str) -> Option<&Self> {
         let mut node = self;
         for step in pointer.split('/').skip(1) {
@@ -98,34 +98,34 @@ impl<'t> Node<'t> {
         Some(node)
     }
 
-    /// The value as JSON on one line.
+    /// Formats the value as JSON on one line.
     pub(crate) fn compact(&self) -> String {
         let mut print = Print { text: String::new(), most: usize::MAX, wide: 0 };
         print.value(self, None);
         print.text
     }
 
-    /// The value as JSON with one member on each line, unless that is longer than `most`.
+    /// Formats the value as JSON with one member on each line; `None` if that is longer than `most`.
     #[cfg(test)]
     fn pretty(&self, most: usize) -> Option<String> {
         let mut print = Print { text: String::new(), most, wide: 0 };
         print.value(self, Some(0)).then_some(print.text)
     }
 
-    /// The same, where what is short stays on one line: half as long, and better to read.
+    /// Like [`pretty`](Self::pretty), with short values on one line: half as long, and easier to read.
     pub(crate) fn spread(&self, most: usize) -> Option<String> {
         let mut print = Print { text: String::new(), most, wide: WIDE };
         print.value(self, Some(0)).then_some(print.text)
     }
 
-    /// The value on one line with a blank after each comma and colon, if that takes no more than so many bytes.
+    /// Formats the value on one line with a blank after each comma and colon; `None` if that is longer than `most`.
     fn inline(&self, most: usize) -> Option<String> {
         let mut print = Print { text: String::new(), most, wide: usize::MAX };
         print.value(self, None).then_some(print.text)
     }
 }
 
-/// The way to a value as a JSON Pointer.
+/// Formats the path to a value as a JSON Pointer.
 pub(crate) fn pointer_of(way: &[Step<'_>]) -> String {
     let mut pointer = String::new();
     for step in way {
@@ -138,7 +138,7 @@ pub(crate) fn pointer_of(way: &[Step<'_>]) -> String {
     pointer
 }
 
-/// An index as JSON Pointer writes it: no sign, no leading zero.
+/// Parses an index of a JSON Pointer: no sign, no leading zero.
 pub(crate) fn index(name: &str) -> Option<usize> {
     let plain = name == "0" || !name.starts_with('0');
     if plain && name.bytes().all(|it| it.is_ascii_digit()) { name.parse().ok() } else { None }
@@ -236,14 +236,14 @@ impl<'t> Parser<'_, 't> {
     }
 }
 
-/// Columns that a value on one line may take.
+/// Maximum columns of a value on one line.
 const WIDE: usize = 100;
 
-/// JSON being written; every function says whether it still fits.
+/// JSON being written; every function returns whether it still fits.
 struct Print {
     text: String,
     most: usize,
-    /// What is no wider than this stays on a line; 0 for none.
+    /// Values up to this width are on one line; 0 for none.
     wide: usize,
 }
 

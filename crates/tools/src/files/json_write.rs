@@ -1,4 +1,4 @@
-//! `json_write`: change one value of a JSON file, and nothing around it.
+//! `json_write`: changes one value of a JSON file, and nothing around it.
 
 use jsonc_parser::cst::{CstInputValue, CstNode, CstObject, CstObjectProp};
 use kit::{files::Before, prelude::*, text::Text};
@@ -9,7 +9,7 @@ use super::{
     json_tree::index,
 };
 
-/// The largest file that is changed; in memory it takes up to 180 times that.
+/// Maximum size of a file; in memory it takes up to 180 times that.
 const LARGEST: u64 = 3 << 20;
 
 /// Set, add or remove one value of a JSON file; all other text, comments too, stays as it is.
@@ -28,7 +28,7 @@ pub(crate) struct JsonWrite {
     pub(crate) remove: bool,
 }
 
-/// `null` is a value here, unlike a field that is missing.
+/// Accepts `null` as a value, unlike a missing field.
 pub(crate) fn given<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
     Value::deserialize(deserializer).map(Some)
 }
@@ -153,7 +153,7 @@ impl JsonWrite {
         Ok("Removed")
     }
 
-    /// The node that a pointer leads to.
+    /// Returns the node that a pointer refers to.
     fn find(&self, document: &Document, pointer: &str) -> Result<CstNode, Fault> {
         let mut node = document.root.value().ok_or_else(|| self.nothing(pointer))?;
         for name in pointer.split('/').skip(1).map(unescape) {

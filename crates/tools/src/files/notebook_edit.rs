@@ -1,4 +1,4 @@
-//! `notebook_edit`: change cells of a Jupyter notebook, and nothing around them.
+//! `notebook_edit`: changes cells of a Jupyter notebook, and nothing around them.
 
 use kit::prelude::*;
 
@@ -12,10 +12,10 @@ use super::{
     open::Opened,
 };
 
-/// How often to plan again when another program changes the file in between.
+/// Number of times to plan again when another program changes the file in between.
 const TRIES: usize = 5;
 
-/// Headers of changed cells that are shown.
+/// Maximum number of headers of changed cells that are shown.
 const HEADERS: usize = 50;
 
 /// Change cells of a Jupyter notebook. All edits of a call are applied, or none. A cell that changed since it was shown
@@ -62,7 +62,7 @@ pub(crate) struct One {
     before: Option<Name>,
 }
 
-/// What to do.
+/// The action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum Action {
@@ -134,7 +134,7 @@ impl One {
     }
 }
 
-/// What an edit that can't be made does to the others.
+/// The effect of a failed edit on the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
     /// None is made.
@@ -145,20 +145,20 @@ pub(crate) enum Mode {
     BestEffort,
 }
 
-/// What became of each edit, and of the notebook.
+/// The results of all edits.
 pub(crate) struct Done {
-    /// What it did, or why it can't be made; nothing for one that was not tried.
+    /// The result of each edit, or its fault; `None` for one that was not tried.
     pub(crate) edits: Vec<Option<Result<Made, Fault>>>,
     /// The headers of the cells that changed.
     pub(crate) changed: Vec<String>,
-    /// That others have new indexes.
+    /// A note on other cells with new indexes.
     pub(crate) shifted: Option<String>,
-    /// Do they show outputs from before the change?
+    /// Whether changed cells show outputs from before the change.
     outdated: bool,
     pub(crate) written: bool,
     /// The text before and after.
     pub(crate) texts: Option<(String, String)>,
-    /// One could not be made, so none was.
+    /// Whether none was made because one failed.
     pub(crate) refused: bool,
 }
 
@@ -207,10 +207,10 @@ impl Done {
     }
 }
 
-/// Makes the edits and saves the notebook. Another program may change it between the two; then all is done again.
+/// Makes the edits and saves the notebook. If another program changes it between the two, everything is done again.
 ///
 /// # Errors
-/// Those of loading and saving; in [`Mode::Strict`] the edits' own are in what was done.
+/// Those of loading and saving; in [`Mode::Strict`] the faults of edits are in the result.
 pub(crate) fn apply(
     cx: &Cx,
     path: &str,
@@ -218,7 +218,7 @@ pub(crate) fn apply(
     mode: Mode,
     writing: Writing,
 ) -> Result<Done, Fault> {
-    // A path outside is refused for that, whatever its name.
+    // A path outside is refused first, whatever its name.
     cx.files().locate(path)?;
     notebook::check_name(path)?;
     let mut tries = TRIES;
@@ -261,7 +261,7 @@ fn once(
         }
         let made = match edit {
             Ok(edit) => draft.make(edit, path, location, cx),
-            // The notebook may have to be planned on again.
+            // The caller may plan on the notebook again.
             Err(fault) => Err(Fault { seen: None, ..fault.copied() }),
         };
         done.edits.push(Some(made));
@@ -297,7 +297,7 @@ fn once(
     Ok(done)
 }
 
-/// Which cells that were not meant have new indexes: those that moved alike, as one.
+/// Describes the new indexes of other cells: a run that moved by the same distance, as one.
 fn shifted(cells: &[(Option<usize>, bool)]) -> Option<String> {
     const SHOWN: usize = 5;
     // The first and the last old index, and the first new one.
@@ -321,7 +321,7 @@ fn shifted(cells: &[(Option<usize>, bool)]) -> Option<String> {
     Some(format!("Other cells have new indexes: {said}{more}."))
 }
 
-/// In the encoding of the file, with its byte order mark.
+/// Saves in the encoding of the file, with its byte order mark.
 fn save(cx: &Cx, path: &str, opened: &Opened, text: &str) -> Result<(), Fault> {
     let encoding = opened.text.encoding();
     let mut bytes = Vec::with_capacity(text.len() + 3);

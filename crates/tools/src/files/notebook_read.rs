@@ -8,7 +8,7 @@ use super::notebook::{
     show,
 };
 
-/// Bytes of one answer; the rest is reached by `offset`.
+/// Maximum bytes of one answer; the rest is reached by `offset`.
 const PAGE: usize = 48 << 10;
 
 /// Read a Jupyter notebook, cell by cell, each after a line `[INDEX:HASH] TYPE ID`, with its outputs in short.
@@ -51,7 +51,7 @@ impl Tool for NotebookRead {
 impl NotebookRead {
     fn read(&self, cx: &Cx) -> Result<Output, Fault> {
         let path = &self.path;
-        // A path outside is refused for that, whatever its name.
+        // A path outside is refused first, whatever its name.
         cx.files().locate(path)?;
         notebook::check_name(path)?;
         let opened = notebook::load(cx, path)?;
@@ -89,7 +89,7 @@ impl NotebookRead {
         Ok(Output::page(shown))
     }
 
-    /// The cells to show, by index.
+    /// Returns the indexes of the cells to show.
     fn wanted(
         &self,
         notebook: &Notebook<'_>,

@@ -1,4 +1,4 @@
-//! Opening a text file for a tool.
+//! Opening a text file for a tool: loads, decodes, and explains binary files.
 
 use kit::{
     Cx, Fault, Kind, counted,
@@ -9,14 +9,14 @@ use kit::{
 };
 use serde_json::json;
 
-/// The largest file that is changed in one piece.
+/// Maximum size of a file that is loaded as a whole.
 pub(crate) const MOST: u64 = 256 << 20;
 
 /// A text file as it is now.
 pub(crate) struct Opened {
-    /// Its bytes, and which file it is.
+    /// Its bytes and its identity.
     pub(crate) loaded: Loaded,
-    /// The same as text.
+    /// Its text.
     pub(crate) text: Text,
 }
 
@@ -25,7 +25,7 @@ impl Opened {
         &self.loaded.location
     }
 
-    /// What a change of it is based on.
+    /// Returns the state on which a change is based.
     pub(crate) fn before(&self) -> Before<'_> {
         Before::Was(&self.loaded)
     }
@@ -39,7 +39,7 @@ pub(crate) fn text(cx: &Cx, path: &str) -> Result<Opened, Fault> {
     text_of(cx.files().open(path)?, path)
 }
 
-/// The same for one that is open already, as after a look at its size.
+/// Loads a text file that is open already, for instance after a check of its size.
 ///
 /// # Errors
 /// Those of [`Open::load`], and [`Kind::BadArgs`] when it is not text.
@@ -49,7 +49,7 @@ pub(crate) fn text_of(open: Open, path: &str) -> Result<Opened, Fault> {
     Ok(Opened { loaded, text })
 }
 
-/// The fault for a file that is not text: what it is, and what to use.
+/// Returns the fault for a file that is not text: its type, and the tool to use.
 pub(crate) fn not_text(path: &str, head: &[u8], error: NotText) -> Fault {
     if error == NotText::TooBig {
         return Fault::new(Kind::TooBig, format!("`{path}` is over 4 GiB"));
@@ -66,10 +66,10 @@ pub(crate) fn not_text(path: &str, head: &[u8], error: NotText) -> Fault {
     fault.hint("It can't be read or changed as text[?; `tool:tree` shows what lies beside it?].".to_owned())
 }
 
-/// Refuses to replace a file of which the session has not seen the whole, as it is now.
+/// Refuses to replace a file unless the session has seen the whole of its present content.
 ///
 /// # Errors
-/// [`Kind::Stale`], saying what is missing and how to go on.
+/// [`Kind::Stale`], with the missing lines and the next step.
 pub(crate) fn must_have_seen_whole(cx: &Cx, path: &str, opened: &Opened) -> Result<(), Fault> {
     let stale = |why: String| {
         Err(Fault::new(Kind::Stale, format!("`{path}` exists and {why}; it was not replaced")).hint(format!(

@@ -1,4 +1,4 @@
-//! Pages of a file.
+//! Pages of a file: limits, large files, and the footer that names the next page.
 
 use kit::{
     anchor,
@@ -10,17 +10,17 @@ use kit::{
 
 use super::open::not_text;
 
-/// Bytes on a page. Whoever wants more asks for the next one.
+/// Maximum bytes of a page.
 pub(crate) const BYTES: usize = 192 * 1024;
 
-/// Bytes of one line; the rest is reached by `column`.
+/// Maximum bytes of one line; the rest is reached by `column`.
 pub(crate) const LINE_BYTES: usize = 2_000;
 
-/// A page of a file that is too large to load; its lines are found without it.
+/// Renders a page of a file that is too large to load.
 ///
 /// # Errors
-/// [`Kind::BadArgs`] when it is not text, or does not have so many lines; [`Kind::TooBig`]
-/// for a text whose lines can't be found without decoding it.
+/// [`Kind::BadArgs`] when it is not text, or has fewer lines; [`Kind::TooBig`] for a text whose lines can't
+/// be found without decoding it.
 pub(crate) fn of_large(
     cx: &Cx,
     path: &str,
@@ -80,21 +80,21 @@ fn check_readable(path: &str, open: &Open) -> Result<(), Fault> {
     Ok(())
 }
 
-/// The fault for a page that begins after the last line.
+/// Returns the fault for a page that begins after the last line.
 pub(crate) fn past_the_end(path: &str, first: usize, total: usize) -> Fault {
     Fault::bad_args(format!("`offset` is {}, and `{path}` has {}", first + 1, counted(total, "line")))
         .next("-50 shows the last 50 lines.".to_owned())
 }
 
-/// How to see the rest of a line that was cut.
+/// Explains how to see the rest of a line that was cut.
 pub(crate) fn goes_on(row: usize, column: u64) -> String {
     format!("\n[line {line} goes on: offset {line}, column {column}]", line = row + 1)
 }
 
-/// A piece of one very long line, from the byte `column` on, which counts from 1.
+/// Renders a piece of one very long line, from the byte `column` on, which counts from 1.
 ///
 /// # Errors
-/// [`Kind::BadArgs`] when there is no such line, or it has fewer bytes.
+/// [`Kind::BadArgs`] when the line does not exist, or has fewer bytes.
 pub(crate) fn piece(cx: &Cx, path: &str, open: &Open, row: usize, column: u64) -> Result<Output, Fault> {
     const PIECE: usize = 32 * 1024;
     let limits = Limits { lines: 1, line_bytes: 0, bytes: BYTES };
@@ -116,7 +116,7 @@ pub(crate) fn piece(cx: &Cx, path: &str, open: &Open, row: usize, column: u64) -
     Ok(Output::page(format!("{text}\n[line {}, bytes {column}-{after} of {}{next}]", row + 1, line.length)))
 }
 
-/// What was shown and how to go on; nothing when all was shown and it is plain text.
+/// Returns the footer: what was shown and how to continue; empty when everything was shown and it is plain UTF-8.
 pub(crate) fn footer(first: usize, end: usize, total: Total, manner: &str) -> String {
     let (of, more) = match total {
         Total::Exactly(total) => (format!("{total}"), end < total),

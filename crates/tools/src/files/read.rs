@@ -13,10 +13,10 @@ use super::{
 };
 use crate::media;
 
-/// Lines on a page, if no other number is asked for.
+/// Default number of lines of a page.
 const LINES: usize = 2_000;
 
-/// Entries of a folder that are listed.
+/// Maximum number of entries of a folder that are listed.
 const ENTRIES: usize = 200;
 
 /// Read a file. Every line is shown as `LINE:HASH|text`[?; `tool:edit` takes `LINE:HASH` as an anchor?].
@@ -73,7 +73,7 @@ impl Read {
         }
         let location = open.location.clone();
         let bytes = open.load(&self.path, LARGE as u64)?.bytes;
-        // One that has only letters in it could be taken for text.
+        // A PDF without binary bytes could be taken for text.
         if bytes.starts_with(b"%PDF-")
             && let Some(seen) = media::read(cx, &self.path, &bytes, self.offset, self.limit)
         {
@@ -118,7 +118,7 @@ impl Read {
         Ok(Output::page(shown))
     }
 
-    /// The first row to show.
+    /// Returns the first row to show.
     fn first(&self, total: usize) -> Result<usize, Fault> {
         match self.start() {
             Start::End(back) => Ok(total.saturating_sub(back)),
@@ -137,7 +137,7 @@ impl Read {
         }
     }
 
-    /// A piece of one very long line.
+    /// Renders a piece of one very long line.
     fn piece(&self, cx: &Cx, open: &Open, column: u64) -> Result<Output, Fault> {
         let row = match self.offset {
             Some(offset) if offset > 0 => usize::try_from(offset).unwrap_or(usize::MAX) - 1,
@@ -146,7 +146,7 @@ impl Read {
         page::piece(cx, &self.path, open, row, column)
     }
 
-    /// What is in the folder, if it is one: that is what was wanted.
+    /// Lists the folder, if the path is one.
     fn list(&self, cx: &Cx) -> Option<Output> {
         let mut entries = cx.files().list(&self.path).ok()?;
         entries.sort();
@@ -174,12 +174,12 @@ impl Read {
     }
 }
 
-/// A line has no more characters than bytes, so most need not be counted.
+/// Returns whether the line is clipped. It has no more characters than bytes, so most lines need not be counted.
 fn is_clipped(line: &str) -> bool {
     line.len() > kit::anchor::CLIP && line.chars().count() > kit::anchor::CLIP
 }
 
-/// How the file was written, where that is not UTF-8 with line feeds.
+/// Describes the encoding and line endings, unless they are UTF-8 and line feeds.
 fn manner(text: &Text) -> String {
     let mut manner = Vec::new();
     if text.encoding() != Encoding::Utf8 {

@@ -1,4 +1,4 @@
-//! Writing a text file whose new text was made as a whole.
+//! Writing a text file whose whole new text is known: keeps its encoding, and records the changed lines as seen.
 
 use std::{
     ops::Range,
@@ -14,24 +14,24 @@ use similar::{Algorithm, DiffOp, capture_diff_slices_deadline};
 
 use super::open::Opened;
 
-/// A comparison that takes longer becomes coarse.
+/// Time after which a comparison becomes coarse.
 const COMPARE: Duration = Duration::from_secs(2);
 
-/// What was written.
+/// The result of writing.
 pub(crate) struct Rewritten {
-    /// Where.
+    /// The file's place.
     pub(crate) location: kit::files::Location,
-    /// The file as it is now; nothing where it can't be read as text any more.
+    /// The new content; `None` if it is not text any more.
     pub(crate) text: Option<Text>,
-    /// The rows that went, each with those that came in their place.
+    /// The removed rows, each with those that replaced them.
     pub(crate) regions: Vec<(Range<usize>, Range<usize>)>,
 }
 
-/// Writes `after` in the place of `before`, which is what `opened` holds, in its encoding.
+/// Writes `after` in place of `before`, the text of `opened`, in its encoding.
 ///
 /// # Errors
-/// [`Kind::Stale`] when another program changed the file in between, [`Kind::BadArgs`] when its encoding has no such
-/// character; those of saving.
+/// [`Kind::Stale`] when another program changed the file in between, [`Kind::BadArgs`] when its encoding
+/// lacks a character; those of saving.
 pub(crate) fn rewrite(
     cx: &Cx,
     path: &str,
@@ -53,7 +53,7 @@ pub(crate) fn rewrite(
         if whole == Whole::Yes {
             cx.views().wrote(&saved.location.absolute(), text);
         } else {
-            // Of the rest it is not known any more which lines were read; these were written just now.
+            // The other lines may not have been read; these were written just now.
             let mut rows = Rows::new();
             regions.iter().for_each(|(_, come)| rows.add(come.clone()));
             cx.show_beside(&saved.location, text, &rows);

@@ -8,7 +8,7 @@ use kit::{
 
 use super::{open, page};
 
-/// Lines that are shown at most.
+/// Maximum number of lines that are shown.
 const MOST: usize = 500;
 
 /// Show some lines of a file, as `LINE:HASH|text`: for a quick look where you know the line numbers.

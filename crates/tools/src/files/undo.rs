@@ -1,8 +1,8 @@
-//! `undo`: put back what a call changed.
+//! `undo`: reverts the file changes of a call.
 
 use kit::{prelude::*, services::Which};
 
-/// Changes that are listed.
+/// Maximum number of changes that are listed.
 const LISTED: usize = 20;
 
 /// Undo the file changes of a call of this session: by default the newest not undone yet; repeat to go further back. A file that was changed since is left alone. An undo can be undone.
@@ -28,7 +28,7 @@ impl Tool for Undo {
         match &self.path {
             _ if self.list => Touches::none(),
             Some(path) => Touches::write(path),
-            // Which files it will be is known only once it runs: nothing else may write meanwhile.
+            // The files are known only when it runs: nothing else may write meanwhile.
             None => Touches::exclusive(),
         }
     }

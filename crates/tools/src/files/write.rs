@@ -1,4 +1,4 @@
-//! `write`: make a file.
+//! `write`: creates a file.
 
 use kit::{
     files::Before,
@@ -67,7 +67,7 @@ impl Write {
     }
 }
 
-/// The model knows what it wrote itself. Gives the size in lines and bytes.
+/// Records that the model knows the text it wrote. Returns the size in lines and bytes.
 pub(crate) fn remember(cx: &Cx, location: &kit::files::Location, content: Content) -> String {
     let bytes = content.len();
     let Ok(text) = Text::share(content) else { return format!("{bytes} bytes") };
@@ -75,7 +75,7 @@ pub(crate) fn remember(cx: &Cx, location: &kit::files::Location, content: Conten
     format!("{}, {}", counted(text.line_count(), "line"), counted(bytes, "byte"))
 }
 
-/// New content in the encoding, and with the line endings, of the file it replaces.
+/// Encodes new content with the encoding and the line endings of the file that it replaces.
 pub(crate) fn in_the_manner_of(opened: &Opened, content: &str) -> Result<(Vec<u8>, String), Fault> {
     let old = &opened.text;
     let rows = old.line_count();

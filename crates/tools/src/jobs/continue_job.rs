@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::Id;
 
-/// How long the job's answer is waited for.
+/// Time to wait for the job's answer.
 const AT_MOST: Duration = Duration::from_secs(60);
 
 /// Give a job that waits for input its next input; shows what it answers.
@@ -20,17 +20,17 @@ pub(crate) struct ContinueJob {
     /// Such as job_3.
     #[schemars(with = "String")]
     job: Id,
-    /// What the job asks for, any JSON.
+    /// Input for the job, any JSON.
     input: Value,
 }
 
 impl Tool for ContinueJob {
     const NAME: &str = "continue_job";
-    // What the job does with it may change anything.
+    // The job's reaction may change anything.
     const AT_MOST: Kinds = Kinds::SESSION.with(Kinds::RUN);
 
     fn touches(&self) -> Touches {
-        // What is typed may be a command to whatever reads it, so it is judged as one.
+        // Typed text may be a command to the program that reads it, so it is judged as one.
         let typed = typed(&self.input);
         if typed.is_empty() { Touches::none() } else { Touches::run(typed) }
     }
@@ -48,7 +48,7 @@ impl Tool for ContinueJob {
     }
 }
 
-/// The text in an input that types: a plain string, or `text` and the `keys` that write something.
+/// Returns the text that an input types: a plain string, or `text` and the printable `keys`.
 fn typed(input: &Value) -> String {
     if let Some(text) = input.as_str() {
         return text.to_owned();

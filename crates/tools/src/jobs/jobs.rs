@@ -4,7 +4,7 @@ use kit::{prelude::*, services::Job};
 
 use super::seconds;
 
-/// How many are listed.
+/// Maximum number of jobs that are listed.
 const LISTED: usize = 100;
 
 /// List jobs: calls that went to the background.

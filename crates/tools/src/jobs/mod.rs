@@ -1,4 +1,4 @@
-//! Tools that look after jobs, and how they word what a job is and says.
+//! Tools for jobs, and the text form of a job.
 
 mod continue_job;
 #[expect(clippy::module_inception, reason = "one file is one tool, and this tool has its family's name")]
@@ -27,7 +27,7 @@ pub(crate) fn all() -> Vec<Arc<dyn AnyTool>> {
     ]
 }
 
-/// `job_3 done, exit 0, 12.3 s: npm test`.
+/// Formats `job_3 done, exit 0, 12.3 s: npm test`.
 fn headline(job: &Job) -> String {
     let exit = match job.result.as_deref() {
         Some(Ok(output)) => output.exit,
@@ -38,12 +38,12 @@ fn headline(job: &Job) -> String {
     format!("{} {}{exit}, {}: {}", job.id, job.state.name(), seconds(job.took), name(job))
 }
 
-/// What a person calls it.
+/// Returns its title for people.
 fn name(job: &Job) -> &str {
     if job.title.is_empty() { &job.tool } else { &job.title }
 }
 
-/// `12.3 s` while that says something, `75 s` later.
+/// Formats a duration: `12.3 s`, or `75 s` for a long one.
 fn seconds(took: Duration) -> String {
     if took < Duration::from_secs(60) {
         format!("{:.1} s", took.as_secs_f64())
@@ -52,8 +52,8 @@ fn seconds(took: Duration) -> String {
     }
 }
 
-/// The headline and these lines, and after them what the job has to say: its result, what it said
-/// when it began to wait, or at most `bytes` of what it wrote.
+/// Formats the headline, these lines, and then the job's result, its question while it waits, or at most
+/// `bytes` of its output.
 fn report(cx: &Cx, job: &Job, lines: &[String], bytes: usize) -> Output {
     let mut text = headline(job);
     for line in lines {
@@ -81,7 +81,7 @@ fn is_empty(part: &Part) -> bool {
     matches!(part, Part::Text { text } if text.is_empty())
 }
 
-/// What a job wrote until now: a little of the beginning and more of the end.
+/// Returns a job's output until now: a little of the beginning and more of the end.
 fn written(cx: &Cx, job: &Job, bytes: usize) -> String {
     let Some(output) = &job.live.output else { return "it shows no output before its end".to_owned() };
     let total = output.total();
@@ -93,7 +93,7 @@ fn written(cx: &Cx, job: &Job, bytes: usize) -> String {
     }
     let head = output.read(0, bytes / 5);
     let tail = output.tail(bytes - bytes / 5);
-    // What was read may be longer than was asked for, and then reaches into the tail.
+    // The head may be longer than requested, and then reaches into the tail.
     let head_text = head.text.get(..head.text.floor_char_boundary(bytes / 5)).unwrap_or_default();
     let out = tail.bytes.start.saturating_sub(head_text.len() as u64);
     let whole = tail.handle.map(|handle| format!("; all of it: {handle}")).unwrap_or_default();
@@ -102,7 +102,7 @@ fn written(cx: &Cx, job: &Job, bytes: usize) -> String {
     format!("{head_text}{gap}[about {out} of {total} bytes left out{whole}{pages}]\n{}", tail.text)
 }
 
-/// Which job: `job_3`, or its number.
+/// The id of a job: `job_3`, or its number.
 struct Id(String);
 
 impl<'de> Deserialize<'de> for Id {

@@ -7,9 +7,9 @@ use kit::{
 
 use super::{Id, headline, name, report};
 
-/// How much is shown if nothing else is asked for, in bytes.
+/// Default number of bytes that are shown.
 const LIMIT: usize = 8 << 10;
-/// How much is shown at most.
+/// Maximum number of bytes that are shown.
 const MOST: usize = 64 << 10;
 
 /// Show a job's state and its result, or the newest output if it still runs.
@@ -43,7 +43,7 @@ impl Tool for ReadJob {
         let job = cx.jobs().get(&self.job.0)?;
         let limit = self.limit.unwrap_or(LIMIT).clamp(1, MOST);
         let Some(offset) = self.offset else {
-            // A long result is at hand as a whole: what the job wrote is shorter if that was asked for.
+            // A long result is available as a whole, so the job's output is shortened if a limit was given.
             return Ok(match (&job.live.output, self.limit) {
                 (Some(output), Some(_)) => tail(&job, &**output, limit),
                 _ => report(cx, &job, &[], limit),

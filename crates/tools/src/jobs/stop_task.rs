@@ -4,7 +4,7 @@ use kit::{prelude::*, services::State};
 
 use super::{Id, report};
 
-/// How much of what the job wrote is shown, in bytes.
+/// Bytes of the job's output that are shown.
 const SHOWN: usize = 2 << 10;
 
 /// Stop a job and all its processes.
@@ -18,7 +18,7 @@ pub(crate) struct StopTask {
 
 impl Tool for StopTask {
     const NAME: &str = "stop_task";
-    // Not a harmless thing to do, though it needs no lock.
+    // Stopping a job is not harmless, though it needs no lock.
     const AT_MOST: Kinds = Kinds::SESSION.with(Kinds::EXCLUSIVE);
 
     fn touches(&self) -> Touches {

@@ -12,7 +12,7 @@ use super::{
     continue_job::ContinueJob, jobs::Jobs as List, read_job::ReadJob, stop_task::StopTask, wait::Wait, *,
 };
 
-/// Jobs that stand still.
+/// Jobs in a fixed state.
 struct Still(Vec<Job>);
 
 impl Jobs for Still {

@@ -9,11 +9,11 @@ use kit::{
 
 use super::{Id, report, written};
 
-/// How long is waited if nothing else is said, and at most.
+/// Default and maximum seconds to wait.
 const TIMEOUT: u64 = 60;
 const LONGEST: u64 = 3600;
 
-/// How much of what the job wrote is shown, in bytes.
+/// Bytes of the job's output that are shown.
 const SHOWN: usize = 2 << 10;
 
 /// Wait until a job ends, prints a matching line, or falls silent.

@@ -2,20 +2,20 @@
 
 const SIGNATURE: &[u8] = b"\x89PNG\r\n\x1a\n";
 
-/// The chunks that say how it looks, or that it moves.
+/// The chunks of the picture and its animation.
 const NEEDED: [&[u8; 4]; 8] = [b"IHDR", b"PLTE", b"tRNS", b"IDAT", b"IEND", b"acTL", b"fcTL", b"fdAT"];
 
-/// The longest that says how it is turned.
+/// Maximum size of the chunk with the orientation, in bytes.
 const LONGEST_EXIF: usize = 64 << 10;
 
-/// The file without colour profiles and texts, which may be packed and a thousand times as long as the file; nothing
-/// where it has none, or is not a PNG.
+/// Returns the file without colour profiles and texts, which may unpack to a thousand times the file's size;
+/// `None` if it has none, or is not a PNG.
 pub(super) fn bare_png(data: &[u8]) -> Option<Vec<u8>> {
     let mut rest = data.strip_prefix(SIGNATURE)?;
     let mut bare = None;
     let mut at = SIGNATURE.len();
     while let Some((length, kind)) = heading(rest) {
-        // Its length, its name and its checksum stand around it; the last may be cut off.
+        // A chunk's length, name and checksum are around it; the last may be truncated.
         let end = length.saturating_add(12).min(rest.len());
         let (chunk, after) = rest.split_at_checked(end)?;
         let is_needed = NEEDED.contains(&&kind) || (&kind == b"eXIf" && length <= LONGEST_EXIF);
@@ -48,7 +48,7 @@ mod tests {
 
     fn chunk(kind: &[u8; 4], body: &[u8]) -> Vec<u8> {
         let length = u32::try_from(body.len()).unwrap().to_be_bytes();
-        // Nothing looks at the checksum: what has it is left out.
+        // Checksums are not verified: the chunk is dropped.
         [&length[..], kind, body, &[0; 4]].concat()
     }
 

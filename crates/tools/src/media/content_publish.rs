@@ -26,7 +26,7 @@ impl Tool for ContentPublish {
 }
 
 fn publish(cx: &Cx, path: &str) -> Result<Output, Fault> {
-    // A file of the workspace goes first, as it is now: one that was shared under its name may be older.
+    // The file of the workspace takes precedence: a shared file of this name may be older.
     let (shared, kind) = match share(cx, path, None) {
         Ok(new) => new,
         Err(fault) if fault.kind == Kind::NotFound => {

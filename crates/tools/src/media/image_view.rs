@@ -7,7 +7,7 @@ use kit::{
 
 use super::view::{Wish, view};
 
-/// The most bytes of a file that is looked at.
+/// Maximum size of a file that is viewed, in bytes.
 const MOST_BYTES: usize = 20 << 20;
 
 /// Look at a picture: png, jpeg, gif, webp, bmp, tiff, svg, or a page of a PDF.
@@ -65,7 +65,7 @@ impl Tool for ImageView {
 
 enum Source<'a> {
     File(&'a str),
-    /// An address, and the host that is asked.
+    /// An address, and its host.
     Web(Url, String),
 }
 
@@ -104,7 +104,7 @@ fn load(cx: &Cx, path: &str) -> Result<Vec<u8>, Fault> {
         )
         .next("Make a smaller copy of it with a program first, and look at that."));
     }
-    // One byte more, in case it grows meanwhile.
+    // One byte more, to notice if it grows meanwhile.
     open.head(MOST_BYTES).or_fault(Kind::Unavailable, &format!("`{path}` can't be read"))
 }
 

@@ -1,20 +1,20 @@
 //! File types, by content.
 
-/// How far a content is looked at.
+/// Bytes of a file that are examined.
 pub(crate) const HEAD: usize = 8 << 10;
 
-/// Of which kind a file is.
+/// The type of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FileKind {
     /// Its media type.
     pub(crate) mime: &'static str,
-    /// As what it is shown to a person, where it can be.
+    /// The way in which it can be shown to a person, if any.
     pub(crate) shown: Option<&'static str>,
-    /// It may be shown within a page: there is nothing in it that runs.
+    /// Whether it may be shown within a page: it has no active content.
     pub(crate) inline: bool,
 }
 
-/// The kind of a file that begins so and has so many bytes. Its name tells kinds of text apart, and nothing else.
+/// Returns the type of a file with this beginning and size. Its name only distinguishes kinds of text.
 pub(crate) fn of(head: &[u8], bytes: u64, name: &str) -> FileKind {
     let inline = |mime, shown| FileKind { mime, shown: Some(shown), inline: true };
     let apart = |mime, shown| FileKind { mime, shown, inline: false };
@@ -50,7 +50,7 @@ pub(crate) fn of(head: &[u8], bytes: u64, name: &str) -> FileKind {
 /// Pictures that every browser shows.
 const SHOWN_PICTURES: [&str; 5] = ["image/png", "image/jpeg", "image/gif", "image/webp", "image/avif"];
 
-/// What a browser would take for a page, or for a drawing that may have scripts.
+/// Returns the type of content that a browser would take for a page, or for a drawing with scripts.
 fn markup(head: &[u8]) -> Option<&'static str> {
     let head = String::from_utf8_lossy(head.get(..head.len().min(4096)).unwrap_or_default()).to_lowercase();
     let head = head.trim_start_matches('\u{feff}').trim_start();
@@ -68,17 +68,18 @@ fn markup(head: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// Is this the beginning of a text?
+/// Returns whether this is the beginning of a text.
 pub(crate) fn is_text(head: &[u8]) -> bool {
     let valid = match str::from_utf8(head) {
         Ok(_) => true,
-        // The end of what is looked at may cut a character in two.
+        // The end of the examined bytes may cut a character in two.
         Err(error) => error.error_len().is_none() && head.len() >= HEAD,
     };
     valid && !head.contains(&0)
 }
 
-/// A model for printing: a heading, the number of triangles, and fifty bytes for each; or the same as text.
+/// Returns whether it is a model for printing: a header, the number of triangles, and fifty bytes for each;
+/// or the text form.
 fn is_stl(head: &[u8], bytes: u64) -> bool {
     if head.starts_with(b"solid") && head.windows(5).any(|it| it == b"facet") {
         return true;

@@ -1,4 +1,4 @@
-//! Tools for what is not text: pictures, documents, files that are given to the person.
+//! Tools for files that are not text: pictures, documents, files for the person.
 
 mod bare;
 mod content_publish;

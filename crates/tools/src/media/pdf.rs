@@ -1,4 +1,4 @@
-//! PDF documents: the text of their pages, and how a page looks. Decoded in a worker only.
+//! PDF documents: the text and the picture of a page. Decoded in a worker only.
 
 mod lines;
 mod unpacked;
@@ -27,28 +27,29 @@ use serde::{Deserialize, Serialize};
 
 use lines::Lines;
 
-/// So long one call may work on one document.
+/// Time limit of one call on one document.
 const LONGEST: Duration = Duration::from_secs(20);
 
-/// The most that a call draws or reads of a document: glyphs, lines, areas.
+/// Maximum number of glyphs, lines and areas that a call draws or reads.
 const MOST_MARKS: usize = 3_000_000;
 
-/// As many marks take about as long as a layer does.
+/// The cost of a layer, in marks.
 const MARKS_OF_LAYER: usize = 8_000;
 
-/// So many layers lie over each other at most: each is as large as the page.
+/// Maximum nesting of layers, each as large as the page.
 const MOST_LAYERS: usize = 16;
 
-/// The most pixels of all pictures on a page, however small they are shown.
+/// Maximum pixels of all pictures on a page, however small they are shown.
 const MOST_PIXELS: u64 = 48_000_000;
 
-/// The most bytes of text that one call gives.
+/// Maximum bytes of text of one call.
 const MOST_TEXT: usize = 8 << 20;
 
 /// Reads the text of these pages, counted from 0.
 ///
-/// Its faults: [`Kind::BadArgs`] for what is not a PDF, needs a password, or has no such page; [`Kind::TooBig`] for one that
-/// unpacks to more than is looked at; [`Kind::Timeout`]; [`Kind::Failed`] for one that is broken.
+/// Its faults: [`Kind::BadArgs`] for a file that is not a PDF, needs a password, or has no such page;
+/// [`Kind::TooBig`] for one that unpacks to more than the limit; [`Kind::Timeout`]; [`Kind::Failed`] for a
+/// broken one.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct ReadPages {
     pub(crate) pages: Range<usize>,
@@ -58,7 +59,7 @@ impl Decoder for ReadPages {
     type Answer = Text;
 
     const NAME: &'static str = "pdf_text";
-    /// The budget of the work ends it before.
+    /// The budget ends the work before that.
     const DEADLINE: Duration = Duration::from_secs(LONGEST.as_secs() + 2);
 
     fn decode(self, data: Vec<u8>) -> Result<Decoded<Text>, Fault> {
@@ -66,28 +67,28 @@ impl Decoder for ReadPages {
     }
 }
 
-/// What pages of a document say.
+/// The text of a document's pages.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Text {
-    /// How many pages the document has.
+    /// Number of pages of the document.
     pub(crate) total: usize,
-    /// The pages that were asked for and are there, in their order.
+    /// The requested pages that exist, in their order.
     pub(crate) pages: Vec<PageText>,
 }
 
-/// What a page says.
+/// The text of a page.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct PageText {
     /// Its text in reading order, a line for each line.
     pub(crate) text: String,
-    /// How many pictures are on it.
+    /// Number of pictures on it.
     pub(crate) pictures: usize,
-    /// How many of its letters have no meaning, only a form.
+    /// Number of letters without a Unicode value.
     pub(crate) unreadable: usize,
 }
 
 impl Text {
-    /// What a reader must know of these pages, in one line, where their text does not say all.
+    /// Returns a line on the parts of these pages that their text does not show.
     pub(crate) fn caution(&self) -> Option<String> {
         let all = |holds: fn(&PageText) -> bool| !self.pages.is_empty() && self.pages.iter().all(holds);
         let look = "[?; `tool:image_view` with `arg:image_view.page` shows how a page looks?]";
@@ -103,7 +104,7 @@ impl Text {
     }
 }
 
-/// The same, for a decoder that reads documents among other things. Only in a worker.
+/// Reads the text of pages, for a decoder that reads several formats. Only in a worker.
 pub(crate) fn text(data: Vec<u8>, pages: Range<usize>) -> Result<Text, Fault> {
     opened(data, |pdf, budget| {
         let all = pdf.pages();
@@ -130,13 +131,13 @@ pub(crate) fn text(data: Vec<u8>, pages: Range<usize>) -> Result<Text, Fault> {
 
 /// A page, drawn.
 pub(super) struct Drawn {
-    /// How many pages the document has.
+    /// Number of pages of the document.
     pub(super) total: usize,
-    /// What can be seen, on white.
+    /// The picture, on white.
     pub(super) picture: RgbaImage,
 }
 
-/// A picture of the page `number`, counted from 0, whose longest side has `longest` pixels. Only in a worker.
+/// Draws the page `number`, counted from 0, with `longest` pixels on its longest side. Only in a worker.
 ///
 /// # Errors
 /// Those of [`ReadPages`].
@@ -144,16 +145,16 @@ pub(super) fn page(data: Vec<u8>, number: usize, longest: u16) -> Result<Drawn, 
     opened(data, |pdf, budget| {
         let all = pdf.pages();
         let Some(page) = all.get(number) else { return Err(no_page(number, all.len())) };
-        // What draws can't be told to stop, so all that it would draw is counted before.
+        // The renderer can't be cancelled, so its work is counted before.
         look(page, &InterpreterCache::new(), &mut Counter { budget, layers: 0 });
         let (width, height) = page.render_dimensions();
         let side = width.max(height);
         if !side.is_finite() || side <= 0.0 {
             return Err(Fault::new(Kind::Failed, format!("page {} has no size", number + 1)));
         }
-        // The size is cut off, not rounded, where it is drawn.
+        // The renderer truncates the size instead of rounding it.
         let scale = (f32::from(longest) + 0.01) / side;
-        // A page that is much longer than wide keeps a pixel.
+        // A page that is much longer than wide keeps at least one pixel.
         let settings = PixmapSettings {
             x_scale: scale.max(1.0 / width),
             y_scale: scale.max(1.0 / height),
@@ -167,7 +168,7 @@ pub(super) fn page(data: Vec<u8>, number: usize, longest: u16) -> Result<Drawn, 
             &settings,
         );
         let (width, height) = (u32::from(drawn.width()), u32::from(drawn.height()));
-        // On white nothing can be seen through, so the colours are as they are.
+        // On white nothing is transparent, so the colours need no conversion.
         let bytes = drawn.data_as_u8_slice().to_vec();
         let picture = RgbaImage::from_raw(width, height, bytes)
             .ok_or_else(|| Fault::bug("a page was drawn in another size than it has"))?;
@@ -175,7 +176,7 @@ pub(super) fn page(data: Vec<u8>, number: usize, longest: u16) -> Result<Drawn, 
     })
 }
 
-/// Does this begin as a PDF does?
+/// Returns whether this begins as a PDF does.
 pub(crate) fn is_pdf(data: &[u8]) -> bool {
     data.get(..data.len().min(1024)).is_some_and(|head| head.windows(5).any(|it| it == b"%PDF-"))
 }
@@ -229,7 +230,7 @@ fn look<'a>(page: &'a Page<'a>, cache: &InterpreterCache<'a>, device: &mut impl 
     interpret_page(page, &mut context, device);
 }
 
-/// What is left of what one call may do.
+/// The rest of a call's budget.
 struct Budget {
     until: Instant,
     marks: Cell<usize>,
@@ -237,7 +238,7 @@ struct Budget {
 }
 
 impl Budget {
-    /// Takes some of it, or leaves the document.
+    /// Spends some of it, or aborts.
     fn spend(&self, marks: usize) {
         let before = self.marks.get();
         let Some(left) = before.checked_sub(marks) else {
@@ -247,7 +248,7 @@ impl Budget {
             )
         };
         self.marks.set(left);
-        // The clock is looked at now and then.
+        // The clock is read now and then.
         if before / 256 != left / 256
             && let Err(fault) = in_time(self.until)
         {
@@ -272,10 +273,10 @@ impl Budget {
     }
 }
 
-/// Counts what a page would draw.
+/// Counts the drawing operations of a page.
 struct Counter<'b> {
     budget: &'b Budget,
-    /// Layers that are begun and not ended.
+    /// Number of open layers.
     layers: usize,
 }
 
@@ -289,7 +290,7 @@ impl<'a> Device<'a> for Counter<'_> {
     }
 
     fn push_transparency_group(&mut self, _: f32, _: Option<SoftMask<'a>>, _: BlendMode) {
-        // A layer is as large as the page: it is made, and laid over what is there, in milliseconds.
+        // A layer is as large as the page: creating and blending it takes milliseconds.
         self.budget.spend(MARKS_OF_LAYER);
         self.layers += 1;
         if self.layers > MOST_LAYERS {
@@ -315,7 +316,7 @@ impl<'a> Device<'a> for Counter<'_> {
     }
 }
 
-/// Reads what a page says.
+/// Reads the text of a page.
 struct Reader<'b> {
     budget: &'b Budget,
     found: PageText,
@@ -362,7 +363,7 @@ mod tests {
 
     use super::*;
 
-    /// A document of pages with these contents, in Helvetica, each 300 x 200 points.
+    /// Returns a document of pages with these contents, in Helvetica, each 300 x 200 points.
     fn document(contents: &[&str]) -> Vec<u8> {
         let kids: Vec<String> = (0..contents.len()).map(|it| format!("{} 0 R", 4 + 2 * it)).collect();
         let mut pdf = format!(
@@ -447,7 +448,7 @@ mod tests {
         let text = String::from_utf8(document(&["/X Do"])).unwrap();
         let text = text.replace("/Font<<", "/XObject<</X 6 0 R>>/Font<<").replace("trailer", form);
         let ended = catch("a.pdf", || page(text.into_bytes(), 0, 100).map(drop));
-        // It comes to an end, whether the loop is seen or the budget is spent.
+        // It ends, because either the loop is detected or the budget is spent.
         assert!(ended.is_ok() || ended.is_err_and(|it| matches!(it.kind, Kind::TooBig | Kind::Timeout)));
     }
 

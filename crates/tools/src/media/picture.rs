@@ -1,4 +1,4 @@
-//! Pictures of any format, made into one that a model can look at.
+//! Pictures of any format, converted to one that models accept.
 
 use std::{collections::HashSet, io::Cursor};
 
@@ -12,44 +12,44 @@ use kit::{Fault, Kind};
 
 use super::bare::bare_png;
 
-/// The longest side of a picture that is shown: models make larger ones smaller themselves, and count them in full.
+/// Maximum side of a picture that is shown, in pixels: models shrink larger ones, and charge for their full size.
 pub(super) const LONGEST: u32 = 1568;
 
-/// The most bytes of a picture that is shown: as base64, with all that stands beside it, it fits into an answer.
+/// Maximum bytes of a picture that is shown: as base64, with the text beside it, it fits into an answer.
 const MOST_BYTES: usize = 560 << 10;
 
-/// The most pixels that are decoded.
+/// Maximum number of pixels that are decoded.
 const MOST_PIXELS: u64 = 64_000_000;
 
-/// The most memory that the decoding of one picture may take.
+/// Maximum memory for decoding one picture.
 const MOST_MEMORY: u64 = 120 << 20;
 
-/// A picture of no more colours is a drawing, whose edges a JPEG would blur.
+/// A picture with at most this many colours is a drawing, whose edges a JPEG would blur.
 const FEW_COLOURS: usize = 2_048;
 
-/// How good a JPEG is, from one attempt to make it small enough to the next.
+/// JPEG qualities that are tried until the picture is small enough.
 const QUALITIES: [u8; 3] = [85, 70, 50];
 
-/// A part of a picture: its left and upper edge, its width and its height.
+/// A part of a picture: left, top, width, height.
 pub(super) type Region = [u32; 4];
 
-/// A picture, decoded, upright, and no larger than is shown.
+/// A decoded picture, upright, and no larger than is shown.
 pub(super) struct Decoded {
     pub(super) picture: DynamicImage,
-    /// How large it was, upright.
+    /// Its original size, upright.
     pub(super) size: (u32, u32),
-    /// What else a reader should know of it.
+    /// Notes for the reader.
     pub(super) notes: Vec<String>,
 }
 
-/// What a model is shown of a picture.
+/// A picture for a model.
 pub(super) struct Shown {
     pub(super) mime: &'static str,
     pub(super) data: Vec<u8>,
     pub(super) size: (u32, u32),
 }
 
-/// The formats that are decoded, and what they are called.
+/// Returns the format, if it is supported, and its name.
 pub(super) fn format_of(data: &[u8]) -> Option<(ImageFormat, &'static str)> {
     let format = image::guess_format(data).ok()?;
     let name = match format {
@@ -64,11 +64,11 @@ pub(super) fn format_of(data: &[u8]) -> Option<(ImageFormat, &'static str)> {
     Some((format, name))
 }
 
-/// Decodes a picture, or a part of it. What it takes is looked at before: its header says it.
+/// Decodes a picture, or a part of it. The cost is checked by its header before.
 ///
 /// # Errors
-/// [`Kind::TooBig`] for one that takes more than is decoded, [`Kind::Failed`] for one that is broken,
-/// [`Kind::BadArgs`] for a part outside of it.
+/// [`Kind::TooBig`] for one over the limits, [`Kind::Failed`] for a broken one, [`Kind::BadArgs`] for a part
+/// outside of it.
 pub(super) fn decode(
     data: &[u8],
     format: ImageFormat,
@@ -112,11 +112,11 @@ pub(super) fn decode(
     Ok(Decoded { picture, size, notes })
 }
 
-/// Refuses what takes too much to decode.
+/// Refuses a picture that costs too much to decode.
 fn affordable(data: &[u8], format: ImageFormat, size: (u32, u32), bytes: u64) -> Result<(), Fault> {
     let (width, height) = size;
     let pixels = u64::from(width) * u64::from(height);
-    // What the decoder holds beside the picture itself.
+    // The memory of the decoder besides the picture itself.
     let beside = match format {
         ImageFormat::Jpeg if is_progressive(data) => pixels.saturating_mul(6),
         ImageFormat::WebP | ImageFormat::Gif | ImageFormat::Tiff => bytes,
@@ -139,7 +139,7 @@ fn affordable(data: &[u8], format: ImageFormat, size: (u32, u32), bytes: u64) ->
         .next("Make a smaller copy of it with a program first, and look at that."))
 }
 
-/// Does a JPEG keep all that belongs to it until its end?
+/// Returns whether a JPEG is progressive, so that its decoder keeps all its data until the end.
 fn is_progressive(data: &[u8]) -> bool {
     let mut at = 2;
     while let Some([0xff, marker, high, low]) = data.get(at..at + 4) {
@@ -154,12 +154,12 @@ fn is_progressive(data: &[u8]) -> bool {
     false
 }
 
-/// What moves is shown as its first frame.
+/// Returns a note that only the first frame of an animation is shown.
 fn frames(data: &[u8], format: ImageFormat) -> Option<String> {
     const MOST: usize = 1_000;
     match format {
         ImageFormat::Gif => {
-            // Frames are counted as far as they cost little.
+            // Frames are counted as long as that is cheap.
             let small = image_size(data).is_some_and(|(width, height)| width * height <= 1_000_000);
             let decoder = GifDecoder::new(Cursor::new(data)).ok()?;
             let most = if small { MOST } else { 2 };
@@ -185,7 +185,7 @@ fn image_size(data: &[u8]) -> Option<(u64, u64)> {
     Some((u64::from(width), u64::from(height)))
 }
 
-/// The part, as far as it is inside.
+/// Clips the part to the picture.
 pub(super) fn inside(region: Region, (width, height): (u32, u32)) -> Result<Region, Fault> {
     let [x, y, wide, high] = region;
     if wide > 0 && high > 0 && x < width && y < height {
@@ -211,7 +211,7 @@ fn is_turned(orientation: Orientation) -> bool {
     }
 }
 
-/// Where a part of the upright picture is in the picture as it is stored, of this size.
+/// Maps a part of the upright picture to the stored picture of this size.
 fn lying([x, y, wide, high]: Region, orientation: Orientation, (width, height): (u32, u32)) -> Region {
     let back = |from: u32, long: u32, all: u32| all.saturating_sub(from).saturating_sub(long);
     match orientation {
@@ -226,7 +226,8 @@ fn lying([x, y, wide, high]: Region, orientation: Orientation, (width, height): 
     }
 }
 
-/// A small part so many times as large that its longest side has a good thousand pixels, at most eight times.
+/// Enlarges a small part by a whole factor, so that its longest side has about a thousand pixels, at most
+/// eight times.
 fn enlarged(picture: DynamicImage) -> DynamicImage {
     const ENOUGH: u32 = 1_024;
     let times = (ENOUGH / picture.width().max(picture.height()).max(1)).min(8);
@@ -236,20 +237,20 @@ fn enlarged(picture: DynamicImage) -> DynamicImage {
     picture.resize(picture.width() * times, picture.height() * times, FilterType::CatmullRom)
 }
 
-/// The picture with its longest side no longer than this.
+/// Reduces the picture so that its longest side is no longer than this.
 pub(super) fn reduced(mut picture: DynamicImage, longest: u32) -> DynamicImage {
     let side = picture.width().max(picture.height());
     if side <= longest {
         return picture;
     }
-    // What resizes well holds the picture in floating point, so it is given no more than it needs.
+    // A good resize holds the picture in floating point, so it gets no more than it needs.
     if side > 2 * longest {
         picture = picture.thumbnail(2 * longest, 2 * longest);
     }
     picture.resize(longest, longest, FilterType::CatmullRom)
 }
 
-/// The picture in a form that models take, without anything else that was in its file.
+/// Encodes the picture in a format that models accept, without any metadata.
 ///
 /// # Errors
 /// When it can't be made small enough.
@@ -282,7 +283,7 @@ pub(super) fn encode(picture: DynamicImage) -> Result<Shown, Fault> {
     }
 }
 
-/// In a byte for each colour, and with what can be seen through only where there is any.
+/// Converts to 8 bits per channel, with an alpha channel only if something is transparent.
 fn in_eight_bits(picture: DynamicImage) -> DynamicImage {
     if !picture.color().has_alpha() {
         return if picture.color().has_color() {

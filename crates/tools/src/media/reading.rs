@@ -1,23 +1,23 @@
-//! What `read` says of a file that is not text: a picture is shown, a PDF is read page by page.
+//! `read` for files that are not text: shows a picture, reads a PDF page by page.
 
 use kit::{Cx, Fault, Kind, Output, text::Content};
 use tokio::runtime::Handle;
 
 use super::{Wish, picture, view};
 
-/// The most bytes of a picture, or of a document, that is looked at.
+/// Maximum bytes of a picture or document.
 const MOST_BYTES: usize = 20 << 20;
 
-/// Pages that are read, if no other number is asked for.
+/// Default number of pages.
 #[cfg(feature = "pdf")]
 const PAGES: usize = 20;
 
-/// As much text of a document as one answer has.
+/// Maximum bytes of a document's text in one answer.
 #[cfg(feature = "pdf")]
 const TEXT: usize = 96 << 10;
 
-/// A picture, or the text of a document, whose pages are counted by `offset` and `limit`; nothing for what is neither.
-/// Blocks.
+/// Reads a picture, or the text of a document, whose pages are counted by `offset` and `limit`; `None` for
+/// any other file. Blocks.
 pub(crate) fn read(
     cx: &Cx,
     path: &str,
@@ -45,7 +45,7 @@ pub(crate) fn read(
         return Some(pages(cx, path, bytes, offset, limit));
     }
     let _ = (offset, limit);
-    // This is a thread that may wait.
+    // This thread may block.
     Some(Handle::current().block_on(view(cx, path, bytes, Wish::default())))
 }
 

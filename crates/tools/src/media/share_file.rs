@@ -22,7 +22,7 @@ pub(super) const FILES: &str = "files";
 pub(crate) struct ShareFile {
     /// File to share.
     path: String,
-    /// What to call it. Default: its own name.
+    /// Name for the person. Default: its own.
     #[serde(default)]
     name: Option<String>,
 }
@@ -44,7 +44,7 @@ impl Tool for ShareFile {
     }
 }
 
-/// Copies a file of the workspace among those of the session. Blocks.
+/// Copies a file of the workspace to the session's shared files. Blocks.
 ///
 /// # Errors
 /// Those of opening it, and of [`kit::services::Shares::share`].
@@ -60,7 +60,7 @@ pub(super) fn share(cx: &Cx, path: &str, name: Option<&str>) -> Result<(Shared, 
     Ok((shared, kind))
 }
 
-/// The kind of a file that was shared.
+/// Returns the type of a shared file.
 pub(super) fn kind_of(shared: &Shared) -> Result<FileKind, Fault> {
     use std::io::Read as _;
     let unread = format!("`{}` can't be read", shared.name);
@@ -70,7 +70,7 @@ pub(super) fn kind_of(shared: &Shared) -> Result<FileKind, Fault> {
     Ok(kind::of(&head, shared.bytes, &shared.name))
 }
 
-/// What it is, and until when.
+/// Formats its type, size and expiry.
 pub(super) fn described(shared: &Shared) -> String {
     let until = i64::try_from(shared.until_ms).ok();
     let until = until.and_then(|it| jiff::Timestamp::from_millisecond(it).ok());
@@ -79,7 +79,7 @@ pub(super) fn described(shared: &Shared) -> String {
     format!("`{}`: {}, {bytes}{until}; id {}", shared.name, shared.mime, shared.id)
 }
 
-/// A line, and the link.
+/// Returns a line, and the link.
 pub(super) fn given(line: String, shared: &Shared) -> Output {
     let link = Part::Link {
         uri: shared.link.clone(),

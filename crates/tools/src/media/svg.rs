@@ -1,4 +1,4 @@
-//! SVG drawings, drawn with nothing but themselves and the fonts of this machine. Decoded in a worker only.
+//! SVG drawings, drawn from nothing but their own content and the fonts of this machine. Decoded in a worker only.
 
 mod cost;
 mod fonts;
@@ -19,27 +19,27 @@ use super::{
     picture::{Decoded, LONGEST, Region, format_of, inside},
 };
 
-/// The longest SVG that is drawn, in bytes.
+/// Maximum size of an SVG, in bytes.
 const MOST_BYTES: usize = 8 << 20;
 
-/// The most elements that it draws, each counted as often as it is used. A letter counts as one,
-/// and so do so many bytes of attributes.
+/// Maximum number of elements drawn, each counted as often as it is used. A letter counts as one element, and
+/// so do this many bytes of attributes.
 const MOST_ELEMENTS: u64 = 100_000;
 const BYTES_OF_ELEMENT: usize = 200;
 
-/// The longest text that an entity stands for.
+/// Maximum length of an entity's text.
 const LONGEST_ENTITY: usize = 4 << 10;
 
-/// So many layers lie over each other at most: each is as large as the picture.
+/// Maximum nesting of layers, each as large as the picture.
 const MOST_LAYERS: usize = 8;
 
-/// The most pixels of all pictures within it.
+/// Maximum pixels of all embedded pictures.
 const MOST_PIXELS: u64 = 16_000_000;
 
-/// A drawing without a size worth the name is drawn so large.
+/// The size at which a drawing without a useful size is drawn.
 const AT_LEAST: f32 = 512.0;
 
-/// Does this begin as an SVG does?
+/// Returns whether this begins as an SVG does.
 pub(super) fn is_svg(data: &[u8]) -> bool {
     let head = data.get(..data.len().min(4096)).unwrap_or_default();
     let head = String::from_utf8_lossy(head);
@@ -52,13 +52,13 @@ pub(super) fn is_svg(data: &[u8]) -> bool {
 /// Draws it, or a part of it. It reaches no file and no network, and its scripts do not run.
 ///
 /// # Errors
-/// [`Kind::TooBig`] for one that draws more than is drawn, [`Kind::Failed`] for one that is broken.
+/// [`Kind::TooBig`] for one over the limits, [`Kind::Failed`] for a broken one.
 pub(super) fn draw(data: &[u8], region: Option<Region>) -> Result<Decoded, Fault> {
     if data.len() > MOST_BYTES {
         return Err(too_big(format!("it has {} bytes; at most {MOST_BYTES} are drawn", data.len())));
     }
     let text = str::from_utf8(data).map_err(|_| broken("it is not UTF-8"))?;
-    // An entity may be used some hundred times, wherever it is.
+    // An entity may be used some hundred times.
     let entities = text.split("<!ENTITY").skip(1).map(|it| it.find('>').unwrap_or(it.len()));
     if entities.max().is_some_and(|longest| longest > LONGEST_ENTITY) {
         return Err(too_big(format!("it has an entity of more than {LONGEST_ENTITY} bytes")));
@@ -97,7 +97,7 @@ pub(super) fn draw(data: &[u8], region: Option<Region>) -> Result<Decoded, Fault
     let closer = if region.is_some() { (longest / (wide.max(high) as f32)).min(16.0) } else { 1.0 };
     let (out_wide, out_high) = (pixels(wide as f32 * closer), pixels(high as f32 * closer));
     let mut pixmap = Pixmap::new(out_wide, out_high).ok_or_else(|| broken("it has no size"))?;
-    // Letters are black mostly, and so is what some models take nothing for.
+    // Letters are mostly black, and some models take transparency for black.
     pixmap.fill(Color::WHITE);
     let place = Transform::from_scale(whole * closer, whole * closer)
         .post_translate(-(x as f32) * closer, -(y as f32) * closer);
@@ -118,7 +118,7 @@ fn options(fonts: Arc<Database>) -> Options<'static> {
     Options {
         fontdb: fonts,
         image_href_resolver: ImageHrefResolver {
-            // A picture that is written into it; none that is an SVG again.
+            // An embedded picture; an SVG within an SVG is not drawn.
             resolve_data: Box::new(move |_, data, _| {
                 use std::sync::atomic::Ordering::Relaxed;
                 let data = match bare_png(&data) {
@@ -147,16 +147,16 @@ fn options(fonts: Arc<Database>) -> Options<'static> {
     }
 }
 
-/// May an SVG have text? One without is drawn without fonts.
+/// Returns whether an SVG may have text. One without is drawn without fonts.
 pub(super) fn may_have_text(data: &[u8]) -> bool {
     data.windows(5).any(|it| it == b"<text" || it == b":text")
 }
 
-/// How many elements are drawn in the end, where some are used by others; very many, if one uses itself.
+/// Returns the number of elements drawn, including reuse; a very large number if an element uses itself.
 fn drawn(document: &Document<'_>) -> u64 {
     let by_id: HashMap<&str, _> =
         document.descendants().filter_map(|it| Some((it.attribute("id")?, it))).collect();
-    // A marker is drawn at each point of a path that has one, whichever way the path came to it.
+    // A marker is drawn at each point of a path that has one, by attribute or by style.
     let mut marker = 0;
     for it in document.descendants().filter(|it| it.tag_name().name() == "marker") {
         marker = weight(it, &by_id, &mut HashMap::new(), 0, (0, false)).max(marker);
@@ -181,14 +181,14 @@ fn weight<'a>(
     if depth > DEEPEST {
         return u64::MAX;
     }
-    // While it is looked at, its own weight is nothing: what uses itself is not drawn by anybody.
+    // While it is being counted its own weight is zero: renderers don't draw an element that uses itself.
     known.insert(node.id(), 0);
     let below = node
         .children()
         .filter(resvg::usvg::roxmltree::Node::is_element)
         .map(|it| weight(it, by_id, known, depth + 1, marker));
     let below = below.fold(0u64, u64::saturating_add);
-    // Anything may refer to anything: by `href`, or as `url(#id)` in any attribute.
+    // Any attribute may refer to an element: by `href`, or as `url(#id)`.
     let mut referred = 0u64;
     for attribute in node.attributes() {
         for id in ids_in(attribute.name(), attribute.value()) {
@@ -202,7 +202,7 @@ fn weight<'a>(
     weight
 }
 
-/// What an element counts by itself.
+/// Returns the weight of an element itself.
 fn own(node: resvg::usvg::roxmltree::Node<'_, '_>, (marker, at_points): (u64, bool)) -> u64 {
     let name = node.tag_name().name();
     let attributes: usize = node.attributes().map(|it| it.value().len()).sum();
@@ -217,7 +217,7 @@ fn own(node: resvg::usvg::roxmltree::Node<'_, '_>, (marker, at_points): (u64, bo
     let embedded = name == "image";
     let points = match name {
         "path" | "polyline" | "polygon" | "line" if !at_points => 2,
-        // A point takes two bytes at least.
+        // A point takes at least two bytes.
         "path" | "polyline" | "polygon" | "line" => {
             2 + node.attribute("d").or(node.attribute("points")).map_or(0, |it| it.len() / 2)
         }

@@ -1,4 +1,4 @@
-//! Pictures of files that are not text: what a model sees of a picture, an SVG or a page of a PDF.
+//! Pictures for a model of a picture file, an SVG or a page of a PDF.
 
 use kit::{
     Cx, Fault, Output, Part,
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::picture::{self, Decoded as Picture, Region};
 
-/// What of a file is to be seen.
+/// The requested part of a file.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub(crate) struct Wish {
     /// The page of a PDF, from 1.
@@ -18,10 +18,10 @@ pub(crate) struct Wish {
     pub(crate) region: Option<Region>,
 }
 
-/// A line on the file, and the picture that it is or that one of its pages is.
+/// Returns a line on the file, and its picture or that of one of its pages.
 ///
 /// # Errors
-/// Those of the formats; [`kit::Kind::BadArgs`] for what is not a picture.
+/// Those of the formats; [`kit::Kind::BadArgs`] for a file that is not a picture.
 pub(crate) async fn view(cx: &Cx, name: &str, data: impl Into<Content>, wish: Wish) -> Result<Output, Fault> {
     let data = data.into();
     let look = Look { name: name.to_owned(), wish };
@@ -31,7 +31,7 @@ pub(crate) async fn view(cx: &Cx, name: &str, data: impl Into<Content>, wish: Wi
     } else {
         cx.decode(&what, look, data).await
     };
-    // Whichever picture it was, the fault says so.
+    // The fault names the picture.
     let seen = seen.map_err(|fault| {
         let is_said = fault.what.starts_with(&what);
         let said = if is_said { fault.what } else { format!("{what} can't be shown: {}", fault.what) };
@@ -42,7 +42,7 @@ pub(crate) async fn view(cx: &Cx, name: &str, data: impl Into<Content>, wish: Wi
     Ok(Output { parts: vec![Part::Text { text: line }, Part::Image { mime, data }], ..Output::default() })
 }
 
-/// An SVG with text is drawn with the fonts of this machine, which only workers of its own have read.
+/// Returns whether an SVG has text. It then needs a worker that has read the fonts of this machine.
 fn needs_fonts(data: &[u8]) -> bool {
     #[cfg(feature = "svg")]
     {
@@ -55,21 +55,21 @@ fn needs_fonts(data: &[u8]) -> bool {
     }
 }
 
-/// Decodes a file into a picture that a model takes.
+/// Decodes a file into a picture that a model accepts.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Look {
     name: String,
     wish: Wish,
 }
 
-/// What is seen; the picture follows.
+/// The line on a picture, which follows.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Seen {
     line: String,
     mime: String,
 }
 
-/// As long as a page of a PDF may take.
+/// The time limit of a PDF page, and some more.
 const DEADLINE: std::time::Duration = std::time::Duration::from_secs(22);
 
 impl Decoder for Look {
@@ -83,7 +83,7 @@ impl Decoder for Look {
     }
 }
 
-/// The same by a worker that has read the fonts of this machine.
+/// [`Look`] in a worker that has read the fonts of this machine.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct LookWithFonts(Look);
 
@@ -129,7 +129,7 @@ fn looked(name: &str, data: Vec<u8>, wish: Wish) -> Result<Decoded<Seen>, Fault>
 
 const SHOWN: &str = "png, jpeg, gif, webp, bmp, tiff, svg and pages of a PDF can be shown.";
 
-/// What a file is by its content, in words.
+/// Describes a file by its content.
 fn kind(data: &[u8]) -> String {
     if data.is_empty() {
         return "empty".to_owned();
@@ -157,7 +157,7 @@ fn page(name: &str, data: Vec<u8>, wish: Wish) -> Result<Decoded<Seen>, Fault> {
     };
     let bytes = data.len();
     let longest = u16::try_from(picture::LONGEST).unwrap_or(u16::MAX);
-    // A part of a page is drawn larger: up to three times as large as the page is shown.
+    // A part of a page is drawn larger: up to three times.
     let closer: u16 = match wish.region {
         Some([_, _, wide, high]) => {
             (picture::LONGEST / wide.max(high).max(1)).clamp(1, 3).try_into().unwrap_or(1)
@@ -200,7 +200,7 @@ fn shown(
     Ok(Decoded { answer: Seen { line, mime: shown.mime.to_owned() }, blobs: vec![shown.data] })
 }
 
-/// A number of bytes as a person says it.
+/// Formats a number of bytes for people.
 pub(crate) fn in_bytes(bytes: usize) -> String {
     match bytes {
         0..1_000 => format!("{bytes} bytes"),

@@ -4,12 +4,12 @@ use kit::{prelude::*, services::Fact};
 
 use super::{clipped, day};
 
-/// A fact has at most so many bytes, so many tags, and a tag so many characters.
+/// Limits: bytes of a fact, its tags, characters of a tag.
 const BYTES: usize = 4 << 10;
 const TAGS: usize = 10;
 const TAG: usize = 50;
 
-/// How many facts are shown if nothing else is said, and at most.
+/// Default and maximum number of facts that are shown.
 const LIMIT: usize = 10;
 const MOST: usize = 50;
 
@@ -18,7 +18,7 @@ const MOST: usize = 50;
 #[serde(deny_unknown_fields)]
 pub(crate) struct Memory {
     #[serde(alias = "op")]
-    /// What to do.
+    /// The action.
     action: Action,
     /// For `save`: one fact.
     #[serde(default, alias = "fact")]
@@ -37,7 +37,7 @@ pub(crate) struct Memory {
     id: Option<u64>,
 }
 
-/// What to do.
+/// The action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum Action {
@@ -106,7 +106,7 @@ impl Memory {
     }
 }
 
-/// `3 (2026-05-01, build): The tests need a database.`
+/// Formats `3 (2026-05-01, build): The tests need a database.`
 fn line(fact: &Fact) -> String {
     let tags: String = fact.tags.iter().map(|it| format!(", {it}")).collect();
     format!("{} ({}{tags}): {}", fact.number, day(fact.at_ms), fact.text)

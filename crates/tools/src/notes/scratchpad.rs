@@ -21,7 +21,7 @@ fn main() -> String {
     "main".to_owned()
 }
 
-/// What to do.
+/// The action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum Action {
@@ -69,7 +69,7 @@ impl Tool for Scratchpad {
     }
 }
 
-/// One line for each section.
+/// Returns one line for each section.
 fn listed(pad: &Pad<'_>) -> Result<String, Fault> {
     let sections = pad.sections()?;
     if sections.is_empty() {

@@ -1,10 +1,10 @@
-//! `search_memory`: searches what was said earlier in this session.
+//! `search_memory`: searches earlier messages of this session.
 
 use kit::{prelude::*, services::Saying};
 
 use super::{clipped, day};
 
-/// How much is shown if nothing else is said, and at most.
+/// Default and maximum number of results.
 const LIMIT: usize = 5;
 const MOST: usize = 50;
 
@@ -40,7 +40,7 @@ impl Tool for SearchMemory {
     }
 }
 
-/// `12 person, 2026-05-01: Why is the build red?`
+/// Formats `12 person, 2026-05-01: Why is the build red?`
 fn line(it: &Saying) -> String {
     format!("{} {}, {}: {}", it.place, it.who, day(it.at_ms), it.text)
 }

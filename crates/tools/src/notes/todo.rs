@@ -1,4 +1,4 @@
-//! `todo`: a list of tasks, kept for the session. Tasks are accepted in the shapes in which models write them.
+//! `todo`: a list of tasks, kept for the session. Accepts tasks in the various forms in which models write them.
 
 use std::fmt;
 
@@ -11,10 +11,10 @@ use serde_json::Value;
 
 use super::clipped;
 
-/// Where the list lies among the notes of a session.
+/// The key of the list among the notes of a session.
 const KEY: &str = "todo";
 
-/// A list has at most so many tasks, and a task so many characters.
+/// Limits: tasks of a list, characters of a task.
 const TASKS: usize = 100;
 const CHARS: usize = 500;
 
@@ -37,7 +37,7 @@ pub(crate) struct Todo {
     status: Option<Status>,
 }
 
-/// What to do.
+/// The action.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum Action {
@@ -49,7 +49,7 @@ enum Action {
     Clear,
 }
 
-/// How far a task has come.
+/// The status of a task.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum Status {
@@ -77,16 +77,16 @@ impl Status {
     }
 }
 
-/// A task as models write it: a text, or an object with the text and its status. What else an object has is not used.
+/// A task as models write it: a text, or an object with the text and its status. Other fields are ignored.
 struct Given {
     task: String,
     status: Status,
 }
 
-/// How a task is written, for whoever wrote it otherwise.
+/// The form of a task, for the fault of a wrong one.
 const FORM: &str = "a text, or {\"task\": \"…\", \"status\": \"pending\"}";
 
-/// What the text of a task is called.
+/// The names of the field with a task's text.
 const TEXTS: [&str; 7] = ["task", "content", "text", "title", "description", "subject", "name"];
 
 impl<'de> Deserialize<'de> for Given {
@@ -113,7 +113,7 @@ impl<'de> Visitor<'de> for OfTask {
         while let Some(key) = map.next_key::<String>()? {
             match key.as_str() {
                 "status" | "state" => status = status_of(&map.next_value::<Value>()?)?,
-                // The first of these names counts, wherever it stands.
+                // The first of these names takes precedence, whatever the order of the fields.
                 name => match TEXTS.iter().position(|it| *it == name) {
                     Some(rank) => {
                         let text = text_of(name, &map.next_value::<Value>()?)?;
@@ -147,7 +147,7 @@ fn status_of<E: Error>(value: &Value) -> Result<Status, E> {
     })
 }
 
-/// A task as it is kept.
+/// A stored task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Item {
     task: String,
@@ -157,7 +157,7 @@ struct Item {
 impl From<Given> for Item {
     fn from(given: Given) -> Self {
         let Given { task, status } = given;
-        // One line each, so that the list stays one.
+        // One line each, so that the list stays one task per line.
         let task = task.split_whitespace().collect::<Vec<_>>().join(" ");
         Self { task: clipped(&task, CHARS), status }
     }
@@ -190,7 +190,7 @@ impl Tool for Todo {
 }
 
 impl Todo {
-    /// Who gives a list means to set it.
+    /// Returns the action: a list without an action is set.
     fn action(&self) -> Action {
         if self.action == Action::Read && !self.tasks.is_empty() { Action::Set } else { self.action }
     }

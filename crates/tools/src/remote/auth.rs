@@ -1,7 +1,7 @@
 //! SSH authentication.
 //!
-//! In the order of OpenSSH: keys (those of the agent that are named, the agent's others, files), answers to questions,
-//! the password. Keys of the agent stay there.
+//! In the order of OpenSSH: keys (those of the agent that the configuration names, the agent's others,
+//! files), keyboard-interactive questions, the password. Keys never leave the agent.
 
 use std::{
     fs::File,
@@ -26,38 +26,38 @@ use super::{
     destination::{Hop, shown_path},
 };
 
-/// A server gives up after so many attempts, most of them.
+/// Maximum number of keys that are tried: most servers disconnect after this many attempts.
 const MOST_KEYS: usize = 6;
 
-/// The same where a password is to be tried after them.
+/// The same if a password is to be tried after them.
 const MOST_KEYS_BEFORE_PASSWORD: usize = 4;
 
-/// So often a server may ask one question after the other.
+/// Maximum number of questions of a server.
 const MOST_QUESTIONS: usize = 8;
 
-/// A longer file is not a key.
+/// Maximum size of a key file.
 const LONGEST: u64 = 64 << 10;
 
-/// Gets in, or says what was tried.
+/// Authenticates; the fault lists the attempts.
 pub(super) async fn authenticate(cx: &Cx, handle: &mut Handle<Client>, hop: &Hop) -> Result<(), Fault> {
     let mut entry =
         Entry { cx, handle, hop, left: MethodSet::empty(), tried: Vec::new(), passed_over: Vec::new() };
-    // This tells what the server takes.
+    // This returns the methods that the server accepts.
     if entry.none().await? || entry.keys().await? || entry.secrets().await? {
         return Ok(());
     }
     Err(entry.refused())
 }
 
-/// One attempt to get in.
+/// The state of one authentication.
 struct Entry<'a> {
     cx: &'a Cx,
     handle: &'a mut Handle<Client>,
     hop: &'a Hop,
-    /// What the server takes, from what is left.
+    /// The remaining methods that the server accepts.
     left: MethodSet,
     tried: Vec<String>,
-    /// Keys that were not tried, and why.
+    /// Keys that were not tried, each with the reason.
     passed_over: Vec<String>,
 }
 
@@ -96,7 +96,7 @@ impl Entry<'_> {
                 let answer = self.handle.authenticate_publickey_with(&self.hop.user, key, hash, agent).await;
                 let answer = match answer {
                     Ok(answer) => Ok(answer),
-                    // An agent that does not sign is passed over; a connection that is gone is not.
+                    // An agent that refuses to sign is skipped; a lost connection is an error.
                     Err(_) if self.handle.is_closed() => return Err(self.gone()),
                     Err(_) => continue,
                 };
@@ -142,7 +142,7 @@ impl Entry<'_> {
         self.settle(answer, Some(MethodKind::Password))
     }
 
-    /// Answers the one question whose answer is not shown with the password.
+    /// Answers a single hidden question with the password.
     async fn answer_questions(&mut self, password: &str) -> Result<bool, Fault> {
         use KeyboardInteractiveAuthResponse::{Failure, InfoRequest, Success};
         let mut said = false;
@@ -161,7 +161,7 @@ impl Entry<'_> {
                         said = true;
                         vec![password.to_owned()]
                     }
-                    // Nobody knows what else it wants.
+                    // Any other question is unknown.
                     asked => vec![String::new(); asked.len()],
                 },
                 Err(_) => return Err(self.gone()),
@@ -171,7 +171,7 @@ impl Entry<'_> {
         Ok(false)
     }
 
-    /// Did that get us in? If it did not, what else does the server take?
+    /// Returns whether the attempt succeeded; if not, records the remaining methods.
     fn settle(
         &mut self,
         answer: Result<AuthResult, russh::Error>,
@@ -209,7 +209,7 @@ impl Entry<'_> {
         }
     }
 
-    /// The hash that this server wants of an RSA key; none for others. SHA-1 is not used.
+    /// Returns the hash that this server accepts for an RSA key; `None` for other keys. SHA-1 is not used.
     async fn hash_for(&self, key: &PublicKey) -> Result<Option<HashAlg>, Fault> {
         if !key.algorithm().is_rsa() {
             return Ok(None);
@@ -218,7 +218,7 @@ impl Entry<'_> {
         Ok(Some(best.flatten().unwrap_or(HashAlg::Sha256)))
     }
 
-    /// The public halves of the files that are named: by them the agent's own are told apart.
+    /// Returns the public keys of the named files, by which those of the agent are selected.
     async fn public_halves(&self) -> Vec<PublicKey> {
         let files: Vec<PathBuf> = self.hop.identities.clone();
         let halves = self.cx.blocking(move |_| {
@@ -234,7 +234,7 @@ impl Entry<'_> {
         halves.await.unwrap_or_default()
     }
 
-    /// The key in this file; nothing, where it can't be used, which is told later.
+    /// Returns the key in this file; `None` if it can't be used, which is reported later.
     async fn key_of(&mut self, path: &Path) -> Result<Option<PrivateKey>, Fault> {
         let shown = self.shown(path);
         let passphrase = match &self.hop.passphrase {
@@ -297,7 +297,7 @@ impl Entry<'_> {
     }
 }
 
-/// Why a file gave no key.
+/// The reason why a file has no usable key.
 enum Unread {
     NotThere,
     Encrypted,

@@ -1,4 +1,4 @@
-//! SSH connections.
+//! SSH connections: host key checks, jump hosts, and keepalives.
 
 use std::{
     borrow::Cow,
@@ -28,28 +28,28 @@ use super::{
     stop::Watchdog,
 };
 
-/// A server that says nothing for so long is asked whether it is there, and gone after three times.
+/// Interval of keepalives; after three without an answer the connection counts as lost.
 const KEEPALIVE: Duration = Duration::from_secs(15);
 
-/// How long letting us in may take beyond the machine's own patience: a key's passphrase takes a while.
+/// Time for authentication beyond the connect timeout: a key's passphrase takes a while.
 const TO_LET_IN: Duration = Duration::from_secs(10);
 
-/// A way that is open, to its last machine.
+/// An open connection to the last machine of a route.
 pub(super) struct Connection {
     handle: Handle<Client>,
-    /// Those that it goes through.
+    /// The connections to the jump hosts.
     _through: Vec<Handle<Client>>,
     seen: Arc<Seen>,
     pub(super) place: String,
     last: Mutex<Instant>,
     in_use: AtomicUsize,
-    /// Something other than a shell takes commands there.
+    /// Whether commands are not run by a shell there.
     is_plain: AtomicBool,
-    /// What ends its commands there when it is gone.
+    /// Kills its commands there when the connection is lost.
     pub(super) watchdog: Watchdog,
 }
 
-/// Somebody uses a connection, as long as this is there.
+/// Marks a connection as used until it is dropped.
 pub(super) struct Use(Arc<Connection>);
 
 impl Drop for Use {
@@ -60,7 +60,7 @@ impl Drop for Use {
 }
 
 impl Connection {
-    /// Opens the way, machine by machine. A key that is new is asked about.
+    /// Connects machine by machine. A person is asked about an unknown host key.
     pub(super) async fn open(cx: &Cx, route: &Route) -> Result<(Self, Vec<String>), Fault> {
         let mut through: Vec<(Handle<Client>, Arc<Seen>)> = Vec::new();
         let mut notes = Vec::new();
@@ -83,18 +83,18 @@ impl Connection {
         Ok((connection, notes))
     }
 
-    /// A channel for one thing to be done there.
+    /// Opens a channel.
     pub(super) async fn channel(&self) -> Result<Channel<Msg>, russh::Error> {
         self.handle.channel_open_session().await
     }
 
-    /// It is used from now on.
+    /// Marks it as used.
     pub(super) fn hold(self: &Arc<Self>) -> Use {
         self.in_use.fetch_add(1, Ordering::AcqRel);
         Use(self.clone())
     }
 
-    /// How long nobody has used it.
+    /// Returns how long it was unused.
     pub(super) fn idle(&self) -> Option<Duration> {
         (self.in_use.load(Ordering::Acquire) == 0).then(|| self.last.lock().elapsed())
     }
@@ -103,7 +103,7 @@ impl Connection {
         self.handle.is_closed()
     }
 
-    /// May words for its shell stand before a command? Where no shell reads them, they would be in the way.
+    /// Returns whether a shell may run commands, so that a prefix for it is understood.
     pub(super) fn has_a_shell(&self) -> bool {
         let software = self.seen.software.lock();
         let is_unix =
@@ -111,23 +111,23 @@ impl Connection {
         is_unix && !self.is_plain.load(Ordering::Relaxed)
     }
 
-    /// From now on commands are sent as they are.
+    /// Records that commands are to be sent without a prefix.
     pub(super) fn has_no_shell(&self) {
         self.is_plain.store(true, Ordering::Relaxed);
     }
 
-    /// Why it ended, if it has.
+    /// Returns why it ended.
     pub(super) fn why_ended(&self) -> String {
         self.seen.ended.lock().clone().unwrap_or_else(|| "the connection was lost".to_owned())
     }
 
-    /// Says goodbye.
+    /// Disconnects.
     pub(super) async fn end(&self) {
         let _ = self.handle.disconnect(Disconnect::ByApplication, "", "").await;
     }
 }
 
-/// A connection to one machine of the way, with us let in.
+/// Connects to one machine of the route, and authenticates.
 async fn reach(
     cx: &Cx,
     hop: &Hop,
@@ -138,7 +138,7 @@ async fn reach(
     let (mut handle, seen) = match shake(cx, hop, &known, through).await? {
         Ok(made) => made,
         Err(new) => {
-            // Nobody waits at the other end while a person thinks.
+            // No connection is kept open while a person decides.
             let note = learn(cx, hop, &new, &known).await?;
             notes.extend(note);
             known = Known::only(new);
@@ -160,11 +160,11 @@ async fn known(cx: &Cx, hop: &Hop) -> Result<Known, Fault> {
     cx.blocking(move |_| Known::of(&hop, &preferences)).await
 }
 
-/// Anything that bytes go through.
+/// Any byte stream.
 trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
 
-/// A connection whose machine proved that it has a key we know; or the key, if that is new.
+/// Returns a connection to a machine with a known key; or its key, if that is unknown.
 async fn shake(
     cx: &Cx,
     hop: &Hop,
@@ -209,7 +209,7 @@ async fn shake(
 }
 
 fn config(known: &Known) -> Config {
-    // A key that we know is asked for first: a machine may have others.
+    // Requests a known key type first: a machine may have several keys.
     let usual = Preferred::default();
     let is_known = |it: &&russh::keys::Algorithm| {
         known.keys().iter().any(|(key, _)| {
@@ -229,7 +229,7 @@ fn config(known: &Known) -> Config {
     }
 }
 
-/// Asks a person about a key that is new, and keeps it if they said so.
+/// Asks a person about an unknown key, and stores it if they approve it for longer.
 async fn learn(cx: &Cx, hop: &Hop, key: &PublicKey, known: &Known) -> Result<Option<String>, Fault> {
     let (name, print) = (known_hosts::name_of(hop), fingerprint(key));
     let file = known_hosts::file_of(cx.preferences());
@@ -297,7 +297,7 @@ fn silent(hop: &Hop, what: &str, within: Duration) -> Fault {
     Fault::new(Kind::Timeout, format!("{} has not {what} within {} s", hop.place(), within.as_secs()))
 }
 
-/// What went wrong, in words for a model.
+/// Describes an SSH error for a model.
 pub(super) fn words(error: &russh::Error) -> String {
     match error {
         russh::Error::Version => "its first line is none of SSH 2.0".to_owned(),
@@ -309,22 +309,22 @@ pub(super) fn words(error: &russh::Error) -> String {
 }
 
 impl Known {
-    /// This key and no other.
+    /// Accepts this key only.
     fn only(key: PublicKey) -> Self {
         Self::default().with(key)
     }
 }
 
-/// What came to light on a connection.
+/// Facts learned on a connection.
 #[derive(Default)]
 struct Seen {
     key: Mutex<Option<PublicKey>>,
     ended: Mutex<Option<String>>,
-    /// As the server names itself.
+    /// The server's software name.
     software: Mutex<String>,
 }
 
-/// Our side of a connection: it checks keys, and opens nothing that a server asks for.
+/// haft's side of a connection: checks host keys, and opens no channel on request of a server.
 pub(super) struct Client {
     known: Known,
     seen: Arc<Seen>,
@@ -374,7 +374,7 @@ impl Handler for Client {
         }
     }
 
-    // A handle that is dropped refuses. Nothing was asked for that a server would have to open a channel for.
+    // Dropping the handle refuses. haft requested nothing for which a server would have to open a channel.
 
     async fn server_channel_open_forwarded_tcpip(
         &mut self,

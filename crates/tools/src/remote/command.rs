@@ -25,32 +25,32 @@ use crate::shell::{
     answer::{self, time},
 };
 
-/// How long what was written at the end is waited for, where something that was started there goes on.
+/// Time to wait for the rest of the output, if a process that the command started goes on.
 const DRAIN: Duration = Duration::from_millis(500);
 const LONGEST_DRAIN: Duration = Duration::from_secs(5);
 
-/// How long a command may take to end when it is stopped: where somebody waits for the answer, and else.
+/// Time for a command to end when it is stopped: if an answer waits for it, and otherwise.
 const GRACE: Duration = Duration::from_millis(120);
 const LONG_GRACE: Duration = Duration::from_millis(4500);
 
-/// How long the number of its shell may take to come.
+/// Time to wait for the process id of its shell.
 const TO_BE_NUMBERED: Duration = Duration::from_secs(10);
 
-/// How long the end of a command is waited for: at first, and in all.
+/// Limits of waiting for a command: before it becomes a job, and in all.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limits {
     pub(super) wait: Duration,
     pub(super) most: Option<Duration>,
 }
 
-/// What is sent to be run.
+/// A command to send.
 pub(super) struct Sent {
     pub(super) line: String,
     pub(super) input: String,
     pub(super) terminal: bool,
 }
 
-/// Runs it there; it becomes a job if it takes longer than it is waited for.
+/// Runs it there; it becomes a job if it exceeds the waiting time.
 pub(super) async fn run(cx: &Cx, open: Open, sent: Sent, limits: Limits) -> Result<Output, Fault> {
     let Open { channel, connection, held: _held, notes } = open;
     let (read, write) = channel.split();
@@ -62,7 +62,7 @@ pub(super) async fn run(cx: &Cx, open: Open, sent: Sent, limits: Limits) -> Resu
     if sent.terminal {
         write.request_pty(false, "xterm-256color", 120, 40, 0, 0, &[]).await.map_err(|_| lost())?;
     }
-    // A terminal ends with its channel, and shows everything in one.
+    // A terminal ends with its channel, and merges stdout and stderr.
     let sieve = match !sent.terminal && connection.has_a_shell() {
         true => Some(Sieve::new()?),
         false => None,
@@ -80,40 +80,40 @@ pub(super) async fn run(cx: &Cx, open: Open, sent: Sent, limits: Limits) -> Resu
     Arc::new(command).wait(cx, read, limits).await
 }
 
-/// Gives the command its input, and ends it.
+/// Sends the command its input, and closes it.
 async fn feed(write: Arc<ChannelWriteHalf<Msg>>, input: String) {
-    // A command that reads nothing more ends with its channel.
+    // A command that stops reading ends with its channel.
     if write.data_bytes(input.into_bytes()).await.is_ok() {
         let _ = write.eof().await;
     }
 }
 
-/// A command on its way.
+/// A command in flight.
 struct Command {
     recording: Arc<Recording>,
     write: Arc<ChannelWriteHalf<Msg>>,
     connection: Arc<Connection>,
     began: Instant,
-    /// What there is to tell before its output.
+    /// Notes for the answer, before its output.
     notes: Vec<String>,
-    /// Where its shell tells its number.
+    /// The filter that extracts the process id of its shell.
     sieve: Mutex<Option<Sieve>>,
     number: watch::Sender<Option<u32>>,
     terminal: bool,
 }
 
-/// How it went.
+/// The outcome.
 struct Ended {
     how: How,
-    /// Something that it started holds its output open.
+    /// Whether a process that it started keeps its output open.
     goes_on: bool,
 }
 
 enum How {
     Exit(Exit),
-    /// By a signal that has no number here.
+    /// A signal without a number on this machine.
     Signal(String),
-    /// The server said nothing of it.
+    /// The server reported no exit status.
     Unsaid,
     /// The server runs no commands.
     Refused,
@@ -143,7 +143,7 @@ impl Command {
         self.told(&ended.map_err(|error| Fault::bug(format!("what a remote command writes: {error}")))?)
     }
 
-    /// Records what it writes, until it is over.
+    /// Records its output, until it is over.
     async fn over(self: Arc<Self>, mut read: ChannelReadHalf) -> Ended {
         let mut how: Option<How> = None;
         let mut is_closed = false;
@@ -192,7 +192,7 @@ impl Command {
         Ended { how: how.unwrap_or(unsaid), goes_on }
     }
 
-    /// What its shell wrote, without its number. Once that is known, the command ends with the connection.
+    /// Removes the process id from the shell's output. Once it is known, the watchdog covers the command.
     fn sift(&self, data: &[u8]) -> Option<Vec<u8>> {
         let mut sieve = self.sieve.lock();
         let sieve = sieve.as_mut()?;
@@ -205,7 +205,7 @@ impl Command {
         Some(rest)
     }
 
-    /// The number of its shell, once it is known.
+    /// Waits for the process id of its shell.
     async fn numbered(&self) -> u32 {
         let mut number = self.number.subscribe();
         match number.wait_for(Option::is_some).await.map(|it| *it) {
@@ -214,7 +214,7 @@ impl Command {
         }
     }
 
-    /// Nothing is to be ended there any more: its number may be another's soon, and what it left running is to stay.
+    /// Disarms the watchdog: the process id may be reused soon, and background processes are to stay.
     fn is_over_there(&self) {
         if let Some(pid) = *self.number.borrow() {
             self.connection.watchdog.disarm(pid);
@@ -262,13 +262,13 @@ impl Command {
         Ok(Output { exit, ..Output::text(answer::with(&text, &lines)) })
     }
 
-    /// What it wrote until now.
+    /// Returns its output until now.
     fn written(&self) -> Output {
         let text = self.recording.since(0, SHOWN).text;
         Output::text(text.trim_end_matches('\n'))
     }
 
-    /// Ends it there, and lets go of it.
+    /// Stops it there, and returns the fault.
     async fn stopped(self: &Arc<Self>, over: AbortOnDropHandle<Ended>, kind: Kind, grace: Duration) -> Fault {
         let took = time(self.began.elapsed());
         let pid = *self.number.borrow();
@@ -289,7 +289,7 @@ impl Command {
         self.recording.close();
     }
 
-    /// By the number of its shell.
+    /// Stops it by the process id of its shell.
     async fn end(&self, mut over: AbortOnDropHandle<Ended>, pid: u32, grace: Duration) -> String {
         let mut ending = stop::end(self.connection.clone(), pid);
         let mut is_over = false;
@@ -297,7 +297,7 @@ impl Command {
             loop {
                 tokio::select! {
                     fate = &mut ending => break fate.unwrap_or(Fate::Unsaid),
-                    // What it wrote last is recorded meanwhile.
+                    // Its last output is recorded meanwhile.
                     _ = &mut over, if !is_over => is_over = true,
                 }
             }
@@ -315,8 +315,8 @@ impl Command {
         what
     }
 
-    /// By what SSH itself has for that; some servers do not pass it on. Of a command that was stopped as soon as it began,
-    /// the number of its shell is still on its way, and ends it for certain.
+    /// Stops it by SSH's own signal request; some servers ignore it. If a command is stopped right after its
+    /// start, its process id is still on the way, and stops it for certain.
     async fn signal(self: &Arc<Self>, mut over: AbortOnDropHandle<Ended>, grace: Duration) -> String {
         let _ = self.write.signal(Sig::TERM).await;
         let ended = tokio::select! {
@@ -342,7 +342,7 @@ impl Command {
         what.to_owned()
     }
 
-    /// Nobody waits for it any more.
+    /// Stops it in the background, after its answer.
     async fn end_later(self: Arc<Self>, over: AbortOnDropHandle<Ended>) {
         if let Ok(pid) = timeout(TO_BE_NUMBERED, self.numbered()).await {
             self.end(over, pid, LONG_GRACE).await;
@@ -350,7 +350,7 @@ impl Command {
         self.let_go().await;
     }
 
-    /// What is said of a command that goes on.
+    /// Returns the answer for a command that goes on as a job.
     fn so_far(&self, cx: &Cx) -> Output {
         let job = cx.caller().job();
         let took = time(self.began.elapsed());
@@ -369,7 +369,7 @@ impl Command {
     }
 }
 
-/// At that time, if ever.
+/// Waits until this time, if any.
 pub(super) async fn at(until: Option<Instant>) {
     match until {
         Some(until) => sleep_until(until).await,
@@ -396,7 +396,7 @@ fn by_signal(signal: Sig) -> How {
         }
         _ => return How::Signal("?".to_owned()),
     };
-    // A number means what it does here.
+    // Signal numbers are those of this machine.
     match signal_name(number).ends_with(name) {
         true => How::Exit(Exit::Signal(number)),
         false => How::Signal(name.to_owned()),

@@ -1,8 +1,8 @@
 //! `~/.ssh/config`.
 //!
-//! Read are Host, Match (all, host, originalhost, user), Include, HostName, User, Port, IdentityFile, IdentitiesOnly,
-//! IdentityAgent, ProxyJump, HostKeyAlias and ConnectTimeout. ProxyCommand is refused, as it starts a program; whatever
-//! else is there (forwarding, LocalCommand, RemoteCommand, SendEnv, …) counts nothing.
+//! Supported are Host, Match (all, host, originalhost, user), Include, HostName, User, Port, IdentityFile,
+//! IdentitiesOnly, IdentityAgent, ProxyJump, HostKeyAlias and ConnectTimeout. ProxyCommand is refused, as it
+//! starts a program; all other keywords (forwarding, LocalCommand, RemoteCommand, SendEnv, …) are ignored.
 
 use std::{
     collections::VecDeque,
@@ -13,10 +13,10 @@ use std::{
 
 use globset::GlobBuilder;
 
-/// A longer file is not a configuration.
+/// Maximum size of a configuration file.
 const LONGEST: u64 = 1 << 20;
 
-/// So deep may files include each other, and so many lines may there be in all.
+/// Maximum nesting of includes, and maximum number of lines in all.
 const DEEPEST: usize = 16;
 const MOST_LINES: usize = 20_000;
 
@@ -29,10 +29,11 @@ pub(super) struct Config {
 #[derive(Debug)]
 enum Directive {
     Host(Vec<String>),
-    /// Its conditions; none at all: it never holds.
+    /// Its conditions; `None`: it never applies.
     Match(Option<Vec<(Condition, Vec<String>)>>),
     Set(String, Vec<String>),
-    /// What a file that is included in a block brings counts in that block, and its own blocks end with it.
+    /// The beginning and the end of a file that is included in a block: it applies only within that block,
+    /// and its own blocks end with it.
     Begin,
     End,
 }
@@ -45,7 +46,7 @@ enum Condition {
     User,
 }
 
-/// What is said of one host: of each the first that is said.
+/// The settings of one host: of each the first value.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(super) struct Section {
     pub(super) host_name: Option<String>,
@@ -59,12 +60,12 @@ pub(super) struct Section {
     pub(super) patience: Option<u64>,
     /// A ProxyCommand that is not `none`.
     pub(super) proxy_command: Option<String>,
-    /// Some Host names it, other than by `*`.
+    /// Whether a Host names it, other than by `*`.
     pub(super) is_named: bool,
 }
 
 impl Config {
-    /// What stands in these files; one that is not there says nothing.
+    /// Reads these files; a missing one is empty.
     pub(super) fn read(files: &[PathBuf], home: &Path) -> Self {
         let mut config = Self::default();
         for file in files {
@@ -115,7 +116,7 @@ impl Config {
         }
     }
 
-    /// What is said of this name, with a user that was asked for.
+    /// Returns the settings of this name, with the requested user.
     pub(super) fn of(&self, alias: &str, user: Option<&str>) -> Section {
         let mut section = Section { user: user.map(str::to_owned), ..Section::default() };
         let mut holds = true;
@@ -161,7 +162,7 @@ impl Section {
             "identityagent" => first(&mut self.agent, Some(value.clone())),
             "hostkeyalias" => first(&mut self.key_alias, Some(value.clone())),
             "connecttimeout" => first(&mut self.patience, value.parse().ok()),
-            // Whichever of the two comes first excludes the other.
+            // The first of the two excludes the other.
             "proxyjump" if self.proxy_command.is_none() => first(&mut self.jump, Some(value.clone())),
             "proxycommand" if self.jump.is_none() => first(&mut self.proxy_command, Some(words.join(" "))),
             _ => {}
@@ -169,7 +170,7 @@ impl Section {
     }
 }
 
-/// The words of a line: `Key value`, `Key=value`, `Key "a value"`.
+/// Splits a line: `Key value`, `Key=value`, `Key "a value"`.
 fn words(line: &str) -> VecDeque<String> {
     let mut words = VecDeque::new();
     let mut word: Option<String> = None;
@@ -195,7 +196,7 @@ fn words(line: &str) -> VecDeque<String> {
     words
 }
 
-/// The conditions of a Match; none, where it has one that is not looked at here (`exec` starts a program).
+/// Parses the conditions of a Match; `None` if one is not supported (`exec` starts a program).
 fn conditions(words: &[String]) -> Option<Vec<(Condition, Vec<String>)>> {
     let mut found = Vec::new();
     let mut words = words.iter();
@@ -224,7 +225,7 @@ fn fulfilled(condition: Condition, patterns: &[String], alias: &str, section: &S
     }
 }
 
-/// Does one of the patterns fit, and none of those that begin with `!`?
+/// Returns whether one of the patterns matches, and none of those that begin with `!`.
 pub(super) fn fits(patterns: &[String], name: &str) -> bool {
     let mut fits = false;
     for pattern in patterns {
@@ -237,12 +238,12 @@ pub(super) fn fits(patterns: &[String], name: &str) -> bool {
     fits
 }
 
-/// `*` stands for any letters, `?` for one; capitals make no difference.
+/// Matches a pattern, ignoring case: `*` is any text, `?` one character.
 fn like(pattern: &str, name: &str) -> bool {
     let pattern: Vec<char> = pattern.to_lowercase().chars().collect();
     let name: Vec<char> = name.to_lowercase().chars().collect();
     let (mut at, mut of) = (0, 0);
-    // Where the last `*` stands, and how far it reaches.
+    // The position of the last `*`, and the end of its match.
     let mut star: Option<(usize, usize)> = None;
     while of < name.len() {
         match pattern.get(at) {
@@ -265,7 +266,7 @@ fn like(pattern: &str, name: &str) -> bool {
     pattern.get(at..).unwrap_or_default().iter().all(|it| *it == '*')
 }
 
-/// The files of an Include: below `~/.ssh` where the path is not absolute, and in order where it is a pattern.
+/// Returns the files of an Include: below `~/.ssh` if the path is not absolute, and sorted if it is a pattern.
 fn files_of(word: &str, home: &Path) -> Vec<PathBuf> {
     let path = match word.strip_prefix("~/") {
         Some(rest) => home.join(rest),

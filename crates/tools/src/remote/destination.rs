@@ -1,4 +1,4 @@
-//! SSH destinations: address, jump hosts, user.
+//! SSH destinations: resolves a name to address, jump hosts, user and keys.
 
 use std::{
     fs,
@@ -14,17 +14,17 @@ use super::{
     secret::SecretName,
 };
 
-/// A way has at most so many machines.
+/// Maximum number of machines of a route.
 const LONGEST_WAY: usize = 8;
 
-/// How long a machine may take to be connected to, and to let us in.
+/// Default and maximum time for connecting to a machine and authenticating.
 const TIMEOUT: Duration = Duration::from_secs(20);
 const LONGEST_TIMEOUT: u64 = 120;
 
-/// The names of keys that are looked for where no key is named, as OpenSSH has them.
+/// The default key files, as in OpenSSH.
 const USUAL_KEYS: [&str; 3] = ["id_rsa", "id_ecdsa", "id_ed25519"];
 
-/// What the arguments of a call say of the host.
+/// The host, as the arguments of a call name it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Asked<'a> {
     pub(super) host: &'a str,
@@ -35,13 +35,13 @@ pub(super) struct Asked<'a> {
     pub(super) passphrase: Option<SecretName>,
 }
 
-/// The machines on the way; the last is the one that was asked for.
+/// The machines of a route; the last one is the requested host.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Route {
     pub(super) hops: Vec<Hop>,
 }
 
-/// A machine, and how one gets into it.
+/// A machine, with the address and the credentials for it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Hop {
     pub(super) host: String,
@@ -49,10 +49,10 @@ pub(super) struct Hop {
     pub(super) user: String,
     /// Files with keys, in the order in which they are tried.
     pub(super) identities: Vec<PathBuf>,
-    /// The agent is only asked for those keys.
+    /// Whether only those keys of the agent are used.
     pub(super) only_these: bool,
     pub(super) agent: Option<PathBuf>,
-    /// The name by which its key is known, where that is not its own.
+    /// The name in `known_hosts`, if it is not its own.
     pub(super) known_as: Option<String>,
     pub(super) password: Option<SecretName>,
     pub(super) passphrase: Option<SecretName>,
@@ -60,7 +60,7 @@ pub(super) struct Hop {
 }
 
 impl Hop {
-    /// Its place, as rules and people know it: `host:port`.
+    /// Returns `host:port`, as rules and people know it.
     pub(super) fn place(&self) -> String {
         match self.host.contains(':') {
             true => format!("[{}]:{}", self.host, self.port),
@@ -70,10 +70,10 @@ impl Hop {
 }
 
 impl Route {
-    /// Where this leads, by what the person's files say now.
+    /// Resolves a host by the person's present configuration.
     ///
     /// # Errors
-    /// When the name is none, the way is by a program, or a file of the person's can't be understood.
+    /// When the name is invalid, the route needs a program, or a configuration file can't be parsed.
     pub(super) fn resolve(asked: &Asked<'_>, preferences: &Preferences) -> Result<Self, Fault> {
         let book = Book::open(preferences)?;
         let mut hops = Vec::new();
@@ -82,13 +82,13 @@ impl Route {
         Ok(Self { hops })
     }
 
-    /// The machine that was asked for.
+    /// Returns the requested machine.
     pub(super) fn target(&self) -> Option<&Hop> {
         self.hops.last()
     }
 }
 
-/// What the person's files say.
+/// The person's configuration files.
 struct Book<'a> {
     hosts: Hosts,
     config: Config,
@@ -105,7 +105,7 @@ impl<'a> Book<'a> {
         Ok(Self { config: Config::read(files, &home), hosts, home, preferences })
     }
 
-    /// Adds the machine, and then those that lead to it.
+    /// Adds the machine, and then its jump hosts.
     fn way(&self, asked: &Asked<'_>, hops: &mut Vec<Hop>, deep: usize) -> Result<(), Fault> {
         if deep >= LONGEST_WAY {
             return Err(Fault::bad_args(format!(
@@ -157,7 +157,7 @@ impl<'a> Book<'a> {
             let asked = Asked { host: name, ..Asked::default() };
             let mut way = Vec::new();
             self.way(&asked, &mut way, deep + 1)?;
-            // How the first is reached is its own matter; the others are reached through it.
+            // The first one has a route of its own; the others are reached through it.
             let own = if at == 0 { way.len() } else { 1 };
             hops.extend(way.into_iter().take(own));
             if hops.len() > LONGEST_WAY {
@@ -221,7 +221,7 @@ impl<'a> Book<'a> {
         })
     }
 
-    /// A key that a model names has to be one that the person keeps for this: no other file is looked into.
+    /// Resolves a key that a model names: it has to be one of the person's keys for SSH; no other file is read.
     fn asked_identity(&self, text: &str, of_files: &[PathBuf]) -> Result<PathBuf, Fault> {
         let ssh = self.home.join(".ssh");
         let path = match text.strip_prefix("~/") {
@@ -237,7 +237,7 @@ impl<'a> Book<'a> {
         ))
     }
 
-    /// A path of ~/.ssh/config; nothing, where it has something in it that is not known here.
+    /// Expands a path of ~/.ssh/config; `None` if it contains an unknown token.
     fn expand(&self, text: &str, host: &str, port: u16, user: &str) -> Option<PathBuf> {
         let mut whole = String::new();
         let mut letters = text.chars();
@@ -262,7 +262,7 @@ impl<'a> Book<'a> {
         }
     }
 
-    /// What the person is called on this machine.
+    /// Returns the person's user name on this machine.
     fn own_name(&self) -> Result<String, Fault> {
         let own = rustix::process::getuid().as_raw().to_string();
         let passwd = fs::read_to_string("/etc/passwd").unwrap_or_default();
@@ -276,7 +276,7 @@ impl<'a> Book<'a> {
     }
 }
 
-/// The machine that a name stands for, as it is looked up.
+/// Returns the host name to look up.
 fn host_name(
     alias: &str,
     name: &str,
@@ -290,7 +290,7 @@ fn host_name(
         None => name.to_owned(),
     };
     check_host(&host)?;
-    // A word that is in no file is a misspelt alias rather than a machine nearby.
+    // A word that is in no file is more likely a misspelt alias than a local machine.
     let is_word = !host.contains(['.', ':']) && !host.eq_ignore_ascii_case("localhost");
     if is_word && !has_entry && !section.is_named && !has_port && section.host_name.is_none() {
         let names: Vec<&str> = hosts.names().take(20).collect();
@@ -305,7 +305,7 @@ fn host_name(
     Ok(plain(&host))
 }
 
-/// `[user@]host[:port]` in its parts.
+/// Splits `[user@]host[:port]`.
 fn split(text: &str) -> Result<(Option<&str>, &str, Option<u16>), Fault> {
     let (user, rest) = match text.rsplit_once('@') {
         Some((user, rest)) => (Some(user), rest),
@@ -315,7 +315,7 @@ fn split(text: &str) -> Result<(Option<&str>, &str, Option<u16>), Fault> {
         check_user(user)?;
     }
     let (host, port) = match rest.rsplit_once(':') {
-        // The colons of an address of the sixth version are its own.
+        // The colons of an IPv6 address belong to the host.
         Some((host, port)) if !host.contains(':') || host.ends_with(']') => match port.parse() {
             Ok(port @ 1..) => (host, Some(port)),
             _ => return Err(Fault::bad_args(format!("`{port}` in `{}` is not a port", shown(text)))),
@@ -327,7 +327,8 @@ fn split(text: &str) -> Result<(Option<&str>, &str, Option<u16>), Fault> {
     Ok((user, host, port))
 }
 
-/// Nothing but what names and addresses are made of, so that no other program takes it for an option or a pattern.
+/// Checks that a host has only characters of names and addresses, so that no program takes it for an option
+/// or a pattern.
 fn check_host(host: &str) -> Result<(), Fault> {
     let inner = host.strip_prefix('[').and_then(|it| it.strip_suffix(']')).unwrap_or(host);
     let letters = |it: char| it.is_ascii_alphanumeric() || matches!(it, '.' | '-' | '_' | ':');
@@ -351,7 +352,7 @@ fn shown(text: &str) -> String {
     text.chars().take(100).collect::<String>().escape_debug().to_string()
 }
 
-/// A path as a person writes it.
+/// Formats a path as a person writes it.
 pub(super) fn shown_path(path: &Path, home: Option<&Path>) -> String {
     match home.and_then(|home| path.strip_prefix(home).ok()) {
         Some(rest) => format!("~/{}", rest.display()),

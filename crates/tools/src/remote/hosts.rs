@@ -1,4 +1,4 @@
-//! The person's hosts file.
+//! The person's hosts file: JSON, with one of three layouts.
 
 use std::{collections::BTreeMap, fs, io::Read as _, path::Path};
 
@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::secret::{NOT_A_NAME, SecretName};
 
-/// A longer file is not a hosts file.
+/// Maximum size of a hosts file.
 const LONGEST: u64 = 1 << 20;
 
 /// The hosts of the file, by their names.
@@ -16,7 +16,7 @@ pub(super) struct Hosts {
     by_name: BTreeMap<String, Entry>,
 }
 
-/// What is said of one host.
+/// The settings of one host.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) host: String,
@@ -28,7 +28,7 @@ pub(super) struct Entry {
     pub(super) passphrase: Option<SecretName>,
 }
 
-/// The file: an object with a host to each name, that or a list under `hosts`, or a list whose hosts have names.
+/// The file: an object with a host for each name, that or a list under `hosts`, or a list whose hosts have names.
 #[derive(Deserialize)]
 #[serde(
     untagged,
@@ -71,7 +71,7 @@ struct Long {
 }
 
 impl Hosts {
-    /// The hosts of this file.
+    /// Reads the hosts of this file.
     pub(super) fn read(file: &Path) -> Result<Self, Fault> {
         let shown = file.display();
         let cant = format!("the hosts file `{shown}` can't be read");
@@ -87,7 +87,7 @@ impl Hosts {
     }
 
     fn parse(text: &str) -> Result<Self, String> {
-        // The words of the parser may hold a value of the file: none of them are passed on.
+        // The parser's message may contain a value of the file, so it is not shown.
         let written: HostsFile = serde_json::from_str(text)
             .map_err(|error| format!("line {} is not JSON, or no host as it is meant", error.line()))?;
         let mut by_name = BTreeMap::new();
@@ -101,12 +101,12 @@ impl Hosts {
         Ok(Self { by_name })
     }
 
-    /// What is said of this name.
+    /// Returns the settings of this name.
     pub(super) fn of(&self, name: &str) -> Option<&Entry> {
         self.by_name.get(name)
     }
 
-    /// The names there are.
+    /// Returns all names.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
         self.by_name.keys().map(String::as_str)
     }

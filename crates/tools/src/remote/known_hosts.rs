@@ -15,37 +15,37 @@ use sha1::Sha1;
 
 use super::{config::fits, destination::Hop};
 
-/// What everybody on the machine knows.
+/// The machine's file of known hosts.
 const OF_MACHINE: &str = "/etc/ssh/ssh_known_hosts";
 
-/// A longer file is none.
+/// Maximum size of a file of known hosts.
 const LONGEST: u64 = 16 << 20;
 
-/// What is known of one machine.
+/// The known keys of one machine.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Known {
     keys: Vec<(PublicKey, String)>,
     revoked: Vec<PublicKey>,
-    /// There is a line by which a certificate of it would be known.
+    /// Whether a line with a certificate authority covers it.
     pub(super) by_authority: bool,
 }
 
-/// What a key is to us.
+/// The status of a host key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum KeyStatus {
     Known,
-    /// Nothing is known of the machine.
+    /// No key of the machine is known.
     New,
-    /// It is known by another key.
+    /// Other keys of the machine are known.
     Changed,
     Revoked,
 }
 
 impl Known {
-    /// What the files say of this machine.
+    /// Reads the known keys of this machine.
     ///
     /// # Errors
-    /// When one of them is there and can't be read.
+    /// When a file exists but can't be read.
     pub(super) fn of(hop: &Hop, preferences: &Preferences) -> Result<Self, Fault> {
         let mut known = Self::default();
         let mut files: Vec<PathBuf> = preferences.ssh.known_hosts.iter().cloned().collect();
@@ -58,7 +58,7 @@ impl Known {
         Ok(known)
     }
 
-    /// This key is one, too.
+    /// Adds a key.
     pub(super) fn with(mut self, key: PublicKey) -> Self {
         self.keys.push((key, String::new()));
         self
@@ -79,13 +79,13 @@ impl Known {
                 None => self.keys.push((key, format!("{}:{}", file.display(), number + 1))),
                 Some("@revoked") => self.revoked.push(key),
                 Some("@cert-authority") => self.by_authority = true,
-                // Whatever that says, it does not say that the key is known.
+                // Any other marker does not make the key known.
                 Some(_) => {}
             }
         }
     }
 
-    /// What this key of the machine is.
+    /// Returns the status of this key of the machine.
     pub(super) fn status(&self, key: &PublicKey) -> KeyStatus {
         let same = |it: &PublicKey| it.key_data() == key.key_data();
         if self.revoked.iter().any(same) {
@@ -99,13 +99,13 @@ impl Known {
         }
     }
 
-    /// The keys it is known by, each with where that is written.
+    /// Returns the known keys, each with its file and line.
     pub(super) fn keys(&self) -> &[(PublicKey, String)] {
         &self.keys
     }
 }
 
-/// The name by which a machine is known.
+/// Returns the name of a machine in `known_hosts`.
 pub(super) fn name_of(hop: &Hop) -> String {
     match &hop.known_as {
         Some(name) => name.to_lowercase(),
@@ -114,17 +114,17 @@ pub(super) fn name_of(hop: &Hop) -> String {
     }
 }
 
-/// A key as people compare it.
+/// Formats a key's fingerprint.
 pub(super) fn fingerprint(key: &PublicKey) -> String {
     format!("{} {}", key.algorithm().as_str(), key.fingerprint(HashAlg::Sha256))
 }
 
-/// Names with commas between them, in which `*`, `?` and `!` mean something, or one that is hashed.
+/// Matches names with commas between them, with `*`, `?` and `!`, or one hashed name.
 fn names_fit(names: &str, name: &str) -> bool {
     if let Some(hashed) = names.strip_prefix("|1|") {
         return hashed_fits(hashed, name).unwrap_or(false);
     }
-    // In `[host]:port` the brackets are themselves.
+    // In `[host]:port` the brackets are literal.
     fits(&names.split(',').map(str::to_owned).collect::<Vec<_>>(), name)
 }
 
@@ -147,28 +147,28 @@ fn text_of(file: &Path) -> Result<String, Fault> {
     Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
-/// The file in which new keys are kept.
+/// Returns the file for new keys.
 pub(super) fn file_of(preferences: &Preferences) -> Option<PathBuf> {
     let usual = || preferences.home.as_ref().map(|it| it.join(".ssh/known_hosts"));
     preferences.ssh.known_hosts.clone().or_else(usual)
 }
 
-/// The line by which a key is known.
+/// Formats the line of a key.
 pub(super) fn line_of(hop: &Hop, key: &PublicKey) -> Option<String> {
     let mut key = key.clone();
     key.set_comment("");
     Some(format!("{} {}", name_of(hop), key.to_openssh().ok()?.trim_end()))
 }
 
-/// Adds a line to the file, all of it or nothing.
+/// Adds a line to the file, atomically.
 pub(super) fn add(file: &Path, line: &str) -> io::Result<()> {
-    // A link stays one, and what it leads to gets the line.
+    // A symlink is kept, and its target gets the line.
     let file = file.canonicalize().unwrap_or_else(|_| file.to_owned());
     let folder = file.parent().unwrap_or(Path::new("/"));
     if !folder.exists() {
         DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     }
-    // Two that add at once do it one after the other.
+    // Serializes concurrent additions.
     let lock = File::open(folder)?;
     flock(&lock, FlockOperation::LockExclusive)?;
     let (mut text, mode) = match fs::read(&file) {

@@ -1,4 +1,4 @@
-//! SSH tools.
+//! SSH tools: remote commands and file transfer.
 
 mod auth;
 mod client;

@@ -1,4 +1,4 @@
-//! SSH connection pool.
+//! SSH connection pool: one connection per route, ended when it is idle.
 
 use std::{
     collections::HashMap,
@@ -16,32 +16,32 @@ use super::{
     destination::Route,
 };
 
-/// A connection that nobody used for so long is ended.
+/// Time after which an unused connection is ended.
 const IDLE: Duration = Duration::from_secs(300);
 
-/// A connection on which no channel opens within this is none any more.
+/// Time limit for opening a channel, after which the connection counts as lost.
 const TO_OPEN: Duration = Duration::from_secs(10);
 
-/// The connections of a session, by the way they go. They end with it.
+/// The connections of a session, by route. They end with it.
 #[derive(Default)]
 pub(super) struct Pool {
     kept: Mutex<HashMap<Route, Slot>>,
 }
 
-/// One connection, or the making of one: whoever comes meanwhile waits for it.
+/// One connection, which is perhaps being made: other calls wait for it.
 type Slot = Arc<tokio::sync::Mutex<Option<Arc<Connection>>>>;
 
-/// A channel, and the connection that it is on.
+/// A channel, and its connection.
 pub(super) struct Open {
     pub(super) channel: Channel<Msg>,
     pub(super) connection: Arc<Connection>,
     pub(super) held: Use,
-    /// What there is to tell of how it came about.
+    /// Notes about the connection.
     pub(super) notes: Vec<String>,
 }
 
 impl Pool {
-    /// A channel on the connection that is there, or on a new one. Nothing was done there before it is given.
+    /// Opens a channel on the existing connection, or on a new one. No command was sent before.
     pub(super) async fn channel(cx: &Cx, route: &Route) -> Result<Open, Fault> {
         let pool = cx.shelf().get::<Self>();
         let slot = pool.kept.lock().entry(route.clone()).or_default().clone();
@@ -51,7 +51,7 @@ impl Pool {
             let held = connection.hold();
             match timeout(TO_OPEN, connection.channel()).await {
                 Ok(Ok(channel)) => return Ok(Open { channel, connection, held, notes: Vec::new() }),
-                // It is there, and takes no more at once: what this call needs gets a connection of its own.
+                // It works, but accepts no more channels: this call gets a connection of its own.
                 Ok(Err(russh::Error::ChannelOpenFailure(_))) => others_use_it = true,
                 Ok(Err(_)) | Err(_) => {}
             }
@@ -86,7 +86,7 @@ impl Pool {
     }
 }
 
-/// Ends a connection once nobody needs it, or it is gone.
+/// Ends a connection once it is idle or lost.
 async fn end_when_idle(
     slot: Weak<tokio::sync::Mutex<Option<Arc<Connection>>>>,
     connection: Weak<Connection>,
@@ -95,7 +95,7 @@ async fn end_when_idle(
     loop {
         sleep(wait).await;
         let (Some(slot), Some(connection)) = (slot.upgrade(), connection.upgrade()) else { return };
-        // Under its lock nobody begins to use it.
+        // No call can begin to use it while this lock is held.
         let mut kept = slot.lock().await;
         match connection.idle() {
             Some(idle) if idle >= IDLE || connection.is_closed() => {

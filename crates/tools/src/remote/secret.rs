@@ -6,19 +6,19 @@ use kit::{Cx, Fault};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, de::Error as _};
 
-/// The name of a secret: `{{secret:NAME}}`. A value in its place is refused, and repeated nowhere.
+/// The name of a secret: `{{secret:NAME}}`. A literal value is refused, and not repeated in the fault.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct SecretName(String);
 
 impl SecretName {
-    /// The name in this text, if it is nothing but that.
+    /// Parses a text that is exactly one secret's name.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let name = text.trim().strip_prefix("{{secret:")?.strip_suffix("}}")?.trim();
         let plain = |it: char| it.is_ascii_alphanumeric() || matches!(it, '_' | '-' | '.');
         (!name.is_empty() && name.chars().all(plain)).then(|| Self(name.to_owned()))
     }
 
-    /// The first such name that stands anywhere in this text, as it is written.
+    /// Returns the first such name within a text, as it is written.
     pub(super) fn within(text: &str) -> Option<&str> {
         let mut from = 0;
         while let Some(at) = text.get(from..)?.find("{{").map(|it| it + from) {
@@ -38,13 +38,13 @@ impl SecretName {
         None
     }
 
-    /// Its value, for this host.
+    /// Returns its value, for this host.
     pub(super) fn reveal(&self, cx: &Cx, host: &str, port: u16) -> Result<String, Fault> {
         cx.vault().reveal(&self.0, host, port)
     }
 }
 
-/// What is said where a value stands in the place of a name.
+/// The message for a literal value in place of a name.
 pub(super) const NOT_A_NAME: &str = "not the name of a secret; write {{secret:NAME}}, which a person defines by \
      [secret.NAME] in their haft.toml";
 

@@ -13,14 +13,14 @@ use super::{
 };
 use crate::shell;
 
-/// How long the answer waits for it, by itself and at most.
+/// Default and maximum time to wait for the result, in milliseconds.
 const WAIT: u64 = 30_000;
 const LONGEST: u64 = 3_600_000;
 
-/// Linux takes no longer argument than 128 KiB; quotes and our own words come on top.
+/// Maximum length of a command: Linux accepts arguments up to 128 KiB; quotes and haft's prefix are added.
 const LONGEST_COMMAND: usize = 120 << 10;
 
-/// How long a way may take to open, and our own words after it.
+/// Time for connecting, and for haft's own messages after that.
 const TO_CONNECT: Duration = Duration::from_secs(60);
 
 /// Run a command on another machine by SSH, or copy a file to or from it. If it takes longer than `wait_ms`, it continues as a job. Connections are kept for the next call.
@@ -44,7 +44,7 @@ pub(crate) struct SshExec {
     /// Environment variables.
     #[serde(default)]
     pub(crate) env: BTreeMap<String, String>,
-    /// What it reads.
+    /// Its standard input.
     #[serde(default)]
     pub(crate) stdin: String,
     /// How long to wait for it; 0: not at all. Default: 30000.
@@ -71,11 +71,11 @@ pub(crate) struct SshExec {
     /// Of the key, by name only.
     #[serde(default)]
     pub(crate) passphrase: Option<SecretName>,
-    /// Where this leads: what was asked about is what is connected to, whatever becomes of the files that say so.
+    /// The resolved route: the connection goes to what was approved, even if the configuration changes meanwhile.
     #[serde(skip)]
     #[schemars(skip)]
     pub(crate) route: OnceLock<Result<Route, Fault>>,
-    /// Where a file that is fetched goes: what was granted is what is written.
+    /// The target of a fetched file: what was granted is what is written.
     #[serde(skip)]
     #[schemars(skip)]
     pub(crate) local: OnceLock<String>,
@@ -119,7 +119,7 @@ impl Tool for SshExec {
         }
         let hops = match self.route.get_or_init(|| Route::resolve(&self.asked(), preferences)) {
             Ok(route) => route.hops.as_slice(),
-            // Nothing is granted, and `run` says why it leads nowhere.
+            // Nothing is granted, and `run` reports why the host can't be resolved.
             Err(_) => &[],
         };
         hops.iter().fold(self.touches(), |touches, hop| touches.and(Touch::Net(hop.place())))
@@ -158,7 +158,7 @@ impl Tool for SshExec {
     }
 }
 
-/// What is to be done there.
+/// The action there.
 enum What {
     Run(Sent),
     Bring(Way),
@@ -204,7 +204,7 @@ impl SshExec {
         }
     }
 
-    /// A command is an argument of the shell there, which takes so much and no more.
+    /// Checks the length of the command, which is an argument of the remote shell.
     fn can_be_sent(&self) -> Result<(), Fault> {
         let given = self.command.iter().chain([&self.dir]).chain(self.env.values());
         let (mut bytes, mut has_nul) = (0, false);
@@ -224,7 +224,8 @@ impl SshExec {
         Ok(())
     }
 
-    /// A secret goes only where a machine lets us in: what a command is given may be shown or kept there.
+    /// Checks that no secret is in the command: secrets are only for authentication, because the remote
+    /// machine may show or store its input.
     fn names_no_secret(&self) -> Result<(), Fault> {
         let given =
             [("command", self.command.as_deref()), ("dir", Some(&self.dir)), ("stdin", Some(&self.stdin))];
@@ -242,7 +243,7 @@ impl SshExec {
         Ok(())
     }
 
-    /// The command with its folder and variables, as any login shell understands it.
+    /// Returns the command with its folder and variables, in the syntax of any login shell.
     fn line(&self, command: &str) -> Result<String, Fault> {
         if self.dir.is_empty() && self.env.is_empty() {
             return Ok(command.to_owned());
@@ -252,7 +253,7 @@ impl SshExec {
             let dir = match self.dir.strip_prefix("~/") {
                 Some(rest) => format!("~/{}", quoted(rest)),
                 None if self.dir == "~" => "~".to_owned(),
-                // It is not an option, whatever it begins with.
+                // Prefixed, so that it is not taken for an option.
                 None if self.dir.starts_with('-') => quoted(&format!("./{}", self.dir)),
                 None => quoted(&self.dir),
             };
@@ -276,7 +277,7 @@ impl SshExec {
 }
 
 impl Get {
-    /// The file here, below the folder where one is named.
+    /// Returns the local file, below the folder if one is named.
     fn local(&self, workspace: &Path) -> String {
         let path = &self.path;
         let is_folder = path.ends_with('/') || workspace.join(path).is_dir();
@@ -289,7 +290,7 @@ impl Get {
     }
 }
 
-/// A word that a shell takes as it is.
+/// Quotes a word for a shell.
 fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }

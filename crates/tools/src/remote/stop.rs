@@ -1,11 +1,12 @@
 //! Stopping a remote command, by its process group.
 //!
-//! OpenSSH passes no signals on for root, so the shell says its own number first, and what is stopped is ended by a second
-//! channel: its process group, first asked, then killed. The script there ends its work even if we are gone.
+//! OpenSSH does not forward signals for root, so the shell prints its process id first, and a second channel
+//! stops the command: it sends its process group SIGTERM, then SIGKILL. The script there finishes even if
+//! haft is gone.
 //!
-//! What can stop nothing any more, because it was killed itself, has a watchdog there: a third channel, one for each
-//! connection, whose script is told which processes run. At the end of its input, which is that of the connection, it
-//! ends those that are left.
+//! If haft itself is killed, a watchdog stops its commands: a third channel, one for each connection, whose
+//! script gets the ids of running processes. When its input ends, which happens when the connection does, it
+//! kills those that are left.
 
 use std::{
     sync::{Arc, Weak},
@@ -23,29 +24,29 @@ use tokio::{
 
 use super::client::Connection;
 
-/// How long the second channel may take to open.
+/// Time limit for opening the second channel.
 const TO_OPEN: Duration = Duration::from_secs(10);
 
-/// What is said before the number comes is not held back beyond this.
+/// Maximum bytes that are held back before the process id arrives.
 const MOST_HELD: usize = 64 << 10;
 
-/// What became of a process that was to end.
+/// The result of stopping a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
     Gone,
     GoesOn,
-    /// Nothing could be sent.
+    /// The request could not be sent.
     Unsaid,
 }
 
-/// Takes the number of the shell out of what it writes to its standard error.
+/// Removes the process id of the shell from its standard error.
 #[derive(Debug)]
 pub(super) struct Sieve {
     mark: String,
     held: Vec<u8>,
     is_done: bool,
     pid: Option<u32>,
-    /// A shell read what was sent, and did not take it.
+    /// Whether a shell rejected the prefix.
     refused: bool,
 }
 
@@ -57,8 +58,8 @@ impl Sieve {
         Ok(Self { mark, held: Vec::new(), is_done: false, pid: None, refused: false })
     }
 
-    /// The command with the words before it by which its shell tells its number; any shell understands them, and lines
-    /// keep their numbers.
+    /// Returns the command with a prefix by which its shell prints its process id. Every shell understands
+    /// it, and line numbers stay the same.
     pub(super) fn line(&self, command: &str) -> String {
         format!("{}{command}", self.words())
     }
@@ -67,7 +68,7 @@ impl Sieve {
         format!("sh -c 'echo {} $PPID >&2'; ", self.mark)
     }
 
-    /// What is left of these bytes, and of those held back before.
+    /// Filters these bytes, and those held back before.
     pub(super) fn feed(&mut self, bytes: &[u8]) -> Vec<u8> {
         if self.is_done {
             return bytes.to_vec();
@@ -88,7 +89,7 @@ impl Sieve {
         out
     }
 
-    /// What was held back, at the end.
+    /// Returns the bytes held back, at the end.
     pub(super) fn rest(&mut self) -> Vec<u8> {
         let held = std::mem::take(&mut self.held);
         self.sift(held)
@@ -104,23 +105,23 @@ impl Sieve {
             self.is_done = true;
             return before.as_bytes().to_vec();
         }
-        // A shell shows a line that it does not understand.
+        // A shell prints a line that it does not understand.
         self.refused = true;
         text.replace(&self.words(), "").into_bytes()
     }
 
-    /// The number, once it came.
+    /// Returns the process id, once it is known.
     pub(super) fn pid(&self) -> Option<u32> {
         self.pid
     }
 
-    /// Did no shell take part in this?
+    /// Returns whether no shell interpreted the prefix.
     pub(super) fn was_not_understood(&self) -> bool {
         self.pid.is_none() && !self.refused
     }
 }
 
-/// Ends this process and its group there. It goes on by itself, whoever waits for it.
+/// Stops this process and its group there, in a task of its own.
 pub(super) fn end(connection: Arc<Connection>, pid: u32) -> JoinHandle<Fate> {
     tokio::spawn(async move {
         let _held = connection.hold();
@@ -137,7 +138,7 @@ pub(super) fn end(connection: Arc<Connection>, pid: u32) -> JoinHandle<Fate> {
                 _ => {}
             }
         }
-        // Whatever else became of it, the watchdog ends it with the connection: haft may be gone before this was sent.
+        // Otherwise the watchdog stops it with the connection: haft may be killed before the request was sent.
         if fate == Fate::Gone {
             connection.watchdog.disarm(pid);
         }
@@ -145,28 +146,28 @@ pub(super) fn end(connection: Arc<Connection>, pid: u32) -> JoinHandle<Fate> {
     })
 }
 
-/// Ends the commands of a connection there that run when it is gone, however that came about.
+/// Stops a connection's running commands there when the connection is lost, for any reason.
 #[derive(Default)]
 pub(super) struct Watchdog {
     words: Mutex<Option<UnboundedSender<String>>>,
 }
 
 impl Watchdog {
-    /// This process is ended with the connection from now on.
+    /// Adds a process.
     pub(super) fn arm(&self, connection: &Arc<Connection>, pid: u32) {
         let word = format!("+ {pid}\n");
         let mut words = self.words.lock();
         if words.as_ref().is_some_and(|it| it.send(word.clone()).is_ok()) {
             return;
         }
-        // The first, or one after the server took no more channels.
+        // The first one, or one after the server accepted no more channels.
         let (sender, receiver) = unbounded_channel();
         let _ = sender.send(word);
         *words = Some(sender);
         tokio::spawn(watch(Arc::downgrade(connection), receiver));
     }
 
-    /// This process has ended, or was ended.
+    /// Removes a process that has ended.
     pub(super) fn disarm(&self, pid: u32) {
         if let Some(words) = &*self.words.lock() {
             let _ = words.send(format!("- {pid}\n"));
@@ -174,7 +175,7 @@ impl Watchdog {
     }
 }
 
-/// Passes words on to the script, until the connection is gone.
+/// Sends messages to the script, until the connection is lost.
 async fn watch(connection: Weak<Connection>, mut words: UnboundedReceiver<String>) {
     let opened = match connection.upgrade() {
         Some(connection) => timeout(TO_OPEN, connection.channel()).await,
@@ -203,14 +204,15 @@ async fn watch(connection: Weak<Connection>, mut words: UnboundedReceiver<String
     }
 }
 
-/// Keeps the numbers that it reads, and at the end of its input asks these processes to end, waits two seconds, and kills.
+/// A script that reads process ids, and at the end of its input sends these processes SIGTERM, waits two
+/// seconds, and kills them.
 const WATCHDOG: &str = "sh -c 'all=; while read -r how pid; do case $how in +) all=\"$all $pid\";; \
      -) left=; for it in $all; do [ $it = $pid ] || left=\"$left $it\"; done; all=$left;; esac; done; \
      [ -n \"$all\" ] || exit 0; \
      for it in $all; do kill -TERM -$it || kill -TERM $it; done 2>/dev/null; sleep 2; \
      for it in $all; do kill -KILL -$it || kill -KILL $it; done 2>/dev/null'";
 
-/// Asks, waits two seconds, kills, and says whether it is gone.
+/// Returns a script that sends SIGTERM, waits two seconds, kills, and prints whether the process is gone.
 fn script(pid: u32) -> String {
     let there = format!("{{ kill -0 -{pid} || kill -0 {pid}; }} 2>/dev/null");
     let send = |signal: &str| format!("{{ kill -{signal} -{pid} || kill -{signal} {pid}; }} 2>/dev/null");

@@ -1,4 +1,4 @@
-//! File transfer, whole or not at all.
+//! File transfer by SFTP: atomic in both directions.
 
 use std::{
     collections::BTreeMap, fs::File, io::Read as _, os::unix::fs::MetadataExt as _, sync::Arc, time::Duration,
@@ -19,38 +19,38 @@ use tokio::{
 use super::{client::Connection, command::Limits, pool::Open};
 use crate::shell::answer::{self, time};
 
-/// So much is asked for or sent in one request, and so many are under way at once.
+/// Size of one request, and number of requests in flight.
 const PIECE: usize = 32 << 10;
 const UNDER_WAY: usize = 64;
 
-/// So much is read from or written to the disk at a time.
+/// Bytes that are read from or written to the disk at a time.
 const BATCH: usize = 1 << 20;
 
-/// A file that is fetched may have grown by so much meanwhile; what has more of it has no end.
+/// Bytes by which a fetched file may grow meanwhile; one that grows more may be endless.
 const MOST_BEYOND: u64 = 64 << 20;
 
-/// How long a server may take for one answer.
+/// Time limit for one answer of a server.
 const TO_ANSWER: Duration = Duration::from_secs(30);
 
-/// How often it is told how far it has come.
+/// Interval of progress reports.
 const TELL: Duration = Duration::from_secs(1);
 
-/// How long tidying up may take.
+/// Time limit for cleaning up.
 const TO_TIDY: Duration = Duration::from_millis(100);
 
-/// By this a file takes the place of another in one step.
+/// The SFTP extension for an atomic rename over an existing file.
 const REPLACE: &str = "posix-rename@openssh.com";
 
-/// Which way a file goes.
+/// The direction of a transfer.
 #[derive(Debug, Clone)]
 pub(super) enum Way {
-    /// From here to there.
+    /// From this machine to the remote one.
     Put { path: String, to: String },
-    /// From there to here.
+    /// From the remote machine to this one.
     Get { from: String, path: String },
 }
 
-/// Brings it there; it becomes a job if it takes longer than it is waited for.
+/// Transfers the file; it becomes a job if it exceeds the waiting time.
 pub(super) async fn run(cx: &Cx, open: Open, way: Way, limits: Limits) -> Result<Output, Fault> {
     let Open { channel, connection, held: _held, notes } = open;
     let sftp = Sftp::open(channel, &connection).await?;
@@ -85,14 +85,14 @@ pub(super) async fn run(cx: &Cx, open: Open, way: Way, limits: Limits) -> Result
     Ok(Output::text(answer::with(&text, &notes)))
 }
 
-/// The files of a machine.
+/// An SFTP session.
 struct Sftp {
     raw: Arc<RawSftpSession>,
     place: String,
-    /// The server puts a file in the place of another in one step.
+    /// Whether the server supports the atomic rename.
     replaces: bool,
     syncs: bool,
-    /// What is to be removed there if it does not become what it is to be.
+    /// A temporary file there, which is removed unless the transfer finishes.
     unfinished: Mutex<Option<String>>,
 }
 
@@ -130,7 +130,7 @@ impl Sftp {
         })
     }
 
-    /// What went wrong with a file there, in words for a model.
+    /// Describes an SFTP error for a model.
     fn fault(&self, path: &str, verb: &str, error: &Error) -> Fault {
         let place = &self.place;
         match error {
@@ -156,7 +156,7 @@ impl Sftp {
         }
     }
 
-    /// Removes what was begun there and will not be finished.
+    /// Removes a temporary file there that will not be finished.
     async fn tidy(&self) {
         let unfinished = self.unfinished.lock().take();
         if let Some(path) = unfinished {
@@ -164,7 +164,7 @@ impl Sftp {
         }
     }
 
-    /// The path as the server takes it: relative to the home folder there.
+    /// Returns the path as the server expects it: relative to the home folder there.
     fn path<'a>(&self, path: &'a str) -> &'a str {
         match path.strip_prefix("~/") {
             Some(rest) => rest,
@@ -173,7 +173,7 @@ impl Sftp {
         }
     }
 
-    /// What is there, if anything is.
+    /// Returns the attributes of a file there, if it exists.
     async fn look(&self, path: &str) -> Result<Option<FileAttributes>, Fault> {
         match self.raw.stat(path).await {
             Ok(found) => Ok(Some(found.attrs)),
@@ -182,7 +182,7 @@ impl Sftp {
         }
     }
 
-    /// Gives a file its name, in the place of whatever has it.
+    /// Renames a file over an existing one.
     async fn rename(&self, from: &str, to: &str, there: bool) -> Result<(), Fault> {
         let failed = |error: Error| self.fault(to, "write", &error);
         if !there {
@@ -202,13 +202,13 @@ impl Sftp {
                 _ => Ok(()),
             };
         }
-        // For a moment there is neither; this server knows no better way.
+        // For a moment neither exists; this server has no atomic rename.
         self.raw.remove(to).await.map_err(failed)?;
         self.raw.rename(from, to).await.map(drop).map_err(failed)
     }
 }
 
-/// A file on its way.
+/// A file in transfer.
 struct Moving<'a> {
     sftp: &'a Sftp,
     recording: Arc<Recording>,
@@ -263,7 +263,7 @@ impl Moving<'_> {
         }
         let failed = |error: Error| sftp.fault(&to, "write", &error);
         let attributes = FileAttributes { permissions: Some(mode), ..FileAttributes::empty() };
-        // Not every server has modes.
+        // Not every server supports modes.
         let _ = sftp.raw.fsetstat(handle.as_str(), attributes).await;
         if sftp.syncs {
             sftp.raw.fsync(handle.as_str()).await.map_err(failed)?;
@@ -284,7 +284,7 @@ impl Moving<'_> {
         Ok(format!("{verb} `{to}` on {}: {sent} bytes", sftp.place))
     }
 
-    /// Where a file goes: into the folder, if it is one; and what is there now.
+    /// Returns the target of a file: inside the folder, if the path is one; and its present attributes.
     async fn destination(&self, path: &str, to: &str) -> Result<(String, Option<FileAttributes>), Fault> {
         let sftp = self.sftp;
         let name = path.rsplit('/').next().unwrap_or(path);
@@ -306,7 +306,7 @@ impl Moving<'_> {
                 "`{to}` on {} is not a regular file; it is not replaced",
                 sftp.place
             ))),
-            // A link stays one, and what it leads to is replaced.
+            // A symlink is kept, and its target is replaced.
             Some(_) => {
                 let real = sftp.raw.realpath(to.as_str()).await.ok();
                 let real = real.and_then(|it| it.files.into_iter().next()).map(|it| it.filename);
@@ -347,7 +347,7 @@ impl Moving<'_> {
         let (mut asked, mut got, mut batch) = (0_u64, 0_u64, Vec::with_capacity(BATCH));
         let mut is_over = false;
         while !is_over {
-            // What says that it is empty may not be, as in /proc: then one piece after the other tells its end.
+            // A file that reports size 0 may have content, as in /proc: then it is read piece by piece to its end.
             while (asked < size && coming.len() < UNDER_WAY)
                 || (asked == got && coming.is_empty() && early.is_empty())
             {
@@ -399,7 +399,7 @@ impl Moving<'_> {
         Ok(format!("wrote `{}`: {got} bytes from {}", saved.location, sftp.place))
     }
 
-    /// Says how far it has come: to who waits, and now and then to who looks at the job.
+    /// Reports progress: to the waiting caller, and now and then to watchers of the job.
     fn tell(&self, cx: &Cx, verb: &str, path: &str, done: u64, size: u64) {
         let line = format!("{verb} {path}: {done} of {size} bytes");
         #[expect(clippy::cast_precision_loss, reason = "it is shown, not counted with")]
@@ -434,7 +434,7 @@ impl Moving<'_> {
     }
 }
 
-/// A piece of a file there; shorter only at its end.
+/// Reads a piece of a file there; shorter only at its end.
 async fn piece(raw: &RawSftpSession, handle: &str, at: u64, length: usize) -> Result<Vec<u8>, Error> {
     let mut piece = Vec::with_capacity(length);
     while piece.len() < length {
@@ -449,7 +449,7 @@ async fn piece(raw: &RawSftpSession, handle: &str, at: u64, length: usize) -> Re
     Ok(piece)
 }
 
-/// A file of this machine, its size and its mode.
+/// Opens a file of this machine; returns it, its size and its mode.
 fn opened(cx: &Cx, path: &str) -> Result<(File, u64, u32), Fault> {
     let open = cx.files().open(path).map_err(|fault| match fault.what.ends_with("is a folder") {
         true => fault
@@ -463,7 +463,7 @@ fn opened(cx: &Cx, path: &str) -> Result<(File, u64, u32), Fault> {
     Ok((file, about.len(), about.mode() & 0o777))
 }
 
-/// The next bytes of a file; none at its end.
+/// Reads the next bytes of a file; none at its end.
 fn read(file: File) -> Result<(File, Vec<u8>), Fault> {
     let mut batch = Vec::with_capacity(BATCH);
     let read = (&file).take(BATCH as u64).read_to_end(&mut batch);
@@ -473,7 +473,7 @@ fn read(file: File) -> Result<(File, Vec<u8>), Fault> {
     Ok((file, batch))
 }
 
-/// A name in the same folder that nobody has.
+/// Returns an unused name in the same folder.
 fn beside(path: &str) -> Result<String, Fault> {
     let mut random = [0; 8];
     getrandom::fill(&mut random).map_err(|error| Fault::bug(format!("no random number: {error}")))?;

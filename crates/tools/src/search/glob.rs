@@ -52,15 +52,15 @@ impl Tool for Glob {
     }
 }
 
-/// What was met on the way.
+/// Paths found so far.
 struct Found {
     wanted: First<EntryKind>,
-    /// Folders that match although files were asked for.
+    /// Folders that match although files were requested.
     folders: First<()>,
 }
 
 impl Glob {
-    /// The pattern without the `/` that says "folders".
+    /// Returns the pattern without the final `/`, which means "folders".
     fn glob(&self) -> &str {
         self.pattern.strip_suffix('/').unwrap_or(&self.pattern)
     }
@@ -69,7 +69,7 @@ impl Glob {
         self.pattern.ends_with('/')
     }
 
-    /// The folder to walk: `dir`, and below it those that the pattern names outright.
+    /// Returns the folder to walk: `dir`, with the literal folders of the pattern.
     fn folder(&self) -> String {
         let (named, _) = split(self.glob());
         if self.dir.is_empty() || named.starts_with('/') {
@@ -317,7 +317,7 @@ mod tests {
             real/a.rs
             [3 files]"#]]
         .assert_eq(&test_ws.says::<Glob>(&json!({"pattern": "**"})));
-        // Named outright it is: it leads to a place inside.
+        // A symlink that is named literally is followed: it leads to a place inside.
         expect![[r#"
             real/a.rs
             [1 file]"#]]

@@ -22,7 +22,7 @@ use super::{
 const LIMIT: usize = 100;
 const MOST_AROUND: usize = 50;
 
-/// After how many files the host hears of progress.
+/// Number of files between two progress reports.
 const REPORT_EVERY: usize = 4096;
 
 /// Search a file, or all files below a folder, by regex. Leaves out binary files and what git ignores.
@@ -89,13 +89,13 @@ impl Tool for Grep {
     }
 }
 
-/// A search under way.
+/// A search in progress.
 struct Search {
     args: Grep,
     ask: Ask,
     filter: Filter,
     deadline: Deadline,
-    /// To be copied for each thread, which then finds its own among the idle ones.
+    /// Cloned for each thread, which then takes one of the idle ones.
     scanner: Mutex<Scanner>,
     idle: Mutex<Vec<Scanner>>,
     found: Mutex<First<Hits>>,
@@ -151,7 +151,7 @@ impl Search {
         match cx.files().open(&self.args.path) {
             Ok(open) => self.file(cx, &open),
             Err(fault) if fault.kind == Kind::BadArgs => match self.tree(cx) {
-                // No folder either; the first fault knows better what it is.
+                // It is not a folder either; the first fault describes it better.
                 Err(again) if again.kind == Kind::BadArgs => Err(fault),
                 done => done,
             },
@@ -265,7 +265,7 @@ impl Search {
         self.found.lock().add(path, results, hits);
     }
 
-    /// What could not be searched, on one line.
+    /// Describes what could not be searched, on one line.
     fn trouble(&self, folders: usize) -> Option<String> {
         let mut parts = Vec::new();
         let mut say = |number: usize, one: &str, many: &str| {
@@ -293,7 +293,7 @@ impl Search {
         (!parts.is_empty()).then(|| format!("[not searched: {}]", parts.join(", ")))
     }
 
-    /// What the model reads: `at` is where the results are from, `place` the same in words.
+    /// Formats the result for the model: `at` is the searched place, `place` its description.
     fn report(self, cx: &Cx, at: &Location, place: &str, trouble: Option<String>) -> String {
         let found = self.found.into_inner();
         let all = count(self.matches.into_inner(), "match", "matches");
@@ -327,7 +327,7 @@ impl Search {
     }
 }
 
-/// What may be wrong with a pattern that matched nothing.
+/// Returns a likely mistake in a pattern that matched nothing.
 fn hint(args: &Grep) -> Option<&'static str> {
     let pattern = &args.pattern;
     if args.literal {
@@ -449,7 +449,7 @@ mod tests {
                 b.py
                 [2 files]"#]],
         );
-        // From the workspace as well as from the folder searched.
+        // By a glob from the workspace as well as from the searched folder.
         check(
             &json!({"pattern": "go", "mode": "files", "path": "src", "glob": "src/*.rs", "type": "rust"}),
             &expect![[r#"

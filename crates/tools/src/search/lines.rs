@@ -1,4 +1,4 @@
-//! Matching lines in bytes.
+//! Matching lines in bytes: searches files with bounded memory, and clips long lines.
 
 use std::{
     fs::File,
@@ -13,56 +13,56 @@ use grep_searcher::{
 };
 use kit::prelude::*;
 
-/// A file of up to this size is read in one go; the searcher looks for NUL in as much at once.
+/// A file of up to this size is read at once; the searcher checks as much for NUL.
 const SMALL: usize = 64 * 1024;
 
-/// The longest line, or the longest file when lines are searched together, that is held
-/// in memory. There is one such buffer for each thread.
+/// Maximum length of a line, or of a file if matches may span lines, that is held in memory. Each thread has
+/// one such buffer.
 const MOST_MEMORY: usize = 32 << 20;
 
-/// A compiled pattern that is larger is refused.
+/// Maximum size of a compiled pattern.
 const MOST_REGEX: usize = 10 << 20;
 
-/// How much of a long line is shown, in bytes, and how much of that before the match.
+/// Maximum bytes of a long line that are shown, and how many of them are before the match.
 pub(crate) const CLIP: usize = 500;
 const CLIP_BEFORE: usize = 150;
 
-/// How many lines of one match are shown.
+/// Maximum lines of one match that are shown.
 const MOST_LINES: usize = 40;
 
-/// What to look for.
+/// The pattern to search for.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Pattern<'a> {
     pub(crate) text: &'a str,
-    /// It is not a regex, but the very text.
+    /// Whether it is plain text, not a regex.
     pub(crate) literal: bool,
     pub(crate) ignore_case: bool,
-    /// It may match over several lines.
+    /// Whether it may match across lines.
     pub(crate) multiline: bool,
 }
 
-/// How many lines to show around a match.
+/// The number of lines to show around a match.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Around {
     pub(crate) before: usize,
     pub(crate) after: usize,
 }
 
-/// What to find out.
+/// The requested result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Find {
     /// Whether there is a match.
     Any,
-    /// How many matches there are.
+    /// The number of matches.
     Count,
-    /// How many there are, and the lines of the first so many.
+    /// The number of matches, and the lines of the first ones.
     Lines(usize),
 }
 
-/// What was found.
+/// The result of a search.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Hits {
-    /// How many matches; several in one line are one.
+    /// Number of matches; several in one line count as one.
     pub(crate) matches: usize,
     pub(crate) lines: Vec<Line>,
     pub(crate) end: End,
@@ -73,25 +73,25 @@ pub(crate) struct Hits {
 pub(crate) struct Line {
     /// Counted from 1.
     pub(crate) number: u64,
-    /// Which match it is part of, or stands around, counted from 0.
+    /// The index of the match that it belongs to, from 0.
     pub(crate) of: usize,
     pub(crate) is_match: bool,
     /// Without its line break, clipped.
     pub(crate) text: String,
 }
 
-/// How a search of one file ended.
+/// The end of a search of one file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
-    /// At the end of the file, or when enough was known.
+    /// The end of the file, or the limit of matches.
     Whole,
-    /// At a NUL: this is not text, and nothing of it counts.
+    /// A NUL byte: the file is not text, and its matches don't count.
     Binary,
-    /// At a line, or in a file, that is longer than what is held in memory.
+    /// A line, or a file, longer than the memory limit.
     TooLong,
-    /// Because it was told to stop.
+    /// A cancellation.
     Stopped,
-    /// With an error of the system.
+    /// A system error.
     Unreadable,
 }
 
@@ -104,10 +104,10 @@ pub(crate) struct Scanner {
 }
 
 impl Scanner {
-    /// A scanner for a pattern.
+    /// Creates a scanner for a pattern.
     ///
     /// # Errors
-    /// [`Kind::BadArgs`] when it is not a regex, in the words of the regex engine.
+    /// [`Kind::BadArgs`] when it is not a regex, with the regex engine's message.
     pub(crate) fn new(pattern: Pattern<'_>, around: Around, numbers: bool) -> Result<Self, Fault> {
         let mut searcher = SearcherBuilder::new();
         searcher
@@ -117,7 +117,7 @@ impl Scanner {
             .before_context(around.before)
             .after_context(around.after)
             .heap_limit(Some(MOST_MEMORY))
-            // A map of a file that is cut short meanwhile would kill the process.
+            // A memory map of a file that is truncated meanwhile would kill the process.
             .memory_map(MmapChoice::never())
             .binary_detection(BinaryDetection::quit(0));
         Ok(Self { matcher: compile(pattern)?, searcher: searcher.build(), buffer: Vec::new() })
@@ -131,7 +131,7 @@ impl Scanner {
         hits.done(result)
     }
 
-    /// Searches a file from its start, as long as `go_on` says so.
+    /// Searches a file from its start, as long as `go_on` returns true.
     pub(crate) fn file(&mut self, file: &File, size: u64, find: Find, go_on: &dyn Fn() -> bool) -> Hits {
         let mut file = Watched { file, go_on };
         let mut buffer = std::mem::take(&mut self.buffer);
@@ -149,7 +149,7 @@ impl Scanner {
     ) -> Result<Hits, End> {
         let mut filled = 0;
         if usize::try_from(size).is_ok_and(|size| size <= SMALL) {
-            // One byte more than any such file has: it is whole when the buffer is not full.
+            // One byte more than the largest such file: the file is complete if the buffer is not full.
             buffer.resize(SMALL + 1, 0);
             filled = file.read(buffer).map_err(|error| End::of(&error))?;
             let Some(whole) = buffer.get(..filled) else { return Err(End::Unreadable) };
@@ -157,7 +157,7 @@ impl Scanner {
                 return Ok(self.bytes(whole, find));
             }
         }
-        // It is large, or it changes while it is read.
+        // The file is larger, or changes while it is read.
         let begun = buffer.get(..filled).unwrap_or_default();
         let Self { matcher, searcher, .. } = self;
         let mut hits = Collect::new(matcher, find);
@@ -166,8 +166,8 @@ impl Scanner {
     }
 }
 
-/// What every matcher is made with, for lines and for one line alone: how the pattern is
-/// meant, and how large it may become.
+/// Returns the settings of every matcher, for whole files and for single lines: the pattern's flags, and its
+/// size limit.
 pub(crate) fn builder(pattern: Pattern<'_>) -> RegexMatcherBuilder {
     let mut builder = RegexMatcherBuilder::new();
     builder
@@ -182,13 +182,13 @@ fn compile(pattern: Pattern<'_>) -> Result<RegexMatcher, Fault> {
     let mut builder = builder(pattern);
     builder
         .multi_line(true)
-        // `$` also stands before `\r\n`.
+        // `$` also matches before `\r\n`.
         .crlf(true);
     if pattern.multiline {
         // The matcher may then cross lines.
         builder.line_terminator(None);
     } else {
-        // Where there is a NUL there is no text.
+        // A file with a NUL byte is not text.
         builder.ban_byte(Some(0));
     }
     builder.build(pattern.text).map_err(|error| {
@@ -212,14 +212,14 @@ impl End {
     fn of(error: &io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::TimedOut => Self::Stopped,
-            // The searcher's own: the line does not fit into its memory.
+            // The searcher's own error: the line exceeds its memory.
             io::ErrorKind::Other => Self::TooLong,
             _ => Self::Unreadable,
         }
     }
 }
 
-/// A file that is read only as long as somebody wants it.
+/// A file that is read only until a cancellation.
 struct Watched<'a> {
     file: &'a File,
     go_on: &'a dyn Fn() -> bool,
@@ -231,7 +231,7 @@ impl Read for Watched<'_> {
     }
 }
 
-/// Collects what the searcher finds.
+/// Collects the searcher's results.
 struct Collect<'a> {
     matcher: &'a RegexMatcher,
     find: Find,
@@ -307,7 +307,7 @@ impl Sink for Collect<'_> {
     }
 }
 
-/// A line without its break; of a long one the part around what matched.
+/// Returns a line without its break; of a long one the part around the match.
 fn clip(line: &[u8], matched_at: impl FnOnce() -> usize) -> String {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     let line = line.strip_suffix(b"\r").unwrap_or(line);
@@ -317,7 +317,7 @@ fn clip(line: &[u8], matched_at: impl FnOnce() -> usize) -> String {
     let is_inside = |at: usize| line.get(at).is_some_and(|byte| byte & 0xc0 == 0x80);
     let mut start = matched_at().saturating_sub(CLIP_BEFORE).min(line.len() - CLIP);
     let mut end = start + CLIP;
-    // Not through a character, which has at most four bytes.
+    // Not in the middle of a character, which has at most four bytes.
     (0..3).for_each(|_| start += usize::from(is_inside(start)));
     (0..3).for_each(|_| end -= usize::from(is_inside(end)));
     let text = String::from_utf8_lossy(line.get(start..end).unwrap_or_default());
@@ -387,7 +387,7 @@ mod tests {
             let size = file.metadata().unwrap().len();
             let hits = scanner("9$").file(&file, size, Find::Lines(1), &|| true);
             assert_eq!((hits.matches, hits.end, hits.lines.len()), (lines / 10, End::Whole, 1));
-            // It is longer than was said: it grew.
+            // The file is longer than its size was: it grew.
             io::Seek::rewind(&mut file).unwrap();
             assert_eq!(scanner("9$").file(&file, 5, Find::Count, &|| true).matches, lines / 10);
         }

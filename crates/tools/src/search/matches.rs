@@ -1,4 +1,4 @@
-//! A page of matches.
+//! A page of matches, formatted as lines, paths or counts.
 
 use std::{fmt::Write, path::Path};
 
@@ -9,7 +9,7 @@ use super::{
     page::{Ask, First, MOST_BYTES, shown},
 };
 
-/// Writes the lines of a page, each file's below its path; gives how many matches they are.
+/// Writes the lines of a page, grouped below their file's path; returns how many matches they are.
 pub(super) fn lines(text: &mut String, ask: Ask, at: &Location, found: First<Hits>) -> usize {
     let mut before = 0;
     let mut on_page = 0;
@@ -28,7 +28,7 @@ pub(super) fn lines(text: &mut String, ask: Ask, at: &Location, found: First<Hit
             for line in one {
                 write_line(&mut part, line, last);
                 last = Some((line.number, line.of));
-                // One match alone may be more than a page.
+                // A single match may exceed a page.
                 if part.len() > MOST_BYTES {
                     break;
                 }
@@ -44,7 +44,7 @@ pub(super) fn lines(text: &mut String, ask: Ask, at: &Location, found: First<Hit
     on_page
 }
 
-/// `12:` before a line that matches, `12-` before one around it, `--` where lines are left out.
+/// Formats `12:` before a matching line, `12-` before a context line, `--` between groups.
 fn write_line(text: &mut String, line: &Line, last: Option<(u64, usize)>) {
     let stands_around = !line.is_match;
     if let Some((number, of)) = last
@@ -57,12 +57,12 @@ fn write_line(text: &mut String, line: &Line, last: Option<(u64, usize)>) {
     let _ = writeln!(text, "{}{mark}{}", line.number, line.text);
 }
 
-/// Writes the paths of a page; gives how many they are.
+/// Writes the paths of a page; returns their number.
 pub(super) fn paths(text: &mut String, ask: Ask, at: &Location, found: First<Hits>) -> usize {
     each_path(text, ask, at, found, |_| String::new())
 }
 
-/// Writes the paths of a page, each with how many matches it has; gives how many paths they are.
+/// Writes the paths of a page with their number of matches; returns the number of paths.
 pub(super) fn counts(text: &mut String, ask: Ask, at: &Location, found: First<Hits>) -> usize {
     each_path(text, ask, at, found, |hits| format!(":{}", hits.matches))
 }
@@ -86,7 +86,7 @@ fn each_path(
     on_page
 }
 
-/// What was found in the one file that was named has no path below it.
+/// Returns the place of a result. A search of a single file has no path below it.
 fn place(at: &Location, path: &Path) -> Location {
     if path.as_os_str().is_empty() { at.clone() } else { at.join(path) }
 }

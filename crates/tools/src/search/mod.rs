@@ -1,4 +1,4 @@
-//! Search tools.
+//! Search tools: by name, by content, and as a tree.
 
 mod glob;
 mod grep;

@@ -9,13 +9,13 @@ use kit::{
     prelude::*,
 };
 
-/// A glob, ready to match paths below the folder that is searched.
+/// A compiled glob for paths below the searched folder.
 pub(crate) struct Names {
     set: GlobSet,
 }
 
 impl Names {
-    /// Reads a glob. Without `/` it matches at any depth, as in a `.gitignore`.
+    /// Compiles a glob. Without `/` it matches at any depth, as in a `.gitignore`.
     pub(crate) fn new(pattern: &str) -> Result<Self, Fault> {
         if pattern.contains('/') {
             Self::anchored(pattern.strip_prefix("./").unwrap_or(pattern), pattern)
@@ -24,7 +24,7 @@ impl Names {
         }
     }
 
-    /// Reads a glob that holds from the folder searched; `written` is how the model wrote it.
+    /// Compiles a glob relative to the searched folder; `written` is the model's text.
     pub(crate) fn anchored(glob: &str, written: &str) -> Result<Self, Fault> {
         if written.trim().is_empty() {
             return Err(Fault::bad_args("the glob is empty").next("`**` matches every file."));
@@ -34,29 +34,29 @@ impl Names {
             Fault::bad_args(format!("`{written}` is not a glob: {}", error.kind()))
                 .next("Known are `*`, `**`, `?`, `[ab]` and `{one,other}`; `[{]` is a `{` itself.")
         };
-        // A set of one, because only a set knows the short ways (by extension, by name).
+        // A set of one, because only sets use fast paths (by extension, by name).
         let glob = GlobBuilder::new(glob).literal_separator(true).build().map_err(|error| broken(&error))?;
         let set = GlobSetBuilder::new().add(glob).build().map_err(|error| broken(&error))?;
         Ok(Self { set })
     }
 
-    /// Does it match this path?
+    /// Returns whether it matches this path.
     pub(crate) fn matches(&self, path: &Path) -> bool {
         self.set.is_match(path)
     }
 }
 
-/// Which files are wanted of those below a folder.
+/// A filter of the files below a folder.
 pub(crate) struct Filter {
-    /// What fits, and whether that is wanted or unwanted.
+    /// The glob, and whether its matches are wanted or unwanted.
     names: Option<(Names, bool)>,
     types: Option<Types>,
-    /// In the words of the model.
+    /// The filter in the model's words.
     said: String,
 }
 
 impl Filter {
-    /// Wants what fits both: a glob, with `!` before it if it says what is unwanted, and a type.
+    /// Creates a filter of a glob, inverted by a leading `!`, and a type; a file has to match both.
     pub(crate) fn new(glob: Option<&str>, type_name: Option<&str>) -> Result<Self, Fault> {
         let (glob, type_name) = (glob.filter(|it| !it.is_empty()), type_name.filter(|it| !it.is_empty()));
         let names = match glob {
@@ -72,15 +72,15 @@ impl Filter {
         Ok(Self { names, types: type_name.map(types).transpose()?, said })
     }
 
-    /// Does it want everything?
+    /// Returns whether it accepts everything.
     pub(crate) fn is_empty(&self) -> bool {
         self.said.is_empty()
     }
 
-    /// Does it want the file at this path below `base`?
+    /// Returns whether it accepts the file at this path below `base`.
     pub(crate) fn fits(&self, path: &Path, base: &Location) -> bool {
         let by_name = self.names.as_ref().is_none_or(|(names, wanted)| {
-            // Models write globs from the folder searched, and from the workspace.
+            // Models write globs relative to the searched folder, and to the workspace.
             let at = base.relative();
             let fits = names.matches(path) || (!at.as_os_str().is_empty() && names.matches(&at.join(path)));
             fits == *wanted
@@ -116,8 +116,8 @@ fn types(name: &str) -> Result<Types, Fault> {
     })
 }
 
-/// Takes the folders off a glob that are named outright, so that only what lies below
-/// them is walked: `src/a/**/*.rs` is `**/*.rs` below `src/a`.
+/// Splits off the literal folders of a glob, so that only the rest is walked: `src/a/**/*.rs` is `**/*.rs`
+/// below `src/a`.
 pub(crate) fn split(pattern: &str) -> (&str, &str) {
     let special = pattern.find(['*', '?', '[', '{', '\\']).unwrap_or(pattern.len());
     let plain = pattern.get(..special).unwrap_or("");

@@ -1,4 +1,4 @@
-//! Pagination of results.
+//! Pagination of results: limits, ordering, and the footer that names the next page.
 
 use std::{
     collections::BTreeMap,
@@ -10,19 +10,19 @@ use std::{
 
 use kit::{files::Location, prelude::*};
 
-/// How much text one answer has at most.
+/// Maximum bytes of an answer.
 pub(crate) const MOST_BYTES: usize = 48 * 1024;
 
-/// How many results one answer has at most, whatever is asked for.
+/// Maximum number of results of an answer.
 const MOST_LIMIT: usize = 1_000;
 
-/// How far pages go: all before a page has to be kept, for it is found in no order.
+/// Maximum offset: all results before a page have to be kept, because they are found in no order.
 const MOST_OFFSET: usize = 10_000;
 
-/// How long a search goes on before it gives what it has.
+/// Time after which a search returns its results so far.
 const SEARCH_TIME: Duration = Duration::from_secs(20);
 
-/// Which results the model asked for.
+/// The requested range of results.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ask {
     pub(crate) offset: usize,
@@ -46,7 +46,7 @@ impl Ask {
         Ok(Self { offset, limit: limit.min(MOST_LIMIT) })
     }
 
-    /// How many results have to be known, counted from the first.
+    /// Returns the number of results to keep, counted from the first.
     pub(crate) fn need(self) -> usize {
         self.offset + self.limit
     }
@@ -55,7 +55,7 @@ impl Ask {
         self.offset..self.need()
     }
 
-    /// What is said of a page that shows `shown` of `total`, such as `3 files`.
+    /// Returns the footer of a page that shows `shown` of `total`, such as `3 files`.
     pub(crate) fn footer(self, shown: usize, total: usize, what: &str) -> String {
         let (first, after) = (self.offset + 1, self.offset + shown);
         if shown == 0 {
@@ -70,16 +70,15 @@ impl Ask {
     }
 }
 
-/// The first in the order of their paths of what is met in no order. By path and not
-/// by time of change, so that the next page goes on where this one ended even when
-/// files were edited in between.
+/// Collects the first results by path from those found in no order. By path and not by time of change, so
+/// that the next page continues correctly even if files were edited in between.
 pub(crate) struct First<T> {
     need: usize,
     kept: usize,
     items: BTreeMap<PathBuf, (usize, T)>,
-    /// How many results there are in all, kept or not.
+    /// Number of all results, kept or not.
     pub(crate) total: usize,
-    /// How many paths they are in.
+    /// Number of paths with results.
     pub(crate) paths: usize,
 }
 
@@ -88,12 +87,12 @@ impl<T> First<T> {
         Self { need, kept: 0, items: BTreeMap::new(), total: 0, paths: 0 }
     }
 
-    /// Could results at this path still be among the first?
+    /// Returns whether results at this path could be among the first.
     pub(crate) fn wants(&self, path: &Path) -> bool {
         self.kept < self.need || self.items.last_key_value().is_some_and(|(last, _)| path < last.as_path())
     }
 
-    /// Adds what was found at a path: `results` of them.
+    /// Adds the results at a path.
     pub(crate) fn add(&mut self, path: &Path, results: usize, item: T) {
         self.total += results;
         self.paths += 1;
@@ -110,13 +109,13 @@ impl<T> First<T> {
         }
     }
 
-    /// What was kept, in the order of the paths.
+    /// Returns the kept results, in the order of their paths.
     pub(crate) fn into_items(self) -> impl Iterator<Item = (PathBuf, usize, T)> {
         self.items.into_iter().map(|(path, (results, item))| (path, results, item))
     }
 }
 
-/// How long a search may still go on.
+/// The time limit of a search.
 pub(crate) struct Deadline {
     until: Instant,
     lost: AtomicBool,
@@ -131,7 +130,7 @@ impl Deadline {
         Self { until: Instant::now() + time, lost: AtomicBool::new(false) }
     }
 
-    /// Is there time left?
+    /// Returns whether time is left, and records when it is not.
     pub(crate) fn lasts(&self) -> bool {
         if Instant::now() < self.until {
             return true;
@@ -140,7 +139,7 @@ impl Deadline {
         false
     }
 
-    /// The line to say when the search was given up after `seen`, such as `12 files`.
+    /// Returns a line on a search that was stopped after `seen`, such as `12 files`.
     pub(crate) fn report(&self, seen: &str) -> Option<String> {
         self.lost.load(Ordering::Relaxed).then(|| {
             format!(
@@ -151,13 +150,13 @@ impl Deadline {
     }
 }
 
-/// A path as the model should write it, on one line whatever characters it has.
+/// Formats a path as the model should write it, on one line whatever characters it has.
 pub(crate) fn shown(location: &Location) -> String {
     let path = location.to_string();
     if path.contains(char::is_control) { format!("{path:?}") } else { path }
 }
 
-/// `1,234 files`, `1 file`.
+/// Formats `1,234 files`, `1 file`.
 pub(crate) fn count(number: usize, one: &str, many: &str) -> String {
     format!("{} {}", thousands(number), if number == 1 { one } else { many })
 }

@@ -1,4 +1,4 @@
-//! `tree`: shows a folder and those below it.
+//! `tree`: shows a folder and the folders below it.
 
 use std::{
     collections::HashMap,
@@ -18,10 +18,10 @@ const DEPTH: usize = 3;
 const LIMIT: usize = 200;
 const MOST_LINES: usize = 2_000;
 
-/// What is said where there are more lines.
+/// The note on omitted lines.
 pub(crate) const CUT: &str = "[cut: give one of the folders as `dir`, or a greater `limit`]";
 
-/// More names than this are not held in memory.
+/// Maximum number of names that are held in memory.
 const MOST_ENTRIES: usize = 200_000;
 
 /// Show the folders and files below a folder as an indented list. Leaves out what git ignores.
@@ -53,18 +53,18 @@ impl Tool for Tree {
     }
 }
 
-/// What is in one folder.
+/// The contents of one folder.
 #[derive(Default)]
 struct Folder {
     entries: Vec<(EntryKind, OsString)>,
-    /// How many of them are shown.
+    /// Number of entries that are shown.
     shown: usize,
 }
 
 type Folders = HashMap<PathBuf, Folder>;
 
 impl Tree {
-    /// What other toolsets ask for in other words.
+    /// Creates a call for another toolset.
     pub(crate) fn of(dir: String, depth: Option<usize>, limit: usize, ignored: Ignored) -> Self {
         Self { dir, depth, limit: Some(limit), ignored: ignored == Ignored::Show }
     }
@@ -113,7 +113,7 @@ impl Tree {
         Ok(Output::page(text))
     }
 
-    /// One level more than is shown, so that of each folder it can be said how much is in it.
+    /// Reads one level more than is shown, to report the size of each folder.
     fn gather(&self, cx: &Cx, depth: usize, deadline: &Deadline) -> Result<(Folders, usize), Fault> {
         let gathered = Mutex::new((Folders::new(), 0));
         let ignored = if self.ignored { Ignored::Show } else { Ignored::Skip };
@@ -139,8 +139,8 @@ impl Tree {
     }
 }
 
-/// Gives each folder its share of the lines, level by level, so that no large one
-/// takes them from the others; says whether they were too few.
+/// Shares the lines among the folders, level by level, so that a large one does not take all; returns whether
+/// they were too few.
 fn share(folders: &mut Folders, depth: usize, limit: usize) -> bool {
     let mut left = limit;
     let mut cut = false;
@@ -149,7 +149,7 @@ fn share(folders: &mut Folders, depth: usize, limit: usize) -> bool {
         if level.is_empty() {
             break;
         }
-        // The smallest first: what they leave of their share, the larger ones get.
+        // The smallest first: the larger ones get the rest of their share.
         let mut sizes: Vec<(usize, &PathBuf)> = level
             .iter()
             .filter_map(|path| folders.get(path).map(|folder| (folder.entries.len(), path)))

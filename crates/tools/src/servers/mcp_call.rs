@@ -23,7 +23,7 @@ impl Tool for McpCall {
     const NAME: &str = "mcp_call";
     const AT_MOST: Kinds = TRIED;
 
-    // What the tool itself touches is asked about in the call of its own that this makes.
+    // The called tool's own touches are approved in its own call.
     fn touches(&self) -> Touches {
         starts(&self.server)
     }

@@ -6,7 +6,7 @@ use kit::{prelude::*, services::NewServer};
 
 use super::{standing, starts};
 
-/// Fetching a server for the first time may take its time.
+/// Fetching a server for the first time may take long.
 const TIMEOUT: Duration = Duration::from_secs(180);
 
 /// Start an MCP server now. With `command` or `url`, a new one for this session, which a person has to approve.

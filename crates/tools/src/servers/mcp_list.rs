@@ -37,13 +37,13 @@ impl Tool for McpList {
     }
 }
 
-/// The names of a server's tools among those that the session has.
+/// Returns the names of a server's tools among those of the session.
 pub(super) fn tools_of<'a>(listed: &'a Listed, server: &str) -> Vec<&'a str> {
     let of_it = |it: &&kit::Spec| matches!(&it.origin, Origin::Server(name) if name == server);
     listed.tools.iter().filter(of_it).map(|it| it.name.as_str()).collect()
 }
 
-/// Each server with the names of its tools.
+/// Lists each server with the names of its tools.
 fn names(cx: &Cx) -> String {
     let (servers, listed) = (cx.servers().list(), cx.tools().list());
     let lines = servers.iter().map(|server| {

@@ -9,7 +9,7 @@ use kit::{
 
 use super::{mcp_list::tools_of, standing, starts};
 
-/// Fetching a server for the first time may take its time.
+/// Fetching a server for the first time may take long.
 const TIMEOUT: Duration = Duration::from_secs(180);
 
 /// Check the MCP servers and list their tools. Starts those whose tools are not known yet; with `server`, that one.
@@ -47,14 +47,14 @@ impl Tool for McpStatus {
         let listed = cx.tools().list();
         match (connected, cx.servers().list().iter().find(|it| it.name == *name)) {
             (Ok(it), _) => Ok(Output::text(whole(&listed, &it))),
-            // How it stands says why it did not answer.
+            // Its status explains why it did not answer.
             (Err(fault), Some(it)) => Err(fault.seen(Output::text(whole(&listed, it)))),
             (Err(fault), None) => Err(fault),
         }
     }
 }
 
-/// How a server stands, and the names of its tools.
+/// Formats a server's status, and the names of its tools.
 fn whole(listed: &Listed, server: &ServerInfo) -> String {
     let tools = tools_of(listed, &server.name);
     let mut text = standing(server);

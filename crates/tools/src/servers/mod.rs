@@ -24,12 +24,12 @@ pub(crate) fn all() -> Vec<Arc<dyn AnyTool>> {
     ]
 }
 
-/// What a call touches that may start this server, and does nothing else with it.
+/// Returns the touches of a call that may start this server, and does nothing else with it.
 fn starts(server: &str) -> Touches {
     Touches::none().and(Touch::Server { name: server.to_owned(), reads: true })
 }
 
-/// How a server stands, in a line; what should be known of it below.
+/// Formats a server's status in a line, and its notes below.
 fn standing(it: &ServerInfo) -> String {
     let tools = match it.tools {
         None => String::new(),

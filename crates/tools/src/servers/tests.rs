@@ -1,4 +1,4 @@
-//! Tests: what these tools say where there are no servers, or some.
+//! Tests: the answers of these tools without servers, and with some.
 
 use expect_test::expect;
 use kit::{

@@ -9,13 +9,13 @@ use kit::{
 };
 use serde_json::json;
 
-/// How much of an output is shown; the runtime's own bound lies above.
+/// Maximum bytes of output that are shown; the runtime's own limit is higher.
 pub(crate) const SHOWN: usize = 30 << 10;
 
-/// How much of the end of an output is looked at for the reason of a failure.
+/// Bytes at the end of an output that are searched for the reason of a failure.
 const REASON: usize = 4096;
 
-/// The output that a command gave from byte `from` on, and how it ended.
+/// Formats a command's output from byte `from` on, and how it ended.
 pub(super) fn of_exit(cx: &Cx, recording: &Recording, from: u64, exit: Exit) -> Output {
     let text = recording.since(from, SHOWN).text;
     let mut notes = Vec::new();
@@ -24,12 +24,12 @@ pub(super) fn of_exit(cx: &Cx, recording: &Recording, from: u64, exit: Exit) -> 
         let tail = recording.tail(REASON).text;
         notes.extend(asked(&tail).map(|it| cx.named(&it)));
     }
-    // Also a command that worked may have made a file that a person should know of.
+    // A successful command may have made a file that a person should know of.
     notes.extend(cx.denials(exit, &recording.tail(REASON).text));
     Output { exit: Some(exit.code()), ..Output::text(with(&text, &notes)) }
 }
 
-/// An output, and what is to be said about it below, line by line.
+/// Formats an output, with notes below it, line by line.
 pub(crate) fn with(text: &str, notes: &[String]) -> String {
     let text = text.trim_end_matches('\n');
     let mut whole = if text.is_empty() { "(no output)" } else { text }.to_owned();
@@ -40,13 +40,13 @@ pub(crate) fn with(text: &str, notes: &[String]) -> String {
     whole
 }
 
-/// What can be done with a command that goes on as this job.
+/// Lists the next steps for a command that goes on as this job.
 pub(crate) fn next(cx: &Cx, job: &str) -> String {
     let wait = call("wait", &json!({"job": job}));
     cx.named(&format!("[next: {wait}, or `tool:read_job`, or `tool:stop_task`]"))
 }
 
-/// How a command ended, as a line of its own.
+/// Formats how a command ended, on a line of its own.
 pub(crate) fn ended(exit: Exit) -> String {
     match exit {
         Exit::Code(code) => format!("[exit {code}]"),
@@ -55,7 +55,7 @@ pub(crate) fn ended(exit: Exit) -> String {
     }
 }
 
-/// What a command left running, as `sleep 60 (pid 12), python3 (pid 14) on :8000`.
+/// Formats the processes that a command left running: `sleep 60 (pid 12), python3 (pid 14) on :8000`.
 pub(super) fn left(left: &Left) -> String {
     const MOST: usize = 5;
     let mut names: Vec<String> =
@@ -66,13 +66,13 @@ pub(super) fn left(left: &Left) -> String {
     names.join(", ")
 }
 
-/// The ports that somebody listens on, as `:3000 :8080`.
+/// Formats listening ports: `:3000 :8080`.
 pub(super) fn ports(left: &Left) -> Option<String> {
     let ports: Vec<String> = left.ports.iter().map(|port| format!(":{port}")).collect();
     (!ports.is_empty()).then(|| ports.join(" "))
 }
 
-/// A time as people write it.
+/// Formats a duration for people.
 pub(crate) fn time(took: Duration) -> String {
     match took.as_secs() {
         0..10 => format!("{:.1} s", took.as_secs_f32()),
@@ -81,7 +81,7 @@ pub(crate) fn time(took: Duration) -> String {
     }
 }
 
-/// Says that a command asked for something and nobody answered, where its last words look so.
+/// Returns a note that a command prompted for input, if its last line looks like a prompt.
 pub(super) fn asked(output: &str) -> Option<String> {
     let last = output.lines().next_back()?.trim();
     let lower = last.to_lowercase();

@@ -1,4 +1,4 @@
-//! `bash`: runs a command in the shell of the one before.
+//! `bash`: runs a command in the session's persistent bash.
 
 use std::{
     path::PathBuf,
@@ -23,15 +23,15 @@ use super::{
     start::checked,
 };
 
-/// How long a command may take.
+/// Default and maximum time limit of a command, in seconds.
 const DEADLINE: u64 = 120;
 const LONGEST: u64 = 3600;
 
-/// How long what is ended may take to end by itself: after a deadline, and when somebody waits for the answer.
+/// Time for processes to end by themselves: after a timeout, and when a caller waits for the answer.
 const GRACE: Duration = Duration::from_millis(500);
 const SHORT_GRACE: Duration = Duration::from_millis(40);
 
-/// What the runtime has to wait beyond the deadline for our own words.
+/// Extra time that the runtime allows beyond the time limit.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
 /// Run a command in this session's bash: folder, variables, functions and background processes stay for the next call.
@@ -53,7 +53,7 @@ pub(crate) struct Bash {
     errors: Errors,
 }
 
-/// The session's bash; one whose errors are kept apart is another.
+/// The session's bash; one with separate stderr is another process.
 #[derive(Default)]
 struct SessionBash {
     place: Mutex<Place>,
@@ -63,9 +63,9 @@ struct SessionBash {
 #[derive(Default)]
 struct Place {
     bash: Option<Lasting>,
-    /// Where the last one was.
+    /// The working directory of the last one.
     cwd: Option<String>,
-    /// Why there is none any more, where the model does not know it yet.
+    /// Whether it has ended and the model was not notified yet.
     gone: bool,
 }
 
@@ -111,7 +111,7 @@ impl Tool for Bash {
 }
 
 impl Bash {
-    /// A call with nothing but a command, whose errors are shown after its output.
+    /// Creates a call with a command only, whose stderr is shown after its stdout.
     pub(crate) fn errors_apart(command: String) -> Self {
         Self { command, timeout_s: None, restart: false, errors: Errors::Apart }
     }
@@ -123,7 +123,7 @@ impl Bash {
 
 impl Place {
     async fn run(&mut self, call: &Bash, cx: &Cx) -> Result<Output, Fault> {
-        // Out of its place while a command runs: whoever drops the call ends both.
+        // Taken out while a command runs: dropping the call ends both.
         let (mut bash, before) = self.take(call.errors, cx).await?;
         self.gone = true;
         let began = Instant::now();
@@ -159,7 +159,7 @@ impl Place {
                 let took = answer::time(began.elapsed());
                 let cancelled = cx.check().is_err();
                 if cancelled {
-                    // Of what was cancelled, only what was seen is told.
+                    // A cancelled call only reports its partial output.
                     notes.after.push(format!("[{what}]"));
                 }
                 let seen = Output::text(notes.around(&shown(&bash, from)));
@@ -178,7 +178,7 @@ impl Place {
         }
     }
 
-    /// Ends what a command started, and bash too if it does not obey; says what came of it.
+    /// Stops what a command started, and bash too if it does not respond; returns a description.
     async fn stop(bash: &mut Lasting, word: &str, mark: u64, grace: Duration, cx: &Cx) -> String {
         let goes_on = "bash goes on, with its variables and folder";
         match bash.interrupt(cx, word, mark, grace).await {
@@ -191,7 +191,7 @@ impl Place {
         }
     }
 
-    /// The bash that is there, or a new one, with what is to be said about that.
+    /// Returns the existing bash, or a new one, with notes about that.
     async fn take(&mut self, errors: Errors, cx: &Cx) -> Result<(Lasting, Vec<String>), Fault> {
         if let Some(bash) = self.bash.take().filter(|it| it.process().exit().is_none()) {
             return Ok((bash, Vec::new()));
@@ -242,9 +242,9 @@ impl Place {
     }
 }
 
-/// On which ports listens what one call started in the session's bash? What earlier calls left there does not count.
+/// Reports the ports that the processes of one call in the session's bash listen on, without those of earlier calls.
 struct SinceMark {
-    // Whoever asks does not keep bash alive.
+    // A weak reference: asking must not keep bash alive.
     process: Weak<Process>,
     mark: u64,
 }
@@ -260,25 +260,25 @@ impl Listens for SinceMark {
     }
 }
 
-/// What is said around an output.
+/// The notes around an output.
 struct Notes {
     before: Vec<String>,
-    /// What was written since the last call.
+    /// Output since the last call.
     earlier: String,
     after: Vec<String>,
 }
 
 impl Notes {
-    /// The output from byte `from` on; notes how the command ended.
+    /// Returns the output from byte `from` on, and adds a note on how the command ended.
     fn of(&mut self, bash: &Lasting, from: BytesWritten, exit: Exit, cx: &Cx) -> String {
         let output = bash.output();
-        // Under its own name, so that nobody takes the descriptor that bash reads from for what was refused.
+        // Under its own name, so that the path of bash's script is not taken for a refused file.
         let tail = named(&output.since(from.all.max(output.total().saturating_sub(4096)), 4096).text);
         if !exit.is_success() {
             self.after.push(answer::ended(exit));
             self.after.extend(answer::asked(&tail).map(|it| cx.named(&it)));
         }
-        // Also a command that worked may have made a file that a person should know of.
+        // A successful command may have made a file that a person should know of.
         self.after.extend(cx.denials(exit, &tail));
         shown(bash, from)
     }
@@ -300,7 +300,7 @@ impl Notes {
     }
 }
 
-/// What was written after that. Errors that are kept apart come after the output, under a line that says so.
+/// Returns the output after that. Separate stderr follows the output, under a line of its own.
 fn shown(bash: &Lasting, from: BytesWritten) -> String {
     let (output, errors) = bash.since(from, SHOWN);
     let output = named(&output);
@@ -310,7 +310,8 @@ fn shown(bash: &Lasting, from: BytesWritten) -> String {
     format!("{output}{end}Error:\n{}", named(&errors))
 }
 
-/// What bash says of itself, by its name: it reads from a descriptor, whose path and line tell a model nothing.
+/// Replaces the script's path in bash's own messages by its name: bash reads from a descriptor, whose path
+/// and line mean nothing to a model.
 fn named(text: &str) -> String {
     let script = lasting::script_name();
     let name = |line: &str| {

@@ -14,26 +14,26 @@ use tokio::time::{Instant, sleep_until};
 
 use super::{answer, start::CommandLine};
 
-/// The usual size of a terminal.
+/// The default size of a terminal.
 const ROWS: u16 = 24;
 const COLS: u16 = 80;
 
-/// How long a screen may be still before it is shown, and how long it may stay as it was at first.
+/// Time for which a screen must be unchanged before it is shown, and time that it may stay as it was at first.
 const QUIET: Duration = Duration::from_millis(300);
 const FIRST: Duration = Duration::from_secs(3);
 
-/// How long a screen is waited for: with and without something to wait for, and at most.
+/// Default time to wait for a screen, without and with a pattern.
 const WAIT: Duration = Duration::from_secs(10);
 const WAIT_UNTIL: Duration = Duration::from_secs(30);
 const LONGEST: Duration = Duration::from_secs(600);
 
-/// How long a program may take to end by itself when it is stopped.
+/// Time for a program to end by itself when it is stopped.
 const GRACE: Duration = Duration::from_millis(100);
 
-/// How much is drawn at once.
+/// Bytes that are drawn at once.
 const PIECE: usize = 64 << 10;
 
-/// What the runtime has to wait beyond that for our own words.
+/// Extra time that the runtime allows beyond that.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
 /// Run a program that wants a terminal (a REPL, an editor, an installer that asks) and see its screen as text. Type with
@@ -42,7 +42,7 @@ const LAST_WORDS: Duration = Duration::from_secs(5);
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Interact {
-    /// What starts it.
+    /// Command that starts it.
     command: String,
     /// Default: 24.
     #[serde(default)]
@@ -58,7 +58,7 @@ pub(crate) struct Interact {
     wait_ms: Option<u64>,
 }
 
-/// What `continue_job` brings.
+/// The input that `continue_job` brings.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Input {
@@ -125,12 +125,12 @@ impl Tool for Interact {
                     Ok(input) => input,
                     Err(fault) => return Err(Fault { kind: fault.kind, ..program.stopped(cx).await }),
                 },
-                // Its screen is drawn on while nobody looks, and its end is the end of the job.
+                // Its screen is drawn even if nobody watches, and its end is the end of the job.
                 exit = program.idle() => return Ok(program.over(exit, cx)),
             };
             goal = match program.take(input).await {
                 Ok(goal) => goal,
-                // What was typed wrong must not end the program.
+                // Wrong input must not end the program.
                 Err(fault) => Goal { complaint: Some(fault.as_text()), ..Goal::default() },
             };
         }
@@ -141,21 +141,21 @@ fn size(asked: Option<u64>, usual: u16) -> u16 {
     asked.map_or(usual, |it| u16::try_from(it).unwrap_or(u16::MAX))
 }
 
-/// How long to wait for something on the screen.
+/// Returns the time limit of waiting for the screen.
 fn limit(until: Option<&str>, wait_ms: Option<u64>) -> Duration {
     let usual = if until.is_some() { WAIT_UNTIL } else { WAIT };
     wait_ms.map_or(usual, Duration::from_millis).min(LONGEST)
 }
 
-/// What is waited for.
+/// The condition to wait for.
 struct Goal {
     until: Option<RegexMatcher>,
     wait: Duration,
-    /// How long the screen may stay as it was.
+    /// Time that the screen may stay as it was.
     still: Duration,
-    /// How much had been written when something was typed: what stood there before is not an answer to it.
+    /// Bytes that had been written when something was typed: earlier text is not an answer to it.
     typed_at: Option<u64>,
-    /// What was wrong with the input.
+    /// The error in the input.
     complaint: Option<String>,
 }
 
@@ -178,9 +178,9 @@ impl Goal {
     }
 }
 
-/// Why a screen is shown.
+/// The reason why a screen is shown.
 enum Seen {
-    /// It has what was waited for, or is still.
+    /// The condition is met, or the screen is unchanged.
     Met,
     /// The time is up.
     Late,
@@ -190,16 +190,16 @@ enum Seen {
     Ended(Exit),
 }
 
-/// Where a person would sit: a program, and its screen.
+/// A program in a terminal, and its screen.
 struct OnScreen {
     process: Arc<Process>,
     screen: Screen,
-    /// Bytes of the recording that are on the screen.
+    /// Bytes of the recording that were drawn.
     drawn: u64,
 }
 
 impl OnScreen {
-    /// Draws what was written meanwhile, and answers what the program asked its terminal.
+    /// Draws new output, and answers terminal queries of the program.
     async fn draw(&mut self) {
         let output = self.process.output().clone();
         loop {
@@ -215,7 +215,7 @@ impl OnScreen {
         }
     }
 
-    /// Waits for what is to be seen.
+    /// Waits for the condition.
     async fn watch(&mut self, goal: &Goal) -> Seen {
         if let Some(complaint) = &goal.complaint {
             self.draw().await;
@@ -252,7 +252,7 @@ impl OnScreen {
         }
     }
 
-    /// Does the screen show what is waited for?
+    /// Returns whether the screen matches the condition.
     fn shows(&self, goal: &Goal) -> bool {
         let Some(until) = &goal.until else { return false };
         let shows = |text: String| until.is_match(text.as_bytes()).unwrap_or(false);
@@ -276,7 +276,7 @@ impl OnScreen {
         }
     }
 
-    /// Types what the model wants typed.
+    /// Types the input.
     async fn take(&mut self, input: Value) -> Result<Goal, Fault> {
         let input = match input {
             Value::String(text) => {
@@ -301,7 +301,8 @@ impl OnScreen {
         Ok(goal)
     }
 
-    /// The screen, without the secrets on it: a terminal breaks lines, and a secret in two is found no more.
+    /// Returns the screen's text with secrets masked: a terminal wraps lines, so a later search would miss a
+    /// wrapped secret.
     fn text(&self, cx: &Cx) -> String {
         self.screen.text_hiding(&|text| cx.services().mask.find(text))
     }

@@ -1,19 +1,20 @@
-//! The lasting shell: one bash through many calls.
+//! The persistent shell: one bash through many calls.
 //!
-//! Its script is a pipe, and comes one line for each call:
+//! Its script is a pipe, and gets one line for each call:
 //!
 //! ```text
-//! \builtin eval '…the command…'; { …say on 57 how it went… } >/dev/null 2>&1
+//! \builtin eval '…the command…'; { …print on 57 how it went… } >/dev/null 2>&1
 //! ```
 //!
-//! The command stands at top level, so that `return`, `break`, `declare` and `exec` do what they do when typed.
-//! Nothing is redirected for it either: bash would keep the descriptors of before at 10 and above, where a command's
-//! own `exec 10>file` would land. What bash says afterwards goes to a descriptor of its own, between two copies of a word that is new in each call:
-//! nothing that a command prints can be taken for it. Traps, `set -x` and `set -v` are put away while bash talks to
-//! us, and brought back before the next command, so that they see only what the user wrote.
+//! The command runs at top level, so that `return`, `break`, `declare` and `exec` work as when typed. Nothing
+//! is redirected for it either: bash would save the old descriptors at 10 and above, where a command's own
+//! `exec 10>file` would land. bash reports the result on a descriptor of its own, between two copies of a
+//! word that is new in each call: no output of a command can be taken for it. Traps, `set -x` and `set -v`
+//! are switched off during the report, and restored before the next command, so that they only see what the
+//! user wrote.
 //!
-//! A command that is to stop is not only killed: bash would go on with the next one. A signal makes bash skip
-//! everything up to the end of the line, and it lives on with all it knows.
+//! To stop a command, killing its processes is not enough: bash would go on with the next one. A signal makes
+//! bash skip everything up to the end of the line, and it keeps all its state.
 
 use std::{io, path::PathBuf, sync::Arc, time::Duration};
 
@@ -26,45 +27,45 @@ use tokio::{
     net::unix::pipe::{Receiver, Sender},
 };
 
-/// The descriptor on which bash tells how a command went, and the one its script comes from.
+/// The descriptor on which bash reports results, and the one of its script.
 const TOLD: i32 = 57;
 const SCRIPT: i32 = 58;
 
-/// The signal that makes bash skip what is left: one that nobody else uses.
+/// The signal that makes bash skip the rest: one that no other program uses.
 const SKIP: i32 = if cfg!(target_os = "macos") { 31 } else { 63 };
 
-/// How long what bash wrote at its end is waited for, where somebody else still holds its pipe.
+/// Time to wait for bash's last output, if another process still holds its pipe.
 const DRAIN: Duration = Duration::from_millis(100);
 
-/// How long bash may take to skip what is left, after which it is ended.
+/// Time for bash to skip the rest, after which it is killed.
 const TO_SKIP: Duration = Duration::from_millis(150);
 
-/// A bash that takes one command after the other.
+/// A bash that runs one command after the other.
 pub(super) struct Lasting {
     process: Arc<Process>,
-    /// All that it wrote, in the order in which it came, also where its errors are kept apart.
+    /// All output in its order, with separate stderr too.
     all: Arc<Recording>,
     script: Sender,
     told: StatusPipe,
-    /// How the last command went.
+    /// The result of the last command.
     pub(super) last: State,
-    /// What has to be brought back before the next command.
+    /// The state to restore before the next command.
     restore: Restore,
     /// Bytes of its output that were shown.
     pub(super) shown: u64,
 }
 
-/// Where a bash's errors go.
+/// The treatment of stderr.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Errors {
-    /// Among its output, as at a terminal.
+    /// Merged with stdout, as at a terminal.
     #[default]
     Among,
-    /// To a recording of their own.
+    /// In a recording of its own.
     Apart,
 }
 
-/// How many bytes a bash has written: in all, as output, and as errors where those are kept apart.
+/// The number of bytes written: in all, to stdout, and to a separate stderr.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BytesWritten {
     pub(super) all: u64,
@@ -72,42 +73,42 @@ pub(super) struct BytesWritten {
     errors: Option<u64>,
 }
 
-/// How bash is after a command.
+/// The state of bash after a command.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(super) struct State {
     /// The command's exit code.
     pub(super) status: i32,
-    /// Where bash is.
+    /// Its working directory.
     pub(super) cwd: String,
 }
 
-/// What is put away while bash talks to us.
+/// The state that is switched off during a report.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 struct Restore {
     /// `$-`.
     flags: String,
-    /// What `trap -p DEBUG ERR` said.
+    /// The output of `trap -p DEBUG ERR`.
     traps: String,
-    /// It was made to skip what was left.
+    /// Whether it was made to skip the rest.
     skipped: bool,
 }
 
-/// Where bash reads its script, as its messages name it.
+/// Returns the path of bash's script, as in its messages.
 pub(super) fn script_name() -> String {
     format!("/dev/fd/{SCRIPT}")
 }
 
-/// What came of a command.
+/// The result of waiting for a command.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Came {
-    /// It is over, and bash waits for the next one.
+    /// It has ended, and bash waits for the next one.
     Done,
-    /// bash itself is over.
+    /// bash itself has ended.
     Ended(Exit),
 }
 
 impl Lasting {
-    /// Starts a bash that is in `cwd`.
+    /// Starts a bash in `cwd`.
     pub(super) async fn start(cx: &Cx, cwd: PathBuf, errors: Errors) -> Result<Self, Fault> {
         let (told, telling) = io::pipe().or_fault(Kind::Unavailable, "no pipe for bash")?;
         let told = Receiver::from_owned_fd(told.into()).or_fault(Kind::Unavailable, "no pipe for bash")?;
@@ -163,12 +164,12 @@ impl Lasting {
         }
     }
 
-    /// What it and its commands wrote, errors too.
+    /// Returns its output and that of its commands, with stderr.
     pub(super) fn output(&self) -> &Arc<Recording> {
         &self.all
     }
 
-    /// How much it has written until now.
+    /// Returns how many bytes it has written until now.
     pub(super) fn written(&self) -> BytesWritten {
         BytesWritten {
             all: self.all.total(),
@@ -177,7 +178,7 @@ impl Lasting {
         }
     }
 
-    /// What was written after that, at most about `bytes` of it; the errors, where they are kept apart.
+    /// Returns the output after that, at most about `bytes` of it; and separate stderr.
     pub(super) fn since(&self, before: BytesWritten, bytes: usize) -> (String, Option<String>) {
         let (Some(errors), Some(from)) = (self.process.errors(), before.errors) else {
             return (self.all.since(before.all, bytes).text, None);
@@ -187,7 +188,7 @@ impl Lasting {
         (output, Some(errors))
     }
 
-    /// Its process.
+    /// Returns its process.
     pub(super) fn process(&self) -> &Arc<Process> {
         &self.process
     }
@@ -198,17 +199,17 @@ impl Lasting {
         Ok(self.came(&word).await)
     }
 
-    /// Gives bash a command; with the word that is given back, it will tell how it went.
+    /// Sends bash a command; returns the word under which it will report the result.
     pub(super) async fn send(&mut self, command: &str) -> Result<String, Fault> {
         let word = new_word()?;
         let line = line(command, &word, &self.restore, self.last.status);
         self.restore.skipped = false;
-        // A bash that has ended meanwhile is noticed where its end is waited for.
+        // If bash has ended meanwhile, waiting for the result notices it.
         let _ = self.script.write_all(line.as_bytes()).await;
         Ok(word)
     }
 
-    /// Waits until bash has told how it went, or has ended. What it wrote until then is in its recording.
+    /// Waits until bash has reported the result, or has ended. The output until then is in its recording.
     pub(super) async fn came(&mut self, word: &str) -> Came {
         let heard = tokio::select! {
             biased;
@@ -231,8 +232,8 @@ impl Lasting {
         }
     }
 
-    /// Ends what was started since `mark` and makes bash skip the rest of its command. Gives how many processes
-    /// were ended, and whether bash lives on.
+    /// Kills what was started since `mark` and makes bash skip the rest of its command. Returns how many
+    /// processes were killed, and whether bash survives.
     pub(super) async fn interrupt(
         &mut self,
         cx: &Cx,
@@ -260,14 +261,14 @@ impl Lasting {
     }
 }
 
-/// A word that nobody can guess.
+/// Returns an unguessable word.
 fn new_word() -> Result<String, Fault> {
     let mut random = [0; 16];
     getrandom::fill(&mut random).or_fault(Kind::Unavailable, "no random numbers")?;
     Ok(random.iter().fold("haft".to_owned(), |word, byte| format!("{word}{byte:02x}")))
 }
 
-/// What is written to bash for one command.
+/// Returns the script line for one command.
 fn line(command: &str, word: &str, restore: &Restore, status: i32) -> String {
     let Restore { flags, traps, skipped } = restore;
     let unskip = if *skipped { "\\builtin shopt -u extdebug; set +ET; " } else { "" };
@@ -283,7 +284,7 @@ fn line(command: &str, word: &str, restore: &Restore, status: i32) -> String {
     if !before.is_empty() {
         before = format!("{{ {before}}} >/dev/null 2>&1; ");
     }
-    // So that `$?` is what it was; under `set -e` bash would end.
+    // Restores `$?`; under `set -e` bash would exit.
     let question = match status {
         0 => String::new(),
         _ if flags.contains('e') => String::new(),
@@ -301,8 +302,8 @@ fn line(command: &str, word: &str, restore: &Restore, status: i32) -> String {
     )
 }
 
-/// The command that makes bash obey the signal: from then on it skips every command but those that talk to us,
-/// and leaves every loop.
+/// Returns the command that makes bash obey the signal: from then on it skips every command except for the
+/// report, and leaves every loop.
 fn on_signal() -> String {
     let unless_ours = format!("[[ $BASH_COMMAND == *\">&{TOLD}\"* ]] || ! \\builtin break 999 2>/dev/null");
     let skip =
@@ -310,18 +311,18 @@ fn on_signal() -> String {
     format!("\\builtin trap -- {} {SKIP}", quoted(&skip))
 }
 
-/// As one word of a shell.
+/// Quotes a text as one word for a shell.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }
 
-/// The end of the pipe on which bash tells how commands went.
+/// The read end of the pipe on which bash reports results.
 struct StatusPipe {
     pipe: Receiver,
     heard: Vec<u8>,
 }
 
-/// What bash told.
+/// A reported result.
 #[derive(Debug, PartialEq, Eq)]
 struct ShellStatus {
     status: i32,
@@ -331,8 +332,7 @@ struct ShellStatus {
 }
 
 impl StatusPipe {
-    /// Waits until bash has told how the command of this word went; for ever, if it does not. Nothing is lost when
-    /// this is dropped.
+    /// Waits until bash has reported the result under this word; without limit. Nothing is lost when this is dropped.
     async fn hear(&mut self, word: &str) -> ShellStatus {
         loop {
             if let Some(heard) = ShellStatus::find(&self.heard, word) {
@@ -357,7 +357,7 @@ impl StatusPipe {
 }
 
 impl ShellStatus {
-    /// What stands between the two copies of the word.
+    /// Parses the text between the two copies of the word.
     fn find(heard: &[u8], word: &str) -> Option<Self> {
         let text = String::from_utf8_lossy(heard);
         let (_, rest) = text.split_once(&format!("{word}\0"))?;
@@ -379,13 +379,14 @@ mod tests {
 
     use super::*;
 
-    /// Runs commands in one bash, without anything of ours around it; gives what each printed and what was told of it.
+    /// Runs commands in one bash, without any sandbox or recording; returns what each printed, and its
+    /// reported result.
     fn by_hand(commands: &[&str]) -> Vec<(String, ShellStatus)> {
         let mut script = format!("exec {TOLD}>told\n{}\n", on_signal());
         let (mut restore, mut status) = (Restore::default(), 0);
         let mut came = Vec::new();
         for command in commands {
-            // Each in a bash of its own, with all before it: what is told decides what is written next.
+            // Each in a bash of its own, after all earlier ones: a result decides the next script line.
             let line = line(command, "WORD", &restore, status);
             let dir = tempfile::tempdir().unwrap();
             let before = script.clone() + &format!("printf =====\nprintf ===== >&{TOLD}\n");

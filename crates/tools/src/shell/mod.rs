@@ -21,15 +21,15 @@ pub(crate) use bash::Bash;
 pub(crate) use once::Once;
 pub(crate) use start::CommandLine;
 
-/// How long what was written at the end is waited for, where somebody else still holds the pipe.
+/// Time to wait for the last output, if another process still holds the pipe.
 pub(crate) const DRAIN: Duration = Duration::from_millis(100);
 
-/// What a person calls a command: its first line.
+/// Returns a command's title for people: its first line.
 pub(crate) fn title(command: &str) -> String {
     command.lines().next().unwrap_or_default().to_owned()
 }
 
-/// How often it is looked whether what a command left behind is still there.
+/// Interval at which background processes of a command are checked.
 const LOOK: Duration = Duration::from_millis(500);
 
 /// Waits until nothing is left of a command's tree.

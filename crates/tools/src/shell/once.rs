@@ -1,4 +1,4 @@
-//! One command within its time, and what it leaves running.
+//! One command within its time limit, and the processes it leaves running.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,27 +15,27 @@ use super::{
     start::CommandLine,
 };
 
-/// How long a command may take to end by itself when its time is over, or somebody waits for the answer.
+/// Time for a command to end by itself: after a timeout, and when a caller waits for the answer.
 const GRACE: Duration = Duration::from_millis(500);
 const SHORT_GRACE: Duration = Duration::from_millis(100);
 
-/// A command that had its time.
+/// A command that has ended or was stopped.
 pub(crate) struct Once {
     process: Arc<Process>,
-    /// How it ended; nothing, if it had to be ended.
+    /// Its exit; `None`, if it had to be stopped.
     pub(crate) exit: Option<Exit>,
-    /// How many processes that it left behind were ended.
+    /// Number of processes it left behind that were killed.
     left: usize,
 }
 
 impl Once {
-    /// Runs a command for at most this long, and ends what it leaves behind.
+    /// Runs a command for at most this long, and kills the processes it leaves behind.
     ///
     /// # Errors
-    /// When it can't be started, and [`Kind::Cancelled`] with what it wrote.
+    /// When it can't be started, and [`Kind::Cancelled`] with its output.
     pub(crate) async fn run(line: &CommandLine<'_>, at_most: Duration, cx: &Cx) -> Result<Self, Fault> {
         let process = Arc::new(line.start(cx).await?);
-        // For who reads it as a job.
+        // For tools that read it as a job.
         cx.caller().show(Live {
             output: Some(process.output().clone()),
             process: Some(process.clone()),
@@ -51,22 +51,22 @@ impl Once {
             exit = process.finished(DRAIN) => Some(exit),
             () = sleep(at_most) => None,
         };
-        // What it wrote while it was being ended counts, too.
+        // Output during its end counts, too.
         let left = process.end(Ending::within(if exit.is_some() { Duration::ZERO } else { GRACE })).await;
         Ok(Self { process, exit, left })
     }
 
-    /// What it wrote, at most so many bytes of it; a line names the handle of the whole where that is longer.
+    /// Returns its output, at most this many bytes of it; a line names the handle of longer output.
     pub(crate) fn output(&self, bytes: usize) -> String {
         self.process.output().since(0, bytes).text
     }
 
-    /// The same of what it wrote as errors, where they are kept apart.
+    /// Returns its separate stderr, likewise.
     pub(crate) fn errors(&self, bytes: usize) -> String {
         self.process.errors().map(|it| it.since(0, bytes).text).unwrap_or_default()
     }
 
-    /// What else there is to say of it, one line each: what it left behind, and what the sandbox may have to do with it.
+    /// Returns notes, one line each: processes it left behind, and sandbox denials.
     pub(crate) fn notes(&self, cx: &Cx) -> Vec<String> {
         let Some(exit) = self.exit else { return Vec::new() };
         let mut notes = match self.left {

@@ -1,4 +1,4 @@
-//! The part of a lasting bash's output that one call wrote: what others read while the call runs as a job.
+//! The part of a persistent bash's output that one call wrote: for watchers while the call runs as a job.
 
 use std::sync::{Arc, OnceLock};
 
@@ -7,11 +7,11 @@ use kit::{
     services::{Soon, Transcript},
 };
 
-/// What a call wrote: bash's recording from where the call began to where it ended.
+/// The output of one call: bash's recording from the call's beginning to its end.
 pub(super) struct PartOfCall {
     recording: Arc<Recording>,
     from: u64,
-    /// Where the call ended: what bash writes after that belongs to others.
+    /// The offset of the call's end: later output belongs to other calls.
     end: OnceLock<u64>,
 }
 
@@ -20,7 +20,7 @@ impl PartOfCall {
         Arc::new(Self { recording, from, end: OnceLock::new() })
     }
 
-    /// The call is over: nothing that comes later is its own.
+    /// Ends the part: later output belongs to other calls.
     pub(super) fn close(&self) {
         let _ = self.end.set(self.recording.total());
     }
@@ -29,7 +29,7 @@ impl PartOfCall {
         self.end.get().copied().unwrap_or_else(|| self.recording.total()).max(self.from)
     }
 
-    /// A piece of the recording, counted from where the call began. The handle is that of all calls, so it is left out.
+    /// Converts a slice of the recording to offsets of the call. The handle covers all calls, so it is dropped.
     fn own(&self, slice: Slice) -> Slice {
         let own = |at: u64| at.saturating_sub(self.from);
         Slice {
@@ -55,7 +55,7 @@ impl Transcript for PartOfCall {
         if self.recording.total() == end {
             return self.own(Transcript::read(&*self.recording, from, bytes));
         }
-        // Later calls wrote on, and a slice of the recording would show what they wrote.
+        // Later calls have written more, which a slice of the recording would include.
         let left = usize::try_from(end.saturating_sub(from)).unwrap_or(usize::MAX);
         let (start, raw) = self.recording.raw(from.min(end), bytes.min(left));
         let stop = start.saturating_add(raw.len() as u64).min(end);

@@ -17,14 +17,14 @@ use super::{
     start::CommandLine,
 };
 
-/// How long the answer waits for the command, by itself and at most.
+/// Default and maximum time to wait for the command, in milliseconds.
 const WAIT: u64 = 30_000;
 const LONGEST: u64 = 3_600_000;
 
-/// How long a command may take to end by itself when it is stopped.
+/// Time for a command to end by itself when it is stopped.
 const GRACE: Duration = Duration::from_millis(100);
 
-/// What the runtime has to wait beyond `wait_ms` for our own words.
+/// Extra time that the runtime allows beyond `wait_ms`.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
 /// Run a command in a bash (or sh) of its own. If it takes longer than `wait_ms`, or leaves processes running, it continues as a job: the answer has the job's id, the output so far and the ports.
@@ -87,11 +87,11 @@ impl Shell {
     }
 }
 
-/// A command on its way.
+/// A command in flight.
 struct Running {
     process: Arc<Process>,
     began: Instant,
-    /// Its input was kept open.
+    /// Whether its input was kept open.
     input: bool,
 }
 
@@ -130,7 +130,7 @@ impl Running {
         }
     }
 
-    /// Ends it, and says what it had written.
+    /// Stops it, and returns a fault with its output.
     async fn stopped(&self) -> Fault {
         let ended = self.process.end(Ending::within(GRACE)).await;
         let took = answer::time(self.began.elapsed());
@@ -143,7 +143,7 @@ impl Running {
             .seen(Output::text(answer::with(&text, &[what])))
     }
 
-    /// What is said of a command that goes on.
+    /// Formats the answer for a command that goes on.
     async fn so_far(&self, cx: &Cx) -> Output {
         let left = self.process.left().await;
         let job = cx.caller().job();
@@ -164,7 +164,7 @@ impl Running {
         Output::text(answer::with(&text, &notes))
     }
 
-    /// What is said of a command that is over, and of what it left running.
+    /// Formats the answer for a command that has ended, with the processes it left running.
     fn with_left(&self, left: &Left, exit: Exit, cx: &Cx) -> Output {
         let mut output = answer::of_exit(cx, self.process.output(), 0, exit);
         let job = cx.caller().job();

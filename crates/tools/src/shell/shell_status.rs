@@ -8,7 +8,7 @@ use kit::{
 
 use super::answer;
 
-/// How much `status`, `tail` and `output` show.
+/// Maximum bytes that `status`, `tail` and `output` show.
 const STATUS: usize = 2 << 10;
 const TAIL: usize = 8 << 10;
 const WHOLE: usize = 48 << 10;
@@ -27,7 +27,7 @@ pub(crate) struct ShellStatus {
     text: String,
 }
 
-/// What to do.
+/// The action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum Action {
@@ -46,7 +46,7 @@ impl Tool for ShellStatus {
     fn touches(&self) -> Touches {
         match self.action {
             Action::List | Action::Status | Action::Output | Action::Tail => Touches::none(),
-            // What is written may be a command to whatever reads it.
+            // Typed text may be a command to the program that reads it.
             Action::Input => Touches::run(&self.text),
             Action::Kill => Touches::session("jobs"),
         }
@@ -97,7 +97,7 @@ fn status(job: &Job) -> Output {
     Output::text(format!("{}\n{said}", line(job)))
 }
 
-/// What a job wrote; its result, where it has written nothing that is still there.
+/// Returns a job's output; its result, if no output is available.
 fn shown(job: &Job, part: impl Fn(&dyn Transcript) -> String) -> Output {
     let text = match (&job.live.output, job.result.as_deref()) {
         (Some(output), _) => part(&**output),

@@ -1,4 +1,4 @@
-//! Starting a command line.
+//! Starting a command line: by a shell, or directly if it is a plain command.
 
 use std::path::PathBuf;
 
@@ -7,19 +7,19 @@ use kit::{
     procs::{Process, Program, Stdin, Streams},
 };
 
-/// A command line for a shell, and where and how it runs.
+/// A command line for a shell, with its folder and streams.
 pub(crate) struct CommandLine<'a> {
     pub(super) command: &'a str,
     pub(super) dir: &'a str,
     pub(super) stdin: Stdin,
     pub(super) streams: Streams,
     pub(super) env: &'a [(&'a str, &'a str)],
-    /// The shell; bash, or sh where there is no bash, if this is not given.
+    /// The shell; `None` means bash, or sh if there is no bash.
     pub(crate) shell: Option<&'a str>,
 }
 
 impl<'a> CommandLine<'a> {
-    /// A command line for whichever shell there is.
+    /// Creates a command line for the default shell.
     pub(crate) fn new(command: &'a str, dir: &'a str, stdin: Stdin, streams: Streams) -> Self {
         Self { command, dir, stdin, streams, env: &[], shell: None }
     }
@@ -42,7 +42,7 @@ impl<'a> CommandLine<'a> {
         }
     }
 
-    /// The same without a shell, which would only start it.
+    /// Returns the program without a shell, which would only start it.
     fn directly(&self, words: Vec<String>, cwd: PathBuf) -> Program {
         let program = self.program("", cwd);
         let here = ("PWD".to_owned(), program.cwd.display().to_string());
@@ -61,13 +61,13 @@ impl<'a> CommandLine<'a> {
     }
 }
 
-/// The folder of this name, which lies in the roots.
+/// Returns the folder of this name in the roots.
 fn folder(cx: &Cx, dir: &str) -> Result<PathBuf, Fault> {
     let location = cx.files().locate(dir)?;
     Ok(location.absolute())
 }
 
-/// What a shell does itself, or reads as its own language. `true` and `false` are the same as programs.
+/// Builtins and keywords of shells. `true` and `false` are the same as programs.
 const SHELLS_OWN: &[&str] = &[
     ".",
     ":",
@@ -147,8 +147,8 @@ const SHELLS_OWN: &[&str] = &[
     "while",
 ];
 
-/// The words of a command that a shell would only split at its blanks and start: it saves most of the cost of a shell.
-/// Nothing, for whatever might mean more.
+/// Returns the words of a command that a shell would only split at blanks and start: that saves most of the
+/// cost of a shell. `None` for anything with possible shell syntax.
 fn plain(command: &str) -> Option<Vec<String>> {
     let is_plain = |it: char| it.is_ascii_alphanumeric() || " _-./:=@%+,".contains(it);
     let words: Vec<String> = command.split(' ').filter(|it| !it.is_empty()).map(str::to_owned).collect();
@@ -157,7 +157,7 @@ fn plain(command: &str) -> Option<Vec<String>> {
     runs.then_some(words)
 }
 
-/// Refuses what no shell can be told.
+/// Refuses a command that no shell can get.
 pub(super) fn checked(command: &str) -> Result<(), Fault> {
     if command.contains('\0') {
         return Err(Fault::bad_args("`command` contains a NUL byte, which no command line can")

@@ -1,4 +1,4 @@
-//! What do the searches of other ecosystems find? Lines and names, for their own words around them.
+//! Searches for other agents' toolsets: lines and names, which each toolset formats in its own way.
 
 use std::{
     path::Path,
@@ -17,22 +17,22 @@ use crate::search::{
     page::{Deadline, First, shown},
 };
 
-/// Lines that match.
+/// Matching lines.
 pub(super) struct Lines {
     /// Path, number and text of each, in order.
     pub(super) lines: Vec<(String, u64, String)>,
-    /// How many match in all.
+    /// Number of matching lines in all.
     pub(super) total: usize,
-    /// How many files were looked at.
+    /// Number of files searched.
     pub(super) searched: usize,
-    /// That the search was given up.
+    /// A note that the search was stopped early.
     pub(super) stopped: Option<String>,
 }
 
-/// The first `limit` lines of a file, or of the files below a folder, that match.
+/// Returns the first `limit` matching lines of a file, or of the files below a folder.
 ///
 /// # Errors
-/// [`Kind::BadArgs`] when the pattern is none; those of opening and walking.
+/// [`Kind::BadArgs`] for an invalid pattern; those of opening and walking.
 pub(super) fn lines(
     cx: &Cx,
     path: &str,
@@ -41,7 +41,7 @@ pub(super) fn lines(
     ignored: Ignored,
     limit: usize,
 ) -> Result<Lines, Fault> {
-    // To be copied for each file: the walk is on many threads.
+    // Cloned for each file: the walk uses many threads.
     let scanner = Mutex::new(Scanner::new(pattern, Around::default(), true)?);
     let filter = Filter::new(glob, None)?;
     let deadline = Deadline::new();
@@ -98,14 +98,14 @@ pub(super) fn lines(
 pub(super) struct Named {
     /// The paths, the newest first.
     pub(super) paths: Vec<String>,
-    /// How many there are in all, or were looked at before the search ended.
+    /// Number of matching files, or of those found before the search stopped.
     pub(super) total: usize,
 }
 
-/// The files below a folder that fit a glob; at most `collected` are sorted by when they changed.
+/// Returns the files below a folder that match a glob; at most `collected` are sorted by their time of change.
 ///
 /// # Errors
-/// [`Kind::BadArgs`] when the glob is none; those of walking.
+/// [`Kind::BadArgs`] for an invalid glob; those of walking.
 pub(super) fn named(
     cx: &Cx,
     dir: &str,

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use kit::AnyTool;
 
-/// The toolset that is shown if no other is asked for.
+/// The default toolset.
 pub const HAFT: &str = "haft";
 
 /// The toolset of nav.
@@ -29,12 +29,12 @@ const TOOLSETS: [(&str, Make); 5] = [
     ("terrarium", terrarium::tools),
 ];
 
-/// The tools of a toolset.
+/// Returns the tools of a toolset.
 pub fn toolset(name: &str) -> Option<Vec<Arc<dyn AnyTool>>> {
     TOOLSETS.iter().find(|(known, _)| *known == name).map(|(_, make)| make())
 }
 
-/// The tools of a toolset that need an agent: there are none of them at a door where somebody else's agent calls.
+/// Returns the tools of a toolset that need haft's own agent; an MCP client has its own agent and does not get them.
 pub fn of_agents(name: &str) -> Vec<Arc<dyn AnyTool>> {
     match name {
         HAFT => crate::agents::all(),
@@ -45,7 +45,7 @@ pub fn of_agents(name: &str) -> Vec<Arc<dyn AnyTool>> {
     }
 }
 
-/// The toolsets' names.
+/// Returns the toolsets' names.
 pub fn toolsets() -> impl Iterator<Item = &'static str> {
     TOOLSETS.iter().map(|(name, _)| *name)
 }

@@ -22,7 +22,7 @@ impl Tool for CallTool {
     const NAME: &str = "call_tool";
     const AT_MOST: Kinds = TRIED;
 
-    // The call is one of its own, with its own rules and locks. Held here, they would keep it waiting for ever.
+    // The call is one of its own, with its own rules and locks. Locks held here would block it for ever.
     fn touches(&self) -> Touches {
         Touches::none()
     }
@@ -45,7 +45,7 @@ impl Tool for CallTool {
         match called.result {
             Ok(mut output) => {
                 output.parts.extend(notes.map(|text| Part::Text { text }));
-                // It was cut to size already.
+                // It was truncated already.
                 output.paged = true;
                 Ok(output)
             }

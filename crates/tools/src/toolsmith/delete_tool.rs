@@ -10,7 +10,7 @@ use kit::{
 
 use super::{enabled, find, is_own, told, unknown};
 
-/// The largest file that is deleted, so that it can be put back.
+/// Maximum size of a file that is deleted, so that it can be restored.
 const LARGEST: u64 = 16 << 20;
 
 /// Delete a Python tool of this workspace. Its data stays.
@@ -64,7 +64,7 @@ impl Tool for DeleteTool {
     }
 }
 
-/// Why it is none of the files that may be deleted here.
+/// Explains why a tool is not a file that may be deleted here.
 fn not_to_be_deleted(cx: &Cx, listed: &Listed, name: &str) -> Fault {
     match find(listed, name) {
         None => unknown(cx, listed, name),
@@ -94,7 +94,7 @@ fn not_to_be_deleted(cx: &Cx, listed: &Listed, name: &str) -> Fault {
     }
 }
 
-/// What lies beside the file and seems to be its: data, a manual, a test.
+/// Returns the files beside the tool that seem to belong to it: data, a manual, a test.
 fn left(cx: &Cx, name: &str) -> Vec<String> {
     let is_its = |file: &str| {
         let rest = file.strip_prefix("_test_").unwrap_or(file).strip_prefix(name);

@@ -1,6 +1,6 @@
 //! The list in `enabled.json`.
 //!
-//! The list is a person's file: what is changed in it is one name, and all else stays as it is written.
+//! The list is a person's file: a change affects one name, and all other text stays as it is.
 
 use jsonc_parser::{
     ParseOptions,
@@ -12,19 +12,19 @@ use kit::{
     text::Content,
 };
 
-/// The largest list that is changed.
+/// Maximum size of a list that is changed.
 const LARGEST: u64 = 1 << 20;
 
-/// What became of the list.
+/// The outcome for the list.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Listing {
-    /// It is as it should be.
+    /// It is correct.
     Done,
-    /// It is not a list of names, so it was left alone.
+    /// It is not a list of names, so it was not changed.
     NotAList,
 }
 
-/// A change of the list that is still to be made, if there is one.
+/// A planned change of the list, if one is needed.
 pub(super) struct Planned<'a> {
     path: &'a str,
     before: Option<Loaded>,
@@ -33,7 +33,7 @@ pub(super) struct Planned<'a> {
 }
 
 impl Planned<'_> {
-    /// The change, for whoever reviews it together with others.
+    /// Returns the change, for a review together with others.
     pub(super) fn proposal(&self) -> Option<Proposal<'_>> {
         let content = self.content.as_ref()?;
         Some(Proposal::Save { path: self.path, before: self.before(), content })
@@ -55,7 +55,7 @@ impl Planned<'_> {
     }
 }
 
-/// Puts `name` on the list at `path`; where there is none, makes one.
+/// Plans to add `name` to the list at `path`; creates a missing list.
 ///
 /// # Errors
 /// Those of the disk.
@@ -72,7 +72,7 @@ pub(super) fn adding<'a>(cx: &Cx, path: &'a str, name: &str) -> Result<Planned<'
     Ok(Planned { path, before: Some(before), content, listing })
 }
 
-/// The text of a list of enabled tools, with `name` on it and all else as it was; `None` if it is not a list.
+/// Returns the text of a list of enabled tools with `name` added and all else unchanged; `None` if it is not a list.
 pub fn with_enabled(text: &str, name: &str) -> Option<String> {
     appended(&CstRootNode::parse(text, &ParseOptions::default()).ok()?, name)
 }
@@ -85,7 +85,7 @@ fn appended(root: &CstRootNode, name: &str) -> Option<String> {
     Some(root.to_string())
 }
 
-/// Takes `name` off the list at `path`, if it is on it.
+/// Plans to remove `name` from the list at `path`, if it is on it.
 ///
 /// # Errors
 /// Those of the disk.
@@ -102,7 +102,7 @@ pub(super) fn removing<'a>(cx: &Cx, path: &'a str, name: &str) -> Result<Planned
     Ok(Planned { path, before: read.map(|(before, _)| before), content, listing: Listing::Done })
 }
 
-/// The file, and what it says where that is JSON; nothing where there is no file.
+/// Loads the file, and parses it if it is JSON; `None` if the file does not exist.
 fn read(cx: &Cx, path: &str) -> Result<Option<(Loaded, Option<CstRootNode>)>, Fault> {
     let loaded = match cx.files().load(path, LARGEST) {
         Ok(loaded) => loaded,

@@ -29,10 +29,10 @@ impl Tool for Info {
     }
 }
 
-/// What the schema says, and what somebody wrote down; `of_program` knows that of the tools that are not files.
+/// Returns the manual of a tool: its schema, and its author's text; `of_program` gives that of built-in tools.
 ///
 /// # Errors
-/// [`Kind::NotFound`] when there is no such tool.
+/// [`Kind::NotFound`] when the tool does not exist.
 pub(crate) async fn explain(
     cx: &Cx,
     name: &str,

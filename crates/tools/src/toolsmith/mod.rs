@@ -1,4 +1,4 @@
-//! Tools that deal in tools: they list, explain, find, call, try, write and delete them.
+//! Tools that manage tools: list, explain, find, call, try, write and delete them.
 
 mod call_tool;
 mod delete_tool;
@@ -45,17 +45,17 @@ pub(crate) fn all() -> Vec<Arc<dyn AnyTool>> {
     ]
 }
 
-/// The two by which tools are reached that are not listed.
+/// Returns the two tools for tools that are not listed: one finds them, one calls them.
 pub(crate) fn finders() -> Vec<Arc<dyn AnyTool>> {
     vec![erase::<SearchTools>(), erase::<CallTool>()]
 }
 
-/// A path as it is told: relative to the workspace where it lies in it.
+/// Formats a path: relative to the workspace if it lies in it.
 fn told(cx: &Cx, path: &Path) -> String {
     path.strip_prefix(cx.files().roots().workspace()).unwrap_or(path).display().to_string()
 }
 
-/// `12 ms` while that says something, `75 s` later.
+/// Formats a duration: `12 ms`, or `75 s` for a long one.
 fn time(took: Duration) -> String {
     match took {
         _ if took < Duration::from_millis(10) => format!("{:.1} ms", took.as_secs_f64() * 1e3),
@@ -64,12 +64,12 @@ fn time(took: Duration) -> String {
     }
 }
 
-/// The last line that says something: of a traceback, the error itself.
+/// Returns the last line with text: of a traceback, the error itself.
 fn last_line(text: &str) -> &str {
     text.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default()
 }
 
-/// A traceback with its middle left out where it is long.
+/// Truncates the middle of a long traceback.
 fn bounded(why: &str) -> String {
     const HEAD: usize = 10;
     const TAIL: usize = 20;
@@ -89,18 +89,18 @@ fn bounded(why: &str) -> String {
     head.chain(middle).chain(tail).collect::<Vec<_>>().join("\n")
 }
 
-/// The tool of this name.
+/// Returns the tool of this name.
 fn find<'l>(listed: &'l Listed, name: &str) -> Option<&'l Spec> {
     listed.tools.iter().find(|spec| spec.name == name)
 }
 
-/// Why the file of this name is not a tool, if there is one.
+/// Returns why the file of this name is not a tool, if there is one.
 fn failure<'l>(listed: &'l Listed, name: &str) -> Option<&'l NotLoaded> {
     let is_it = |file: &str| file == name || Path::new(file).file_stem().is_some_and(|stem| stem == name);
     listed.failed.iter().find(|it| is_it(&it.file))
 }
 
-/// There is no such tool: why, or which there are.
+/// Returns the fault for a missing tool: why, or which tools exist.
 fn unknown(cx: &Cx, listed: &Listed, name: &str) -> Fault {
     if let Some(it) = failure(listed, name) {
         return Fault::not_found(format!(
@@ -118,13 +118,13 @@ fn unknown(cx: &Cx, listed: &Listed, name: &str) -> Fault {
     Fault::not_found(format!("there is no tool `{name}`")).hint(next)
 }
 
-/// Says that files wait for the person's trust, and what the person does.
+/// Formats the note on files that need the person's trust, with the next step.
 fn left_aside(files: usize) -> String {
     let files = if files == 1 { "1 tool file is".to_owned() } else { format!("{files} tool files are") };
     format!("{files} ignored until the person trusts this workspace (`haft trust`).")
 }
 
-/// Is this a tool of the workspace's own folder that is the one Python file of its name?
+/// Returns whether this is a tool in the workspace's own folder, in the only Python file of its name.
 fn is_own(cx: &Cx, spec: &Spec) -> bool {
     let own = cx.files().roots().workspace().join(OWN).join(format!("{}.py", spec.name));
     matches!(&spec.origin, Origin::File(path) if *path == own)

@@ -5,20 +5,21 @@ use std::collections::{BTreeSet, HashSet};
 use kit::Spec;
 use serde_json::Value;
 
-/// Words that say nothing about a tool.
+/// Words without meaning for the search.
 const EMPTY: [&str; 20] = [
     "a", "an", "and", "by", "do", "for", "from", "how", "in", "is", "it", "of", "on", "or", "that", "the",
     "to", "tool", "tools", "with",
 ];
 
-/// So many words of a query count, and a longer word than this is misspelt from none: both are compared with all words.
+/// Limits: words of a query, and length of a word that is compared for misspellings. Both are compared with
+/// all words.
 const WORDS: usize = 50;
 const LONGEST: usize = 50;
 
-/// What a word is worth that was only nearly written.
+/// The weight of a misspelt word.
 const NEARLY: f64 = 0.5;
 
-/// The tools that have to do with `query`, the likeliest first; of those that are as likely, in their order.
+/// Returns the tools that match `query`, the best first; equal ones in their own order.
 pub(super) fn rank<'t>(tools: &'t [Spec], query: &str) -> Vec<&'t Spec> {
     let texts: Vec<Texts> = tools.iter().map(Texts::of).collect();
     let asked: Vec<Asked> = asked(query).into_iter().map(|word| Asked::of(word, &texts)).collect();
@@ -37,7 +38,7 @@ pub(super) fn rank<'t>(tools: &'t [Spec], query: &str) -> Vec<&'t Spec> {
     scored.into_iter().map(|(_, spec)| spec).collect()
 }
 
-/// A word of a query: the words it may stand for, and what it says about a tool that it is there.
+/// A word of a query: the words it may stand for, and its weight.
 struct Asked {
     words: Vec<String>,
     weight: f64,
@@ -46,7 +47,7 @@ struct Asked {
 impl Asked {
     fn of(word: String, texts: &[Texts]) -> Self {
         let with = texts.iter().filter(|it| it.score(&word) > 0.0).count();
-        // A word that few tools have says more.
+        // A rare word has more weight.
         let weight = (1.0 + texts.len() as f64 / (1.0 + with as f64)).ln();
         if with > 0 {
             return Self { words: vec![word], weight };
@@ -59,7 +60,7 @@ impl Asked {
     }
 }
 
-/// The words of the tools that are like one that none of them has: what was meant, where it was misspelt.
+/// Returns words of the tools that are similar to an unknown word, which may be misspelt.
 fn nearest(word: &str, texts: &[Texts]) -> Vec<String> {
     let most = match word.chars().count() {
         0..4 | LONGEST.. => return Vec::new(),
@@ -74,7 +75,7 @@ fn nearest(word: &str, texts: &[Texts]) -> Vec<String> {
     near.into_iter().filter(|(edits, _)| Some(*edits) == least).map(|(_, it)| it.clone()).collect()
 }
 
-/// How many letters are to be put in, left out, changed or swapped with the next to make one word the other.
+/// Returns the edit distance with transpositions.
 fn edits(one: &str, other: &str) -> usize {
     let other: Vec<char> = other.chars().collect();
     let mut before: Vec<usize> = Vec::new();
@@ -102,9 +103,9 @@ fn edits(one: &str, other: &str) -> usize {
     row.last().copied().unwrap_or_default()
 }
 
-/// The words of a tool, by where they stand.
+/// The words of a tool, by their source.
 struct Texts {
-    /// The name in one word: who writes `searchmemory` means `search_memory`.
+    /// The name in one word: `searchmemory` finds `search_memory`.
     joined: String,
     name: Vec<String>,
     description: HashSet<String>,
@@ -144,7 +145,7 @@ impl Texts {
     }
 }
 
-/// The words of a query that say something; all of them where none does.
+/// Returns the meaningful words of a query; all of them if none is.
 fn asked(query: &str) -> Vec<String> {
     let split = split(query);
     let telling: Vec<&String> = split.iter().filter(|it| !EMPTY.contains(&it.as_str())).collect();
@@ -153,12 +154,13 @@ fn asked(query: &str) -> Vec<String> {
     stems.into_iter().map(|it| stem(it)).filter(|it| seen.insert(it.clone())).take(WORDS).collect()
 }
 
-/// The stems of the words of a text.
+/// Returns the stems of the words of a text.
 fn words(text: &str) -> Vec<String> {
     split(text).iter().map(|it| stem(it)).collect()
 }
 
-/// Words in lower case: `get_weather`, `getWeather` and `get weather` are the same two, `HTTPServer` is `http server`.
+/// Splits into words in lower case: `get_weather`, `getWeather` and `get weather` are the same two,
+/// `HTTPServer` is `http server`.
 fn split(text: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut was = ' ';
@@ -177,7 +179,7 @@ fn split(text: &str) -> Vec<String> {
     words
 }
 
-/// What `file`, `files` and `filing` have in common; simple on purpose, and for English.
+/// Returns the stem that `file`, `files` and `filing` share; simple on purpose, and for English.
 fn stem(word: &str) -> String {
     let cut = |word: &str, end: &str, least: usize| {
         word.strip_suffix(end).filter(|it| it.chars().count() >= least).map(str::to_owned)

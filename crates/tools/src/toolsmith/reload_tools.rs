@@ -6,7 +6,7 @@ use kit::{prelude::*, services::Reloaded};
 
 use super::{bounded, last_line, told};
 
-/// Describing files that are new means running them, and they may be many.
+/// Describing new files means running them, and they may be many.
 const TIMEOUT: Duration = Duration::from_secs(180);
 
 /// Reload tool files; reports what was loaded, and why a file was not.
@@ -32,7 +32,7 @@ impl Tool for ReloadTools {
         let report = report(cx, &reloaded);
         match reloaded.failed.len() {
             0 => Ok(Output::text(report)),
-            // It worked only if there are no errors; what did load is loaded all the same.
+            // The call fails if there are errors, but the other files are loaded.
             failed => {
                 let file = if failed == 1 { "file" } else { "files" };
                 Err(Fault::new(Kind::Failed, format!("{failed} {file} could not be loaded"))
@@ -42,7 +42,7 @@ impl Tool for ReloadTools {
     }
 }
 
-/// What there is, what is wrong, and then each traceback.
+/// Reports the tools, the errors, and then each traceback.
 fn report(cx: &Cx, reloaded: &Reloaded) -> String {
     let Reloaded { loaded, changed, gone, failed, aside, notes } = reloaded;
     let mut lines = vec![if loaded.is_empty() {
@@ -68,7 +68,7 @@ fn report(cx: &Cx, reloaded: &Reloaded) -> String {
         if it.older_serves {
             lines.push(format!("The last good version of {} stays in use.", file(&it.file)));
         }
-        // An error of one line is said already.
+        // A one-line error is in the list already.
         if it.why.trim().contains('\n') {
             lines.push(format!("\n{}:\n{}", file(&it.file), bounded(&it.why)));
         }

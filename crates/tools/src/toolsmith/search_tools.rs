@@ -4,11 +4,11 @@ use kit::prelude::*;
 
 use super::{CallTool, find, rank::rank};
 
-/// So many tools are named.
+/// Default and maximum number of tools in an answer.
 const LIMIT: usize = 8;
 const MOST: usize = 20;
 
-/// So many of them with all that a call takes, as long as these fit.
+/// Maximum number of tools with their schemas, and maximum bytes of those.
 const WHOLE: usize = 3;
 const BYTES: usize = 6_000;
 
@@ -16,7 +16,7 @@ const BYTES: usize = 6_000;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SearchTools {
-    /// What for, in a few words.
+    /// Purpose, in a few words.
     query: String,
     /// Default 8.
     limit: Option<usize>,
@@ -43,7 +43,7 @@ impl Tool for SearchTools {
         cx.tools().settled().await;
         let mut listed = cx.tools().list();
         let by_name = find(&listed, CallTool::NAME).is_some();
-        // Who searches knows these two.
+        // The model that searches knows these two.
         listed.tools.retain(|it| ![Self::NAME, CallTool::NAME].contains(&&*it.name));
         let found = rank(&listed.tools, &self.query);
         let Some(best) = found.first() else {
@@ -59,7 +59,7 @@ impl Tool for SearchTools {
         for (place, spec) in found.iter().take(limit).enumerate() {
             let schema = spec.schema.to_string();
             let bytes = schema.len() + spec.description.len();
-            // The best one is ready to call whatever it takes.
+            // The best one always has its schema.
             if place == 0 || (whole < WHOLE && bytes <= left) {
                 lines.push(format!("{}: {}\n  schema: {schema}", spec.name, spec.description));
                 (whole, left) = (whole + 1, left.saturating_sub(bytes));

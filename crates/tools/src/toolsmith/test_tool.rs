@@ -7,11 +7,11 @@ use serde_json::{Map, Value};
 
 use super::{find, time, unknown};
 
-/// The call that is tried has a deadline of its own, which ends it before this.
+/// The tested call has a deadline of its own, which is earlier.
 pub(crate) const LONGEST: Duration = Duration::from_secs(3600);
 
-/// What is tried may do anything. It runs alone, where it has to, by itself: the options of a call are for the call that
-/// is tried.
+/// The kinds of a tested tool, which may do anything. It runs alone by itself if it has to: the options of
+/// the call are for the tested one.
 pub(crate) const TRIED: Kinds = Kinds::WRITE.with(Kinds::RUN).with(Kinds::NET).with(Kinds::SESSION);
 
 /// Run any tool by its name; shows its output or its error, and how long it took.
@@ -29,7 +29,7 @@ impl Tool for TestTool {
     const NAME: &str = "test_tool";
     const AT_MOST: Kinds = TRIED;
 
-    // What is tried is a call of its own, with its own rules and locks. Held here, they would keep it waiting for ever.
+    // The test is a call of its own, with its own rules and locks. Locks held here would block it for ever.
     fn touches(&self) -> Touches {
         Touches::none()
     }
@@ -47,17 +47,17 @@ impl Tool for TestTool {
     }
 }
 
-/// A tool that is to be tried.
+/// A test of a tool.
 pub(crate) struct Try {
     pub(crate) name: String,
     pub(crate) arguments: Map<String, Value>,
 }
 
 impl Try {
-    /// Tries it on behalf of the tool `by`. That it fails is what was to be found out, and no fault.
+    /// Tests it on behalf of the tool `by`. A failure is a result, and no fault.
     ///
     /// # Errors
-    /// [`Kind::NotFound`] when there is no such tool, [`Kind::BadArgs`] when it is `by` itself, and
+    /// [`Kind::NotFound`] when the tool does not exist, [`Kind::BadArgs`] when it is `by` itself, and
     /// [`Kind::Cancelled`].
     pub(crate) async fn run(self, cx: &Cx, by: &str) -> Result<Output, Fault> {
         cx.check()?;
@@ -65,7 +65,7 @@ impl Try {
         if name == by {
             return Err(Fault::bad_args(format!("`{by}` can't try itself")).next("Name another tool."));
         }
-        // A file that came to be just now is found by the call.
+        // The call finds a file that was created just now.
         let was_known = find(&cx.tools().list(), &name).is_some();
         let called = cx.tools().call(&name, Value::Object(arguments)).await;
         cx.check()?;
@@ -82,7 +82,7 @@ impl Try {
     }
 }
 
-/// `ok` or `failed` with the time, and then all that it said.
+/// Formats `ok` or `failed` with the time, and then the output.
 fn shown(name: &str, called: Called) -> Output {
     let took = time(called.took);
     let mut output = match called.result {
@@ -100,7 +100,7 @@ fn shown(name: &str, called: Called) -> Output {
     let printed = called.printed.map(|it| format!("it printed: {it}"));
     let notes = called.notes.into_iter().chain(printed);
     output.parts.extend(notes.map(|note| Part::Text { text: format!("note: {note}") }));
-    // What the call said was cut to size already.
+    // The call's output was truncated already.
     output.paged = true;
     output
 }

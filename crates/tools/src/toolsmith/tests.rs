@@ -1,4 +1,4 @@
-//! Tests: what a model reads of tools that deal in tools.
+//! Tests: the answers of tools that manage tools.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::{fs, path::PathBuf, sync::Arc, time::Duration};
@@ -16,25 +16,25 @@ use super::{
     CallTool, DeleteTool, ListTools, ReloadTools, SearchTools, WriteTool, info::Info, test_tool::TestTool,
 };
 
-/// The tools that a test plays.
+/// Simulated tools of a session.
 #[derive(Default)]
 struct Fake {
     workspace: PathBuf,
     listed: Listed,
     reloaded: Reloaded,
-    /// What a check says is wrong; `None`: nothing.
+    /// The error that a check reports; `None`: it passes.
     unfit: Option<&'static str>,
-    /// What can't be loaded once it is written.
+    /// The error of loading after it is written.
     unloadable: Option<&'static str>,
     manual: Option<&'static str>,
-    /// What was asked of it, in order.
+    /// The requests, in order.
     asked: Mutex<Vec<String>>,
 }
 
 impl Tools for Fake {
     fn list(&self) -> Listed {
         let mut listed = self.listed.clone();
-        // What is written is a tool from then on.
+        // A written file is a tool from then on.
         for name in self.asked.lock().iter().filter_map(|it| it.strip_prefix("rewritten ")) {
             if !listed.tools.iter().any(|it| it.name == name) {
                 let file = self.workspace.join(format!(".haft/tools/{name}.py"));
@@ -109,7 +109,7 @@ fn file(test_ws: &TestWorkspace, path: &str) -> Origin {
     Origin::File(test_ws.path().join(path))
 }
 
-/// A room with these tools in it, and who was asked.
+/// Adds these tools to a workspace; returns both.
 fn with(mut test_ws: TestWorkspace, fake: Fake) -> (TestWorkspace, Arc<Fake>) {
     let fake = Arc::new(Fake { workspace: test_ws.path().to_owned(), ..fake });
     test_ws.tools = fake.clone();
@@ -192,7 +192,7 @@ fn a_search_is_cheap_and_says_how_to_call_what_it_finds() {
     let (test_ws, _) =
         with(test_ws, Fake { listed: Listed { tools, ..Listed::default() }, ..Fake::default() });
     let said = test_ws.says::<SearchTools>(&json!({"query": "rain"}));
-    // The first is whole whatever it takes; of the others a schema only where it fits.
+    // The first one always has its schema; the others only if it fits.
     assert!(said.len() < 32_000 && said.contains(&"x".repeat(30_000)), "{} bytes", said.len());
     let names: Vec<&str> = said.lines().filter_map(|it| it.split_once(": Rain").map(|it| it.0)).collect();
     assert_eq!(names, ["rain", "rain_later", "rain_0", "rain_1", "rain_2", "rain_3", "rain_4", "rain_5"]);
@@ -448,7 +448,7 @@ fn the_name_of_another_tool_is_refused_with_who_has_it() {
         said.lines().next().unwrap_or_default().to_owned()
     };
     assert_eq!(says("read"), "bad_args: `read` is a tool of haft's own; nothing was written");
-    // Not shown here, and a tool of the toolset navi.
+    // Not shown here, but a tool of the toolset navi.
     assert_eq!(says("terminal"), "bad_args: `terminal` is a tool of haft's own; nothing was written");
     assert_eq!(
         says("mine"),

@@ -18,10 +18,10 @@ use super::{
     find, is_own, told,
 };
 
-/// The largest tool.
+/// Maximum size of a tool, in bytes.
 const LARGEST: usize = 256 << 10;
 
-/// What it needs may have to be fetched before it can be tried.
+/// Its packages may have to be downloaded before it can be checked.
 const TIMEOUT: Duration = Duration::from_secs(180);
 
 /// Write a Python tool: checked, kept for later sessions. Read its manual first.
@@ -61,7 +61,7 @@ impl Tool for WriteTool {
             )
             .next("Keep data in a file beside it, found by `__file__`."));
         }
-        // A file that still loads may have the name.
+        // A file that is still being loaded may have the name.
         cx.tools().settled().await;
         let listed = cx.tools().list();
         free(cx, &listed, &name)?;
@@ -126,12 +126,12 @@ impl std::fmt::Display for Did {
     }
 }
 
-/// The file first: a name on the list that no tool has would be reported as an error.
+/// Writes the file first: a listed name without a tool would be reported as an error.
 fn write(cx: &Cx, name: &str, code: String) -> Result<(Did, Listing), Fault> {
     let [path, list] = own_files(name)?;
     let content = Content::from(code.into_bytes());
     let there = match cx.files().exists(&path)? {
-        // A file that is not a tool of a model's making may be of any size.
+        // A file that no model wrote may be of any size.
         true => Some(cx.files().load(&path, 16 << 20)?),
         false => None,
     };
@@ -151,7 +151,7 @@ fn write(cx: &Cx, name: &str, code: String) -> Result<(Did, Listing), Fault> {
     Ok((did, planned.land(cx)?))
 }
 
-/// Nobody else's tool has this name.
+/// Checks that no other tool has this name.
 fn free(cx: &Cx, listed: &Listed, name: &str) -> Result<(), Fault> {
     let taken = |by: String| {
         let what = format!("`{name}` is {by}; nothing was written");
@@ -177,7 +177,7 @@ fn is_in_a_toolset(name: &str) -> bool {
     crate::toolsets().filter_map(crate::toolset).flatten().any(|tool| tool.spec().name == name)
 }
 
-/// The code without the fence that some models put around it.
+/// Removes the code fence that some models add.
 fn without_fence(code: String) -> (String, bool) {
     let trimmed = code.trim();
     let inner = trimmed
@@ -191,7 +191,7 @@ fn without_fence(code: String) -> (String, bool) {
     }
 }
 
-/// Arguments to begin with: those that are required, with a value of their type.
+/// Returns example arguments: the required ones, with a value of their type.
 fn example(spec: &Spec) -> Value {
     let properties = spec.schema.get("properties").and_then(Value::as_object);
     let required = spec.schema.get("required").and_then(Value::as_array);

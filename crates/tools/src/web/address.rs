@@ -1,14 +1,14 @@
-//! Web addresses in arguments, and what a call to one touches.
+//! Web addresses in arguments, and the touches of a call to one.
 
 use kit::{
     Fault, Touch,
     net::{Url, host_of, says_private},
 };
 
-/// The address in what a model wrote; without a scheme it is https.
+/// Parses the address that a model wrote; without a scheme it is https.
 ///
 /// # Errors
-/// When it is none.
+/// When it is invalid.
 pub(crate) fn parse(text: &str) -> Result<Url, Fault> {
     let text = text.trim();
     let has_scheme = text.split_once(':').is_some_and(|(scheme, rest)| {
@@ -27,12 +27,12 @@ pub(crate) fn parse(text: &str) -> Result<Url, Fault> {
     Ok(url)
 }
 
-/// That what is shown there is looked at.
+/// Returns the touch of reading this address.
 pub(crate) fn looks_at(url: &Url) -> Touch {
     Touch::Web(host(url))
 }
 
-/// `host`, with its port where that is not usual, or where a grant has to name it.
+/// Returns `host`, with its port if that is unusual, or if a grant has to name it.
 fn host(url: &Url) -> String {
     let host = url.host_str().unwrap_or_default();
     match url.port() {

@@ -15,12 +15,12 @@ use serde_json::Value;
 
 use super::address;
 
-/// How long a request may take, and one that moves a file.
+/// Default time limit, and that of a request with files.
 const USUAL: Duration = Duration::from_secs(30);
 const WITH_FILES: Duration = Duration::from_secs(600);
 const LONGEST: Duration = Duration::from_secs(3600);
 
-/// How long the other side of a transfer may be silent.
+/// Time limit for silence of the server during a transfer.
 const SILENCE: Duration = Duration::from_secs(30);
 
 /// Send one HTTP request and show the answer: status, headers that matter, body. `{{secret:NAME}}` stands for a secret in `url`, `query`, `headers` and the body. [?To read a web page use `tool:web_fetch`.?]
@@ -99,7 +99,7 @@ impl Tool for HttpRequest {
         let reads = self.multipart.iter().flatten().filter_map(|it| it.path.as_ref()).chain(&self.upload);
         let touches = reads.fold(Touches::none(), |it, path| it.and(Touch::Read(path.clone())));
         let touches = self.save_to.iter().fold(touches, |it, path| it.and(Touch::Write(path.clone())));
-        // What is not an address is refused when it is asked for; until then nothing is touched.
+        // An invalid address is refused by the call; it touches nothing.
         match self.place() {
             Ok((_, place)) if self.only_looks() => touches.and(Touch::Web(place)),
             Ok((_, place)) => touches.and(Touch::Net(place)),
@@ -108,7 +108,7 @@ impl Tool for HttpRequest {
     }
 
     fn address(&self) -> Address {
-        // The value of a header, or a query beside the address, is the model's as well.
+        // The model also composes headers and a separate query.
         match self.place() {
             Ok((url, _)) if self.headers.is_empty() && self.query.is_empty() => Address::Plain(url),
             _ => Address::Composed,
@@ -137,12 +137,12 @@ impl Tool for HttpRequest {
 }
 
 impl HttpRequest {
-    /// The address as the model wrote it, and its host as a touch names it.
+    /// Returns the address as the model wrote it, and its host as a touch names it.
     fn place(&self) -> Result<(Url, String), Fault> {
         let url = address::parse(&self.url)?;
         let (host, port) = host_of(&url)?;
         let host = if host.contains(':') { format!("[{host}]") } else { host };
-        // A private address is granted with its port alone.
+        // A private address needs a grant with its port.
         let named = url.port().is_some() || says_private(&host);
         Ok((url, if named { format!("{host}:{port}") } else { host }))
     }
@@ -172,7 +172,7 @@ impl HttpRequest {
     }
 }
 
-/// A number, or `false` for none.
+/// Parses a number, or `false` for none.
 fn count_or_none<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<usize>, D::Error> {
     match Value::deserialize(deserializer)? {
         Value::Null | Value::Bool(true) => Ok(None),
@@ -184,7 +184,7 @@ fn count_or_none<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<us
     }
 }
 
-/// More of them is a circle.
+/// Maximum number of redirects; more are a loop.
 const MOST_REDIRECTS: usize = 50;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Web tools.
+//! Web tools: fetch, search, and raw requests.
 
 mod address;
 pub(crate) mod http_request;

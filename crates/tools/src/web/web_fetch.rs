@@ -1,4 +1,4 @@
-//! `web_fetch`: shows what is at an address, as text.
+//! `web_fetch`: shows the content of an address as text.
 
 mod article;
 mod charset;
@@ -26,10 +26,10 @@ pub(crate) use content::ReadAsText;
 use render::{Picture, Rendered};
 use text::{Page, Pages, Text};
 
-/// How long a page may take, with all that it loads.
+/// Time limit of a page, with everything that it loads.
 const LONGEST: Duration = Duration::from_secs(90);
 
-/// The most that a page is waited for once it is there.
+/// Maximum time to wait after a page has loaded.
 const LONGEST_WAIT: Duration = Duration::from_secs(20);
 
 /// Fetch a page as Markdown with numbered links; PDF, JSON, feeds and text as text. Long pages come in parts: the last line of an answer says how to continue.
@@ -93,7 +93,7 @@ impl Tool for WebFetch {
         let fragment = url.fragment().map(str::to_owned);
         let pages = cx.shelf().get::<Pages>();
         let asked = format!("{url} {} {} {}", self.raw, self.renders(), self.wait_ms.unwrap_or(0));
-        // Who goes on, goes on in what was shown.
+        // A further page is read from the text that was fetched before.
         if let Some(offset) = offset.filter(|it| *it > 1)
             && let Some(page) = pages.find(&asked)
         {
@@ -146,10 +146,10 @@ impl WebFetch {
     }
 }
 
-/// A rendered page with less text may not be done.
+/// A rendered page with less text may still be loading.
 const LITTLE: usize = 150;
 
-/// This page as Markdown, all of it at once: what `web_fetch` shows part by part.
+/// Converts a page to Markdown as a whole: `web_fetch` shows it part by part.
 pub fn page_as_markdown(html: &str, url: &Url) -> String {
     let Text { title, body, .. } = article::read(html, url, Part::Article);
     format!("# {title}\n\n{body}")

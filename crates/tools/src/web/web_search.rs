@@ -11,16 +11,16 @@ use serde::Serialize;
 
 use super::address;
 
-/// Results where no other number is asked for, and the most.
+/// Default and maximum number of results.
 const LIMIT: usize = 8;
 const MOST: usize = 20;
 
-/// Later pages are not asked for.
+/// Maximum page.
 const PAGES: usize = 10;
 
 pub(crate) use duckduckgo::ReadResults;
 
-/// Characters of a query that are sent, and of a snippet and a title that are shown.
+/// Maximum characters of a query, of a snippet and of a title.
 const QUERY: usize = 500;
 const SNIPPET: usize = 400;
 const TITLE: usize = 200;
@@ -29,13 +29,13 @@ const TITLE: usize = 200;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct WebSearch {
-    /// What to look for; the engine's operators work (`site:`, `"…"`, `-word`).
+    /// Query; the engine's operators work (`site:`, `"…"`, `-word`).
     query: String,
     /// Results. Default 8, at most 20.
     #[serde(default)]
     #[serde(alias = "max_results")]
     limit: Option<usize>,
-    /// Which page of results, from 1.
+    /// Page of results, from 1.
     #[serde(default)]
     page: Option<usize>,
     /// Country and language, such as `de-de`.
@@ -43,14 +43,14 @@ pub(crate) struct WebSearch {
     region: Option<String>,
 }
 
-/// What an engine is asked.
+/// A query to an engine.
 struct Question<'a> {
     query: &'a str,
     limit: usize,
     /// From 1.
     page: usize,
     region: Option<Region<'a>>,
-    /// Where the engine is, if not at its usual address.
+    /// The engine's address, if it is not the usual one.
     url: Option<Url>,
     /// The name of the secret that is its key.
     key: Option<&'a str>,
@@ -63,7 +63,7 @@ struct Region<'a> {
     language: &'a str,
 }
 
-/// What an engine found.
+/// A result.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Hit {
     title: String,
@@ -76,7 +76,7 @@ impl Tool for WebSearch {
     const AT_MOST: Kinds = Kinds::WEB;
 
     fn touches(&self) -> Touches {
-        // Another engine is one that a person named, and that is granted by it.
+        // A person who configures another engine grants it by that.
         Touches::none().and(Touch::Web(duckduckgo::HOST.to_owned()))
     }
 
@@ -171,8 +171,8 @@ fn short(text: &str, most: usize) -> String {
     }
 }
 
-/// Text in which words are marked as HTML, without its tags and with its commonest entities as letters. One pass: it
-/// builds no tree that could be nested too deeply.
+/// Removes HTML tags from a text, and decodes the most common entities. One pass: it builds no tree that
+/// could be nested too deep.
 fn without_markup(text: &str) -> String {
     const ENTITIES: [(&str, &str); 7] = [
         ("&amp;", "&"),

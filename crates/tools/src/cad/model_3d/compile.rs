@@ -19,11 +19,11 @@ use super::{
     messages::Messages,
 };
 
-/// How often somebody is told how far it is, and looked how long its output has become.
+/// Interval at which progress is reported and the size of the output is checked.
 const LOOK: Duration = Duration::from_millis(500);
-/// How long its last words are waited for.
+/// Time to wait for the rest of its output.
 const DRAIN: Duration = Duration::from_secs(2);
-/// How much of what it says is read.
+/// Maximum bytes of its messages that are read.
 const SAID: usize = 64 << 10;
 
 /// Source that is to be compiled.
@@ -34,18 +34,18 @@ pub(super) struct Compile<'a> {
     pub(super) at_most: Duration,
 }
 
-/// What came of it.
+/// The result of a run.
 pub(super) struct Compiled {
     pub(super) exit: Exit,
     pub(super) stl: Vec<u8>,
-    /// What it said.
+    /// Its messages.
     pub(super) said: String,
-    /// Where it began.
+    /// The folder in which it ran.
     pub(super) folder: PathBuf,
 }
 
 impl Compile<'_> {
-    /// Runs OpenSCAD in the sandbox, and ends it with all it started when its time is over.
+    /// Runs OpenSCAD in the sandbox, and kills it with everything it started when its time is over.
     pub(super) async fn run(&self, cx: &Cx) -> Result<Compiled, Fault> {
         let folder = match (&self.source.place, self.source.path) {
             (Some(place), Some(_)) => place.parent().map(PathBuf::from).unwrap_or_default(),
@@ -107,7 +107,7 @@ impl Compile<'_> {
         let started = cx.procs().start(Program {
             argv,
             cwd,
-            // What it says is read, so it is to say it in one language.
+            // Its messages are parsed, so they must be in one language.
             env: vec![("LC_ALL".to_owned(), "C.UTF-8".to_owned())],
             stdin: Stdin::Null,
             streams: Streams::Given,
@@ -135,7 +135,7 @@ impl Compile<'_> {
     }
 }
 
-/// How a run ended that did not do what it should.
+/// Describes how a failed run ended.
 pub(super) fn how(exit: Exit) -> String {
     match exit {
         Exit::Code(code) => format!("exit {code}"),
@@ -155,7 +155,7 @@ fn too_long(length: u64) -> Fault {
     .next("Make the model simpler: a smaller `$fn`, fewer repetitions.")
 }
 
-/// A file in memory, which goes when the last who holds it does.
+/// Creates a file in memory, which is freed with its last descriptor.
 #[cfg(target_os = "linux")]
 fn nameless(name: &str) -> Result<OwnedFd, Fault> {
     let made = rustix::fs::memfd_create(name, rustix::fs::MemfdFlags::CLOEXEC);

@@ -4,17 +4,17 @@ use std::path::{Component, Path, PathBuf};
 
 use super::super::source::Source;
 
-/// How many messages are shown.
+/// Maximum number of messages that are shown.
 const SHOWN: usize = 30;
 
-/// The messages that say something of the source.
+/// The messages about the source.
 pub(super) struct Messages {
     pub(super) lines: Vec<String>,
     pub(super) has_errors: bool,
 }
 
 impl Messages {
-    /// What a run said that began in this folder.
+    /// Parses the output of a run that began in this folder.
     pub(super) fn of(said: &str, source: &Source<'_>, folder: &Path) -> Self {
         let mut lines = Vec::new();
         let (mut more, mut has_errors) = (0, false);
@@ -58,7 +58,7 @@ const KINDS: [(&str, &str); 5] = [
     ("TRACE:", "trace"),
 ];
 
-/// A message without the place it names, and that place: the file, where it is named, and the line.
+/// Splits a message into its text and its place: the file, if it is named, and the line.
 fn placed(message: &str) -> (&str, Option<(Option<&str>, usize)>) {
     let line = |text: &str| text.trim_end_matches('.').trim().parse().ok();
     if let Some((rest, place)) = message.rsplit_once(" in file ")
@@ -76,7 +76,7 @@ fn placed(message: &str) -> (&str, Option<(Option<&str>, usize)>) {
     (message, None)
 }
 
-/// Is this the source itself?
+/// Returns whether this is the source itself.
 fn is(file: &str, source: &Source<'_>, folder: &Path) -> bool {
     match (source.path, &source.place) {
         (Some(_), Some(place)) => plain(&folder.join(file)) == *place,
@@ -84,7 +84,7 @@ fn is(file: &str, source: &Source<'_>, folder: &Path) -> bool {
     }
 }
 
-/// A path without `.` and `..`.
+/// Returns a path without `.` and `..`.
 fn plain(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for part in path.components() {

@@ -3,12 +3,12 @@
 use kit::Fault;
 use serde_json::{Map, Value};
 
-/// How much may be given.
+/// Maximum size of all parameters.
 const MOST: usize = 64 << 10;
-/// How deep lists may be.
+/// Maximum nesting of lists.
 const DEEPEST: usize = 8;
 
-/// Each parameter as `name=value`.
+/// Returns each parameter as `name=value`.
 pub(super) fn definitions(parameters: &Map<String, Value>) -> Result<Vec<String>, Fault> {
     let mut definitions = Vec::new();
     for (name, value) in parameters {

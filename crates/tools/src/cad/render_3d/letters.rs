@@ -1,9 +1,9 @@
 //! Lettering of a picture.
 
-/// How many dots a letter is wide.
+/// The width of a letter in dots.
 pub(super) const WIDE: usize = 5;
 
-/// The dots of a letter, row by row from the top, the leftmost in the highest of five bits.
+/// Returns the dots of a letter, row by row from the top, the leftmost in the highest of five bits.
 pub(super) fn rows_of(letter: char) -> [u8; 7] {
     match letter {
         '0' => [14, 17, 19, 21, 25, 17, 14],

@@ -31,7 +31,7 @@ pub(super) struct Picture {
 }
 
 impl Picture {
-    /// Draws a mesh as it is seen from there.
+    /// Draws a mesh from this side.
     pub(super) fn of(
         mesh: &Mesh,
         smooth: Option<&Smooth>,
@@ -40,7 +40,7 @@ impl Picture {
     ) -> Self {
         let fine = (width * FINE, height * FINE);
         let mut picture = Self { width, height, pixels: Vec::with_capacity(width * height * 3) };
-        // The axes and the bar stand below the part; in a low picture they have to stand on it.
+        // The axes and the bar are below the part; in a low picture they overlap it.
         let below = (picture.zoom() * 66).min(height * 3 / 10) * FINE;
         let camera = Camera::fit(mesh, view, (fine.0 as f32, fine.1 as f32), below as f32);
         let samples = Samples::of(mesh, smooth, &camera, fine);
@@ -68,7 +68,7 @@ impl Picture {
         }
     }
 
-    /// Three arrows in the lower left corner.
+    /// Draws three arrows in the lower left corner.
     fn axes(&mut self, camera: &Camera) {
         let zoom = self.zoom() as f32;
         let long = 22.0 * zoom;
@@ -78,7 +78,7 @@ impl Picture {
             .into_iter()
             .zip(AXES)
             .collect();
-        // What comes towards the eye is drawn last.
+        // The arrow towards the eye is drawn last.
         axes.sort_by(|a, b| a.0[2].total_cmp(&b.0[2]));
         for ([right, up, near], (name, colour)) in axes {
             let flat = right.hypot(up);
@@ -112,7 +112,7 @@ impl Picture {
         }
     }
 
-    /// A bar of a round length in the lower right corner.
+    /// Draws a bar of a round length in the lower right corner.
     fn scale(&mut self, per_mm: f32) {
         let zoom = self.zoom();
         let (length, label) = round_length(self.width as f32 * 0.22 / per_mm);
@@ -129,7 +129,7 @@ impl Picture {
         self.write(from, self.height.saturating_sub(26 * zoom), zoom, INK, &label);
     }
 
-    /// How large what is written is.
+    /// Returns the scale of the lettering.
     fn zoom(&self) -> usize {
         (self.width.min(self.height) / 340).clamp(1, 4)
     }
@@ -147,7 +147,7 @@ impl Picture {
         }
     }
 
-    /// A line with soft sides and round ends.
+    /// Draws a line with soft sides and round ends.
     fn line(&mut self, from: (f32, f32), to: (f32, f32), half: f32, colour: Colour) {
         let (dx, dy) = (to.0 - from.0, to.1 - from.1);
         let square = (dx * dx + dy * dy).max(1e-9);
@@ -176,7 +176,7 @@ impl Picture {
 }
 
 impl Samples {
-    /// The colour of a sample; none where there is only paper.
+    /// Returns the colour of a sample; `None` for the background.
     fn colour(&self, x: usize, y: usize) -> Option<Colour> {
         let at = y * self.width + x;
         let turned = self.turned.get(at).copied().filter(|it| !it.is_nothing())?;
@@ -187,7 +187,7 @@ impl Samples {
         Some(base.map(|it| (it * light.0 + light.1).min(255.0) * dark))
     }
 
-    /// Does another side, another part or the paper begin here?
+    /// Returns whether another side, another part or the background begins here.
     fn is_edge(&self, x: usize, y: usize, at: usize, own: Turned) -> bool {
         let normal = own.normal();
         let near = self.near.get(at).copied().unwrap_or(0.0);
@@ -206,8 +206,8 @@ impl Samples {
     }
 }
 
-/// How much of its colour a side shows, and how much of the lights'. The lights stand where the eye is: one above to
-/// the left, a weak one below to the right, and one behind that shows in what turns away.
+/// Returns how much a side shows of its own colour, and of the lights'. The lights move with the eye: one
+/// above to the left, a weak one below to the right, and one behind for sides that turn away.
 fn lit(normal: [f32; 3]) -> (f32, f32) {
     const KEY: [f32; 3] = [-0.42, 0.62, 0.66];
     const FILL: [f32; 3] = [0.70, -0.28, 0.65];
@@ -227,7 +227,7 @@ fn blend(a: f32, b: f32, how: f32) -> f32 {
     a + (b - a) * how
 }
 
-/// The greatest of 1, 2, 5, 10, 20, … millimetres that is not longer, and how it is written.
+/// Returns the longest of 1, 2, 5, 10, 20, … millimetres within the limit, and its text.
 fn round_length(most: f32) -> (f32, String) {
     let power = most.log10().floor();
     let ten = 10_f32.powf(power);

@@ -8,7 +8,7 @@ use super::{
     view::{Camera, cross, minus, unit},
 };
 
-/// What is in front at each sample: how near it is, and how it is turned.
+/// The front surface at each sample: its depth and its direction.
 pub(super) struct Samples {
     pub(super) width: usize,
     pub(super) height: usize,
@@ -16,7 +16,7 @@ pub(super) struct Samples {
     pub(super) turned: Vec<Turned>,
 }
 
-/// A direction in 30 bits, and whether the inside of a facet is seen. Zero where there is nothing.
+/// A direction in 30 bits, and whether the inside of a facet is visible. Zero for the background.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Turned(u32);
 
@@ -69,7 +69,7 @@ impl Samples {
 
     fn draw(&mut self, number: usize, triangle: &Triangle, smooth: Option<&Smooth>, camera: &Camera) {
         let [a, b, c] = triangle.map(|it| camera.seen(it));
-        // The samples whose middles lie in its bounds: mostly none where there are more triangles than samples.
+        // The samples whose centres lie in its bounds: mostly none if there are more triangles than samples.
         let first = |low: f32| (low - 0.5).ceil().max(0.0) as usize;
         let last = |high: f32, count: usize| ((high - 0.5).floor() as isize).min(count as isize - 1);
         let (left, right) = (first(a[0].min(b[0]).min(c[0])), last(a[0].max(b[0]).max(c[0]), self.width));
@@ -81,7 +81,7 @@ impl Samples {
         if twice == 0.0 {
             return;
         }
-        // Down is positive here: what is counterclockwise from outside is clockwise in the picture.
+        // Down is positive here: counterclockwise from outside is clockwise in the picture.
         let inside = twice > 0.0;
         let Some(normal) = facing(a, b, c, inside).filter(|it| it[2] > 1e-4) else { return };
         let corners = smooth
@@ -89,18 +89,18 @@ impl Samples {
             .and_then(|it| it.corners(number))
             .map(|it| it.map(|it| camera.turned(it)));
         let flat = Turned::new(normal, inside);
-        // How the weights of the corners change from sample to sample.
+        // The change of the corners' weights from sample to sample.
         let step = |p: Point, q: Point| [(p[1] - q[1]) / twice, (q[0] - p[0]) / twice];
         let (to_a, to_b) = (step(b, c), step(c, a));
         let to_c = [-to_a[0] - to_b[0], -to_a[1] - to_b[1]];
-        // Neighbours overlap by a trifle, so that no sample between them is lost to rounding.
+        // Neighbours overlap slightly, so that no sample between them is lost to rounding.
         let least = |to: [f32; 2]| -0.02 * (to[0].abs() + to[1].abs());
         let (least_a, least_b, least_c) = (least(to_a), least(to_b), least(to_c));
         let begin = [left as f32 + 0.5, top as f32 + 0.5];
         let weight = |to: [f32; 2], p: Point| (begin[0] - p[0]) * to[0] + (begin[1] - p[1]) * to[1];
         let (mut row_a, mut row_b) = (weight(to_a, b), weight(to_b, c));
         let [near_a, near_b] = [a[2] - c[2], b[2] - c[2]];
-        // Where both sides of a thin wall are equally near, the outside is seen.
+        // If both sides of a thin wall are equally near, the outside is shown.
         let behind = if inside { c[2] - 0.01 } else { c[2] };
         let wide = right as usize - left + 1;
         for row in top..=bottom as usize {
@@ -133,7 +133,7 @@ fn mix(axis: usize, weights: [f32; 3], of: [&Point; 3]) -> f32 {
     of.iter().zip(weights).map(|(point, weight)| point.get(axis).copied().unwrap_or(0.0) * weight).sum()
 }
 
-/// How a triangle in the picture is turned, with up as positive, towards the eye.
+/// Returns the direction of a triangle in the picture, with up as positive, towards the eye.
 fn facing(a: Point, b: Point, c: Point, inside: bool) -> Option<Point> {
     let flip = |p: Point| [p[0], -p[1], p[2]];
     let (a, b, c) = (flip(a), flip(b), flip(c));

@@ -1,4 +1,4 @@
-//! Smooth shading: facets that are one round surface.
+//! Smooth shading: facets that belong to one round surface.
 
 use std::ops::ControlFlow;
 
@@ -10,24 +10,24 @@ use super::{
     view::{add, cross, dot, minus, unit},
 };
 
-/// More facets than this are too small to be told apart.
+/// Maximum number of facets; more are too small to be distinguished.
 const MOST: usize = 150_000;
 /// The cosine of the angle up to which two facets are parts of one surface: 32°.
 const ONE_SURFACE: f32 = 0.848;
 
-/// How the surface is turned at the corners of each triangle.
+/// The direction of the surface at the corners of each triangle.
 pub(super) struct Smooth {
     corners: Vec<[Point; 3]>,
 }
 
 impl Smooth {
-    /// None where the facets are not worth it.
+    /// Computes it; `None` if there are too many facets.
     pub(super) fn of(mesh: &Mesh) -> Option<Self> {
         if mesh.len() > MOST {
             return None;
         }
         let welded = Welded::of(mesh);
-        // Each facet's direction, as long as the facet is large, and as a unit.
+        // Each facet's direction, weighted by its area, and as a unit vector.
         let mut large = Vec::with_capacity(mesh.len());
         mesh.each(|_, [a, b, c]: &Triangle| {
             let normal = cross(minus(*b, *a), minus(*c, *a));
@@ -46,7 +46,7 @@ impl Smooth {
             let Some(own) = *own else { return [[0.0; 3]; 3] };
             corners.map(|corner| {
                 let around = at.get(corner as usize).map(Vec::as_slice).unwrap_or_default();
-                // Where very many meet, as at the tip of a cone, there is no one direction.
+                // Where very many facets meet, as at the tip of a cone, there is no single direction.
                 if around.len() > 400 {
                     return own;
                 }

@@ -21,14 +21,14 @@ pub(crate) enum View {
     Bottom,
 }
 
-/// Where points appear: parallel, so that lengths can be compared anywhere in the picture.
+/// A parallel projection, so that lengths can be compared anywhere in the picture.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Camera {
     axes: [Point; 3],
     middle: Point,
-    /// Where the middle of the part is.
+    /// The centre of the part.
     centre: [f32; 2],
-    /// How many pixels a millimetre has.
+    /// Pixels per millimetre.
     pub(super) scale: f32,
 }
 
@@ -45,7 +45,7 @@ impl View {
         }
     }
 
-    /// What goes to the right, what goes up, and what comes towards the eye.
+    /// Returns the directions that point right, up, and towards the eye.
     fn axes(self) -> [Point; 3] {
         const X: Point = [1.0, 0.0, 0.0];
         const Y: Point = [0.0, 1.0, 0.0];
@@ -67,7 +67,7 @@ impl View {
 }
 
 impl Camera {
-    /// Sees the whole of a mesh from there, in a picture of this size, in which so much is free at the bottom.
+    /// Fits a whole mesh into a picture of this size, with a free strip at the bottom.
     pub(super) fn fit(mesh: &Mesh, view: View, (width, height): (f32, f32), below: f32) -> Self {
         let axes = view.axes();
         let [low, high] = [mesh.low, mesh.high];
@@ -93,14 +93,14 @@ impl Camera {
         camera
     }
 
-    /// Where a point appears, in pixels: to the right, down, and towards the eye.
+    /// Returns the place of a point in pixels: right, down, and towards the eye.
     pub(super) fn seen(&self, point: Point) -> Point {
         let from = [point[0] - self.middle[0], point[1] - self.middle[1], point[2] - self.middle[2]];
         let [right, up, near] = self.turned(from);
         [self.centre[0] + right * self.scale, self.centre[1] - up * self.scale, near * self.scale]
     }
 
-    /// A direction as it appears: to the right, up, and towards the eye.
+    /// Returns a direction in the picture: right, up, and towards the eye.
     pub(super) fn turned(&self, direction: Point) -> Point {
         self.axes.map(|axis| dot(axis, direction))
     }
@@ -122,7 +122,7 @@ pub(super) fn minus(a: Point, b: Point) -> Point {
     [a[0] - b[0], a[1] - b[1], a[2] - b[2]]
 }
 
-/// A direction of length 1; none for what has no length.
+/// Returns a direction of length 1; `None` for a vector without length.
 pub(super) fn unit(a: Point) -> Option<Point> {
     let length = dot(a, a).sqrt();
     (length > 0.0 && length.is_finite()).then(|| a.map(|it| it / length))

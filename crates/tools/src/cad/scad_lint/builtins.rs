@@ -3,24 +3,24 @@
 /// A module or function of OpenSCAD.
 pub(super) struct Builtin {
     pub(super) name: &'static str,
-    /// Those that may also be given by their place, in that order.
+    /// Its positional parameters, in order.
     pub(super) placed: &'static [&'static str],
-    /// Those that are given by name only.
+    /// Its named parameters.
     pub(super) named: &'static [&'static str],
-    /// How many may be given by their place, where it is not as many as there are.
+    /// The number of positional arguments, if it differs from that of `placed`.
     most: Option<usize>,
-    /// What it does with what follows it.
+    /// Whether it uses its children.
     pub(super) children: bool,
 }
 
 impl Builtin {
-    /// How many arguments may be given by their place.
+    /// Returns the maximum number of positional arguments.
     pub(super) fn most(&self) -> usize {
         self.most.unwrap_or(self.placed.len())
     }
 }
 
-/// Anything may be given: to those whose arguments are names of the caller's own, or of any number.
+/// Any number: for modules with names of the caller's own as arguments.
 const ANY: usize = usize::MAX;
 
 const fn shape(
@@ -157,12 +157,12 @@ pub(super) const FUNCTIONS: &[(&str, usize, usize)] = &[
     ("version_num", 0, 1),
 ];
 
-/// The module of this name.
+/// Returns the module of this name.
 pub(super) fn module(name: &str) -> Option<&'static Builtin> {
     MODULES.iter().find(|it| it.name == name)
 }
 
-/// The fewest and the most arguments of the function of this name.
+/// Returns the fewest and the most arguments of the function of this name.
 pub(super) fn function(name: &str) -> Option<(usize, usize)> {
     FUNCTIONS.iter().find(|it| it.0 == name).map(|it| (it.1, it.2))
 }

@@ -1,4 +1,4 @@
-//! Names that used and included files bring.
+//! Names that used and included files define.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
@@ -15,44 +15,44 @@ use super::{
     tree::{Expression, Name, Parameter, Statement},
 };
 
-/// How many files are looked at for one source, how long one may be, and all of them.
+/// Limits of the files read for one source: their number, and the size of each and of all.
 const FILES: usize = 100;
 const LONGEST: u64 = 2 << 20;
 const ALL_BYTES: usize = 16 << 20;
 
-/// Where OpenSCAD's own libraries are, if not beside a program that was named.
+/// The folders of OpenSCAD's own libraries, if none is beside a configured program.
 const INSTALLED: [&str; 2] = ["/usr/share/openscad/libraries", "/usr/local/share/openscad/libraries"];
 
-/// What is defined outside of the source that is looked at.
+/// The definitions outside of the source that is checked.
 #[derive(Debug, Default)]
 pub(super) struct Definitions {
     pub(super) modules: BTreeMap<String, Option<Signature>>,
     pub(super) functions: BTreeMap<String, Option<Signature>>,
     pub(super) variables: BTreeSet<String>,
-    /// There may be modules and functions that are not known here.
+    /// Whether there may be unknown modules and functions.
     pub(super) may_lack_modules: bool,
-    /// There may be variables that are not known here.
+    /// Whether there may be unknown variables.
     pub(super) may_lack_variables: bool,
 }
 
-/// What a module or function of a source takes.
+/// The parameters of a module or function.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Signature {
     pub(super) parameters: Vec<String>,
-    /// Whether it does something with what follows it.
+    /// Whether it uses its children.
     pub(super) children: bool,
 }
 
-/// Where a source lies, and with it what it names.
+/// The folder of a source, against which it names other files.
 #[derive(Debug, Clone)]
 pub(super) enum Base {
-    /// In this folder, as a model would write it.
+    /// A folder in the roots, as a model would write it.
     Roots(String),
-    /// In this folder of a library.
+    /// A folder of a library.
     Library(PathBuf),
 }
 
-/// The files that may be looked at.
+/// The files that may be read.
 pub(super) struct Sources<'a> {
     cx: &'a Cx,
     libraries: Vec<PathBuf>,
@@ -65,10 +65,10 @@ enum Found {
         base: Base,
         text: String,
     },
-    /// It is there, and holds nothing to know of.
+    /// It exists, and defines nothing that can be read.
     Opaque,
     Missing(String),
-    /// No more is looked at.
+    /// The limit is reached.
     Enough,
 }
 
@@ -80,7 +80,7 @@ impl<'a> Sources<'a> {
         Self { cx, libraries, seen: HashSet::new(), bytes: 0 }
     }
 
-    /// What these statements bring in; those that bring nothing, because there is no such file, are reported.
+    /// Returns the definitions of these `use` and `include` statements; a missing file is reported.
     pub(super) fn outside(
         &mut self,
         statements: &[Statement<'_>],
@@ -92,7 +92,7 @@ impl<'a> Sources<'a> {
         definitions
     }
 
-    /// Follows `use` and `include`; the names of the statements themselves are added where they are another file's.
+    /// Follows `use` and `include`; the names of the statements themselves are added if they belong to another file.
     fn gather(
         &mut self,
         statements: &[Statement<'_>],
@@ -140,11 +140,11 @@ impl<'a> Sources<'a> {
                 let mut silent = Report::new("", &text);
                 let statements = parse(&tokens(&text, &mut silent), &mut silent);
                 if silent.len() > 0 {
-                    // What can't be read to its end may define anything.
+                    // A file that can't be parsed to its end may define anything.
                     lack(into);
                 }
                 add(&statements, is_use, into);
-                // What a used file uses itself is not seen from here; what an included one uses is.
+                // The names that a used file itself uses are not visible here; those of an included one are.
                 let gather = Gather { uses: gather.uses && !is_use, depth: gather.depth + 1 };
                 let mut inner = Definitions::default();
                 self.gather(&statements, &base, None, gather, &mut inner);
@@ -203,7 +203,7 @@ impl<'a> Sources<'a> {
         }
     }
 
-    /// A file of an installed library, which nothing in its name leads out of.
+    /// Finds a file of an installed library; its name can't lead out of the library.
     fn installed(&self, place: &Path) -> Option<PathBuf> {
         if place.components().any(|it| it == Component::ParentDir) {
             return None;
@@ -250,7 +250,7 @@ impl Definitions {
     }
 }
 
-/// Adds what these statements of another file define.
+/// Adds the definitions of these statements of another file.
 fn add(statements: &[Statement<'_>], is_use: bool, into: &mut Definitions) {
     for statement in statements {
         match statement {
@@ -269,7 +269,7 @@ fn add(statements: &[Statement<'_>], is_use: bool, into: &mut Definitions) {
     }
 }
 
-/// Of two different definitions of a name nobody knows which counts.
+/// Adds a definition; with two different ones of a name, which applies is unknown.
 fn define(into: &mut BTreeMap<String, Option<Signature>>, name: &str, signature: Option<Signature>) {
     into.entry(name.to_owned())
         .and_modify(|it| {
@@ -289,11 +289,11 @@ impl Signature {
     }
 }
 
-/// Does a module with this body do anything with what follows it?
+/// Returns whether a module with this body uses its children.
 fn uses_children(body: &Statement<'_>) -> bool {
     match body {
         Statement::Nothing | Statement::Use(_) | Statement::Function { .. } => false,
-        // Whatever an included file says.
+        // The included file may use them.
         Statement::Include(_) => true,
         Statement::Assign { value, .. } => mentions_children(value),
         Statement::Module { body, .. } => uses_children(body),
@@ -309,7 +309,7 @@ fn uses_children(body: &Statement<'_>) -> bool {
     }
 }
 
-/// Does this ask for `$children`?
+/// Returns whether this reads `$children`.
 fn mentions_children(value: &Expression<'_>) -> bool {
     let any =
         |arguments: &[super::tree::Argument<'_>]| arguments.iter().any(|it| mentions_children(&it.value));

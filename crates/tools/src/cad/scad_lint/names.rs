@@ -1,4 +1,4 @@
-//! Name resolution: every name stands for something, and is used as it is meant.
+//! Name resolution: every name is defined, and used as what it is.
 
 use std::collections::BTreeMap;
 
@@ -11,18 +11,18 @@ use super::{
     tree::{Argument, Call, Expression, Name, Parameter, Statement},
 };
 
-/// Looks at every name in the statements of a file.
+/// Checks every name in the statements of a file.
 pub(super) fn check<'a>(statements: &'a [Statement<'a>], outside: &Definitions, report: &mut Report<'_>) {
     let is_design = statements.iter().any(|it| matches!(it, Statement::Call(_) | Statement::If(_)));
     let includes = statements.iter().any(|it| matches!(it, Statement::Include(_)));
     let mut checker = Checker { scopes: Vec::new(), outside, report };
-    // What a file of modules sets may be meant for whoever includes it, and what stands beside an include for what is
-    // in that.
+    // A variable of a file of modules may be meant for files that include it, and one beside an include for
+    // the included file.
     let unused = if is_design && !includes { Unused::Reported } else { Unused::Fine };
     checker.within(Scope::default(), unused, statements);
 }
 
-/// What is known in one place and below.
+/// The names of one scope.
 #[derive(Default)]
 struct Scope<'a> {
     variables: BTreeMap<&'a str, Variable>,
@@ -36,7 +36,7 @@ struct Variable {
     unused: Unused,
 }
 
-/// What is said of a variable that nobody uses.
+/// The treatment of an unused variable.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Unused {
     Reported,
@@ -50,7 +50,7 @@ struct Checker<'a, 'o, 'r, 's> {
 }
 
 impl<'a> Checker<'a, '_, '_, '_> {
-    /// Looks at statements that have a scope of their own.
+    /// Checks statements that have a scope of their own.
     fn within(&mut self, mut scope: Scope<'a>, unused: Unused, statements: &'a [Statement<'a>]) {
         self.collect(statements, unused, &mut scope);
         self.scopes.push(scope);
@@ -67,7 +67,7 @@ impl<'a> Checker<'a, '_, '_, '_> {
         }
     }
 
-    /// What these statements define counts in all of them.
+    /// Collects the definitions of these statements, which are visible in all of them.
     fn collect(&mut self, statements: &'a [Statement<'a>], unused: Unused, scope: &mut Scope<'a>) {
         for statement in statements {
             match statement {
@@ -146,7 +146,7 @@ impl<'a> Checker<'a, '_, '_, '_> {
             if let Some(default) = &parameter.default {
                 self.value(default);
             }
-            // One that is not used may be there for those who call it.
+            // An unused parameter may exist for its callers.
             let variable = Variable { at: parameter.name.at, used: false, unused: Unused::Fine };
             if scope.variables.insert(parameter.name.text, variable).is_some() {
                 let what = format!("there are two parameters `{}`", parameter.name.text);
@@ -175,13 +175,13 @@ impl<'a> Checker<'a, '_, '_, '_> {
         self.within(Scope::default(), Unused::Reported, child);
     }
 
-    /// Looks at bindings, and at what is in their reach.
+    /// Checks bindings, and the code in their scope.
     fn bound(&mut self, bindings: &'a [Argument<'a>], unused: Unused, inner: impl FnOnce(&mut Self)) {
         self.scopes.push(Scope::default());
         for binding in bindings {
             self.value(&binding.value);
             if let (Some(name), Some(scope)) = (binding.name, self.scopes.last_mut()) {
-                // One that is bound again hides the first, which the second may be made of.
+                // A second binding hides the first, but may use it.
                 scope.variables.entry(name.text).or_insert(Variable { at: name.at, used: false, unused });
             }
         }
@@ -229,10 +229,10 @@ impl<'a> Checker<'a, '_, '_, '_> {
         }
     }
 
-    /// Marks a variable as used wherever it is known; is it known at all?
+    /// Marks a variable as used in every scope; returns whether it is defined.
     fn uses(&mut self, name: &str) -> bool {
         let mut known = false;
-        // An inner one may be made of the outer one of the same name.
+        // An inner one may use the outer one of the same name.
         for variable in self.scopes.iter_mut().filter_map(|it| it.variables.get_mut(name)) {
             variable.used = true;
             known = true;
@@ -271,10 +271,10 @@ impl<'a> Checker<'a, '_, '_, '_> {
             || self.scopes.iter().any(|it| it.modules.contains_key(name))
     }
 
-    /// A function that is called, by a name.
+    /// Checks a call of a named function.
     fn called(&mut self, name: Name<'a>, arguments: &'a [Argument<'a>]) {
         if self.uses(name.text) || name.text.starts_with('$') {
-            // Whatever function it holds.
+            // The variable may hold any function.
             return;
         }
         let own = self.scopes.iter().rev().find_map(|it| it.functions.get(name.text)).map(|it| it.1.clone());
@@ -317,7 +317,7 @@ impl<'a> Checker<'a, '_, '_, '_> {
         self.report.error(name.at, what);
     }
 
-    /// A module that is used.
+    /// Checks a use of a module.
     fn module(&mut self, call: &'a Call<'a>) {
         let name = call.name;
         let own = self.scopes.iter().rev().find_map(|it| it.modules.get(name.text)).map(|it| it.1.clone());
@@ -345,7 +345,7 @@ impl<'a> Checker<'a, '_, '_, '_> {
     }
 
     fn builtin(&mut self, builtin: &Builtin, call: &'a Call<'a>) {
-        // A library may have put its own in the place of this one.
+        // A library may have replaced this one.
         if self.outside.may_lack_modules {
             return;
         }
@@ -383,7 +383,7 @@ impl<'a> Checker<'a, '_, '_, '_> {
         self.report.error(at, format!("`{}` takes {takes}; this one is ignored", name.text));
     }
 
-    /// Reports arguments by names that nothing has.
+    /// Reports arguments whose names don't exist.
     fn named<'n>(
         &mut self,
         name: Name<'a>,
@@ -396,7 +396,7 @@ impl<'a> Checker<'a, '_, '_, '_> {
                 continue;
             }
             let near = nearest(given.text, known.iter().copied());
-            // A slip leaves out what was meant; `sphere(1, center = true)` means what is so anyway.
+            // A misspelling loses a value; `sphere(1, center = true)` only repeats a default.
             let is_slip = near.is_some();
             let what = match near {
                 Some(near) => {
@@ -415,7 +415,7 @@ impl<'a> Checker<'a, '_, '_, '_> {
         }
     }
 
-    /// Reports what follows a module that does nothing with it: mostly a semicolon is missing between the two.
+    /// Reports children of a module that ignores them: mostly a semicolon is missing.
     fn wasted(&mut self, call: &Call<'_>) {
         let what = match &*call.child {
             Statement::Nothing => return,

@@ -6,10 +6,10 @@ use super::{
     tree::{Argument, Call, Expression, Name, Parameter, Statement},
 };
 
-/// How deep things may be nested: more is a mistake, or an attack.
+/// Maximum nesting; deeper is a mistake, or an attack.
 const DEEPEST: usize = 120;
 
-/// Reads a whole source. What can't be read is reported and left out, up to the next statement.
+/// Parses a whole source. Unparsable text is reported and skipped, up to the next statement.
 pub(super) fn parse<'a>(tokens: &[Token<'a>], report: &mut Report<'_>) -> Vec<Statement<'a>> {
     let mut parser = Parser { tokens, at: 0, depth: 0, report };
     let mut statements = Vec::new();
@@ -30,7 +30,7 @@ struct Parser<'t, 'a, 'r, 's> {
     report: &'r mut Report<'s>,
 }
 
-/// It was reported what is wrong; the statement is given up.
+/// An error was reported; the statement is skipped.
 struct Lost;
 
 const END: Token<'static> = Token { kind: Kind::End, text: "", at: 0 };
@@ -66,7 +66,7 @@ impl<'a> Parser<'_, 'a, '_, '_> {
         is
     }
 
-    /// Where the word before this one ends.
+    /// Returns the end of the previous word.
     fn behind(&self) -> usize {
         let before = self.at.checked_sub(1).and_then(|it| self.tokens.get(it));
         before.map_or(0, |it| match it.kind {
@@ -91,7 +91,7 @@ impl<'a> Parser<'_, 'a, '_, '_> {
         if self.takes(sign) { Ok(()) } else { self.expected(&format!("`{sign}`")) }
     }
 
-    /// A semicolon; where there is none, the place it belongs to is reported, and reading goes on.
+    /// Expects a semicolon; if there is none, reports its place and goes on.
     fn semicolon(&mut self, after: &str) -> Result<(), Lost> {
         if self.takes(";") {
             return Ok(());
@@ -121,7 +121,7 @@ impl<'a> Parser<'_, 'a, '_, '_> {
         if self.depth >= DEEPEST {
             let at = self.peek().at;
             self.report.error(at, format!("this is nested more than {DEEPEST} deep"));
-            // What follows is as deep: nothing of it is worth reading.
+            // The rest is as deeply nested: nothing of it is parsed.
             self.at = self.tokens.len().saturating_sub(1);
             return Err(Lost);
         }
@@ -131,7 +131,7 @@ impl<'a> Parser<'_, 'a, '_, '_> {
         read
     }
 
-    /// Goes on after the next `;`, or after the block that is next, or before the `}` that ends the one around.
+    /// Skips to after the next `;`, or after the next block, or before the `}` that ends the enclosing one.
     fn recover(&mut self, began: usize) {
         if self.at == began {
             self.next();
@@ -146,7 +146,7 @@ impl<'a> Parser<'_, 'a, '_, '_> {
                     return;
                 }
                 "}" if token.kind == Kind::Sign && depth == 0 => {
-                    // At the top nothing is around: it belongs to what was given up.
+                    // At the top level there is none: it belongs to the skipped statement.
                     if self.depth == 0 {
                         self.next();
                     }
@@ -167,7 +167,7 @@ impl<'a> Parser<'_, 'a, '_, '_> {
         }
     }
 
-    /// A statement; definitions only where they may stand.
+    /// Parses a statement; definitions only where they are allowed.
     fn statement(&mut self, defines: bool) -> Result<Statement<'a>, Lost> {
         self.deeper(|it| it.statement_here(defines))
     }
@@ -249,7 +249,7 @@ impl<'a> Parser<'_, 'a, '_, '_> {
 
     fn choice(&mut self) -> Result<Statement<'a>, Lost> {
         let mut branches = Vec::new();
-        // One after the other, so that a long chain is not deep.
+        // In a loop, so that a long chain is not deep.
         while self.takes_word("if") {
             self.sign("(")?;
             let condition = self.expression()?;
@@ -263,7 +263,7 @@ impl<'a> Parser<'_, 'a, '_, '_> {
         Ok(Statement::If(branches))
     }
 
-    /// What a module, or a condition, is for.
+    /// Parses the child of a module or a condition.
     fn child(&mut self, after: &str) -> Result<Statement<'a>, Lost> {
         let token = self.peek();
         let is_assigned = token.kind == Kind::Word && self.ahead(1).is("=");
@@ -316,7 +316,7 @@ impl<'a> Parser<'_, 'a, '_, '_> {
         Ok(arguments)
     }
 
-    /// Arguments up to `end`, which is left.
+    /// Parses arguments up to `end`, which is not consumed.
     fn list_of_arguments(&mut self, end: &str) -> Result<Vec<Argument<'a>>, Lost> {
         let mut arguments = Vec::new();
         while !self.peek().is(end) && !self.peek().is(";") {
@@ -336,7 +336,7 @@ impl<'a> Parser<'_, 'a, '_, '_> {
         Ok(arguments)
     }
 
-    /// One comma or more, or the end, which is left.
+    /// Parses one comma or more, or the end, which is not consumed.
     fn separator(&mut self, what: &str, end: &str) -> Result<(), Lost> {
         if self.peek().is(end) {
             return Ok(());
@@ -354,7 +354,7 @@ impl<'a> Parser<'_, 'a, '_, '_> {
 
     fn expression_here(&mut self) -> Result<Expression<'a>, Lost> {
         let mut parts = Vec::new();
-        // A chain of `a ? b : c ? d : e` is read as one, so that it is not deep.
+        // A chain of `a ? b : c ? d : e` is parsed as one, so that it is not deep.
         loop {
             let token = self.peek();
             if token.kind == Kind::Word
@@ -374,7 +374,7 @@ impl<'a> Parser<'_, 'a, '_, '_> {
         Ok(one_of(parts))
     }
 
-    /// What begins with a word and parentheses, and goes on with an expression.
+    /// Parses an expression that begins with a word and parentheses.
     fn prefixed(&mut self) -> Result<Expression<'a>, Lost> {
         match self.next().text {
             "function" => {
@@ -395,7 +395,7 @@ impl<'a> Parser<'_, 'a, '_, '_> {
         }
     }
 
-    /// Values with operators between them: which binds tighter is of no matter here.
+    /// Parses values with operators between them: precedence does not matter here.
     fn operands(&mut self, parts: &mut Vec<Expression<'a>>) -> Result<(), Lost> {
         const BETWEEN: [&str; 14] =
             ["+", "-", "*", "/", "%", "^", "<", ">", "<=", ">=", "==", "!=", "&&", "||"];
@@ -474,7 +474,7 @@ impl<'a> Parser<'_, 'a, '_, '_> {
         Ok(Expression::Parts(parts))
     }
 
-    /// An element of a list: a value, or what makes some.
+    /// Parses an element of a list: a value, or a generator.
     fn element(&mut self) -> Result<Expression<'a>, Lost> {
         self.deeper(Self::element_here)
     }
@@ -491,7 +491,7 @@ impl<'a> Parser<'_, 'a, '_, '_> {
                 self.next();
                 let bindings = self.arguments()?;
                 let body = Box::new(self.element()?);
-                // `let (…) x + 1` goes on after what looked like an element.
+                // `let (…) x + 1` continues after what looked like an element.
                 Ok(Expression::Let { bindings, body })
             }
             (Kind::Word, "if") => {
@@ -518,14 +518,14 @@ impl<'a> Parser<'_, 'a, '_, '_> {
         }
     }
 
-    /// Is what is in these parentheses no value but what makes some?
+    /// Returns whether the text in these parentheses is a generator, not a value.
     fn makes_elements(&self) -> bool {
         let inside = self.tokens.iter().skip(self.at).find(|it| !it.is("("));
         inside.is_some_and(|it| it.kind == Kind::Word && matches!(it.text, "for" | "if" | "each"))
             || (self.ahead(1).is_word("let") && self.let_makes_elements())
     }
 
-    /// Is what follows the `let (…)` in these parentheses a `for`, an `if` or an `each`?
+    /// Returns whether a `for`, an `if` or an `each` follows the `let (…)` in these parentheses.
     fn let_makes_elements(&self) -> bool {
         let mut depth = 0_usize;
         let mut rest = self.tokens.iter().skip(self.at + 2);

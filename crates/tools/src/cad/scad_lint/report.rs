@@ -1,28 +1,28 @@
 //! Lint findings, with their places.
 
-/// As many findings are kept: each is looked for from the beginning of the source to say its line.
+/// Maximum number of findings: each needs a scan of the source for its line number.
 pub(super) const MOST: usize = 200;
 
-/// What is said about one source.
+/// The findings about one source.
 pub(super) struct Report<'a> {
     file: &'a str,
     source: &'a str,
     findings: Vec<Finding>,
 }
 
-/// One thing that is wrong.
+/// A finding.
 pub(super) struct Finding {
     at: usize,
     severity: Severity,
     what: String,
 }
 
-/// How bad it is.
+/// The severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Severity {
-    /// OpenSCAD refuses it, or leaves out what was meant.
+    /// OpenSCAD refuses it, or drops a part of it.
     Error,
-    /// It is done, but hardly as it was meant.
+    /// OpenSCAD accepts it, but it is hardly intended.
     Warning,
 }
 
@@ -55,12 +55,12 @@ impl<'a> Report<'a> {
         self.findings.len()
     }
 
-    /// Is nothing more kept?
+    /// Returns whether the limit is reached.
     pub(super) fn is_full(&self) -> bool {
         self.findings.len() >= MOST
     }
 
-    /// The line and column of a byte, from 1; nothing where nobody would be told.
+    /// Returns the line and column of a byte, from 1; empty once the limit is reached.
     pub(super) fn place(&self, at: usize) -> String {
         if self.is_full() { String::new() } else { self.position(at) }
     }
@@ -72,7 +72,7 @@ impl<'a> Report<'a> {
         format!("{line}:{}", column.chars().count() + 1)
     }
 
-    /// Every finding as `file:line:column severity message`, in the order of the source.
+    /// Returns every finding as `file:line:column severity message`, in the order of the source.
     pub(super) fn lines(mut self) -> Vec<String> {
         self.findings.sort_by_key(|it| it.at);
         let line = |it: &Finding| {

@@ -1,4 +1,4 @@
-//! What a model is told about sources, good and bad.
+//! Tests: the findings for sources, good and bad.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::{fs, path::Path};
@@ -141,7 +141,7 @@ fn hostile_source_is_refused_in_bounded_time() {
     assert_eq!(says(chain), "code: no problems");
 }
 
-/// Lints every OpenSCAD file below a folder: their number, and the errors.
+/// Lints every OpenSCAD file below a folder; returns their number, and the errors.
 fn errors_below(top: &Path) -> (usize, Vec<String>) {
     let test_ws = TestWorkspace::at(top);
     let (mut looked, mut errors) = (0, Vec::new());

@@ -7,11 +7,11 @@ use super::report::{Finding, Report};
 pub(super) struct Token<'a> {
     pub(super) kind: Kind,
     pub(super) text: &'a str,
-    /// Where it begins, in bytes.
+    /// Its offset in bytes.
     pub(super) at: usize,
 }
 
-/// What a word is.
+/// The kind of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// A name or a keyword.
@@ -28,7 +28,7 @@ pub(super) enum Kind {
 }
 
 impl Token<'_> {
-    /// The byte after its last one.
+    /// Returns the offset after its last byte.
     pub(super) fn end(&self) -> usize {
         self.at + self.text.len()
     }
@@ -42,7 +42,7 @@ impl Token<'_> {
     }
 }
 
-/// Cuts the source into words; what can't be one is reported.
+/// Splits the source into tokens; invalid text is reported.
 pub(super) fn tokens<'a>(source: &'a str, report: &mut Report) -> Vec<Token<'a>> {
     let mut tokens = Vec::new();
     let mut at = if source.starts_with('\u{feff}') { 3 } else { 0 };
@@ -117,7 +117,7 @@ fn first(rest: &str) -> First {
     if "()[]{};,=?:.+-*/%^!<>#".contains(letter) { First::Token(1, Kind::Sign) } else { First::Stray(letter) }
 }
 
-/// How long a string is, up to and with its closing quote.
+/// Returns the length of a string, including its closing quote.
 fn text(inner: &str) -> Option<usize> {
     let mut escaped = false;
     for (at, byte) in inner.bytes().enumerate() {
@@ -131,7 +131,7 @@ fn text(inner: &str) -> Option<usize> {
     None
 }
 
-/// How long the name at the start is: OpenSCAD lets it begin with a digit.
+/// Returns the length of the name at the start: OpenSCAD lets it begin with a digit.
 fn word(rest: &str) -> usize {
     let dollar = usize::from(rest.starts_with('$'));
     let name = rest.get(dollar..).unwrap_or_default();
@@ -139,7 +139,7 @@ fn word(rest: &str) -> usize {
     if length == 0 { 0 } else { dollar + length }
 }
 
-/// How long the number at the start is.
+/// Returns the length of the number at the start.
 fn number(rest: &str) -> usize {
     let digits =
         |from: usize| rest.get(from..).unwrap_or_default().bytes().take_while(u8::is_ascii_digit).count();
@@ -165,7 +165,7 @@ fn number(rest: &str) -> usize {
     length
 }
 
-/// The path in `<…>`, and how far it reaches.
+/// Returns the path in `<…>`, and its length.
 fn path(rest: &str) -> Option<(&str, usize)> {
     let blank = rest.len() - rest.trim_start().len();
     let inner = rest.get(blank..)?.strip_prefix('<')?;
@@ -173,7 +173,7 @@ fn path(rest: &str) -> Option<(&str, usize)> {
     Some((inner.get(..end)?, blank + end + 2))
 }
 
-/// Reports each bracket that has no partner, at the one that was opened where that is known; are there none?
+/// Reports each unbalanced bracket, at the opening one if that is known; returns whether there are none.
 pub(super) fn balanced(tokens: &[Token<'_>], report: &mut Report) -> bool {
     let before = report.len();
     // Each opened bracket, and whether `;` may stand in it.

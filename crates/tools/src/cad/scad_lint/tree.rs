@@ -1,4 +1,4 @@
-//! OpenSCAD syntax tree, as far as names go.
+//! OpenSCAD syntax tree, as far as names need it.
 
 /// A name, and where it stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -7,7 +7,7 @@ pub(super) struct Name<'a> {
     pub(super) at: usize,
 }
 
-/// Something that is done.
+/// A statement.
 #[derive(Debug)]
 pub(super) enum Statement<'a> {
     Nothing,
@@ -26,24 +26,24 @@ pub(super) enum Statement<'a> {
         body: Expression<'a>,
     },
     Call(Call<'a>),
-    /// Each condition with what is done then; without one, what is done else.
+    /// Each condition with its statement; the last one may be an `else` without a condition.
     If(Vec<(Option<Expression<'a>>, Self)>),
     Block(Vec<Self>),
     Use(Name<'a>),
     Include(Name<'a>),
 }
 
-/// A module that is used, and what it is used on.
+/// A use of a module, with its child.
 #[derive(Debug)]
 pub(super) struct Call<'a> {
     pub(super) name: Name<'a>,
     pub(super) arguments: Vec<Argument<'a>>,
     pub(super) child: Box<Statement<'a>>,
-    /// Where its closing parenthesis ends.
+    /// The offset after its closing parenthesis.
     pub(super) end: usize,
 }
 
-/// Something that has a value.
+/// An expression.
 #[derive(Debug)]
 pub(super) enum Expression<'a> {
     Name(Name<'a>),
@@ -69,18 +69,18 @@ pub(super) enum Expression<'a> {
         arguments: Vec<Argument<'a>>,
         body: Option<Box<Self>>,
     },
-    /// Anything else, as its parts.
+    /// Any other expression, as its parts.
     Parts(Vec<Self>),
 }
 
-/// What a module or a function takes.
+/// A parameter of a module or function.
 #[derive(Debug)]
 pub(super) struct Parameter<'a> {
     pub(super) name: Name<'a>,
     pub(super) default: Option<Expression<'a>>,
 }
 
-/// What it is given.
+/// An argument of a call.
 #[derive(Debug)]
 pub(super) struct Argument<'a> {
     pub(super) name: Option<Name<'a>>,

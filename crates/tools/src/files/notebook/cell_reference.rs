@@ -1,4 +1,4 @@
-//! Cell references, and whether the cell is still as the model saw it.
+//! Cell references, and the check whether a cell is still as the model saw it.
 
 use std::{
     collections::HashMap,
@@ -14,10 +14,10 @@ use serde_json::json;
 
 use super::{Cell, Notebook, show};
 
-/// Notebooks that are remembered.
+/// Maximum number of notebooks whose cells are remembered.
 const REMEMBERED: usize = 256;
 
-/// A cell as it is named: by its index, by index and hash, by its id, or by where it stands after the edits before.
+/// A reference to a cell: by index, by index and hash, by id, or by its position after the edits before.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Name {
     Index(usize),
@@ -26,40 +26,40 @@ pub(crate) enum Name {
     Now(usize),
 }
 
-/// How sure it must be.
+/// How certain a reference must be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Need {
     /// The model must have seen the cell as it is.
     Seen,
-    /// What else is said proves it, or only the place counts.
+    /// Another part of the edit proves it, or only the position counts.
     Place,
 }
 
-/// Which cells of which notebook a session was shown, and as what.
+/// The cells of notebooks that a session was shown.
 #[derive(Default)]
 struct Shown {
     notebooks: Mutex<HashMap<PathBuf, Record>>,
 }
 
-/// What a session knows of a notebook. It is noted down, so that the session knows it in another process as well.
+/// A session's record of a notebook. It is stored, so that it is valid in another process as well.
 #[derive(Default, Serialize, Deserialize)]
 struct Record {
-    /// What an index means: the cell that was shown under it last.
+    /// For each index, the cell that was last shown under it.
     indexes: HashMap<usize, Was>,
-    /// The cells that it knows, wherever they stand.
+    /// The cells that the model has seen, at any position.
     known: Vec<Was>,
-    /// An edit of its own gave cells new indexes since.
+    /// Whether an edit of the session has given cells new indexes since.
     shifted: bool,
-    /// What tells the text that was read or written last from another.
+    /// The digest of the text that was read or written last.
     #[serde(default)]
     text: u64,
 }
 
-/// What a session knows of a notebook as a whole.
+/// Whether a session has seen a notebook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Known {
     Never,
-    /// It was another text when it was read.
+    /// It was a different text when it was read.
     Changed,
     AsItIs,
 }
@@ -85,27 +85,27 @@ impl Record {
         was
     }
 
-    /// What was noted down of it.
+    /// Loads the stored record.
     fn noted(cx: &Cx, path: &Path) -> Option<Self> {
         let text = cx.services().notes.get(&key(path)).ok()??;
         serde_json::from_str(&text).ok()
     }
 
     fn note(&self, cx: &Cx, path: &Path) {
-        // Where it can't be noted down, it is known in this process all the same.
+        // If it can't be stored, it is still valid in this process.
         if let Ok(text) = serde_json::to_string(self) {
             drop(cx.services().notes.put(&key(path), Some(&text)));
         }
     }
 }
 
-/// Where the record of a notebook is among the notes of the session.
+/// Returns the key of a notebook's record among the notes of the session.
 fn key(path: &Path) -> String {
     format!("notebook {}", path.display())
 }
 
 impl Shown {
-    /// What is known of a notebook, here or by what was noted down.
+    /// Passes the record of a notebook to `look`; loads it first if necessary.
     fn record<T>(&self, cx: &Cx, location: &Location, look: impl FnOnce(Option<&mut Record>) -> T) -> T {
         let path = location.absolute();
         let mut notebooks = self.notebooks.lock();
@@ -120,7 +120,7 @@ impl Shown {
         look(notebooks.get_mut(&path))
     }
 
-    /// Changes what is known of a notebook.
+    /// Changes the record of a notebook.
     fn learn(&self, cx: &Cx, location: &Location, change: impl FnOnce(&mut Record)) {
         self.record(cx, location, |_| ());
         let path = location.absolute();
@@ -131,7 +131,7 @@ impl Shown {
     }
 }
 
-/// Remembers that the model was shown these cells of a notebook as it is. Those with something to hide it has not seen.
+/// Records that the model was shown these cells of the current notebook, except for those with a secret.
 pub(crate) fn remember(
     cx: &Cx,
     location: &Location,
@@ -150,7 +150,7 @@ pub(crate) fn remember(
     });
 }
 
-/// Has the session read it, or anything of it, as it is?
+/// Returns whether the session has read any of it, as it is now.
 pub(crate) fn known(cx: &Cx, location: &Location, text: &str) -> Known {
     cx.shelf().get::<Shown>().record(cx, location, |it| match it {
         None => Known::Never,
@@ -165,9 +165,9 @@ fn digest(text: &str) -> u64 {
     hasher.finish()
 }
 
-/// The session itself changed a notebook into this; of each cell is said which one it was, and whether it was
-/// changed. The index of one that moved means nothing until it is shown again: who gave it before the answer was
-/// there meant another.
+/// Records a change by the session itself; for each cell, its old index and whether it was changed. The index
+/// of a moved cell is invalid until it is shown again: a model that sent it before this answer meant another
+/// cell.
 pub(crate) fn changed(cx: &Cx, location: &Location, after: &Notebook<'_>, cells: &[(Option<usize>, bool)]) {
     cx.shelf().get::<Shown>().learn(cx, location, |record| {
         record.text = digest(after.text);
@@ -187,18 +187,19 @@ pub(crate) fn changed(cx: &Cx, location: &Location, after: &Notebook<'_>, cells:
     });
 }
 
-/// What a name leads to.
+/// The result of resolving a reference.
 pub(crate) struct Found {
     pub(crate) index: usize,
-    /// That the cell has moved since it was shown.
+    /// A note that the cell has moved since it was shown.
     pub(crate) note: Option<String>,
 }
 
 impl Name {
-    /// The cell that is meant.
+    /// Resolves a reference.
     ///
     /// # Errors
-    /// [`Kind::NotFound`] when there is none, [`Kind::Stale`] when it is not what the model saw, with what it is now.
+    /// [`Kind::NotFound`] when there is none, [`Kind::Stale`] when it differs from what the model saw, with
+    /// its present content.
     pub(crate) fn find(
         &self,
         need: Need,
@@ -291,7 +292,7 @@ impl Finder<'_, '_> {
         }
     }
 
-    /// The one cell of which this is so.
+    /// Returns the only cell that matches.
     fn only(&self, is_it: impl Fn(&Cell<'_>) -> bool) -> Option<usize> {
         let mut all = self.cells().iter().enumerate().filter(|(_, it)| is_it(it)).map(|(at, _)| at);
         all.next().filter(|_| all.next().is_none())
@@ -341,7 +342,7 @@ impl Finder<'_, '_> {
         }
     }
 
-    /// Shows the cell as it is, so that the next try needs no reading.
+    /// Returns a fault that shows the present cell, so that the retry needs no reading.
     fn stale(&self, index: usize, what: &str) -> Fault {
         let fault = Fault::new(Kind::Stale, format!("{what}; nothing was written"));
         let Some(cell) = self.cells().get(index) else { return fault };
@@ -375,7 +376,7 @@ impl de::Visitor<'_> for NameVisitor {
         {
             return Ok(Name::Hashed(index, hash.to_owned()));
         }
-        // An id may be all digits, but it is eight characters or more as Jupyter makes them.
+        // An id may be all digits, but Jupyter's have at least eight characters.
         let is_index = text.len() < 6 && !text.is_empty() && text.bytes().all(|it| it.is_ascii_digit());
         Ok(match text.parse() {
             Ok(index) if is_index => Name::Index(index),

@@ -1,4 +1,4 @@
-//! Edits of a notebook, with everything else as it was.
+//! Edits of a notebook, with every other byte unchanged.
 
 use std::fmt;
 
@@ -10,24 +10,24 @@ use super::{
     style::indent_at,
 };
 
-/// One edit of a notebook. Its cells are those before the call.
+/// One edit of a notebook. References mean the cells before the call.
 #[derive(Debug, Clone)]
 pub(crate) enum Edit {
-    /// A new source, a new type, or both; with `clear` without outputs, whether or not the source is another.
+    /// Replaces the source, the type, or both; with `clear` removes the outputs, even if the source stays the same.
     Replace {
         cell: Name,
         source: Option<String>,
         kind: Option<Kindred>,
         clear: bool,
     },
-    /// Another text in place of a part of the source.
+    /// Replaces a part of the source.
     Text {
         cell: Name,
         old: String,
         new: String,
         all: bool,
     },
-    /// A new cell before or after another; without one at the beginning or the end.
+    /// Inserts a cell before or after another; without one at the beginning or the end.
     Insert {
         at: Side,
         cell: Option<Name>,
@@ -37,18 +37,18 @@ pub(crate) enum Edit {
     Delete {
         cell: Name,
     },
-    /// To the place before another; without one to the end.
+    /// Moves a cell before another; without one to the end.
     Move {
         cell: Name,
         before: Option<Name>,
     },
-    /// Without its outputs and its number.
+    /// Removes its outputs and its execution count.
     Clear {
         cell: Name,
     },
 }
 
-/// On which side.
+/// The side of a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Side {
     Before,
@@ -74,46 +74,46 @@ impl Kindred {
     }
 }
 
-/// How changed cells are written.
+/// Options for writing changed cells.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Writing {
-    /// Cells whose source changes lose their outputs.
+    /// Whether cells whose source changes lose their outputs.
     pub(crate) clear: bool,
-    /// Sources are one string. Otherwise as they were: a string, or a list of lines.
+    /// Whether sources are written as one string. Otherwise in their present form: a string, or a list of lines.
     pub(crate) one_string: bool,
 }
 
-/// A notebook under change.
+/// A notebook being changed.
 pub(crate) struct Draft<'a, 't> {
     notebook: &'a Notebook<'t>,
     slots: Vec<Slot>,
     writing: Writing,
-    /// The ids that are taken.
+    /// The ids in use.
     ids: Vec<String>,
 }
 
-/// What an edit did.
+/// The result of an edit.
 #[derive(Debug)]
 pub(crate) struct Made {
     pub(crate) did: Did,
     /// The cell's index before the call; none for a new one.
     cell: Option<usize>,
-    /// Where it stood when the edit was made.
+    /// Its index when the edit was made.
     pub(crate) at: usize,
     pub(crate) id: Option<String>,
-    /// That the cell has moved since it was shown.
+    /// A note that the cell has moved since it was shown.
     note: Option<String>,
 }
 
-/// What an edit did to its cell.
+/// The effect of an edit on its cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Did {
     Replaced,
-    /// Its outputs went, and its source is what it was.
+    /// Its outputs were removed, and its source is unchanged.
     Refreshed,
-    /// It was so already.
+    /// It was already so.
     Nothing,
-    /// Text of its source, in so many places.
+    /// Replaced text of its source, at this many places.
     Changed(usize),
     Inserted(Kindred),
     Deleted,
@@ -142,12 +142,12 @@ impl fmt::Display for Made {
     }
 }
 
-/// A cell of it.
+/// A cell of the draft.
 #[derive(Debug, Clone)]
 struct Slot {
-    /// Which cell it was.
+    /// Its index before the call.
     origin: Option<usize>,
-    /// Beside which cell it was put.
+    /// The cell beside which it was inserted.
     beside: Option<(Side, Option<usize>)>,
     id: Option<String>,
     kind: String,
@@ -156,10 +156,10 @@ struct Slot {
     touched: bool,
 }
 
-/// What came of it.
+/// The finished draft.
 pub(crate) struct Drafted {
     pub(crate) text: String,
-    /// For each cell which one it was, and whether it was changed.
+    /// For each cell its index before the call, and whether it was changed.
     pub(crate) cells: Vec<(Option<usize>, bool)>,
 }
 
@@ -178,10 +178,11 @@ impl<'a, 't> Draft<'a, 't> {
         Self { notebook, slots: slots.collect(), writing, ids }
     }
 
-    /// Makes one edit, or leaves all as it was.
+    /// Makes one edit, or leaves everything unchanged.
     ///
     /// # Errors
-    /// Those of [`Name::find`]; [`Kind::NotFound`] and [`Kind::Ambiguous`] for a text that is not there, or more than once.
+    /// Those of [`Name::find`]; [`Kind::NotFound`] and [`Kind::Ambiguous`] for a text that does not occur, or
+    /// occurs more than once.
     pub(crate) fn make(
         &mut self,
         edit: &Edit,
@@ -228,7 +229,7 @@ impl<'a, 't> Draft<'a, 't> {
         }
     }
 
-    /// A name that means a cell of before: what stands in a place now may be another than what stood there.
+    /// Returns a reference to a cell before the call: a position now may hold another cell than before.
     fn meant(&self, name: &Name) -> Result<Name, Fault> {
         let Name::Now(at) = name else { return Ok(name.clone()) };
         match self.slots.get(*at).map(|it| it.origin) {
@@ -239,13 +240,13 @@ impl<'a, 't> Draft<'a, 't> {
         }
     }
 
-    /// What was done to a cell that stands here.
+    /// Returns the result for the cell at this position.
     fn made(&self, did: Did, at: usize, found: &Found) -> Made {
         let id = self.slots.get(at).and_then(|it| it.id.clone());
         Made { did, cell: Some(found.index), at, id, note: found.note.clone() }
     }
 
-    /// Where a cell of before stands now.
+    /// Returns the present position of a cell before the call.
     fn slot(&self, index: usize) -> Result<usize, Fault> {
         let at = self.slots.iter().position(|it| it.origin == Some(index));
         at.ok_or_else(|| Fault::bad_args(format!("cell {index} was deleted by an edit before this one")))
@@ -336,7 +337,7 @@ impl<'a, 't> Draft<'a, 't> {
             (Some(found), Side::Before) => self.slot(found.index)?,
             (Some(found), Side::After) => self.slot(found.index)? + 1,
         };
-        // What was put in the same place before stands before it: in the order of the edits.
+        // Cells inserted earlier at the same position come first: in the order of the edits.
         let before = self.slots.iter().skip(at).take_while(|it| it.beside == Some(beside)).count();
         let id = if self.notebook.minor >= 5 { Some(new_id(&self.ids)?) } else { None };
         self.ids.extend(id.clone());
@@ -371,7 +372,7 @@ impl<'a, 't> Draft<'a, 't> {
         Ok(self.made(Did::Moved, to, found))
     }
 
-    /// The sources of changed cells before and after, for a look at what is hidden in them.
+    /// Returns the sources of changed cells before and after, to check them for secrets.
     pub(crate) fn sources(&self) -> (String, String) {
         let (mut old, mut new) = (String::new(), String::new());
         for slot in self.slots.iter().filter(|it| it.touched) {
@@ -385,7 +386,7 @@ impl<'a, 't> Draft<'a, 't> {
         (old, new)
     }
 
-    /// The notebook as it is now.
+    /// Returns the finished notebook.
     pub(crate) fn finish(self) -> Drafted {
         let notebook = self.notebook;
         let gaps = Gaps::of(notebook);
@@ -442,14 +443,14 @@ impl<'a, 't> Draft<'a, 't> {
         style.object(&members, base)
     }
 
-    /// The source as it is written in a cell that begins on a line indented by `base`.
+    /// Formats the source for a cell that begins on a line indented by `base`.
     fn source(&self, slot: &Slot, in_one: bool, base: &str) -> String {
         let style = &self.notebook.style;
         let deep = format!("{base}{}", style.unit.as_deref().unwrap_or_default());
         style.source(&slot.source, in_one || self.writing.one_string, &deep)
     }
 
-    /// The cell with other values in some places, and everything else as it was.
+    /// Returns the cell with changed values spliced in, and everything else unchanged.
     fn spliced(&self, slot: &Slot, cell: &Cell<'_>) -> String {
         let mut splices = Vec::new();
         if slot.source != cell.source
@@ -478,7 +479,7 @@ impl<'a, 't> Draft<'a, 't> {
         written
     }
 
-    /// The cell as one of another kind: with what that has, and without what it must not have.
+    /// Returns the cell as one of another kind: with its required members, and without forbidden ones.
     fn rebuilt(&self, slot: &Slot, cell: &Cell<'_>, base: &str) -> String {
         let style = &self.notebook.style;
         let (is_code, kind) = (slot.kind == "code", style.string(&slot.kind));
@@ -506,7 +507,7 @@ impl<'a, 't> Draft<'a, 't> {
     }
 }
 
-/// An id as Jupyter makes them, that no cell has.
+/// Returns a new id in Jupyter's format.
 fn new_id(taken: &[String]) -> Result<String, Fault> {
     loop {
         let random = getrandom::u32();
@@ -519,13 +520,13 @@ fn new_id(taken: &[String]) -> Result<String, Fault> {
     }
 }
 
-/// What stands between the cells: it belongs to the places, not to the cells.
+/// The text between the cells: it belongs to the positions, not to the cells.
 struct Gaps<'t> {
     leads: Vec<&'t str>,
     trails: Vec<&'t str>,
-    /// Before a cell where there was none.
+    /// The text before a cell in a new position.
     more: String,
-    /// After the last cell.
+    /// The text after the last cell.
     close: String,
 }
 
@@ -567,7 +568,7 @@ impl<'t> Gaps<'t> {
         self.trails.get(at).copied().unwrap_or_default()
     }
 
-    /// How far a cell is indented.
+    /// Returns the indentation of a cell.
     fn base(&self) -> &str {
         let lead = self.lead(0);
         lead.rsplit_once('\n').map_or("", |(_, indent)| indent)

@@ -1,4 +1,4 @@
-//! Notebooks: their cells, and where each part is in the file.
+//! Notebooks: parsed, with the place of each part in the file.
 
 pub(crate) mod cell_reference;
 pub(crate) mod change;
@@ -26,10 +26,10 @@ use super::{
 };
 use style::Style;
 
-/// The largest notebook; in memory it takes a few times that.
+/// Maximum size of a notebook; in memory it takes a few times that.
 const LARGEST: u64 = 64 << 20;
 
-/// JSON as it is defined.
+/// Strict JSON.
 const STRICT: ParseOptions = ParseOptions {
     allow_comments: false,
     allow_trailing_commas: false,
@@ -46,31 +46,31 @@ const STRICT: ParseOptions = ParseOptions {
 /// A notebook, with the place of every part in the text of its file.
 pub(crate) struct Notebook<'t> {
     pub(crate) text: &'t str,
-    /// The 5 of nbformat 4.5.
+    /// The minor format version: the 5 of nbformat 4.5.
     pub(crate) minor: u32,
     /// The kernel's name, where there is one.
     pub(crate) kernel: Option<String>,
-    /// The language of its code, where the notebook says it.
+    /// The language of its code, if the notebook declares it.
     pub(crate) language: Option<String>,
     pub(crate) cells: Vec<Cell<'t>>,
-    /// What stands between the brackets of `cells`.
+    /// The range between the brackets of `cells`.
     inner: Range<usize>,
     style: Style,
 }
 
 /// One cell.
 pub(crate) struct Cell<'t> {
-    /// All of it in the text.
+    /// Its range in the text.
     range: Range<usize>,
     /// `code`, `markdown` or `raw`.
     pub(crate) kind: String,
     pub(crate) id: Option<String>,
     pub(crate) source: String,
-    /// The number in its brackets, where it was run.
+    /// Its execution count, if it was run.
     pub(crate) run: Option<String>,
     pub(crate) outputs: Vec<Value<'t>>,
     members: Vec<Member>,
-    /// Is the source one string, not a list of lines?
+    /// Whether the source is one string, not a list of lines.
     in_one: bool,
 }
 
@@ -82,24 +82,24 @@ struct Member {
 }
 
 impl Cell<'_> {
-    /// What tells its content from another.
+    /// Returns a digest of its content.
     pub(crate) fn digest(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         (&self.kind, &self.source).hash(&mut hasher);
         hasher.finish()
     }
 
-    /// The digest as the model reads it.
+    /// Returns the digest as the model reads it.
     pub(crate) fn hash(&self) -> String {
         format!("{:04x}", self.digest() & 0xffff)
     }
 
-    /// Has it outputs, or a number of its run?
+    /// Returns whether it has outputs or an execution count.
     pub(crate) fn was_run(&self) -> bool {
         self.run.is_some() || !self.outputs.is_empty()
     }
 
-    /// Its metadata as the file has it; nothing where that is empty.
+    /// Returns its metadata as the file has it; `None` if it is empty.
     pub(crate) fn metadata<'a>(&self, notebook: &'a Notebook<'_>) -> Option<&'a str> {
         let value = notebook.text.get(self.member("metadata")?.value.clone())?;
         let is_empty = value.bytes().all(|it| it == b'{' || it == b'}' || it.is_ascii_whitespace());
@@ -125,7 +125,7 @@ pub(crate) fn load(cx: &Cx, path: &str) -> Result<Opened, Fault> {
     open::text_of(file, path)
 }
 
-/// Refuses what is not named as notebooks are.
+/// Refuses a file without the extension of notebooks.
 ///
 /// # Errors
 /// [`Kind::BadArgs`].
@@ -198,7 +198,7 @@ impl<'t> Cell<'t> {
     }
 }
 
-/// Text as notebooks write it: in one string, or as a list of lines.
+/// Returns a text in either of the two forms: one string, or a list of lines.
 pub(crate) fn text_of(value: &Value<'_>) -> Option<String> {
     match value {
         Value::StringLit(it) => Some(it.value.clone().into_owned()),
@@ -209,18 +209,18 @@ pub(crate) fn text_of(value: &Value<'_>) -> Option<String> {
     }
 }
 
-/// The member of this name.
+/// Returns the member of this name.
 pub(crate) fn value<'a, 't>(object: &'a Object<'t>, name: &str) -> Option<&'a Value<'t>> {
     object.get(name).map(|it| &it.value)
 }
 
-/// Of two members with one name nobody knows which counts.
+/// Refuses two members with one name: readers differ on which counts.
 fn once(object: &Object<'_>, name: &str) -> Result<(), String> {
     let times = object.properties.iter().filter(|it| it.name.as_str() == name).count();
     if times < 2 { Ok(()) } else { Err(format!("has `{name}` {times} times")) }
 }
 
-/// The minor version of a notebook of format 4.
+/// Returns the minor version of a notebook of format 4.
 fn format_of(path: &str, root: &Object<'_>) -> Result<u32, Fault> {
     let number = |name: &str| root.get_number(name).and_then(|it| it.value.parse::<u32>().ok());
     match number("nbformat") {

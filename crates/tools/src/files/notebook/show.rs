@@ -6,14 +6,14 @@ use jsonc_parser::ast::{Object, Value};
 
 use super::{Cell, text_of, value};
 
-/// Bytes of a source that are shown.
+/// Maximum bytes of a source that are shown.
 const SOURCE: usize = 32 << 10;
 
-/// Bytes of one output where many cells are shown, and where one is.
+/// Maximum bytes of one output if many cells are shown, and if one is.
 const SHORT: usize = 2 << 10;
 const LONG: usize = 16 << 10;
 
-/// How much of the outputs is shown.
+/// The part of the outputs that is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outputs {
     Hidden,
@@ -21,14 +21,14 @@ pub(crate) enum Outputs {
     Long,
 }
 
-/// A cell as the model reads it.
+/// A rendered cell.
 pub(crate) struct Shown {
     pub(crate) text: String,
-    /// Is all of the source there?
+    /// Whether the source is complete.
     pub(crate) whole: bool,
 }
 
-/// The line before a cell: `[3:7f2a] code 8b1c2d3e run 5`.
+/// Formats the line before a cell: `[3:7f2a] code 8b1c2d3e run 5`.
 pub(crate) fn header(cell: &Cell<'_>, index: usize) -> String {
     let mut text = format!("[{index}:{}] {}", cell.hash(), cell.kind);
     if let Some(id) = &cell.id {
@@ -40,7 +40,7 @@ pub(crate) fn header(cell: &Cell<'_>, index: usize) -> String {
     text
 }
 
-/// A cell with its header.
+/// Renders a cell with its header.
 pub(crate) fn cell(cell: &Cell<'_>, index: usize, outputs: Outputs) -> Shown {
     let mut text = header(cell, index);
     let whole = cell.source.len() <= SOURCE;
@@ -69,13 +69,13 @@ pub(crate) fn cell(cell: &Cell<'_>, index: usize, outputs: Outputs) -> Shown {
 pub(crate) struct Parts {
     /// `stream:stdout`, `error`, `execute_result`.
     pub(crate) kind: String,
-    /// What it says, without what is meant for a terminal.
+    /// Its text, without terminal control sequences.
     pub(crate) text: String,
-    /// What else it holds: `image/png, 2.1 KB`.
+    /// Its other contents: `image/png, 2.1 KB`.
     pub(crate) others: Vec<String>,
 }
 
-/// Takes an output apart.
+/// Splits an output into its parts.
 pub(crate) fn parts(output: &Value<'_>) -> Parts {
     let Value::Object(output) = output else {
         return Parts { kind: "not an output".to_owned(), text: String::new(), others: Vec::new() };
@@ -100,7 +100,7 @@ pub(crate) fn parts(output: &Value<'_>) -> Parts {
     Parts { kind, text: plain(&text).trim_end_matches('\n').to_owned(), others }
 }
 
-/// `=> stdout` and what it is; of a picture only what it is.
+/// Renders an output: `=> stdout` and its text; of a picture only its type.
 fn shown(output: &Value<'_>, most: usize) -> String {
     let Value::Object(output) = output else { return "=> not an output".to_owned() };
     let string = |name: &str| output.get_string(name).map(|it| it.value.clone().into_owned());
@@ -124,14 +124,14 @@ fn shown(output: &Value<'_>, most: usize) -> String {
     }
 }
 
-/// The lines of an error's traceback.
+/// Returns the lines of an error's traceback.
 fn trace(output: &Object<'_>) -> Vec<String> {
     let lines = value(output, "traceback").and_then(Value::as_array);
     let lines = lines.into_iter().flat_map(|it| &it.elements).filter_map(Value::as_string_lit);
     lines.map(|it| it.value.clone().into_owned()).collect()
 }
 
-/// What is displayed: the plain text of it, and what else there is.
+/// Renders displayed data: its plain text, and its other types.
 fn data(data: &Object<'_>, most: usize) -> String {
     let mut text: String = others_in(data).iter().map(|it| format!(" {it}")).collect();
     if let Some(plain) = value(data, "text/plain").and_then(text_of) {
@@ -140,7 +140,7 @@ fn data(data: &Object<'_>, most: usize) -> String {
     text
 }
 
-/// What is displayed beside plain text, with its size.
+/// Returns the types besides plain text, with their sizes.
 fn others_in(data: &Object<'_>) -> Vec<String> {
     let mut others = Vec::new();
     for it in &data.properties {
@@ -155,7 +155,7 @@ fn others_in(data: &Object<'_>) -> Vec<String> {
     others
 }
 
-/// How many bytes base64 stands for.
+/// Returns the number of bytes that base64 encodes.
 fn decoded_length(base64: &str) -> usize {
     base64.bytes().filter(|it| !it.is_ascii_whitespace() && *it != b'=').count() * 3 / 4
 }
@@ -164,7 +164,7 @@ fn size(bytes: usize) -> String {
     if bytes < 1024 { format!("{bytes} bytes") } else { format!("{:.1} KB", bytes as f64 / 1024.0) }
 }
 
-/// A text on lines of its own; of a long one the head and the tail.
+/// Indents a text; of a long one the head and the tail.
 fn body(text: &str, most: usize) -> String {
     let text = plain(text);
     let text = text.trim_end_matches('\n');
@@ -176,7 +176,7 @@ fn body(text: &str, most: usize) -> String {
     }
     let head = text.floor_char_boundary(most / 2);
     let tail = text.ceil_char_boundary(text.len() - most / 2);
-    // At the ends of lines, where lines are not too long for that.
+    // Cut at line breaks, unless lines are too long for that.
     let head = text.get(..head).and_then(|it| it.rfind('\n')).filter(|it| *it > most / 4).unwrap_or(head);
     let lines = text.get(tail..).and_then(|it| it.find('\n')).filter(|it| *it < most / 4);
     let tail = lines.map_or(tail, |it| tail + it + 1);
@@ -185,7 +185,7 @@ fn body(text: &str, most: usize) -> String {
     format!("\n{head}\n[{out} of {} bytes left out]\n{tail}", text.len())
 }
 
-/// Text without the colours that were meant for a terminal; a line that was written over is shown as it was last.
+/// Removes terminal colours; a line that was overwritten is shown as it was last.
 fn plain(text: &str) -> String {
     let text = without_colours(text);
     if !text.contains('\r') {

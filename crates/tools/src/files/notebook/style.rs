@@ -1,22 +1,22 @@
-//! JSON style of a notebook, kept by what is written anew.
+//! JSON style of a notebook, kept for new text.
 
 use jsonc_parser::{ast::Object, common::Ranged};
 
-/// How a file writes its JSON.
+/// The JSON style of a file.
 #[derive(Debug, Clone)]
 pub(super) struct Style {
-    /// One step of indentation; nothing where all stands on one line.
+    /// One step of indentation; `None` if everything is on one line.
     pub(super) unit: Option<String>,
     newline: &'static str,
-    /// What stands after a comma on one line.
+    /// The text after a comma on one line.
     gap: String,
     colon: String,
-    /// Are letters beyond ASCII written as `\u00e9`?
+    /// Whether letters beyond ASCII are written as `\u00e9`.
     ascii: bool,
 }
 
 impl Style {
-    /// The style of a text that is this object.
+    /// Detects the style of a text that is this object.
     pub(super) fn of(text: &str, root: &Object<'_>) -> Self {
         let between = |from: usize, to: usize| text.get(from..to).unwrap_or_default();
         let mut members = root.properties.iter();
@@ -40,19 +40,19 @@ impl Style {
         }
     }
 
-    /// What stands before a cell, and before the bracket after the last, where no other cell shows it.
+    /// Returns the text before a cell, and before the bracket after the last one, if no other cell shows it.
     pub(super) fn around_cells(&self) -> (String, String) {
         let Some(unit) = &self.unit else { return (String::new(), String::new()) };
         let newline = self.newline;
         (format!("{newline}{unit}{unit}"), format!("{newline}{unit}"))
     }
 
-    /// What stands between the comma and the next of two things on one line.
+    /// Returns the text between the comma and the next of two items on one line.
     pub(super) fn gap(&self) -> &str {
         &self.gap
     }
 
-    /// Text in quotes.
+    /// Quotes a text as JSON.
     pub(super) fn string(&self, text: &str) -> String {
         let plain = serde_json::to_string(text).unwrap_or_default();
         if !self.ascii || plain.is_ascii() {
@@ -71,7 +71,7 @@ impl Style {
         escaped
     }
 
-    /// A source: in one string, or as a list of lines that begins on a line indented by `base`.
+    /// Formats a source: as one string, or as a list of lines that begins on a line indented by `base`.
     pub(super) fn source(&self, text: &str, in_one: bool, base: &str) -> String {
         if in_one {
             return self.string(text);
@@ -80,7 +80,7 @@ impl Style {
         self.block('[', &lines, ']', base)
     }
 
-    /// An object that begins on a line indented by `base`.
+    /// Formats an object that begins on a line indented by `base`.
     pub(super) fn object(&self, members: &[(String, String)], base: &str) -> String {
         let members: Vec<String> = members
             .iter()
@@ -102,7 +102,7 @@ impl Style {
     }
 }
 
-/// The white space at the beginning of the line on which `at` stands, if nothing else is before it.
+/// Returns the indentation of the line of `at`, if nothing else is before it.
 pub(super) fn indent_at(text: &str, at: usize) -> Option<&str> {
     let before = text.get(..at)?;
     let line = before.rsplit_once('\n').map_or(before, |(_, line)| line);

@@ -1,4 +1,4 @@
-//! Tests: edits of notebooks land where they were meant, and leave the rest as it was.
+//! Tests: edits of notebooks are applied where they were meant, and leave the rest unchanged.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use expect_test::expect;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::files::{notebook_edit::NotebookEdit, notebook_read::NotebookRead};
 
-/// As Jupyter writes it: one space, letters as they are, names sorted, a line break at the end.
+/// A notebook as Jupyter writes it: indented by one space, letters unescaped, names sorted, a line break at the end.
 const NOTEBOOK: &str = r##"{
  "cells": [
   {
@@ -101,7 +101,7 @@ fn read(test_ws: &TestWorkspace) -> String {
     test_ws.says::<NotebookRead>(&json!({"path": "a.ipynb"}))
 }
 
-/// What a change made of it: lines that went and lines that came.
+/// Returns the removed and added lines.
 fn difference(before: &str, after: &str) -> String {
     let (before, after): (Vec<&str>, Vec<&str>) = (before.lines().collect(), after.lines().collect());
     let head = before.iter().zip(&after).take_while(|(one, other)| one == other).count();
@@ -273,7 +273,7 @@ fn cells_are_inserted_in_the_order_of_the_edits_moved_and_deleted() {
     });
 }
 
-/// What was inserted before the second cell.
+/// Returns the text that was inserted before the second cell.
 fn difference_of_insert(after: &str) -> String {
     let at = after.find("   \"id\": \"aaaa0002\"").unwrap();
     let second = after[..at].rfind("  {\n").unwrap();
@@ -353,7 +353,7 @@ fn an_index_that_an_edit_of_its_own_shifted_is_not_taken_at_its_word() {
     read(&test_ws);
     let said = edit(&test_ws, json!([{"cell": 1, "action": "insert_before", "source": "n"}]));
     assert!(said.ends_with("\nOther cells have new indexes: 1-2 are now 2-3."), "{said}");
-    // Given before that answer was read, 1 meant what is 2 now.
+    // If sent before that answer was read, 1 means the cell that is 2 now.
     let change = json!([{"cell": 2, "source": "z"}]);
     let said = edit(&test_ws, change.clone());
     assert!(said.starts_with("stale: cells of `a.ipynb` have new indexes since cell 2 was shown"), "{said}");
@@ -437,7 +437,7 @@ fn a_notebook_is_written_as_it_was_written() {
     assert!(text(&test_ws).starts_with("\u{feff}{\r\n\t\"cells\": [],\r\n"), "{}", text(&test_ws));
 }
 
-/// A cell as a generator makes it.
+/// Generates a cell.
 fn any_cell() -> impl Strategy<Value = (u8, String)> {
     (0u8..3, "[a-c\\n\"\\\\é😀 \t]{0,12}")
 }
@@ -446,7 +446,7 @@ fn any_notebook() -> impl Strategy<Value = (Vec<(u8, String)>, u8)> {
     (proptest::collection::vec(any_cell(), 1..7), 0u8..4)
 }
 
-/// A notebook in one of four ways to write it.
+/// Formats a notebook in one of four styles.
 fn written((cells, way): &(Vec<(u8, String)>, u8)) -> String {
     let cells: Vec<Value> = cells
         .iter()
@@ -467,7 +467,7 @@ fn written((cells, way): &(Vec<(u8, String)>, u8)) -> String {
     if *way < 2 { serde_json::to_string_pretty(&whole).unwrap() + "\n" } else { whole.to_string() }
 }
 
-/// The text of each cell in the file.
+/// Returns the text of each cell in the file.
 fn raw_cells(text: &str) -> Vec<String> {
     let notebook = super::Notebook::parse("a.ipynb", text).unwrap();
     notebook.cells.iter().map(|it| text[it.range.clone()].to_owned()).collect()
@@ -516,7 +516,7 @@ proptest! {
         prop_assert_eq!(&after[..head], &before[..head]);
         let tail = &before[before.rfind("\"metadata\"").unwrap()..];
         prop_assert!(after.ends_with(tail));
-        // What Jupyter's own schema asks of each cell.
+        // The requirements of Jupyter's own schema for each cell.
         let whole: Value = serde_json::from_str(&after).unwrap();
         for cell in whole["cells"].as_array().unwrap() {
             let is_code = cell["cell_type"] == "code";
@@ -550,7 +550,7 @@ fn what_a_session_was_shown_it_knows_in_another_process() {
     test_ws.cx().shelf().clear();
     let said = edit(&test_ws, json!([{"cell": 1, "source": "z"}]));
     assert!(said.starts_with("Updated a.ipynb: cell 1 replaced"), "{said}");
-    // What was shown by a refusal counts as well.
+    // A cell that a refusal showed counts as seen.
     let test_ws = self::test_ws();
     let change = json!([{"cell": 1, "source": "z"}]);
     assert!(edit(&test_ws, change.clone()).starts_with("stale: "));

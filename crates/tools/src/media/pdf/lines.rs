@@ -1,4 +1,4 @@
-//! Lines of text from letters at places on a page.
+//! Lines of text from positioned letters.
 
 use hayro::{
     hayro_interpret::{
@@ -8,45 +8,45 @@ use hayro::{
     kurbo::{Affine, Point, Vec2},
 };
 
-/// Letters whose feet differ by less than this part of their size stand on one line.
+/// Letters are on one line if their baselines differ by less than this fraction of their size.
 const SAME_LINE: f64 = 0.4;
 
-/// A gap of this part of the size is a space between two words.
+/// A gap of this fraction of the size is a space between two words.
 const SPACE: f64 = 0.11;
 
-/// A gap as wide as this many sizes is one between two columns of a table.
+/// A gap of this many sizes separates two columns of a table.
 const COLUMN: f64 = 1.5;
 
-/// The lines of a page, as its letters come: in the order in which the page draws them, which is that of reading in
-/// nearly all documents, also where there are columns.
+/// The lines of a page, in the order in which the page draws its letters, which is the reading order in
+/// nearly all documents, with columns too.
 #[derive(Default)]
 pub(super) struct Lines {
     done: Vec<Line>,
     open: Option<Line>,
-    /// Where the last run began.
+    /// The beginning of the last run.
     last: Option<Point>,
 }
 
 struct Line {
     text: String,
-    /// Where it runs to, as a vector of length 1.
+    /// Its direction, as a vector of length 1.
     along: Vec2,
-    /// Where its feet stand, across that direction.
+    /// The position of its baseline, across that direction.
     foot: f64,
-    /// Where it began and where its last letter ends, along it.
+    /// Its beginning and the end of its last letter, along that direction.
     start: f64,
     end: f64,
     size: f64,
 }
 
 impl Lines {
-    /// Adds a run of letters; gives how many of them have no meaning.
+    /// Adds a run of letters; returns how many of them have no Unicode value.
     pub(super) fn add(&mut self, run: &GlyphRun<'_, '_>, transform: &Affine) -> usize {
         self.last = first(run, transform);
         let mut unreadable = 0;
         for glyph in run.glyphs() {
             let [a, b, c, d, x, y] = (*transform * glyph.transform()).as_coeffs();
-            // The letters are drawn in thousandths of their size.
+            // Letters are drawn in thousandths of their size.
             let (along, size) = (Vec2::new(a, b) * 1000.0, Vec2::new(c, d).hypot() * 1000.0);
             let stretch = along.hypot();
             if !(stretch.is_finite() && size.is_finite() && x.is_finite() && y.is_finite()) || stretch == 0.0
@@ -69,7 +69,7 @@ impl Lines {
         unreadable
     }
 
-    /// Is this run at the very place of the last one?
+    /// Returns whether this run is at the position of the last one.
     pub(super) fn just_had(&self, run: &GlyphRun<'_, '_>, transform: &Affine) -> bool {
         self.last.is_some() && self.last == first(run, transform)
     }
@@ -109,7 +109,7 @@ impl Lines {
         }
     }
 
-    /// The page as text. A gap between two lines that is wider than between others is an empty line.
+    /// Returns the page as text. A gap between two lines that is wider than usual becomes an empty line.
     pub(super) fn into_text(mut self) -> String {
         self.done.extend(self.open.take());
         let mut text = String::new();
@@ -132,7 +132,7 @@ fn first(run: &GlyphRun<'_, '_>, transform: &Affine) -> Option<Point> {
     Some(*transform * (glyph.transform() * Point::ORIGIN))
 }
 
-/// Without what is not a letter, and with joined letters apart, as they are typed.
+/// Removes non-letters, and splits ligatures.
 fn plain(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     for letter in text.chars() {

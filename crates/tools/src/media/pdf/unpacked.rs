@@ -1,7 +1,7 @@
-//! The unpacked size of a PDF, before it is unpacked.
+//! The unpacked size of a PDF, checked before it is unpacked.
 //!
-//! What reads a PDF unpacks each stream at once and to its end, and a few kilobytes may unpack to gigabytes. So each is
-//! unpacked here first, into nothing, and counted.
+//! A PDF reader unpacks each stream at once and to its end, and a few kilobytes may unpack to gigabytes. So
+//! each stream is unpacked here first, without keeping the bytes, and counted.
 
 use std::io::Read;
 
@@ -12,13 +12,13 @@ use kit::{Fault, Kind};
 const MOST_OF_ONE: u64 = 96 << 20;
 const MOST_OF_ALL: u64 = 384 << 20;
 
-/// So far before a stream its description is looked for.
+/// Bytes before a stream in which its dictionary is searched.
 const DESCRIPTION: usize = 2048;
 
-/// How often one stream may be packed.
+/// Maximum number of filters on one stream.
 const NESTED: usize = 4;
 
-/// Refuses a PDF whose streams unpack to more than is looked at.
+/// Refuses a PDF whose streams unpack to more than the limit.
 ///
 /// # Errors
 /// [`Kind::TooBig`], and those of `check`.
@@ -48,8 +48,8 @@ pub(super) fn check(data: &[u8], check: &dyn Fn() -> Result<(), Fault>) -> Resul
     Ok(())
 }
 
-/// How many bytes this is at its largest, from one packing to the next; a little more than [`MOST_OF_ONE`] stands for
-/// any more.
+/// Returns the largest size of this content in any step of unpacking; a little more than [`MOST_OF_ONE`] for
+/// anything larger.
 fn unpacked(content: &[u8], described: &[u8], nested: usize) -> u64 {
     let names = |name: &[u8]| find(described, 0, name).is_some();
     if nested == 0 {
@@ -64,7 +64,7 @@ fn unpacked(content: &[u8], described: &[u8], nested: usize) -> u64 {
     inflated(content, nested).max(lzw_if(described, content))
 }
 
-/// What flate makes of it, with and without a header, as a reader tries both.
+/// Returns its size after inflating, with and without a header, as a reader tries both.
 fn inflated(content: &[u8], nested: usize) -> u64 {
     if content.is_empty() || nested == 0 {
         return 0;
@@ -72,7 +72,8 @@ fn inflated(content: &[u8], nested: usize) -> u64 {
     let (with, first) = drain(ZlibDecoder::new(content));
     let (without, other) = if with == 0 { drain(DeflateDecoder::new(content)) } else { (0, Vec::new()) };
     let (bytes, head) = if with >= without { (with, first) } else { (without, other) };
-    // What is packed twice shows by what comes out: then only its first part is here, which is enough to see a bomb.
+    // Doubly packed content is recognized by its beginning; only its first part is here, which is enough to
+    // detect a bomb.
     let again = if bytes > 0 && head.len() > 2 && is_zlib(&head) { inflated(&head, nested - 1) } else { 0 };
     bytes.max(again)
 }
@@ -81,7 +82,7 @@ fn is_zlib(head: &[u8]) -> bool {
     matches!(head, [a, b, ..] if a & 0x0f == 8 && (u16::from(*a) << 8 | u16::from(*b)) % 31 == 0)
 }
 
-/// How much comes out, and the first of it.
+/// Returns the unpacked size, and the first bytes.
 fn drain(mut decoder: impl Read) -> (u64, Vec<u8>) {
     const FIRST: usize = 1 << 20;
     let mut first = Vec::new();
@@ -103,7 +104,7 @@ fn lzw_if(described: &[u8], content: &[u8]) -> u64 {
     if find(described, 0, b"LZW").is_some() { lzw(content) } else { 0 }
 }
 
-/// How many bytes LZW makes of it: only the lengths of its words are kept.
+/// Returns the size after LZW unpacking: only the lengths of its words are kept.
 fn lzw(content: &[u8]) -> u64 {
     const CLEAR: usize = 256;
     const END: usize = 257;
@@ -201,7 +202,7 @@ fn after_line_end(content: &[u8]) -> &[u8] {
 fn find(data: &[u8], from: usize, what: &[u8]) -> Option<usize> {
     let rest = data.get(from..)?;
     let mut at = 0;
-    // The first byte is looked for by itself, which is much faster.
+    // Searching the first byte by itself is much faster.
     let first = what.first()?;
     while let Some(next) = rest.get(at..)?.iter().position(|it| it == first) {
         at += next;

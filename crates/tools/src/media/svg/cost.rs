@@ -6,21 +6,21 @@ use resvg::{
     usvg::{self, ClipPath, Group, Mask, Node, Paint, Pattern, Transform, Tree, filter},
 };
 
-/// The most steps, each about as long as it takes to set a pixel: some seconds.
+/// Maximum steps, each about as long as setting a pixel: some seconds in all.
 const MOST_STEPS: f64 = 3e9;
 
-/// The most bytes of all layers that lie over each other at one time.
+/// Maximum bytes of all nested layers at one time.
 const MOST_BYTES: f64 = 300e6;
 
-/// The renderer's layers may be so many times as large as the picture, as filters reach beyond it.
+/// Maximum size of a renderer's layer, in multiples of the picture, as filters extend beyond it.
 const LARGEST_LAYER: f64 = 25.0;
 
 const BYTES_OF_PIXEL: f64 = 4.0;
 
-/// Refuses what takes more than is given to a drawing. The renderer can't be stopped once it works.
+/// Refuses a drawing that exceeds the limits. The renderer can't be cancelled.
 ///
 /// # Errors
-/// [`Kind::TooBig`], with what is too much.
+/// [`Kind::TooBig`], with the exceeded limit.
 pub(super) fn affordable(tree: &Tree, place: Transform, (width, height): (u32, u32)) -> Result<(), Fault> {
     let canvas = f64::from(width) * f64::from(height);
     let mut cost = Cost { canvas, steps: 0.0, most: 0.0 };
@@ -42,7 +42,7 @@ fn refused(what: &str, most: f64, unit: &str) -> Fault {
         .next("Take out large filters, masks and patterns, or look at a PNG that another program made of it.")
 }
 
-/// What is not a number is too much.
+/// Returns whether a value exceeds the limit; NaN does.
 fn exceeds(value: f64, most: f64) -> bool {
     value > most || value.is_nan()
 }
@@ -54,22 +54,22 @@ fn rounded(number: f64) -> u64 {
 struct Cost {
     canvas: f64,
     steps: f64,
-    /// The most bytes that are held at one time.
+    /// Maximum bytes held at one time.
     most: f64,
 }
 
-/// Where something is drawn.
+/// The target of a drawing operation.
 #[derive(Clone, Copy)]
 struct Spot {
     ts: Transform,
-    /// The pixels of the layer that it is drawn to.
+    /// Pixels of its layer.
     pixels: f64,
-    /// The bytes that are held meanwhile.
+    /// Bytes of all layers held meanwhile.
     held: f64,
 }
 
 impl Spot {
-    /// How many pixels this covers of it.
+    /// Returns the number of pixels that this covers.
     fn covered(&self, rect: Rect, most: f64) -> f64 {
         let (wide, high) = self.ts.get_scale();
         let sides = (f64::from(rect.width()) * f64::from(wide)).ceil() + 1.0;
@@ -88,7 +88,7 @@ impl Cost {
     }
 
     fn holds(&mut self, bytes: f64) {
-        // Also where it is not a number.
+        // Also for NaN.
         self.most = if bytes <= self.most { self.most } else { bytes };
     }
 
@@ -169,7 +169,7 @@ impl Cost {
             let dashes = stroke.dasharray().map_or(0.0, |it| {
                 let once: f64 = it.iter().copied().map(f64::from).sum();
                 let length = it.len() as f64;
-                // The renderer gives up at a million.
+                // The renderer's limit is a million.
                 (outline.length / scale.max(1e-9) / once.max(1e-9) * length).min(1e6)
             });
             self.holds(spot.held + 200.0 * (dashes + outline.points));
@@ -186,7 +186,7 @@ impl Cost {
         }
     }
 
-    /// It is drawn anew for each that is painted with it, whole, however little of it is seen.
+    /// Adds the cost of a pattern: it is drawn anew for each use, as a whole, even if little of it is visible.
     fn pattern(&mut self, pattern: &Pattern, covered: f64, spot: Spot) {
         let (wide, high) = spot.ts.pre_concat(pattern.transform()).get_scale();
         let ts = Transform::from_scale(wide, high);
@@ -200,7 +200,7 @@ impl Cost {
     }
 
     fn filter(&mut self, filter: &filter::Filter, layer: Spot) {
-        // Each result is kept until the last is there.
+        // Each result is kept until the last one is done.
         let kept = filter.primitives().len() as f64 + 4.0;
         self.holds(layer.held + layer.pixels * BYTES_OF_PIXEL * kept);
         for primitive in filter.primitives() {
@@ -234,12 +234,12 @@ impl Cost {
                 | filter::Kind::Offset(_)
                 | filter::Kind::Tile(_) => 16.0,
             };
-            // Colours are changed there and back for each.
+            // Colours are converted there and back for each.
             self.steps += (each + 16.0) * layer.pixels;
         }
     }
 
-    /// What a blur takes for each pixel; and for each line once its radius.
+    /// Returns the cost of a blur per pixel, and adds its radius once per line.
     fn blur(&mut self, deviation: f32, layer: Spot) -> f64 {
         let radius = 2.0 * f64::from(deviation) * layer.scale();
         self.steps += 20.0 * radius * layer.pixels.sqrt() * 4.0;
@@ -247,7 +247,7 @@ impl Cost {
     }
 }
 
-/// How long the outline of a shape is, and how many lines of pixels it crosses.
+/// The length of a shape's outline, and the number of pixel rows that it crosses.
 struct Outline {
     points: f64,
     length: f64,
@@ -256,7 +256,7 @@ struct Outline {
 
 impl Outline {
     fn of(path: &Path, scale: f64, pixels: f64) -> Self {
-        // Of each line of pixels four are looked at; what is outside of the layer is cut off.
+        // Each pixel row is sampled four times; parts outside of the layer are clipped.
         let most = pixels.max(1.0);
         let mut outline = Self { points: 0.0, length: 0.0, crossed: 0.0 };
         let mut from = (0.0, 0.0);

@@ -1,4 +1,4 @@
-//! The fonts of this machine, read into memory once: a worker that is confined can open no file.
+//! The fonts of this machine, read into memory once: a confined worker can't open files.
 
 use std::{
     collections::BTreeMap,
@@ -9,18 +9,18 @@ use std::{
 
 use resvg::usvg::fontdb::{Database, Source};
 
-/// The most bytes of fonts that are kept.
+/// Maximum bytes of fonts that are kept.
 const MOST: u64 = 40 << 20;
 
 /// Families with the letters of many languages, the best first.
 const WIDE: [&str; 5] = ["DejaVu Sans", "Noto Sans", "Liberation Sans", "Arial", "Helvetica"];
 
-/// Reads them, for whoever draws later.
+/// Reads the fonts, for later drawings.
 pub(in crate::media) fn prepare() {
     all();
 }
 
-/// The fonts of this machine, as far as they were read.
+/// Returns the fonts of this machine, as far as they were read.
 pub(super) fn all() -> Arc<Database> {
     static FONTS: OnceLock<Arc<Database>> = OnceLock::new();
     FONTS.get_or_init(|| Arc::new(load())).clone()
@@ -40,7 +40,7 @@ fn load() -> Database {
             fonts.load_font_data(data);
         }
     }
-    // A family that is not here is shown in one that is.
+    // A missing family is replaced by an existing one.
     if let Some(family) = family(&fonts) {
         fonts.set_serif_family(&family);
         fonts.set_sans_serif_family(&family);
@@ -51,7 +51,7 @@ fn load() -> Database {
     fonts
 }
 
-/// The files of the fonts, the wide families first, then small files before large ones.
+/// Returns the files of the fonts, the wide families first, then small files before large ones.
 fn files(found: &Database) -> Vec<PathBuf> {
     let mut ranks: BTreeMap<&Path, usize> = BTreeMap::new();
     for face in found.faces() {
@@ -69,7 +69,7 @@ fn files(found: &Database) -> Vec<PathBuf> {
     files.into_iter().map(|(_, _, path)| path).collect()
 }
 
-/// The family that has most letters, by its name; or any.
+/// Returns the family with the most letters, by its name; or any.
 fn family(fonts: &Database) -> Option<String> {
     let names = || fonts.faces().filter_map(|face| face.families.first()).map(|(name, _)| name);
     let known = |name: &&str| names().any(|it| it == name);

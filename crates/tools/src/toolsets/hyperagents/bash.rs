@@ -1,4 +1,4 @@
-//! `bash` as HyperAgents has it: one argument, and a shell whose state lasts.
+//! `bash` as HyperAgents has it: one argument, and a persistent shell.
 
 use std::time::Duration;
 

@@ -11,7 +11,7 @@ use crate::files::editor::{self, Command};
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Editor {
-    /// What to do.
+    /// The action.
     command: Command,
     /// File or folder, absolute or relative to the workspace.
     path: String,

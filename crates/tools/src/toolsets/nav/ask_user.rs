@@ -6,7 +6,7 @@ use kit::prelude::*;
 
 use crate::agents::{ask_user::ask, subagent::TIMEOUT};
 
-/// More questions than this are not asked in one call.
+/// Maximum number of questions in one call.
 const MOST: usize = 20;
 
 /// Ask the person questions, one after the other, and wait for the answers. For what only they can decide.
@@ -46,7 +46,7 @@ impl Tool for AskUser {
         for question in self.questions {
             match ask(question.clone(), Vec::new(), None, cx).await {
                 Ok(answer) => answered.push(format!("Q: {question}\nA: {}", answer.as_text())),
-                // What the person has answered already they need not be asked again.
+                // The person need not answer a question twice.
                 Err(fault) if !answered.is_empty() => {
                     return Err(fault.seen(Output::text(answered.join("\n\n"))));
                 }

@@ -1,4 +1,4 @@
-//! `edit` as nav has it: the same edits in other words.
+//! `edit` as nav has it: the same edits with other argument names.
 
 use kit::{
     Part,
@@ -38,7 +38,7 @@ pub(crate) struct Edit {
     /// Exact text to replace, instead of an anchor.
     #[serde(default)]
     old_string: Option<String>,
-    /// What takes the place of `old_string`. Default: nothing, which deletes.
+    /// Replacement of `old_string`. Default: nothing, which deletes.
     #[serde(default)]
     new_string: Option<String>,
     /// Replace every occurrence of `old_string`.
@@ -75,13 +75,13 @@ struct One {
     /// Exact text to replace, instead of an anchor.
     #[serde(default)]
     old_string: Option<String>,
-    /// What takes its place. Default: nothing.
+    /// The replacement. Default: nothing.
     #[serde(default)]
     new_string: Option<String>,
     /// Replace every occurrence.
     #[serde(default)]
     replace_all: bool,
-    // Forms that nav had before.
+    // Forms that earlier versions of nav had.
     #[serde(default)]
     #[schemars(skip)]
     set_line: Option<SetLine>,
@@ -130,7 +130,7 @@ impl Tool for Edit {
 }
 
 impl Edit {
-    /// The path, and the edits in the form of today.
+    /// Returns the path, and the edits in the present form.
     fn edits(self) -> Result<(String, Vec<One>), Fault> {
         let Self {
             path,
@@ -169,8 +169,8 @@ impl Edit {
     }
 }
 
-/// In nav, lines are what line feeds part: one at the end of new text begins an empty line. Behind a last line that no newline
-/// ends, this empty line is the end of the file.
+/// Converts new text to nav's lines, which are separated by line feeds: one at the end of new text begins an
+/// empty line. After a last line without a newline, this empty line is the end of the file.
 fn in_lines_of_nav(cx: &Cx, path: &str, changes: &mut Vec<Change>) -> Result<(), Fault> {
     if !changes.iter_mut().any(|it| new_lines(it).is_some_and(|(_, new)| new.ends_with('\n'))) {
         return Ok(());
@@ -190,7 +190,7 @@ fn in_lines_of_nav(cx: &Cx, path: &str, changes: &mut Vec<Change>) -> Result<(),
     Ok(())
 }
 
-/// The number of the last line that a change names, and the lines it puts there.
+/// Returns the number of the last line that a change names, and its new lines.
 fn new_lines(change: &mut Change) -> Option<(usize, &mut String)> {
     match change {
         Change::Replace { from, to, new } => Some((to.unwrap_or(*from).line, new)),
@@ -199,8 +199,8 @@ fn new_lines(change: &mut Change) -> Option<(usize, &mut String)> {
     }
 }
 
-/// The fault of an edit with the words and arguments of nav. It has no text of the file but in what it shows, on lines that
-/// begin with `old`.
+/// Rewrites a fault of an edit with nav's words and arguments. Text of the file is only in lines that begin
+/// with `old`, which stay as they are.
 fn in_words(mut fault: Fault) -> Fault {
     const WORDS: [(&str, &str); 4] = [
         ("`old` is not in the file", "old_string not found in file"),
@@ -218,8 +218,8 @@ fn in_words(mut fault: Fault) -> Fault {
 }
 
 impl One {
-    /// The same edit in the form of today, without what is empty: a model may fill in all arguments, and nav takes an empty
-    /// anchor as none.
+    /// Returns the same edit in the present form, without empty arguments: a model may fill in all of them,
+    /// and nav takes an empty anchor as none.
     fn of_today(mut self) -> Self {
         let given = |it: Option<String>| it.filter(|it| !it.is_empty());
         if let Some(SetLine { anchor, new_text }) = self.set_line.take() {
@@ -245,7 +245,7 @@ impl One {
         self
     }
 
-    /// The replacement of text that it is, if it names no anchor.
+    /// Returns the text replacement, if it names no anchor.
     fn replace(&self) -> Option<Replace> {
         let old = self.old_string.clone().filter(|_| self.anchor.is_none())?;
         let new = self.new_string.clone().or_else(|| self.new_text.clone()).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! `filegrep` as nav has it: haft's, with other names of the lines around a match.
+//! `filegrep` as nav has it: haft's, with other names for the context arguments.
 
 use kit::prelude::*;
 

@@ -1,4 +1,4 @@
-//! Several replacements of text in one file, each in what the ones before made of it.
+//! Several replacements of text in one file, each applied to the result of the ones before.
 
 use kit::{edit::around, prelude::*};
 
@@ -7,10 +7,10 @@ use crate::files::{
     rewrite::{Rewritten, rewrite},
 };
 
-/// How often to begin anew when another program changes the file in between.
+/// Number of times to start again when another program changes the file in between.
 const TRIES: usize = 5;
 
-/// More places than this are not counted.
+/// Maximum number of places that are counted.
 const MOST: usize = 100;
 
 /// One replacement.
@@ -23,7 +23,7 @@ pub(super) struct Replace {
 /// Makes all of them, or none, and shows the changed lines with fresh anchors.
 ///
 /// # Errors
-/// [`Kind::NotFound`] or [`Kind::Ambiguous`] with the number of the edit that can't be made; those of saving.
+/// [`Kind::NotFound`] or [`Kind::Ambiguous`] with the number of the failed edit; those of saving.
 pub(super) fn apply(cx: &Cx, path: &str, edits: &[Replace]) -> Result<Output, Fault> {
     let mut tries = TRIES;
     loop {
@@ -44,7 +44,7 @@ pub(super) fn apply(cx: &Cx, path: &str, edits: &[Replace]) -> Result<Output, Fa
     }
 }
 
-/// The text after all edits. Line ends are line feeds to the edits where the whole file has CRLF.
+/// Returns the text after all edits. If the whole file has CRLF, the edits use plain line feeds.
 fn made(before: &str, edits: &[Replace]) -> Result<String, Fault> {
     let has_crlf = before.contains("\r\n");
     let is_crlf = has_crlf && before.matches('\n').count() == before.matches("\r\n").count();
@@ -80,14 +80,15 @@ impl Replace {
     }
 }
 
-/// How many places a text has in another, up to [`MOST`]. Those that share letters count, as any of them may be meant.
+/// Returns the number of places of a text in another, up to [`MOST`]. Overlapping ones count, as any of them
+/// may be meant.
 fn places(text: &str, old: &str) -> usize {
     let next = old.chars().next().map_or(1, char::len_utf8);
     let found = |from: usize| Some(from + text.get(from..)?.find(old)?);
     std::iter::successors(found(0), |at| found(at + next)).take(MOST).count()
 }
 
-/// A text to replace has to be one.
+/// Refuses an empty text to replace.
 pub(super) fn some(old: &str) -> Result<(), Fault> {
     if old.is_empty() {
         return Err(Fault::bad_args("old_string cannot be empty")

@@ -31,7 +31,7 @@ pub(super) fn tools() -> Vec<Arc<dyn AnyTool>> {
     ]
 }
 
-/// Those that need an agent.
+/// Returns the tools that need an agent.
 pub(super) fn of_agents() -> Vec<Arc<dyn AnyTool>> {
     vec![erase::<subagent::Subagent>(), erase::<ask_user::AskUser>()]
 }

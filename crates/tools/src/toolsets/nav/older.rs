@@ -1,4 +1,4 @@
-//! Forms of an edit that nav had before, and still takes: what a model writes who learned them.
+//! Older forms of nav's edits, which it still accepts: models have learned them.
 
 use serde::{Deserialize, Deserializer, de};
 use serde_json::Value;
@@ -38,7 +38,7 @@ pub(super) enum Type {
     InsertAfter,
 }
 
-/// `insert_after`: whether to insert, or in an older form what.
+/// `insert_after`: a flag, or in an older form the inserted text.
 #[derive(Debug)]
 pub(super) enum InsertAfter {
     Is(bool),

@@ -1,4 +1,4 @@
-//! `read` as nav has it: haft's, where line 0 means the first.
+//! `read` as nav has it: haft's, with line 0 as the first.
 
 use kit::prelude::*;
 

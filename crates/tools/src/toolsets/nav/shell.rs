@@ -1,4 +1,4 @@
-//! `shell` as nav has it: a command that goes to the background when it takes long.
+//! `shell` as nav has it: a command that moves to the background when it takes long.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,7 +16,7 @@ const WAIT: u64 = 30_000;
 const LONGEST: u64 = 3_590_000;
 const GRACE: Duration = Duration::from_millis(100);
 
-/// What the runtime has to wait beyond `wait_ms` for our own words.
+/// Extra time that the runtime allows beyond `wait_ms`.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
 /// Run a shell command in the project. One that does not finish within wait_ms goes on in the background;
@@ -76,13 +76,13 @@ impl Shell {
     }
 }
 
-/// It answers now, and goes on as a job that shell_status finds.
+/// Answers now; the command goes on as a job that shell_status finds.
 fn go_on(process: &Process, answer: Output, cx: &Cx) {
     cx.shelf().get::<Started>().note(process.pid(), &cx.caller().job());
     cx.caller().go_on(answer);
 }
 
-/// What it said; what it left running lives on as a job.
+/// Returns its output; processes it left running go on as a job.
 async fn finished(process: &Process, exit: Exit, cx: &Cx) -> Result<Output, Fault> {
     let output = Output { exit: Some(exit.code()), ..Output::text(text(process, exit, cx)) };
     if process.left().await.processes.is_empty() {

@@ -8,7 +8,7 @@ use kit::{
 use super::started::{InBackground, Started};
 use crate::shell::answer;
 
-/// How much `status` and `tail` show, and `output`.
+/// Maximum bytes that `status`, `tail` and `output` show.
 const STATUS: usize = 2048;
 const TAIL: usize = 4096;
 const WHOLE: usize = 48 << 10;
@@ -23,12 +23,12 @@ pub(crate) struct ShellStatus {
     /// Process id, as `tool:shell` gave it.
     #[serde(default)]
     pid: Option<u32>,
-    /// What to do. `output` is from its beginning, `tail` the newest. Default: status.
+    /// The action. `output` is from its beginning, `tail` the newest. Default: status.
     #[serde(default)]
     action: Action,
 }
 
-/// What to do.
+/// The action.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum Action {
@@ -60,7 +60,7 @@ impl Tool for ShellStatus {
             return Err(Fault::not_found(format!("Process {pid} not found."))
                 .next("Without `pid`, shell_status lists the processes there are."));
         };
-        // Whoever looks at it that is over has been told so.
+        // A job that is over and was shown needs no notification.
         it.job = cx.jobs().get(&it.job.id)?;
         let part = match self.action {
             Action::Kill if it.job.state.is_over() => {
@@ -86,7 +86,7 @@ fn line(it: &InBackground) -> String {
     format!("pid {}: {command} {}", it.pid, state(&it.job))
 }
 
-/// As `[running, 5s]` or `[exited (1), 5s]`.
+/// Formats `[running, 5s]` or `[exited (1), 5s]`.
 fn state(job: &Job) -> String {
     let of_process = job.live.process.as_ref().and_then(|it| it.exit()).map(kit::procs::Exit::code);
     let of_result = || job.result.as_deref().and_then(|it| it.as_ref().ok()).and_then(|it| it.exit);
@@ -98,7 +98,7 @@ fn state(job: &Job) -> String {
     format!("[{state}, {}s]", job.took.as_secs())
 }
 
-/// A part of what it wrote; its result, where that is not there any more.
+/// Returns a part of its output; its result, if the output is gone.
 fn written(job: &Job, part: impl Fn(&dyn Transcript) -> String) -> String {
     let text = match (&job.live.output, job.result.as_deref()) {
         (Some(output), _) => part(&**output),

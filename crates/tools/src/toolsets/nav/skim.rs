@@ -1,4 +1,4 @@
-//! `skim` as nav has it: haft's, with other names of the lines.
+//! `skim` as nav has it: haft's, with other names for the line arguments.
 
 use kit::prelude::*;
 
@@ -28,7 +28,7 @@ impl Tool for Skim {
 
     async fn run(self, cx: &Cx) -> Result<Output, Fault> {
         let Self { path, start_line, end_line: end } = self;
-        // nav begins at the first line where a model counts from 0.
+        // Models may count from 0, which nav takes as the first line.
         let start = usize::try_from(start_line).unwrap_or(0).max(1);
         files::skim::Skim { path, start, end }.run(cx).await
     }

@@ -1,13 +1,13 @@
 //! The job of a process id, also after the process ended.
 //!
-//! A job lets go of its process when it ends, so that nothing holds it; its id is all that is kept here.
+//! A job drops its process when it ends; only the process id is kept here.
 
 use std::collections::VecDeque;
 
 use kit::{prelude::*, services::Job};
 use parking_lot::Mutex;
 
-/// How many are kept: more than the jobs that are over and can still be read.
+/// Maximum number of processes: more than the finished jobs that can still be read.
 const MOST: usize = 200;
 
 /// The processes of a session that went to the background, oldest first.
@@ -21,13 +21,13 @@ pub(super) struct InBackground {
 }
 
 impl Started {
-    /// The process is this job.
+    /// Records that the process belongs to this job.
     pub(super) fn note(&self, pid: u32, job: &str) {
         let mut all = self.0.lock();
         if all.iter().any(|(known, id)| *known == pid && id == job) {
             return;
         }
-        // The system gives a process id again: the newest is meant.
+        // The system reuses process ids: the newest is meant.
         all.retain(|(known, _)| *known != pid);
         all.push_back((pid, job.to_owned()));
         if all.len() > MOST {
@@ -35,11 +35,11 @@ impl Started {
         }
     }
 
-    /// All that are known, oldest first.
+    /// Returns all known processes, oldest first.
     pub(super) fn all(cx: &Cx) -> Vec<InBackground> {
         let jobs = cx.jobs().list();
         let started = cx.shelf().get::<Self>();
-        // A person may have moved a command to the background without its knowing.
+        // A person may have moved a command to the background without a record here.
         for job in &jobs {
             if let Some(process) = &job.live.process {
                 started.note(process.pid(), &job.id);

@@ -1,4 +1,4 @@
-//! nav's `subagent`.
+//! nav's `subagent`: runs a subagent by its id.
 
 use std::time::Duration;
 

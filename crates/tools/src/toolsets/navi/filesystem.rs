@@ -1,4 +1,4 @@
-//! `filesystem` as navi-1 has it: files by action, over the same hands and guards as everywhere.
+//! `filesystem` as navi-1 has it: files by action, on haft's own guarded file access.
 
 use kit::{
     anchor::CLIP,
@@ -20,25 +20,25 @@ use crate::{
     toolsets::find,
 };
 
-/// Entries, names and lines that are shown.
+/// Maximum number of entries, names and lines that are shown.
 const LISTED: usize = 500;
 const FOUND: usize = 200;
 const MATCHES: usize = 100;
 
-/// A file larger than this is read in parts.
+/// Maximum size of a file that is read as a whole.
 const WHOLE: u64 = 1 << 20;
 
-/// Bytes of a part: a page as `read` gives it.
+/// Bytes of a part: a page of `read`.
 const PART: usize = 64 << 10;
 
-/// Lines of a part if no other number is asked for.
+/// Default number of lines of a part.
 const LINES: usize = 2_000;
 
 /// Work with local files: read, write, append, list, exists, info, find (by name), grep, diff; copy, move, delete of files and folders.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Filesystem {
-    /// What to do.
+    /// The action.
     action: Action,
     /// File or folder. Default: the workspace.
     #[serde(default)]
@@ -59,7 +59,7 @@ pub(crate) struct Filesystem {
     destination: String,
 }
 
-/// What to do.
+/// The action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 enum Action {
@@ -279,7 +279,7 @@ impl Filesystem {
         entries.sort();
         let line = |it: &kit::files::Entry| {
             let mark = if it.kind == EntryKind::Folder { "/" } else { "" };
-            // One name is one line, and all else of it stays as `path` takes it.
+            // One name per line, in the form that `path` takes.
             let name = it.name.to_string_lossy().replace('\n', "\\n").replace('\r', "\\r");
             format!("{name}{mark}")
         };
@@ -379,12 +379,12 @@ impl Filesystem {
     }
 }
 
-/// A file, or a folder as a whole.
+/// Returns the touch of a file, or of a folder as a whole.
 fn tree(path: &str, like: Option<&str>) -> Touch {
     Touch::WriteTree { path: path.to_owned(), like: like.map(str::to_owned) }
 }
 
-/// navi's words, where it has some.
+/// Rewrites a fault in navi's words.
 fn in_words(path: &str, fault: Fault) -> Fault {
     let what = match fault.kind {
         Kind::NotFound if fault.what.ends_with("does not exist") => format!("File not found: {path}"),

@@ -1,8 +1,8 @@
 //! Folders of `filesystem`: copied, moved and deleted as a whole.
 //!
-//! All files are loaded before the first change, so that each lands in the journal with what it held, and is touched only
-//! while it still holds that. A move is one step. A copy that fails half way takes back what it made; a delete that does
-//! says what is left.
+//! All files are loaded before the first change, so that the journal has each one's content, and each is
+//! changed only while it still has that. A move is one step. A copy that fails midway removes what it made; a
+//! delete that fails reports what is left.
 
 use std::path::{Path, PathBuf};
 
@@ -11,10 +11,10 @@ use kit::{
     prelude::*,
 };
 
-/// Folders with more bytes in them are not handled as a whole.
+/// Maximum size of a folder that is handled as a whole, in bytes.
 const MOST: u64 = 64 << 20;
 
-/// A folder with all that is in its files.
+/// A folder with the contents of its files.
 pub(super) struct Folder {
     path: String,
     tree: Tree,
@@ -22,10 +22,10 @@ pub(super) struct Folder {
 }
 
 impl Folder {
-    /// The folder of this path; none, where that is not a folder.
+    /// Loads the folder of this path; `None`, if it is not a folder.
     ///
     /// # Errors
-    /// When it holds what is not handled as a whole.
+    /// When it has contents that are not handled as a whole.
     pub(super) fn load(cx: &Cx, path: &str) -> Result<Option<Self>, Fault> {
         let Some(tree) = cx.files().tree(path)? else { return Ok(None) };
         let mut left = MOST;
@@ -46,7 +46,7 @@ impl Folder {
         Ok(Some(Self { path: path.to_owned(), tree, files }))
     }
 
-    /// Copies it to a place where nothing is.
+    /// Copies it to a path that does not exist.
     pub(super) fn copy(&self, cx: &Cx, to: &str) -> Result<Output, Fault> {
         let saves: Vec<(String, &Loaded)> =
             self.pairs(to)?.into_iter().map(|(_, new, loaded)| (new, loaded)).collect();
@@ -83,7 +83,7 @@ impl Folder {
         Ok(())
     }
 
-    /// Moves it to a place where nothing is, in one step.
+    /// Moves it to a path that does not exist, in one step.
     pub(super) fn rename(&self, cx: &Cx, to: &str) -> Result<Output, Fault> {
         let pairs = self.pairs(to)?;
         let proposals = pairs.iter().flat_map(|(old, new, loaded)| {
@@ -138,7 +138,7 @@ impl Folder {
         cx.files().remove_folder(&self.path)
     }
 
-    /// Each file: its path, what that becomes below `to`, and what it holds.
+    /// Returns for each file its path, its new path below `to`, and its content.
     fn pairs(&self, to: &str) -> Result<Vec<(String, String, &Loaded)>, Fault> {
         self.files
             .iter()
@@ -150,7 +150,7 @@ impl Folder {
         format!("{}, {}", counted(self.files.len(), "file"), counted(self.tree.folders.len(), "folder"))
     }
 
-    /// What an undo of the call leaves out, as the journal has the contents of files and nothing else.
+    /// Describes what undo will not restore: the journal has only the contents of files.
     fn not_put_back(&self) -> String {
         let empty = match (self.tree.folders.len(), self.files.len()) {
             (0, 0) => 1,
@@ -171,7 +171,7 @@ impl Folder {
     }
 }
 
-/// What a copy has made.
+/// The results of a copy.
 #[derive(Default)]
 struct Made {
     folders: Vec<String>,
@@ -179,7 +179,7 @@ struct Made {
 }
 
 impl Made {
-    /// Removes it again, and says so beside why; or says what is left.
+    /// Removes them again, and reports that or what is left.
     fn taken_back(self, cx: &Cx, to: &str, fault: Fault) -> Fault {
         let mut left = 0;
         for file in self.files.iter().rev() {
@@ -202,7 +202,7 @@ impl Made {
     }
 }
 
-/// The path of what lies below a folder, as it is written.
+/// Returns the path of something below a folder, as a model writes it.
 fn below(dir: &str, path: &Path) -> Result<String, Fault> {
     let whole = Path::new(dir).join(path);
     whole.to_str().map(str::to_owned).ok_or_else(|| {
@@ -272,7 +272,7 @@ mod tests {
     #[test]
     fn a_copy_that_fails_half_way_takes_back_what_it_made() {
         let test_ws = TestWorkspace::new("//- a/one\n1\n//- a/two-and-more\n2\n");
-        // As long as a path may be with the first of the files below it, and too long with the second.
+        // The first path has the maximum length, the second one is too long.
         let deep = "d".repeat(200);
         let to = [vec![deep.as_str(); 20], vec![&deep[..70]]].concat().join("/");
         let said = says(&test_ws, "copy", "a", Some(&to));

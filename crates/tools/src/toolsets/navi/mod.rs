@@ -1,7 +1,7 @@
 //! The tools of navi-1, under its names.
 //!
-//! Most of them have navi's names and arguments as they are; those that have not stand here. Four that navi has not
-//! are listed beside them.
+//! Most tools of haft have navi's names and arguments already; the others are here. Four tools that navi does
+//! not have are listed as well.
 
 mod filesystem;
 mod folders;
@@ -53,11 +53,11 @@ pub(super) fn tools() -> Vec<Arc<dyn AnyTool>> {
         erase::<ScadLint>(),
         erase::<Render3d>(),
         erase::<McpStatus>(),
-        // Beside navi's own: what a command in the background is spoken to with.
+        // Besides navi's own: tools for a command in the background.
         erase::<ReadJob>(),
         erase::<Wait>(),
         erase::<StopTask>(),
-        // And what takes back what files lost.
+        // And undo for file changes.
         erase::<Undo>(),
     ];
     #[cfg(feature = "ssh")]
@@ -65,7 +65,7 @@ pub(super) fn tools() -> Vec<Arc<dyn AnyTool>> {
     own
 }
 
-/// Those that need an agent.
+/// Returns the tools that need an agent.
 pub(super) fn of_agents() -> Vec<Arc<dyn AnyTool>> {
     vec![
         erase::<spawn_agent::SpawnAgent>(),

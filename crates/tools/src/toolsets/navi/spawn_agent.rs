@@ -1,4 +1,4 @@
-//! navi-1's `spawn_agent`.
+//! navi-1's `spawn_agent`: runs a subagent.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use kit::{
 
 use crate::agents::{DELEGATED, report::said, subagent::TIMEOUT};
 
-/// So long an agent of navi-1 may take.
+/// Time limit of a subagent of navi-1.
 const TIME: Duration = Duration::from_secs(300);
 
 /// Spawn an isolated subagent and wait for its result.
@@ -18,7 +18,7 @@ const TIME: Duration = Duration::from_secs(300);
 pub(super) struct SpawnAgent {
     /// The whole task: it sees nothing of this conversation.
     task: String,
-    /// What it should know beforehand.
+    /// Background that it should know.
     briefing: Option<String>,
     /// Its profile. Default: yours.
     profile_id: Option<String>,

@@ -1,4 +1,4 @@
-//! navi-1's `switch_profile`.
+//! navi-1's `switch_profile`: switches to another profile.
 
 use kit::prelude::*;
 

@@ -16,18 +16,19 @@ use crate::shell::{CommandLine, DRAIN, Once, answer};
 const TIMEOUT: u64 = 20;
 const LONGEST: u64 = 300;
 
-/// What the runtime has to wait beyond that for our own words.
+/// Extra time that the runtime allows beyond that.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
 /// Terminals of one session.
 const MOST: usize = 10;
 
-/// Bytes that are shown: the beginning and the end. What is left out is kept, and a line between them names its handle.
+/// Maximum bytes that are shown: the beginning and the end. The whole is kept, and a line between them names
+/// its handle.
 const SHOWN: usize = 5000;
 
 const GRACE: Duration = Duration::from_millis(500);
 
-/// How long a terminal that was typed into is listened to.
+/// Time to wait for output after typing.
 const ANSWER: Duration = Duration::from_millis(500);
 
 /// Run shell commands. `run` runs one and gives its output. `open` starts one in a named terminal: it is waited for,
@@ -35,7 +36,7 @@ const ANSWER: Duration = Duration::from_millis(500);
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Terminal {
-    /// What to do. Default: run.
+    /// The action. Default: run.
     #[serde(default)]
     action: Action,
     /// Command for `run` and `open`.
@@ -44,7 +45,7 @@ pub(crate) struct Terminal {
     /// Terminal for `open`, `close`, `status` and `send_input`.
     #[serde(default)]
     terminal_name: String,
-    /// What the terminal is for, for `open`.
+    /// Purpose of the terminal, for `open`.
     #[serde(default)]
     description: String,
     /// Let the command of `open` go on.
@@ -58,7 +59,7 @@ pub(crate) struct Terminal {
     timeout: Option<u64>,
 }
 
-/// What to do.
+/// The action.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum Action {
@@ -93,7 +94,7 @@ impl Tool for Terminal {
     fn touches(&self) -> Touches {
         match self.action {
             Action::Run | Action::Open => Touches::run(&self.command).and(Touch::Exclusive),
-            // What is typed may be a command to whatever reads it.
+            // Typed text may be a command to the program that reads it.
             Action::SendInput => Touches::run(&self.input).and(Touch::Session("terminals".to_owned())),
             Action::Close => Touches::session("terminals"),
             Action::List | Action::Status => Touches::none(),
@@ -121,7 +122,7 @@ impl Tool for Terminal {
                 let open = terminals.find(&self.terminal_name).await?;
                 let before = open.process.output().total();
                 open.process.write(format!("{}\n", self.input).as_bytes()).await?;
-                // Its answer, if it gives one soon.
+                // Its answer, if it comes soon.
                 tokio::select! {
                     () = sleep(ANSWER) => {}
                     _ = open.process.exited() => {}

@@ -4,7 +4,7 @@ use kit::prelude::*;
 
 use crate::toolsmith::explain;
 
-/// The manual of a tool: what somebody wrote down, or what its schema says.
+/// Show the manual of a tool: its author's, or one made from its schema.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ToolManual {

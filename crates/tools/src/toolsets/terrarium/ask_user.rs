@@ -1,4 +1,4 @@
-//! KohakuTerrarium's `ask_user`.
+//! KohakuTerrarium's `ask_user`: asks the person.
 
 use std::time::Duration;
 

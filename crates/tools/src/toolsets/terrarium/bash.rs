@@ -11,19 +11,19 @@ use crate::shell::{CommandLine, Once, SHOWN};
 
 const DEFAULT: f64 = 60.0;
 
-/// The longest time of all, which 0 stands for.
+/// The maximum time, which 0 means.
 const LONGEST: f64 = 3590.0;
 
-/// What the runtime has to wait beyond that for our own words.
+/// Extra time that the runtime allows beyond that.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
-/// Shells that are looked for.
+/// Supported shells.
 const SHELLS: &[&str] = &["bash", "sh", "zsh", "dash", "fish"];
 
 /// Execute a shell command and return its output. Each command has a shell of its own.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-// The fields have defaults so that what is missing is said in their words.
+// The fields have defaults so that a missing one gets that toolset's own message.
 #[schemars(extend("required" = ["command"]))]
 pub(crate) struct Bash {
     /// Shell command to execute.

@@ -2,10 +2,10 @@
 
 use similar::TextDiff;
 
-/// Lines that are shown.
+/// Maximum number of lines that are shown.
 const LINES: usize = 200;
 
-/// Bytes of a line that are shown: the pictures of a notebook are one line each.
+/// Maximum bytes of a line that are shown: each picture of a notebook is one line.
 const LONGEST: usize = 1_000;
 
 /// Returns the diff, each line after a line break.
@@ -13,7 +13,7 @@ pub(super) fn difference(path: &str, before: &str, after: &str) -> String {
     let diff = TextDiff::from_lines(before, after);
     let diff =
         diff.unified_diff().context_radius(3).header(&format!("a/{path}"), &format!("b/{path}")).to_string();
-    // Below an empty line.
+    // After an empty line.
     let mut shown = String::from("\n");
     for line in diff.lines().take(LINES) {
         shown.push('\n');

@@ -11,7 +11,7 @@ use crate::files::edit::land;
 /// Edit a file: `old` for `new`, or a unified diff. It must have been read before.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-// The fields have defaults so that what is missing is said in their words.
+// The fields have defaults so that a missing one gets that toolset's own message.
 #[schemars(extend("required" = ["path"]))]
 pub(crate) struct Edit {
     /// File to edit.
@@ -19,7 +19,7 @@ pub(crate) struct Edit {
     path: String,
     /// Exact text to find, once.
     old: Option<String>,
-    /// What takes its place.
+    /// The replacement.
     new: Option<String>,
     /// Replace every occurrence.
     #[serde(default)]

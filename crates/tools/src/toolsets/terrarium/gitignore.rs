@@ -2,7 +2,7 @@
 
 use kit::{files::Ignored, prelude::*};
 
-/// As models write it: a boolean, a number, or a word.
+/// A boolean, a number, or a word, as models write it.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(untagged)]
 pub(super) enum Gitignore {

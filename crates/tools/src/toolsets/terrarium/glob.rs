@@ -10,7 +10,7 @@ const LIMIT: usize = 100;
 /// Find files by a glob, the newest first.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-// The fields have defaults so that what is missing is said in their words.
+// The fields have defaults so that a missing one gets that toolset's own message.
 #[schemars(extend("required" = ["pattern"]))]
 pub(crate) struct Glob {
     /// Such as `**/*.py`.
@@ -68,7 +68,7 @@ impl Glob {
     }
 }
 
-/// Their words for a folder that is not there.
+/// Rewrites the fault for a missing folder in KohakuTerrarium's words.
 pub(super) fn not_there(path: &str, fault: Fault) -> Fault {
     match fault.kind {
         Kind::NotFound => Fault { what: format!("Path not found: {path}"), ..fault },

@@ -10,7 +10,7 @@ const LIMIT: usize = 50;
 /// Search files by regex. Leaves out binary files.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-// The fields have defaults so that what is missing is said in their words.
+// The fields have defaults so that a missing one gets that toolset's own message.
 #[schemars(extend("required" = ["pattern"]))]
 pub(crate) struct Grep {
     /// Regex to search for.

@@ -1,13 +1,13 @@
 //! Read before write, in KohakuTerrarium's words.
 //!
-//! Theirs compares times and forgets that only a part was read; here contents are compared, and who replaces a whole
-//! file must have read the whole of it.
+//! KohakuTerrarium compares times, and ignores that only a part was read. Here contents are compared, and
+//! replacing a whole file requires reading the whole of it.
 
 use kit::{prelude::*, seen::Whole};
 
 use crate::files::open::{self, Opened};
 
-/// A text file, or their words for why there is none.
+/// Opens a text file; the fault is in KohakuTerrarium's words.
 ///
 /// # Errors
 /// `File not found`, `Not a file`, `Binary file detected`; those of the grants.
@@ -23,7 +23,7 @@ pub(super) fn open(cx: &Cx, path: &str) -> Result<Opened, Fault> {
     })
 }
 
-/// What opening says, in their words.
+/// Rewrites a fault of opening in KohakuTerrarium's words.
 pub(super) fn in_words(path: &str, fault: Fault) -> Fault {
     match fault.kind {
         Kind::NotFound => Fault { what: format!("File not found: {path}"), ..fault },
@@ -32,7 +32,7 @@ pub(super) fn in_words(path: &str, fault: Fault) -> Fault {
     }
 }
 
-/// It is not text.
+/// Returns the fault for a file that is not text.
 pub(super) fn binary(path: &str, head: &[u8]) -> Fault {
     let by_name = std::path::Path::new(path).extension().map(|it| it.to_string_lossy().into_owned());
     let kind = infer::get(head).map(|it| it.extension().to_owned()).or(by_name);
@@ -40,14 +40,14 @@ pub(super) fn binary(path: &str, head: &[u8]) -> Fault {
     Fault::bad_args(format!("Binary file detected{kind}. It can't be read or changed as text."))
 }
 
-/// How much of a file must have been read before it is written.
+/// The part of a file that must have been read before it is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Need {
     Some,
     All,
 }
 
-/// Refuses to write a file that was not read, or not as it is.
+/// Refuses to write a file that was not read, or that has changed since.
 ///
 /// # Errors
 /// [`Kind::Stale`].

@@ -7,10 +7,10 @@ use kit::{
     services::{Job, State, Until},
 };
 
-/// Bytes of output that are looked at for lines.
+/// Bytes of output that are searched for lines.
 const WHOLE: usize = 1 << 20;
 
-/// Seconds that `wait` waits at most.
+/// Maximum seconds of `wait`.
 const LONGEST: f64 = 3_600.0;
 
 /// List the jobs that run.
@@ -46,7 +46,7 @@ pub(crate) struct Wait {
 /// Stop a job that runs.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-// The fields have defaults so that what is missing is said in their words.
+// The fields have defaults so that a missing one gets that toolset's own message.
 #[schemars(extend("required" = ["job_id"]))]
 pub(crate) struct StopTask {
     /// The job's id.
@@ -144,7 +144,7 @@ impl Wait {
 impl Tool for StopTask {
     const NAME: &'static str = "stop_task";
     const STANDS_FOR: &'static [StandsFor] = &[StandsFor::tool("stop_task").naming(&[("job", "job_id")])];
-    // Not a harmless thing to do, though it needs no lock.
+    // Stopping a job is not harmless, though it needs no lock.
     const AT_MOST: Kinds = Kinds::SESSION.with(Kinds::EXCLUSIVE);
 
     fn touches(&self) -> Touches {
@@ -176,7 +176,7 @@ fn is_agent(job: &Job) -> bool {
     matches!(job.tool.as_str(), "explore" | "critic" | "subagent")
 }
 
-/// Their names of what a job came to.
+/// Returns KohakuTerrarium's name of a job's state.
 fn state(state: State) -> &'static str {
     match state {
         State::Running | State::Waiting => "running",
@@ -194,7 +194,7 @@ fn not_found(fault: Fault, what: &str, id: &str) -> Fault {
     fault
 }
 
-/// What a job wrote, or what it came to.
+/// Returns a job's output, or its result.
 fn said(job: &Job) -> String {
     match (&job.live.output, job.result.as_deref()) {
         (Some(output), _) if output.total() > 0 => output.tail(WHOLE).text.trim_end().to_owned(),

@@ -48,15 +48,15 @@ impl Tool for JsonRead {
     }
 }
 
-/// `$` alone, `$.a` and `$[0]` are JSONPath.
+/// Returns whether it is JSONPath: `$` alone, `$.a` and `$[0]`.
 fn is_json_path(query: &str) -> bool {
     query.trim().strip_prefix('$').is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
 }
 
-/// The steps of a dot path; points at its beginning mean nothing.
+/// Splits a dot path into steps; leading points are ignored.
 ///
 /// # Errors
-/// [`Kind::BadArgs`] for what stands in brackets and is no index.
+/// [`Kind::BadArgs`] for brackets without an index.
 pub(super) fn steps(query: &str) -> Result<Vec<Step<'_>>, Fault> {
     let no = |index: &str| {
         Fault::bad_args(format!("`query`: `{index}` in `{query}` is not an index"))

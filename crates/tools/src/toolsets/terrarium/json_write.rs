@@ -59,14 +59,14 @@ impl Tool for JsonWrite {
     }
 }
 
-/// Sets a value, and makes the objects on the way that are not there.
+/// Sets a value, and creates the missing objects on the path.
 async fn set(path: &str, mut steps: Vec<Step<'_>>, mut value: Value, cx: &Cx) -> Result<(), Fault> {
     let is_new = !cx.files().exists(path)?;
     loop {
         let (path, pointer) = (path.to_owned(), pointer_of(&steps));
         let to_set = json_write::JsonWrite { path, pointer, value: Some(value.clone()), remove: false };
         let Err(fault) = to_set.run(cx).await else { return Ok(()) };
-        // What the whole of an existing file is, is not changed for a value somewhere in it.
+        // An existing root value is not replaced for the sake of a value inside it.
         let goes_up = fault.kind == Kind::NotFound && (is_new || steps.len() > 1);
         match steps.pop() {
             Some(Step::Name(name)) if goes_up => value = json!({ name: value }),

@@ -32,7 +32,7 @@ use kit::{AnyTool, erase};
 
 use crate::{agents::subagent::Subagent, code, jobs::ContinueJob, web::web_search::WebSearch};
 
-/// Its framework's commands `info`, `jobs`, `read_job` and `wait` are tools here.
+/// Returns them. The framework's commands `info`, `jobs`, `read_job` and `wait` are tools here.
 pub(super) fn tools() -> Vec<Arc<dyn AnyTool>> {
     vec![
         erase::<bash::Bash>(),
@@ -61,12 +61,12 @@ pub(super) fn tools() -> Vec<Arc<dyn AnyTool>> {
     ]
 }
 
-/// Those that need an agent.
+/// Returns the tools that need an agent.
 pub(super) fn of_agents() -> Vec<Arc<dyn AnyTool>> {
     vec![
         erase::<explore::Explore>(),
         erase::<critic::Critic>(),
-        // Theirs calls each sub-agent by its name; those of a person's own profiles are named in the call.
+        // KohakuTerrarium calls each sub-agent by its name; a person's own profiles are named in the call.
         erase::<Subagent>(),
         erase::<ask_user::AskUser>(),
         erase::<show_card::ShowCard>(),

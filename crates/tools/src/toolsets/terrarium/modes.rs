@@ -7,20 +7,20 @@ use kit::prelude::*;
 pub(super) enum Modes {
     /// All or none.
     Strict,
-    /// Those before the first that fails.
+    /// Those before the first failure.
     Partial,
-    /// All that can be made.
+    /// All that succeed.
     BestEffort,
 }
 
 impl Modes {
-    /// Strict unless something else is said.
+    /// Returns the mode; the default is strict.
     ///
     /// # Errors
-    /// [`Kind::BadArgs`] for two that exclude each other.
+    /// [`Kind::BadArgs`] for two modes that exclude each other.
     pub(super) fn of(strict: Option<bool>, best_effort: bool) -> Result<Self, Fault> {
         match (strict, best_effort) {
-            // Theirs refuses it even where strict was not given; who asks for best effort means it.
+            // KohakuTerrarium refuses best effort even without an explicit strict; here best effort then applies.
             (Some(true), true) => {
                 Err(Fault::bad_args("best_effort=true cannot be used together with strict=true"))
             }
@@ -30,7 +30,7 @@ impl Modes {
         }
     }
 
-    /// Are edits made after one that failed?
+    /// Returns whether edits are made after a failure.
     pub(super) fn goes_on(self) -> bool {
         self == Self::BestEffort
     }
@@ -43,7 +43,7 @@ impl Modes {
         }
     }
 
-    /// What became of each of `count` edits, of which these were tried.
+    /// Reports each of `count` edits, of which these were tried.
     pub(super) fn report(
         self,
         path: &str,

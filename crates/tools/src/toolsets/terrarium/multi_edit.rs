@@ -13,7 +13,7 @@ use crate::files::rewrite::rewrite;
 /// Several replacements in one file, each in what the ones before made of it. Strict (default): all or none.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-// The fields have defaults so that what is missing is said in their words.
+// The fields have defaults so that a missing one gets that toolset's own message.
 #[schemars(extend("required" = ["path", "edits"]))]
 pub(crate) struct MultiEdit {
     /// File to edit.
@@ -36,7 +36,7 @@ pub(crate) struct MultiEdit {
 struct One {
     /// Exact text to find.
     old: String,
-    /// What takes its place.
+    /// The replacement.
     new: String,
     /// Replace every occurrence.
     #[serde(default)]

@@ -23,7 +23,7 @@ use crate::files::{
 /// (default): all edits or none.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-// The fields have defaults so that what is missing is said in their words.
+// The fields have defaults so that a missing one gets that toolset's own message.
 #[schemars(extend("required" = ["path"]))]
 pub(crate) struct NotebookEdit {
     /// Notebook (.ipynb) to edit.
@@ -72,7 +72,7 @@ struct One {
     clear_outputs: Option<bool>,
 }
 
-/// What to do.
+/// The action.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 enum EditMode {
@@ -142,12 +142,12 @@ impl NotebookEdit {
     }
 }
 
-/// Refuses to change a notebook that the session has not read, or not as it is.
+/// Refuses to change a notebook that the session has not read, or that has changed since.
 fn read_before(cx: &Cx, path: &str, opened: &Opened) -> Result<(), Fault> {
     let no = |why: &str| Err(Fault::new(Kind::Stale, format!("Cannot write to '{path}': {why}")));
     match cell_reference::known(cx, opened.location(), &opened.text.decoded()) {
         Known::AsItIs => Ok(()),
-        // `read` counts as well.
+        // Reading it with `read` counts as well.
         _ if guard::read_before(cx, path, opened, Need::Some).is_ok() => Ok(()),
         Known::Changed => {
             no("file was modified since last read. Read it again with notebook_read before making changes.")
@@ -158,7 +158,7 @@ fn read_before(cx: &Cx, path: &str, opened: &Opened) -> Result<(), Fault> {
     }
 }
 
-/// The edits, with the cells that their ids mean.
+/// Returns the edits, with the cells of their ids.
 fn in_cells(path: &str, opened: &Opened, edits: Vec<One>) -> Result<Vec<Result<Edit, Fault>>, Fault> {
     let text = opened.text.decoded();
     let notebook = Notebook::parse(path, &text)?;
@@ -166,7 +166,7 @@ fn in_cells(path: &str, opened: &Opened, edits: Vec<One>) -> Result<Vec<Result<E
 }
 
 impl One {
-    /// Refuses what can't be an edit, whatever is in the notebook.
+    /// Refuses an edit that is invalid for any notebook.
     fn check(&self, at: usize) -> Result<(), Fault> {
         let is_missing = |name: &str| {
             let mode = format!("{:?}", self.edit_mode).to_lowercase();
@@ -189,7 +189,7 @@ impl One {
         let cell = named.map(|it| cell_named(&it, notebook)).transpose()?;
         match (self.edit_mode, cell) {
             (EditMode::Insert, cell) => {
-                // Beside no cell, a new one is at the end, unless it is to be the first.
+                // Without a reference cell, a new one is at the end, unless it is to be the first.
                 let at = match self.insert_location {
                     Location::Beginning => Side::Before,
                     Location::Before if cell.is_some() => Side::Before,
@@ -233,7 +233,7 @@ fn answer(path: &str, modes: Modes, done: &Done) -> Result<Output, Fault> {
         }
         false => format!("notebook_edit completed with {failed} failed edit(s)"),
     };
-    // A cell that has changed is beside the answer, as it is now.
+    // The answer includes the present content of a changed cell.
     if let Some(seen) = first.seen.as_ref() {
         said.push_str("\n\n");
         said.push_str(&seen.as_text());
@@ -241,7 +241,7 @@ fn answer(path: &str, modes: Modes, done: &Done) -> Result<Output, Fault> {
     Err(Fault::new(first.kind, what).seen(Output::text(said)))
 }
 
-/// What an edit did, in their words.
+/// Describes an edit in KohakuTerrarium's words.
 fn in_words(made: &Made) -> String {
     let (at, id) = (made.at, made.id.clone().unwrap_or_else(|| format!("cell-{}", made.at)));
     match made.did {

@@ -9,16 +9,16 @@ use crate::files::notebook::{
     show,
 };
 
-/// Bytes of one answer; the rest is reached by `offset`.
+/// Maximum bytes of one answer; the rest is reached by `offset`.
 const PAGE: usize = 48 << 10;
 
-/// Outputs of a cell in a summary.
+/// Maximum outputs of a cell in a summary.
 const FEW: usize = 3;
 
 /// Read a Jupyter notebook as cells (required before notebook_edit), each after a line `[ID] index=N type=T`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-// The fields have defaults so that what is missing is said in their words.
+// The fields have defaults so that a missing one gets that toolset's own message.
 #[schemars(extend("required" = ["path"]))]
 pub(crate) struct NotebookRead {
     /// Notebook (.ipynb) to read.
@@ -119,7 +119,7 @@ impl NotebookRead {
         Ok(Output::page(shown.trim_end()))
     }
 
-    /// A cell as it is shown, and whether all of its source is there.
+    /// Renders a cell; returns whether its source is complete.
     fn cell(&self, cell: &Cell<'_>, index: usize, notebook: &Notebook<'_>) -> (String, bool) {
         let mut text = match &cell.id {
             Some(id) => format!("[{id}] index={index} type={}", cell.kind),
@@ -159,7 +159,7 @@ impl NotebookRead {
     }
 }
 
-/// Refuses what is not named as a notebook.
+/// Refuses a file without the extension of notebooks.
 ///
 /// # Errors
 /// [`Kind::BadArgs`].
@@ -168,10 +168,10 @@ pub(super) fn check_name(path: &str) -> Result<(), Fault> {
         .map_err(|fault| Fault { what: "File must be a Jupyter notebook (.ipynb)".to_owned(), ..fault })
 }
 
-/// The cell that an id of theirs means: that of the notebook, or `cell-N` for the one that stands at N.
+/// Resolves an id: one of the notebook, or `cell-N` for the cell at index N.
 ///
 /// # Errors
-/// [`Kind::NotFound`] where there is none.
+/// [`Kind::NotFound`] if there is none.
 pub(super) fn cell_named(id: &str, notebook: &Notebook<'_>) -> Result<Name, Fault> {
     if notebook.cells.iter().any(|it| it.id.as_deref() == Some(id)) {
         return Ok(Name::Id(id.to_owned()));
@@ -199,7 +199,7 @@ fn index_of(id: &str, notebook: &Notebook<'_>) -> Result<usize, Fault> {
     })
 }
 
-/// The first characters of a text, and whether that is all. 0: no limit.
+/// Truncates a text; returns whether it is complete. 0: no limit.
 fn cut(text: &str, most: usize) -> (String, bool) {
     match text.char_indices().nth(most) {
         Some((end, _)) if most > 0 => {

@@ -10,17 +10,17 @@ use kit::{
 use super::guard;
 use crate::{files::page, media};
 
-/// Lines that are shown if no other number is asked for, and bytes at most.
+/// Default number of lines, and maximum bytes.
 const LINES: usize = 2_000;
 const BYTES: usize = page::BYTES;
 
-/// The largest picture or PDF.
+/// Maximum size of a picture or PDF.
 const PICTURE: u64 = 20 << 20;
 
 /// Read a file: text with line numbers, a picture to look at, the text of a PDF by pages.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-// The fields have defaults so that what is missing is said in their words.
+// The fields have defaults so that a missing one gets that toolset's own message.
 #[schemars(extend("required" = ["path"]))]
 pub(crate) struct Read {
     /// File to read.

@@ -69,7 +69,7 @@ fn keys(pad: &Pad<'_>) -> Result<Vec<String>, Fault> {
     Ok(pad.sections()?.into_iter().filter(|it| !is_reserved(it)).collect())
 }
 
-/// `__x__` is the framework's.
+/// Returns whether the key is reserved for the framework: `__x__`.
 fn is_reserved(key: &str) -> bool {
     key.len() > 4 && key.starts_with("__") && key.ends_with("__")
 }

@@ -1,10 +1,10 @@
-//! `search_memory` as KohakuTerrarium has it: what was said in this session.
+//! `search_memory` as KohakuTerrarium has it: earlier messages of this session.
 
 use kit::{prelude::*, services::Saying};
 
 use crate::notes::{clipped, day};
 
-/// How much is shown if nothing else is said, at most, and of each, in characters.
+/// Default and maximum number of results, and maximum characters of each.
 const LIMIT: usize = 5;
 const MOST: usize = 50;
 const SHOWN: usize = 2_000;
@@ -13,7 +13,7 @@ const SHOWN: usize = 2_000;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SearchMemory {
-    /// What to search for.
+    /// The query.
     query: String,
     /// auto (default) and fts search by words; semantic and hybrid fall back to that.
     #[serde(default)]

@@ -16,10 +16,10 @@ pub(crate) struct ShowCard {
     /// A line below the title.
     #[serde(default)]
     subtitle: String,
-    /// What stands before the title.
+    /// Icon before the title.
     #[serde(default)]
     icon: String,
-    /// What it says.
+    /// Text of the card.
     #[serde(default)]
     body: String,
     /// A last line.
@@ -33,7 +33,7 @@ pub(crate) struct ShowCard {
     #[serde(default)]
     #[schemars(with = "Vec<Field>")]
     fields: Vec<Value>,
-    /// What the user can choose from.
+    /// Choices for the user.
     #[serde(default)]
     #[schemars(with = "Vec<Action>")]
     actions: Vec<Value>,
@@ -51,7 +51,7 @@ pub(crate) struct ShowCard {
 #[derive(Deserialize, JsonSchema)]
 #[expect(dead_code, reason = "only its schema is used: what is no field is left out")]
 struct Field {
-    /// What it is.
+    /// Its name.
     label: String,
     /// Its value.
     value: String,
@@ -66,7 +66,7 @@ struct Field {
 struct Action {
     /// The answer names it.
     id: String,
-    /// What the user reads.
+    /// Text for the user.
     label: String,
     /// primary, secondary, danger or link.
     style: Option<String>,
@@ -74,7 +74,7 @@ struct Action {
     url: Option<String>,
 }
 
-/// An action as the user is shown it.
+/// An action as the user sees it.
 struct Choice {
     id: String,
     label: String,
@@ -106,7 +106,7 @@ impl Tool for ShowCard {
             let text = self.text(&choices);
             return Ok(Output::text(match cx.agents().show(text.clone(), cx).await {
                 Ok(()) => "card displayed".to_owned(),
-                // With nobody to see it, the model has at least what it would say.
+                // If no person can see it, the model at least gets the text.
                 Err(_) => text,
             }));
         }
@@ -127,11 +127,11 @@ impl Tool for ShowCard {
 
 impl ShowCard {
     fn within(&self) -> Option<u32> {
-        // As a whole number of seconds, and never less than was asked for.
+        // In whole seconds, rounded up.
         self.timeout_s.filter(|it| *it > 0.0).map(|it| it.ceil() as u32)
     }
 
-    /// The card in lines.
+    /// Formats the card as lines.
     fn text(&self, actions: &[Choice]) -> String {
         let title = [self.icon.trim(), self.title.trim()].join(" ");
         let mut text = format!("# {}", title.trim());
@@ -153,7 +153,7 @@ impl ShowCard {
     }
 }
 
-/// `- label: value` of each, beside the one before where it is to be inline; what lacks either is left out.
+/// Formats `- label: value` of each, on the line before if it is inline; incomplete ones are left out.
 fn fields(given: &[Value]) -> Vec<String> {
     let word = |field: &Value, name: &str| match field.get(name)? {
         Value::Null => None,
@@ -173,7 +173,7 @@ fn fields(given: &[Value]) -> Vec<String> {
     lines
 }
 
-/// Those that are objects with an id. Where two have one label, the ids tell them apart.
+/// Returns the objects with an id. If two have one label, their ids are shown.
 fn choices(given: &[Value]) -> Vec<Choice> {
     let text = |it: &Value, name: &str| it.get(name).and_then(Value::as_str).map(str::to_owned);
     let mut choices: Vec<Choice> = Vec::new();
@@ -215,7 +215,7 @@ mod tests {
     use super::*;
     use crate::toolsets::terrarium::ask_user::AskUser;
 
-    /// Looks at what is shown, and answers with the first option, or with the question.
+    /// Records what is shown, and answers with the first option, or with the question.
     #[derive(Default)]
     struct Person(Mutex<Vec<String>>);
 

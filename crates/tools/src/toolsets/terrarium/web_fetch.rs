@@ -32,7 +32,7 @@ impl Tool for WebFetch {
     }
 
     async fn run(self, cx: &Cx) -> Result<Output, Fault> {
-        // Theirs tries one backend after another, and says only that all failed; here the reason is kept.
+        // KohakuTerrarium tries one backend after another, and only reports that all failed; here the reason is kept.
         self.0.run(cx).await.map_err(|fault| match fault.kind {
             Kind::Unavailable | Kind::Timeout | Kind::NotFound | Kind::Failed => {
                 Fault { what: format!("Failed to fetch URL. {}", fault.what), ..fault }

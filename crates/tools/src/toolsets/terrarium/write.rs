@@ -8,7 +8,7 @@ use crate::files::write::{in_the_manner_of, remember};
 /// Write a file; folders on the way are made. One that exists must have been read before.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-// The fields have defaults so that what is missing is said in their words.
+// The fields have defaults so that a missing one gets that toolset's own message.
 #[schemars(extend("required" = ["path", "content"]))]
 pub(crate) struct Write {
     /// File to write.

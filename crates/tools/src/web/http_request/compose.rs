@@ -13,10 +13,10 @@ use serde_json::Value;
 
 use super::{FormPart, HttpRequest, SILENCE, secrets::Secrets};
 
-/// The request, with secrets in the place of their names.
+/// Builds the request, with secrets in place of their names.
 ///
 /// # Errors
-/// [`Kind::BadArgs`] for what is not a method, address, header or body; those of the vault and of files.
+/// [`Kind::BadArgs`] for an invalid method, address, header or body; those of the vault and of files.
 pub(super) async fn request(asked: &HttpRequest, cx: &Cx) -> Result<Request, Fault> {
     let (mut url, _) = asked.place()?;
     let secrets = Secrets::at(cx, &url)?;
@@ -49,7 +49,7 @@ pub(super) async fn request(asked: &HttpRequest, cx: &Cx) -> Result<Request, Fau
     })
 }
 
-/// No server takes more.
+/// Maximum number of headers; servers accept no more.
 const MOST_HEADERS: usize = 200;
 
 fn headers(asked: &BTreeMap<String, String>, secrets: &Secrets<'_>) -> Result<HeaderMap, Fault> {
@@ -74,7 +74,7 @@ fn headers(asked: &BTreeMap<String, String>, secrets: &Secrets<'_>) -> Result<He
     Ok(headers)
 }
 
-/// The one thing that is sent along, if any. Its media type goes to the headers where they say none.
+/// Returns the body, if any, and adds its media type to the headers unless they have one.
 async fn body(
     asked: &HttpRequest,
     cx: &Cx,
@@ -122,7 +122,7 @@ async fn body(
     };
     let media_type = HeaderValue::from_str(&media_type).or_fault(Kind::BadArgs, "not a media type")?;
     if asked.multipart.is_some() {
-        // Its boundary is known here alone.
+        // Only this function knows its boundary.
         headers.insert(header::CONTENT_TYPE, media_type);
     } else {
         headers.entry(header::CONTENT_TYPE).or_insert(media_type);
@@ -155,7 +155,7 @@ async fn file(path: &str, cx: &Cx) -> Result<Body, Fault> {
     cx.blocking(move |cx| Body::of_file(&cx.files().open(&path)?)).await
 }
 
-/// Names and texts, in the order of the names; a list is its name several times.
+/// Returns names and texts, in the order of the names; a list repeats its name.
 fn texts(field: &str, map: &BTreeMap<String, Value>) -> Result<Vec<(String, String)>, Fault> {
     let text = |name: &str, value: &Value| match value {
         Value::String(text) => Ok(text.clone()),

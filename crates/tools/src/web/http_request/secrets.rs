@@ -1,4 +1,4 @@
-//! Secrets in requests: put in on the way out, never shown to the model.
+//! Secrets in requests: inserted when it is sent, never shown to the model.
 
 use kit::{
     base64,
@@ -10,7 +10,7 @@ use serde_json::Value;
 const OPEN: &str = "{{secret:";
 const CLOSE: &str = "}}";
 
-/// Puts secrets in the place of their names, for one host.
+/// Inserts secrets in place of their names, for one host.
 pub(super) struct Secrets<'a> {
     cx: &'a Cx,
     host: String,
@@ -19,7 +19,7 @@ pub(super) struct Secrets<'a> {
 }
 
 impl<'a> Secrets<'a> {
-    /// For a request to this address.
+    /// Creates it for a request to this address.
     ///
     /// # Errors
     /// When it has no host.
@@ -28,15 +28,15 @@ impl<'a> Secrets<'a> {
         Ok(Self { cx, host, port, in_clear: url.scheme() == "http" })
     }
 
-    /// The text with the values in it, and whether there were any.
+    /// Returns the text with the values, and whether there were any.
     ///
     /// # Errors
-    /// When there is no such secret, it can't be had, or it is not meant for this host.
+    /// When the secret does not exist, is not available, or is not configured for this host.
     pub(super) fn fill(&self, text: &str) -> Result<(String, bool), Fault> {
         self.fill_as(text, str::to_owned)
     }
 
-    /// The same where each value is written like this.
+    /// Like [`fill`](Self::fill), with an encoding of each value.
     pub(super) fn fill_as(
         &self,
         text: &str,
@@ -54,7 +54,7 @@ impl<'a> Secrets<'a> {
         Ok((filled, any))
     }
 
-    /// The same in every text of a value; says whether there were any.
+    /// Inserts secrets in every text of a value; returns whether there were any.
     pub(super) fn fill_all(&self, value: &mut Value) -> Result<bool, Fault> {
         let mut any = false;
         match value {
@@ -74,7 +74,8 @@ impl<'a> Secrets<'a> {
         Ok(any)
     }
 
-    /// The same in a header. `Basic NAME:{{secret:…}}` is encoded, as no model can encode what it does not see.
+    /// Inserts secrets in a header. `Basic NAME:{{secret:…}}` is base64-encoded, as no model can encode a
+    /// value that it does not see.
     pub(super) fn fill_header(&self, text: &str) -> Result<(String, bool), Fault> {
         let (filled, any) = self.fill(text)?;
         match filled.split_once(' ') {
@@ -85,7 +86,7 @@ impl<'a> Secrets<'a> {
         }
     }
 
-    /// The same in the path and the query of an address; says whether there were any.
+    /// Inserts secrets in the path and the query of an address; returns whether there were any.
     pub(super) fn fill_url(&self, url: &mut Url) -> Result<bool, Fault> {
         let path = url.path().replace("%7B%7Bsecret:", OPEN).replace("%7D%7D", CLOSE);
         let (path, in_path) = self.fill_as(&path, escaped)?;

@@ -13,16 +13,16 @@ use serde_json::{Value, json};
 use super::HttpRequest;
 use crate::files::json_tree::Node;
 
-/// More of a body is for a file.
+/// Maximum bytes of a body that are shown; a longer one needs a file.
 const MOST: usize = 1 << 20;
 
-/// So much of it is shown where no other number is asked for.
+/// Default number of bytes that are shown.
 const USUAL: usize = 20_000;
 
-/// So much more is read than is shown, so that no secret is cut in two: half of one is found by nobody.
+/// Bytes that are read beyond those shown, so that no secret is cut in two: redaction would miss a part of one.
 const AHEAD: usize = 16 * 1024;
 
-/// The headers that a model goes on by.
+/// Headers that are useful to a model.
 const SHOWN: &[HeaderName] = &[
     header::CONTENT_TYPE,
     header::CONTENT_ENCODING,
@@ -35,7 +35,7 @@ const SHOWN: &[HeaderName] = &[
     header::LAST_MODIFIED,
 ];
 
-/// Sends it, and shows what comes back.
+/// Sends the request, and formats the response.
 ///
 /// # Errors
 /// Those of the network, and of the file that it is saved to.
@@ -69,16 +69,16 @@ pub(super) async fn answer(asked: &HttpRequest, cx: &Cx, request: Request) -> Re
     Ok(Output { structured: Some(structured(&response)), ..Output::text(text) })
 }
 
-/// Does it say how often one may ask, or by which name to ask about this answer?
+/// Returns whether the header is about rate limits or is an id of the request.
 fn of_limits(name: &HeaderName) -> bool {
     let name = name.as_str();
     ["ratelimit", "x-ratelimit", "x-rate-limit"].iter().any(|it| name.starts_with(it))
         || name == "x-request-id"
 }
 
-/// How long the body is, as far as that is known.
+/// Describes the size of the body, as far as it is known.
 fn size(read: usize, more: bool, response: &Response) -> String {
-    // What is packed is longer than it says.
+    // The declared size of a compressed body is smaller.
     let said = response.length().filter(|_| !response.headers.contains_key(header::CONTENT_ENCODING));
     match said {
         _ if !more => format!("{read} bytes"),
@@ -112,7 +112,7 @@ async fn saved(response: &mut Response, cx: &Cx, path: &str) -> Result<(String, 
     Ok((format!("saved to {path}"), format!("{} bytes", saved.identity.size)))
 }
 
-/// The body as text, and how long it is.
+/// Returns the body as text, and its size.
 async fn body(asked: &HttpRequest, cx: &Cx, response: &mut Response) -> Result<(String, String), Fault> {
     let most = asked.max_bytes.unwrap_or(MOST).min(MOST);
     let (bytes, more) = response.up_to(most + AHEAD).await?;
@@ -128,7 +128,7 @@ async fn body(asked: &HttpRequest, cx: &Cx, response: &mut Response) -> Result<(
         None
     };
     let text = pretty.unwrap_or(text);
-    // Who names a number gets so much.
+    // An explicit number is followed exactly.
     let most = asked.max_bytes.map_or(USUAL, |it| it.min(MOST).max(if more { 0 } else { text.len() }));
     if text.len() <= most {
         return Ok((text, size));
@@ -136,13 +136,13 @@ async fn body(asked: &HttpRequest, cx: &Cx, response: &mut Response) -> Result<(
     Ok((begun(&text, most, &size, cx), size))
 }
 
-/// The first bytes of a text, up to the end of a line if there is one, and how to get the rest.
+/// Returns the first bytes of a text, up to a line's end if there is one, and how to get the rest.
 fn begun(text: &str, most: usize, size: &str, cx: &Cx) -> String {
     let mut end = text.floor_char_boundary(most.min(text.len()));
     if let Some(line) = text.get(..end).and_then(|it| it.rfind('\n')).filter(|it| *it > end / 2) {
         end = line + 1;
     }
-    // What is hidden stays whole, and is hidden later.
+    // A secret is not cut, so that it is masked later.
     if let Some(cut) = cx.services().mask.find(text).into_iter().find(|it| it.start < end && end < it.end) {
         end = cut.start;
     }
@@ -156,7 +156,7 @@ fn looks_like_json(text: &str) -> bool {
     text.trim_start().starts_with(['{', '['])
 }
 
-/// The text in these bytes, if they are text: by what they hold, as types lie.
+/// Decodes these bytes if they are text: judged by content, as declared types may be wrong.
 fn decoded(bytes: &[u8], charset: Option<&str>, cut: bool) -> Option<String> {
     let said = charset.and_then(|it| Encoding::for_label(it.as_bytes()));
     let (encoding, mark) = Encoding::for_bom(bytes).unwrap_or((said.unwrap_or(UTF_8), 0));
@@ -172,7 +172,7 @@ fn decoded(bytes: &[u8], charset: Option<&str>, cut: bool) -> Option<String> {
             Err(error) if cut && error.error_len().is_none() => {
                 Some(String::from_utf8_lossy(bytes.get(..error.valid_up_to())?).into_owned())
             }
-            // Somebody said that it is text, and most of it is.
+            // A text was declared, and most of it is valid.
             Err(_) if said.is_some() => Some(String::from_utf8_lossy(bytes).into_owned()),
             Err(_) => None,
         };

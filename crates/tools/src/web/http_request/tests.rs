@@ -1,4 +1,4 @@
-//! Tests: a request claims what it needs, and goes nowhere without that.
+//! Tests: a request declares the touches it needs, and reaches nothing without them.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::HttpRequest;
 
-/// What a call with these arguments claims.
+/// Returns the touches of a call with these arguments.
 fn claims(arguments: &Value) -> Vec<Touch> {
     let call = erase::<HttpRequest>().prepare(arguments.clone());
     call.map(|it| it.touches().iter().cloned().collect()).unwrap_or_default()
@@ -43,7 +43,7 @@ fn to_look_is_less_than_to_speak_and_files_are_named() {
     assert_eq!(claims(&all), [read, Touch::Write("out".to_owned()), Touch::Net("example.org".to_owned())]);
 }
 
-/// One secret, for one host.
+/// A vault with one secret, for one host.
 struct One;
 
 impl Vault for One {

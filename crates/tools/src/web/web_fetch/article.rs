@@ -1,4 +1,4 @@
-//! Article extraction: what of a page one came to read.
+//! Article extraction: the main text of a page, without its surroundings.
 
 use dom_query::{Document, NodeRef};
 use dom_smoothie::{Config, Readability};
@@ -11,27 +11,27 @@ use super::{
     tidy::{MOST_MARKS, Tidied, tidy},
 };
 
-/// Larger pages are shown whole: what is the article is found by looking at all of it again and again.
+/// Larger pages are shown whole: extraction scans the page repeatedly.
 const LARGEST_ARTICLE: usize = 3 << 20;
 
-/// And so are pages of more elements.
+/// Pages with more elements are shown whole, too.
 const MOST_ELEMENTS: usize = 60_000;
 
-/// What stands around the text of a page, on every page of its site.
+/// The surroundings of a page's text, which are on every page of its site.
 const AROUND: &str = "nav, footer, aside, button, [role=navigation], [role=banner], [role=contentinfo], [role=search], \
     [role=complementary], [role=dialog], [role=alertdialog], body > header, #toc, .toc, .cookie-banner, .cookie-consent, \
     #cookie-banner, .skip-link, .skiplink, .breadcrumbs, .breadcrumb, .mw-editsection, .mw-jump-link, .noprint";
 
-/// Which part of a page is asked for.
+/// The requested part of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Part {
-    /// What one came to read.
+    /// The main text.
     Article,
     /// All of it.
     Whole,
 }
 
-/// The page at this address as Markdown.
+/// Converts the page at this address to Markdown.
 pub(super) fn read(html: &str, url: &Url, part: Part) -> Text {
     let Tidied { html: tidied, marks, cut } = tidy(html);
     let document = Document::from(tidied.as_str());
@@ -43,10 +43,10 @@ pub(super) fn read(html: &str, url: &Url, part: Part) -> Text {
     let found = match part {
         Part::Whole => None,
         Part::Article => {
-            // What is around the text goes, unless that is all there is.
+            // The surroundings are removed, unless they are all there is.
             let all = size(&body);
             let around = document.select(AROUND);
-            // An aside in the text belongs to it.
+            // An aside within the text belongs to it.
             let goes = |it: &&NodeRef<'_>| !it.has_name("aside") || !it.is("main aside, article aside");
             let around: Vec<NodeRef<'_>> = around.nodes().iter().filter(goes).copied().collect();
             let lost: usize = around.iter().map(size).sum();
@@ -71,7 +71,7 @@ pub(super) fn read(html: &str, url: &Url, part: Part) -> Text {
     } else {
         Vec::new()
     };
-    // Who looks for the article takes a heading away that is only like the title.
+    // Extraction drops a heading that only resembles the title.
     let heading = clean(&heading.split_whitespace().collect::<Vec<_>>().join(" "));
     let is_lost = matches!(found, Some(Found::Apart(_))) && document.select("h1").length() == 1;
     if is_lost && !heading.is_empty() && !says(&title, &heading) && !written.contains(&heading) {
@@ -80,10 +80,10 @@ pub(super) fn read(html: &str, url: &Url, part: Part) -> Text {
     Text { body: without_title(written, &title), title, links: markdown.links(), notes }
 }
 
-/// What an address names within its page.
+/// Returns the place within the page that an address names.
 fn fragment(url: &Url) -> Option<String> {
     let named = url.fragment().filter(|it| !it.is_empty())?;
-    // What stands after `:~:` is for browsers.
+    // Text after `:~:` is for browsers.
     let named = named.split(":~:").next().unwrap_or_default();
     Some(percent_decoded(named)).filter(|it| !it.is_empty())
 }
@@ -99,7 +99,7 @@ enum Found<'a> {
     Apart(Document),
 }
 
-/// What the page is about, if that can be told from the rest without losing much.
+/// Extracts the main text, if that loses little.
 fn article<'a>(document: &'a Document, base: &Url, marks: usize) -> Option<Found<'a>> {
     let body = document.body()?;
     let whole = Measure::of(&body);
@@ -110,7 +110,7 @@ fn article<'a>(document: &'a Document, base: &Url, marks: usize) -> Option<Found
     if let Some(main) = main.filter(|it| whole.is_mostly(&Measure::of(it))) {
         return Some(Found::In(main));
     }
-    // It is read a second time for that.
+    // Extraction parses the page a second time.
     if marks > MOST_ELEMENTS * 2 {
         return None;
     }
@@ -124,14 +124,14 @@ fn article<'a>(document: &'a Document, base: &Url, marks: usize) -> Option<Found
         max_elements_to_parse: MOST_ELEMENTS,
         ..Config::default()
     };
-    // It changes what it looks at.
+    // Extraction changes its input.
     let mut readability =
         Readability::with_document(Document::from(left), Some(base.as_str()), Some(config)).ok()?;
     let article = Document::fragment(readability.parse().ok()?.content);
     whole.is_mostly(&Measure::of(&article.root())).then_some(Found::Apart(article))
 }
 
-/// How much there is of what a page may hold.
+/// The amount of content of a part of a page.
 #[derive(Debug)]
 struct Measure {
     text: usize,
@@ -157,7 +157,7 @@ impl Measure {
         found
     }
 
-    /// Is most of the page in this part?
+    /// Returns whether most of the page is in this part.
     fn is_mostly(&self, part: &Self) -> bool {
         let most = |all: usize, part: usize, of_ten: usize| part * 10 >= all * of_ten;
         part.text > 0
@@ -176,7 +176,7 @@ fn letters(text: &NodeRef<'_>) -> usize {
     text.text().bytes().filter(|it| !it.is_ascii_whitespace()).count()
 }
 
-/// What the title says already is not said again.
+/// Removes a heading that repeats the title.
 fn without_title(written: String, title: &str) -> String {
     let (first, rest) = written.split_once('\n').unwrap_or((&written, ""));
     match first.strip_prefix("# ") {
@@ -185,7 +185,7 @@ fn without_title(written: String, title: &str) -> String {
     }
 }
 
-/// Is the title this heading, with or without the site's name before or after it?
+/// Returns whether the title is this heading, with or without the site's name before or after it.
 fn says(title: &str, heading: &str) -> bool {
     let heading = heading.trim_matches(TARGET);
     let parts =

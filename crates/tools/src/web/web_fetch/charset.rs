@@ -2,11 +2,11 @@
 
 use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE, WINDOWS_1252};
 
-/// How far in a page says its own encoding, by the standard.
+/// Bytes in which a page may declare its encoding, by the standard.
 const HEAD: usize = 1024;
 
-/// The text in these bytes: by its byte order mark, by what the server says, by what the page says, as UTF-8 if it is that,
-/// and else as what most old pages are.
+/// Decodes these bytes: by their byte order mark, by the server's header, by the page's declaration, as UTF-8
+/// if valid, or else as the encoding of most old pages.
 pub(super) fn decode(bytes: &[u8], said: Option<&str>, is_html: bool) -> String {
     let encoding = Encoding::for_bom(bytes)
         .map(|(encoding, _)| encoding)
@@ -16,7 +16,7 @@ pub(super) fn decode(bytes: &[u8], said: Option<&str>, is_html: bool) -> String 
     encoding.decode(bytes).0.into_owned()
 }
 
-/// A text that was cut may end in half a letter.
+/// Returns whether it is UTF-8; a truncated text may end in half a character.
 fn is_utf_8(bytes: &[u8]) -> bool {
     match std::str::from_utf8(bytes) {
         Ok(_) => true,
@@ -24,7 +24,7 @@ fn is_utf_8(bytes: &[u8]) -> bool {
     }
 }
 
-/// What `<meta charset>` or `<meta http-equiv>` says.
+/// Returns the encoding of `<meta charset>` or `<meta http-equiv>`.
 fn of_page(bytes: &[u8]) -> Option<&'static Encoding> {
     let head = String::from_utf8_lossy(bytes.get(..HEAD.min(bytes.len()))?).to_ascii_lowercase();
     let said = head.split("<meta").skip(1).find_map(|meta| {
@@ -34,7 +34,7 @@ fn of_page(bytes: &[u8]) -> Option<&'static Encoding> {
     by_label(&said?)
 }
 
-/// What `<?xml encoding="…"?>` says.
+/// Returns the encoding of `<?xml encoding="…"?>`.
 fn of_xml(bytes: &[u8]) -> Option<&'static Encoding> {
     let head = String::from_utf8_lossy(bytes.get(..HEAD.min(bytes.len()))?).into_owned();
     let declaration = head.strip_prefix("<?xml")?.split("?>").next()?;
@@ -50,7 +50,7 @@ fn value_after(text: &str, name: &str) -> Option<String> {
     rest.get(..end).filter(|it| !it.is_empty()).map(str::to_owned)
 }
 
-/// Who could read that it is UTF-16 has shown that it is not.
+/// Looks up an encoding's label. A page whose declaration was readable as ASCII can't be UTF-16.
 fn by_label(label: &str) -> Option<&'static Encoding> {
     let encoding = Encoding::for_label(label.as_bytes())?;
     Some(if encoding == UTF_16LE || encoding == UTF_16BE { UTF_8 } else { encoding })

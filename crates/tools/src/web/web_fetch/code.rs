@@ -4,11 +4,11 @@ use dom_query::NodeRef;
 
 use super::markdown::clean;
 
-/// Words that are the name of no language.
+/// Class names that are no languages.
 const NO_LANGUAGE: &[&str] =
     &["none", "default", "nohighlight", "plain", "plaintext", "txt", "container", "wrapper", "box", "block"];
 
-/// The code of this element between fences; nothing, if there is none.
+/// Formats the code of this element with fences; `None`, if there is none.
 pub(super) fn block(node: &NodeRef<'_>) -> Option<String> {
     let mut text = String::new();
     gather(node, &mut text);
@@ -40,7 +40,7 @@ fn gather(node: &NodeRef<'_>, text: &mut String) {
     }
 }
 
-/// The numbers of lines, and buttons beside them.
+/// Returns whether it holds line numbers or buttons.
 fn is_gutter(node: &NodeRef<'_>) -> bool {
     let class = node.attr_or("class", "");
     let is_named = class.split_ascii_whitespace().any(|it| {
@@ -63,7 +63,7 @@ fn is_gutter(node: &NodeRef<'_>) -> bool {
     is_named || node.has_name("button")
 }
 
-/// What the element, what is in it or what is around it says of the language.
+/// Returns the language that the element, its content or its parent declares.
 fn language(node: &NodeRef<'_>) -> Option<String> {
     let inner = node.first_element_child().filter(|it| it.has_name("code"));
     let around = node.ancestors_it(Some(3));

@@ -1,4 +1,4 @@
-//! What a server sent, as text: pages, feeds, documents and data, converted in a worker.
+//! A server's content as text: pages, feeds, documents and data, converted in a worker.
 
 use std::time::Duration;
 
@@ -19,13 +19,13 @@ use super::{
 };
 use crate::files::json_tree::Node;
 
-/// How much of what an error's page says is repeated.
+/// Maximum characters of an error page that are shown.
 const SHORT: usize = 400;
 
-/// Longer JSON is shown as it is sent: as values it takes many times its length.
+/// Longer JSON is shown as it was sent: parsed it takes many times its size.
 const LARGEST_JSON: usize = 2 << 20;
 
-/// Titles of pages that are shown in place of the one that was asked for.
+/// Titles of challenge pages, which replace the requested page.
 const CHALLENGES: &[&str] = &[
     "just a moment...",
     "attention required! | cloudflare",
@@ -43,17 +43,17 @@ const CHALLENGES: &[&str] = &[
     "vercel security checkpoint",
 ];
 
-/// What came as text; or the fault that it is.
+/// Converts the content to text; a fault for an error page.
 pub(super) async fn read(cx: &Cx, mut got: Got, part: Part) -> Result<Text, Fault> {
     let what = format!("`{}`", got.url);
     let body = std::mem::take(&mut got.body);
     Ok(cx.decode(&what, ReadAsText { got, part }, body).await?.answer)
 }
 
-/// Reads what a server sent as text: a page, a feed, a document, data.
+/// Converts a server's content to text: a page, a feed, a document, data.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct ReadAsText {
-    /// All but the body.
+    /// Everything but the body.
     got: Got,
     part: Part,
 }
@@ -62,7 +62,7 @@ impl Decoder for ReadAsText {
     type Answer = Text;
 
     const NAME: &'static str = "web_text";
-    /// A PDF has a budget of 20 s, which ends it before.
+    /// A PDF has a budget of 20 s, which is earlier.
     const DEADLINE: Duration = Duration::from_secs(22);
 
     fn decode(self, data: Vec<u8>) -> Result<Decoded<Text>, Fault> {
@@ -98,7 +98,7 @@ fn converted(mut got: Got, part: Part) -> Result<Text, Fault> {
     Ok(text)
 }
 
-/// A page of HTML, and what is to be known of it.
+/// Converts a page of HTML, with notes.
 fn page(html: &str, got: &Got, part: Part) -> Text {
     let mut text = article::read(html, &got.url, part);
     let title = text.title.to_lowercase();
@@ -128,7 +128,7 @@ fn in_short(got: &Got, is_page: bool) -> String {
     }
 }
 
-/// Links are not followed from an error.
+/// Removes link marks: links of an error page are not shown.
 fn without_link(word: &str) -> &str {
     word.split(super::markdown::LINK).next().unwrap_or(word)
 }
@@ -151,17 +151,17 @@ fn plain(text: &str) -> Text {
     Text { body: clean(&text.replace("\r\n", "\n")), ..Text::default() }
 }
 
-/// JSON with a line for what is short, as far as that is no longer than it helps.
+/// Reformats JSON with one line for each short value, unless that makes it much longer.
 fn pretty(text: &str) -> Option<String> {
     let text = text.trim_start_matches('\u{feff}');
     if text.len() > LARGEST_JSON {
         return None;
     }
-    // What is nested deeply is mostly blanks when it is spread out.
+    // Deeply nested JSON would be mostly blanks.
     Node::parse("", text).ok()?.spread(text.len() * 4 + 4_096)
 }
 
-/// What is said of what is not text.
+/// Returns a note in place of binary content.
 fn binary(got: &Got) -> Text {
     let size = got.length.map_or_else(|| "of unknown size".to_owned(), |it| format!("{it} bytes"));
     let next = if got.kind.starts_with("image/") {

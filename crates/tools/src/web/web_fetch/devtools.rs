@@ -1,7 +1,7 @@
-//! Client of the Chrome DevTools Protocol.
+//! Client of the Chrome DevTools Protocol, over two pipes.
 //!
-//! By its DevTools protocol over two pipes: JSON, each message with a zero at its end. Nobody else has the other ends, as
-//! somebody might of a port.
+//! Messages are JSON, each with a zero byte at its end. No other process has the other ends, as one might
+//! have of a port.
 
 use std::{collections::VecDeque, io, os::fd::OwnedFd};
 
@@ -13,10 +13,10 @@ use tokio::{
     net::unix::pipe::{Receiver, Sender},
 };
 
-/// A longer message is none of a page that anybody can read.
+/// Maximum size of a message.
 const LONGEST: usize = 96 << 20;
 
-/// More events are not remembered.
+/// Maximum number of events that are kept.
 const EVENTS: usize = 20_000;
 
 /// The connection with a browser.
@@ -24,16 +24,16 @@ pub(super) struct DevTools {
     said: BufReader<Receiver>,
     say: Sender,
     number: u64,
-    /// The page that is meant, once there is one.
+    /// The present page, once there is one.
     session: Option<String>,
     events: VecDeque<Value>,
 }
 
-/// The ends that the browser has: as its descriptors 3 and 4.
+/// The browser's ends: its descriptors 3 and 4.
 pub(super) type Ends = Vec<(i32, OwnedFd)>;
 
 impl DevTools {
-    /// A connection, and its other ends.
+    /// Creates a connection; returns it and its other ends.
     pub(super) fn open() -> io::Result<(Self, Ends)> {
         let (their_input, say) = pipe_with(PipeFlags::CLOEXEC)?;
         let (said, their_output) = pipe_with(PipeFlags::CLOEXEC)?;
@@ -50,12 +50,12 @@ impl DevTools {
         Ok((tools, vec![(3, their_input), (4, their_output)]))
     }
 
-    /// From now on this page is meant.
+    /// Selects this page for later calls.
     pub(super) fn attach(&mut self, session: &str) {
         self.session = Some(session.to_owned());
     }
 
-    /// Has the browser do something, and waits until it has.
+    /// Calls a method of the browser, and waits for its result.
     pub(super) async fn call(&mut self, method: &str, params: Value) -> Result<Value, Fault> {
         let number = self.send(method, params).await?;
         loop {
@@ -75,7 +75,7 @@ impl DevTools {
         }
     }
 
-    /// What happened next.
+    /// Waits for the next event.
     pub(super) async fn event(&mut self) -> Result<Value, Fault> {
         loop {
             if let Some(event) = self.events.pop_front() {
@@ -86,7 +86,7 @@ impl DevTools {
         }
     }
 
-    /// Gives what happened so far.
+    /// Returns an event that has arrived already.
     pub(super) fn happened(&mut self) -> Option<Value> {
         self.events.pop_front()
     }
@@ -127,7 +127,7 @@ impl DevTools {
             }
             let message: Value = serde_json::from_slice(&bytes)
                 .or_fault(Kind::Failed, "the browser said something that is not a message")?;
-            // A page that asks something waits for an answer, and there is nobody to give one.
+            // A dialog would block the page, and no person can answer it.
             if at(&message, "/method") == "Page.javascriptDialogOpening" {
                 self.send("Page.handleJavaScriptDialog", json!({"accept": false})).await?;
                 continue;
@@ -137,7 +137,7 @@ impl DevTools {
     }
 }
 
-/// What stands there in a message; nothing, if it does not.
+/// Returns the value at a place in a message; null, if there is none.
 pub(super) fn at<'a>(message: &'a Value, pointer: &str) -> &'a Value {
     message.pointer(pointer).unwrap_or(&Value::Null)
 }

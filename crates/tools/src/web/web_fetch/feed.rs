@@ -1,4 +1,4 @@
-//! Feeds as text.
+//! Feeds as text: RSS, Atom and JSON Feed.
 
 use feed_rs::{model::Entry, parser};
 use kit::net::Url;
@@ -9,16 +9,16 @@ use super::{
     text::Text,
 };
 
-/// More entries are not shown.
+/// Maximum number of entries.
 const ENTRIES: usize = 500;
 
-/// How many characters of an entry's summary are shown.
+/// Maximum characters of an entry's summary that are shown.
 const SUMMARY: usize = 500;
 
-/// How many characters of it are looked at.
+/// Maximum characters of it that are parsed.
 const LOOKED_AT: usize = 20_000;
 
-/// The entries of a feed; nothing, if it is none.
+/// Formats the entries of a feed; `None`, if it is not a feed.
 pub(super) fn read(text: &str, kind: &str, url: &Url) -> Option<Text> {
     let head = text.get(..text.len().min(2_000)).or_else(|| text.get(..1_000)).unwrap_or(text);
     let is_feed = ["<rss", "<feed", "<rdf:RDF", "jsonfeed.org/version"].iter().any(|it| head.contains(it))
@@ -77,7 +77,7 @@ fn block(entry: &Entry, url: &Url, links: &mut Vec<String>) -> String {
     block
 }
 
-/// Text that may be markup, on one line and without links.
+/// Converts text that may be markup to one line without links.
 fn one_line(text: &str, url: &Url) -> String {
     let text = text.char_indices().nth(LOOKED_AT).and_then(|(at, _)| text.get(..at)).unwrap_or(text);
     let text = if text.contains('<') || text.contains('&') {

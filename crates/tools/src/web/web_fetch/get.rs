@@ -6,46 +6,46 @@ use kit::{
 };
 use serde::{Deserialize, Serialize};
 
-/// The most of a page that is read, and of a PDF.
+/// Maximum bytes of a page, and of a PDF.
 pub(super) const LARGEST_PAGE: usize = 8 << 20;
 const LARGEST_PDF: usize = 40 << 20;
 
-/// How much of an error's page is looked at.
+/// Maximum bytes of an error page.
 const LARGEST_ERROR: usize = 512 << 10;
 
-/// Text comes first where a site has it both ways.
+/// Prefers text if a site offers both.
 const ACCEPT: &str = "text/markdown, text/html;q=0.9, application/xhtml+xml;q=0.9, */*;q=0.8";
 const WHO: &str = concat!("Mozilla/5.0 (compatible; haft/", env!("CARGO_PKG_VERSION"), ")");
 
-/// What a server sent.
+/// A server's response.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Got {
-    /// Where it came from in the end.
+    /// Its address after all redirects.
     #[serde(with = "as_text")]
     pub(super) url: Url,
-    /// What it is: as the server says, or by its content where that says nothing.
+    /// Its media type: as declared, or by its content if none is declared.
     pub(super) kind: String,
-    /// The encoding that the server names.
+    /// The declared encoding.
     pub(super) charset: Option<String>,
-    /// Apart from the rest where it is sent to a worker.
+    /// Sent separately to a worker.
     #[serde(skip)]
     pub(super) body: Vec<u8>,
-    /// How long it is, if that is known.
+    /// Its length, if it is known.
     pub(super) length: Option<u64>,
-    /// There is more of it.
+    /// Whether it was truncated.
     pub(super) more: bool,
-    /// Its scripts have run.
+    /// Whether its scripts have run.
     pub(super) rendered: bool,
     pub(super) status: u16,
-    /// What is to be known of how it came.
+    /// Notes on the response.
     pub(super) notes: Vec<String>,
-    /// When to come again, as the server says.
+    /// The server's `Retry-After`.
     retry_after: Option<String>,
-    /// Something stands before the server that lets only browsers in.
+    /// Whether a challenge page admits only browsers.
     is_challenge: bool,
 }
 
-/// An address as the text that it is.
+/// Serializes an address as text.
 mod as_text {
     use kit::net::Url;
     use serde::{Deserialize, Deserializer, Serializer, de::Error};
@@ -59,7 +59,7 @@ mod as_text {
     }
 }
 
-/// Asks for what stands there. Of what is not text only the beginning is read.
+/// Fetches an address. Only the beginning of binary content is read.
 pub(super) async fn get(cx: &Cx, url: Url) -> Result<Got, Fault> {
     let mut request = Request::get(url.clone());
     let own = [(header::USER_AGENT, WHO), (header::ACCEPT, ACCEPT), (header::ACCEPT_LANGUAGE, "en, *;q=0.5")];
@@ -67,7 +67,7 @@ pub(super) async fn get(cx: &Cx, url: Url) -> Result<Got, Fault> {
         request.headers.insert(name, header::HeaderValue::from_static(value));
     }
     let mut answer = cx.net().send(request).await?;
-    // What was offered and understood is unpacked by now, and the header gone.
+    // A supported encoding has been unpacked already, and the header removed.
     if let Some(packed) = header_text(&answer, header::CONTENT_ENCODING).filter(|it| it != "identity") {
         let what = format!("{} answers in the encoding `{packed}`, which was not asked for", answer.url);
         return Err(Fault::new(Kind::Failed, what)
@@ -109,7 +109,7 @@ pub(super) async fn get(cx: &Cx, url: Url) -> Result<Got, Fault> {
 }
 
 impl Got {
-    /// A page of HTML that a browser had, with this status; zero, if it is not known.
+    /// Creates a page of HTML from a browser, with this status; zero, if it is unknown.
     pub(super) fn page(url: Url, status: u16, body: Vec<u8>) -> Self {
         Self {
             url,
@@ -126,7 +126,7 @@ impl Got {
         }
     }
 
-    /// The fault for an answer that is none: what the server says, in short.
+    /// Returns the fault for an error response: the server's message, in short.
     pub(super) fn fault(&self, says: &str) -> Option<Fault> {
         if (200..300).contains(&self.status) && !self.is_challenge {
             return None;
@@ -171,19 +171,19 @@ impl Got {
     }
 }
 
-/// A number is of seconds; otherwise it is a date.
+/// Returns the unit of a number of seconds; otherwise it is a date.
 fn unit(after: &str) -> &'static str {
     if after.bytes().all(|it| it.is_ascii_digit()) { " s" } else { "" }
 }
 
-/// What is said of redirects: that another host answers than was asked.
+/// Returns a note if another host answered after redirects.
 fn redirect_note(hops: &[Hop], last: &Url) -> Option<String> {
     let first = hops.first()?;
     let www = |it: &Url| it.host_str().unwrap_or_default().trim_start_matches("www.").to_owned();
     (www(&first.url) != www(last)).then(|| format!("redirected from {} to another host", first.url))
 }
 
-/// What it is, in small letters and without parameters.
+/// Returns its media type, in lower case and without parameters.
 fn kind_of(answer: &Response, first: &[u8]) -> String {
     let said = answer.media_type();
     let says_nothing = matches!(
@@ -194,7 +194,7 @@ fn kind_of(answer: &Response, first: &[u8]) -> String {
     if first.starts_with(b"%PDF-") {
         return "application/pdf".to_owned();
     }
-    // A picture is none the less one where a server calls it text.
+    // A picture that a server declares as text is still a picture.
     if let Some(found) =
         found.filter(|it| says_nothing || (said.starts_with("text/") && !it.starts_with("text/")))
     {
@@ -216,7 +216,7 @@ fn kind_of(answer: &Response, first: &[u8]) -> String {
     kind.to_owned()
 }
 
-/// Can what is of this kind be shown as text?
+/// Returns whether this type can be shown as text.
 pub(super) fn is_readable(kind: &str) -> bool {
     let known = [
         "application/json",

@@ -1,19 +1,19 @@
-//! Hidden elements, which a reader of the page does not see.
+//! Hidden elements, which a reader of the page does not see: their text is removed.
 
 use std::collections::HashSet;
 
-/// More rules of the page's own style sheets are not looked at.
+/// Maximum number of rules of the page's own style sheets.
 const RULES: usize = 5_000;
 
-/// What the style sheets in the page itself hide: by class, and by id. Those that are loaded hide what scripts show, such
-/// as the tabs of an example, so they are not asked.
+/// The classes and ids that style sheets in the page hide. Loaded style sheets also hide what scripts show,
+/// such as the tabs of an example, so they are ignored.
 #[derive(Default)]
 pub(super) struct Sheet<'a> {
     hidden: HashSet<&'a str>,
 }
 
 impl<'a> Sheet<'a> {
-    /// The sheets in this page.
+    /// Parses the style sheets in this page.
     pub(super) fn of(html: &'a str) -> Self {
         let mut sheet = Self::default();
         let mut rest = html;
@@ -32,7 +32,7 @@ impl<'a> Sheet<'a> {
         let mut rest = text;
         for _ in 0..RULES {
             let Some((selectors, after)) = rest.split_once('{') else { return };
-            // What holds for some media only, holds for others than this reader.
+            // Rules for some media are ignored.
             if selectors.trim_start().starts_with('@') {
                 rest = past_block(after);
                 continue;
@@ -62,12 +62,12 @@ impl<'a> Sheet<'a> {
     }
 }
 
-/// Is an element with these attributes not seen?
+/// Returns whether an element with these attributes is hidden.
 pub(super) fn is_hidden(attributes: &[(&str, &str)], sheet: &Sheet<'_>) -> bool {
     let said = attributes.iter().any(|(name, value)| {
         let value = value.trim();
         match name.to_ascii_lowercase().as_str() {
-            // What is found by searching in the page is meant to be read.
+            // `until-found` text is meant to be read.
             "hidden" => !value.eq_ignore_ascii_case("until-found") && !value.eq_ignore_ascii_case("false"),
             "aria-hidden" => value.eq_ignore_ascii_case("true"),
             "type" => value.eq_ignore_ascii_case("hidden"),
@@ -78,14 +78,14 @@ pub(super) fn is_hidden(attributes: &[(&str, &str)], sheet: &Sheet<'_>) -> bool 
     said || sheet.hides(attributes)
 }
 
-/// `.class` or `#id`, and nothing else.
+/// Returns whether it is only `.class` or `#id`.
 fn is_simple(selector: &str) -> bool {
     selector.strip_prefix(['.', '#']).is_some_and(|it| {
         !it.is_empty() && it.chars().all(|it| it.is_alphanumeric() || matches!(it, '-' | '_'))
     })
 }
 
-/// Do these declarations make text that nobody reads?
+/// Returns whether these declarations make text unreadable.
 fn hides(declarations: &str) -> bool {
     let plain: String =
         declarations.chars().filter(|it| !it.is_whitespace()).collect::<String>().to_ascii_lowercase();
@@ -102,7 +102,7 @@ fn hides(declarations: &str) -> bool {
             }
             "clip" => value.starts_with("rect(0") || value.starts_with("rect(1px,1px"),
             "clip-path" => value == "inset(50%)" || value == "inset(100%)",
-            // Letters that a picture shows through are read.
+            // Transparent letters over a clipped background are readable.
             "color" => value == "transparent" && !plain.contains("background-clip:text"),
             "height" | "max-height" => {
                 flat.0 |= is_nothing(value);
@@ -118,11 +118,11 @@ fn hides(declarations: &str) -> bool {
             return true;
         }
     }
-    // Without a height, what flows over is seen, unless that is cut off.
+    // Without a height, overflowing text is visible, unless it is clipped.
     (flat.0 || flat.1) && plain.contains("overflow:hidden") || flat == (true, true)
 }
 
-/// Zero in any unit, or a single point.
+/// Returns whether it is zero in any unit, or a single point.
 fn is_nothing(value: &str) -> bool {
     let number = number(value).abs();
     number < 0.02 || (number <= 1.0 && value.ends_with("px"))
@@ -133,7 +133,7 @@ fn number(value: &str) -> f32 {
     value.get(..end).and_then(|it| it.parse().ok()).unwrap_or(f32::MAX)
 }
 
-/// What comes after a block that is open.
+/// Returns the text after an open block.
 fn past_block(text: &str) -> &str {
     let mut depth = 1_usize;
     for (at, it) in text.char_indices() {
@@ -149,7 +149,7 @@ fn past_block(text: &str) -> &str {
     ""
 }
 
-/// Where this begins, which starts with `<` and is otherwise of small letters.
+/// Finds this text, which starts with `<` and is in lower case otherwise, ignoring case.
 fn find_ignoring_case(text: &str, what: &str) -> Option<usize> {
     text.match_indices('<')
         .map(|(at, _)| at)

@@ -1,4 +1,4 @@
-//! HTML to Markdown.
+//! HTML to Markdown, with numbered links.
 
 use std::collections::HashMap;
 
@@ -7,43 +7,43 @@ use kit::net::Url;
 
 use super::{code, table};
 
-/// Before and after the number of a link, until it is known which page it is shown on. Text has them nowhere.
+/// Marks around the number of a link, until its page is known. Texts don't contain them.
 pub(super) const LINK: char = '\u{e000}';
 pub(super) const END: char = '\u{e001}';
 
-/// Where what an address names begins.
+/// The mark at the place that an address names.
 pub(super) const TARGET: char = '\u{e002}';
 
-/// Deeper lists and quotes are not indented any more: each level would repeat all that is in it.
+/// Maximum depth of indented lists and quotes: each level repeats its content.
 const LEVELS: usize = 10;
 
-/// How a page is written down: what is in it, and where its links lead.
+/// A page being converted: its text, and the targets of its links.
 pub(super) struct Markdown<'a> {
     base: &'a Url,
     links: Vec<String>,
     numbers: HashMap<String, usize>,
     level: usize,
-    /// The name within the page that was asked for, until it is found.
+    /// The name within the page, until it is found.
     target: Option<&'a str>,
 }
 
 impl<'a> Markdown<'a> {
-    /// Writes for a page whose links are meant from here; where `target` is, a mark is set.
+    /// Converts a page whose links are relative to `base`; a mark is set at `target`.
     pub(super) fn new(base: &'a Url, target: Option<&'a str>) -> Self {
         Self { base, links: Vec::new(), numbers: HashMap::new(), level: 0, target }
     }
 
-    /// What is in this element, block by block.
+    /// Converts an element, block by block.
     pub(super) fn write(&mut self, node: &NodeRef<'_>) -> String {
         self.flow(node).join("\n\n")
     }
 
-    /// Where the links lead, by their numbers from 1.
+    /// Returns the targets of the links, by their numbers from 1.
     pub(super) fn links(self) -> Vec<String> {
         self.links
     }
 
-    /// The blocks in an element.
+    /// Returns the blocks of an element.
     fn flow(&mut self, node: &NodeRef<'_>) -> Vec<String> {
         let (mut blocks, mut line) = (Vec::new(), String::new());
         self.children(node, &mut blocks, &mut line);
@@ -141,7 +141,7 @@ impl<'a> Markdown<'a> {
                 continue;
             }
             if !is_item {
-                // A list right in a list belongs to the item before it.
+                // A list directly in a list belongs to the item before it.
                 items.push(self.prefixed(&inner, "  ", "  "));
                 continue;
             }
@@ -188,7 +188,7 @@ impl<'a> Markdown<'a> {
         out
     }
 
-    /// All that is in an element, without line breaks.
+    /// Converts an element to one line.
     fn on_one_line(&mut self, node: &NodeRef<'_>) -> String {
         let blocks = self.flow(node);
         blocks.join(" ").split_whitespace().collect::<Vec<_>>().join(" ")
@@ -205,7 +205,7 @@ impl<'a> Markdown<'a> {
         push_piece(line, &inner, &format!("{mark}{text}{mark}"));
     }
 
-    /// A power keeps its sense on the line: 10^6.
+    /// Converts a superscript so that it stays readable on the line: 10^6.
     fn raised(&mut self, node: &NodeRef<'_>, blocks: &mut Vec<String>, line: &mut String) {
         let mut inner = String::new();
         self.children(node, blocks, &mut inner);
@@ -223,7 +223,7 @@ impl<'a> Markdown<'a> {
         let mut inner = String::new();
         self.children(node, blocks, &mut inner);
         let mut text = inner.split_whitespace().collect::<Vec<_>>().join(" ");
-        // What leads to the very heading it stands in says nothing.
+        // A link of a heading to itself is dropped.
         if matches!(text.as_str(), "¶" | "#" | "§" | "🔗" | "link" | "Anchor")
             && node.attr_or("href", "").contains('#')
         {
@@ -242,7 +242,7 @@ impl<'a> Markdown<'a> {
         }
     }
 
-    /// The number of what this leads to, unless that is a place in the page itself, or nothing that can be asked for.
+    /// Returns the number of a link's target, unless it is a place in the same page, or can't be fetched.
     fn number(&mut self, href: &str) -> Option<usize> {
         let href = href.trim();
         if href.is_empty() || href.starts_with('#') {
@@ -262,7 +262,7 @@ impl<'a> Markdown<'a> {
     }
 }
 
-/// Is this an element that stands by itself?
+/// Returns whether this is a block element.
 pub(super) fn is_block(name: &str) -> bool {
     matches!(
         name,
@@ -302,7 +302,7 @@ pub(super) fn is_block(name: &str) -> bool {
     )
 }
 
-/// Without the characters that mark links and what is named.
+/// Removes the marks of links and targets.
 pub(super) fn clean(text: &str) -> String {
     text.replace([LINK, END, TARGET], "")
 }
@@ -315,11 +315,11 @@ fn end_line(blocks: &mut Vec<String>, line: &mut String) {
     line.clear();
 }
 
-/// Text as it flows: each run of blanks is one.
+/// Appends flowing text: each run of blanks becomes one.
 fn push_text(line: &mut String, text: &str) {
     let mut blank = false;
     for it in text.chars() {
-        // A soft hyphen and what has no width are not part of a word.
+        // Soft hyphens and zero-width characters are not part of a word.
         if matches!(it, LINK | END | TARGET | '\u{ad}' | '\u{200b}' | '\u{feff}' | '\u{2060}') {
             continue;
         }
@@ -337,7 +337,7 @@ fn push_text(line: &mut String, text: &str) {
     }
 }
 
-/// What is written down already, with the blanks of `inner` around it.
+/// Appends converted text, with the blanks of `inner` around it.
 fn push_piece(line: &mut String, inner: &str, piece: &str) {
     if inner.starts_with([' ', '\n']) && !line.ends_with([' ', '\n']) {
         line.push(' ');

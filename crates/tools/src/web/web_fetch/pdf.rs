@@ -4,11 +4,11 @@ use kit::Fault;
 
 use super::{get::Got, text::Text};
 
-/// More pages are not read.
+/// Maximum number of pages.
 #[cfg(feature = "pdf")]
 const PAGES: usize = 300;
 
-/// The text of the document, page by page.
+/// Converts the document, page by page.
 #[cfg(feature = "pdf")]
 pub(super) fn read(got: &mut Got) -> Result<Text, Fault> {
     use super::markdown::clean;
@@ -32,7 +32,7 @@ pub(super) fn read(got: &mut Got) -> Result<Text, Fault> {
     Ok(text)
 }
 
-/// The same where it can't be read.
+/// Explains that this build can't read PDFs.
 #[cfg(not(feature = "pdf"))]
 pub(super) fn read(got: &mut Got) -> Result<Text, Fault> {
     let what = format!("{} is a PDF, and this haft was built without reading them", got.url);

@@ -1,7 +1,7 @@
 //! Rendering a page with its scripts, in a browser.
 //!
-//! A browser shows what strangers wrote, so it runs in a sandbox of its own, in which there is nothing of the workspace and
-//! no network but the proxy: each address that the page asks for, and each redirect, is looked at there.
+//! A browser runs untrusted content, so it has a sandbox of its own without the workspace and without network
+//! except for the proxy, which checks each address that the page requests, and each redirect.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -19,28 +19,28 @@ use super::{
     get::{Got, LARGEST_PAGE},
 };
 
-/// How long a browser may take to begin, to load a page, and to be still after that.
+/// Time limits of a browser: to start, to load a page, and to become idle after that.
 const START: Duration = Duration::from_secs(20);
 const LOAD: Duration = Duration::from_secs(25);
 const SETTLE: Duration = Duration::from_secs(6);
 
-/// How long it may take to tell what it shows.
+/// Time limit for reading its page.
 const TELL: Duration = Duration::from_secs(15);
 
-/// How long it is waited for how a browser ended.
+/// Time to wait for a browser's exit status.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// The window, in pixels.
+/// The size of the window, in pixels.
 const WIDTH: u32 = 1280;
 const HEIGHT: u32 = 1024;
 
-/// A larger picture is sent as JPEG, in base64.
+/// Maximum size of a PNG, in base64; a larger picture is sent as JPEG.
 const LARGEST_PNG: usize = 1_200_000;
 
-/// The names that a Chromium goes by.
+/// Names of Chromium programs.
 const NAMES: &str = "chromium chromium-browser google-chrome google-chrome-stable chrome";
 
-/// Starts the first that is there. Where the proxy is, only the sandbox knows.
+/// Starts the first existing one. Only the sandbox knows the proxy's address.
 const START_SCRIPT: &str = r#"
 for name in $0; do command -v "$name" >/dev/null 2>&1 && browser=$name && break; done
 [ -n "$browser" ] || exit 127
@@ -52,9 +52,10 @@ exec "$browser" --proxy-server="$http_proxy" --user-data-dir="$profile" "$@" abo
 const OPTIONS: &[&str] = &[
     "--headless",
     "--remote-debugging-pipe",
-    // Its own sandbox needs namespaces, which nothing gets inside ours; it is alone in there, apart from the workspace.
+    // Its own sandbox needs namespaces, which are not available inside haft's; it is alone in there, without
+    // the workspace.
     "--no-sandbox",
-    // What the page asks of this machine goes to the proxy too, and is refused there.
+    // Requests for this machine go to the proxy too, which refuses them.
     "--proxy-bypass-list=<-loopback>",
     "--disable-gpu",
     "--disable-background-networking",
@@ -76,7 +77,7 @@ const OPTIONS: &[&str] = &[
     "--window-size=1280,1024",
 ];
 
-/// What is not seen is marked, what is folded is opened, what has a tree of its own is put where it is shown.
+/// Marks hidden elements, opens folded ones, and moves shadow trees to where they are shown.
 const READ_PAGE: &str = r#"(() => {
     for (const it of document.querySelectorAll('noscript')) it.remove();
     for (const it of document.querySelectorAll('details')) it.open = true;
@@ -102,11 +103,11 @@ const READ_PAGE: &str = r#"(() => {
     return {url: location.href, html: document.documentElement.outerHTML.slice(0, LONGEST)};
 })()"#;
 
-/// What came of it.
+/// The result of rendering.
 pub(super) enum Rendered {
-    /// The page as a browser has it, and a picture if one was wanted.
+    /// The page as a browser has it, and a picture if requested.
     Page(Box<Got>, Option<Picture>),
-    /// Nothing that a browser renders stands there, for this reason.
+    /// The address has no page, for this reason.
     NoPage(String),
 }
 
@@ -116,7 +117,7 @@ pub(super) struct Picture {
     pub(super) data: Vec<u8>,
 }
 
-/// Shows the page in a browser, and reads what it shows.
+/// Opens the page in a browser, and reads it.
 pub(super) async fn render(cx: &Cx, url: &Url, screenshot: bool, wait: Duration) -> Result<Rendered, Fault> {
     let (mut tools, ends) = DevTools::open().or_fault(Kind::Unavailable, "a pipe can't be made")?;
     let named = cx.preferences().programs.chromium.clone();
@@ -126,7 +127,7 @@ pub(super) async fn render(cx: &Cx, url: &Url, screenshot: bool, wait: Duration)
         () = cx.cancelled() => Err(Fault::new(Kind::Cancelled, "the page was not shown to its end")),
         shown = show(&mut tools, url, screenshot, wait) => shown,
     };
-    // That its pipes are closed is known before it is known how it ended.
+    // Its pipes close before its exit status is known.
     let gone = match &done {
         Err(fault) if fault.kind == Kind::Failed => timeout(LAST_WORDS, process.exited()).await.ok(),
         _ => process.exit(),
@@ -142,7 +143,7 @@ pub(super) async fn render(cx: &Cx, url: &Url, screenshot: bool, wait: Duration)
     }
 }
 
-/// What the page asked for and did not get, in few words: a page may ask for as much as it likes.
+/// Lists the refused addresses of the page, at most a few: a page may request any number.
 fn refused_places(denials: &[String]) -> Vec<String> {
     let mut places: Vec<&str> = Vec::new();
     let mut others = Vec::new();
@@ -165,7 +166,7 @@ fn refused_places(denials: &[String]) -> Vec<String> {
     others
 }
 
-/// So many of them are named.
+/// Maximum number that are listed.
 const REFUSED: usize = 3;
 
 fn program(named: Option<&PathBuf>, ends: Vec<(i32, std::os::fd::OwnedFd)>) -> Program {
@@ -181,7 +182,7 @@ fn program(named: Option<&PathBuf>, ends: Vec<(i32, std::os::fd::OwnedFd)>) -> P
     }
 }
 
-/// What to do where no browser begins.
+/// Explains what to do if no browser starts.
 fn explained(fault: Fault, gone: Option<Exit>, process: &Process, named: Option<PathBuf>) -> Fault {
     match gone {
         Some(Exit::Code(127)) => {
@@ -205,7 +206,7 @@ fn explained(fault: Fault, gone: Option<Exit>, process: &Process, named: Option<
     }
 }
 
-/// What a browser shows.
+/// The state of a browser's page.
 #[derive(Default)]
 struct Shown {
     url: String,
@@ -214,7 +215,7 @@ struct Shown {
     mime: String,
     picture: Option<Picture>,
     notes: Vec<String>,
-    /// Why the proxy did not let the page itself through.
+    /// The reason why the proxy refused the page itself.
     refused: Option<String>,
 }
 
@@ -258,7 +259,7 @@ async fn show(tools: &mut DevTools, url: &Url, screenshot: bool, wait: Duration)
         }
     }
     let until = Instant::now() + wait;
-    // What happens is taken, so that the browser goes on.
+    // Events are consumed, so that the browser goes on.
     while let Ok(event) = timeout_at(until, tools.event()).await {
         event?;
     }
@@ -269,13 +270,13 @@ async fn show(tools: &mut DevTools, url: &Url, screenshot: bool, wait: Duration)
     Ok(shown)
 }
 
-/// Opens a page of its own, and gives its frame.
+/// Opens a page, and returns its frame.
 async fn begin(tools: &mut DevTools) -> Result<String, Fault> {
     let made = tools.call("Target.createTarget", json!({"url": "about:blank"})).await?;
     let page = tools
         .call("Target.attachToTarget", json!({"targetId": at(&made, "/targetId"), "flatten": true}))
         .await?;
-    // Nothing is saved anywhere, and nobody is asked where to.
+    // Downloads are refused without a dialog.
     tools.call("Browser.setDownloadBehavior", json!({"behavior": "deny"})).await?;
     tools.attach(at(&page, "/sessionId").as_str().unwrap_or_default());
     tools.call("Page.enable", json!({})).await?;
@@ -284,12 +285,12 @@ async fn begin(tools: &mut DevTools) -> Result<String, Fault> {
     let size = json!({"width": WIDTH, "height": HEIGHT, "deviceScaleFactor": 1, "mobile": false});
     tools.call("Emulation.setDeviceMetricsOverride", size).await?;
     let tree = tools.call("Page.getFrameTree", json!({})).await?;
-    // What happened so far is of the empty page.
+    // Events until now are of the empty page.
     while tools.happened().is_some() {}
     Ok(at(&tree, "/frameTree/frame/id").as_str().unwrap_or_default().to_owned())
 }
 
-/// Waits until the page is there and still; false, if that took too long.
+/// Waits until the page is loaded and idle; returns false after the time limit.
 async fn arrive(tools: &mut DevTools, frame: &str, until: Instant, shown: &mut Shown) -> Result<bool, Fault> {
     let (mut loaded, mut until) = (false, until);
     loop {
@@ -308,7 +309,7 @@ async fn arrive(tools: &mut DevTools, frame: &str, until: Instant, shown: &mut S
                 shown.mime = at(answer, "/mimeType").as_str().unwrap_or_default().to_ascii_lowercase();
                 shown.refused = refusal(answer);
             }
-            // It goes on to another page.
+            // It navigates to another page.
             "Page.frameNavigated" if at(params, "/frame/id") == frame => loaded = false,
             "Page.lifecycleEvent" if at(params, "/frameId") == frame => {
                 match at(params, "/name").as_str().unwrap_or_default() {
@@ -325,7 +326,7 @@ async fn arrive(tools: &mut DevTools, frame: &str, until: Instant, shown: &mut S
     }
 }
 
-/// Why haft's own proxy answers in place of the host, if it does.
+/// Returns why haft's own proxy answered in place of the host, if it did.
 fn refusal(answer: &Value) -> Option<String> {
     let says = at(answer, "/statusText").as_str().unwrap_or_default();
     let is_ours = at(answer, "/status") == 403 && says.starts_with("Blocked by haft's sandbox");
@@ -351,13 +352,13 @@ fn failed(url: &Url, error: &str, shown: Shown, is_known: bool) -> Result<Shown,
     Err(Fault::new(kind, format!("the browser can't show {url}: {error}")).next(next))
 }
 
-/// What the page shows now.
+/// Reads the page as it is now.
 async fn tell(tools: &mut DevTools, frame: &str, screenshot: bool, shown: &mut Shown) -> Result<(), Fault> {
-    // Before the page is changed to be read.
+    // Before the page is changed for reading.
     if screenshot {
         shown.picture = Some(picture(tools).await?);
     }
-    // A world of our own: scripts of the page can't have changed what our words mean.
+    // An isolated world: scripts of the page can't change haft's functions.
     let world =
         tools.call("Page.createIsolatedWorld", json!({"frameId": frame, "worldName": "haft"})).await?;
     let script = READ_PAGE.replace("LONGEST", &LARGEST_PAGE.to_string());

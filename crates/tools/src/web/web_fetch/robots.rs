@@ -5,16 +5,16 @@ use kit::{
     net::{Request, Url},
 };
 
-/// By which name sites know us.
+/// haft's name for sites.
 const NAME: &str = "haft";
 
-/// More of the file is not read.
+/// Maximum bytes of the file.
 const LONGEST: usize = 500 << 10;
 
-/// Asks the site for its rules, and says no where they do.
+/// Fetches the site's rules, and refuses what they forbid.
 ///
 /// # Errors
-/// [`Kind::Denied`] where the rules, or that they can't be had, forbid it.
+/// [`Kind::Denied`] if the rules forbid it, or can't be fetched.
 pub(super) async fn check(cx: &Cx, url: &Url) -> Result<(), Fault> {
     let mut at = url.clone();
     at.set_path("/robots.txt");
@@ -40,7 +40,7 @@ pub(super) async fn check(cx: &Cx, url: &Url) -> Result<(), Fault> {
             let status = answer.status.as_u16();
             return Err(denied(format!("{at} says {status}, so no robot may come for now")));
         }
-        // Where there are no rules, all may come.
+        // Without rules, everything is allowed.
         _ => return Ok(()),
     }
     let (body, _) = answer.up_to(LONGEST).await?;
@@ -51,10 +51,10 @@ pub(super) async fn check(cx: &Cx, url: &Url) -> Result<(), Fault> {
     }
 }
 
-/// The rule that forbids us this path.
+/// Returns the rule that forbids this path.
 fn forbidding(rules: &str, path: &str) -> Option<String> {
     let (mut ours, mut everybody_s) = (None::<Vec<(bool, &str)>>, Vec::new());
-    // Whether the group is for us by name, and for everybody; a line for an agent after a rule begins a new group.
+    // Whether the group names haft, and whether it is for everybody; an agent line after a rule begins a new group.
     let (mut for_us, mut for_all, mut in_rules) = (false, false, true);
     for line in rules.trim_start_matches('\u{feff}').lines() {
         let line = line.split('#').next().unwrap_or_default();
@@ -88,12 +88,12 @@ fn forbidding(rules: &str, path: &str) -> Option<String> {
     let rules = ours.unwrap_or(everybody_s);
     let path = decoded(path);
     let fits = rules.iter().filter(|(_, rule)| !rule.is_empty() && matches(&decoded(rule), &path));
-    // The longest counts; of two as long as each other the one that allows.
+    // The longest rule counts; of two equally long ones the one that allows.
     let (allows, rule) = fits.max_by_key(|(allows, rule)| (rule.len(), *allows))?;
     (!allows).then(|| (*rule).to_owned())
 }
 
-/// `*` is anything, `$` at the end is the end.
+/// Matches a rule: `*` is anything, `$` at the end is the end.
 fn matches(rule: &str, path: &str) -> bool {
     let (rule, whole) = rule.strip_suffix('$').map_or((rule, false), |it| (it, true));
     let mut parts = rule.split('*');
@@ -107,14 +107,14 @@ fn matches(rule: &str, path: &str) -> bool {
     if whole { rest.ends_with(last) } else { rest.contains(last) }
 }
 
-/// One spelling for what can be written in two: `%7E` and `~`.
+/// Normalizes characters with two spellings: `%7E` and `~`.
 fn decoded(text: &str) -> String {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((first, after)) = rest.split_first() {
         let two = after.get(..2).and_then(|it| u8::from_str_radix(std::str::from_utf8(it).ok()?, 16).ok());
         match two {
-            // What means something in a rule or a path stays as it is.
+            // Characters with a meaning in a rule or a path stay as they are.
             Some(code) if *first == b'%' && !matches!(code, b'/' | b'?' | b'*' | b'$' | b'%') => {
                 out.push(code);
                 rest = after.get(2..).unwrap_or_default();

@@ -1,17 +1,17 @@
-//! Tables in Markdown, told from tables that are layout.
+//! Tables in Markdown, as opposed to tables for layout.
 
 use dom_query::NodeRef;
 
-/// More columns are not shown.
+/// Maximum number of columns.
 const COLUMNS: usize = 60;
 
-/// More rows are not shown.
+/// Maximum number of rows.
 const ROWS: usize = 100_000;
 
-/// How much may be repeated in a table, in bytes.
+/// Maximum bytes of repeated cells in a table.
 const REPEATS: usize = 1 << 20;
 
-/// A longer text is not repeated in each row that a cell spans.
+/// Maximum length of a text that is repeated in each row that a cell spans.
 const REPEATED: usize = 120;
 
 /// A table of data: its caption, and its rows.
@@ -20,7 +20,7 @@ pub(super) struct Rows<'a> {
     rows: Vec<Vec<NodeRef<'a>>>,
 }
 
-/// The rows of a table; nothing, if it only arranges what is on the page.
+/// Returns the rows of a table; `None`, if it is for layout only.
 pub(super) fn rows<'a>(table: &NodeRef<'a>) -> Option<Rows<'a>> {
     if matches!(&*table.attr_or("role", ""), "presentation" | "none") {
         return None;
@@ -49,10 +49,10 @@ fn cells<'a>(row: &NodeRef<'a>) -> Vec<NodeRef<'a>> {
     row.children_it(false).filter(|it| it.has_name("td") || it.has_name("th")).take(COLUMNS).collect()
 }
 
-/// The table, and its caption before it. The first row is its head.
+/// Converts the table, with its caption before it. The first row is its head.
 pub(super) fn write(table: &Rows<'_>, mut text: impl FnMut(&NodeRef<'_>) -> String) -> Vec<String> {
     let mut lines: Vec<Vec<String>> = Vec::new();
-    // What reaches down from rows above, by column: for how many rows, and what.
+    // Cells that span down from rows above, by column: the number of rows, and the text.
     let mut above: Vec<(usize, String)> = Vec::new();
     let mut left = REPEATS;
     for row in &table.rows {
@@ -85,7 +85,7 @@ pub(super) fn write(table: &Rows<'_>, mut text: impl FnMut(&NodeRef<'_>) -> Stri
         }
     }
     let mut columns = lines.iter().map(Vec::len).max().unwrap_or(0);
-    // Columns at the end that are empty all the way down were made by spans.
+    // Empty last columns were made by spans.
     while columns > 1 && lines.iter().all(|it| it.get(columns - 1).is_none_or(String::is_empty)) {
         columns -= 1;
     }
@@ -106,7 +106,7 @@ pub(super) fn write(table: &Rows<'_>, mut text: impl FnMut(&NodeRef<'_>) -> Stri
     caption.into_iter().chain((!out.is_empty()).then(|| out.trim_end().to_owned())).collect()
 }
 
-/// Fills in what cells above reach down to.
+/// Fills in cells that span down from above.
 fn reach_down(above: &mut [(usize, String)], line: &mut Vec<String>, may_repeat: &mut usize) {
     while let Some((rows, shown)) = above.get_mut(line.len()).filter(|it| it.0 > 0) {
         *rows -= 1;

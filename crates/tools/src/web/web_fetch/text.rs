@@ -11,40 +11,40 @@ use serde::{Deserialize, Serialize};
 
 use super::markdown::{END, LINK, TARGET};
 
-/// Bytes on a page of text, with its links, where nothing else is asked for.
+/// Default bytes of a page of text, with its links.
 const PAGE: usize = 20_000;
 
-/// The same where a number of lines is asked for.
+/// Maximum bytes of a page if a number of lines is given.
 const LONGEST_PAGE: usize = 100_000;
 
-/// Headings that are named where a page goes on, and letters of each.
+/// Maximum number of headings that are listed where a page ends, and characters of each.
 const HEADINGS: usize = 30;
 const HEADING: usize = 50;
 
-/// A longer line is broken at a blank.
+/// Maximum length of a line; a longer one is broken at a blank.
 const LINE: usize = 4_000;
 
-/// How much of a text is kept, in bytes.
+/// Maximum bytes of a text that are kept.
 const KEPT: usize = 8 << 20;
 
-/// How many texts a session keeps, and how many bytes of them.
+/// Maximum number of texts of a session, and of their bytes.
 const TEXTS: usize = 16;
 const BYTES: usize = 16 << 20;
 
-/// What stands at an address, as a model reads it.
+/// The content of an address, for a model.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Text {
-    /// What it calls itself.
+    /// Its title.
     pub(super) title: String,
     /// The text, with links as numbers between [`LINK`] and [`END`].
     pub(super) body: String,
-    /// Where they lead, by number from 1.
+    /// The targets of the links, by number from 1.
     pub(super) links: Vec<String>,
-    /// What is to be known of it, a line each.
+    /// Notes, a line each.
     pub(super) notes: Vec<String>,
 }
 
-/// A text that was fetched, cut into lines.
+/// A fetched text, split into lines.
 pub(super) struct Page {
     asked: String,
     url: Url,
@@ -57,19 +57,19 @@ pub(super) struct Page {
     named: usize,
 }
 
-/// The texts that a session fetched last, to go on in them.
+/// The latest texts of a session, for further pages.
 #[derive(Default)]
 pub(super) struct Pages {
     kept: Mutex<VecDeque<Arc<Page>>>,
 }
 
 impl Pages {
-    /// The text that was asked for in these words.
+    /// Returns the text that was fetched with these arguments.
     pub(super) fn find(&self, asked: &str) -> Option<Arc<Page>> {
         self.kept.lock().iter().find(|it| it.asked == asked).cloned()
     }
 
-    /// Keeps it, in place of what was asked for in the same words before.
+    /// Keeps it, in place of an earlier one with the same arguments.
     pub(super) fn keep(&self, page: Page) -> Arc<Page> {
         let page = Arc::new(page);
         let mut kept = self.kept.lock();
@@ -84,7 +84,7 @@ impl Pages {
 }
 
 impl Page {
-    /// This text, as it was asked for, from this address.
+    /// Creates a page of this text, with its arguments and its address.
     pub(super) fn new(asked: String, url: Url, mut text: Text) -> Self {
         if text.body.len() > KEPT {
             let end = (0..=KEPT).rev().find(|it| text.body.is_char_boundary(*it)).unwrap_or(0);
@@ -97,15 +97,15 @@ impl Page {
         Self { asked, url, title: text.title, notes: text.notes, lines, links: text.links, bytes, named }
     }
 
-    /// The line that the address names by its fragment, or the first.
+    /// Returns the line that the address names by its fragment, or the first.
     pub(super) fn named(&self) -> usize {
         self.named
     }
 
-    /// Lines of it from this one on, which is counted from 1.
+    /// Shows lines from this one on, counted from 1.
     ///
     /// # Errors
-    /// When it has no such line.
+    /// When the line does not exist.
     pub(super) fn show(&self, offset: usize, limit: Option<usize>) -> Result<String, Fault> {
         let total = self.lines.len();
         if offset > total.max(1) {
@@ -176,15 +176,15 @@ impl Page {
     }
 }
 
-/// Takes out the mark of what the address names, and gives its line: that of the mark, or the heading of that name, or
-/// the first.
+/// Removes the mark of the place that the address names, and returns its line: that of the mark, or of the
+/// heading of that name, or the first.
 fn named(lines: &mut Vec<String>, fragment: &str) -> usize {
     if let Some(at) = lines.iter().position(|it| it.contains(TARGET)) {
         let Some(line) = lines.get_mut(at) else { return 1 };
         *line = line.replace(TARGET, "");
         if line.is_empty() && lines.len() > 1 {
             lines.remove(at);
-            // The blank after it separates nothing any more.
+            // The blank line after it separates nothing any more.
             if lines.get(at).is_some_and(String::is_empty) {
                 lines.remove(at);
             }
@@ -199,7 +199,7 @@ fn named(lines: &mut Vec<String>, fragment: &str) -> usize {
     if wanted.is_empty() { 1 } else { lines.iter().position(is_it).map_or(1, |at| at + 1) }
 }
 
-/// The headings in these lines with their numbers, of so many levels as there is room for; nothing, if there are too few.
+/// Lists the headings in these lines with their line numbers, of as many levels as fit; `None`, if there are too few.
 fn outline(lines: &[String], before: usize) -> Option<String> {
     let (mut is_code, mut found) = (false, Vec::new());
     for (at, line) in lines.iter().enumerate() {
@@ -220,7 +220,7 @@ fn outline(lines: &[String], before: usize) -> Option<String> {
     (shown.len() > 1).then(|| shown.join("; "))
 }
 
-/// A line with its links as they are shown, and their numbers.
+/// Formats a line's links; returns it and their numbers.
 fn numbered(line: &str) -> (String, Vec<usize>) {
     if !line.contains(LINK) {
         return (line.to_owned(), Vec::new());
@@ -229,7 +229,7 @@ fn numbered(line: &str) -> (String, Vec<usize>) {
     (line.replace(LINK, "[").replace(END, "]"), found)
 }
 
-/// A line in pieces that can be shown one by one.
+/// Breaks a line into pieces of limited length.
 fn broken(line: &str) -> Vec<String> {
     let mut pieces = Vec::new();
     let mut rest = line;

@@ -1,27 +1,27 @@
 //! Markup cleanup before parsing: depth and size stay bounded.
 //!
-//! What a reader would not see goes, with all that lies in it; tags are balanced and nested no deeper than a page ever
-//! needs; of attributes only those stay that say something. A parser that follows the standard takes time and memory that
-//! grow with the square of hostile input: with what this gives it does not.
+//! It removes invisible elements with their content, balances tags, limits their nesting, and keeps only
+//! useful attributes. A parser that follows the standard takes time and memory that grow with the square of
+//! hostile input; on this output it does not.
 
 use super::hidden::{Sheet, is_hidden};
 
-/// Deeper nesting is flattened. Browsers stop at 512; pages are rarely deeper than 60.
+/// Maximum nesting; deeper elements are flattened. Browsers stop at 512; pages are rarely deeper than 60.
 const DEEPEST: usize = 160;
 
-/// Pages have fewer tags and letters written as `&name;`, and who sends more wants the time and the memory that they take.
+/// Maximum number of tags and character references. Pages have fewer, and more would cost time and memory.
 pub(super) const MOST_MARKS: usize = 400_000;
 
-/// More attributes of a tag are not looked at.
+/// Maximum number of attributes of a tag.
 const ATTRIBUTES: usize = 48;
 
-/// A longer value says nothing.
+/// Maximum length of an attribute's value.
 const LONGEST_VALUE: usize = 2_000;
 
-/// Elements of which nothing is text, and inside which there is no markup.
+/// Elements without readable text, inside which there is no markup.
 const RAW: &[&str] = &["script", "style", "iframe", "noembed", "noframes", "textarea", "xmp"];
 
-/// Elements that go with all that lies in them.
+/// Elements that are removed with their content.
 const DROPPED: &[&str] = &[
     "template", "object", "embed", "applet", "svg", "canvas", "audio", "video", "select", "datalist", "math",
     "map", "frameset",
@@ -32,7 +32,7 @@ const VOID: &[&str] = &[
     "track", "wbr",
 ];
 
-/// Tags that mean nothing here, around what does.
+/// Tags that are removed, without their content.
 const TRANSPARENT: &[&str] = &["font", "big", "nobr", "blink", "marquee", "noscript", "u", "bdi", "bdo"];
 
 /// Elements before which a paragraph ends.
@@ -92,19 +92,19 @@ const KEPT: &[&str] = &[
     "title",
 ];
 
-/// What is left of a page.
+/// The result of the cleanup.
 pub(super) struct Tidied {
-    /// The markup without what is not seen, balanced.
+    /// The markup without invisible parts, balanced.
     pub(super) html: String,
-    /// How many tags and letters by name were read.
+    /// Number of tags and character references.
     pub(super) marks: usize,
-    /// There were more than are read, and what comes after those is left out.
+    /// Whether the limit was reached, after which the rest is dropped.
     pub(super) cut: bool,
 }
 
-/// The markup without what is not seen, balanced.
+/// Cleans up markup: removes invisible parts, and balances tags.
 pub(super) fn tidy(html: &str) -> Tidied {
-    // To a parser each NUL is an error that it keeps.
+    // A parser records an error for each NUL.
     let without: String;
     let html = if html.contains('\0') {
         without = html.replace('\0', "");
@@ -131,12 +131,12 @@ pub(super) fn tidy(html: &str) -> Tidied {
 struct Tidy<'a> {
     out: String,
     open: Vec<&'a str>,
-    /// Start tags that were left out because they were too deep.
+    /// Number of open elements that were dropped because they were too deep.
     deep: usize,
-    /// What is in elements from this one on is not seen.
+    /// The index of the outermost invisible element.
     unseen: Option<usize>,
     sheet: Sheet<'a>,
-    /// Tags so far, and letters that are written by their names or numbers.
+    /// Number of tags and character references so far.
     marks: usize,
 }
 
@@ -155,7 +155,7 @@ impl<'a> Tidy<'a> {
         self.out.push_str(text);
     }
 
-    /// Takes what begins with `<`, and gives the rest.
+    /// Consumes text that begins with `<`, and returns the rest.
     fn markup(&mut self, from: &'a str) -> &'a str {
         let after = from.get(1..).unwrap_or_default();
         if let Some(comment) = after.strip_prefix("!--") {
@@ -184,7 +184,7 @@ impl<'a> Tidy<'a> {
         }
     }
 
-    /// Opens an element, and gives what follows it, or its end if nothing of it is kept.
+    /// Opens an element; returns the text after it, or after its end if it is dropped.
     fn start(&mut self, name: &'a str, attributes: &[(&'a str, &'a str)], rest: &'a str) -> &'a str {
         if is(name, RAW) {
             return past_end_of(rest, name);
@@ -244,7 +244,7 @@ impl<'a> Tidy<'a> {
         self.out.push('>');
     }
 
-    /// Ends what this element ends by beginning.
+    /// Closes the elements that this one implicitly ends.
     fn close_before(&mut self, name: &str) {
         let (ends, within): (&[&str], &[&str]) = match name.to_ascii_lowercase().as_str() {
             "li" => (&["li"], &["ul", "ol", "menu"]),
@@ -274,7 +274,7 @@ impl<'a> Tidy<'a> {
             if open.eq_ignore_ascii_case(name) {
                 return self.close_down_to(at);
             }
-            // What was opened around a table is not closed inside it.
+            // An element opened around a table is not closed inside it.
             if is(open, &cells) && !ends_a_table {
                 return;
             }
@@ -298,7 +298,7 @@ fn is(name: &str, list: &[&str]) -> bool {
     list.iter().any(|it| it.eq_ignore_ascii_case(name))
 }
 
-/// A picture or program that is written out in place of its address.
+/// Returns whether it is a `data:` URL.
 fn is_embedded(value: &str) -> bool {
     value.trim_start().get(..5).is_some_and(|it| it.eq_ignore_ascii_case("data:"))
 }
@@ -307,12 +307,12 @@ fn escaped(value: &str) -> String {
     value.replace('"', "&quot;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
-/// What comes after this mark; nothing, if it does not occur.
+/// Returns the text after this mark; empty, if it does not occur.
 fn past<'a>(text: &'a str, mark: &str) -> &'a str {
     text.split_once(mark).map_or("", |(_, rest)| rest)
 }
 
-/// The name of a tag, and what follows it.
+/// Splits off the name of a tag.
 fn name(text: &str) -> (&str, &str) {
     let end =
         text.find(|it: char| it.is_ascii_whitespace() || matches!(it, '/' | '>' | '<')).unwrap_or(text.len());
@@ -320,11 +320,11 @@ fn name(text: &str) -> (&str, &str) {
     let is_plain = name.len() <= 40
         && name.starts_with(|it: char| it.is_ascii_alphabetic())
         && name.bytes().all(|it| it.is_ascii_alphanumeric() || matches!(it, b'-' | b'_' | b':'));
-    // A name that no element has is as good as any other, and can't break out of its tag.
+    // An unknown name is replaced, so that it can't break out of its tag.
     if is_plain { (name, rest) } else { ("span", rest) }
 }
 
-/// The attributes of a tag, as far as they are looked at, and what comes after its `>`.
+/// Parses the attributes of a tag; returns them and the text after its `>`.
 fn attributes(text: &str) -> (Vec<(&str, &str)>, &str) {
     let mut found: Vec<(&str, &str)> = Vec::new();
     let mut rest = text;
@@ -362,7 +362,7 @@ fn quoted(text: &str) -> (&str, &str) {
     text.split_at(end)
 }
 
-/// What comes after the end tag of this element, inside which nothing is markup.
+/// Returns the text after the end tag of this element, whose content is not markup.
 fn past_end_of<'a>(text: &'a str, element: &str) -> &'a str {
     let mut from = 0;
     while let Some(at) = text.get(from..).and_then(|it| it.find("</")).map(|it| it + from + 2) {

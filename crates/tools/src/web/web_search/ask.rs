@@ -14,28 +14,28 @@ use tokio::{
 
 use super::Hit;
 
-/// A longer answer is not a list of results.
+/// Maximum size of an answer.
 const LONGEST: usize = 4 << 20;
 
-/// How long is waited before a second try, and the most that an engine may ask for.
+/// Default pause before a retry, and the longest that an engine may request.
 const PAUSE: Duration = Duration::from_millis(1_500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(8);
 
-/// Between two searches of this process lies at least this much.
+/// Minimum time between two searches of this process.
 const PACE: Duration = Duration::from_secs(1);
 
-/// What SearXNG is called here, and what is usually amiss where it does not answer in JSON.
+/// The engine's name, and the usual reason why it does not answer in JSON.
 const SEARXNG: &str = "SearXNG";
 const FORMATS: &str = "A person has to put `json` into `formats` of `search` in its settings.yml.";
 
-/// What an engine answered.
+/// An engine's answer.
 pub(super) struct Answer {
     pub(super) status: u16,
     pub(super) body: Vec<u8>,
     pause: Option<Duration>,
 }
 
-/// Waits until it is polite to ask again.
+/// Waits for the rate limit.
 pub(super) async fn pace(cx: &Cx) -> Result<(), Fault> {
     static NEXT: Mutex<Option<Instant>> = Mutex::const_new(None);
     let mut next = NEXT.lock().await;
@@ -49,7 +49,7 @@ pub(super) async fn pace(cx: &Cx) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Asks, and once more after a pause if the engine is busy.
+/// Sends a request, and retries once after a pause if the engine is busy.
 pub(super) async fn ask(cx: &Cx, request: Request) -> Result<Answer, Fault> {
     let answer = once(cx, request.clone()).await?;
     if !matches!(answer.status, 429 | 503) {
@@ -64,7 +64,7 @@ pub(super) async fn ask(cx: &Cx, request: Request) -> Result<Answer, Fault> {
     }
 }
 
-/// Asks once.
+/// Sends a request once.
 pub(super) async fn once(cx: &Cx, mut request: Request) -> Result<Answer, Fault> {
     let who = header::HeaderValue::from_static(concat!(
         "Mozilla/5.0 (compatible; haft/",
@@ -81,7 +81,7 @@ pub(super) async fn once(cx: &Cx, mut request: Request) -> Result<Answer, Fault>
     Ok(Answer { status: answer.status.as_u16(), body, pause: pause.map(Duration::from_secs) })
 }
 
-/// Where the engine is, no model has said.
+/// Rewrites a network fault: the model did not choose the engine's address.
 fn unreached(fault: Fault, host: &str) -> Fault {
     if !matches!(fault.kind, Kind::Unavailable | Kind::Timeout) {
         return fault;
@@ -92,7 +92,7 @@ fn unreached(fault: Fault, host: &str) -> Fault {
     )
 }
 
-/// Lets some time pass.
+/// Waits for this time, or for the cancellation.
 pub(super) async fn wait(cx: &Cx, pause: Duration) -> Result<(), Fault> {
     tokio::select! {
         () = sleep(pause) => Ok(()),
@@ -101,12 +101,12 @@ pub(super) async fn wait(cx: &Cx, pause: Duration) -> Result<(), Fault> {
 }
 
 impl Answer {
-    /// How long to wait before a second try; nothing, if the engine wants more than anybody waits.
+    /// Returns the pause before a retry; `None`, if the engine requests too long a one.
     pub(super) fn pause(&self) -> Option<Duration> {
         Some(self.pause.unwrap_or(PAUSE)).filter(|it| *it <= LONGEST_PAUSE)
     }
 
-    /// The answer as JSON, or the fault that it is none.
+    /// Parses the answer as JSON.
     pub(super) fn json(&self, engine: &str) -> Result<Value, Fault> {
         let says = || {
             let text = String::from_utf8_lossy(&self.body);
@@ -139,7 +139,7 @@ impl Answer {
     }
 }
 
-/// The results in a list of objects with these names.
+/// Parses the results from a list of objects with these names.
 pub(super) fn hits(list: &Value, snippet: &str) -> Option<Vec<Hit>> {
     let text = |it: &Value, name: &str| {
         super::without_markup(it.get(name).and_then(Value::as_str).unwrap_or_default())
@@ -151,24 +151,24 @@ pub(super) fn hits(list: &Value, snippet: &str) -> Option<Vec<Hit>> {
     Some(list.as_array()?.iter().filter_map(hit).collect())
 }
 
-/// What is said of an answer that has another form than it used to.
+/// Returns the fault for an answer in an unknown format.
 pub(super) fn changed(engine: &str) -> Fault {
     Fault::new(Kind::Failed, format!("{engine} answers in a form that is not known: it has changed, and nothing was found in it"))
         .hint("A person can name another `engine` in `[search]` of haft.toml[?; `tool:web_fetch` reads a page whose address is known?].")
 }
 
-/// The address with these pairs as its query.
+/// Adds these pairs to an address as its query.
 pub(super) fn with(mut url: Url, pairs: &[(&str, &str)]) -> Url {
     url.query_pairs_mut().extend_pairs(pairs.iter().filter(|it| !it.1.is_empty()));
     url
 }
 
-/// An address that is written here.
+/// Parses a constant address.
 pub(super) fn at(text: &str) -> Result<Url, Fault> {
     Url::parse(text).map_err(|error| Fault::bug(format!("`{text}` is not an address: {error}")))
 }
 
-/// The header with the key that a person named, for this address.
+/// Returns the header with the configured key, for this address.
 pub(super) fn keyed(
     cx: &Cx,
     url: &Url,

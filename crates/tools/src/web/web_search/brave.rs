@@ -1,4 +1,4 @@
-//! Results of Brave.
+//! Brave Search: requests, and results from its JSON.
 
 use kit::{Cx, Fault, net::Request};
 
@@ -32,7 +32,7 @@ pub(super) async fn search(cx: &Cx, question: &Question<'_>) -> Result<Vec<Hit>,
     let answered = ask(cx, request).await?.json("Brave")?;
     match answered.get("web").and_then(|it| it.get("results")) {
         Some(list) => hits(list, "description").ok_or_else(|| changed("Brave")),
-        // Without a result that part is left out.
+        // Without results that part is absent.
         None if answered.get("query").is_some() => Ok(Vec::new()),
         None => Err(changed("Brave")),
     }

@@ -1,4 +1,4 @@
-//! DuckDuckGo, by its pages for browsers without scripts; a worker reads them.
+//! DuckDuckGo, by its pages for browsers without scripts; a worker parses them.
 
 use dom_query::{Document, NodeRef};
 use kit::{
@@ -16,24 +16,24 @@ use super::{
 /// Its name in `[search]`.
 pub(super) const NAME: &str = "duckduckgo";
 
-/// Where it is asked.
+/// Its host.
 pub(super) const HOST: &str = "html.duckduckgo.com";
 
-/// Further pages than this are not turned to, whatever is left of the first ones.
+/// Maximum number of pages that are fetched.
 const TURNS: usize = 6;
 
-/// A page of results: they, and what asks for the next one.
+/// A page of results, and the form for the next one.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Results {
     hits: Vec<Hit>,
     next: Vec<(String, String)>,
 }
 
-/// What came of asking.
+/// The outcome of a request.
 #[derive(Serialize, Deserialize)]
 pub(crate) enum Came {
     Results(Results),
-    /// It turns away who asks too much.
+    /// It blocks clients that send too many requests.
     Blocked(String),
     Changed,
 }
@@ -58,7 +58,7 @@ fn under(url: &Url, path: &str) -> Result<Url, Fault> {
     Url::parse(&text).map_err(|error| Fault::bad_args(format!("`{text}` is not an address: {error}")))
 }
 
-/// Asks one of the two, page by page; or why the other has to be asked.
+/// Searches one of the two pages, page by page; the inner fault means that the other one is to be tried.
 async fn look(cx: &Cx, from: &Url, question: &Question<'_>) -> Result<Result<Vec<Hit>, Fault>, Fault> {
     let region = question.region.map(|it| format!("{}-{}", it.country, it.language)).unwrap_or_default();
     let mut url = with(from.clone(), &[("q", question.query), ("kl", &region)]);
@@ -67,7 +67,7 @@ async fn look(cx: &Cx, from: &Url, question: &Question<'_>) -> Result<Result<Vec
     for _ in 0..TURNS {
         let results = match turn(cx, url).await? {
             Came::Results(results) => results,
-            // What is there already is worth more than nothing.
+            // Results so far are better than none.
             Came::Blocked(_) | Came::Changed if found.len() > first => break,
             Came::Blocked(how) => return Ok(Err(blocked(&how))),
             Came::Changed => return Ok(Err(changed("DuckDuckGo"))),
@@ -88,7 +88,7 @@ async fn look(cx: &Cx, from: &Url, question: &Question<'_>) -> Result<Result<Vec
     Ok(Ok(found.into_iter().skip(first).take(question.limit).collect()))
 }
 
-/// Asks for one page, and once more after a pause where it is turned away.
+/// Fetches one page, and retries once after a pause if it is blocked.
 async fn turn(cx: &Cx, url: Url) -> Result<Came, Fault> {
     let mut request = Request::get(url);
     let own = [(header::ACCEPT, "text/html"), (header::ACCEPT_LANGUAGE, "en, *;q=0.5")];
@@ -112,7 +112,7 @@ async fn read(cx: &Cx, answer: Answer) -> Result<Came, Fault> {
     Ok(cx.decode("the page of results", page, answer.body).await?.answer)
 }
 
-/// Reads a page of results.
+/// Parses a page of results.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct ReadResults {
     /// The status of the answer.
@@ -157,7 +157,7 @@ fn found(status: u16, body: &[u8]) -> Came {
     Came::Results(Results { hits, next: next(&document) })
 }
 
-/// The results in either of the two forms of the page.
+/// Returns the results in either of the two layouts.
 fn hits(document: &Document) -> Vec<Hit> {
     let mut hits = Vec::new();
     for result in document.select(".result:not(.result--ad)").nodes() {
@@ -192,7 +192,7 @@ fn hit(title: &NodeRef<'_>, snippet: Option<NodeRef<'_>>) -> Option<Hit> {
     })
 }
 
-/// Where a result leads: what its address is wrapped around. An advertisement leads nowhere.
+/// Returns the target of a result, which is wrapped in its address; `None` for an advertisement.
 fn target(href: &str) -> Option<String> {
     let url = Url::parse("https://duckduckgo.com/").ok()?.join(href).ok()?;
     let is_theirs =
@@ -209,7 +209,7 @@ fn target(href: &str) -> Option<String> {
     (matches!(target.scheme(), "http" | "https") && !is_ad).then(|| target.to_string())
 }
 
-/// What the form behind "Next" would send.
+/// Returns the fields of the form behind "Next".
 fn next(document: &Document) -> Vec<(String, String)> {
     for form in document.select("form").nodes() {
         let form = dom_query::Selection::from(*form);
@@ -239,7 +239,7 @@ mod tests {
         let ad = "https://duckduckgo.com/y.js?ad_domain=c.example&ad_provider=bingv7aa";
         assert_eq!(target(ad), None);
         assert_eq!(target("//duckduckgo.com/l/?uddg=javascript%3Aalert(1)"), None);
-        // Another host's own parameter is none of ours.
+        // Another host's parameter of the same name is ignored.
         assert_eq!(target("https://d.example/?uddg=x").as_deref(), Some("https://d.example/?uddg=x"));
     }
 }

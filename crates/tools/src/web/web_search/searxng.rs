@@ -1,4 +1,4 @@
-//! Results of SearXNG.
+//! SearXNG: requests, and results from its JSON.
 
 use kit::{
     Cx, Fault, Kind,
@@ -13,7 +13,7 @@ use super::{
 /// Its name in `[search]`.
 pub(super) const NAME: &str = "searxng";
 
-/// Results on one of its pages, about.
+/// Approximate number of results on one of its pages.
 const ON_A_PAGE: usize = 10;
 
 pub(super) async fn search(cx: &Cx, question: &Question<'_>) -> Result<Vec<Hit>, Fault> {

@@ -1,4 +1,4 @@
-//! Results of Tavily.
+//! Tavily: requests, and results from its JSON.
 
 use kit::{
     Cx, Fault,
@@ -19,7 +19,7 @@ pub(super) async fn search(cx: &Cx, question: &Question<'_>) -> Result<Vec<Hit>,
         Some(url) => url.clone(),
         None => at("https://api.tavily.com/search")?,
     };
-    // It has no pages, but a longer list.
+    // It has no pages, so a longer list is requested.
     let (first, last) = ((question.page - 1) * question.limit, question.page * question.limit);
     if last > MOST {
         return Err(Fault::bad_args(format!(
