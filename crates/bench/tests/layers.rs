@@ -8,7 +8,7 @@ use bench::layers::{Order, check, graph, orders};
 const ORDERS: &str = include_str!("../layers.toml");
 
 #[test]
-fn no_module_names_one_above_its_own() {
+fn modules_use_only_lower_layers() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut wrong = Vec::new();
     let orders = orders(ORDERS).unwrap();

@@ -360,7 +360,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_wrong_with_arguments_is_not_said_in_words_of_rust() {
+    fn argument_errors_do_not_use_words_of_rust() {
         for (words, said) in [
             ("invalid value: integer `-5`, expected usize", "must be 0 or more, not -5"),
             ("invalid value: integer `300`, expected u8", "300 is out of range"),

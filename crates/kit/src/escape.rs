@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_nobody_sees_is_spelled_out() {
+    fn invisible_characters_are_spelled_out() {
         for (text, shown) in [
             ("\u{1b}[31mred\u{1b}[0m", "\\u{1b}[31mred\\u{1b}[0m"),
             ("a\u{202e}b\u{200b}c", "a\\u{202e}b\\u{200b}c"),
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn json_keeps_its_value_and_shows_what_nobody_sees() {
+    fn json_keeps_its_value_and_escapes_invisible_characters() {
         let text = "a\u{9b}2J\u{202e}b\u{e0041}\u{1b}[0m\n日本";
         let json = serde_json::json!({ text: [text] });
         for written in [json.to_string(), format!("{json:#}")] {

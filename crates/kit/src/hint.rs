@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_order_is_by_bucket_and_name_whatever_the_tools_are_in() {
+    fn tools_are_ordered_by_bucket_and_name() {
         let hint = |name: &str| {
             let (bucket, shared, text) = match name {
                 "z" => (Bucket::First, "", "zed\n"),

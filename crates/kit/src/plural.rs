@@ -10,7 +10,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_alone_is_in_the_singular() {
+    fn a_count_of_one_is_in_the_singular() {
         assert_eq!([0, 1, 2].map(|it| counted(it, "line")), ["0 lines", "1 line", "2 lines"]);
     }
 }

@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_absent_gives_way_to_the_next_alternative_or_is_left_out() {
+    fn a_missing_reference_falls_back_to_the_next_alternative() {
         let text = "Refused.[? `arg:shell.net` asks.| A person grants it.?][? `tool:undo` takes it back.?]";
         assert_eq!(said(text), "Refused. A person grants it.");
         assert_eq!(in_own_names(text), "Refused. `net` asks. `undo` takes it back.");
@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn many_openings_of_groups_are_read_in_a_moment() {
+    fn many_unclosed_groups_are_left_as_text() {
         for many in ["[?", "[?|", "?][?", "`tool:", "`call:x {", "[?`tool:x`"] {
             let text = format!("`tool:read` {}", many.repeat((LONGEST - 16) / many.len()));
             assert!(in_own_names(&text).starts_with("`read` "), "{many}");

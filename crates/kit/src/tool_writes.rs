@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_counts_until_somebody_else_changes_it() {
+    fn a_written_file_is_ours_until_somebody_else_changes_it() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("x");
         fs::write(&path, "a").unwrap();

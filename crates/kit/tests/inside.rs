@@ -22,10 +22,10 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 const ALL: Walk = Walk { ignored: Ignored::Show, depth: usize::MAX };
 
 /// On a busy machine it may take many rounds until one falls between two swaps.
-const PATIENCE: usize = 200_000;
+const ROUNDS: usize = 200_000;
 
 /// Returns a workspace, and beside it a folder with a secret that nothing may reach.
-fn room_beside_a_secret() -> (TestWorkspace, tempfile::TempDir) {
+fn workspace_beside_a_secret() -> (TestWorkspace, tempfile::TempDir) {
     let test_ws = TestWorkspace::new("//- real/file\ninside\n//- plain\ninside\n");
     let outside = tempfile::tempdir().unwrap();
     fs::write(outside.path().join("file"), "SECRET\n").unwrap();
@@ -48,12 +48,12 @@ fn while_swapping(one: &Path, other: &Path, work: impl FnOnce()) {
 
 #[test]
 fn a_folder_swapped_for_a_link_is_never_read_through() {
-    let (test_ws, outside) = room_beside_a_secret();
+    let (test_ws, outside) = workspace_beside_a_secret();
     symlink(outside.path(), test_ws.path().join("link")).unwrap();
     let cx = test_ws.cx();
     let mut read = 0;
     while_swapping(&test_ws.path().join("real"), &test_ws.path().join("link"), || {
-        for round in 0..PATIENCE {
+        for round in 0..ROUNDS {
             if round >= 5_000 && read > 0 {
                 return;
             }
@@ -71,11 +71,11 @@ fn a_folder_swapped_for_a_link_is_never_read_through() {
 
 #[test]
 fn a_file_swapped_for_a_link_is_never_read_or_written_through() {
-    let (test_ws, outside) = room_beside_a_secret();
+    let (test_ws, outside) = workspace_beside_a_secret();
     symlink(outside.path().join("file"), test_ws.path().join("link")).unwrap();
     let mut landed = 0;
     while_swapping(&test_ws.path().join("plain"), &test_ws.path().join("link"), || {
-        for round in 0..PATIENCE {
+        for round in 0..ROUNDS {
             if round >= 1_000 && landed > 0 {
                 return;
             }
@@ -91,11 +91,11 @@ fn a_file_swapped_for_a_link_is_never_read_or_written_through() {
 
 #[test]
 fn a_new_file_is_never_made_outside() {
-    let (test_ws, outside) = room_beside_a_secret();
+    let (test_ws, outside) = workspace_beside_a_secret();
     symlink(outside.path(), test_ws.path().join("link")).unwrap();
     let mut made = 0;
     while_swapping(&test_ws.path().join("real"), &test_ws.path().join("link"), || {
-        for number in 0..PATIENCE {
+        for number in 0..ROUNDS {
             if number >= 1_000 && made > 0 {
                 return;
             }
@@ -110,7 +110,7 @@ fn a_new_file_is_never_made_outside() {
 
 #[test]
 fn a_walk_is_never_led_outside() {
-    let (test_ws, outside) = room_beside_a_secret();
+    let (test_ws, outside) = workspace_beside_a_secret();
     symlink(outside.path(), test_ws.path().join("link")).unwrap();
     fs::create_dir(outside.path().join("deep")).unwrap();
     let cx = test_ws.cx();
@@ -131,7 +131,7 @@ fn a_walk_is_never_led_outside() {
 
 #[test]
 fn links_that_stay_inside_work_and_those_that_lead_out_name_their_target() {
-    let (test_ws, outside) = room_beside_a_secret();
+    let (test_ws, outside) = workspace_beside_a_secret();
     symlink("real", test_ws.path().join("good")).unwrap();
     symlink(outside.path(), test_ws.path().join("bad")).unwrap();
     let cx = test_ws.cx();
@@ -145,7 +145,7 @@ fn links_that_stay_inside_work_and_those_that_lead_out_name_their_target() {
 
 #[test]
 fn writing_through_a_link_changes_the_target_and_keeps_the_link() {
-    let (test_ws, _outside) = room_beside_a_secret();
+    let (test_ws, _outside) = workspace_beside_a_secret();
     symlink("real/file", test_ws.path().join("link")).unwrap();
     let cx = test_ws.cx_for(&Touches::write("link"));
     let loaded = cx.files().load("link", 100).unwrap();
@@ -156,7 +156,7 @@ fn writing_through_a_link_changes_the_target_and_keeps_the_link() {
 
 #[test]
 fn a_call_reaches_only_what_it_was_granted() {
-    let (test_ws, _outside) = room_beside_a_secret();
+    let (test_ws, _outside) = workspace_beside_a_secret();
     let cx = test_ws.cx_for(&Touches::read("real").and(Touch::Write("other".to_owned())));
     assert!(cx.files().load("real/file", 100).is_ok());
     let fault = cx.files().load("plain", 100).err().unwrap();
@@ -169,7 +169,7 @@ fn a_call_reaches_only_what_it_was_granted() {
 
 #[test]
 fn a_hard_link_to_a_file_outside_is_refused_and_one_within_is_read() {
-    let (test_ws, _outside) = room_beside_a_secret();
+    let (test_ws, _outside) = workspace_beside_a_secret();
     // In the same file system, or there could be no hard link.
     let secret = test_ws.path().with_extension("secret");
     fs::write(&secret, "SECRET\n").unwrap();
@@ -184,7 +184,7 @@ fn a_hard_link_to_a_file_outside_is_refused_and_one_within_is_read() {
 }
 
 #[test]
-fn what_is_no_regular_file_is_refused_at_once() {
+fn files_that_are_not_regular_are_refused_at_once() {
     let test_ws = TestWorkspace::empty();
     let fifo = CString::new(test_ws.path().join("fifo").as_os_str().as_bytes()).unwrap();
     rustix::fs::mknodat(CWD, &fifo, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
@@ -234,7 +234,7 @@ fn a_change_keeps_mode_and_refuses_a_file_that_moved_on() {
 }
 
 #[test]
-fn after_the_gate_is_closed_nothing_lands() {
+fn nothing_is_written_after_the_gate_closes() {
     let test_ws = TestWorkspace::empty();
     let cx = test_ws.cx_for(&Touches::write("new"));
     assert!(cx.files().close_gate());
@@ -328,7 +328,7 @@ fn a_walk_whose_visitor_panics_ends_with_that_panic() {
 #[test]
 fn a_link_may_lead_from_one_root_into_another_with_the_rights_of_that() {
     use kit::files::{Access, Grant, OtherNames, RootSpec, Roots};
-    let (test_ws, other) = room_beside_a_secret();
+    let (test_ws, other) = workspace_beside_a_secret();
     fs::create_dir(other.path().join("sub")).unwrap();
     symlink(other.path(), test_ws.path().join("there")).unwrap();
     symlink(test_ws.path().join("real"), other.path().join("back")).unwrap();

@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn to_look_is_less_than_to_speak() {
+    fn a_web_grant_does_not_imply_a_net_grant() {
         let (look, speak) = (parse("web a.org").unwrap(), parse("net a.org").unwrap());
         assert!(look.allows_look("a.org:8080") && !look.allows_host("a.org:8080"));
         assert!(speak.allows_look("a.org") && speak.allows_host("a.org"));
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_runs_others_is_granted_only_as_a_whole() {
+    fn commands_that_run_others_are_granted_only_as_a_whole() {
         for text in [
             "python x.py",
             "sudo ls",
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_effect_is_refused() {
+    fn invalid_effects_are_refused() {
         for text in ["", "run", "fly me", "write ../x", "write /etc", "net a b", "net http://x/", "net *."] {
             assert!(parse(text).is_err(), "{text}");
         }

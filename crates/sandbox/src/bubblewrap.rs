@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_layout_is_said_in_its_order_and_sealed_at_the_end() {
+    fn a_layout_is_sent_in_order_and_sealed_at_the_end() {
         let scratch = tempfile::tempdir().unwrap();
         let mount = |at: &str, what| Mount { at: at.into(), what };
         let bind = |at: &str, access| mount(at, What::Bind { from: at.into(), access });

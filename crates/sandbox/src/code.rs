@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn code_is_told_from_data_by_name_mode_and_content_of_folders() {
+    fn code_is_recognized_by_name_mode_and_content_of_folders() {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path();
         for file in

@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn what_decides_over_programs_is_kept_as_it_is() {
+    fn control_files_are_mounted_read_only() {
         let (_dir, root) =
             tree(&["haft.toml", ".vscode/tasks.json", "src/main.rs", ".config/git/config", ".config/x"]);
         assert_eq!(seen(&root), ["rw .config", "ro .config/git", "ro .vscode", "ro haft.toml"]);
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn a_repository_that_is_kept_apart_is_kept_as_it_is() {
+    fn a_separate_git_directory_has_read_only_config_and_hooks() {
         let (_dir, root) = tree(&["a/b/w/x", "apart/HEAD", "apart/config", "apart/objects/", "apart/refs/"]);
         fs::write(root.join("a/b/w/.git"), "gitdir: ../../../apart\n").unwrap();
         assert_eq!(
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn where_links_lead_is_kept_as_it_is() {
+    fn linked_git_folders_and_hooks_are_protected_at_their_targets() {
         let (_dir, root) = tree(&["real/config", "hooks.d/x", "w/x"]);
         std::os::unix::fs::symlink("../real", root.join("w/.git")).unwrap();
         std::os::unix::fs::symlink("../hooks.d", root.join("real/hooks")).unwrap();
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_only_stays_so() {
+    fn read_only_folders_get_no_writable_mounts() {
         let (_dir, root) = tree(&["vendor/x/.git/config", ".vscode/x/.git/config"]);
         let roots = [(root.clone(), true), (root.join("vendor"), false)];
         let mounts: Vec<_> = guarded(&roots).mounts.into_iter().collect();

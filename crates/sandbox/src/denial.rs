@@ -514,7 +514,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_program_says_leads_to_the_rule() {
+    fn denials_are_recognized_in_a_program_s_output() {
         for (said, rule) in [
             ("touch: cannot touch '/etc/x': Read-only file system", "write"),
             ("OSError: [Errno 30] Read-only file system: '/ws/.git/hooks/pre-commit'", "control_files"),
@@ -535,7 +535,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_another_cause_is_not_blamed_on_the_sandbox() {
+    fn other_failures_are_not_blamed_on_the_sandbox() {
         for said in [
             "cat: /ws/missing: No such file or directory",
             "cat: /no/such/place/at/all: No such file or directory",
@@ -550,7 +550,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_that_only_reads_is_not_told_to_add_a_root() {
+    fn a_read_only_session_gets_no_hint_to_add_a_root() {
         let roots = [(PathBuf::from("/ws"), true)];
         let known = Known { roots: &roots, held: true, ..Known::default() };
         for said in
@@ -564,7 +564,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_worked_was_denied_nothing() {
+    fn a_successful_command_gets_no_hint() {
         let said =
             denials(Exit::Code(0), "touch: cannot touch '/etc/x': Read-only file system", &Known::default());
         assert!(said.is_empty());
@@ -584,7 +584,7 @@ mod tests {
     }
 
     #[test]
-    fn a_granted_host_at_a_private_address_is_told_of_with_the_grant_that_reaches_it() {
+    fn a_refusal_of_a_private_address_names_the_grant_that_reaches_it() {
         let hosts = [host("pypi.org", 443, None), host("pypi.org", 443, Some("10.1.2.3"))];
         let known = Known { refused_hosts: &hosts, ..Known::default() };
         let said = denials(Exit::Code(0), "", &known);
@@ -593,7 +593,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_is_told_what_a_person_can_grant_to_it() {
+    fn a_tool_gets_a_hint_with_the_grants_for_it() {
         let roots = [(PathBuf::from("/my ws"), true)];
         let hosts = [host("a.example", 443, None)];
         let known = Known {

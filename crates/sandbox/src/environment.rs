@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_of_haft_s_is_not_the_command_s_unless_it_is_granted() {
+    fn commands_get_haft_s_keys_only_when_granted() {
         let of_haft = variables(&[
             ("PATH", "/usr/bin:.:/nowhere:/usr/bin"),
             ("AWS_SECRET_ACCESS_KEY", "k"),

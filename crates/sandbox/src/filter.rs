@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_of_io_uring_is_left_out() {
+    fn all_calls_of_io_uring_are_refused() {
         let refused = refused(Sockets::Internet).unwrap();
         for call in [libc::SYS_io_uring_setup, libc::SYS_io_uring_enter, libc::SYS_io_uring_register] {
             assert_eq!(refused.get(&call).map(Vec::len), Some(0), "{call}");

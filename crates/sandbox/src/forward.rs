@@ -18,7 +18,7 @@ use tokio::{
 
 use super::{
     ports::{Namespace, SandboxPorts, listens_at, reaches},
-    proxy::{self, Hosts, MOST, PATIENCE},
+    proxy::{self, Hosts, MOST, TIMEOUT},
 };
 
 /// Maximum number of connections that wait to be accepted.
@@ -142,7 +142,7 @@ async fn handle(mut client: TcpStream, port: u16, hosts: &Hosts) -> io::Result<(
         reset(&client);
         return Ok(());
     };
-    match timeout(PATIENCE, proxy::connect_granted(&host, port)).await {
+    match timeout(TIMEOUT, proxy::connect_granted(&host, port)).await {
         Ok(Ok(mut server)) => copy_bidirectional(&mut client, &mut server).await.map(drop),
         Ok(Err(_)) | Err(_) => {
             reset(&client);
@@ -209,7 +209,7 @@ mod tests {
         let by_us = hosts.grant_to(&host, Reach::Anywhere, &ours);
         assert_eq!(heard(at).await, "hello");
         drop((by_others, unasked, by_us));
-        timeout(PATIENCE, served).await.unwrap().unwrap();
+        timeout(TIMEOUT, served).await.unwrap().unwrap();
     }
 
     #[tokio::test]

@@ -505,7 +505,7 @@ mod tests {
     }
 
     #[test]
-    fn the_whole_machine_is_no_root() {
+    fn the_whole_machine_is_refused_as_a_root() {
         let wanted = Wanted { roots: vec![("/".into(), false)], ..Wanted::default() };
         assert_eq!(layout(&wanted).unwrap_err().kind, Kind::Unavailable);
     }

@@ -23,7 +23,7 @@ use tokio::{
 pub const USER: &str = "haft";
 
 /// Time to wait for the supervisor of a process that connects while it is being started.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Number of times that a tree is searched.
 const LOOKS: usize = 2;
@@ -83,7 +83,7 @@ impl Pass {
     pub(super) async fn is_shown_by(&self, client: &TcpStream) -> bool {
         let (Ok(peer), Ok(proxy)) = (client.peer_addr(), client.local_addr()) else { return false };
         let mut trees = self.inner.trees.subscribe();
-        let looked = timeout(PATIENCE, async {
+        let looked = timeout(TIMEOUT, async {
             loop {
                 let (supervisors, last) = {
                     let now = trees.borrow_and_update();
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_asks_before_its_supervisor_is_known_is_waited_for() {
+    async fn a_request_before_its_supervisor_is_registered_waits() {
         let (_ours, theirs) = connection().await;
         let pass = Pass::new("abc".to_owned());
         let coming = pass.coming();

@@ -29,7 +29,7 @@ pub(super) const REFUSAL: &str = "Blocked by haft's sandbox";
 const LONGEST_HEAD: usize = 32 * 1024;
 
 /// Time limit for a program to send its request, and for a host to answer.
-pub(super) const PATIENCE: Duration = Duration::from_secs(20);
+pub(super) const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Maximum number of connections at a time.
 pub(super) const MOST: usize = 256;
@@ -302,7 +302,7 @@ pub async fn serve(listener: std::net::TcpListener, hosts: Hosts) {
 }
 
 async fn handle(mut client: TcpStream, hosts: &Hosts) -> io::Result<()> {
-    let Ok(read) = timeout(PATIENCE, read_head(&mut client)).await else {
+    let Ok(read) = timeout(TIMEOUT, read_head(&mut client)).await else {
         return refuse(&mut client, "408 Request Timeout", "no request came").await;
     };
     let (head, rest) = read?;
@@ -312,7 +312,7 @@ async fn handle(mut client: TcpStream, hosts: &Hosts) -> io::Result<()> {
     let ports = hosts.ports.as_deref().filter(|it| it.listens(&wanted.host, wanted.port));
     let connected = match ports {
         Some(ports) => {
-            let connected = timeout(PATIENCE, ports.connect(&wanted.host, wanted.port)).await;
+            let connected = timeout(TIMEOUT, ports.connect(&wanted.host, wanted.port)).await;
             connected.map(|it| it.map_err(Unreached::Failed))
         }
         None => {
@@ -321,7 +321,7 @@ async fn handle(mut client: TcpStream, hosts: &Hosts) -> io::Result<()> {
                 let says = format!("{REFUSAL}: {}:{}", wanted.host, wanted.port);
                 return refuse(&mut client, &format!("403 {REFUSAL}"), &says).await;
             };
-            timeout(PATIENCE, connect(&wanted.host, wanted.port, reach)).await
+            timeout(TIMEOUT, connect(&wanted.host, wanted.port, reach)).await
         }
     };
     let mut server = match connected {

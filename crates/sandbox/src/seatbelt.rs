@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_lies_deeper_is_said_later() {
+    fn rules_of_deeper_mounts_come_later() {
         let mounts = [
             Mount {
                 at: "/Users/a/ws".into(),
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_reached_but_the_machine_itself() {
+    fn only_loopback_is_reachable() {
         let (_, after) = HEAD.split_once("(deny network-outbound)").unwrap_or_default();
         assert_eq!(after.trim(), r#"(allow network-outbound (remote ip "localhost:*"))"#);
         assert!(HEAD.starts_with("(version 1)\n(deny default)\n"));

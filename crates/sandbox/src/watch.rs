@@ -517,7 +517,7 @@ mod tests {
         watch.found()
     }
 
-    fn room() -> (tempfile::TempDir, PathBuf) {
+    fn workspace() -> (tempfile::TempDir, PathBuf) {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().canonicalize().unwrap();
         repository(&root.join(".git"));
@@ -529,8 +529,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_new_at_any_depth_is_set_aside_and_told_once() {
-        let (_dir, root) = room();
+    fn new_control_files_at_any_depth_are_set_aside_and_reported_once() {
+        let (_dir, root) = workspace();
         let mut watch = begun(&root);
         make(&root.join("a/b/c/d/.envrc"), "evil");
         make(&root.join("node_modules/x/.vscode/tasks.json"), "evil");
@@ -543,8 +543,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_covered_gets_its_content_back_and_the_same_content_may_be_made_anew() {
-        let (_dir, root) = room();
+    fn changed_control_files_are_restored_and_identical_ones_may_be_recreated() {
+        let (_dir, root) = workspace();
         let (rc, link) = (root.join("node_modules/x/.npmrc"), root.join(".envrc"));
         make(&rc, "good");
         std::os::unix::fs::symlink("real", &link).unwrap();
@@ -561,8 +561,8 @@ mod tests {
     }
 
     #[test]
-    fn what_a_person_or_a_file_tool_made_stays_and_so_does_what_is_allowed() {
-        let (_dir, root) = room();
+    fn files_of_people_and_file_tools_and_granted_ones_stay() {
+        let (_dir, root) = workspace();
         let mut watch = begun(&root);
         watch.command_began(None);
         assert!(watch.is_over());
@@ -581,7 +581,7 @@ mod tests {
 
     #[test]
     fn a_folder_that_is_moved_brings_no_control_file_to_a_new_place() {
-        let (_dir, root) = room();
+        let (_dir, root) = workspace();
         make(&root.join("node_modules/x/.envrc"), "old");
         let mut watch = begun(&root);
         fs::rename(root.join("node_modules/x"), root.join("sub")).unwrap();
@@ -590,7 +590,7 @@ mod tests {
 
     #[test]
     fn a_new_repository_stays_but_for_what_it_would_run() {
-        let (_dir, root) = room();
+        let (_dir, root) = workspace();
         let mut watch = begun(&root);
         repository(&root.join("a/b/.git"));
         make(&root.join("a/b/.git/hooks/x.sample"), "");
@@ -603,7 +603,7 @@ mod tests {
 
     #[test]
     fn a_repository_s_configuration_is_not_led_elsewhere() {
-        let (_dir, root) = room();
+        let (_dir, root) = workspace();
         let mut watch = begun(&root);
         let common = root.join(".git/commondir");
         fs::write(&common, "../evil").unwrap();
@@ -615,7 +615,7 @@ mod tests {
 
     #[test]
     fn a_submodule_that_was_not_there_is_set_aside_however_deep() {
-        let (_dir, root) = room();
+        let (_dir, root) = workspace();
         make(&root.join(".gitmodules"), "[submodule \"x\"]\n\tpath = a/b/c/d/x\n");
         let mut watch = begun(&root);
         make(&root.join("a/b/c/d/x/.git"), "gitdir: /nowhere/evil");

@@ -49,7 +49,7 @@ pub(crate) fn result(answer: &Answer) -> CallToolResult {
 pub(crate) fn fit(result: &mut CallToolResult, revision: &str, declares: impl FnOnce() -> bool) {
     if let Some(structured) = &result.structured_content {
         let is_known = revision >= "2025-06-18" && result.is_error != Some(true);
-        if !is_known || !(is_said(&result.content, structured) || declares()) {
+        if !is_known || !(is_text_of(&result.content, structured) || declares()) {
             result.structured_content = None;
         }
     }
@@ -76,7 +76,7 @@ pub(crate) fn as_of(revision: &str, block: ContentBlock) -> ContentBlock {
 }
 
 /// Returns whether the only text is this JSON.
-fn is_said(content: &[ContentBlock], structured: &Value) -> bool {
+fn is_text_of(content: &[ContentBlock], structured: &Value) -> bool {
     let [ContentBlock::Text(text)] = content else { return false };
     serde_json::from_str::<Value>(&text.text).is_ok_and(|said| said == *structured)
 }
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_for_programs_goes_with_it_where_the_text_says_the_same_or_it_was_declared() {
+    fn structured_content_is_sent_if_declared_or_equal_to_the_text() {
         let json = Some(json!({"a": [1, 2.5]}));
         assert_eq!(structured(r#"{ "a": [1, 2.5] }"#, None, "2025-06-18", false), json);
         assert_eq!(
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_revision_does_not_know_is_words_in_it() {
+    fn content_kinds_that_a_revision_lacks_become_text() {
         let sound = || block(&Part::Audio { mime: "audio/wav".to_owned(), data: vec![0; 3] });
         let link = || {
             block(&Part::Link {
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_lists_what_its_output_is_where_that_is_an_object() {
+    fn an_output_schema_is_listed_if_it_is_an_object() {
         let spec = |output: Option<Value>| Spec {
             output,
             origin: kit::Origin::Program,
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_is_an_error_that_shows_what_was_seen() {
+    fn a_fault_is_an_error_with_the_seen_content() {
         let mut seen = Output::text("so far");
         seen.parts.push(Part::Image { mime: "image/png".to_owned(), data: vec![0] });
         let fault = Fault::not_found("no file `x`").next("use `glob`").seen(seen);

@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_to_leave_gets_all_the_answers() {
+    fn the_last_of_a_batch_sends_all_answers() {
         let batch = Batch::new();
         batch.join();
         batch.join();

@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_tells_its_steps_is_told_by_them() {
+    fn progress_uses_the_steps_that_a_call_reports() {
         let mut course = Course::default();
         assert_eq!(course.step(step(0.0)).map(|it| (it.done, it.total)), Some((0.0, Some(4.0))));
         assert!(course.step(step(f64::NAN)).is_none());

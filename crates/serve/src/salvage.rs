@@ -142,7 +142,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nonsense_is_read_to_an_end(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        fn any_bytes_are_scanned_without_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             let _ = (id(&bytes), repaired(&bytes));
         }
 

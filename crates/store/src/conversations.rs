@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_was_rewound_is_neither_a_title_nor_found() {
+    async fn rewound_lines_are_neither_titles_nor_found() {
         let test_ws = TestWorkspace::new();
         let lines = [
             person("about zebras"),

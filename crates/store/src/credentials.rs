@@ -159,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_that_let_somebody_in_are_hidden_by_where_they_stand() {
+    fn credentials_are_redacted_by_their_context() {
         for (arguments, kept) in [
             (
                 r#"{"url":"https://a.org/","headers":{"Authorization":"Bearer c4n4ry","Accept":"text/html"}}"#,

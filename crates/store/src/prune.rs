@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn removes_what_is_too_old_and_then_the_oldest_of_what_is_too_much() {
+    fn removes_expired_files_then_the_oldest_beyond_the_size() {
         let (_state, place) = place(&[0, 1, 2, 3, 4, 5]);
         let bound = Bound { age: Duration::from_secs(4 * 3600 + 1800), bytes: 300 };
         let pruned = super::prune(&place, bound, None).unwrap();
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_use_stays_whatever_the_bound() {
+    fn files_in_use_stay_whatever_the_limit() {
         let (_state, place) = place(&[0, 9]);
         super::prune(&place, Bound { age: Duration::ZERO, bytes: 0 }, None).unwrap();
         assert_eq!(left(&place), [0]);

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use rusqlite::{Connection, OpenFlags};
 
 /// Time to wait for a busy database; after that the writer is asked, so that this thread does not block.
-const PATIENCE: Duration = Duration::from_millis(5);
+const TIMEOUT: Duration = Duration::from_millis(5);
 
 /// The connection, once it pays off.
 #[derive(Default)]
@@ -66,6 +66,6 @@ fn open(path: &Path) -> rusqlite::Result<Connection> {
     // The mutex around it is sufficient.
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let database = Connection::open_with_flags(path, flags)?;
-    database.busy_timeout(PATIENCE)?;
+    database.busy_timeout(TIMEOUT)?;
     Ok(database)
 }

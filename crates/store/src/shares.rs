@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_old_is_gone() {
+    fn expired_copies_are_deleted() {
         let it = folder();
         let shared = it.share("a.txt");
         let mut known = it.files.known(&shared.id).unwrap();
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_or_stopped_leaves_nothing() {
+    fn oversized_and_cancelled_copies_leave_nothing() {
         let it = folder();
         let file = File::open(&it.source).unwrap();
         let fault = it.files.share(&file, new("a", MOST_BYTES + 1), &|| Ok(())).unwrap_err();

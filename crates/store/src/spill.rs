@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn a_handle_never_comes_to_mean_something_else() {
+    fn a_handle_is_never_reused() {
         let state = tempfile::tempdir().unwrap();
         let store = store(&state);
         let spills = store.spills();

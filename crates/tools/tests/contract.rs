@@ -200,7 +200,7 @@ fn check_described(at: &str, schema: &Value) {
 }
 
 #[test]
-fn what_the_model_sees_changes_only_on_purpose() {
+fn definitions_equal_the_catalog_snapshot() {
     let mut shown = String::new();
     for tool in [tools::all(), tools::of_agents(tools::HAFT)].concat() {
         let spec = tool.spec();
@@ -414,7 +414,7 @@ fn a_call_touches_no_more_than_its_tool_declares() {
 }
 
 #[test]
-fn a_tool_that_has_others_do_something_is_none_that_only_reads() {
+fn a_tool_that_calls_others_is_not_read_only() {
     const OTHERS: [&str; 7] =
         ["subagent", "spawn_agent", "explore", "critic", "call_tool", "test_tool", "mcp_call"];
     let all: Vec<_> = every_tool().into_iter().map(|(_, tool)| tool).chain(tools::finders()).collect();
@@ -428,7 +428,7 @@ fn a_tool_that_has_others_do_something_is_none_that_only_reads() {
 }
 
 #[test]
-fn a_stopped_call_comes_back_and_changes_nothing() {
+fn a_cancelled_call_returns_and_changes_nothing() {
     let test_ws = TestWorkspace::new("//- a\ninside\n//- a.json\n{\"a\": 0, \"inside\": 1}\n");
     fs::write(test_ws.path().join("a.ipynb"), NOTEBOOK).unwrap();
     for folder in 0..20 {

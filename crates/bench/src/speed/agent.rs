@@ -21,7 +21,7 @@ use kit::{AnyTool, erase, prelude::*};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use super::{Aim, Amount, Beside, Fixture, Row, Scratch, Times, Trouble, in_turn};
+use super::{Aim, Amount, Comparison, Fixture, Row, Scratch, Times, Trouble, in_turn};
 
 const TURNS: usize = 300;
 /// Answers of one turn, the last of which calls nothing.
@@ -242,13 +242,13 @@ fn dispatch(fixture: &Fixture, peer: &Result<Peer, String>) -> Result<Vec<Row>, 
             let began = BEGAN.lock().ok().and_then(|it| it.get(before).copied());
             times.push(began.ok_or("the call did not begin")?);
         }
-        let beside = match peer {
-            Ok(peer) => peer.beside("bracket", peer.late),
-            Err(why) => Beside::Missing(why.clone()),
+        let comparison = match peer {
+            Ok(peer) => peer.comparison("bracket", peer.late),
+            Err(why) => Comparison::Missing(why.clone()),
         };
         let what = format!("a call's close to its start, {way}");
         // The first only warms up.
-        rows.push(Times::new(times.split_off(1)).row(what, beside, Some(under_ms())));
+        rows.push(Times::new(times.split_off(1)).row(what, comparison, Some(under_ms())));
     }
     Ok(rows)
 }
@@ -266,8 +266,9 @@ fn together(fixture: &Fixture, peer: &Result<Peer, String>) -> Result<Vec<Row>, 
     let times: Result<Vec<Duration>, Trouble> = (0..PAUSES).map(|_| turn(fixture, &mut agent, 2)).collect();
     let times = Times::new(times?);
     let what = "3 s of stream, five calls of 1 s in it";
-    let told =
-        |name: &str, seconds| Beside::Measured(name.to_owned(), Amount::Time(Duration::from_secs(seconds)));
+    let told = |name: &str, seconds| {
+        Comparison::Measured(name.to_owned(), Amount::Time(Duration::from_secs(seconds)))
+    };
     let mut rows = vec![
         times.row(what, told("the last call closes at 3 s: its end", 4), Some(Aim::Times(1.02))),
         times.row(what, told("the sum of all", 8), None),
@@ -275,8 +276,8 @@ fn together(fixture: &Fixture, peer: &Result<Peer, String>) -> Result<Vec<Row>, 
     rows.push(times.row(
         what,
         match peer {
-            Ok(peer) => peer.beside("the same", peer.together),
-            Err(why) => Beside::Missing(why.clone()),
+            Ok(peer) => peer.comparison("the same", peer.together),
+            Err(why) => Comparison::Missing(why.clone()),
         },
         None,
     ));
@@ -295,11 +296,11 @@ fn steps(fixture: &Fixture, peer: &Result<Peer, String>) -> Result<Vec<Row>, Tro
     let on_disk = per_step(fixture, plain())?;
     let bracket = played(words("[/stamp]\nok\n[stamp/]"), STEPS);
     let spoken = per_step(fixture, Arc::new(Spoken::new(bracket, "bracket".parse()?)))?;
-    let beside = match peer {
-        Ok(peer) => peer.beside("parse and run", peer.step),
-        Err(why) => Beside::Missing(why.clone()),
+    let comparison = match peer {
+        Ok(peer) => peer.comparison("parse and run", peer.step),
+        Err(why) => Comparison::Missing(why.clone()),
     };
-    let mut rows = vec![on_disk.row("a step of the loop with a no-op call", beside, Some(under_ms()))];
+    let mut rows = vec![on_disk.row("a step of the loop with a no-op call", comparison, Some(under_ms()))];
     let memory = Path::new("/dev/shm");
     if memory.is_dir() {
         let dir = tempfile::Builder::new().prefix("speed-").tempdir_in(memory)?;
@@ -307,13 +308,13 @@ fn steps(fixture: &Fixture, peer: &Result<Peer, String>) -> Result<Vec<Row>, Tro
         let times = per_step(&self::fixture(&without)?, plain())?;
         rows.push(times.row(
             "the same, where nothing reaches a disk",
-            on_disk.beside("kept on the disk"),
+            on_disk.comparison("kept on the disk"),
             None,
         ));
     }
     let [call] = in_turn(TURNS, [&mut || fixture.call("stamp", json!({"text": "ok"}))])?;
-    rows.push(on_disk.row("the same", call.beside("the call alone"), None));
-    rows.push(spoken.row("the same in a dialect, with all tools", on_disk.beside("native"), None));
+    rows.push(on_disk.row("the same", call.comparison("the call alone"), None));
+    rows.push(spoken.row("the same in a dialect, with all tools", on_disk.comparison("native"), None));
     Ok(rows)
 }
 
@@ -354,7 +355,7 @@ impl Peer {
         Ok(Self { version, late: seconds(late)?, together: seconds(together)?, step: seconds(step)? })
     }
 
-    fn beside(&self, what: &str, amount: Amount) -> Beside {
-        Beside::Measured(format!("KohakuTerrarium {}, {what}", self.version), amount)
+    fn comparison(&self, what: &str, amount: Amount) -> Comparison {
+        Comparison::Measured(format!("KohakuTerrarium {}, {what}", self.version), amount)
     }
 }

@@ -5,7 +5,7 @@ use std::{fs, path::Path, process::Command, time::Duration};
 use kit::{AnyTool, erase, prelude::*};
 use serde_json::json;
 
-use super::{Aim, Amount, Beside, Fixture, Row, Scratch, Trouble, in_turn, timed};
+use super::{Aim, Amount, Comparison, Fixture, Row, Scratch, Trouble, in_turn, timed};
 
 const CALLS: usize = 20_000;
 const READS: usize = 5_000;
@@ -73,23 +73,23 @@ pub(super) fn rows(scratch: &Scratch) -> Result<Vec<Row>, Trouble> {
         nothing.row("a call of a no-op tool, in process", terrarium(scratch), Some(aim)),
         alone.row(
             "the same, if it might change something",
-            nothing.beside("a call of which no record is awaited"),
+            nothing.comparison("a call of which no record is awaited"),
             None,
         ),
-        read.row("`read` of 40 lines, in process", plain.beside("fs::read of the same file"), None),
+        read.row("`read` of 40 lines, in process", plain.comparison("fs::read of the same file"), None),
     ])
 }
 
 /// Measures the same in KohakuTerrarium's executor, if it is installed.
-fn terrarium(scratch: &Scratch) -> Beside {
+fn terrarium(scratch: &Scratch) -> Comparison {
     let python = scratch.target.join("terrarium/bin/python");
     match ask(&python, scratch) {
-        Ok(beside) => beside,
-        Err(why) => Beside::Missing(format!("terrarium is not installed: {why}")),
+        Ok(comparison) => comparison,
+        Err(why) => Comparison::Missing(format!("terrarium is not installed: {why}")),
     }
 }
 
-fn ask(python: &Path, scratch: &Scratch) -> Result<Beside, Trouble> {
+fn ask(python: &Path, scratch: &Scratch) -> Result<Comparison, Trouble> {
     // It keeps its logs in the home folder.
     let home = scratch.folder("home")?;
     let output = Command::new(python)
@@ -104,5 +104,5 @@ fn ask(python: &Path, scratch: &Scratch) -> Result<Beside, Trouble> {
         return Err(said.lines().last().unwrap_or("it said nothing").into());
     };
     let p50 = Duration::from_secs_f64(p50.parse::<f64>()? / 1e6);
-    Ok(Beside::Measured(format!("KohakuTerrarium {version}, its executor"), Amount::Time(p50)))
+    Ok(Comparison::Measured(format!("KohakuTerrarium {version}, its executor"), Amount::Time(p50)))
 }

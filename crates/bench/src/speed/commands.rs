@@ -12,7 +12,7 @@ use runtime::{Call, Commands, Session};
 use sandbox::SandboxMode;
 use serde_json::{Value, json};
 
-use super::{Aim, Amount, Beside, Fixture, Row, Scratch, Trouble, in_turn, timed};
+use super::{Aim, Amount, Comparison, Fixture, Row, Scratch, Trouble, in_turn, timed};
 
 const RUNS: usize = 300;
 const JOBS: usize = 1_000;
@@ -33,9 +33,13 @@ pub(super) fn rows(scratch: &Scratch) -> Result<Vec<Row>, Trouble> {
             run(&["sh", "-c", "true"], &workspace)
         }],
     )?;
-    let beside = "fork, exec and wait of `sh -c true`";
-    rows.push(free.row("`shell true`, --sandbox full", direct.beside(beside), Some(Aim::Times(1.5))));
-    rows.push(sandboxed.row("`shell true` in the sandbox", direct.beside(beside), Some(Aim::Times(2.0))));
+    let comparison = "fork, exec and wait of `sh -c true`";
+    rows.push(free.row("`shell true`, --sandbox full", direct.comparison(comparison), Some(Aim::Times(1.5))));
+    rows.push(sandboxed.row(
+        "`shell true` in the sandbox",
+        direct.comparison(comparison),
+        Some(Aim::Times(2.0)),
+    ));
     rows.push(bash(&boxed)?);
     rows.extend(python(&boxed, &workspace)?);
     rows.extend(jobs(&open(SandboxMode::Workspace)?)?);
@@ -63,7 +67,7 @@ fn bash(fixture: &Fixture) -> Result<Row, Trouble> {
     let [ours, noop] =
         in_turn(RUNS, [&mut || fixture.call("bash", call.clone()), &mut || fixture.call("jobs", json!({}))])?;
     let aim = Aim::Under(Amount::Time(Duration::from_millis(1)));
-    Ok(ours.row("`bash :` in a live session", noop.beside("`jobs`, a call without a command"), Some(aim)))
+    Ok(ours.row("`bash :` in a live session", noop.comparison("`jobs`, a call without a command"), Some(aim)))
 }
 
 fn python(fixture: &Fixture, workspace: &Path) -> Result<[Row; 2], Trouble> {
@@ -79,8 +83,8 @@ fn python(fixture: &Fixture, workspace: &Path) -> Result<[Row; 2], Trouble> {
     )?;
     let aim = Some(Aim::Times(0.2));
     Ok([
-        ours.row("`python 1+1`", fresh.beside("`python3 -c 1+1`, of the PATH"), aim),
-        ours.row("`python 1+1`", system.beside("`/usr/bin/python3 -c 1+1`"), aim),
+        ours.row("`python 1+1`", fresh.comparison("`python3 -c 1+1`, of the PATH"), aim),
+        ours.row("`python 1+1`", system.comparison("`/usr/bin/python3 -c 1+1`"), aim),
     ])
 }
 
@@ -114,14 +118,14 @@ fn jobs(fixture: &Fixture) -> Result<Vec<Row>, Trouble> {
             what: format!("{JOBS} background jobs at once, to start"),
             ours: Amount::Time(took),
             p95: None,
-            beside: Beside::Measured(format!("{JOBS} times `sh -c true`"), Amount::Time(direct)),
+            comparison: Comparison::Measured(format!("{JOBS} times `sh -c true`"), Amount::Time(direct)),
             aim: None,
         },
         Row {
             what: "memory of haft for each of them".to_owned(),
             ours: Amount::Bytes(each),
             p95: None,
-            beside: Beside::Missing("nothing is beside it".to_owned()),
+            comparison: Comparison::Missing("nothing is beside it".to_owned()),
             aim: Some(Aim::Under(Amount::Bytes(200_000))),
         },
     ])

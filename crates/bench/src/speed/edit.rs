@@ -43,8 +43,12 @@ pub(super) fn rows(scratch: &Scratch) -> Result<Vec<Row>, Trouble> {
                 },
             ],
         )?;
-        let beside = plain.beside("write, fsync, rename, fsync of the folder");
-        rows.push(ours.row(format!("`edit` of a line in 1 MB, by {form}"), beside, Some(Aim::Times(2.0))));
+        let comparison = plain.comparison("write, fsync, rename, fsync of the folder");
+        rows.push(ours.row(
+            format!("`edit` of a line in 1 MB, by {form}"),
+            comparison,
+            Some(Aim::Times(2.0)),
+        ));
     }
     Ok(rows)
 }

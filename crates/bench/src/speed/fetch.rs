@@ -11,7 +11,7 @@ use std::{
 
 use kit::net::Url;
 
-use super::{Aim, Beside, Row, Scratch, Times, Trouble, in_turn, timed};
+use super::{Aim, Comparison, Row, Scratch, Times, Trouble, in_turn, timed};
 
 /// The page in bytes.
 const PAGE: usize = 1_000_000;
@@ -51,14 +51,14 @@ pub(super) fn rows(scratch: &Scratch) -> Result<Vec<Row>, Trouble> {
         Ok(theirs) => theirs,
         Err(why) => {
             let [times] = in_turn(RUNS, [&mut ours])?;
-            let missing = Beside::Missing(format!("trafilatura is not to be had: {why}"));
+            let missing = Comparison::Missing(format!("trafilatura is not to be had: {why}"));
             return Ok(vec![times.row(what, missing, None)]);
         }
     };
     let [ours, them]: [Times; 2] = in_turn(RUNS, [&mut ours, &mut || theirs.convert()])?;
     Ok(vec![ours.row(
         what,
-        them.beside(format!("python3, trafilatura {}", theirs.version)),
+        them.comparison(format!("python3, trafilatura {}", theirs.version)),
         Some(Aim::Times(1.0)),
     )])
 }

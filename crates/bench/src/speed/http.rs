@@ -23,7 +23,7 @@ use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 
 use super::{
-    Aim, Amount, Beside, Row, Scratch, Times, Trouble,
+    Aim, Amount, Comparison, Row, Scratch, Times, Trouble,
     process::{Place, call, greetings},
 };
 
@@ -57,35 +57,35 @@ pub(super) fn rows(scratch: &Scratch) -> Result<Vec<Row>, Trouble> {
         Amount::Time(loaded.took / u32::try_from(loaded.times.0.len().max(1)).unwrap_or(u32::MAX))
     };
     let each_second = |loaded: &Loaded| loaded.times.0.len() as u128 * 1000 / loaded.took.as_millis().max(1);
-    let row = |what: String, ours: Amount, p95, beside, aim| Row { what, ours, p95, beside, aim };
+    let row = |what: String, ours: Amount, p95, comparison, aim| Row { what, ours, p95, comparison, aim };
     Ok(vec![
-        ours.times.row(format!("`read` over HTTP, {CLIENTS} at once"), least.times.beside(name), None),
+        ours.times.row(format!("`read` over HTTP, {CLIENTS} at once"), least.times.comparison(name), None),
         row(
             "the same, p99".to_owned(),
             ours.times.at(99),
             None,
-            Beside::Measured(name.to_owned(), least.times.at(99)),
+            Comparison::Measured(name.to_owned(), least.times.at(99)),
             None,
         ),
         row(
             format!("the same: {}/s, {errors} errors in {CALLS}", each_second(&ours)),
             per_call(&ours),
             None,
-            Beside::Measured(format!("{name}: {}/s", each_second(&least)), per_call(&least)),
+            Comparison::Measured(format!("{name}: {}/s", each_second(&least)), per_call(&least)),
             None,
         ),
         row(
             "memory after 1,000 calls of 64 sessions".to_owned(),
             after_warm,
             None,
-            Beside::Measured("the same at the start".to_owned(), fresh),
+            Comparison::Measured("the same at the start".to_owned(), fresh),
             None,
         ),
         row(
             "memory after 10,000 calls".to_owned(),
             after,
             None,
-            Beside::Measured("the same after 1,000".to_owned(), after_warm),
+            Comparison::Measured("the same after 1,000".to_owned(), after_warm),
             Some(Aim::Times(1.2)),
         ),
     ])
@@ -250,7 +250,8 @@ fn echo() -> Result<SocketAddr, Trouble> {
         runtime.block_on(async move {
             let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
             while let Ok((socket, _)) = listener.accept().await {
-                let serving = http1::Builder::new().serve_connection(TokioIo::new(socket), service_fn(said));
+                let serving =
+                    http1::Builder::new().serve_connection(TokioIo::new(socket), service_fn(answer));
                 tokio::spawn(serving);
             }
         });
@@ -258,7 +259,7 @@ fn echo() -> Result<SocketAddr, Trouble> {
     Ok(address)
 }
 
-async fn said(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
+async fn answer(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
     let body =
         request.into_body().collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
     Ok(Response::new(Full::new(body)))

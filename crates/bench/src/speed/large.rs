@@ -11,7 +11,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::{Aim, Beside, Fixture, Row, Scratch, Times, Trouble, in_turn, timed};
+use super::{Aim, Comparison, Fixture, Row, Scratch, Times, Trouble, in_turn, timed};
 
 const LINES: usize = 1_250_000;
 const SHOWN: usize = 50;
@@ -53,17 +53,17 @@ fn looks(
     )?;
     let fixture = Fixture::open(scratch, folder, tools::all())?;
     let [again] = in_turn(SECOND_LOOKS, [&mut || fixture.call("read", arguments.clone())])?;
-    let row = |what: &str, times: &Times, beside: Beside, aim: Option<f64>| {
-        times.row(format!("`read` at the {place} of 100 MB, {what}"), beside, aim.map(Aim::Times))
+    let row = |what: &str, times: &Times, comparison: Comparison, aim: Option<f64>| {
+        times.row(format!("`read` at the {place} of 100 MB, {what}"), comparison, aim.map(Aim::Times))
     };
     let sed_name = "sed -n 'A,Bp', a process";
     let other = match place {
-        "end" => tail.beside("tail -n 50, a process (no line numbers)"),
-        _ => quitting.beside("sed -n 'A,Bp;Bq', a process"),
+        "end" => tail.comparison("tail -n 50, a process (no line numbers)"),
+        _ => quitting.comparison("sed -n 'A,Bp;Bq', a process"),
     };
     Ok(vec![
-        row("1st look", &new, sed.beside(sed_name), Some(1.2)),
-        row("2nd look", &again, sed.beside(sed_name), Some(0.1)),
+        row("1st look", &new, sed.comparison(sed_name), Some(1.2)),
+        row("2nd look", &again, sed.comparison(sed_name), Some(0.1)),
         row("2nd look", &again, other, None),
     ])
 }

@@ -48,10 +48,10 @@ fn starts(scratch: &Scratch, echo: &Path) -> Result<Vec<Row>, Trouble> {
     )?;
     let aim = Some(Aim::Under(Amount::Time(Duration::from_millis(15))));
     Ok(vec![
-        new.row("start to `initialize`, a new workspace", least.beside("a server in C, its start"), aim),
+        new.row("start to `initialize`, a new workspace", least.comparison("a server in C, its start"), aim),
         old.row(
             format!("the same after {USED} calls and edits"),
-            least.beside("a server in C, its start"),
+            least.comparison("a server in C, its start"),
             aim,
         ),
     ])
@@ -77,7 +77,7 @@ fn calls(scratch: &Scratch, echo: &Path) -> Result<Vec<Row>, Trouble> {
             CALLS,
             [&mut || timed(|| server.call(&request)), &mut || timed(|| least.call(&request))],
         )?;
-        rows.push(ours.row(what, theirs.beside("a server in C, the same request"), aim));
+        rows.push(ours.row(what, theirs.comparison("a server in C, the same request"), aim));
     }
     Ok(rows)
 }

@@ -61,12 +61,12 @@ pub struct Row {
     what: String,
     ours: Amount,
     p95: Option<Amount>,
-    beside: Beside,
+    comparison: Comparison,
     aim: Option<Aim>,
 }
 
 /// The comparison of a row.
-pub enum Beside {
+pub enum Comparison {
     /// A measured floor or peer.
     Measured(String, Amount),
     /// Not measured, for this reason.
@@ -97,11 +97,11 @@ pub const HEADING: &str = "what                                     |      p50 |
 impl fmt::Display for Row {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let p95 = self.p95.map_or_else(|| "-".to_owned(), |it| it.to_string());
-        let (name, theirs, ratio) = match &self.beside {
-            Beside::Measured(name, theirs) => {
+        let (name, theirs, ratio) = match &self.comparison {
+            Comparison::Measured(name, theirs) => {
                 (name.as_str(), theirs.to_string(), Some(self.ours.number() / theirs.number()))
             }
-            Beside::Missing(why) => (why.as_str(), "-".to_owned(), None),
+            Comparison::Missing(why) => (why.as_str(), "-".to_owned(), None),
         };
         let shown = ratio.map_or_else(|| "-".to_owned(), |it| format!("{it:.3}"));
         write!(
@@ -187,13 +187,13 @@ impl Times {
     }
 
     /// Returns a row of these times.
-    fn row(&self, what: impl Into<String>, beside: Beside, aim: Option<Aim>) -> Row {
-        Row { what: what.into(), ours: self.p50(), p95: Some(self.p95()), beside, aim }
+    fn row(&self, what: impl Into<String>, comparison: Comparison, aim: Option<Aim>) -> Row {
+        Row { what: what.into(), ours: self.p50(), p95: Some(self.p95()), comparison, aim }
     }
 
     /// Returns these times as a comparison.
-    fn beside(&self, name: impl Into<String>) -> Beside {
-        Beside::Measured(name.into(), self.p50())
+    fn comparison(&self, name: impl Into<String>) -> Comparison {
+        Comparison::Measured(name.into(), self.p50())
     }
 }
 

@@ -10,7 +10,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::{Aim, Amount, Beside, Row, Scratch, Trouble, in_turn, timed};
+use super::{Aim, Amount, Comparison, Row, Scratch, Trouble, in_turn, timed};
 
 pub(super) const STARTS: usize = 30;
 pub(super) const CALLS: usize = 2_000;
@@ -38,7 +38,7 @@ pub(super) fn start(scratch: &Scratch) -> Result<Vec<Row>, Trouble> {
             }],
         )?;
         let aim = Aim::Under(Amount::Time(Duration::from_millis(10)));
-        rows.push(ours.row(format!("start of `haft mcp` to `{method}`"), cat.beside(echo), Some(aim)));
+        rows.push(ours.row(format!("start of `haft mcp` to `{method}`"), cat.comparison(echo), Some(aim)));
     }
     let read = ["call", "read", r#"{"path": "small.rs"}"#];
     let [ours, cat] = in_turn(
@@ -49,7 +49,7 @@ pub(super) fn start(scratch: &Scratch) -> Result<Vec<Row>, Trouble> {
             run(cat)
         }],
     )?;
-    rows.push(ours.row("`haft call read`, a whole process", cat.beside("cat FILE, a process"), None));
+    rows.push(ours.row("`haft call read`, a whole process", cat.comparison("cat FILE, a process"), None));
     Ok(rows)
 }
 
@@ -62,7 +62,11 @@ pub(super) fn stdio(scratch: &Scratch) -> Result<Vec<Row>, Trouble> {
     let call = call("read", &json!({"path": "small.rs"}));
     let [ours, cat] =
         in_turn(CALLS, [&mut || timed(|| server.call(&call)), &mut || timed(|| echo.ask(&call))])?;
-    Ok(vec![ours.row("`read` of 40 lines, through pipes", cat.beside("cat, which echoes the request"), None)])
+    Ok(vec![ours.row(
+        "`read` of 40 lines, through pipes",
+        cat.comparison("cat, which echoes the request"),
+        None,
+    )])
 }
 
 /// Measures the memory of the program after a little work.
@@ -81,12 +85,12 @@ pub(super) fn memory(scratch: &Scratch) -> Result<Vec<Row>, Trouble> {
     }
     let after = server.resident()?;
     let aim = Some(Aim::Under(Amount::Bytes(15_000_000)));
-    let beside = Beside::Measured("the same just after `initialize`".to_owned(), fresh);
+    let comparison = Comparison::Measured("the same just after `initialize`".to_owned(), fresh);
     Ok(vec![Row {
         what: "memory of `haft mcp` after 20 calls".to_owned(),
         ours: after,
         p95: None,
-        beside,
+        comparison,
         aim,
     }])
 }

@@ -28,11 +28,11 @@ pub(super) fn rows(scratch: &Scratch) -> Result<Vec<Row>, Trouble> {
             &mut || timed(|| Ok(fs::read(&file)?.len())),
         ],
     )?;
-    let beside = || read.beside("reading the 50 MB of the file");
+    let comparison = || read.comparison("reading the 50 MB of the file");
     let second = Amount::Time(std::time::Duration::from_secs(1));
     Ok(vec![
-        drawn.row("`render_3d`, 1,000,000 triangles, 1024×768", beside(), Some(Aim::Under(second))),
-        all.row("the same, three views", beside(), None),
+        drawn.row("`render_3d`, 1,000,000 triangles, 1024×768", comparison(), Some(Aim::Under(second))),
+        all.row("the same, three views", comparison(), None),
     ])
 }
 

@@ -42,8 +42,12 @@ pub(super) fn rows(scratch: &Scratch) -> Result<Vec<Row>, Trouble> {
         in_turn(RUNS, [&mut || timed(|| server.call(&much)), &mut || timed(|| run(sshd.client(LONG)))])?;
     drop(master);
     Ok(vec![
-        short.row("`ssh_exec` of `true`, through pipes", theirs.beside("ssh with ControlMaster"), None),
-        long.row("`ssh_exec` of 20 kB, through pipes", theirs_long.beside("ssh with ControlMaster"), None),
+        short.row("`ssh_exec` of `true`, through pipes", theirs.comparison("ssh with ControlMaster"), None),
+        long.row(
+            "`ssh_exec` of 20 kB, through pipes",
+            theirs_long.comparison("ssh with ControlMaster"),
+            None,
+        ),
     ])
 }
 

@@ -15,7 +15,7 @@ use runtime::{
 };
 use serde_json::json;
 
-use super::{Aim, Amount, Beside, Fixture, Row, Scratch, Trouble, in_turn, timed};
+use super::{Aim, Amount, Comparison, Fixture, Row, Scratch, Trouble, in_turn, timed};
 
 const CALLS: usize = 3_000;
 const PROCESSES: usize = 100;
@@ -74,12 +74,12 @@ fn calls(scratch: &Scratch, haft: &Path) -> Result<Vec<Row>, Trouble> {
     let input = arguments.to_string();
     let [process] = in_turn(PROCESSES, [&mut || run("/usr/bin/python3", &file, &input)])?;
     let aim = Some(Aim::Under(Amount::Time(Duration::from_micros(250))));
-    let as_process = process.beside("`/usr/bin/python3 shout.py`, a process");
+    let as_process = process.comparison("`/usr/bin/python3 shout.py`, a process");
     let first = Row {
         what: "the first call of a Python tool".to_owned(),
         ours: Amount::Time(first),
         p95: None,
-        beside: process.beside("`/usr/bin/python3 shout.py`, a process"),
+        comparison: process.comparison("`/usr/bin/python3 shout.py`, a process"),
         aim: None,
     };
     Ok(vec![
@@ -90,7 +90,7 @@ fn calls(scratch: &Scratch, haft: &Path) -> Result<Vec<Row>, Trouble> {
 }
 
 /// Measures the call in Python's own event loop.
-fn in_process(file: &Path) -> Result<Beside, Trouble> {
+fn in_process(file: &Path) -> Result<Comparison, Trouble> {
     let output = Command::new("/usr/bin/python3").args(["-c", IN_PROCESS]).arg(file).output()?;
     let text = String::from_utf8_lossy(&output.stdout);
     let micros: f64 = text.trim().parse().map_err(|_| {
@@ -98,7 +98,7 @@ fn in_process(file: &Path) -> Result<Beside, Trouble> {
         Trouble::from(said)
     })?;
     let time = Duration::from_secs_f64(micros / 1e6);
-    Ok(Beside::Measured("`await execute(…)`, no haft, no process".to_owned(), Amount::Time(time)))
+    Ok(Comparison::Measured("`await execute(…)`, no haft, no process".to_owned(), Amount::Time(time)))
 }
 
 fn lists(scratch: &Scratch, haft: &Path) -> Result<Vec<Row>, Trouble> {
@@ -115,17 +115,17 @@ fn lists(scratch: &Scratch, haft: &Path) -> Result<Vec<Row>, Trouble> {
         }],
     )?;
     let [each] = in_turn(PROCESSES, [&mut || run("/usr/bin/python3", Path::new("-c"), "")])?;
-    let beside = "the same without any";
+    let comparison = "the same without any";
     let added = Row {
         what: format!("what {TOOLS} cached tools add to that"),
         ours: cached.p50().minus(without.p50()),
         p95: None,
-        beside: without.beside("`haft tools` without any"),
+        comparison: without.comparison("`haft tools` without any"),
         aim: Some(Aim::Under(Amount::Time(Duration::from_millis(10)))),
     };
-    let alone = Beside::Measured(format!("{TOOLS} starts of python3"), each.p50().times(TOOLS));
+    let alone = Comparison::Measured(format!("{TOOLS} starts of python3"), each.p50().times(TOOLS));
     Ok(vec![
-        cached.row(format!("`haft tools` with {TOOLS} tools, cached"), without.beside(beside), None),
+        cached.row(format!("`haft tools` with {TOOLS} tools, cached"), without.comparison(comparison), None),
         added,
         cold.row(format!("`haft tools` with {TOOLS} tools, cold"), alone, None),
     ])

@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hashes_as_models_know_it() {
+    fn hash_matches_known_values() {
         for (line, expected) in [
             ("const foo = \"bar\";", "09"),
             ("const baz = 42;", "8b"),
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn quotes_what_is_no_anchor() {
+    fn text_that_is_not_an_anchor_is_quoted() {
         let said = |given: &str| Anchor::parse(given).unwrap_err().what;
         assert_eq!(said(" "), r#"Missing line reference. Expected format "LINE:HASH" (e.g. "5:a3")."#);
         assert_eq!(said("x"), r#"Invalid line reference "x". Expected format "LINE:HASH" (e.g. "5:a3")."#);

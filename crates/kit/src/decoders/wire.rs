@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn answer_that_claims_too_much_is_refused() {
+    fn answer_with_too_large_a_length_is_refused() {
         let sent = answer(Ok(Raw { json: b"1".to_vec(), blobs: vec![vec![2; 3]] }), true);
         let head = Head::decode(sent[..ANSWER].try_into().unwrap()).unwrap();
         assert!(head.worked && head.retires && (head.json, head.blobs) == (1, 1));

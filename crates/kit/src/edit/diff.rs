@@ -9,7 +9,7 @@ use crate::Fault;
 pub(super) struct Hunk {
     /// The number of the hunk's first line in the old file, as its header has it.
     pub(super) start: Option<usize>,
-    pub(super) lines: Vec<(Mark, String)>,
+    pub(super) lines: Vec<(LineRole, String)>,
     /// A marker declares that the last old line has no newline.
     pub(super) old_unended: bool,
     /// A marker declares that the last new line has no newline.
@@ -18,7 +18,7 @@ pub(super) struct Hunk {
 
 /// The role of a line in a hunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Mark {
+pub(super) enum LineRole {
     Context,
     Removed,
     Added,
@@ -27,7 +27,7 @@ pub(super) enum Mark {
 impl Hunk {
     /// Returns the lines that must be in the file.
     pub(super) fn old(&self) -> Vec<&str> {
-        let old = self.lines.iter().filter(|(mark, _)| *mark != Mark::Added);
+        let old = self.lines.iter().filter(|(role, _)| *role != LineRole::Added);
         old.map(|(_, line)| line.as_str()).collect()
     }
 }
@@ -134,15 +134,15 @@ fn hunk<'a, 'b>(header: &str, lines: &'a [&'b str]) -> Result<(Hunk, &'a [&'b st
         counts.and_then(|(_, old, new)| counted(lines, old, new)).unwrap_or_else(|| uncounted(lines));
     let mut hunk = Hunk { start, lines: Vec::new(), old_unended: false, new_unended: false };
     for line in lines.iter().take(length) {
-        let mark = match line.chars().next() {
-            None | Some(' ') => Mark::Context,
-            Some('-') => Mark::Removed,
-            Some('+') => Mark::Added,
+        let role = match line.chars().next() {
+            None | Some(' ') => LineRole::Context,
+            Some('-') => LineRole::Removed,
+            Some('+') => LineRole::Added,
             Some('\\') => {
                 match hunk.lines.last() {
-                    Some((Mark::Removed, _)) => hunk.old_unended = true,
-                    Some((Mark::Added, _)) => hunk.new_unended = true,
-                    Some((Mark::Context, _)) => (hunk.old_unended, hunk.new_unended) = (true, true),
+                    Some((LineRole::Removed, _)) => hunk.old_unended = true,
+                    Some((LineRole::Added, _)) => hunk.new_unended = true,
+                    Some((LineRole::Context, _)) => (hunk.old_unended, hunk.new_unended) = (true, true),
                     None => {}
                 }
                 continue;
@@ -154,7 +154,7 @@ fn hunk<'a, 'b>(header: &str, lines: &'a [&'b str]) -> Result<(Hunk, &'a [&'b st
                 .next("Begin context lines with one space."));
             }
         };
-        hunk.lines.push((mark, line.get(1..).unwrap_or_default().to_owned()));
+        hunk.lines.push((role, line.get(1..).unwrap_or_default().to_owned()));
     }
     Ok((hunk, lines.get(length..).unwrap_or_default()))
 }
@@ -251,13 +251,13 @@ mod tests {
     }
 
     #[test]
-    fn hears_about_the_final_newline() {
+    fn reads_the_final_newline_marker() {
         let hunk = &hunks("@@ -1 +1 @@\n-a\n\\ No newline at end of file\n+b\n")[0];
         assert!(hunk.old_unended && !hunk.new_unended);
     }
 
     #[test]
-    fn refuses_what_is_not_a_change_of_lines_of_this_file() {
+    fn diffs_of_other_files_and_other_kinds_are_refused() {
         for (diff, what) in [
             ("--- a/src/b.rs\n+++ b/src/b.rs\n@@ -1 +1 @@\n-a\n+b\n", "the diff is for another file"),
             (

@@ -4,7 +4,7 @@ use std::{ops::Range, path::Path};
 
 use super::{
     Trouble, ambiguous_at,
-    diff::{self, Hunk, Mark},
+    diff::{self, Hunk, LineRole},
     earlier_views::Past,
     find, not_found,
 };
@@ -110,15 +110,15 @@ fn add(text: &Text, hunk: &Hunk, row: usize, changes: &mut Vec<Change>) -> Resul
     let mut row = row;
     let mut gone = row..row;
     let mut come: Vec<&str> = Vec::new();
-    let end = (Mark::Context, String::new());
-    for (mark, line) in hunk.lines.iter().chain(std::iter::once(&end)) {
-        match mark {
-            Mark::Added => come.push(line),
-            Mark::Removed => {
+    let end = (LineRole::Context, String::new());
+    for (role, line) in hunk.lines.iter().chain(std::iter::once(&end)) {
+        match role {
+            LineRole::Added => come.push(line),
+            LineRole::Removed => {
                 row += 1;
                 gone.end = row;
             }
-            Mark::Context => {
+            LineRole::Context => {
                 if !gone.is_empty() || !come.is_empty() {
                     changes.push(text.line_change(gone, &come)?);
                     come.clear();

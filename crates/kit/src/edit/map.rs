@@ -449,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ending_or_an_encoding_is_no_difference() {
+    fn line_endings_and_encodings_do_not_count_as_differences() {
         let shown = Text::parse("a\nnaïve\nb").unwrap();
         let now = Text::parse(b"new\r\na\r\nna\xefve\r\nb\r\n".to_vec()).unwrap();
         assert_eq!(Map::between(&shown, &now).unwrap().place(0..3), Some(1));

@@ -259,12 +259,12 @@ mod tests {
     }
 
     #[test]
-    fn makes_visible_what_is_not() {
+    fn invisible_characters_are_escaped() {
         assert_eq!(made_visible("\t  a b\u{a0}c\u{200b} \r"), "→··a b<U+00A0>c<U+200B>·\\r");
     }
 
     #[test]
-    fn nothing_is_near_what_is_quite_different() {
+    fn unrelated_text_has_no_near_match() {
         for (text, old) in [("abc\ndef\n", "xyzzy plugh"), ("", "x")] {
             assert!(Nearby::new(&Text::parse(text).unwrap(), &|| true).nearest(old).is_none());
         }
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_search_that_nobody_wants_any_more_ends() {
+    fn a_cancelled_search_ends() {
         let text = Text::parse("abc\n".repeat(5_000)).unwrap();
         let asked = Cell::new(0);
         let alive = || asked.replace(asked.get() + 1) < 2;

@@ -201,7 +201,7 @@ fn after_a_fresh_read_an_anchor_means_the_line_that_the_read_showed() {
 }
 
 #[test]
-fn a_read_of_what_the_file_no_longer_holds_decides_nothing() {
+fn a_read_of_another_version_does_not_resolve_anchors() {
     let fixture = Fixture::read("a\n}\nb\n}\n").changed("a\nb\n}\n}\n");
     fixture.show(0..4);
     let fixture = fixture.changed("a\n}\nb\n}\n");
@@ -230,7 +230,7 @@ proptest! {
 
     /// A model may send both edits before it sees an answer.
     #[test]
-    fn an_edit_after_another_by_anchors_of_the_read_before_both_never_lands_elsewhere(
+    fn anchors_of_a_read_before_an_edit_never_hit_another_line(
         file in proptest::collection::vec("[ab}]{0,1}", 1..8),
         first in any::<prop::sample::Index>(),
         new in proptest::collection::vec("[ab}]", 1..4),
@@ -298,7 +298,7 @@ fn text_is_literal_and_need_not_be_whole_lines() {
 }
 
 #[test]
-fn text_says_exactly_what_becomes_of_the_final_newline() {
+fn text_edits_decide_about_the_final_newline() {
     Fixture::new("a\nb\n").lands(&[swap("b\n", "c")], "a\nc");
     Fixture::new("a\nb").lands(&[swap("b", "c\n")], "a\nc\n");
     Fixture::new("a\r\nb").lands(&[swap("b", "c\nd")], "a\r\nc\r\nd");
@@ -306,7 +306,7 @@ fn text_says_exactly_what_becomes_of_the_final_newline() {
 }
 
 #[test]
-fn text_that_is_not_there_or_not_alone_is_refused() {
+fn missing_or_ambiguous_text_is_refused() {
     let fixture = Fixture::new("\tfoo(1);\n\tbar();\n\tfoo(1);\n");
     let said = fixture.refuses(&[swap("foo(1)", "x")], Kind::Ambiguous);
     assert!(
@@ -321,7 +321,7 @@ fn text_that_is_not_there_or_not_alone_is_refused() {
 }
 
 #[test]
-fn text_whose_place_is_not_sure_any_more_is_refused_once() {
+fn text_with_an_unsure_place_is_refused_once() {
     // What was shown at line 1 is gone; the same text came elsewhere.
     let mut fixture = Fixture::read("let x = 1;\na\nb\n").changed("a\nb\nlet x = 1;\n");
     let said = fixture.refuses(&[swap("x = 1", "x = 2")], Kind::Stale);
@@ -338,7 +338,7 @@ fn text_whose_place_is_not_sure_any_more_is_refused_once() {
 }
 
 #[test]
-fn what_the_session_replaced_itself_is_no_other_place() {
+fn text_that_the_session_replaced_is_not_a_second_match() {
     let mut fixture = Fixture::read("a\nx = 1\nb\nx = 1\nc\nx = 1\n");
     fixture.lands(&[swap("a\nx = 1", "a\nx = 2")], "a\nx = 2\nb\nx = 1\nc\nx = 1\n");
     fixture.lands(&[swap("b\nx = 1", "b\nx = 2")], "a\nx = 2\nb\nx = 2\nc\nx = 1\n");
@@ -469,7 +469,7 @@ fn pasted_anchors_are_taken_off_new_text() {
 }
 
 #[test]
-fn what_the_encoding_cannot_write_is_refused() {
+fn characters_outside_the_encoding_are_refused() {
     let mut fixture = Fixture::read(b"na\xefve\nb\n".to_vec());
     let said = fixture.refuses(&[replace(2, "b", "→")], Kind::BadArgs);
     assert!(said.starts_with("`→` (U+2192) can't be written in windows-1252"), "{said}");
@@ -543,7 +543,7 @@ fn an_edit_that_is_cancelled_stops_its_search() {
 }
 
 #[test]
-fn of_many_edits_that_can_t_be_made_ten_are_told_of() {
+fn at_most_ten_failed_edits_are_reported() {
     let fixture = Fixture::read("one\ntwo\n");
     let edits: Vec<Edit> = (0..1_000).map(|it| swap(&format!("absent {it}"), "")).collect();
     let said = fixture.refuses(&edits, Kind::NotFound);

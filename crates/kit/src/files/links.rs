@@ -40,11 +40,11 @@ impl Files {
     /// Refuses a file that has a name outside the roots.
     pub(super) fn check_other_names(&self, path: &str, stat: &Stat) -> Result<(), Fault> {
         let all = u64::from(stat.st_nlink as u32);
-        if all <= 1 || self.roots().kept.other_names == OtherNames::Allow {
+        if all <= 1 || self.roots().caches.other_names == OtherNames::Allow {
             return Ok(());
         }
         let key = key(stat);
-        let mut links = self.roots().kept.links.lock();
+        let mut links = self.roots().caches.links.lock();
         let known = |links: &HardLinks| links.names.get(&key).copied().unwrap_or(0);
         if known(&links) < all && links.counted.is_none_or(|at| at.elapsed() > FRESH) {
             links.names = self.count_names();

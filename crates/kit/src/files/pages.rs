@@ -107,9 +107,9 @@ impl Files {
         check: &dyn Fn() -> Result<(), Fault>,
     ) -> Result<Page, Fault> {
         let key = (open.identity.device, open.identity.inode);
-        let mut index = self.roots().kept.indexes.lock().get(key, &open.identity);
+        let mut index = self.roots().caches.indexes.lock().get(key, &open.identity);
         let page = Reader { open, index: &mut index, check, near: Near::default() }.page(from, limits);
-        self.roots().kept.indexes.lock().put(key, open.identity, index);
+        self.roots().caches.indexes.lock().put(key, open.identity, index);
         page
     }
 
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_look_uses_the_counts_of_the_first_and_notices_a_change() {
+    fn a_second_read_reuses_the_line_index_and_notices_a_change() {
         let test_ws = TestWorkspace::empty();
         let file = test_ws.path().join("f");
         std::fs::write(&file, "x\n".repeat(100_000)).unwrap();

@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_changes_while_the_question_stands_is_left_alone() {
+    fn a_file_that_changes_during_approval_is_left_alone() {
         let test_ws = TestWorkspace::new("//- a\none");
         let path = test_ws.path().join("a");
         let meanwhile = Box::new(move || fs::write(&path, "theirs").unwrap());

@@ -56,11 +56,11 @@ pub struct Roots {
     withheld: Arc<[PathBuf]>,
     /// The names of all these, by parent folder.
     hidden_names: Arc<HashMap<PathBuf, Vec<OsString>>>,
-    pub(super) kept: Arc<Kept>,
+    pub(super) caches: Arc<Caches>,
 }
 
 /// Caches about files that live longer than one call.
-pub(super) struct Kept {
+pub(super) struct Caches {
     pub(super) indexes: Mutex<LineIndexes>,
     pub(super) links: Mutex<HardLinks>,
     pub(super) other_names: OtherNames,
@@ -100,7 +100,7 @@ impl Roots {
         if roots.is_empty() {
             return Err(Fault::bug("no root was given"));
         }
-        let kept = Kept {
+        let caches = Caches {
             indexes: Mutex::new(LineIndexes::default()),
             links: Mutex::new(HardLinks::default()),
             other_names,
@@ -111,7 +111,7 @@ impl Roots {
             hidden: Arc::default(),
             withheld: Arc::default(),
             hidden_names: Arc::default(),
-            kept: Arc::new(kept),
+            caches: Arc::new(caches),
         })
     }
 

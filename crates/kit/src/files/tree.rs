@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_undo_could_not_put_back_is_refused() {
+    fn a_change_that_undo_could_not_revert_is_refused() {
         let test_ws = TestWorkspace::new("//- a/x\none\n//- b/y\ntwo\n//- c/key\nthree\n");
         symlink("x", test_ws.path().join("a/link")).unwrap();
         let said = test_ws.cx().files().tree("a").unwrap_err();

@@ -33,7 +33,7 @@ impl Lookup for Offline {
 }
 
 #[tokio::test]
-async fn a_fault_tells_no_network_from_a_wrong_name_and_no_tls_from_nobody_there() {
+async fn faults_distinguish_no_network_unknown_names_and_servers_without_tls() {
     let offline = Net::new(Arc::new(Line::new(Arc::new(Offline), None)), Allowed::default().and_web());
     let fault = offline.send(get("https://a.test/")).await.err().unwrap();
     assert!(format!("{fault:?}").contains("There may be no network here"), "{fault}");
@@ -94,7 +94,7 @@ fn get(url: &str) -> Request {
 }
 
 #[tokio::test]
-async fn only_addresses_that_are_public_come_of_a_name() {
+async fn names_resolve_to_public_addresses_only() {
     let find = async |answers: &[&[Ipv4Addr]], reach| {
         let line = Line::new(Script::new(answers), None);
         line.find("a.test", 80, reach).await.map(|found| found.iter().map(SocketAddr::ip).collect::<Vec<_>>())
@@ -106,7 +106,7 @@ async fn only_addresses_that_are_public_come_of_a_name() {
 }
 
 #[tokio::test]
-async fn a_name_is_looked_up_for_each_connection_and_no_private_address_is_connected_to() {
+async fn each_connection_resolves_its_name_and_skips_private_addresses() {
     let (port, connections) = listen(HELLO);
     let script = Script::new(&[&[PUBLIC], &[OWN]]);
     let line = Arc::new(Line::new(script.clone(), None));
@@ -128,7 +128,7 @@ async fn a_name_is_looked_up_for_each_connection_and_no_private_address_is_conne
 }
 
 #[tokio::test]
-async fn with_a_proxy_what_is_private_is_refused_and_what_is_granted_goes_directly() {
+async fn with_a_proxy_private_addresses_are_refused_and_granted_ones_are_direct() {
     let proxy = Url::parse("http://127.0.0.1:1").unwrap();
     let way = async |answer: &[Ipv4Addr], host: &str, reach| {
         Line::new(Script::new(&[answer]), Some(proxy.clone())).way(host, 80, reach).await
@@ -142,7 +142,7 @@ async fn with_a_proxy_what_is_private_is_refused_and_what_is_granted_goes_direct
 }
 
 #[test]
-fn who_only_looks_may_look_at_all_and_speak_to_what_was_granted() {
+fn reading_is_open_to_all_hosts_and_sending_to_granted_ones() {
     let allowed =
         Allowed::default().and_web().and("api.test").and("own.test:8080").and_public("asked.test:1");
     assert_eq!(allowed.reach("any.test", 443, true), Some(Reach::Public));
@@ -159,7 +159,7 @@ fn who_only_looks_may_look_at_all_and_speak_to_what_was_granted() {
 }
 
 #[test]
-fn another_origin_sees_nothing_that_somebody_made_up() {
+fn another_origin_gets_harmless_headers_only() {
     let mut headers = HeaderMap::new();
     for name in ["authorization", "cookie", "x-api-key", "accept", "content-type", "range", "if-none-match"] {
         headers.insert(HeaderName::from_static(name), HeaderValue::from_static("v"));
@@ -189,7 +189,7 @@ fn a_form_of_several_parts_knows_its_length_and_breaks_no_line() {
 }
 
 #[tokio::test]
-async fn what_is_sensitive_in_a_body_is_taken_to_no_other_origin() {
+async fn a_sensitive_body_is_not_sent_to_another_origin() {
     let (other, connections) = listen(HELLO);
     for status in ["307 T", "308 P", "302 F"] {
         let to = format!(

@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_nobody_reads_is_bounded_and_a_closed_pipe_is_said() {
+    async fn unread_input_is_bounded_and_a_closed_pipe_is_an_error() {
         let (theirs, ours) = io::pipe().unwrap();
         let input = Input::new(ours.into(), false).unwrap();
         input.write(&vec![0; WAITING]).unwrap();

@@ -39,7 +39,7 @@ const STOPS_WITHIN: Duration = Duration::from_secs(10);
 /// Time for which starting a supervisor is retried when the process limit is reached.
 const FULL: Duration = Duration::from_secs(5);
 /// Time limit for killed processes to end, when the keeper ends.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The orders that a keeper gets before it serves: the plan of its sandbox.
 pub struct Orders {
@@ -306,7 +306,7 @@ impl Serving {
 
     /// Kills everything that was ever started here, if there is no PID namespace to do it.
     fn end(&mut self) {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TIMEOUT;
         self.supervisors.clear();
         self.spare = None;
         while Instant::now() < until {
@@ -331,7 +331,8 @@ impl Serving {
 fn wait_to_supervise(line: UnixStream, signals: &OwnedFd, inside: Inside<'_>, apart: bool) -> bool {
     let mut files = Vec::new();
     // Without a message the keeper is gone.
-    let told = supervisor::adopt() && matches!(wire::receive_all(&line, &mut [0], &mut files), Ok(true));
+    let told =
+        supervisor::become_subreaper() && matches!(wire::receive_all(&line, &mut [0], &mut files), Ok(true));
     drop(line);
     match files.pop() {
         Some(socket) if told => supervisor::supervise(socket, signals, inside, apart),

@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_key_is_typed() {
+    fn text_that_is_not_a_key_is_typed_as_it_is() {
         for text in ["ls", "ls -la", "q", ":wq", "C-", "C-xyz", "é", "F99", "-", "^", "^^^", "", "s-"] {
             assert_eq!(typed(text, Cursor::Normal), text.as_bytes(), "{text}");
         }

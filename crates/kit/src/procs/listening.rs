@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_listens_has_a_port() {
+    fn only_listening_sockets_have_a_port() {
         let line = "   0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 4242 1 0 100 0 0 10 0";
         assert_eq!(listening(line), Some((8080, 4242)));
         assert_eq!(listening(&line.replace(" 0A ", " 01 ")), None);

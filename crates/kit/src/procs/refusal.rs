@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_variable_of_the_program_stands_for_that_of_the_session() {
+    fn a_variable_of_the_program_overrides_the_session_s() {
         let base = [("A".to_owned(), "0".to_owned()), ("B".to_owned(), "2".to_owned())];
         let (argv, env) = check(&program(&["x", "y"]), &base).unwrap();
         assert_eq!(argv, [c"x".to_owned(), c"y".to_owned()]);
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_would_not_take_is_said_before() {
+    fn arguments_that_the_kernel_would_refuse_are_refused_first() {
         let kind = |argv: &[&str]| check(&program(argv), &[]).unwrap_err().kind;
         assert_eq!(kind(&[]), Kind::BadArgs);
         assert_eq!(kind(&["a\0b"]), Kind::BadArgs);
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_is_not_there_is_named_with_where_it_was_sought() {
+    fn a_missing_program_is_named_with_the_searched_path() {
         let failure = Failure { step: Step::Program, errno: libc::ENOENT };
         let fault = failed(&program(&["nope"]), &[("PATH".to_owned(), "/a:/b".to_owned())], failure);
         assert_eq!(fault.what, "there is no program nope in /a:/b");

@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn shows_what_stands_there_and_not_how_it_came_there() {
+    fn shows_the_final_screen_without_control_sequences() {
         assert_eq!(shown("one\r\ntwo\r\n"), "one\ntwo");
         assert_eq!(shown("\x1b[31mred\x1b[0m   \r\n"), "red");
         assert_eq!(shown("10%\r20%\r100%\r\n"), "100%");
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_what_a_program_asks_its_terminal() {
+    fn terminal_queries_are_answered() {
         let mut screen = Screen::new(5, 20);
         assert_eq!(screen.draw(b"ab\x1b[6n"), b"\x1b[1;3R");
         assert_eq!(screen.draw(b"\x1b[c"), b"\x1b[?62;22c");
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_size_that_no_terminal_has_is_brought_to_the_nearest() {
+    fn terminal_sizes_are_clamped() {
         assert_eq!(Screen::size(0, 0), (2, 10));
         assert_eq!(Screen::size(u16::MAX, u16::MAX), (200, 400));
         assert_eq!(Screen::size(24, 80), (24, 80));

@@ -26,7 +26,7 @@ use super::{
 };
 
 /// Time for a tree to end after it was killed, before the supervisor reports that it does not.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 /// First interval at which the supervisor checks whether processes have ended.
 const SOON: Duration = Duration::from_millis(1);
 /// Longest interval of these checks.
@@ -62,7 +62,7 @@ pub(super) fn supervise(socket: OwnedFd, signals: &OwnedFd, inside: Inside<'_>, 
 }
 
 /// Makes this process the subreaper of its descendants. Returns whether that worked.
-pub(super) fn adopt() -> bool {
+pub(super) fn become_subreaper() -> bool {
     // A stopped process would not notice that the keeper is gone, and then nobody would continue it.
     let _ = rustix::process::set_parent_process_death_signal(Some(Signal::CONT));
     rustix::process::set_child_subreaper(Pid::from_raw(1)).is_ok()
@@ -282,7 +282,7 @@ impl Supervisor<'_> {
                 tree::below(&ending.spared).len()
             };
             ending.next_look = (ending.next_look * 2).min(LATER);
-            let given_up = now >= ending.kill_at + PATIENCE;
+            let given_up = now >= ending.kill_at + TIMEOUT;
             // A list of children may miss one while others end; but "no child at all" is certain.
             let over = left == 0
                 && if ending.spared.alone.is_none() {

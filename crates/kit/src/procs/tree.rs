@@ -230,7 +230,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_with_brackets_and_spaces_is_read_over() {
+    fn a_process_name_with_brackets_and_spaces_is_skipped() {
         let line = b"7 (a) Z 1) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 3 18 4711 20 21\n";
         assert_eq!(parse(line), Some(Stat { gone: false, stopped: false, parent: 1, started: 4711 }));
         let line = b"7 (sh) Z 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 1 18 4711 20 21\n";

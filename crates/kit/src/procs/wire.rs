@@ -453,7 +453,7 @@ mod tests {
         }
 
         #[test]
-        fn nonsense_is_no_request(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
+        fn malformed_requests_are_refused(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
             // Arbitrary bytes are decoded to an end, and large counts are not trusted.
             let _ = Request::decode(&bytes);
         }

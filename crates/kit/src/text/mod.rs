@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_byte_order_mark_is_no_part_of_a_line() {
+    fn a_byte_order_mark_is_not_part_of_a_line() {
         let marked = text("\u{feff}a\nb");
         assert!(marked.has_bom());
         assert_eq!(lines(&marked), ["a", "b"]);

@@ -27,7 +27,7 @@ use kit::quote::quote;
 const STACK: usize = 256 << 20;
 
 /// Time limit of the analysis. It takes microseconds; this is for cases that nobody anticipated.
-const PATIENCE: std::time::Duration = std::time::Duration::from_secs(2);
+const TIMEOUT: std::time::Duration = std::time::Duration::from_secs(2);
 
 /// One simple command of a command line.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -131,5 +131,5 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Part>, Unparsed> {
     if thread.is_err() {
         return Err(Unparsed::new("no thread could be started to parse it"));
     }
-    parsed.recv_timeout(PATIENCE).unwrap_or_else(|_| Err(Unparsed::new("the parser found no end of it")))
+    parsed.recv_timeout(TIMEOUT).unwrap_or_else(|_| Err(Unparsed::new("the parser found no end of it")))
 }

@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_configuration_runs_is_named_and_what_it_only_mentions_is_not() {
+    fn programs_that_a_configuration_runs_are_named_and_mentioned_ones_are_not() {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().canonicalize().unwrap();
         repository(

@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_root_is_no_control_file_and_what_lies_in_it_may_be() {
+    fn a_root_is_not_a_control_file_and_files_in_it_can_be() {
         let is = |root: &str, path: &str| is_control_file_in(Path::new(root), Path::new(path));
         assert!(is("/home/a/.config", "/home/a/.config/nvim/init.lua"));
         assert!(!is("/home/a/.config/nvim", "/home/a/.config/nvim/init.lua"));

@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_is_one_whole_token() {
+    fn only_a_whole_token_is_accepted() {
         let principals =
             [Principal::new("a", "a".repeat(20)).unwrap(), Principal::new("b", "b".repeat(20)).unwrap()];
         assert_eq!(whose(&principals, "b".repeat(20).as_bytes()), Some(1));
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn what_keeps_nobody_out_is_no_token() {
+    fn weak_and_malformed_tokens_are_refused() {
         for token in ["", "short", &"a b".repeat(20), &"é".repeat(20), &"x".repeat(5000)] {
             assert!(Principal::new("a", token).is_err(), "{token}");
         }

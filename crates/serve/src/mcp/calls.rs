@@ -73,7 +73,7 @@ impl<H: Backend> McpServer<H> {
             Round::Over(answer, exchange) if follows => {
                 Ok(self.job_or_answer(exchange, &answer, &tool, id.as_deref(), &context))
             }
-            Round::Over(answer, _) => Ok(said(&answer)),
+            Round::Over(answer, _) => Ok(tool_response(&answer)),
         }
     }
 
@@ -88,6 +88,6 @@ impl<H: Backend> McpServer<H> {
 }
 
 /// Converts the answer of a finished call.
-pub(super) fn said(answer: &Answer) -> CallToolResponse {
+pub(super) fn tool_response(answer: &Answer) -> CallToolResponse {
     answer::result(answer).into()
 }

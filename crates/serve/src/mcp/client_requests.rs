@@ -338,7 +338,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_choices_mean_is_told_as_the_revision_has_it() {
+    fn titles_of_choices_follow_the_revision() {
         let schema = || {
             json!({"type": "object", "properties": {"decision": {"type": "string", "oneOf": [
                 {"const": "yes", "title": "Yes, do"}, {"const": "no", "title": "No"}]}}, "required": ["decision"]})
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_can_be_asked_what_it_offers() {
+    fn client_capabilities_become_offers() {
         let of = |capabilities: Value| serde_json::from_value(capabilities).as_ref().map(offers).ok();
         let none = Offers::default();
         assert_eq!(of(json!({})), Some(none));

@@ -171,7 +171,7 @@ impl<H: Backend> McpServer<H> {
     ///
     /// # Errors
     /// Those of [`run_rounds`](Self::run_rounds), and the work's own.
-    pub(super) async fn talk_of<T: Send + 'static, F>(
+    pub(super) async fn run_rounds_of<T: Send + 'static, F>(
         &self,
         asked: Asked,
         context: &RequestContext<RoleServer>,

@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_waits_too_long_is_dropped() {
+    async fn an_expired_round_is_dropped() {
         let rounds = Arc::new(PendingRounds::default());
         let (stays, mut gone) = oneshot::channel::<()>();
         let handle = rounds.park(bound("a"), Box::new(stays)).unwrap();
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn so_many_wait_and_no_more() {
+    async fn the_number_of_pending_rounds_is_limited() {
         let rounds = Arc::new(PendingRounds::default());
         let handles: Vec<_> = (0..MOST).map(|_| rounds.park(bound("a"), Box::new(())).unwrap()).collect();
         assert!(rounds.park(bound("a"), Box::new(())).is_err());
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_question_is_answered_whole_and_what_is_missing_is_asked_again() {
+    fn partial_answers_are_kept_and_missing_ones_requested_again() {
         let mut open = Open::default();
         let (question, mut answers) = question(&["a", "b"]);
         open.add(question, &mut InputResponses::new());
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_given_beforehand_answers_and_what_nobody_waits_for_is_forgotten() {
+    fn answers_sent_in_advance_are_used_and_stray_ones_dropped() {
         let mut open = Open::default();
         let (first, mut answers) = question(&["a"]);
         let mut given = responses(&["a", "x"]);

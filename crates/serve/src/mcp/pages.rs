@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_and_goes_before_a_page_moves_it() {
+    fn changes_before_a_page_shift_it() {
         let list = names(150);
         let (first, cursor) = page("things", list.clone(), |it| it, None).unwrap();
         let mut more = list.clone();
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cursor_that_was_not_given_out_is_refused() {
+    fn an_unknown_cursor_is_refused() {
         let (_, cursor) = page("things", names(150), |it| it, None).unwrap();
         let cursor = cursor.unwrap();
         for wrong in ["", "x", "AAAA", &cursor[1..], &format!("{cursor}{cursor}"), &"A".repeat(28)] {

@@ -60,7 +60,7 @@ impl<H: Backend> McpServer<H> {
         };
         let backend = Arc::clone(&self.backend);
         let filled = move |client| async move { backend.prompt(&name, arguments, client).await };
-        match self.talk_of(asked, context, filled).await? {
+        match self.run_rounds_of(asked, context, filled).await? {
             Ok(lines) => {
                 let revision = revision(context);
                 let lines = lines.iter().map(|line| message(line, &revision)).collect();

@@ -77,10 +77,11 @@ impl<H: Backend> McpServer<H> {
         };
         let (backend, address) = (Arc::clone(&self.backend), uri.clone());
         let read = move |client| async move { backend.read(&address, client).await };
-        let contents = match self.talk_of(asked, context, read).await.map_err(|error| with_uri(error, uri))? {
-            Ok(contents) => contents,
-            Err(asks) => return Ok((*asks).into()),
-        };
+        let contents =
+            match self.run_rounds_of(asked, context, read).await.map_err(|error| with_uri(error, uri))? {
+                Ok(contents) => contents,
+                Err(asks) => return Ok((*asks).into()),
+            };
         let size: usize = contents.iter().map(size).sum();
         if size > LARGEST {
             let what = format!("`{}` has {size} bytes; no more than {LARGEST} are sent at once", echo(uri));

@@ -9,7 +9,7 @@ use super::{LISTENING, McpServer};
 use crate::backend::Backend;
 
 /// Time limit for a client to report its roots; after that it is taken to work where haft was started.
-const PATIENCE: Duration = Duration::from_secs(1);
+const TIMEOUT: Duration = Duration::from_secs(1);
 
 impl<H: Backend> McpServer<H> {
     /// Reports the roots of a client to the backend. From 2026-07-28 on no client sends them.
@@ -26,7 +26,7 @@ impl<H: Backend> McpServer<H> {
 /// Returns the addresses of its folders; none if it does not report any.
 #[expect(deprecated, reason = "clients of revisions until 2025-11-25 say it so")]
 async fn folders(peer: &Peer<RoleServer>) -> Vec<String> {
-    match timeout(PATIENCE, peer.list_roots()).await {
+    match timeout(TIMEOUT, peer.list_roots()).await {
         Ok(Ok(listed)) => listed.roots.into_iter().map(|root| root.uri).collect(),
         Ok(Err(error)) => {
             tracing::info!(%error, "the client does not say where it works");

@@ -30,7 +30,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     LISTENING, McpServer,
-    calls::said,
+    calls::tool_response,
     client_requests::Question,
     exchange::Exchange,
     multi_round::{LIFETIME, Open, Whose, unguessable},
@@ -78,7 +78,7 @@ struct State {
 }
 
 impl Tasks {
-    fn has_room(&self) -> bool {
+    fn is_below_limit(&self) -> bool {
         let mut kept = self.kept();
         kept.retain(|_, task| !task.is_past());
         kept.len() < MOST
@@ -180,7 +180,7 @@ impl<H: Backend> McpServer<H> {
     pub(super) fn follows_tasks(&self, context: &RequestContext<RoleServer>) -> bool {
         self.takes_rounds(context)
             && context.client_capabilities().is_some_and(|it| it.supports_tasks())
-            && self.tasks.has_room()
+            && self.tasks.is_below_limit()
     }
 
     /// Makes a task of a call that takes too long.
@@ -198,7 +198,7 @@ impl<H: Backend> McpServer<H> {
             let early: Mutex<Vec<Question>> = Mutex::default();
             let answer = exchange.alone(|question| lock(&early).push(question)).await?;
             if jobs.list().iter().all(|it| it.id != job) {
-                return Ok(said(&answer));
+                return Ok(tool_response(&answer));
             }
             let response = self.follow_job(exchange, tool, job.clone(), jobs, whose.clone());
             let task = self.tasks.find(&job, &whose)?;
@@ -225,7 +225,7 @@ impl<H: Backend> McpServer<H> {
     ) -> CallToolResponse {
         match (call.and_then(|call| self.backend.job_of(call)), self.backend.jobs()) {
             (Some(job), Some(jobs)) => self.follow_job(exchange, tool, job, jobs, Whose::of(context)),
-            _ => said(answer),
+            _ => tool_response(answer),
         }
     }
 

@@ -68,7 +68,7 @@ fn each_kind_of_question_reaches_the_client_and_its_answer_the_call() {
 }
 
 #[test]
-fn what_a_client_does_not_offer_it_is_not_asked() {
+fn clients_get_no_requests_that_they_do_not_offer() {
     let mut client = Client::offering("2025-11-25", &json!({"sampling": {}}));
     for (kind, capability) in [
         ("form", "elicitation"),
@@ -88,7 +88,7 @@ fn what_a_client_does_not_offer_it_is_not_asked() {
 }
 
 #[test]
-fn a_call_that_is_cancelled_takes_its_question_back() {
+fn a_cancelled_call_cancels_its_request_to_the_client() {
     let mut client = Client::offering("2025-11-25", &everything());
     client.send(&ask(7, &[("form", "a"), ("roots", "b")]));
     let form = question(&mut client, "elicitation/create");
@@ -106,7 +106,7 @@ fn a_call_that_is_cancelled_takes_its_question_back() {
 }
 
 #[test]
-fn a_client_that_refuses_or_answers_nonsense_is_told_of_in_the_result() {
+fn refusals_and_invalid_answers_of_a_client_are_in_the_result() {
     let mut client = Client::offering("2025-11-25", &everything());
     client.send(&ask(7, &[("form", "a")]));
     let form = question(&mut client, "elicitation/create");
@@ -142,7 +142,7 @@ fn other_calls_go_on_while_one_asks() {
 }
 
 #[test]
-fn what_a_call_logs_comes_before_its_answer() {
+fn log_messages_of_a_call_precede_its_answer() {
     let mut client = Client::offering("2025-11-25", &json!({}));
     let level = json!({"jsonrpc": "2.0", "id": 6, "method": "logging/setLevel", "params": {"level": "info"}});
     assert_eq!(client.ask(&level)["result"], json!({}));

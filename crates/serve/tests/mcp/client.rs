@@ -14,7 +14,7 @@ use tokio::runtime::{Builder, Runtime};
 use super::fake::FakeBackend;
 
 /// Long enough for the slowest machine; a test that waits this long has failed.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A client's end of a connection to a server of fake tools.
 pub(crate) struct Client {
@@ -156,12 +156,12 @@ impl Client {
         let (input, back) = channel();
         thread::spawn(move || input.send(sending.join().unwrap()));
         // The sender may be blocked until the client reads.
-        self.input = back.recv_timeout(PATIENCE).ok();
+        self.input = back.recv_timeout(TIMEOUT).ok();
     }
 
     /// Returns the server's next message.
     pub(crate) fn next(&mut self) -> Value {
-        self.lines.as_ref().unwrap().recv_timeout(PATIENCE).expect("the server says something")
+        self.lines.as_ref().unwrap().recv_timeout(TIMEOUT).expect("the server says something")
     }
 
     /// Returns the answer to this request; messages before it are skipped.
@@ -205,7 +205,7 @@ impl Client {
 
     /// Waits until the server has ended by itself.
     pub(crate) fn has_ended(&self) {
-        assert_eq!(self.ended.recv_timeout(PATIENCE), Ok(()));
+        assert_eq!(self.ended.recv_timeout(TIMEOUT), Ok(()));
     }
 
     /// Closes the connection, and checks that no other message arrived.

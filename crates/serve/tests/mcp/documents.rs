@@ -78,7 +78,7 @@ fn lists_come_in_pages_and_a_wrong_cursor_is_refused() {
 }
 
 #[test]
-fn documents_are_read_as_text_or_bytes_and_what_is_missing_is_named() {
+fn documents_are_read_as_text_or_bytes_and_missing_ones_are_named() {
     for revision in ["2024-11-05", "2025-11-25", "2026-07-28"] {
         let mut client = client(revision);
         let mut read = |uri: &str| client.ask(&request(revision, 1, "resources/read", &json!({"uri": uri})));
@@ -104,7 +104,7 @@ fn documents_are_read_as_text_or_bytes_and_what_is_missing_is_named() {
 }
 
 #[test]
-fn a_read_that_is_taken_back_is_not_answered() {
+fn a_cancelled_read_is_not_answered() {
     let mut client = Client::ready();
     client.send(&request("", 7, "resources/read", &json!({"uri": "test://wait"})));
     client.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}}));
@@ -176,7 +176,7 @@ fn arguments_are_completed_a_hundred_at_a_time() {
 }
 
 #[test]
-fn until_2025_a_client_hears_of_every_change_unasked() {
+fn until_2025_a_client_gets_all_change_notifications() {
     for revision in LEGACY {
         let mut client = client(revision);
         for (what, list) in [("tools", "tools"), ("documents", "resources"), ("prompts", "prompts")] {
@@ -217,7 +217,7 @@ fn until_2025_a_client_subscribes_to_documents() {
 }
 
 #[test]
-fn from_2026_on_a_client_hears_what_it_listens_for() {
+fn from_2026_on_a_client_gets_the_notifications_it_subscribes_to() {
     let mut client = Client::start();
     let listen = json!({"notifications": {"toolsListChanged": true, "resourcesListChanged": true,
         "resourceSubscriptions": ["test://counter", "test://text"]}});
@@ -256,7 +256,7 @@ fn from_2026_on_a_client_hears_what_it_listens_for() {
 }
 
 #[test]
-fn until_2025_a_client_says_once_what_it_wants_to_hear() {
+fn until_2025_a_client_sets_its_log_level_once() {
     for revision in LEGACY {
         let mut client = client(revision);
         let level = |level: &str| request(revision, 1, "logging/setLevel", &json!({"level": level}));
@@ -283,7 +283,7 @@ fn until_2025_a_client_says_once_what_it_wants_to_hear() {
 }
 
 #[test]
-fn from_2026_on_each_request_says_what_it_wants_to_hear() {
+fn from_2026_on_each_request_sets_its_log_level() {
     let mut client = Client::start();
     let read = |id: i64| modern(id, "resources/read", json!({"uri": "test://told"}));
     client.send(&read(1));
@@ -301,7 +301,7 @@ fn from_2026_on_each_request_says_what_it_wants_to_hear() {
 }
 
 #[test]
-fn what_is_for_programs_is_sent_where_the_text_is_that_json() {
+fn structured_content_is_sent_if_it_equals_the_text() {
     for (revision, is_known) in [("2024-11-05", false), ("2025-11-25", true), ("2026-07-28", true)] {
         let mut client = client(revision);
         let mut said = |text: &str| {

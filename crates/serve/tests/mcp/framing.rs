@@ -121,7 +121,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn good_requests_are_answered_whatever_stands_between_them(
+    fn valid_requests_are_answered_whatever_lies_between_them(
         pieces in vec(piece(), 1..30),
         lengths in vec(1usize..80, 1..20),
     ) {

@@ -131,7 +131,7 @@ fn answers_as_the_model_should_read_them() {
 }
 
 #[test]
-fn what_is_no_message_is_refused_and_the_next_one_served() {
+fn an_invalid_message_is_refused_and_the_next_one_served() {
     let mut client = Client::ready();
     let nested = "[".repeat(100_000);
     let lines: &[(&[u8], i64, Value)] = &[
@@ -223,7 +223,7 @@ fn a_batch_is_answered_where_the_revision_has_them() {
 }
 
 #[test]
-fn an_id_that_is_under_way_is_refused() {
+fn an_id_in_flight_is_refused() {
     let mut client = Client::ready();
     client.send(&call(7, "wait", &json!({})));
     assert_eq!(client.code(&call(7, "echo", &json!({}))), -32600);
@@ -312,7 +312,7 @@ fn a_call_that_panics_is_answered() {
 }
 
 #[test]
-fn more_calls_than_may_be_under_way_at_once_are_all_answered() {
+fn calls_beyond_the_concurrency_limit_are_all_answered() {
     let mut client = Client::ready();
     let all: Vec<Value> = (0..5000).map(|number| call(number, "echo", &json!({"text": "x"}))).collect();
     client.send_together(&all);
@@ -341,7 +341,7 @@ fn a_client_that_does_not_read_is_not_read_from() {
 }
 
 #[test]
-fn the_end_of_input_stops_what_is_under_way() {
+fn the_end_of_input_cancels_calls_in_flight() {
     let mut client = Client::ready();
     client.send(&call(2, "wait", &json!({})));
     client.send(&call(3, "stubborn", &json!({})));
@@ -352,7 +352,7 @@ fn the_end_of_input_stops_what_is_under_way() {
 }
 
 #[test]
-fn a_script_that_ends_its_input_at_once_hears_its_answers() {
+fn a_script_that_closes_its_input_at_once_gets_its_answers() {
     let mut client = Client::start();
     let mut all = client::initialize(1, "2025-11-25").to_string();
     for number in 2..=100 {
@@ -380,7 +380,7 @@ fn a_client_that_goes_away_ends_the_server() {
 }
 
 #[test]
-fn nothing_at_all_ends_the_server_too() {
+fn empty_input_ends_the_server() {
     let mut client = Client::start();
     client.close_input();
     client.has_ended();

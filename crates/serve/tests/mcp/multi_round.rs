@@ -67,7 +67,7 @@ fn the_call_goes_on_from_round_to_round_and_each_has_a_state_of_its_own() {
 }
 
 #[test]
-fn a_missing_answer_or_one_that_is_none_is_asked_for_again() {
+fn missing_and_invalid_answers_are_requested_again() {
     let mut client = Client::start();
     let first = ask(1, &json!({"what": [["form", "a"], ["form", "b"]]}));
     let asked = client.ask(&first);
@@ -119,7 +119,7 @@ fn a_state_that_was_changed_used_or_belongs_elsewhere_is_refused() {
 }
 
 #[test]
-fn calls_that_ask_at_the_same_time_are_told_apart() {
+fn simultaneous_requests_of_calls_are_kept_apart() {
     let mut client = Client::start();
     let firsts: Vec<Value> = (1..=20).map(|id| ask(id, &json!({"what": [["form", "a"]]}))).collect();
     let asked: Vec<Value> = firsts.iter().map(|first| client.ask(first)).collect();
@@ -133,7 +133,7 @@ fn calls_that_ask_at_the_same_time_are_told_apart() {
 }
 
 #[test]
-fn what_parts_of_a_call_ask_at_once_is_one_round() {
+fn simultaneous_requests_of_one_call_share_a_round() {
     let mut client = Client::start();
     let params = json!({"name": "ask_together", "arguments": {"keys": ["a", "a", "b"]}});
     let first = modern_offering(1, "tools/call", params, &everything());
@@ -146,7 +146,7 @@ fn what_parts_of_a_call_ask_at_once_is_one_round() {
 }
 
 #[test]
-fn what_a_client_does_not_offer_is_an_error_that_names_it() {
+fn a_missing_client_capability_is_an_error_that_names_it() {
     let mut client = Client::start();
     for (kind, required) in [
         ("form", json!({"elicitation": {"form": {}}})),
@@ -163,7 +163,7 @@ fn what_a_client_does_not_offer_is_an_error_that_names_it() {
 }
 
 #[test]
-fn a_client_that_never_comes_back_does_not_keep_the_server() {
+fn a_client_that_never_returns_does_not_keep_the_server_running() {
     let mut client = Client::start();
     keys(&client.ask(&ask(1, &json!({"what": [["form", "a"]]}))));
     client.end();
@@ -182,7 +182,7 @@ fn a_retry_can_be_cancelled() {
 }
 
 #[test]
-fn a_client_hears_what_is_logged_if_it_asked_to_and_as_far_as_it_did() {
+fn log_messages_are_sent_from_the_requested_level_on() {
     let mut client = Client::start();
     let mut request = modern_offering(1, "tools/call", json!({"name": "log"}), &json!({}));
     client.send(&request);

@@ -36,7 +36,7 @@ fn until_not(client: &mut Client, task: &str, status: &str) -> Value {
 }
 
 #[test]
-fn a_task_gives_the_very_result_of_the_call() {
+fn a_task_has_the_same_result_as_its_call() {
     let mut client = Client::start();
     let task = begin(&mut client, "late", &json!({"what": []}));
     let done = until_not(&mut client, &task, "working");
@@ -48,7 +48,7 @@ fn a_task_gives_the_very_result_of_the_call() {
 }
 
 #[test]
-fn what_is_over_in_time_is_no_task_and_neither_is_anything_for_who_does_not_follow_them() {
+fn quick_calls_and_clients_without_tasks_get_plain_results() {
     let mut client = Client::start();
     let quick = client.ask(&request(1, "tools/call", json!({"name": "echo", "arguments": {"text": "hi"}})));
     assert_eq!((text(&quick), &quick["result"]["resultType"]), ("hi", &json!("complete")));

@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_else_changed_between_two_changes_is_not_shown_as_the_call_s() {
+    fn changes_by_others_are_not_shown_as_the_call_s() {
         let landed = Landed::default();
         add(&landed, "a", Some("1"), Some("22"));
         add(&landed, "a", Some("somebody"), Some("333"));
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_that_was_taken_back_is_none() {
+    fn a_reverted_change_is_not_shown() {
         let landed = Landed::default();
         add(&landed, "a", Some("1"), Some("2"));
         add(&landed, "a", Some("2"), Some("1"));

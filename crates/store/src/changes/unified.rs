@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_created_or_deleted_is_told_apart_from_an_empty_one() {
+    fn created_and_deleted_files_differ_from_empty_ones() {
         let made = diff(None, Some(b"a\nb\n"), Bound::default());
         assert_eq!(made.diff, "--- /dev/null\n+++ b/src/a.txt\n@@ -0,0 +1,2 @@\n+a\n+b\n");
         let gone = diff(Some(b"a\n"), None, Bound::default());
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_text_is_told_by_its_size() {
+    fn binary_files_are_shown_by_size() {
         let change = diff(Some(b"\x7fELF\0\0"), Some(b"\x7fELF\0\0\0\0"), Bound::default());
         assert_eq!((change.diff.as_str(), change.added), ("", 0));
         assert_eq!(change.note.as_deref(), Some("binary, 6 bytes -> 8 bytes"));
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn other_encodings_are_decoded_and_a_change_of_encoding_is_told() {
+    fn other_encodings_are_decoded_and_a_change_of_encoding_is_shown() {
         let wide = |text: &str| -> Vec<u8> { text.encode_utf16().flat_map(u16::to_le_bytes).collect() };
         let (one, two) = (wide("\u{feff}grün\nrot\n"), wide("\u{feff}grün\nblau\n"));
         let change = diff(Some(&one), Some(&two), Bound::default());

@@ -10,14 +10,14 @@ const WIDTH: usize = 200;
 /// Maximum size of contents that are compared line by line, in bytes.
 const LARGE: usize = 4 << 20;
 /// Time after which a difference may be longer than necessary; it is still correct.
-const PATIENCE: Duration = Duration::from_millis(300);
+const TIMEOUT: Duration = Duration::from_millis(300);
 
 /// Describes how much changes from one content to the other.
 pub(super) fn changed(from: &[u8], to: &[u8]) -> String {
     let (Some(old), Some(new)) = (text(from), text(to)) else {
         return format!("{} bytes, were {}", to.len(), from.len());
     };
-    let diff = TextDiff::configure().timeout(PATIENCE).diff_lines(&*old, &*new);
+    let diff = TextDiff::configure().timeout(TIMEOUT).diff_lines(&*old, &*new);
     let lines: usize = diff
         .ops()
         .iter()
@@ -34,7 +34,7 @@ pub(super) fn changed(from: &[u8], to: &[u8]) -> String {
 /// Returns the lines that differ, with a little context; `None` for binary content.
 pub(super) fn difference(from: &[u8], to: &[u8]) -> Option<String> {
     let (old, new) = (text(from)?, text(to)?);
-    let diff = TextDiff::configure().timeout(PATIENCE).diff_lines(&*old, &*new);
+    let diff = TextDiff::configure().timeout(TIMEOUT).diff_lines(&*old, &*new);
     let shown = diff.unified_diff().context_radius(1).to_string();
     let all = shown.lines().count();
     let mut lines: Vec<String> = shown.lines().take(LINES).map(narrow).collect();

@@ -103,7 +103,7 @@ impl World {
 }
 
 #[test]
-fn puts_back_changes_removes_what_was_created_and_brings_back_what_was_removed() {
+fn undo_restores_changed_and_removed_files_and_removes_created_ones() {
     let world = World::new();
     world.edit("c_0", "a", Some("1\n2\n3\n"));
     world.edit("c_0", "gone", Some("g\n"));
@@ -287,7 +287,7 @@ fn a_refusal_is_a_fault_and_leaves_the_change_to_be_undone() {
 }
 
 #[test]
-fn says_when_what_was_there_has_expired() {
+fn an_expired_before_image_is_reported() {
     let world = World::new();
     world.edit("c_0", "a", Some("old\n"));
     world.edit("c_1", "a", Some("new\n"));

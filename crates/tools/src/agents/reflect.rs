@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_three_voices_say_stands_side_by_side_and_one_may_fail() {
+    fn three_perspectives_answer_side_by_side_and_one_may_fail() {
         let mut test_ws = TestWorkspace::empty();
         test_ws.agents = Arc::new(Echo);
         let arguments = json!({"situation": "it hangs", "assumptions": "the lock is free"});

@@ -6,7 +6,7 @@ use kit::{
 };
 
 /// Formats how it ended, what it took, its last message, and its notes.
-pub(crate) fn told(report: &Report) -> Output {
+pub(crate) fn whole(report: &Report) -> Output {
     let Report { agent, steps, tokens, took, .. } = report;
     let ended = match &report.ended {
         TaskEnd::Completed => "done".to_owned(),
@@ -16,11 +16,11 @@ pub(crate) fn told(report: &Report) -> Output {
     // A model that does not report tokens has still used some.
     let tokens = if *tokens == 0 { String::new() } else { format!(", {tokens} tokens") };
     let head = format!("{agent}: {ended} ({steps} {answers}{tokens}, {:.1} s)", took.as_secs_f32());
-    Output::text(format!("{head}\n{}", said(report)))
+    Output::text(format!("{head}\n{}", message_and_notes(report)))
 }
 
 /// Formats its last message and its notes.
-pub(crate) fn said(report: &Report) -> String {
+pub(crate) fn message_and_notes(report: &Report) -> String {
     let mut text = report.text.trim_end().to_owned();
     if text.is_empty() {
         text.push_str("(it said nothing)");

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kit::{prelude::*, services::Task};
 
-use super::{DELEGATED, report::told};
+use super::{DELEGATED, report};
 
 /// A subagent has a time limit of its own, which is shorter unless a person configures it.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(3600);
@@ -41,6 +41,6 @@ impl Tool for Subagent {
     async fn run(self, cx: &Cx) -> Result<Output, Fault> {
         let task =
             Task { profile: self.profile, prompt: self.prompt, steps: self.max_turns, ..Task::default() };
-        Ok(told(&cx.agents().delegate(task, cx).await?))
+        Ok(report::whole(&cx.agents().delegate(task, cx).await?))
     }
 }

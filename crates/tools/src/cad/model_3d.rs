@@ -160,12 +160,12 @@ impl Decoder for Measure {
     fn decode(self, data: Vec<u8>) -> Result<Decoded<Vec<String>>, Fault> {
         let bytes = data.len();
         let mesh = Mesh::read(&self.name, data)?;
-        Ok(told(&self.name, &mesh, &Solid::of(&mesh), bytes).into())
+        Ok(measurements(&self.name, &mesh, &Solid::of(&mesh), bytes).into())
     }
 }
 
 /// Formats the measurements for a model.
-fn told(output: &str, mesh: &Mesh, solid: &Solid, bytes: usize) -> Vec<String> {
+fn measurements(output: &str, mesh: &Mesh, solid: &Solid, bytes: usize) -> Vec<String> {
     let place = |point: stl::Point| point.map(|it| short(f64::from(it))).join(", ");
     let plural =
         |count: usize, one: &str, many: &str| format!("{count} {}", if count == 1 { one } else { many });
@@ -271,7 +271,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_can_not_work_is_said_before_anything_is_started() {
+    fn invalid_input_is_refused_before_anything_starts() {
         let test_ws = TestWorkspace::new("//- a.scad\ncube(1);\n//- a.stl\nno STL at all\n");
         let says = |arguments: serde_json::Value| test_ws.says::<Model3d>(&arguments);
         assert!(says(json!({"path": "a.scad"})).contains("`a.stl` exists and is not an STL"));
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_no_source_is_refused_without_a_run_of_openscad() {
+    fn files_that_are_not_source_are_refused_without_running_openscad() {
         let test_ws = TestWorkspace::empty();
         std::fs::write(test_ws.path().join("long.scad"), format!("\n{}", "x".repeat(300_000))).unwrap();
         let said = test_ws.says::<Model3d>(&json!({"path": "long.scad"}));

@@ -143,11 +143,11 @@ pub(super) fn is_one(bytes: &[u8]) -> bool {
 
 /// Returns whether its length matches its triangle count. Only then it is binary, whatever it begins with.
 fn is_binary(bytes: &[u8]) -> bool {
-    said(bytes).is_some_and(|count| length(count) == bytes.len() as u64)
+    declared_triangles(bytes).is_some_and(|count| length(count) == bytes.len() as u64)
 }
 
 /// Returns the declared number of triangles.
-fn said(bytes: &[u8]) -> Option<u32> {
+fn declared_triangles(bytes: &[u8]) -> Option<u32> {
     let count = bytes.get(HEADER..HEADER + 4)?;
     Some(u32::from_le_bytes(count.try_into().ok()?))
 }
@@ -185,7 +185,7 @@ fn not_whole(name: &str, bytes: &[u8]) -> Fault {
     }
     // A text file has no count, whatever is in its place.
     let head = bytes.get(..has.min(1024)).unwrap_or_default();
-    let what = match said(bytes).filter(|_| {
+    let what = match declared_triangles(bytes).filter(|_| {
         head.iter().any(|it| !it.is_ascii() || it.is_ascii_control() && !it.is_ascii_whitespace())
     }) {
         Some(count) => {
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn the_form_is_told_by_what_the_file_holds() {
+    fn binary_and_text_stl_are_told_apart_by_content() {
         for header in [b"solid of something".as_slice(), b"", b"\xff\xff"] {
             let mesh = Mesh::read("a", binary(header, &[ONE, ONE])).unwrap();
             assert_eq!((mesh.len(), mesh.low, mesh.high), (2, [0.0; 3], [1.0, 2.0, 3.0]));
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_whole_says_what_is_missing() {
+    fn errors_about_damaged_files_name_the_damage() {
         let whole = binary(b"", &[ONE, ONE]);
         assert!(fault(&whole[..150]).contains("says 2 triangles, which take 184 bytes, and has 150"));
         let mut lying = whole.clone();
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_that_is_none_is_refused() {
+    fn coordinates_that_are_not_finite_or_too_large_are_refused() {
         for value in [f32::NAN, f32::INFINITY, -1e30] {
             let mut triangle = ONE;
             triangle[1][2] = value;

@@ -137,14 +137,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_code_is_said_in_their_words() {
+    fn missing_code_gives_the_original_s_error() {
         let test_ws = TestWorkspace::empty();
         assert_eq!(test_ws.says::<TerrariumPython>(&json!({})), "bad_args: No code provided");
         assert_eq!(test_ws.says::<CodeExec>(&json!({"code": " \n"})), "bad_args: No code provided");
     }
 
     #[test]
-    fn a_time_that_is_none_is_refused() {
+    fn an_invalid_time_is_refused() {
         let test_ws = TestWorkspace::empty();
         assert_eq!(
             test_ws.says::<TerrariumPython>(&json!({"code": "1", "timeout": -1})),

@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn the_runtime_is_more_patient_than_the_call() {
+    fn the_runtime_waits_longer_than_the_call() {
         let patience = |arguments| call(arguments).patience().unwrap().as_secs();
         assert_eq!(patience(serde_json::json!({"code": ""})), 35);
         assert_eq!(patience(serde_json::json!({"code": "", "timeout_s": 600})), 605);

@@ -406,7 +406,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_another_implementation_refuses_is_refused() {
+    fn queries_that_another_implementation_refuses_are_refused() {
         for query in [
             "",
             "a",
@@ -471,7 +471,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_filter_cannot_do_is_said_with_what_to_do_instead() {
+    fn unsupported_filters_name_an_alternative() {
         for (query, what, next) in [
             ("$[?match(@, 'a*')]", "`match`", "filegrep"),
             ("$[?!search(@.a, 'a')]", "`@` is expected", "For example"),

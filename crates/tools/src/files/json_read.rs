@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_json_and_what_is_nested_too_deep_is_refused() {
+    fn invalid_and_deeply_nested_json_is_refused() {
         let test_ws =
             TestWorkspace::new(&format!("//- a.json\n{{\"a\": }}\n//- deep.json\n{}", "[".repeat(100_000)));
         let broken = test_ws.says::<JsonRead>(&json!({"path": "a.json"}));
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_query_shows_is_bounded() {
+    fn query_output_is_bounded() {
         let long = "x".repeat(600_000);
         let test_ws = TestWorkspace::new(&format!("//- a.json\n[\"{long}\", \"{long}\", 1]"));
         let shown = test_ws.says::<JsonRead>(&json!({"path": "a.json", "query": "$.*"}));

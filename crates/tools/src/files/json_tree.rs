@@ -308,7 +308,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_printed_is_what_serde_prints() {
+    fn output_equals_that_of_serde() {
         for text in [
             r#"{"a":[1,{"b":[],"c":{}},"x\n\u0001\"ü"],"d":null,"e":true,"":false}"#,
             "[]",
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_kept_as_written_and_what_is_no_json_is_refused_with_its_place() {
+    fn numbers_are_kept_as_written_and_errors_have_a_position() {
         let text = "[12345678901234567890123, 1.10, 1e999, /* c */ 18446744073709551615,] // end";
         let node = Node::parse("f", text).unwrap();
         assert_eq!(node.compact(), "[12345678901234567890123,1.10,1e999,18446744073709551615]");
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_short_stays_on_a_line_and_what_is_wide_is_spread() {
+    fn short_values_stay_on_a_line_and_wide_ones_are_spread() {
         let row = r#"{"id": 0, "v": [0, 0], "e": {}}"#;
         let long = "x".repeat(100);
         let text = format!(r#"{{"rows": [{row}, {row}, {row}, {row}], "long": ["{long}", 1]}}"#);
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_not_printed() {
+    fn values_that_do_not_fit_are_not_printed() {
         assert!(Node::parse("f", "[1,2,3]").unwrap().pretty(8).is_none());
     }
 }

@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn what_leads_nowhere_changes_nothing() {
+    fn invalid_targets_change_nothing() {
         for (arguments, says) in [
             (
                 json!({"path": "a.json", "pointer": "/no/such", "value": 1}),

@@ -101,7 +101,7 @@ impl NotebookEdit {
         if !done.landed() {
             return Err(done.first_fault());
         }
-        Ok(Output::page(done.said(&path)))
+        Ok(Output::page(done.summary(&path)))
     }
 }
 
@@ -183,7 +183,7 @@ impl Done {
         }
     }
 
-    fn said(&self, path: &str) -> String {
+    fn summary(&self, path: &str) -> String {
         let mut lines = Vec::new();
         let did: Vec<String> = self.edits.iter().flatten().flatten().map(Made::to_string).collect();
         let verb = if self.written { "Updated" } else { "Nothing changed in" };

@@ -69,7 +69,7 @@ mod tests {
     use super::typed;
 
     #[test]
-    fn what_is_typed_is_found_in_every_form_of_input() {
+    fn typed_text_is_found_in_every_form_of_input() {
         assert_eq!(typed(&json!("rm x")), "rm x");
         assert_eq!(typed(&json!({"text": "rm x", "keys": ["Enter"]})), "rm x");
         assert_eq!(typed(&json!({"keys": ["r", "m", "Space", "x", "Enter", "C-c"]})), "rm x");

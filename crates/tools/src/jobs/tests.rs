@@ -89,7 +89,7 @@ fn a_job_is_one_line() {
 }
 
 #[test]
-fn state_and_exit_come_first_and_what_it_said_after() {
+fn state_and_exit_come_before_the_output() {
     assert_eq!(says::<ReadJob>(&json!({"job": 2})), "job_2 done, exit 1, 12.3 s: npm test\n2 failed");
     assert_eq!(says::<ReadJob>(&json!({"job": "3"})), "job_3 error, 12.3 s: shell\nthe tool panicked: oh");
     assert_eq!(says::<ReadJob>(&json!({"job": "job_4"})), "job_4 waiting for input, 12.3 s: quiz\n2 + 2?");

@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_without_text_is_said_to_have_none() {
+    fn a_page_without_text_says_so() {
         let empty = says(&["0 0 10 10 re f"]);
         assert!(empty.caution().unwrap().starts_with("these pages have no text"));
         let scanned = says(&["q 300 0 0 200 0 0 cm BI /W 1 /H 1 /CS /G /BPC 8 ID \u{7f} EI Q"]);
@@ -431,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_document_or_draws_for_ever_is_refused() {
+    fn invalid_documents_and_endless_drawings_are_refused() {
         let kind = |data: &[u8]| text(data.to_vec(), 0..1).map(|_| ()).unwrap_err().kind;
         assert_eq!(kind(b"<html>"), Kind::BadArgs);
         assert_eq!(kind(b"%PDF-1.4\nnothing"), Kind::Failed);

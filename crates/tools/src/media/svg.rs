@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn what_holds_too_much_memory_is_not_begun() {
+    fn drawings_beyond_the_memory_limit_are_not_begun() {
         is_refused(
             r##"<pattern id="p" width="30000" height="30000" patternUnits="userSpaceOnUse"><rect width="30000" height="30000"/></pattern><rect width="9" height="9" fill="url(#p)"/>"##,
         );

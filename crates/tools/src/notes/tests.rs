@@ -61,7 +61,7 @@ fn sections_are_written_grown_read_listed_and_cleared() {
 }
 
 #[test]
-fn what_is_kept_is_bounded_and_what_was_there_stays() {
+fn storage_is_bounded_and_earlier_entries_stay() {
     let test_ws = TestWorkspace::empty();
     let says = |arguments| test_ws.says::<Scratchpad>(&arguments);
     says(json!({"action": "write", "content": "x".repeat(64 << 10)}));
@@ -79,7 +79,7 @@ fn what_is_kept_is_bounded_and_what_was_there_stays() {
 }
 
 #[test]
-fn a_memory_says_what_it_lacks() {
+fn missing_and_oversized_arguments_of_memory_are_named() {
     let test_ws = TestWorkspace::empty();
     let says = |arguments| test_ws.says::<Memory>(&arguments);
     assert_eq!(says(json!({"action": "search"})), "nothing is remembered yet");

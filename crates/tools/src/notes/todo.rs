@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_that_is_none_is_named_with_the_right_form() {
+    fn an_invalid_task_is_named_with_the_right_form() {
         for (tasks, says) in [
             (
                 json!([{"text": "a", "status": "blocked"}]),

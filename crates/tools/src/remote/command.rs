@@ -140,7 +140,7 @@ impl Command {
                 }
             }
         };
-        self.told(&ended.map_err(|error| Fault::bug(format!("what a remote command writes: {error}")))?)
+        self.answer(&ended.map_err(|error| Fault::bug(format!("what a remote command writes: {error}")))?)
     }
 
     /// Records its output, until it is over.
@@ -221,7 +221,7 @@ impl Command {
         }
     }
 
-    fn told(&self, ended: &Ended) -> Result<Output, Fault> {
+    fn answer(&self, ended: &Ended) -> Result<Output, Fault> {
         let place = &self.connection.place;
         let (exit, line) = match &ended.how {
             How::Exit(exit) if exit.is_success() => (Some(exit.code()), None),

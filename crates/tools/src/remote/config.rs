@@ -298,7 +298,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_that_is_said_counts_and_keys_are_collected() {
+    fn the_first_value_counts_and_keys_are_collected() {
         let config = Config::of_text(
             "User=me\nHost web1 \"web 2\" # a comment\n  HostName 10.0.0.1\n  Port = 2222\n  IdentityFile ~/.ssh/a\n\
              Host web*,x !web9\nHost web* !web9\n\tPort 1\n  IdentityFile \"~/my keys/b\"\nHost *\n  User other\n  Port 7\n",
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_included_in_a_block_counts_in_that_block() {
+    fn included_files_belong_to_their_block() {
         let home = tempfile::tempdir().unwrap();
         let ssh = home.path().join(".ssh");
         fs::create_dir_all(ssh.join("conf.d")).unwrap();

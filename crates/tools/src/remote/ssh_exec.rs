@@ -305,7 +305,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_call_touches_is_where_its_name_leads() {
+    fn a_call_touches_the_destination_of_its_name() {
         let home = tempfile::tempdir().unwrap();
         std::fs::create_dir(home.path().join(".ssh")).unwrap();
         std::fs::write(

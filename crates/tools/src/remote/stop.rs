@@ -231,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_number_is_taken_out_of_the_errors_however_they_come() {
+    fn the_pid_is_removed_from_errors_in_chunks_of_any_size() {
         let sieve = || {
             let mut sieve = Sieve::new().unwrap();
             sieve.mark = "haft-pid-1".to_owned();
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_shell_does_not_understand_is_shown_as_it_was_written() {
+    fn a_syntax_error_shows_the_command_without_the_added_prefix() {
         let mut sieve = Sieve::new().unwrap();
         let line = sieve.line("echo )");
         let shown = sieve.feed(format!("bash: -c: line 1: `{line}'\n").as_bytes());
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_watchdog_ends_what_is_left_at_the_end_of_its_input() {
+    fn a_watchdog_ends_remaining_processes_at_the_end_of_its_input() {
         use std::{
             io::Write as _,
             os::unix::process::{CommandExt as _, ExitStatusExt as _},

@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn stops_when_told_to() {
+    fn a_cancelled_call_stops() {
         let test_ws = TestWorkspace::new(TREE);
         test_ws.cancel.cancel();
         assert_eq!(test_ws.call::<Glob>(&json!({"pattern": "*"})).unwrap_err().kind, Kind::Cancelled);

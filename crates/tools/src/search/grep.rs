@@ -531,7 +531,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_that_is_none_is_answered_in_the_words_of_the_engine() {
+    fn an_invalid_pattern_gets_the_engine_s_error() {
         check(
             &json!({"pattern": "go("}),
             &expect![[r#"
@@ -624,7 +624,7 @@ mod tests {
     }
 
     #[test]
-    fn a_binary_file_is_passed_over_and_said_when_it_matters() {
+    fn a_binary_file_is_skipped_and_named_when_it_matters() {
         let test_ws = TestWorkspace::new("//- text\nother\n");
         fs::write(test_ws.path().join("bin"), b"needle\n\0").unwrap();
         expect![[r#"
@@ -657,7 +657,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_is_no_file_and_no_folder_says_what_it_is() {
+    fn a_path_to_a_special_file_is_named_by_kind() {
         let test_ws = TestWorkspace::new(TREE);
         let _socket = std::os::unix::net::UnixListener::bind(test_ws.path().join("socket")).unwrap();
         expect!["bad_args: `socket` is a socket, not a regular file; it is not read"]
@@ -680,7 +680,7 @@ mod tests {
     }
 
     #[test]
-    fn stops_when_told_to_also_in_the_middle_of_a_large_file() {
+    fn a_cancelled_call_stops_in_the_middle_of_a_large_file() {
         let test_ws = TestWorkspace::empty();
         let file = fs::File::create(test_ws.path().join("large")).unwrap();
         for _ in 0..64 {

@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_file_is_left_when_told_so_and_a_longer_line_than_fits_is_said() {
+    fn cancellation_ends_a_large_file_and_too_long_lines_are_reported() {
         let file = tempfile(50_000);
         let reads = std::cell::Cell::new(0);
         let twice = || {

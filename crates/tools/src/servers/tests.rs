@@ -13,7 +13,7 @@ use super::{
 };
 
 #[test]
-fn without_servers_that_is_said() {
+fn a_list_without_servers_says_so() {
     let test_ws = TestWorkspace::empty();
     expect!["no MCP servers are configured"].assert_eq(&test_ws.says::<McpStatus>(&json!({})));
     expect!["no MCP servers are configured"].assert_eq(&test_ws.says::<McpList>(&json!({})));
@@ -41,7 +41,7 @@ fn a_new_server_is_named_well_and_reached_in_one_way() {
 }
 
 #[test]
-fn a_server_is_told_of_in_a_line_and_what_is_wrong_below() {
+fn a_server_takes_one_line_and_its_problems_follow() {
     let info = ServerInfo {
         name: "files".to_owned(),
         state: ServerState::Failed,

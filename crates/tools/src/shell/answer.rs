@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_about_an_output_stands_below_it() {
+    fn notes_about_an_output_follow_it() {
         assert_eq!(with("", &[]), "(no output)");
         assert_eq!(with("a\n", &[]), "a");
         assert_eq!(with("a", &[ended(Exit::Code(3))]), "a\n[exit 3]");

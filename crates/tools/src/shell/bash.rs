@@ -331,7 +331,7 @@ mod tests {
     use super::named;
 
     #[test]
-    fn bash_speaks_under_its_own_name() {
+    fn bash_errors_begin_with_bash() {
         assert_eq!(named("/dev/fd/58: line 24: x: command not found\n"), "bash: x: command not found\n");
         assert_eq!(named("/dev/fd/58: line 1: /etc/y: Read-only\n"), "bash: /etc/y: Read-only\n");
         assert_eq!(named("a\n/dev/fd/58: eval: line 3: unexpected\nb"), "a\nbash: unexpected\nb");

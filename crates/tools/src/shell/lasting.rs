@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_is_found_among_other_words() {
+    fn the_status_is_found_among_other_output() {
         let told = b"noise\0WORD\x003\0hBs\0/tmp\0\0WORD\0more";
         let heard = ShellStatus::find(told, "WORD").unwrap();
         let traps = String::new();
@@ -452,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn no_two_words_are_alike() {
+    fn status_markers_are_unique() {
         assert_ne!(new_word().unwrap(), new_word().unwrap());
     }
 }

@@ -174,7 +174,7 @@ mod tests {
     use super::plain;
 
     #[test]
-    fn only_what_a_shell_would_start_as_it_is_goes_without_one() {
+    fn only_plain_commands_start_without_a_shell() {
         for command in ["true", "cargo test --workspace", "git log -n 3", " make  -j2 CC=gcc", "./run.sh a,b"]
         {
             let words: Vec<String> = command.split_whitespace().map(str::to_owned).collect();

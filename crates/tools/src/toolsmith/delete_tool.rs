@@ -8,7 +8,7 @@ use kit::{
     services::Listed,
 };
 
-use super::{enabled, find, is_own, told, unknown};
+use super::{enabled, find, is_own, shown_path, unknown};
 
 /// Maximum size of a file that is deleted, so that it can be restored.
 const LARGEST: u64 = 16 << 20;
@@ -75,7 +75,7 @@ fn not_to_be_deleted(cx: &Cx, listed: &Listed, name: &str) -> Fault {
             "`{name}` is a tool of the server `{server}`; only a workspace's own tools are deleted"
         )),
         Some(spec @ Spec { origin: Origin::File(path), .. }) => {
-            let file = told(cx, path);
+            let file = shown_path(cx, path);
             let own = cx.files().roots().workspace().join(OWN);
             let fault = if is_own(cx, spec) {
                 return Fault::new(Kind::Stale, format!("`{file}` is gone already"))

@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list_is_left_alone() {
+    fn values_that_are_not_lists_are_left_alone() {
         for before in ["{\"a\": 1}", "[\"a\"", "\u{0}"] {
             let test_ws = TestWorkspace::new(&format!("//- {PATH}\n{before}"));
             assert_eq!(add(&test_ws), Listing::NotAList);

@@ -2,7 +2,7 @@
 
 use kit::{Origin, prelude::*};
 
-use super::{find, told, unknown};
+use super::{find, shown_path, unknown};
 
 /// The manual of a tool.
 #[derive(Deserialize, JsonSchema)]
@@ -51,7 +51,7 @@ pub(crate) async fn explain(
     let mut text = spec.manual();
     match &spec.origin {
         Origin::Program => {}
-        Origin::File(path) => text.push_str(&format!("\nIt is the file {}.\n", told(cx, path))),
+        Origin::File(path) => text.push_str(&format!("\nIt is the file {}.\n", shown_path(cx, path))),
         Origin::Server(server) => text.push_str(&format!("\nThe MCP server `{server}` has it.\n")),
         Origin::Provider => {
             text.push_str("\nThe model's provider runs it: it is used without a call.\n");

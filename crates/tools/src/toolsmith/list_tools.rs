@@ -4,7 +4,7 @@ use std::path::Path;
 
 use kit::{Origin, prelude::*};
 
-use super::{last_line, left_aside, told};
+use super::{last_line, left_aside, shown_path};
 
 /// List all tools, one line each, and the files of tools that could not be loaded.
 #[derive(Deserialize, JsonSchema)]
@@ -29,7 +29,7 @@ impl Tool for ListTools {
             .map(|spec| {
                 let file = match &spec.origin {
                     Origin::Program => String::new(),
-                    Origin::File(path) => format!(" [{}]", told(cx, path)),
+                    Origin::File(path) => format!(" [{}]", shown_path(cx, path)),
                     Origin::Server(server) => format!(" [server {server}]"),
                     Origin::Provider => " [run by the model's provider]".to_owned(),
                 };
@@ -46,7 +46,7 @@ impl Tool for ListTools {
         }
         lines.extend(listed.failed.iter().map(|it| {
             let older = if it.older_serves { " (its last good version stays in use)" } else { "" };
-            format!(" {}: {}{older}", told(cx, Path::new(&it.file)), last_line(&it.why))
+            format!(" {}: {}{older}", shown_path(cx, Path::new(&it.file)), last_line(&it.why))
         }));
         if listed.aside > 0 {
             lines.push(left_aside(listed.aside));

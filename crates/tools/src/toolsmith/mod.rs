@@ -51,7 +51,7 @@ pub(crate) fn finders() -> Vec<Arc<dyn AnyTool>> {
 }
 
 /// Formats a path: relative to the workspace if it lies in it.
-fn told(cx: &Cx, path: &Path) -> String {
+fn shown_path(cx: &Cx, path: &Path) -> String {
     path.strip_prefix(cx.files().roots().workspace()).unwrap_or(path).display().to_string()
 }
 
@@ -105,7 +105,7 @@ fn unknown(cx: &Cx, listed: &Listed, name: &str) -> Fault {
     if let Some(it) = failure(listed, name) {
         return Fault::not_found(format!(
             "`{name}` is not a tool: {} can't be loaded",
-            told(cx, Path::new(&it.file))
+            shown_path(cx, Path::new(&it.file))
         ))
         .next(bounded(&it.why));
     }

@@ -4,7 +4,7 @@ use std::{path::Path, time::Duration};
 
 use kit::{prelude::*, services::Reloaded};
 
-use super::{bounded, last_line, told};
+use super::{bounded, last_line, shown_path};
 
 /// Describing new files means running them, and they may be many.
 const TIMEOUT: Duration = Duration::from_secs(180);
@@ -62,7 +62,7 @@ fn report(cx: &Cx, reloaded: &Reloaded) -> String {
     if !failed.is_empty() {
         lines.push(format!("Errors ({}):", failed.len()));
     }
-    let file = |file: &str| told(cx, Path::new(file));
+    let file = |file: &str| shown_path(cx, Path::new(file));
     lines.extend(failed.iter().map(|it| format!(" {}: {}", file(&it.file), last_line(&it.why))));
     for it in failed {
         if it.older_serves {

@@ -210,7 +210,7 @@ fn a_search_is_cheap_and_says_how_to_call_what_it_finds() {
 }
 
 #[test]
-fn what_is_called_by_its_name_answers_as_if_it_were_called_itself() {
+fn a_tool_called_by_name_answers_as_if_called_directly() {
     let (test_ws, fake) = with(TestWorkspace::empty(), Fake::default());
     let arguments = json!({"name": "good", "arguments": {"city": "Ulm"}});
     let output = test_ws.call::<CallTool>(&arguments).unwrap();
@@ -228,7 +228,7 @@ fn what_is_called_by_its_name_answers_as_if_it_were_called_itself() {
 }
 
 #[test]
-fn a_manual_is_the_schema_and_what_somebody_wrote() {
+fn a_manual_is_the_schema_and_the_written_text() {
     let test_ws = TestWorkspace::empty();
     let listed = some_tools(&test_ws);
     let (test_ws, _) = with(test_ws, Fake { listed, manual: Some("Ask in the morning."), ..Fake::default() });
@@ -260,7 +260,7 @@ fn a_manual_is_the_schema_and_what_somebody_wrote() {
 }
 
 #[test]
-fn a_reload_that_worked_says_what_is_there() {
+fn a_successful_reload_lists_what_it_loaded() {
     let none = with(TestWorkspace::empty(), Fake::default()).0;
     expect!["No tools loaded."].assert_eq(&none.says::<ReloadTools>(&json!({})));
     let names = |names: &[&str]| names.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
@@ -367,7 +367,7 @@ fn a_tool_that_fails_was_tried_with_success() {
 }
 
 #[test]
-fn what_can_not_be_tried_is_refused() {
+fn untestable_tools_are_refused() {
     let test_ws = TestWorkspace::empty();
     let listed = some_tools(&test_ws);
     let (test_ws, fake) = with(test_ws, Fake { listed, ..Fake::default() });
@@ -462,7 +462,7 @@ fn the_name_of_another_tool_is_refused_with_who_has_it() {
 }
 
 #[test]
-fn what_is_written_and_can_not_be_loaded_is_said_to_be_so() {
+fn a_written_tool_that_cannot_be_loaded_is_reported() {
     let (test_ws, _) =
         with(TestWorkspace::empty(), Fake { unloadable: Some("it went away"), ..Fake::default() });
     expect![[r#"
@@ -488,7 +488,7 @@ fn a_tool_is_deleted_and_its_data_stays() {
 }
 
 #[test]
-fn what_is_no_tool_of_the_workspace_is_not_deleted() {
+fn only_tools_of_the_workspace_are_deleted() {
     let test_ws = TestWorkspace::empty();
     let listed = some_tools(&test_ws);
     let (test_ws, fake) = with(test_ws, Fake { listed, ..Fake::default() });

@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use super::{
     enabled::{self, Listing},
-    find, is_own, told,
+    find, is_own, shown_path,
 };
 
 /// Maximum size of a tool, in bytes.
@@ -165,7 +165,7 @@ fn free(cx: &Cx, listed: &Listed, name: &str) -> Result<(), Fault> {
             taken(format!("a tool of the server `{server}`"))
         }
         Some(spec @ Spec { origin: Origin::File(path), .. }) if !is_own(cx, spec) => {
-            taken(format!("a tool already, in {}", told(cx, path)))
+            taken(format!("a tool already, in {}", shown_path(cx, path)))
         }
         // It would be hidden where another toolset is shown.
         None if is_in_a_toolset(name) => taken("a tool of haft's own".to_owned()),

@@ -99,7 +99,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(40))]
         #[test]
-        fn it_holds_what_a_whole_copy_would(
+        fn reads_equal_those_of_a_whole_copy(
             writes in prop::collection::vec(0usize..150_000, 0..12),
             asked in prop::collection::vec((0u64..900_000, 0u64..300_000), 1..10),
         ) {

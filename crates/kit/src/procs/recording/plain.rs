@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_was_written_over_is_shown_as_it_was_last() {
+    fn an_overwritten_line_is_shown_in_its_last_state() {
         assert_eq!(whole(b" 10%\r 50%\r100%\ndone\r\n"), "100%\ndone\n");
         assert_eq!(whole(b"a\r\r\nb\r"), "a\nb");
         assert_eq!(whole(b"|\x08/\x08-\x08ok\n"), "ok\n");
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_start_in_the_middle_of_something_is_moved_behind_it() {
+    fn a_start_within_a_character_or_sequence_moves_behind_it() {
         assert_eq!(begun(b"x\x1b[3", b"1mred"), 2);
         assert_eq!(begun(b"x\x1b]0;ti", b"tle\x07y"), 4);
         assert_eq!(begun(b"\xe2", b"\x82\xacx"), 2);

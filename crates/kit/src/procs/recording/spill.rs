@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_the_bound_is_said_and_not_kept() {
+    fn output_beyond_the_limit_is_dropped_and_reported() {
         let (kept, trouble) = spilled(&[b"12345".to_vec(), b"67890".to_vec(), b"x".to_vec()], false, 7);
         assert_eq!(kept, b"1234567");
         assert_eq!(trouble.unwrap(), "only the first 7 bytes were kept");

@@ -59,7 +59,7 @@ fn lines(count: usize) -> String {
 }
 
 #[test]
-fn what_fits_is_shown_whole_and_kept_nowhere_else() {
+fn output_that_fits_is_shown_whole_and_not_spilled() {
     let spills = Spills::new(true);
     let recording = Recording::new(Some(spills.clone()));
     recording.feed(b"one\ntwo\n");
@@ -71,7 +71,7 @@ fn what_fits_is_shown_whole_and_kept_nowhere_else() {
 }
 
 #[test]
-fn what_is_left_out_is_counted_and_in_the_file_at_once() {
+fn omitted_output_is_counted_and_in_the_file_at_once() {
     let spills = Spills::new(true);
     let recording = Recording::new(Some(spills.clone()));
     recording.feed(lines(100).as_bytes());
@@ -89,7 +89,7 @@ fn what_is_left_out_is_counted_and_in_the_file_at_once() {
 }
 
 #[test]
-fn without_a_file_the_gap_is_said_with_its_reason() {
+fn a_gap_without_a_file_shows_the_reason() {
     let recording = Recording::new(None);
     recording.feed(lines(100).as_bytes());
     assert!(recording.since(0, 60).text.contains("\n[737 bytes left out]\n"));
@@ -149,7 +149,7 @@ fn half_a_character_waits_for_the_other_half() {
 }
 
 #[tokio::test]
-async fn who_waits_hears_of_more_and_of_the_end() {
+async fn waiters_wake_for_more_output_and_at_the_end() {
     let recording = Arc::new(Recording::new(None));
     let waiting = tokio::spawn({
         let recording = recording.clone();
@@ -203,7 +203,7 @@ proptest! {
 }
 
 #[test]
-fn all_of_it_is_had_from_memory_or_from_the_file_unless_it_is_too_much() {
+fn whole_output_comes_from_memory_or_the_file_up_to_a_limit() {
     let spills = Spills::new(true);
     let recording = Recording::new(Some(spills.clone()));
     recording.feed(b"a hunter22 b");

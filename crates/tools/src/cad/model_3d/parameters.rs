@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_name_or_no_value_is_refused() {
+    fn invalid_names_and_values_are_refused() {
         for bad in
             [json!({"a;b": 1}), json!({"": 1}), json!({"1a": 1}), json!({"a": {"b": 1}}), json!({"a": "\0"})]
         {

@@ -94,7 +94,7 @@ fn arguments_are_those_that_there_are() {
 }
 
 #[test]
-fn what_is_set_twice_or_never_used_is_a_warning() {
+fn values_set_twice_or_never_used_are_warnings() {
     check(
         "w = 3;\nw = 4;\nunused = 1;\n$fn = 3;\n_quiet = 2;\nmodule m(p) { t = p; q = 1; cube(q); }\nmodule m(p) { cube(p); }\nm(w);\n",
         expect![[r#"
@@ -181,7 +181,7 @@ fn library_mcad_has_no_errors_but_its_own() {
 }
 
 #[test]
-fn of_very_much_that_is_wrong_a_part_is_looked_for() {
+fn the_number_of_reported_problems_is_bounded() {
     let test_ws = TestWorkspace::empty();
     for code in ["(".repeat(100_000), "]".repeat(100_000), "a=1;".repeat(100_000)] {
         let says = test_ws.says::<ScadLint>(&json!({"code": code}));
@@ -190,7 +190,7 @@ fn of_very_much_that_is_wrong_a_part_is_looked_for() {
 }
 
 #[test]
-fn a_picture_is_said_not_to_be_text() {
+fn a_picture_is_reported_as_not_text() {
     let test_ws = TestWorkspace::empty();
     fs::write(test_ws.path().join("part.png"), b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01").unwrap();
     expect![[r#"

@@ -364,7 +364,7 @@ fn an_index_that_an_edit_of_its_own_shifted_is_not_taken_at_its_word() {
 }
 
 #[test]
-fn what_can_not_be_done_changes_nothing_or_is_told_beside_what_can() {
+fn impossible_edits_change_nothing_or_are_reported_beside_the_others() {
     let test_ws = test_ws();
     for (edits, says) in [
         (json!([]), "bad_args: `edits` is empty"),
@@ -392,7 +392,7 @@ fn what_can_not_be_done_changes_nothing_or_is_told_beside_what_can() {
 }
 
 #[test]
-fn what_is_no_notebook_is_said() {
+fn files_that_are_not_notebooks_are_refused() {
     let test_ws = TestWorkspace::new(
         "//- a.txt\nx\n//- old.ipynb\n{\"nbformat\": 3, \"worksheets\": []}\n//- bad.ipynb\n{\"nbformat\": 4, \"cells\": [1]}\n\
          //- not.ipynb\n[1,]\n//- twice.ipynb\n{\"nbformat\": 4, \"cells\": [{\"cell_type\": \"raw\", \"source\": \"\", \"source\": \"\"}]}\n",
@@ -544,7 +544,7 @@ proptest! {
 }
 
 #[test]
-fn what_a_session_was_shown_it_knows_in_another_process() {
+fn shown_cells_are_known_in_another_process() {
     let test_ws = test_ws();
     read(&test_ws);
     test_ws.cx().shelf().clear();

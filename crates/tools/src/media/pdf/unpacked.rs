@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_unpacks_to_too_much_is_refused_however_it_is_packed() {
+    fn decompression_bombs_are_refused_through_several_filters() {
         let bomb = zlib(&vec![b' '; 128 << 20]);
         assert!(is_refused(&pdf("/FlateDecode", &bomb)));
         assert!(is_refused(&pdf("[/FlateDecode /FlateDecode]", &zlib(&bomb))));

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kit::{prelude::*, services::Task};
 
-use crate::agents::{DELEGATED, report::said, subagent::TIMEOUT};
+use crate::agents::{DELEGATED, report, subagent::TIMEOUT};
 
 /// Run a subagent with its own system prompt; its final reply is the result.
 #[derive(Deserialize, JsonSchema)]
@@ -51,7 +51,10 @@ impl Tool for Subagent {
                     kit::services::TaskEnd::Completed => "finished".to_owned(),
                     kit::services::TaskEnd::Limit(which) => format!("stopped at a limit, {which}"),
                 };
-                Ok(Output::text(format!("Subagent \"{title}\" ({id}) {ended}.\n\n{}", said(&report))))
+                Ok(Output::text(format!(
+                    "Subagent \"{title}\" ({id}) {ended}.\n\n{}",
+                    report::message_and_notes(&report)
+                )))
             }
             Err(fault) if fault.kind == Kind::Cancelled => {
                 Err(Fault { what: "(subagent run aborted)".to_owned(), ..fault })

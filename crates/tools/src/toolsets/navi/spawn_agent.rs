@@ -7,7 +7,7 @@ use kit::{
     services::{Task, TaskEnd},
 };
 
-use crate::agents::{DELEGATED, report::said, subagent::TIMEOUT};
+use crate::agents::{DELEGATED, report, subagent::TIMEOUT};
 
 /// Time limit of a subagent of navi-1.
 const TIME: Duration = Duration::from_secs(300);
@@ -65,6 +65,6 @@ impl Tool for SpawnAgent {
             TaskEnd::Completed => "completed",
             TaskEnd::Limit(_) => "limit_reached",
         };
-        Ok(Output::text(format!("[STATUS: {status}]\n{}", said(&report))))
+        Ok(Output::text(format!("[STATUS: {status}]\n{}", report::message_and_notes(&report))))
     }
 }

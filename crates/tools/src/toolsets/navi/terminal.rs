@@ -285,7 +285,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_empty_command_is_said_in_its_words() {
+    fn an_empty_command_gets_the_original_s_error() {
         assert_eq!(
             TestWorkspace::empty().says::<Terminal>(&json!({"action": "run"})),
             "bad_args: Empty command."
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_terminal_that_is_not_there_is_said_with_those_that_are() {
+    fn a_missing_terminal_is_named_with_the_existing_ones() {
         let said =
             TestWorkspace::empty().says::<Terminal>(&json!({"action": "status", "terminal_name": "x"}));
         assert_eq!(said, "not_found: Terminal 'x' not found.\nNone is open.");

@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_wrong_is_said_in_their_words() {
+    fn errors_have_the_original_s_text() {
         let test_ws = TestWorkspace::empty();
         assert_eq!(test_ws.says::<Bash>(&json!({})), "bad_args: No command provided");
         assert_eq!(

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kit::{prelude::*, services::Task};
 
-use crate::agents::{DELEGATED, report::told, subagent::TIMEOUT};
+use crate::agents::{DELEGATED, report, subagent::TIMEOUT};
 
 /// Have an agent look for what is wrong with a plan, a change or a claim; it changes nothing.
 #[derive(Deserialize, JsonSchema)]
@@ -32,6 +32,6 @@ impl Tool for Critic {
 
     async fn run(self, cx: &Cx) -> Result<Output, Fault> {
         let task = Task { profile: Some("critic".to_owned()), prompt: self.task, ..Task::default() };
-        Ok(told(&cx.agents().delegate(task, cx).await?))
+        Ok(report::whole(&cx.agents().delegate(task, cx).await?))
     }
 }

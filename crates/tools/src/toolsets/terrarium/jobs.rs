@@ -87,7 +87,7 @@ impl Tool for ReadJob {
 
     async fn run(self, cx: &Cx) -> Result<Output, Fault> {
         let job = cx.jobs().get(&self.job_id).map_err(|fault| not_found(fault, "Job", &self.job_id))?;
-        let text = said(&job);
+        let text = output_or_result(&job);
         let all = text.lines().count();
         let lines = self.lines.unwrap_or(usize::MAX);
         let shown: Vec<&str> = text.lines().skip(self.offset).take(lines).collect();
@@ -126,8 +126,8 @@ impl Tool for Wait {
         let waited = cx.jobs().wait(&self.job_id, Until::Exit, self.time()).await;
         let job = waited.map_err(|fault| not_found(fault, "Job", &self.job_id))?.job;
         let (how, text) = match job.state {
-            State::Done => ("DONE", said(&job)),
-            state if state.is_over() => ("ERROR", said(&job)),
+            State::Done => ("DONE", output_or_result(&job)),
+            state if state.is_over() => ("ERROR", output_or_result(&job)),
             _ => ("TIMEOUT", format!("Job still running after {}s", self.time().as_secs())),
         };
         Ok(Output::text(format!("## {} - {how}\n{text}", job.id)))
@@ -195,7 +195,7 @@ fn not_found(fault: Fault, what: &str, id: &str) -> Fault {
 }
 
 /// Returns a job's output, or its result.
-fn said(job: &Job) -> String {
+fn output_or_result(job: &Job) -> String {
     match (&job.live.output, job.result.as_deref()) {
         (Some(output), _) if output.total() > 0 => output.tail(WHOLE).text.trim_end().to_owned(),
         (_, Some(Ok(output))) => output.as_text(),

@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_says_what_theirs_says() {
+    fn answers_equal_the_original_s() {
         let test_ws = TestWorkspace::empty();
         let says = |arguments| test_ws.says::<Scratchpad>(&arguments);
         assert_eq!(says(json!({"action": "list"})), "(empty)");

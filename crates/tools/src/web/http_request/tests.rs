@@ -15,7 +15,7 @@ fn claims(arguments: &Value) -> Vec<Touch> {
 }
 
 #[test]
-fn to_look_is_less_than_to_speak_and_files_are_named() {
+fn reads_touch_web_other_requests_touch_net_and_files_are_named() {
     let web = |host: &str| vec![Touch::Web(host.to_owned())];
     let net = |host: &str| vec![Touch::Net(host.to_owned())];
     for (arguments, claimed) in [

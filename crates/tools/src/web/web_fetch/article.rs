@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_address_names_is_marked() {
+    fn the_line_that_an_address_names_is_marked() {
         let url = Url::parse("https://x.example/#m%C3%BC").unwrap();
         let page = "<h1>T</h1><p>a</p><h2 id='m\u{fc}'>B</h2><p>b</p>";
         assert_eq!(read(page, &url, Part::Whole).body, format!("a\n\n{TARGET}\n\n## B\n\nb"));

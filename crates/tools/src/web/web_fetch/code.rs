@@ -67,10 +67,10 @@ fn is_gutter(node: &NodeRef<'_>) -> bool {
 fn language(node: &NodeRef<'_>) -> Option<String> {
     let inner = node.first_element_child().filter(|it| it.has_name("code"));
     let around = node.ancestors_it(Some(3));
-    [Some(*node), inner].into_iter().flatten().chain(around).find_map(|it| said_by(&it))
+    [Some(*node), inner].into_iter().flatten().chain(around).find_map(|it| language_of(&it))
 }
 
-fn said_by(node: &NodeRef<'_>) -> Option<String> {
+fn language_of(node: &NodeRef<'_>) -> Option<String> {
     let named = ["data-lang", "data-language"].iter().find_map(|it| node.attr(it)).map(|it| it.to_string());
     let class = node.attr_or("class", "");
     let mut words = class.split_ascii_whitespace().peekable();

@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_seen_goes_and_what_is_open_is_closed() {
+    fn hidden_content_is_removed_and_open_elements_are_closed() {
         expect![[r#"<title>T</title><p class="a">one <b>two</b></p><p>three</p><ul><li>x</li><li>y</li></ul>"#]].assert_eq(&tidy(
             "<title>T</title><!-- no --><script>if (a < b) x('</p>')</script><p class=a onclick='x()'>one <b>two</p><p>three</p>\
              <div hidden><p>no<div>no</div></div><ul><li>x<li>y</ul><span aria-hidden=true>no</span><i style='display : none'>no</i>",
@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_style_sheet_of_the_page_hides_is_not_seen() {
+    fn content_hidden_by_a_style_sheet_is_removed() {
         let html = "<style>@media print { .a { display: none } } .b, p.x #c { font-size:0 } #d{visibility: hidden!important}</style>\
              <p class='a'>1</p><p class='x b'>2</p><p id=d>3</p><p id=c>4</p>";
         expect![[r#"<p class="a">1</p><p id="c">4</p>"#]].assert_eq(&tidy(html));
@@ -436,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_take_a_parser_long_is_cut_or_left_out() {
+    fn slow_markup_is_cut_or_left_out() {
         assert_eq!(tidy(&format!("a{}b<p title='x\0y'>c", "\0".repeat(1_000_000))), "ab<p title=\"xy\">c");
         for piece in ["<br>", "&x", "</p>", "<a href='&x;&y;'>", "<i hidden>", "<!---->"] {
             let page = super::tidy(&format!("<p>begun</p>{}", piece.repeat(1_000_000)));

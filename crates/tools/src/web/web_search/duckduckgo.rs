@@ -232,7 +232,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_result_is_wrapped_in_is_taken_off() {
+    fn redirect_wrappers_of_results_are_removed() {
         let wrapped = "//duckduckgo.com/l/?uddg=https%3A%2F%2Fa.example%2Fx%3Fy%3D1%26z&rut=abc";
         assert_eq!(target(wrapped).as_deref(), Some("https://a.example/x?y=1&z"));
         assert_eq!(target("https://b.example/").as_deref(), Some("https://b.example/"));
