@@ -1,4 +1,4 @@
-//! What `web_fetch` reads: pages, feeds, JSON and PDFs. The first byte chooses the media type.
+//! Responses, as `web_fetch` reads them: pages, feeds, JSON and PDFs. The first byte chooses the media type.
 
 #![no_main]
 

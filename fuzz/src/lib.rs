@@ -1,4 +1,4 @@
-//! What the fuzz targets share: a decoder is run as its worker runs it.
+//! A run of one decoder, as its worker runs it: shared by all fuzz targets.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -7,8 +7,8 @@ use std::{
 
 use kit::Kind;
 
-/// Decodes with this decoder. A panic is a fault of its worker, so it is none here either: what is looked for is what ends
-/// a process, takes its memory, or never ends.
+/// Decodes `data` with the decoder `name`. A panic is caught, as the worker does; targets search for input that aborts the
+/// process, exhausts its memory or never ends.
 pub fn decode(name: &str, options: &str, data: &[u8]) {
     static QUIET: Once = Once::new();
     // The fuzzer's own hook would end the process.

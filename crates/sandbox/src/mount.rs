@@ -61,6 +61,6 @@ pub enum Access {
     Read,
     /// Reading and changing.
     Write,
-    /// Whatever the device allows.
+    /// Reading and changing as far as the device allows.
     Device,
 }

@@ -31,7 +31,7 @@ pub(super) struct Namespace {
     pub(super) keeper: WeakKeeper,
     /// A process in it, whose tables are read.
     first: u32,
-    /// Ports of haft's own listeners, which are no servers of the session.
+    /// Ports of haft's own listeners, which are not the session's servers.
     pub(super) of_haft: Arc<Mutex<BTreeSet<u16>>>,
     /// Held while haft decides at which ports it listens there.
     pub(super) turn: Arc<tokio::sync::Mutex<()>>,

@@ -188,7 +188,7 @@ impl Spills {
         for entry in fs::read_dir(folder).map_err(unread)? {
             let entry = entry.map_err(unread)?;
             let Some(number) = entry.file_name().to_str().and_then(spill_number) else { continue };
-            // An expired output is empty; one that is deleted meanwhile is no error.
+            // An expired output is empty; one that is deleted meanwhile is not an error.
             if let Ok(about) = entry.metadata()
                 && about.is_file()
                 && about.len() > 0

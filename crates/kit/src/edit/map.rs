@@ -18,12 +18,12 @@ const DISTANCE: usize = 20_000;
 const UNREACHED: u32 = u32::MAX / 4;
 const NO_LINE: u32 = u32::MAX;
 
-/// What all shortest differences agree on for a line.
+/// The role of an old line in all shortest differences.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
     /// All leave it unchanged at this row.
     Kept(usize),
-    /// They disagree; these are the first and the last row that it can have.
+    /// The differences disagree. The first and the last row that it can have.
     Unclear(usize, usize),
     /// All delete it; this row follows.
     Gone(usize),

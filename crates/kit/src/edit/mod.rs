@@ -74,7 +74,7 @@ pub enum At {
     After(Anchor),
 }
 
-/// Which occurrences of a text are replaced.
+/// The occurrences of a text that a replacement applies to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Which {
     /// The only one; several are an error.

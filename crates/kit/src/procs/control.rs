@@ -59,7 +59,7 @@ pub struct Life {
 }
 
 impl Life {
-    /// Returns whether nothing is left of it, and nothing can come back.
+    /// Returns whether all its processes are gone for good.
     pub fn is_over(&self) -> bool {
         self.over.load(Ordering::Acquire)
     }

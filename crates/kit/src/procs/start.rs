@@ -146,7 +146,7 @@ extern "C" fn child(plan: *mut c_void) -> c_int {
     127
 }
 
-/// Returns only if that fails.
+/// Sets up the forked process and executes the program. Returns only on failure.
 #[expect(unsafe_code, reason = "system calls between fork and exec")]
 fn become_program(plan: &Plan<'_>) -> (Failure, usize) {
     let failed = |step| (Failure { step, errno: errno() }, usize::MAX);

@@ -85,7 +85,7 @@ pub struct Task {
     pub prompt: String,
     /// Background that it should know.
     pub briefing: Option<String>,
-    /// A system prompt in place of the profile's.
+    /// A system prompt that replaces the one of its profile.
     pub system: Option<String>,
     /// Whether the profile's prompt is kept before `system`.
     pub keep_system: bool,

@@ -96,7 +96,7 @@ impl fmt::Debug for Configured {
     }
 }
 
-/// It caches what is on disk and is no setting, so all values are equal.
+/// All values are equal: it is a cache of what is on disk, not a setting.
 impl PartialEq for Configured {
     fn eq(&self, _: &Self) -> bool {
         true

@@ -4,7 +4,7 @@ use dom_query::NodeRef;
 
 use super::markdown::clean;
 
-/// Class names that are no languages.
+/// Class names that are not languages.
 const NO_LANGUAGE: &[&str] =
     &["none", "default", "nohighlight", "plain", "plaintext", "txt", "container", "wrapper", "box", "block"];
 
