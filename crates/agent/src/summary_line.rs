@@ -28,9 +28,9 @@ pub fn summary_line(text: &str, ok: bool) -> String {
 /// How the line of a call begins that goes on as a job.
 const BACKGROUND: &str = "runs in the background as ";
 
-/// Does this line, which [`telling`] gave, say that the call goes on?
-pub fn is_in_background(telling: &str) -> bool {
-    telling.starts_with(BACKGROUND)
+/// Returns whether a line of [`summary_line`] says that the call goes on as a job.
+pub fn is_in_background(line: &str) -> bool {
+    line.starts_with(BACKGROUND)
 }
 
 /// The job as which a command goes on: `[still running after 0.1 s: job_1 (pid 4, no open port)]`, or

@@ -24,6 +24,9 @@ def call(name, *args):
 
 
 def number(number, *args):
+    # A Python int would be passed as a C int. The seventh argument of `syscall` is on the stack, where the upper half of
+    # the word is then whatever was there before.
+    args = [ctypes.c_long(it) if isinstance(it, int) else it for it in args]
     return call("syscall", ctypes.c_long(number), *args)
 
 
