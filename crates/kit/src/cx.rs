@@ -8,17 +8,61 @@ use serde_json::Value;
 
 use crate::{
     Fault, Files, Kind, Output, Preferences,
-    decoders::{Decoded, Decoder},
+    decoders::{Decoded, Decoder, Decoders},
     net::Net,
     procs::{Exit, Procs},
+    redact::Mask,
     seen::Views,
-    services::{Agents, Caller, Confirm, Jobs, Notes, Servers, Services, Shares, Shelf, Tools, Undo, Vault},
+    services::{
+        Agents, Caller, Confirm, History, Jobs, Notes, Progress, Servers, Shares, Shelf, Tools, Undo, Vault,
+    },
     text::Content,
 };
 
 /// How long work may take to notice that it is to stop. The whole answer is promised within
 /// 200 ms, unless a change is under way.
 const GRACE: Duration = Duration::from_millis(100);
+
+/// The services of one session.
+#[derive(Clone)]
+pub struct Services {
+    /// What processes are started with.
+    pub procs: Procs,
+    /// Where bytes that somebody else made are decoded.
+    pub decoders: Decoders,
+    /// How the network is reached.
+    pub net: Net,
+    /// The secrets that have names.
+    pub vault: Arc<dyn Vault>,
+    /// What a person decided about tools that reach beyond the workspace.
+    pub preferences: Arc<Preferences>,
+    /// Who approves what comes up on the way.
+    pub confirm: Arc<dyn Confirm>,
+    /// The call itself.
+    pub caller: Arc<dyn Caller>,
+    /// The session's jobs.
+    pub jobs: Arc<dyn Jobs>,
+    /// The session's tools.
+    pub tools: Arc<dyn Tools>,
+    /// The agent that the session belongs to.
+    pub agents: Arc<dyn Agents>,
+    /// The MCP servers that can be asked.
+    pub servers: Arc<dyn Servers>,
+    /// What is kept as text.
+    pub notes: Arc<dyn Notes>,
+    /// The files that the session gave away.
+    pub shares: Arc<dyn Shares>,
+    /// What tools keep from one call to the next.
+    pub shelf: Arc<Shelf>,
+    /// Where before-images go.
+    pub history: Arc<dyn History>,
+    /// What puts them back.
+    pub undo: Arc<dyn Undo>,
+    /// Who hears of progress.
+    pub progress: Arc<dyn Progress>,
+    /// What must not be shown.
+    pub mask: Arc<dyn Mask>,
+}
 
 /// The handle a running tool holds: everything it may reach, and nothing else.
 /// Cheap to clone.

@@ -1,46 +1,15 @@
 //! Type erasure: tools of different types in one list.
 
-use std::{future::Future, marker::PhantomData, path::PathBuf, pin::Pin, sync::Arc, time::Duration};
+use std::{future::Future, marker::PhantomData, pin::Pin, sync::Arc, time::Duration};
 
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value};
 
 use crate::{
-    Address, Cx, Fault, Kinds, Mode, Output, Preferences, Tool, Touches, nearest::nearest,
-    references::StandsFor,
+    Address, Cx, Fault, Origin, Output, Preferences, Spec, Tool, Touches,
+    nearest::nearest,
+    references::{Named, StandsFor},
 };
-
-/// What a model and a client are told about a tool.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Spec {
-    /// The name the model calls.
-    pub name: String,
-    /// What it does, as the model reads it.
-    pub description: String,
-    /// The JSON schema of its arguments: always an object.
-    pub schema: Value,
-    /// How the result comes back.
-    pub mode: Mode,
-    /// The most that any call of it touches.
-    pub at_most: Kinds,
-    /// The JSON schema of its structured output, where it says what that is.
-    pub output: Option<Value>,
-    /// Where it comes from.
-    pub origin: Origin,
-}
-
-/// Where a tool comes from.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Origin {
-    /// It is part of the program.
-    Program,
-    /// It is this file, which somebody put into a folder of tools.
-    File(PathBuf),
-    /// The provider of the model runs it: the model is told that it is there, and nobody calls it here.
-    Provider,
-    /// A server of this name has it, which haft is a client of.
-    Server(String),
-}
 
 /// A tool of any type. Tools known only at run time implement it directly.
 pub trait AnyTool: Send + Sync {
@@ -215,6 +184,24 @@ fn value_of(found: &str) -> String {
             .or_else(|| found.strip_prefix("string "))
             .unwrap_or(found)
             .to_owned(),
+    }
+}
+
+impl<'a> Named<'a> {
+    /// Which of these tools is shown for one of haft's own: one that has its name, or else that stands for it.
+    pub fn among(tools: impl Iterator<Item = &'a Arc<dyn AnyTool>>, own: &str) -> Option<Self> {
+        let mut other = None;
+        for tool in tools.filter(|it| it.spec().origin == Origin::Program) {
+            let named =
+                Self { spec: tool.spec(), stands_for: tool.stands_for().iter().find(|it| it.tool == own) };
+            if named.spec.name == own {
+                return Some(named);
+            }
+            if named.stands_for.is_some() {
+                other = other.or(Some(named));
+            }
+        }
+        other
     }
 }
 

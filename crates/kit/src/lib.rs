@@ -8,6 +8,7 @@
 #![warn(missing_docs)]
 
 mod cx;
+mod download;
 mod erased;
 mod fault;
 mod hint;
@@ -17,6 +18,7 @@ mod plural;
 mod preferences;
 mod scratchpad;
 mod show;
+mod spec;
 mod tool;
 mod touches;
 
@@ -43,8 +45,8 @@ pub mod testing;
 pub mod text;
 pub mod tool_writes;
 
-pub use cx::{Cx, may_block};
-pub use erased::{AnyTool, Origin, Prepared, Running, Spec, erase};
+pub use cx::{Cx, Services, may_block};
+pub use erased::{AnyTool, Prepared, Running, erase};
 pub use fault::{Fault, Kind, OrFault};
 pub use files::Files;
 pub use hint::{Bucket, Hint, hints};
@@ -52,7 +54,8 @@ pub use output::{Body, Output, Part};
 pub use plural::counted;
 pub use preferences::{Preferences, Programs, Search, Ssh};
 pub use scratchpad::Pad;
-pub use tool::{Mode, Tool};
+pub use spec::{Mode, Origin, Spec};
+pub use tool::Tool;
 pub use touches::{Address, Kinds, Touch, Touches};
 
 /// Everything the file of a tool needs.

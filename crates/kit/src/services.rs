@@ -20,14 +20,13 @@ use parking_lot::Mutex;
 use serde_json::Value;
 
 use crate::{
-    Fault, Output, Preferences, Spec,
-    decoders::Decoders,
-    net::Net,
-    procs::{Process, Procs, Recording, Slice},
+    Fault, Output, Spec,
+    procs::{Process, Recording, Slice},
     references,
     text::{Content, Digest},
 };
 
+pub use crate::redact::Mask;
 pub use agents::{Agents, NoAgent, ProfileInfo, Profiles, Question, Report, Task, TaskEnd};
 pub use confirm::{Confirm, Matter, NobodyConfirms, Proposed, Review};
 pub use notes::{Change, Fact, Notes, Saying};
@@ -100,12 +99,6 @@ pub enum Which {
 pub trait Progress: Send + Sync {
     /// `done` of `total` steps, with a line for a person.
     fn report(&self, done: f64, total: Option<f64>, message: &str);
-}
-
-/// Hides secret values in text.
-pub trait Mask: Send + Sync {
-    /// The byte ranges of `text` that must not be shown, in order.
-    fn find(&self, text: &str) -> Vec<std::ops::Range<usize>>;
 }
 
 /// A future that a trait gives.
@@ -436,45 +429,4 @@ pub trait Vault: Send + Sync {
         let _ = (name, host, port);
         false
     }
-}
-
-/// The services of one session.
-#[derive(Clone)]
-pub struct Services {
-    /// What processes are started with.
-    pub procs: Procs,
-    /// Where bytes that somebody else made are decoded.
-    pub decoders: Decoders,
-    /// How the network is reached.
-    pub net: Net,
-    /// The secrets that have names.
-    pub vault: Arc<dyn Vault>,
-    /// What a person decided about tools that reach beyond the workspace.
-    pub preferences: Arc<Preferences>,
-    /// Who approves what comes up on the way.
-    pub confirm: Arc<dyn Confirm>,
-    /// The call itself.
-    pub caller: Arc<dyn Caller>,
-    /// The session's jobs.
-    pub jobs: Arc<dyn Jobs>,
-    /// The session's tools.
-    pub tools: Arc<dyn Tools>,
-    /// The agent that the session belongs to.
-    pub agents: Arc<dyn Agents>,
-    /// The MCP servers that can be asked.
-    pub servers: Arc<dyn Servers>,
-    /// What is kept as text.
-    pub notes: Arc<dyn Notes>,
-    /// The files that the session gave away.
-    pub shares: Arc<dyn Shares>,
-    /// What tools keep from one call to the next.
-    pub shelf: Arc<Shelf>,
-    /// Where before-images go.
-    pub history: Arc<dyn History>,
-    /// What puts them back.
-    pub undo: Arc<dyn Undo>,
-    /// Who hears of progress.
-    pub progress: Arc<dyn Progress>,
-    /// What must not be shown.
-    pub mask: Arc<dyn Mask>,
 }

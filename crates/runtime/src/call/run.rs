@@ -10,8 +10,8 @@ use std::{
 
 use futures_util::FutureExt;
 use kit::{
-    Cx, Fault, Files, Kind, Output, Part,
-    services::{Progress, Review, Services, State},
+    Cx, Fault, Files, Kind, Output, Part, Services,
+    services::{Progress, Review, State},
     spans,
 };
 use policy::{Approve, Policy};

@@ -20,7 +20,7 @@ use tokio::{io::unix::AsyncFd, sync::Notify};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use self::{newest::Newest, spill::Spill};
-use crate::{Fault, services::Mask};
+use crate::{Fault, redact::Mask};
 
 /// What a pipe holds at most, unless a privileged process makes it larger.
 const PIPE: usize = 1 << 20;

@@ -9,7 +9,7 @@ use std::{
 use parking_lot::Mutex;
 
 use super::{SpillFile, SpillSpace};
-use crate::services::Mask;
+use crate::redact::Mask;
 
 /// As much of one output is kept.
 pub(super) const MOST: u64 = 4 << 30;
