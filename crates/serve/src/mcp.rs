@@ -40,7 +40,7 @@ use serde_json::{Map, json};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::{answer, backend::Backend, stdio};
+use crate::{answer, backend::Backend, message::LISTENING, stdio};
 use logging::Hearing;
 use multi_round::PendingRounds;
 use pages::page;
@@ -59,9 +59,6 @@ const FLUSH: Duration = Duration::from_millis(200);
 
 /// A list of tools waits this long for what is still being loaded; what comes later is told of.
 const LOADING: Duration = Duration::from_secs(2);
-
-/// From this revision on, a client hears of changes only where it asked to listen.
-pub(crate) const LISTENING: &str = "2026-07-28";
 
 /// What a client is told of the server.
 #[derive(Debug, Clone)]
