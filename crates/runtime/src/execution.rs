@@ -67,7 +67,7 @@ pub(crate) struct Execution {
 
 struct Inner {
     commands: Commands,
-    /// What the person allows; see [`sandbox`](Ground::sandbox) for what holds now.
+    /// What the person allows; see [`sandbox`](Execution::sandbox) for what holds now.
     sandbox: SandboxMode,
     /// Whether the session may change nothing for now. Its tools' grounds share it.
     held: Arc<ReadOnlyLock>,
