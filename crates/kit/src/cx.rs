@@ -8,17 +8,61 @@ use serde_json::Value;
 
 use crate::{
     Fault, Files, Kind, Output, Preferences,
-    decoders::{Decoded, Decoder},
+    decoders::{Decoded, Decoder, Decoders},
     net::Net,
     procs::{Exit, Procs},
+    redact::Mask,
     seen::Views,
-    services::{Agents, Caller, Confirm, Jobs, Notes, Servers, Services, Shares, Shelf, Tools, Undo, Vault},
+    services::{
+        Agents, Caller, Confirm, History, Jobs, Notes, Progress, Servers, Shares, Shelf, Tools, Undo, Vault,
+    },
     text::Content,
 };
 
 /// Time that work has to notice a cancellation. The whole answer is promised within 200 ms, unless a change
 /// is under way.
 const GRACE: Duration = Duration::from_millis(100);
+
+/// The services of one session.
+#[derive(Clone)]
+pub struct Services {
+    /// Starts processes.
+    pub procs: Procs,
+    /// Decodes untrusted bytes.
+    pub decoders: Decoders,
+    /// The network.
+    pub net: Net,
+    /// The named secrets.
+    pub vault: Arc<dyn Vault>,
+    /// The person's configuration of tools that reach beyond the workspace.
+    pub preferences: Arc<Preferences>,
+    /// Asks for approval during a call.
+    pub confirm: Arc<dyn Confirm>,
+    /// The call itself.
+    pub caller: Arc<dyn Caller>,
+    /// The session's jobs.
+    pub jobs: Arc<dyn Jobs>,
+    /// The session's tools.
+    pub tools: Arc<dyn Tools>,
+    /// The agent that the session belongs to.
+    pub agents: Arc<dyn Agents>,
+    /// The MCP servers.
+    pub servers: Arc<dyn Servers>,
+    /// Notes of the session and facts of the workspace.
+    pub notes: Arc<dyn Notes>,
+    /// The files shared with the person.
+    pub shares: Arc<dyn Shares>,
+    /// State that tools keep from one call to the next.
+    pub shelf: Arc<Shelf>,
+    /// Stores before-images.
+    pub history: Arc<dyn History>,
+    /// Restores them.
+    pub undo: Arc<dyn Undo>,
+    /// Receives progress.
+    pub progress: Arc<dyn Progress>,
+    /// Finds the secrets that must not be shown.
+    pub mask: Arc<dyn Mask>,
+}
 
 /// The handle a running tool holds: everything it may reach, and nothing else.
 /// Cheap to clone.

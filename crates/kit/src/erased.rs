@@ -1,46 +1,15 @@
 //! Type erasure: tools of different types in one list.
 
-use std::{future::Future, marker::PhantomData, path::PathBuf, pin::Pin, sync::Arc, time::Duration};
+use std::{future::Future, marker::PhantomData, pin::Pin, sync::Arc, time::Duration};
 
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value};
 
 use crate::{
-    Address, Cx, Fault, Kinds, Mode, Output, Preferences, Tool, Touches, nearest::nearest,
-    references::StandsFor,
+    Address, Cx, Fault, Origin, Output, Preferences, Spec, Tool, Touches,
+    nearest::nearest,
+    references::{Named, StandsFor},
 };
-
-/// A tool's definition, as models and clients see it.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Spec {
-    /// The name the model calls.
-    pub name: String,
-    /// Its description, as the model reads it.
-    pub description: String,
-    /// The JSON schema of its arguments: always an object.
-    pub schema: Value,
-    /// Whether its result comes within the turn or later.
-    pub mode: Mode,
-    /// The most that any call of it may touch.
-    pub at_most: Kinds,
-    /// The JSON schema of its structured output, if it declares one.
-    pub output: Option<Value>,
-    /// The source of the tool.
-    pub origin: Origin,
-}
-
-/// The source of a tool.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Origin {
-    /// Built into the program.
-    Program,
-    /// This file, in a folder of tools.
-    File(PathBuf),
-    /// Run by the model's provider: the model sees its definition, and haft never calls it.
-    Provider,
-    /// An MCP server of this name, of which haft is a client.
-    Server(String),
-}
 
 /// A tool of any type. Tools known only at run time implement it directly.
 pub trait AnyTool: Send + Sync {
@@ -217,6 +186,24 @@ fn value_of(found: &str) -> String {
             .or_else(|| found.strip_prefix("string "))
             .unwrap_or(found)
             .to_owned(),
+    }
+}
+
+impl<'a> Named<'a> {
+    /// Finds the tool shown for one of haft's own: the one with its name, or else one that stands for it.
+    pub fn among(tools: impl Iterator<Item = &'a Arc<dyn AnyTool>>, own: &str) -> Option<Self> {
+        let mut other = None;
+        for tool in tools.filter(|it| it.spec().origin == Origin::Program) {
+            let named =
+                Self { spec: tool.spec(), stands_for: tool.stands_for().iter().find(|it| it.tool == own) };
+            if named.spec.name == own {
+                return Some(named);
+            }
+            if named.stands_for.is_some() {
+                other = other.or(Some(named));
+            }
+        }
+        other
     }
 }
 

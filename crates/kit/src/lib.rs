@@ -7,6 +7,7 @@
 #![warn(missing_docs)]
 
 mod cx;
+mod download;
 mod erased;
 mod fault;
 mod hint;
@@ -16,6 +17,7 @@ mod plural;
 mod preferences;
 mod scratchpad;
 mod show;
+mod spec;
 mod tool;
 mod touches;
 
@@ -42,8 +44,8 @@ pub mod testing;
 pub mod text;
 pub mod tool_writes;
 
-pub use cx::{Cx, may_block};
-pub use erased::{AnyTool, Origin, Prepared, Running, Spec, erase};
+pub use cx::{Cx, Services, may_block};
+pub use erased::{AnyTool, Prepared, Running, erase};
 pub use fault::{Fault, Kind, OrFault};
 pub use files::Files;
 pub use hint::{Bucket, Hint, hints};
@@ -51,7 +53,8 @@ pub use output::{Body, Output, Part};
 pub use plural::counted;
 pub use preferences::{Preferences, Programs, Search, Ssh};
 pub use scratchpad::Pad;
-pub use tool::{Mode, Tool};
+pub use spec::{Mode, Origin, Spec};
+pub use tool::Tool;
 pub use touches::{Address, Kinds, Touch, Touches};
 
 /// Everything the file of a tool needs.

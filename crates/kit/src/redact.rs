@@ -4,6 +4,12 @@ use std::{borrow::Cow, ops::Range, path::Path};
 
 use aho_corasick::{AhoCorasick, MatchKind};
 
+/// Hides secret values in text.
+pub trait Mask: Send + Sync {
+    /// Returns the byte ranges of `text` that must not be shown, in order.
+    fn find(&self, text: &str) -> Vec<Range<usize>>;
+}
+
 /// The beginning of a placeholder, before the name of the secret.
 const OPEN: &str = "[masked:";
 /// Minimum length of a secret value; shorter ones occur by accident.
@@ -142,7 +148,7 @@ impl Secrets {
     }
 }
 
-impl crate::services::Mask for Secrets {
+impl Mask for Secrets {
     fn find(&self, text: &str) -> Vec<Range<usize>> {
         let Some(find) = &self.find else { return Vec::new() };
         find.find_iter(text).map(|hit| hit.range()).collect()
@@ -263,7 +269,6 @@ fn base64_inside(bytes: &[u8], lead: usize, alphabet: &[u8; 64]) -> String {
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
-    use crate::services::Mask;
     use proptest::prelude::*;
 
     use super::*;

@@ -12,11 +12,11 @@
 //!
 //! The arguments of these are always those of haft's own tool.
 
-use std::{borrow::Cow, sync::Arc};
+use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 
-use crate::{AnyTool, Origin, Spec};
+use crate::Spec;
 
 /// A tool of another toolset that does the work of one of haft's own, and the arguments for that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,22 +58,6 @@ pub struct Named<'a> {
 }
 
 impl<'a> Named<'a> {
-    /// Finds the tool shown for one of haft's own: the one with its name, or else one that stands for it.
-    pub fn among(tools: impl Iterator<Item = &'a Arc<dyn AnyTool>>, own: &str) -> Option<Self> {
-        let mut other = None;
-        for tool in tools.filter(|it| it.spec().origin == Origin::Program) {
-            let named =
-                Self { spec: tool.spec(), stands_for: tool.stands_for().iter().find(|it| it.tool == own) };
-            if named.spec.name == own {
-                return Some(named);
-            }
-            if named.stands_for.is_some() {
-                other = other.or(Some(named));
-            }
-        }
-        other
-    }
-
     fn with(&self) -> &'static [(&'static str, &'static str)] {
         self.stands_for.map_or(&[], |it| it.with)
     }
@@ -323,7 +307,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::{Kinds, Mode};
+    use crate::{Kinds, Mode, Origin};
 
     fn spec(name: &str, arguments: &[&str]) -> Spec {
         let properties: Map<String, Value> =

@@ -20,14 +20,13 @@ use parking_lot::Mutex;
 use serde_json::Value;
 
 use crate::{
-    Fault, Output, Preferences, Spec,
-    decoders::Decoders,
-    net::Net,
-    procs::{Process, Procs, Recording, Slice},
+    Fault, Output, Spec,
+    procs::{Process, Recording, Slice},
     references,
     text::{Content, Digest},
 };
 
+pub use crate::redact::Mask;
 pub use agents::{Agents, NoAgent, ProfileInfo, Profiles, Question, Report, Task, TaskEnd};
 pub use confirm::{Confirm, Matter, NobodyConfirms, Proposed, Review};
 pub use notes::{Change, Fact, Notes, Saying};
@@ -100,12 +99,6 @@ pub enum Which {
 pub trait Progress: Send + Sync {
     /// Reports `done` of `total` steps, with a line for a person.
     fn report(&self, done: f64, total: Option<f64>, message: &str);
-}
-
-/// Hides secret values in text.
-pub trait Mask: Send + Sync {
-    /// Returns the byte ranges of `text` that must not be shown, in order.
-    fn find(&self, text: &str) -> Vec<std::ops::Range<usize>>;
 }
 
 /// A boxed future, for traits.
@@ -435,45 +428,4 @@ pub trait Vault: Send + Sync {
         let _ = (name, host, port);
         false
     }
-}
-
-/// The services of one session.
-#[derive(Clone)]
-pub struct Services {
-    /// Starts processes.
-    pub procs: Procs,
-    /// Decodes untrusted bytes.
-    pub decoders: Decoders,
-    /// The network.
-    pub net: Net,
-    /// The named secrets.
-    pub vault: Arc<dyn Vault>,
-    /// The person's configuration of tools that reach beyond the workspace.
-    pub preferences: Arc<Preferences>,
-    /// Asks for approval during a call.
-    pub confirm: Arc<dyn Confirm>,
-    /// The call itself.
-    pub caller: Arc<dyn Caller>,
-    /// The session's jobs.
-    pub jobs: Arc<dyn Jobs>,
-    /// The session's tools.
-    pub tools: Arc<dyn Tools>,
-    /// The agent that the session belongs to.
-    pub agents: Arc<dyn Agents>,
-    /// The MCP servers.
-    pub servers: Arc<dyn Servers>,
-    /// Notes of the session and facts of the workspace.
-    pub notes: Arc<dyn Notes>,
-    /// The files shared with the person.
-    pub shares: Arc<dyn Shares>,
-    /// State that tools keep from one call to the next.
-    pub shelf: Arc<Shelf>,
-    /// Stores before-images.
-    pub history: Arc<dyn History>,
-    /// Restores them.
-    pub undo: Arc<dyn Undo>,
-    /// Receives progress.
-    pub progress: Arc<dyn Progress>,
-    /// Finds the secrets that must not be shown.
-    pub mask: Arc<dyn Mask>,
 }

@@ -17,7 +17,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    AnyTool, Cx, Fault, Files, Kind, Output, Preferences, Spec, Tool, Touch, Touches,
+    AnyTool, Cx, Fault, Files, Kind, Output, Preferences, Services, Spec, Tool, Touch, Touches,
     decoders::Decoders,
     erase,
     files::{Access, Grant, OtherNames, RootSpec, Roots},
@@ -27,8 +27,8 @@ use crate::{
     seen::Views,
     services::{
         Agents, Called, Caller, Change, Confirm, Fact, History, Job, Jobs, Listed, Live, Mask, NoAgent,
-        NoServers, NoShares, NobodyConfirms, Notes, Progress, Reloaded, Saying, Servers, Services, Shares,
-        Shelf, Soon, Tools, Transcript, Undo, Until, Vault, Waited, Which,
+        NoServers, NoShares, NobodyConfirms, Notes, Progress, Reloaded, Saying, Servers, Shares, Shelf, Soon,
+        Tools, Transcript, Undo, Until, Vault, Waited, Which,
     },
     text::{Content, Digest},
 };

@@ -5,7 +5,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 
-use crate::{Address, Cx, Fault, Kinds, Output, Preferences, Touches, references::StandsFor};
+use crate::{Address, Cx, Fault, Kinds, Mode, Output, Preferences, Touches, references::StandsFor};
 
 /// A tool is a struct the model fills in.
 ///
@@ -66,15 +66,4 @@ pub trait Tool: DeserializeOwned + JsonSchema + Send + 'static {
     /// # Errors
     /// A [`Fault`] in words the model can act on. A command that ran and failed is an [`Output`] with its exit code.
     fn run(self, cx: &Cx) -> impl Future<Output = Result<Output, Fault>> + Send;
-}
-
-/// Whether the result of a call comes within the turn or later.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
-    /// Awaited within the turn.
-    Direct,
-    /// The call returns a job at once; the result arrives in a later turn.
-    Background,
-    /// The tool yields and is continued with more input.
-    Stateful,
 }

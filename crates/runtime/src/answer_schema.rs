@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc};
 use kit::Fault;
 use serde_json::Value;
 
-use crate::plugins::arguments::{Check, troubles};
+use crate::arguments::{Check, troubles};
 
 /// The form that an answer has to have.
 #[derive(Clone)]

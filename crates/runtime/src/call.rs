@@ -13,6 +13,7 @@ mod model_output;
 mod questions;
 mod review;
 mod run;
+mod tools;
 
 use std::{
     path::PathBuf,
@@ -27,7 +28,7 @@ use kit::{
     services::Progress,
     spans,
 };
-use policy::{Approve, COMPOSED, Decision, Policy, Rule, Want, Web};
+use policy::{Approve, COMPOSED, Decision, Rule, Want};
 use serde_json::{Map, Value};
 use store::changes::Versions;
 use tokio::sync::oneshot;
@@ -35,13 +36,14 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
 use crate::{
-    Session,
     approval_time::AskedTime,
     jobs::ThisCall,
     options::{self, Options},
     repair::{self, Arguments, Repaired},
     schedule::{Hold, Key, Who},
+    session_state::{CallHosts, SessionState},
 };
+pub(crate) use missing::why_missing;
 use questions::{About, Asking, denied};
 pub(crate) use review::Reviewing;
 use run::Work;
@@ -56,8 +58,8 @@ pub struct Call {
     pub cancel: CancellationToken,
     /// Hears how far it has come.
     pub progress: Option<Arc<dyn Progress>>,
-    /// Its id, from [`Session::new_call_id`], where whoever calls wants to know it beforehand, so as to
-    /// [`promote`](Session::promote) the call. It must be used only once.
+    /// Its id, from [`Session::new_call_id`](crate::Session::new_call_id), where whoever calls wants to know it beforehand, so as to
+    /// [`promote`](crate::Session::promote) the call. It must be used only once.
     pub id: Option<String>,
     /// The person makes it, not a model: what a rule would ask them about is allowed.
     pub by_person: bool,
@@ -118,8 +120,8 @@ impl Answer {
 }
 
 /// A call that was understood and allowed, and has not begun.
-pub(crate) struct Plan {
-    pub(crate) prepared: Box<dyn Prepared>,
+struct Plan {
+    prepared: Box<dyn Prepared>,
     grants: Vec<Grant>,
     locks: Vec<(Key, Hold)>,
     /// What other processes must keep off.
@@ -128,19 +130,10 @@ pub(crate) struct Plan {
     /// It touches nothing but files: its work is short, and keeps its locks even in the background.
     only_files: bool,
     options: Options,
-    /// The hosts that it names: [`Want::Net`] and [`Want::Web`].
-    pub(crate) hosts: Vec<Want>,
-    /// Those of them at which a process of the session listens. Nobody is asked about them, and the machine's own port of
-    /// the same number is never meant.
-    session_ports: Vec<String>,
-    /// Whether it may look at the open web.
-    pub(crate) web: Web,
-    /// The address that it looks at, where a model named one.
-    pub(crate) address: Address,
+    /// The hosts that it names, and how far it may reach them.
+    hosts: CallHosts,
     /// The files that it may write as those of one of the workspace's own tools.
     own: Vec<(PathBuf, String)>,
-    /// A person was asked about this very call.
-    pub(crate) approved: bool,
     /// A person is asked once it is known what would be written.
     asks_later: bool,
     /// All that it does to files passes kit's hands.
@@ -163,7 +156,7 @@ struct JournalEntry {
 const ABOUT_CONTENT: [&str; 2] = ["control_files", "own_tools"];
 
 /// Runs it; `within` is the call at the door that it is made for, where a tool makes it.
-pub(crate) async fn run(session: &Session, mut call: Call, within: Option<&Within>) -> Answer {
+pub(crate) async fn run(session: &Arc<SessionState>, mut call: Call, within: Option<&Within>) -> Answer {
     let offered = call.id.is_some();
     let id = call.id.take().unwrap_or_else(|| session.store().call_id());
     let span = spans::Call::begin(session.name(), &id, &call.tool);
@@ -173,7 +166,7 @@ pub(crate) async fn run(session: &Session, mut call: Call, within: Option<&Withi
 
 /// The same, in its span. `offered` says whether others may know its id.
 async fn answer(
-    session: &Session,
+    session: &Arc<SessionState>,
     call: Call,
     within: Option<&Within>,
     (id, offered): (String, bool),
@@ -226,7 +219,7 @@ async fn answer(
             let answered = asking.ask(about).await;
             answered.and_then(|answered| {
                 told.decision = answered.decision;
-                answered.allowed.map(|()| Plan { approved: true, ..plan })
+                answered.allowed.map(|()| plan.approved())
             })
         }
         Err(fault) => Err(fault),
@@ -275,7 +268,7 @@ fn why_not(approve: Approve, rule: &Rule) -> &'static str {
 
 /// Understands a call and decides on it; touches nothing.
 fn plan(
-    session: &Session,
+    session: &Arc<SessionState>,
     call: Call,
     whose: &str,
     told: &mut JournalEntry,
@@ -338,12 +331,14 @@ fn plan(
         read_only,
         only_files,
         options,
-        hosts: Vec::new(),
-        session_ports: Vec::new(),
-        web: policy.web.unwrap_or_default(),
-        address,
+        hosts: CallHosts {
+            wants: Vec::new(),
+            session_ports: Vec::new(),
+            web: policy.web.unwrap_or_default(),
+            address,
+            approved: false,
+        },
         own: Vec::new(),
-        approved: false,
         asks_later: false,
         is_program,
         by_person,
@@ -368,31 +363,15 @@ fn plan(
 }
 
 impl Plan {
-    /// Does it look at the open web?
-    pub(crate) fn looks(&self) -> bool {
-        self.hosts.iter().any(|it| matches!(it, Want::Web { .. }))
-    }
-
-    /// May it, and where it is redirected, look at all that is public? Not if it asks a server that the session started:
-    /// the model may have written what that one answers, and so compose any address.
-    pub(crate) fn opens_web(&self) -> bool {
-        self.looks() && self.web >= if self.has_session_ports() { Web::Public } else { Web::Known }
-    }
-
-    /// Does it reach a server that the session itself started?
-    pub(crate) fn has_session_ports(&self) -> bool {
-        !self.session_ports.is_empty()
-    }
-
-    /// Did a person answer a question about this host?
-    pub(crate) fn was_asked_about(&self, want: &Want, policy: &Policy) -> bool {
-        let is_of_session = want.host().is_some_and(|host| self.session_ports.iter().any(|it| it == host));
-        self.approved && !is_of_session && policy.asks(want)
+    /// The same call, about which a person was asked.
+    fn approved(mut self) -> Self {
+        self.hosts.approved = true;
+        self
     }
 
     /// All that a request to a composed address sends: what a person has to see of it.
-    fn sends(&self, session: &Session, arguments: &str) -> String {
-        match &self.address {
+    fn sends(&self, session: &Arc<SessionState>, arguments: &str) -> String {
+        match &self.hosts.address {
             Address::Plain(url) => format!("request {}", session.secrets().mask(url.as_str())),
             Address::Composed | Address::Configured => {
                 format!("request with {}", session.secrets().mask(arguments))
@@ -400,16 +379,8 @@ impl Plan {
         }
     }
 
-    /// Does what it reads on the web name addresses for later calls? An answer to an address that the model composed, and
-    /// nobody saw, may repeat what the model put into it; so may a server that the session started.
-    fn names_addresses(&self) -> bool {
-        self.looks()
-            && !self.has_session_ports()
-            && (self.approved || self.hosts.iter().any(|it| matches!(it, Want::Web { known: true, .. })))
-    }
-
     /// Can this question wait until the content is known that would land? Then the person sees it.
-    fn can_ask_later(&self, session: &Session, whose: &str, rule: &Rule) -> bool {
+    fn can_ask_later(&self, session: &Arc<SessionState>, whose: &str, rule: &Rule) -> bool {
         self.only_files
             && self.is_program
             && !rule.firm
@@ -418,7 +389,12 @@ impl Plan {
     }
 
     /// Works out what a touch means for grants, locks and policy; gives it with its path resolved.
-    fn add(&mut self, touch: &Touch, session: &Session, wants: &mut Vec<Want>) -> Result<Touch, Fault> {
+    fn add(
+        &mut self,
+        touch: &Touch,
+        session: &Arc<SessionState>,
+        wants: &mut Vec<Want>,
+    ) -> Result<Touch, Fault> {
         let place = |path: &str| session.roots().locate(path);
         Ok(match touch {
             Touch::Read(path) => {
@@ -464,12 +440,12 @@ impl Plan {
                 }
                 let host = host.clone();
                 let want = match touch {
-                    Touch::Web(_) => Want::Web { host, known: session.knows(&self.address) },
+                    Touch::Web(_) => Want::Web { host, known: session.knows(&self.hosts.address) },
                     _ => Want::Net(host),
                 };
-                self.hosts.push(want.clone());
+                self.hosts.wants.push(want.clone());
                 match want.host().filter(|host| self.is_program && session.listens(host)) {
-                    Some(host) => self.session_ports.push(host.to_owned()),
+                    Some(host) => self.hosts.session_ports.push(host.to_owned()),
                     None => wants.push(want),
                 }
                 touch.clone()

@@ -1,115 +1,63 @@
 //! Execution: where a session's processes run, and with which limits.
 
+mod asker;
+mod commands;
+mod keeper;
 mod of_plugin;
 mod read_only_lock;
 mod report;
 
 use std::{
-    net::TcpListener,
-    os::fd::OwnedFd,
     path::{Path, PathBuf},
-    process::Command,
     sync::{Arc, OnceLock},
-    time::Instant,
 };
 
 use kit::{
     Fault, Kind, Touch, Touches,
-    decoders::Decoders,
     effect::Effect,
+    files::Roots,
     net::Reach,
-    procs::{Base, Exit, Keeper, Limit, Procs, Program, SpillFile, Spilling, Starting},
+    procs::{Exit, Keeper, Limit, Procs, Program, SpillFile, Spilling, Starting},
     redact::Secrets,
     services::Mask,
-    spans,
 };
 use parking_lot::Mutex;
-use policy::Approve;
+use policy::{Approve, Policy};
 use sandbox::{
-    Confined, KEEPER, Part, Plan, Report, SandboxMode, Trouble, bubblewrap,
-    closed::Closed,
+    SandboxMode,
     control_files::{configured::Configured, index::Index},
     environment,
-    layout::{self, Wanted},
-    limits::Limits,
     pass::Pass,
     ports::SandboxPorts,
-    proxy::{self, Granted, Hosts},
-    watch::{self, Begun},
+    proxy::{Granted, Hosts},
 };
-use serde_json::json;
 use store::{Grants, spill::Spills};
-use tokio::{
-    io::{AsyncBufReadExt, BufReader},
-    net::UnixStream,
-};
 
+pub(crate) use asker::Asker;
+pub use commands::Commands;
 pub use of_plugin::Own;
 use read_only_lock::ReadOnlyLock;
-use report::{SandboxReport, changed};
+use report::SandboxReport;
 
-use crate::{
-    Runtime,
-    config::LimitsSection,
-    plugins::{
-        compiled::Compiled,
-        provenance::Provenance,
-        uv::{Asker, Environments},
-    },
-};
-
-/// What commands are started with.
-#[derive(Debug, Clone)]
-pub struct Commands {
-    /// Our own binary, which is started as the keeper with [`KEEPER`] as its first argument; the program that
-    /// runs, if this is not given. It has to call [`keep`](sandbox::keep) then.
-    pub keeper: Option<PathBuf>,
-    /// Whether foreign bytes are decoded in this process, without isolation: for tests, whose program is not a worker.
-    pub decodes_here: bool,
-    /// haft's own environment.
-    pub variables: Vec<(String, String)>,
-    /// The names of variables that commands get besides the short list.
-    pub env: Vec<String>,
-    /// The parts of the sandbox that a person agreed to do without, where the machine does not have them.
-    pub accept_weaker: Vec<String>,
-    /// Whether commands may make sockets that are named by a path.
-    pub unix_sockets: bool,
-    /// What commands may use of the machine.
-    pub limits: Limits,
-    /// How many bytes of outputs a session keeps that were too long to show.
-    pub kept_outputs: u64,
-}
-
-impl Default for Commands {
-    fn default() -> Self {
-        Self {
-            keeper: None,
-            decodes_here: false,
-            variables: Vec::new(),
-            env: Vec::new(),
-            accept_weaker: Vec::new(),
-            unix_sockets: false,
-            limits: Limits::default(),
-            kept_outputs: LimitsSection::default().outputs(),
-        }
-    }
-}
-
-impl Commands {
-    /// The program that is started as keeper and as decoder.
-    fn program(&self) -> PathBuf {
-        // What the link leads to may be deleted or replaced by an update; the link still is this very program.
-        self.keeper.clone().unwrap_or_else(|| PathBuf::from("/proc/self/exe"))
-    }
-
-    /// Where foreign bytes are decoded.
-    pub(crate) fn decoders(&self) -> Decoders {
-        if self.decodes_here { Decoders::here() } else { Decoders::apart(&self.program()) }
-    }
-}
+use crate::provenance::Provenance;
 
 /// Where, below the state folder, what tools need of others is kept.
 pub(crate) const ENVIRONMENTS: &str = "tools/environments";
+
+/// What the processes of all sessions of a workspace have in common.
+pub(crate) struct Resources<'a> {
+    pub(crate) commands: &'a Commands,
+    pub(crate) policy: &'a Policy,
+    pub(crate) roots: &'a Roots,
+    /// Folders of haft's own, the state folder first.
+    pub(crate) hidden: &'a [PathBuf],
+    pub(crate) spills: &'a Spills,
+    pub(crate) secrets: &'a Arc<Secrets>,
+    pub(crate) grants: Grants,
+    pub(crate) provenance: &'a Provenance,
+    /// Where control files are found.
+    pub(crate) index: &'a Index,
+}
 
 /// The ground of one session: its keeper, started at first use and kept to its end. Cheap to clone.
 #[derive(Clone)]
@@ -119,7 +67,7 @@ pub(crate) struct Execution {
 
 struct Inner {
     commands: Commands,
-    /// What the person allows; see [`sandbox`](Ground::sandbox) for what holds now.
+    /// What the person allows; see [`sandbox`](Execution::sandbox) for what holds now.
     sandbox: SandboxMode,
     /// Whether the session may change nothing for now. Its tools' grounds share it.
     held: Arc<ReadOnlyLock>,
@@ -186,56 +134,55 @@ enum Place {
 
 impl Execution {
     /// The ground of a session of this name.
-    pub(crate) fn new(runtime: &Runtime, session: &str) -> Self {
-        Self::with(runtime, session, runtime.policy().sandbox)
+    pub(crate) fn new(workspace: &Resources<'_>, session: &str) -> Self {
+        Self::with(workspace, session, workspace.policy.sandbox)
     }
 
     /// The same for what nobody is asked about: it is in the sandbox whatever the session's commands are.
-    pub(crate) fn contained(runtime: &Runtime, session: &str) -> Self {
-        let sandbox = runtime.policy().sandbox;
-        Self::with(
-            runtime,
-            session,
-            if sandbox == SandboxMode::Full { SandboxMode::Workspace } else { sandbox },
-        )
+    pub(crate) fn contained(workspace: &Resources<'_>, session: &str) -> Self {
+        let sandbox = match workspace.policy.sandbox {
+            SandboxMode::Full => SandboxMode::Workspace,
+            sandbox => sandbox,
+        };
+        Self::with(workspace, session, sandbox)
     }
 
-    fn with(runtime: &Runtime, session: &str, sandbox: SandboxMode) -> Self {
+    fn with(workspace: &Resources<'_>, session: &str, sandbox: SandboxMode) -> Self {
         let held = Arc::<ReadOnlyLock>::default();
         let of_root = |(path, read_only): (&Path, bool)| {
             (path.to_owned(), !read_only && sandbox != SandboxMode::ReadOnly)
         };
-        let spills = runtime.spills().clone();
+        let spills = workspace.spills.clone();
         let ports = Arc::<SandboxPorts>::default();
         let hosts = Hosts::default().and_session_ports(ports.clone());
-        runtime.policy().hosts.iter().for_each(|host| hosts.grant_lasting(host));
+        workspace.policy.hosts.iter().for_each(|host| hosts.grant_lasting(host));
         let inner = Inner {
-            commands: runtime.commands().clone(),
+            commands: workspace.commands.clone(),
             sandbox,
             held: held.clone(),
-            roots: runtime.roots().list().map(of_root).collect(),
-            hidden: runtime.hidden().to_vec(),
+            roots: workspace.roots.list().map(of_root).collect(),
+            hidden: workspace.hidden.to_vec(),
             session: session.to_owned(),
             spill: spills.folder_of(session),
             spilling: Arc::new(OfSession {
                 spills,
                 session: session.to_owned(),
-                secrets: runtime.secrets().clone(),
+                secrets: workspace.secrets.clone(),
             }),
             hosts,
             ports,
-            approve: runtime.policy().approve,
+            approve: workspace.policy.approve,
             asker: Arc::default(),
-            allowed: runtime.policy().hosts,
-            grants: runtime.store().grants(),
+            allowed: workspace.policy.hosts.clone(),
+            grants: workspace.grants.clone(),
             own: None,
             number: 0,
             confined: tokio::sync::Mutex::default(),
             unconfined: tokio::sync::Mutex::default(),
             seen: Mutex::default(),
-            appeared: runtime.appeared().clone(),
-            index: runtime.index().clone(),
-            configured: runtime.policy().configured,
+            appeared: workspace.provenance.clone(),
+            index: workspace.index.clone(),
+            configured: workspace.policy.configured.clone(),
         };
         let execution = Self { inner: Arc::new(inner) };
         held.holds(&execution);
@@ -297,10 +244,25 @@ impl Execution {
         self.inner.roots.first().map_or(Path::new("/"), |(path, _)| path)
     }
 
-    /// The environments with the packages of tools.
-    pub(crate) fn environments(&self) -> Environments {
-        let state = self.inner.hidden.first().map_or(Path::new("/"), PathBuf::as_path);
-        Environments::new(state, &self.inner.commands.variables)
+    /// Where state is kept.
+    pub(crate) fn state(&self) -> Option<&Path> {
+        self.inner.hidden.first().map(PathBuf::as_path)
+    }
+
+    /// haft's own environment.
+    pub(crate) fn variables(&self) -> &[(String, String)] {
+        &self.inner.commands.variables
+    }
+
+    /// The value of one of its variables.
+    pub(crate) fn variable(&self, name: &str) -> Option<&str> {
+        self.variables().iter().find(|(it, _)| it == name).map(|it| it.1.as_str())
+    }
+
+    /// May commands change what this path leads to, or what it goes through?
+    pub(crate) fn may_change(&self, path: &Path) -> bool {
+        // The interpreter of a virtual environment is a link to one that lies elsewhere, and runs what lies beside it.
+        self.inner.roots.iter().any(|(root, _)| path.starts_with(root)) || self.is_in_a_root(path)
     }
 
     /// Where what runs on it looks programs up.
@@ -314,34 +276,9 @@ impl Execution {
         self.inner.approve
     }
 
-    /// Who is asked about the hosts that packages come from.
-    pub(crate) fn asker(&self) -> Option<&Asker> {
-        self.inner.asker.get()
-    }
-
-    /// From now on this person is asked about them.
-    pub(crate) fn asks(&self, asker: Asker) {
-        // There is one at a terminal.
-        let _ = self.inner.asker.set(asker);
-    }
-
     /// What persons allowed in this workspace.
     pub(crate) fn grants(&self) -> &Grants {
         &self.inner.grants
-    }
-
-    /// Where the code of the host script is kept for this interpreter. What lies where commands may change it, may give
-    /// another code tomorrow.
-    pub(crate) fn compiled(&self, interpreter: &str) -> Compiled {
-        let inner = &*self.inner;
-        // That of a virtual environment is a link to one that lies elsewhere, and runs what lies beside it.
-        let may_change =
-            |it: &Path| inner.roots.iter().any(|(root, _)| it.starts_with(root)) || self.is_in_a_root(it);
-        let state = inner.hidden.first().filter(|_| !may_change(Path::new(interpreter)));
-        // A name means what it means on this path.
-        let path = inner.commands.variables.iter().find(|(name, _)| name == "PATH").map(|it| it.1.as_str());
-        let name = blake3::hash(format!("{interpreter}\0{}", path.unwrap_or_default()).as_bytes()).to_hex();
-        Compiled::at(state.map(|state| state.join("tools/compiled").join(name.as_str())))
     }
 
     /// The hosts that a person allows to whatever runs in this workspace.
@@ -382,263 +319,6 @@ impl Execution {
     /// The hosts that commands may reach.
     pub(crate) fn hosts(&self) -> &Hosts {
         &self.inner.hosts
-    }
-
-    async fn start(
-        &self,
-        place: Place,
-        pass: Option<&Pass>,
-        mut program: Program,
-    ) -> Result<kit::procs::Process, Fault> {
-        let living = match place {
-            Place::None => {
-                return Err(Fault::denied("this call did not declare that it starts a command"));
-            }
-            Place::Sandbox => self.inside().await?,
-            Place::Unconfined => self.outside().await?,
-        };
-        if place == Place::Sandbox {
-            self.forward_loopback().await;
-        }
-        let read_only = living.read_only;
-        if let (Some(pass), Some(port)) = (pass, living.proxy) {
-            program.env.extend(environment::proxy_variables(port, Some(pass.word())));
-        }
-        let base = Base { env: &living.env, limits: &living.limits, spilling: Some(&self.inner.spilling) };
-        let starting = (place == Place::Sandbox).then(|| self.command_begins());
-        let coming = pass.map(Pass::coming);
-        let process = living.keeper.start(program, base).await?;
-        if let Some(coming) = coming {
-            coming.is(process.supervisor());
-        }
-        let process = if let Some(starting) = starting { starting.began(process) } else { process };
-        // What was allowed before nothing could be changed any more, must not begin after it.
-        if self.is_read_only() && !read_only {
-            return Err(read_only_lock::held_now());
-        }
-        Ok(process)
-    }
-
-    /// The keeper in the sandbox. One that died is replaced, so what ran in it is gone, but not the session.
-    async fn inside(&self) -> Result<Living, Fault> {
-        let mut kept = self.inner.confined.lock().await;
-        let read_only = self.is_read_only();
-        if let Some(living) = self.still_closed(&mut kept) {
-            return Ok(living);
-        }
-        let began = Instant::now();
-        let plan = self.plan(read_only)?;
-        let mut tried = self.try_with(&plan).await?;
-        if matches!(&tried, Err(trouble) if trouble.part == Part::Namespaces) && self.bubblewrap().is_some() {
-            // Whoever is refused by a kernel that makes exceptions may be no exception, but bubblewrap be one.
-            let plan = Plan { confined: Confined::Wrapped, ..plan.clone() };
-            let wrapped = match self.try_with(&plan).await {
-                Ok(Ok(living)) => Ok(living),
-                Ok(Err(trouble)) => Err(trouble.to_string()),
-                Err(fault) => Err(fault.what),
-            };
-            tried = match (wrapped, tried) {
-                (Ok(living), _) | (Err(_), Ok(living)) => Ok(living),
-                (Err(why), Err(trouble)) => {
-                    Err(Trouble { error: format!("{}; with bubblewrap: {why}", trouble.error), ..trouble })
-                }
-            };
-        }
-        let living = match tried {
-            Ok(living) => living,
-            Err(trouble) if trouble.part == Part::Namespaces && self.accepts(trouble.part) => {
-                let plan = Plan {
-                    confined: Confined::ByRules,
-                    scratch: vec![self.scratch().map_err(|error| unavailable_folder(&error))?],
-                    mounts: self.without_own_folder(plan.mounts),
-                    ..plan
-                };
-                self.try_with(&plan).await?.map_err(|trouble| unavailable(&trouble))?
-            }
-            Err(trouble) => return Err(unavailable(&trouble)),
-        };
-        let living = Living { read_only, ..living };
-        spans::sandbox_started(began.elapsed());
-        *kept = Some(living.clone());
-        Ok(living)
-    }
-
-    async fn outside(&self) -> Result<Living, Fault> {
-        if self.is_read_only() {
-            return Err(read_only_lock::held_now());
-        }
-        let mut kept = self.inner.unconfined.lock().await;
-        if let Some(living) = kept.as_ref().filter(|it| !it.keeper.is_gone()) {
-            return Ok(living.clone());
-        }
-        let living = self.try_with(&Plan::default()).await?.map_err(|trouble| unavailable(&trouble))?;
-        *kept = Some(living.clone());
-        Ok(living)
-    }
-
-    fn plan(&self, read_only: bool) -> Result<Plan, Fault> {
-        let inner = &*self.inner;
-        if let Some(path) =
-            inner.own.iter().flat_map(|own| own.read.iter().chain(&own.write)).find(|it| inner.is_haft_s(it))
-        {
-            let path = path.display();
-            return Err(Fault::new(
-                Kind::Unavailable,
-                format!("{path} is haft's own, and no tool is given it"),
-            )
-            .next("Take it out of the tool's section in haft.toml.".to_owned()));
-        }
-        // What is to be seen has to be there before.
-        let spill = store::create_folder(&inner.spill).is_ok().then(|| inner.spill.clone());
-        // Work of haft's own has no tool, and no business with what the session's commands wrote.
-        let spill = spill.filter(|_| inner.own.as_ref().is_none_or(|own| !own.folder.as_os_str().is_empty()));
-        let sandbox = if read_only { SandboxMode::ReadOnly } else { inner.sandbox };
-        let wanted = Wanted {
-            sandbox,
-            roots: inner.roots.iter().map(|(path, writable)| (path.clone(), !writable)).collect(),
-            variables: inner.commands.variables.clone(),
-            hidden: inner.hidden.clone(),
-            spill,
-            tools: inner.own.as_ref().map(|it| (it.folder.clone(), it.code.clone())),
-            index: inner.index.clone(),
-            configured: inner.configured.clone(),
-            names: inner.own.iter().flat_map(Own::paths).cloned().collect(),
-        };
-        let mut seen = inner.seen.lock();
-        // What is there when the sandbox is made would be taken for the person's own.
-        if seen.watch.is_due() {
-            inner.look(&mut seen.watch);
-        }
-        seen.watch.take_away();
-        let layout = layout::layout(&wanted)?;
-        seen.closed = Closed::by(&layout.mounts);
-        let alone = watch::without_common(&layout.guarded);
-        let open = sandbox != SandboxMode::ReadOnly;
-        let roots = inner.roots.iter().filter(|it| it.1 && open).map(|it| it.0.clone()).collect();
-        seen.open =
-            layout.tools.as_ref().map(|(folder, code)| inner.appeared.open(folder.clone(), code.clone()));
-        let tools = layout.tools.map(|it| it.0);
-        seen.changed = tools.as_deref().and_then(changed);
-        let begun = Begun {
-            roots,
-            tools,
-            folders: layout.guarded,
-            index: inner.index.clone(),
-            configured: inner.configured.clone(),
-        };
-        seen.watch.begin(begun, &layout.mounts);
-        Ok(Plan {
-            confined: Confined::Apart,
-            mounts: layout.mounts,
-            alone,
-            scratch: Vec::new(),
-            limits: inner.commands.limits,
-            unix_sockets: inner.commands.unix_sockets || inner.own.as_ref().is_some_and(|it| it.unix_sockets),
-            accept_weaker: inner.commands.accept_weaker.clone(),
-        })
-    }
-
-    /// A folder for temporary files, where commands can have no private `/tmp`.
-    fn scratch(&self) -> std::io::Result<PathBuf> {
-        let folder = self.inner.scratch();
-        store::create_folder(&folder)?;
-        folder.canonicalize()
-    }
-
-    fn bubblewrap(&self) -> Option<PathBuf> {
-        let path = self.inner.commands.variables.iter().find(|(name, _)| name == "PATH");
-        let found = bubblewrap::find(path.map(|(_, value)| value.as_str())?)?.canonicalize().ok()?;
-        // What lies in a root may have been put there by a command.
-        (!self.is_in_a_root(&found)).then_some(found)
-    }
-
-    /// What starts a keeper of this plan.
-    fn command(&self, plan: &Plan) -> Result<Command, Fault> {
-        let program = self.inner.commands.program();
-        let mut command = match self.bubblewrap().filter(|_| plan.confined == Confined::Wrapped) {
-            None => Command::new(program),
-            Some(wrapper) => {
-                let arguments = program
-                    .canonicalize()
-                    .and_then(|program| bubblewrap::arguments(&plan.mounts, &program, &self.scratch()?));
-                let arguments = arguments.map_err(|error: std::io::Error| {
-                    Fault::new(Kind::Unavailable, format!("bubblewrap can't be started: {error}"))
-                })?;
-                let mut command = Command::new(wrapper);
-                command.args(arguments);
-                command
-            }
-        };
-        command.arg(KEEPER);
-        Ok(command)
-    }
-
-    fn accepts(&self, part: Part) -> bool {
-        self.inner.commands.accept_weaker.iter().any(|it| it == part.name())
-    }
-
-    /// A keeper of this plan, or why there can be none.
-    async fn try_with(&self, plan: &Plan) -> Result<Result<Living, Trouble>, Fault> {
-        let command = self.command(plan)?;
-        let plan_bytes = serde_json::to_vec(plan).map_err(|error| {
-            Fault::new(Kind::Unavailable, format!("the sandbox can't be described: {error}")).caused_by(error)
-        })?;
-        let (keeper, report, files) = Keeper::spawn(command, &plan_bytes).await?;
-        let report: Report = serde_json::from_slice(&report)
-            .map_err(|error| Fault::bug(format!("the keeper's report can't be read: {error}")))?;
-        if let Some(trouble) = report.trouble {
-            return Ok(Err(trouble));
-        }
-        let mut env = self.environment();
-        if let Some(scratch) = plan.scratch.first() {
-            env.retain(|(name, _)| name != "TMPDIR");
-            env.push(("TMPDIR".to_owned(), scratch.to_string_lossy().into_owned()));
-        }
-        if plan.confined != Confined::Not {
-            let mut seen = self.inner.seen.lock();
-            seen.mounts.clone_from(&plan.mounts);
-        }
-        if let Some(own) = &self.inner.own {
-            env.retain(|(name, _)| !own.env.iter().any(|(it, _)| it == name));
-            env.extend(own.env.iter().cloned());
-        }
-        if let Some(port) = report.proxy {
-            env.extend(environment::proxy_variables(port, None));
-            self.inner.ports.are_of(&keeper, port);
-            self.serve(files);
-        }
-        let limits = if plan.confined == Confined::Not { Vec::new() } else { plan.limits.of_each() };
-        Ok(Ok(Living {
-            keeper,
-            env: Arc::new(env),
-            limits: Arc::new(limits),
-            proxy: report.proxy,
-            read_only: false,
-        }))
-    }
-
-    /// Serves what a sandbox asks of us.
-    fn serve(&self, files: Vec<OwnedFd>) {
-        let mut files = files.into_iter();
-        if let Some(listener) = files.next() {
-            tokio::spawn(proxy::serve(TcpListener::from(listener), self.inner.hosts.clone()));
-        }
-        let Some(ended) = files.next() else { return };
-        let execution = Arc::downgrade(&self.inner);
-        let ended = std::os::unix::net::UnixStream::from(ended);
-        // A task and no thread: whoever ends the runtime must not wait for the sandbox's end.
-        let Ok(ended) = ended.set_nonblocking(true).and_then(|()| UnixStream::from_std(ended)) else {
-            return;
-        };
-        tokio::spawn(async move {
-            let mut lines = BufReader::new(ended).lines();
-            while let Ok(Some(line)) = lines.next_line().await {
-                let (Some(execution), Ok(one)) = (execution.upgrade(), serde_json::from_str(&line)) else {
-                    return;
-                };
-                execution.seen.lock().ended.push(one);
-            }
-        });
     }
 }
 
@@ -718,15 +398,7 @@ impl Spilling for OfSession {
     }
 }
 
-fn unavailable_folder(error: &std::io::Error) -> Fault {
-    Fault::new(Kind::Unavailable, format!("no folder for temporary files could be made: {error}"))
-}
-
-fn unavailable(trouble: &Trouble) -> Fault {
-    let name = trouble.part.name();
-    Fault::new(Kind::Unavailable, format!("the sandbox can't be built, so nothing was started: {trouble}")).next(format!(
-        "A person can accept a weaker sandbox with `--accept-weaker {name}`, or `accept_weaker = {}` in their own haft.toml: {}",
-        json!([name]),
-        trouble.part.without(),
-    ))
+/// What is said when the session has put its processes away.
+pub(crate) fn session_ended() -> Fault {
+    Fault::new(Kind::Cancelled, "the session has ended, so the tool was not called")
 }

@@ -19,6 +19,7 @@ mod result;
 mod section;
 mod servers;
 mod service;
+mod session_access;
 mod start;
 #[cfg(test)]
 mod test_server;
@@ -31,10 +32,11 @@ pub use imported::{DOT_MCP, configured, granted, imported, serves_haft};
 pub use oauth::{Logins, Redirect, Signing};
 pub use section::{OauthSection, ServerSection, Variables};
 pub use servers::Servers;
-pub(crate) use service::{OwnTools, ServersOf};
+pub(crate) use service::ServersOf;
+pub(crate) use session_access::{FindSession, OwnTools, SessionAccess};
 pub(super) use start::Start;
 
-use super::plugins::Whose;
+use crate::provenance::Whose;
 
 /// A server that haft may be a client of.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,8 +6,6 @@ use kit::{
 };
 use store::Store;
 
-use crate::Session;
-
 /// Before the keys of notes, among what else a session puts away.
 const PREFIX: &str = "note ";
 
@@ -18,8 +16,9 @@ pub(crate) struct NotesOf {
 }
 
 impl NotesOf {
-    pub(crate) fn new(session: &Session) -> Self {
-        Self { store: session.store().clone(), session: session.name().to_owned() }
+    /// Those of the session of this name.
+    pub(crate) fn new(store: Store, session: &str) -> Self {
+        Self { store, session: session.to_owned() }
     }
 
     /// Under which key a note lies: a model may have put a secret there too.

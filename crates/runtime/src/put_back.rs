@@ -8,13 +8,14 @@ use std::{
 
 use kit::{
     Fault, Files, Kind,
-    files::{Access, Before, Grant, Loaded, Location},
+    files::{Access, Before, Grant, Loaded, Location, Roots},
     model_tools::{ENABLED, OWN, own_files},
     services::{After, History, Proposed, Review, Undo},
     text::{Content, Digest},
 };
 use policy::{Approve, Decision, Policy, Want};
 use store::{
+    Store,
     changes::Landed,
     history::CallHistory,
     undo::{PutBack, Restore, Scope},
@@ -22,15 +23,24 @@ use store::{
 
 use parking_lot::Mutex;
 
-use crate::{Runtime, file_locks};
+use crate::{file_locks, plugins::Plugins};
 
 /// Larger files are not changed in one piece either, so none was.
 const MOST: u64 = 1 << 30;
 
+/// A workspace as an undo sees it. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Workspace {
+    pub(crate) roots: Roots,
+    pub(crate) store: Store,
+    /// Loads the workspace's own tools anew where one of them was put back.
+    pub(crate) plugins: Arc<Plugins>,
+}
+
 /// What puts back the changes of `scope`, on behalf of the call of `history`, which keeps other processes
 /// off the paths of `held`.
 pub(crate) fn undo(
-    runtime: &Runtime,
+    workspace: Workspace,
     history: CallHistory,
     scope: Scope,
     held: Vec<PathBuf>,
@@ -38,35 +48,47 @@ pub(crate) fn undo(
     review: Option<Arc<dyn Review>>,
 ) -> Arc<dyn Undo> {
     let landed = history.landed().clone();
-    let hands =
-        UndoFiles { runtime: runtime.clone(), held, policy, landed, review, allowed: Mutex::default() };
-    Arc::new(runtime.store().undo(scope, history, Arc::new(hands)))
+    let store = workspace.store.clone();
+    let files = UndoFiles { workspace, held, policy, landed, review, allowed: Mutex::default() };
+    Arc::new(store.undo(scope, history, Arc::new(files)))
 }
 
 /// Reads and writes on behalf of an undo.
 pub(crate) struct UndoFiles {
-    pub(crate) runtime: Runtime,
+    workspace: Workspace,
     /// Paths that the call has locked against other processes.
-    pub(crate) held: Vec<PathBuf>,
+    held: Vec<PathBuf>,
     /// What may be changed.
-    pub(crate) policy: Policy,
+    policy: Policy,
     /// Where it is told what has landed.
-    pub(crate) landed: Arc<Landed>,
+    landed: Arc<Landed>,
     /// Who is asked about what is put back where that needs a person.
-    pub(crate) review: Option<Arc<dyn Review>>,
+    review: Option<Arc<dyn Review>>,
     /// What the person has allowed: of this file, from this content to that one.
-    pub(crate) allowed: Mutex<Vec<Allowed>>,
+    allowed: Mutex<Vec<Allowed>>,
 }
 
 /// A change that may land without another question.
 type Allowed = (PathBuf, Option<Digest>, Option<Digest>);
 
 impl UndoFiles {
+    /// The files of this workspace for who asks nobody: what changes by it is told to nobody.
+    pub(crate) fn of(workspace: Workspace, policy: Policy) -> Self {
+        Self {
+            workspace,
+            held: Vec::new(),
+            policy,
+            landed: Arc::default(),
+            review: None,
+            allowed: Mutex::default(),
+        }
+    }
+
     /// The files that may be touched: this one.
     fn files(&self, path: &str, access: Access, review: Option<Arc<dyn Review>>) -> Result<Files, Fault> {
-        let location = self.runtime.roots().locate(path)?;
+        let location = self.workspace.roots.locate(path)?;
         Ok(Files::reviewed(
-            self.runtime.roots().clone(),
+            self.workspace.roots.clone(),
             vec![Grant { location, access }],
             Arc::new(RecordedAlready(self.landed.clone())),
             review,
@@ -75,7 +97,7 @@ impl UndoFiles {
 
     /// Who has to be asked before this file is put back.
     fn review(&self, path: &str) -> Result<Option<Arc<dyn Review>>, Fault> {
-        let location = self.runtime.roots().locate(path)?;
+        let location = self.workspace.roots.locate(path)?;
         let want = match self.own_tool(&location) {
             Some(name) => Want::Tool(name),
             _ => Want::Place(location.clone(), Access::Write),
@@ -99,7 +121,7 @@ impl UndoFiles {
     /// The name under which whoever may write the workspace's own tools may put back this file.
     fn own_tool(&self, location: &Location) -> Option<String> {
         let absolute = location.absolute();
-        let name = absolute.strip_prefix(self.runtime.roots().workspace().join(OWN)).ok()?.to_str()?;
+        let name = absolute.strip_prefix(self.workspace.roots.workspace().join(OWN)).ok()?.to_str()?;
         let tool = if name == ENABLED { "enabled" } else { name.strip_suffix(".py")? };
         own_files(tool).ok().map(|_| tool.to_owned())
     }
@@ -131,7 +153,7 @@ impl Restore for UndoFiles {
     }
 
     fn write(&self, path: &Path, bytes: Option<&[u8]>, expect: Option<&[u8]>) -> Result<(), Fault> {
-        let _beside = file_locks::lock_blocking(&self.runtime.store().locks(), path, &self.held)?;
+        let _beside = file_locks::lock_blocking(&self.workspace.store.locks(), path, &self.held)?;
         let digest = |it: Option<&[u8]>| it.map(|it| *blake3::hash(it).as_bytes());
         let change = (path.to_owned(), digest(expect), digest(bytes));
         let was_allowed = {
@@ -155,7 +177,7 @@ impl Restore for UndoFiles {
             (None, None) => Ok(()),
         }?;
         if self.own_tool(&files.locate(path)?).is_some() {
-            self.runtime.plugins().put_back();
+            self.workspace.plugins.put_back();
         }
         Ok(())
     }

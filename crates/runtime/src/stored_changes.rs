@@ -4,19 +4,19 @@
 //! again as the before-image of a later change, or in the file itself. Where it is in neither, nothing is made up: the
 //! version is unknown, and says why.
 
-use std::{os::unix::ffi::OsStrExt, path::Path};
+use std::os::unix::ffi::OsStrExt;
 
 use kit::Fault;
 use rusqlite::{Connection, OptionalExtension, params};
 use store::{
-    Found, Hash,
+    Found, Hash, Store,
     changes::{Version, Versions},
     history::{COLUMNS, Change as Recorded, change},
     journal::CallRecord,
     undo::Restore,
 };
 
-use crate::{Runtime, put_back::UndoFiles};
+use crate::put_back::UndoFiles;
 
 /// A recorded change.
 struct Row {
@@ -36,74 +36,64 @@ enum Landed {
     Unknown,
 }
 
-impl Runtime {
-    /// The files that an earlier call changed, as far as their contents are still kept. Blocks.
-    ///
-    /// # Errors
-    /// When the store can't be read.
-    pub fn changed_by(&self, call: &CallRecord) -> Result<Vec<Versions>, Fault> {
-        if call.changes.is_empty() {
-            return Ok(Vec::new());
-        }
-        let id = call.call.clone();
-        let rows = self.store().wait(move |database| rows(database, &id))?;
-        let ended_well = call.outcome.as_deref() == Some("ok");
-        let mut files: Vec<Versions> = Vec::new();
-        for row in &rows {
-            let path = &row.recorded.path;
-            let now = self.now(path);
-            let landed = landed(row, now.as_ref().map(|it| it.as_deref().map(blake3::hash)), ended_well);
-            if landed == Landed::No && row.is_tried_again {
-                continue;
-            }
-            let before = self.kept(row.recorded.before.as_ref(), None)?;
-            let after = match landed {
-                Landed::No => {
-                    Version::Unknown("this change did not land, or was taken back by another program".to_owned())
-                }
-                Landed::Unknown => Version::Unknown(
-                    "this change may not have landed: the call did not end, and nothing shows what the file held then"
-                        .to_owned(),
-                ),
-                Landed::Yes => self.kept(row.recorded.after.as_ref(), now.flatten())?,
-            };
-            let new = Versions { path: path.clone(), before, after };
-            match files.iter_mut().rfind(|it| it.path == new.path) {
-                Some(last) if last.after == new.before => last.after = new.after,
-                _ => files.push(new),
-            }
-        }
-        Ok(files)
+/// The files that an earlier call changed, as far as their contents are still kept. Blocks.
+///
+/// # Errors
+/// When the store can't be read.
+pub(crate) fn changed_by(
+    store: &Store,
+    files: &UndoFiles,
+    call: &CallRecord,
+) -> Result<Vec<Versions>, Fault> {
+    if call.changes.is_empty() {
+        return Ok(Vec::new());
     }
-
-    /// What the file holds now, where that can be read; the inner `None` where there is no such file.
-    fn now(&self, path: &Path) -> Option<Option<Vec<u8>>> {
-        let hands = UndoFiles {
-            runtime: self.clone(),
-            held: Vec::new(),
-            policy: self.policy(),
-            landed: Default::default(),
-            review: None,
-            allowed: Default::default(),
+    let id = call.call.clone();
+    let rows = store.wait(move |database| rows(database, &id))?;
+    let ended_well = call.outcome.as_deref() == Some("ok");
+    let mut changed: Vec<Versions> = Vec::new();
+    for row in &rows {
+        let path = &row.recorded.path;
+        // The inner `None`: there is no such file. The outer one: it can't be read.
+        let now = files.read(path).ok();
+        let landed = landed(row, now.as_ref().map(|it| it.as_deref().map(blake3::hash)), ended_well);
+        if landed == Landed::No && row.is_tried_again {
+            continue;
+        }
+        let before = kept(store, row.recorded.before.as_ref(), None)?;
+        let after = match landed {
+            Landed::No => {
+                Version::Unknown("this change did not land, or was taken back by another program".to_owned())
+            }
+            Landed::Unknown => Version::Unknown(
+                "this change may not have landed: the call did not end, and nothing shows what the file held then"
+                    .to_owned(),
+            ),
+            Landed::Yes => kept(store, row.recorded.after.as_ref(), now.flatten())?,
         };
-        hands.read(path).ok()
+        let new = Versions { path: path.clone(), before, after };
+        match changed.iter_mut().rfind(|it| it.path == new.path) {
+            Some(last) if last.after == new.before => last.after = new.after,
+            _ => changed.push(new),
+        }
     }
+    Ok(changed)
+}
 
-    /// The content of this hash: from the store, or what the file holds now where that is it.
-    fn kept(&self, hash: Option<&Hash>, now: Option<Vec<u8>>) -> Result<Version, Fault> {
-        let Some(hash) = hash else { return Ok(Version::Absent) };
-        Ok(match self.store().blobs().get(hash)? {
-            Found::Bytes(bytes) => Version::Known(bytes.into()),
-            Found::Damaged => Version::Unknown("the kept copy of what the file held is damaged".to_owned()),
-            Found::Expired => match now {
-                Some(bytes) if blake3::hash(&bytes) == *hash => Version::Known(bytes.into()),
-                Some(_) | None => Version::Unknown(
-                    "not shown: the file was changed since, and what this call left or found in it is not kept any more"
-                        .to_owned(),
-                ),
-            },
-        })
-    }
+/// The content of this hash: from the store, or what the file holds now where that is it.
+fn kept(store: &Store, hash: Option<&Hash>, now: Option<Vec<u8>>) -> Result<Version, Fault> {
+    let Some(hash) = hash else { return Ok(Version::Absent) };
+    Ok(match store.blobs().get(hash)? {
+        Found::Bytes(bytes) => Version::Known(bytes.into()),
+        Found::Damaged => Version::Unknown("the kept copy of what the file held is damaged".to_owned()),
+        Found::Expired => match now {
+            Some(bytes) if blake3::hash(&bytes) == *hash => Version::Known(bytes.into()),
+            Some(_) | None => Version::Unknown(
+                "not shown: the file was changed since, and what this call left or found in it is not kept any more"
+                    .to_owned(),
+            ),
+        },
+    })
 }
 
 /// What is known of whether it landed. `now` is what the file holds, where that can be read.

@@ -40,7 +40,7 @@ use serde_json::{Map, json};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::{answer, backend::Backend, stdio};
+use crate::{answer, backend::Backend, message::LISTENING, stdio};
 use logging::Hearing;
 use multi_round::PendingRounds;
 use pages::page;
@@ -59,9 +59,6 @@ const FLUSH: Duration = Duration::from_millis(200);
 
 /// Time that a tool list waits for tools that are still being loaded; later ones are announced by a notification.
 const LOADING: Duration = Duration::from_secs(2);
-
-/// From this revision on, a client is notified of changes only if it subscribes.
-pub(crate) const LISTENING: &str = "2026-07-28";
 
 /// The description of the server for clients.
 #[derive(Debug, Clone)]

@@ -7,10 +7,10 @@ use rmcp::model::{
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-use crate::{
-    mcp::LISTENING,
-    salvage::{id, repaired},
-};
+use crate::salvage::{id, repaired};
+
+/// From this revision on, a client hears of changes only where it asked to listen.
+pub(crate) const LISTENING: &str = "2026-07-28";
 
 /// What a line, or one member of a batch, turned out to be.
 #[derive(Debug)]

@@ -37,7 +37,7 @@ pub use conversations::{Conversation, Conversations};
 pub use database::{Stamp, Store, folder_of};
 pub use grants::{GrantRecord, Grants};
 pub use live::corpse;
-pub use paths::{SPILL_PREFIX, create_folder, spill_number};
+pub use paths::{SPILL_PREFIX, create_folder, replace_file, spill_number};
 pub use prune::{Bound, Pruned, Tended, Upkeep};
 pub use sessions::{SessionRecord, Sessions};
 pub use transcript::{Buffer, Row, SessionLease, Transcripts};

@@ -1,7 +1,7 @@
 //! Paths of the store: the database of a workspace and the folders beside it.
 
 use std::{
-    fs::{DirBuilder, File, OpenOptions},
+    fs::{self, DirBuilder, File, OpenOptions},
     io,
     os::unix::{
         ffi::OsStrExt,
@@ -75,6 +75,13 @@ impl Place {
 /// Creates a folder that only its owner may enter, with its missing parents.
 pub fn create_folder(folder: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(folder)
+}
+
+/// Replaces a file's content by renaming a new file over it: a concurrent reader gets the old content or the new one.
+pub fn replace_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let fresh = path.with_extension(format!("{}", std::process::id()));
+    fs::write(&fresh, bytes)?;
+    fs::rename(&fresh, path)
 }
 
 /// Opens a file that only its owner may read, and creates it if it is missing.

@@ -6,6 +6,7 @@ mod code;
 mod files;
 mod importance;
 mod jobs;
+mod manuals;
 mod media;
 mod notes;
 #[cfg(feature = "ssh")]
@@ -22,7 +23,8 @@ use std::sync::Arc;
 use kit::{AnyTool, Bucket, Hint, Origin, Spec, decoders::Entry};
 
 pub use importance::{DAILY, SELDOM};
-pub use toolsets::{HAFT, NAV, of_agents, toolset, toolsets};
+pub use manuals::{MANUALS, manual};
+pub use toolsets::{HAFT, NAV, all, manual_in, of_agents, shown_in, toolset, toolsets};
 pub use toolsmith::with_enabled;
 pub use web::page_as_markdown;
 
@@ -97,81 +99,7 @@ pub const HINTS: &[(&str, Bucket, &str)] = &[
     ("todo", Bucket::Last, include_str!("../hints/todo.md")),
 ];
 
-/// Returns every tool, family by family.
-pub fn all() -> Vec<Arc<dyn AnyTool>> {
-    [
-        files::all(),
-        search::all(),
-        shell::all(),
-        code::all(),
-        jobs::all(),
-        notes::all(),
-        toolsmith::all(),
-        servers::all(),
-        web::all(),
-        #[cfg(feature = "ssh")]
-        remote::all(),
-        media::all(),
-        cad::all(),
-    ]
-    .concat()
-}
-
 /// Returns the two tools for tools that are not listed: one finds them, one calls them.
 pub fn finders() -> Vec<Arc<dyn AnyTool>> {
     toolsmith::finders()
 }
-
-/// Returns the manual of a tool of this toolset, if there is one beyond its description: that of haft's own
-/// tool with the same arguments, under the same or another name.
-pub fn manual_in(toolset: &str, tool: &str) -> Option<&'static str> {
-    if toolset == HAFT {
-        return manual(tool);
-    }
-    let shown = shown_in(toolset);
-    let shown = shown.iter().find(|it| it.spec().name == tool)?;
-    let own = std::iter::once(tool).chain(shown.stands_for().iter().map(|it| it.tool));
-    let own = own.filter_map(|own| Some((own, manual(own)?))).collect::<Vec<_>>();
-    if own.is_empty() {
-        return None;
-    }
-    let all = shown_in(HAFT);
-    let is_same =
-        |own: &str| all.iter().any(|it| it.spec().name == own && it.spec().schema == shown.spec().schema);
-    own.into_iter().find(|(own, _)| is_same(own)).map(|(_, manual)| manual)
-}
-
-/// Returns the tools of a toolset, with those that need an agent.
-pub fn shown_in(toolset: &str) -> Vec<Arc<dyn AnyTool>> {
-    [self::toolset(toolset).unwrap_or_default(), of_agents(toolset)].concat()
-}
-
-/// Returns the manual of one of haft's own tools.
-pub fn manual(tool: &str) -> Option<&'static str> {
-    MANUALS.iter().find(|(name, _)| *name == tool).map(|(_, manual)| *manual)
-}
-
-/// Every file of `manuals/`, by the name of its tool.
-pub const MANUALS: &[(&str, &str)] = &[
-    ("bash", include_str!("../manuals/bash.md")),
-    ("edit", include_str!("../manuals/edit.md")),
-    ("glob", include_str!("../manuals/glob.md")),
-    ("grep", include_str!("../manuals/grep.md")),
-    ("http_request", include_str!("../manuals/http_request.md")),
-    ("image_view", include_str!("../manuals/image_view.md")),
-    ("interact", include_str!("../manuals/interact.md")),
-    ("model_3d", include_str!("../manuals/model_3d.md")),
-    ("notebook_edit", include_str!("../manuals/notebook_edit.md")),
-    ("python", include_str!("../manuals/python.md")),
-    ("render_3d", include_str!("../manuals/render_3d.md")),
-    ("scad_lint", include_str!("../manuals/scad_lint.md")),
-    ("shell", include_str!("../manuals/shell.md")),
-    ("shell_status", include_str!("../manuals/shell_status.md")),
-    #[cfg(feature = "ssh")]
-    ("ssh_exec", include_str!("../manuals/ssh_exec.md")),
-    ("test_tool", include_str!("../manuals/test_tool.md")),
-    ("tree", include_str!("../manuals/tree.md")),
-    ("web_fetch", include_str!("../manuals/web_fetch.md")),
-    ("web_search", include_str!("../manuals/web_search.md")),
-    ("write_tool", include_str!("../manuals/write_tool.md")),
-];

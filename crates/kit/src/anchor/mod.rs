@@ -6,10 +6,12 @@ use crate::{Fault, text::Text};
 
 mod pasted;
 mod render;
+mod rows;
 
 pub(crate) use pasted::{split, unpaste};
 pub(crate) use render::in_passing;
 pub use render::{CLIP, Rendered, render, render_clipped};
+pub use rows::Rows;
 
 /// The name of a line: its number, and the hash of its text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

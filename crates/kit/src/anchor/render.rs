@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use super::hash;
-use crate::{seen::Rows, text::Text};
+use super::{Rows, hash};
+use crate::text::Text;
 
 /// Lines with more characters than this are clipped.
 pub const CLIP: usize = 2000;

@@ -14,11 +14,10 @@ use crate::{
 };
 
 mod persisted;
-mod rows;
 mod window;
 
+pub use crate::anchor::Rows;
 pub use persisted::PersistedView;
-pub use rows::Rows;
 pub use window::Identity;
 pub(crate) use window::Window;
 

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{File, Rows, Version, Views, Window};
 use crate::{
-    services::Mask,
+    redact::Mask,
     text::{Digest, Text},
 };
 

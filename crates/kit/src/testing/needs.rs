@@ -26,8 +26,6 @@ macro_rules! needs {
     }};
 }
 
-pub use crate::needs;
-
 /// A program, or a part of one, that a machine may lack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Program {

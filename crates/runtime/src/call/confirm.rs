@@ -13,14 +13,14 @@ use policy::Rule;
 use super::questions::stopped;
 
 use crate::{
-    Session,
     approve::{Request, Verdict},
     jobs::ThisCall,
+    session_state::SessionState,
 };
 
 /// Asks the person of a session for one of its calls.
 pub(super) struct Confirming {
-    session: Session,
+    session: Arc<SessionState>,
     /// The id of the call at the door.
     whose: String,
     this: Arc<ThisCall>,
@@ -28,7 +28,7 @@ pub(super) struct Confirming {
 }
 
 impl Confirming {
-    pub(super) fn new(session: &Session, whose: String, this: &Arc<ThisCall>) -> Arc<Self> {
+    pub(super) fn new(session: &Arc<SessionState>, whose: String, this: &Arc<ThisCall>) -> Arc<Self> {
         Arc::new(Self { session: session.clone(), whose, this: this.clone(), said: Mutex::default() })
     }
 

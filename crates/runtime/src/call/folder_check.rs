@@ -6,7 +6,7 @@ use kit::{
 };
 use policy::Want;
 
-use crate::Session;
+use crate::session_state::SessionState;
 
 /// The places below `path` that a call needs to change it as a whole, or to make it like the folder `like`.
 ///
@@ -15,7 +15,7 @@ use crate::Session;
 /// # Errors
 /// [`Kind::Denied`](kit::Kind::Denied) when a control file is among them; those of
 /// [`tree_places`](kit::files::Roots::tree_places).
-pub(super) fn places(session: &Session, path: &str, like: Option<&str>) -> Result<Vec<Location>, Fault> {
+pub(super) fn places(session: &SessionState, path: &str, like: Option<&str>) -> Result<Vec<Location>, Fault> {
     let policy = session.policy();
     let below = session.roots().tree_places(path, like)?.split_off(1);
     for place in &below {

@@ -2,20 +2,15 @@
 
 use kit::{Fault, Kind, Origin, Spec};
 
-use crate::{Catalog, Session};
+use crate::{Catalog, session_state::SessionState};
 
 /// The tools that show a manual, the one to name first.
 const READERS: [&str; 2] = ["info", "tool_manual"];
 
-/// Under which key it is kept that a session was shown the manual of a tool.
-fn key(tool: &str) -> String {
-    format!("manual {tool}")
-}
-
 /// Refuses a tool whose manual is to be read first, as long as this session was not shown it. Where no tool shows
 /// manuals nobody could, and nothing is refused.
-pub(super) fn check(session: &Session, catalog: &Catalog, spec: &Spec) -> Result<(), Fault> {
-    if !session.wants_manual(&spec.name) {
+pub(super) fn check(session: &SessionState, catalog: &Catalog, spec: &Spec) -> Result<(), Fault> {
+    if !wants_manual(session, &spec.name) {
         return Ok(());
     }
     let shows = |it: &&&str| catalog.get(it).is_some_and(|tool| tool.spec().origin == Origin::Program);
@@ -27,36 +22,8 @@ pub(super) fn check(session: &Session, catalog: &Catalog, spec: &Spec) -> Result
     .next(format!("Call `{reader}` with {{\"name\": \"{}\"}}, then make this call again.", spec.name)))
 }
 
-impl Session {
-    /// Is this tool called only after its manual, and was the session not shown it yet?
-    fn wants_manual(&self, tool: &str) -> bool {
-        let named = self.policy().manual_first.iter().any(|it| it == tool);
-        (named || self.runtime().plugins().manual_first(tool)) && !self.has_read_manual(tool)
-    }
-
-    fn has_read_manual(&self, tool: &str) -> bool {
-        if self.manuals().lock().contains(tool) {
-            return true;
-        }
-        if !self.is_named() {
-            return false;
-        }
-        let kept = self.store().sessions().get(self.name(), &key(tool));
-        let read = matches!(kept, Ok(Some(_)));
-        if read {
-            self.manuals().lock().insert(tool.to_owned());
-        }
-        read
-    }
-
-    /// The session was shown the manual of this tool.
-    pub(crate) fn explained(&self, tool: &str) {
-        let is_new = self.manuals().lock().insert(tool.to_owned());
-        if is_new
-            && self.is_named()
-            && let Err(fault) = self.store().sessions().put(self.name(), key(tool), Vec::new())
-        {
-            tracing::warn!("that the manual of {tool} was read is not kept: {fault}");
-        }
-    }
+/// Is this tool called only after its manual, and was the session not shown it yet?
+fn wants_manual(session: &SessionState, tool: &str) -> bool {
+    let named = session.policy().manual_first.iter().any(|it| it == tool);
+    (named || session.runtime().plugins().manual_first(tool)) && !session.has_read_manual(tool)
 }

@@ -2,7 +2,7 @@
 
 use kit::{Fault, Kind, Kinds};
 
-use crate::{Session, plugins::gist};
+use crate::{plugins::gist, session_state::SessionState};
 
 /// More names than this are not told, where the model can ask for them.
 const MANY: usize = 30;
@@ -17,14 +17,14 @@ const ASKED: &str = "list_tools";
 const FOUND: &str = "search_tools";
 
 /// What is said to who called a tool that is not there.
-pub(super) fn fault(session: &Session, name: &str) -> Fault {
+pub(super) fn fault(session: &SessionState, name: &str) -> Fault {
     let shown: String = name.chars().take(SHOWN).collect();
     let cut = if shown.len() < name.len() { "…" } else { "" };
     let what = format!("there is no tool `{shown}{cut}` in this session");
     if let Some(why) = of_file(session, name, str::trim_end) {
         return Fault::not_found(format!("{what}: {why}"));
     }
-    if let Some(fault) = session.run_elsewhere(name) {
+    if let Some(fault) = session.tools().run_elsewhere(name) {
         return fault;
     }
     let catalog = session.catalog();
@@ -48,7 +48,7 @@ pub(super) fn fault(session: &Session, name: &str) -> Fault {
 }
 
 /// What is said of a tool that there is, and that this session does not have.
-fn withheld(session: &Session, name: &str) -> Option<Fault> {
+fn withheld(session: &SessionState, name: &str) -> Option<Fault> {
     let snapshot = session.runtime().registry().snapshot();
     let tool = snapshot.get(name)?;
     let at_most = tool.spec().at_most;
@@ -58,7 +58,7 @@ fn withheld(session: &Session, name: &str) -> Option<Fault> {
     if session.runtime().allowed().is_some_and(lacks) {
         return None;
     }
-    if tool.only_in_plan_mode() && !session.plans() {
+    if tool.only_in_plan_mode() && !session.tools().plans() {
         let fault = Fault::new(Kind::Unavailable, format!("`{name}` is only available in plan mode"));
         return Some(fault.next("A person turns it on: `haft run --plan`, or `/plan` in `haft chat`."));
     }
@@ -80,25 +80,23 @@ fn withheld(session: &Session, name: &str) -> Option<Fault> {
     Some(Fault::not_found(format!("`{name}` is not among the tools of this session{why}")).next(next))
 }
 
-impl Session {
-    /// Why there is no tool of this name, in one line: what is wrong with its file, or which was meant. None, if
-    /// nothing is known of it.
-    pub fn why_missing(&self, name: &str) -> Option<String> {
-        if let Some(why) = of_file(self, name, gist) {
-            return Some(self.secrets().mask(&why).into_owned());
-        }
-        let catalog = self.catalog();
-        let near = catalog.nearest(name);
-        match near.is_empty() {
-            false => Some(format!("did you mean `{}`?", near.join("` or `"))),
-            // Whoever was shown a part of the tools must not take it for all.
-            true => (catalog.left_out() > 0).then(|| format!("`{FOUND}` finds those that are not listed")),
-        }
+/// Why there is no tool of this name, in one line: what is wrong with its file, or which was meant. None, if nothing is
+/// known of it.
+pub(crate) fn why_missing(session: &SessionState, name: &str) -> Option<String> {
+    if let Some(why) = of_file(session, name, gist) {
+        return Some(session.secrets().mask(&why).into_owned());
+    }
+    let catalog = session.catalog();
+    let near = catalog.nearest(name);
+    match near.is_empty() {
+        false => Some(format!("did you mean `{}`?", near.join("` or `"))),
+        // Whoever was shown a part of the tools must not take it for all.
+        true => (catalog.left_out() > 0).then(|| format!("`{FOUND}` finds those that are not listed")),
     }
 }
 
 /// The reason, where there is a file of this name.
-fn of_file(session: &Session, name: &str, told: fn(&str) -> &str) -> Option<String> {
+fn of_file(session: &SessionState, name: &str, told: fn(&str) -> &str) -> Option<String> {
     let outside = session.runtime().plugins();
     outside
         .why_missing(name, told)

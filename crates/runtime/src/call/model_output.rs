@@ -7,7 +7,7 @@ use serde_json::Value;
 use store::credentials::hide_in_text;
 
 use crate::{
-    Session,
+    session_state::SessionState,
     truncate::{self, Limits},
 };
 
@@ -16,7 +16,10 @@ const TITLE: usize = 120;
 
 /// What the model may see of a result, and how many characters had to be spelled out.
 /// Masked before it is cut: a secret that is cut in two is found no more.
-pub(super) fn shown(session: &Session, mut result: Result<Output, Fault>) -> (Result<Output, Fault>, usize) {
+pub(super) fn shown(
+    session: &SessionState,
+    mut result: Result<Output, Fault>,
+) -> (Result<Output, Fault>, usize) {
     let secrets = session.secrets().clone();
     let mut spelled = 0;
     let mut show = |text: &mut String| {
@@ -30,7 +33,7 @@ pub(super) fn shown(session: &Session, mut result: Result<Output, Fault>) -> (Re
         }
     };
     if let Err(fault) = &mut result {
-        fault.render(|text| session.named(text));
+        fault.render(|text| session.tools().named(text));
     }
     match &mut result {
         Ok(output) => {
@@ -76,7 +79,7 @@ fn mask_all(secrets: &Secrets, value: &mut Value) {
 }
 
 /// What a person calls a call: one line, without secrets.
-pub(super) fn title(session: &Session, title: String) -> String {
+pub(super) fn title(session: &SessionState, title: String) -> String {
     if title.is_empty() {
         return title;
     }

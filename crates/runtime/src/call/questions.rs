@@ -10,14 +10,14 @@ use store::changes::Change;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Session,
     approval_time::AskedTime,
     approve::{Request, Verdict},
+    session_state::SessionState,
 };
 
 /// A call that a person is asked about.
 pub(super) struct Asking<'a> {
-    pub(super) session: &'a Session,
+    pub(super) session: &'a SessionState,
     /// The id of the call at the door that it is, or is made for.
     pub(super) whose: &'a str,
     pub(super) tool: &'a str,
@@ -139,12 +139,12 @@ const START_IT: &str = "No process of this session listens there now. A server t
                         running is reached without approval, once it listens; one that a person started is not. ";
 
 /// Could a command of this session listen there, apart from the machine?
-fn is_port_of_commands(session: &Session, host: &str) -> bool {
+fn is_port_of_commands(session: &SessionState, host: &str) -> bool {
     session.policy().sandbox != SandboxMode::Full && HostPattern::parse(host).loopback_port().is_some()
 }
 
 /// The commands by which a person allows what this rule asks about.
-fn grants(session: &Session, rule: &Rule) -> Vec<String> {
+fn grants(session: &SessionState, rule: &Rule) -> Vec<String> {
     let workspace = session.runtime().roots().workspace().display().to_string();
     let workspace = quote(&workspace);
     let grant = |it: &Effect| format!("`haft --dir {workspace} grants add {}`", quote(&it.to_string()));
@@ -152,7 +152,7 @@ fn grants(session: &Session, rule: &Rule) -> Vec<String> {
 }
 
 /// What is said of a call that a rule forbids, with what a person can do about it.
-pub(super) fn denied(session: &Session, rule: &Rule, why: &str) -> Fault {
+pub(super) fn denied(session: &SessionState, rule: &Rule, why: &str) -> Fault {
     let next = match rule.name {
         "sandbox" if session.limits().read_only => {
             "This session is read-only (plan mode or a read-only profile): say what you would change, and let the person \

@@ -21,14 +21,14 @@ use super::{
     JournalEntry,
     questions::{self, About, Answered, Asking},
 };
-use crate::{Session, jobs::ThisCall};
+use crate::{jobs::ThisCall, session_state::SessionState};
 
 /// So much of its arguments is kept for the question, in bytes: the changes say the rest.
 const ARGUMENTS: usize = 4096;
 
 /// Shows the changes of one call to the person of its session.
 pub(crate) struct Reviewing {
-    session: Session,
+    session: Arc<SessionState>,
     /// The id of the call at the door that it is, or is made for.
     whose: String,
     this: Arc<ThisCall>,
@@ -45,7 +45,7 @@ pub(crate) struct Reviewing {
 
 impl Reviewing {
     pub(super) fn new(
-        session: &Session,
+        session: &Arc<SessionState>,
         whose: String,
         this: &Arc<ThisCall>,
         told: &JournalEntry,
@@ -53,7 +53,7 @@ impl Reviewing {
     ) -> Arc<Self> {
         let arguments = told.arguments.get(..told.arguments.floor_char_boundary(ARGUMENTS));
         Arc::new(Self {
-            session: session.unheld(),
+            session: session.clone(),
             whose,
             this: this.clone(),
             arguments: arguments.unwrap_or_default().to_owned(),

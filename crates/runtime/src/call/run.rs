@@ -10,8 +10,8 @@ use std::{
 
 use futures_util::FutureExt;
 use kit::{
-    Cx, Fault, Files, Kind, Output, Part,
-    services::{Progress, Review, Services, State},
+    Cx, Fault, Files, Kind, Output, Part, Services,
+    services::{Progress, Review, State},
     spans,
 };
 use policy::{Approve, Policy};
@@ -25,16 +25,17 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{Answer, JournalEntry, Plan, Reviewing, Within, confirm::Confirming, model_output};
+use super::{
+    Answer, JournalEntry, Plan, Reviewing, Within, confirm::Confirming, model_output, tools::ToolsOf,
+};
 use crate::{
-    Session,
     deadline::LONGEST,
     file_locks::{self, FileLocks},
     jobs::{Jobs, ThisCall, Wish},
     mcp_client::ServersOf,
     notes::NotesOf,
-    plugins::ToolsOf,
     schedule::Locks,
+    session_state::SessionState,
 };
 
 /// How long a tool that was told to stop may take to say what it had.
@@ -54,7 +55,7 @@ const LONG_WAIT: Duration = Duration::from_secs(1);
 
 /// A call on its way.
 pub(super) struct Work {
-    session: Session,
+    session: Arc<SessionState>,
     id: String,
     /// The id of the call at the door that it is made for, or its own.
     whose: String,
@@ -88,7 +89,7 @@ type Held = (Locks, Option<FileLocks>);
 impl Work {
     #[expect(clippy::too_many_arguments, reason = "it is made in one place, of what was found out there")]
     pub(super) fn new(
-        session: &Session,
+        session: &Arc<SessionState>,
         id: String,
         whose: String,
         this: Arc<ThisCall>,
@@ -99,7 +100,7 @@ impl Work {
         span: spans::Call,
     ) -> Self {
         // Work on its own does not keep a session alive.
-        let session = session.unheld();
+        let session = session.clone();
         let lost = Lost { jobs: session.jobs().clone(), this: this.clone() };
         let (reply, waited, allowed) = (Some(reply), Duration::ZERO, Clock::now());
         let asked_before = session.asked().total();
@@ -301,9 +302,13 @@ impl Work {
         let deadline = patience.map_or(deadline, |patience| deadline.max(Clock::now() + patience));
         let history = self.session.store().history(self.session.name(), &self.id);
         self.landed = history.landed().clone();
-        let (net, procs) = (self.session.net(&plan), self.session.procs(&plan));
-        self.session.forward_loopback().await;
-        let asked_on_the_web = plan.names_addresses().then(|| plan.prepared.title());
+        let (net, procs) = {
+            let reach = self.session.reach(plan.hosts.web);
+            (reach.net(&plan.hosts), reach.procs(&plan.prepared.touches(), &plan.hosts))
+        };
+        // A bash that goes on starts nothing by which newly granted ports would be noticed.
+        self.session.execution().forward_loopback().await;
+        let asked_on_the_web = plan.hosts.names_addresses().then(|| plan.prepared.title());
         let web = net.clone();
         let policy = self.session.policy();
         let asks = plan.asks_later || policy.approve == Approve::AskEdits;
@@ -334,8 +339,8 @@ impl Work {
                 self.landed.clone(),
             )),
             agents: self.session.agents(),
-            servers: Arc::new(ServersOf::new(&self.session)),
-            notes: Arc::new(NotesOf::new(&self.session)),
+            servers: Arc::new(ServersOf::new(self.session.clone())),
+            notes: Arc::new(NotesOf::new(self.session.store().clone(), self.session.name())),
             shares: Arc::new(self.session.files().clone()),
             shelf: self.session.shelf().clone(),
             history,

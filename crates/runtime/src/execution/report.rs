@@ -22,7 +22,7 @@ use sandbox::{
 };
 
 use super::{Execution, Inner, Living};
-use crate::plugins::provenance::Open;
+use crate::provenance::Open;
 
 /// How often it is looked at most what the calls of a tool changed in the workspace.
 const RARELY: Duration = Duration::from_secs(1);

@@ -17,7 +17,7 @@ use super::{
     start::Start,
     tool::ServerTool,
 };
-use crate::plugins::Whose;
+use crate::provenance::Whose;
 
 /// The connections of one session. They end, with the servers' processes, when this is dropped.
 pub(crate) struct Connections {
@@ -147,7 +147,7 @@ impl Connections {
 
     /// Asks the server that may have a tool of this name, and of which nothing is known yet, where `may` says that what is
     /// to be asked about is allowed already.
-    pub(super) async fn look_for(&self, tool: &str, may: impl Fn(Want) -> bool) {
+    pub(crate) async fn look_for(&self, tool: &str, may: impl Fn(Want) -> bool) {
         if self.servers.may_have(tool).is_none() {
             return;
         }

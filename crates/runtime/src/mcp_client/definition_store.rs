@@ -8,14 +8,13 @@ use std::{
 
 use kit::{Fault, Kind};
 use serde::{Deserialize, Serialize};
-use store::create_folder;
+use store::{create_folder, replace_file};
 
 use super::{
     Server,
     connect::Lifecycle,
     definition::{Definition, difference},
 };
-use crate::plugins::cache::replace;
 
 /// More than this nobody wrote.
 const LARGEST: u64 = 64 << 20;
@@ -112,7 +111,7 @@ pub(super) fn read(path: &Path) -> Option<(Manifest, Option<SystemTime>)> {
 pub(super) fn write(path: &Path, manifest: &Manifest) -> Result<Option<SystemTime>, Fault> {
     let write = || {
         create_folder(path.parent().unwrap_or(Path::new("/")))?;
-        replace(path, &serde_json::to_vec(manifest)?)?;
+        replace_file(path, &serde_json::to_vec(manifest)?)?;
         fs::metadata(path)?.modified()
     };
     write().map(Some).map_err(|error: std::io::Error| {

@@ -27,8 +27,7 @@ use rmcp::{
 use serde_json::Value;
 
 use self::form::Filled;
-use super::{Server, notifications::ServerNotifications};
-use crate::session::{Session, WeakSession};
+use super::{FindSession, Server, SessionAccess, notifications::ServerNotifications};
 
 /// So much of what a server logs is kept, and of what it wants a model to read.
 const LOGGED: usize = 2000;
@@ -44,7 +43,7 @@ pub(super) struct Handler {
     /// What the server says by itself.
     pub(super) news: Arc<ServerNotifications>,
     /// The session that the connection belongs to; none, where haft only asks what there is.
-    pub(super) session: Option<WeakSession>,
+    pub(super) session: Option<FindSession>,
     /// What it is called.
     server: Arc<str>,
     /// It may have haft's model answer.
@@ -80,7 +79,7 @@ impl Drop for Waiting {
 
 impl Handler {
     /// haft's side of a connection to this server.
-    pub(super) fn new(server: &Server, news: Arc<ServerNotifications>, session: Option<WeakSession>) -> Self {
+    pub(super) fn new(server: &Server, news: Arc<ServerNotifications>, session: Option<FindSession>) -> Self {
         let (calls, standing, asked) = Default::default();
         let (name, sampling) = (server.name.as_str().into(), server.section.sampling);
         Self { news, session, server: name, sampling, calls, standing, asked }
@@ -137,8 +136,8 @@ impl Handler {
         Ok(standing)
     }
 
-    fn session(&self) -> Option<Session> {
-        self.session.as_ref().and_then(WeakSession::get)
+    fn session(&self) -> Option<Arc<dyn SessionAccess>> {
+        self.session.as_ref().and_then(|find| find())
     }
 
     async fn elicit(

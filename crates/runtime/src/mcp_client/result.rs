@@ -4,7 +4,7 @@ use kit::{Body, Fault, Kind, Output, Part, base64};
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 use serde_json::Value;
 
-use crate::plugins::{host::Piece, parts};
+use crate::result_parts::{self, Piece, note};
 
 /// The most bytes of a sound or a file that are passed on.
 const LARGEST: usize = 10 << 20;
@@ -20,7 +20,7 @@ pub(super) fn output(tool: &str, result: CallToolResult) -> Result<Output, Fault
     let left = result.content.len().saturating_sub(MOST);
     let mut parts: Vec<Part> = result.content.into_iter().take(MOST).map(part).collect();
     if left > 0 {
-        parts.push(parts::note(&format!("{left} more parts are left out")));
+        parts.push(note(&format!("{left} more parts are left out")));
     }
     let structured = result.structured_content.filter(|it| !it.is_null());
     if parts.is_empty() {
@@ -43,7 +43,7 @@ fn part(block: ContentBlock) -> Part {
     match block {
         ContentBlock::Text(text) => Part::Text { text: text.text },
         ContentBlock::Image(image) => {
-            parts::part(Piece::Image { mime: Some(image.mime_type), data: image.data })
+            result_parts::part(Piece::Image { mime: Some(image.mime_type), data: image.data })
         }
         ContentBlock::Audio(audio) => match bytes(&audio.data) {
             Ok(data) => Part::Audio { mime: audio.mime_type, data },

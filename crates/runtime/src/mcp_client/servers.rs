@@ -22,7 +22,7 @@ use super::{
     start::Start,
     tool::ServerTool,
 };
-use crate::{Registry, plugins::Whose, registry::Failure};
+use crate::{Registry, provenance::Whose, registry::Failure};
 
 /// The servers that are configured, and what is known of each whether it runs or not.
 pub struct Servers {

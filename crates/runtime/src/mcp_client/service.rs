@@ -4,44 +4,31 @@ use std::{sync::Arc, time::Duration};
 
 use futures_util::future::join_all;
 use kit::{
-    AnyTool, Fault, Origin, Spec,
+    Fault, Spec,
     services::{NewServer, ServerInfo, ServerState, Servers, Soon},
 };
-use policy::{Decision, Want};
 
-use super::{Connections, link::Link, names::called, servers::not_accepted};
-use crate::{Session, plugins::hosts::session_ended};
+use super::{Connections, SessionAccess, link::Link, names::called, servers::not_accepted};
 
 /// The servers of one session.
 pub(crate) struct ServersOf {
-    session: Session,
+    session: Arc<dyn SessionAccess>,
 }
 
 impl ServersOf {
-    /// Those of this session, which it does not keep from ending.
-    pub(crate) fn new(session: &Session) -> Self {
-        Self { session: session.unheld() }
-    }
-
-    fn connections(&self) -> Result<Arc<Connections>, Fault> {
-        self.session.shelf().find::<Connections>().ok_or_else(session_ended)
+    /// Those of this session.
+    pub(crate) fn new(session: Arc<dyn SessionAccess>) -> Self {
+        Self { session }
     }
 
     /// A server whose tools are known, asked where nobody knows them yet.
     async fn known(&self, server: &str) -> Result<(Arc<Connections>, Arc<Link>), Fault> {
-        let connections = self.connections()?;
+        let connections = self.session.connections()?;
         let link = connections.link(server)?;
         if link.manifest(&connections.servers).is_none() {
             connections.live(&link).await?;
         }
         Ok((connections, link))
-    }
-
-    /// The tools of a server that this session has.
-    fn specs(&self, server: &str) -> Vec<Spec> {
-        let catalog = self.session.catalog();
-        let of_server = |spec: &&Spec| matches!(&spec.origin, Origin::Server(name) if name == server);
-        catalog.specs().filter(of_server).cloned().collect()
     }
 
     fn info(&self, connections: &Connections, name: &str) -> Option<ServerInfo> {
@@ -98,7 +85,7 @@ impl ServersOf {
 
 impl Servers for ServersOf {
     fn list(&self) -> Vec<ServerInfo> {
-        let Ok(connections) = self.connections() else { return Vec::new() };
+        let Ok(connections) = self.session.connections() else { return Vec::new() };
         let mut names: Vec<String> = connections.servers.list().iter().map(|it| it.name.clone()).collect();
         names.extend(connections.own_servers().iter().map(|it| it.server.name.clone()));
         names.sort();
@@ -108,13 +95,13 @@ impl Servers for ServersOf {
 
     fn checked(&self) -> Soon<'_, Vec<ServerInfo>> {
         Box::pin(async move {
-            let Ok(connections) = self.connections() else { return Vec::new() };
+            let Ok(connections) = self.session.connections() else { return Vec::new() };
             // They may be being asked just now.
             connections.servers.settled().await;
             let unknown = self.list().into_iter().filter(|it| it.state == ServerState::Configured);
             let may = |name: &String| {
                 let question = connections.question(name);
-                question.is_none_or(|want| self.session.decide(&[want]).0 == Decision::Allow)
+                question.is_none_or(|want| self.session.allows(want))
             };
             let names: Vec<String> = unknown.map(|it| it.name).filter(may).collect();
             join_all(names.iter().map(|name| async {
@@ -131,7 +118,7 @@ impl Servers for ServersOf {
 
     fn connect<'a>(&'a self, server: &'a str) -> Soon<'a, Result<ServerInfo, Fault>> {
         Box::pin(async move {
-            let connections = self.connections()?;
+            let connections = self.session.connections()?;
             let link = connections.link(server)?;
             // Whoever asks for it by name does not want to be told to wait.
             link.forget_failures();
@@ -142,7 +129,7 @@ impl Servers for ServersOf {
 
     fn add(&self, server: NewServer) -> Soon<'_, Result<ServerInfo, Fault>> {
         Box::pin(async move {
-            let connections = self.connections()?;
+            let connections = self.session.connections()?;
             let name = server.name.clone();
             connections.add(server).await?;
             self.session.has_tools_of_its_own(connections.own_tools());
@@ -153,7 +140,7 @@ impl Servers for ServersOf {
     fn tools<'a>(&'a self, server: &'a str) -> Soon<'a, Result<Vec<Spec>, Fault>> {
         Box::pin(async move {
             self.known(server).await?;
-            Ok(self.specs(server))
+            Ok(self.session.tools_of(server))
         })
     }
 
@@ -161,7 +148,7 @@ impl Servers for ServersOf {
         Box::pin(async move {
             let (connections, link) = self.known(server).await?;
             let name = called(server, tool);
-            let specs = self.specs(server);
+            let specs = self.session.tools_of(server);
             // A model may give either name.
             if let Some(spec) = specs.iter().find(|it| it.name == name || it.name == tool) {
                 return Ok(spec.name.clone());
@@ -182,35 +169,10 @@ impl Servers for ServersOf {
 
     fn disconnect<'a>(&'a self, server: &'a str) -> Soon<'a, Result<bool, Fault>> {
         Box::pin(async move {
-            let connections = self.connections()?;
+            let connections = self.session.connections()?;
             let was_there = connections.end(server).await?;
             self.session.has_tools_of_its_own(connections.own_tools());
             Ok(was_there)
         })
     }
 }
-
-impl Session {
-    /// Asks the server that may have this tool, where nobody knows its tools yet.
-    pub(crate) async fn look_for_server_of(&self, tool: &str) {
-        if let Some(connections) = self.shelf().find::<Connections>() {
-            let may = |want| self.decide(&[want]).0 == Decision::Allow;
-            connections.look_for(tool, may).await;
-        }
-    }
-
-    /// What a call that uses this server has to be asked about.
-    pub(crate) fn question_of_server(&self, name: &str) -> Option<Want> {
-        self.shelf().find::<Connections>()?.question(name)
-    }
-
-    /// Ends the connections to servers in order.
-    pub(crate) async fn end_servers(&self) {
-        if let Some(connections) = self.shelf().find::<Connections>() {
-            connections.end_all().await;
-        }
-    }
-}
-
-/// Tools of a session's own.
-pub(crate) type OwnTools = Vec<Arc<dyn AnyTool>>;

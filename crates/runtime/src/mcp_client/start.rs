@@ -8,7 +8,7 @@ use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{
-    Server,
+    FindSession, Server,
     connect::{Lifecycle, Live, Wanted, connect},
     definition::definitions,
     definition_store::Manifest,
@@ -18,7 +18,7 @@ use super::{
     section::Variables,
     servers::Servers,
 };
-use crate::{execution::Execution, session::WeakSession};
+use crate::execution::Execution;
 
 /// How long a server may take to list a page of its tools.
 const LIST: Duration = Duration::from_secs(30);
@@ -33,7 +33,7 @@ pub(crate) struct Start {
     /// haft's own environment.
     pub(crate) variables: Arc<Vec<(String, String)>>,
     /// The session that asks; none, where haft asks by itself.
-    pub(crate) session: Option<WeakSession>,
+    pub(crate) session: Option<FindSession>,
 }
 
 /// Hears what a server says of its tools.

@@ -13,7 +13,7 @@ use tokio::{
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{Server, ServerSection, connect::Wanted, handler::Handler, oauth::Logins};
-use crate::plugins::Whose;
+use crate::provenance::Whose;
 
 /// One request.
 #[derive(Debug, Clone)]

@@ -26,7 +26,7 @@ use super::{
     names::called,
     result,
 };
-use crate::plugins::{arguments::Check, hosts::session_ended};
+use crate::{arguments::Check, execution::session_ended};
 
 /// How often a server may want more before it answers.
 const ROUNDS: usize = 10;

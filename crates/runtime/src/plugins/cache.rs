@@ -12,7 +12,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use super::Described;
-use store::create_folder;
+use store::{create_folder, replace_file};
 
 /// What was not met with for this long is forgotten: seven days, in seconds.
 const KEPT: u64 = 7 * 24 * 3600;
@@ -133,7 +133,7 @@ impl Cache {
         if let (Some(source), None) = (source, &failed) {
             let path = self.folder.join(name.as_str());
             // Without it there is no older version to go on with, and nothing worse.
-            let _ = create_folder(&self.folder).and_then(|()| replace(&path, source));
+            let _ = create_folder(&self.folder).and_then(|()| replace_file(&path, source));
         }
         known.push(Known { hash: name.to_string(), met: seconds(), tools, failed });
         self.dirty = true;
@@ -151,7 +151,7 @@ impl Cache {
         self.about.files.retain(|_, known| !known.is_empty());
         let write = || {
             create_folder(&self.folder)?;
-            replace(&self.folder.join("about.json"), &serde_json::to_vec(&self.about)?)
+            replace_file(&self.folder.join("about.json"), &serde_json::to_vec(&self.about)?)
         };
         if let Err(error) = write() {
             tracing::warn!(
@@ -169,13 +169,6 @@ impl Cache {
             }
         }
     }
-}
-
-/// Whoever reads it meanwhile reads the old or the new.
-pub(crate) fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    let fresh = path.with_extension(format!("{}", std::process::id()));
-    fs::write(&fresh, bytes)?;
-    fs::rename(&fresh, path)
 }
 
 fn seconds() -> u64 {

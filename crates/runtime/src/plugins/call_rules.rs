@@ -8,10 +8,10 @@ use tokio::time::{Instant, sleep_until};
 
 use super::{
     Described, Lasting, Section, Version,
-    arguments::Check,
     attestation::{Attested, Grant, Guard},
     declared,
 };
+use crate::arguments::Check;
 
 /// A version of a file, with what a person granted to a tool in it.
 pub(super) struct Served {

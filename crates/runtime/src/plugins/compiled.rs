@@ -3,12 +3,17 @@
 //! That takes it longer than to start. So the code is kept in the state folder, where no tool gets at it: as it was
 //! given by a process that had run nothing of a tool's yet, and only for the interpreter that gave it.
 
-use std::{fs, path::PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use kit::base64;
 
-use super::{cache::replace, host::version};
-use store::create_folder;
+use store::{create_folder, replace_file};
+
+use super::host::version;
+use crate::execution::Execution;
 
 /// Where the code for one interpreter is kept.
 pub(crate) struct Compiled {
@@ -17,8 +22,17 @@ pub(crate) struct Compiled {
 }
 
 impl Compiled {
+    /// Where it is kept for this interpreter. What lies where commands may change it, may give another code tomorrow.
+    pub(super) fn of(execution: &Execution, interpreter: &str) -> Self {
+        let state = execution.state().filter(|_| !execution.may_change(Path::new(interpreter)));
+        // A name means what it means on this path.
+        let path = execution.variable("PATH").unwrap_or_default();
+        let name = blake3::hash(format!("{interpreter}\0{path}").as_bytes()).to_hex();
+        Self::at(state.map(|state| state.join("tools/compiled").join(name.as_str())))
+    }
+
     /// At this place.
-    pub(crate) fn at(path: Option<PathBuf>) -> Self {
+    fn at(path: Option<PathBuf>) -> Self {
         Self { path }
     }
 
@@ -43,7 +57,7 @@ impl Compiled {
         let pieces = pieces(compiled_by.as_bytes(), &code);
         let whole = [seal(&pieces).as_bytes(), &pieces].concat();
         let folder = path.parent().map_or(Ok(()), create_folder);
-        if let Err(error) = folder.and_then(|()| replace(path, &whole)) {
+        if let Err(error) = folder.and_then(|()| replace_file(path, &whole)) {
             tracing::debug!("the host's code is not kept in `{}`: {error}", path.display());
         }
     }

@@ -16,12 +16,14 @@ use serde::Serialize;
 use tokio::time::timeout;
 
 use super::{
-    Described, Version, arguments, failure,
+    Described, Version,
+    compiled::Compiled,
+    failure,
     host::{Asked, Host, Lost, Mode, Said},
     interpreter,
-    uv::{self, Provided},
+    uv::{self, Environments, Provided},
 };
-use crate::execution::Execution;
+use crate::{arguments, execution::Execution};
 
 /// How long nothing may be heard of files that are described: each has 10 s there.
 const SILENCE: Duration = Duration::from_secs(30);
@@ -95,7 +97,7 @@ impl Asking<'_> {
 /// What provides the packages that a file needs; nothing where it needs none.
 async fn packages(execution: &Execution, version: &Version) -> Result<Option<Provided>, Fault> {
     let granted = || execution.lasting_hosts();
-    uv::provide(execution, &execution.environments(), &version.path, &version.source, granted).await
+    uv::provide(execution, &Environments::of(execution), &version.path, &version.source, granted).await
 }
 
 /// Tries code that is meant to be the tool `name`, as [`kit::services::Tools::check`] promises. The version is of the
@@ -166,7 +168,7 @@ async fn describer<'a>(
         }
     };
     let (_, host) = Host::start_with_any(&procs, &names, workspace, (Mode::Describe, None), |name| {
-        execution.compiled(name)
+        Compiled::of(execution, name)
     })
     .await?;
     Ok(Describer { host, procs, workspace })

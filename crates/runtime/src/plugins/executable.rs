@@ -22,10 +22,12 @@ use tokio::time::Instant;
 use tracing::Instrument as _;
 
 use super::{
-    Described, Hosts, Version, attestation::Grant, call_rules::CallRules, failure, hosts, manifest::Manifest,
-    parts,
+    Described, Hosts, Version, attestation::Grant, call_rules::CallRules, failure, manifest::Manifest,
 };
-use crate::execution::Execution;
+use crate::{
+    execution::{Execution, session_ended},
+    result_parts,
+};
 pub(crate) use spec::{describe, is_startable};
 
 /// How long what was written at the end is waited for, where somebody else still holds the pipe.
@@ -156,7 +158,7 @@ impl OneCall {
         match ended {
             Ok(exit) if exit.is_success() => {
                 let mut output = worked(name, &process, left).await?;
-                output.parts.extend(execution.made().iter().map(|it| parts::note(&cx.named(it))));
+                output.parts.extend(execution.made().iter().map(|it| result_parts::note(&cx.named(it))));
                 Ok(output)
             }
             Ok(exit) => Err(failed(name, &process, exit, &procs)),
@@ -175,7 +177,7 @@ impl OneCall {
 
     /// The ground of this very version, kept from one call to the next.
     fn execution(&self, cx: &Cx) -> Result<Execution, Fault> {
-        let Some(hosts) = cx.shelf().find::<Hosts>() else { return Err(hosts::session_ended()) };
+        let Some(hosts) = cx.shelf().find::<Hosts>() else { return Err(session_ended()) };
         let served = &self.called.terms.served;
         let make = || hosts.ground_of(&served.version, &served.section, self.called.code());
         Ok(cx.shelf().get::<Grounds>().of(served.key, make))

@@ -5,10 +5,8 @@ use kit::{
     procs::{Exit, Procs, signal_name},
 };
 
-use super::{
-    host::{Lost, Said, Why},
-    parts,
-};
+use super::host::{Lost, Said, Why};
+use crate::result_parts;
 
 /// The file could not be imported, and says why.
 pub(super) fn broken(file: &str, said: &Said, printed: &str, procs: &Procs) -> Fault {
@@ -33,7 +31,7 @@ pub(super) fn raised(said: Said, printed: &str, procs: &Procs) -> Fault {
     let fault = with_texts(fault, &said.traceback, printed);
     let mut fault = advised(fault, &said.error, Exit::Code(1), procs);
     if !said.parts.is_empty() {
-        let mut seen: Vec<Part> = said.parts.into_iter().map(parts::part).collect();
+        let mut seen: Vec<Part> = said.parts.into_iter().map(result_parts::part).collect();
         seen.extend(fault.seen.take().into_iter().flat_map(|it| it.parts));
         fault.seen = Some(Box::new(Output { parts: seen, ..Output::default() }));
     }

@@ -41,6 +41,7 @@ use super::{
     interpreter,
     questions::{self, Question},
 };
+use crate::result_parts::Piece;
 
 /// The oldest Python 3 that the script runs on.
 pub(super) const OLDEST: u8 = 8;
@@ -220,15 +221,6 @@ pub(super) struct Said {
 /// A value, where `null` is as good as none.
 fn filled<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(from: D) -> Result<T, D::Error> {
     Option::deserialize(from).map(Option::unwrap_or_default)
-}
-
-/// One part of a result.
-#[derive(Debug, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-pub(crate) enum Piece {
-    Text { text: String },
-    Image { mime: Option<String>, data: String },
-    Link { uri: String, name: Option<String> },
 }
 
 impl Host {

@@ -21,6 +21,7 @@ use super::{
     Section, Version,
     attestation::Module,
     call_rules::Served,
+    compiled::Compiled,
     failure, folders,
     host::{Host, Mode},
     interpreter::{self, Interpreters},
@@ -46,8 +47,6 @@ struct Inner {
     execution: Execution,
     workspace: PathBuf,
     session: String,
-    /// haft's own environment.
-    variables: Vec<(String, String)>,
     environments: Environments,
     packages: Packages,
     interpreters: Interpreters,
@@ -118,20 +117,12 @@ enum Next {
 
 impl Hosts {
     /// Those of a session whose processes run on this ground.
-    pub(crate) fn new(
-        execution: Execution,
-        workspace: &Path,
-        session: &str,
-        variables: Vec<(String, String)>,
-        environments: Environments,
-        packages: Packages,
-    ) -> Self {
+    pub(crate) fn new(execution: Execution, session: &str, packages: Packages) -> Self {
         let inner = Inner {
-            execution,
-            workspace: workspace.to_owned(),
+            workspace: execution.workspace().to_owned(),
             session: session.to_owned(),
-            variables,
-            environments,
+            environments: Environments::of(&execution),
+            execution,
             packages,
             interpreters: Interpreters::default(),
             slots: Mutex::default(),
@@ -219,7 +210,7 @@ impl Hosts {
 impl Inner {
     /// A ground of its own for a version of a file, with what a person granted to it.
     fn ground_of(&self, version: &Version, section: &Section, code: Vec<PathBuf>) -> Execution {
-        let env = self.variables.iter().filter(|(name, _)| section.env.contains(name)).cloned();
+        let env = self.execution.variables().iter().filter(|(name, _)| section.env.contains(name)).cloned();
         let mut read = section.read.clone();
         if let Ok(Some(script)) = uv::wanted(&version.source)
             && self.environments.is_needed(&script)
@@ -362,11 +353,6 @@ impl Drop for Busy {
     }
 }
 
-/// What is said when the session has put its processes away.
-pub(crate) fn session_ended() -> Fault {
-    Fault::new(Kind::Cancelled, "the session has ended, so the tool was not called")
-}
-
 /// Ends what nobody has called for long.
 async fn sweep(hosts: Weak<Inner>) {
     loop {
@@ -421,7 +407,7 @@ async fn begin(
         None if section.is_grant() => interpreter::names(&inner.workspace, &execution.environment()),
         None => inner.interpreters.of(version, &inner.workspace, &execution.environment()),
     };
-    let compiled = |name: &str| execution.compiled(name);
+    let compiled = |name: &str| Compiled::of(execution, name);
     let starting =
         Host::start_with_any(&procs, &names, &inner.workspace, (Mode::Serve, Some(&version.path)), compiled)
             .await;

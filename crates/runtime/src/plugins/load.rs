@@ -22,20 +22,22 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::{
-    Attestation, OWN, ToolFiles, Version, Whose,
+    Attestation, OWN, ToolFiles, Version,
     attestation::{self, Grant},
     describe,
     folder_config::FolderConfig,
     folders::Sort,
     own_files,
-    provenance::Provenance,
     provenance_records::{Author, Written},
     python::PythonTool,
     set::{Loaded, Tried, stem},
-    uv::Asker,
 };
 use crate::mcp_client::{Servers, Start};
-use crate::{Approver, Registry, execution::Execution};
+use crate::{
+    Approver, Registry,
+    execution::{Asker, Execution},
+    provenance::{Provenance, Whose},
+};
 use survey::Ask;
 
 /// For a name that no tool has, the folders are looked at once in this time.

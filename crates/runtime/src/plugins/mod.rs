@@ -3,7 +3,6 @@
 //! A file in a folder of tools is a tool: Python in any of the formats people have, or any program that says what it
 //! is. Each runs in a process and a sandbox of its own, so that nothing it does harms haft or another tool.
 
-pub(crate) mod arguments;
 mod attestation;
 pub(crate) mod cache;
 mod call_rules;
@@ -19,13 +18,10 @@ pub(crate) mod hosts;
 mod interpreter;
 mod load;
 mod manifest;
-pub(crate) mod parts;
-pub(crate) mod provenance;
 mod provenance_records;
 mod pyenv;
 mod python;
 mod questions;
-mod service;
 mod set;
 mod status;
 pub(crate) mod uv;
@@ -41,32 +37,17 @@ use std::{
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub use crate::provenance::Whose;
 pub(crate) use hosts::{Hosts, Packages};
 pub(crate) use kit::model_tools::own_files;
 pub use kit::model_tools::{ENABLED, OWN};
 pub use load::Plugins;
 pub(crate) use questions::Recall;
-pub(crate) use service::ToolsOf;
 pub(crate) use set::Loaded;
 pub use set::gist;
 pub use status::Status;
 pub use watch::Watching;
 pub use workspace_trust::{Attestation, OwnFile, adopt};
-
-/// The connections of a session that stands on this ground, of which there are none yet.
-pub(crate) fn connections(
-    runtime: &crate::Runtime,
-    execution: crate::execution::Execution,
-    session: crate::session::WeakSession,
-) -> crate::mcp_client::Connections {
-    let with = crate::mcp_client::Start {
-        execution,
-        workspace: runtime.roots().workspace().to_owned(),
-        variables: Arc::new(runtime.commands().variables.clone()),
-        session: Some(session),
-    };
-    crate::mcp_client::Connections::new(with, runtime.plugins().servers().clone())
-}
 
 /// Where tools that are files are looked for, and what they may do.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -110,18 +91,6 @@ pub struct Folder {
     pub path: PathBuf,
     /// Who put the tools there.
     pub whose: Whose,
-}
-
-/// Who put tools into a folder.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Whose {
-    /// The person who runs haft.
-    Person,
-    /// Whoever wrote what is in the workspace, which the person trusts.
-    Workspace,
-    /// The same, and the person does not trust it: only what was written here by [`Touch::Tool`](kit::Touch::Tool)
-    /// is loaded.
-    Untrusted,
 }
 
 /// What a person granted to a tool: `[tool.NAME]` in haft.toml. It counts for what a person vouched for, by its content.

@@ -5,7 +5,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use kit::{AnyTool, Cx, Fault, Kind, Output, Prepared, Running, Spec, Touches, procs::Procs, quote::quote};
+use kit::{
+    AnyTool, Cx, Fault, Kind, Output, Part, Prepared, Running, Spec, Touches, procs::Procs, quote::quote,
+};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -15,9 +17,9 @@ use super::{
     call_rules::CallRules,
     failure,
     host::{Asked, Lost, Said},
-    hosts::{Lease, Printed, session_ended},
-    parts,
+    hosts::{Lease, Printed},
 };
+use crate::{execution::session_ended, result_parts};
 
 /// How often a call is begun anew whose process went before it had begun.
 const TRIES: usize = 5;
@@ -200,7 +202,7 @@ impl PythonCall {
         cx: &Cx,
     ) -> Result<Result<Asked, Lost>, Fault> {
         lease.keep(printed.clone());
-        let input = match cx.caller().hand_over(parts::output(said)).await {
+        let input = match cx.caller().hand_over(output(said)).await {
             Ok(input) => input,
             Err(fault) => {
                 lease.host.tell_to_stop(first);
@@ -224,8 +226,10 @@ impl PythonCall {
         Ok(match said {
             Ok(said) if said.ok => {
                 lease.keep(printed);
-                let mut output = parts::output(said);
-                output.parts.extend(lease.execution.made().iter().map(|it| parts::note(&cx.named(it))));
+                let mut output = output(said);
+                output
+                    .parts
+                    .extend(lease.execution.made().iter().map(|it| result_parts::note(&cx.named(it))));
                 Ok(output)
             }
             Ok(said) => Err(failure::raised(said, &printed.text(), procs)),
@@ -243,7 +247,7 @@ impl PythonCall {
         procs: &Procs,
     ) -> Result<Output, Fault> {
         match asked.stop().await {
-            Some(said) if said.ok => Ok(parts::output(said)),
+            Some(said) if said.ok => Ok(output(said)),
             Some(said) if said.error == "cancelled" => Err(failure::with_printed(fault, &printed.text())),
             Some(said) => {
                 let raised = failure::raised(said, &printed.text(), procs);
@@ -260,4 +264,14 @@ impl PythonCall {
 
 fn not_begun() -> Fault {
     Fault::new(Kind::Cancelled, "the call was stopped before its tool began; it did nothing")
+}
+
+/// The output of a result.
+fn output(said: Said) -> Output {
+    let mut parts: Vec<Part> = said.parts.into_iter().map(result_parts::part).collect();
+    if let (true, Some(structured)) = (parts.is_empty(), &said.structured) {
+        parts.push(Part::Text { text: structured.to_string() });
+    }
+    parts.extend(said.notes.iter().map(|it| result_parts::note(it)));
+    Output { parts, structured: said.structured, exit: said.exit, paged: false }
 }

@@ -24,13 +24,9 @@ use store::create_folder;
 use tokio::time::timeout;
 
 pub(crate) use environments::{InUse, prune};
-pub(crate) use permit::Asker;
 pub(crate) use script::{Script, wanted};
 
-use crate::{
-    Runtime,
-    execution::{ENVIRONMENTS, Execution},
-};
+use crate::execution::{ENVIRONMENTS, Execution};
 
 /// The hosts of the index where nothing else is configured.
 const INDEX: [&str; 2] = ["pypi.org", "files.pythonhosted.org"];
@@ -93,7 +89,7 @@ pub(crate) async fn provide(
 
 /// Stands for what the making of environments depends on: one that failed may be made when this changes.
 pub(crate) fn fingerprint(execution: &Execution) -> String {
-    let all = format!("{:?} {}", execution.environments().uv(), permit::fingerprint(execution));
+    let all = format!("{:?} {}", Environments::of(execution).uv(), permit::fingerprint(execution));
     blake3::hash(all.as_bytes()).to_hex().chars().take(16).collect()
 }
 
@@ -105,9 +101,9 @@ pub(crate) struct Environments {
 }
 
 impl Environments {
-    /// Those in the state folder of this runtime.
-    pub(crate) fn of(runtime: &Runtime) -> Self {
-        Self::new(runtime.state(), &runtime.commands().variables)
+    /// Those in the state folder that what runs here belongs to.
+    pub(crate) fn of(execution: &Execution) -> Self {
+        Self::new(execution.state().unwrap_or(Path::new("/")), execution.variables())
     }
 
     /// Those in this state folder.

@@ -31,8 +31,8 @@ use super::{
 };
 use crate::{
     backend::Backend,
-    mcp::{About, LISTENING, McpServer},
-    message::{self, Message, Refusal, understand},
+    mcp::{About, McpServer},
+    message::{self, LISTENING, Message, Refusal, understand},
     salvage::repaired,
 };
 

@@ -25,7 +25,7 @@ impl Tool for Info {
     }
 
     async fn run(self, cx: &Cx) -> Result<Output, Fault> {
-        explain(cx, &self.name, crate::manual).await
+        explain(cx, &self.name, crate::manuals::manual).await
     }
 }
 

@@ -20,7 +20,7 @@ use tokio::{io::unix::AsyncFd, sync::Notify};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use self::{newest::Newest, spill::Spill};
-use crate::{Fault, services::Mask};
+use crate::{Fault, redact::Mask};
 
 /// The most that a pipe holds, unless a privileged process enlarges it.
 const PIPE: usize = 1 << 20;

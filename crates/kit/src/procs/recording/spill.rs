@@ -9,7 +9,7 @@ use std::{
 use parking_lot::Mutex;
 
 use super::{SpillFile, SpillSpace};
-use crate::services::Mask;
+use crate::redact::Mask;
 
 /// Maximum size of one stored output, in bytes.
 pub(super) const MOST: u64 = 4 << 30;

@@ -3,7 +3,7 @@
 use kit::{Fault, Kind, Output, Part};
 use serde_json::{Map, Value};
 
-use crate::plugins::{host::Piece, parts};
+use crate::result_parts::{self, Piece};
 
 /// What a program that worked gives by this text: parts as MCP has them, JSON, or text.
 ///
@@ -68,15 +68,15 @@ fn part(item: &Map<String, Value>) -> Option<Part> {
     let text = |key: &str| item.get(key).and_then(Value::as_str).map(str::to_owned);
     Some(match item.get("type")?.as_str()? {
         "text" => Part::Text { text: text("text")? },
-        "image" => parts::part(Piece::Image { mime: text("mimeType"), data: text("data")? }),
-        "resource_link" => parts::part(Piece::Link { uri: text("uri")?, name: text("name") }),
+        "image" => result_parts::part(Piece::Image { mime: text("mimeType"), data: text("data")? }),
+        "resource_link" => result_parts::part(Piece::Link { uri: text("uri")?, name: text("name") }),
         "resource" => {
             let resource = item.get("resource")?.as_object()?;
             match resource.get("text").and_then(Value::as_str) {
                 Some(text) => Part::Text { text: text.to_owned() },
                 None => {
                     let uri = resource.get("uri")?.as_str()?.to_owned();
-                    parts::part(Piece::Link { uri, name: None })
+                    result_parts::part(Piece::Link { uri, name: None })
                 }
             }
         }

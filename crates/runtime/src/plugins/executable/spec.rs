@@ -10,8 +10,9 @@ use tracing::Instrument as _;
 
 use super::{DRAIN, exit_words, is_manifest};
 use crate::{
+    arguments,
     execution::{Execution, Own},
-    plugins::{Described, Version, arguments, declared, manifest::Manifest},
+    plugins::{Described, Version, declared, manifest::Manifest},
 };
 
 /// How long a program may take to say what it is.

@@ -1,68 +1,59 @@
 //! Permission for package hosts: which may be contacted, and who allowed it.
 
-use std::{collections::HashMap, sync::Arc};
-
 use kit::{
     Fault,
     effect::{Effect, Scope, host_matches},
     quote::quote,
 };
 use policy::{Approve, Rule};
-use tokio::sync::Mutex;
 
 use super::{Script, list};
 use crate::{
-    approve::{Approver, Request, Verdict},
-    execution::Execution,
+    approve::{Request, Verdict},
+    execution::{Asker, Execution},
 };
 
-/// Who is asked about hosts while tools are loaded, and what they said.
-pub(crate) struct Asker {
-    approver: Arc<dyn Approver>,
-    /// One question at a time, and none twice.
-    said: Mutex<HashMap<Vec<String>, bool>>,
-}
-
-impl Asker {
-    pub(crate) fn new(approver: Arc<dyn Approver>) -> Self {
-        Self { approver, said: Mutex::default() }
+/// Does this person allow the hosts that are lacking? They are asked once.
+async fn allows(
+    asker: &Asker,
+    execution: &Execution,
+    script: &Script,
+    file: &str,
+    lacking: &[String],
+) -> bool {
+    let mut said = asker.said.lock().await;
+    if let Some(allowed) = said.get(lacking) {
+        return *allowed;
     }
-
-    async fn allows(&self, execution: &Execution, script: &Script, file: &str, lacking: &[String]) -> bool {
-        let mut said = self.said.lock().await;
-        if let Some(allowed) = said.get(lacking) {
-            return *allowed;
-        }
-        let offers: Vec<Effect> = lacking.iter().cloned().map(Effect::Net).collect();
-        let rule = Rule {
-            name: "net",
-            about: lacking.join(", "),
-            says: "a host is contacted only after approval".to_owned(),
-            offers: offers.clone(),
-            firm: false,
-        };
-        let request = Request {
-            call: None,
-            agent: None,
-            tool: file.to_owned(),
-            rule,
-            arguments: list(script),
-            effects: vec![format!("fetch the packages it needs: {}", list(script))],
-            changes: Vec::new(),
-            offers: offers.clone(),
-        };
-        let verdict = self.approver.approve(request).await;
-        let allowed = matches!(verdict, Verdict::Yes(_));
-        if verdict == Verdict::Yes(Scope::Project) {
-            for effect in &offers {
-                if let Err(fault) = execution.grants().keep(effect, None, "cli").await {
-                    tracing::warn!("what was allowed is not kept: {fault}");
-                }
+    let offers: Vec<Effect> = lacking.iter().cloned().map(Effect::Net).collect();
+    let rule = Rule {
+        name: "net",
+        about: lacking.join(", "),
+        says: "a host is contacted only after approval".to_owned(),
+        offers: offers.clone(),
+        firm: false,
+    };
+    let request = Request {
+        call: None,
+        agent: None,
+        tool: file.to_owned(),
+        rule,
+        arguments: list(script),
+        effects: vec![format!("fetch the packages it needs: {}", list(script))],
+        changes: Vec::new(),
+        offers: offers.clone(),
+    };
+    let verdict = asker.approver.approve(request).await;
+    let allowed = matches!(verdict, Verdict::Yes(_));
+    if verdict == Verdict::Yes(Scope::Project) {
+        for effect in &offers {
+            if let Err(fault) = execution.grants().keep(effect, None, "cli").await {
+                tracing::warn!("what was allowed is not kept: {fault}");
             }
         }
-        said.insert(lacking.to_vec(), allowed);
-        allowed
     }
+    said.insert(lacking.to_vec(), allowed);
+    allowed
 }
 
 /// The hosts that may be reached to make an environment: those it takes, and what else was granted, as an index may
@@ -80,7 +71,7 @@ pub(super) async fn permit(
         || match (execution.approve(), execution.asker()) {
             (Approve::Auto, _) => true,
             (Approve::Ask | Approve::AskEdits, Some(asker)) => {
-                asker.allows(execution, script, file, &lacking).await
+                allows(asker, execution, script, file, &lacking).await
             }
             (Approve::Ask | Approve::AskEdits, None) | (Approve::Never, _) => false,
         };

@@ -1,4 +1,4 @@
-//! Call limits of a session: the tools it shows, and their rules.
+//! Tools that a session shows: its limits, its mode and its own tools on top of the registry's.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -6,7 +6,6 @@ use arc_swap::ArcSwap;
 use kit::{Fault, Origin, references};
 use serde_json::Value;
 
-use super::Session;
 use crate::{Catalog, Listing, Runtime, Snapshot, mcp_client::OwnTools};
 
 /// How much less than its runtime allows a session may do. It may change while the session lives.
@@ -32,8 +31,9 @@ struct CallLimits {
     more: Arc<OwnTools>,
 }
 
-/// The terms of a session as they are now, and what it showed when it was last looked at.
-pub(super) struct Showing {
+/// The tools of a session on its terms as they are now, and what it showed when it was last looked at.
+pub(crate) struct ShownTools {
+    runtime: Runtime,
     terms: ArcSwap<CallLimits>,
     shown: ArcSwap<Shown>,
 }
@@ -45,10 +45,11 @@ struct Shown {
     catalog: Arc<Catalog>,
 }
 
-impl Showing {
-    pub(super) fn new(runtime: &Runtime) -> Self {
+impl ShownTools {
+    pub(crate) fn new(runtime: Runtime) -> Self {
         let terms = Arc::<CallLimits>::default();
-        Self { shown: ArcSwap::from_pointee(Shown::now(runtime, &terms)), terms: ArcSwap::new(terms) }
+        let shown = ArcSwap::from_pointee(Shown::now(&runtime, &terms));
+        Self { runtime, shown, terms: ArcSwap::new(terms) }
     }
 
     fn change(&self, change: impl Fn(&mut CallLimits)) {
@@ -59,14 +60,89 @@ impl Showing {
         });
     }
 
-    fn catalog(&self, runtime: &Runtime) -> Arc<Catalog> {
+    /// The tools this session shows, as they are now. Who holds what this gave keeps those of that moment.
+    pub(crate) fn catalog(&self) -> Arc<Catalog> {
         let (shown, terms) = (self.shown.load(), self.terms.load_full());
-        if Arc::ptr_eq(&shown.terms, &terms) && Arc::ptr_eq(&shown.snapshot, &runtime.registry().snapshot()) {
+        let snapshot = self.runtime.registry().snapshot();
+        if Arc::ptr_eq(&shown.terms, &terms) && Arc::ptr_eq(&shown.snapshot, &snapshot) {
             return shown.catalog.clone();
         }
-        let shown = Arc::new(Shown::now(runtime, &terms));
+        let shown = Arc::new(Shown::now(&self.runtime, &terms));
         self.shown.store(shown.clone());
         shown.catalog.clone()
+    }
+
+    /// The text with the names of the tools that this session shows, where it refers to haft's own: see
+    /// [`kit::references`].
+    pub(crate) fn named<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        // Which these are is of interest only where there is a reference.
+        if !references::has_any(text) {
+            return Cow::Borrowed(text);
+        }
+        self.catalog().named(text)
+    }
+
+    /// From the next call on the session may do no more than this.
+    pub(crate) fn limit(&self, limits: Limits) {
+        let limits = Arc::new(limits);
+        self.change(|terms| terms.limits = limits.clone());
+    }
+
+    /// Says whether the session's agent is in plan mode: some tools are there only then.
+    pub(crate) fn plan(&self, plans: bool) {
+        if self.plans() != plans {
+            self.change(|terms| terms.plans = plans);
+        }
+    }
+
+    /// Is the session's agent in plan mode?
+    pub(crate) fn plans(&self) -> bool {
+        self.terms.load().plans
+    }
+
+    /// From now on a list of the session's tools, and of those below it that are opened later, may cost this much.
+    pub(crate) fn list_within(&self, listing: Listing) {
+        let listing = Arc::new(listing);
+        self.change(|terms| terms.listing = listing.clone());
+    }
+
+    /// It lists no more than the session above it.
+    pub(crate) fn list_as(&self, above: &Self) {
+        let listing = above.terms.load().listing.clone();
+        self.change(|terms| terms.listing = listing.clone());
+    }
+
+    /// The provider of the session's model runs these tools, and no others of [`kit::Origin::Provider`]. Says whether
+    /// that is new.
+    pub(crate) fn provider_runs<'a>(&self, tools: impl IntoIterator<Item = &'a str>) -> bool {
+        let tools: Vec<String> = tools.into_iter().map(str::to_owned).collect();
+        let is_new = self.terms.load().own != tools;
+        if is_new {
+            self.change(|terms| terms.own.clone_from(&tools));
+        }
+        is_new
+    }
+
+    /// Why a tool can't be called that the provider of another model would run.
+    pub(crate) fn run_elsewhere(&self, name: &str) -> Option<Fault> {
+        let tool = self.runtime.registry().snapshot().get(name).cloned()?;
+        let limits = self.limits();
+        let lists = [self.runtime.allowed(), limits.tools.as_deref()];
+        let is_allowed = lists.into_iter().flatten().all(|list| list.iter().any(|it| it == name));
+        (is_allowed && tool.spec().origin == Origin::Provider).then(|| tool.prepare(Value::Null).err())?
+    }
+
+    /// These tools are this session's, and no other's.
+    pub(crate) fn has_tools_of_its_own(&self, tools: OwnTools) {
+        if !(tools.is_empty() && self.terms.load().more.is_empty()) {
+            let tools = Arc::new(tools);
+            self.change(|terms| terms.more = tools.clone());
+        }
+    }
+
+    /// How much less than its runtime allows the session may do.
+    pub(crate) fn limits(&self) -> Arc<Limits> {
+        self.terms.load().limits.clone()
     }
 }
 
@@ -83,88 +159,5 @@ impl Shown {
         let more = &terms.more;
         let catalog = if more.is_empty() { of(&snapshot) } else { of(&snapshot.with(more)) };
         Self { snapshot, terms: terms.clone(), catalog: Arc::new(catalog) }
-    }
-}
-
-impl Session {
-    /// The tools this session shows, as they are now. Who holds what this gave keeps those of that moment.
-    pub fn catalog(&self) -> Arc<Catalog> {
-        self.inner.showing.catalog(&self.inner.runtime)
-    }
-
-    /// The text with the names of the tools that this session shows, where it refers to haft's own: see
-    /// [`kit::references`].
-    pub fn named<'t>(&self, text: &'t str) -> Cow<'t, str> {
-        // Which these are is of interest only where there is a reference.
-        if !references::has_any(text) {
-            return Cow::Borrowed(text);
-        }
-        self.catalog().named(text)
-    }
-
-    /// From the next call on the session may do no more than this.
-    /// Where that makes it read-only, or no longer so, its commands and those of its tools end.
-    pub fn limit(&self, limits: Limits) {
-        let read_only = limits.read_only;
-        let limits = Arc::new(limits);
-        self.inner.showing.change(|terms| terms.limits = limits.clone());
-        self.inner.execution.hold(read_only);
-    }
-
-    /// Says whether the session's agent is in plan mode: some tools are there only then.
-    pub fn plan(&self, plans: bool) {
-        if self.plans() != plans {
-            self.inner.showing.change(|terms| terms.plans = plans);
-        }
-    }
-
-    /// Is the session's agent in plan mode?
-    pub(crate) fn plans(&self) -> bool {
-        self.inner.showing.terms.load().plans
-    }
-
-    /// From now on a list of the session's tools, and of those below it that are opened later, may cost this much.
-    pub fn list_within(&self, listing: Listing) {
-        let listing = Arc::new(listing);
-        self.inner.showing.change(|terms| terms.listing = listing.clone());
-    }
-
-    /// It lists no more than the session above it.
-    pub(super) fn list_as(&self, above: &Self) {
-        let listing = above.inner.showing.terms.load().listing.clone();
-        self.inner.showing.change(|terms| terms.listing = listing.clone());
-    }
-
-    /// The provider of the session's model runs these tools, and no others of [`kit::Origin::Provider`]. Says whether
-    /// that is new.
-    pub fn provider_runs<'a>(&self, tools: impl IntoIterator<Item = &'a str>) -> bool {
-        let tools: Vec<String> = tools.into_iter().map(str::to_owned).collect();
-        let is_new = self.inner.showing.terms.load().own != tools;
-        if is_new {
-            self.inner.showing.change(|terms| terms.own.clone_from(&tools));
-        }
-        is_new
-    }
-
-    /// Why a tool can't be called that the provider of another model would run.
-    pub(crate) fn run_elsewhere(&self, name: &str) -> Option<Fault> {
-        let tool = self.inner.runtime.registry().snapshot().get(name).cloned()?;
-        let limits = self.limits();
-        let lists = [self.inner.runtime.allowed(), limits.tools.as_deref()];
-        let is_allowed = lists.into_iter().flatten().all(|list| list.iter().any(|it| it == name));
-        (is_allowed && tool.spec().origin == Origin::Provider).then(|| tool.prepare(Value::Null).err())?
-    }
-
-    /// These tools are this session's, and no other's.
-    pub(crate) fn has_tools_of_its_own(&self, tools: OwnTools) {
-        if !(tools.is_empty() && self.inner.showing.terms.load().more.is_empty()) {
-            let tools = Arc::new(tools);
-            self.inner.showing.change(|terms| terms.more = tools.clone());
-        }
-    }
-
-    /// How much less than its runtime allows the session may do.
-    pub fn limits(&self) -> Arc<Limits> {
-        self.inner.showing.terms.load().limits.clone()
     }
 }

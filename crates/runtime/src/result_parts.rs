@@ -1,20 +1,18 @@
 //! Parts of a result: text, pictures, links.
 
-use kit::{Output, Part, base64};
-
-use super::host::{Piece, Said};
+use kit::{Part, base64};
+use serde::Deserialize;
 
 /// The largest picture that is shown, in bytes: what models take is less.
 const LARGEST: usize = 10 << 20;
 
-/// The output of a result.
-pub(super) fn output(said: Said) -> Output {
-    let mut parts: Vec<Part> = said.parts.into_iter().map(part).collect();
-    if let (true, Some(structured)) = (parts.is_empty(), &said.structured) {
-        parts.push(Part::Text { text: structured.to_string() });
-    }
-    parts.extend(said.notes.iter().map(|it| note(it)));
-    Output { parts, structured: said.structured, exit: said.exit, paged: false }
+/// One part of a result.
+#[derive(Debug, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(crate) enum Piece {
+    Text { text: String },
+    Image { mime: Option<String>, data: String },
+    Link { uri: String, name: Option<String> },
 }
 
 /// What is said beside what a tool gave.

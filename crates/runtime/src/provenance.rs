@@ -21,6 +21,18 @@ const AROUND: Duration = Duration::from_millis(2500);
 /// How many times are remembered one by one.
 const MOST: usize = 256;
 
+/// Who put tools into a folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Whose {
+    /// The person who runs haft.
+    Person,
+    /// Whoever wrote what is in the workspace, which the person trusts.
+    Workspace,
+    /// The same, and the person does not trust it: only what was written here by [`Touch::Tool`](kit::Touch::Tool)
+    /// is loaded.
+    Untrusted,
+}
+
 /// The times in which folders of tools were open to tools. Cheap to clone; all clones are the same.
 #[derive(Clone, Default)]
 pub(crate) struct Provenance {

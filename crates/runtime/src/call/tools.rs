@@ -11,18 +11,15 @@ use store::changes::Landed;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::Hosts;
-use crate::{
-    Answer, Call, Session,
-    call::{self, Within},
-};
+use super::{Answer, Call, Within};
+use crate::{plugins::Hosts, session_state::SessionState};
 
 /// How long a call that deals in tools waits for those that are being loaded.
 const LOADING: Duration = Duration::from_secs(10);
 
 /// The tools of one session, as one of its calls sees them.
 pub(crate) struct ToolsOf {
-    session: Session,
+    session: Arc<SessionState>,
     /// The call that makes theirs, and the one at the door that it is made for.
     within: Within,
     /// Stops this call, and with it those that it makes.
@@ -34,15 +31,15 @@ pub(crate) struct ToolsOf {
 }
 
 impl ToolsOf {
-    /// Those of this session, which it does not keep from ending, for a call that `stop` stops.
+    /// Those of this session, for a call that `stop` stops.
     pub(crate) fn new(
-        session: &Session,
+        session: &Arc<SessionState>,
         within: Within,
         stop: CancellationToken,
         progress: Option<Arc<dyn Progress>>,
         landed: Arc<Landed>,
     ) -> Self {
-        Self { session: session.unheld(), within, stop, progress, landed }
+        Self { session: session.clone(), within, stop, progress, landed }
     }
 
     /// What the newest call of a tool printed, where it is a Python file and printed something.
@@ -77,7 +74,7 @@ impl Tools for ToolsOf {
     }
 
     fn named(&self, text: &str) -> String {
-        self.session.named(text).into_owned()
+        self.session.tools().named(text).into_owned()
     }
 
     fn explained(&self, name: &str) {
@@ -115,7 +112,7 @@ impl Tools for ToolsOf {
         Box::pin(async move {
             let (cancel, progress) = (self.stop.child_token(), self.progress.clone());
             let call = Call { cancel, progress, ..Call::new(name, arguments) };
-            let answer = call::run(&self.session, call, Some(&self.within)).await;
+            let answer = super::run(&self.session, call, Some(&self.within)).await;
             let Answer { result, notes, changes, took, .. } = answer;
             self.landed.extend(changes);
             // A failure has it already.

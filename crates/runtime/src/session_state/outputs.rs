@@ -1,0 +1,48 @@
+//! Spilled outputs of a session: keeps what is too long to show, and lets the session's tools read it.
+
+use std::sync::OnceLock;
+
+use kit::{Fault, files::Roots};
+use store::spill::Spills;
+
+/// The outputs of one session that were too long to show.
+pub(super) struct SpilledOutputs {
+    spills: Spills,
+    session: String,
+    roots: Roots,
+    /// The roots with this session's spilled outputs, once there are any.
+    with_shelf: OnceLock<Roots>,
+}
+
+impl SpilledOutputs {
+    /// Those of the session of this name, which reaches these roots.
+    pub(super) fn new(spills: Spills, session: &str, roots: Roots) -> Self {
+        let outputs = Self { spills, session: session.to_owned(), roots, with_shelf: OnceLock::new() };
+        outputs.open_shelf();
+        outputs
+    }
+
+    /// Keeps a text that is too long to show; gives the handle it can be read by.
+    pub(super) fn keep(&self, bytes: &[u8]) -> Result<String, Fault> {
+        let handle = self.spills.keep(&self.session, bytes)?;
+        self.open_shelf();
+        Ok(handle)
+    }
+
+    /// What the session's tools may reach: the roots, and its outputs.
+    pub(super) fn roots(&self) -> &Roots {
+        // A command may have begun to spill meanwhile.
+        self.open_shelf();
+        self.with_shelf.get().unwrap_or(&self.roots)
+    }
+
+    fn open_shelf(&self) {
+        if self.with_shelf.get().is_none()
+            && let Some(shelf) = self.spills.folder(&self.session)
+            && let Ok(roots) = self.roots.with_shelf(&shelf)
+        {
+            // Another call may have been quicker; its roots are as good.
+            let _ = self.with_shelf.set(roots);
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! Saved entries of a named session: what it goes on with in another process.
+
+use kit::Fault;
+use store::Sessions;
+
+/// The entries that the store keeps of one named session.
+pub(crate) struct Saved<'a> {
+    sessions: Sessions,
+    session: &'a str,
+}
+
+impl<'a> Saved<'a> {
+    /// Those of the session of this name.
+    pub(super) fn new(sessions: Sessions, session: &'a str) -> Self {
+        Self { sessions, session }
+    }
+
+    /// Returns the entry of this key, if there is one.
+    ///
+    /// # Errors
+    /// When the store can't be read.
+    pub(super) fn get(&self, key: &str) -> Result<Option<Vec<u8>>, Fault> {
+        self.sessions.get(self.session, key)
+    }
+
+    /// Puts an entry under this key.
+    ///
+    /// # Errors
+    /// When the store can't be written.
+    pub(super) fn put(&self, key: &str, bytes: Vec<u8>) -> Result<(), Fault> {
+        self.sessions.put(self.session, key, bytes)
+    }
+
+    /// Removes the entry of this key.
+    ///
+    /// # Errors
+    /// When the store can't be written.
+    pub(super) fn remove(&self, key: &str) -> Result<(), Fault> {
+        self.sessions.remove(self.session, key)
+    }
+}
