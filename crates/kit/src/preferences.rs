@@ -2,8 +2,6 @@
 
 use std::path::PathBuf;
 
-use serde::{Deserialize, Serialize};
-
 /// What tools know of the person's wishes and of the machine.
 #[derive(Debug, Clone, Default)]
 pub struct Preferences {
@@ -22,8 +20,7 @@ pub struct Preferences {
 }
 
 /// How the web is searched: `[search]`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Search {
     /// `duckduckgo`, `searxng`, `brave` or `tavily`; the first, if none is named.
     pub engine: Option<String>,
@@ -34,11 +31,9 @@ pub struct Search {
 }
 
 /// How other machines are reached: `[ssh]`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Ssh {
     /// Files in the form of `~/.ssh/config`; that one, if none is named.
-    #[serde(default)]
     pub config: Vec<PathBuf>,
     /// A file with hosts as JSON.
     pub hosts_file: Option<PathBuf>,
@@ -47,8 +42,7 @@ pub struct Ssh {
 }
 
 /// Programs that tools start: `[programs]`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Programs {
     /// A Chromium or Chrome.
     pub chromium: Option<PathBuf>,

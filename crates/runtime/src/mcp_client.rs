@@ -16,25 +16,25 @@ mod names;
 mod notifications;
 mod oauth;
 mod result;
-mod section;
 mod servers;
 mod service;
 mod start;
 #[cfg(test)]
 mod test_server;
 mod tool;
+mod variables;
 mod wire;
 
 pub(crate) use connections::Connections;
 pub use http::check_address;
-pub use imported::{DOT_MCP, configured, granted, imported, serves_haft};
+pub use imported::{configured, granted, imported, serves_haft};
 pub use oauth::{Logins, Redirect, Signing};
-pub use section::{OauthSection, ServerSection, Variables};
 pub use servers::Servers;
 pub(crate) use service::{OwnTools, ServersOf};
 pub(super) use start::Start;
 
 use super::plugins::Whose;
+use crate::config::{ServerSection, Variables};
 
 /// A server that haft may be a client of.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,40 +1,32 @@
-//! `[commands]` and `[[command]]` of haft.toml: the lists and rules about command lines.
+//! The lists and rules about command lines, as a configuration gives them.
 
 use serde::{Deserialize, Serialize};
 
 /// What is said about commands. Each line has the first words of some.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Commands {
     /// Run without a question also where no sandbox contains them.
-    #[serde(default)]
     pub allow: Vec<String>,
     /// Run only after approval.
-    #[serde(default)]
     pub ask: Vec<String>,
     /// Never run.
-    #[serde(default)]
     pub deny: Vec<String>,
     /// The only commands there are; `*` stands for all.
     pub only: Option<Vec<String>>,
     /// The rules with examples.
-    #[serde(skip_deserializing)]
     pub rules: Vec<CommandRule>,
 }
 
 /// A rule about commands, with examples that are tried when it is read.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommandRule {
     /// The first words of the commands.
     pub prefix: Vec<String>,
     /// What becomes of them.
     pub then: Then,
     /// Command lines that the rule is about.
-    #[serde(default, rename = "match", skip_serializing_if = "Vec::is_empty")]
     pub matches: Vec<String>,
     /// Command lines that it is not about.
-    #[serde(default, rename = "not_match", skip_serializing_if = "Vec::is_empty")]
     pub not_matches: Vec<String>,
 }
 

@@ -10,7 +10,11 @@ use rustix::fs::OFlags;
 use serde_json::Value;
 use toml::Table;
 
-use super::{Config, FILE, bounded, text, tool_list::ALL, wrong};
+use super::{
+    Config, FILE,
+    files::{bounded, text, wrong},
+    tool_list::ALL,
+};
 
 /// A configuration file: its keys as they are written, and what they mean.
 #[derive(Debug, Clone)]
@@ -219,24 +223,17 @@ fn merged(user: &Config, workspace: &Config, trusted: bool) -> Config {
 
 /// A configuration as values, under the keys that a file has.
 fn values(config: &Config) -> Value {
-    let mut whole = serde_json::to_value(config).unwrap_or_default();
-    // `[[command]]` is kept with the other rules about commands.
-    let rules = whole.pointer_mut("/commands/rules").map(Value::take);
-    if let (Some(rules), Some(map)) = (rules, whole.as_object_mut()) {
-        map.insert("command".to_owned(), rules);
-    }
-    whole
+    serde_json::to_value(config).unwrap_or_default()
 }
 
 /// The value of a key; none, where it has none.
 fn at(values: &Value, key: &[String], apart: bool) -> Option<Value> {
     let (first, rest) = key.split_first()?;
-    let first = match first.as_str() {
-        "tool" if apart => "workspace_sections",
-        "mcp" if apart => "workspace_servers",
-        other => other,
-    };
-    let found = rest.iter().try_fold(values.get(first)?, |value, name| value.get(name.as_str()))?;
+    let mut first = values.get(first)?;
+    if stands_apart(key) {
+        first = first.get(if apart { "workspace" } else { "user" })?;
+    }
+    let found = rest.iter().try_fold(first, |value, name| value.get(name.as_str()))?;
     Some(found.clone()).filter(|it| !it.is_null())
 }
 
