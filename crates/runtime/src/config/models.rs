@@ -217,7 +217,11 @@ impl<'de> Visitor<'de> for Dialect {
 
     fn visit_map<A: MapAccess<'de>>(self, table: A) -> Result<Self::Value, A::Error> {
         let format = DialectSection::deserialize(MapAccessDeserializer::new(table))?;
-        serde_json::to_string(&format).map(Some).map_err(Error::custom)
+        let mut format = serde_json::to_value(format).map_err(Error::custom)?;
+        if let Some(table) = format.as_object_mut() {
+            table.retain(|_, value| !value.is_null());
+        }
+        Ok(Some(format.to_string()))
     }
 }
 

@@ -183,7 +183,9 @@ impl Files<'_> {
             let trusted = merged(&self.user.config, &self.workspace.config, true);
             at(&values(&trusted), &key, apart) != now
         };
-        let is_other_number = |value: &Value| value.is_number() && Some(value) != now.as_ref();
+        let number = now.as_ref().and_then(Value::as_f64);
+        // `3` is the same price as `3.0`.
+        let is_other_number = |value: &Value| value.is_number() && value.as_f64() != number;
         let unused = written.iter().filter_map(|(source, _, value)| {
             let why = match source {
                 Source::Workspace if waits => Why::NeedsTrust,
@@ -272,7 +274,7 @@ fn remove(table: &mut Table, key: &[String]) {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "tests")]
+    #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
     use super::*;
 
@@ -389,6 +391,34 @@ mod tests {
         assert_eq!(
             told("", "[agent]\nmax_steps = 1000", false),
             ["agent.max_steps = 50 [Workspace] Workspace:Limited:1000"]
+        );
+    }
+
+    #[test]
+    fn a_number_that_counts_as_it_is_written_is_not_limited() {
+        assert_eq!(
+            told("[models.m.price]\ninput = 3\noutput = 15.5", "", false),
+            ["models.m.price.input = 3.0 [User]", "models.m.price.output = 15.5 [User]"]
+        );
+        assert_eq!(told("[agent]\nmax_calls = 0", "", false), ["agent.max_calls = 0 [User]"]);
+    }
+
+    #[test]
+    fn keys_of_a_dialect_are_those_of_the_file_that_has_the_table() {
+        let mine = "[models.c]\nmodel = \"a\"\ndialect = { start_char = \"{\", slash_means_open = false }";
+        let own = [
+            "models.c.dialect.slash_means_open = false [User]",
+            "models.c.dialect.start_char = \"{\" [User]",
+            "models.c.model = \"a\" [User]",
+        ];
+        assert_eq!(told(mine, "", false), own);
+        assert_eq!(
+            told(mine, "[models.c.dialect]\nstart_char = \"<\"", false)[1],
+            "models.c.dialect.start_char = \"{\" [User] Workspace:NeedsTrust:\"<\""
+        );
+        assert_eq!(
+            told("", "[models.c]\nmodel = \"a\"\n[models.c.dialect]\narg_style = \"inline\"", true),
+            ["models.c.dialect.arg_style = \"inline\" [Workspace]", "models.c.model = \"a\" [Workspace]",]
         );
     }
 

@@ -245,7 +245,8 @@ fn a_workspace_only_lowers_what_agents_may_take() {
     let calls = |mine: &str, theirs: &str| of(mine, theirs).agent.max_calls;
     assert_eq!(calls("", "[agent]\nmax_calls = 0"), Some(CALLS));
     assert_eq!(calls("[agent]\nmax_calls = 0", "[agent]\nmax_calls = 1"), Some(1));
-    assert_eq!(calls("[agent]\nmax_calls = 0", ""), Some(usize::MAX));
+    assert_eq!(calls("[agent]\nmax_calls = 0", ""), Some(0), "no limit");
+    assert_eq!(calls("[agent]\nmax_calls = 7", "[agent]\nmax_calls = 0"), Some(7));
 }
 
 #[test]

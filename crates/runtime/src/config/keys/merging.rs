@@ -209,10 +209,11 @@ pub(in crate::config) fn hard_links(
 pub(in crate::config) fn lower_or_unlimited(
     default: usize,
 ) -> impl FnOnce(&mut Option<usize>, Option<usize>, &mut Gate) {
-    let limit = |it: Option<usize>| it.map(|it| if it == 0 { usize::MAX } else { it });
+    let swapped = |it: usize, from, to| if it == from { to } else { it };
     move |mine, theirs, gate| {
-        *mine = limit(*mine);
-        lower(default)(mine, limit(theirs), gate);
+        *mine = mine.map(|it| swapped(it, 0, usize::MAX));
+        lower(default)(mine, theirs.map(|it| swapped(it, 0, usize::MAX)), gate);
+        *mine = mine.map(|it| swapped(it, usize::MAX, 0));
     }
 }
 

@@ -229,7 +229,7 @@ fn no_key_of_an_untrusted_workspace_widens_what_the_user_allows() {
         let one = |value: &str| parsed(&file(section, key, value));
         let values: Vec<String> = match (by_width(&path), key.workspace) {
             (Some(order), _) => order.iter().map(|it| (*it).to_owned()).collect(),
-            (_, Workspace::Lowers) => ["1", "7", "300", "1000000"].map(str::to_owned).to_vec(),
+            (_, Workspace::Lowers) => ["0", "1", "7", "300", "1000000"].map(str::to_owned).to_vec(),
             _ if key.name == "approve" => {
                 ["\"never\"", "\"ask\"", "\"ask-edits\"", "\"auto\""].map(str::to_owned).to_vec()
             }
@@ -255,7 +255,9 @@ fn no_key_of_an_untrusted_workspace_widens_what_the_user_allows() {
                 Workspace::NeedsTrust | Workspace::OwnFile => assert_eq!(now, before, "{told}"),
                 Workspace::Lowers => {
                     let usual = Config::default_of(key).as_u64().unwrap_or(u64::MAX);
-                    let number = |it: &Value| it.as_u64().unwrap_or(usual);
+                    // 0 calls are no limit.
+                    let limit = |it: u64| if it == 0 && path == "agent.max_calls" { u64::MAX } else { it };
+                    let number = |it: &Value| limit(it.as_u64().unwrap_or(usual));
                     assert!(number(&now) <= number(&before), "{told}");
                 }
                 Workspace::Narrows if path == "approve" => {
