@@ -18,7 +18,7 @@ use std::{collections::HashMap, str::FromStr, sync::Arc, time::Duration};
 use async_stream::stream;
 use futures_util::StreamExt;
 use kit::{Fault, Origin, Spec};
-use runtime::config::CALLS;
+use runtime::config::{CALLS, DialectSection};
 
 use crate::model::{Abilities, Event, Events, Item, Model, Piece, Request, ResultOf, Said, Why};
 use parse::Parser;
@@ -68,9 +68,10 @@ impl FromStr for Dialect {
             "hermes" => Ok(Self::Hermes),
             "tool_use" => Ok(Self::ToolUse),
             own if own.starts_with('{') => {
-                let format: Format = serde_json::from_str(own).map_err(|error| {
+                let format: DialectSection = serde_json::from_str(own).map_err(|error| {
                     Fault::bad_args(format!("the dialect `{own}` is not a format: {error}")).next(next)
                 })?;
+                let format = Format::from(format);
                 match format.flaw() {
                     Some(flaw) => {
                         Err(Fault::bad_args(format!("the dialect `{own}` can't be read: {flaw}")).next(next))

@@ -3,12 +3,12 @@
 use std::{mem::take, path::PathBuf};
 
 use kit::{
-    Fault, Preferences, Search,
+    Fault, Preferences, Programs, Search, Ssh,
     net::{Url, host_of, with_port},
 };
 use runtime::{
     NetworkConfig,
-    config::{Config, parse_path},
+    config::{Config, ProgramsSection, SearchSection, SshSection, parse_path},
 };
 
 use crate::Place;
@@ -20,16 +20,21 @@ use crate::Place;
 pub(crate) fn network_config(place: &Place, config: &mut Config) -> Result<NetworkConfig, Fault> {
     let home = place.home();
     let resolve = |it: &mut PathBuf| *it = parse_path(it, &home);
-    let (mut secrets, mut ssh, mut programs) =
-        (take(&mut config.secrets), take(&mut config.ssh), take(&mut config.programs));
+    let mut secrets = take(&mut config.secrets);
+    let SearchSection { engine, url, key } = take(&mut config.search);
+    let SshSection { config: files, hosts_file, known_hosts } = take(&mut config.ssh);
+    let ProgramsSection { chromium, openscad } = take(&mut config.programs);
+    let search = Search { engine, url, key };
+    let mut ssh = Ssh { config: files, hosts_file, known_hosts };
+    let mut programs = Programs { chromium, openscad };
     secrets.values_mut().filter_map(|it| it.file.as_mut()).for_each(resolve);
     ssh.config.iter_mut().chain(&mut ssh.hosts_file).chain(&mut ssh.known_hosts).for_each(resolve);
     programs.chromium.iter_mut().chain(&mut programs.openscad).for_each(resolve);
     // Whoever names an engine wants it asked.
-    config.net.allow.extend(host_of_engine(&config.search));
+    config.net.allow.extend(host_of_engine(&search));
     let preferences = Preferences {
         ssh_agent: place.variable("SSH_AUTH_SOCK").map(PathBuf::from),
-        search: take(&mut config.search),
+        search,
         home: Some(home.clone()),
         ssh,
         programs,

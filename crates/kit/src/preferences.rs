@@ -2,8 +2,6 @@
 
 use std::path::PathBuf;
 
-use serde::{Deserialize, Serialize};
-
 /// The person's configuration for tools, and facts about the machine.
 #[derive(Debug, Clone, Default)]
 pub struct Preferences {
@@ -22,8 +20,7 @@ pub struct Preferences {
 }
 
 /// Configuration of web search: `[search]`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Search {
     /// `duckduckgo`, `searxng`, `brave` or `tavily`; the first, if none is named.
     pub engine: Option<String>,
@@ -34,11 +31,9 @@ pub struct Search {
 }
 
 /// Configuration of SSH: `[ssh]`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Ssh {
     /// Files in the format of `~/.ssh/config`; that file, if none is named.
-    #[serde(default)]
     pub config: Vec<PathBuf>,
     /// A file with hosts, as JSON.
     pub hosts_file: Option<PathBuf>,
@@ -47,8 +42,7 @@ pub struct Ssh {
 }
 
 /// Programs that tools start: `[programs]`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Programs {
     /// A Chromium or Chrome.
     pub chromium: Option<PathBuf>,

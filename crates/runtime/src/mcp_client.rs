@@ -16,7 +16,6 @@ mod names;
 mod notifications;
 mod oauth;
 mod result;
-mod section;
 mod servers;
 mod service;
 mod session_access;
@@ -24,19 +23,22 @@ mod start;
 #[cfg(test)]
 mod test_server;
 mod tool;
+mod variables;
 mod wire;
 
 pub(crate) use connections::Connections;
 pub use http::check_address;
-pub use imported::{DOT_MCP, configured, granted, imported, serves_haft};
+pub use imported::{configured, granted, imported, serves_haft};
 pub use oauth::{Logins, Redirect, Signing};
-pub use section::{OauthSection, ServerSection, Variables};
 pub use servers::Servers;
 pub(crate) use service::ServersOf;
 pub(crate) use session_access::{FindSession, OwnTools, SessionAccess};
 pub(super) use start::Start;
 
-use crate::provenance::Whose;
+use crate::{
+    config::{ServerSection, Variables},
+    provenance::Whose,
+};
 
 /// A server that haft may be a client of.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use kit::{
     net::{Line, System, Url},
 };
 
-use crate::vault::{SecretSection, Vault};
+use crate::{config::SecretSection, vault::Vault};
 
 /// What tools have that reach beyond the workspace.
 pub struct NetworkConfig {

@@ -1,27 +1,16 @@
 //! Named secrets: each is sent to its own hosts only.
 
-use std::{collections::BTreeMap, fs, path::PathBuf};
+use std::{collections::BTreeMap, fs};
 
 use kit::{Fault, Kind, net::HostPattern, services};
-use serde::{Deserialize, Serialize};
+
+use crate::config::SecretSection;
 
 /// A longer file holds no secret.
 const LONGEST: u64 = 64 * 1024;
 
 /// A shorter value can't be hidden: it occurs by accident, wherever there is text.
 const SHORTEST: usize = kit::redact::SHORTEST_NAMED;
-
-/// A secret with a name: `[secret.NAME]`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct SecretSection {
-    /// The variable of haft's environment that holds it.
-    pub env: Option<String>,
-    /// The file that holds it, without a final line break.
-    pub file: Option<PathBuf>,
-    /// The hosts that it may be sent to: `host`, `host:port`, `*.example.org`.
-    pub hosts: Vec<String>,
-}
 
 /// The secrets that have names.
 #[derive(Default)]

@@ -1,14 +1,14 @@
 //! Calls as blocks whose tags are the tool's name: bracket, xml, and formats of a person's own.
 
 use kit::Spec;
-use serde::Deserialize;
+pub use runtime::config::ArgStyle;
+use runtime::config::DialectSection;
 use serde_json::{Map, Value};
 
 use super::{parse::Verdict, schema, syntax::Known};
 
 /// How the tags of a block look, and where its arguments are. Its fields are those of KohakuTerrarium's format object.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Format {
     /// A tag begins with it.
     pub start_char: char,
@@ -22,16 +22,6 @@ pub struct Format {
     pub arg_prefix: String,
     /// What is between an argument's name and its value.
     pub arg_kv_sep: String,
-}
-
-/// Where a block's arguments are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ArgStyle {
-    /// Each on a line of its own, before the body.
-    Line,
-    /// In the opening tag, in quotes.
-    Inline,
 }
 
 /// Arguments that are lines: their last line break is part of them. All others are trimmed.
@@ -51,6 +41,23 @@ const ENTITIES: [(&str, &str); 7] = [
 impl Default for Format {
     fn default() -> Self {
         Self::bracket()
+    }
+}
+
+/// What is left out is as in `bracket`.
+impl From<DialectSection> for Format {
+    fn from(section: DialectSection) -> Self {
+        let DialectSection { start_char, end_char, slash_means_open, arg_style, arg_prefix, arg_kv_sep } =
+            section;
+        let usual = Self::bracket();
+        Self {
+            start_char: start_char.unwrap_or(usual.start_char),
+            end_char: end_char.unwrap_or(usual.end_char),
+            slash_means_open: slash_means_open.unwrap_or(usual.slash_means_open),
+            arg_style: arg_style.unwrap_or(usual.arg_style),
+            arg_prefix: arg_prefix.unwrap_or(usual.arg_prefix),
+            arg_kv_sep: arg_kv_sep.unwrap_or(usual.arg_kv_sep),
+        }
     }
 }
 

@@ -161,7 +161,10 @@ fn whole(workspace: &Path, files: &[File], settings: &[Setting], explained: Opti
     });
     if let (Some(it), Some(map)) = (explained, whole.as_object_mut()) {
         let about = it.about.replace('\n', " ");
-        map.insert("about".to_owned(), json!({"text": about, "default": it.default, "example": it.example}));
+        map.insert(
+            "about".to_owned(),
+            json!({"text": about, "type": it.kind, "default": it.default, "example": it.example}),
+        );
     }
     whole
 }

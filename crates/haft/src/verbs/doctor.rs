@@ -11,9 +11,9 @@ mod programs;
 use std::process::ExitCode;
 
 use clap::Args;
-use kit::{Fault, Programs};
+use kit::Fault;
 use runtime::{
-    config::{Config, FILE},
+    config::{Config, FILE, ProgramsSection},
     plugins::Status,
 };
 use serde_json::{Value, json};
@@ -88,7 +88,7 @@ impl Doctor {
 }
 
 /// The paths of programs in haft.toml; none, where it can't be read, which the report says elsewhere.
-fn configured(options: &Options, place: &Place) -> Programs {
+fn configured(options: &Options, place: &Place) -> ProgramsSection {
     options.config(place).map(|it: Config| it.programs).unwrap_or_default()
 }
 

@@ -8,9 +8,8 @@ use std::{
 use clap::Args;
 use kit::{Fault, Kind};
 use runtime::{
-    config::{Config, FILE, Trust as Trusted, servers_text, workspace_text},
-    mcp_client::DOT_MCP,
-    plugins::{Attestation, OWN, Section, Whose, adopt},
+    config::{Config, DOT_MCP, FILE, ToolSection, Trust as Trusted, servers_text, workspace_text},
+    plugins::{Attestation, OWN, Whose, adopt},
 };
 
 use super::close;
@@ -64,7 +63,7 @@ fn as_text(name: &str, vouched: &Attestation) -> String {
     text
 }
 
-fn granted(section: &Section) -> Vec<String> {
+fn granted(section: &ToolSection) -> Vec<String> {
     let paths = |paths: &[PathBuf]| paths.iter().map(|it| it.display().to_string()).collect::<Vec<_>>();
     let lists = [
         ("net", section.net.clone()),

@@ -51,12 +51,16 @@ fn a_value_that_needs_trust_is_shown_as_ignored_until_the_person_trusts_it() {
 #[test]
 fn keys_of_a_format_of_ones_own_are_shown_as_they_are_written() {
     let test_ws = configured(
-        "[models.c]\nmodel = \"script:x\"\n[models.c.dialect]\nstart_char = \"{\"\narg_prefix = \"@@\"\n",
+        "[models.c]\nmodel = \"script:x\"\nprice = { input = 3, output = 15.5 }\n\
+         [models.c.dialect]\nstart_char = \"{\"\narg_prefix = \"@@\"\n[models.d]\nmodel = \"script:y\"\n\
+         dialect = { arg_kv_sep = \":\" }\n",
         "",
     );
     let ran = test_ws.run(&["config"]);
     assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{ran:?}");
-    assert!(!ran.out.contains("overridden"), "{}", ran.out);
+    assert!(!ran.out.contains("overridden") && !ran.out.contains("beyond"), "{}", ran.out);
+    assert_eq!(line(&ran, "input"), ["input", "yours", "3.0"]);
+    assert_eq!(line(&ran, "arg_kv_sep"), ["arg_kv_sep", "yours", "\":\""]);
     assert_eq!(line(&ran, "start_char"), ["start_char", "yours", "\"{\""]);
     assert_eq!(line(&ran, "arg_prefix"), ["arg_prefix", "yours", "\"@@\""]);
     let ran = test_ws.run(&["config", "models.c.dialect.arg_style"]);
@@ -64,6 +68,26 @@ fn keys_of_a_format_of_ones_own_are_shown_as_they_are_written() {
         ran.code == 0 && ran.out.contains("Where arguments are") && ran.out.contains("\"line\""),
         "{ran:?}"
     );
+}
+
+#[test]
+fn key_of_a_dialect_that_haft_does_not_know_is_an_error_with_its_line() {
+    let test_ws = configured("[models.c]\nmodel = \"script:x\"\n[models.c.dialect]\nstart_chr = \"{\"\n", "");
+    let ran = test_ws.run(&["config"]);
+    assert_eq!(ran.code, 2, "{ran:?}");
+    assert!(ran.err.contains("line 4") && ran.err.contains("unknown field `start_chr`"), "{ran:?}");
+}
+
+#[test]
+fn options_of_the_command_line_add_to_lists_and_replace_values() {
+    let test_ws = configured("sandbox = \"full\"\naccept_weaker = [\"landlock\"]\n", "approve = \"never\"\n");
+    let ran =
+        test_ws.run(&["config", "--sandbox", "read-only", "--accept-weaker", "seccomp", "--approve", "auto"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert_eq!(line(&ran, "sandbox"), ["sandbox", "--sandbox", "\"read-only\""]);
+    assert_eq!(line(&ran, "approve"), ["approve", "--approve", "\"auto\""]);
+    let weaker = "yours + --accept-weaker  [\"landlock\", \"seccomp\"]";
+    assert!(ran.out.contains(weaker), "{}", ran.out);
 }
 
 #[test]
@@ -77,6 +101,17 @@ fn a_key_is_explained_with_its_default() {
         "{}",
         ran.out
     );
+    assert!(ran.out.contains("Type: one of \"ask\", \"ask-edits\", \"auto\", \"never\"\n"), "{}", ran.out);
+    for (key, kind) in [
+        ("deadline_seconds", "seconds, whole number, 1 to 3600"),
+        ("roots", "list of strings"),
+        ("models.mine.price", "table of numbers: input, cached, kept, output"),
+    ] {
+        let ran = test_ws.run(&["config", key]);
+        assert!(ran.out.contains(&format!("Type: {kind}\n")), "{}", ran.out);
+    }
+    let whole: Value = serde_json::from_str(&test_ws.run(&["config", "tools", "--json"]).out).unwrap();
+    assert_eq!(whole["about"]["type"], "list of strings, or \"all\"");
     // A section that nobody has written yet is explained too.
     let ran = test_ws.run(&["config", "models.mine.url"]);
     assert!(ran.out.starts_with("Address of the server"), "{ran:?}");

@@ -213,6 +213,9 @@ fn keys(example: &str) -> String {
                 heading = Some(line.to_owned());
             } else if is_key(line) {
                 keys.push(line.to_owned());
+            } else if line.starts_with("Type: ") {
+                // A paragraph of its own.
+                prose.push(format!("\n{line}"));
             } else if !line.is_empty() {
                 prose.push(line.to_owned());
             }
@@ -328,10 +331,10 @@ fn commands_are_found_in_any_group_of_a_help_text() {
 
 #[test]
 fn an_example_becomes_prose_and_keys() {
-    let example = "# About the file.\n\n# How many. (needs trust)\n# many = 1   # default: 2\n\n# Hosts.\n# [net]\n# allow = []\n\n# More <of> it.\n# web = \"public\"\n";
+    let example = "# About the file.\n\n# How many. (needs trust)\n# Type: whole number.\n# many = 1   # default: 2\n\n# Hosts.\n# [net]\n# allow = []\n\n# More <of> it.\n# web = \"public\"\n";
     assert_eq!(
         keys(example),
-        "## Top-level keys\n\nHow many. (**needs trust**)\n\n```toml\nmany = 1   # default: 2\n```\n\n## `[net]`\n\nHosts.\n\n```toml\n[net]\nallow = []\n```\n\n\
+        "## Top-level keys\n\nHow many. (**needs trust**)\n\nType: whole number.\n\n```toml\nmany = 1   # default: 2\n```\n\n## `[net]`\n\nHosts.\n\n```toml\n[net]\nallow = []\n```\n\n\
          More &lt;of> it.\n\n```toml\n[net]\nweb = \"public\"\n```\n"
     );
 }

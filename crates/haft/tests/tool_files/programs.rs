@@ -12,7 +12,8 @@ use haft::{
     policy::{Approve, Policy},
     runtime::{
         Call, Commands, Runtime, Session, Settings, Unattended,
-        plugins::{Folder, Section, ToolFiles, Whose},
+        config::ToolSection,
+        plugins::{Folder, ToolFiles, Whose},
     },
 };
 use serde_json::{Value, json};
@@ -31,11 +32,11 @@ struct Fixture {
 impl Fixture {
     /// With these files in the folder of tools; what begins with `#!` may be executed.
     async fn new(files: &[(&str, &str)]) -> Self {
-        Self::with(files, Section::default(), Approve::Auto).await
+        Self::with(files, ToolSection::default(), Approve::Auto).await
     }
 
     /// Where the tool `t` was granted this.
-    async fn with(files: &[(&str, &str)], section: Section, approve: Approve) -> Self {
+    async fn with(files: &[(&str, &str)], section: ToolSection, approve: Approve) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let base = dir.path().canonicalize().unwrap();
         std::fs::create_dir_all(base.join("ws")).unwrap();
@@ -219,7 +220,7 @@ async fn one_that_takes_too_long_is_ended_with_all_it_started() {
         fixture.says("t", json!({})).await,
         "timeout: `t` did not end within its 0.5 s, so it was ended\nbegun\nodd"
     );
-    let section = Section { timeout_seconds: Some(1), ..Section::default() };
+    let section = ToolSection { timeout_seconds: Some(1), ..ToolSection::default() };
     let fixture = Fixture::with(&[("t", &code)], section, Approve::Auto).await;
     assert!(fixture.says("t", json!({})).await.contains("within its 1 s"));
 }
@@ -243,17 +244,17 @@ async fn what_a_person_grants_to_it_is_not_asked_about() {
         &json!({"touches": ["net example.org"]}),
         "echo \"[$THEIR_KEY]\"; cat \"$HAFT_WORKSPACE/../extra\"",
     );
-    let fixture = Fixture::with(&[("t", &code)], Section::default(), Approve::Never).await;
+    let fixture = Fixture::with(&[("t", &code)], ToolSection::default(), Approve::Never).await;
     assert!(fixture.says("t", json!({})).await.starts_with("denied: "));
     let dir = tempfile::tempdir().unwrap();
     let extra = dir.path().canonicalize().unwrap().join("extra");
     std::fs::write(&extra, "more").unwrap();
     let code = code.replace("$HAFT_WORKSPACE/../extra", extra.to_str().unwrap());
-    let section = Section {
+    let section = ToolSection {
         net: vec!["*.org".to_owned()],
         env: vec!["THEIR_KEY".to_owned()],
         read: vec![extra],
-        ..Section::default()
+        ..ToolSection::default()
     };
     let fixture = Fixture::with(&[("t", &code)], section, Approve::Never).await;
     assert_eq!(fixture.says("t", json!({})).await, "[k3y]\nmore");

@@ -1,20 +1,19 @@
-//! Keys of haft.toml, one declaration each: from it come the merge of two files, `haft config` and the reference.
+//! Keys of haft.toml, one declaration each ([`section!`](declare)): its type, text, default, and merge.
 //!
-//! The types of the keys are those of the fields of [`Config`]. A key whose merge is missing leaves the workspace's value
-//! behind, which a debug build reports and a test fails on.
+//! From the declarations come the structs that serde reads, the merge of two layers, `haft config`, the reference and its
+//! page in the documentation.
 
-mod agents;
-mod commands;
-mod general;
-mod merging;
-mod plugins;
-mod reach;
+pub(super) mod declare;
+pub(super) mod merging;
+pub(super) mod types;
 
-use std::fmt::Write as _;
+use std::{collections::BTreeMap, fmt::Write as _, ops::RangeInclusive};
 
 use serde_json::Value;
 
-use super::Config;
+use super::{Config, Tables};
+use merging::{Gate, Upper};
+pub use types::Type;
 
 /// A table of haft.toml with its keys; the first one has no name and stands at the top.
 #[derive(Debug)]
@@ -23,8 +22,8 @@ pub struct Section {
     pub header: &'static str,
     /// What the section does.
     pub doc: &'static str,
-    /// How the workspace's section is merged as a whole, where its keys are not merged one by one.
-    merge: Option<Merge>,
+    /// Whether its keys are merged one by one; else the section is merged as a whole.
+    pub by_key: bool,
     /// Its keys.
     pub keys: &'static [Key],
 }
@@ -34,15 +33,22 @@ pub struct Section {
 pub struct Key {
     /// Its name in its section.
     pub name: &'static str,
-    /// What it does, with units and limits.
+    /// What it does, with limits.
     pub doc: &'static str,
+    /// The type of its value.
+    pub kind: Type,
+    /// The unit of a number.
+    pub unit: Option<&'static str>,
+    /// The least number and the largest one; what is beyond them is brought between them.
+    pub range: Option<RangeInclusive<u64>>,
+    /// The option of the command line that sets it.
+    pub option: Option<&'static str>,
     /// An example of its value, as TOML.
     pub example: &'static str,
     /// What holds where no file sets it.
     pub default: Fallback,
     /// What a workspace's value can do before it is trusted.
     pub workspace: Workspace,
-    merge: Option<Merge>,
 }
 
 /// What holds where no file sets a key.
@@ -71,103 +77,102 @@ pub enum Workspace {
     OwnFile,
 }
 
-/// Takes a key's value out of the workspace's configuration, and into the user's where it may.
-type Merge = fn(&mut Config, &mut Config, &mut Gate);
+/// A struct that is a section, made by [`section!`](declare).
+pub(super) trait Declared {
+    /// Returns its sections in the order in which they are shown, and those inside.
+    fn sections() -> Vec<&'static Section>;
 
-/// Whether the workspace is trusted, and what was ignored since it is not.
-#[derive(Debug, Default)]
-pub(super) struct Gate {
-    trusted: bool,
-    /// The key or the value that is merged, as a person reads it.
-    label: String,
-    ignored: Vec<String>,
+    /// Returns its name, as a person reads it.
+    fn label() -> String {
+        label(Self::sections().first().map_or("", |it| it.header))
+    }
 }
 
-/// All sections, in the order in which they are shown.
-pub static SECTIONS: &[&Section] = &[
-    &general::TOP,
-    &commands::COMMANDS,
-    &commands::COMMAND,
-    &reach::NET,
-    &reach::SECRET,
-    &reach::SEARCH,
-    &reach::SSH,
-    &reach::PROGRAMS,
-    &plugins::TOOL,
-    &plugins::MCP,
-    &plugins::MCP_REMOTE,
-    &plugins::MCP_OAUTH,
-    &agents::AGENT,
-    &agents::CHAT,
-    &general::LIMITS,
-    &agents::SUBAGENT,
-    &agents::MODELS,
-    &agents::MODELS_DIALECT,
-];
+/// What has numbers that are to be brought into their ranges.
+pub(super) trait Bounded {
+    /// Brings them there.
+    fn bound(&mut self);
+}
+
+impl<T: Bounded> Bounded for BTreeMap<String, T> {
+    fn bound(&mut self) {
+        self.values_mut().for_each(T::bound);
+    }
+}
+
+impl<T: Bounded> Bounded for Vec<T> {
+    fn bound(&mut self) {
+        self.iter_mut().for_each(T::bound);
+    }
+}
+
+impl<T: Bounded> Bounded for Tables<T> {
+    fn bound(&mut self) {
+        self.user.bound();
+        self.workspace.bound();
+    }
+}
+
+/// Returns all sections, in the order in which they are shown.
+pub fn sections() -> Vec<&'static Section> {
+    Config::sections()
+}
 
 /// The sections of which there are several, each with a name that a person chooses.
 pub const NAMED: [&str; 4] = ["mcp", "models", "secret", "tool"];
 
-/// Merges the workspace's configuration into the user's, key by key. Returns what holds, and a line for each value that is
-/// ignored.
-pub(super) fn merge(mut mine: Config, mut theirs: Config, trusted: bool) -> (Config, Vec<String>) {
-    let mut gate = Gate { trusted, ..Gate::default() };
-    for section in SECTIONS {
-        if let Some(merge) = section.merge {
-            gate.label = section.label();
-            merge(&mut mine, &mut theirs, &mut gate);
-        }
-        for key in section.keys {
-            if let Some(merge) = key.merge {
-                gate.label = section.label_of(key);
-                merge(&mut mine, &mut theirs, &mut gate);
-            }
-        }
-    }
-    debug_assert_eq!(theirs, Config::default(), "a key of the workspace is not merged");
+/// Merges a layer into those below it, key by key. Returns what holds, and a line for each value that is ignored.
+pub(super) fn merge(mut mine: Config, theirs: Config, from: Upper) -> (Config, Vec<String>) {
+    let mut gate = Gate::new(from);
+    Config::merge(&mut mine, theirs, &mut gate);
     (mine, gate.ignored)
 }
 
-impl Gate {
-    /// Whether a value counts that allows more than the user does; notes that it is ignored, if not.
-    fn trusts(&mut self) -> bool {
-        if !self.trusted {
-            let line =
-                format!("{} in the workspace's haft.toml is ignored until you run `haft trust`", self.label);
-            self.ignored.push(line);
-        }
-        self.trusted
-    }
+pub(super) fn clamp(number: &mut Option<u64>, range: RangeInclusive<u64>) {
+    *number = number.map(|it| it.clamp(*range.start(), *range.end()));
+}
 
-    /// Notes that a value counts in the user's own file alone.
-    fn own_file(&mut self) {
-        let line = format!("{} in the workspace's haft.toml is ignored: it counts in your own", self.label);
-        self.ignored.push(line);
+/// The name of a key whose field has the name of a keyword: `match` for `r#match`.
+pub(super) const fn plain(field: &'static str) -> &'static str {
+    match field.as_bytes() {
+        [b'r', b'#', ..] => field.split_at(2).1,
+        _ => field,
+    }
+}
+
+fn tables(header: &'static str) -> impl Iterator<Item = &'static str> {
+    header.trim_matches(['[', ']']).split('.').filter(|it| !it.is_empty())
+}
+
+fn label(header: &'static str) -> String {
+    match tables(header).next() {
+        Some(named) if NAMED.contains(&named) => format!("`[{named}.NAME]`"),
+        _ => format!("`{header}`"),
+    }
+}
+
+pub(super) fn label_of(header: &str, key: &str) -> String {
+    match header {
+        "" => format!("`{key}`"),
+        header => format!("`{key}` of `{header}`"),
     }
 }
 
 impl Section {
     /// The names of its tables: none for the top, `["models", "local"]`.
     pub fn path(&self) -> Vec<&'static str> {
-        self.header.trim_matches(['[', ']']).split('.').filter(|it| !it.is_empty()).collect()
-    }
-
-    fn label(&self) -> String {
-        match self.path().as_slice() {
-            [named, ..] if NAMED.contains(named) => format!("`[{named}.NAME]`"),
-            _ => format!("`{}`", self.header),
-        }
-    }
-
-    fn label_of(&self, key: &Key) -> String {
-        match self.header {
-            "" => format!("`{}`", key.name),
-            header => format!("`{}` of `{header}`", key.name),
-        }
+        tables(self.header).collect()
     }
 }
 
 impl Key {
+    /// Its type in words, with unit and range.
+    pub fn kind(&self) -> String {
+        let unit = self.unit.map(|it| format!("{it}, ")).unwrap_or_default();
+        let range = self.range.as_ref().map(|it| format!(", {} to {}", it.start(), it.end()));
+        format!("{unit}{}{}", self.kind, range.unwrap_or_default())
+    }
+
     /// What it does, with what it needs in a workspace's file.
     pub fn about(&self) -> String {
         match self.workspace {
@@ -212,14 +217,12 @@ const COLUMN: usize = 46;
 /// The reference: every key as a comment, with what it does, an example and its default.
 pub fn reference() -> String {
     let mut text = HEAD.to_owned();
-    for section in SECTIONS {
+    for section in sections() {
         if !section.header.is_empty() {
             let _ = write!(text, "\n{}# {}\n", comment(section.doc), section.header);
         }
         for key in section.keys {
-            if !key.doc.is_empty() {
-                let _ = write!(text, "\n{}", comment(&key.about()));
-            }
+            let _ = write!(text, "\n{}{}", comment(&key.about()), comment(&format!("Type: {}.", key.kind())));
             let setting = format!("# {}", key.setting());
             let line = match key.default.text().map(|it| format!("# default: {it}")) {
                 None => setting,

@@ -1,36 +1,55 @@
 //! `[limits]`: how much of the machine commands and their kept outputs may use.
 
-use serde::{Deserialize, Serialize};
-
 use sandbox::limits::Limits;
+use serde_json::json;
+
+use super::keys::{Fallback::*, declare::section, merging::*};
 
 const MIB: u64 = 1 << 20;
 
-/// What is said about limits. A workspace's file may only lower them.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct LimitsSection {
-    /// Processes of one command, with all that it starts.
-    pub processes: Option<u64>,
-    /// Memory of all commands of a session together, in MiB.
-    pub memory_mib: Option<u64>,
-    /// Kept outputs of a session together, in MiB.
-    pub outputs_mib: Option<u64>,
+section! {
+    /// `[limits]`: limits of commands. A workspace's file may only lower them.
+    #[derive(Copy, Default, Eq)]
+    #[serde(default)]
+    pub struct LimitsSection, merged by_key {
+        /// Limits of commands. A workspace may only lower them.
+        "[limits]" {
+            /// Processes of one command, with all that it starts, 2 to 2048. haft ends a command that has
+            /// more, such as a fork bomb; other commands go on.
+            processes: Option<u64> {
+                range: 2..=2048,
+                example: "256",
+                default: Value(|| json!(Limits::default().tree)),
+                workspace: Lowers,
+                merge: lower(Limits::default().tree),
+            }
+            /// Memory of all commands of a session together, in MiB. haft ends the largest process of a
+            /// session that uses more.
+            memory_mib: Option<u64> {
+                unit: "MiB",
+                range: 64..=1 << 24,
+                example: "2048",
+                default: Words("half of the machine's memory, 256 to 2048"),
+                workspace: Lowers,
+                merge: lower(Limits::default().memory >> 20),
+            }
+            /// Outputs of a session that were too long to show, together, in MiB. The oldest make room for
+            /// new ones.
+            outputs_mib: Option<u64> {
+                unit: "MiB",
+                range: 1..=1 << 24,
+                example: "4096",
+                default: Value(|| json!(LimitsSection::OUTPUTS)),
+                workspace: Lowers,
+                merge: lower(Self::OUTPUTS),
+            }
+        }
+    }
 }
 
 impl LimitsSection {
     /// The kept outputs of a session where nothing is said, in MiB.
     pub const OUTPUTS: u64 = 4096;
-
-    /// Bounds the numbers.
-    pub(super) fn settled(self) -> Self {
-        Self {
-            // The whole sandbox has a larger bound, which haft's own processes in it need a part of.
-            processes: self.processes.map(|it| it.clamp(2, Limits::default().processes / 2)),
-            memory_mib: self.memory_mib.map(|it| it.clamp(64, 1 << 24)),
-            outputs_mib: self.outputs_mib.map(|it| it.clamp(1, 1 << 24)),
-        }
-    }
 
     /// The limits of commands.
     pub fn of_commands(self) -> Limits {
@@ -51,7 +70,7 @@ impl LimitsSection {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Config;
+    use crate::config::{Config, keys::Bounded};
 
     #[test]
     fn workspace_lowers_limits_and_never_raises_them() {
@@ -62,7 +81,13 @@ mod tests {
         let both = config(mine).with_workspace(config(theirs), false).0.limits;
         assert_eq!((both.of_commands().tree, both.of_commands().memory), (500, 100 * MIB));
         assert_eq!(both.outputs(), 4 << 30);
-        assert_eq!(LimitsSection { processes: Some(0), ..mine }.settled().of_commands().tree, 2);
+        let bounded = |processes| {
+            let mut limits = LimitsSection { processes: Some(processes), ..mine };
+            limits.bound();
+            limits.of_commands().tree
+        };
+        // The whole sandbox has a larger bound, which haft's own processes in it need a part of.
+        assert_eq!((bounded(0), bounded(u64::MAX)), (2, Limits::default().processes / 2));
         assert_eq!(LimitsSection::default().of_commands(), Limits::default());
     }
 }

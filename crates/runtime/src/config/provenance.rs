@@ -10,7 +10,11 @@ use rustix::fs::OFlags;
 use serde_json::Value;
 use toml::Table;
 
-use super::{Config, FILE, bounded, text, tool_list::ALL, wrong};
+use super::{
+    Config, FILE,
+    files::{bounded, text, wrong},
+    tool_list::ALL,
+};
 
 /// A configuration file: its keys as they are written, and what they mean.
 #[derive(Debug, Clone)]
@@ -179,7 +183,9 @@ impl Files<'_> {
             let trusted = merged(&self.user.config, &self.workspace.config, true);
             at(&values(&trusted), &key, apart) != now
         };
-        let is_other_number = |value: &Value| value.is_number() && Some(value) != now.as_ref();
+        let number = now.as_ref().and_then(Value::as_f64);
+        // `3` is the same price as `3.0`.
+        let is_other_number = |value: &Value| value.is_number() && value.as_f64() != number;
         let unused = written.iter().filter_map(|(source, _, value)| {
             let why = match source {
                 Source::Workspace if waits => Why::NeedsTrust,
@@ -219,24 +225,17 @@ fn merged(user: &Config, workspace: &Config, trusted: bool) -> Config {
 
 /// A configuration as values, under the keys that a file has.
 fn values(config: &Config) -> Value {
-    let mut whole = serde_json::to_value(config).unwrap_or_default();
-    // `[[command]]` is kept with the other rules about commands.
-    let rules = whole.pointer_mut("/commands/rules").map(Value::take);
-    if let (Some(rules), Some(map)) = (rules, whole.as_object_mut()) {
-        map.insert("command".to_owned(), rules);
-    }
-    whole
+    serde_json::to_value(config).unwrap_or_default()
 }
 
 /// The value of a key; none, where it has none.
 fn at(values: &Value, key: &[String], apart: bool) -> Option<Value> {
     let (first, rest) = key.split_first()?;
-    let first = match first.as_str() {
-        "tool" if apart => "workspace_sections",
-        "mcp" if apart => "workspace_servers",
-        other => other,
-    };
-    let found = rest.iter().try_fold(values.get(first)?, |value, name| value.get(name.as_str()))?;
+    let mut first = values.get(first)?;
+    if stands_apart(key) {
+        first = first.get(if apart { "workspace" } else { "user" })?;
+    }
+    let found = rest.iter().try_fold(first, |value, name| value.get(name.as_str()))?;
     Some(found.clone()).filter(|it| !it.is_null())
 }
 
@@ -275,7 +274,7 @@ fn remove(table: &mut Table, key: &[String]) {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "tests")]
+    #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
     use super::*;
 
@@ -392,6 +391,34 @@ mod tests {
         assert_eq!(
             told("", "[agent]\nmax_steps = 1000", false),
             ["agent.max_steps = 50 [Workspace] Workspace:Limited:1000"]
+        );
+    }
+
+    #[test]
+    fn a_number_that_counts_as_it_is_written_is_not_limited() {
+        assert_eq!(
+            told("[models.m.price]\ninput = 3\noutput = 15.5", "", false),
+            ["models.m.price.input = 3.0 [User]", "models.m.price.output = 15.5 [User]"]
+        );
+        assert_eq!(told("[agent]\nmax_calls = 0", "", false), ["agent.max_calls = 0 [User]"]);
+    }
+
+    #[test]
+    fn keys_of_a_dialect_are_those_of_the_file_that_has_the_table() {
+        let mine = "[models.c]\nmodel = \"a\"\ndialect = { start_char = \"{\", slash_means_open = false }";
+        let own = [
+            "models.c.dialect.slash_means_open = false [User]",
+            "models.c.dialect.start_char = \"{\" [User]",
+            "models.c.model = \"a\" [User]",
+        ];
+        assert_eq!(told(mine, "", false), own);
+        assert_eq!(
+            told(mine, "[models.c.dialect]\nstart_char = \"<\"", false)[1],
+            "models.c.dialect.start_char = \"{\" [User] Workspace:NeedsTrust:\"<\""
+        );
+        assert_eq!(
+            told("", "[models.c]\nmodel = \"a\"\n[models.c.dialect]\narg_style = \"inline\"", true),
+            ["models.c.dialect.arg_style = \"inline\" [Workspace]", "models.c.model = \"a\" [Workspace]",]
         );
     }
 

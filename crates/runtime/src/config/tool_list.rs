@@ -7,16 +7,21 @@ use serde::{
     de::{Error, SeqAccess, Unexpected, Visitor},
 };
 
+use super::keys::Type;
+
+/// What such a list is.
+pub(super) const TYPE: Type = Type::Words("list of strings, or \"all\"");
+
 /// The word for all tools there are.
 pub(super) const ALL: &str = "all";
 
 /// Reads a list of names; `all` is the same as no list.
-pub(crate) fn names<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<String>>, D::Error> {
+pub(super) fn names<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<String>>, D::Error> {
     from.deserialize_any(List)
 }
 
 /// Reads a list in which `*` stands for all tools; so does the word `all` in its place.
-pub(crate) fn with_star<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+pub(super) fn with_star<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
     Ok(names(from)?.unwrap_or_else(|| vec!["*".to_owned()]))
 }
 

@@ -8,8 +8,7 @@ use std::{
 use kit::{Fault, Kind};
 use rustix::fs::OFlags;
 
-use super::{FILE, bounded};
-use crate::mcp_client::DOT_MCP;
+use super::{DOT_MCP, FILE, files::bounded};
 
 /// The workspaces that the person has trusted: the configuration of each by its exact text, its tools by its path. One
 /// line says one thing, and a line that a trust has ended takes back those before it.

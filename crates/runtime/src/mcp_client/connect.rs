@@ -24,8 +24,8 @@ use super::{
     handler::Handler,
     http,
     oauth::Logins,
-    section::expanded,
     start::Tasks,
+    variables::expanded,
     wire::{Heard, Wire, pipes},
 };
 

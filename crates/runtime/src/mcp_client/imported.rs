@@ -6,10 +6,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{Server, ServerSection, Variables};
-use crate::provenance::Whose;
-
-/// The file in which a workspace names servers, for whatever client.
-pub const DOT_MCP: &str = ".mcp.json";
+use crate::{config::DOT_MCP, provenance::Whose};
 
 #[derive(Deserialize)]
 struct File {

@@ -16,7 +16,8 @@ use rmcp::transport::{
 
 use self::credentials::{CredentialFile, Page, Tokens};
 pub use self::{credentials::Logins, redirect::Redirect, sign_in::Signing};
-use super::{Server, section::OauthSection};
+use super::Server;
+use crate::config::OauthSection;
 
 /// A token that ends within so many seconds is renewed before it is used.
 const SOON: u64 = 30;

@@ -15,10 +15,9 @@ use super::{
     handler::Handler,
     http,
     notifications::ServerNotifications,
-    section::Variables,
     servers::Servers,
 };
-use crate::execution::Execution;
+use crate::{config::Variables, execution::Execution};
 
 /// How long a server may take to list a page of its tools.
 const LIST: Duration = Duration::from_secs(30);

@@ -37,6 +37,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::config::ToolSection as Section;
 pub use crate::provenance::Whose;
 pub(crate) use hosts::{Hosts, Packages};
 pub(crate) use kit::model_tools::own_files;
@@ -91,32 +92,6 @@ pub struct Folder {
     pub path: PathBuf,
     /// Who put the tools there.
     pub whose: Whose,
-}
-
-/// What a person granted to a tool: `[tool.NAME]` in haft.toml. It counts for what a person vouched for, by its content.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Section {
-    /// Hosts that it may reach, as in `allow` of `[net]`.
-    #[serde(default)]
-    pub net: Vec<String>,
-    /// Paths outside the roots that it may read.
-    #[serde(default)]
-    pub read: Vec<PathBuf>,
-    /// Paths outside the roots that it may change.
-    #[serde(default)]
-    pub write: Vec<PathBuf>,
-    /// Variables of haft's environment that it gets.
-    #[serde(default)]
-    pub env: Vec<String>,
-    /// How long a call may take, in seconds.
-    pub timeout_seconds: Option<u64>,
-    /// It is called only once its manual was read.
-    #[serde(default)]
-    pub manual_first: bool,
-    /// It takes the place of the built-in tool of its name.
-    #[serde(default)]
-    pub replaces_built_in: bool,
 }
 
 /// One version of a file, whatever becomes of the file.

@@ -1,6 +1,6 @@
 //! Reference of the configuration: the declared keys, as `haft config` looks them up and explains them.
 
-use runtime::config::keys::{NAMED, SECTIONS};
+use runtime::config::keys::{NAMED, sections};
 
 /// A key, or a section as a whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -11,6 +11,8 @@ pub(super) struct Entry {
     pub(super) about: String,
     /// An example, as it is written in a file; nothing for a section.
     pub(super) example: Option<String>,
+    /// The type of its value, in words; nothing for a section.
+    pub(super) kind: Option<String>,
     /// What holds if it is not set.
     pub(super) default: Option<String>,
 }
@@ -18,13 +20,14 @@ pub(super) struct Entry {
 /// All sections and keys, in the order of the reference.
 pub(super) fn entries() -> Vec<Entry> {
     let mut entries: Vec<Entry> = Vec::new();
-    for section in SECTIONS {
+    for section in sections() {
         let path: Vec<String> = section.path().into_iter().map(str::to_owned).collect();
         if !path.is_empty() {
             entries.push(Entry {
                 key: path.clone(),
                 about: section.doc.to_owned(),
                 example: None,
+                kind: None,
                 default: None,
             });
         }
@@ -34,6 +37,7 @@ pub(super) fn entries() -> Vec<Entry> {
                 key: [path.clone(), vec![key.name.to_owned()]].concat(),
                 about: key.about(),
                 example: Some(key.setting()),
+                kind: Some(key.kind()),
                 default: key.default.text(),
             });
         }

@@ -46,6 +46,9 @@ pub(super) fn some(settings: &[Setting], explained: Option<&Entry>) -> String {
         }
         text.push_str(&it.about);
         text.push('\n');
+        if let Some(kind) = &it.kind {
+            text.push_str(&format!("Type: {kind}\n"));
+        }
         if let Some(default) = &it.default {
             text.push_str(&format!("Default: {default}\n"));
         }

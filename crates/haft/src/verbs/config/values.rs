@@ -5,11 +5,10 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::ValueEnum as _;
 use kit::{Fault, redact::Secrets};
 use runtime::config::{
     FILE, Layer, Origin, Source, Trust, Why,
-    keys::{Fallback, NAMED, SECTIONS, Section},
+    keys::{Fallback, NAMED, Section, sections},
     origins,
 };
 use serde_json::{Value, json};
@@ -73,13 +72,14 @@ pub(super) fn files(options: &Options, place: &Place, workspace: &Path) -> [File
 pub(super) fn settings(options: &Options, place: &Place, workspace: &Path) -> Result<Vec<Setting>, Fault> {
     let user = Layer::user(&place.config.join(FILE))?;
     let theirs = Layer::workspace(workspace)?;
+    let typed = typed(options)?;
     let mut written = origins(&user, &theirs, is_trusted(options, place, workspace)).keys;
     let mut settings: Vec<Setting> = defaults().into_iter().map(|(key, it)| default(&key, it)).collect();
     for setting in &mut settings {
         if let Some(at) = written.iter().position(|it| it.key == setting.key) {
             setting.set(written.remove(at));
         }
-        setting.set_by_options(options);
+        setting.set_by_options(&typed);
         setting.set_by_environment(place);
     }
     let order = |it: &Origin| NAMED.iter().position(|name| it.key.first().is_some_and(|first| first == name));
@@ -101,6 +101,27 @@ pub(super) fn settings(options: &Options, place: &Place, workspace: &Path) -> Re
     Ok(settings)
 }
 
+/// A key that the command line sets, its option and its value.
+type Typed = (Vec<String>, &'static str, Value);
+
+fn typed(options: &Options) -> Result<Vec<Typed>, Fault> {
+    let layer = serde_json::to_value(options.typed()?).unwrap_or_default();
+    let mut typed = Vec::new();
+    for section in sections() {
+        for key in section.keys {
+            let Some(option) = key.option else { continue };
+            let names: Vec<String> =
+                section.path().into_iter().chain([key.name]).map(str::to_owned).collect();
+            let value = names.iter().try_fold(&layer, |value, name| value.get(name.as_str()));
+            let is_given = |it: &&Value| !it.is_null() && it.as_array().is_none_or(|it| !it.is_empty());
+            if let Some(value) = value.filter(is_given) {
+                typed.push((names, option, value.clone()));
+            }
+        }
+    }
+    Ok(typed)
+}
+
 fn is_trusted(options: &Options, place: &Place, workspace: &Path) -> bool {
     options.trust || Trust::in_state(&place.state).holds(workspace)
 }
@@ -109,7 +130,7 @@ fn is_trusted(options: &Options, place: &Place, workspace: &Path) -> bool {
 pub(super) fn defaults() -> Vec<(String, Fallback)> {
     let is_named = |it: &Section| it.path().first().is_some_and(|first| NAMED.contains(first));
     let mut keys = Vec::new();
-    for section in SECTIONS.iter().filter(|it| !is_named(it)) {
+    for section in sections().into_iter().filter(|it| !is_named(it)) {
         match section.path().as_slice() {
             ["command"] => keys.push(("command".to_owned(), Fallback::Words("none"))),
             path => keys.extend(section.keys.iter().map(|key| {
@@ -153,19 +174,11 @@ impl Setting {
     }
 
     /// What this very command line says.
-    fn set_by_options(&mut self, options: &Options) {
-        let name = |it: Option<clap::builder::PossibleValue>| it.map(|it| json!(it.get_name()));
-        match self.key.join(".").as_str() {
-            "sandbox" => {
-                self.replace("--sandbox", options.sandbox.and_then(|it| name(it.to_possible_value())));
-            }
-            "approve" => {
-                self.replace("--approve", options.approve.and_then(|it| name(it.to_possible_value())));
-            }
-            "toolset" => self.replace("--toolset", options.toolset.as_ref().map(|it| json!(it))),
-            "roots" => self.extend("--root", &options.roots),
-            "accept_weaker" => self.extend("--accept-weaker", &options.accept_weaker),
-            _ => {}
+    fn set_by_options(&mut self, typed: &[Typed]) {
+        let Some((_, option, value)) = typed.iter().find(|(key, ..)| *key == self.key) else { return };
+        match value {
+            Value::Array(more) => self.extend(option, more),
+            value => self.replace(option, value.clone()),
         }
     }
 
@@ -186,8 +199,7 @@ impl Setting {
         }
     }
 
-    fn replace(&mut self, option: &'static str, value: Option<Value>) {
-        let Some(value) = value else { return };
+    fn replace(&mut self, option: &'static str, value: Value) {
         let before = self.value.replace(value);
         let file = self.from.iter().find(|it| matches!(it, From::File(_)));
         if let (Some(from), Some(value)) = (file, before) {
@@ -196,15 +208,12 @@ impl Setting {
         self.from = vec![From::Option(option)];
     }
 
-    fn extend(&mut self, option: &'static str, more: &[String]) {
-        if more.is_empty() {
-            return;
-        }
+    fn extend(&mut self, option: &'static str, more: &[Value]) {
         let mut list = match self.value.take() {
             Some(Value::Array(list)) => list,
             _ => Vec::new(),
         };
-        list.extend(more.iter().map(|it| json!(it)));
+        list.extend_from_slice(more);
         (self.value, self.words) = (Some(Value::Array(list)), None);
         self.from.retain(|it| *it != From::Default);
         self.from.push(From::Option(option));
@@ -261,7 +270,7 @@ mod tests {
             let keys: String = it.keys.iter().map(|it| format!("{}\n", it.setting())).collect();
             format!("{}\n{keys}", it.header)
         };
-        SECTIONS.iter().map(section).collect()
+        sections().iter().map(section).collect()
     }
 
     /// The keys of the reference that a file can set, with why a workspace's value doesn't count, where it never does
@@ -269,7 +278,7 @@ mod tests {
     fn keys() -> Vec<(Vec<String>, Option<Why>)> {
         let path = |section: &Section| section.path().into_iter().map(str::to_owned).collect::<Vec<_>>();
         let mut keys = Vec::new();
-        for section in SECTIONS {
+        for section in sections() {
             if section.header == "[[command]]" {
                 keys.push((path(section), None));
                 continue;
@@ -371,7 +380,7 @@ mod tests {
         assert_eq!(sandbox.unused, [before]);
         assert_eq!(test_ws.setting(&options, "approve").value, Some(json!("never")));
         let roots = test_ws.setting(&options, "roots");
-        assert_eq!(roots.value, Some(json!(["a", "b"])));
+        assert_eq!(roots.value, Some(json!(["a", std::env::current_dir().unwrap().join("b")])));
         assert_eq!(roots.from, [From::File(Source::User), From::Option("--root")]);
     }
 

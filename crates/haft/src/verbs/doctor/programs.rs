@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use kit::Programs;
+use runtime::config::ProgramsSection;
 use serde_json::{Value, json};
 
 use crate::Place;
@@ -71,7 +71,7 @@ pub(super) struct Program {
 }
 
 /// Looks for the optional programs: where haft.toml names them, else on the PATH.
-pub(super) fn programs(place: &Place, configured: &Programs) -> Vec<Program> {
+pub(super) fn programs(place: &Place, configured: &ProgramsSection) -> Vec<Program> {
     let home = place.home();
     OPTIONAL
         .iter()

@@ -1,7 +1,7 @@
 //! Every key is declared, merged, and widens nothing of an untrusted workspace.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
-use std::{collections::BTreeSet, path::Path};
+use std::{collections::BTreeSet, ops::RangeInclusive, path::Path};
 
 use serde_json::{Value, json};
 
@@ -26,10 +26,8 @@ fn file(section: &Section, key: &Key, value: &str) -> String {
 
 /// The keys that are merged one by one.
 fn merged() -> impl Iterator<Item = (&'static Section, &'static Key)> {
-    SECTIONS
-        .iter()
-        .flat_map(|section| section.keys.iter().map(move |key| (*section, key)))
-        .filter(|(_, key)| key.merge.is_some())
+    let by_key = sections().into_iter().filter(|it| it.by_key);
+    by_key.flat_map(|section| section.keys.iter().map(move |key| (section, key)))
 }
 
 fn path(section: &Section, key: &Key) -> String {
@@ -37,45 +35,141 @@ fn path(section: &Section, key: &Key) -> String {
     names.join(".")
 }
 
+/// The tables of a section's struct that a file can set, as serde knows them.
+fn fields_of<T: serde::de::DeserializeOwned>() -> BTreeSet<String> {
+    types::names::<T>().iter().map(|it| (*it).to_owned()).collect()
+}
+
 #[test]
-fn every_key_is_merged_by_itself_or_with_its_section() {
-    for section in SECTIONS {
+fn every_name_that_serde_reads_is_declared_and_every_declared_key_is_read() {
+    use crate::config::*;
+    let checked: Vec<(&[&str], BTreeSet<String>)> = vec![
+        (&[], fields_of::<Config>()),
+        (&["commands"], fields_of::<CommandsSection>()),
+        (&["command"], fields_of::<CommandRule>()),
+        (&["net"], fields_of::<Net>()),
+        (&["secret", "github"], fields_of::<SecretSection>()),
+        (&["search"], fields_of::<SearchSection>()),
+        (&["ssh"], fields_of::<SshSection>()),
+        (&["programs"], fields_of::<ProgramsSection>()),
+        (&["tool", "weather"], fields_of::<ToolSection>()),
+        (&["mcp", "files"], fields_of::<ServerSection>()),
+        (&["mcp", "tracker"], fields_of::<ServerSection>()),
+        (&["mcp", "tracker", "oauth"], fields_of::<OauthSection>()),
+        (&["agent"], fields_of::<AgentSection>()),
+        (&["chat"], fields_of::<ChatSection>()),
+        (&["limits"], fields_of::<LimitsSection>()),
+        (&["subagent"], fields_of::<SubagentSection>()),
+        (&["models", "local"], fields_of::<ModelSection>()),
+        (&["models", "c", "dialect"], fields_of::<DialectSection>()),
+    ];
+    assert_eq!(
+        sections().iter().map(|it| it.path()).collect::<Vec<_>>(),
+        checked.iter().map(|(path, _)| path.to_vec()).collect::<Vec<_>>()
+    );
+    for (path, read) in checked {
+        // Two sections may show different keys of one table.
+        let same = |it: &&Section| {
+            let it = it.path();
+            it.len() == path.len()
+                && it.first() == path.first()
+                && (path.len() < 2 || it.get(2) == path.get(2))
+        };
+        let mut declared: BTreeSet<String> = sections()
+            .iter()
+            .copied()
+            .filter(same)
+            .flat_map(|it| it.keys)
+            .map(|it| it.name.to_owned())
+            .collect();
+        let below = sections().into_iter().map(Section::path).filter(|it| it.len() > path.len());
+        let is_below = |it: &Vec<&str>| it.first() == path.first() || path.is_empty();
+        let depth = path.len();
+        declared.extend(below.filter(is_below).filter_map(|it| Some((*it.get(depth)?).to_owned())));
+        assert_eq!(declared, read, "{path:?}");
+    }
+}
+
+#[test]
+fn examples_and_defaults_are_of_the_declared_type() {
+    for section in sections() {
         for key in section.keys {
-            // `[mcp.tracker]` is another example of `[mcp.files]`.
-            let first = section.path().first().copied();
-            let whole = SECTIONS.iter().any(|it| it.merge.is_some() && it.path().first().copied() == first);
-            assert!(key.merge.is_some() != whole, "{}: one merge", path(section, key));
+            let example: toml::Table = toml::from_str(&key.setting()).unwrap();
+            let example = serde_json::to_value(example.get(key.name).unwrap()).unwrap();
+            let mut values = vec![example];
+            if let Fallback::Value(value) = key.default {
+                values.push(value());
+            }
+            for value in values {
+                assert!(is_of(&value, &key.kind), "{}: {value} is not a {}", path(section, key), key.kind());
+                let within = |range: &RangeInclusive<u64>| range.contains(&value.as_u64().unwrap());
+                assert!(key.range.as_ref().is_none_or(within), "{}: {value}", path(section, key));
+            }
+            assert!(key.unit.is_none() || matches!(key.kind, Type::Whole), "{}", path(section, key));
         }
     }
 }
 
-/// The fields of the configuration that a file can set, as paths; of sections that are merged whole, the section.
-fn fields() -> BTreeSet<String> {
-    let Value::Object(mut all) = serde_json::to_value(Config::default()).unwrap() else { panic!("a table") };
-    // Not of a file: the workspace's sections after the merge, and where rules go that were read.
-    for name in ["workspace_sections", "workspace_servers"] {
-        all.remove(name).unwrap();
-    }
-    let whole: BTreeSet<&str> =
-        SECTIONS.iter().filter(|it| it.merge.is_some()).filter_map(|it| it.path().first().copied()).collect();
-    let mut paths = BTreeSet::new();
-    for (name, value) in all {
-        match value {
-            Value::Object(below) if !whole.contains(name.as_str()) && !below.is_empty() => {
-                paths.extend(below.keys().filter(|it| *it != "rules").map(|it| format!("{name}.{it}")));
-            }
-            _ => drop(paths.insert(name)),
+fn is_of(value: &Value, kind: &Type) -> bool {
+    match kind {
+        Type::String | Type::Path => value.is_string(),
+        Type::Character => value.as_str().is_some_and(|it| it.chars().count() == 1),
+        Type::Boolean => value.is_boolean(),
+        Type::Whole => value.is_u64(),
+        Type::OneOf(names) => value.as_str().is_some_and(|it| names().contains(&it)),
+        Type::List(of) => value.as_array().is_some_and(|it| it.iter().all(|it| is_of(it, of))),
+        Type::Table(of) => value.as_object().is_some_and(|it| it.values().all(|it| is_of(it, of))),
+        Type::Numbers(names) => value
+            .as_object()
+            .is_some_and(|it| it.iter().all(|(name, it)| names().contains(&name.as_str()) && it.is_number())),
+        Type::Words(words) => {
+            let kinds =
+                [("string", value.is_string()), ("list", value.is_array()), ("table", value.is_object())];
+            kinds.iter().any(|(word, is)| *is && words.contains(word))
         }
     }
-    paths
 }
 
 #[test]
-fn every_field_of_the_configuration_is_a_declared_key() {
-    let mut declared: BTreeSet<String> = merged().map(|(section, key)| path(section, key)).collect();
-    let whole = SECTIONS.iter().filter(|it| it.merge.is_some()).filter_map(|it| it.path().first().copied());
-    declared.extend(whole.filter(|it| *it != "command").map(str::to_owned));
-    assert_eq!(declared, fields());
+fn numbers_beyond_their_range_are_brought_into_it() {
+    let mut tried = 0;
+    for section in sections() {
+        for key in section.keys {
+            let Some(range) = &key.range else { continue };
+            for (given, holds) in [(0, *range.start()), (i64::MAX as u64, *range.end())] {
+                let config = parsed(&file(section, key, &given.to_string()));
+                let path = path(section, key).replace("tool.", "tool.user.").replace("mcp.", "mcp.user.");
+                assert_eq!(at(&config, &path), json!(holds), "{path}");
+                tried += 1;
+            }
+        }
+    }
+    assert!(tried > 10, "{tried}");
+}
+
+#[test]
+fn command_line_counts_as_the_persons_own_word() {
+    for (section, key) in merged() {
+        let path = path(section, key);
+        let (low, high) = match (by_width(&path), key.workspace) {
+            (Some(order), _) => (order.first().unwrap().to_string(), order.last().unwrap().to_string()),
+            (_, Workspace::Lowers) => ("3".to_owned(), "40".to_owned()),
+            _ => continue,
+        };
+        let [mine, typed] = [low, high].map(|it| parsed(&file(section, key, &it)));
+        let both = mine.with_command_line(typed.clone());
+        assert_eq!(at(&both, &path), at(&typed, &path), "{path}");
+    }
+    let mine = parsed(
+        "roots = [\"/a\"]\naccept_weaker = [\"landlock\"]\ntoolset = \"nav\"\n[chat]\nnotify = \"none\"",
+    );
+    let typed = parsed("roots = [\"/b\"]\naccept_weaker = [\"seccomp\"]\n[chat]\nnotify = \"bell\"");
+    let both = mine.with_command_line(typed);
+    assert_eq!(
+        (both.roots, both.accept_weaker),
+        (vec!["/a".into(), "/b".into()], vec!["landlock".into(), "seccomp".into()])
+    );
+    assert_eq!((both.toolset.as_deref(), both.chat.notify), (Some("nav"), Some(crate::config::Notify::Bell)));
 }
 
 /// The value of a key in a configuration.
@@ -135,7 +229,7 @@ fn no_key_of_an_untrusted_workspace_widens_what_the_user_allows() {
         let one = |value: &str| parsed(&file(section, key, value));
         let values: Vec<String> = match (by_width(&path), key.workspace) {
             (Some(order), _) => order.iter().map(|it| (*it).to_owned()).collect(),
-            (_, Workspace::Lowers) => ["1", "7", "300", "1000000"].map(str::to_owned).to_vec(),
+            (_, Workspace::Lowers) => ["0", "1", "7", "300", "1000000"].map(str::to_owned).to_vec(),
             _ if key.name == "approve" => {
                 ["\"never\"", "\"ask\"", "\"ask-edits\"", "\"auto\""].map(str::to_owned).to_vec()
             }
@@ -161,7 +255,9 @@ fn no_key_of_an_untrusted_workspace_widens_what_the_user_allows() {
                 Workspace::NeedsTrust | Workspace::OwnFile => assert_eq!(now, before, "{told}"),
                 Workspace::Lowers => {
                     let usual = Config::default_of(key).as_u64().unwrap_or(u64::MAX);
-                    let number = |it: &Value| it.as_u64().unwrap_or(usual);
+                    // 0 calls are no limit.
+                    let limit = |it: u64| if it == 0 && path == "agent.max_calls" { u64::MAX } else { it };
+                    let number = |it: &Value| limit(it.as_u64().unwrap_or(usual));
                     assert!(number(&now) <= number(&before), "{told}");
                 }
                 Workspace::Narrows if path == "approve" => {
@@ -196,7 +292,8 @@ fn no_key_of_an_untrusted_workspace_widens_what_the_user_allows() {
 
 #[test]
 fn no_section_of_an_untrusted_workspace_counts_that_is_merged_whole() {
-    for section in SECTIONS.iter().filter(|it| it.merge.is_some()) {
+    let outer = |it: &&Section| !it.by_key && !matches!(it.path().as_slice(), [_, "tracker", ..] | [_, _, _]);
+    for section in sections().into_iter().filter(outer) {
         // A secret has one source; the examples of the rule are for a rule that asks.
         let left_out = |name: &str| match section.header {
             "[secret.github]" => name == "file",
@@ -219,17 +316,6 @@ fn no_section_of_an_untrusted_workspace_counts_that_is_merged_whole() {
             section.header
         );
     }
-}
-
-#[test]
-fn key_that_is_left_behind_is_noticed() {
-    let left = std::panic::catch_unwind(|| {
-        // Nothing merges what only a merge makes.
-        let theirs =
-            Config { workspace_sections: [("x".to_owned(), Default::default())].into(), ..Config::default() };
-        Config::default().with_workspace(theirs, true)
-    });
-    assert!(left.is_err());
 }
 
 #[test]

@@ -20,7 +20,7 @@ use super::{
 };
 use crate::mcp_client::{
     http::{address, causes, is_loopback},
-    section::expanded,
+    variables::expanded,
 };
 
 /// What haft calls itself.

@@ -1,0 +1,223 @@
+//! haft.toml as a whole: the keys at its top, and its sections.
+
+use std::{collections::BTreeMap, path::PathBuf};
+
+use kit::files::OtherNames;
+use policy::Approve;
+use sandbox::SandboxMode;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::{
+    AgentSection, ChatSection, CommandRule, CommandsSection, LONGEST, LimitsSection, ModelSection, Net,
+    ProgramsSection, SearchSection, SecretSection, ServerSection, SshSection, SubagentSection, ToolSection,
+    keys::{Fallback::*, declare::section, merging::*, types::named},
+    tool_list,
+};
+use crate::deadline::DEADLINE;
+
+section! {
+    /// What one file says, or one layer above the files. A key it doesn't know is an error: a typo must not pass as a default.
+    #[derive(Default)]
+    #[serde(default)]
+    pub struct Config, merged by_key {
+        "" {
+            /// Allowlist of tools, or "all". A tool that is not on it does not exist for any model. If both
+            /// files have a list, only tools on both remain.
+            #[serde(deserialize_with = "tool_list::names")]
+            tools: Option<Vec<String>> {
+                words: tool_list::TYPE,
+                example: r#"["read", "edit", "write", "grep", "glob"]"#,
+                default: Words("all"),
+                workspace: Narrows,
+                merge: intersect,
+            }
+            /// Maximum size of the tool list that a model is sent, in tokens (bytes / 4); 0 for no limit.
+            /// Tools that don't fit stay callable: the model finds them with `search_tools` and calls them by
+            /// name or with `call_tool`. `haft tools --cost` shows which are listed. All tools of another
+            /// toolset than haft's are listed.
+            list_tokens: Option<usize> {
+                unit: "tokens",
+                example: "3000",
+                default: Words("3000 over MCP, 8000 for haft's own agents"),
+                workspace: Counts,
+                merge: replace,
+            }
+            /// Tools that are always listed, whatever they cost. A workspace may add some.
+            listed: Vec<String> {
+                example: r#"["undo", "weather"]"#,
+                default: Words("none"),
+                workspace: Counts,
+                merge: append,
+            }
+            /// Names under which the tools are shown, for prompts written for another ecosystem: haft, nav,
+            /// hyperagents, navi, terrarium.
+            toolset: Option<String> {
+                option: "--toolset",
+                example: r#""haft""#,
+                default: Value(|| json!("haft")),
+                workspace: Counts,
+                merge: replace,
+            }
+            /// Additional folders with tools of your own, besides `tools` beside your own haft.toml and
+            /// `.haft/tools` in the workspace. Relative to this file, or below ~. A folder inside the
+            /// workspace has to be below its .haft.
+            tools_dirs: Vec<PathBuf> {
+                example: r#"["~/tools", "../x"]"#,
+                default: Words("none"),
+                workspace: NeedsTrust,
+                merge: append_trusted,
+            }
+            /// Additional folders that tools may reach, relative to the workspace; `:ro` makes one read-only.
+            roots: Vec<String> {
+                option: "--root",
+                example: r#"["../shared:ro"]"#,
+                default: Words("none"),
+                workspace: NeedsTrust,
+                merge: append_trusted,
+            }
+            /// What tools may change: "read-only" (nothing), "workspace" (the workspace and roots without
+            /// `:ro`), "full" (the same for files; commands run outside the OS sandbox, each after approval).
+            /// A workspace may lower it; raising it needs trust.
+            sandbox: Option<SandboxMode> {
+                option: "--sandbox",
+                example: r#""workspace""#,
+                default: Value(|| json!(SandboxMode::default())),
+                workspace: Narrows,
+                merge: narrow(|theirs, mine| rank(*theirs) <= rank(mine.copied().unwrap_or_default())),
+            }
+            /// What happens where a rule wants a person's approval: "ask", "ask-edits" (the same, and asks
+            /// before each file edit, with its diff), "auto" (allows it) or "never" (denies it). "auto"
+            /// doesn't cover addresses that are not public, SSH hosts with an unknown key, and command lines
+            /// that your `deny` rules can't judge: those are refused. In a workspace's file a value that asks
+            /// less than yours needs trust.
+            approve: Option<Approve> {
+                option: "--approve",
+                example: r#""ask""#,
+                default: Value(|| json!(Approve::default())),
+                workspace: Narrows,
+                merge: approve,
+            }
+            /// Whether tools may read a file that has another hard link outside the roots: "refuse" or
+            /// "allow". Package managers that link files from a shared cache need "allow", which needs trust
+            /// in a workspace's file.
+            hard_links: Option<HardLinks> {
+                example: r#""refuse""#,
+                default: Value(|| json!(HardLinks::Refuse)),
+                workspace: Narrows,
+                merge: hard_links,
+            }
+            /// Time limit of a call. A workspace may only lower it.
+            deadline_seconds: Option<u64> {
+                unit: "seconds",
+                range: 1..=LONGEST,
+                example: "120",
+                default: Value(|| json!(DEADLINE.as_secs())),
+                workspace: Lowers,
+                merge: lower(DEADLINE.as_secs()),
+            }
+            /// Environment variables that commands get, by name, besides a short list of harmless ones such
+            /// as PATH and LANG.
+            env: Vec<String> {
+                example: r#"["DATABASE_URL"]"#,
+                default: Words("none"),
+                workspace: NeedsTrust,
+                merge: append_trusted,
+            }
+            /// Parts of the OS sandbox that commands may run without, on machines that lack them: namespaces,
+            /// landlock, signals, seccomp. Otherwise haft refuses to run commands there.
+            accept_weaker: Vec<String> {
+                option: "--accept-weaker",
+                example: r#"["landlock"]"#,
+                default: Words("none"),
+                workspace: NeedsTrust,
+                merge: append_trusted,
+            }
+            /// Tools that a model may call only after it has read their manual in the same session. A
+            /// workspace may add some.
+            manual_first: Vec<String> {
+                example: r#"["render_3d"]"#,
+                default: Words("none"),
+                workspace: Counts,
+                merge: append,
+            }
+        }
+        tables {
+            /// Which commands are allowed, asked about, denied.
+            commands: CommandsSection as CommandsSection = CommandsSection::merge;
+            /// The same in a longer form, each with examples.
+            command: Vec<CommandRule> as CommandRule = rules;
+            /// Which hosts may be contacted.
+            net: Net as Net = Net::merge;
+            /// The secrets that have names.
+            #[serde(rename = "secret")]
+            secrets: BTreeMap<String, SecretSection> as SecretSection = extend_trusted;
+            /// How the web is searched.
+            search: SearchSection as SearchSection = replace_section;
+            /// How other machines are reached.
+            ssh: SshSection as SshSection = replace_section;
+            /// Where programs are that tools start.
+            programs: ProgramsSection as ProgramsSection = replace_section;
+            /// What tool files may do, by their names.
+            #[serde(rename = "tool")]
+            sections: Tables<ToolSection> as ToolSection = beside;
+            /// The MCP servers that haft may be a client of, by their names.
+            #[serde(rename = "mcp")]
+            servers: Tables<ServerSection> as ServerSection = beside;
+            /// How agents work.
+            agent: AgentSection as AgentSection = AgentSection::merge;
+            /// How `haft chat` behaves at a terminal.
+            chat: ChatSection as ChatSection = own_file;
+            /// How much of the machine commands may use.
+            limits: LimitsSection as LimitsSection = LimitsSection::merge;
+            /// What agents may do that an agent starts.
+            subagent: SubagentSection as SubagentSection = SubagentSection::merge;
+            /// Models under names that a person chose.
+            models: BTreeMap<String, ModelSection> as ModelSection = extend_trusted;
+        }
+    }
+}
+
+/// Whether files are read that have names outside the roots.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum HardLinks {
+    /// They are not.
+    Refuse,
+    /// They are.
+    Allow,
+}
+
+named!(OneOf: HardLinks);
+
+impl From<HardLinks> for OtherNames {
+    fn from(links: HardLinks) -> Self {
+        match links {
+            HardLinks::Refuse => Self::Refuse,
+            HardLinks::Allow => Self::Allow,
+        }
+    }
+}
+
+/// Tables under names that a person chose, for what is the user's own and for what came with the workspace. A workspace's
+/// table never replaces the user's.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(from = "BTreeMap<String, T>", bound(deserialize = "T: Deserialize<'de>"))]
+pub struct Tables<T> {
+    /// Those of the user's file, for the user's own tools and servers; of a single file all of it.
+    pub user: BTreeMap<String, T>,
+    /// Those of the workspace's file, for the workspace's.
+    pub workspace: BTreeMap<String, T>,
+}
+
+impl<T> Default for Tables<T> {
+    fn default() -> Self {
+        Self { user: BTreeMap::new(), workspace: BTreeMap::new() }
+    }
+}
+
+impl<T> From<BTreeMap<String, T>> for Tables<T> {
+    fn from(user: BTreeMap<String, T>) -> Self {
+        Self { user, workspace: BTreeMap::new() }
+    }
+}
