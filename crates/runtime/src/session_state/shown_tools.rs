@@ -1,4 +1,4 @@
-//! Tools that a session shows: its limits, its mode and its own tools on top of the registry's.
+//! Tools that a session shows: what the registry has, narrowed by its limits and mode, with tools of its own on top.
 
 use std::{borrow::Cow, sync::Arc};
 
