@@ -222,7 +222,10 @@ mod tests {
             let typed = serde_json::to_value(typed).unwrap();
             let value = typed.get(key.name).unwrap();
             let is_in = |it: &Value| it.as_str().unwrap().ends_with(example.as_str().unwrap());
-            assert!(value.as_array().map_or(is_in(value), |it| it.iter().any(is_in)), "{option}: {value}");
+            assert!(
+                value.as_array().map_or_else(|| is_in(value), |it| it.iter().any(is_in)),
+                "{option}: {value}"
+            );
             let other = typed.as_object().unwrap().iter().filter(|(name, _)| *name != key.name);
             let empty = serde_json::to_value(runtime::config::Config::default()).unwrap();
             for (name, value) in other {

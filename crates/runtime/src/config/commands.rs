@@ -57,9 +57,7 @@ section! {
     /// `[[command]]`: a rule about commands, with examples that are tried when it is read.
     #[derive(Eq)]
     pub struct CommandRule, merged whole {
-        /// A rule in the long form, with examples that haft checks when it reads this file: `prefix` (the
-        /// first words), `then` ("ask", "deny", or "allow", which needs trust), `match` and `not_match`
-        /// (command lines that the rule covers, and doesn't).
+        /// A rule in the long form, with examples that haft checks when it reads this file.
         "[[command]]" {
             /// First words of the commands that the rule covers.
             prefix: Vec<String> {

@@ -121,7 +121,14 @@ macro_rules! section {
     };
     (@bound $place:expr, $($rest:tt)*) => {};
 
-    (@merge whole $Struct:ident $keys:tt $tables:tt) => {};
+    (@merge whole $Struct:ident [$($field:ident: $ty:ty = $header:literal { $($body:tt)* })*] $tables:tt) => {
+        $(section!(@whole $($body)*);)*
+    };
+    // A merge of a key would not be used here, so it is refused.
+    (@whole
+        $(words: $words:expr,)? $(unit: $unit:literal,)? $(range: $range:expr,)? $(option: $option:literal,)?
+        example: $example:literal, default: $default:expr, workspace: $workspace:ident,
+    ) => {};
     (@merge by_key $Struct:ident
         [$($field:ident: $ty:ty = $header:literal { $($body:tt)* })*]
         [$($table:ident: $Inner:ty = $table_merge:expr;)*]
