@@ -538,7 +538,7 @@ pub(crate) fn tool_folders(
 }
 
 /// A session's name stands in lists, in lines, and in a file's name.
-fn session_name(name: &str) -> Result<String, String> {
+pub(crate) fn session_name(name: &str) -> Result<String, String> {
     let letters = name.chars().count();
     if name.trim().is_empty() {
         return Err("a session's name can't be empty".to_owned());

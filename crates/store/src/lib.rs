@@ -33,7 +33,7 @@ pub mod undo;
 
 pub use blobs::{Blobs, Found, Hash};
 pub use clock::now_ms;
-pub use conversations::{Conversation, Conversations};
+pub use conversations::{Archived, Conversation, Conversations, Cut, Deleted, Forked};
 pub use database::{Stamp, Store, folder_of};
 pub use grants::{GrantRecord, Grants};
 pub use live::corpse;

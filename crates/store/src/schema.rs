@@ -4,7 +4,7 @@ use rusqlite::Connection;
 
 /// What is done to a database of version n to make it one of version n + 1. A step that
 /// was released is never changed; a new one is added below it.
-const STEPS: &[&str] = &[ONE, TWO, THREE, FOUR, FIVE];
+const STEPS: &[&str] = &[ONE, TWO, THREE, FOUR, FIVE, SIX];
 
 /// Invariant: what happened is only ever added to. The triggers hold our own code to it.
 const ONE: &str = "
@@ -125,6 +125,14 @@ CREATE TRIGGER said_rewound_fixed BEFORE UPDATE ON said_rewound BEGIN SELECT RAI
 CREATE INDEX said_by_person ON said (session, place) WHERE who = 'person';
 ";
 
+/// What a person did to a conversation as a whole: a title, hidden from lists, deleted; and which one it was forked from, after
+/// how many of the person's messages. A conversation without a row has none of that.
+const SIX: &str = "
+CREATE TABLE conversations (
+  session TEXT PRIMARY KEY, title TEXT, archived_ms INTEGER, deleted_ms INTEGER, forked_from TEXT, forked_at INTEGER
+) WITHOUT ROWID;
+";
+
 /// The database is of a version that this haft does not know.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SchemaError {
@@ -160,7 +168,12 @@ pub(super) fn migrate(database: &Connection) -> Result<(), SchemaError> {
 mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
 
+    use std::{path::Path, sync::Arc};
+
+    use kit::redact::Secrets;
+
     use super::*;
+    use crate::{Archived, Store, folder_of};
 
     #[test]
     fn a_store_of_the_first_version_keeps_its_rows_and_gets_what_is_new() {
@@ -174,5 +187,32 @@ mod tests {
         };
         assert_eq!((count("sessions"), count("grants")), (1, 0));
         assert_eq!((count("memory_words"), count("said_words"), count("said_rewound")), (0, 0, 0));
+        assert_eq!(count("conversations"), 0);
+    }
+
+    #[test]
+    fn database_of_the_version_before_opens_with_its_conversations() {
+        let state = tempfile::tempdir().unwrap();
+        let workspace = Path::new("/nowhere/w");
+        let folder = folder_of(state.path(), workspace);
+        std::fs::create_dir_all(&folder).unwrap();
+        let path = folder.join("haft.db");
+        let database = Connection::open(&path).unwrap();
+        database.execute_batch(&format!("{ONE}{TWO}{THREE}{FOUR}{FIVE}PRAGMA user_version = 5;")).unwrap();
+        database
+            .execute_batch(
+                r#"INSERT INTO sessions VALUES ('s_1', 'chat', 1, 2);
+                   INSERT INTO transcript VALUES ('s_1', 'messages', 1, 1, '{"who":"person","text":"fix it"}');
+                   INSERT INTO said (session, place, who, at_ms, text) VALUES ('s_1', 1, 'person', 1, 'fix it');"#,
+            )
+            .unwrap();
+        drop(database);
+        let store = Store::open(state.path(), workspace, Arc::new(Secrets::none()));
+        let all = store.conversations();
+        let listed = all.list(Archived::Hidden, 10).unwrap();
+        assert_eq!(listed.iter().map(|it| it.first.as_str()).collect::<Vec<_>>(), ["fix it"]);
+        assert_eq!(all.find("fix", Archived::Hidden, 10).unwrap().len(), 1);
+        all.rename("s_1", "A title").unwrap();
+        assert_eq!(all.about("s_1").unwrap().unwrap().title.as_deref(), Some("A title"));
     }
 }

@@ -29,6 +29,7 @@ mod outputs;
 mod pager;
 mod picture;
 pub(crate) mod plain;
+pub(crate) mod reader;
 pub(crate) mod row;
 mod screen;
 mod status;

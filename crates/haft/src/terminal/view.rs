@@ -15,9 +15,11 @@ use super::{
     calls::{Calls, Seen, ended},
     checklist::{self, Task},
     diff,
-    markdown::{Look, Markdown},
+    markdown::Markdown,
     row::{Row, Style, harmless},
 };
+
+pub(crate) use super::markdown::Look;
 
 /// So many letters of a call are kept; what is shown is cut to the line.
 const TITLE: usize = 300;

@@ -29,6 +29,7 @@ use tokio::{
 pub use notifications::Event;
 pub(crate) use notifications::Notifications;
 pub(crate) use persisted::PersistedJobs;
+pub use persisted::is_of_a_job;
 use running_call::End;
 pub(crate) use running_call::{ThisCall, Wish};
 

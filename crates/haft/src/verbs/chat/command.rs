@@ -1,6 +1,6 @@
 //! Chat commands, the same wherever the chat is held: each gives the text that it answers with.
 
-use agent::{Agent, Crew, profiles::PLAN};
+use agent::{Agent, Archived, ChangedBy, Crew, profiles::PLAN};
 use kit::Fault;
 use runtime::{Call, Session};
 use serde_json::json;
@@ -83,7 +83,8 @@ impl<F: Face> Conversation<F> {
         if let Some(crew) = self.agent.crew() {
             profiles.extend(crew.known().profiles.iter().map(|it| value(&it.name, &it.description)));
         }
-        let conversations = agent::conversations(&self.factory.opened.runtime, LISTED).unwrap_or_default();
+        let conversations =
+            agent::conversations(&self.factory.opened.runtime, Archived::Hidden, LISTED).unwrap_or_default();
         let here = self.agent.session().name();
         let others = conversations.iter().filter(|it| it.session != here);
         let others = others.map(|it| value(&it.session, &it.title)).collect();
@@ -217,17 +218,22 @@ impl<F: Face> Conversation<F> {
             if rewound.turns == 1 { "message".to_owned() } else { format!("{} messages", rewound.turns) };
         let mut lines =
             vec![format!("Went back to before your last {messages}: the model no longer knows of it.")];
-        if !rewound.changed.is_empty() {
-            let mut files: Vec<&str> =
-                rewound.changed.iter().flat_map(|it| it.files.iter().map(String::as_str)).collect();
-            files.sort_unstable();
-            files.dedup();
+        let (elsewhere, here): (Vec<_>, Vec<_>) =
+            rewound.changed.into_iter().partition(|it| it.elsewhere.is_some());
+        if !here.is_empty() {
             lines.push(format!(
                 "Files are as that turn left them: {}. /undo turn puts them back as they were before it.",
-                files.join(", ")
+                files(&here)
             ));
         }
-        self.taken_back = rewound.changed;
+        if let [newest, ..] = elsewhere.as_slice() {
+            lines.push(format!(
+                "Changed before the fork, in the other session: {}. `haft undo --call {}` puts the newest change back.",
+                files(&elsewhere),
+                newest.call
+            ));
+        }
+        self.taken_back = here;
         if !self.face.give_back(&Entry::new(rewound.said.clone())) {
             lines.push(format!("You had said: {}", abbreviate::line(&rewound.said, 200)));
         }
@@ -305,9 +311,9 @@ impl<F: Face> Conversation<F> {
     fn sessions(&mut self, query: &str) -> Result<String, Fault> {
         let runtime = &self.factory.opened.runtime;
         let found = if query.is_empty() {
-            agent::conversations(runtime, LISTED)?
+            agent::conversations(runtime, Archived::Hidden, LISTED)?
         } else {
-            agent::find_conversations(runtime, query, LISTED)?
+            agent::find_conversations(runtime, query, Archived::Hidden, LISTED)?
         };
         if found.is_empty() {
             let what = if query.is_empty() {
@@ -332,7 +338,7 @@ impl<F: Face> Conversation<F> {
     async fn resume(&mut self, given: &str) -> Result<String, Fault> {
         let runtime = &self.factory.opened.runtime;
         let here = self.agent.session().name().to_owned();
-        let all = agent::conversations(runtime, usize::MAX)?;
+        let all = agent::conversations(runtime, Archived::Hidden, usize::MAX)?;
         let other = all.iter().find(|it| it.session != here).map(|it| it.session.clone());
         let number = given.parse::<usize>().ok().and_then(|it| it.checked_sub(1));
         let listed: Vec<String> = if self.listed.is_empty() {
@@ -348,7 +354,8 @@ impl<F: Face> Conversation<F> {
                 Fault::not_found(format!("there is no conversation {given} in the list"))
                     .next("/sessions lists them.")
             })?,
-            None if all.iter().any(|it| it.session == given) => given.to_owned(),
+            // An archived one is meant by its name alone.
+            None if runtime.store().conversations().about(given)?.is_some() => given.to_owned(),
             None => {
                 return Err(Fault::not_found(format!("there is no conversation `{given}`"))
                     .next("/sessions lists them; /sessions WORD finds those about WORD."));
@@ -375,6 +382,14 @@ impl<F: Face> Conversation<F> {
         }
         Ok(String::new())
     }
+}
+
+/// The files that these calls changed, each once.
+fn files(changed: &[ChangedBy]) -> String {
+    let mut files: Vec<&str> = changed.iter().flat_map(|it| it.files.iter().map(String::as_str)).collect();
+    files.sort_unstable();
+    files.dedup();
+    files.join(", ")
 }
 
 /// What an undo said, without a line for each file that it put back.

@@ -173,7 +173,8 @@ pub(super) fn conversation(number: usize, it: &Conversation, is_here: bool) -> S
     let title =
         if it.title.is_empty() { "(no words)".to_owned() } else { abbreviate::line(&it.title, TITLE) };
     let found = it.found.as_ref().map_or_else(String::new, |it| format!("\n      {it}"));
-    format!("{number:>3}  {at}  {title}{here}{found}")
+    let fork = it.forked_from.as_ref().map_or_else(String::new, |from| format!(" (fork of {from})"));
+    format!("{number:>3}  {at}  {title}{fork}{here}{found}")
 }
 
 #[cfg(test)]
