@@ -243,7 +243,8 @@ mod tests {
 
     use std::{path::Path, sync::Arc};
 
-    use crate::Buffer;
+    use crate::{Buffer, folder_of, schema::script_of};
+    use rusqlite::Connection;
     use serde_json::json;
 
     use super::*;
@@ -334,5 +335,31 @@ mod tests {
         let listed = test_ws.store.conversations().list(Archived::Hidden, 20).unwrap();
         assert_eq!(listed.len(), 20);
         assert!(listed.is_sorted_by(|one, other| one.used_ms >= other.used_ms));
+    }
+
+    #[test]
+    fn database_of_the_version_before_opens_with_its_conversations() {
+        let state = tempfile::tempdir().unwrap();
+        let workspace = Path::new("/nowhere/w");
+        let folder = folder_of(state.path(), workspace);
+        std::fs::create_dir_all(&folder).unwrap();
+        let path = folder.join("haft.db");
+        let database = Connection::open(&path).unwrap();
+        database.execute_batch(&script_of(5)).unwrap();
+        database
+            .execute_batch(
+                r#"INSERT INTO sessions VALUES ('s_1', 'chat', 1, 2);
+                   INSERT INTO transcript VALUES ('s_1', 'messages', 1, 1, '{"who":"person","text":"fix it"}');
+                   INSERT INTO said (session, place, who, at_ms, text) VALUES ('s_1', 1, 'person', 1, 'fix it');"#,
+            )
+            .unwrap();
+        drop(database);
+        let store = Store::open(state.path(), workspace, Arc::new(Secrets::none()));
+        let all = store.conversations();
+        let listed = all.list(Archived::Hidden, 10).unwrap();
+        assert_eq!(listed.iter().map(|it| it.first.as_str()).collect::<Vec<_>>(), ["fix it"]);
+        assert_eq!(all.find("fix", Archived::Hidden, 10).unwrap().len(), 1);
+        all.rename("s_1", "A title").unwrap();
+        assert_eq!(all.about("s_1").unwrap().unwrap().title.as_deref(), Some("A title"));
     }
 }

@@ -164,16 +164,18 @@ pub(super) fn migrate(database: &Connection) -> Result<(), SchemaError> {
     Ok(())
 }
 
+/// What makes a database of this version, as a haft of that time did.
+#[cfg(test)]
+pub(super) fn script_of(version: usize) -> String {
+    let steps: String = STEPS.iter().take(version).copied().collect();
+    format!("{steps}PRAGMA user_version = {version};")
+}
+
 #[cfg(test)]
 mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
 
-    use std::{path::Path, sync::Arc};
-
-    use kit::redact::Secrets;
-
     use super::*;
-    use crate::{Archived, Store, folder_of};
 
     #[test]
     fn a_store_of_the_first_version_keeps_its_rows_and_gets_what_is_new() {
@@ -188,31 +190,5 @@ mod tests {
         assert_eq!((count("sessions"), count("grants")), (1, 0));
         assert_eq!((count("memory_words"), count("said_words"), count("said_rewound")), (0, 0, 0));
         assert_eq!(count("conversations"), 0);
-    }
-
-    #[test]
-    fn database_of_the_version_before_opens_with_its_conversations() {
-        let state = tempfile::tempdir().unwrap();
-        let workspace = Path::new("/nowhere/w");
-        let folder = folder_of(state.path(), workspace);
-        std::fs::create_dir_all(&folder).unwrap();
-        let path = folder.join("haft.db");
-        let database = Connection::open(&path).unwrap();
-        database.execute_batch(&format!("{ONE}{TWO}{THREE}{FOUR}{FIVE}PRAGMA user_version = 5;")).unwrap();
-        database
-            .execute_batch(
-                r#"INSERT INTO sessions VALUES ('s_1', 'chat', 1, 2);
-                   INSERT INTO transcript VALUES ('s_1', 'messages', 1, 1, '{"who":"person","text":"fix it"}');
-                   INSERT INTO said (session, place, who, at_ms, text) VALUES ('s_1', 1, 'person', 1, 'fix it');"#,
-            )
-            .unwrap();
-        drop(database);
-        let store = Store::open(state.path(), workspace, Arc::new(Secrets::none()));
-        let all = store.conversations();
-        let listed = all.list(Archived::Hidden, 10).unwrap();
-        assert_eq!(listed.iter().map(|it| it.first.as_str()).collect::<Vec<_>>(), ["fix it"]);
-        assert_eq!(all.find("fix", Archived::Hidden, 10).unwrap().len(), 1);
-        all.rename("s_1", "A title").unwrap();
-        assert_eq!(all.about("s_1").unwrap().unwrap().title.as_deref(), Some("A title"));
     }
 }

@@ -231,7 +231,7 @@ fn deleted_conversation_is_gone_from_lists_and_what_stays_is_told() {
         "{told}"
     );
     assert!(!done(&test_ws, &["list", "--archived"]).contains("one  "));
-    assert!(done(&test_ws, &["search", "colours", "--archived"]).starts_with("no conversation of "));
+    assert!(done(&test_ws, &["search", "grey", "--archived"]).starts_with("no conversation of "));
     for arguments in [&["sessions", "show", "one"][..], &["--session", "one", "run", "--resume", "go on"]] {
         let ran = test_ws.run(&[arguments, &[]].concat());
         assert!(ran.code == 1, "{ran:?}");
@@ -346,7 +346,7 @@ fn lines_that_were_taken_back_are_in_no_export() {
     // Numbers are those of what stands, so a fork at the only message is the whole.
     let made = json_of(&test_ws, &["fork", "one", "--at", "1", "--as", "other", "--json"]);
     assert_eq!(made["turns"], json!(1));
-    says(&test_ws, "other", "make the green one grey");
+    says(&test_ws, "other", "and then?");
 }
 
 #[test]

@@ -27,7 +27,7 @@ pub(super) struct Fork {
     at: Option<u64>,
     /// Name of the new session [default: a new one]
     #[arg(long = "as", value_name = "NEW", value_parser = session_name)]
-    name: Option<String>,
+    new_name: Option<String>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -68,7 +68,7 @@ impl Rename {
 impl Fork {
     pub(super) fn run(&self, opened: &Opened, options: &Options) -> Result<(), Fault> {
         let from = self.conversation.find(&opened.runtime)?.session;
-        let made = fork(&opened.runtime, &from, self.at, self.name.as_deref())?;
+        let made = fork(&opened.runtime, &from, self.at, self.new_name.as_deref())?;
         if made.left_out {
             print::err("haft: the newest message is still being answered, and was left out");
         }

@@ -59,7 +59,9 @@ impl Show {
             print::out(&plain(&about, &said));
             return Ok(None);
         }
-        let columns = crossterm::terminal::size().map_or(80, |it| usize::from(it.0));
+        // A terminal that does not know its size says that it has none.
+        let known = crossterm::terminal::size().ok().filter(|it| it.0 > 0);
+        let columns = known.map_or(80, |it| usize::from(it.0));
         let look =
             Look { columns: columns.saturating_sub(1).max(2), plain: place.variable("NO_COLOR").is_some() };
         let title = format!("{} · {}", about.title, about.session);
@@ -192,7 +194,26 @@ mod tests {
 
     #[test]
     fn conversation_in_a_pipe_is_plain_text_with_numbered_messages() {
-        expect![[]].assert_eq(&timeless(&plain(&about(), &said())));
+        expect![[r#"
+            Fix it
+            session s_1, 2 turns, begun TIME, last used TIME, fork of s_0 after message 1, archived
+
+            [1] TIME
+            > fix it
+              now
+              [@a.py]
+
+            < read a.py  ok, 0.0 s
+                1 line
+            < edit a.py  error, 0.0 s
+                stale
+
+            **Done**.
+
+            [2] TIME
+            > thanks
+        "#]]
+        .assert_eq(&timeless(&plain(&about(), &said())));
     }
 
     #[test]
@@ -203,6 +224,26 @@ mod tests {
         }
         let rows = drawn(&about(), &said(), Look { columns: 79, plain: false });
         let text: String = rows.iter().map(|it| it.text() + "\n").collect();
-        expect![[]].assert_eq(&timeless(&text));
+        expect![[r#"
+            Fix it
+            session s_1, 2 turns, begun TIME, last used TIME, fork
+            of s_0 after message 1, archived
+
+            [1] TIME
+            > fix it
+              now
+              [@a.py]
+
+            ✓ read a.py  0.0 s
+                1 line
+            ✗ edit a.py  error, 0.0 s
+                stale
+
+            Done.
+
+            [2] TIME
+            > thanks
+        "#]]
+        .assert_eq(&timeless(&text));
     }
 }
