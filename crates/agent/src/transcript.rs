@@ -83,6 +83,11 @@ impl Transcript {
         self.conversation.steps
     }
 
+    /// How many messages there were, also those that were taken back since. It grows with each.
+    pub fn message_count(&self) -> u64 {
+        self.messages
+    }
+
     /// What the person was shown, in its order. Blocks.
     ///
     /// # Errors

@@ -118,7 +118,7 @@ impl Transcripts {
         let (session, at, stamp) = (session.to_owned(), now_ms().cast_signed(), self.store.stamp());
         self.store.ask(move |database| {
             let mut body = body;
-            mask(&mut body, &stamp.secrets);
+            mask(&mut body, &stamp.secrets, &KINDS);
             let body = body.to_string();
             database
                 .prepare_cached(
@@ -224,15 +224,15 @@ const A_LOOK: Duration = Duration::from_millis(2);
 /// The names under which a row says what it is, and no text.
 const KINDS: [&str; 6] = ["row", "item", "said", "piece", "who", "wire"];
 
-/// Masks the texts in a row; what makes it a row stays, whatever a secret is called.
-fn mask(value: &mut Value, secrets: &Secrets) {
+/// Masks the texts in a row; what makes it a row, under the names in `kinds`, stays, whatever a secret is called.
+pub(super) fn mask(value: &mut Value, secrets: &Secrets, kinds: &[&str]) {
     match value {
         Value::String(text) => {
             if let Cow::Owned(masked) = secrets.mask(text) {
                 *text = masked;
             }
         }
-        Value::Array(all) => all.iter_mut().for_each(|it| mask(it, secrets)),
+        Value::Array(all) => all.iter_mut().for_each(|it| mask(it, secrets, kinds)),
         Value::Object(all) => {
             if all.get("said").is_some_and(|it| it == "call")
                 && let Some(Value::String(arguments)) = all.get_mut("arguments")
@@ -241,8 +241,8 @@ fn mask(value: &mut Value, secrets: &Secrets) {
                 *arguments = hidden;
             }
             let texts =
-                all.iter_mut().filter(|(name, it)| !(it.is_string() && KINDS.contains(&name.as_str())));
-            texts.for_each(|(_, it)| mask(it, secrets));
+                all.iter_mut().filter(|(name, it)| !(it.is_string() && kinds.contains(&name.as_str())));
+            texts.for_each(|(_, it)| mask(it, secrets, kinds));
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }

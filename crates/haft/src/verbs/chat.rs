@@ -6,6 +6,7 @@ mod conversation;
 mod export;
 mod front_end;
 mod lines;
+mod operations;
 mod report;
 
 use std::{io::IsTerminal, path::PathBuf, process::ExitCode, sync::Arc};
@@ -19,6 +20,7 @@ use crate::{
     Options, Place,
     agent_factory::{AgentFactory, AgentOptions},
     print,
+    session_service::Person,
     terminal::{
         asking::InChat,
         chat::{Front, Settings},
@@ -27,7 +29,7 @@ use crate::{
     },
     workspace_check::{self, Asking},
 };
-use conversation::{Conversation, Person};
+use conversation::Conversation;
 
 #[derive(Default, Args)]
 pub struct Chat {
@@ -74,20 +76,29 @@ impl Chat {
         let Self { agent, words, images, resume } = self;
         let factory = agent.open(options, place, Arc::new(asks.clone())).await?;
         let name = factory.earlier(resume, options.session.as_deref())?;
-        let session = factory.session(name.as_deref(), "chat", Arc::new(asks.clone()));
         let settings = Settings::of(place, &factory.opened, true);
         let (front, passes) = Front::new(settings, asked, &place.variables, hangup.clone())
             .map_err(|error| Fault::new(Kind::Unavailable, format!("the terminal can't be used: {error}")))?;
-        let person = Person { approver: Arc::new(asks.clone()), asker: Arc::new(asks) };
-        let mut talk = Conversation::open(front, factory, session, Arc::new(passes), person)?;
+        let person = Person {
+            approver: Arc::new(asks.clone()),
+            asker: Arc::new(asks),
+            observer: Arc::new(passes),
+            is_there: true,
+        };
+        let mut talk = Conversation::open(front, factory, name.as_deref(), person).await?;
         talk.pictures = images;
         let words = words.join(" ");
         talk.begin();
         talk.face.says_first(words);
         talk.talk().await;
-        let Conversation { face, agent, .. } = talk;
+        let Conversation { face, agent, owner, service, closed, .. } = talk;
         // The terminal is put back before anything else is said.
         drop(face);
+        if let Some(by) = closed {
+            print::err(&format!("haft: {by} closed this session"));
+        }
+        // Others learn of it while the store is open.
+        owner.close(service.who()).await?;
         // Nothing can be read once the session has ended.
         let is_empty = agent.transcript().messages().is_ok_and(|it| it.is_empty());
         finish(agent.session()).await;

@@ -42,6 +42,14 @@ impl Conversations {
         let held = self.store.transcripts().hold(session);
         let _held =
             held.map_err(|fault| Fault { next: Some("Close it there first.".to_owned()), ..fault })?;
+        self.delete_held(session)
+    }
+
+    /// The same for whoever holds the session's lease. Blocks.
+    ///
+    /// # Errors
+    /// When something of it can't be removed.
+    pub fn delete_held(&self, session: &str) -> Result<Deleted, Fault> {
         let name = session.to_owned();
         let (names, mut deleted) = self.store.wait(move |database| marked(database, &name))?;
         for name in names {
@@ -64,6 +72,10 @@ fn marked(database: &Connection, session: &str) -> rusqlite::Result<(Vec<String>
         params![session, now],
     )?;
     database.execute(&format!("DELETE FROM session_values WHERE {}", below("session")), params![session])?;
+    // What watchers saw is the same once more, and may go.
+    for table in ["events", "operations", "owners"] {
+        database.execute(&format!("DELETE FROM {table} WHERE {}", below("session")), params![session])?;
+    }
     let grants = database.execute(
         &format!("UPDATE grants SET revoked_ms = ?2 WHERE {} AND revoked_ms IS NULL", below("session")),
         params![session, now],

@@ -4,6 +4,7 @@ use agent::{Agent, Archived, ChangedBy, Crew, profiles::PLAN};
 use kit::Fault;
 use runtime::{Call, Session};
 use serde_json::json;
+use sessions::Event as Logged;
 use store::changes::Bound;
 use tokio_util::sync::CancellationToken;
 
@@ -13,6 +14,7 @@ use super::{
     report,
 };
 use crate::{
+    session_service::Running,
     slash::All,
     terminal::{
         abbreviate,
@@ -92,7 +94,7 @@ impl<F: Face> Conversation<F> {
         self.face.offer(own.collect(), values);
     }
 
-    fn model(&mut self, named: &str) -> Result<String, Fault> {
+    pub(super) fn model(&mut self, named: &str) -> Result<String, Fault> {
         if named.is_empty() {
             let now = self.agent.model();
             let mut lines = vec![format!("{} (in use)", now.name())];
@@ -107,14 +109,17 @@ impl<F: Face> Conversation<F> {
         let said = format!("{}{} answers from now on.", doubt.unwrap_or_default(), model.name());
         self.agent.steering().set_model(model);
         self.factory.prefer(named);
+        self.owner.log().add(Logged::Configured { model: Some(named.to_owned()), profile: None });
         Ok(said)
     }
 
     /// Goes on under another profile, or without one; a model that was chosen with `/model` stays without one.
-    fn profile(&mut self, named: &str) -> Result<String, Fault> {
+    pub(super) fn profile(&mut self, named: &str) -> Result<String, Fault> {
         let crew = crew(&self.agent)?;
         if !named.is_empty() {
-            return crew.begin(Some(named).filter(|it| *it != "none"), true);
+            let said = crew.begin(Some(named).filter(|it| *it != "none"), true)?;
+            self.owner.log().add(Logged::Configured { model: None, profile: Some(named.to_owned()) });
+            return Ok(said);
         }
         let (known, current) = (crew.known(), crew.profile());
         let lines = known.profiles.iter().map(|it| {
@@ -134,6 +139,8 @@ impl<F: Face> Conversation<F> {
         let on = !is_on || !task.is_empty();
         if on != is_on {
             crew.begin(on.then_some(PLAN), true)?;
+            let profile = Some(if on { PLAN } else { "none" }.to_owned());
+            self.owner.log().add(Logged::Configured { model: None, profile });
         }
         let says =
             if on { "Plan mode is on: nothing is changed. /plan ends it." } else { "Plan mode is off." };
@@ -146,7 +153,11 @@ impl<F: Face> Conversation<F> {
     }
 
     /// Has a tool of the session answer, as if the model had called it.
-    async fn by_tool(&mut self, tool: &str, arguments: serde_json::Value) -> Result<String, Fault> {
+    pub(super) async fn by_tool(
+        &mut self,
+        tool: &str,
+        arguments: serde_json::Value,
+    ) -> Result<String, Fault> {
         let session = self.agent.session().clone();
         if !session.catalog().has(tool) {
             return Err(Fault::not_found(format!("this session has no tool `{tool}`")));
@@ -157,6 +168,9 @@ impl<F: Face> Conversation<F> {
         let changes = session.runtime().changes(&answer.changes, Bound::default());
         self.face.show_changes(&changes);
         let text = answer.as_text();
+        if tool == "undo" && answer.result.is_ok() {
+            self.owner.log().add(Logged::Undone { call: None, text: text.clone() });
+        }
         match answer.result {
             // The diffs say which files were put back.
             Ok(_) if tool == "undo" && !changes.is_empty() => Ok(here(&without_restored(&text))),
@@ -213,6 +227,7 @@ impl<F: Face> Conversation<F> {
             })?,
         };
         let rewound = self.agent.rewind(back).await.map_err(fault)?;
+        self.owner.log().add(Logged::Rewound { turns: rewound.turns, said: rewound.said.clone() });
         self.beside.clear();
         let messages =
             if rewound.turns == 1 { "message".to_owned() } else { format!("{} messages", rewound.turns) };
@@ -369,8 +384,11 @@ impl<F: Face> Conversation<F> {
 
     /// Goes on with another conversation, or begins a new one.
     async fn go_on(&mut self, name: Option<&str>) -> Result<String, Fault> {
-        let session = self.factory.session(name, "chat", self.person.approver.clone());
-        let (agent, lines) = self.factory.agent(session, self.host.clone(), self.person.asker.clone())?;
+        let Running { agent, owner, attends, notes: lines } =
+            self.service.run(&self.factory, name, &self.person).await?;
+        let owned = std::mem::replace(&mut self.owner, owner);
+        self.attends = attends;
+        owned.close(self.service.who()).await?;
         let before = std::mem::replace(&mut self.agent, agent);
         // What it has seen is kept, and its jobs end, as when the chat does.
         end(before.session()).await?;
