@@ -37,7 +37,12 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ),
     (
         "chat",
-        &["haft chat", "haft chat \"why does the build fail?\"", "haft chat --resume --model ollama:qwen3"],
+        &[
+            "haft chat",
+            "haft chat \"why does the build fail?\"",
+            "haft chat --resume --model ollama:qwen3",
+            "haft chat --attach                # choose one, also one that runs elsewhere",
+        ],
     ),
     (
         "sessions",

@@ -92,7 +92,7 @@ impl Transcripts {
                 let by = if by.is_empty() { "another process".to_owned() } else { format!("process {by}") };
                 let what = format!("the session `{session}` is open in another haft ({by})");
                 return Err(Fault::new(Kind::Unavailable, what)
-                    .next("Close it there first, or start another conversation."));
+                    .next("Attach to it with `haft chat --attach`, close it there first, or start another conversation."));
             }
         }
         // Only for the words above: who holds it is decided by the lock.

@@ -27,6 +27,7 @@ mod letters;
 mod markdown;
 mod outputs;
 mod pager;
+pub(crate) mod picker;
 mod picture;
 pub(crate) mod plain;
 pub(crate) mod reader;

@@ -13,6 +13,8 @@ use clap::{Args, Subcommand};
 use kit::Fault;
 use runtime::Runtime;
 
+pub(super) use list::resumes;
+
 use super::close;
 use crate::{Opened, Options, Place};
 

@@ -2,6 +2,7 @@
 //!
 //! What is asserted is what a person would see on the screen.
 
+mod attached;
 mod changes;
 mod plain;
 mod screens;

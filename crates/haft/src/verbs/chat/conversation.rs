@@ -27,7 +27,7 @@ use crate::{
 };
 
 /// So many messages of a conversation are shown when it goes on.
-const SHOWN: usize = 12;
+pub(super) const SHOWN: usize = 12;
 
 /// A conversation.
 pub(super) struct Conversation<F> {
@@ -160,6 +160,8 @@ impl<F: Face> Conversation<F> {
                 Next::Said(Said::Line(entry)) => entry,
                 Next::Said(Said::End) if self.face.waits_at_end() => return self.settle().await,
                 Next::Said(Said::End) => return,
+                // Nothing runs while it is this terminal's turn.
+                Next::Said(Said::Stop) => continue,
                 Next::Asked(pending) => {
                     self.asked(pending).await;
                     if self.closed.is_some() {

@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
-use agent::Message;
+use agent::{Message, conversation, lines};
 use kit::Fault;
+use runtime::Runtime;
 
 use super::{conversation::Conversation, front_end::Face};
 use crate::{
@@ -14,18 +15,7 @@ use crate::{
 impl<F: Face> Conversation<F> {
     /// Writes what was said to a file, which must not be there.
     pub(super) fn export(&mut self, given: &str) -> Result<String, Fault> {
-        let said = self.agent.transcript().messages()?;
-        if said.is_empty() {
-            return Err(Fault::not_found("nothing was said yet"));
-        }
-        let name = self.agent.session().name().to_owned();
-        let path =
-            if given.is_empty() { PathBuf::from(format!("haft-{name}.md")) } else { PathBuf::from(given) };
-        let path = self.factory.opened.runtime.roots().workspace().join(path);
-        let about = agent::conversation(&self.factory.opened.runtime, &name);
-        let text = markdown(&about.map_or_else(|_| name.clone(), |it| it.title), &name, &said);
-        write(&path, &text).map_err(|fault| fault.next("Name another file: /export FILE"))?;
-        Ok(format!("Written: {} ({} bytes).", path.display(), abbreviate::count(text.len() as u64)))
+        written(&self.factory.opened.runtime, self.agent.session().name(), given)
     }
 
     /// Copies the last answer, or one of its code blocks.
@@ -56,6 +46,24 @@ impl<F: Face> Conversation<F> {
             abbreviate::count(text.len() as u64)
         ))
     }
+}
+
+/// Writes what was said in a session to a file, which must not be there. Gives what there is to say of that.
+///
+/// # Errors
+/// When nothing was said, or the file can't be written.
+pub(super) fn written(runtime: &Runtime, session: &str, given: &str) -> Result<String, Fault> {
+    let said: Vec<Message> = lines(runtime, session)?.into_iter().map(|it| it.message).collect();
+    if said.is_empty() {
+        return Err(Fault::not_found("nothing was said yet"));
+    }
+    let path =
+        if given.is_empty() { PathBuf::from(format!("haft-{session}.md")) } else { PathBuf::from(given) };
+    let path = runtime.roots().workspace().join(path);
+    let title = conversation(runtime, session).map_or_else(|_| session.to_owned(), |it| it.title);
+    let text = markdown(&title, session, &said);
+    write(&path, &text).map_err(|fault| fault.next("Name another file: /export FILE"))?;
+    Ok(format!("Written: {} ({} bytes).", path.display(), abbreviate::count(text.len() as u64)))
 }
 
 /// What the model said last, after the last call.

@@ -11,8 +11,7 @@ use crate::terminal::{
     complete::{Own, Value},
     diff,
     input_line::Entry,
-    row::{Row, Style},
-    view::said_before,
+    row::Style,
 };
 
 /// Where the whole of a long diff is.
@@ -97,20 +96,7 @@ impl Face for Front {
     }
 
     fn show_before(&mut self, said: &[Message]) {
-        let look = self.look();
-        let mut rows = Vec::new();
-        let mut tools = false;
-        for message in said {
-            let is_tool = matches!(message, Message::Tool { .. });
-            // Calls stand together.
-            if !(rows.is_empty() || tools && is_tool) {
-                rows.push(Row::default());
-            }
-            tools = is_tool;
-            rows.extend(said_before(message, look));
-        }
-        rows.push(Row::default());
-        self.show(&rows);
+        self.show_messages(said);
     }
 
     fn show_changes(&mut self, changes: &[Change]) {

@@ -50,7 +50,7 @@ pub(super) async fn run(chat: Chat, options: &Options, place: &Place) -> Result<
     let cancel = CancellationToken::new();
     interrupt::watch(cancel.clone(), || ())
         .map_err(|error| Fault::new(Kind::Unavailable, format!("signals can't be handled: {error}")))?;
-    let Chat { agent, words, images, resume } = chat;
+    let Chat { agent, words, images, resume, .. } = chat;
     let factory = agent.open(options, place, approver()).await?;
     let name = factory.earlier(resume, options.session.as_deref())?;
     let plain = Arc::new(Plain::new(Out::new(cancel.clone())));

@@ -3,10 +3,11 @@
 use kit::{Fault, Kind};
 use serde_json::{Value, json};
 use sessions::{Began, Event, Operation, Pending, Prompt};
+use tokio_util::sync::CancellationToken;
 
 use super::{conversation::Conversation, front_end::Face};
 use crate::{
-    session_service,
+    attach, session_service,
     terminal::{abbreviate, row::Style},
     verbs::run::fault,
 };
@@ -81,7 +82,11 @@ impl<F: Face> Conversation<F> {
         if prompt.is_empty() {
             return Ok(self.go_on_turn(began).await);
         }
-        let input = session_service::input(self.agent.session().clone(), prompt).await?;
+        let mut input = session_service::input(self.agent.session().clone(), prompt).await?;
+        // What it names and is not there stays text: whoever wrote it is elsewhere.
+        if let Ok(named) = attach::check(&self.agent, &text, true) {
+            named.attach(&mut input, &self.agent, true, &CancellationToken::new()).await?;
+        }
         Ok(self.turn(input, began).await)
     }
 

@@ -87,7 +87,7 @@ impl Listing {
 }
 
 /// The command that goes on with a conversation.
-pub(super) fn resumes(options: &Options, session: &str) -> String {
+pub(in crate::verbs) fn resumes(options: &Options, session: &str) -> String {
     let dir = options.dir.as_ref().map(|it| format!(" --dir {}", quote(&it.display().to_string())));
     format!("haft{} chat --resume --session {}", dir.unwrap_or_default(), quote(session))
 }
