@@ -319,7 +319,10 @@ mod tests {
         };
         for (event, json) in [
             (Event::Told { text: "x".to_owned() }, json!({"event": "told", "text": "x"})),
-            (under.into(), json!({"event": "under", "agent": "a_1", "inner": {"event": "text", "text": "hi"}})),
+            (
+                under.into(),
+                json!({"event": "under", "agent": "a_1", "inner": {"event": "text", "text": "hi"}}),
+            ),
             (
                 Event::TurnEnded(end),
                 json!({"event": "turn_ended", "ended": "done", "text": "", "steps": 1, "cost": null,

@@ -131,7 +131,11 @@ impl Operation {
     pub(crate) fn is_repeatable(&self) -> bool {
         matches!(
             self,
-            Self::Rename { .. } | Self::Archive { .. } | Self::Model { .. } | Self::Profile { .. } | Self::Close
+            Self::Rename { .. }
+                | Self::Archive { .. }
+                | Self::Model { .. }
+                | Self::Profile { .. }
+                | Self::Close
         )
     }
 }

@@ -119,7 +119,10 @@ mod tests {
             let listening = listen(&store, "one").unwrap();
             let path = super::folder(&store).join("one");
             assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-            assert_eq!(std::fs::metadata(path.parent().unwrap()).unwrap().permissions().mode() & 0o777, 0o700);
+            assert_eq!(
+                std::fs::metadata(path.parent().unwrap()).unwrap().permissions().mode() & 0o777,
+                0o700
+            );
             let connecting = connect(path.parent().unwrap(), "one").await.unwrap();
             let (accepted, _) = listening.listener.accept().await.unwrap();
             assert!(is_ours(&accepted) && is_ours(&connecting));

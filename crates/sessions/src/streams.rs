@@ -53,7 +53,9 @@ pub(crate) fn text_of(event: &Done) -> Option<&str> {
 /// An event of the agent at the end of this path.
 pub(crate) fn under(path: &str, event: Done) -> Event {
     let names = path.rsplit('/').filter(|it| !it.is_empty());
-    Event::Agent(names.fold(event, |inner, agent| Done::Under { agent: agent.to_owned(), inner: Box::new(inner) }))
+    Event::Agent(
+        names.fold(event, |inner, agent| Done::Under { agent: agent.to_owned(), inner: Box::new(inner) }),
+    )
 }
 
 /// The pieces of one kind of one agent that are not rows yet.

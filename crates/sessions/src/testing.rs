@@ -133,7 +133,9 @@ impl Model for Obedient {
             match item {
                 Item::Person { pieces } => {
                     let text = pieces.iter().rev().find_map(|it| match it {
-                        Piece::Text { text } => text.rfind("\n[").map_or(Some(&**text), |at| text.get(at + 1..)),
+                        Piece::Text { text } => {
+                            text.rfind("\n[").map_or(Some(&**text), |at| text.get(at + 1..))
+                        }
                         _ => None,
                     });
                     let told = text.and_then(|it| serde_json::from_str::<Vec<Value>>(it).ok());

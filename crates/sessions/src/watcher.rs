@@ -166,7 +166,8 @@ impl Watcher {
         let rows = match newest {
             Some(rows) => rows,
             None => {
-                let (events, session, after) = (self.feed.store.events(), self.feed.session.clone(), self.after);
+                let (events, session, after) =
+                    (self.feed.store.events(), self.feed.session.clone(), self.after);
                 // Whoever runs the agent must not wait for the disk.
                 tokio::task::spawn_blocking(move || page(&events, &session, after))
                     .await

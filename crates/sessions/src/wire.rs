@@ -27,11 +27,7 @@ pub(crate) enum Ask {
     /// How the session stands.
     State,
     /// An operation.
-    Act {
-        key: String,
-        by: String,
-        operation: Operation,
-    },
+    Act { key: String, by: String, operation: Operation },
     /// The head of the log now and whenever it grows, until the connection ends. With `attends` somebody there can be asked.
     Follow { attends: bool },
 }

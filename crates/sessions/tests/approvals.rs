@@ -94,9 +94,7 @@ async fn an_approval_expires_with_its_call() {
     let approval = asked(&handle, &mut watcher, "p", &[json!({"calls": [put("a")]})]).await;
     handle.act("stop", Operation::Cancel { prompt: None }).await.unwrap();
     let rows = until(&mut watcher, is_end).await;
-    let expired = |it: &sessions::Row| {
-        matches!(&it.event, Event::ApprovalClosed { id, decision: Decision::Expired, by: None, .. } if *id == approval.id)
-    };
+    let expired = |it: &sessions::Row| matches!(&it.event, Event::ApprovalClosed { id, decision: Decision::Expired, by: None, .. } if *id == approval.id);
     assert!(rows.iter().any(expired), "{rows:?}");
     let fault = handle.act("late", approve(&approval, Decision::Once)).await.unwrap_err();
     assert_eq!(fault.kind, Kind::Stale, "{}", fault.what);
@@ -109,10 +107,12 @@ async fn sub_agents_ask_those_who_watch_the_root_session() {
     let (here, there) = (test_ws.process().sessions(), test_ws.process().watching());
     let one = here.open(None, "one").await.unwrap();
     let other = there.attach(one.session(), "other").await.unwrap();
-    let below = json!([{"calls": [put("a"), {"tool": "ask", "arguments": {"text": "why?"}}]}, {"say": "below"}]);
+    let below =
+        json!([{"calls": [put("a"), {"tool": "ask", "arguments": {"text": "why?"}}]}, {"say": "below"}]);
     let delegate = json!({"tool": "delegate", "arguments": {"prompt": below.to_string()}});
     let mut watcher = other.watch(0);
-    let approval = asked(&one, &mut watcher, "p", &[json!({"calls": [delegate]}), json!({"say": "done"})]).await;
+    let approval =
+        asked(&one, &mut watcher, "p", &[json!({"calls": [delegate]}), json!({"say": "done"})]).await;
     assert!(approval.agent.as_deref().is_some_and(|it| it.starts_with("agent_")), "{approval:?}");
     other.act("1", approve(&approval, Decision::Once)).await.unwrap();
     let state = loop {
@@ -144,7 +144,9 @@ async fn without_anybody_who_attends_a_loop_of_its_own_is_told_so_at_once() {
     let opened = process.open(&prepared).unwrap();
     let (mut agent, mut driver) = (opened.agent, opened.driver);
     let owner = prepared.own(&agent).await.unwrap();
-    let Operation::Prompt(told) = prompt(&[json!({"calls": [put("a")]}), json!({"say": "done"})]) else { panic!() };
+    let Operation::Prompt(told) = prompt(&[json!({"calls": [put("a")]}), json!({"say": "done"})]) else {
+        panic!()
+    };
     for attends in [false, true] {
         let attendance = attends.then(|| owner.attend());
         let began = sessions::Began { by: "me".to_owned(), text: told.text.clone(), ..Default::default() };

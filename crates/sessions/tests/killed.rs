@@ -94,7 +94,8 @@ async fn kill_again_and_again(seed: u64) {
     // What was seen is what the log says, and that is said once.
     let reader = test_ws.process().sessions();
     let handle = reader.attach("s", "reader").await.unwrap();
-    let log: Vec<Row> = reader.export("s").await.unwrap().into_iter().filter(|it| it.seq <= watcher.after()).collect();
+    let log: Vec<Row> =
+        reader.export("s").await.unwrap().into_iter().filter(|it| it.seq <= watcher.after()).collect();
     assert_eq!(fold(&rows), fold(&log), "after {kills} kills");
     let (mut began, mut ended) = (HashMap::<String, usize>::new(), HashMap::<String, String>::new());
     for row in &log {
@@ -115,14 +116,16 @@ async fn kill_again_and_again(seed: u64) {
         let result = handle.act(&key, prompt(&answers(at))).await.unwrap();
         assert_eq!(result["ended"], ended[&key].as_str(), "its result is what the log says");
         let words = format!("prompt {at} begins");
-        let said = messages.iter().filter(|it| it.body.contains("\"who\":\"person\"") && it.body.contains(&words));
+        let said =
+            messages.iter().filter(|it| it.body.contains("\"who\":\"person\"") && it.body.contains(&words));
         assert_eq!(said.count(), 1, "the words of {key} are in the transcript once");
     }
     assert!(folded(&handle).await.turn.is_none());
 }
 
 #[tokio::test]
-async fn what_watchers_saw_is_a_part_of_the_log_and_each_prompt_is_done_once_however_often_its_process_is_killed() {
+async fn what_watchers_saw_is_a_part_of_the_log_and_each_prompt_is_done_once_however_often_its_process_is_killed()
+ {
     kill_again_and_again(1).await;
     kill_again_and_again(20_261_124).await;
 }

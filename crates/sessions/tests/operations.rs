@@ -15,13 +15,13 @@ async fn the_same_key_twice_is_one_turn_with_one_result_also_for_another_process
     let other = there.attach(one.session(), "other").await.unwrap();
     assert_eq!(other.state().await.unwrap().by, "test");
     let words = prompt(&[json!({"say": "hello", "chunks": 3, "chunk_ms": 5})]);
-    let (first, second, third) = tokio::join!(
-        one.act("k", words.clone()),
-        other.act("k", words.clone()),
-        one.act("k", words.clone())
-    );
+    let (first, second, third) =
+        tokio::join!(one.act("k", words.clone()), other.act("k", words.clone()), one.act("k", words.clone()));
     let first = first.unwrap();
-    assert_eq!((&first["ended"], &first["text"], &first["key"]), (&json!("done"), &json!("hello"), &json!("k")));
+    assert_eq!(
+        (&first["ended"], &first["text"], &first["key"]),
+        (&json!("done"), &json!("hello"), &json!("k"))
+    );
     assert_eq!((second.unwrap(), third.unwrap()), (first.clone(), first.clone()));
     assert_eq!(other.act("k", words).await.unwrap(), first, "later, too");
     let fold = folded(&one).await;
@@ -76,7 +76,10 @@ async fn turns_are_taken_back_models_change_and_what_is_not_kept_says_so() {
     let fault = handle.act("3", Operation::Rewind { turns: 1 }).await.unwrap_err();
     assert_eq!(fault.kind, Kind::NotFound, "{}", fault.what);
     handle.act("4", Operation::Model { name: "script".to_owned() }).await.unwrap();
-    assert_eq!(handle.act("5", Operation::Model { name: "x".to_owned() }).await.unwrap_err().kind, Kind::NotFound);
+    assert_eq!(
+        handle.act("5", Operation::Model { name: "x".to_owned() }).await.unwrap_err().kind,
+        Kind::NotFound
+    );
     handle.act("6", Operation::Profile { name: Some("plan".to_owned()) }).await.unwrap();
     assert_eq!(handle.state().await.unwrap().profile.as_deref(), Some("plan"));
     let fault = handle.act("7", Operation::Rename { title: "t".to_owned() }).await.unwrap_err();
@@ -99,7 +102,10 @@ async fn a_session_that_is_closed_is_run_by_whoever_attaches_next() {
     let rows = until(&mut watcher, is_end).await;
     assert!(matches!(rows[0].event, Event::Opened { epoch: 2, .. }), "{:?}", rows[0]);
     let state = one.state().await.unwrap();
-    assert_eq!((state.epoch, one.act("4", Operation::Cancel { prompt: None }).await.unwrap()), (2, json!({"cancelled": false})));
+    assert_eq!(
+        (state.epoch, one.act("4", Operation::Cancel { prompt: None }).await.unwrap()),
+        (2, json!({"cancelled": false}))
+    );
     let fault = there.attach("nobody", "x").await.map(|_| ()).unwrap_err();
     assert_eq!(fault.kind, Kind::NotFound);
 }

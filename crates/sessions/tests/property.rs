@@ -109,7 +109,9 @@ impl Schedule {
                     }
                     Does::Thinks => Done::Reasoning { text },
                     Does::Writes => Done::Writing { index: 0, tool: "t".to_owned(), bytes: self.count },
-                    Does::Calls => Done::Called { call, tool: "t".to_owned(), arguments: serde_json::json!({}) },
+                    Does::Calls => {
+                        Done::Called { call, tool: "t".to_owned(), arguments: serde_json::json!({}) }
+                    }
                     Does::Progresses => Done::Progress { call, line: text },
                     Does::Answers => answered(call),
                     Does::Used => Done::Used { usage: Default::default(), cost: None },
@@ -119,7 +121,8 @@ impl Schedule {
                         return;
                     }
                 };
-                let under = |inner, agent: &&str| Done::Under { agent: (*agent).to_owned(), inner: Box::new(inner) };
+                let under =
+                    |inner, agent: &&str| Done::Under { agent: (*agent).to_owned(), inner: Box::new(inner) };
                 owner.log().add(PATHS[*path].iter().rev().fold(done, under));
             }
             Step::Attach(part) => {
@@ -172,7 +175,18 @@ impl Seen {
 fn answered(call: String) -> Done {
     let (pictures, changes, links) = (Vec::new(), Vec::new(), Vec::new());
     let (fault, exit, text) = (None, None, String::new());
-    Done::Answered { call, tool: "t".to_owned(), ok: true, fault, exit, ms: 1.0, text, pictures, changes, links }
+    Done::Answered {
+        call,
+        tool: "t".to_owned(),
+        ok: true,
+        fault,
+        exit,
+        ms: 1.0,
+        text,
+        pictures,
+        changes,
+        links,
+    }
 }
 
 async fn all(owner: &Owner) -> Vec<Row> {

@@ -34,7 +34,9 @@ async fn a_malformed_line_ends_its_connection_alone() {
     assert_eq!(std::fs::metadata(&socket).unwrap().permissions().mode() & 0o777, 0o600);
     let state = json!({"version": 1, "session": "s", "ask": "state"});
     let mut good = BufReader::new(UnixStream::connect(&socket).await.unwrap());
-    for line in [&b"{"[..], b"\xff\xfe", b"[]", b"{\"version\":1,\"session\":\"s\",\"ask\":\"dance\"}", b"null"] {
+    for line in
+        [&b"{"[..], b"\xff\xfe", b"[]", b"{\"version\":1,\"session\":\"s\",\"ask\":\"dance\"}", b"null"]
+    {
         let answer = ask(&socket, &[line, b"\n"].concat()).await.unwrap();
         assert_eq!(answer["fault"]["kind"], "bad_args", "{answer}");
         good.write_all(format!("{state}\n").as_bytes()).await.unwrap();

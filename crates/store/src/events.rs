@@ -65,13 +65,7 @@ impl Events {
     /// # Errors
     /// When the store is closed; then neither is called. `done` gets [`Kind::Stale`] where another process owns the
     /// session by now (`take` was not called then), and what is wrong where nothing can be written.
-    pub fn append<T, D>(
-        &self,
-        session: impl Into<String>,
-        epoch: u64,
-        take: T,
-        done: D,
-    ) -> Result<(), Fault>
+    pub fn append<T, D>(&self, session: impl Into<String>, epoch: u64, take: T, done: D) -> Result<(), Fault>
     where
         T: FnOnce(u64) -> Vec<Write> + Send + 'static,
         D: FnOnce(Result<Vec<EventRow>, Fault>) + Send + 'static,
@@ -199,8 +193,9 @@ fn write(
 ) -> rusqlite::Result<Vec<EventRow>> {
     let mut seq = head(database, session)?;
     let at_ms = now_ms();
-    let mut insert = database
-        .prepare_cached("INSERT INTO events (session, seq, first, at_ms, body) VALUES (?1, ?2, ?3, ?4, ?5)")?;
+    let mut insert = database.prepare_cached(
+        "INSERT INTO events (session, seq, first, at_ms, body) VALUES (?1, ?2, ?3, ?4, ?5)",
+    )?;
     let mut added = Vec::new();
     for write in take(seq) {
         match write {
@@ -243,8 +238,12 @@ fn hide_credentials(body: &mut Value) {
         Value::Object(all) => {
             for (name, value) in all {
                 match value {
-                    Value::String(text) if name == "arguments" => *text = credentials::hide(text).into_owned(),
-                    Value::Object(_) if name == "arguments" => *value = credentials::shown(&value.to_string()),
+                    Value::String(text) if name == "arguments" => {
+                        *text = credentials::hide(text).into_owned()
+                    }
+                    Value::Object(_) if name == "arguments" => {
+                        *value = credentials::shown(&value.to_string())
+                    }
                     Value::Object(_) => hide_credentials(value),
                     _ => {}
                 }
@@ -338,10 +337,18 @@ mod tests {
         let fixture = Fixture::new().await;
         fixture.append(vec![text("a"), text("b"), text("other"), text("c")]).unwrap();
         let body = json!({"event": "text", "text": "abc"});
-        fixture.append(vec![text("d"), Write::Compact { pieces: vec![1, 2, 4], body: body.clone() }]).unwrap();
+        fixture
+            .append(vec![text("d"), Write::Compact { pieces: vec![1, 2, 4], body: body.clone() }])
+            .unwrap();
         let other = json!({"event": "text", "text": "other"});
-        assert_eq!(fixture.page(0).iter().map(|it| (it.0, it.1)).collect::<Vec<_>>(), [(3, 3), (1, 4), (5, 5)]);
-        assert_eq!(fixture.page(2), [(3, 3, other), (1, 4, body), (5, 5, json!({"event": "text", "text": "d"}))]);
+        assert_eq!(
+            fixture.page(0).iter().map(|it| (it.0, it.1)).collect::<Vec<_>>(),
+            [(3, 3), (1, 4), (5, 5)]
+        );
+        assert_eq!(
+            fixture.page(2),
+            [(3, 3, other), (1, 4, body), (5, 5, json!({"event": "text", "text": "d"}))]
+        );
         assert_eq!(fixture.page(4).len(), 1, "who has the last piece has all");
     }
 

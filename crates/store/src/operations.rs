@@ -156,7 +156,8 @@ impl Operations {
     /// When the database can't be read.
     pub fn open(&self, after: u64) -> Result<Vec<Operation>, Fault> {
         self.store.read(move |database| {
-            let sql = format!("SELECT {COLUMNS} FROM operations WHERE result IS NULL AND id > ?1 ORDER BY id");
+            let sql =
+                format!("SELECT {COLUMNS} FROM operations WHERE result IS NULL AND id > ?1 ORDER BY id");
             database.prepare_cached(&sql)?.query_map([after.cast_signed()], operation)?.collect()
         })
     }
@@ -216,7 +217,11 @@ mod tests {
         assert!(matches!(again, Noted::Known(it) if it.result.is_some() && it.body.is_empty()));
         let other = json!({"operation": "prompt", "text": "other"});
         assert_eq!(one.operations().note("s", "k", "a", other.clone()).await.unwrap(), Noted::Taken);
-        assert_eq!(one.operations().note("t", "k", "a", other).await.unwrap(), Noted::New, "keys are a session's");
+        assert_eq!(
+            one.operations().note("t", "k", "a", other).await.unwrap(),
+            Noted::New,
+            "keys are a session's"
+        );
     }
 
     #[tokio::test]

@@ -92,7 +92,9 @@ impl Owners {
         let session = session.to_owned();
         self.store.read(move |database| {
             database
-                .prepare_cached("SELECT epoch, instance, pid, socket, since_ms FROM owners WHERE session = ?1")?
+                .prepare_cached(
+                    "SELECT epoch, instance, pid, socket, since_ms FROM owners WHERE session = ?1",
+                )?
                 .query_row([&session], |row| {
                     Ok(OwnerRecord {
                         epoch: row.get::<_, i64>(0)?.cast_unsigned(),

@@ -51,7 +51,8 @@ impl Hub {
         by: &str,
     ) -> Result<(), Fault> {
         let mut all = self.approvals.0.lock();
-        let at = all.open.iter().position(|it| it.0.id == id).ok_or_else(|| all.closed.why("approval", id))?;
+        let at =
+            all.open.iter().position(|it| it.0.id == id).ok_or_else(|| all.closed.why("approval", id))?;
         let Some((approval, _)) = all.open.get(at) else { return Err(all.closed.why("approval", id)) };
         if approval.hash != hash {
             let what = format!("the approval `{id}` is for another call than the one that was decided on");
@@ -83,15 +84,17 @@ impl Hub {
         Ok(())
     }
 
+    /// Closes all that wait.
+    pub(super) fn end_approvals(&self) {
+        let mut all = self.approvals.0.lock();
+        for (approval, reply) in std::mem::take(&mut all.open) {
+            drop(reply);
+            self.close(&mut all, &approval.id, Decision::Expired, None, None);
+        }
+    }
+
     /// The row is added while the table is locked: rows are in the order of decisions.
-    fn close(
-        &self,
-        all: &mut All,
-        id: &str,
-        decision: Decision,
-        words: Option<String>,
-        by: Option<&str>,
-    ) {
+    fn close(&self, all: &mut All, id: &str, decision: Decision, words: Option<String>, by: Option<&str>) {
         let how = match (decision, by) {
             (Decision::Expired, _) => "the call no longer waits".to_owned(),
             (Decision::Nobody, _) => "nobody attended".to_owned(),

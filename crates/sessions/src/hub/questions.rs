@@ -41,7 +41,8 @@ impl Hub {
     /// [`Kind::Stale`] when it is answered already, with who did; [`Kind::NotFound`] when there is none.
     pub fn reply(&self, id: &str, text: Option<String>, by: &str) -> Result<(), Fault> {
         let mut all = self.questions.0.lock();
-        let at = all.open.iter().position(|it| it.0.id == id).ok_or_else(|| all.closed.why("question", id))?;
+        let at =
+            all.open.iter().position(|it| it.0.id == id).ok_or_else(|| all.closed.why("question", id))?;
         let (_, reply) = all.open.remove(at);
         if reply.send(text.clone()).is_err() {
             self.close_question(&mut all, id, None, None);
@@ -49,6 +50,15 @@ impl Hub {
         }
         self.close_question(&mut all, id, text, Some(by));
         Ok(())
+    }
+
+    /// Closes all that wait.
+    pub(super) fn end_questions(&self) {
+        let mut all = self.questions.0.lock();
+        for (asked, reply) in std::mem::take(&mut all.open) {
+            drop(reply);
+            self.close_question(&mut all, &asked.id, None, None);
+        }
     }
 
     fn close_question(&self, all: &mut All, id: &str, answer: Option<String>, by: Option<&str>) {

@@ -6,10 +6,7 @@ use std::{
     time::Duration,
 };
 
-use tokio::{
-    sync::watch,
-    time::sleep,
-};
+use tokio::{sync::watch, time::sleep};
 
 use crate::{client, watcher::Feed};
 

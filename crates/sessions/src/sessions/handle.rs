@@ -117,11 +117,7 @@ impl Handle {
     }
 
     /// Asks by a row, which the owner takes up. Nothing, when it is time to look again who owns the session.
-    async fn by_row(
-        &self,
-        key: &str,
-        operation: &Operation,
-    ) -> Result<Option<Result<Value, Fault>>, Fault> {
+    async fn by_row(&self, key: &str, operation: &Operation) -> Result<Option<Result<Value, Fault>>, Fault> {
         let (store, session) = (&self.sessions.inner.store, self.session().to_owned());
         if let Some(result) = note(store, &session, key, &self.who, operation).await? {
             return Ok(Some(result));

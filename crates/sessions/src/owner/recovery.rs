@@ -6,6 +6,7 @@ use kit::{Fault, Kind};
 use serde_json::{Value, json};
 use store::{Events, Operation as Noted, Write};
 
+use super::{Core, Life};
 use crate::{
     compaction::{Compaction, of_rows},
     event::{Decision, Event, Row, TurnEnd},
@@ -13,7 +14,6 @@ use crate::{
     fold::Fold,
     log::page,
     operation::Operation,
-    owner::{Core, Life},
 };
 
 /// What the log of a session says about its last owner's life.
@@ -104,7 +104,8 @@ impl Core {
             return Ok(());
         }
         let what = "the process that did this died in the middle of it: it may be done, or not";
-        let fault = Fault::new(Kind::Unavailable, what).next("Look at the session, then ask again under a new key.");
+        let fault =
+            Fault::new(Kind::Unavailable, what).next("Look at the session, then ask again under a new key.");
         self.finish(noted, Err(fault)).await
     }
 
