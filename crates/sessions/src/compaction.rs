@@ -103,9 +103,13 @@ impl Compaction {
 pub(crate) fn of_rows<'a>(rows: impl Iterator<Item = &'a crate::event::Row>) -> (Compaction, Vec<Write>) {
     let (mut compaction, mut writes) = (Compaction::default(), Vec::new());
     for row in rows {
-        // A row that takes the place of others is compact already.
-        if row.from().is_none() {
-            compaction.see(row.seq, &row.event, &mut writes);
+        match (row.from(), row.event.of_agent()) {
+            (None, _) | (_, None) => compaction.see(row.seq, &row.event, &mut writes),
+            // It is compact already, and stands between what is not.
+            (Some(_), Some((path, done))) if Kind::of(done).is_some_and(|it| it.is_text()) => {
+                compaction.end_texts(&path);
+            }
+            (Some(_), Some(_)) => {}
         }
     }
     (compaction, writes)
