@@ -29,6 +29,8 @@ impl Compaction {
     /// Takes a row into account. What can be compacted by now goes to `writes`.
     pub(crate) fn see(&mut self, seq: u64, event: &Event, writes: &mut Vec<Write>) {
         let Some((path, done)) = event.of_agent() else {
+            // It stands among what the session's own agent says.
+            self.end_texts("");
             if matches!(event, Event::TurnEnded(_) | Event::Closed { .. }) {
                 self.write(writes, |_| true);
             }
@@ -37,9 +39,7 @@ impl Compaction {
         if let Some(kind) = Kind::of(done) {
             return self.piece(path, kind, seq, done);
         }
-        for run in self.runs.iter_mut().filter(|it| it.path == path && it.kind.is_text()) {
-            run.is_over = true;
-        }
+        self.end_texts(&path);
         match done {
             Done::Used { .. } | Done::Again { .. } => {
                 self.write(writes, |it| it.path == path && !matches!(it.kind, Kind::Progress(_)));
@@ -55,6 +55,13 @@ impl Compaction {
     /// Forgets all: the rows stay as they are.
     pub(crate) fn forget(&mut self) {
         self.runs.clear();
+    }
+
+    fn end_texts(&mut self, path: &str) {
+        self.runs
+            .iter_mut()
+            .filter(|it| it.path == path && it.kind.is_text())
+            .for_each(|it| it.is_over = true);
     }
 
     fn piece(&mut self, path: String, kind: Kind, seq: u64, done: &Done) {
@@ -96,9 +103,13 @@ impl Compaction {
 pub(crate) fn of_rows<'a>(rows: impl Iterator<Item = &'a crate::event::Row>) -> (Compaction, Vec<Write>) {
     let (mut compaction, mut writes) = (Compaction::default(), Vec::new());
     for row in rows {
-        // A row that takes the place of others is compact already.
-        if row.from().is_none() {
-            compaction.see(row.seq, &row.event, &mut writes);
+        match (row.from(), row.event.of_agent()) {
+            (None, _) | (_, None) => compaction.see(row.seq, &row.event, &mut writes),
+            // It is compact already, and stands between what is not.
+            (Some(_), Some((path, done))) if Kind::of(done).is_some_and(|it| it.is_text()) => {
+                compaction.end_texts(&path);
+            }
+            (Some(_), Some(_)) => {}
         }
     }
     (compaction, writes)

@@ -130,6 +130,7 @@ pub(crate) async fn run(
             tracing::warn!(%fault, "how the conversation stands is not kept");
         }
         running.owner.describe(&running.agent);
+        running.owner.rest();
         if closed.is_some() {
             break closed;
         }

@@ -72,6 +72,13 @@ impl Hub {
         self.waits.load(Ordering::Relaxed) || *self.attending.borrow() > 0
     }
 
+    /// Nobody will decide anything here any more: whoever waits is told that nobody is there.
+    pub(crate) fn end(&self) {
+        self.set_waits(false);
+        self.end_approvals();
+        self.end_questions();
+    }
+
     /// The session was claimed: ids of this life are not those of an earlier one.
     pub(crate) fn claimed(&self, epoch: u64) {
         self.life.store(epoch, Ordering::Relaxed);

@@ -14,7 +14,6 @@ mod hub;
 mod log;
 mod operation;
 mod owner;
-mod recovery;
 mod server;
 mod sessions;
 mod socket;

@@ -70,11 +70,13 @@ struct State {
     is_over: bool,
 }
 
-/// The newest rows, without a gap.
+/// The newest rows, without a gap. None of them is a piece that another row took the place of.
 #[derive(Default)]
 struct Ring {
     rows: VecDeque<EventRow>,
     bytes: usize,
+    /// The highest number of a piece that another row took the place of.
+    floor: u64,
 }
 
 impl Log {
@@ -164,7 +166,7 @@ impl Log {
 
     /// Forgets the newest rows: nobody watches, and nothing happens.
     pub(crate) fn rest(&self) {
-        *self.shared.ring.lock() = Ring::default();
+        self.shared.ring.lock().clear();
         self.shared.state.lock().waiting.shrink_to_fit();
     }
 
@@ -263,6 +265,13 @@ impl Shared {
             writes.push(Write::Add { body: json!(**event) });
             compaction.see(seq, event, &mut writes);
         }
+        // Before anybody can read from the disk that a row took the place of pieces, memory has these no longer: whoever
+        // read the one must not go on with the other.
+        let last = |it: &Write| match it {
+            Write::Compact { pieces, .. } => pieces.last().copied(),
+            Write::Add { .. } => None,
+        };
+        self.ring.lock().keep_after(writes.iter().filter_map(last).max().unwrap_or(0));
         writes
     }
 
@@ -312,16 +321,33 @@ impl Ring {
         // A batch may be all that was lost to another process meanwhile: what is kept has no gap.
         let follows = |last: &EventRow| rows.first().is_some_and(|it| it.seq == last.seq + 1);
         if !self.rows.back().is_none_or(follows) {
-            *self = Self::default();
+            self.clear();
         }
-        for row in rows {
+        for row in rows.into_iter().filter(|it| it.seq > self.floor) {
             self.bytes += row.body.len();
             self.rows.push_back(row);
         }
         while self.rows.len() > RING_ROWS || (self.bytes > RING_BYTES && self.rows.len() > 1) {
-            let Some(row) = self.rows.pop_front() else { break };
+            self.drop_first();
+        }
+    }
+
+    /// Drops the rows up to this number, now and when they come.
+    fn keep_after(&mut self, floor: u64) {
+        self.floor = self.floor.max(floor);
+        while self.rows.front().is_some_and(|it| it.seq <= self.floor) {
+            self.drop_first();
+        }
+    }
+
+    fn drop_first(&mut self) {
+        if let Some(row) = self.rows.pop_front() {
             self.bytes -= row.body.len();
         }
+    }
+
+    fn clear(&mut self) {
+        (self.rows, self.bytes) = (VecDeque::new(), 0);
     }
 }
 

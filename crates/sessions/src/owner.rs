@@ -1,5 +1,9 @@
 //! The owner of a session: the one process that runs it, takes up what others ask for and writes its log.
 
+mod pending;
+mod recovery;
+mod turn;
+
 use std::{
     collections::{HashMap, HashSet},
     sync::{
@@ -8,7 +12,7 @@ use std::{
     },
 };
 
-use agent::{Agent, AgentError, Asker, Crew, Observer};
+use agent::{Agent, Asker, Crew, Observer};
 use kit::{Fault, Kind};
 use parking_lot::Mutex;
 use runtime::Approver;
@@ -19,14 +23,18 @@ use tokio::sync::{mpsc, watch};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use crate::{
-    event::{Approval, Asked, Event, Job, TurnEnd},
-    fault::{Failure, Outcome},
+    event::{Approval, Asked, Event, Job},
+    fault::Outcome,
     hub::{Attendance, Hub},
     log::Log,
     operation::Operation,
-    recovery,
     watcher::{Feed, Watcher},
 };
+
+pub use pending::Pending;
+pub(crate) use pending::{GivenUp, Life};
+pub(crate) use recovery::parse;
+pub use turn::{Began, Turn};
 
 /// So many operations may wait for a turn to end.
 const WAITING: usize = 64;
@@ -80,55 +88,6 @@ struct Running {
     by: String,
     text: String,
     cancel: CancellationToken,
-}
-
-/// An operation that the loop of the session is to do, in its order. Dropped without a [`finish`](Self::finish) it is left for
-/// whoever owns the session next.
-pub struct Pending {
-    core: Arc<Core>,
-    key: String,
-    by: String,
-    operation: Operation,
-    life: Life,
-    result: watch::Sender<Option<Outcome>>,
-}
-
-/// The owner went before there was a result: under the same key it can be asked for again.
-#[derive(Debug)]
-pub(crate) struct GivenUp;
-
-/// How far an operation came in the lives of earlier owners.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Life {
-    /// It is new.
-    New,
-    /// It was begun, and the log has nothing of it.
-    Begun,
-    /// It was begun, and the log has its beginning alone.
-    Logged,
-}
-
-/// How a turn begins.
-#[derive(Debug, Clone, Default)]
-pub struct Began {
-    /// The key of its prompt, where it is an operation.
-    pub key: Option<String>,
-    /// Who begins it.
-    pub by: String,
-    /// What they say.
-    pub text: String,
-    /// What they give beside it, a line each.
-    pub attached: Vec<String>,
-    /// It [is resumed](Pending::is_resumed): its beginning is in the log.
-    pub is_resumed: bool,
-}
-
-/// A turn that goes on. Dropped, it ends as cancelled.
-pub struct Turn {
-    core: Arc<Core>,
-    key: Option<String>,
-    cancel: CancellationToken,
-    is_over: bool,
 }
 
 /// How a session stands.
@@ -338,6 +297,7 @@ impl Owner {
     /// # Errors
     /// When the last events can't be written.
     pub async fn close(self, by: &str) -> Result<(), Fault> {
+        self.core.hub.end();
         self.core.log.add(Event::Closed { by: by.to_owned() });
         self.core.log.flush().await
     }
@@ -351,150 +311,13 @@ impl Drop for Owner {
             owned.remove(name);
         }
         drop(owned);
+        self.core.hub.end();
         self.core.log.end_texts();
         // After the events that are queued.
         if let Err(fault) = self.core.store.owners().release(name, self.core.epoch) {
             tracing::warn!(%fault, "the session was not given up");
         }
         self.core.feed.is_gone();
-    }
-}
-
-impl Turn {
-    /// Stops the turn.
-    pub fn cancel(&self) -> &CancellationToken {
-        &self.cancel
-    }
-
-    /// It ended so. Gives what an operation that began it has as its result.
-    pub fn end(self, result: &Result<agent::Outcome, AgentError>) -> TurnEnd {
-        match result {
-            Ok(outcome) => self.ended(TurnEnd {
-                key: None,
-                ended: outcome.ended.name().to_owned(),
-                text: outcome.text.clone(),
-                steps: outcome.steps,
-                usage: outcome.usage,
-                cost: outcome.cost,
-                error: None,
-            }),
-            Err(error) => self.failed(error),
-        }
-    }
-
-    /// It failed so. Gives the same.
-    pub fn failed(self, error: &AgentError) -> TurnEnd {
-        self.ended(TurnEnd { error: Some(Failure::from(error)), ..TurnEnd::of("error") })
-    }
-
-    fn ended(mut self, mut end: TurnEnd) -> TurnEnd {
-        end.key = self.key.clone();
-        self.over(end.clone());
-        end
-    }
-
-    fn over(&mut self, end: TurnEnd) {
-        self.is_over = true;
-        *self.core.running.lock() = None;
-        self.core.log.add(Event::TurnEnded(end));
-    }
-}
-
-impl Drop for Turn {
-    fn drop(&mut self) {
-        if !self.is_over {
-            self.cancel.cancel();
-            self.over(TurnEnd { key: self.key.clone(), ..TurnEnd::of("cancelled") });
-        }
-    }
-}
-
-impl Pending {
-    /// What is to be done.
-    pub fn operation(&self) -> &Operation {
-        &self.operation
-    }
-
-    /// Its idempotency key.
-    pub fn key(&self) -> &str {
-        &self.key
-    }
-
-    /// Who asked for it.
-    pub fn by(&self) -> &str {
-        &self.by
-    }
-
-    /// Was it begun by an owner that died, so that the log has its beginning?
-    pub fn is_resumed(&self) -> bool {
-        self.life == Life::Logged
-    }
-
-    /// Was it cancelled while it waited?
-    pub fn is_cancelled(&self) -> bool {
-        self.core.cancelled.lock().contains(&self.key)
-    }
-
-    /// Notes that it begins now. Nothing is to be done where this gives false: it has a result, or another owner began it.
-    ///
-    /// # Errors
-    /// When that can't be written.
-    pub async fn begin(&self) -> Result<bool, Fault> {
-        if self.life != Life::New {
-            return Ok(true);
-        }
-        self.core.store.operations().begin(self.core.feed.session(), &self.key, self.core.epoch).await
-    }
-
-    /// Gives it its result, once that is on the disk.
-    pub async fn finish(self, result: Result<Value, Fault>) {
-        let outcome = Outcome::of(&result);
-        let (core, session) = (&self.core, self.core.feed.session());
-        if let Err(fault) = core.store.operations().finish(session, &self.key, json!(outcome)).await {
-            tracing::warn!(%fault, "the result of an operation is not kept");
-        }
-        self.told(outcome);
-    }
-
-    /// Somebody else began it: its result is what they wrote down.
-    pub async fn already_done(self) {
-        let found = self.core.store.operations().get(self.core.feed.session(), &self.key);
-        let known = found.ok().flatten().and_then(|it| it.result);
-        let outcome = known.and_then(|it| serde_json::from_str(&it).ok()).unwrap_or_else(|| {
-            Outcome::Fault(Failure::from(&Fault::new(Kind::Unavailable, "another process does this")))
-        });
-        self.told(outcome);
-    }
-
-    fn told(&self, outcome: Outcome) {
-        self.core.results.lock().remove(&self.key);
-        self.core.cancelled.lock().remove(&self.key);
-        self.result.send_replace(Some(outcome));
-    }
-
-    /// Does what needs no agent.
-    async fn at_once(self) {
-        match self.begin().await {
-            Ok(true) => {}
-            Ok(false) => return self.already_done().await,
-            Err(fault) => return self.finish(Err(fault)).await,
-        }
-        let (hub, by) = (&self.core.hub, &self.by);
-        let result = match &self.operation {
-            Operation::Approve { id, hash, decision, words } => hub
-                .decide(id, hash, *decision, words.clone(), by)
-                .map(|()| json!({"decision": decision, "by": by})),
-            Operation::Answer { id, text } => hub.reply(id, text.clone(), by).map(|()| json!({"by": by})),
-            Operation::Cancel { prompt } => Ok(json!({"cancelled": self.core.cancel(prompt.as_deref())})),
-            other => Err(Fault::bug(format!("{other:?} needs the agent"))),
-        };
-        self.finish(result).await;
-    }
-}
-
-impl Drop for Pending {
-    fn drop(&mut self) {
-        self.core.results.lock().remove(&self.key);
     }
 }
 
@@ -604,21 +427,6 @@ impl Core {
             profile,
             approvals: self.hub.open_approvals(),
             questions: self.hub.open_questions(),
-        }
-    }
-}
-
-impl TurnEnd {
-    /// A turn of which nothing but this is known.
-    pub(crate) fn of(ended: &str) -> Self {
-        Self {
-            key: None,
-            ended: ended.to_owned(),
-            text: String::new(),
-            steps: 0,
-            usage: agent::model::Usage::default(),
-            cost: None,
-            error: None,
         }
     }
 }

@@ -26,8 +26,7 @@ use crate::{
     headless::{self, Opener, Records},
     log::{Log, page},
     operation::Operation,
-    owner::{Life, Owned, Prepared},
-    recovery::parse,
+    owner::{Life, Owned, Prepared, parse},
     server, socket,
     watcher::{Feed, Watcher},
 };
@@ -101,8 +100,9 @@ impl Sessions {
 
     /// A session that this process is to run by a loop of its own. Once its agent is open, it is [claimed](Prepared::own).
     pub fn prepare(&self, session: &str) -> Prepared {
-        let socket = self.serve();
-        Prepared::new(&self.feed(session), &self.inner.owned, socket, &self.inner.by)
+        let (socket, feed) = (self.serve(), self.feed(session));
+        self.follow(&feed);
+        Prepared::new(&feed, &self.inner.owned, socket, &self.inner.by)
     }
 
     /// Opens a session, new or not: attaches to it where it runs, and runs it here where it does not. `who` is named in what

@@ -59,7 +59,7 @@ fn does() -> impl Strategy<Value = Does> {
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         20 => (0..3_usize, does()).prop_map(|(path, does)| Step::Does(path, does)),
-        1 => any::<u8>().prop_map(Step::Attach),
+        3 => any::<u8>().prop_map(Step::Attach),
         6 => (any::<usize>(), 1..5_usize).prop_map(|(which, rows)| Step::Reads(which, rows)),
         1 => any::<usize>().prop_map(Step::Leaves),
         1 => Just(Step::TakeOver),
@@ -234,6 +234,34 @@ async fn run(steps: Vec<Step>) {
             .collect();
         assert_eq!(text, *said);
     }
+}
+
+#[tokio::test]
+async fn a_watcher_that_attaches_inside_a_text_of_a_sub_agent_gets_all_of_it_when_it_is_compacted() {
+    use Does::{Asks, Says, Used};
+    for take_over in [false, true] {
+        let mut steps = vec![Step::Does(1, Says), Step::Does(0, Asks), Step::Pause, Step::Flush];
+        steps.extend(take_over.then_some(Step::TakeOver));
+        steps.extend([Step::Does(1, Says), Step::Does(0, Asks), Step::Pause, Step::Does(1, Says)]);
+        steps.extend((0..8).map(|part| Step::Attach(part * 32)));
+        steps.extend([Step::Does(1, Used), Step::Flush]);
+        steps.extend((0..16).map(|part| Step::Attach(part * 16)));
+        steps.extend([Step::Does(0, Asks), Step::Flush]);
+        run(steps).await;
+    }
+}
+
+#[tokio::test]
+async fn a_text_that_an_owner_compacted_stays_between_others_for_the_next_owner() {
+    use Does::{Says, Thinks, Used};
+    let pause = Step::Pause;
+    let mut steps = Vec::new();
+    for does in [Says, Thinks, Thinks, Says, Used] {
+        steps.extend([Step::Does(1, does), pause.clone(), Step::Flush]);
+    }
+    steps.extend((0..8).map(|part| Step::Attach(part * 32)));
+    steps.extend([Step::TakeOver, Step::Does(1, Says), Step::Flush, Step::TakeOver]);
+    run(steps).await;
 }
 
 #[test]

@@ -234,22 +234,18 @@ fn compact(database: &Connection, session: &str, pieces: &[u64]) -> rusqlite::Re
 
 /// Hides credentials that stand in the arguments of a call, wherever in the event the call is.
 fn hide_credentials(body: &mut Value) {
-    match body {
-        Value::Object(all) => {
-            for (name, value) in all {
-                match value {
-                    Value::String(text) if name == "arguments" => {
-                        *text = credentials::hide(text).into_owned()
-                    }
-                    Value::Object(_) if name == "arguments" => {
-                        *value = credentials::shown(&value.to_string())
-                    }
-                    Value::Object(_) => hide_credentials(value),
-                    _ => {}
-                }
+    let Value::Object(all) = body else { return };
+    for (name, value) in all {
+        match value {
+            Value::String(text) if name == "arguments" => {
+                *text = credentials::hide(text).into_owned();
             }
+            Value::Object(_) if name == "arguments" => {
+                *value = credentials::shown(&value.to_string());
+            }
+            Value::Object(_) => hide_credentials(value),
+            _ => {}
         }
-        _ => {}
     }
 }
 

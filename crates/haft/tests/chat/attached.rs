@@ -19,7 +19,8 @@ fn asks() -> String {
 #[test]
 fn approval_is_decided_at_either_terminal_and_the_other_one_is_told_who() {
     on_every_terminal(|stage| {
-        let script = asks() + &says("Written.") + &asks() + &says("Again.");
+        let other_file = calls(&[("write", json!({"path": ".mcp.json", "content": "{}\n"}))]);
+        let script = asks() + &says("Written.") + &other_file + &says("Again.");
         let mut owner = stage.chat(&script);
         owner.types("go\n").shows("allow it?");
         let mut other = stage.run(&script, &["chat", "--attach", "latest"]);

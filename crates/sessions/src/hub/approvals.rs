@@ -89,6 +89,15 @@ impl Hub {
         Ok(())
     }
 
+    /// Closes all that wait.
+    pub(super) fn end_approvals(&self) {
+        let mut all = self.approvals.0.lock();
+        for (approval, reply) in std::mem::take(&mut all.open) {
+            drop(reply);
+            self.close(&mut all, &approval.id, Decision::Expired, None, None);
+        }
+    }
+
     /// The row is added while the table is locked: rows are in the order of decisions.
     fn close(&self, all: &mut All, id: &str, decision: Decision, words: Option<String>, by: Option<&str>) {
         let how = match (decision, by) {

@@ -57,6 +57,15 @@ impl Hub {
         Ok(())
     }
 
+    /// Closes all that wait.
+    pub(super) fn end_questions(&self) {
+        let mut all = self.questions.0.lock();
+        for (asked, reply) in std::mem::take(&mut all.open) {
+            drop(reply);
+            self.close_question(&mut all, &asked.id, None, None);
+        }
+    }
+
     fn close_question(&self, all: &mut All, id: &str, answer: Option<String>, by: Option<&str>) {
         let how = match by {
             Some(by) => format!("{by} answered"),

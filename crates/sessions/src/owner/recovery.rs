@@ -6,6 +6,7 @@ use kit::{Fault, Kind};
 use serde_json::{Value, json};
 use store::{Events, Operation as Noted, Write};
 
+use super::{Core, Life};
 use crate::{
     compaction::{Compaction, of_rows},
     event::{Decision, Event, Row, TurnEnd},
@@ -13,7 +14,6 @@ use crate::{
     fold::Fold,
     log::page,
     operation::Operation,
-    owner::{Core, Life},
 };
 
 /// What the log of a session says about its last owner's life.
