@@ -10,7 +10,7 @@ use kit::{Fault, Kind, services::Soon};
 use runtime::{Approver, Runtime, Session};
 use sessions::{Attendance, Opened, Opener, Owner, Prepared, Prompt, Records, Sessions};
 
-use crate::agent_factory::AgentFactory;
+use crate::{agent_factory::AgentFactory, print};
 use together::Together;
 
 /// The sessions of a workspace, for one terminal.
@@ -81,6 +81,13 @@ impl Service {
         let attends = person.is_there.then(|| prepared.hub().attend());
         let owner = prepared.own(&agent).await?;
         Ok(Running { agent, owner, attends, notes })
+    }
+}
+
+/// Gives a session up that this process ran. What fails is told, and keeps nothing else from being put away.
+pub(crate) async fn close(owner: Owner, by: &str) {
+    if let Err(fault) = owner.close(by).await {
+        print::err(&format!("haft: the end of the session is not in its log: {}", fault.as_text()));
     }
 }
 

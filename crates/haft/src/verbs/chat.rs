@@ -22,7 +22,7 @@ use crate::{
     Options, Place,
     agent_factory::{AgentFactory, AgentOptions},
     print,
-    session_service::Person,
+    session_service::{self, Person},
     terminal::{
         asking::InChat,
         chat::{Front, Settings},
@@ -133,7 +133,7 @@ impl Chat {
             print::err(&format!("haft: {by} closed this session"));
         }
         // Others learn of it while the store is open.
-        owner.close(service.who()).await?;
+        session_service::close(owner, service.who()).await;
         // Nothing can be read once the session has ended.
         let is_empty = agent.transcript().messages().is_ok_and(|it| it.is_empty());
         finish(agent.session()).await;

@@ -26,7 +26,7 @@ use crate::{
     agent_factory::{AgentFactory, AgentOptions},
     ask::{approver, asker, somebody},
     print,
-    session_service::{Person, Running as Shared, Service},
+    session_service::{self, Person, Running as Shared, Service},
     terminal::{
         abbreviate,
         input::restore,
@@ -157,7 +157,7 @@ impl Running<'_> {
         drop(attends);
         for_one_turn.map_or(Ok(()), |it| it.end(&agent))?;
         watch.end();
-        owner.close(service.who()).await?;
+        session_service::close(owner, service.who()).await;
         close(&factory, &agent, &done).await?;
         let goes_on = AgentFactory::goes_on("run", options, &agent);
         tell(&watch, &agent, done, &factory.bounds(), &goes_on)

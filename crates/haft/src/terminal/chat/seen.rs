@@ -9,7 +9,9 @@ use super::{
     super::{
         abbreviate,
         asking::Asked,
+        input::Heard,
         input_line::Entry,
+        picker::{Item, Picked, Picker},
         row::{Row, Style, harmless},
         view::Drawn,
     },
@@ -46,6 +48,37 @@ impl Front {
     pub(crate) fn show_messages(&mut self, said: &[Message]) {
         let rows = super::super::view::rows_before(said, self.look());
         self.show(&rows);
+    }
+
+    /// Has the person choose from a list; nothing, where they choose none. What happens meanwhile is shown after that.
+    pub(crate) async fn pick(&mut self, title: &str, items: Vec<Item>) -> Option<usize> {
+        let mut picker = Picker::new(title, items);
+        let chosen = loop {
+            let rows = picker.rows(self.screen.columns(), self.screen.lines());
+            self.screen.draw_full(rows);
+            if self.screen.is_gone() {
+                break None;
+            }
+            let heard = tokio::select! {
+                () = self.hangup.cancelled() => break None,
+                heard = self.input.next() => heard,
+            };
+            match heard {
+                Heard::Key(key) => match picker.key(key) {
+                    Picked::Stays => {}
+                    Picked::Chosen(at) => break Some(at),
+                    Picked::Leaves => break None,
+                },
+                Heard::Paste(text) => picker.paste(&text),
+                Heard::Resized(columns, lines) => self.screen.resized(columns, lines),
+                Heard::End => {
+                    self.hangup.cancel();
+                    break None;
+                }
+            }
+        };
+        self.screen.leave_full();
+        chosen
     }
 
     /// Takes what happens.

@@ -29,7 +29,7 @@ use crate::{
 };
 
 /// The commands that work on a session that another process runs.
-const COMMANDS: [(&str, &str); 9] = [
+const COMMANDS: [(&str, &str); 11] = [
     ("/status", "show who runs the session, its model and profile"),
     ("/model NAME", "have another model answer"),
     ("/profile NAME", "go on under another profile; `none` leaves it"),
@@ -38,7 +38,9 @@ const COMMANDS: [(&str, &str); 9] = [
     ("/fork [N]", "a new session with the conversation up to your message N"),
     ("/rename TITLE", "give the session a title"),
     ("/export [FILE]", "write the conversation to a Markdown file"),
-    ("/quit", "leave; the session goes on"),
+    ("/quit", "leave, as Ctrl-D does; the session goes on"),
+    ("Esc", "stop the turn that goes on"),
+    ("Enter", "send; it is done after the turn that goes on"),
 ];
 
 /// How often it is looked whether a session that this process took over has ended, and how long it is waited between.
@@ -153,7 +155,8 @@ impl Attached {
             Err(_) => "its process can't be asked".to_owned(),
         };
         self.front.tell(&format!("attached to {title}"), Style::BOLD);
-        self.front.tell(&format!("{runs} · /help for help · Ctrl-D leaves\n"), Style::DIM);
+        self.front.tell(&format!("{runs} · /help for help · Ctrl-D leaves"), Style::DIM);
+        self.front.part();
     }
 
     /// Until the person goes.
@@ -165,6 +168,9 @@ impl Attached {
                 Said::Line(entry) => {
                     if !self.line(&entry).await {
                         return;
+                    }
+                    if meant(&entry.text, &[]) != Meant::Said(entry.text.trim()) {
+                        self.front.part();
                     }
                 }
             }
@@ -183,26 +189,10 @@ impl Attached {
                     self.fails(&fault);
                 }
             }
-            Meant::Own(name, _) | Meant::Unknown(name, _) => {
-                if let Err(fault) = self.own(name, entry) {
-                    self.fails(&fault);
-                }
-            }
+            Meant::Own(name, _) => self.fails(&unknown(name)),
+            Meant::Unknown(name, _) => self.fails(&unknown(name)),
         }
         true
-    }
-
-    /// A command that only an attached terminal has, or none.
-    fn own(&mut self, name: &str, entry: &Entry) -> Result<(), Fault> {
-        let given = entry.text.trim().strip_prefix(name).unwrap_or_default().trim();
-        match name {
-            "/fork" => self.fork(given),
-            "/rename" if !given.is_empty() => {
-                self.act(Operation::Rename { title: given.to_owned() });
-                Ok(())
-            }
-            _ => Err(Fault::bad_args(format!("unknown command {name}")).next("/help lists all.")),
-        }
     }
 
     async fn command(&mut self, name: &str, given: &str) -> Result<(), Fault> {
@@ -226,6 +216,8 @@ impl Attached {
                 self.act(Operation::Undo { call });
             }
             "/rewind" => self.rewind(given)?,
+            "/fork" => self.fork(given)?,
+            "/rename" if !given.is_empty() => self.act(Operation::Rename { title: given.to_owned() }),
             "/export" => {
                 let runtime = &self.factory.opened.runtime;
                 let text = export::written(runtime, self.handle.session(), given)?;
@@ -311,6 +303,10 @@ impl Attached {
     fn fails(&mut self, fault: &Fault) {
         self.front.tell(&told(fault), Style::BAD);
     }
+}
+
+fn unknown(name: &str) -> Fault {
+    Fault::bad_args(format!("unknown command {name}")).next("/help lists all.")
 }
 
 fn told(fault: &Fault) -> String {

@@ -14,7 +14,7 @@ use super::{
     report,
 };
 use crate::{
-    session_service::Running,
+    session_service::{self, Running},
     slash::All,
     terminal::{
         abbreviate,
@@ -60,7 +60,9 @@ impl<F: Face> Conversation<F> {
             "/context" => Ok(report::context(&self.agent.context())),
             "/cost" => Ok(self.cost()),
             "/status" => Ok(self.status()),
-            "/sessions" => self.sessions(given),
+            "/sessions" => self.sessions(given).await,
+            "/rename" => self.rename(given),
+            "/fork" => self.fork(given).await,
             "/resume" => self.resume(given).await,
             "/new" | "/clear" => self.go_on(None).await,
             "/copy" => self.copy(given),
@@ -322,8 +324,39 @@ impl<F: Face> Conversation<F> {
         lines.iter().map(|(name, it)| format!("{name:<10} {it}")).collect::<Vec<_>>().join("\n")
     }
 
-    /// Lists the conversations, with the numbers by which they are resumed.
-    fn sessions(&mut self, query: &str) -> Result<String, Fault> {
+    /// Gives the conversation a title.
+    fn rename(&mut self, title: &str) -> Result<String, Fault> {
+        let title = agent::title(title);
+        if title.is_empty() {
+            return Err(Fault::bad_args("`/rename` needs a title").next("/rename Cache for the parser"));
+        }
+        let store = self.factory.opened.runtime.store();
+        store.conversations().rename(self.owner.session(), &title)?;
+        self.owner.log().add(Logged::Renamed { title: title.clone() });
+        Ok(format!("This conversation is now: {title}"))
+    }
+
+    /// Goes on in a copy of the conversation, whole or up to one of the person's messages with its answer.
+    async fn fork(&mut self, given: &str) -> Result<String, Fault> {
+        let at = match given {
+            "" => None,
+            number => Some(number.parse::<u64>().map_err(|_| {
+                Fault::bad_args(format!("`/fork {number}` needs the number of one of your messages, from 1"))
+                    .next("`haft sessions show NAME` numbers them; the first one is 1.")
+            })?),
+        };
+        let before = self.owner.session().to_owned();
+        // What it has seen goes along as it is now.
+        self.agent.session().keep()?;
+        let made = agent::fork(&self.factory.opened.runtime, &before, at, None)?;
+        self.owner.log().add(Logged::Forked { into: made.session.clone() });
+        self.go_on(Some(&made.session)).await?;
+        Ok(format!("A fork of {before}; /resume {before} goes back to it."))
+    }
+
+    /// Has the person choose another conversation; where there is no list to choose from, lists them with the numbers by which
+    /// they are resumed.
+    async fn sessions(&mut self, query: &str) -> Result<String, Fault> {
         let runtime = &self.factory.opened.runtime;
         let found = if query.is_empty() {
             agent::conversations(runtime, Archived::Hidden, LISTED)?
@@ -338,7 +371,28 @@ impl<F: Face> Conversation<F> {
             };
             return Ok(what);
         }
-        let here = self.agent.session().name();
+        let here = self.agent.session().name().to_owned();
+        let transcripts = runtime.store().transcripts();
+        let items = found.iter().map(|it| {
+            let elsewhere = transcripts.holder(&it.session)?.filter(|_| it.session != here);
+            let mut item = report::item(it, elsewhere.as_deref());
+            if it.session == here {
+                item.about = format!("this one · {}", item.about);
+            }
+            Ok(item)
+        });
+        let items = items.collect::<Result<Vec<_>, Fault>>()?;
+        match self.face.pick("Conversations", items).await {
+            Some(None) => return Ok(String::new()),
+            Some(Some(at)) => {
+                let chosen = found.get(at).map_or_else(|| here.clone(), |it| it.session.clone());
+                if chosen == here {
+                    return Ok("That is this conversation.".to_owned());
+                }
+                return self.go_on(Some(&chosen)).await;
+            }
+            None => {}
+        }
         let mut lines: Vec<String> = found
             .iter()
             .enumerate()
@@ -388,7 +442,7 @@ impl<F: Face> Conversation<F> {
             self.service.run(&self.factory, name, &self.person).await?;
         let owned = std::mem::replace(&mut self.owner, owner);
         self.attends = attends;
-        owned.close(self.service.who()).await?;
+        session_service::close(owned, self.service.who()).await;
         let before = std::mem::replace(&mut self.agent, agent);
         // What it has seen is kept, and its jobs end, as when the chat does.
         end(before.session()).await?;

@@ -11,6 +11,7 @@ use crate::terminal::{
     complete::{Own, Value},
     diff,
     input_line::Entry,
+    picker::Item,
     row::Style,
 };
 
@@ -30,6 +31,9 @@ pub(super) trait Face {
 
     /// Shows a text of several pages, of which a person may read as much as they want.
     async fn page(&mut self, title: &str, text: &str);
+
+    /// Has the person choose from a list: nothing, where they choose none; and none at all, where there is no such list.
+    async fn pick(&mut self, title: &str, items: Vec<Item>) -> Option<Option<usize>>;
 
     /// Shows a line that the person should know of and did not ask for.
     fn note(&mut self, text: &str);
@@ -89,6 +93,10 @@ impl Face for Front {
 
     async fn page(&mut self, title: &str, text: &str) {
         Self::page(self, title, text).await;
+    }
+
+    async fn pick(&mut self, title: &str, items: Vec<Item>) -> Option<Option<usize>> {
+        Some(Self::pick(self, title, items).await)
     }
 
     fn note(&mut self, text: &str) {

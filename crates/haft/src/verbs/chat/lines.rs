@@ -28,7 +28,7 @@ use crate::{
     agent_factory::AgentFactory,
     ask::{approver, asker, somebody},
     print,
-    session_service::Person,
+    session_service::{self, Person},
     terminal::{
         abbreviate,
         chat::Said,
@@ -36,6 +36,7 @@ use crate::{
         diff,
         input_line::Entry,
         interrupt::{self, STOPPED},
+        picker::Item,
         plain::{Out, Plain},
         row::{Style, Tint},
     },
@@ -68,7 +69,7 @@ pub(super) async fn run(chat: Chat, options: &Options, place: &Place) -> Result<
     if let Some(by) = closed {
         print::err(&format!("haft: {by} closed this session"));
     }
-    owner.close(service.who()).await?;
+    session_service::close(owner, service.who()).await;
     finish(agent.session()).await;
     Ok(if cancel.is_cancelled() {
         let goes_on = AgentFactory::goes_on("chat", options, &agent);
@@ -145,6 +146,10 @@ impl Face for Lines {
 
     async fn page(&mut self, _: &str, text: &str) {
         self.tell(text, Style::PLAIN);
+    }
+
+    async fn pick(&mut self, _: &str, _: Vec<Item>) -> Option<Option<usize>> {
+        None
     }
 
     fn columns(&self) -> usize {

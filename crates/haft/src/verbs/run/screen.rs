@@ -13,7 +13,7 @@ use super::{
 use crate::{
     Place,
     agent_factory::AgentFactory,
-    session_service::{Person, Running as Shared, Service},
+    session_service::{self, Person, Running as Shared, Service},
     terminal::{
         asking::InChat,
         chat::{Front, Settings},
@@ -74,7 +74,7 @@ impl Running<'_> {
         front.show(&[Row::default()]);
         // The terminal is put back before anything else is said.
         drop(front);
-        owner.close(service.who()).await?;
+        session_service::close(owner, service.who()).await;
         for_one_turn.map_or(Ok(()), |it| it.end(&agent))?;
         close(&factory, &agent, &done).await?;
         let goes_on = AgentFactory::goes_on("run", options, &agent);
