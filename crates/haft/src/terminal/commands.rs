@@ -163,7 +163,8 @@ mod tests {
             ("/sess", "/sessions"),
             ("/revew it", "/review"),
             ("/tmp is full", "/help"),
-            ("/foo", "/help"),
+            ("/foo", "/fork"),
+            ("/zzz", "/help"),
         ] {
             let Meant::Unknown(_, nearest) = of(typed) else { unreachable!("{typed}") };
             assert_eq!(nearest, near, "{typed}");

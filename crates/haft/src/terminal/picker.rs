@@ -208,11 +208,23 @@ mod tests {
     fn list_is_narrowed_by_words_and_chosen_from() {
         let mut picker = picker();
         expect![[r#"
+            Sessions
+            › fix the test  s_1, open in process 12
+              add a cache  s_2, yesterday
+              add a parser\u{1b}[2J  s_3, archived
+
+             search: ▏ · 3 of 3 · ↑↓ Enter chooses · Esc leaves
         "#]]
         .assert_eq(&seen(&mut picker, 80));
         assert_eq!(press(&mut picker, "↓⏎"), Picked::Chosen(1));
         press(&mut picker, "add pars");
         expect![[r#"
+            Sessions
+            › add a parser\u{1b}[2J  s_3, archived
+
+
+
+             add pars▏ · Enter · Esc
         "#]]
         .assert_eq(&seen(&mut picker, 40));
         assert_eq!(press(&mut picker, "⏎"), Picked::Chosen(2));
