@@ -82,7 +82,7 @@ pub enum Item {
     /// The model thought this.
     Reasoning(String),
     /// A row that stands for itself.
-    Event(Event),
+    Event(Box<Event>),
 }
 
 impl Fold {
@@ -134,8 +134,11 @@ impl Fold {
     pub fn ended(&self) -> impl Iterator<Item = (&str, &TurnEnd)> {
         let own = self.agents.get("").into_iter().flat_map(|it| &it.items);
         own.filter_map(|it| match it {
-            Item::Event(Event::TurnEnded(end)) => end.key.as_deref().map(|key| (key, end)),
-            _ => None,
+            Item::Event(event) => match &**event {
+                Event::TurnEnded(end) => end.key.as_deref().map(|key| (key, end)),
+                _ => None,
+            },
+            Item::Text(_) | Item::Reasoning(_) => None,
         })
     }
 }
@@ -166,7 +169,7 @@ impl Agent {
 
     fn stand(&mut self, event: &Event) {
         self.growing = None;
-        self.items.push(Item::Event(event.clone()));
+        self.items.push(Item::Event(Box::new(event.clone())));
     }
 
     fn rest(&mut self) {
@@ -178,14 +181,14 @@ impl Agent {
         let text = text_of(done).unwrap_or_default().to_owned();
         let mut growing = match self.growing.take().filter(|it| it.kind == kind) {
             Some(growing) => growing,
-            None => Growing { kind: kind.clone(), item: self.items.len(), pieces: Vec::new() },
+            None => Growing { kind, item: self.items.len(), pieces: Vec::new() },
         };
         // A row that takes the place of others says all that they said.
         growing.pieces.retain(|it| it.0 < row.first);
         growing.pieces.push((row.seq, text));
         let whole: String = growing.pieces.iter().map(|it| it.1.as_str()).collect();
         self.items.truncate(growing.item);
-        self.items.push(if kind == Kind::Text { Item::Text(whole) } else { Item::Reasoning(whole) });
+        self.items.push(if growing.kind == Kind::Text { Item::Text(whole) } else { Item::Reasoning(whole) });
         self.growing = Some(growing);
     }
 }

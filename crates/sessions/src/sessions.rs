@@ -386,12 +386,9 @@ impl Sessions {
         event: Event,
         change: impl FnOnce(&dyn Records, &str) -> Result<(), Fault> + Send + 'static,
     ) -> Result<(), Fault> {
-        let lease = match self.inner.store.transcripts().hold(session) {
-            Ok(lease) => lease,
-            Err(_) => {
-                let key = self.inner.store.call_id();
-                return self.handle(session, &self.inner.by).act(&key, operation).await.map(drop);
-            }
+        let Ok(lease) = self.inner.store.transcripts().hold(session) else {
+            let key = self.inner.store.call_id();
+            return self.handle(session, &self.inner.by).act(&key, operation).await.map(drop);
         };
         let records = headless::records(self.inner.records.as_ref())?.clone();
         let name = session.to_owned();

@@ -78,7 +78,7 @@ async fn a_decision_is_bound_to_the_call_that_was_shown() {
     assert_eq!(fault.kind, Kind::Stale, "{}", fault.what);
     let fault = handle.act("2", approve(&approval, Decision::Expired)).await.unwrap_err();
     assert_eq!(fault.kind, Kind::BadArgs, "{}", fault.what);
-    assert_eq!(handle.state().await.unwrap().approvals, [approval.clone()]);
+    assert_eq!(handle.state().await.unwrap().approvals, std::slice::from_ref(&approval));
     handle.act("3", approve(&approval, Decision::Once)).await.unwrap();
     until(&mut watcher, is_end).await;
     assert!(handle.state().await.unwrap().approvals.is_empty());

@@ -53,7 +53,7 @@ fn begin(folder: &Path) -> Child {
 /// Collects rows until the session is closed by itself, or so many came.
 async fn collect(watcher: &mut Watcher, rows: &mut Vec<Row>, most: usize) -> bool {
     for _ in 0..most {
-        let row = tokio::time::timeout(PATIENCE, watcher.next()).await.expect("a row").unwrap();
+        let row = tokio::time::timeout(PATIENCE, watcher.next()).await.unwrap().unwrap();
         let is_closed = matches!(row.event, Event::Closed { .. });
         rows.push(row);
         if is_closed {

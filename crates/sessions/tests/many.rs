@@ -29,7 +29,7 @@ async fn a_hundred_watchers_know_the_same_and_those_who_do_not_read_slow_nobody(
     let mut asleep: Vec<_> = (0..20).map(|_| (handle.watch(0), there.watch("s", 0))).collect();
     let long = json!({"say": "a word and another ".repeat(200), "chunks": 400, "chunk_ms": 1});
     for key in ["first", "last"] {
-        let end = handle.act(key, prompt(&[long.clone()])).await.unwrap();
+        let end = handle.act(key, prompt(std::slice::from_ref(&long))).await.unwrap();
         assert_eq!(end["ended"], "done");
     }
     let log = folded(&handle).await;
