@@ -92,7 +92,7 @@ fn message_is_taken_back_to_be_changed_and_sent_again_from_the_other_terminal() 
     let mut owner = stage.chat(&script);
     owner.types("one\n").rests("First.");
     let mut other = stage.run(&script, &["chat", "--attach", "latest"]);
-    other.rests("First.").types("/rewind\n").shows("> one").shows("went back to before: one");
+    other.rests("First.").types("/rewind\n").shows("went back to before: one\n> one");
     owner.shows("went back to before: one");
     other.types(" more\n").rests("Second.");
     owner.shows("> one more").rests("Second.");
