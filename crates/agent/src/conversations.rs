@@ -3,6 +3,7 @@
 use kit::{Fault, escape::visible};
 use runtime::Runtime;
 use serde::Serialize;
+use store::Archived;
 
 /// A title has at most so many letters.
 const TITLE: usize = 72;
@@ -15,7 +16,7 @@ const FOUND: usize = 160;
 pub struct Conversation {
     /// The name of its session, by which it is resumed.
     pub session: String,
-    /// What the person said first, in a line of at most 72 letters.
+    /// The title that the person gave it, else what they said first, in a line of at most 72 letters.
     pub title: String,
     /// When it began, in milliseconds since 1970.
     pub begun_ms: u64,
@@ -26,29 +27,90 @@ pub struct Conversation {
     /// The line that a search found.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub found: Option<String>,
+    /// Whether lists leave it out.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub archived: bool,
+    /// The session it was forked from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub forked_from: Option<String>,
+    /// After how many of the person's messages, where that was not the whole.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub forked_at: Option<u64>,
 }
+
+/// So many names are told where several are meant.
+const NAMES: usize = 5;
 
 /// The conversations of the runtime's workspace, the one used last first. Blocks.
 ///
 /// # Errors
 /// When the store can't be read.
-pub fn conversations(runtime: &Runtime, limit: usize) -> Result<Vec<Conversation>, Fault> {
-    Ok(runtime.store().conversations().list(limit)?.into_iter().map(Conversation::from).collect())
+pub fn conversations(
+    runtime: &Runtime,
+    archived: Archived,
+    limit: usize,
+) -> Result<Vec<Conversation>, Fault> {
+    let all = runtime.store().conversations().list(archived, limit)?;
+    Ok(all.into_iter().map(Conversation::from).collect())
 }
 
 /// The conversations in which something was said or done that answers to `query`, best first. Blocks.
 ///
 /// # Errors
 /// When the store can't be read.
-pub fn find_conversations(runtime: &Runtime, query: &str, limit: usize) -> Result<Vec<Conversation>, Fault> {
-    Ok(runtime.store().conversations().find(query, limit)?.into_iter().map(Conversation::from).collect())
+pub fn find_conversations(
+    runtime: &Runtime,
+    query: &str,
+    archived: Archived,
+    limit: usize,
+) -> Result<Vec<Conversation>, Fault> {
+    let all = runtime.store().conversations().find(query, archived, limit)?;
+    Ok(all.into_iter().map(Conversation::from).collect())
+}
+
+/// The conversation that is meant: of this name, the only one whose name begins so, or with `latest` the one used last that is
+/// not archived. Blocks.
+///
+/// # Errors
+/// [`Kind::NotFound`](kit::Kind::NotFound) when there is none, [`Kind::BadArgs`](kit::Kind::BadArgs) when there are several, and
+/// when the store can't be read.
+pub fn conversation(runtime: &Runtime, name: &str) -> Result<Conversation, Fault> {
+    let store = runtime.store().conversations();
+    if let Some(exactly) = store.about(name)? {
+        return Ok(exactly.into());
+    }
+    if store.is_deleted(name)? {
+        return Err(Fault::not_found(format!("the session `{name}` was deleted")));
+    }
+    let all = store.list(Archived::Shown, usize::MAX)?;
+    let is_meant = |it: &&store::Conversation| match name {
+        "latest" => it.archived_ms.is_none(),
+        _ => !name.is_empty() && it.session.starts_with(name),
+    };
+    let mut meant = all.iter().filter(is_meant);
+    let first = meant.next().ok_or_else(|| {
+        let workspace = runtime.roots().workspace().display();
+        Fault::not_found(format!("no conversation `{name}` in {workspace}"))
+            .next("`haft sessions` lists them, `--archived` with the archived ones.")
+    })?;
+    let others: Vec<&str> = meant.map(|it| it.session.as_str()).collect();
+    if others.is_empty() || name == "latest" {
+        return Ok(first.clone().into());
+    }
+    let more = (others.len() + 1).saturating_sub(NAMES);
+    let names = std::iter::once(first.session.as_str()).chain(others).take(NAMES);
+    let mut names: Vec<String> = names.map(|it| format!("`{it}`")).collect();
+    names.extend((more > 0).then(|| format!("{more} more")));
+    Err(Fault::bad_args(format!("`{name}` may be {}", names.join(", "))).next("Give more of the name."))
 }
 
 impl From<store::Conversation> for Conversation {
     fn from(it: store::Conversation) -> Self {
-        let store::Conversation { session, first, begun_ms, used_ms, turns, found } = it;
-        let found = found.map(|it| line(&it.split_whitespace().collect::<Vec<_>>().join(" "), FOUND));
-        Self { session, title: title(&first), begun_ms, used_ms, turns, found }
+        let store::Conversation { session, first, begun_ms, used_ms, turns, forked_from, forked_at, .. } = it;
+        let found = it.found.map(|it| line(&it.split_whitespace().collect::<Vec<_>>().join(" "), FOUND));
+        let title = title(it.title.as_deref().unwrap_or(&first));
+        let archived = it.archived_ms.is_some();
+        Self { session, title, begun_ms, used_ms, turns, found, archived, forked_from, forked_at }
     }
 }
 

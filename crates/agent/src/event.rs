@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kit::Kind;
 use runtime::OwedJob;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use store::changes::Change;
 
@@ -29,7 +29,7 @@ impl Observer for Silent {
 /// `docs/run-json.md` has an example of each. An answer of the model is `asked`, then `text`, `reasoning`, `writing`, `called`, `progress`, `answered` and `picture`
 /// as they come, then `used`. Each `called` has one `answered` with the same `call` before `used`, or none at all where
 /// the process died.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
     /// The model is asked.
@@ -81,23 +81,23 @@ pub enum Event {
         /// Whether it worked.
         ok: bool,
         /// The kind of its fault, where it did not work: `denied`, `bad_args`, `timeout`, ….
-        #[serde(skip_serializing_if = "Option::is_none")]
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         fault: Option<Kind>,
         /// The exit code, where a command ran.
-        #[serde(skip_serializing_if = "Option::is_none")]
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         exit: Option<i32>,
         /// How long it took, in milliseconds.
         ms: f64,
         /// What it said. The model may read less of it, where it has read the same before.
         text: String,
         /// The pictures that came of it.
-        #[serde(skip_serializing_if = "Vec::is_empty")]
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
         pictures: Vec<Shown>,
         /// The files that it changed, as diffs: of one call 400 lines and 32 KiB at most.
-        #[serde(skip_serializing_if = "Vec::is_empty")]
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
         changes: Vec<Change>,
         /// The files it gives the person, each as `name: address`.
-        #[serde(skip_serializing_if = "Vec::is_empty")]
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
         links: Vec<String>,
     },
     /// The provider's own tool made a picture.
@@ -144,7 +144,7 @@ pub enum Event {
 }
 
 /// A picture that is kept.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Shown {
     /// Its handle, such as `out_12`.
     pub handle: String,
@@ -209,6 +209,14 @@ mod tests {
             fields.entry(name).or_default().extend(event.as_object().unwrap().keys().cloned());
         }
         fields
+    }
+
+    #[test]
+    fn events_are_read_as_they_were_written() {
+        for event in events() {
+            let json = serde_json::to_string(&event).unwrap();
+            assert_eq!(serde_json::from_str::<Event>(&json).unwrap(), event, "{json}");
+        }
     }
 
     #[test]

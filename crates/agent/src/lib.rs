@@ -30,16 +30,19 @@ pub static DECODERS: &[kit::decoders::Entry] = &[kit::decoders::Entry::of::<imag
 
 pub use asker::{Asker, NobodyToAsk, nobody};
 pub use compaction::size::{Context, ContextPart, ContextUsed};
-pub use conversations::{Conversation, conversations, find_conversations, title};
+pub use conversations::{Conversation, conversation, conversations, find_conversations, title};
 pub use driver::{Driver, Driving, Settled};
 pub use event::{Event, Observer, Shown, Silent};
 pub use input::Input;
 pub use person_calls::Looked;
 pub use prompt::{Bill, Cost, Makings, Project, Prompt, Section, System};
-pub use store::changes::{Change, ChangeKind};
+pub use store::{
+    Archived,
+    changes::{Change, ChangeKind},
+};
 pub use subagent::{Choose, Compose, Crew, Narrowed, Setup};
 pub use summary_line::{is_frame, is_in_background, summary_line};
-pub use transcript::{Message, Transcript};
+pub use transcript::{Fork, Line, Message, ToolCall, Transcript, calls, fork, lines};
 pub use turn::{
     Agent, AgentError, Bounds, ChangedBy, Compacted, Ended, Outcome, Rewound, Settings, Steering,
 };

@@ -5,6 +5,8 @@
 //! alone: a row changes what is in memory in the same way when it is written and when it is read again.
 
 mod conversation;
+mod fork;
+mod reading;
 mod recovery;
 mod rewind;
 mod row;
@@ -18,6 +20,8 @@ use store::{Buffer, SessionLease, Transcripts};
 
 use crate::model::{Item, Piece, ResultOf, Said};
 use conversation::Conversation;
+pub use fork::{Fork, fork};
+pub use reading::{Line, ToolCall, calls, lines};
 #[cfg(test)]
 pub(crate) use recovery::is_whole;
 pub use row::Message;
@@ -39,11 +43,16 @@ impl Transcript {
     /// What this session said until now. What was cut short is mended: every call has a result then. Blocks.
     ///
     /// # Errors
-    /// When another process goes on with this session, or it can't be read, or was written by a newer haft.
+    /// When another process goes on with this session, it was deleted, it can't be read, or was written by a newer haft.
     pub fn open(session: &Session) -> Result<Self, Fault> {
         let store = session.runtime().store().transcripts();
         let name = session.name().to_owned();
         let held = store.hold(&name)?;
+        // Under the lock: nobody deletes it from now on.
+        if session.runtime().store().conversations().is_deleted(&name)? {
+            return Err(Fault::not_found(format!("the session `{name}` was deleted"))
+                .next("Choose another name for a new conversation."));
+        }
         let rows = store.rows(&name, Buffer::Context)?;
         let messages = store.rows(&name, Buffer::Messages)?.last().map_or(0, |it| it.number);
         let mut transcript = Self {
@@ -74,21 +83,18 @@ impl Transcript {
         self.conversation.steps
     }
 
+    /// How many messages there were, also those that were taken back since. It grows with each.
+    pub fn message_count(&self) -> u64 {
+        self.messages
+    }
+
     /// What the person was shown, in its order. Blocks.
     ///
     /// # Errors
     /// When it can't be read.
     pub fn messages(&self) -> Result<Vec<Message>, Fault> {
         let rows = self.store.rows(&self.session, Buffer::Messages)?;
-        let mut messages: Vec<(u64, Message)> = Vec::new();
-        for row in &rows {
-            if let Ok(message) = serde_json::from_str(&row.body) {
-                messages.push((row.number, message));
-            } else if let Ok(Mark::Rewound { since }) = serde_json::from_str(&row.body) {
-                messages.retain(|(number, _)| *number < since);
-            }
-        }
-        Ok(messages.into_iter().map(|(_, message)| message).collect())
+        Ok(reading::standing(&rows).into_iter().map(|it| it.message).collect())
     }
 
     /// Closes what an answer that was broken off has left open: every call has a result then.

@@ -186,7 +186,7 @@ impl AgentFactory {
                 let fault = Fault::not_found(format!("this workspace has no conversation `{name}`"));
                 Err(match transcripts.newest()? {
                     Some(newest) => {
-                        fault.next(format!("The newest is `{newest}`; `/sessions` in `haft chat` lists all."))
+                        fault.next(format!("The newest is `{newest}`; `haft sessions` lists all."))
                     }
                     None => fault.next("Begin one with `haft run \"TASK\"`."),
                 })

@@ -3,6 +3,8 @@
 //! At `/dev/tty`, whatever standard input and output are used for. What a model wrote is
 //! shown so that it can't act on the terminal, nor look like a part of the question.
 
+mod about_call;
+
 use std::{
     collections::BTreeMap,
     fs::{File, OpenOptions},
@@ -31,6 +33,8 @@ use rustix::{
     },
 };
 use serde_json::Value;
+
+pub(crate) use about_call::AboutCall;
 
 use crate::terminal::diff;
 
@@ -107,7 +111,8 @@ struct AtTerminal;
 impl Approver for AtTerminal {
     fn approve(&self, request: Request) -> Pin<Box<dyn Future<Output = Verdict> + Send + '_>> {
         Box::pin(async move {
-            let verdict = at_terminal(move |terminal, stopped| ask(terminal, &request, stopped)).await;
+            let about = AboutCall::from(request);
+            let verdict = at_terminal(move |terminal, stopped| ask(terminal, &about, stopped)).await;
             verdict.unwrap_or(Verdict::NobodyThere)
         })
     }
@@ -157,7 +162,7 @@ async fn at_terminal<T: Send + 'static>(
 }
 
 /// Asks until there is an answer that is one. `stopped` ends it.
-fn ask(terminal: &File, request: &Request, stopped: &OwnedFd) -> io::Result<Verdict> {
+fn ask(terminal: &File, request: &AboutCall, stopped: &OwnedFd) -> io::Result<Verdict> {
     let mut out = terminal;
     let hint = if is_cut(request) { "d shows all" } else { "" };
     out.write_all(question(request, diff::SHOWN, hint).as_bytes())?;
@@ -240,7 +245,7 @@ fn refusal(line: &str) -> Option<String> {
 }
 
 /// Does the person want to see the whole diff?
-pub(crate) fn wants_all(line: &str, request: &Request) -> bool {
+pub(crate) fn wants_all(line: &str, request: &AboutCall) -> bool {
     is_cut(request) && matches!(line.trim().to_ascii_lowercase().as_str(), "d" | "diff")
 }
 
@@ -274,7 +279,7 @@ pub(crate) struct Parts {
 }
 
 /// The parts of a question; each is a line in which nothing acts or hides.
-pub(crate) fn parts(request: &Request) -> Parts {
+pub(crate) fn parts(request: &AboutCall) -> Parts {
     let whose = request.agent.as_ref().map(|it| format!("{}: ", shown(it))).unwrap_or_default();
     // The diffs say which files are written.
     let is_shown = |it: &&String| !it.starts_with("write ") || request.changes.is_empty();
@@ -283,17 +288,16 @@ pub(crate) fn parts(request: &Request) -> Parts {
     if effects.is_empty() && request.changes.is_empty() {
         effects.push(format!("  {}", shown(&request.arguments)));
     }
-    let rule = &request.rule;
-    let mut why = vec![format!("Reason: {} (rule {})", shown(&rule.says), rule.name)];
-    let is_said = |it: &String| it.ends_with(rule.about.as_str());
+    let mut why = vec![format!("Reason: {} (rule {})", shown(&request.says), shown(&request.rule))];
+    let is_said = |it: &String| it.ends_with(request.about.as_str());
     if !request.effects.iter().any(is_said) && !request.changes.iter().any(|it| is_said(&it.path)) {
-        why.push(format!("  {}", shown(&rule.about)));
+        why.push(format!("  {}", shown(&request.about)));
     }
     if request.changes.is_empty() {
         why.extend(content(&request.arguments).lines().map(str::to_owned));
     }
     let hidden =
-        unseen(&format!("{}{}{}", request.effects.concat(), rule.about, in_words(&request.arguments)));
+        unseen(&format!("{}{}{}", request.effects.concat(), request.about, in_words(&request.arguments)));
     if !hidden.is_empty() {
         why.push(format!("Careful, it has letters that can't be seen: {}", hidden.join("; ")));
     }
@@ -306,7 +310,7 @@ pub(crate) fn parts(request: &Request) -> Parts {
 }
 
 /// What is asked about in a few words, where it is one file and nothing else.
-fn does(request: &Request, effects: &[String]) -> String {
+fn does(request: &AboutCall, effects: &[String]) -> String {
     let ([change], []) = (request.changes.as_slice(), effects) else { return "do this".to_owned() };
     let does = match change.kind {
         ChangeKind::Created => "create",
@@ -346,7 +350,7 @@ fn covered(offer: &Effect) -> String {
 }
 
 /// The question as text, with the diffs of what would be written in at most so many lines.
-pub(crate) fn question(request: &Request, lines: usize, hint: &str) -> String {
+pub(crate) fn question(request: &AboutCall, lines: usize, hint: &str) -> String {
     let Parts { asks, effects, why } = parts(request);
     let hint = if hint.is_empty() { String::new() } else { format!("; {hint}") };
     let diffs = diff::proposed_plain(&request.changes, 2);
@@ -356,7 +360,7 @@ pub(crate) fn question(request: &Request, lines: usize, hint: &str) -> String {
 }
 
 /// Are there more lines of diffs than a question shows at first?
-pub(crate) fn is_cut(request: &Request) -> bool {
+pub(crate) fn is_cut(request: &AboutCall) -> bool {
     let lines: usize = request.changes.iter().map(|it| it.diff.lines().count()).sum();
     lines > diff::SHOWN
 }
@@ -412,7 +416,7 @@ pub(crate) fn choices(offers: &[Effect]) -> &'static str {
 }
 
 /// The answers that there are, for who typed another one.
-pub(crate) fn keys(request: &Request) -> String {
+pub(crate) fn keys(request: &AboutCall) -> String {
     let keys = if request.offers.is_empty() { "o or n" } else { "o, s, p or n" };
     let all = if is_cut(request) { "; d shows the whole diff" } else { "" };
     format!("Type {keys}; `n WORDS` refuses and tells the model why{all}.")

@@ -23,7 +23,7 @@ enum Verb {
     Run(verbs::run::Run),
     /// Chat with an agent
     Chat(verbs::chat::Chat),
-    /// List earlier conversations, or find one
+    /// List, search, show, fork and delete earlier conversations
     Sessions(verbs::sessions::Sessions),
     /// List the models that you can use
     Models(verbs::models::Models),
@@ -119,7 +119,7 @@ impl Haft {
         match verb {
             Verb::Run(verb) => verb.run(&options, place).await,
             Verb::Chat(verb) => verb.run(&options, place).await,
-            Verb::Sessions(verb) => verb.run(&options, place),
+            Verb::Sessions(verb) => verb.run(&options, place).await,
             Verb::Models(verb) => verb.run(&options, place).await,
             Verb::Call(verb) => verb.run(&options, place).await,
             Verb::Tools(verb) => verb.run(&options, place).await,

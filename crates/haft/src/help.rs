@@ -37,9 +37,46 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ),
     (
         "chat",
-        &["haft chat", "haft chat \"why does the build fail?\"", "haft chat --resume --model ollama:qwen3"],
+        &[
+            "haft chat",
+            "haft chat \"why does the build fail?\"",
+            "haft chat --resume --model ollama:qwen3",
+            "haft chat --attach                # choose one, also one that runs elsewhere",
+        ],
     ),
-    ("sessions", &["haft sessions", "haft sessions \"rate limit\""]),
+    (
+        "sessions",
+        &[
+            "haft sessions",
+            "haft sessions \"rate limit\"",
+            "haft sessions show latest",
+            "haft sessions fork latest --at 2",
+        ],
+    ),
+    ("sessions list", &["haft sessions list", "haft sessions list --archived --json"]),
+    ("sessions search", &["haft sessions search rate limit", "haft sessions search timeout -n 5 --json"]),
+    ("sessions show", &["haft sessions show latest", "haft sessions show s_0tv7 | less"]),
+    (
+        "sessions rename",
+        &[
+            "haft sessions rename latest \"Cache for the parser\"",
+            "haft sessions rename s_0tv7 Release notes",
+        ],
+    ),
+    (
+        "sessions fork",
+        &[
+            "haft sessions fork latest",
+            "haft sessions fork s_0tv7 --at 3   # with your third message",
+            "haft sessions fork latest --as without-cache",
+        ],
+    ),
+    ("sessions archive", &["haft sessions archive s_0tv7", "haft sessions archive --undo s_0tv7"]),
+    ("sessions delete", &["haft sessions delete s_0tv7", "haft sessions delete s_0tv7 --yes"]),
+    (
+        "sessions export",
+        &["haft sessions export latest", "haft sessions export s_0tv7 --format json -o talk.json"],
+    ),
     ("models", &["haft models", "haft models anthropic", "haft models --known"]),
     (
         "call",

@@ -42,6 +42,7 @@ mod nav_config;
 mod network_config;
 mod options;
 pub mod print;
+mod session_service;
 mod session_state;
 mod slash;
 mod state_folder;

@@ -145,7 +145,7 @@ fn name_of(value: &impl ValueEnum) -> Option<String> {
 }
 
 /// A session's name stands in lists, in lines, and in a file's name.
-fn session_name(name: &str) -> Result<String, String> {
+pub(crate) fn session_name(name: &str) -> Result<String, String> {
     let letters = name.chars().count();
     if name.trim().is_empty() {
         return Err("a session's name can't be empty".to_owned());

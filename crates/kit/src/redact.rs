@@ -67,6 +67,8 @@ pub struct Secrets {
     find: Option<AhoCorasick>,
     /// The name that each pattern of `find` belongs to.
     owners: Vec<String>,
+    /// The patterns of `find`.
+    patterns: Vec<String>,
 }
 
 impl Secrets {
@@ -106,7 +108,7 @@ impl Secrets {
             return Self::none();
         }
         match AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(&patterns) {
-            Ok(find) => Self { find: Some(find), owners },
+            Ok(find) => Self { find: Some(find), owners, patterns },
             Err(error) => {
                 // Only megabytes of patterns can fail here. None of them may be shown in a log.
                 tracing::error!(%error, "secrets are not masked");
@@ -133,6 +135,29 @@ impl Secrets {
         }
         masked.push_str(text.get(from..).unwrap_or_default());
         Cow::Owned(masked)
+    }
+
+    /// How many bytes at the end of `text` may be the beginning of a secret. Whoever masks a text that comes in pieces keeps
+    /// these back until the next piece: a secret that is cut in two is found in neither half.
+    pub fn unfinished(&self, text: &str) -> usize {
+        let mut most = 0;
+        for pattern in &self.patterns {
+            let longest = pattern.len().saturating_sub(1).min(text.len());
+            for length in (most + 1..=longest).rev() {
+                let is_cut = |it: &[u8]| pattern.as_bytes().starts_with(it);
+                if text.as_bytes().get(text.len() - length..).is_some_and(is_cut) {
+                    most = length;
+                    break;
+                }
+            }
+        }
+        let mut at = text.len() - most;
+        // A whole secret may end in what is the beginning of another one.
+        let whole = self.find.iter().flat_map(|find| find.find_iter(text));
+        if let Some(hit) = whole.map(|hit| hit.range()).find(|hit| hit.start < at && at < hit.end) {
+            at = hit.start;
+        }
+        text.len() - text.floor_char_boundary(at)
     }
 
     /// Returns the first placeholder in `text` that stands for a known secret. Writing such a text would
@@ -288,6 +313,31 @@ mod tests {
             ],
             [("vault".to_owned(), "ghp_0123456789abcdefXYZ".to_owned())],
         )
+    }
+
+    #[test]
+    fn a_text_in_pieces_is_masked_as_the_whole_of_it_wherever_it_is_cut() {
+        let secrets = Secrets::collect(
+            [("A_KEY", "aabaabaab"), ("B_KEY", "aabaabaabcc"), ("C_KEY", "abxyzzy1ä!")],
+            Vec::<(String, String)>::new(),
+        );
+        let text = "aabaabaab aabaabaabcc xaabaabaabxyzzy1ä! aabaabaabxyz aaba";
+        let cuts: Vec<usize> = (0..=text.len()).filter(|at| text.is_char_boundary(*at)).collect();
+        for first in &cuts {
+            for second in cuts.iter().filter(|it| *it >= first) {
+                let (mut kept, mut shown) = (String::new(), String::new());
+                for piece in [&text[..*first], &text[*first..*second], &text[*second..]] {
+                    kept.push_str(piece);
+                    let rest = kept.split_off(kept.len() - secrets.unfinished(&kept));
+                    shown.push_str(&secrets.mask(&kept));
+                    kept = rest;
+                }
+                shown.push_str(&secrets.mask(&kept));
+                assert_eq!(shown, secrets.mask(text), "cut at {first} and {second}");
+            }
+        }
+        assert_eq!(secrets.unfinished("nothing of it"), 0);
+        assert_eq!(Secrets::none().unfinished("aab"), 0);
     }
 
     #[test]

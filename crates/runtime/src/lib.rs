@@ -37,7 +37,7 @@ pub use call::{Answer, Call};
 pub use catalog::{Catalog, Listing};
 pub use deadline::DEADLINE;
 pub use execution::{Commands, Own};
-pub use jobs::{Event, OwedJob};
+pub use jobs::{Event, OwedJob, is_of_a_job};
 pub use network_config::NetworkConfig;
 pub use registry::{Failure, Registry, Snapshot};
 pub use repair::Arguments;

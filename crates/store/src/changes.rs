@@ -13,7 +13,7 @@ use kit::{
     redact::Secrets,
     text::{Content, Text},
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 pub use landed::Landed;
 
@@ -23,7 +23,7 @@ use unified::{Budget, Lines, unified};
 const LARGEST: usize = 64 << 20;
 
 /// The change of one file by a call.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
     /// The file: relative to the workspace where it lies inside, otherwise absolute.
     pub path: String,
@@ -37,15 +37,15 @@ pub struct Change {
     /// nothing to show line by line. One that was cut ends with a line `… N more lines`.
     pub diff: String,
     /// Number of lines of the diff that were left out.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub more: usize,
     /// Facts that the diff does not show: `binary, 10 bytes -> 12 bytes`.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
 
 /// The kind of a change.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ChangeKind {
     /// The file did not exist before.

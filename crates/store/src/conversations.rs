@@ -1,7 +1,10 @@
 //! The conversations of a workspace: listed with their first words, and searched.
 //!
-//! A conversation is a session in which a person sent a message to an agent; sessions of sub-agents are none.
-//! Messages that the person took back don't count, neither as first words nor in a search.
+//! A conversation is a session in which a person said something to an agent; sessions of sub-agents are none. What a
+//! person took back counts neither for its first words nor for a search. A deleted conversation is in no list.
+
+mod delete;
+mod fork;
 
 use std::collections::HashSet;
 
@@ -9,7 +12,7 @@ use kit::Fault;
 use rusqlite::{Row, params, types::Value};
 
 use super::{
-    Store,
+    Store, now_ms,
     search_index::STANDS,
     search_query::{Words, rows},
 };
@@ -19,6 +22,9 @@ const FIRST: i64 = 400;
 
 /// Maximum number of matching lines that are read; many may be of one conversation.
 const LINES: i64 = 500;
+
+pub use delete::Deleted;
+pub use fork::{Cut, Forked};
 
 /// The conversations of one workspace.
 #[derive(Clone)]
@@ -41,6 +47,23 @@ pub struct Conversation {
     pub turns: u64,
     /// The matching line of a search, or a part of it.
     pub found: Option<String>,
+    /// The title that the person gave it. Secrets in it are masked.
+    pub title: Option<String>,
+    /// When it was archived.
+    pub archived_ms: Option<u64>,
+    /// The session it was forked from.
+    pub forked_from: Option<String>,
+    /// After how many of the person's messages, where that was not the whole.
+    pub forked_at: Option<u64>,
+}
+
+/// Whether a list has the archived conversations too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Archived {
+    /// It does not.
+    Hidden,
+    /// It does.
+    Shown,
 }
 
 impl Store {
@@ -50,15 +73,19 @@ impl Store {
     }
 }
 
+/// A line of `said d` whose conversation was not deleted.
+const IS_LISTED: &str = "d.session NOT IN (SELECT session FROM conversations WHERE deleted_ms IS NOT NULL)";
+
 /// Returns the query for the columns of each conversation; `?1` is [`FIRST`].
 fn select(more: &str) -> String {
     format!(
-        "SELECT id, created_ms, used_ms, first, turns FROM (
-           SELECT s.id, s.created_ms, s.used_ms,
+        "SELECT id, created_ms, used_ms, first, turns, title, archived_ms, forked_from, forked_at FROM (
+           SELECT s.id, s.created_ms, s.used_ms, c.title, c.archived_ms, c.forked_from, c.forked_at,
              (SELECT substr(d.text, 1, ?1) FROM said d
               WHERE d.session = s.id AND d.who = 'person' AND {STANDS} ORDER BY d.place LIMIT 1) AS first,
              (SELECT count(*) FROM said d WHERE d.session = s.id AND d.who = 'person' AND {STANDS}) AS turns
-           FROM sessions s WHERE s.id NOT LIKE '%/%'
+           FROM sessions s LEFT JOIN conversations c ON c.session = s.id
+           WHERE s.id NOT LIKE '%/%' AND c.deleted_ms IS NULL
          ) WHERE turns > 0 {more}"
     )
 }
@@ -71,7 +98,19 @@ fn conversation(row: &Row<'_>) -> rusqlite::Result<Conversation> {
         first: row.get(3)?,
         turns: row.get::<_, i64>(4)?.cast_unsigned(),
         found: None,
+        title: row.get(5)?,
+        archived_ms: row.get::<_, Option<i64>>(6)?.map(i64::cast_unsigned),
+        forked_from: row.get(7)?,
+        forked_at: row.get::<_, Option<i64>>(8)?.map(i64::cast_unsigned),
     })
+}
+
+/// Which conversations `archived` lets into a list, as a condition.
+fn stands(archived: Archived) -> &'static str {
+    match archived {
+        Archived::Hidden => "AND archived_ms IS NULL",
+        Archived::Shown => "",
+    }
 }
 
 impl Conversations {
@@ -79,33 +118,90 @@ impl Conversations {
     ///
     /// # Errors
     /// When the database can't be read.
-    pub fn list(&self, limit: usize) -> Result<Vec<Conversation>, Fault> {
+    pub fn list(&self, archived: Archived, limit: usize) -> Result<Vec<Conversation>, Fault> {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         self.store.wait(move |database| {
-            let sql = select("ORDER BY used_ms DESC, id LIMIT ?2");
+            let sql = select(&format!("{} ORDER BY used_ms DESC, id LIMIT ?2", stands(archived)));
             rows(database, &sql, params![FIRST, limit], conversation)
         })
     }
 
-    /// Returns the conversations that match `query`, best first, each with the matching line; and those whose
-    /// name contains it. Blocks.
+    /// The conversation of this session, archived or not; none, where it is none or was deleted. Blocks.
     ///
     /// # Errors
     /// When the database can't be read.
-    pub fn find(&self, query: &str, limit: usize) -> Result<Vec<Conversation>, Fault> {
+    pub fn about(&self, session: &str) -> Result<Option<Conversation>, Fault> {
+        let session = session.to_owned();
+        self.store.wait(move |database| {
+            Ok(rows(database, &select("AND id = ?2"), params![FIRST, session], conversation)?.pop())
+        })
+    }
+
+    /// Whether the conversation of this session was deleted. Blocks.
+    ///
+    /// # Errors
+    /// When the database can't be read.
+    pub fn is_deleted(&self, session: &str) -> Result<bool, Fault> {
+        let session = session.to_owned();
+        self.store.wait(move |database| {
+            database
+                .prepare_cached("SELECT 1 FROM conversations WHERE session = ?1 AND deleted_ms IS NOT NULL")?
+                .exists(params![session])
+        })
+    }
+
+    /// Gives a conversation a title. Secrets in it are masked. Blocks.
+    ///
+    /// # Errors
+    /// When the database can't be written.
+    pub fn rename(&self, session: &str, title: &str) -> Result<(), Fault> {
+        let (session, title) = (session.to_owned(), self.store.stamp().secrets.mask(title).into_owned());
+        self.store.wait(move |database| {
+            database
+                .prepare_cached(
+                    "INSERT INTO conversations (session, title) VALUES (?1, ?2)
+                     ON CONFLICT (session) DO UPDATE SET title = excluded.title",
+                )?
+                .execute(params![session, title])?;
+            Ok(())
+        })
+    }
+
+    /// Hides a conversation from lists, or shows it there again. Gives whether that changed anything. Blocks.
+    ///
+    /// # Errors
+    /// When the database can't be written.
+    pub fn archive(&self, session: &str, archive: bool) -> Result<bool, Fault> {
+        let (session, now) = (session.to_owned(), now_ms().cast_signed());
+        let sql = if archive {
+            "INSERT INTO conversations (session, archived_ms) VALUES (?1, ?2)
+             ON CONFLICT (session) DO UPDATE SET archived_ms = excluded.archived_ms WHERE archived_ms IS NULL"
+        } else {
+            "UPDATE conversations SET archived_ms = NULL
+             WHERE session = ?1 AND archived_ms IS NOT NULL AND ?2 IS NOT NULL"
+        };
+        self.store.wait(move |database| Ok(database.prepare_cached(sql)?.execute(params![session, now])? > 0))
+    }
+
+    /// The conversations in which something answers to `query`, best first, each with the line that does; and those whose
+    /// name or title has it. Blocks.
+    ///
+    /// # Errors
+    /// When the database can't be read.
+    pub fn find(&self, query: &str, archived: Archived, limit: usize) -> Result<Vec<Conversation>, Fault> {
         let words = Words::of(query);
         if words.is_empty() {
-            return self.list(limit);
+            return self.list(archived, limit);
         }
         let whole = format!(
             "SELECT d.session, snippet(said_words, 0, '', '', ' … ', 24)
              FROM said_words JOIN said d ON d.id = said_words.rowid
-             WHERE said_words MATCH ?1 AND d.session NOT LIKE '%/%' AND {STANDS}
+             WHERE said_words MATCH ?1 AND d.session NOT LIKE '%/%' AND {IS_LISTED} AND {STANDS}
              ORDER BY bm25(said_words), d.id DESC LIMIT ?2"
         );
         let part = format!(
             "SELECT d.session, substr(d.text, max(1, instr(lower(d.text), lower(?1)) - 60), 160) FROM said d
-             WHERE instr(lower(d.text), lower(?1)) > 0 AND d.session NOT LIKE '%/%' AND {STANDS}
+             WHERE instr(lower(d.text), lower(?1)) > 0 AND d.session NOT LIKE '%/%' AND {IS_LISTED} AND {STANDS}
              ORDER BY d.id DESC LIMIT ?2"
         );
         let query = query.trim().to_owned();
@@ -115,13 +211,17 @@ impl Conversations {
             let lines = words.find(database, (&whole, &part), params, pair)?;
             let named = rows(
                 database,
-                &select("AND instr(lower(id), lower(?2)) > 0 ORDER BY used_ms DESC, id"),
+                &select(&format!(
+                    "AND (instr(lower(id), lower(?2)) > 0 OR instr(lower(title), lower(?2)) > 0) {}
+                     ORDER BY used_ms DESC, id",
+                    stands(archived)
+                )),
                 params![FIRST, query],
                 conversation,
             )?;
             let mut found: Vec<Conversation> = Vec::new();
             let mut known = HashSet::new();
-            let one = select("AND id = ?2");
+            let one = select(&format!("AND id = ?2 {}", stands(archived)));
             for (session, line) in lines {
                 if found.len() >= limit || !known.insert(session.clone()) {
                     continue;
@@ -143,7 +243,8 @@ mod tests {
 
     use std::{path::Path, sync::Arc};
 
-    use crate::Buffer;
+    use crate::{Buffer, folder_of, schema::script_of};
+    use rusqlite::Connection;
     use serde_json::json;
 
     use super::*;
@@ -171,12 +272,12 @@ mod tests {
         }
 
         fn list(&self) -> Vec<(String, String, u64)> {
-            let all = self.store.conversations().list(10).unwrap();
+            let all = self.store.conversations().list(Archived::Hidden, 10).unwrap();
             all.into_iter().map(|it| (it.session, it.first, it.turns)).collect()
         }
 
         fn find(&self, query: &str) -> Vec<(String, Option<String>)> {
-            let all = self.store.conversations().find(query, 10).unwrap();
+            let all = self.store.conversations().find(query, Archived::Hidden, 10).unwrap();
             all.into_iter().map(|it| (it.session, it.found)).collect()
         }
     }
@@ -231,8 +332,34 @@ mod tests {
         for at in 0..300 {
             test_ws.say(&format!("s_{at:03}"), &[person(&format!("task {at}"))]).await;
         }
-        let listed = test_ws.store.conversations().list(20).unwrap();
+        let listed = test_ws.store.conversations().list(Archived::Hidden, 20).unwrap();
         assert_eq!(listed.len(), 20);
         assert!(listed.is_sorted_by(|one, other| one.used_ms >= other.used_ms));
+    }
+
+    #[test]
+    fn database_of_the_version_before_opens_with_its_conversations() {
+        let state = tempfile::tempdir().unwrap();
+        let workspace = Path::new("/nowhere/w");
+        let folder = folder_of(state.path(), workspace);
+        std::fs::create_dir_all(&folder).unwrap();
+        let path = folder.join("haft.db");
+        let database = Connection::open(&path).unwrap();
+        database.execute_batch(&script_of(5)).unwrap();
+        database
+            .execute_batch(
+                r#"INSERT INTO sessions VALUES ('s_1', 'chat', 1, 2);
+                   INSERT INTO transcript VALUES ('s_1', 'messages', 1, 1, '{"who":"person","text":"fix it"}');
+                   INSERT INTO said (session, place, who, at_ms, text) VALUES ('s_1', 1, 'person', 1, 'fix it');"#,
+            )
+            .unwrap();
+        drop(database);
+        let store = Store::open(state.path(), workspace, Arc::new(Secrets::none()));
+        let all = store.conversations();
+        let listed = all.list(Archived::Hidden, 10).unwrap();
+        assert_eq!(listed.iter().map(|it| it.first.as_str()).collect::<Vec<_>>(), ["fix it"]);
+        assert_eq!(all.find("fix", Archived::Hidden, 10).unwrap().len(), 1);
+        all.rename("s_1", "A title").unwrap();
+        assert_eq!(all.about("s_1").unwrap().unwrap().title.as_deref(), Some("A title"));
     }
 }

@@ -208,6 +208,18 @@ impl Store {
         }
     }
 
+    /// Queues work, and calls `done` with its result once it is committed: in the writer's thread, so `done` is short and
+    /// owns no store. Work is committed in the order in which it was queued.
+    pub(crate) fn then<T, F, D>(&self, work: F, done: D) -> Result<(), Fault>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+        D: FnOnce(Result<T, Fault>) + Send + 'static,
+    {
+        let reply = queue::Reply::Then(Box::new(|result: Result<T, _>| done(result.map_err(Fault::from))));
+        Ok(self.inner.queue.push(work, Some(reply), Urgency::Now)?)
+    }
+
     /// Queues work and blocks until its result is committed.
     pub fn wait<T, F>(&self, work: F) -> Result<T, Fault>
     where

@@ -25,6 +25,8 @@ pub(super) enum Urgency {
 pub(super) enum Reply<T> {
     Task(tokio::sync::oneshot::Sender<Result<T, Trouble>>),
     Thread(std::sync::mpsc::SyncSender<Result<T, Trouble>>),
+    /// Called in the writer's thread. It must be short, and own no [`Store`](crate::Store).
+    Then(Box<dyn FnOnce(Result<T, Trouble>) + Send>),
 }
 
 /// What the writer finds when it looks.
@@ -196,6 +198,7 @@ where
         match self.reply {
             Some(Reply::Task(reply)) => drop(reply.send(result)),
             Some(Reply::Thread(reply)) => drop(reply.send(result)),
+            Some(Reply::Then(reply)) => reply(result),
             None => {
                 if let Err(trouble) = result {
                     tracing::error!(%trouble, "a record was lost");

@@ -4,7 +4,7 @@ use rusqlite::Connection;
 
 /// What is done to a database of version n to make it one of version n + 1. A step that
 /// was released is never changed; a new one is added below it.
-const STEPS: &[&str] = &[ONE, TWO, THREE, FOUR, FIVE];
+const STEPS: &[&str] = &[ONE, TWO, THREE, FOUR, FIVE, SIX, SEVEN];
 
 /// Invariant: what happened is only ever added to. The triggers hold our own code to it.
 const ONE: &str = "
@@ -125,6 +125,36 @@ CREATE TRIGGER said_rewound_fixed BEFORE UPDATE ON said_rewound BEGIN SELECT RAI
 CREATE INDEX said_by_person ON said (session, place) WHERE who = 'person';
 ";
 
+/// What a person did to a conversation as a whole: a title, hidden from lists, deleted; and which one it was forked from, after
+/// how many of the person's messages. A conversation without a row has none of that.
+const SIX: &str = "
+CREATE TABLE conversations (
+  session TEXT PRIMARY KEY, title TEXT, archived_ms INTEGER, deleted_ms INTEGER, forked_from TEXT, forked_at INTEGER
+) WITHOUT ROWID;
+";
+
+/// The events of sessions as their watchers see them, the operations on sessions, and which process runs a session. An event
+/// is deleted only where a row that covers its number takes its place, or with its whole session.
+const SEVEN: &str = "
+CREATE TABLE events (
+  session TEXT NOT NULL, seq INTEGER NOT NULL, first INTEGER NOT NULL, at_ms INTEGER NOT NULL, body TEXT NOT NULL,
+  PRIMARY KEY (session, seq), CHECK (first BETWEEN 1 AND seq)
+);
+CREATE TRIGGER events_fixed BEFORE UPDATE ON events BEGIN SELECT RAISE(ABORT, 'an event is never changed'); END;
+
+CREATE TABLE operations (
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
+  session TEXT NOT NULL, key TEXT NOT NULL, by TEXT NOT NULL, at_ms INTEGER NOT NULL,
+  hash BLOB NOT NULL, body TEXT NOT NULL, begun INTEGER, result TEXT, done_ms INTEGER
+);
+CREATE UNIQUE INDEX operations_once ON operations (session, key);
+CREATE INDEX operations_open ON operations (id) WHERE result IS NULL;
+
+CREATE TABLE owners (
+  session TEXT PRIMARY KEY, epoch INTEGER NOT NULL, instance TEXT, pid INTEGER NOT NULL, socket TEXT, since_ms INTEGER NOT NULL
+) WITHOUT ROWID;
+";
+
 /// The database is of a version that this haft does not know.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SchemaError {
@@ -156,6 +186,13 @@ pub(super) fn migrate(database: &Connection) -> Result<(), SchemaError> {
     Ok(())
 }
 
+/// What makes a database of this version, as a haft of that time did.
+#[cfg(test)]
+pub(super) fn script_of(version: usize) -> String {
+    let steps: String = STEPS.iter().take(version).copied().collect();
+    format!("{steps}PRAGMA user_version = {version};")
+}
+
 #[cfg(test)]
 mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
@@ -173,6 +210,8 @@ mod tests {
             database.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap()
         };
         assert_eq!((count("sessions"), count("grants")), (1, 0));
+        assert_eq!((count("events"), count("operations"), count("owners")), (0, 0, 0));
         assert_eq!((count("memory_words"), count("said_words"), count("said_rewound")), (0, 0, 0));
+        assert_eq!(count("conversations"), 0);
     }
 }

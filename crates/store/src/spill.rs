@@ -174,6 +174,30 @@ impl Spills {
         }
     }
 
+    /// Gives a session all that another one has kept, under the same handles; gives how many outputs that is. Blocks.
+    ///
+    /// # Errors
+    /// When one can't be given.
+    pub fn share_all(&self, from: &str, to: &str) -> Result<usize, Fault> {
+        let handles = self.list(from)?;
+        let (source, folder) = (self.folder_of(from), self.folder_of(to));
+        for (handle, _) in &handles {
+            let linked =
+                create_folder(&folder).and_then(|()| fs::hard_link(source.join(handle), folder.join(handle)));
+            match linked {
+                // It may be too old to be kept by now.
+                Err(error)
+                    if [io::ErrorKind::AlreadyExists, io::ErrorKind::NotFound].contains(&error.kind()) => {}
+                Err(error) => {
+                    let what = format!("{handle} can't be given to the session `{to}`: {error}");
+                    return Err(Fault::new(Kind::Unavailable, what).caused_by(error));
+                }
+                Ok(()) => {}
+            }
+        }
+        Ok(handles.len())
+    }
+
     /// Returns the handles of a session's stored outputs, each with its size in bytes, in the order of their numbers.
     ///
     /// # Errors

@@ -8,6 +8,8 @@ use std::{
     fs::{File, TryLockError},
     future::Future,
     io::{Read, Seek, Write},
+    path::PathBuf,
+    time::Duration,
 };
 
 use kit::{Fault, Kind, redact::Secrets};
@@ -75,15 +77,13 @@ impl Transcripts {
     /// # Errors
     /// [`Kind::Unavailable`] when somebody goes on with it already, or the lock can't be made.
     pub fn hold(&self, session: &str) -> Result<SessionLease, Fault> {
-        let folder = self.store.locks();
-        let hash = blake3::hash(session.as_bytes()).to_hex();
-        let path = folder.join(format!("session-{}", hash.get(..32).unwrap_or_default()));
+        let (folder, path) = (self.store.locks(), self.lock_of(session));
         let failed = |error: std::io::Error| {
             let what = format!("the session `{session}` can't be locked by {}: {error}", path.display());
             Fault::new(Kind::Unavailable, what).caused_by(error)
         };
         let mut file = create_folder(&folder).and_then(|()| private_file(&path)).map_err(failed)?;
-        match file.try_lock() {
+        match lock(&file) {
             Ok(()) => {}
             Err(TryLockError::Error(error)) => return Err(failed(error)),
             Err(TryLockError::WouldBlock) => {
@@ -92,7 +92,7 @@ impl Transcripts {
                 let by = if by.is_empty() { "another process".to_owned() } else { format!("process {by}") };
                 let what = format!("the session `{session}` is open in another haft ({by})");
                 return Err(Fault::new(Kind::Unavailable, what)
-                    .next("Close it there first, or start another conversation."));
+                    .next("Attach to it with `haft chat --attach`, close it there first, or start another conversation."));
             }
         }
         // Only for the words above: who holds it is decided by the lock.
@@ -118,7 +118,7 @@ impl Transcripts {
         let (session, at, stamp) = (session.to_owned(), now_ms().cast_signed(), self.store.stamp());
         self.store.ask(move |database| {
             let mut body = body;
-            mask(&mut body, &stamp.secrets);
+            mask(&mut body, &stamp.secrets, &KINDS);
             let body = body.to_string();
             database
                 .prepare_cached(
@@ -154,7 +154,39 @@ impl Transcripts {
         })
     }
 
-    /// The session of an agent that was used last, if there is one. Blocks.
+    /// The id of the process that goes on with a session, if one does. Blocks.
+    ///
+    /// # Errors
+    /// When the lock can't be looked at.
+    pub fn holder(&self, session: &str) -> Result<Option<String>, Fault> {
+        let path = self.lock_of(session);
+        let failed = |error: std::io::Error| {
+            let what = format!("the lock {} can't be looked at: {error}", path.display());
+            Fault::new(Kind::Unavailable, what).caused_by(error)
+        };
+        let mut file = match File::open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(failed(error)),
+        };
+        // Shared, so that two that look at once don't take each other for the one that holds it.
+        match file.try_lock_shared() {
+            Ok(()) => Ok(None),
+            Err(TryLockError::WouldBlock) => {
+                let mut by = String::new();
+                file.read_to_string(&mut by).map_err(failed)?;
+                Ok(Some(by))
+            }
+            Err(TryLockError::Error(error)) => Err(failed(error)),
+        }
+    }
+
+    fn lock_of(&self, session: &str) -> PathBuf {
+        let hash = blake3::hash(session.as_bytes()).to_hex();
+        self.store.locks().join(format!("session-{}", hash.get(..32).unwrap_or_default()))
+    }
+
+    /// The session of an agent that was used last, if there is one. Archived and deleted conversations don't count. Blocks.
     ///
     /// # Errors
     /// When the database can't be read.
@@ -164,6 +196,8 @@ impl Transcripts {
             database
                 .prepare_cached(
                     "SELECT session FROM transcript WHERE buffer = 'context' AND session NOT LIKE '%/%'
+                     AND session NOT IN (SELECT session FROM conversations
+                       WHERE archived_ms IS NOT NULL OR deleted_ms IS NOT NULL)
                      ORDER BY at_ms DESC, number DESC LIMIT 1",
                 )?
                 .query_row([], |row| row.get(0))
@@ -172,18 +206,33 @@ impl Transcripts {
     }
 }
 
+/// Takes a lock. Who only [looks](Transcripts::holder) who holds it has it for a moment, which is waited for.
+fn lock(file: &File) -> Result<(), TryLockError> {
+    for _ in 0..LOOKS {
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) => std::thread::sleep(A_LOOK),
+            done => return done,
+        }
+    }
+    file.try_lock()
+}
+
+/// So often and so long a lock is waited for.
+const LOOKS: usize = 4;
+const A_LOOK: Duration = Duration::from_millis(2);
+
 /// The names under which a row says what it is, and no text.
 const KINDS: [&str; 6] = ["row", "item", "said", "piece", "who", "wire"];
 
-/// Masks the texts in a row; what makes it a row stays, whatever a secret is called.
-fn mask(value: &mut Value, secrets: &Secrets) {
+/// Masks the texts in a row; what makes it a row, under the names in `kinds`, stays, whatever a secret is called.
+pub(super) fn mask(value: &mut Value, secrets: &Secrets, kinds: &[&str]) {
     match value {
         Value::String(text) => {
             if let Cow::Owned(masked) = secrets.mask(text) {
                 *text = masked;
             }
         }
-        Value::Array(all) => all.iter_mut().for_each(|it| mask(it, secrets)),
+        Value::Array(all) => all.iter_mut().for_each(|it| mask(it, secrets, kinds)),
         Value::Object(all) => {
             if all.get("said").is_some_and(|it| it == "call")
                 && let Some(Value::String(arguments)) = all.get_mut("arguments")
@@ -192,8 +241,8 @@ fn mask(value: &mut Value, secrets: &Secrets) {
                 *arguments = hidden;
             }
             let texts =
-                all.iter_mut().filter(|(name, it)| !(it.is_string() && KINDS.contains(&name.as_str())));
-            texts.for_each(|(_, it)| mask(it, secrets));
+                all.iter_mut().filter(|(name, it)| !(it.is_string() && kinds.contains(&name.as_str())));
+            texts.for_each(|(_, it)| mask(it, secrets, kinds));
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
@@ -261,7 +310,10 @@ mod tests {
             fault.what
         );
         other.hold("b").unwrap();
+        assert_eq!(other.holder("a").unwrap(), Some(std::process::id().to_string()));
+        assert_eq!(other.holder("never opened").unwrap(), None);
         drop(held);
+        assert_eq!(other.holder("a").unwrap(), None);
         other.hold("a").unwrap();
     }
 }

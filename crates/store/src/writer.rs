@@ -127,7 +127,7 @@ impl Open {
         migrate(&database).map_err(|error| match error {
             SchemaError::Newer { .. } => Trouble::new(
                 format!("haft's record of this workspace, {}: {error}", path.display()),
-                "Use the newer haft, or choose another state folder; this one is left as it is.",
+                "Use the newer haft, or set HAFT_STATE_DIR to another folder; this one is left as it is.",
             ),
             SchemaError::Sqlite(error) => sqlite(error),
         })?;

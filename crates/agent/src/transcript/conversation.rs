@@ -41,11 +41,7 @@ impl Conversation {
     pub(super) fn read(rows: Vec<Stored>) -> Result<Self, Fault> {
         let mut conversation = Self::default();
         for stored in rows {
-            let row = serde_json::from_str(&stored.body).map_err(|error| {
-                Fault::bug(format!("row {} of what was said can't be read: {error}", stored.number))
-                    .next("A newer haft may have written it; use that one, or begin a new session.")
-            })?;
-            conversation.apply(row);
+            conversation.apply(read(&stored)?);
         }
         Ok(conversation)
     }
@@ -112,6 +108,14 @@ impl Conversation {
         }
         self.items.push(item);
     }
+}
+
+/// What a row says.
+pub(super) fn read(stored: &Stored) -> Result<Row, Fault> {
+    serde_json::from_str(&stored.body).map_err(|error| {
+        Fault::bug(format!("row {} of what was said can't be read: {error}", stored.number))
+            .next("A newer haft may have written it; use that one, or begin a new session.")
+    })
 }
 
 fn id_of(said: &Said) -> Option<&str> {

@@ -43,6 +43,9 @@ pub struct ChangedBy {
     pub call: String,
     /// The tool.
     pub tool: String,
+    /// The session that made it, where that is another one: it was made before a fork, and is undone with `haft undo --call`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub elsewhere: Option<String>,
     /// The files, relative to the workspace where they are in it.
     pub files: Vec<String>,
 }
@@ -112,7 +115,11 @@ impl Agent {
             let name = |path: std::path::PathBuf| {
                 path.strip_prefix(workspace).unwrap_or(&path).display().to_string()
             };
-            ChangedBy { call: it.call, tool: it.tool, files: it.files.into_iter().map(name).collect() }
+            let own = self.session.name();
+            let below = it.session.strip_prefix(own).is_some_and(|it| it.is_empty() || it.starts_with('/'));
+            let elsewhere = (!below).then_some(it.session);
+            let files = it.files.into_iter().map(name).collect();
+            ChangedBy { call: it.call, tool: it.tool, elsewhere, files }
         });
         Ok(changed.collect())
     }

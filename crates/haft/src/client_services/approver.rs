@@ -23,8 +23,10 @@ pub(super) struct AtClient(pub(super) Arc<ClientSlots>);
 impl Approver for AtClient {
     fn approve(&self, request: Request) -> Pin<Box<dyn Future<Output = Verdict> + Send + '_>> {
         Box::pin(async move {
-            let (message, schema) =
-                (quoted(&ask::question(&request, DIFF, "")), schema(!request.offers.is_empty()));
+            let (message, schema) = (
+                quoted(&ask::question(&ask::AboutCall::from(request.clone()), DIFF, "")),
+                schema(!request.offers.is_empty()),
+            );
             let call = request.call.as_deref();
             let asked = self.0.through(
                 call,

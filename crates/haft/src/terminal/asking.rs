@@ -10,12 +10,12 @@ use kit::{
 use runtime::{Approver, Request, Verdict};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::ask;
+use crate::ask::{self, AboutCall};
 
 /// A question that waits for its answer. Who asked may take it back: then the channel is closed.
 pub(crate) enum Asked {
     /// May this call run?
-    May(Request, oneshot::Sender<Verdict>),
+    May(AboutCall, oneshot::Sender<Verdict>),
     /// What does the person say to this? Nothing, if they don't want to answer.
     Wants(Question, oneshot::Sender<Option<String>>),
 }
@@ -63,7 +63,7 @@ impl Approver for InChat {
     fn approve(&self, request: Request) -> Pin<Box<dyn Future<Output = Verdict> + Send + '_>> {
         Box::pin(async move {
             let (reply, answer) = oneshot::channel();
-            match self.to.send(ToPerson::Asks(Box::new(Asked::May(request, reply)))) {
+            match self.to.send(ToPerson::Asks(Box::new(Asked::May(request.into(), reply)))) {
                 Ok(()) => answer.await.unwrap_or(Verdict::No),
                 Err(_) => Verdict::NobodyThere,
             }

@@ -4,6 +4,7 @@
 //! for anything else: while a question stands, or the person reads, what the agent does goes on, and is shown after that.
 
 mod keys;
+pub(crate) mod seen;
 
 use std::{
     collections::{HashSet, VecDeque},
@@ -30,12 +31,13 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use keys::returns;
+use seen::Seen;
 
 use super::{
     abbreviate, activity,
     asking::{Asked, ToPerson},
     attention::Attention,
-    calls::Seen,
+    calls,
     complete::Words,
     dialog::Dialog,
     editor,
@@ -108,7 +110,7 @@ pub(crate) struct Front {
     input: Input,
     view: View,
     pictures: Option<Protocol>,
-    events: UnboundedReceiver<Event>,
+    events: UnboundedReceiver<Seen>,
     asked: UnboundedReceiver<ToPerson>,
     waiting: VecDeque<Asked>,
     dialog: Option<Dialog>,
@@ -131,6 +133,10 @@ pub(crate) struct Front {
     typed: Option<Instant>,
     /// Somebody has the turn.
     is_busy: bool,
+    /// The agent runs in another process: keys that stop it are passed on.
+    is_attached: bool,
+    /// Who settled the question that stands, where that was somebody else.
+    settled: Option<String>,
     /// What was said and is still to be taken up.
     said: VecDeque<Said>,
     /// What happened while a question stood.
@@ -151,6 +157,8 @@ pub(crate) struct Front {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Said {
     Line(Entry),
+    /// Whoever runs the turn elsewhere is to stop.
+    Stop,
     /// They want to go.
     End,
 }
@@ -163,12 +171,19 @@ enum Away {
 }
 
 /// Passes what an agent does on to whoever draws it.
-pub(crate) struct Passes(UnboundedSender<Event>);
+pub(crate) struct Passes(UnboundedSender<Seen>);
+
+impl Passes {
+    /// Passes on something that is not the agent's.
+    pub(crate) fn see(&self, seen: Seen) {
+        // Whoever drew it may be gone.
+        let _ = self.0.send(seen);
+    }
+}
 
 impl Observer for Passes {
     fn hear(&self, event: Event) {
-        // Whoever drew it may be gone.
-        let _ = self.0.send(event);
+        self.see(Seen::Event(event));
     }
 }
 
@@ -209,6 +224,8 @@ impl Front {
             leaving: None,
             typed: None,
             is_busy: false,
+            is_attached: false,
+            settled: None,
             said: VecDeque::new(),
             held: Vec::new(),
             session: None,
@@ -339,6 +356,10 @@ impl Front {
             // While no agent has the turn, what is stopped is the question.
             let cancel = CancellationToken::new();
             self.happens(&mut moves, &cancel).await;
+            if cancel.is_cancelled() && self.is_attached && self.is_busy && !self.hangup.is_cancelled() {
+                self.drop_dialogs();
+                return Said::Stop;
+            }
             if cancel.is_cancelled() {
                 self.drop_dialogs();
             }
@@ -364,8 +385,8 @@ impl Front {
         self.is_busy = false;
         self.attention.done(&mut self.screen);
         // What it told last is there by now.
-        while let Ok(event) = self.events.try_recv() {
-            self.hear(&event);
+        while let Ok(seen) = self.events.try_recv() {
+            self.see(seen);
         }
         if cancel.is_cancelled() {
             self.drop_dialogs();
@@ -399,7 +420,7 @@ impl Front {
     async fn happens(&mut self, moves: &mut Interval, cancel: &CancellationToken) {
         tokio::select! {
             () = self.hangup.cancelled(), if !cancel.is_cancelled() => cancel.cancel(),
-            Some(event) = self.events.recv() => self.hear(&event),
+            Some(seen) = self.events.recv() => self.see(seen),
             Some(asked) = self.asked.recv() => match asked {
                 ToPerson::Asks(asked) => self.waiting.push_back(*asked),
                 ToPerson::Shows(text, shown) => {
@@ -426,8 +447,8 @@ impl Front {
         {
             self.typed(heard, cancel);
         }
-        while let Ok(event) = self.events.try_recv() {
-            self.hear(&event);
+        while let Ok(seen) = self.events.try_recv() {
+            self.see(seen);
         }
         if self.screen.is_gone() {
             cancel.cancel();
@@ -445,7 +466,9 @@ impl Front {
     fn next_dialog(&mut self) {
         if self.dialog.as_ref().is_some_and(Dialog::is_taken_back) {
             self.dialog = None;
-            self.show(&[Row::new("(question withdrawn)", Style::DIM)]);
+            let why = self.settled.take();
+            let why = why.map_or_else(|| "(question withdrawn)".to_owned(), |it| format!("({it})"));
+            self.show(&Row::new(harmless(&why), Style::DIM).wrapped(self.columns(), 2));
         }
         if self.waiting.is_empty() && self.dialog.is_none() {
             self.asked_since = None;
@@ -462,6 +485,7 @@ impl Front {
                 continue;
             }
             self.flush();
+            self.settled = None;
             self.attention.asks(&mut self.screen);
             let dialog = Dialog::new(asked);
             let rows = dialog.rows(self.columns());
@@ -575,7 +599,7 @@ impl Front {
             let written = session.written(call).map(|it| it.tail(LAST).text);
             let line = written
                 .and_then(|it| it.lines().rfind(|it| !it.trim().is_empty()).map(|it| it.trim().to_owned()));
-            Seen { line, waits: session.waits_for(call), asks: asking.contains(call) }
+            calls::Seen { line, waits: session.waits_for(call), asks: asking.contains(call) }
         });
     }
 }

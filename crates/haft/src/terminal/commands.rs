@@ -19,7 +19,7 @@ const fn command(name: &'static str, takes: &'static str, does: &'static str) ->
 }
 
 /// The commands, in the order in which they are listed.
-pub(crate) const COMMANDS: [Command; 20] = [
+pub(crate) const COMMANDS: [Command; 22] = [
     command("/help", "", "list commands and keys"),
     command("/model", "[NAME]", "show the model and others, or switch to NAME"),
     command("/profile", "[NAME]", "show the profiles, or switch to NAME; `none` leaves it"),
@@ -28,11 +28,13 @@ pub(crate) const COMMANDS: [Command; 20] = [
     command("/jobs", "", "list background commands"),
     command("/undo", "[CALL|turn]", "undo the last file change, CALL's, or a rewound turn's"),
     command("/rewind", "[N|list]", "go back to before your last message, or the Nth last"),
+    command("/fork", "[N]", "branch: go on in a copy of the conversation, up to your message N"),
     command("/compact", "[KEEP]", "summarize the conversation now, keeping KEEP"),
     command("/context", "", "show what fills the context window"),
     command("/cost", "", "tokens and cost so far"),
     command("/status", "", "show model, folder, sandbox and session"),
-    command("/sessions", "[WORD]", "list conversations, or find those about WORD"),
+    command("/sessions", "[WORD]", "choose another conversation, or one about WORD"),
+    command("/rename", "TITLE", "give the conversation a title"),
     command("/resume", "[NUMBER]", "continue another conversation, or the newest"),
     command("/new", "", "start a new conversation"),
     command("/clear", "", "the same as /new"),
@@ -161,7 +163,8 @@ mod tests {
             ("/sess", "/sessions"),
             ("/revew it", "/review"),
             ("/tmp is full", "/help"),
-            ("/foo", "/help"),
+            ("/foo", "/fork"),
+            ("/zzz", "/help"),
         ] {
             let Meant::Unknown(_, nearest) = of(typed) else { unreachable!("{typed}") };
             assert_eq!(nearest, near, "{typed}");

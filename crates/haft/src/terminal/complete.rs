@@ -206,7 +206,7 @@ mod tests {
     #[test]
     fn commands_are_offered_at_the_beginning_of_the_line() {
         assert_eq!(offered("/se"), ["/sessions"]);
-        assert_eq!(offered("/re"), ["/rewind", "/resume", "/review"]);
+        assert_eq!(offered("/re"), ["/rewind", "/rename", "/resume", "/review"]);
         assert_eq!(offered("/ew"), ["/rewind", "/new", "/review"]);
         assert_eq!(offered("/undo"), ["/undo"], "a file takes no name of the chat's own");
         assert_eq!(offered("/").len(), COMMANDS.len() + 1);

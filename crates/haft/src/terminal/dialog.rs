@@ -165,11 +165,10 @@ mod tests {
     use agent::Change;
     use crossterm::event::KeyCode;
     use kit::{effect::Effect, services::Question};
-    use policy::Rule;
-    use runtime::Request;
     use tokio::sync::oneshot;
 
     use super::*;
+    use crate::ask::AboutCall;
 
     /// What the keys brought: the line that says how the question was answered, or the dialog with what it showed.
     fn press(mut dialog: Dialog, keys: &str) -> Result<Row, (Dialog, Vec<Row>)> {
@@ -187,18 +186,14 @@ mod tests {
         Err((dialog, shown))
     }
 
-    fn request(offers: Vec<Effect>, changes: Vec<Change>) -> Request {
-        Request {
+    fn request(offers: Vec<Effect>, changes: Vec<Change>) -> AboutCall {
+        AboutCall {
             call: Some("c_1".to_owned()),
             agent: None,
             tool: "edit".to_owned(),
-            rule: Rule {
-                name: "ask_edits",
-                about: "src/a.py".to_owned(),
-                says: "each change of a file needs approval".to_owned(),
-                offers: offers.clone(),
-                firm: false,
-            },
+            rule: "ask_edits".to_owned(),
+            about: "src/a.py".to_owned(),
+            says: "each change of a file needs approval".to_owned(),
             arguments: String::new(),
             effects: vec!["write /w/src/a.py".to_owned()],
             changes,

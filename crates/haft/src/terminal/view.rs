@@ -15,9 +15,11 @@ use super::{
     calls::{Calls, Seen, ended},
     checklist::{self, Task},
     diff,
-    markdown::{Look, Markdown},
+    markdown::Markdown,
     row::{Row, Style, harmless},
 };
+
+pub(crate) use super::markdown::Look;
 
 /// So many letters of a call are kept; what is shown is cut to the line.
 const TITLE: usize = 300;
@@ -365,7 +367,24 @@ pub(crate) fn title(tool: &str, arguments: &serde_json::Value) -> String {
     format!("{tool} {}", abbreviate::arguments(arguments, TITLE)).trim_end().to_owned()
 }
 
-/// What was said in an earlier process, as it is seen again.
+/// What was said in an earlier process, as it is seen again, with an empty line behind it.
+pub(crate) fn rows_before(said: &[Message], look: Look) -> Vec<Row> {
+    let mut rows = Vec::new();
+    let mut tools = false;
+    for message in said {
+        let is_tool = matches!(message, Message::Tool { .. });
+        // Calls stand together.
+        if !(rows.is_empty() || tools && is_tool) {
+            rows.push(Row::default());
+        }
+        tools = is_tool;
+        rows.extend(said_before(message, look));
+    }
+    rows.push(Row::default());
+    rows
+}
+
+/// One message of it.
 pub(crate) fn said_before(message: &Message, look: Look) -> Vec<Row> {
     match message {
         Message::Person { text, attached } => {

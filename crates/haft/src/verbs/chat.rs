@@ -1,33 +1,41 @@
 //! `haft chat`: a person and an agent, at a terminal or line by line.
 
+mod attached;
 mod bang;
 mod command;
 mod conversation;
 mod export;
 mod front_end;
 mod lines;
+mod operations;
 mod report;
 
 use std::{io::IsTerminal, path::PathBuf, process::ExitCode, sync::Arc};
 
+use agent::{Archived, conversation, conversations};
 use clap::Args;
 use kit::{Fault, Kind};
 use tokio_util::sync::CancellationToken;
 
-use super::{USAGE, finish, start::without_model};
+use super::{USAGE, close, finish, start::without_model};
 use crate::{
     Options, Place,
     agent_factory::{AgentFactory, AgentOptions},
     print,
+    session_service::{self, Person},
     terminal::{
         asking::InChat,
         chat::{Front, Settings},
         input::restore,
         interrupt::{self, STOPPED},
+        picker,
     },
     workspace_check::{self, Asking},
 };
-use conversation::{Conversation, Person};
+use conversation::Conversation;
+
+/// So many conversations can be chosen from.
+const LISTED: usize = 200;
 
 #[derive(Default, Args)]
 pub struct Chat {
@@ -42,21 +50,36 @@ pub struct Chat {
     /// Continue the newest conversation of this workspace, or that of `--session`
     #[arg(long)]
     resume: bool,
+    /// Watch and take part in a session that another process runs; without NAME, choose one
+    #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "", conflicts_with = "resume")]
+    attach: Option<String>,
+}
+
+/// A session that a person wants to attach to.
+struct Chosen {
+    name: String,
+    /// Another process runs it.
+    is_open: bool,
 }
 
 impl Chat {
     /// Is it left to haft which model answers? An earlier conversation has one.
     fn names_no_model(&self, options: &Options) -> bool {
-        let Self { agent, resume, .. } = self;
-        agent.model.is_none() && agent.profile.is_none() && !resume && options.session.is_none()
+        let Self { agent, resume, attach, .. } = self;
+        let is_new = !resume && attach.is_none() && options.session.is_none();
+        agent.model.is_none() && agent.profile.is_none() && is_new
     }
 
     /// # Errors
     /// When there is no agent to be had.
-    pub async fn run(self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
+    pub async fn run(mut self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
         workspace_check::check(options, place, Asking::Possible)?;
         let is_dumb = matches!(place.variable("TERM"), None | Some("dumb"));
         if is_dumb || !std::io::stdin().is_terminal() || !std::io::stdout().is_terminal() {
+            if self.attach.is_some() {
+                return Err(Fault::bad_args("`--attach` needs a terminal that can be drawn on")
+                    .next("`haft sessions show NAME` prints a conversation."));
+            }
             return lines::run(self, options, place).await;
         }
         if self.names_no_model(options)
@@ -70,24 +93,47 @@ impl Chat {
             let what = format!("signals can't be handled, so nothing could be stopped: {error}");
             Fault::new(Kind::Unavailable, what)
         })?;
+        let chosen = match self.attach.take() {
+            None => None,
+            Some(given) => match choose(&given, options, place, &hangup).await? {
+                Some(chosen) if chosen.is_open => {
+                    attached::run(self, &chosen.name, options, place, hangup.clone()).await?;
+                    return Ok(code(&hangup));
+                }
+                Some(chosen) => Some(chosen.name),
+                None => return Ok(code(&hangup)),
+            },
+        };
         let (asks, asked) = InChat::new();
-        let Self { agent, words, images, resume } = self;
+        let Self { agent, words, images, resume, .. } = self;
         let factory = agent.open(options, place, Arc::new(asks.clone())).await?;
-        let name = factory.earlier(resume, options.session.as_deref())?;
-        let session = factory.session(name.as_deref(), "chat", Arc::new(asks.clone()));
+        let name = match chosen {
+            Some(name) => Some(name),
+            None => factory.earlier(resume, options.session.as_deref())?,
+        };
         let settings = Settings::of(place, &factory.opened, true);
         let (front, passes) = Front::new(settings, asked, &place.variables, hangup.clone())
             .map_err(|error| Fault::new(Kind::Unavailable, format!("the terminal can't be used: {error}")))?;
-        let person = Person { approver: Arc::new(asks.clone()), asker: Arc::new(asks) };
-        let mut talk = Conversation::open(front, factory, session, Arc::new(passes), person)?;
+        let person = Person {
+            approver: Arc::new(asks.clone()),
+            asker: Arc::new(asks),
+            observer: Arc::new(passes),
+            is_there: true,
+        };
+        let mut talk = Conversation::open(front, factory, name.as_deref(), person).await?;
         talk.pictures = images;
         let words = words.join(" ");
         talk.begin();
         talk.face.says_first(words);
         talk.talk().await;
-        let Conversation { face, agent, .. } = talk;
+        let Conversation { face, agent, owner, service, closed, .. } = talk;
         // The terminal is put back before anything else is said.
         drop(face);
+        if let Some(by) = closed {
+            print::err(&format!("haft: {by} closed this session"));
+        }
+        // Others learn of it while the store is open.
+        session_service::close(owner, service.who()).await;
         // Nothing can be read once the session has ended.
         let is_empty = agent.transcript().messages().is_ok_and(|it| it.is_empty());
         finish(agent.session()).await;
@@ -95,6 +141,52 @@ impl Chat {
             let goes_on = format!("haft: to continue: {}", AgentFactory::goes_on("chat", options, &agent));
             print::err(&goes_on);
         }
-        Ok(if hangup.is_cancelled() { ExitCode::from(STOPPED) } else { ExitCode::SUCCESS })
+        Ok(code(&hangup))
     }
+}
+
+fn code(hangup: &CancellationToken) -> ExitCode {
+    if hangup.is_cancelled() { ExitCode::from(STOPPED) } else { ExitCode::SUCCESS }
+}
+
+/// The session that is meant, or that the person chooses from a list where they named none.
+async fn choose(
+    given: &str,
+    options: &Options,
+    place: &Place,
+    hangup: &CancellationToken,
+) -> Result<Option<Chosen>, Fault> {
+    let opened = options.open(place)?;
+    let runtime = &opened.runtime;
+    let holder = |name: &str| runtime.store().transcripts().holder(name);
+    let found = async {
+        let name = match conversation(runtime, given) {
+            _ if given.is_empty() => {
+                let all = conversations(runtime, Archived::Hidden, LISTED)?;
+                if all.is_empty() {
+                    return Err(Fault::not_found("this workspace has no conversation yet")
+                        .next("Begin one with `haft chat`."));
+                }
+                let items = all.iter().map(|it| Ok(report::item(it, holder(&it.session)?.as_deref())));
+                let items = items.collect::<Result<Vec<_>, Fault>>()?;
+                let colours = place.variable("NO_COLOR").is_none();
+                let picked = picker::pick("Sessions", items, colours, hangup).await.map_err(|error| {
+                    Fault::new(Kind::Unavailable, format!("the terminal can't be used: {error}"))
+                })?;
+                match picked.and_then(|at| all.into_iter().nth(at)) {
+                    Some(it) => it.session,
+                    None => return Ok(None),
+                }
+            }
+            Ok(found) => found.session,
+            // One in which nothing was said yet.
+            Err(_) if holder(given)?.is_some() => given.to_owned(),
+            Err(fault) => return Err(fault),
+        };
+        let is_open = holder(&name)?.is_some();
+        Ok(Some(Chosen { name, is_open }))
+    };
+    let found = found.await;
+    close(runtime);
+    found
 }

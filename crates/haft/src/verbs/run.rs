@@ -12,19 +12,21 @@ mod watch;
 
 use std::{path::PathBuf, process::ExitCode, sync::Arc};
 
-use agent::{Agent, AgentError, Bounds, Ended, Input, Outcome, Settled, model::Usage};
+use agent::{Agent, AgentError, Bounds, Driver, Ended, Input, Outcome, Settled, model::Usage};
 use clap::Args;
 use kit::{Fault, Kind};
 use runtime::AnswerSchema;
 use serde_json::{Value, json};
+use sessions::{Began, Owner};
 use tokio_util::sync::CancellationToken;
 
 use super::{FAULT, finish, strict::Strict, tell_aside};
 use crate::{
     Options, Place,
     agent_factory::{AgentFactory, AgentOptions},
-    ask::{approver, asker},
+    ask::{approver, asker, somebody},
     print,
+    session_service::{self, Person, Running as Shared, Service},
     terminal::{
         abbreviate,
         input::restore,
@@ -119,7 +121,6 @@ impl Running<'_> {
         strict.require(&factory.opened, place).await?;
         tell_aside(&factory.opened, strict.strict);
         let name = factory.earlier(resume, options.session.as_deref())?;
-        let session = factory.session(name.as_deref(), "run", approver());
         let out = Out::new(cancel.clone());
         let watch = Arc::new(Watch::new(match (json, &schema) {
             (true, _) => To::Json(out, parking_lot::Mutex::default()),
@@ -127,7 +128,15 @@ impl Running<'_> {
             // Standard output has the answer alone.
             (false, Some(_)) => To::Lines(Plain::of_calls(out)),
         }));
-        let (mut agent, lines) = factory.agent(session, watch.clone(), asker())?;
+        let person = Arc::new(Person {
+            approver: approver(),
+            asker: asker(),
+            observer: watch.clone(),
+            is_there: somebody(),
+        });
+        let service = Service::new(&factory.opened.runtime, "run");
+        let Shared { mut agent, owner, attends, notes: lines } =
+            service.run(&factory, name.as_deref(), &person).await?;
         lines.iter().for_each(|it| print::err(&format!("haft: {it}")));
         let (input, for_one_turn) = match task {
             Some(task) => {
@@ -144,13 +153,46 @@ impl Running<'_> {
         }
         watch.line(&began);
         let mut driver = factory.driver(no_wait);
-        let done = output::work(&mut driver, &mut agent, input, schema.as_ref(), &cancel).await;
+        let done = of_owner(&owner, &service, &mut driver, &mut agent, input, schema.as_ref(), &cancel).await;
+        drop(attends);
         for_one_turn.map_or(Ok(()), |it| it.end(&agent))?;
         watch.end();
+        session_service::close(owner, service.who()).await;
         close(&factory, &agent, &done).await?;
         let goes_on = AgentFactory::goes_on("run", options, &agent);
         tell(&watch, &agent, done, &factory.bounds(), &goes_on)
     }
+}
+
+/// Works on the task as the turn of a session that others can watch, and stop.
+async fn of_owner(
+    owner: &Owner,
+    service: &Service,
+    driver: &mut Driver,
+    agent: &mut Agent,
+    input: Option<Input>,
+    schema: Option<&AnswerSchema>,
+    cancel: &CancellationToken,
+) -> Result<Done, AgentError> {
+    let text = input.as_ref().map_or_else(String::new, |it| it.words().to_owned());
+    let attached = input.as_ref().map(|it| it.attached().to_vec()).unwrap_or_default();
+    let began = Began { by: service.who().to_owned(), text, attached, ..Began::default() };
+    let turn = owner.begin_turn(agent, began);
+    let stopped = turn.cancel().clone();
+    let work = output::work(driver, agent, input, schema, cancel);
+    tokio::pin!(work);
+    let done = tokio::select! {
+        done = &mut work => done,
+        () = stopped.cancelled() => {
+            cancel.cancel();
+            work.await
+        }
+    };
+    match &done {
+        Ok(done) => turn.end(&Ok(done.settled.outcome.clone())),
+        Err(error) => turn.failed(error),
+    };
+    done
 }
 
 /// Ends the session, and says which of its jobs end with it.

@@ -1,119 +1,110 @@
-//! `haft sessions`: the conversations of a workspace with their titles, to find one and resume it.
+//! `haft sessions`: the conversations of a workspace: listed, searched, shown, renamed, forked, archived, deleted, exported.
 
-use std::{fmt::Write as _, process::ExitCode};
+mod change;
+mod export;
+mod list;
+pub(super) mod markdown;
+mod show;
 
-use agent::{Conversation, conversations, find_conversations};
-use clap::Args;
-use kit::{Fault, quote::quote};
-use serde_json::json;
+use std::process::ExitCode;
+
+use agent::{Conversation, conversation};
+use clap::{Args, Subcommand};
+use kit::Fault;
+use runtime::Runtime;
+
+pub(super) use list::resumes;
 
 use super::close;
-use crate::{Options, Place, print};
+use crate::{Opened, Options, Place};
 
 #[derive(Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_value_name = "COMMAND")]
 pub struct Sessions {
-    /// Show only conversations in which this was said or done, or whose name has it
+    #[command(subcommand)]
+    what: Option<What>,
+    /// Show only conversations in which this was said or done, or whose name or title has it
     #[arg(value_name = "SEARCH")]
     search: Option<String>,
-    /// Maximum number of conversations
-    #[arg(short = 'n', long, value_name = "N", default_value_t = 20)]
-    limit: usize,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    listing: list::Listing,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// List conversations, the one used last first
+    List(list::Listing),
+    /// Search what was said and done, and show the line that was found
+    Search(list::Search),
+    /// Show a conversation: what was said, and each call in a line
+    Show(show::Show),
+    /// Give a conversation a title
+    Rename(change::Rename),
+    /// Start a new session with the conversation up to a message
+    ///
+    /// The new session has what the model was sent and what you saw, the files as they were seen, notes, and kept outputs. It has
+    /// no approvals of the other session, no background jobs, and undoes no changes made before the fork.
+    Fork(change::Fork),
+    /// Hide a conversation from lists
+    Archive(change::Archive),
+    /// Delete a conversation, its kept outputs and its shared files
+    ///
+    /// No list shows it any more, and it can't be resumed. What was said, the journal of calls and the file changes are in
+    /// append-only tables: they stay in the workspace's haft.db.
+    Delete(change::Delete),
+    /// Write a conversation as Markdown or JSON
+    Export(export::Export),
 }
 
 impl Sessions {
-    /// Prints the conversations, the one used last first; of a search the best first.
+    /// Does it. Without a command, prints the conversations, the one used last first; of a search the best first.
     ///
     /// # Errors
-    /// When the store can't be read.
-    pub fn run(&self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
+    /// When there is no such conversation, or the store can't be used.
+    pub async fn run(&self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
         let opened = options.open(place)?;
-        let runtime = &opened.runtime;
-        let found = match &self.search {
-            Some(search) => find_conversations(runtime, search, self.limit),
-            None => conversations(runtime, self.limit),
-        };
-        let workspace = runtime.roots().workspace().to_owned();
-        close(runtime);
-        let found = found?;
-        if self.json {
-            print::json(&json!({ "workspace": workspace, "sessions": found }));
-            return Ok(ExitCode::SUCCESS);
+        let done = self.done(&opened, options, place);
+        close(&opened.runtime);
+        match done? {
+            Some(read) => read.at_terminal(place).await?,
+            None => {}
         }
-        let Some(first) = found.first() else {
-            print::out(&match &self.search {
-                Some(search) => {
-                    format!("no conversation of {} contains `{search}`", workspace.display())
-                }
-                None => format!("no conversations in {}", workspace.display()),
-            });
-            return Ok(ExitCode::SUCCESS);
-        };
-        let mut text = listed(&found);
-        let dir = options.dir.as_ref().map(|it| format!(" --dir {}", quote(&it.display().to_string())));
-        let _ = write!(
-            text,
-            "\nin {}; to resume one: haft{} chat --resume --session {}",
-            workspace.display(),
-            dir.unwrap_or_default(),
-            quote(&first.session),
-        );
-        print::out(&text);
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// Does it; gives what is to be read at the terminal, if that is a page or more.
+    fn done(&self, opened: &Opened, options: &Options, place: &Place) -> Result<Option<show::Read>, Fault> {
+        match &self.what {
+            None => self.listing.run(opened, options, self.search.as_deref())?,
+            Some(What::List(it)) => it.run(opened, options, None)?,
+            Some(What::Search(it)) => it.run(opened, options)?,
+            Some(What::Show(it)) => return it.run(opened, place),
+            Some(What::Rename(it)) => it.run(opened)?,
+            Some(What::Fork(it)) => it.run(opened, options)?,
+            Some(What::Archive(it)) => it.run(opened)?,
+            Some(What::Delete(it)) => it.run(opened)?,
+            Some(What::Export(it)) => it.run(opened)?,
+        }
+        Ok(None)
     }
 }
 
-/// A line for each: name, when it was used last, how often the person spoke, title; below it the line that a search found.
-fn listed(found: &[Conversation]) -> String {
-    let name = found.iter().map(|it| it.session.chars().count()).max().unwrap_or(0);
-    let turns = found.iter().map(|it| it.turns.to_string().len()).max().unwrap_or(0);
-    let mut text = String::new();
-    for it in found {
-        let (session, when) = (&it.session, when(it.used_ms));
-        let plural = if it.turns == 1 { " " } else { "s" };
-        let _ = writeln!(text, "{session:name$}  {when}  {:>turns$} turn{plural}  {}", it.turns, it.title);
-        // The title says it already.
-        if let Some(line) = it.found.as_ref().filter(|line| !it.title.contains(line.as_str())) {
-            let _ = writeln!(text, "{:name$}  … {line}", "");
-        }
+/// Which conversation is meant.
+#[derive(Args)]
+struct Named {
+    /// Conversation: its name, the beginning of it, or `latest`
+    #[arg(value_name = "NAME")]
+    name: String,
+}
+
+impl Named {
+    fn find(&self, runtime: &Runtime) -> Result<Conversation, Fault> {
+        conversation(runtime, &self.name)
     }
-    text
 }
 
 /// A time as the person's clock has it.
 fn when(ms: u64) -> String {
     let at = jiff::Timestamp::from_millisecond(ms.cast_signed()).unwrap_or_default();
     at.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d %H:%M").to_string()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn conversation(session: &str, title: &str, turns: u64, found: Option<&str>) -> Conversation {
-        Conversation {
-            session: session.to_owned(),
-            title: title.to_owned(),
-            begun_ms: 0,
-            used_ms: 1_795_000_000_000,
-            turns,
-            found: found.map(str::to_owned),
-        }
-    }
-
-    #[test]
-    fn names_times_and_titles_stand_in_columns() {
-        let found = [
-            conversation("s_1", "fix the test", 12, Some("the prices are wrong")),
-            conversation("mine", "say hello", 1, Some("hello")),
-        ];
-        let text = listed(&found);
-        let lines: Vec<&str> = text.lines().collect();
-        let [first, below, second] = lines.as_slice() else { unreachable!("{text}") };
-        assert!(first.starts_with("s_1   2026-11-") && first.ends_with("  12 turns  fix the test"), "{text}");
-        assert_eq!(*below, "      … the prices are wrong");
-        assert!(second.starts_with("mine  ") && second.ends_with("   1 turn   say hello"), "{text}");
-    }
 }

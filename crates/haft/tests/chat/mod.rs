@@ -2,6 +2,8 @@
 //!
 //! What is asserted is what a person would see on the screen.
 
+mod attached;
+mod branched;
 mod changes;
 mod plain;
 mod screens;

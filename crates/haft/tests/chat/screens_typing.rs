@@ -105,7 +105,8 @@ fn conversations_have_titles() {
     scene("sessions", |stage| {
         let mut chat = stage.chat(&says("Rounded."));
         chat.types("round the prices\n").rests("Rounded.").types("/new\n").rests("/help");
-        chat.types("/sessions\n").rests("/resume NUMBER").snapshot("a list");
+        chat.types("/sessions\n").shows("› round the prices").snapshot("a list to choose from");
+        chat.key("Esc").rests("> /sessions");
         chat.types("/help\n").shows("Commands").snapshot("help, in the pager where it is long");
     });
 }

@@ -52,7 +52,7 @@ use crate::support::TestWorkspace;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The terminals on which each scene plays: columns and lines.
-const SIZES: [(u16, u16); 3] = [(80, 24), (200, 50), (40, 12)];
+pub(crate) const SIZES: [(u16, u16); 3] = [(80, 24), (200, 50), (40, 12)];
 
 /// What ends a frame.
 const FRAME: &[u8] = b"\x1b[?2026l";
@@ -112,7 +112,7 @@ struct Shot {
 }
 
 impl Stage {
-    fn new(size: (u16, u16), colours: bool) -> Self {
+    pub(crate) fn new(size: (u16, u16), colours: bool) -> Self {
         Self { test_ws: TestWorkspace::new(), size, colours, shots: std::cell::RefCell::default() }
     }
 

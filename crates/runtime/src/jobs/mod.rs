@@ -19,7 +19,7 @@ use kit::{
     services::{Job, Soon, State, Transcript, Until, Waited},
 };
 use parking_lot::Mutex;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::{
     sync::{broadcast, watch},
@@ -29,6 +29,7 @@ use tokio::{
 pub use notifications::Event;
 pub(crate) use notifications::Notifications;
 pub(crate) use persisted::PersistedJobs;
+pub use persisted::is_of_a_job;
 use running_call::End;
 pub(crate) use running_call::{ThisCall, Wish};
 
@@ -42,7 +43,7 @@ const LOOK: Duration = Duration::from_millis(500);
 const NAMED: usize = 20;
 
 /// A job whose result was promised.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OwedJob {
     /// Its id: `job_3`.
     pub id: String,

@@ -35,6 +35,11 @@ const LAST: &str = "jobs";
 /// What the key of each record begins with.
 const PREFIX: &str = "job ";
 
+/// Whether what a session put away under this key is of its jobs, which belong to its own processes.
+pub fn is_of_a_job(key: &str) -> bool {
+    key == LAST || key.starts_with(PREFIX)
+}
+
 /// The jobs of an owner, on disk.
 pub(crate) struct PersistedJobs {
     store: Store,

@@ -13,6 +13,8 @@ use crate::{Store, history::path_of};
 pub struct Changed {
     /// Its id in the journal, by which it is undone.
     pub call: String,
+    /// The session in which it was made.
+    pub session: String,
     /// The tool.
     pub tool: String,
     /// The files, in the order in which they were changed, each once.
@@ -60,13 +62,14 @@ fn below(database: &Connection, call: &str) -> rusqlite::Result<Vec<String>> {
 /// Returns the rest of one call, and the number of its newest change.
 fn of(database: &Connection, call: String) -> rusqlite::Result<Option<(i64, Changed)>> {
     let mut files: Vec<PathBuf> = Vec::new();
-    let mut newest = None;
+    let (mut newest, mut session) = (None, String::new());
     let mut rows = database.prepare_cached(&format!(
-        "SELECT c.id, c.path FROM changes c WHERE c.call = ?1 AND {OPEN} ORDER BY c.id"
+        "SELECT c.id, c.path, c.session FROM changes c WHERE c.call = ?1 AND {OPEN} ORDER BY c.id"
     ))?;
     let mut rows = rows.query(params![call])?;
     while let Some(row) = rows.next()? {
         newest = Some(row.get(0)?);
+        session = row.get(2)?;
         let path = path_of(row.get(1)?);
         if !files.contains(&path) {
             files.push(path);
@@ -77,5 +80,5 @@ fn of(database: &Connection, call: String) -> rusqlite::Result<Option<(i64, Chan
         .prepare_cached("SELECT tool FROM journal WHERE call = ?1 AND event = 'begun'")?
         .query_row(params![call], |row| row.get(0))
         .optional()?;
-    Ok(Some((newest, Changed { call, tool: tool.unwrap_or_default(), files })))
+    Ok(Some((newest, Changed { call, session, tool: tool.unwrap_or_default(), files })))
 }

@@ -180,7 +180,7 @@ impl Front {
     pub(super) fn take_back(&mut self) {
         let lines = self.said.drain(..).filter_map(|it| match it {
             Said::Line(entry) => Some(entry).filter(|it| !it.text.trim().is_empty()),
-            Said::End => None,
+            Said::End | Said::Stop => None,
         });
         let lines: Vec<Entry> = lines.collect();
         if !lines.is_empty() {

@@ -146,12 +146,13 @@ fn commands_pop_up_as_they_are_typed_and_enter_takes_the_choice() {
         [
             "> /re",
             "› /rewind [N|list]  go back to before your …",
+            "  /rename TITLE     give the conversation a…",
             "  /resume [NUMBER]  continue another conver…",
             "  /review [FILE]    Review it",
         ]
     );
     // What may be followed by something is not sent at once.
-    assert_eq!(press(&mut line, "↓↓\n"), [""; 0]);
+    assert_eq!(press(&mut line, "↓↓↓\n"), [""; 0]);
     assert_eq!(seen(&line, 60).0, ["> /review "]);
     assert_eq!(press(&mut line, "src\n"), ["/review src"]);
     // What needs nothing is.

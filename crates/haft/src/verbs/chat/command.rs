@@ -1,9 +1,10 @@
 //! Chat commands, the same wherever the chat is held: each gives the text that it answers with.
 
-use agent::{Agent, Crew, profiles::PLAN};
+use agent::{Agent, Archived, ChangedBy, Crew, profiles::PLAN};
 use kit::Fault;
 use runtime::{Call, Session};
 use serde_json::json;
+use sessions::Event as Logged;
 use store::changes::Bound;
 use tokio_util::sync::CancellationToken;
 
@@ -13,6 +14,7 @@ use super::{
     report,
 };
 use crate::{
+    session_service::{self, Running},
     slash::All,
     terminal::{
         abbreviate,
@@ -58,7 +60,9 @@ impl<F: Face> Conversation<F> {
             "/context" => Ok(report::context(&self.agent.context())),
             "/cost" => Ok(self.cost()),
             "/status" => Ok(self.status()),
-            "/sessions" => self.sessions(given),
+            "/sessions" => self.sessions(given).await,
+            "/rename" => self.rename(given),
+            "/fork" => self.fork(given).await,
             "/resume" => self.resume(given).await,
             "/new" | "/clear" => self.go_on(None).await,
             "/copy" => self.copy(given),
@@ -83,7 +87,8 @@ impl<F: Face> Conversation<F> {
         if let Some(crew) = self.agent.crew() {
             profiles.extend(crew.known().profiles.iter().map(|it| value(&it.name, &it.description)));
         }
-        let conversations = agent::conversations(&self.factory.opened.runtime, LISTED).unwrap_or_default();
+        let conversations =
+            agent::conversations(&self.factory.opened.runtime, Archived::Hidden, LISTED).unwrap_or_default();
         let here = self.agent.session().name();
         let others = conversations.iter().filter(|it| it.session != here);
         let others = others.map(|it| value(&it.session, &it.title)).collect();
@@ -91,7 +96,7 @@ impl<F: Face> Conversation<F> {
         self.face.offer(own.collect(), values);
     }
 
-    fn model(&mut self, named: &str) -> Result<String, Fault> {
+    pub(super) fn model(&mut self, named: &str) -> Result<String, Fault> {
         if named.is_empty() {
             let now = self.agent.model();
             let mut lines = vec![format!("{} (in use)", now.name())];
@@ -106,14 +111,17 @@ impl<F: Face> Conversation<F> {
         let said = format!("{}{} answers from now on.", doubt.unwrap_or_default(), model.name());
         self.agent.steering().set_model(model);
         self.factory.prefer(named);
+        self.owner.log().add(Logged::Configured { model: Some(named.to_owned()), profile: None });
         Ok(said)
     }
 
     /// Goes on under another profile, or without one; a model that was chosen with `/model` stays without one.
-    fn profile(&mut self, named: &str) -> Result<String, Fault> {
+    pub(super) fn profile(&mut self, named: &str) -> Result<String, Fault> {
         let crew = crew(&self.agent)?;
         if !named.is_empty() {
-            return crew.begin(Some(named).filter(|it| *it != "none"), true);
+            let said = crew.begin(Some(named).filter(|it| *it != "none"), true)?;
+            self.owner.log().add(Logged::Configured { model: None, profile: Some(named.to_owned()) });
+            return Ok(said);
         }
         let (known, current) = (crew.known(), crew.profile());
         let lines = known.profiles.iter().map(|it| {
@@ -133,6 +141,8 @@ impl<F: Face> Conversation<F> {
         let on = !is_on || !task.is_empty();
         if on != is_on {
             crew.begin(on.then_some(PLAN), true)?;
+            let profile = Some(if on { PLAN } else { "none" }.to_owned());
+            self.owner.log().add(Logged::Configured { model: None, profile });
         }
         let says =
             if on { "Plan mode is on: nothing is changed. /plan ends it." } else { "Plan mode is off." };
@@ -145,7 +155,11 @@ impl<F: Face> Conversation<F> {
     }
 
     /// Has a tool of the session answer, as if the model had called it.
-    async fn by_tool(&mut self, tool: &str, arguments: serde_json::Value) -> Result<String, Fault> {
+    pub(super) async fn by_tool(
+        &mut self,
+        tool: &str,
+        arguments: serde_json::Value,
+    ) -> Result<String, Fault> {
         let session = self.agent.session().clone();
         if !session.catalog().has(tool) {
             return Err(Fault::not_found(format!("this session has no tool `{tool}`")));
@@ -156,6 +170,9 @@ impl<F: Face> Conversation<F> {
         let changes = session.runtime().changes(&answer.changes, Bound::default());
         self.face.show_changes(&changes);
         let text = answer.as_text();
+        if tool == "undo" && answer.result.is_ok() {
+            self.owner.log().add(Logged::Undone { call: None, text: text.clone() });
+        }
         match answer.result {
             // The diffs say which files were put back.
             Ok(_) if tool == "undo" && !changes.is_empty() => Ok(here(&without_restored(&text))),
@@ -212,22 +229,28 @@ impl<F: Face> Conversation<F> {
             })?,
         };
         let rewound = self.agent.rewind(back).await.map_err(fault)?;
+        self.owner.log().add(Logged::Rewound { turns: rewound.turns, said: rewound.said.clone() });
         self.beside.clear();
         let messages =
             if rewound.turns == 1 { "message".to_owned() } else { format!("{} messages", rewound.turns) };
         let mut lines =
             vec![format!("Went back to before your last {messages}: the model no longer knows of it.")];
-        if !rewound.changed.is_empty() {
-            let mut files: Vec<&str> =
-                rewound.changed.iter().flat_map(|it| it.files.iter().map(String::as_str)).collect();
-            files.sort_unstable();
-            files.dedup();
+        let (elsewhere, here): (Vec<_>, Vec<_>) =
+            rewound.changed.into_iter().partition(|it| it.elsewhere.is_some());
+        if !here.is_empty() {
             lines.push(format!(
                 "Files are as that turn left them: {}. /undo turn puts them back as they were before it.",
-                files.join(", ")
+                files(&here)
             ));
         }
-        self.taken_back = rewound.changed;
+        if let [newest, ..] = elsewhere.as_slice() {
+            lines.push(format!(
+                "Changed before the fork, in the other session: {}. `haft undo --call {}` puts the newest change back.",
+                files(&elsewhere),
+                newest.call
+            ));
+        }
+        self.taken_back = here;
         if !self.face.give_back(&Entry::new(rewound.said.clone())) {
             lines.push(format!("You had said: {}", abbreviate::line(&rewound.said, 200)));
         }
@@ -301,13 +324,44 @@ impl<F: Face> Conversation<F> {
         lines.iter().map(|(name, it)| format!("{name:<10} {it}")).collect::<Vec<_>>().join("\n")
     }
 
-    /// Lists the conversations, with the numbers by which they are resumed.
-    fn sessions(&mut self, query: &str) -> Result<String, Fault> {
+    /// Gives the conversation a title.
+    fn rename(&mut self, title: &str) -> Result<String, Fault> {
+        let title = agent::title(title);
+        if title.is_empty() {
+            return Err(Fault::bad_args("`/rename` needs a title").next("/rename Cache for the parser"));
+        }
+        let store = self.factory.opened.runtime.store();
+        store.conversations().rename(self.owner.session(), &title)?;
+        self.owner.log().add(Logged::Renamed { title: title.clone() });
+        Ok(format!("This conversation is now: {title}"))
+    }
+
+    /// Goes on in a copy of the conversation, whole or up to one of the person's messages with its answer.
+    async fn fork(&mut self, given: &str) -> Result<String, Fault> {
+        let at = match given {
+            "" => None,
+            number => Some(number.parse::<u64>().map_err(|_| {
+                Fault::bad_args(format!("`/fork {number}` needs the number of one of your messages, from 1"))
+                    .next("`haft sessions show NAME` numbers them; the first one is 1.")
+            })?),
+        };
+        let before = self.owner.session().to_owned();
+        // What it has seen goes along as it is now.
+        self.agent.session().keep()?;
+        let made = agent::fork(&self.factory.opened.runtime, &before, at, None)?;
+        self.owner.log().add(Logged::Forked { into: made.session.clone() });
+        self.go_on(Some(&made.session)).await?;
+        Ok(format!("A fork of {before}; /resume {before} goes back to it."))
+    }
+
+    /// Has the person choose another conversation; where there is no list to choose from, lists them with the numbers by which
+    /// they are resumed.
+    async fn sessions(&mut self, query: &str) -> Result<String, Fault> {
         let runtime = &self.factory.opened.runtime;
         let found = if query.is_empty() {
-            agent::conversations(runtime, LISTED)?
+            agent::conversations(runtime, Archived::Hidden, LISTED)?
         } else {
-            agent::find_conversations(runtime, query, LISTED)?
+            agent::find_conversations(runtime, query, Archived::Hidden, LISTED)?
         };
         if found.is_empty() {
             let what = if query.is_empty() {
@@ -317,7 +371,28 @@ impl<F: Face> Conversation<F> {
             };
             return Ok(what);
         }
-        let here = self.agent.session().name();
+        let here = self.agent.session().name().to_owned();
+        let transcripts = runtime.store().transcripts();
+        let items = found.iter().map(|it| {
+            let elsewhere = transcripts.holder(&it.session)?.filter(|_| it.session != here);
+            let mut item = report::item(it, elsewhere.as_deref());
+            if it.session == here {
+                item.about = format!("this one · {}", item.about);
+            }
+            Ok(item)
+        });
+        let items = items.collect::<Result<Vec<_>, Fault>>()?;
+        match self.face.pick("Conversations", items).await {
+            Some(None) => return Ok(String::new()),
+            Some(Some(at)) => {
+                let chosen = found.get(at).map_or_else(|| here.clone(), |it| it.session.clone());
+                if chosen == here {
+                    return Ok("That is this conversation.".to_owned());
+                }
+                return self.go_on(Some(&chosen)).await;
+            }
+            None => {}
+        }
         let mut lines: Vec<String> = found
             .iter()
             .enumerate()
@@ -332,7 +407,7 @@ impl<F: Face> Conversation<F> {
     async fn resume(&mut self, given: &str) -> Result<String, Fault> {
         let runtime = &self.factory.opened.runtime;
         let here = self.agent.session().name().to_owned();
-        let all = agent::conversations(runtime, usize::MAX)?;
+        let all = agent::conversations(runtime, Archived::Hidden, usize::MAX)?;
         let other = all.iter().find(|it| it.session != here).map(|it| it.session.clone());
         let number = given.parse::<usize>().ok().and_then(|it| it.checked_sub(1));
         let listed: Vec<String> = if self.listed.is_empty() {
@@ -348,7 +423,8 @@ impl<F: Face> Conversation<F> {
                 Fault::not_found(format!("there is no conversation {given} in the list"))
                     .next("/sessions lists them.")
             })?,
-            None if all.iter().any(|it| it.session == given) => given.to_owned(),
+            // An archived one is meant by its name alone.
+            None if runtime.store().conversations().about(given)?.is_some() => given.to_owned(),
             None => {
                 return Err(Fault::not_found(format!("there is no conversation `{given}`"))
                     .next("/sessions lists them; /sessions WORD finds those about WORD."));
@@ -362,8 +438,11 @@ impl<F: Face> Conversation<F> {
 
     /// Goes on with another conversation, or begins a new one.
     async fn go_on(&mut self, name: Option<&str>) -> Result<String, Fault> {
-        let session = self.factory.session(name, "chat", self.person.approver.clone());
-        let (agent, lines) = self.factory.agent(session, self.host.clone(), self.person.asker.clone())?;
+        let Running { agent, owner, attends, notes: lines } =
+            self.service.run(&self.factory, name, &self.person).await?;
+        let owned = std::mem::replace(&mut self.owner, owner);
+        self.attends = attends;
+        session_service::close(owned, self.service.who()).await;
         let before = std::mem::replace(&mut self.agent, agent);
         // What it has seen is kept, and its jobs end, as when the chat does.
         end(before.session()).await?;
@@ -375,6 +454,14 @@ impl<F: Face> Conversation<F> {
         }
         Ok(String::new())
     }
+}
+
+/// The files that these calls changed, each once.
+fn files(changed: &[ChangedBy]) -> String {
+    let mut files: Vec<&str> = changed.iter().flat_map(|it| it.files.iter().map(String::as_str)).collect();
+    files.sort_unstable();
+    files.dedup();
+    files.join(", ")
 }
 
 /// What an undo said, without a line for each file that it put back.

@@ -3,18 +3,19 @@
 use std::{path::PathBuf, sync::Arc};
 
 use agent::{
-    Agent, AgentError, Asker, ChangedBy, Driver, Ended, Event, Input, Observer, Outcome,
+    Agent, AgentError, ChangedBy, Driver, Ended, Event, Input, Observer, Outcome,
     model::{Piece, Usage},
 };
 use kit::Fault;
 use parking_lot::Mutex;
-use runtime::{Approver, Session};
+use sessions::{Attendance, Began, Owner, Pending};
 use tokio_util::sync::CancellationToken;
 
 use super::front_end::Face;
 use crate::{
     agent_factory::AgentFactory,
     attach::{self, Named},
+    session_service::{Person, Running, Service},
     slash::{All, Own},
     terminal::{
         chat::Said,
@@ -26,7 +27,7 @@ use crate::{
 };
 
 /// So many messages of a conversation are shown when it goes on.
-const SHOWN: usize = 12;
+pub(super) const SHOWN: usize = 12;
 
 /// A conversation.
 pub(super) struct Conversation<F> {
@@ -36,7 +37,13 @@ pub(super) struct Conversation<F> {
     /// Whose turn it is.
     driver: Driver,
     pub(super) host: Arc<Bill>,
-    pub(super) person: Person,
+    pub(super) person: Arc<Person>,
+    pub(super) service: Service,
+    /// The session as others reach it.
+    pub(super) owner: Owner,
+    pub(super) attends: Option<Attendance>,
+    /// Somebody elsewhere closed the session.
+    pub(super) closed: Option<String>,
     /// What goes with the next message: what the person's own commands printed, and pictures.
     pub(super) beside: Vec<(String, Vec<Piece>)>,
     pub(super) pictures: Vec<PathBuf>,
@@ -48,14 +55,6 @@ pub(super) struct Conversation<F> {
     pub(super) taken_back: Vec<ChangedBy>,
     /// The conversations, as they were listed last.
     pub(super) listed: Vec<String>,
-}
-
-/// Who is asked.
-pub(super) struct Person {
-    /// What a call may do.
-    pub(super) approver: Arc<dyn Approver>,
-    /// What the model wants to know.
-    pub(super) asker: Arc<dyn Asker>,
 }
 
 /// Passes on what happens, and adds up what it takes.
@@ -87,20 +86,30 @@ impl Observer for Bill {
     }
 }
 
+/// What a wait for the person came to.
+enum Next {
+    Said(Said),
+    /// Somebody who attached asks for this.
+    Asked(Pending),
+    /// The end of a job is to be told.
+    Woken,
+}
+
 impl<F: Face> Conversation<F> {
-    /// The conversation of this session. `passes` hears what happens.
+    /// The conversation of the session of this name, or a new one. `person` sits at this terminal and hears what happens.
     ///
     /// # Errors
-    /// When there is no agent to be had.
-    pub(super) fn open(
+    /// When there is no agent to be had, or another process runs the session.
+    pub(super) async fn open(
         mut face: F,
         factory: AgentFactory,
-        session: Session,
-        passes: Arc<dyn Observer>,
+        name: Option<&str>,
         person: Person,
     ) -> Result<Self, Fault> {
-        let host = Arc::new(Bill { passes, taken: Mutex::default() });
-        let (agent, notes) = factory.agent(session, host.clone(), person.asker.clone())?;
+        let host = Arc::new(Bill { passes: person.observer.clone(), taken: Mutex::default() });
+        let person = Arc::new(Person { observer: host.clone(), ..person });
+        let service = Service::new(&factory.opened.runtime, "chat");
+        let Running { agent, owner, attends, notes } = service.run(&factory, name, &person).await?;
         factory.opened.aside.iter().chain(&notes).for_each(|it| face.note(it));
         let driver = factory.driver(false);
         Ok(Self {
@@ -110,6 +119,10 @@ impl<F: Face> Conversation<F> {
             driver,
             host,
             person,
+            service,
+            owner,
+            attends,
+            closed: None,
             beside: Vec::new(),
             pictures: Vec::new(),
             refused: None,
@@ -137,16 +150,26 @@ impl<F: Face> Conversation<F> {
     /// Until the person goes.
     pub(super) async fn talk(&mut self) {
         loop {
-            let said = tokio::select! {
+            let next = tokio::select! {
                 biased;
-                said = self.face.prompt() => Some(said),
-                () = self.driver.woken(self.agent.session()) => None,
+                said = self.face.prompt() => Next::Said(said),
+                pending = self.owner.next() => Next::Asked(pending),
+                () = self.driver.woken(self.agent.session()) => Next::Woken,
             };
-            let entry = match said {
-                Some(Said::Line(entry)) => entry,
-                Some(Said::End) if self.face.waits_at_end() => return self.settle().await,
-                Some(Said::End) => return,
-                None => {
+            let entry = match next {
+                Next::Said(Said::Line(entry)) => entry,
+                Next::Said(Said::End) if self.face.waits_at_end() => return self.settle().await,
+                Next::Said(Said::End) => return,
+                // Nothing runs while it is this terminal's turn.
+                Next::Said(Said::Stop) => continue,
+                Next::Asked(pending) => {
+                    self.asked(pending).await;
+                    if self.closed.is_some() {
+                        return;
+                    }
+                    continue;
+                }
+                Next::Woken => {
                     self.wake().await;
                     continue;
                 }
@@ -162,15 +185,21 @@ impl<F: Face> Conversation<F> {
                 }
                 meant => self.take(meant, &entry, &all).await,
             }
-            if let Err(fault) = self.factory.keep(&self.agent) {
-                self.fails(&fault);
-            }
-            self.face.is_answered();
+            self.kept();
             self.offer();
             if self.face.is_over() {
                 return;
             }
         }
+    }
+
+    /// Keeps how the conversation stands, after something was done in it.
+    pub(super) fn kept(&mut self) {
+        if let Err(fault) = self.factory.keep(&self.agent) {
+            self.fails(&fault);
+        }
+        self.owner.describe(&self.agent);
+        self.face.is_answered();
     }
 
     /// Does what a line means.
@@ -217,7 +246,8 @@ impl<F: Face> Conversation<F> {
             Err(fault) => return self.fails(&fault),
         };
         self.beside.clear();
-        self.turn(input).await;
+        let by = self.service.who().to_owned();
+        self.turn(input, Began { by, text: entry.text.clone(), ..Began::default() }).await;
         if let Some(Err(fault)) = for_one_turn.map(|it| it.end(&self.agent)) {
             self.fails(&fault);
         }
@@ -263,24 +293,39 @@ impl<F: Face> Conversation<F> {
         Some(input)
     }
 
-    async fn turn(&mut self, input: Input) {
+    /// Takes a turn; gives how it ended, as whoever began it elsewhere is told.
+    pub(super) async fn turn(&mut self, input: Input, began: Began) -> serde_json::Value {
         self.taken_back.clear();
-        let cancel = CancellationToken::new();
-        let turn = self.driver.say(&mut self.agent, input, &cancel);
-        let outcome = self.face.attend(turn, &cancel).await;
+        let turn = self.owner.begin_turn(&self.agent, Began { attached: input.attached().to_vec(), ..began });
+        let cancel = turn.cancel().clone();
+        let work = self.driver.say(&mut self.agent, input, &cancel);
+        let outcome = self.face.attend(work, &cancel).await;
+        let end = turn.end(&outcome);
         self.tell_outcome(outcome);
+        serde_json::json!(end)
+    }
+
+    /// A turn that goes on where the conversation was left.
+    pub(super) async fn go_on_turn(&mut self, began: Began) -> serde_json::Value {
+        self.taken_back.clear();
+        let turn = self.owner.begin_turn(&self.agent, began);
+        let cancel = turn.cancel().clone();
+        let work = self.agent.turn(None, &cancel);
+        let outcome = self.face.attend(work, &cancel).await;
+        let end = turn.end(&outcome);
+        self.tell_outcome(outcome);
+        serde_json::json!(end)
     }
 
     /// A turn that the end of a job begins.
     async fn wake(&mut self) {
-        let cancel = CancellationToken::new();
-        let turn = self.driver.wake(&mut self.agent, &cancel);
-        let outcome = self.face.attend(turn, &cancel).await;
+        let turn = self.owner.begin_turn(&self.agent, Began { by: "job".to_owned(), ..Began::default() });
+        let cancel = turn.cancel().clone();
+        let work = self.driver.wake(&mut self.agent, &cancel);
+        let outcome = self.face.attend(work, &cancel).await;
+        turn.end(&outcome);
         self.tell_outcome(outcome);
-        if let Err(fault) = self.factory.keep(&self.agent) {
-            self.fails(&fault);
-        }
-        self.face.is_answered();
+        self.kept();
     }
 
     /// The person has nothing more to say: what was promised to the model is still waited for.

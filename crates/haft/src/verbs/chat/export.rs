@@ -1,35 +1,21 @@
 //! `/export` and `/copy`: the conversation as a Markdown file, the last answer in the clipboard.
 
-use std::{
-    fs::OpenOptions,
-    io::Write as _,
-    path::{Path, PathBuf},
-};
+use std::path::PathBuf;
 
-use agent::Message;
-use kit::{Fault, Kind};
+use agent::{Message, conversation, lines};
+use kit::Fault;
+use runtime::Runtime;
 
 use super::{conversation::Conversation, front_end::Face};
-use crate::terminal::abbreviate;
+use crate::{
+    terminal::abbreviate,
+    verbs::sessions::markdown::{markdown, write},
+};
 
 impl<F: Face> Conversation<F> {
     /// Writes what was said to a file, which must not be there.
     pub(super) fn export(&mut self, given: &str) -> Result<String, Fault> {
-        let said = self.agent.transcript().messages()?;
-        if said.is_empty() {
-            return Err(Fault::not_found("nothing was said yet"));
-        }
-        let name = self.agent.session().name().to_owned();
-        let path =
-            if given.is_empty() { PathBuf::from(format!("haft-{name}.md")) } else { PathBuf::from(given) };
-        let path = self.factory.opened.runtime.roots().workspace().join(path);
-        let title = said.iter().find_map(|it| match it {
-            Message::Person { text, .. } => Some(agent::title(text)),
-            _ => None,
-        });
-        let text = markdown(&title.unwrap_or_else(|| name.clone()), &name, &said);
-        write(&path, &text)?;
-        Ok(format!("Written: {} ({} bytes).", path.display(), abbreviate::count(text.len() as u64)))
+        written(&self.factory.opened.runtime, self.agent.session().name(), given)
     }
 
     /// Copies the last answer, or one of its code blocks.
@@ -60,6 +46,24 @@ impl<F: Face> Conversation<F> {
             abbreviate::count(text.len() as u64)
         ))
     }
+}
+
+/// Writes what was said in a session to a file, which must not be there. Gives what there is to say of that.
+///
+/// # Errors
+/// When nothing was said, or the file can't be written.
+pub(super) fn written(runtime: &Runtime, session: &str, given: &str) -> Result<String, Fault> {
+    let said: Vec<Message> = lines(runtime, session)?.into_iter().map(|it| it.message).collect();
+    if said.is_empty() {
+        return Err(Fault::not_found("nothing was said yet"));
+    }
+    let path =
+        if given.is_empty() { PathBuf::from(format!("haft-{session}.md")) } else { PathBuf::from(given) };
+    let path = runtime.roots().workspace().join(path);
+    let title = conversation(runtime, session).map_or_else(|_| session.to_owned(), |it| it.title);
+    let text = markdown(&title, session, &said);
+    write(&path, &text).map_err(|fault| fault.next("Name another file: /export FILE"))?;
+    Ok(format!("Written: {} ({} bytes).", path.display(), abbreviate::count(text.len() as u64)))
 }
 
 /// What the model said last, after the last call.
@@ -98,76 +102,10 @@ fn code_blocks(text: &str) -> Vec<String> {
     blocks
 }
 
-/// A conversation as Markdown.
-fn markdown(title: &str, session: &str, said: &[Message]) -> String {
-    let mut text = format!("# {title}\n\nA conversation with haft, session `{session}`.\n");
-    let mut calls = false;
-    // What a model does before it says anything is not the person's.
-    let mut is_person = true;
-    for message in said {
-        let is_call = matches!(message, Message::Tool { .. });
-        if !(calls && is_call) {
-            text.push('\n');
-        }
-        calls = is_call;
-        match message {
-            Message::Person { text: said, attached } => {
-                is_person = true;
-                text.push_str("## You\n\n");
-                text.push_str(said.trim_end());
-                text.push('\n');
-                attached.iter().for_each(|it| text.push_str(&format!("\n*attached: {it}*\n")));
-            }
-            Message::Model { text: said } => {
-                is_person = false;
-                text.push_str("## Model\n\n");
-                text.push_str(said.trim_end());
-                text.push('\n');
-            }
-            Message::Tool { tool, title, ok, exit, line, .. } => {
-                if std::mem::take(&mut is_person) {
-                    text.push_str("## Model\n\n");
-                }
-                let arguments = serde_json::from_str(title).unwrap_or_else(|_| title.clone().into());
-                let what = format!("{tool} {}", abbreviate::arguments(&arguments, 200));
-                let how = abbreviate::how_told(*ok, *exit, line);
-                let line =
-                    if line.trim().is_empty() { String::new() } else { format!(" — {}", line.trim()) };
-                text.push_str(&format!("- {} ({how}){line}\n", code(what.trim_end())));
-            }
-            Message::Note { text: note } => text.push_str(&format!("> {note}\n")),
-        }
-    }
-    text
-}
-
-/// A text as code in a line, whatever backticks it has.
-fn code(text: &str) -> String {
-    let longest = text.split(|it| it != '`').map(str::len).max().unwrap_or(0);
-    let mark = "`".repeat(longest + 1);
-    let blank = if text.starts_with('`') || text.ends_with('`') { " " } else { "" };
-    format!("{mark}{blank}{text}{blank}{mark}")
-}
-
-fn write(path: &Path, text: &str) -> Result<(), Fault> {
-    let failed = |error: std::io::Error| {
-        if error.kind() == std::io::ErrorKind::AlreadyExists {
-            return Fault::bad_args(format!("`{}` is there already", path.display()))
-                .next("Name another file: /export FILE");
-        }
-        Fault::new(Kind::Unavailable, format!("`{}` can't be written: {error}", path.display()))
-            .next("Name another file: /export FILE")
-    };
-    // What is there is never written over, nor written through a link.
-    let mut file = OpenOptions::new().create_new(true).write(true).open(path).map_err(failed)?;
-    file.write_all(text.as_bytes()).map_err(failed)
-}
-
 #[cfg(test)]
 mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
 
-    use expect_test::expect;
     use serde_json::json;
 
     use super::*;
@@ -188,80 +126,11 @@ mod tests {
     }
 
     #[test]
-    fn a_conversation_is_written_as_markdown() {
-        expect![[r#"
-            # Fix it
-
-            A conversation with haft, session `s_1`.
-
-            ## You
-
-            fix it
-
-            *attached: @a.py*
-
-            ## Model
-
-            I look.
-
-            - `read a.py` (ok) — 1:ab|x
-            - `` shell echo `x` `` (exit 1)
-
-            ## Model
-
-            Done:
-            ```py
-            print(1)
-            ```
-            and
-            ~~~
-            a
-            ```
-            ~~~
-        "#]]
-        .assert_eq(&markdown("Fix it", "s_1", &said()));
-    }
-
-    #[test]
-    fn calls_without_words_before_them_are_the_model_s() {
-        let of = |value| serde_json::from_value(value).unwrap();
-        let said = [
-            of(json!({"who": "person", "text": "go"})),
-            of(
-                json!({"who": "tool", "tool": "write", "title": "{\"path\":\"a\"}", "ok": false, "line": "it asks (rule `ask_edits`): a; the person said no", "ms": 3.0}),
-            ),
-        ];
-        expect![[r#"
-            # t
-
-            A conversation with haft, session `s_1`.
-
-            ## You
-
-            go
-
-            ## Model
-
-            - `write a` (denied) — it asks (rule `ask_edits`): a; the person said no
-        "#]]
-        .assert_eq(&markdown("t", "s_1", &said));
-    }
-
-    #[test]
     fn the_last_answer_and_its_code_blocks_can_be_copied() {
         let last = last_answer(&said()).unwrap();
         assert!(last.starts_with("Done:"));
         assert_eq!(code_blocks(&last), ["print(1)\n", "a\n```\n"]);
         assert_eq!(code_blocks("no code"), [""; 0]);
         assert_eq!(code_blocks("```\ncut"), ["cut\n"]);
-    }
-
-    #[test]
-    fn a_file_that_is_there_is_not_written_over() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("a.md");
-        write(&path, "one").unwrap();
-        assert!(write(&path, "two").unwrap_err().what.contains("is there already"));
-        assert_eq!(std::fs::read_to_string(&path).unwrap(), "one");
     }
 }

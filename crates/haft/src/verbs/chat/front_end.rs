@@ -11,8 +11,8 @@ use crate::terminal::{
     complete::{Own, Value},
     diff,
     input_line::Entry,
-    row::{Row, Style},
-    view::said_before,
+    picker::Item,
+    row::Style,
 };
 
 /// Where the whole of a long diff is.
@@ -31,6 +31,9 @@ pub(super) trait Face {
 
     /// Shows a text of several pages, of which a person may read as much as they want.
     async fn page(&mut self, title: &str, text: &str);
+
+    /// Has the person choose from a list: nothing, where they choose none; and none at all, where there is no such list.
+    async fn pick(&mut self, title: &str, items: Vec<Item>) -> Option<Option<usize>>;
 
     /// Shows a line that the person should know of and did not ask for.
     fn note(&mut self, text: &str);
@@ -92,25 +95,16 @@ impl Face for Front {
         Self::page(self, title, text).await;
     }
 
+    async fn pick(&mut self, title: &str, items: Vec<Item>) -> Option<Option<usize>> {
+        Some(Self::pick(self, title, items).await)
+    }
+
     fn note(&mut self, text: &str) {
         Self::tell(self, &format!("haft: {text}"), Style::DIM);
     }
 
     fn show_before(&mut self, said: &[Message]) {
-        let look = self.look();
-        let mut rows = Vec::new();
-        let mut tools = false;
-        for message in said {
-            let is_tool = matches!(message, Message::Tool { .. });
-            // Calls stand together.
-            if !(rows.is_empty() || tools && is_tool) {
-                rows.push(Row::default());
-            }
-            tools = is_tool;
-            rows.extend(said_before(message, look));
-        }
-        rows.push(Row::default());
-        self.show(&rows);
+        self.show_messages(said);
     }
 
     fn show_changes(&mut self, changes: &[Change]) {

@@ -20,14 +20,15 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Chat,
-    conversation::{Conversation, Person},
+    conversation::Conversation,
     front_end::{Face, HINT},
 };
 use crate::{
     Options, Place,
     agent_factory::AgentFactory,
-    ask::{approver, asker},
+    ask::{approver, asker, somebody},
     print,
+    session_service::{self, Person},
     terminal::{
         abbreviate,
         chat::Said,
@@ -35,6 +36,7 @@ use crate::{
         diff,
         input_line::Entry,
         interrupt::{self, STOPPED},
+        picker::Item,
         plain::{Out, Plain},
         row::{Style, Tint},
     },
@@ -49,26 +51,31 @@ pub(super) async fn run(chat: Chat, options: &Options, place: &Place) -> Result<
     let cancel = CancellationToken::new();
     interrupt::watch(cancel.clone(), || ())
         .map_err(|error| Fault::new(Kind::Unavailable, format!("signals can't be handled: {error}")))?;
-    let Chat { agent, words, images, resume } = chat;
+    let Chat { agent, words, images, resume, .. } = chat;
     let factory = agent.open(options, place, approver()).await?;
     let name = factory.earlier(resume, options.session.as_deref())?;
-    let session = factory.session(name.as_deref(), "chat", approver());
     let plain = Arc::new(Plain::new(Out::new(cancel.clone())));
     let first = Some(words.join(" ")).filter(|it| !it.trim().is_empty());
     let lines =
         Lines { plain: plain.clone(), first, lines: read_lines(), cancel: cancel.clone(), failed: false };
     let in_lines = InLines { plain: plain.clone(), asker: asker() };
-    let person = Person { approver: approver(), asker: Arc::new(in_lines) };
-    let mut talk = Conversation::open(lines, factory, session, plain, person)?;
+    let person =
+        Person { approver: approver(), asker: Arc::new(in_lines), observer: plain, is_there: somebody() };
+    let mut talk = Conversation::open(lines, factory, name.as_deref(), person).await?;
     talk.pictures = images;
     talk.begin();
     talk.talk().await;
-    finish(talk.agent.session()).await;
+    let Conversation { agent, owner, service, face, closed, .. } = talk;
+    if let Some(by) = closed {
+        print::err(&format!("haft: {by} closed this session"));
+    }
+    session_service::close(owner, service.who()).await;
+    finish(agent.session()).await;
     Ok(if cancel.is_cancelled() {
-        let goes_on = AgentFactory::goes_on("chat", options, &talk.agent);
+        let goes_on = AgentFactory::goes_on("chat", options, &agent);
         print::err(&format!("haft: stopped; to continue: {goes_on}"));
         ExitCode::from(STOPPED)
-    } else if talk.face.failed {
+    } else if face.failed {
         ExitCode::from(FAULT)
     } else {
         ExitCode::SUCCESS
@@ -139,6 +146,10 @@ impl Face for Lines {
 
     async fn page(&mut self, _: &str, text: &str) {
         self.tell(text, Style::PLAIN);
+    }
+
+    async fn pick(&mut self, _: &str, _: Vec<Item>) -> Option<Option<usize>> {
+        None
     }
 
     fn columns(&self) -> usize {

@@ -9,6 +9,7 @@ use crate::{
     terminal::{
         abbreviate,
         commands::{COMMANDS, Command},
+        picker::Item,
         row::{Row, Style, width},
     },
 };
@@ -173,7 +174,19 @@ pub(super) fn conversation(number: usize, it: &Conversation, is_here: bool) -> S
     let title =
         if it.title.is_empty() { "(no words)".to_owned() } else { abbreviate::line(&it.title, TITLE) };
     let found = it.found.as_ref().map_or_else(String::new, |it| format!("\n      {it}"));
-    format!("{number:>3}  {at}  {title}{here}{found}")
+    let fork = it.forked_from.as_ref().map_or_else(String::new, |from| format!(" (fork of {from})"));
+    format!("{number:>3}  {at}  {title}{fork}{here}{found}")
+}
+
+/// A conversation in a list to choose from, with the process that runs it.
+pub(super) fn item(it: &Conversation, open_in: Option<&str>) -> Item {
+    let at = jiff::Timestamp::from_millisecond(it.used_ms.cast_signed())
+        .map(|at| at.to_zoned(jiff::tz::TimeZone::system()).strftime("%b %d %H:%M").to_string())
+        .unwrap_or_default();
+    let text = if it.title.is_empty() { "(no words)".to_owned() } else { abbreviate::line(&it.title, TITLE) };
+    let open = open_in.map_or_else(String::new, |pid| format!("open in process {pid} · "));
+    let fork = it.forked_from.as_ref().map_or_else(String::new, |from| format!(" · fork of {from}"));
+    Item { text, about: format!("{open}{at} · {}{fork}", it.session) }
 }
 
 #[cfg(test)]

@@ -7,12 +7,13 @@ use kit::{Fault, Kind};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Running, close, output, tell,
+    Running, close, of_owner, tell,
     watch::{To, Watch},
 };
 use crate::{
     Place,
     agent_factory::AgentFactory,
+    session_service::{self, Person, Running as Shared, Service},
     terminal::{
         asking::InChat,
         chat::{Front, Settings},
@@ -40,12 +41,19 @@ impl Running<'_> {
         let factory = agent.open(options, place, Arc::new(asks.clone())).await?;
         strict.require(&factory.opened, place).await?;
         let name = factory.earlier(resume, options.session.as_deref())?;
-        let session = factory.session(name.as_deref(), "run", Arc::new(asks.clone()));
         let settings = Settings::of(place, &factory.opened, false);
         let (mut front, passes) = Front::new(settings, asked, &place.variables, hangup)
             .map_err(|error| Fault::new(Kind::Unavailable, format!("the terminal can't be used: {error}")))?;
         let watch = Arc::new(Watch::new(To::View(passes)));
-        let (mut agent, lines) = factory.agent(session, watch.clone(), Arc::new(asks))?;
+        let person = Arc::new(Person {
+            approver: Arc::new(asks.clone()),
+            asker: Arc::new(asks),
+            observer: watch.clone(),
+            is_there: true,
+        });
+        let service = Service::new(&factory.opened.runtime, "run");
+        let Shared { mut agent, owner, attends, notes: lines } =
+            service.run(&factory, name.as_deref(), &person).await?;
         front.follow(&agent);
         let cancel = CancellationToken::new();
         let (input, for_one_turn) = match task {
@@ -59,11 +67,14 @@ impl Running<'_> {
         let rows: Vec<Row> = lines.chain(attached).map(|it| Row::new(it, Style::DIM)).collect();
         front.show(&rows);
         let mut driver = factory.driver(no_wait);
-        let done = front.attend(output::work(&mut driver, &mut agent, input, None, &cancel), &cancel).await;
+        let work = of_owner(&owner, &service, &mut driver, &mut agent, input, None, &cancel);
+        let done = front.attend(work, &cancel).await;
+        drop(attends);
         // What was in motion is gone, and the summary stands apart.
         front.show(&[Row::default()]);
         // The terminal is put back before anything else is said.
         drop(front);
+        session_service::close(owner, service.who()).await;
         for_one_turn.map_or(Ok(()), |it| it.end(&agent))?;
         close(&factory, &agent, &done).await?;
         let goes_on = AgentFactory::goes_on("run", options, &agent);

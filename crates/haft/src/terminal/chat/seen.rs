@@ -1,0 +1,135 @@
+//! What a terminal is shown of a session: the agent's events, and what happens around them where the agent runs elsewhere.
+
+use std::time::{Duration, Instant};
+
+use agent::{Event, Message};
+use sessions::Job;
+
+use super::{
+    super::{
+        abbreviate,
+        asking::Asked,
+        input::Heard,
+        input_line::Entry,
+        picker::{Item, Picked, Picker},
+        row::{Row, Style, harmless},
+        view::Drawn,
+    },
+    Front,
+};
+
+/// Something that is shown.
+pub(crate) enum Seen {
+    /// What the agent did.
+    Event(Event),
+    /// A turn began; with what somebody elsewhere said, and who.
+    Began(Option<(String, String)>),
+    /// A turn ended; with what there is to say of that.
+    Ended(Option<String>),
+    /// A line that stays.
+    Line(String, Style),
+    /// A background job ended, or waits for input.
+    Job(Job),
+    /// A line that is put at the prompt, to be changed and sent.
+    Typed(String),
+    /// A question for the person.
+    Asks(Box<Asked>),
+    /// The question that stands was settled elsewhere: by whom, and how.
+    Settled(String),
+}
+
+impl Front {
+    /// From now on it shows a session that another process runs, or may run.
+    pub(crate) fn attach(&mut self) {
+        self.is_attached = true;
+    }
+
+    /// Shows a part of a conversation as it was.
+    pub(crate) fn show_messages(&mut self, said: &[Message]) {
+        let rows = super::super::view::rows_before(said, self.look());
+        self.show(&rows);
+    }
+
+    /// Has the person choose from a list; nothing, where they choose none. What happens meanwhile is shown after that.
+    pub(crate) async fn pick(&mut self, title: &str, items: Vec<Item>) -> Option<usize> {
+        let mut picker = Picker::new(title, items);
+        let chosen = loop {
+            let rows = picker.rows(self.screen.columns(), self.screen.lines());
+            self.screen.draw_full(rows);
+            if self.screen.is_gone() {
+                break None;
+            }
+            let heard = tokio::select! {
+                () = self.hangup.cancelled() => break None,
+                heard = self.input.next() => heard,
+            };
+            match heard {
+                Heard::Key(key) => match picker.key(key) {
+                    Picked::Stays => {}
+                    Picked::Chosen(at) => break Some(at),
+                    Picked::Leaves => break None,
+                },
+                Heard::Paste(text) => picker.paste(&text),
+                Heard::Resized(columns, lines) => self.screen.resized(columns, lines),
+                Heard::End => {
+                    self.hangup.cancel();
+                    break None;
+                }
+            }
+        };
+        self.screen.leave_full();
+        chosen
+    }
+
+    /// Takes what happens.
+    pub(super) fn see(&mut self, seen: Seen) {
+        match seen {
+            Seen::Event(event) => self.hear(&event),
+            Seen::Began(said) => {
+                if let Some((text, by)) = said.filter(|it| !it.0.trim().is_empty()) {
+                    let text = format!("> {}  ({by})", text.trim_end().replace('\n', "\n  "));
+                    self.line(&text, Style::BOLD);
+                }
+                self.is_busy = true;
+                self.attention.works(&mut self.screen);
+                self.view.begin(Instant::now(), None);
+            }
+            Seen::Ended(how) => {
+                self.is_busy = false;
+                self.attention.done(&mut self.screen);
+                let rest = self.view.end(self.look());
+                self.held.extend(rest);
+                if let Some(how) = how {
+                    self.line(&how, Style::ASKS);
+                }
+                self.held.push(Drawn::Row(Row::default()));
+            }
+            Seen::Line(text, style) => self.line(&text, style),
+            Seen::Job(job) => {
+                let row = job_row(&job);
+                let rows = row.wrapped(self.columns(), 4);
+                self.held.extend(rows.into_iter().map(Drawn::Row));
+            }
+            Seen::Typed(text) => self.put(&Entry::new(text)),
+            Seen::Asks(asked) => self.waiting.push_back(*asked),
+            Seen::Settled(how) => self.settled = Some(how),
+        }
+    }
+
+    fn line(&mut self, text: &str, style: Style) {
+        let rows = Row::new(text.trim_end(), style).lines(self.columns());
+        self.held.extend(rows.into_iter().map(Drawn::Row));
+    }
+}
+
+/// What became of a job that runs elsewhere.
+fn job_row(job: &Job) -> Row {
+    let name = if job.title.is_empty() { &job.tool } else { &job.title };
+    let exit = job.exit.map_or_else(String::new, |it| format!(", exit {it}"));
+    let telling = abbreviate::summary(&job.tail, true, 80);
+    let telling = if telling.is_empty() { telling } else { format!(": {telling}") };
+    let bad = job.state == "error" || job.exit.is_some_and(|it| it != 0);
+    let took = abbreviate::took(Duration::from_millis(job.ms));
+    let text = format!("{} ({}) {}{exit}, {took}{telling}", job.job, abbreviate::line(name, 60), job.state);
+    Row::new("* ", if bad { Style::BAD } else { Style::GOOD }).with(harmless(&text), Style::PLAIN)
+}

@@ -1,0 +1,47 @@
+//! A text that is read at the terminal outside a chat: in the pager where it is longer than the screen, printed otherwise.
+
+use std::io::{self, IsTerminal};
+
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    input::{Heard, Input, restore},
+    interrupt,
+    pager::{Paged, Pager},
+    row::Row,
+    screen::Screen,
+};
+use crate::print;
+
+/// Shows rows at the terminal. Returns once they were read.
+///
+/// # Errors
+/// When the terminal can't be read key by key.
+pub(crate) async fn read(title: &str, rows: Vec<Row>, colours: bool) -> io::Result<()> {
+    let mut screen = Screen::new(colours);
+    if rows.len() < screen.lines() || !io::stdin().is_terminal() {
+        print::drawn(&rows.iter().map(|it| it.painted(colours) + "\n").collect::<String>());
+        return Ok(());
+    }
+    let hangup = CancellationToken::new();
+    interrupt::watch(hangup.clone(), restore)?;
+    let mut input = Input::start()?;
+    let mut pager = Pager::new(title, rows, "");
+    while !screen.is_gone() {
+        let rows = pager.rows(screen.columns(), screen.lines());
+        screen.draw_full(rows);
+        let heard = tokio::select! {
+            () = hangup.cancelled() => break,
+            heard = input.next() => heard,
+        };
+        match heard {
+            Heard::Key(key) if pager.key(key) == Paged::Leaves => break,
+            Heard::Key(_) => {}
+            Heard::Paste(text) => pager.paste(&text),
+            Heard::Resized(columns, lines) => screen.resized(columns, lines),
+            Heard::End => break,
+        }
+    }
+    screen.leave_full();
+    Ok(())
+}

@@ -1,0 +1,149 @@
+//! The hub of a session: what its calls and its model ask a person, put to all who attend at once.
+//!
+//! It is the approver and the asker of the session and of all sub-agents below it, so that whoever watches the root session
+//! is asked for all of them.
+
+mod approvals;
+mod questions;
+
+use std::{
+    collections::VecDeque,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+};
+
+use kit::{Fault, Kind};
+use tokio::sync::{oneshot, watch};
+
+use crate::log::Log;
+use approvals::Approvals;
+use questions::Questions;
+
+/// So many decisions are remembered, to say who decided.
+const REMEMBERED: usize = 256;
+
+/// Asks the people of one session.
+pub struct Hub {
+    log: Arc<Log>,
+    approvals: Approvals,
+    questions: Questions,
+    /// How many attend.
+    attending: watch::Sender<usize>,
+    waits: AtomicBool,
+    life: AtomicU64,
+    count: AtomicU64,
+}
+
+/// Somebody attends a session: as long as this is held, its calls and its model have somebody to ask.
+pub struct Attendance {
+    hub: Arc<Hub>,
+}
+
+impl Hub {
+    pub(crate) fn new(log: &Arc<Log>) -> Arc<Self> {
+        Arc::new(Self {
+            log: log.clone(),
+            approvals: Approvals::default(),
+            questions: Questions::default(),
+            attending: watch::Sender::new(0),
+            waits: AtomicBool::new(false),
+            life: AtomicU64::new(0),
+            count: AtomicU64::new(0),
+        })
+    }
+
+    /// Whether a question waits for somebody to attend. Otherwise it is answered at once where nobody does: nobody is there.
+    pub fn set_waits(&self, waits: bool) {
+        self.waits.store(waits, Ordering::Relaxed);
+        // Whoever waits looks again.
+        self.attending.send_modify(|_| {});
+    }
+
+    /// Somebody attends from now on, until what this gives is dropped.
+    pub fn attend(self: &Arc<Self>) -> Attendance {
+        self.attending.send_modify(|it| *it += 1);
+        Attendance { hub: self.clone() }
+    }
+
+    /// Is there somebody to ask, now or later?
+    pub fn is_attended(&self) -> bool {
+        self.waits.load(Ordering::Relaxed) || *self.attending.borrow() > 0
+    }
+
+    /// Nobody will decide anything here any more: whoever waits is told that nobody is there.
+    pub(crate) fn end(&self) {
+        self.set_waits(false);
+        self.end_approvals();
+        self.end_questions();
+    }
+
+    /// The session was claimed: ids of this life are not those of an earlier one.
+    pub(crate) fn claimed(&self, epoch: u64) {
+        self.life.store(epoch, Ordering::Relaxed);
+    }
+
+    fn new_id(&self, prefix: &str) -> String {
+        let count = self.count.fetch_add(1, Ordering::Relaxed) + 1;
+        format!("{prefix}_{}_{count}", self.life.load(Ordering::Relaxed))
+    }
+
+    /// What comes of this answer; nothing, where nobody attends any more and it is not to be waited for.
+    async fn answer<T>(&self, answer: oneshot::Receiver<T>) -> Option<T> {
+        let mut attending = self.attending.subscribe();
+        let nobody = async {
+            loop {
+                attending.borrow_and_update();
+                if !self.is_attended() {
+                    return;
+                }
+                if attending.changed().await.is_err() {
+                    return std::future::pending().await;
+                }
+            }
+        };
+        tokio::select! {
+            biased;
+            answer = answer => answer.ok(),
+            () = nobody => None,
+        }
+    }
+}
+
+impl Drop for Attendance {
+    fn drop(&mut self) {
+        self.hub.attending.send_modify(|it| *it = it.saturating_sub(1));
+    }
+}
+
+/// What was decided last, by its id.
+struct Remembered(VecDeque<(String, String)>);
+
+impl Default for Remembered {
+    fn default() -> Self {
+        Self(VecDeque::with_capacity(8))
+    }
+}
+
+impl Remembered {
+    fn add(&mut self, id: String, how: String) {
+        if self.0.len() == REMEMBERED {
+            self.0.pop_front();
+        }
+        self.0.push_back((id, how));
+    }
+
+    /// How this one was settled.
+    fn how(&self, id: &str) -> Option<String> {
+        self.0.iter().find(|it| it.0 == id).map(|it| it.1.clone())
+    }
+
+    /// Why this one can't be decided any more.
+    fn why(&self, what: &str, id: &str) -> Fault {
+        match self.0.iter().find(|it| it.0 == id) {
+            Some((_, how)) => Fault::new(Kind::Stale, format!("the {what} `{id}` was settled before: {how}")),
+            None => Fault::not_found(format!("no {what} `{id}` waits in this session")),
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! The session service: conversations apart from any connection.
+//!
+//! A session has one owner, the process that runs its agent, and any number of watchers, in any process. What happens is a
+//! numbered row on the disk before a watcher sees it; a watcher that comes back goes on after the number that it had, also
+//! after the owner was killed. What people do is an operation with an idempotency key, done once.
+
+mod client;
+mod compaction;
+mod event;
+mod fault;
+mod fold;
+mod headless;
+mod hub;
+mod log;
+mod operation;
+mod owner;
+mod server;
+mod sessions;
+mod socket;
+mod streams;
+#[cfg(feature = "testing")]
+pub mod testing;
+mod watcher;
+mod wire;
+
+pub use event::{Approval, Asked, Decision, Event, Job, Row, TurnEnd};
+pub use fault::Failure;
+pub use fold::{Agent, Fold, Item, Turn as FoldedTurn};
+pub use headless::{Opened, Opener, Records};
+pub use hub::{Attendance, Hub};
+pub use log::Log;
+pub use operation::{Attachment, Operation, Prompt};
+pub use owner::{Began, Owner, Pending, Prepared, RunningTurn, State, Turn};
+pub use sessions::{Attending, Handle, Sessions};
+pub use watcher::Watcher;

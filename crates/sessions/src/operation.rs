@@ -1,0 +1,141 @@
+//! Operations on a session: what whoever attached to it may ask for.
+
+use serde::{Deserialize, Serialize};
+
+use crate::event::Decision;
+
+/// An operation. Each is asked for under an idempotency key: the same key twice is done once, with one result.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "operation", rename_all = "snake_case")]
+pub enum Operation {
+    /// Begins a turn. The result is how it ended: a [`TurnEnd`](crate::TurnEnd). Prompts wait for each other.
+    Prompt(Prompt),
+    /// Stops a turn. The result is `{"cancelled": true}`, or `false` where nothing was stopped.
+    Cancel {
+        /// The key of its prompt, which may also still wait; without one, the turn that goes on.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        prompt: Option<String>,
+    },
+    /// Decides an approval. The first decision wins; a later one fails as stale and says who decided.
+    Approve {
+        /// Which approval.
+        id: String,
+        /// Its [`hash`](crate::Approval::hash), as it was shown.
+        hash: String,
+        /// The decision: `once`, `session`, `project` or `no`.
+        decision: Decision,
+        /// What the person says to a no: the model does that instead.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        words: Option<String>,
+    },
+    /// Answers a question. The first answer wins.
+    Answer {
+        /// Which question.
+        id: String,
+        /// The answer; without one, the person does not want to answer.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        text: Option<String>,
+    },
+    /// Puts back the file changes of a call, or the newest ones.
+    Undo {
+        /// The call in the journal.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        call: Option<String>,
+    },
+    /// Makes another session that goes on from here. The result is `{"session": NAME}`.
+    Fork {
+        /// How many of the newest turns it does not have.
+        #[serde(default)]
+        without: usize,
+    },
+    /// Takes the newest turns back. The result is an [`agent::Rewound`].
+    Rewind {
+        /// How many.
+        turns: usize,
+    },
+    /// Gives the session a title.
+    Rename {
+        /// The title.
+        title: String,
+    },
+    /// Archives the session, or takes it back from there.
+    Archive {
+        /// Whether it is to be archived.
+        archived: bool,
+    },
+    /// Has another model answer from now on.
+    Model {
+        /// Its name.
+        name: String,
+    },
+    /// Goes on under another profile, or without one.
+    Profile {
+        /// Its name.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        name: Option<String>,
+    },
+    /// Has its owner give the session up, once the turn that goes on has ended.
+    Close,
+}
+
+/// What a person says at the beginning of a turn.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Prompt {
+    /// The words. Without words and attachments the turn goes on where the conversation was left.
+    #[serde(default)]
+    pub text: String,
+    /// What goes with them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attachments: Vec<Attachment>,
+}
+
+/// What a person gives beside their words.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Attachment {
+    /// A text: the content of a file, or of a resource.
+    Text {
+        /// What it is called.
+        name: String,
+        /// The text.
+        text: String,
+    },
+    /// A picture.
+    Picture {
+        /// What it is called; the ending says its type.
+        name: String,
+        /// Its bytes, in base64.
+        data: String,
+    },
+}
+
+impl Prompt {
+    /// These words alone.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self { text: text.into(), attachments: Vec::new() }
+    }
+
+    /// Does the turn go on where the conversation was left?
+    pub fn is_empty(&self) -> bool {
+        self.text.is_empty() && self.attachments.is_empty()
+    }
+}
+
+impl Operation {
+    /// Is it done at once, also while a turn goes on?
+    pub(crate) fn is_immediate(&self) -> bool {
+        matches!(self, Self::Cancel { .. } | Self::Approve { .. } | Self::Answer { .. })
+    }
+
+    /// May it be done again where nobody knows whether it was?
+    pub(crate) fn is_repeatable(&self) -> bool {
+        matches!(
+            self,
+            Self::Rename { .. }
+                | Self::Archive { .. }
+                | Self::Model { .. }
+                | Self::Profile { .. }
+                | Self::Close
+        )
+    }
+}

@@ -1,0 +1,483 @@
+//! The owner of a session: the one process that runs it, takes up what others ask for and writes its log.
+
+mod pending;
+mod recovery;
+mod turn;
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use agent::{Agent, Asker, Crew, Observer};
+use kit::{Fault, Kind};
+use parking_lot::Mutex;
+use runtime::Approver;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use store::{Noted, Store};
+use tokio::sync::{mpsc, watch};
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
+
+use crate::{
+    event::{Approval, Asked, Event, Job},
+    fault::Outcome,
+    hub::{Attendance, Hub},
+    log::Log,
+    operation::Operation,
+    watcher::{Feed, Watcher},
+};
+
+pub use pending::Pending;
+pub(crate) use pending::{GivenUp, Life};
+pub(crate) use recovery::parse;
+pub use turn::{Began, Turn};
+
+/// So many operations may wait for a turn to end.
+const WAITING: usize = 64;
+
+/// The longest idempotency key, in bytes.
+const LONGEST_KEY: usize = 128;
+
+/// The sessions that this process owns.
+#[derive(Default)]
+pub(crate) struct Owned(Mutex<HashMap<String, Weak<Core>>>);
+
+/// What a session is run with before it is claimed: the observer, the approver and the asker of its agent.
+pub struct Prepared {
+    feed: Arc<Feed>,
+    log: Arc<Log>,
+    hub: Arc<Hub>,
+    owned: Arc<Owned>,
+    socket: Option<String>,
+    by: String,
+}
+
+/// A session that this process owns, for the loop that runs its agent. Close it before the agent is dropped.
+pub struct Owner {
+    core: Arc<Core>,
+    inbox: mpsc::UnboundedReceiver<Pending>,
+    owned: Arc<Owned>,
+    _jobs: AbortOnDropHandle<()>,
+}
+
+/// The part of an owner that others reach.
+pub(crate) struct Core {
+    feed: Arc<Feed>,
+    store: Store,
+    log: Arc<Log>,
+    hub: Arc<Hub>,
+    epoch: u64,
+    by: String,
+    inbox: mpsc::UnboundedSender<Pending>,
+    waiting: AtomicUsize,
+    running: Mutex<Option<Running>>,
+    /// Operations that were taken up, by their keys, and how their results come.
+    results: Mutex<HashMap<String, watch::Receiver<Option<Outcome>>>>,
+    /// Prompts that were cancelled before they began.
+    cancelled: Mutex<HashSet<String>>,
+    answers: Mutex<(String, Option<String>)>,
+}
+
+#[derive(Clone)]
+struct Running {
+    key: Option<String>,
+    by: String,
+    text: String,
+    cancel: CancellationToken,
+}
+
+/// How a session stands.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct State {
+    /// The session.
+    pub session: String,
+    /// The number of its newest row.
+    pub head: u64,
+    /// How often it was claimed.
+    pub epoch: u64,
+    /// The process that runs it.
+    pub pid: u32,
+    /// What that process is: `chat`, `run`, `acp`.
+    pub by: String,
+    /// The turn that goes on.
+    pub turn: Option<RunningTurn>,
+    /// How many operations wait for it.
+    pub waiting: usize,
+    /// The model that answers.
+    pub model: String,
+    /// The profile.
+    pub profile: Option<String>,
+    /// Approvals that wait for a decision.
+    pub approvals: Vec<Approval>,
+    /// Questions that wait for an answer.
+    pub questions: Vec<Asked>,
+}
+
+/// A turn that goes on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunningTurn {
+    /// The key of its prompt, where it is an operation.
+    pub key: Option<String>,
+    /// Who began it.
+    pub by: String,
+    /// What they said.
+    pub text: String,
+}
+
+impl Owned {
+    pub(crate) fn get(&self, session: &str) -> Option<Arc<Core>> {
+        self.0.lock().get(session).and_then(Weak::upgrade)
+    }
+
+    pub(crate) fn all(&self) -> Vec<Arc<Core>> {
+        self.0.lock().values().filter_map(Weak::upgrade).collect()
+    }
+}
+
+impl Prepared {
+    pub(crate) fn new(feed: &Arc<Feed>, owned: &Arc<Owned>, socket: Option<String>, by: &str) -> Self {
+        let log = Log::new(feed.store(), feed.session(), feed.head().clone());
+        let hub = Hub::new(&log);
+        Self { feed: feed.clone(), log, hub, owned: owned.clone(), socket, by: by.to_owned() }
+    }
+
+    /// The session's name.
+    pub fn session(&self) -> &str {
+        self.feed.session()
+    }
+
+    /// Hears what the agent does: its log.
+    pub fn observer(&self) -> Arc<dyn Observer> {
+        self.log.clone()
+    }
+
+    /// Asks about calls, also those of sub-agents.
+    pub fn approver(&self) -> Arc<dyn Approver> {
+        self.hub.clone()
+    }
+
+    /// Asks for the model, also for those of sub-agents.
+    pub fn asker(&self) -> Arc<dyn Asker> {
+        self.hub.clone()
+    }
+
+    /// Puts the session's questions to those who attend.
+    pub fn hub(&self) -> &Arc<Hub> {
+        &self.hub
+    }
+
+    /// Claims the session for this process, as its agent is open here and holds the session's lease. What an owner that died
+    /// left open is settled: approvals and questions expire, a turn ends as interrupted, prompts that nobody began begin.
+    ///
+    /// # Errors
+    /// When the store can't be read or written.
+    pub async fn own(self, agent: &Agent) -> Result<Owner, Fault> {
+        let store = self.feed.store().clone();
+        let name = self.feed.session().to_owned();
+        let epoch = store.owners().claim(&name, self.socket.as_deref()).await?;
+        let found = {
+            let (store, name) = (store.clone(), name.clone());
+            tokio::task::spawn_blocking(move || recovery::read(&store.events(), &name))
+                .await
+                .map_err(|error| Fault::bug(format!("the events were not read: {error}")))??
+        };
+        self.hub.claimed(epoch);
+        self.log.claimed(epoch, found.head, found.compaction);
+        self.feed.is_local(self.log.shared());
+        let (inbox, receiver) = mpsc::unbounded_channel();
+        let core = Arc::new(Core {
+            feed: self.feed,
+            store,
+            log: self.log,
+            hub: self.hub,
+            epoch,
+            by: self.by,
+            inbox,
+            waiting: AtomicUsize::new(0),
+            running: Mutex::default(),
+            results: Mutex::default(),
+            cancelled: Mutex::default(),
+            answers: Mutex::default(),
+        });
+        core.log.add(Event::Opened { epoch, pid: std::process::id(), by: core.by.clone() });
+        let jobs = tokio::spawn(tell_of_jobs(agent.session().events(), Arc::downgrade(&core.log)));
+        let owner = Owner { core, inbox: receiver, owned: self.owned, _jobs: AbortOnDropHandle::new(jobs) };
+        owner.describe(agent);
+        owner.core.settle(&found.fold, agent.transcript().message_count()).await?;
+        owner.core.log.flush().await?;
+        owner.owned.0.lock().insert(name, Arc::downgrade(&owner.core));
+        Ok(owner)
+    }
+}
+
+impl Owner {
+    /// The session's name.
+    pub fn session(&self) -> &str {
+        self.core.feed.session()
+    }
+
+    /// The fencing token: how often the session was claimed.
+    pub fn epoch(&self) -> u64 {
+        self.core.epoch
+    }
+
+    /// The log.
+    pub fn log(&self) -> &Arc<Log> {
+        &self.core.log
+    }
+
+    /// What puts questions to those who attend.
+    pub fn hub(&self) -> &Arc<Hub> {
+        &self.core.hub
+    }
+
+    /// A watcher that has all rows up to `after`.
+    pub fn watch(&self, after: u64) -> Watcher {
+        self.core.feed.watch(after)
+    }
+
+    /// The next operation for the loop. Dropping the future loses nothing.
+    pub async fn next(&mut self) -> Pending {
+        match self.inbox.recv().await {
+            Some(pending) => {
+                self.core.waiting.fetch_sub(1, Ordering::Relaxed);
+                pending
+            }
+            // The sender is in the core, which is here.
+            None => std::future::pending().await,
+        }
+    }
+
+    /// A turn begins now. It is told to watchers, and can be cancelled by them.
+    pub fn begin_turn(&self, agent: &Agent, began: Began) -> Turn {
+        let Began { key, by, text, attached, is_resumed } = began;
+        let cancel = CancellationToken::new();
+        let running =
+            Running { key: key.clone(), by: by.clone(), text: text.clone(), cancel: cancel.clone() };
+        *self.core.running.lock() = Some(running);
+        if !is_resumed {
+            let messages = agent.transcript().message_count();
+            self.core.log.add(Event::TurnBegan { key: key.clone(), by, text, attached, messages });
+        }
+        Turn { core: self.core.clone(), key, cancel, is_over: false }
+    }
+
+    /// Which model and profile answer, for [`State`].
+    pub fn describe(&self, agent: &Agent) {
+        let profile = agent.crew().and_then(Crew::profile);
+        *self.core.answers.lock() = (agent.model().name().to_owned(), profile);
+    }
+
+    /// How the session stands.
+    pub fn state(&self) -> State {
+        self.core.state()
+    }
+
+    /// Somebody at this process attends.
+    pub fn attend(&self) -> Attendance {
+        self.core.hub.attend()
+    }
+
+    /// Nothing happens for now: frees memory.
+    pub fn rest(&self) {
+        self.core.log.rest();
+    }
+
+    /// Did another process claim the session? Then nothing that happens here counts.
+    pub fn is_lost(&self) -> bool {
+        self.core.log.is_over()
+    }
+
+    /// Gives the session up: the next that attaches owns it. What waits is left to that one.
+    ///
+    /// # Errors
+    /// When the last events can't be written.
+    pub async fn close(self, by: &str) -> Result<(), Fault> {
+        self.core.hub.end();
+        self.core.log.add(Event::Closed { by: by.to_owned() });
+        self.core.log.flush().await
+    }
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        let name = self.core.feed.session();
+        let mut owned = self.owned.0.lock();
+        if owned.get(name).is_some_and(|it| std::ptr::eq(it.as_ptr(), Arc::as_ptr(&self.core))) {
+            owned.remove(name);
+        }
+        drop(owned);
+        self.core.hub.end();
+        self.core.log.end_texts();
+        // After the events that are queued.
+        if let Err(fault) = self.core.store.owners().release(name, self.core.epoch) {
+            tracing::warn!(%fault, "the session was not given up");
+        }
+        self.core.feed.is_gone();
+    }
+}
+
+impl Core {
+    pub(crate) fn session(&self) -> &str {
+        self.feed.session()
+    }
+
+    pub(crate) fn hub(&self) -> &Arc<Hub> {
+        &self.hub
+    }
+
+    pub(crate) fn log(&self) -> &Arc<Log> {
+        &self.log
+    }
+
+    pub(crate) fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    pub(crate) fn store(&self) -> &Store {
+        &self.store
+    }
+
+    pub(crate) fn feed(&self) -> &Arc<Feed> {
+        &self.feed
+    }
+
+    /// Does an operation once, whoever asks for it how often under this key.
+    pub(crate) async fn act(
+        self: &Arc<Self>,
+        key: &str,
+        by: &str,
+        operation: Operation,
+    ) -> Result<Result<Value, Fault>, GivenUp> {
+        match note(&self.store, self.session(), key, by, &operation).await {
+            Err(fault) => Ok(Err(fault)),
+            Ok(Some(result)) => Ok(result),
+            Ok(None) => {
+                let mut result = self.start(key, by, operation, Life::New);
+                let outcome = result.wait_for(Option::is_some).await.ok().and_then(|it| it.clone());
+                Ok(outcome.ok_or(GivenUp)?.into_result())
+            }
+        }
+    }
+
+    /// Takes an operation up that was noted, unless that was done before.
+    pub(crate) fn start(
+        self: &Arc<Self>,
+        key: &str,
+        by: &str,
+        operation: Operation,
+        life: Life,
+    ) -> watch::Receiver<Option<Outcome>> {
+        let mut results = self.results.lock();
+        if let Some(known) = results.get(key) {
+            return known.clone();
+        }
+        let (result, receiver) = watch::channel(None);
+        results.insert(key.to_owned(), receiver.clone());
+        drop(results);
+        let (key, by) = (key.to_owned(), by.to_owned());
+        let is_immediate = operation.is_immediate();
+        let pending = Pending { core: self.clone(), key, by, operation, life, result };
+        if is_immediate {
+            tokio::spawn(pending.at_once());
+        } else if self.waiting.fetch_add(1, Ordering::Relaxed) >= WAITING {
+            self.waiting.fetch_sub(1, Ordering::Relaxed);
+            let fault =
+                Fault::new(Kind::TooBig, format!("{WAITING} operations wait in this session already"))
+                    .next("Wait until the turn is over, or cancel it; then ask again under a new key.");
+            tokio::spawn(pending.finish(Err(fault)));
+        } else {
+            // Where the owner is gone it is dropped, and left to the next one.
+            let _ = self.inbox.send(pending);
+        }
+        receiver
+    }
+
+    fn cancel(&self, prompt: Option<&str>) -> bool {
+        let running = self.running.lock().clone();
+        if let Some(running) = running.filter(|it| prompt.is_none() || it.key.as_deref() == prompt) {
+            let was_running = !running.cancel.is_cancelled();
+            running.cancel.cancel();
+            return was_running;
+        }
+        let Some(key) = prompt else { return false };
+        let waits = self.results.lock().contains_key(key);
+        if waits {
+            self.cancelled.lock().insert(key.to_owned());
+        }
+        waits
+    }
+
+    pub(crate) fn state(&self) -> State {
+        let turn = self.running.lock().clone();
+        let (model, profile) = self.answers.lock().clone();
+        State {
+            session: self.session().to_owned(),
+            head: *self.feed.head().borrow(),
+            epoch: self.epoch,
+            pid: std::process::id(),
+            by: self.by.clone(),
+            turn: turn.map(|it| RunningTurn { key: it.key, by: it.by, text: it.text }),
+            waiting: self.waiting.load(Ordering::Relaxed),
+            model,
+            profile,
+            approvals: self.hub.open_approvals(),
+            questions: self.hub.open_questions(),
+        }
+    }
+}
+
+/// Notes an operation. Gives its result, where it has one.
+///
+/// # Errors
+/// [`Kind::BadArgs`] when the key is another operation's, or is none; and when it can't be written.
+pub(crate) async fn note(
+    store: &Store,
+    session: &str,
+    key: &str,
+    by: &str,
+    operation: &Operation,
+) -> Result<Option<Result<Value, Fault>>, Fault> {
+    if key.is_empty() || key.len() > LONGEST_KEY {
+        let what = format!("the idempotency key has {} bytes; it has 1 to {LONGEST_KEY}", key.len());
+        return Err(Fault::bad_args(what).next("Make up a new random key for each operation."));
+    }
+    match store.operations().note(session, key, by, json!(operation)).await? {
+        Noted::New => Ok(None),
+        Noted::Known(known) => Ok(known.result.map(|it| {
+            let outcome: Outcome = serde_json::from_str(&it)
+                .map_err(|error| Fault::bug(format!("the result of `{key}` can't be read: {error}")))?;
+            outcome.into_result()
+        })),
+        Noted::Taken => Err(Fault::bad_args(format!("the key `{key}` belongs to another operation"))
+            .next("Make up a new random key for each operation.")),
+    }
+}
+
+/// Tells watchers of background jobs that end or wait.
+async fn tell_of_jobs(mut events: tokio::sync::broadcast::Receiver<runtime::Event>, log: Weak<Log>) {
+    use tokio::sync::broadcast::error::RecvError;
+    loop {
+        let event = match events.recv().await {
+            Ok(event) => event,
+            Err(RecvError::Lagged(_)) => continue,
+            Err(RecvError::Closed) => return,
+        };
+        let Some(log) = log.upgrade() else { return };
+        let is_over = !event.state.starts_with("waiting");
+        let job = Job {
+            job: event.job,
+            tool: event.tool,
+            title: event.title,
+            state: event.state.to_owned(),
+            exit: event.exit,
+            tail: event.tail,
+            ms: u64::try_from(event.took.as_millis()).unwrap_or(u64::MAX),
+        };
+        log.add(if is_over { Event::JobEnded(job) } else { Event::JobWaits(job) });
+    }
+}

@@ -1,0 +1,128 @@
+//! Operations that were taken up: begun once, and given one result.
+
+use std::sync::Arc;
+
+use kit::{Fault, Kind};
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use super::Core;
+use crate::{
+    fault::{Failure, Outcome},
+    operation::Operation,
+};
+
+/// An operation that the loop of the session is to do, in its order. Dropped without a [`finish`](Self::finish) it is left for
+/// whoever owns the session next.
+pub struct Pending {
+    pub(super) core: Arc<Core>,
+    pub(super) key: String,
+    pub(super) by: String,
+    pub(super) operation: Operation,
+    pub(super) life: Life,
+    pub(super) result: watch::Sender<Option<Outcome>>,
+}
+
+/// The owner went before there was a result: under the same key it can be asked for again.
+#[derive(Debug)]
+pub(crate) struct GivenUp;
+
+/// How far an operation came in the lives of earlier owners.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Life {
+    /// It is new.
+    New,
+    /// It was begun, and the log has nothing of it.
+    Begun,
+    /// It was begun, and the log has its beginning alone.
+    Logged,
+}
+
+impl Pending {
+    /// What is to be done.
+    pub fn operation(&self) -> &Operation {
+        &self.operation
+    }
+
+    /// Its idempotency key.
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// Who asked for it.
+    pub fn by(&self) -> &str {
+        &self.by
+    }
+
+    /// Was it begun by an owner that died, so that the log has its beginning?
+    pub fn is_resumed(&self) -> bool {
+        self.life == Life::Logged
+    }
+
+    /// Was it cancelled while it waited?
+    pub fn is_cancelled(&self) -> bool {
+        self.core.cancelled.lock().contains(&self.key)
+    }
+
+    /// Notes that it begins now. Nothing is to be done where this gives false: it has a result, or another owner began it.
+    ///
+    /// # Errors
+    /// When that can't be written.
+    pub async fn begin(&self) -> Result<bool, Fault> {
+        if self.life != Life::New {
+            return Ok(true);
+        }
+        self.core.store.operations().begin(self.core.feed.session(), &self.key, self.core.epoch).await
+    }
+
+    /// Gives it its result, once that is on the disk.
+    pub async fn finish(self, result: Result<Value, Fault>) {
+        let outcome = Outcome::of(&result);
+        let (core, session) = (&self.core, self.core.feed.session());
+        if let Err(fault) = core.store.operations().finish(session, &self.key, json!(outcome)).await {
+            tracing::warn!(%fault, "the result of an operation is not kept");
+        }
+        self.told(outcome);
+    }
+
+    /// Somebody else began it: its result is what they wrote down.
+    pub async fn already_done(self) {
+        let found = self.core.store.operations().get(self.core.feed.session(), &self.key);
+        let known = found.ok().flatten().and_then(|it| it.result);
+        let outcome = known.and_then(|it| serde_json::from_str(&it).ok()).unwrap_or_else(|| {
+            Outcome::Fault(Failure::from(&Fault::new(Kind::Unavailable, "another process does this")))
+        });
+        self.told(outcome);
+    }
+
+    fn told(&self, outcome: Outcome) {
+        self.core.results.lock().remove(&self.key);
+        self.core.cancelled.lock().remove(&self.key);
+        self.result.send_replace(Some(outcome));
+    }
+
+    /// Does what needs no agent.
+    pub(super) async fn at_once(self) {
+        match self.begin().await {
+            Ok(true) => {}
+            Ok(false) => return self.already_done().await,
+            Err(fault) => return self.finish(Err(fault)).await,
+        }
+        let (hub, by) = (&self.core.hub, &self.by);
+        let result = match &self.operation {
+            Operation::Approve { id, hash, decision, words } => hub
+                .decide(id, hash, *decision, words.clone(), by)
+                .map(|()| json!({"decision": decision, "by": by})),
+            Operation::Answer { id, text } => hub.reply(id, text.clone(), by).map(|()| json!({"by": by})),
+            Operation::Cancel { prompt } => Ok(json!({"cancelled": self.core.cancel(prompt.as_deref())})),
+            other => Err(Fault::bug(format!("{other:?} needs the agent"))),
+        };
+        self.finish(result).await;
+    }
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        self.core.results.lock().remove(&self.key);
+    }
+}

@@ -1,0 +1,124 @@
+//! What is done when a session is claimed: what an owner that died left open is settled, once.
+
+use std::sync::Arc;
+
+use kit::{Fault, Kind};
+use serde_json::{Value, json};
+use store::{Events, Operation as Noted, Write};
+
+use super::{Core, Life};
+use crate::{
+    compaction::{Compaction, of_rows},
+    event::{Decision, Event, Row, TurnEnd},
+    fault::Outcome,
+    fold::Fold,
+    log::page,
+    operation::Operation,
+};
+
+/// What the log of a session says about its last owner's life.
+pub(crate) struct Found {
+    pub(crate) head: u64,
+    pub(crate) fold: Fold,
+    pub(crate) compaction: (Compaction, Vec<Write>),
+}
+
+/// Reads the rows since the session was claimed last: everything before was settled then. Blocks.
+pub(crate) fn read(events: &Events, session: &str) -> Result<Found, Fault> {
+    let mut after = events.newest(session, "opened")?.map_or(0, |it| it - 1);
+    let (mut rows, mut fold) = (Vec::new(), Fold::new());
+    loop {
+        let stored = page(events, session, after)?;
+        let Some(last) = stored.last() else { break };
+        after = last.seq;
+        for row in &stored {
+            let row = Row::read(row)?;
+            fold.add(&row);
+            rows.push(row);
+        }
+    }
+    let head = events.head(session)?;
+    Ok(Found { head, fold, compaction: of_rows(rows.iter()) })
+}
+
+impl Core {
+    /// Settles what the last owner left open. `messages` is how many the transcript has.
+    pub(crate) async fn settle(self: &Arc<Self>, fold: &Fold, messages: u64) -> Result<(), Fault> {
+        for approval in &fold.approvals {
+            let id = approval.id.clone();
+            self.log().add(Event::ApprovalClosed { id, decision: Decision::Expired, by: None, words: None });
+        }
+        for question in &fold.questions {
+            self.log().add(Event::QuestionClosed { id: question.id.clone(), answer: None, by: None });
+        }
+        let open = self.open_operations().await?;
+        let mut settled = None;
+        if let Some(turn) = &fold.turn {
+            let operation = open.iter().find(|it| Some(&it.key) == turn.key.as_ref());
+            // The person's words come before anything else of their turn.
+            let was_said = messages > turn.messages;
+            match operation.map(|it| (it, parse(it))) {
+                Some((noted, Ok(prompt))) if !was_said => {
+                    drop(self.start(&noted.key, &noted.by, prompt, Life::Logged));
+                    settled = Some(noted.key.clone());
+                }
+                other => {
+                    let end = TurnEnd { key: turn.key.clone(), ..TurnEnd::of("interrupted") };
+                    self.log().add(Event::TurnEnded(end.clone()));
+                    if let Some((noted, _)) = other {
+                        self.finish(noted, Ok(json!(end))).await?;
+                        settled = Some(noted.key.clone());
+                    }
+                }
+            }
+        }
+        for noted in open.iter().filter(|it| Some(&it.key) != settled.as_ref()) {
+            self.take_over(noted, fold).await?;
+        }
+        Ok(())
+    }
+
+    /// The operations of this session without a result.
+    async fn open_operations(&self) -> Result<Vec<Noted>, Fault> {
+        let (store, session) = (self.store().clone(), self.session().to_owned());
+        let open = tokio::task::spawn_blocking(move || store.operations().open(0));
+        let open = open.await.map_err(|error| Fault::bug(format!("operations were not read: {error}")))??;
+        Ok(open.into_iter().filter(|it| it.session == session).collect())
+    }
+
+    async fn take_over(self: &Arc<Self>, noted: &Noted, fold: &Fold) -> Result<(), Fault> {
+        let operation = match parse(noted) {
+            Ok(operation) => operation,
+            Err(fault) => return self.finish(noted, Err(fault)).await,
+        };
+        if noted.begun.is_none() {
+            drop(self.start(&noted.key, &noted.by, operation, Life::New));
+            return Ok(());
+        }
+        if let Some((_, end)) = fold.ended().find(|it| it.0 == noted.key) {
+            return self.finish(noted, Ok(json!(end))).await;
+        }
+        // A prompt of which the log has nothing did not begin.
+        if matches!(operation, Operation::Prompt(_)) || operation.is_repeatable() {
+            drop(self.start(&noted.key, &noted.by, operation, Life::Begun));
+            return Ok(());
+        }
+        let what = "the process that did this died in the middle of it: it may be done, or not";
+        let fault =
+            Fault::new(Kind::Unavailable, what).next("Look at the session, then ask again under a new key.");
+        self.finish(noted, Err(fault)).await
+    }
+
+    async fn finish(&self, noted: &Noted, result: Result<Value, Fault>) -> Result<(), Fault> {
+        let outcome = json!(Outcome::of(&result));
+        self.store().operations().finish(self.session(), &noted.key, outcome).await
+    }
+}
+
+/// What is to be done.
+pub(crate) fn parse(noted: &Noted) -> Result<Operation, Fault> {
+    serde_json::from_str(&noted.body).map_err(|error| {
+        Fault::bad_args(format!("the operation `{}` can't be read: {error}", noted.key))
+            .next("A newer haft may have asked for it: use that one.")
+    })
+}

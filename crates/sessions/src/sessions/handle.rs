@@ -1,0 +1,138 @@
+//! A handle on a session: the same wherever the session runs.
+
+use std::{sync::Arc, time::Duration};
+
+use kit::Fault;
+use serde_json::Value;
+use tokio::time::{Instant, sleep};
+use tokio_util::task::AbortOnDropHandle;
+
+use super::{Reached, Sessions, blocking, follow};
+use crate::{
+    client,
+    fault::Outcome,
+    hub::Attendance,
+    operation::Operation,
+    owner::{State, note},
+    watcher::{Feed, Watcher},
+};
+
+/// How often a result is looked for that comes as a row.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// How often it is looked again who owns the session meanwhile.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// What a front end holds of a session. Cheap to clone.
+#[derive(Clone)]
+pub struct Handle {
+    sessions: Sessions,
+    feed: Arc<Feed>,
+    who: Arc<str>,
+}
+
+/// Somebody attends a session as long as this is held, whoever runs it.
+pub struct Attending {
+    _here: Option<Attendance>,
+    _there: AbortOnDropHandle<()>,
+}
+
+impl Handle {
+    pub(super) fn new(sessions: Sessions, feed: Arc<Feed>, who: &str) -> Self {
+        Self { sessions, feed, who: who.into() }
+    }
+
+    /// The session's name.
+    pub fn session(&self) -> &str {
+        self.feed.session()
+    }
+
+    /// A watcher that has all rows up to `after`; 0 for all there are. It goes on when another process takes the session over.
+    pub fn watch(&self, after: u64) -> Watcher {
+        self.feed.watch(after)
+    }
+
+    /// Does an operation under an idempotency key, and gives its result. Asked for again under the same key, also by another
+    /// process, it is done once. Where the owner dies meanwhile, this process takes the session over, and the operation up.
+    /// Dropping the future does not take the operation back.
+    ///
+    /// # Errors
+    /// Those of the operation; [`Kind::BadArgs`](kit::Kind::BadArgs) when the key is another operation's; and when nobody can
+    /// run the session.
+    pub async fn act(&self, key: &str, operation: Operation) -> Result<Value, Fault> {
+        let (sessions, session) = (&self.sessions, self.session());
+        loop {
+            match sessions.reach(session).await? {
+                Reached::Here => {
+                    let Some(core) = sessions.inner.owned.get(session) else { continue };
+                    if let Ok(result) = core.act(key, &self.who, operation.clone()).await {
+                        return result;
+                    }
+                }
+                Reached::There(socket) => {
+                    let whose = (key, &*self.who);
+                    let folder = sessions.folder();
+                    let asking = client::act(&folder, &socket, session, whose, &operation);
+                    if let Ok(result) = asking.await {
+                        return result;
+                    }
+                }
+                Reached::ByRows => {
+                    if let Some(result) = self.by_row(key, &operation).await? {
+                        return result;
+                    }
+                }
+            }
+            // The owner went: who is next is found out in a moment.
+            sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// How the session stands.
+    ///
+    /// # Errors
+    /// When nobody runs it, or its owner can't be reached.
+    pub async fn state(&self) -> Result<State, Fault> {
+        let (sessions, session) = (&self.sessions, self.session());
+        if let Some(core) = sessions.inner.owned.get(session) {
+            return Ok(core.state());
+        }
+        let owner = sessions.owner_of(session).await?;
+        if let Some(socket) = owner.and_then(|it| it.socket)
+            && let Ok(state) = client::state(&sessions.folder(), &socket, session).await
+        {
+            return Ok(state);
+        }
+        let what = format!("the process that runs the session `{session}` can't be reached");
+        Err(Fault::new(kit::Kind::Unavailable, what))
+    }
+
+    /// Somebody at this handle can be asked, until what this gives is dropped.
+    pub fn attend(&self) -> Attending {
+        let core = self.sessions.inner.owned.get(self.session());
+        let here = core.map(|it| it.hub().attend());
+        let claims = self.feed.claims.subscribe();
+        let following = follow::follow(Arc::downgrade(&self.feed), self.sessions.folder(), claims, true);
+        Attending { _here: here, _there: AbortOnDropHandle::new(tokio::spawn(following)) }
+    }
+
+    /// Asks by a row, which the owner takes up. Nothing, when it is time to look again who owns the session.
+    async fn by_row(&self, key: &str, operation: &Operation) -> Result<Option<Result<Value, Fault>>, Fault> {
+        let (store, session) = (&self.sessions.inner.store, self.session().to_owned());
+        if let Some(result) = note(store, &session, key, &self.who, operation).await? {
+            return Ok(Some(result));
+        }
+        let until = Instant::now() + AGAIN;
+        while Instant::now() < until {
+            sleep(LOOK).await;
+            let (store, session, key) = (store.clone(), session.clone(), key.to_owned());
+            let found = blocking(move || store.operations().get(&session, &key)).await?;
+            if let Some(result) = found.and_then(|it| it.result) {
+                let outcome: Outcome = serde_json::from_str(&result)
+                    .map_err(|error| Fault::bug(format!("the result can't be read: {error}")))?;
+                return Ok(Some(outcome.into_result()));
+            }
+        }
+        Ok(None)
+    }
+}

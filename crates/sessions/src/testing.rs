@@ -1,0 +1,246 @@
+//! Sessions with scripted models, for tests and measurements (feature `testing`).
+
+use std::{path::Path, sync::Arc, time::Duration};
+
+use agent::{
+    Agent, Driver, Driving, Settings, Setup,
+    model::{Abilities, Breach, Events, Item, Model, ModelError, Piece, Request, script::Script},
+    profiles::Profiles,
+};
+use kit::{erase, prelude::*, redact::Secrets};
+use policy::{Approve, Policy};
+use runtime::{Commands, Runtime};
+use sandbox::SandboxMode;
+use serde_json::{Value, json};
+
+use crate::{Opened, Opener, Prepared, Sessions};
+
+/// Say a text.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Say {
+    /// The text.
+    text: String,
+    /// After so many milliseconds.
+    #[serde(default)]
+    after_ms: u64,
+}
+
+impl Tool for Say {
+    const NAME: &str = "say";
+    const AT_MOST: Kinds = Kinds::NONE;
+
+    fn touches(&self) -> Touches {
+        Touches::none()
+    }
+
+    async fn run(self, _: &Cx) -> Result<Output, Fault> {
+        tokio::time::sleep(Duration::from_millis(self.after_ms)).await;
+        Ok(Output::text(self.text))
+    }
+}
+
+/// Write a file.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Put {
+    /// The file.
+    path: String,
+    /// What it is to hold.
+    text: String,
+}
+
+impl Tool for Put {
+    const NAME: &str = "put";
+    const AT_MOST: Kinds = Kinds::WRITE;
+
+    fn touches(&self) -> Touches {
+        Touches::write(&self.path)
+    }
+
+    async fn run(self, cx: &Cx) -> Result<Output, Fault> {
+        cx.blocking(move |cx| {
+            cx.files().save(&self.path, kit::files::Before::Absent, self.text.into_bytes())?;
+            Ok(Output::text("written"))
+        })
+        .await
+    }
+}
+
+/// Ask the person.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Ask {
+    /// The question.
+    text: String,
+}
+
+impl Tool for Ask {
+    const NAME: &str = "ask";
+    const AT_MOST: Kinds = Kinds::NONE;
+
+    fn touches(&self) -> Touches {
+        Touches::none()
+    }
+
+    async fn run(self, cx: &Cx) -> Result<Output, Fault> {
+        let question = kit::services::Question { text: self.text, ..Default::default() };
+        let answer = cx.agents().ask(question, cx).await?;
+        Ok(Output::text(answer))
+    }
+}
+
+/// Have another agent do something.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Delegate {
+    /// What.
+    prompt: String,
+}
+
+impl Tool for Delegate {
+    const NAME: &str = "delegate";
+    const AT_MOST: Kinds = Kinds::NONE;
+
+    fn touches(&self) -> Touches {
+        Touches::none()
+    }
+
+    async fn run(self, cx: &Cx) -> Result<Output, Fault> {
+        let task = kit::services::Task { prompt: self.prompt, ..Default::default() };
+        let report = cx.agents().delegate(task, cx).await?;
+        Ok(Output::text(report.text))
+    }
+}
+
+/// A model that does what it is told: a prompt is a JSON array of answers, each a line of a script
+/// ([`agent::model::script`]). Anything else it answers with `ok`.
+struct Obedient(Script);
+
+impl Model for Obedient {
+    fn name(&self) -> &'static str {
+        "script"
+    }
+
+    fn abilities(&self) -> &Abilities {
+        self.0.abilities()
+    }
+
+    fn stream(&self, mut request: Request) -> Events {
+        let mut answers = Vec::new();
+        request.step = 0;
+        for item in &request.items {
+            match item {
+                Item::Person { pieces } => {
+                    let text = pieces.iter().rev().find_map(|it| match it {
+                        Piece::Text { text } => {
+                            text.rfind("\n[").map_or(Some(&**text), |at| text.get(at + 1..))
+                        }
+                        _ => None,
+                    });
+                    let told = text.and_then(|it| serde_json::from_str::<Vec<Value>>(it).ok());
+                    (answers, request.step) = (told.unwrap_or_default(), 0);
+                }
+                Item::Model { .. } => request.step += 1,
+                Item::Results { .. } => {}
+            }
+        }
+        if answers.is_empty() {
+            (answers, request.step) = (vec![json!({"say": "ok"})], 0);
+        }
+        let lines: Vec<String> = answers.iter().map(ToString::to_string).collect();
+        match Script::parse("script", &lines.join("\n")) {
+            Ok(script) => script.stream(request),
+            Err(fault) => {
+                let error = ModelError::new(Breach::Refused, fault.what);
+                Box::pin(futures_util::stream::once(std::future::ready(Err(error))))
+            }
+        }
+    }
+}
+
+/// Opens agents whose model does what its prompts say: each is a JSON array of answers, lines of
+/// [a script](agent::model::script).
+#[derive(Clone)]
+pub struct ScriptOpener {
+    runtime: Runtime,
+    model: Arc<dyn Model>,
+}
+
+impl ScriptOpener {
+    /// Agents in this workspace, with state in that folder. Before a file is changed, the person is asked.
+    ///
+    /// # Errors
+    /// When there is no runtime to be had.
+    pub fn new(workspace: &Path, state: &Path, secrets: Secrets) -> Result<Self, Fault> {
+        let settings = runtime::Settings {
+            network: Default::default(),
+            tool_files: Default::default(),
+            workspace: workspace.to_owned(),
+            roots: Vec::new(),
+            state: state.to_owned(),
+            config: state.join("config"),
+            policy: Policy {
+                sandbox: SandboxMode::Workspace,
+                approve: Approve::AskEdits,
+                ..Policy::default()
+            },
+            other_names: kit::files::OtherNames::Refuse,
+            allowed: None,
+            deadline: Duration::from_secs(60),
+            secrets,
+            commands: Commands { decodes_here: true, ..Commands::default() },
+        };
+        let tools = vec![erase::<Say>(), erase::<Put>(), erase::<Ask>(), erase::<Delegate>()];
+        let runtime = Runtime::open(settings, tools)?;
+        Ok(Self { runtime, model: Arc::new(Obedient(Script::empty())) })
+    }
+
+    /// The runtime.
+    pub fn runtime(&self) -> &Runtime {
+        &self.runtime
+    }
+
+    /// The sessions of its workspace, run with its agents.
+    pub fn sessions(&self) -> Sessions {
+        Sessions::new(self.runtime.store().clone(), "test", Some(Arc::new(self.clone())))
+    }
+
+    /// The sessions of its workspace for a process that runs none.
+    pub fn watching(&self) -> Sessions {
+        Sessions::new(self.runtime.store().clone(), "test", None)
+    }
+}
+
+impl Opener for ScriptOpener {
+    fn open(&self, prepared: &Prepared) -> Result<Opened, Fault> {
+        let session = self.runtime.session(Some(prepared.session()), "test", prepared.approver());
+        let mut agent = Agent::open(Settings {
+            session,
+            model: self.model.clone(),
+            system: "you are a test".into(),
+            bounds: Default::default(),
+            visible: Default::default(),
+            host: prepared.observer(),
+        })?;
+        let model = self.model.clone();
+        agent.set_crew(Setup {
+            profiles: Profiles::built_in(),
+            skills: None,
+            choose: Arc::new(move |_| Ok(model.clone())),
+            compose: Arc::new(|_, _| "you are a test".into()),
+            section: Default::default(),
+            person: prepared.asker(),
+        });
+        let driver = Driver::new(Driving { wait: Duration::ZERO, wakes: 10 });
+        Ok(Opened { agent, driver, notes: Vec::new() })
+    }
+
+    fn set_model(&self, agent: &Agent, name: &str) -> Result<(), Fault> {
+        if name != "script" {
+            return Err(Fault::not_found(format!("there is no model `{name}`")));
+        }
+        agent.steering().set_model(self.model.clone());
+        Ok(())
+    }
+}

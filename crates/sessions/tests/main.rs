@@ -1,0 +1,10 @@
+//! The session service through its public interface.
+#![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+
+mod approvals;
+mod killed;
+mod many;
+mod operations;
+mod property;
+mod socket;
+mod support;
