@@ -39,7 +39,7 @@ pub use prompt::{Bill, Cost, Makings, Project, Prompt, Section, System};
 pub use store::changes::{Change, ChangeKind};
 pub use subagent::{Choose, Compose, Crew, Narrowed, Setup};
 pub use summary_line::{is_frame, is_in_background, summary_line};
-pub use transcript::{Message, Transcript};
+pub use transcript::{Message, Told, Transcript, history};
 pub use turn::{
     Agent, AgentError, Bounds, ChangedBy, Compacted, Ended, Outcome, Rewound, Settings, Steering,
 };

@@ -5,6 +5,7 @@
 //! alone: a row changes what is in memory in the same way when it is written and when it is read again.
 
 mod conversation;
+mod history;
 mod recovery;
 mod rewind;
 mod row;
@@ -18,6 +19,7 @@ use store::{Buffer, SessionLease, Transcripts};
 
 use crate::model::{Item, Piece, ResultOf, Said};
 use conversation::Conversation;
+pub use history::{Told, history};
 #[cfg(test)]
 pub(crate) use recovery::is_whole;
 pub use row::Message;

@@ -154,6 +154,28 @@ impl Transcripts {
         })
     }
 
+    /// Copies all that was said in a session, and what it put away, to another one that has nothing yet. Blocks.
+    ///
+    /// # Errors
+    /// When the database can't be written, or the other session has something already.
+    pub fn copy(&self, from: &str, to: &str) -> Result<(), Fault> {
+        const ROWS: [&str; 4] = [
+            "INSERT INTO transcript (session, buffer, number, at_ms, body)
+             SELECT ?2, buffer, number, at_ms, body FROM transcript WHERE session = ?1",
+            "INSERT INTO said (session, place, who, at_ms, text)
+             SELECT ?2, place, who, at_ms, text FROM said WHERE session = ?1",
+            "INSERT INTO said_rewound (session, first, last)
+             SELECT ?2, first, last FROM said_rewound WHERE session = ?1",
+            "INSERT OR REPLACE INTO session_values (session, key, bytes)
+             SELECT ?2, key, bytes FROM session_values WHERE session = ?1",
+        ];
+        let (from, to) = (from.to_owned(), to.to_owned());
+        self.store.wait(move |database| {
+            // All of it or nothing: the first row that is there already ends it.
+            ROWS.iter().try_for_each(|sql| database.prepare_cached(sql)?.execute(params![from, to]).map(drop))
+        })
+    }
+
     /// The session of an agent that was used last, if there is one. Blocks.
     ///
     /// # Errors

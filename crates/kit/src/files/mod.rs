@@ -17,6 +17,7 @@ mod roots;
 mod save;
 mod tree;
 mod unnamed_file;
+mod unsaved;
 mod walk;
 
 use std::{path::Path, sync::Arc};
@@ -31,6 +32,7 @@ pub use review::Proposal;
 pub use roots::{Location, OtherNames, RootSpec, Roots};
 pub use save::{Before, Saved};
 pub use tree::Tree;
+pub use unsaved::{Buffers, unsaved};
 pub use walk::{Go, Ignored, Met, Walk, Walked};
 
 use parking_lot::Mutex;
