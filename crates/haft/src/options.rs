@@ -62,6 +62,9 @@ pub struct Options {
     /// Tools to show, under the names of an ecosystem: haft, nav, hyperagents, navi, terrarium [default: haft]
     #[arg(long, global = true, value_name = "NAME")]
     pub toolset: Option<String>,
+    /// MCP servers beside those of the configuration: those that an editor names for a session.
+    #[arg(skip)]
+    pub servers: Vec<Server>,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -415,6 +418,7 @@ impl Options {
         let of_workspace =
             theirs.iter().map(|(name, section)| configured(name, section, Whose::Workspace, Path::new(FILE)));
         let (mut servers, mut aside) = (Vec::new(), Vec::new());
+        servers.extend(self.servers.iter().cloned());
         for server in own.chain(of_workspace) {
             match server {
                 Ok(server) => servers.push(server),

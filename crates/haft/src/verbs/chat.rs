@@ -28,6 +28,7 @@ use crate::{
     workspace_check::{self, Asking},
 };
 use conversation::{Conversation, Person};
+pub(crate) use report::context;
 
 #[derive(Default, Args)]
 pub struct Chat {
