@@ -268,6 +268,25 @@ mod tests {
         );
     }
 
+    #[tokio::test]
+    async fn a_copy_has_the_rows_of_both_buffers_and_is_made_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path(), Path::new("/nowhere/w"), Arc::new(Secrets::none()));
+        let rows = store.transcripts();
+        let said = json!({"who": "person", "text": "find me"});
+        rows.add("a", Buffer::Messages, 1, said.clone()).await.unwrap();
+        rows.add("a", Buffer::Context, 1, json!({"row": "note", "text": "x"})).await.unwrap();
+        store.sessions().put("a", "agent", b"kept".to_vec()).unwrap();
+        rows.copy("a", "b").unwrap();
+        for buffer in [Buffer::Messages, Buffer::Context] {
+            assert_eq!(rows.rows("b", buffer).unwrap(), rows.rows("a", buffer).unwrap());
+        }
+        assert_eq!(store.sessions().get("b", "agent").unwrap().as_deref(), Some(b"kept".as_slice()));
+        assert!(rows.copy("a", "b").is_err(), "the other session has something by now");
+        rows.add("b", Buffer::Messages, 2, said).await.unwrap();
+        assert_eq!(rows.rows("a", Buffer::Messages).unwrap().len(), 1);
+    }
+
     #[test]
     fn a_session_is_gone_on_with_by_one_at_a_time_and_others_are_free() {
         let folder = tempfile::tempdir().unwrap();

@@ -136,7 +136,7 @@ impl AcpSession {
         async move {
             for note in std::mem::take(&mut *this.notes.lock()) {
                 print::err(&format!("haft: {note}"));
-                this.watcher.note(note);
+                this.watcher.notice(note);
             }
             this.tell(SessionUpdate::AvailableCommandsUpdate(commands::available(&this.factory.opened)))
                 .await;

@@ -114,6 +114,13 @@ impl Watcher {
         self.flush().await;
     }
 
+    /// The same where the client shows notices; elsewhere it would look like a thought of the model's, before any turn.
+    pub(super) fn notice(&self, text: String) {
+        if self.shared.editor.shows_notices() {
+            self.note(text);
+        }
+    }
+
     /// Something the person should know.
     pub(super) fn note(&self, text: String) {
         let _ = self.to.send(Heard::Note(text));
@@ -243,7 +250,10 @@ impl Telling {
                     Box::pin(self.event(*inner, Some(&path))).await;
                 }
             }
-            Event::Asked { step } => self.step = step,
+            Event::Asked { step } => {
+                self.step = step;
+                self.mode = self.mode.take().or_else(|| owner.map(|it| it.mode().to_string()));
+            }
             Event::Called { call, tool, arguments } => {
                 let Some(owner) = owner else { return };
                 self.calls.insert(call.clone(), VecDeque::new());
@@ -322,8 +332,7 @@ impl Telling {
 
     /// As a notice, where the client shows those; else as a thought, which is not part of an answer.
     async fn note(&self, text: String) {
-        let takes_notices = self.shared.editor.capabilities().session.is_some_and(|it| it.notices.is_some());
-        self.send(if takes_notices {
+        self.send(if self.shared.editor.shows_notices() {
             SessionUpdate::Notice(Notice::new(NoticeSeverity::Info, text))
         } else {
             let content = ContentBlock::Text(TextContent::new(format!("haft: {text}\n")));

@@ -83,7 +83,12 @@ impl Backend {
         };
         let mut found = Vec::new();
         for folder in folders {
-            found.extend(self.of_folder(&folder)?);
+            let here = self.of_folder(&folder)?;
+            if cwd.is_some() && !here.is_empty() {
+                // Who lists a session may delete it, without naming its folder.
+                self.known.add(&folder);
+            }
+            found.extend(here);
         }
         found.sort_by(|one, other| {
             (other.used_ms, &one.info.session_id.0).cmp(&(one.used_ms, &other.info.session_id.0))

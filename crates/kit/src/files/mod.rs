@@ -59,6 +59,8 @@ struct Inner {
     review: Option<Arc<dyn Review>>,
     /// What was allowed and has not landed yet.
     approved: Mutex<Vec<Approved>>,
+    /// What an editor has that is not saved counts.
+    follows_editor: bool,
 }
 
 /// What a call may do at a place.
@@ -96,7 +98,9 @@ impl Files {
 
     /// What lies at this place, to be read by the program itself: nothing is changed.
     pub fn reading(roots: Roots, location: Location) -> Self {
-        Self::new(roots, vec![Grant { location, access: Access::Read }], Arc::new(NothingChanges))
+        let grants = vec![Grant { location, access: Access::Read }];
+        // The program's own files are what is on the disk.
+        Self::of(roots, grants, Arc::new(NothingChanges), None, false)
     }
 
     /// The same, where each change is reviewed before it lands.
@@ -106,8 +110,18 @@ impl Files {
         history: Arc<dyn History>,
         review: Option<Arc<dyn Review>>,
     ) -> Self {
+        Self::of(roots, grants, history, review, true)
+    }
+
+    fn of(
+        roots: Roots,
+        grants: Vec<Grant>,
+        history: Arc<dyn History>,
+        review: Option<Arc<dyn Review>>,
+        follows_editor: bool,
+    ) -> Self {
         let (gate, approved) = (Gate::default(), Mutex::default());
-        Self { inner: Arc::new(Inner { roots, grants, history, gate, review, approved }) }
+        Self { inner: Arc::new(Inner { roots, grants, history, gate, review, approved, follows_editor }) }
     }
 
     /// The folders that may be reached.

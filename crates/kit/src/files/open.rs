@@ -135,7 +135,10 @@ impl Files {
         self.check_other_names(path, &stat)?;
         let identity = Identity::of(&stat);
         let (mode, owner) = (Mode::from_raw_mode(stat.st_mode), (stat.st_uid, stat.st_gid));
-        let in_editor = self.roots().unsaved(&location, identity.size, &file);
+        let in_editor = match self.inner.follows_editor {
+            true => self.roots().unsaved(&location, identity.size, &file),
+            false => None,
+        };
         if let Some((file, text)) = in_editor.and_then(|text| Some((unsaved::file(&text)?, text))) {
             let identity = unsaved::identity(&identity, &text);
             return Ok(Open { location, identity, file, mode, owner, unsaved: true });

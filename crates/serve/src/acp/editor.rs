@@ -74,6 +74,11 @@ impl Editor {
         self.client.read().capabilities.elicitation.as_ref().is_some_and(|it| it.form.is_some())
     }
 
+    /// Does it show notices, which are no part of the conversation?
+    pub fn shows_notices(&self) -> bool {
+        self.client.read().capabilities.session.as_ref().is_some_and(|it| it.notices.is_some())
+    }
+
     /// Can the text of a file be read there, with what is not saved yet?
     pub fn reads_files(&self) -> bool {
         self.client.read().capabilities.fs.read_text_file
@@ -123,7 +128,7 @@ impl Editor {
         let id = self.sender.expect(Box::new(move |answer| drop(tell.send(answer))));
         let asked = Asked { sender: &self.sender, id };
         let params = ReadTextFileRequest::new(session.clone(), path);
-        if !self.sender.send_blocking(&call(id, "fs/read_text_file", &params)) {
+        if !self.sender.send_blocking(&call(id, "fs/read_text_file", &params), within) {
             return Err(gone());
         }
         let answer = told.recv_timeout(within);

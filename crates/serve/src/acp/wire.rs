@@ -11,6 +11,7 @@ use std::{
         atomic::{AtomicI64, Ordering},
     },
     thread,
+    time::{Duration, Instant},
 };
 
 use parking_lot::Mutex;
@@ -36,6 +37,9 @@ pub(super) enum Incoming {
 
 /// So many messages may wait until they are looked at.
 const INBOX: usize = 64;
+
+/// How often a full outbox is tried again by who can't await room.
+const ROOM: Duration = Duration::from_millis(1);
 
 /// Who waits for an answer of the client.
 type Waiting = Box<dyn FnOnce(Result<Value, Value>) + Send>;
@@ -117,11 +121,19 @@ impl Sender {
         self.outbox.send(line).await.is_ok()
     }
 
-    /// The same on a thread that may block.
-    pub(super) fn send_blocking(&self, message: &impl Serialize) -> bool {
-        let line = line(message);
+    /// The same without a future: waits for room in the outbox, for at most `within`.
+    pub(super) fn send_blocking(&self, message: &impl Serialize, within: Duration) -> bool {
+        let mut line = line(message);
         self.shared.flights.queued(line.len());
-        self.outbox.blocking_send(line).is_ok()
+        let deadline = Instant::now() + within;
+        loop {
+            line = match self.outbox.try_send(line) {
+                Ok(()) => return true,
+                Err(mpsc::error::TrySendError::Full(line)) if Instant::now() < deadline => line,
+                Err(_) => return false,
+            };
+            thread::sleep(ROOM);
+        }
     }
 
     /// The same where nothing can be awaited: where the outbox is full, a task waits for room.
