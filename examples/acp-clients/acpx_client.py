@@ -39,15 +39,15 @@ with tempfile.TemporaryDirectory() as cwd:
 
     changed(cwd)
     run(cwd, "sessions", "new", "--name", "one")
-    said = run(cwd, "-s", "one", "prompt", "change two to 2")
+    said = run(cwd, "prompt", "-s", "one", "change two to 2")
     assert "Done." in said, said
     time.sleep(3)  # its queue owner, and the agent with it, has ended
-    said = run(cwd, "-s", "one", "prompt", "are you there?")
+    said = run(cwd, "prompt", "-s", "one", "are you there?")
     assert "Here." in said, said
-    run(cwd, "-s", "one", "--no-wait", "prompt", "slowly")
+    run(cwd, "prompt", "-s", "one", "--no-wait", "slowly")
     time.sleep(1)
     began = time.monotonic()
-    run(cwd, "-s", "one", "cancel")
+    run(cwd, "cancel", "-s", "one")
     took = time.monotonic() - began
     run(cwd, "sessions", "close", "one")
     print(f"acpx: exec with calls and permission, load in another process, cancel ({took:.1f} s with the start of Node)")

@@ -356,7 +356,7 @@ def _(bench):
 
 @check("the end of its input ends the process, with exit code 0")
 def _(bench):
-    code = bench.start().end()
+    code = bench.start().end(within=10)
     assert code == 0, code
 
 

@@ -32,4 +32,7 @@ def pump(source, to, mark):
 
 threading.Thread(target=pump, args=(sys.stdin.buffer, agent.stdin, b">"), daemon=True).start()
 pump(agent.stdout, os.fdopen(os.dup(1), "wb"), b"<")
-sys.exit(agent.wait())
+code = agent.wait()
+log.close()
+# The other thread waits for standard input still.
+os._exit(code)

@@ -106,13 +106,13 @@ class Agent:
             seen.append(self.updates.get())
         return seen
 
-    def end(self):
+    def end(self, within=2):
         try:
             self.process.stdin.close()
         except OSError:
             pass
         try:
-            return self.process.wait(timeout=10)
+            return self.process.wait(timeout=within)
         except subprocess.TimeoutExpired:
             self.process.kill()
             return None

@@ -9,7 +9,7 @@ use clap::{Command, builder::StyledStr};
 
 /// The commands as `haft --help` groups them.
 const GROUPS: [(&str, &[&str]); 5] = [
-    ("Agent", &["run", "chat", "sessions", "models", "prompt"]),
+    ("Agent", &["run", "chat", "acp", "sessions", "models", "prompt"]),
     ("Tools", &["tools", "call", "manual", "new-tool", "reload-tools"]),
     ("MCP", &["mcp"]),
     ("Safety", &["log", "undo", "grants", "trust"]),
@@ -38,6 +38,22 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     (
         "chat",
         &["haft chat", "haft chat \"why does the build fail?\"", "haft chat --resume --model ollama:qwen3"],
+    ),
+    (
+        "acp",
+        &[
+            "haft acp install zed",
+            "haft acp                          # what the editor then starts",
+            "haft acp --model ollama:qwen3",
+        ],
+    ),
+    (
+        "acp install",
+        &[
+            "haft acp install zed",
+            "haft acp install jetbrains --dry-run   # show the change only",
+            "haft acp install neovim                # print the lines to add",
+        ],
     ),
     ("sessions", &["haft sessions", "haft sessions \"rate limit\""]),
     ("models", &["haft models", "haft models anthropic", "haft models --known"]),

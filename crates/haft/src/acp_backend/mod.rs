@@ -41,7 +41,7 @@ use self::{
     session::AcpSession,
     workspaces::KnownWorkspaces,
 };
-use crate::{Options, Place, agent_factory::AgentOptions};
+use crate::{Options, Place, agent_factory::AgentOptions, session_state::SessionState};
 
 /// The sessions of one connection.
 pub(crate) struct Backend {
@@ -122,6 +122,11 @@ impl Backend {
             }
             None => false,
         }
+    }
+
+    /// Does this conversation have a model that it goes on with?
+    fn has_model(&self, workspace: &Path, session: &SessionId) -> bool {
+        SessionState::is_there(&self.store(workspace), &session.0)
     }
 
     fn store(&self, workspace: &Path) -> store::Store {

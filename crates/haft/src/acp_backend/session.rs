@@ -71,7 +71,12 @@ impl AcpSession {
         let widest = backend.widest(&backend.options_of(&opening));
         opening.sandbox = opening.sandbox.filter(|it| width((*it).into()) <= width(widest));
         let options = backend.options_of(&opening);
-        let factory = backend.agent.clone().open(&options, &backend.place, person.clone()).await;
+        let mut agent = backend.agent.clone();
+        if name.is_some_and(|it| backend.has_model(&opening.cwd, it)) {
+            // A conversation goes on with what it had, and with what the editor set since.
+            (agent.model, agent.profile, agent.plan) = (None, None, false);
+        }
+        let factory = agent.open(&options, &backend.place, person.clone()).await;
         let factory = factory.map_err(|fault| auth::error(&fault))?;
         let session = factory.session(name.map(|it| &*it.0), "acp", person.clone());
         let id = SessionId::from(session.name().to_owned());

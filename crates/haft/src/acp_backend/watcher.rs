@@ -114,7 +114,7 @@ impl Watcher {
         self.flush().await;
     }
 
-    /// The same where the client shows notices; elsewhere it would look like a thought of the model's, before any turn.
+    /// The same where the client shows notices; elsewhere it would look as if the model thought it, before any turn.
     pub(super) fn notice(&self, text: String) {
         if self.shared.editor.shows_notices() {
             self.note(text);

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use super::support::{Client, call, haft, say, set_script, workspace};
+use super::support::{Client, call, choose, haft, say, set_script, workspace};
 use crate::support::TestWorkspace;
 
 fn edited() -> (TestWorkspace, [Value; 3]) {
@@ -123,8 +123,8 @@ fn sessions_are_listed_by_folder_and_over_all_and_deleted_ones_are_not() {
 #[test]
 fn modes_and_options_are_set_and_told() {
     let test_ws = workspace(&[say("One.")]);
-    let script = test_ws.base().join("script");
-    let toml = format!("[models.thinker]\nmodel = \"script:{}\"\neffort = \"low\"\n", script.display());
+    // Nothing is requested there before a turn.
+    let toml = "[models.thinker]\nurl = \"http://127.0.0.1:9/v1\"\nmodel = \"m\"\neffort = \"low\"\n";
     fs::create_dir_all(test_ws.config()).unwrap();
     fs::write(test_ws.config().join("haft.toml"), toml).unwrap();
     let client = Client::start(&test_ws);
@@ -215,21 +215,21 @@ fn dir_keeps_sessions_below_it() {
 
 #[test]
 fn an_mcp_server_of_the_editor_has_tools_in_the_session() {
+    kit::needs!(Python);
     let test_ws = workspace(&[
-        call("mine__read", json!({"path": "inner.txt"})),
-        json!({"expect": ["|from the server"], "say": "Read."}),
+        call("mine__echo", json!({"text": "from the server"})),
+        json!({"expect": ["from the server"], "say": "Heard."}),
     ]);
-    test_ws.put("inner.txt", "from the server\n");
-    let client = Client::start(&test_ws);
-    let server = json!({"name": "mine", "command": env!("CARGO_BIN_EXE_haft"), "env": [],
-        "args": ["--dir", test_ws.at(""), "mcp"]});
+    test_ws.put("server.py", include_str!("../servers/server.py"));
+    let client = Client::with(&test_ws, &[], json!({}), choose("allow_once"));
     let sse = json!({"type": "sse", "name": "old", "url": "http://127.0.0.1:1/", "headers": []});
     let error = client.ask("session/new", json!({"cwd": test_ws.at(""), "mcpServers": [sse]})).error();
     assert!(error["message"].as_str().unwrap().contains("sse"), "{error}");
+    let server = json!({"name": "mine", "command": "python3", "args": ["server.py", "{}"], "env": []});
     let opened = client.ask("session/new", json!({"cwd": test_ws.at(""), "mcpServers": [server]})).result();
     let session = opened["sessionId"].as_str().unwrap();
     assert_eq!(client.says(session, "use it"), "end_turn");
-    assert_eq!(client.text(session, "agent_message_chunk"), "Read.", "{:#?}", client.updates(session));
+    assert_eq!(client.text(session, "agent_message_chunk"), "Heard.", "{:#?}", client.updates(session));
 }
 
 #[test]

@@ -35,7 +35,7 @@ pub(super) struct Client {
 #[derive(Default)]
 struct Heard {
     waiting: Mutex<HashMap<u64, Sender<(Instant, Value)>>>,
-    /// Notifications, and requests of haft's.
+    /// Notifications, and requests that haft sent.
     messages: Mutex<Vec<Value>>,
     changed: Condvar,
 }

@@ -275,7 +275,7 @@ fn limits_and_refusals_have_their_stop_reasons() {
 #[test]
 fn a_sub_agent_s_permission_is_asked_in_the_session_of_its_parent() {
     let test_ws =
-        workspace(&[call("subagent", json!({"task": "post it", "profile": "poster"})), say("All done.")]);
+        workspace(&[call("subagent", json!({"prompt": "post it", "profile": "poster"})), say("All done.")]);
     fs::create_dir_all(test_ws.config().join("agents")).unwrap();
     let below = test_ws.base().join("below");
     let posts = call("http_request", json!({"url": "http://203.0.113.1/", "method": "POST"}));

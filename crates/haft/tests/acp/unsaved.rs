@@ -23,7 +23,7 @@ fn unsaved_text_is_read_and_an_edit_of_it_is_refused_with_fresh_anchors() {
     let test_ws = workspace(&[
         call("read", json!({"path": "a.txt"})),
         json!({"expect": ["|typed"], "calls": [{"tool": "edit", "arguments": {"path": "a.txt", "old": "two", "new": "2"}}]}),
-        json!({"expect": ["not saved", "|two"], "calls": [{"tool": "write", "arguments": {"path": "a.txt", "content": "gone\n"}}]}),
+        json!({"expect": ["not saved", "|two"], "calls": [{"tool": "write", "arguments": {"path": "a.txt", "content": "gone\n", "overwrite": true}}]}),
         json!({"expect": ["not saved"], "say": "Asked to save."}),
         call("edit", json!({"path": "a.txt", "old": "two", "new": "2"})),
         say("Changed."),
