@@ -6,6 +6,7 @@
 
 mod conversation;
 mod fork;
+mod history;
 mod reading;
 mod recovery;
 mod rewind;
@@ -21,6 +22,7 @@ use store::{Buffer, SessionLease, Transcripts};
 use crate::model::{Item, Piece, ResultOf, Said};
 use conversation::Conversation;
 pub use fork::{Fork, fork};
+pub use history::{Told, history};
 pub use reading::{Line, ToolCall, calls, lines};
 #[cfg(test)]
 pub(crate) use recovery::is_whole;

@@ -69,6 +69,20 @@ pub(crate) struct AgentFactory {
 }
 
 impl AgentOptions {
+    /// They, as a command line has them.
+    pub(crate) fn as_arguments(&self) -> Vec<String> {
+        let pairs = [
+            ("--model", self.model.clone()),
+            ("--profile", self.profile.clone()),
+            ("--dialect", self.dialect.clone()),
+            ("--max-steps", self.max_steps.map(|it| it.to_string())),
+            ("--max-seconds", self.max_seconds.map(|it| it.to_string())),
+            ("--max-tokens", self.max_tokens.map(|it| it.to_string())),
+        ];
+        let named = pairs.into_iter().filter_map(|(name, value)| Some([name.to_owned(), value?]));
+        named.flatten().chain(self.plan.then(|| "--plan".to_owned())).collect()
+    }
+
     /// Gets everything ready that an agent needs.
     ///
     /// # Errors
@@ -118,6 +132,18 @@ impl AgentFactory {
     /// When there is no such model, or what it needs is missing; with what to do.
     pub(crate) fn model(&self, name: &str) -> Result<Arc<dyn Model>, Fault> {
         chosen(name, &self.opened.agents, &self.variables, self.options.dialect.as_deref())
+    }
+
+    /// The model of a section `[models.NAME]`, told to think this hard.
+    ///
+    /// # Errors
+    /// Those of [`model`](Self::model).
+    pub(crate) fn model_with_effort(&self, name: &str, effort: &str) -> Result<Arc<dyn Model>, Fault> {
+        let mut agents = self.opened.agents.clone();
+        if let Some(section) = agents.models.get_mut(name) {
+            section.effort = Some(effort.to_owned());
+        }
+        chosen(name, &agents, &self.variables, self.options.dialect.as_deref())
     }
 
     /// New conversations begin with the model of this name.

@@ -298,7 +298,7 @@ fn folder_at(uri: &str) -> Option<PathBuf> {
 }
 
 /// `%20` is a space; none where what follows a `%` is not a byte.
-fn decoded(text: &str) -> Option<Vec<u8>> {
+pub(crate) fn decoded(text: &str) -> Option<Vec<u8>> {
     let mut bytes = text.bytes();
     let mut decoded = Vec::with_capacity(text.len());
     while let Some(byte) = bytes.next() {

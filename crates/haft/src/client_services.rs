@@ -13,6 +13,9 @@ use runtime::{Approver, Session};
 use serve::{Client, Offers};
 use tokio::{sync::Notify, time::timeout};
 
+pub(crate) use approver::quoted;
+pub(crate) use asker::{answer as answer_of, message as message_of, schema as form_of};
+
 use crate::{Opened, Place};
 
 /// So long a model is waited for that only a call under way reaches.

@@ -23,6 +23,11 @@ enum Verb {
     Run(verbs::run::Run),
     /// Chat with an agent
     Chat(verbs::chat::Chat),
+    /// Serve an agent to an editor over the Agent Client Protocol; add haft to editors
+    ///
+    /// Without a command, haft speaks the protocol on standard input and output, which is how an editor starts it. `install`
+    /// adds haft to an editor's configuration.
+    Acp(verbs::acp::Acp),
     /// List, search, show, fork and delete earlier conversations
     Sessions(verbs::sessions::Sessions),
     /// List the models that you can use
@@ -119,6 +124,7 @@ impl Haft {
         match verb {
             Verb::Run(verb) => verb.run(&options, place).await,
             Verb::Chat(verb) => verb.run(&options, place).await,
+            Verb::Acp(verb) => verb.run(&options, place).await,
             Verb::Sessions(verb) => verb.run(&options, place).await,
             Verb::Models(verb) => verb.run(&options, place).await,
             Verb::Call(verb) => verb.run(&options, place).await,

@@ -9,7 +9,7 @@ use clap::{Command, builder::StyledStr};
 
 /// The commands as `haft --help` groups them.
 const GROUPS: [(&str, &[&str]); 5] = [
-    ("Agent", &["run", "chat", "sessions", "models", "prompt"]),
+    ("Agent", &["run", "chat", "acp", "sessions", "models", "prompt"]),
     ("Tools", &["tools", "call", "manual", "new-tool", "reload-tools"]),
     ("MCP", &["mcp"]),
     ("Safety", &["log", "undo", "grants", "trust"]),
@@ -76,6 +76,22 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     (
         "sessions export",
         &["haft sessions export latest", "haft sessions export s_0tv7 --format json -o talk.json"],
+    ),
+    (
+        "acp",
+        &[
+            "haft acp install zed",
+            "haft acp                          # what the editor then starts",
+            "haft acp --model ollama:qwen3",
+        ],
+    ),
+    (
+        "acp install",
+        &[
+            "haft acp install zed",
+            "haft acp install jetbrains --dry-run   # show the change only",
+            "haft acp install neovim                # print the lines to add",
+        ],
     ),
     ("models", &["haft models", "haft models anthropic", "haft models --known"]),
     (

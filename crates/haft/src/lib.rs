@@ -25,6 +25,7 @@
 //! # }
 //! ```
 
+mod acp_backend;
 mod agent_factory;
 mod ask;
 mod attach;

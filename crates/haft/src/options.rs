@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use kit::{Fault, Kind};
 use policy::Approve;
-use runtime::config::Config;
+use runtime::{config::Config, mcp_client::Server};
 use sandbox::SandboxMode;
 
 pub use open::{Agents, Broken, Opened};
@@ -45,6 +45,9 @@ pub struct Options {
     /// Tools to show, under the names of an ecosystem: haft, nav, hyperagents, navi, terrarium [default: haft]
     #[arg(long, global = true, value_name = "NAME")]
     pub toolset: Option<String>,
+    /// MCP servers beside those of the configuration: those that an editor names for a session.
+    #[arg(skip)]
+    pub servers: Vec<Server>,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -76,7 +79,17 @@ impl Options {
     /// # Errors
     /// When the path of the current folder can't be written into a configuration.
     pub fn typed(&self) -> Result<Config, Fault> {
-        let Self { dir: _, roots, sandbox, approve, session: _, trust: _, accept_weaker, toolset } = self;
+        let Self {
+            dir: _,
+            roots,
+            sandbox,
+            approve,
+            session: _,
+            trust: _,
+            accept_weaker,
+            toolset,
+            servers: _,
+        } = self;
         Ok(Config {
             roots: roots.iter().map(|it| from_here(it)).collect::<Result<_, _>>()?,
             sandbox: sandbox.map(Into::into),

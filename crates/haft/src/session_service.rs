@@ -133,7 +133,7 @@ impl Records for RecordsOf {
             Fault::bad_args(format!("{without} of {turns} messages can't be left out: nothing would be left"))
         })?;
         let at = if without == 0 { None } else { Some(left as u64) };
-        fork(&self.0, session, at, None).map(|it| it.session)
+        fork(self.0.store(), session, at, None).map(|it| it.session)
     }
 
     fn delete(&self, session: &str) -> Result<(), Fault> {

@@ -37,6 +37,12 @@ impl SessionState {
         Ok(kept.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
     }
 
+    /// Does the conversation have a model? Blocks.
+    pub(crate) fn is_there(store: &store::Store, session: &str) -> bool {
+        let kept = store.sessions().get(session, KEY).ok().flatten();
+        kept.and_then(|it| serde_json::from_slice::<Self>(&it).ok()).is_some_and(|it| !it.model.is_empty())
+    }
+
     /// Keeps how the agent's conversation stands now.
     ///
     /// # Errors

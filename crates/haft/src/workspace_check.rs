@@ -112,7 +112,8 @@ fn too_wide(folder: &Path, what: &str) -> Fault {
     )
 }
 
-fn shown(folder: &Path) -> String {
+/// A folder's path as it is shown to a person.
+pub(crate) fn shown(folder: &Path) -> String {
     visible(&folder.display().to_string()).0.into_owned()
 }
 

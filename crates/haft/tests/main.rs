@@ -8,6 +8,7 @@
     reason = "tests"
 )]
 
+mod acp;
 mod agent;
 mod agents;
 mod cad;

@@ -67,6 +67,18 @@ impl InFlight {
         !state.closed
     }
 
+    /// Are as many requests under way as may be?
+    pub(crate) fn is_full(&self) -> bool {
+        self.state().under_way.len() >= REQUESTS
+    }
+
+    /// Waits until the client has taken what waits for it. False: it never will.
+    pub(crate) fn wait_until_read(&self) -> bool {
+        let full = |state: &mut State| !state.closed && state.unsent >= UNSENT;
+        let state = self.room.wait_while(self.state(), full).unwrap_or_else(PoisonError::into_inner);
+        !state.closed
+    }
+
     /// Lets a request in, unless its id is taken: two answers of one id can't be told apart.
     pub(crate) fn admit(self: &Arc<Self>, id: &RequestId, batch: Option<&Arc<Batch>>) -> Option<Ticket> {
         let mut state = self.state();

@@ -1,8 +1,10 @@
-//! Transports by which other programs use haft: MCP over stdio and HTTP.
+//! Transports by which other programs use haft: MCP over stdio and HTTP, and the Agent Client Protocol over stdio.
 //!
-//! [`mcp_stdio`] is the Model Context Protocol on standard input and output, [`http()`] the same over HTTP.
+//! [`mcp_stdio`] is the Model Context Protocol on standard input and output, [`http()`] the same over HTTP. [`acp`]
+//! is the protocol by which editors drive an agent.
 #![warn(missing_docs)]
 
+pub mod acp;
 mod answer;
 mod backend;
 mod batch;

@@ -190,7 +190,8 @@ fn values(line: &[u8]) -> usize {
     count
 }
 
-fn is_id(id: &Value) -> bool {
+/// May this be the id of a request?
+pub(crate) fn is_id(id: &Value) -> bool {
     match id {
         Value::Number(_) => true,
         Value::String(text) => text.len() <= LONGEST_ID,

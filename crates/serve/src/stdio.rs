@@ -33,10 +33,10 @@ use crate::{
 };
 
 /// Longer lines than this are refused without being kept.
-const LONGEST_LINE: usize = 64 * 1024 * 1024;
+pub(crate) const LONGEST_LINE: usize = 64 * 1024 * 1024;
 
 /// How many answers may wait for the writing thread.
-const OUTBOX: usize = 64;
+pub(crate) const OUTBOX: usize = 64;
 
 /// How the two streams come to an end.
 pub(crate) struct Ends {
@@ -321,7 +321,11 @@ impl Reader {
 }
 
 /// The thread that writes: everything that waits in as few writes as it takes.
-fn write(mut lines: mpsc::Receiver<Vec<u8>>, mut output: impl Write, flights: &InFlight) -> io::Result<()> {
+pub(crate) fn write(
+    mut lines: mpsc::Receiver<Vec<u8>>,
+    mut output: impl Write,
+    flights: &InFlight,
+) -> io::Result<()> {
     const TOGETHER: usize = 64 * 1024;
     while let Some(mut bytes) = lines.blocking_recv() {
         while bytes.len() < TOGETHER

@@ -1,8 +1,7 @@
 //! Forking a conversation: where it can be cut, so that both what the model was sent and what the person saw end there.
 
 use kit::{Fault, counted};
-use runtime::Runtime;
-use store::{Buffer, Cut, Forked, Row as Stored};
+use store::{Buffer, Cut, Row as Stored, Store};
 
 use super::{
     conversation::read,
@@ -27,8 +26,8 @@ pub struct Fork {
 ///
 /// # Errors
 /// When there is no such message, the conversation can't be cut behind it, or there is a session `to`.
-pub fn fork(runtime: &Runtime, from: &str, at: Option<u64>, to: Option<&str>) -> Result<Fork, Fault> {
-    let transcripts = runtime.store().transcripts();
+pub fn fork(store: &Store, from: &str, at: Option<u64>, to: Option<&str>) -> Result<Fork, Fault> {
+    let transcripts = store.transcripts();
     // Read in this order: what comes in between is in no turn that is over.
     let is_open = transcripts.holder(from)?.is_some();
     let context = transcripts.rows(from, Buffer::Context)?;
@@ -75,9 +74,9 @@ pub fn fork(runtime: &Runtime, from: &str, at: Option<u64>, to: Option<&str>) ->
             Cut { context: row - 1, messages: next - 1, after: Some(at) }
         }
     };
-    let own = || runtime.store().call_id().replacen("c_", "s_", 1);
+    let own = || store.call_id().replacen("c_", "s_", 1);
     let session = to.map_or_else(own, str::to_owned);
-    let Forked { .. } = runtime.store().conversations().fork(from, &session, cut, goes_along)?;
+    store.conversations().fork(from, &session, cut, goes_along)?;
     Ok(Fork { session, turns: at, left_out: is_running && at + 1 == all })
 }
 

@@ -93,7 +93,7 @@ fn verdict(filled: &Value, lasting: bool) -> Verdict {
 }
 
 /// The question with what a call says set apart as blocks of code: a client that shows Markdown shows it as it is.
-pub(super) fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     let mut quoted = String::new();
     let mut in_block = false;
     for line in text.trim().lines() {

@@ -68,7 +68,8 @@ fn message_that_shows(text: &str) -> String {
     quoted(&format!("The model shows:\n{lines}"))
 }
 
-fn message(question: &Question) -> String {
+/// The question as a form says it.
+pub(crate) fn message(question: &Question) -> String {
     // More than one line is marked: none of them can pass for one of the answers below.
     let lines: Vec<String> = question.text.trim().lines().map(ask::shown).collect();
     let mark = if lines.len() > 1 { "| " } else { "" };
@@ -83,7 +84,7 @@ fn message(question: &Question) -> String {
 }
 
 /// One of the answers that the model offers, by its number, or any other.
-fn schema(question: &Question) -> Value {
+pub(crate) fn schema(question: &Question) -> Value {
     let mut fields = Map::new();
     let offered: Vec<Value> = question
         .options
@@ -104,7 +105,7 @@ fn schema(question: &Question) -> Value {
 }
 
 /// What was said: own words count more than a choice.
-fn answer(question: &Question, filled: &Value) -> Option<String> {
+pub(crate) fn answer(question: &Question, filled: &Value) -> Option<String> {
     let field =
         |name: &str| filled.get(name).and_then(Value::as_str).map(str::trim).filter(|it| !it.is_empty());
     match field("answer") {

@@ -58,7 +58,7 @@ impl Options {
         let own = whole.iter().map(|(name, section)| configured(name, section, Whose::Person, &file));
         let of_workspace =
             theirs.iter().map(|(name, section)| configured(name, section, Whose::Workspace, Path::new(FILE)));
-        let (mut servers, mut aside) = (Vec::new(), Vec::new());
+        let (mut servers, mut aside) = (self.servers.clone(), Vec::new());
         for server in own.chain(of_workspace) {
             match server {
                 Ok(server) => servers.push(server),

@@ -24,6 +24,23 @@ enum State {
     Skipped,
 }
 
+impl Task {
+    /// What is to be done.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Does somebody work on it?
+    pub(crate) fn is_active(&self) -> bool {
+        self.state == State::Active
+    }
+
+    /// Is it still to be done?
+    pub(crate) fn is_open(&self) -> bool {
+        self.state == State::Open
+    }
+}
+
 /// Is the answer of this tool a list of tasks?
 pub(crate) fn is_list(tool: &str) -> bool {
     TOOLS.contains(&tool.to_ascii_lowercase().as_str())

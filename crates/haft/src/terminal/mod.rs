@@ -8,7 +8,7 @@ pub(crate) mod asking;
 mod attention;
 mod calls;
 pub(crate) mod chat;
-mod checklist;
+pub(crate) mod checklist;
 mod code;
 pub(crate) mod commands;
 pub(crate) mod complete;

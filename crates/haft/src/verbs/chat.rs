@@ -33,6 +33,7 @@ use crate::{
     workspace_check::{self, Asking},
 };
 use conversation::Conversation;
+pub(crate) use report::context;
 
 /// So many conversations can be chosen from.
 const LISTED: usize = 200;

@@ -42,6 +42,11 @@ pub struct Logout {
 }
 
 impl Login {
+    /// The login of this provider, whose key is tested.
+    pub(super) fn of(provider: String) -> Self {
+        Self { provider: Some(provider), no_test: false }
+    }
+
     /// Asks for the key, tests it and keeps it; without a provider, lists which ones have a key.
     ///
     /// # Errors

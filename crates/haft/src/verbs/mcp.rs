@@ -1,7 +1,7 @@
 //! `haft mcp`: serves tools over MCP, and manages MCP clients and servers.
 
 mod http;
-mod install;
+pub(super) mod install;
 mod login;
 mod servers;
 mod workspaces;

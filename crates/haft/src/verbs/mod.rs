@@ -1,5 +1,6 @@
 //! Verbs of the command line: one file for each command, and what they share.
 
+pub mod acp;
 pub mod call;
 pub mod chat;
 pub mod completions;
@@ -87,7 +88,8 @@ pub(crate) fn in_short(it: &NotLoaded) -> String {
     format!("`{}`: {why}{older}{whole}", it.file)
 }
 
-fn close(runtime: &Runtime) {
+/// Writes out what is queued.
+pub(crate) fn close(runtime: &Runtime) {
     // Whoever only looks in for a moment tidies up after the dead all the same.
     runtime.wait_recovered(LAST_WRITE);
     if !runtime.store().close(LAST_WRITE) {

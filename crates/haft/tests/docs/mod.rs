@@ -40,6 +40,7 @@ pages! {
     summary: "docs/SUMMARY.md",
     quickstart: "docs/quickstart.md",
     clients: "docs/clients.md",
+    acp: "docs/acp.md",
     terminal: "docs/terminal.md",
     models: "docs/models.md",
     tools: "docs/tools.md",

@@ -121,6 +121,21 @@ impl Plan {
         &self.before
     }
 
+    /// The fault of edits that would be made but may not be written, for this reason: with fresh anchors of the places that
+    /// they mean, which are recorded as shown.
+    pub fn refused(&self, views: &Views, file: &Path, identity: Option<&Identity>, why: Fault) -> Fault {
+        let places: Vec<Region> = self.regions.iter().map(|(old, new)| (new.clone(), old.clone())).collect();
+        let refusal = Refusal {
+            kind: why.kind,
+            what: why.what,
+            next: why.next,
+            rows: around(&places, self.before.line_count()),
+            retired: Vec::new(),
+            more: Vec::new(),
+        };
+        refusal::fault(vec![(None, refusal)], &self.before, identity, views, file)
+    }
+
     /// Records that the edits were written and the fresh anchors shown. A file over
     /// [`LARGE`](crate::seen::LARGE) needs its new identity.
     pub fn landed(&self, views: &Views, file: &Path, identity: Option<&Identity>) {

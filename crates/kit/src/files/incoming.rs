@@ -97,6 +97,7 @@ impl Incoming {
         let opened = files.resolve(&path)?;
         let location = opened.location.clone();
         files.may_write(&path, &location)?;
+        files.refuse_unsaved(&path, &opened)?;
         let (dir, name): (OwnedFd, OsString) = match before {
             Before::Absent => make_folders(&path, &opened)?,
             Before::Was(_) if opened.found.rest.is_empty() => {

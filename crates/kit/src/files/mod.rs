@@ -17,6 +17,7 @@ mod roots;
 mod save;
 mod tree;
 mod unnamed_file;
+mod unsaved;
 mod walk;
 
 use std::{path::Path, sync::Arc};
@@ -31,6 +32,7 @@ pub use review::Proposal;
 pub use roots::{Location, OtherNames, RootSpec, Roots};
 pub use save::{Before, Saved};
 pub use tree::Tree;
+pub use unsaved::{Buffers, unsaved};
 pub use walk::{Go, Ignored, Met, Walk, Walked};
 
 use parking_lot::Mutex;
@@ -57,6 +59,8 @@ struct Inner {
     review: Option<Arc<dyn Review>>,
     /// Changes that were approved and are not written yet.
     approved: Mutex<Vec<Approved>>,
+    /// What an editor has that is not saved counts.
+    follows_editor: bool,
 }
 
 /// A permission of a call at a place.
@@ -94,7 +98,9 @@ impl Files {
 
     /// Creates read-only access to this place, for the program itself.
     pub fn reading(roots: Roots, location: Location) -> Self {
-        Self::new(roots, vec![Grant { location, access: Access::Read }], Arc::new(NothingChanges))
+        let grants = vec![Grant { location, access: Access::Read }];
+        // The program's own files are what is on the disk.
+        Self::of(roots, grants, Arc::new(NothingChanges), None, false)
     }
 
     /// Like [`new`](Self::new), with a review of each change before it is written.
@@ -104,8 +110,18 @@ impl Files {
         history: Arc<dyn History>,
         review: Option<Arc<dyn Review>>,
     ) -> Self {
+        Self::of(roots, grants, history, review, true)
+    }
+
+    fn of(
+        roots: Roots,
+        grants: Vec<Grant>,
+        history: Arc<dyn History>,
+        review: Option<Arc<dyn Review>>,
+        follows_editor: bool,
+    ) -> Self {
         let (gate, approved) = (Gate::default(), Mutex::default());
-        Self { inner: Arc::new(Inner { roots, grants, history, gate, review, approved }) }
+        Self { inner: Arc::new(Inner { roots, grants, history, gate, review, approved, follows_editor }) }
     }
 
     /// Returns the roots.

@@ -15,7 +15,7 @@ use rustix::{
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::{Files, Location, roots::refused};
+use super::{Files, Location, roots::refused, unsaved};
 use crate::{Fault, Kind, references::call, text::Content};
 
 /// A regular file, open for reading.
@@ -27,6 +27,8 @@ pub struct Open {
     pub(super) file: File,
     pub(super) mode: Mode,
     pub(super) owner: (u32, u32),
+    /// It is what an editor has, and the disk has not.
+    unsaved: bool,
 }
 
 /// The identity and state of a file. Equal identities mean equal bytes, as far as the file system can tell
@@ -55,9 +57,15 @@ pub struct Loaded {
     pub bytes: Content,
     pub(super) mode: Mode,
     pub(super) owner: (u32, u32),
+    unsaved: bool,
 }
 
 impl Loaded {
+    /// Is it what an editor has, and not what is on the disk?
+    pub fn is_unsaved(&self) -> bool {
+        self.unsaved
+    }
+
     /// Returns whether any user may execute it.
     pub fn is_executable(&self) -> bool {
         self.mode.intersects(Mode::XUSR | Mode::XGRP | Mode::XOTH)
@@ -125,13 +133,17 @@ impl Files {
             Err(Unopened::Errno(errno)) => return Err(refused(path, "read", errno.into())),
         };
         self.check_other_names(path, &stat)?;
-        Ok(Open {
-            location,
-            identity: Identity::of(&stat),
-            file,
-            mode: Mode::from_raw_mode(stat.st_mode),
-            owner: (stat.st_uid, stat.st_gid),
-        })
+        let identity = Identity::of(&stat);
+        let (mode, owner) = (Mode::from_raw_mode(stat.st_mode), (stat.st_uid, stat.st_gid));
+        let in_editor = match self.inner.follows_editor {
+            true => self.roots().unsaved(&location, identity.size, &file),
+            false => None,
+        };
+        if let Some((file, text)) = in_editor.and_then(|text| Some((unsaved::file(&text)?, text))) {
+            let identity = unsaved::identity(&identity, &text);
+            return Ok(Open { location, identity, file, mode, owner, unsaved: true });
+        }
+        Ok(Open { location, identity, file, mode, owner, unsaved: false })
     }
 
     /// Reads the whole of a file, at most `limit` bytes.
@@ -196,15 +208,15 @@ impl Open {
             return Err(too_big(bytes.len() as u64));
         }
         let now = fstat(&self.file).map_err(|errno| refused(path, "read", errno.into()))?;
-        let Self { location, identity, mode, owner, .. } = self;
-        if Identity::of(&now) != identity && !Identity::of(&now).is_but_for_change(&identity) {
+        let Self { location, identity, mode, owner, unsaved, .. } = self;
+        if !unsaved && Identity::of(&now) != identity && !Identity::of(&now).is_but_for_change(&identity) {
             return Err(Fault::new(
                 Kind::Stale,
                 format!("`{path}` is being written to by another program just now"),
             )
             .next("Try again in a moment.".to_owned()));
         }
-        Ok(Loaded { location, identity, bytes: bytes.into(), mode, owner })
+        Ok(Loaded { location, identity, bytes: bytes.into(), mode, owner, unsaved })
     }
 
     /// Reads bytes from `offset` until the buffer is full or the file ends.

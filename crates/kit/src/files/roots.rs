@@ -6,7 +6,7 @@ use std::{
     fmt, io,
     os::fd::OwnedFd,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, OnceLock},
 };
 
 use parking_lot::Mutex;
@@ -16,6 +16,7 @@ use super::{
     beneath::{self, Astray, Found},
     links::HardLinks,
     pages::LineIndexes,
+    unsaved::Buffers,
 };
 use crate::{Fault, Kind, deliberate_faults::is_broken};
 
@@ -64,6 +65,8 @@ pub(super) struct Caches {
     pub(super) indexes: Mutex<LineIndexes>,
     pub(super) links: Mutex<HardLinks>,
     pub(super) other_names: OtherNames,
+    /// The editor whose texts count before the disk's.
+    pub(super) buffers: OnceLock<Arc<dyn Buffers>>,
 }
 
 /// One open folder: everything below it is opened through its handle.
@@ -104,6 +107,7 @@ impl Roots {
             indexes: Mutex::new(LineIndexes::default()),
             links: Mutex::new(HardLinks::default()),
             other_names,
+            buffers: OnceLock::new(),
         };
         Ok(Self {
             roots,

@@ -78,6 +78,7 @@ impl Files {
         let opened = self.resolve(path)?;
         let location = opened.location.clone();
         self.may_write(path, &location)?;
+        self.refuse_unsaved(path, &opened)?;
         let (dir, name) = match before {
             Before::Absent => make_folders(path, &opened)?,
             Before::Was(_) if opened.found.rest.is_empty() => {
@@ -118,6 +119,7 @@ impl Files {
         let _inside = self.begin_change()?;
         let opened = self.resolve(path)?;
         self.may_write(path, &opened.location)?;
+        self.refuse_unsaved(path, &opened)?;
         let dir = folder(&opened.found.dir, path)?;
         let name = opened.name();
         check_before(&dir, &name, path, &opened.location, Before::Was(before))?;

@@ -161,6 +161,7 @@ impl Files {
             let (gone, made) = (self.resolve(old)?, self.resolve(new)?);
             self.may_write(old, &gone.location)?;
             self.may_write(new, &made.location)?;
+            self.refuse_unsaved(old, &gone)?;
             still(old, &gone, Before::Was(loaded))?;
             moved.push((gone.location.absolute(), made.location.absolute(), &loaded.bytes));
         }

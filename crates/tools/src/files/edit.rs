@@ -3,6 +3,7 @@
 use kit::{
     anchor::Anchor,
     edit::{At, Edit as Change, Plan, Which, plan_large},
+    files::unsaved,
     prelude::*,
     seen::Identity,
 };
@@ -199,6 +200,9 @@ pub(crate) fn land(cx: &Cx, path: &str, changes: &[Change]) -> Result<(Plan, kit
         let file = opened.location().absolute();
         let identity = Identity::from(&opened.loaded.identity);
         let plan = plan_large(&opened.text, Some(&identity), cx.views(), &file, changes, || cx.check())?;
+        if opened.loaded.is_unsaved() {
+            return Err(plan.refused(cx.views(), &file, Some(&identity), unsaved(path)));
+        }
         cx.keep_secrets_whole(&plan)?;
         match cx.files().save(path, opened.before(), plan.text.whole()) {
             Ok(saved) => {

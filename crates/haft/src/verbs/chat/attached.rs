@@ -272,7 +272,7 @@ impl Attached {
                 Fault::bad_args(format!("`/fork {number}` needs the number of one of your messages"))
             })?),
         };
-        let made = agent::fork(&runtime, self.handle.session(), at, None)?;
+        let made = agent::fork(runtime.store(), self.handle.session(), at, None)?;
         self.front.tell(&format!("{}: haft chat --attach {}", made.session, made.session), Style::DIM);
         Ok(())
     }

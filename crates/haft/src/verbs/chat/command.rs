@@ -348,7 +348,7 @@ impl<F: Face> Conversation<F> {
         let before = self.owner.session().to_owned();
         // What it has seen goes along as it is now.
         self.agent.session().keep()?;
-        let made = agent::fork(&self.factory.opened.runtime, &before, at, None)?;
+        let made = agent::fork(self.factory.opened.runtime.store(), &before, at, None)?;
         self.owner.log().add(Logged::Forked { into: made.session.clone() });
         self.go_on(Some(&made.session)).await?;
         Ok(format!("A fork of {before}; /resume {before} goes back to it."))

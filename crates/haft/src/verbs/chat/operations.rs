@@ -106,7 +106,7 @@ impl<F: Face> Conversation<F> {
             Fault::new(Kind::BadArgs, format!("{without} messages can't be left out: nothing would be left"))
         })?;
         let at = (without > 0).then_some(left);
-        let into = agent::fork(runtime, self.owner.session(), at, None)?.session;
+        let into = agent::fork(runtime.store(), self.owner.session(), at, None)?.session;
         self.owner.log().add(Event::Forked { into: into.clone() });
         Ok(json!({"session": into}))
     }

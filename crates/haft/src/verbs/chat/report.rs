@@ -118,7 +118,7 @@ pub(super) fn tools(session: &Session, word: &str) -> Result<String, Fault> {
 }
 
 /// What fills the model's window, part by part.
-pub(super) fn context(context: &Context) -> String {
+pub(crate) fn context(context: &Context) -> String {
     let window = context.window.max(1);
     let percent = |tokens: u64| {
         let tenths = tokens.saturating_mul(1000) / window;

@@ -18,12 +18,13 @@ use serde_json::{Value, json};
 
 use super::{ToolArgs, http};
 use crate::{Options, Place, print};
-use clients::{ClientName, Format, Reach, Scope};
+pub(in crate::verbs) use clients::Format;
+use clients::{ClientName, Reach, Scope};
 use file::File;
 pub(crate) use found::{Client, clients};
 
 /// What haft is called in a client's configuration.
-const NAME: &str = "haft";
+pub(in crate::verbs) const NAME: &str = "haft";
 
 /// What haft writes into an entry; all else in it is a person's.
 const WRITTEN: [&str; 9] = [
@@ -73,6 +74,94 @@ enum Change {
     To(String),
 }
 
+/// The entry of haft in the configuration of a program that starts it.
+pub(in crate::verbs) struct Entry<'a> {
+    pub(in crate::verbs) format: Format,
+    /// Under which key the entries are.
+    pub(in crate::verbs) key: &'a str,
+    /// It is removed, and not added.
+    pub(in crate::verbs) remove: bool,
+    /// It takes the place of another one of that name.
+    pub(in crate::verbs) force: bool,
+    /// Is the entry that is there one of haft's own?
+    pub(in crate::verbs) is_ours: &'a dyn Fn(&Value, &Value) -> bool,
+}
+
+impl Entry<'_> {
+    /// Adds or removes it, keeps a copy of the file, and says what was done; with `dry_run` it prints the difference.
+    ///
+    /// # Errors
+    /// When the file is not what it should be, another entry has the name, or it can't be written.
+    pub(in crate::verbs) fn settle(
+        &self,
+        path: &Path,
+        entry: &Value,
+        dry_run: bool,
+        place: &Place,
+        next: impl FnOnce() -> String,
+    ) -> Result<(), Fault> {
+        let file = File::read(path)?;
+        let shown = path.display();
+        match self.change(path, file.text(), entry)? {
+            Change::None if self.remove => {
+                print::out(&format!("`{NAME}` is not in {shown}; nothing to do."));
+            }
+            Change::None => print::out(&format!("`{NAME}` is already in {shown}; nothing to do.")),
+            Change::To(text) if dry_run => {
+                let diff = similar::TextDiff::from_lines(file.text(), &text);
+                let (old, new) = (format!("{shown}"), format!("{shown} (not written)"));
+                print::out(&diff.unified_diff().header(&old, &new).to_string());
+            }
+            Change::To(text) => {
+                let kept = file.keep(&place.state.join("clients"), &kept_name(path))?;
+                file.write(&text)?;
+                let before = kept
+                    .map(|kept| format!(" The old version is in {}.", kept.display()))
+                    .unwrap_or_default();
+                let did = if self.remove {
+                    format!("Removed `{NAME}` from {shown}.")
+                } else {
+                    format!("Added `{NAME}` to {shown}.")
+                };
+                print::out(&format!("{did}{before}\n{}", next()));
+            }
+        }
+        Ok(())
+    }
+
+    /// What the file is to be, if it may be changed.
+    fn change(&self, path: &Path, text: &str, entry: &Value) -> Result<Change, Fault> {
+        let (format, key) = (self.format, self.key);
+        let not_ours = |why: &str| {
+            Fault::new(Kind::Unavailable, format!("`{}` was not changed: {why}", path.display()))
+                .next("Edit it by hand; `--print` prints the entry to add.")
+        };
+        let was = format.read(text).map_err(|why| not_ours(&why))?;
+        let there = was.get(key).and_then(|servers| servers.get(NAME));
+        let updated =
+            there.filter(|it| !self.force && (self.is_ours)(it, entry)).map(|it| with_theirs(it, entry));
+        let is_ours = updated.is_some();
+        let entry = updated.as_ref().unwrap_or(entry);
+        let (new, meant) = match (there, self.remove) {
+            (None, true) => return Ok(Change::None),
+            (Some(_), true) => (format.without(text, key), without(&was, key)),
+            (Some(there), false) if has_all_of(there, entry) => return Ok(Change::None),
+            (Some(there), false) if !self.force && !is_ours => {
+                let what = format!("`{}` already has another server `{NAME}`: {there}", path.display());
+                return Err(Fault::new(Kind::Denied, what).next(format!("`--force` replaces it by {entry}.")));
+            }
+            (_, false) => (format.with(text, key, entry), with(&was, key, entry)),
+        };
+        // However it is written: it means what it meant, and this one entry.
+        let wrong = || not_ours(&format!("haft can't safely edit the way `{key}` is written"));
+        let (new, meant) = new.zip(meant).ok_or_else(wrong)?;
+        if format.read(&new).ok().map(|it| settled(it, key)) != Some(settled(meant, key)) {
+            return Err(wrong());
+        }
+        Ok(Change::To(new))
+    }
+}
+
 impl Install {
     /// # Errors
     /// When the client can't be told that way, or its configuration is not what it should be.
@@ -94,68 +183,22 @@ impl Install {
         if self.project {
             stays_within(&workspace, &path)?;
         }
-        let file = File::read(&path)?;
-        let shown = path.display();
-        match self.change(&path, file.text(), &entry)? {
-            Change::None if self.remove => {
-                print::out(&format!("`{NAME}` is not in {shown}; nothing to do."));
+        let entry_of = Entry {
+            format: self.client.format(),
+            key: self.client.key(),
+            remove: self.remove,
+            force: self.force,
+            is_ours: &is_ours,
+        };
+        let next = || {
+            if self.remove {
+                "Running servers stop with their client.".to_owned()
+            } else {
+                self.next(scope, place)
             }
-            Change::None => print::out(&format!("`{NAME}` is already in {shown}; nothing to do.")),
-            Change::To(text) if self.dry_run => {
-                let diff = similar::TextDiff::from_lines(file.text(), &text);
-                let (old, new) = (format!("{shown}"), format!("{shown} (not written)"));
-                print::out(&diff.unified_diff().header(&old, &new).to_string());
-            }
-            Change::To(text) => {
-                let kept = file.keep(&place.state.join("clients"), &kept_name(&path))?;
-                file.write(&text)?;
-                let before = kept
-                    .map(|kept| format!(" The old version is in {}.", kept.display()))
-                    .unwrap_or_default();
-                let (did, next) = if self.remove {
-                    (
-                        format!("Removed `{NAME}` from {shown}."),
-                        "Running servers stop with their client.".to_owned(),
-                    )
-                } else {
-                    (format!("Added `{NAME}` to {shown}."), self.next(scope, place))
-                };
-                print::out(&format!("{did}{before}\n{next}"));
-            }
-        }
+        };
+        entry_of.settle(&path, &entry, self.dry_run, place, next)?;
         Ok(ExitCode::SUCCESS)
-    }
-
-    /// What the file is to be, if it may be changed.
-    fn change(&self, path: &Path, text: &str, entry: &Value) -> Result<Change, Fault> {
-        let format = self.client.format();
-        let key = self.client.key();
-        let not_ours = |why: &str| {
-            Fault::new(Kind::Unavailable, format!("`{}` was not changed: {why}", path.display()))
-                .next("Edit it by hand; `--print` prints the entry to add.")
-        };
-        let was = format.read(text).map_err(|why| not_ours(&why))?;
-        let there = was.get(key).and_then(|servers| servers.get(NAME));
-        let updated = there.filter(|it| !self.force && is_ours(it, entry)).map(|it| with_theirs(it, entry));
-        let is_ours = updated.is_some();
-        let entry = updated.as_ref().unwrap_or(entry);
-        let (new, meant) = match (there, self.remove) {
-            (None, true) => return Ok(Change::None),
-            (Some(_), true) => (format.without(text, key), without(&was, key)),
-            (Some(there), false) if has_all_of(there, entry) => return Ok(Change::None),
-            (Some(there), false) if !self.force && !is_ours => {
-                let what = format!("`{}` already has another server `{NAME}`: {there}", path.display());
-                return Err(Fault::new(Kind::Denied, what).next(format!("`--force` replaces it by {entry}.")));
-            }
-            (_, false) => (format.with(text, key, entry), with(&was, key, entry)),
-        };
-        // However it is written: it means what it meant, and this one entry.
-        let wrong = || not_ours(&format!("haft can't safely edit the way `{key}` is written"));
-        let (new, meant) = new.zip(meant).ok_or_else(wrong)?;
-        if format.read(&new).ok().map(|it| settled(it, key)) != Some(settled(meant, key)) {
-            return Err(wrong());
-        }
-        Ok(Change::To(new))
     }
 
     /// How the client reaches haft: by starting this program with what was asked for here, or by its address.
@@ -309,7 +352,7 @@ fn with_theirs(there: &Value, entry: &Value) -> Value {
 }
 
 /// A file of the workspace may be a link that came with it: what lies elsewhere is not the workspace's.
-fn stays_within(workspace: &Path, path: &Path) -> Result<(), Fault> {
+pub(in crate::verbs) fn stays_within(workspace: &Path, path: &Path) -> Result<(), Fault> {
     let there = path.ancestors().find(|it| it.exists() || it.is_symlink()).unwrap_or(path);
     if there.canonicalize().is_ok_and(|real| real.starts_with(workspace)) {
         return Ok(());
@@ -336,7 +379,7 @@ fn kept_name(path: &Path) -> String {
 
 /// What starts this very program, wherever a client is started: programs with windows do not have a shell's PATH. Where
 /// the PATH leads to it, that name stays when another version comes.
-fn this_program(place: &Place) -> Result<String, Fault> {
+pub(in crate::verbs) fn this_program(place: &Place) -> Result<String, Fault> {
     let program = std::env::current_exe().map_err(|error| {
         Fault::new(Kind::Unavailable, format!("this program's own path is not known: {error}"))
     })?;

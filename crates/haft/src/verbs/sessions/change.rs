@@ -68,7 +68,7 @@ impl Rename {
 impl Fork {
     pub(super) fn run(&self, opened: &Opened, options: &Options) -> Result<(), Fault> {
         let from = self.conversation.find(&opened.runtime)?.session;
-        let made = fork(&opened.runtime, &from, self.at, self.new_name.as_deref())?;
+        let made = fork(opened.runtime.store(), &from, self.at, self.new_name.as_deref())?;
         if made.left_out {
             print::err("haft: the newest message is still being answered, and was left out");
         }

@@ -25,7 +25,7 @@ pub(super) enum ClientName {
 
 /// How a configuration is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Format {
+pub(in crate::verbs) enum Format {
     /// JSON, with comments where the client allows them.
     Json,
     Toml,

@@ -1,0 +1,57 @@
+//! The texts of files in the editor, with what is not saved yet.
+
+use std::{path::Path, sync::OnceLock, time::Duration};
+
+use kit::files::Buffers;
+use parking_lot::Mutex;
+use serve::acp::{Editor, v1::SessionId};
+
+/// So long the editor may take for one file.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// After so many files in a row that it took longer for, it is asked no more.
+const GIVE_UP: usize = 3;
+
+/// The editor behind a session.
+pub(super) struct InEditor {
+    editor: Editor,
+    session: SessionId,
+    late: Mutex<usize>,
+    noted: OnceLock<()>,
+}
+
+impl InEditor {
+    /// None where the editor does not let files be read.
+    pub(super) fn of(editor: &Editor, session: &SessionId) -> Option<Self> {
+        let late = Mutex::default();
+        let noted = OnceLock::new();
+        editor.reads_files().then(|| Self { editor: editor.clone(), session: session.clone(), late, noted })
+    }
+}
+
+impl Buffers for InEditor {
+    fn text(&self, path: &Path) -> Option<String> {
+        if *self.late.lock() >= GIVE_UP {
+            self.noted.get_or_init(|| {
+                tracing::warn!(
+                    "the editor does not answer `fs/read_text_file`; files are read from the disk"
+                );
+            });
+            return None;
+        }
+        let text = self.editor.read_text_file(&self.session, path, PATIENCE);
+        let mut late = self.late.lock();
+        match text {
+            Ok(text) => {
+                *late = 0;
+                Some(text)
+            }
+            // What it does not know is on the disk alone.
+            Err(fault) if fault.kind == kit::Kind::Timeout => {
+                *late += 1;
+                None
+            }
+            Err(_) => None,
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! haft's agent behind the Agent Client Protocol: sessions of an editor, each with a workspace of its own.
+//!
+//! A session is a conversation of its workspace, as `haft chat` has it, under the same sandbox, trust and approvals: the
+//! editor answers the questions. Nothing is opened before the first session, so `initialize` is answered at once.
+
+mod auth;
+mod buffers;
+mod commands;
+mod config_options;
+mod opening;
+mod person;
+mod prompt;
+mod replay;
+mod session;
+mod tool_calls;
+mod watcher;
+mod workspaces;
+
+use std::{collections::HashMap, path::Path, sync::Arc};
+
+use kit::Fault;
+use parking_lot::Mutex;
+use serve::acp::{
+    AcpBackend, Described, Editor, Reply, error_of, unknown_session,
+    v1::{
+        AgentCapabilities, AuthenticateRequest, AuthenticateResponse, ClientCapabilities,
+        CloseSessionRequest, CloseSessionResponse, DeleteSessionRequest, DeleteSessionResponse, Error,
+        ForkSessionRequest, ForkSessionResponse, Implementation, ListSessionsRequest, ListSessionsResponse,
+        LoadSessionRequest, LoadSessionResponse, McpCapabilities, McpServer, NewSessionRequest,
+        NewSessionResponse, PromptCapabilities, PromptRequest, PromptResponse, ResumeSessionRequest,
+        ResumeSessionResponse, SessionAdditionalDirectoriesCapabilities, SessionCapabilities,
+        SessionCloseCapabilities, SessionDeleteCapabilities, SessionForkCapabilities, SessionId,
+        SessionListCapabilities, SessionResumeCapabilities, SetSessionConfigOptionRequest,
+        SetSessionConfigOptionResponse, SetSessionModeRequest, SetSessionModeResponse,
+    },
+};
+use tokio_util::sync::CancellationToken;
+
+use self::{
+    opening::{Kept, Opening},
+    session::AcpSession,
+    workspaces::KnownWorkspaces,
+};
+use crate::{Options, Place, agent_factory::AgentOptions, session_state::SessionState};
+
+/// The sessions of one connection.
+pub(crate) struct Backend {
+    editor: Editor,
+    options: Options,
+    agent: AgentOptions,
+    place: Place,
+    known: KnownWorkspaces,
+    open: Mutex<HashMap<SessionId, Arc<AcpSession>>>,
+}
+
+/// What a session is opened with.
+struct Asked {
+    cwd: std::path::PathBuf,
+    dirs: Vec<std::path::PathBuf>,
+    servers: Vec<McpServer>,
+}
+
+type Answered<T> = Result<Reply<T>, Error>;
+
+impl Backend {
+    /// No session is open yet. `options` and `agent` count for every session.
+    pub(crate) fn new(editor: Editor, options: Options, agent: AgentOptions, place: Place) -> Self {
+        let known = KnownWorkspaces::of(&place);
+        Self { editor, options, agent, place, known, open: Mutex::default() }
+    }
+
+    fn session(&self, id: &SessionId) -> Result<Arc<AcpSession>, Error> {
+        self.open.lock().get(id).cloned().ok_or_else(|| unknown_session(id))
+    }
+
+    /// Opens a session; one of this name that is open already is closed before. Without a name it is new.
+    async fn open(&self, asked: Asked, name: Option<&SessionId>) -> Result<Arc<AcpSession>, Error> {
+        let opening = self.opening(asked)?;
+        let kept = match name {
+            None => Kept::default(),
+            Some(name) => self.kept(&opening.cwd, name)?,
+        };
+        if let Some(name) = name {
+            self.leave(name).await;
+        }
+        self.opened(opening.with(&kept), name, kept).await
+    }
+
+    async fn opened(
+        &self,
+        opening: Opening,
+        name: Option<&SessionId>,
+        kept: Kept,
+    ) -> Result<Arc<AcpSession>, Error> {
+        self.known.add(&opening.cwd);
+        let session = AcpSession::open(self, opening, name, kept).await?;
+        self.open.lock().insert(session.id.clone(), session.clone());
+        Ok(session)
+    }
+
+    /// How a session of this workspace was left.
+    fn kept(&self, cwd: &Path, name: &SessionId) -> Result<Kept, Error> {
+        let store = self.store(cwd);
+        let exists = workspaces::has(&store, name).map_err(|fault| error_of(&fault))?;
+        let kept = Kept::of(&store, name).map_err(|fault| error_of(&fault))?;
+        if !exists {
+            let what = format!("there is no session `{name}` in {}", cwd.display());
+            let fault = Fault::not_found(what)
+                .next("`session/list` lists those of a folder; `session/new` begins another one.");
+            return Err(error_of(&fault));
+        }
+        Ok(kept)
+    }
+
+    /// Ends a session on this connection, if it is open.
+    async fn leave(&self, id: &SessionId) -> bool {
+        let session = self.open.lock().remove(id);
+        match session {
+            Some(session) => {
+                session.close().await;
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Does this conversation have a model that it goes on with?
+    fn has_model(&self, workspace: &Path, session: &SessionId) -> bool {
+        SessionState::is_there(&self.store(workspace), &session.0)
+    }
+
+    fn store(&self, workspace: &Path) -> store::Store {
+        store::Store::open(&self.place.state, workspace, Arc::new(kit::redact::Secrets::none()))
+    }
+}
+
+impl AcpBackend for Backend {
+    fn describe(&self, client: &ClientCapabilities) -> Described {
+        let sessions = SessionCapabilities::new()
+            .list(SessionListCapabilities::new())
+            .delete(SessionDeleteCapabilities::new())
+            .additional_directories(SessionAdditionalDirectoriesCapabilities::new())
+            .fork(SessionForkCapabilities::new())
+            .resume(SessionResumeCapabilities::new())
+            .close(SessionCloseCapabilities::new());
+        let capabilities = AgentCapabilities::new()
+            .load_session(true)
+            .prompt_capabilities(PromptCapabilities::new().image(true).embedded_context(true))
+            .mcp_capabilities(McpCapabilities::new().http(true))
+            .session_capabilities(sessions);
+        Described {
+            capabilities,
+            auth_methods: auth::methods(client.auth.terminal),
+            info: Implementation::new("haft", env!("CARGO_PKG_VERSION")).title("haft".to_owned()),
+        }
+    }
+
+    async fn authenticate(&self, request: AuthenticateRequest) -> Answered<AuthenticateResponse> {
+        self.authenticated(&request)?;
+        Ok(AuthenticateResponse::new().into())
+    }
+
+    async fn new_session(&self, request: NewSessionRequest) -> Answered<NewSessionResponse> {
+        let NewSessionRequest { cwd, additional_directories: dirs, mcp_servers: servers, .. } = request;
+        let session = self.open(Asked { cwd, dirs, servers }, None).await?;
+        let response = NewSessionResponse::new(session.id.clone())
+            .modes(session.modes())
+            .config_options(session.config_options());
+        Ok(Reply::then(response, session.introduce()))
+    }
+
+    async fn load(&self, request: LoadSessionRequest) -> Answered<LoadSessionResponse> {
+        let LoadSessionRequest {
+            cwd, additional_directories: dirs, mcp_servers: servers, session_id, ..
+        } = request;
+        let session = self.open(Asked { cwd, dirs, servers }, Some(&session_id)).await?;
+        session.replay().await.map_err(|fault| error_of(&fault))?;
+        let response =
+            LoadSessionResponse::new().modes(session.modes()).config_options(session.config_options());
+        Ok(Reply::then(response, session.introduce()))
+    }
+
+    async fn resume(&self, request: ResumeSessionRequest) -> Answered<ResumeSessionResponse> {
+        let ResumeSessionRequest {
+            cwd, additional_directories: dirs, mcp_servers: servers, session_id, ..
+        } = request;
+        let session = self.open(Asked { cwd, dirs, servers }, Some(&session_id)).await?;
+        let response =
+            ResumeSessionResponse::new().modes(session.modes()).config_options(session.config_options());
+        Ok(Reply::then(response, session.introduce()))
+    }
+
+    async fn fork(&self, request: ForkSessionRequest) -> Answered<ForkSessionResponse> {
+        let ForkSessionRequest {
+            cwd, additional_directories: dirs, mcp_servers: servers, session_id, ..
+        } = request;
+        let opening = self.opening(Asked { cwd, dirs, servers })?;
+        let kept = self.kept(&opening.cwd, &session_id)?;
+        let fork = self.copy(&opening.cwd, &session_id).map_err(|fault| error_of(&fault))?;
+        let session = self.opened(opening.with(&kept), Some(&fork), kept).await?;
+        let response = ForkSessionResponse::new(session.id.clone())
+            .modes(session.modes())
+            .config_options(session.config_options());
+        Ok(Reply::then(response, session.introduce()))
+    }
+
+    async fn list(&self, request: ListSessionsRequest) -> Answered<ListSessionsResponse> {
+        let listed = self.listed(request.cwd.as_deref(), request.cursor.as_deref());
+        Ok(listed.map_err(|fault| error_of(&fault))?.into())
+    }
+
+    async fn delete(&self, request: DeleteSessionRequest) -> Answered<DeleteSessionResponse> {
+        let id = request.session_id;
+        let cwd = self.open.lock().get(&id).map(|it| it.cwd().to_owned());
+        self.leave(&id).await;
+        self.forget(&id, cwd.as_deref()).map_err(|fault| error_of(&fault))?;
+        Ok(DeleteSessionResponse::new().into())
+    }
+
+    async fn close(&self, request: CloseSessionRequest) -> Answered<CloseSessionResponse> {
+        if !self.leave(&request.session_id).await {
+            return Err(unknown_session(&request.session_id));
+        }
+        Ok(CloseSessionResponse::new().into())
+    }
+
+    async fn prompt(&self, request: PromptRequest, cancel: CancellationToken) -> Answered<PromptResponse> {
+        let session = self.session(&request.session_id)?;
+        let reason = session.prompt(request.prompt, &cancel).await?;
+        Ok(PromptResponse::new(reason).into())
+    }
+
+    async fn set_mode(&self, request: SetSessionModeRequest) -> Answered<SetSessionModeResponse> {
+        let session = self.session(&request.session_id)?;
+        session.set_profile(&request.mode_id.0).map_err(|fault| error_of(&fault))?;
+        session.tell_options().await;
+        Ok(SetSessionModeResponse::new().into())
+    }
+
+    async fn set_config_option(
+        &self,
+        request: SetSessionConfigOptionRequest,
+    ) -> Answered<SetSessionConfigOptionResponse> {
+        let session = self.session(&request.session_id)?;
+        let value = request.value.as_value_id().map(|it| it.0.to_string()).ok_or_else(|| {
+            let what = format!("the option `{}` takes one of its values, as text", request.config_id.0);
+            error_of(&Fault::bad_args(what))
+        })?;
+        let session = if &*request.config_id.0 == config_options::SANDBOX {
+            self.set_sandbox(&session, &value).await?
+        } else {
+            session.set_option(&request.config_id.0, &value).map_err(|fault| error_of(&fault))?;
+            session
+        };
+        session.tell_mode().await;
+        Ok(SetSessionConfigOptionResponse::new(session.config_options()).into())
+    }
+
+    async fn end(&self) {
+        let all: Vec<_> = self.open.lock().drain().map(|it| it.1).collect();
+        futures_util::future::join_all(all.iter().map(|it| it.close())).await;
+    }
+}

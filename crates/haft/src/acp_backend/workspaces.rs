@@ -1,0 +1,160 @@
+//! The sessions of all workspaces that editors worked in: listed, copied, and taken off the list.
+
+use std::{
+    fs,
+    io::Write as _,
+    os::unix::ffi::OsStrExt as _,
+    path::{Path, PathBuf},
+};
+
+use kit::Fault;
+use serve::acp::v1::{ListSessionsResponse, SessionId, SessionInfo};
+use store::Store;
+
+use super::{Backend, opening::Kept};
+use crate::{Place, state_folder};
+
+/// The file in the state folder that names these workspaces, one per line.
+const FILE: &str = "acp_workspaces";
+
+/// So many sessions are in one answer.
+const PAGE: usize = 50;
+
+/// The workspaces that sessions were opened in.
+pub(super) struct KnownWorkspaces {
+    file: PathBuf,
+}
+
+impl KnownWorkspaces {
+    pub(super) fn of(place: &Place) -> Self {
+        Self { file: place.state.join(FILE) }
+    }
+
+    /// Notes a workspace. Without the note its sessions are in no list of all sessions, nothing worse.
+    pub(super) fn add(&self, workspace: &Path) {
+        let line = workspace.as_os_str().as_bytes().escape_ascii().to_string();
+        let known = fs::read_to_string(&self.file).unwrap_or_default();
+        if known.lines().any(|it| it == line) {
+            return;
+        }
+        let write = || -> std::io::Result<()> {
+            if let Some(state) = self.file.parent() {
+                state_folder::make(state)?;
+            }
+            // One line in one write: two that add at once both stay whole.
+            let mut file = fs::OpenOptions::new().append(true).create(true).open(&self.file)?;
+            file.write_all(format!("{line}\n").as_bytes())
+        };
+        if let Err(error) = write() {
+            tracing::warn!("`{}` can't be written: {error}", self.file.display());
+        }
+    }
+
+    fn all(&self) -> Vec<PathBuf> {
+        let known = fs::read_to_string(&self.file).unwrap_or_default();
+        // A name with bytes that had to be escaped is found by its own folder alone.
+        known.lines().map(PathBuf::from).filter(|it| it.is_dir()).collect()
+    }
+}
+
+/// Was anything said in this session? Blocks.
+pub(super) fn has(store: &Store, session: &SessionId) -> Result<bool, Fault> {
+    let known = store.sessions().list()?.iter().any(|it| *it.id == *session.0);
+    Ok(known && !session.0.contains('/') && !store.conversations().is_deleted(&session.0)?)
+}
+
+/// A session as it is listed.
+struct Found {
+    used_ms: u64,
+    info: SessionInfo,
+}
+
+impl Backend {
+    /// The sessions of a folder, or of all folders, the one used last first. Blocks.
+    pub(super) fn listed(
+        &self,
+        cwd: Option<&Path>,
+        cursor: Option<&str>,
+    ) -> Result<ListSessionsResponse, Fault> {
+        let from = cursor.map(place).transpose()?;
+        let folders = match cwd {
+            Some(cwd) => cwd.canonicalize().into_iter().collect(),
+            None => self.known.all(),
+        };
+        let mut found = Vec::new();
+        for folder in folders {
+            let here = self.of_folder(&folder)?;
+            if cwd.is_some() && !here.is_empty() {
+                // Who lists a session may delete it, without naming its folder.
+                self.known.add(&folder);
+            }
+            found.extend(here);
+        }
+        found.sort_by(|one, other| {
+            (other.used_ms, &one.info.session_id.0).cmp(&(one.used_ms, &other.info.session_id.0))
+        });
+        if let Some((used_ms, id)) = from {
+            found.retain(|it| (it.used_ms, id.as_str()) < (used_ms, &*it.info.session_id.0));
+        }
+        let more = found.len() > PAGE;
+        found.truncate(PAGE);
+        let next = found.last().filter(|_| more).map(|it| format!("{}:{}", it.used_ms, it.info.session_id.0));
+        Ok(ListSessionsResponse::new(found.into_iter().map(|it| it.info).collect()).next_cursor(next))
+    }
+
+    fn of_folder(&self, folder: &Path) -> Result<Vec<Found>, Fault> {
+        let store = self.store(folder);
+        let mut found = Vec::new();
+        for conversation in store.conversations().list(agent::Archived::Hidden, usize::MAX)? {
+            let conversation = agent::Conversation::from(conversation);
+            let id = SessionId::from(conversation.session);
+            let kept = Kept::of(&store, &id)?;
+            let info = SessionInfo::new(id, folder)
+                .title(conversation.title)
+                .updated_at(iso(conversation.used_ms))
+                .additional_directories(kept.dirs);
+            found.push(Found { used_ms: conversation.used_ms, info });
+        }
+        Ok(found)
+    }
+
+    /// Copies a session; gives the new one. Blocks.
+    pub(super) fn copy(&self, workspace: &Path, session: &SessionId) -> Result<SessionId, Fault> {
+        let open = self.open.lock().get(session).cloned();
+        // What this process has queued is in the copy only if its own store writes it.
+        let store = open.map_or_else(|| self.store(workspace), |it| it.store());
+        let fork = agent::fork(&store, &session.0, None, None)?;
+        store.sessions().used(&*fork.session, "acp")?;
+        Ok(SessionId::from(fork.session))
+    }
+
+    /// Deletes a session, as `haft sessions delete` does. Blocks.
+    ///
+    /// # Errors
+    /// When another process has it open, or something of it can't be removed.
+    pub(super) fn forget(&self, session: &SessionId, cwd: Option<&Path>) -> Result<(), Fault> {
+        let folders = cwd.map_or_else(|| self.known.all(), |it| vec![it.to_owned()]);
+        for folder in folders {
+            let store = self.store(&folder);
+            if has(&store, session)? {
+                return store.conversations().delete(&session.0).map(drop);
+            }
+        }
+        // To delete what is not there is done already.
+        Ok(())
+    }
+}
+
+/// A time as ISO 8601 has it.
+pub(super) fn iso(ms: u64) -> String {
+    jiff::Timestamp::from_millisecond(ms.cast_signed()).map(|it| it.to_string()).unwrap_or_default()
+}
+
+/// Where the last page ended.
+fn place(cursor: &str) -> Result<(u64, String), Fault> {
+    let place = cursor.split_once(':').and_then(|(used, id)| Some((used.parse().ok()?, id.to_owned())));
+    place.ok_or_else(|| {
+        Fault::bad_args(format!("`{cursor}` is no cursor of `session/list`"))
+            .next("Begin without a cursor; `nextCursor` of an answer is the next one.")
+    })
+}
