@@ -110,7 +110,7 @@ pub(crate) async fn run(
     let Opened { agent, driver, notes } = opened;
     notes.into_iter().for_each(|text| owner.log().add(agent::Event::Note { text }));
     let mut running = Running { owner, agent, driver, opener, records };
-    let by = loop {
+    let closed = loop {
         let pending = tokio::select! {
             biased;
             pending = running.owner.next() => Some(pending),
@@ -137,16 +137,20 @@ pub(crate) async fn run(
     };
     let Running { owner, agent, .. } = running;
     agent.session().end().await;
-    if let Err(fault) = owner.close(by.as_deref().unwrap_or("another process")).await {
+    let by = closed.as_ref().map_or("another process", Pending::by).to_owned();
+    if let Err(fault) = owner.close(&by).await {
         tracing::warn!(%fault, "the end of the session is not in its log");
+    }
+    if let Some(closed) = closed {
+        closed.finish(Ok(Value::Null)).await;
     }
     // Its lease goes last.
     drop(agent);
 }
 
 impl Running {
-    /// Does an operation. Gives who closed the session, where somebody did.
-    async fn take(&mut self, pending: Pending) -> Option<String> {
+    /// Does an operation. Gives it back where it is to close the session.
+    async fn take(&mut self, pending: Pending) -> Option<Pending> {
         if pending.is_cancelled() {
             let end = TurnEnd { key: Some(pending.key().to_owned()), ..TurnEnd::of("cancelled") };
             pending.finish(Ok(json!(end))).await;
@@ -172,11 +176,7 @@ impl Running {
             Operation::Archive { archived } => self.archive(archived),
             Operation::Model { name } => self.model(name),
             Operation::Profile { name } => self.profile(name),
-            Operation::Close => {
-                let by = pending.by().to_owned();
-                pending.finish(Ok(Value::Null)).await;
-                return Some(by);
-            }
+            Operation::Close => return Some(pending),
             other @ (Operation::Cancel { .. } | Operation::Approve { .. } | Operation::Answer { .. }) => {
                 Err(Fault::bug(format!("{other:?} came to the loop of the session")))
             }

@@ -307,11 +307,11 @@ impl Shared {
     }
 
     /// The rows after this number, where the newest rows reach back so far.
-    pub(crate) fn newest(&self, after: u64, limit: usize) -> Option<Vec<EventRow>> {
+    pub(crate) fn newest(&self, after: u64) -> Option<Vec<EventRow>> {
         let ring = self.ring.lock();
         let first = ring.rows.front()?.seq;
         let skip = usize::try_from(after.checked_sub(first - 1)?).ok()?;
-        let rows: Vec<EventRow> = ring.rows.iter().skip(skip).take(limit).cloned().collect();
+        let rows: Vec<EventRow> = ring.rows.iter().skip(skip).take(PAGE_ROWS).cloned().collect();
         (!rows.is_empty()).then_some(rows)
     }
 }
@@ -357,9 +357,17 @@ pub(crate) fn moved(session: &str) -> Fault {
         .next("Attach to it again.")
 }
 
+/// So many rows are read at once, at most,
+const PAGE_ROWS: usize = 256;
+/// and about so many bytes.
+const PAGE_BYTES: usize = 1 << 20;
+
 /// The store's events, read beside the log.
 pub(crate) fn page(events: &Events, session: &str, after: u64) -> Result<Vec<EventRow>, Fault> {
-    const ROWS: usize = 256;
-    const BYTES: usize = 1 << 20;
-    events.page(session, after, ROWS, BYTES)
+    events.page(session, after, PAGE_ROWS, PAGE_BYTES)
+}
+
+/// May there have been more rows than this page has?
+pub(crate) fn is_full(page: &[EventRow]) -> bool {
+    page.len() >= PAGE_ROWS || page.iter().map(|it| it.body.len()).sum::<usize>() >= PAGE_BYTES
 }

@@ -203,11 +203,13 @@ impl Prepared {
             cancelled: Mutex::default(),
             answers: Mutex::default(),
         });
-        core.log.add(Event::Opened { epoch, pid: std::process::id(), by: core.by.clone() });
         let jobs = tokio::spawn(tell_of_jobs(agent.session().events(), Arc::downgrade(&core.log)));
         let owner = Owner { core, inbox: receiver, owned: self.owned, _jobs: AbortOnDropHandle::new(jobs) };
         owner.describe(agent);
         owner.core.settle(&found.fold, agent.transcript().message_count()).await?;
+        // Last: from this row on the next owner looks for what is left open.
+        let (pid, by) = (std::process::id(), owner.core.by.clone());
+        owner.core.log.add(Event::Opened { epoch, pid, by });
         owner.core.log.flush().await?;
         owner.owned.0.lock().insert(name, Arc::downgrade(&owner.core));
         Ok(owner)

@@ -16,7 +16,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::{
     event::Row,
-    log::{Shared, page},
+    log::{Shared, is_full, page},
 };
 
 /// Where the watchers of one session learn how far its log is, whoever runs it.
@@ -38,7 +38,7 @@ pub struct Watcher {
     head: watch::Receiver<u64>,
     after: u64,
     page: VecDeque<EventRow>,
-    /// The disk was looked at: from now on the head says when to look again.
+    /// All that there was on the disk was read: from now on the head says when to look again.
     has_looked: bool,
 }
 
@@ -162,7 +162,7 @@ impl Watcher {
             return Ok(0);
         }
         let local = self.feed.local.lock().upgrade();
-        let newest = local.and_then(|it| it.newest(self.after, 256));
+        let newest = local.and_then(|it| it.newest(self.after));
         let rows = match newest {
             Some(rows) => rows,
             None => {
@@ -174,7 +174,8 @@ impl Watcher {
                     .map_err(|error| Fault::bug(format!("the events were not read: {error}")))??
             }
         };
-        self.has_looked = true;
+        // Of a full page nobody knows whether it was the last.
+        self.has_looked = !is_full(&rows);
         if let Some(last) = rows.last() {
             self.feed.reached(last.seq);
         }

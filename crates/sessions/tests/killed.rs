@@ -167,3 +167,40 @@ async fn an_approval_of_a_process_that_died_expires_and_its_prompt_ends_as_inter
     let ended: Vec<(&str, &str)> = fold.ended().map(|(key, end)| (key, end.ended.as_str())).collect();
     assert_eq!(ended, [(key, "interrupted")]);
 }
+
+#[tokio::test]
+async fn a_prompt_whose_words_were_not_said_is_said_once_however_many_owners_died_before() {
+    use sessions::Opener as _;
+    let test_ws = TestWorkspace::new();
+    let process = test_ws.process();
+    let store = process.runtime().store().clone();
+    let body = json!(prompt(&[json!({"say": "at last"})]));
+    store.operations().note("s", "k", "me", body.clone()).await.unwrap();
+    // The first owner died when the beginning was in the log; the second one when it had opened the session.
+    for life in 1..=2 {
+        let prepared = process.sessions().prepare("s");
+        let opened = process.open(&prepared).unwrap();
+        let mut owner = prepared.own(&opened.agent).await.unwrap();
+        let pending = owner.next().await;
+        assert_eq!((pending.key(), pending.is_resumed()), ("k", life == 2));
+        if life == 1 {
+            assert!(pending.begin().await.unwrap());
+            owner.log().add(Event::TurnBegan {
+                key: Some("k".to_owned()),
+                by: "me".to_owned(),
+                text: "words".to_owned(),
+                attached: Vec::new(),
+                messages: 0,
+            });
+            owner.log().flush().await.unwrap();
+        }
+    }
+    let handle = process.sessions().attach("s", "three").await.unwrap();
+    let Value::Object(_) = &body else { panic!() };
+    let end = handle.act("k", serde_json::from_value(body).unwrap()).await.unwrap();
+    assert_eq!((&end["ended"], &end["text"]), (&json!("done"), &json!("at last")));
+    let rows = process.sessions().export("s").await.unwrap();
+    assert_eq!(rows.iter().filter(|it| matches!(it.event, Event::TurnBegan { .. })).count(), 1);
+    let messages = store.transcripts().rows("s", Buffer::Messages).unwrap();
+    assert_eq!(messages.iter().filter(|it| it.body.contains("\"who\":\"person\"")).count(), 1);
+}

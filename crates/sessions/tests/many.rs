@@ -58,3 +58,26 @@ async fn a_watcher_of_another_process_wakes_by_the_socket() {
     handle.act("k", prompt(&[json!({"say": "hi"})])).await.unwrap();
     crate::support::until(&mut early, crate::support::is_end).await;
 }
+
+#[tokio::test]
+async fn a_long_session_is_read_to_its_end_at_once_by_another_process() {
+    let test_ws = TestWorkspace::new();
+    let process = test_ws.process();
+    {
+        use sessions::Opener as _;
+        let prepared = process.sessions().prepare("s");
+        let opened = process.open(&prepared).unwrap();
+        let owner = prepared.own(&opened.agent).await.unwrap();
+        for at in 0..1500 {
+            owner.log().add(agent::Event::Note { text: format!("event {at}") });
+        }
+        owner.close("me").await.unwrap();
+    }
+    // Nobody told it how long the session is.
+    let mut watcher = test_ws.process().watching().watch("s", 0);
+    let mut rows = 0;
+    while watcher.try_next().await.unwrap().is_some() {
+        rows += 1;
+    }
+    assert_eq!(rows, 1502);
+}

@@ -27,6 +27,15 @@ pub(crate) struct Found {
 pub(crate) fn read(events: &Events, session: &str) -> Result<Found, Fault> {
     let mut after = events.newest(session, "opened")?.map_or(0, |it| it - 1);
     let (mut rows, mut fold) = (Vec::new(), Fold::new());
+    // A turn that the last owner was to go on with began in an earlier life.
+    let began = events.newest(session, "turn_began")?.filter(|it| *it <= after);
+    if let Some(began) = began.filter(|it| *it > 0)
+        && events.newest(session, "turn_ended")?.is_none_or(|ended| ended < began)
+    {
+        for row in events.page(session, began - 1, 1, 1)? {
+            fold.add(&Row::read(&row)?);
+        }
+    }
     loop {
         let stored = page(events, session, after)?;
         let Some(last) = stored.last() else { break };
