@@ -79,6 +79,22 @@ fn key_of_a_dialect_that_haft_does_not_know_is_an_error_with_its_line() {
 }
 
 #[test]
+fn options_of_the_command_line_widen_nothing_where_your_own_file_cannot_be_read() {
+    let test_ws = configured("sandbox = \n", "");
+    let beside = test_ws.outside();
+    fs::write(beside.join("a"), "beside\n").unwrap();
+    let root = beside.to_str().unwrap();
+    let options =
+        ["--root", root, "--sandbox", "full", "--approve", "auto", "--accept-weaker", "seccomp", "call"];
+    let read = json!({"path": beside.join("a")}).to_string();
+    let ran = test_ws.run(&[&options[..], &["read", &read]].concat());
+    assert!(ran.code == 0 && ran.out.contains("beside"), "{ran:?}");
+    let ran = test_ws.run(&[&options[..], &["write", r#"{"path": "new", "content": "x"}"#]].concat());
+    assert!(ran.code == 1 && (ran.out.clone() + &ran.err).contains("read-only"), "{ran:?}");
+    assert!(!test_ws.at("new").exists());
+}
+
+#[test]
 fn options_of_the_command_line_add_to_lists_and_replace_values() {
     let test_ws = configured("sandbox = \"full\"\naccept_weaker = [\"landlock\"]\n", "approve = \"never\"\n");
     let ran =

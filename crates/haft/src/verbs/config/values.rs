@@ -139,6 +139,8 @@ pub(super) fn defaults() -> Vec<(String, Fallback)> {
             })),
         }
     }
+    // `[[command]]` is shown as a value among those at the top.
+    keys.sort_by_key(|(key, _)| key.contains('.'));
     keys
 }
 
