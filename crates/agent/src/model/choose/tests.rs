@@ -355,9 +355,13 @@ fn a_format_of_ones_own_is_a_table_in_the_file() {
         r#"{{"model": "{model}", "dialect": {{"start_char": "{{", "end_char": "}}", "arg_prefix": "--"}}}}"#
     ));
     assert!(chosen(section, &[]).is_ok());
-    let (_, text) =
-        fault(chosen(read(&format!(r#"{{"model": "{model}", "dialect": {{"begin": "<"}}}}"#)), &[]));
-    assert!(text.contains("[models.mine]") && text.contains("begin"), "{text}");
+    // A key that there is not is refused where the file is read, a value that is unfit where the model is chosen.
+    let unknown = format!(r#"{{"model": "{model}", "dialect": {{"begin": "<"}}}}"#);
+    let error = serde_json::from_str::<ModelSection>(&unknown).unwrap_err().to_string();
+    assert!(error.contains("unknown field `begin`, expected one of `start_char`"), "{error}");
+    let unfit = read(&format!(r#"{{"model": "{model}", "dialect": {{"start_char": "a"}}}}"#));
+    let (_, text) = fault(chosen(unfit, &[]));
+    assert!(text.contains("[models.mine]") && text.contains("start_char"), "{text}");
     assert_eq!(read(r#"{"dialect": "xml"}"#).dialect.as_deref(), Some("xml"));
 }
 
