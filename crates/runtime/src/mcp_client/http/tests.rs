@@ -1,4 +1,4 @@
-//! Tests: a server is reached as configured, and nothing else.
+//! Tests: haft contacts a server as configured, and contacts nothing else.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -50,7 +50,7 @@ async fn a_session_that_the_server_lost_is_begun_anew() {
     let stage = Stage::new(move |_, asked| {
         let begins = asked.calls() == "initialize";
         let number = sessions.fetch_add(usize::from(begins), Ordering::SeqCst) + usize::from(begins);
-        // It knows its second session alone.
+        // The server knows only its second session.
         if begins { legacy(&number.to_string(), asked) } else { legacy("2", asked) }
     })
     .await;
