@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::*;
 
-/// What is said of these arguments; empty, where they fit.
+/// Returns the fault's text for these arguments; empty if they match.
 #[track_caller]
 fn said(schema: &Value, arguments: &Value) -> String {
     let checked = Check::default().check(schema, arguments);
@@ -17,7 +17,7 @@ fn said(schema: &Value, arguments: &Value) -> String {
     })
 }
 
-/// What is said of an argument `x` of this schema.
+/// Returns the fault's text for an argument `x` with this schema.
 #[track_caller]
 fn of(schema: &Value, value: &Value) -> String {
     said(&json!({"type": "object", "properties": {"x": schema}}), &json!({"x": value}))
@@ -352,7 +352,7 @@ fn a_schema_that_is_made_to_take_for_ever_does_not() {
     assert!(said(&slow, &json!({"x": text, "y": "a"})).starts_with("`x` is the string \"aaaa"));
     let notes = fitted(&mut slow.clone()).unwrap();
     assert!(notes.first().unwrap().contains("`parameters.properties.y.pattern`"));
-    // Far above what it takes, and far below for ever.
+    // Far above the time that it takes, and far below endless.
     assert!(began.elapsed() < Duration::from_secs(60));
 }
 
