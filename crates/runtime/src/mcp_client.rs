@@ -32,7 +32,7 @@ pub use imported::{configured, granted, imported, serves_haft};
 pub use oauth::{Logins, Redirect, Signing};
 pub use servers::Servers;
 pub(crate) use service::ServersOf;
-pub(crate) use session_access::{FindSession, OwnTools, SessionAccess};
+pub(crate) use session_access::{FindSession, SessionAccess, SessionTools};
 pub(super) use start::Start;
 
 use crate::{

@@ -38,11 +38,11 @@ pub enum Whose {
 #[derive(Clone, Default)]
 pub(crate) struct Provenance {
     times: Arc<Mutex<Vec<Time>>>,
-    told: Arc<OnceLock<Told>>,
+    told: Arc<OnceLock<OnEnded>>,
 }
 
 /// Called when a period has ended in which a tool may have made files.
-type Told = Box<dyn Fn() + Send + Sync>;
+type OnEnded = Box<dyn Fn() + Send + Sync>;
 
 impl fmt::Debug for Provenance {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

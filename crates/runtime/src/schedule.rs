@@ -52,11 +52,11 @@ pub struct Who {
 #[derive(Default)]
 struct State {
     next: u64,
-    held: Vec<Held>,
+    held: Vec<HeldLocks>,
     waiting: VecDeque<Waiting>,
 }
 
-struct Held {
+struct HeldLocks {
     ticket: u64,
     who: Who,
     keys: Vec<(Key, Hold)>,
@@ -128,7 +128,7 @@ impl State {
                 continue;
             }
             let Some(Waiting { ticket, who, wants, ready }) = self.waiting.remove(index) else { return };
-            self.held.push(Held { ticket, who, keys: wants });
+            self.held.push(HeldLocks { ticket, who, keys: wants });
             // A call that was dropped releases the locks when its `Locks` are dropped.
             let _ = ready.send(());
         }

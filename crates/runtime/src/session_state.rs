@@ -38,7 +38,7 @@ use crate::{
     approve::Approver,
     execution::Execution,
     jobs::{Jobs, PersistedJobs},
-    mcp_client::{Connections, FindSession, OwnTools, SessionAccess, Start},
+    mcp_client::{Connections, FindSession, SessionAccess, SessionTools, Start},
     plugins::{
         self, Loaded,
         uv::{self, Environments, Provided},
@@ -474,7 +474,7 @@ impl SessionAccess for SessionState {
         self.decide(&[want]).0 == Decision::Allow
     }
 
-    fn has_tools_of_its_own(&self, tools: OwnTools) {
+    fn has_tools_of_its_own(&self, tools: SessionTools) {
         self.tools.has_tools_of_its_own(tools);
     }
 

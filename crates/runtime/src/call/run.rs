@@ -85,7 +85,7 @@ pub(super) struct Work {
 }
 
 /// The locks of a call.
-type Held = (Locks, Option<FileLocks>);
+type HeldLocks = (Locks, Option<FileLocks>);
 
 impl Work {
     #[expect(clippy::too_many_arguments, reason = "it is made in one place, of what was found out there")]
@@ -297,7 +297,7 @@ impl Work {
             && (plan.asks_later || self.session.policy().approve == Approve::AskEdits)
     }
 
-    async fn run_tool(&mut self, plan: Plan, mut held: Option<Held>) -> Result<Output, Fault> {
+    async fn run_tool(&mut self, plan: Plan, mut held: Option<HeldLocks>) -> Result<Output, Fault> {
         let patience = plan.prepared.patience().map(|it| it.min(LONGEST) + MARGIN);
         let deadline = self.allowed + self.session.deadline();
         let deadline = patience.map_or(deadline, |patience| deadline.max(Clock::now() + patience));
@@ -395,7 +395,7 @@ impl Work {
         &mut self,
         mut work: Pin<&mut (impl Future<Output = T> + Send)>,
         deadline: Clock,
-        held: &mut Option<Held>,
+        held: &mut Option<HeldLocks>,
     ) -> Result<T, Kind> {
         let asked = self.session.asked().clone();
         loop {

@@ -209,7 +209,7 @@ impl PersistedJobs {
                 Duration::from_millis(now_ms().saturating_sub(record.began_ms))
             },
             live: Live {
-                output: wrote.map(|it| Arc::new(Written(it)) as Arc<dyn Transcript>),
+                output: wrote.map(|it| Arc::new(RecordedOutput(it)) as Arc<dyn Transcript>),
                 ..Live::default()
             },
             said: None,
@@ -250,9 +250,9 @@ pub(super) async fn follow(kept: Arc<PersistedJobs>, call: Arc<ThisCall>) {
 }
 
 /// The recorded output of a job.
-struct Written(Wrote);
+struct RecordedOutput(Wrote);
 
-impl Written {
+impl RecordedOutput {
     fn start(&self) -> u64 {
         self.0.total.saturating_sub(self.0.text.len() as u64)
     }
@@ -270,7 +270,7 @@ impl Written {
     }
 }
 
-impl Transcript for Written {
+impl Transcript for RecordedOutput {
     fn total(&self) -> u64 {
         self.0.total
     }

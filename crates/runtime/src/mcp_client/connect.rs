@@ -26,7 +26,7 @@ use super::{
     oauth::Logins,
     start::Tasks,
     variables::expanded,
-    wire::{Heard, Wire, pipes},
+    wire::{StrayOutput, Wire, pipes},
 };
 
 /// Default time limit of a start: a first start may have to fetch the server.
@@ -82,7 +82,7 @@ pub(super) struct Live {
 /// The process of a server. Dropping this ends it, with all that it started.
 pub(super) struct Running {
     process: Arc<Process>,
-    heard: Arc<Heard>,
+    stray: Arc<StrayOutput>,
     procs: Procs,
 }
 
@@ -195,9 +195,9 @@ async fn start(wanted: &Wanted<'_>, lifecycle: ClientLifecycleMode) -> Result<Li
         let what = format!("the server `{name}` can't be started: {}", fault.what);
         Fault { kind: Kind::Unavailable, what, ..fault }
     })?;
-    let heard = Arc::<Heard>::default();
-    let wire = Wire::new(ours, heard.clone());
-    let running = Running { process: Arc::new(process), heard, procs: wanted.procs.clone() };
+    let stray = Arc::<StrayOutput>::default();
+    let wire = Wire::new(ours, stray.clone());
+    let running = Running { process: Arc::new(process), stray, procs: wanted.procs.clone() };
     let serving = wanted.handler.clone().serve_with_lifecycle(wire, lifecycle);
     let began_in_time = timeout(wanted.patience(), serving).await;
     match began_in_time {
@@ -211,7 +211,7 @@ async fn start(wanted: &Wanted<'_>, lifecycle: ClientLifecycleMode) -> Result<Li
                 Some(exit) => format!("the server `{name}` {} while it was started", exit_words(exit)),
                 None => format!("the server `{name}` did not begin as MCP has it: {}", said(&error)),
             };
-            let was_slow = running.heard.was_slow();
+            let was_slow = running.stray.was_slow();
             let fault = running.with_seen(Fault::new(Kind::Unavailable, what), exit);
             running.end().await;
             // A program that can't be executed exits with 126 or 127; a second try would fail in the same
@@ -317,7 +317,7 @@ impl Live {
 
     /// Returns one line about output that is not a message.
     pub(super) fn noise(&self) -> Option<String> {
-        self.running.as_ref()?.heard.noise()
+        self.running.as_ref()?.stray.noise()
     }
 }
 
@@ -335,7 +335,7 @@ impl Running {
         if !tail.trim().is_empty() {
             lines.push(format!("its errors end with:\n{}", tail.trim_end()));
         }
-        lines.extend(self.heard.noise());
+        lines.extend(self.stray.noise());
         let denials = exit.map(|exit| self.procs.denials(exit, &errors.tail(4096).text)).unwrap_or_default();
         let fault = match lines.is_empty() {
             true => fault,

@@ -17,7 +17,7 @@ pub(crate) trait SessionAccess: Send + Sync {
     fn allows(&self, want: Want) -> bool;
 
     /// Sets the tools that only this session has.
-    fn has_tools_of_its_own(&self, tools: OwnTools);
+    fn has_tools_of_its_own(&self, tools: SessionTools);
 
     /// Returns the connections of the session, until it has ended.
     fn find_connections(&self) -> Option<Arc<Connections>>;
@@ -41,4 +41,4 @@ pub(crate) trait SessionAccess: Send + Sync {
 pub(crate) type FindSession = Arc<dyn Fn() -> Option<Arc<dyn SessionAccess>> + Send + Sync>;
 
 /// Tools that only one session has.
-pub(crate) type OwnTools = Vec<Arc<dyn AnyTool>>;
+pub(crate) type SessionTools = Vec<Arc<dyn AnyTool>>;

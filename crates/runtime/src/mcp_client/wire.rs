@@ -74,13 +74,13 @@ fn nonblocking(end: impl Into<OwnedFd>) -> io::Result<OwnedFd> {
 
 /// Records output of a server that is not a message.
 #[derive(Default)]
-pub(super) struct Heard {
+pub(super) struct StrayOutput {
     lines: AtomicU64,
     first: Mutex<Option<String>>,
     was_slow: AtomicBool,
 }
 
-impl Heard {
+impl StrayOutput {
     /// Returns one line about output that is not a message.
     pub(super) fn noise(&self) -> Option<String> {
         let first = self.first.lock().clone()?;
@@ -108,7 +108,7 @@ impl Heard {
 pub(super) struct Wire {
     output: Receiver,
     input: Arc<tokio::sync::Mutex<Option<Sender>>>,
-    heard: Arc<Heard>,
+    stray: Arc<StrayOutput>,
     chunk: Box<[u8]>,
     /// The incomplete line read so far.
     line: Vec<u8>,
@@ -127,11 +127,11 @@ struct Probe {
 }
 
 impl Wire {
-    pub(super) fn new(ends: Ends, heard: Arc<Heard>) -> Self {
+    pub(super) fn new(ends: Ends, stray: Arc<StrayOutput>) -> Self {
         Self {
             output: ends.output,
             input: Arc::new(tokio::sync::Mutex::new(Some(ends.input))),
-            heard,
+            stray,
             chunk: vec![0; CHUNK].into(),
             line: Vec::new(),
             is_too_long: false,
@@ -170,7 +170,7 @@ impl Wire {
         let line = std::mem::take(&mut self.line);
         if std::mem::take(&mut self.is_too_long) {
             let why = format!("a line of more than {} MiB", LONGEST >> 20);
-            self.heard.no_message(&line, &format!("… ({why})"));
+            self.stray.no_message(&line, &format!("… ({why})"));
             self.fails(id_in(&line), &format!("its answer is {why}, and was not read"));
             return;
         }
@@ -202,7 +202,7 @@ impl Wire {
                     // An unknown notification is harmless.
                     return;
                 }
-                self.heard.no_message(text, "");
+                self.stray.no_message(text, "");
                 if is_answer {
                     let id = value.as_ref().map_or_else(|| id_in(text), |it| id(it.get("id")));
                     self.fails(id, &format!("its answer is none that MCP has: {error}"));
@@ -242,7 +242,7 @@ impl Wire {
     fn give_up_probe(&mut self) {
         let Some(probe) = &mut self.probe else { return };
         probe.is_over = true;
-        self.heard.was_slow.store(true, Ordering::Relaxed);
+        self.stray.was_slow.store(true, Ordering::Relaxed);
         let error = json!({
             "jsonrpc": "2.0", "id": probe.id,
             "error": {"code": -32601, "message": "server/discover was not answered in time"},

@@ -14,7 +14,7 @@ use serde::Serialize;
 use super::{
     Described, Folder, Section, Version, Whose,
     folders::{self, CodeFile, Sort},
-    provenance_records::{Marks, Written},
+    provenance_records::{ProvenanceRecords, Provenances},
 };
 
 /// The grants of a tool that are in effect.
@@ -51,7 +51,7 @@ pub(super) struct Module {
 
 /// The data to check again whether a section applies to a program.
 pub(super) struct Guard {
-    written: Written,
+    written: ProvenanceRecords,
     folder: Folder,
     workspace: PathBuf,
     version: Arc<Version>,
@@ -80,7 +80,7 @@ impl Section {
 
 impl Attested {
     /// Reads the code of this folder as it is now.
-    pub(super) fn read(folder: &Folder, workspace: &Path, marks: &Marks) -> Result<Self, String> {
+    pub(super) fn read(folder: &Folder, workspace: &Path, marks: &Provenances) -> Result<Self, String> {
         let mut beside =
             Self { modules: Vec::new(), strange: Vec::new(), changed: None, key: blake3::hash(&[]) };
         let mut hasher = blake3::Hasher::new();
@@ -133,7 +133,7 @@ fn lapse(
     name: &str,
     beside: &Result<Arc<Attested>, String>,
     workspace: &Path,
-    marks: &Marks,
+    marks: &Provenances,
 ) -> Option<String> {
     let shown = |path: &Path| path.strip_prefix(workspace).unwrap_or(path).display().to_string();
     let file = shown(&version.path);
@@ -167,8 +167,8 @@ fn around(version: &Version) -> &Path {
 pub(super) struct Sections<'a> {
     pub(super) of: Option<&'a std::collections::BTreeMap<String, Section>>,
     pub(super) beside: &'a Result<Arc<Attested>, String>,
-    pub(super) marks: &'a Marks,
-    pub(super) written: &'a Written,
+    pub(super) marks: &'a Provenances,
+    pub(super) written: &'a ProvenanceRecords,
     pub(super) folder: Option<&'a Folder>,
     pub(super) workspace: &'a Path,
 }

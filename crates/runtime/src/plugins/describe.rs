@@ -19,7 +19,7 @@ use super::{
     Described, Version,
     compiled::Compiled,
     failure,
-    host::{Asked, Host, Lost, Mode, Said},
+    host::{Asked, Host, HostMessage, Lost, Mode},
     interpreter,
     uv::{self, Environments, Provided},
 };
@@ -226,7 +226,7 @@ impl Describer<'_> {
     }
 }
 
-fn outcome(said: Said) -> Result<Vec<Described>, String> {
+fn outcome(said: HostMessage) -> Result<Vec<Described>, String> {
     match (said.op.as_str(), said.traceback.trim_end()) {
         ("described", _) => {
             let is_one = said.tools.len() == 1;

@@ -5,11 +5,11 @@ use kit::{
     procs::{Exit, Procs, signal_name},
 };
 
-use super::host::{Lost, Said, Why};
+use super::host::{HostMessage, Lost, Why};
 use crate::result_parts;
 
 /// Returns the fault for a file that raised an exception during import.
-pub(super) fn broken(file: &str, said: &Said, printed: &str, procs: &Procs) -> Fault {
+pub(super) fn broken(file: &str, said: &HostMessage, printed: &str, procs: &Procs) -> Fault {
     let fault = Fault::new(Kind::Failed, format!("{file} can't be imported: {}", said.error));
     advised(with_texts(fault, &said.traceback, printed), &said.error, Exit::Code(1), procs)
 }
@@ -26,7 +26,7 @@ pub(super) fn not_imported(file: &str, lost: &Lost, printed: &str, procs: &Procs
 }
 
 /// Returns the fault for a tool that raised an exception.
-pub(super) fn raised(said: Said, printed: &str, procs: &Procs) -> Fault {
+pub(super) fn raised(said: HostMessage, printed: &str, procs: &Procs) -> Fault {
     let fault = Fault::new(Kind::Failed, said.error.clone());
     let fault = with_texts(fault, &said.traceback, printed);
     let mut fault = advised(fault, &said.error, Exit::Code(1), procs);

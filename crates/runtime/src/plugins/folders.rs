@@ -54,11 +54,11 @@ pub(super) struct Found {
     pub(super) sort: Sort,
     pub(super) stamp: Stamp,
     /// Its content, or the reason why it can't be read.
-    pub(super) held: Result<Held, String>,
+    pub(super) held: Result<FileContent, String>,
 }
 
 /// The content of a file.
-pub(super) struct Held {
+pub(super) struct FileContent {
     pub(super) source: Arc<[u8]>,
     pub(super) hash: blake3::Hash,
 }
@@ -414,7 +414,7 @@ impl Place<'_> {
         }
     }
 
-    fn hold(&self, name: &OsStr, sort: Sort) -> Result<(Held, Stamp), String> {
+    fn hold(&self, name: &OsStr, sort: Sort) -> Result<(FileContent, Stamp), String> {
         let (file, stat) = self.open_regular(name)?;
         let stamp = Stamp::now(&stat, self.follows);
         let mut bytes =
@@ -424,7 +424,7 @@ impl Place<'_> {
             .map_err(|error| format!("it can't be read: {error}"))?;
         if bytes.len() as u64 <= LARGEST {
             let hash = blake3::hash(&bytes);
-            return Ok((Held { source: bytes.into(), hash }, stamp));
+            return Ok((FileContent { source: bytes.into(), hash }, stamp));
         }
         if sort != Sort::Program {
             return Err(format!(
@@ -434,7 +434,7 @@ impl Place<'_> {
         }
         // A compiled program may have any size; it is the same as long as its stamp is.
         let hash = blake3::hash(format!("{:?}", Stamp { settled: true, ..stamp }).as_bytes());
-        Ok((Held { source: Arc::default(), hash }, stamp))
+        Ok((FileContent { source: Arc::default(), hash }, stamp))
     }
 
     fn open_regular(&self, name: &OsStr) -> Result<(File, Stat), String> {

@@ -136,7 +136,7 @@ struct State {
 
 /// An open request.
 struct Waiter {
-    answer: oneshot::Sender<Result<Said, Lost>>,
+    answer: oneshot::Sender<Result<HostMessage, Lost>>,
     /// The call: it gets progress, and the tool's questions are answered on its behalf.
     cx: Option<Cx>,
     /// Whether the process may have begun the request.
@@ -149,7 +149,7 @@ pub(super) struct Asked {
     host: Arc<Host>,
     id: u64,
     /// None after the answer.
-    answer: Option<oneshot::Receiver<Result<Said, Lost>>>,
+    answer: Option<oneshot::Receiver<Result<HostMessage, Lost>>>,
 }
 
 /// The reason why no answer will come.
@@ -181,7 +181,7 @@ pub(super) enum Why {
 /// A message of a process.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Said {
+pub(super) struct HostMessage {
     pub(super) op: String,
     pub(super) id: u64,
     pub(super) ok: bool,
@@ -362,7 +362,7 @@ impl Asked {
     }
 
     /// Waits for the answer. May be awaited again after a cancellation.
-    pub(super) async fn answer(&mut self) -> Result<Said, Lost> {
+    pub(super) async fn answer(&mut self) -> Result<HostMessage, Lost> {
         let gone = Lost { why: Why::Unneeded, begun: true, others: 0 };
         let Some(answer) = &mut self.answer else { return Err(gone) };
         let said = answer.await.unwrap_or(Err(gone));
@@ -372,7 +372,7 @@ impl Asked {
 
     /// Stops the request: by a message, and if there is no answer soon, by ending the process. Returns the
     /// answer, if one arrived.
-    pub(super) async fn stop(mut self) -> Option<Said> {
+    pub(super) async fn stop(mut self) -> Option<HostMessage> {
         self.host.tell_to_stop(self.id);
         match timeout(OBEY, self.answer()).await {
             Ok(said) => said.ok(),
@@ -436,11 +436,11 @@ fn token() -> Result<String, Fault> {
 
 /// Handles the messages of the process until it is gone, then ends all that is left of it.
 async fn attend(link: Arc<Link>, process: Arc<Process>, dropped: CancellationToken) {
-    let mut heard = Heard::default();
+    let mut buffer = ReadBuffer::default();
     let why = tokio::select! {
         biased;
         () = dropped.cancelled() => Why::Unneeded,
-        why = link.hear(&mut heard) => match why {
+        why = link.hear(&mut buffer) => match why {
             Some(why) => why,
             None => match timeout(EXIT, process.exited()).await {
                 Ok(exit) => Why::Exited(exit),
@@ -450,7 +450,7 @@ async fn attend(link: Arc<Link>, process: Arc<Process>, dropped: CancellationTok
         // A process that it left behind may hold the socket open.
         exit = process.exited() => Why::Exited(exit),
     };
-    link.drain(&mut heard);
+    link.drain(&mut buffer);
     link.over(why);
     process.end(Ending::NOW).await;
 }
@@ -480,7 +480,7 @@ impl Link {
     }
 
     /// Reads messages until there are no more. Returns the reason, or nothing at the end of the stream.
-    async fn hear(self: &Arc<Self>, heard: &mut Heard) -> Option<Why> {
+    async fn hear(self: &Arc<Self>, buffer: &mut ReadBuffer) -> Option<Why> {
         loop {
             let all_sent = self.state.lock().unsent.is_empty();
             let interest =
@@ -498,61 +498,61 @@ impl Link {
                 continue;
             }
             for _ in 0..TURNS {
-                match self.read(heard) {
+                match self.read(buffer) {
                     Ok(0) => return None,
                     Ok(_) => {}
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                     Err(_) => return None,
                 }
-                if let Err(why) = self.take(heard) {
+                if let Err(why) = self.take(buffer) {
                     return Some(Why::Garbled(why));
                 }
             }
         }
     }
 
-    fn read(&self, heard: &mut Heard) -> io::Result<usize> {
-        if heard.bytes.capacity() - heard.bytes.len() < CHUNK / 4 {
-            heard.bytes.reserve(CHUNK);
+    fn read(&self, buffer: &mut ReadBuffer) -> io::Result<usize> {
+        if buffer.bytes.capacity() - buffer.bytes.len() < CHUNK / 4 {
+            buffer.bytes.reserve(CHUNK);
         }
-        self.stream.try_read_buf(&mut heard.bytes)
+        self.stream.try_read_buf(&mut buffer.bytes)
     }
 
     /// Reads the rest of a process that has ended: its last answer may be there.
-    fn drain(self: &Arc<Self>, heard: &mut Heard) {
-        while let Ok(1..) = self.read(heard)
-            && self.take(heard).is_ok()
+    fn drain(self: &Arc<Self>, buffer: &mut ReadBuffer) {
+        while let Ok(1..) = self.read(buffer)
+            && self.take(buffer).is_ok()
         {}
     }
 
     /// Handles the complete lines that were read.
-    fn take(self: &Arc<Self>, heard: &mut Heard) -> Result<(), String> {
-        let Some(last) = memrchr(b'\n', heard.bytes.get(heard.searched..).unwrap_or_default()) else {
-            heard.searched = heard.bytes.len();
-            return heard.check();
+    fn take(self: &Arc<Self>, buffer: &mut ReadBuffer) -> Result<(), String> {
+        let Some(last) = memrchr(b'\n', buffer.bytes.get(buffer.searched..).unwrap_or_default()) else {
+            buffer.searched = buffer.bytes.len();
+            return buffer.check();
         };
-        let end = heard.searched + last + 1;
-        let mut rest = heard.bytes.get(..end).unwrap_or_default();
+        let end = buffer.searched + last + 1;
+        let mut rest = buffer.bytes.get(..end).unwrap_or_default();
         while let Some(length) = memchr(b'\n', rest) {
             let (line, after) = rest.split_at(length + 1);
             rest = after;
             match message(line, self.token.as_bytes()) {
                 Some(message) => {
-                    heard.junk = 0;
+                    buffer.junk = 0;
                     self.hand(message)?;
                 }
-                None => heard.junk += line.len(),
+                None => buffer.junk += line.len(),
             }
         }
-        heard.bytes.drain(..end);
-        heard.bytes.shrink_to(CHUNK * 2);
-        heard.searched = heard.bytes.len();
-        heard.check()
+        buffer.bytes.drain(..end);
+        buffer.bytes.shrink_to(CHUNK * 2);
+        buffer.searched = buffer.bytes.len();
+        buffer.check()
     }
 
     /// Passes a message to the request that waits for it.
     fn hand(self: &Arc<Self>, message: &[u8]) -> Result<(), String> {
-        let said: Said = serde_json::from_slice(message).map_err(|error| {
+        let said: HostMessage = serde_json::from_slice(message).map_err(|error| {
             let begin = String::from_utf8_lossy(message.get(..200).unwrap_or(message)).into_owned();
             format!("{error}: {}", begin.trim_end())
         })?;
@@ -595,7 +595,7 @@ impl Link {
     }
 
     /// Answers a question that a tool asks during its call.
-    fn question(self: &Arc<Self>, said: Said, cx: Option<Cx>) {
+    fn question(self: &Arc<Self>, said: HostMessage, cx: Option<Cx>) {
         let link = self.clone();
         // Each thread waits for its answer, so questions are limited by threads; a process that floods haft
         // gets no answers.
@@ -633,7 +633,7 @@ impl Link {
 
 /// Bytes that were read and not handled yet.
 #[derive(Default)]
-struct Heard {
+struct ReadBuffer {
     bytes: Vec<u8>,
     /// There is no line break before this position.
     searched: usize,
@@ -641,7 +641,7 @@ struct Heard {
     junk: usize,
 }
 
-impl Heard {
+impl ReadBuffer {
     fn check(&self) -> Result<(), String> {
         if self.bytes.len() + self.junk <= LONGEST {
             return Ok(());

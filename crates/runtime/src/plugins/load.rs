@@ -28,7 +28,7 @@ use super::{
     folder_config::FolderConfig,
     folders::Sort,
     own_files,
-    provenance_records::{Author, Written},
+    provenance_records::{Author, ProvenanceRecords},
     python::PythonTool,
     set::{Loaded, Tried, stem},
 };
@@ -55,7 +55,7 @@ pub struct Plugins {
     registry: Arc<Registry>,
     servers: Arc<Servers>,
     execution: OnceLock<Execution>,
-    written: Written,
+    written: ProvenanceRecords,
     appeared: Provenance,
     now: ArcSwap<Loaded>,
     /// Held during a load.
@@ -111,7 +111,7 @@ impl Plugins {
         let servers = Arc::new(Servers::new(state, workspace.clone(), registry.clone(), changes.clone()));
         servers.decide(&files.servers);
         let state = state.join("tools");
-        let mut written = Written::beneath(&state);
+        let mut written = ProvenanceRecords::beneath(&state);
         // Without any grants there is nothing to attest.
         if files.vouched_now && !(files.sections.is_empty() && files.workspace_sections.is_empty()) {
             written = written.with(&attestation::all_code(&files.folders, &workspace));

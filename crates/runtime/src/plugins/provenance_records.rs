@@ -14,7 +14,7 @@ use store::create_folder;
 /// A list in the state folder, which no call can reach: one line for each version that a model or a tool
 /// wrote, and one for each that a person attested. The last line of a version counts.
 #[derive(Debug, Clone)]
-pub(super) struct Written {
+pub(super) struct ProvenanceRecords {
     file: PathBuf,
     /// The versions that a person attests until this process ends.
     this_run: Arc<HashSet<String>>,
@@ -22,7 +22,7 @@ pub(super) struct Written {
 
 /// The records at one moment.
 #[derive(Default)]
-pub(super) struct Marks(HashMap<String, Author>);
+pub(super) struct Provenances(HashMap<String, Author>);
 
 /// The author of a version of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub(super) enum Author {
     Person,
 }
 
-impl Written {
+impl ProvenanceRecords {
     /// Returns the list in this folder.
     pub(super) fn beneath(folder: &Path) -> Self {
         Self { file: folder.join("written"), this_run: Arc::default() }
@@ -46,12 +46,12 @@ impl Written {
     }
 
     /// Reads the records.
-    pub(super) fn marks(&self) -> Marks {
+    pub(super) fn marks(&self) -> Provenances {
         let mut marks = self.kept();
         for mark in &*self.this_run {
             marks.entry(mark.clone()).or_insert(Author::Person);
         }
-        Marks(marks)
+        Provenances(marks)
     }
 
     fn kept(&self) -> HashMap<String, Author> {
@@ -97,7 +97,7 @@ impl Written {
     }
 }
 
-impl Marks {
+impl Provenances {
     /// Returns the author of this version of the file, if there is a record.
     pub(super) fn author(&self, path: &Path, hash: &blake3::Hash) -> Option<Author> {
         if self.0.is_empty() { None } else { self.0.get(&mark(path, hash)).copied() }

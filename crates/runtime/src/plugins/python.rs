@@ -16,7 +16,7 @@ use super::{
     attestation::Grant,
     call_rules::CallRules,
     failure,
-    host::{Asked, Lost, Said},
+    host::{Asked, HostMessage, Lost},
     hosts::{Lease, Printed},
 };
 use crate::{execution::session_ended, result_parts};
@@ -195,7 +195,7 @@ impl PythonCall {
     /// Passes on an intermediate result, waits for input, and requests the next result.
     async fn go_on(
         &self,
-        said: Said,
+        said: HostMessage,
         first: u64,
         lease: &Lease,
         printed: &Printed,
@@ -218,7 +218,7 @@ impl PythonCall {
     fn answered(
         &self,
         cx: &Cx,
-        said: Result<Said, Lost>,
+        said: Result<HostMessage, Lost>,
         lease: &Lease,
         printed: Printed,
         procs: &Procs,
@@ -267,7 +267,7 @@ fn not_begun() -> Fault {
 }
 
 /// Converts a result to the output.
-fn output(said: Said) -> Output {
+fn output(said: HostMessage) -> Output {
     let mut parts: Vec<Part> = said.parts.into_iter().map(result_parts::part).collect();
     if let (true, Some(structured)) = (parts.is_empty(), &said.structured) {
         parts.push(Part::Text { text: structured.to_string() });

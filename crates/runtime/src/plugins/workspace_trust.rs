@@ -2,7 +2,7 @@
 
 use std::{io, path::Path};
 
-use super::{Folder, Section, Whose, attestation, folders, provenance_records::Written};
+use super::{Folder, Section, Whose, attestation, folders, provenance_records::ProvenanceRecords};
 
 /// A tool file, as shown to a person.
 pub struct OwnFile {
@@ -26,7 +26,7 @@ pub struct Attestation {
 /// # Errors
 /// When the records can't be written in the state folder.
 pub fn adopt(state: &Path, workspace: &Path, folders: &[Folder]) -> io::Result<Vec<OwnFile>> {
-    let written = Written::beneath(&state.join("tools"));
+    let written = ProvenanceRecords::beneath(&state.join("tools"));
     let marks = written.marks();
     let own: Vec<Folder> = folders.iter().filter(|it| it.whose != Whose::Person).cloned().collect();
     let (mut all, mut files) = (Vec::new(), Vec::new());

@@ -7,7 +7,7 @@ use arc_swap::ArcSwap;
 use kit::{Fault, Origin, references};
 use serde_json::Value;
 
-use crate::{Catalog, Listing, Runtime, Snapshot, mcp_client::OwnTools};
+use crate::{Catalog, Listing, Runtime, Snapshot, mcp_client::SessionTools};
 
 /// The limits of a session, beyond those of its runtime. They may change while the session lives.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -29,7 +29,7 @@ struct CallLimits {
     /// The limit of its tool list.
     listing: Arc<Listing>,
     /// The tools of servers that only this session added.
-    more: Arc<OwnTools>,
+    more: Arc<SessionTools>,
 }
 
 /// The tools of a session under its present conditions, and the catalog that was computed last.
@@ -134,7 +134,7 @@ impl ShownTools {
     }
 
     /// Sets the tools that only this session has.
-    pub(crate) fn has_tools_of_its_own(&self, tools: OwnTools) {
+    pub(crate) fn has_tools_of_its_own(&self, tools: SessionTools) {
         if !(tools.is_empty() && self.terms.load().more.is_empty()) {
             let tools = Arc::new(tools);
             self.change(|terms| terms.more = tools.clone());

@@ -12,13 +12,13 @@ use super::{
         cache::{Cache, Failed},
         describe,
         executable::{self, ExecutableTool},
-        folders::{Found, Held, Sort},
-        provenance_records::Marks,
+        folders::{FileContent, Found, Sort},
+        provenance_records::Provenances,
         python::PythonTool,
         set::{Loaded, Serving, Shows, Tried},
     },
     Plugins,
-    survey::{BesideOf, Looked, Survey, Unknown, name_in, version},
+    survey::{AttestedCode, Looked, Survey, Unknown, name_in, version},
 };
 use crate::execution::{Execution, Own};
 
@@ -144,8 +144,8 @@ impl Plugins {
         unknown: Unknown,
         answer: Result<Vec<Described>, String>,
         cache: Option<&mut Cache>,
-        beside: &BesideOf,
-        marks: &Marks,
+        beside: &AttestedCode,
+        marks: &Provenances,
     ) -> Tried {
         let Unknown { found, folder: index, version, prior } = unknown;
         let decided = self.decided.now();
@@ -203,7 +203,7 @@ impl Plugins {
         let may = |hash: &blake3::Hash| folder.whose != Whose::Untrusted || marks.has(&found.path, hash);
         let (source, hash, described) = cache?.last_good(&name_in(&folder.path, &found.path), may)?;
         let by_model = marks.has(&found.path, &hash);
-        let version = version(folder, &found.path, Held { source, hash }, by_model);
+        let version = version(folder, &found.path, FileContent { source, hash }, by_model);
         Some(self.serving(found.sort, Arc::new(version), described, None, sections))
     }
 

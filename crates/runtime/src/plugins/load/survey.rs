@@ -8,9 +8,9 @@ use super::{
         attestation::{Attested, Grant, Sections},
         cache::{Cache, Failed},
         executable,
-        folders::{self, Found, Held, Sort},
+        folders::{self, FileContent, Found, Sort},
         host,
-        provenance_records::{Author, Marks},
+        provenance_records::{Author, Provenances},
         set::{Loaded, Remarks, Serving, Tried},
         uv,
     },
@@ -40,11 +40,11 @@ pub(super) struct Survey {
     pub(super) caches: Vec<Option<Cache>>,
     pub(super) aside: usize,
     /// The code of each folder that is not a tool.
-    pub(super) besides: Vec<BesideOf>,
+    pub(super) besides: Vec<AttestedCode>,
 }
 
 /// The attested code of a folder, or the reason why there is none.
-pub(super) type BesideOf = Result<Arc<Attested>, String>;
+pub(super) type AttestedCode = Result<Arc<Attested>, String>;
 
 /// A file before it is described.
 pub(super) enum Looked {
@@ -66,7 +66,7 @@ impl Plugins {
         let files = self.decided.again();
         let look = (ask != Ask::Unknown).then(|| Look::now(self.decided.times()));
         let mut survey = Survey { decided: files.clone(), look, ..Survey::default() };
-        let mut marks: Option<Marks> = None;
+        let mut marks: Option<Provenances> = None;
         for (index, folder) in files.folders.iter().enumerate() {
             let listing = folders::read(folder, &self.workspace);
             survey.folders.push(Remarks {
@@ -104,7 +104,7 @@ impl Plugins {
     }
 
     /// Reads the code of this folder, if a tool in it has grants.
-    fn beside(&self, files: &ToolFiles, folder: &Folder, marks: &mut Option<Marks>) -> BesideOf {
+    fn beside(&self, files: &ToolFiles, folder: &Folder, marks: &mut Option<Provenances>) -> AttestedCode {
         let grants = files.granted(folder.whose).into_iter().flat_map(|it| it.values());
         if !grants.into_iter().any(Section::is_grant) {
             return Err(String::new());
@@ -117,8 +117,8 @@ impl Plugins {
         &'a self,
         files: &'a ToolFiles,
         folder: Option<&'a Folder>,
-        beside: &'a BesideOf,
-        marks: &'a Marks,
+        beside: &'a AttestedCode,
+        marks: &'a Provenances,
     ) -> Sections<'a> {
         Sections {
             of: folder.and_then(|it| files.granted(it.whose)),
@@ -132,7 +132,7 @@ impl Plugins {
 
     /// Returns whether a model wrote the file, or a tool may have made it, without an attestation by a
     /// person.
-    fn is_by_model(&self, found: &Found, marks: &Marks) -> bool {
+    fn is_by_model(&self, found: &Found, marks: &Provenances) -> bool {
         let Ok(held) = &found.held else { return false };
         if let Some(author) = marks.author(&found.path, &held.hash) {
             return author == Author::Model;
@@ -173,7 +173,7 @@ struct OfFolder<'a> {
     /// Read at the first file that has changed.
     cache: Option<Cache>,
     fingerprint: Option<String>,
-    beside: BesideOf,
+    beside: AttestedCode,
 }
 
 impl OfFolder<'_> {
@@ -183,10 +183,10 @@ impl OfFolder<'_> {
         by_model: bool,
         prior: Option<Arc<Tried>>,
         ask: Ask,
-        marks: &Marks,
+        marks: &Provenances,
     ) -> Looked {
         let held = match &found.held {
-            Ok(held) => Held { source: held.source.clone(), hash: held.hash },
+            Ok(held) => FileContent { source: held.source.clone(), hash: held.hash },
             Err(why) => {
                 let failed = Failed::now(why.clone(), "");
                 self.cache();
@@ -203,7 +203,7 @@ impl OfFolder<'_> {
         // The program that a manifest starts lies elsewhere, and may change without the manifest.
         if found.sort == Sort::Manifest {
             let hash = held.hash;
-            let held = Held { source: held.source.clone(), hash };
+            let held = FileContent { source: held.source.clone(), hash };
             if let Err(why) = executable::is_startable(&version(self.folder, &found.path, held, by_model)) {
                 return self.known(found, Some(hash), by_model, None, Some(Failed::now(why, "")));
             }
@@ -247,12 +247,12 @@ impl OfFolder<'_> {
         }
     }
 
-    fn sections<'a>(&'a self, marks: &'a Marks) -> Sections<'a> {
+    fn sections<'a>(&'a self, marks: &'a Provenances) -> Sections<'a> {
         self.outside.sections_of(self.files, Some(self.folder), &self.beside, marks)
     }
 
     /// Returns whether the grants of these tools are unchanged.
-    fn stands(&self, serves: &Serving, sort: Sort, marks: &Marks) -> bool {
+    fn stands(&self, serves: &Serving, sort: Sort, marks: &Provenances) -> bool {
         let sections = self.sections(marks);
         let grants: Vec<Grant> =
             serves.tools.iter().map(|(it, _)| sections.grant(&serves.version, sort, it)).collect();
@@ -308,7 +308,7 @@ impl Unknown {
     }
 }
 
-pub(super) fn version(folder: &Folder, path: &Path, held: Held, by_model: bool) -> Version {
+pub(super) fn version(folder: &Folder, path: &Path, held: FileContent, by_model: bool) -> Version {
     Version {
         path: path.to_owned(),
         folder: folder.path.clone(),

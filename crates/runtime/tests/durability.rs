@@ -65,7 +65,7 @@ fn as_child() -> Option<PathBuf> {
 /// This test again, in a process of its own that finds [`as_child`].
 fn child(test: &str, state: &Path) -> Child {
     Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", &format!("kept::{test}"), "--nocapture", "--test-threads=1"])
+        .args(["--exact", &format!("durability::{test}"), "--nocapture", "--test-threads=1"])
         .env(STATE, state)
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
@@ -525,7 +525,7 @@ async fn opening_does_not_wait_for_the_database() {
     assert_eq!(store.journal().log(all()).unwrap().len(), 1);
 }
 
-/// Also prints what the calling side pays: `cargo test -p haft-runtime --release --test kept thousands -- --nocapture`.
+/// Also prints what the calling side pays: `cargo test -p haft-runtime --release --test main thousands -- --nocapture`.
 #[tokio::test]
 async fn thousands_of_records_in_a_row_all_arrive() {
     const ROUNDS: u32 = 2000;
