@@ -76,7 +76,7 @@ impl Fixture {
         self.session.call(Call::new(tool, arguments)).await
     }
 
-    /// What the journal has, once all of it is written.
+    /// Returns the journal, once all of it is written.
     async fn journal(&self) -> Vec<CallRecord> {
         let store = self.session.runtime().store().clone();
         store.flush().await.unwrap();
@@ -88,13 +88,13 @@ fn kind(answer: &Answer) -> Kind {
     answer.result.as_ref().err().unwrap_or_else(|| panic!("it was done: {}", answer.as_text())).kind
 }
 
-/// A tool that does as it is told.
+/// A tool that does what its arguments define.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Puppet {
-    /// What to do.
+    /// The action.
     act: String,
-    /// Which file.
+    /// The file.
     #[serde(default)]
     path: String,
 }
@@ -128,7 +128,7 @@ impl Tool for Puppet {
             }
             "late write" => {
                 cx.blocking(|cx| {
-                    // Deaf to being stopped, until it would write.
+                    // Ignores the stop, until it would write.
                     while !cx.files().close_gate() {
                         std::thread::yield_now();
                     }
@@ -143,7 +143,7 @@ impl Tool for Puppet {
     }
 }
 
-/// A tool that touches more than it said it ever would.
+/// A tool that touches more than it declares.
 #[derive(Deserialize, JsonSchema)]
 struct Modest {}
 
@@ -195,7 +195,7 @@ async fn a_stopped_call_answers_within_two_hundred_milliseconds_even_if_its_tool
         let answer = task.await.unwrap();
         assert!(stopped.elapsed() <= Duration::from_millis(200), "{act} took {:?}", stopped.elapsed());
         assert_eq!(kind(&answer), Kind::Cancelled);
-        // What it had is not lost.
+        // The partial result is not lost.
         assert_eq!(answer.as_text().contains("this far"), act == "wait");
     }
 }
@@ -299,7 +299,7 @@ async fn a_tool_that_a_session_is_not_given_is_said_to_be_there() {
     assert!(said.ends_with("\nIt has no tools."), "{said}");
 }
 
-/// A person who always says the same, and remembers what was asked.
+/// A person who always gives the same verdict, and records the requests.
 struct Person(Verdict, Mutex<Vec<Request>>);
 
 impl Approver for Person {
@@ -338,7 +338,7 @@ async fn what_must_be_approved_runs_only_after_a_yes() {
     }
 }
 
-/// A person who takes their time.
+/// A person who answers after a delay.
 struct Slow(Duration);
 
 impl Approver for Slow {
@@ -357,7 +357,7 @@ async fn the_time_that_a_person_takes_is_not_the_call_s() {
     let fixture = |approve| {
         Fixture::within(vec![erase::<Puppet>()], policy(approve), Arc::new(Slow(thought)), deadline)
     };
-    // Asked before the call, once its content is known, and about each edit.
+    // A question before the call, one once the content is known, and one about each edit.
     for (approve, act, path) in
         [(Approve::Ask, "net", ""), (Approve::Ask, "write", ".mcp.json"), (Approve::AskEdits, "write", "a")]
     {
@@ -367,7 +367,7 @@ async fn the_time_that_a_person_takes_is_not_the_call_s() {
         let took = fixture.journal().await[0].took_ms.unwrap();
         assert!(took < deadline.as_secs_f64() * 1e3, "{took}");
     }
-    // Nor is it that of another call that waits for the same file meanwhile.
+    // Nor does the time count for another call that waits for the same file meanwhile.
     let fixture = fixture(Approve::AskEdits);
     let write = || fixture.call("puppet", json!({"act": "write", "path": "a"}));
     let (one, other) = tokio::join!(write(), write());
@@ -390,7 +390,7 @@ async fn a_change_is_reviewed_with_its_content_and_the_decision_is_in_the_journa
     assert_eq!(request.changes[0].diff, "--- /dev/null\n+++ b/a\n@@ -0,0 +1 @@\n+new\n");
     let record = fixture.journal().await.remove(0);
     assert_eq!(record.decision, "refused by the person: ask_edits");
-    // A call that changes nothing is not asked about, and is in the journal all the same.
+    // A call that changes nothing needs no approval, and is in the journal too.
     fixture.call("puppet", json!({"act": "lie", "path": "nowhere"})).await;
     assert_eq!(fixture.journal().await.len(), 2);
     assert!(person.1.lock().unwrap().is_empty());
@@ -494,11 +494,11 @@ async fn every_call_is_in_the_journal_with_its_decision_and_outcome() {
     assert!(Path::new(&first.changes.first().unwrap().path).ends_with("ws/a"));
 }
 
-/// What shows manuals.
+/// A tool that shows manuals.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Reader {
-    /// Of which tool.
+    /// The tool.
     name: String,
 }
 
@@ -530,7 +530,7 @@ async fn a_tool_whose_manual_comes_first_does_nothing_before_it_was_read() {
     assert_eq!(kind(&refused), Kind::Stale);
     assert!(refused.as_text().contains("Call `info` with {\"name\": \"puppet\"}"), "{}", refused.as_text());
     assert!(!fixture.file("new").exists());
-    // Whoever goes on with a named session has read it; another has not.
+    // A continued session has read the manual; another session has not.
     let runtime = fixture.session.runtime().clone();
     let named = |name| runtime.session(Some(name), "test", Arc::new(Unattended));
     assert!(named("a").call(Call::new("info", json!({"name": "puppet"}))).await.result.is_ok());

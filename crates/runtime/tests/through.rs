@@ -12,7 +12,7 @@ use policy::Policy;
 use runtime::{Answer, Approver, Call, Request, Runtime, Session, Settings, Verdict};
 use serde_json::{Value, json};
 
-/// Calls another tool and answers as that does.
+/// A tool that calls another tool and returns its answer.
 #[derive(Deserialize, JsonSchema)]
 struct Through {
     name: String,
@@ -69,7 +69,7 @@ impl Tool for Inner {
     }
 }
 
-/// Allows everything, and keeps what it was asked.
+/// A person who allows everything, and records the requests.
 #[derive(Default)]
 struct Asked(Mutex<Vec<Request>>);
 
@@ -80,7 +80,7 @@ impl Approver for Asked {
     }
 }
 
-/// Keeps the steps, and says when there is one.
+/// Records progress, and notifies of each step.
 #[derive(Default)]
 struct Steps {
     heard: Mutex<Vec<String>>,
@@ -125,7 +125,7 @@ impl Fixture {
         Self { _dir: dir, session, asked, steps: Arc::default() }
     }
 
-    /// A call of the inner tool through the other one, twice.
+    /// Returns a call of the inner tool through the other one, twice.
     fn twice(&self, act: &str) -> Call {
         let once = json!({"name": "inner", "arguments": {"act": act}});
         let mut call = Call::new("through", json!({"name": "through", "arguments": once}));

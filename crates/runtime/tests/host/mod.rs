@@ -1,11 +1,11 @@
 //! The Python host against its wire protocol.
 //!
-//! `driver.py` is the other side of its socket, and has a function for each of these tests.
+//! `driver.py` is the other end of its socket, and has a function for each of these tests.
 
 use std::{path::Path, process::Command};
 
 fn drive(case: &str) {
-    // The system's own, where there is one: a wrapper that chooses a version takes as long as all of a case.
+    // The system's own Python, if there is one: a version manager's shim takes as long as a whole case.
     let python = if Path::new("/usr/bin/python3").exists() { "/usr/bin/python3" } else { "python3" };
     let driver = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/host/driver.py");
     let ran = Command::new(python).args(["-B", driver, case]).output().unwrap();
