@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_found_in_text_as_people_and_pages_write_them() {
+    fn addresses_are_found_in_the_text_of_people_and_pages() {
         for (text, url) in [
             ("see https://a.org/x.", "https://a.org/x"),
             ("see https://A.org:443/x#part, then", "https://a.org/x#other"),
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_named_exactly_is_not_known() {
+    fn only_exactly_named_addresses_are_known() {
         let text = "https://a.org/x?q=1 and b.org";
         for url in [
             "https://a.org/",
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_repeats_what_was_asked_names_nothing() {
+    fn result_that_repeats_the_query_names_no_address() {
         let addresses = Addresses::default();
         let says = "no results for `https://a.org/?secret`; see https://b.org/";
         addresses.read(&Output::text(says), "https://a.org/?secret");
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_are_forgotten_first_and_all_others_are_kept() {
+    fn oldest_addresses_are_forgotten_first() {
         let addresses = Addresses::default();
         let url = |at: usize| Url::parse(&format!("https://a.org/{at}")).unwrap();
         addresses.add((0..=MOST).map(url));

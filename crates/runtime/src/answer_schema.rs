@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_named() {
+    fn mismatch_with_the_schema_is_named() {
         for (answer, says) in [
             ("all done", "the answer is not JSON: "),
             ("", "the answer is not JSON: "),
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_that_is_none_is_refused_and_what_is_not_checked_is_told() {
+    fn invalid_schema_is_refused_and_unchecked_parts_are_reported() {
         for (text, says) in [
             ("{", "is not JSON"),
             ("[]", "must be a JSON object"),

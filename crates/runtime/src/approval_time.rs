@@ -102,7 +102,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[tokio::test(start_paused = true)]
-    async fn a_deadline_is_put_off_by_the_time_a_person_is_asked() {
+    async fn deadline_is_extended_by_the_time_of_a_question() {
         let session = Arc::<AskedTime>::default();
         let call = AskedTime::within(&session);
         let began = Instant::now();
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn questions_that_stand_together_count_once() {
+    async fn overlapping_questions_count_once() {
         let session = Arc::<AskedTime>::default();
         let (one, other) = (AskedTime::within(&session), AskedTime::within(&session));
         let first = one.begin();

@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_no_tool_can_have_is_compared_with_none() {
+    fn overlong_name_is_not_compared() {
         let long = "x".repeat(LONGEST_NAME + 1);
         let catalog = of(&Registry::new(vec![tool("read"), tool(&long)]), None, &[]);
         assert_eq!(catalog.nearest("raed"), ["read"]);
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_of_the_provider_is_there_where_the_provider_has_it_and_its_name_is_known_elsewhere() {
+    fn provider_tool_is_present_only_with_its_provider() {
         let mut declared = tool("image_gen").spec().clone();
         declared.origin = Origin::Provider;
         let registry = Registry::new(vec![tool("read"), Arc::new(Named(declared))]);
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn where_the_provider_has_a_tool_of_ours_it_takes_its_place_and_elsewhere_ours_is_there() {
+    fn provider_tool_replaces_the_local_one_only_with_its_provider() {
         let mut declared = tool("web_search").spec().clone();
         declared.origin = Origin::Provider;
         let registry = Registry::new(vec![tool("web_search"), Arc::new(Named(declared))]);
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_listed_is_there_all_the_same_and_without_it_there_is_nothing_to_find() {
+    fn unlisted_tools_are_callable_and_search_exists_only_for_them() {
         let all = ["read", "edit", "search_tools", "call_tool", "undo"];
         let registry = Registry::new(all.into_iter().map(tool).collect());
         let within = |tools: usize, pinned: &[&str]| {
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn who_holds_a_snapshot_keeps_it() {
+    fn held_snapshot_does_not_change() {
         let registry = Registry::new(vec![tool("old")]);
         let held = registry.snapshot();
         registry.swap(vec![tool("new")], Vec::new(), HashSet::new());

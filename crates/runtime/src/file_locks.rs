@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn one_path_is_held_by_one_and_given_on() {
+    async fn path_lock_is_exclusive_and_passed_on() {
         let folder = tempfile::tempdir().unwrap();
         let path = [PathBuf::from("/ws/a")];
         let held = lock(folder.path(), &path).await.unwrap();

@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_said_is_found_in_its_own_session_only() {
+    fn transcript_is_found_in_its_own_session_only() {
         let dir = tempfile::tempdir().unwrap();
         let store = open(dir.path());
         let say = |session: &str, number, body: &str| {
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_line_is_shown_where_it_answers() {
+    fn long_line_is_shown_around_the_match() {
         let dir = tempfile::tempdir().unwrap();
         let store = open(dir.path());
         let body = format!(r#"{{"who":"model","text":"{0} needle {0}"}}"#, "hay ".repeat(5_000));

@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_new_while_a_folder_is_open_is_nobody_s_word() {
+    fn new_file_in_a_writable_folder_counts_as_made_by_a_tool() {
         let dir = tempfile::tempdir().unwrap();
         let folder = dir.path().canonicalize().unwrap();
         let (old, new) = (folder.join("old.py"), folder.join("new.py"));
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn many_times_are_remembered_as_few() {
+    fn many_periods_are_merged_into_few() {
         let dir = tempfile::tempdir().unwrap();
         let folder = dir.path().canonicalize().unwrap();
         let new = folder.join("new.py");

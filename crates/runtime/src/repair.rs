@@ -423,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_clear_is_repaired_and_told() {
+    fn clear_mistakes_are_repaired_and_reported() {
         assert_eq!(mended(json!({"limit": "200"})), (json!({"limit": 200}), 1));
         assert_eq!(mended(json!({"limit": 200.0})), (json!({"limit": 200}), 0));
         assert_eq!(mended(json!({"all": "True"})), (json!({"all": true}), 1));
@@ -475,7 +475,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_right_or_unclear_is_left_alone() {
+    fn valid_or_ambiguous_arguments_are_left_alone() {
         for value in [
             json!({"path": "200"}),
             json!({"path": "[\"a\"]"}),
@@ -498,7 +498,7 @@ mod tests {
     }
 
     #[test]
-    fn the_words_of_a_foreign_schema_are_its_own() {
+    fn fields_of_a_foreign_schema_have_no_synonyms() {
         let schema = json!({"type": "object", "properties": {"path": {}, "pattern": {}, "content": {}, "file_name": {}}});
         for given in [
             json!({"file": "a"}),
@@ -515,7 +515,7 @@ mod tests {
     }
 
     #[test]
-    fn a_foreign_schema_is_understood_in_all_the_ways_it_says_a_type() {
+    fn foreign_schema_may_declare_types_in_any_form() {
         let of = |schema: Value, value: Value| {
             let schema = json!({"properties": {"x": schema}, "$defs": {"n": {"type": "integer"}, "m": {"$ref": "#/$defs/n"},
                 "ring": {"$ref": "#/$defs/ring"}, "o": {"type": "object", "properties": {"n": {"$ref": "#/$defs/n"}}}}});
@@ -560,7 +560,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_that_is_made_to_take_for_ever_is_left_alone() {
+    fn hostile_schema_is_left_alone_in_bounded_time() {
         let mut defs = Map::new();
         for index in 0..40 {
             let next = json!({"$ref": format!("#/$defs/d{}", index + 1)});

@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_picture_is_what_its_bytes_say() {
+    fn media_type_of_a_picture_comes_from_its_bytes() {
         let png = |mime: Option<&str>| {
             part(Piece::Image { mime: mime.map(str::to_owned), data: "iVBORw0KGgo=".to_owned() })
         };

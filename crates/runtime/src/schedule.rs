@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn calls_on_one_file_go_in_the_order_in_which_they_came() {
+    async fn calls_on_one_file_run_in_order_of_arrival() {
         let schedule = Schedule::default();
         let order = Arc::new(Mutex::new(Vec::new()));
         let first = schedule.lock(vec![(path("a"), Hold::Alone)]).await;
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_waits_is_told_for_which_one() {
+    fn waiting_call_names_the_one_ahead() {
         let schedule = Schedule::default();
         let lock = |call: &str| {
             let who = Who { call: call.to_owned(), title: format!("make {call}") };
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn who_gives_up_waiting_stands_in_nobodys_way() {
+    fn dropped_wait_blocks_nobody() {
         let schedule = Schedule::default();
         let held = now(schedule.lock(vec![(path("a"), Hold::Shared)])).unwrap();
         let mut writer = Box::pin(schedule.lock(vec![(path("a"), Hold::Alone)]));

@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn the_handle_of_a_cut_text_can_be_told() {
+    fn handle_is_found_in_a_cut_text() {
         for (limit, text) in [(380, numbered(200)), (1000, "x".repeat(5000))] {
             let limits = Limits { text: limit, ..Limits::default() };
             let cut = truncate(Output::text(text), &limits, &kept).as_text();
@@ -421,7 +421,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_cut_keeps_head_and_tail_and_tells_the_truth(
+        fn any_cut_keeps_head_and_tail_and_reports_correct_numbers(
             text in "([a-zé€😀]{0,30}[\n]){0,60}[a-zé😀]{0,400}",
             room in 0..2000_usize,
             failed in any::<bool>(),

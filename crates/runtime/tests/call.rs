@@ -182,7 +182,7 @@ async fn a_tool_that_never_ends_is_stopped_at_its_deadline() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stopped_call_answers_within_two_hundred_milliseconds_even_if_its_tool_is_deaf() {
+async fn stopped_call_answers_within_200_ms_even_if_its_tool_ignores_the_stop() {
     let fixture = puppet();
     for act in ["hang", "wait"] {
         let call = Call::new("puppet", json!({"act": act}));
@@ -201,7 +201,7 @@ async fn a_stopped_call_answers_within_two_hundred_milliseconds_even_if_its_tool
 }
 
 #[tokio::test]
-async fn an_answer_of_cancelled_is_never_followed_by_a_change() {
+async fn no_change_follows_an_answer_of_cancelled() {
     let fixture = puppet();
     let call = Call::new("puppet", json!({"act": "late write", "path": "late"}));
     call.cancel.cancel();
@@ -211,7 +211,7 @@ async fn an_answer_of_cancelled_is_never_followed_by_a_change() {
 }
 
 #[tokio::test]
-async fn who_drops_a_call_stops_it_and_it_still_ends_in_the_journal() {
+async fn dropping_a_call_stops_it_and_its_end_is_in_the_journal() {
     let fixture = puppet();
     let mut call = Box::pin(fixture.call("puppet", json!({"act": "wait"})));
     tokio::select! {
@@ -290,7 +290,7 @@ async fn an_unknown_tool_is_answered_with_the_nearest_name() {
 }
 
 #[tokio::test]
-async fn a_tool_that_a_session_is_not_given_is_said_to_be_there() {
+async fn withheld_tool_is_reported_as_existing() {
     let fixture = puppet();
     fixture.session.limit(Limits { tools: Some(Vec::new()), read_only: true });
     let answer = fixture.call("puppet", json!({})).await;
@@ -310,7 +310,7 @@ impl Approver for Person {
 }
 
 #[tokio::test]
-async fn what_must_be_approved_runs_only_after_a_yes() {
+async fn call_that_needs_approval_runs_only_after_it() {
     for (approve, verdict, asked, done) in [
         (Approve::Ask, Verdict::Yes(Scope::Once), 1, true),
         (Approve::Ask, Verdict::No, 1, false),
@@ -351,7 +351,7 @@ impl Approver for Slow {
 }
 
 #[tokio::test]
-async fn the_time_that_a_person_takes_is_not_the_call_s() {
+async fn time_of_a_question_does_not_count_for_the_call() {
     let (thought, deadline) = (Duration::from_millis(900), Duration::from_millis(450));
     let policy = |approve| Policy { approve, ..Policy::default() };
     let fixture = |approve| {
@@ -397,7 +397,7 @@ async fn a_change_is_reviewed_with_its_content_and_the_decision_is_in_the_journa
 }
 
 #[tokio::test]
-async fn what_was_allowed_for_longer_is_not_asked_again() {
+async fn longer_approval_is_not_asked_again() {
     for (scope, asked_here, asked_beside) in
         [(Scope::Once, 2, 1), (Scope::Session, 1, 1), (Scope::Project, 1, 0)]
     {
@@ -516,7 +516,7 @@ impl Tool for Reader {
 }
 
 #[tokio::test]
-async fn a_tool_whose_manual_comes_first_does_nothing_before_it_was_read() {
+async fn tool_with_manual_first_is_refused_until_it_was_read() {
     let policy = Policy {
         sandbox: SandboxMode::Workspace,
         approve: Approve::Auto,

@@ -222,7 +222,7 @@ async fn processes_that_work_at_once_lose_nothing() {
 }
 
 #[tokio::test]
-async fn of_many_that_recover_at_once_each_call_is_given_to_one() {
+async fn concurrent_recoveries_get_each_call_once() {
     if let Some(state) = as_child() {
         let store = open(&state);
         for _ in 0..20 {
@@ -237,9 +237,8 @@ async fn of_many_that_recover_at_once_each_call_is_given_to_one() {
         std::future::pending::<()>().await;
     }
     let state = tempfile::tempdir().unwrap();
-    let mut children: Vec<Child> = (0..3)
-        .map(|_| child("of_many_that_recover_at_once_each_call_is_given_to_one", state.path()))
-        .collect();
+    let mut children: Vec<Child> =
+        (0..3).map(|_| child("concurrent_recoveries_get_each_call_once", state.path())).collect();
     for child in &mut children {
         assert_eq!(heard(child).next().as_deref(), Some("c_done"));
     }
@@ -263,7 +262,7 @@ async fn of_many_that_recover_at_once_each_call_is_given_to_one() {
 }
 
 #[tokio::test]
-async fn an_interrupted_call_tells_what_the_files_hold_now() {
+async fn interrupted_call_reports_the_present_content_of_files() {
     if let Some(state) = as_child() {
         let store = open(&state);
         let touches = |names: &[&str]| {
@@ -287,7 +286,7 @@ async fn an_interrupted_call_tells_what_the_files_hold_now() {
         std::future::pending::<()>().await;
     }
     let state = tempfile::tempdir().unwrap();
-    let mut child = child("an_interrupted_call_tells_what_the_files_hold_now", state.path());
+    let mut child = child("interrupted_call_reports_the_present_content_of_files", state.path());
     assert_eq!(heard(&mut child).next().as_deref(), Some("c_done"));
     child.kill().unwrap();
     child.wait().unwrap();
@@ -442,7 +441,7 @@ async fn a_state_folder_that_can_not_be_written_is_a_fault_on_first_use() {
 }
 
 #[tokio::test]
-async fn state_is_the_owners_alone() {
+async fn state_folder_is_private() {
     let state = tempfile::tempdir().unwrap();
     let below = state.path().join("state");
     let store = open(&below);
@@ -478,7 +477,7 @@ async fn state_is_the_owners_alone() {
 }
 
 #[tokio::test]
-async fn what_is_queued_is_written_when_the_last_owner_goes() {
+async fn queued_records_are_written_when_the_last_owner_is_dropped() {
     let state = tempfile::tempdir().unwrap();
     let store = open(state.path());
     for round in 0..100 {

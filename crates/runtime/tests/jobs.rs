@@ -378,7 +378,7 @@ async fn the_host_moves_a_running_call_and_a_waiting_one() {
 }
 
 #[tokio::test]
-async fn the_end_of_a_job_is_told_once_and_not_to_who_saw_it() {
+async fn end_of_a_job_is_reported_once_and_not_to_a_caller_that_saw_it() {
     let (fixture, stage) = (Fixture::new(), stage("told"));
     let mut events = fixture.session.events();
     fixture.call("actor", acts("move", "told")).await;
@@ -462,7 +462,7 @@ async fn a_stateful_tool_is_continued_input_by_input_to_its_end() {
 }
 
 #[tokio::test]
-async fn of_two_inputs_at_once_one_is_taken_and_a_stop_ends_a_waiting_job() {
+async fn one_of_two_simultaneous_inputs_is_taken_and_a_stop_ends_a_waiting_job() {
     let fixture = Fixture::new();
     fixture.call("counter", json!({})).await;
     let put =
@@ -486,7 +486,7 @@ async fn of_two_inputs_at_once_one_is_taken_and_a_stop_ends_a_waiting_job() {
 }
 
 #[tokio::test]
-async fn a_stop_ends_a_job_with_what_it_had_and_one_that_is_over_stays_as_it_is() {
+async fn stop_ends_a_job_with_its_partial_result_and_leaves_a_finished_one() {
     let (fixture, stage) = (Fixture::new(), stage("stop"));
     fixture.call("actor", acts("move", "stop")).await;
     let stopped = fixture.hand("stop", "job_1").await;

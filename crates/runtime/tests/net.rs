@@ -126,7 +126,7 @@ impl Fixture {
 }
 
 #[tokio::test]
-async fn an_address_of_this_machine_is_reached_by_a_persons_yes_and_by_nothing_less() {
+async fn loopback_is_reached_only_with_a_persons_approval() {
     let (port, connections) = listen();
     let (claim, url) = (format!("web 127.0.0.1:{port}"), format!("http://127.0.0.1:{port}/"));
     let hosts = |hosts: &[String]| Policy { hosts: hosts.to_vec().into(), ..Policy::default() };
@@ -162,7 +162,7 @@ async fn an_address_of_this_machine_is_reached_by_a_persons_yes_and_by_nothing_l
 }
 
 #[tokio::test]
-async fn a_yes_to_one_thing_is_none_to_another() {
+async fn approval_of_one_thing_does_not_cover_another() {
     let (port, connections) = listen();
     let asked = Arc::<AtomicUsize>::default();
     let fixture = fixture(Policy::default(), Arc::new(Says(Verdict::Yes(Scope::Once), asked.clone())));
@@ -174,7 +174,7 @@ async fn a_yes_to_one_thing_is_none_to_another() {
 }
 
 #[tokio::test]
-async fn the_open_web_is_looked_at_unless_a_person_says_otherwise() {
+async fn public_web_is_readable_unless_configured_otherwise() {
     let url = "http://93.184.216.34:1/";
     let policy = |web| Policy { web: Some(web), ..Policy::default() };
     for (web, says) in [(Web::None, "rule `web`"), (Web::Ask, "rule `net`")] {
@@ -195,7 +195,7 @@ async fn the_open_web_is_looked_at_unless_a_person_says_otherwise() {
 }
 
 #[tokio::test]
-async fn a_lasting_yes_to_a_look_is_none_to_speak() {
+async fn standing_web_grant_does_not_imply_net() {
     let (port, _) = listen();
     let asked = Arc::<AtomicUsize>::default();
     let says = Says(Verdict::Yes(kit::effect::Scope::Session), asked.clone());

@@ -140,7 +140,7 @@ impl Fixture {
 }
 
 #[tokio::test]
-async fn the_person_is_asked_about_the_tool_that_is_meant_on_behalf_of_the_call_at_the_door() {
+async fn person_is_asked_about_the_inner_tool_on_behalf_of_the_outer_call() {
     let fixture = Fixture::new();
     let call = fixture.twice("net");
     let id = call.id.clone();
@@ -152,7 +152,7 @@ async fn the_person_is_asked_about_the_tool_that_is_meant_on_behalf_of_the_call_
 }
 
 #[tokio::test]
-async fn pictures_and_facts_are_handed_on_and_so_is_each_step() {
+async fn images_structured_results_and_progress_are_passed_on() {
     let fixture = Fixture::new();
     let output = fixture.answer("look").await.result.unwrap();
     assert_eq!((output.structured, output.exit), (Some(json!({"size": 2})), Some(3)));
@@ -162,7 +162,7 @@ async fn pictures_and_facts_are_handed_on_and_so_is_each_step() {
 }
 
 #[tokio::test]
-async fn who_stops_the_call_at_the_door_stops_what_it_is_made_for() {
+async fn stopping_the_outer_call_stops_the_inner_one() {
     let fixture = Fixture::new();
     let call = fixture.twice("wait");
     let cancel = call.cancel.clone();

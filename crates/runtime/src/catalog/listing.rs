@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_is_filled_with_the_daily_ones_then_files_then_servers_then_the_rest() {
+    fn list_takes_first_tools_then_files_then_servers_then_the_rest() {
         let tools = specs("tree odd undo grep edit read", "mine", &[("s", "s__a")]);
         assert_eq!(listed(800, &tools), "all");
         let tools = specs("tree odd undo grep edit read", "mine x_9000", &[("s", "s__a")]);
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn one_tool_that_is_too_large_pushes_out_no_other() {
+    fn oversized_tool_displaces_no_other() {
         let tools = specs("read edit grep undo tree", "a_20000 b c", &[]);
         assert_eq!(listed(1_000, &tools), "read edit grep undo tree search_tools call_tool b c");
         let tools = specs("read edit_5000 grep", "a_600 b c", &[]);
@@ -211,14 +211,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_pinned_is_listed_whatever_it_costs_and_so_is_what_a_provider_runs() {
+    fn pinned_and_provider_tools_are_listed_at_any_cost() {
         let mut tools = specs("read edit", "pin_5000 b", &[]);
         tools.push(spec("web_search", Origin::Provider));
         assert_eq!(listed(600, &tools), "search_tools call_tool pin_5000 web_search");
     }
 
     #[test]
-    fn what_nobody_could_find_is_listed() {
+    fn everything_is_listed_without_a_search_tool() {
         let tools: Vec<Spec> =
             specs("read edit grep undo", "", &[]).into_iter().filter(|it| it.name != "call_tool").collect();
         assert_eq!(listed(100, &tools), "all");
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn one_more_tool_moves_no_other() {
+    fn one_more_tool_reorders_no_other() {
         let before = specs("read edit grep undo tree", "b d f", &[("s", "s__a")]);
         let after = specs("read edit grep undo tree", "b c d f", &[("s", "s__a")]);
         let kept = |specs: &[Spec]| listed(800, specs).replace("c ", "");

@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_counts_only_in_your_own_file_is_named_in_a_workspace_s() {
+    fn key_for_the_users_own_file_is_reported_in_a_workspaces_file() {
         for trusted in [false, true] {
             assert_eq!(
                 told("", "[chat]\nnotify = \"none\"", trusted),

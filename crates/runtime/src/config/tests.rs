@@ -278,7 +278,7 @@ fn a_rule_whose_example_is_wrong_is_refused_when_it_is_read() {
 }
 
 #[test]
-fn what_is_no_short_regular_file_is_refused_at_once() {
+fn long_or_irregular_file_is_refused_at_once() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join(FILE);
     let refused = |why: &str| {

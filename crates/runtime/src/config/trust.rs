@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_trust_that_ended_can_begin_again() {
+    fn revoked_trust_can_be_granted_again() {
         let dir = tempfile::tempdir().unwrap();
         let (one, other) = (dir.path().join("one"), dir.path().join("one more"));
         let trust = Trust::in_state(dir.path());

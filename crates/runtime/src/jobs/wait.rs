@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_found_however_it_comes_in_pieces() {
+    fn line_is_found_across_any_split_into_pieces() {
         assert_eq!(
             look("^listening on :\\d+$", &["starting\nlisten", "ing on :30", "00\nmore\n"]).as_deref(),
             Some("listening on :30")
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_longer_than_any_piece_are_looked_through_and_kept_bounded() {
+    fn long_lines_are_searched_and_kept_within_the_limit() {
         let long = format!("{}needle{}\n", "é".repeat(400_000), "x".repeat(400_000));
         let found = look("needle", &[&long]).unwrap();
         assert!(found.contains("needle") && found.len() <= SHOWN, "{found}");
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_that_is_none_says_so() {
+    fn invalid_pattern_is_reported() {
         assert!(Look::new("(").is_err_and(|fault| fault.what.contains("`pattern`")));
     }
 }

@@ -361,7 +361,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_that_the_sandbox_does_not_see_is_told_from_one_that_is_not_there() {
+    fn program_outside_the_sandbox_differs_from_a_missing_one() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("server"), "").unwrap();
         let variables = [("PATH".to_owned(), folder.path().display().to_string())];

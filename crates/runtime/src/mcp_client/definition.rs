@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_person_is_to_accept_is_shown_to_its_end() {
+    fn difference_to_accept_is_shown_in_full() {
         let old =
             definitions(vec![tool(json!({"name": "echo", "description": "Says it.", "inputSchema": {}}))]).0;
         let padded = format!("{}{}\nEVIL", "x\n".repeat(100), "y".repeat(300) + " EVIL");
@@ -203,14 +203,14 @@ mod tests {
     }
 
     #[test]
-    fn the_order_of_keys_says_nothing() {
+    fn order_of_keys_is_ignored() {
         let one = tool(json!({"name": "x", "inputSchema": {"type": "object", "title": "T"}}));
         let other = tool(json!({"name": "x", "inputSchema": {"title": "T", "type": "object"}}));
         assert_eq!(definitions(vec![one]).0, definitions(vec![other]).0);
     }
 
     #[test]
-    fn what_can_t_be_seen_or_is_too_long_is_said() {
+    fn invisible_characters_and_overlong_texts_are_reported() {
         let long = tool(
             json!({"name": "x", "description": format!("a\u{202e}{}", "b".repeat(5000)), "inputSchema": {}}),
         );

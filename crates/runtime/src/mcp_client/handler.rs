@@ -290,7 +290,7 @@ mod tests {
     use crate::mcp_client::test_server::configured;
 
     #[test]
-    fn a_server_asks_a_few_things_at_a_time_and_not_without_end() {
+    fn server_requests_are_limited_at_a_time_and_per_call() {
         let handler = Handler::new(&configured("http://127.0.0.1/", |_| {}), Arc::default(), None);
         let few: Vec<OpenRequest> = (0..AT_ONCE).map(|_| handler.asks().unwrap()).collect();
         assert!(handler.asks().is_err());

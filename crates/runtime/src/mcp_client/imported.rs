@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_other_clients_write_is_understood() {
+    fn servers_in_the_formats_of_other_clients_are_read() {
         let text = r#"{"mcpServers": {
             "files": {"command": "npx", "args": ["-y", "x"], "env": {"A": "${HOME}"}, "more": 1},
             "far": {"type": "http", "url": "https://x.test/mcp", "headers": {"X": "${T}"}},
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn haft_is_no_server_of_itself() {
+    fn haft_does_not_import_itself() {
         let this = std::env::current_exe().unwrap();
         let text = serde_json::json!({"mcpServers": {
             "haft": {"command": "haft", "args": ["--sandbox", "read-only", "mcp"]},

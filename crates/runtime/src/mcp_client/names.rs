@@ -84,7 +84,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn names_are_good_and_each_ones_own(pairs in prop::collection::hash_set((".{0,70}", "[a-c_.]{0,4}"), 1..30)) {
+        fn names_are_valid_and_unique(pairs in prop::collection::hash_set((".{0,70}", "[a-c_.]{0,4}"), 1..30)) {
             let mut made = HashMap::new();
             for (server, tool) in &pairs {
                 let name = called(server, tool);

@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_of_part_arrives_and_what_is_meta_does_not() {
+    fn every_kind_of_part_arrives_without_metadata() {
         let output = made(json!({
             "content": [
                 {"type": "text", "text": "one", "_meta": {"secret": 1}},

@@ -329,7 +329,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_head_of_an_answer_tells_what_it_answers() {
+    fn request_id_is_found_in_the_head_of_an_answer() {
         for (head, expected) in [
             (r#"{"jsonrpc":"2.0","id":7,"result":{"#, Some(json!(7))),
             (r#"{"jsonrpc": "2.0", "id" : "a b", "resu"#, Some(json!("a b"))),

@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_was_kept_whole_is_given() {
+    fn only_complete_bytecode_is_used() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("below").join("code");
         let compiled = Compiled::at(Some(path.clone()));

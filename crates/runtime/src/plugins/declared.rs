@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_declares_nothing_runs_alone_and_an_empty_list_beside_all() {
+    fn missing_declaration_runs_alone_and_empty_list_runs_beside_all() {
         assert_eq!(touched(None, &[], &json!({})), [Touch::Exclusive]);
         assert_eq!(of(&[], &json!({})), []);
     }
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_given_is_not_touched_and_a_list_is_touched_one_by_one() {
+    fn missing_argument_touches_nothing_and_a_list_touches_each_item() {
         assert_eq!(of(&["read {path}"], &json!({})), []);
         assert_eq!(of(&["read {path}"], &json!({"path": null})), []);
         assert_eq!(of(&["read {paths}"], &json!({"paths": []})), []);
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_said_runs_alone() {
+    fn inexpressible_touches_run_alone() {
         assert_eq!(of(&["read {path}"], &json!({"path": {"x": 1}})), [Touch::Exclusive]);
         let many: Vec<String> = (0..1_000).map(|it| it.to_string()).collect();
         assert_eq!(of(&["read {a}{a}{a}"], &json!({"a": many})), [Touch::Exclusive]);
@@ -254,14 +254,14 @@ mod tests {
     }
 
     #[test]
-    fn a_host_of_the_section_is_not_asked_about_and_another_is() {
+    fn granted_host_needs_no_approval_and_another_does() {
         let asked = touched(Some(&["net api.example.org", "net other.org"]), &["*.example.org"], &json!({}));
         assert_eq!(asked, [Touch::Net("other.org".to_owned())]);
         assert_eq!(touched(Some(&[]), &["example.org"], &json!({})), []);
     }
 
     #[test]
-    fn a_line_that_is_none_is_said_with_what_it_should_be() {
+    fn invalid_line_is_reported_with_the_valid_forms() {
         let schema = json!({"properties": {"path": {}}});
         let wrong = |line: &str| check(&[line.to_owned()], &schema).unwrap_err();
         assert_eq!(

@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_its_line() {
+    fn error_names_its_line() {
         let unknown = wrong(&format!("{START}command = ['x']\ntimeout = 5\n"));
         assert!(unknown.contains("line 4") && unknown.contains("unknown field `timeout`"), "{unknown}");
         assert!(wrong("name = 'd'\n").contains("missing field `description`"));

@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn the_version_is_what_the_files_say_now_and_else_the_shim_is_asked() {
+    fn version_files_decide_and_other_cases_run_the_shim() {
         let folder = tempfile::tempdir().unwrap();
         let (root, work) = (folder.path().join("pyenv"), folder.path().join("a/b"));
         fs::create_dir_all(&work).unwrap();

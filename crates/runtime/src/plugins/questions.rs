@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_said_of_a_file_that_file_tools_would_not_read() {
+    fn unreadable_file_has_no_read_state() {
         let (test_ws, elsewhere) =
             (TestWorkspace::new("//- a.txt\none\n"), TestWorkspace::new("//- b.txt\ntwo\n"));
         let cx = test_ws.cx_for(&Touches::none());

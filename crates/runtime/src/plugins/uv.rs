@@ -442,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_named_by_its_address_needs_no_index() {
+    fn dependency_with_an_address_needs_no_index() {
         assert_eq!(hosts(&[], &script(&["a @ file:///w/a.whl"])), [""; 0]);
         assert_eq!(
             hosts(&[], &script(&["a @ https://h.example/a.whl", "b @ git+https://g.example:8443/b"])),
@@ -452,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn environments_are_told_apart_by_what_is_wanted() {
+    fn environments_differ_by_declared_packages() {
         let dir = tempfile::tempdir().unwrap();
         let environments = Environments::new(dir.path(), &[]);
         let wheel = dir.path().join("a.whl");

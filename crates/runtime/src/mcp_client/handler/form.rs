@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_defaults_of_a_form_are_one_answer() {
+    async fn one_answer_takes_all_defaults() {
         let (filled, asked) = answered(form(), &["take the defaults"]).await;
         let defaults =
             json!({ "name": "John Doe", "age": 30, "score": 95.5, "status": "active", "verified": true });
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn each_field_is_asked_for_and_what_does_not_fit_again() {
+    async fn each_field_is_asked_for_and_asked_again_after_an_invalid_answer() {
         let answers = ["Fill it in", "x", "Ann", "17", "forty", "41", "", "Inactive", "no", "alpha, beta"];
         let (filled, asked) = answered(form(), &answers).await;
         let content = json!({ "name": "Ann", "age": 41, "score": 95.5, "status": "inactive", "verified": false, "tags": ["a", "b"] });
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_a_server_writes_cannot_act_on_the_terminal() {
+    async fn server_text_is_escaped_for_the_terminal() {
         let hostile = json!({ "properties": { "a\u{1b}[2J": { "type": "string", "enum": ["\u{202e}x"] } } });
         let (_, asked) = answered(hostile, &["Decline"]).await;
         assert!(!format!("{} {:?}", asked[0].text, asked[0].options).contains(['\u{1b}', '\u{202e}']));

@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_encrypted_or_on_this_machine_is_an_address() {
+    fn only_encrypted_or_loopback_addresses_are_allowed() {
         for good in [
             "https://mcp.example.com/mcp",
             "http://localhost:3000/mcp",
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_public_name_that_leads_into_a_private_network_leads_nowhere() {
+    async fn public_name_with_a_private_address_is_refused() {
         let name = || "localhost".parse::<Name>().unwrap();
         let unnamed = Resolver::new(&Url::parse("https://mcp.example.com/").unwrap(), &[]);
         let error = unnamed.resolve(name()).await.map(|_| ()).unwrap_err();

@@ -166,7 +166,7 @@ async fn a_file_that_others_may_read_is_not_used() {
 }
 
 #[tokio::test]
-async fn a_token_that_has_ended_is_renewed_once_for_all() {
+async fn expired_token_is_renewed_once_for_all() {
     let case = Case::signed_in(Odd { short: true, ..Odd::default() }).await;
     let login = Login::of(
         &case.logins,
@@ -187,7 +187,7 @@ async fn a_token_that_has_ended_is_renewed_once_for_all() {
 }
 
 #[tokio::test]
-async fn what_one_authorization_server_gave_is_shown_to_no_other() {
+async fn credentials_go_only_to_their_authorization_server() {
     let other = guarded(Odd::default()).await;
     let case =
         Case::signed_in(Odd { short: true, moves: Some((1, other.origin.clone())), ..Odd::default() }).await;
@@ -206,7 +206,7 @@ async fn what_one_authorization_server_gave_is_shown_to_no_other() {
 }
 
 #[tokio::test]
-async fn an_answer_from_somebody_else_is_not_taken() {
+async fn answer_with_wrong_state_or_issuer_is_refused() {
     for (state, iss, why) in [
         (Some("made-up"), None, "belongs to another login"),
         (None, Some("https://evil.example"), "issuer mismatch"),
@@ -225,7 +225,7 @@ async fn an_answer_from_somebody_else_is_not_taken() {
 }
 
 #[tokio::test]
-async fn a_no_is_told_in_the_words_of_who_said_it() {
+async fn refusal_quotes_the_authorization_server() {
     let case = Case::new(Odd::default()).await;
     let signing = case.begin().await;
     let back =
@@ -236,7 +236,7 @@ async fn a_no_is_told_in_the_words_of_who_said_it() {
 }
 
 #[tokio::test]
-async fn metadata_of_somebody_else_or_in_the_clear_is_not_used() {
+async fn foreign_or_unencrypted_metadata_is_refused() {
     let case = Case::new(Odd { issuer: Some("https://evil.example"), ..Odd::default() }).await;
     let fault = case.logins.begin(&case.server, &[], REDIRECT).await.map(|_| ()).unwrap_err();
     assert!(fault.what.starts_with("can't sign in to `s`"), "{}", fault.what);
@@ -247,7 +247,7 @@ async fn metadata_of_somebody_else_or_in_the_clear_is_not_used() {
 }
 
 #[tokio::test]
-async fn a_browser_that_comes_back_from_elsewhere_is_sent_away() {
+async fn redirect_of_another_sign_in_is_rejected() {
     let case = Case::new(Odd::default()).await;
     let redirect = Redirect::listen(None).await.unwrap();
     let (uri, signing) = (redirect.uri(), case.begin().await);

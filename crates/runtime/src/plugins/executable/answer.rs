@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_json_object_is_text_as_it_is() {
+    fn output_other_than_a_json_object_is_text() {
         for (text, shown) in
             [("a\n\nb\n", "a\n\nb"), ("", "(no output)"), ("42", "42"), ("{a", "{a"), ("[1, 2]\n", "[1, 2]")]
         {
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_the_shape_of_mcp_becomes_parts() {
+    fn mcp_content_becomes_parts() {
         let output = read(
             &json!({"content": [
             {"type": "text", "text": "a"},
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_says_that_it_failed_is_a_fault() {
+    fn output_that_reports_an_error_is_a_fault() {
         let fault = read("{\"error\": \"no such disk\"}\n").unwrap_err();
         assert_eq!((fault.kind, fault.what.as_str()), (Kind::Failed, "no such disk"));
         let fault = read(r#"{"content": [{"type": "text", "text": "no"}], "isError": true}"#).unwrap_err();

@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_in_a_spec_is_named() {
+    fn errors_in_a_spec_are_named() {
         for (spec, why) in [
             (json!({"description": "D."}), "`name` is missing"),
             (json!({"name": 5, "description": "D."}), "`name` is not text"),
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_odd_in_a_spec_is_noted() {
+    fn oddities_in_a_spec_are_noted() {
         let spec = json!({"name": "a", "description": "D.", "colour": 1, "parameters": {"properties": {"x": {"pattern": "(?=a)"}}}});
         let notes = of(&spec).unwrap().notes;
         assert_eq!(notes.len(), 2, "{notes:?}");

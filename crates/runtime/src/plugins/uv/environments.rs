@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_was_not_used_for_long_goes_and_what_is_in_use_stays() {
+    async fn unused_environments_are_pruned_and_used_ones_stay() {
         let dir = tempfile::tempdir().unwrap();
         let environments = dir.path();
         let late = Instant::now() + DAY;
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_goes_when_it_is_too_late() {
+    fn nothing_is_pruned_after_the_time_limit() {
         let dir = tempfile::tempdir().unwrap();
         environment(dir.path(), "old", 40);
         prune_unused(dir.path(), UNUSED, Instant::now());

@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_block_is_none() {
+    fn other_comments_are_not_a_block() {
         for source in [
             "import x",
             "# /// script\n# dependencies = []\n",
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_block_is_said() {
+    fn errors_in_a_block_are_reported() {
         let one = "# /// script\n# dependencies = ['a']\n# ///\n";
         for (source, says) in [
             (format!("{one}\n{one}"), "2 `# /// script` blocks"),
