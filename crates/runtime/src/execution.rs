@@ -19,7 +19,7 @@ use kit::{
     net::Reach,
     procs::{Exit, Keeper, Limit, Procs, Program, SpillFile, Spilling, Starting},
     redact::Secrets,
-    services::Mask,
+    services::Redact,
 };
 use parking_lot::Mutex;
 use policy::{Approve, Policy};
@@ -395,7 +395,7 @@ impl Spilling for OfSession {
         Ok(SpillFile { handle, file, room: Some(room) })
     }
 
-    fn mask(&self) -> Option<Arc<dyn Mask>> {
+    fn mask(&self) -> Option<Arc<dyn Redact>> {
         Some(self.secrets.clone())
     }
 }

@@ -14,7 +14,7 @@ use kit::{
     prelude::*,
     redact::Secrets,
     services::{Live, State, Until},
-    testing::Written,
+    testing::TestTranscript,
 };
 use policy::{Approve, Policy};
 use runtime::{Answer, Call, Runtime, Session, Settings, Unattended};
@@ -30,7 +30,7 @@ const SECRET: &str = "s3cret-Value-91c4";
 struct Stage {
     begun: Arc<Semaphore>,
     go: Arc<Semaphore>,
-    written: Arc<Written>,
+    written: Arc<TestTranscript>,
 }
 
 static STAGES: LazyLock<Mutex<HashMap<String, Stage>>> = LazyLock::new(Mutex::default);

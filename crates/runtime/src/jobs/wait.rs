@@ -193,12 +193,12 @@ impl Look {
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
-    use kit::testing::Written;
+    use kit::testing::TestTranscript;
 
     use super::*;
 
     fn look(pattern: &str, pieces: &[&str]) -> Option<String> {
-        let written = Arc::new(Written::default());
+        let written = Arc::new(TestTranscript::default());
         let mut look = Look::new(pattern).unwrap();
         let mut source = Source { output: written.clone(), seen: 0, is_dry: false };
         for piece in pieces {
