@@ -158,7 +158,7 @@ fn lapse(
     ))
 }
 
-/// Returns the folder from which a program can read its files.
+/// Returns the folder of the files that a program may need.
 fn around(version: &Version) -> &Path {
     version.path.parent().unwrap_or(&version.folder)
 }

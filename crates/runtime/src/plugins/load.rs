@@ -320,7 +320,8 @@ impl Plugins {
         })
     }
 
-    /// Limits the checks for unknown names, unless there is something new.
+    /// Returns whether a call of an unknown name checks the folders: at most once in [`LOOK_AGAIN`], unless
+    /// something may have changed.
     fn may_look_again(&self) -> bool {
         let now = self.now.load();
         if self.decided.places().is_empty() {
