@@ -11,7 +11,7 @@ use crate::{
     decoders::{Decoded, Decoder, Decoders},
     net::Net,
     procs::{Exit, Procs},
-    redact::Mask,
+    redact::Redact,
     seen::Views,
     services::{
         Agents, Caller, Confirm, History, Jobs, Notes, Progress, Servers, Shares, Shelf, Tools, Undo, Vault,
@@ -61,7 +61,7 @@ pub struct Services {
     /// Receives progress.
     pub progress: Arc<dyn Progress>,
     /// Finds the secrets that must not be shown.
-    pub mask: Arc<dyn Mask>,
+    pub mask: Arc<dyn Redact>,
 }
 
 /// The handle a running tool holds: everything it may reach, and nothing else.

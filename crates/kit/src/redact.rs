@@ -5,7 +5,7 @@ use std::{borrow::Cow, ops::Range, path::Path};
 use aho_corasick::{AhoCorasick, MatchKind};
 
 /// Hides secret values in text.
-pub trait Mask: Send + Sync {
+pub trait Redact: Send + Sync {
     /// Returns the byte ranges of `text` that must not be shown, in order.
     fn find(&self, text: &str) -> Vec<Range<usize>>;
 }
@@ -173,7 +173,7 @@ impl Secrets {
     }
 }
 
-impl Mask for Secrets {
+impl Redact for Secrets {
     fn find(&self, text: &str) -> Vec<Range<usize>> {
         let Some(find) = &self.find else { return Vec::new() };
         find.find_iter(text).map(|hit| hit.range()).collect()

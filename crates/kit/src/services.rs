@@ -26,7 +26,7 @@ use crate::{
     text::{Content, Digest},
 };
 
-pub use crate::redact::Mask;
+pub use crate::redact::Redact;
 pub use agents::{Agents, NoAgent, ProfileInfo, Profiles, Question, Report, Task, TaskEnd};
 pub use confirm::{Confirm, Matter, NobodyConfirms, Proposed, Review};
 pub use notes::{Change, Fact, Notes, Saying};

@@ -26,8 +26,8 @@ use crate::{
     procs::{Exit, Procs, Program, Slice, Spawner, Starting},
     seen::Views,
     services::{
-        Agents, Called, Caller, Change, Confirm, Fact, History, Job, Jobs, Listed, Live, Mask, NoAgent,
-        NoServers, NoShares, NobodyConfirms, Notes, Progress, Reloaded, Saying, Servers, Shares, Shelf, Soon,
+        Agents, Called, Caller, Change, Confirm, Fact, History, Job, Jobs, Listed, Live, NoAgent, NoServers,
+        NoShares, NobodyConfirms, Notes, Progress, Redact, Reloaded, Saying, Servers, Shares, Shelf, Soon,
         Tools, Transcript, Undo, Until, Vault, Waited, Which,
     },
     text::{Content, Digest},
@@ -301,7 +301,7 @@ impl Progress for Nothing {
     fn report(&self, _: f64, _: Option<f64>, _: &str) {}
 }
 
-impl Mask for Nothing {
+impl Redact for Nothing {
     fn find(&self, _: &str) -> Vec<Range<usize>> {
         Vec::new()
     }
@@ -389,7 +389,7 @@ impl Tools for Nothing {
 
 /// The output of a job, written by a test.
 #[derive(Default)]
-pub struct Written {
+pub struct TestTranscript {
     state: Mutex<Script>,
     changed: Notify,
 }
@@ -400,7 +400,7 @@ struct Script {
     is_over: bool,
 }
 
-impl Written {
+impl TestTranscript {
     /// Appends this.
     pub fn write(&self, text: &str) {
         self.state.lock().text.push_str(text);
@@ -414,7 +414,7 @@ impl Written {
     }
 }
 
-impl Transcript for Written {
+impl Transcript for TestTranscript {
     fn total(&self) -> u64 {
         self.state.lock().text.len() as u64
     }

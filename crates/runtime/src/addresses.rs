@@ -1,7 +1,8 @@
-//! Addresses that a session has come across: named by its person, a search result or a page that was read.
+//! Addresses that a session knows: named by its person, a search result or a web page that it read.
 //!
-//! A model that was misled can put what it read into the address of a request (prompt injection). So with `web = "known"` only
-//! an address that came from outside, unchanged, is requested unasked. At most [`MOST`] are remembered; the oldest go first.
+//! A misled model can put what it read into the address of a request (prompt injection). So with `web =
+//! "known"` haft asks about each request, unless the address came unchanged from outside. It remembers at
+//! most [`MOST`] addresses and forgets the oldest first.
 
 use std::{
     collections::{HashSet, VecDeque},
@@ -16,27 +17,27 @@ use parking_lot::Mutex;
 
 use store::Store;
 
-/// So many addresses are remembered.
+/// Limit of remembered addresses.
 const MOST: usize = 8192;
 
-/// A longer address is not remembered.
+/// Limit of an address, in bytes; longer ones are not remembered.
 const LONGEST: usize = 4096;
 
-/// Of a longer text only the beginning is searched.
+/// Bytes of a text that are searched, from its beginning.
 const SEARCHED: usize = 4 << 20;
 
-/// The bytes of an address as it is remembered.
+/// Length of a remembered address: a hash, in bytes.
 const KEY: usize = 16;
 type Key = [u8; KEY];
 
-/// Under which key a named session keeps them.
+/// The key under which a named session stores them.
 const KEPT: &str = "addresses";
 
 /// The addresses of one conversation, shared with the agents that it starts.
 #[derive(Default)]
 pub(crate) struct Addresses {
     known: Mutex<Known>,
-    /// What the session kept in another process was taken up.
+    /// Set once the addresses saved by another process are restored.
     recalled: OnceLock<()>,
 }
 
@@ -45,19 +46,19 @@ struct Known {
     keys: HashSet<Key>,
     /// Oldest first.
     order: VecDeque<Key>,
-    /// It was said that composed addresses are requested unasked.
+    /// Whether the session was informed that composed addresses are requested without a question.
     told: bool,
     changed: bool,
 }
 
 impl Addresses {
-    /// Remembers what a person named in their words, also without a scheme: `example.org/a`.
+    /// Remembers the addresses in a person's words, also those without a scheme: `example.org/a`.
     pub(crate) fn said(&self, text: &str) {
         self.add(written(text).chain(bare(text)));
     }
 
-    /// Remembers the addresses in what was read on the web, but for those in what was `asked`: an engine that repeats a query
-    /// names nothing.
+    /// Remembers the addresses in a web result, except those in `asked`: a search engine that repeats a query
+    /// names nothing new.
     pub(crate) fn read(&self, output: &Output, asked: &str) {
         let own: HashSet<Key> = written(asked).chain(bare(asked)).filter_map(|it| key(&it)).collect();
         for part in &output.parts {
@@ -74,13 +75,13 @@ impl Addresses {
         }
     }
 
-    /// Did it come across exactly this address? The fragment, which is not sent, does not count, nor whether it is http or
-    /// https.
+    /// Returns whether the session knows exactly this address. Ignores the fragment, which is not sent, and
+    /// the difference between http and https.
     pub(crate) fn has(&self, url: &Url) -> bool {
         key(url).is_some_and(|it| self.known.lock().keys.contains(&it))
     }
 
-    /// True once in a conversation.
+    /// Returns true once per conversation.
     pub(crate) fn tell_once(&self) -> bool {
         let mut known = self.known.lock();
         let first = !known.told;
@@ -89,7 +90,7 @@ impl Addresses {
         first
     }
 
-    /// Takes up what a named session came across in other processes, once.
+    /// Restores the addresses that a named session saved in another process, once.
     pub(crate) fn recall(&self, store: &Store, session: &str) {
         if self.recalled.set(()).is_err() {
             return;
@@ -101,7 +102,7 @@ impl Addresses {
         }
     }
 
-    /// What a named session keeps of them, if that changed.
+    /// Returns what a named session saves, if it has changed.
     pub(crate) fn keep(&self) -> Option<(&'static str, Vec<u8>)> {
         let mut known = self.known.lock();
         if !std::mem::take(&mut known.changed) {
@@ -135,7 +136,7 @@ impl Known {
     }
 }
 
-/// An address as it is compared: host, port where it is not usual, path and query.
+/// Returns the hash by which addresses are compared: of host, port unless it is the default, path and query.
 fn key(url: &Url) -> Option<Key> {
     if url.as_str().len() > LONGEST {
         return None;
@@ -147,7 +148,7 @@ fn key(url: &Url) -> Option<Key> {
     hash.as_bytes().first_chunk().copied()
 }
 
-/// The addresses with a scheme that stand in a text.
+/// Finds the addresses with a scheme in a text.
 fn written(text: &str) -> impl Iterator<Item = Url> {
     let text = begin(text);
     let starts = text.match_indices("://").filter_map(move |(at, _)| {
@@ -161,7 +162,7 @@ fn written(text: &str) -> impl Iterator<Item = Url> {
     starts.flat_map(|rest| forms(token(rest))).filter_map(|it| Url::parse(&it).ok())
 }
 
-/// The words of a person that are addresses without a scheme.
+/// Finds the words of a person that are addresses without a scheme.
 fn bare(text: &str) -> impl Iterator<Item = Url> {
     let words = begin(text).split(|it: char| it.is_whitespace() || is_end(it) || "([".contains(it));
     words.filter(|it| !it.contains("://") && it.contains('.')).flat_map(forms).filter_map(|it| {
@@ -177,19 +178,19 @@ fn begin(text: &str) -> &str {
     text.get(..text.floor_char_boundary(SEARCHED)).unwrap_or_default()
 }
 
-/// Up to where an address can go.
+/// Returns the text up to the last character that can belong to an address.
 fn token(rest: &str) -> &str {
     let end = rest.char_indices().find(|(_, it)| it.is_whitespace() || it.is_control() || is_end(*it));
     let rest = rest.get(..end.map_or(rest.len(), |(at, _)| at)).unwrap_or_default();
     rest.get(..rest.floor_char_boundary(LONGEST)).unwrap_or_default()
 }
 
-/// What is in no address as it is written.
+/// Returns whether this character ends an address.
 fn is_end(it: char) -> bool {
     "<>\"`{}|\\^".contains(it)
 }
 
-/// What may be meant: all of it, and it without the punctuation behind it or around it; as text and as HTML.
+/// Returns the possible meanings of a token: with and without the punctuation around it, as text and as HTML.
 fn forms(token: &str) -> Vec<String> {
     const BEHIND: &[char] = &['.', ',', ';', ':', '!', '?', '\'', '*', '_', '~', ')', ']', '»', '…'];
     let mut forms = vec![token.to_owned()];
@@ -198,7 +199,7 @@ fn forms(token: &str) -> Vec<String> {
             forms.push(form.to_owned());
         }
     };
-    // One bracket may belong to it: `/wiki/Rust_(language)`.
+    // One bracket may be part of the address: `/wiki/Rust_(language)`.
     let trimmed = token.trim_end_matches(BEHIND);
     add(trimmed);
     add(token.trim_end_matches(['.', ',', ';', ':', '!', '?']));
@@ -232,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_found_in_text_as_people_and_pages_write_them() {
+    fn addresses_are_found_in_the_text_of_people_and_pages() {
         for (text, url) in [
             ("see https://a.org/x.", "https://a.org/x"),
             ("see https://A.org:443/x#part, then", "https://a.org/x#other"),
@@ -252,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_named_exactly_is_not_known() {
+    fn only_exactly_named_addresses_are_known() {
         let text = "https://a.org/x?q=1 and b.org";
         for url in [
             "https://a.org/",
@@ -271,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_repeats_what_was_asked_names_nothing() {
+    fn result_that_repeats_the_query_names_no_address() {
         let addresses = Addresses::default();
         let says = "no results for `https://a.org/?secret`; see https://b.org/";
         addresses.read(&Output::text(says), "https://a.org/?secret");
@@ -280,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_are_forgotten_first_and_all_others_are_kept() {
+    fn oldest_addresses_are_forgotten_first() {
         let addresses = Addresses::default();
         let url = |at: usize| Url::parse(&format!("https://a.org/{at}")).unwrap();
         addresses.add((0..=MOST).map(url));

@@ -1,4 +1,4 @@
-//! A JSON Schema that the answer of a model has to fit, checked by the same code as the arguments of tools.
+//! Answer schemas: a JSON Schema that a model's answer has to match, checked by the same code as arguments.
 
 use std::{fmt, sync::Arc};
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::arguments::{Check, troubles};
 
-/// The form that an answer has to have.
+/// The schema that an answer has to match.
 #[derive(Clone)]
 pub struct AnswerSchema {
     schema: Arc<Value>,
@@ -16,10 +16,11 @@ pub struct AnswerSchema {
 }
 
 impl AnswerSchema {
-    /// The schema of this text.
+    /// Parses a schema.
     ///
     /// # Errors
-    /// [`Kind::BadArgs`](kit::Kind::BadArgs) when it is not JSON, or no schema; with what is wrong in it.
+    /// [`Kind::BadArgs`](kit::Kind::BadArgs) when it is not JSON, or not a valid schema; the fault names the
+    /// errors.
     pub fn parse(text: &str) -> Result<Self, Fault> {
         let schema: Value = serde_json::from_str(text)
             .map_err(|error| Fault::bad_args(format!("the output schema is not JSON: {error}")))?;
@@ -36,20 +37,20 @@ impl AnswerSchema {
         Ok(Self { schema: Arc::new(schema), check: Arc::default(), unchecked })
     }
 
-    /// The schema itself.
+    /// Returns the schema.
     pub fn schema(&self) -> &Arc<Value> {
         &self.schema
     }
 
-    /// The parts of it that are not checked, one line each.
+    /// Returns the parts of the schema that are not checked, one line each.
     pub fn unchecked(&self) -> &[String] {
         &self.unchecked
     }
 
-    /// The JSON in this answer, if it fits: all of the text, or the one fenced block in it.
+    /// Returns the JSON in this answer, if it matches: the whole text, or its only fenced block.
     ///
     /// # Errors
-    /// What is wrong with it, one line each, in words for the model.
+    /// The problems, one line each, for the model.
     pub fn fit(&self, answer: &str) -> Result<Value, String> {
         let answer = answer.trim();
         let value: Value = match serde_json::from_str(answer) {
@@ -73,7 +74,7 @@ impl fmt::Debug for AnswerSchema {
     }
 }
 
-/// What stands between the only pair of fences.
+/// Returns the text between the only pair of fences.
 fn fenced(text: &str) -> Option<&str> {
     let (_, after) = text.split_once("```")?;
     let (_, after) = after.split_once('\n')?;
@@ -111,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_named() {
+    fn mismatch_with_the_schema_is_named() {
         for (answer, says) in [
             ("all done", "the answer is not JSON: "),
             ("", "the answer is not JSON: "),
@@ -128,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_that_is_none_is_refused_and_what_is_not_checked_is_told() {
+    fn invalid_schema_is_refused_and_unchecked_parts_are_reported() {
         for (text, says) in [
             ("{", "is not JSON"),
             ("[]", "must be a JSON object"),

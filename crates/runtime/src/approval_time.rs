@@ -1,4 +1,5 @@
-//! Time during which a person was asked: no deadline runs meanwhile, and it is not part of what a call took.
+//! Approval time: the time that a person takes to answer, which counts neither for deadlines nor as a call's
+//! duration.
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,20 +8,20 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-/// How long a person has been asked: for one call, or for all calls of a session.
+/// The time that a person was asked: for one call, or for all calls of a session.
 pub(crate) struct AskedTime {
     now: watch::Sender<Now>,
-    /// What is asked here is asked there too.
+    /// The session or call whose time includes this one.
     within: Option<Arc<Self>>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Now {
-    /// Questions that stand.
+    /// The number of open questions.
     standing: usize,
-    /// Since when one has been standing.
+    /// The start of the present period with an open question.
     since: Option<Instant>,
-    /// The time until then.
+    /// The sum of the earlier periods.
     total: Duration,
 }
 
@@ -31,12 +32,12 @@ impl Default for AskedTime {
 }
 
 impl AskedTime {
-    /// That of a call, which counts for the session or the call that it belongs to as well.
+    /// Creates the time of a call, which also counts for the session or the call that it belongs to.
     pub(crate) fn within(above: &Arc<Self>) -> Arc<Self> {
         Arc::new(Self { within: Some(above.clone()), ..Self::default() })
     }
 
-    /// A question stands until what this gives is dropped.
+    /// Begins a question, which is open until the result is dropped.
     pub(crate) fn begin(self: &Arc<Self>) -> OpenQuestion {
         let mut all = vec![self.clone()];
         while let Some(above) = all.last().and_then(|it| it.within.clone()) {
@@ -51,12 +52,12 @@ impl AskedTime {
         OpenQuestion(all)
     }
 
-    /// The time during which at least one question stood, until now.
+    /// Returns the time so far during which at least one question was open.
     pub(crate) fn total(&self) -> Duration {
         self.now.borrow().total()
     }
 
-    /// Resolves at the deadline, put off by the time that a person was asked since the total was `from`.
+    /// Resolves at the deadline, extended by the time that a person was asked since the total was `from`.
     pub(crate) async fn passed(&self, deadline: Instant, from: Duration) {
         let mut changes = self.now.subscribe();
         loop {
@@ -64,7 +65,7 @@ impl AskedTime {
             let until = deadline + now.total.saturating_sub(from);
             tokio::select! {
                 () = sleep_until(until), if now.standing == 0 => return,
-                // The sender is here, so there is always another change to wait for.
+                // `self` holds the sender, so there can be another change.
                 _ = changes.changed() => {}
             }
         }
@@ -77,7 +78,7 @@ impl Now {
     }
 }
 
-/// A question that stands.
+/// An open question.
 pub(crate) struct OpenQuestion(Vec<Arc<AskedTime>>);
 
 impl Drop for OpenQuestion {
@@ -101,7 +102,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[tokio::test(start_paused = true)]
-    async fn a_deadline_is_put_off_by_the_time_a_person_is_asked() {
+    async fn deadline_is_extended_by_the_time_of_a_question() {
         let session = Arc::<AskedTime>::default();
         let call = AskedTime::within(&session);
         let began = Instant::now();
@@ -114,14 +115,14 @@ mod tests {
         let ((), ()) = tokio::join!(asking, session.passed(began + 10 * SECOND, session.total()));
         assert_eq!(began.elapsed(), 60 * SECOND);
         assert_eq!((call.total(), session.total()), (50 * SECOND, 50 * SECOND));
-        // What was asked before counts for nothing.
+        // Earlier questions don't count.
         let later = Instant::now();
         session.passed(later + SECOND, session.total()).await;
         assert_eq!(later.elapsed(), SECOND);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn questions_that_stand_together_count_once() {
+    async fn overlapping_questions_count_once() {
         let session = Arc::<AskedTime>::default();
         let (one, other) = (AskedTime::within(&session), AskedTime::within(&session));
         let first = one.begin();

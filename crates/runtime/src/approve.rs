@@ -1,4 +1,4 @@
-//! Approval: the question to a person, and the answer.
+//! Approval: the question to a person, and the verdict.
 
 use std::{future::Future, pin::Pin};
 
@@ -6,42 +6,44 @@ use kit::effect::{Effect, Scope};
 use policy::Rule;
 use store::changes::Change;
 
-/// A call that a person is asked about.
+/// A call that needs a person's approval.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// The id of the call at the door, where it is one that asks: of the call itself, or of that which it is made for.
+    /// The id of the client's call: the call itself, or the one for which a tool makes it; none, if no client
+    /// call asks.
     pub call: Option<String>,
-    /// The agent that asks, where it is not the one the person speaks with: `explore_1f3a`.
+    /// The agent that asks, unless it is the one that the person talks to: `explore_1f3a`.
     pub agent: Option<String>,
     /// The tool.
     pub tool: String,
-    /// Why it is asked about.
+    /// The rule that asks.
     pub rule: Rule,
-    /// Its arguments, as they came.
+    /// The arguments, unchanged.
     pub arguments: String,
-    /// What the call would touch that needs a person, one line each.
+    /// The effects of the call that need approval, one line each.
     pub effects: Vec<String>,
-    /// The changes of files that would land, where they are known: a yes is for exactly these.
+    /// The file changes that the call would make, if they are known: approval covers exactly these.
     pub changes: Vec<Change>,
-    /// What would be kept if it is allowed for longer than this call; if this is empty, nothing can be.
+    /// The grants that are stored if the person allows more than this call; empty, if only this call can be
+    /// allowed.
     pub offers: Vec<Effect>,
 }
 
-/// What the person said.
+/// The answer of the person.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// This call may run, and for as long as that what it was asked about is not asked again.
+    /// The call may run. The scope says for how long the same effects need no further question.
     Yes(Scope),
-    /// It may not.
+    /// The call may not run.
     No,
-    /// It may not, and what the person says to that.
+    /// The call may not run, with the person's instructions.
     Instead(String),
-    /// There was nobody to ask, which is a no.
+    /// Nobody can be asked, which counts as a refusal.
     NobodyThere,
 }
 
 impl Verdict {
-    /// The name in the journal.
+    /// Returns the name in the journal.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Yes(Scope::Once) => "approved",
@@ -53,24 +55,26 @@ impl Verdict {
     }
 }
 
-/// The way a door asks its person.
+/// The way in which a front end asks its person.
 pub trait Approver: Send + Sync {
-    /// Asks, and waits for the answer. A future that is dropped takes its question back.
+    /// Asks, and waits for the answer. Dropping the future withdraws the question.
     fn approve(&self, request: Request) -> Pin<Box<dyn Future<Output = Verdict> + Send + '_>>;
 
-    /// Can several questions stand at once? Where they can't, of a session's calls only one asks at a time.
+    /// Returns whether several questions can be open at once. If not, only one call of a session asks at a
+    /// time.
     fn asks_together(&self) -> bool {
         false
     }
 
-    /// Is there somebody to be asked, as far as can be told without asking? `call` is that of [`Request::call`].
+    /// Returns whether somebody can be asked, as far as that is known without asking. `call` is that of
+    /// [`Request::call`].
     fn is_attended(&self, call: &str) -> bool {
         let _ = call;
         true
     }
 }
 
-/// A door with nobody behind it.
+/// A front end without a person.
 pub struct Unattended;
 
 impl Approver for Unattended {

@@ -1,9 +1,9 @@
-//! Validation of arguments against the schema that a file declares.
+//! Validation of arguments against the schema that a file or a server declares.
 //!
-//! The schema is somebody else's and may be anything: wrong, endless, made to take for ever. So it is followed keyword by
-//! keyword, and a keyword that makes no sense is passed over ([`fitted`] says which); what is looked at is counted, and
-//! patterns run in linear time. That is why this is our own: a validator that wants a schema to be right refuses it
-//! whole, and none counts its steps.
+//! The schema is untrusted: it may be wrong, infinite, or made to exhaust the CPU. So haft follows it keyword
+//! by keyword and skips keywords that make no sense ([`fitted`] reports which). It limits the number of
+//! steps, and patterns run in linear time. Other validators reject an imperfect schema as a whole, and none
+//! limits its steps.
 
 mod schema_error;
 mod validation_error;
@@ -19,29 +19,29 @@ use serde_json::{Map, Value};
 pub(crate) use schema_error::{fitted, troubles};
 use validation_error::{ANSWER, ARGUMENTS, At, Called, Problem, Wrong, nearest};
 
-/// So many problems are told at once.
+/// Limit of reported problems.
 const TOLD: usize = 5;
-/// So much is looked at, about 100 ms of it; what is beyond is not checked.
+/// Limit of steps, about 100 ms; haft does not check the rest.
 const STEPS: usize = 1_000_000;
-/// So deep is looked: more than any text of JSON is nested.
+/// Limit of depth: more than JSON text can nest.
 const DEEP: usize = 400;
-/// A pattern is at most so long, and takes at most so much memory.
+/// Limits of a pattern: its length and its memory, in bytes.
 const PATTERN: usize = 4 << 10;
 const PATTERN_MEMORY: usize = 1 << 20;
-/// So many patterns of one schema are kept.
+/// Limit of cached patterns per schema.
 const PATTERNS: usize = 64;
 
-/// What arguments must be. The patterns are made when they are first needed, and kept.
+/// The checker of one schema. It compiles patterns at first use and caches them.
 #[derive(Default)]
 pub(crate) struct Check {
     patterns: Mutex<HashMap<String, Option<RegexMatcher>>>,
 }
 
 impl Check {
-    /// Nothing that the schema does not allow reaches the tool.
+    /// Checks arguments: a call with others never reaches the tool.
     ///
     /// # Errors
-    /// [`Kind::BadArgs`](kit::Kind::BadArgs), naming the arguments, what they are and what they must be.
+    /// [`Kind::BadArgs`](kit::Kind::BadArgs) with the arguments, what they are and what they must be.
     pub(crate) fn check(&self, schema: &Value, arguments: &Value) -> Result<(), Fault> {
         match self.problems(schema, arguments, ARGUMENTS) {
             lines if lines.is_empty() => Ok(()),
@@ -49,7 +49,7 @@ impl Check {
         }
     }
 
-    /// What is wrong with the answer of a model, one line each.
+    /// Returns the problems of a model's answer, one line each.
     pub(crate) fn problems_of_answer(&self, schema: &Value, answer: &Value) -> Vec<String> {
         self.problems(schema, answer, ANSWER)
     }
@@ -62,14 +62,14 @@ impl Check {
     }
 }
 
-/// One look at a value.
+/// The traversal of a value.
 struct Walk<'a> {
     root: &'a Value,
     patterns: &'a Mutex<HashMap<String, Option<RegexMatcher>>>,
     steps: usize,
 }
 
-/// Where a walk is.
+/// The position of a traversal.
 #[derive(Clone, Copy)]
 struct Here<'a> {
     at: &'a At<'a>,
@@ -78,7 +78,7 @@ struct Here<'a> {
     followed: Option<&'a Followed<'a>>,
 }
 
-/// A schema that was referred to, and what was referred to before.
+/// A referenced schema, and the references before it.
 struct Followed<'a> {
     schema: &'a Value,
     before: Option<&'a Self>,
@@ -89,7 +89,7 @@ impl<'a> Here<'a> {
         Self { at, depth: 0, followed: None }
     }
 
-    /// The same place, seen by a part of its schema.
+    /// Returns the same place in the value, at a part of its schema.
     fn deeper(self) -> Self {
         Self { depth: self.depth + 1, ..self }
     }
@@ -107,7 +107,7 @@ impl<'a> Here<'a> {
 }
 
 impl<'a> Walk<'a> {
-    /// Counts this step; false, where it is one too many.
+    /// Counts a step; returns false if the limit is exceeded.
     fn step(&mut self, cost: usize) -> bool {
         self.steps = self.steps.saturating_add(cost);
         self.steps <= STEPS
@@ -161,7 +161,7 @@ impl<'a> Walk<'a> {
         else {
             return;
         };
-        // What leads back to itself says nothing.
+        // A reference that leads back to itself has no meaning.
         if here.has_followed(target) {
             return;
         }
@@ -195,7 +195,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Does this pattern match somewhere in it? `None`: nobody knows.
+    /// Returns whether this pattern matches somewhere in the text. `None` means that this is unknown.
     fn matches(&mut self, pattern: &str, text: &str) -> Option<bool> {
         if !self.step(1 + text.len() / 64) {
             return None;
@@ -228,7 +228,7 @@ impl<'a> Walk<'a> {
             let twice = "has the same item twice and must not".to_owned();
             out.push(Problem::new(here.at, value, Wrong::Other(twice)));
         }
-        // The older way to say what the first items are is a list below `items`.
+        // Older drafts declare the first items as a list in `items`.
         let (first, rest) = match (schema.get("prefixItems"), schema.get("items")) {
             (Some(Value::Array(first)), rest) => (first.as_slice(), rest),
             (_, Some(Value::Array(first))) => (first.as_slice(), schema.get("additionalItems")),
@@ -303,7 +303,7 @@ impl<'a> Walk<'a> {
                 self.value(schema, value, here, out);
             }
             for (pattern, schema) in patterns {
-                // What can't be told may be meant.
+                // An unknown match may be meant.
                 let matches = self.matches(pattern, name);
                 is_known |= matches != Some(false);
                 if matches == Some(true) {
@@ -323,7 +323,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// What has to be there, or be so, because something else is there.
+    /// Checks keywords that depend on the presence of other fields.
     fn dependent(
         &mut self,
         schema: &Map<String, Value>,
@@ -394,7 +394,7 @@ impl<'a> Walk<'a> {
                 }
             }
             match fitting {
-                // Where the steps were used up nothing is known.
+                // After the last step the result is unknown.
                 _ if self.steps > STEPS => return,
                 0 if !forms.is_empty() => out.extend(validation_error::of_forms(here.at, value, failed)),
                 0 | 1 => {}
@@ -416,7 +416,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// The types that a schema names, where it names them right.
+/// Returns the types that a schema declares, if they are valid.
 fn type_of(schema: &Map<String, Value>) -> Option<Vec<&str>> {
     let mut types: Vec<&str> = match schema.get("type")? {
         Value::String(one) => vec![one],
@@ -426,7 +426,7 @@ fn type_of(schema: &Map<String, Value>) -> Option<Vec<&str>> {
     if types.is_empty() || !types.iter().all(|it| TYPES.contains(it)) {
         return None;
     }
-    // As OpenAPI says it.
+    // OpenAPI's form.
     if schema.get("nullable") == Some(&Value::Bool(true)) {
         types.push("null");
     }
@@ -449,7 +449,7 @@ fn is_of_type(value: &Value, wanted: &str) -> bool {
     }
 }
 
-/// Are they one value? 1 and 1.0 are.
+/// Returns whether two values are equal; 1 and 1.0 are.
 fn same(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::Number(one), Value::Number(other)) => one == other || one.as_f64() == other.as_f64(),
@@ -465,7 +465,7 @@ fn same(one: &Value, other: &Value) -> bool {
 }
 
 fn has_twice(items: &[Value]) -> bool {
-    // Comparing each with each takes too long for many; their text is nearly as good.
+    // Comparing all pairs takes too long for many items; comparing their text is nearly as good.
     if items.len() > 64 {
         let mut seen = std::collections::HashSet::new();
         return !items.iter().all(|it| seen.insert(it.to_string()));
@@ -477,7 +477,7 @@ fn number_problem(schema: &Map<String, Value>, number: &serde_json::Number) -> O
     let value = number.as_f64()?;
     let limit =
         |key: &str| schema.get(key).filter(|it| it.is_number()).and_then(|it| Some((it, it.as_f64()?)));
-    // In the oldest draft the word is a flag of the other.
+    // In the oldest draft `exclusiveMinimum` is a flag of `minimum`.
     let strict = |key: &str| schema.get(key) == Some(&Value::Bool(true));
     for (key, strict) in [("minimum", strict("exclusiveMinimum")), ("exclusiveMinimum", true)] {
         if let Some((shown, least)) = limit(key)
@@ -499,7 +499,7 @@ fn number_problem(schema: &Map<String, Value>, number: &serde_json::Number) -> O
     off.then(|| format!("be a multiple of {shown}"))
 }
 
-/// What a number of things must be, where it is not.
+/// Returns the required bounds of a count, if it violates them.
 fn bounds(has: usize, least: Option<usize>, most: Option<usize>, what: &str) -> Option<String> {
     match (least, most) {
         (Some(least), _) if has < least => Some(format!("at least {}", counted(least, what))),
@@ -525,7 +525,7 @@ fn strings(of: Option<&Value>) -> impl Iterator<Item = &str> {
     of.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
 }
 
-/// What a reference within the schema leads to. Nothing is fetched from elsewhere.
+/// Returns the target of a reference within the schema. haft fetches nothing from elsewhere.
 fn resolve<'a>(root: &'a Value, reference: &str) -> Option<&'a Value> {
     let pointer = reference.strip_prefix('#')?;
     if !pointer.contains('%') {
@@ -549,7 +549,7 @@ fn resolve<'a>(root: &'a Value, reference: &str) -> Option<&'a Value> {
     root.pointer(std::str::from_utf8(&bytes).ok()?)
 }
 
-/// A pattern that takes a bounded time and memory, or why there is none.
+/// Compiles a pattern within limits of time and memory, or returns the reason why that fails.
 fn compile(pattern: &str) -> Result<RegexMatcher, String> {
     if pattern.len() > PATTERN {
         return Err(format!("it has more than {PATTERN} bytes"));
@@ -559,7 +559,7 @@ fn compile(pattern: &str) -> Result<RegexMatcher, String> {
     built.map_err(|error| error.to_string())
 }
 
-/// The fields that have to be there, and are not.
+/// Returns the required fields that are missing.
 fn missing(
     schema: &Map<String, Value>,
     known: &Map<String, Value>,
@@ -578,9 +578,9 @@ fn missing(
     }
 }
 
-/// What is wrong with a field that must not be there.
+/// Returns the problem of a field that is not allowed.
 fn unknown(name: &str, known: &Map<String, Value>, object: &Map<String, Value>) -> Wrong {
-    // Those that are there already are not meant.
+    // Fields that are already present are not meant.
     let names: Vec<&str> = known.keys().map(String::as_str).filter(|it| !object.contains_key(*it)).collect();
     let near = nearest(name, &names).map(str::to_owned);
     Wrong::Unknown { near, known: known.keys().cloned().collect() }

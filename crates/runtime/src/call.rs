@@ -1,9 +1,8 @@
-//! One call, start to finish.
+//! One call, from start to finish.
 //!
-//! Parse and repair the arguments, decide, wait for the locks, write "begun", run with
-//! a deadline, hide secrets, cut the output to size, write "ended", answer. Every call
-//! that comes in gives exactly one answer, whatever the tool does; a call that becomes a
-//! job gives it before it is over.
+//! Parses and repairs the arguments, decides, waits for the locks, writes "begun", runs with a deadline,
+//! redacts secrets, truncates the output, writes "ended", answers. Every call gives exactly one answer,
+//! whatever the tool does; a call that becomes a job answers before it is over.
 
 mod confirm;
 mod folder_check;
@@ -48,50 +47,50 @@ use questions::{About, Asking, denied};
 pub(crate) use review::Reviewing;
 use run::Work;
 
-/// A tool that a model asks for by name.
+/// A call of a tool by its name.
 pub struct Call {
     /// The tool's name.
     pub tool: String,
-    /// Its arguments, as they came.
+    /// The arguments, unchanged.
     pub arguments: Arguments,
     /// Stops the call, unless it has become a job.
     pub cancel: CancellationToken,
-    /// Hears how far it has come.
+    /// Receives its progress.
     pub progress: Option<Arc<dyn Progress>>,
-    /// Its id, from [`Session::new_call_id`](crate::Session::new_call_id), where whoever calls wants to know it beforehand, so as to
-    /// [`promote`](crate::Session::promote) the call. It must be used only once.
+    /// Its id, from [`Session::new_call_id`](crate::Session::new_call_id), for a caller that needs it
+    /// beforehand to [`promote`](crate::Session::promote) the call. Each id must be used only once.
     pub id: Option<String>,
-    /// The person makes it, not a model: what a rule would ask them about is allowed.
+    /// Whether the person makes the call, not a model: rules that would ask them allow it.
     pub by_person: bool,
 }
 
-/// The call that a tool makes another one for.
+/// The call for which a tool makes another one.
 #[derive(Clone)]
 pub(crate) struct Within {
-    /// The id of the call at the door.
+    /// The id of the client's call.
     pub(crate) whose: String,
-    /// How long a person was asked about the call that makes it.
+    /// The time that a person was asked about the outer call.
     pub(crate) asked: Arc<AskedTime>,
 }
 
-/// What came of a call: exactly one for each call.
+/// The result of a call: exactly one for each call.
 #[derive(Debug)]
 pub struct Answer {
-    /// The call's id, as the journal has it.
+    /// The call's id in the journal.
     pub id: String,
-    /// The output, or why there is none. Of a call that has become a job, what it said by then.
+    /// The output, or the fault. For a call that has become a job, its output so far.
     pub result: Result<Output, Fault>,
-    /// What the runtime did to the call that the model should know of, such as a repaired argument.
+    /// Notes for the model on changes that haft made to the call, such as a repaired argument.
     pub notes: Vec<String>,
-    /// The files that it changed, as they were and as it left them. Of a call that has become a job, those until then.
+    /// The files that it changed, before and after. For a call that has become a job, the changes so far.
     pub changes: Vec<Versions>,
-    /// From the door to the answer, without the time in which a person was asked and it waited for
-    /// other calls.
+    /// The time from the request to the answer, without the time that a person was asked and that it waited
+    /// for other calls.
     pub took: Duration,
 }
 
 impl Call {
-    /// A call with parsed arguments, which nothing stops and nobody watches.
+    /// Creates a call with parsed arguments, without cancellation and progress.
     pub fn new(tool: impl Into<String>, arguments: Value) -> Self {
         Self {
             tool: tool.into(),
@@ -105,7 +104,7 @@ impl Call {
 }
 
 impl Answer {
-    /// What the model reads.
+    /// Renders the answer for the model.
     pub fn as_text(&self) -> String {
         let mut text = match &self.result {
             Ok(output) => output.as_text(),
@@ -119,43 +118,43 @@ impl Answer {
     }
 }
 
-/// A call that was understood and allowed, and has not begun.
+/// A call that is parsed and allowed, and has not begun.
 struct Plan {
     prepared: Box<dyn Prepared>,
     grants: Vec<Grant>,
     locks: Vec<(Key, Hold)>,
-    /// What other processes must keep off.
+    /// The paths that are locked against other processes.
     writes: Vec<PathBuf>,
     read_only: bool,
-    /// It touches nothing but files: its work is short, and keeps its locks even in the background.
+    /// Whether it touches only files: such work is short, and keeps its locks even in the background.
     only_files: bool,
     options: Options,
-    /// The hosts that it names, and how far it may reach them.
+    /// The hosts that it names, and how it may reach them.
     hosts: CallHosts,
     /// The files that it may write as those of one of the workspace's own tools.
     own: Vec<(PathBuf, String)>,
-    /// A person is asked once it is known what would be written.
+    /// Whether a person is asked once the content to write is known.
     asks_later: bool,
-    /// All that it does to files passes kit's hands.
+    /// Whether it changes files only through `kit`.
     is_program: bool,
     by_person: bool,
 }
 
-/// What the journal is told of a call, as far as it is known.
+/// The journal's data on a call, as far as it is known.
 #[derive(Default)]
 struct JournalEntry {
     arguments: String,
     touches: Touches,
     decision: String,
     notes: Vec<String>,
-    /// What a person was asked within the call, and what they said: for the journal alone.
+    /// The questions to a person within the call, and the answers: for the journal only.
     asked: Vec<String>,
 }
 
-/// The rules whose question can wait until it is known what would be written.
+/// The rules whose question can wait until the content to write is known.
 const ABOUT_CONTENT: [&str; 2] = ["control_files", "own_tools"];
 
-/// Runs it; `within` is the call at the door that it is made for, where a tool makes it.
+/// Runs a call; `within` is the client's call for which a tool makes it.
 pub(crate) async fn run(session: &Arc<SessionState>, mut call: Call, within: Option<&Within>) -> Answer {
     let offered = call.id.is_some();
     let id = call.id.take().unwrap_or_else(|| session.store().call_id());
@@ -164,7 +163,7 @@ pub(crate) async fn run(session: &Arc<SessionState>, mut call: Call, within: Opt
     answer(session, call, within, (id, offered), span).instrument(entered).await
 }
 
-/// The same, in its span. `offered` says whether others may know its id.
+/// Runs a call in its span. `offered` says whether others may know its id.
 async fn answer(
     session: &Arc<SessionState>,
     call: Call,
@@ -176,13 +175,13 @@ async fn answer(
     let whose = within.map_or_else(|| id.clone(), |it| it.whose.clone());
     let asked = AskedTime::within(within.map_or(session.asked(), |it| &it.asked));
     let cancel = call.cancel.child_token();
-    // Whoever drops this call's future stops the call; it still ends as any other.
+    // Dropping this call's future stops the call; it still ends like any other.
     let stop_with_us = cancel.clone().drop_guard();
     let tool = call.tool.clone();
     let progress = call.progress.clone();
     let mut told = JournalEntry::default();
     let outside = session.runtime().plugins();
-    // A file that was saved or put there since is what this call means. Most calls don't wait here.
+    // A file that was saved since then is the one that this call means. Most calls don't wait here.
     if outside.wants_a_look(&tool) {
         tokio::select! {
             biased;
@@ -237,7 +236,7 @@ async fn answer(
     let (reply, answered) = oneshot::channel();
     let entered = span.span();
     let work = Work::new(session, id.clone(), whose, this, told, cancel, progress, reply, span);
-    // Queued here and now, so that calls are served in the order in which they came.
+    // The call enters the queue here, so that calls run in the order in which they arrived.
     let planned = planned.map(|plan| {
         let locks = session.schedule().lock_for(who, plan.locks.clone());
         (plan, locks)
@@ -257,7 +256,7 @@ async fn answer(
     answer
 }
 
-/// Why a call that a rule forbids is not done. Who said yes to everything wonders why this is no part of it.
+/// Explains why a forbidden call does not run, also to a person who approved everything.
 fn why_not(approve: Approve, rule: &Rule) -> &'static str {
     let is_configured = ["not_allowed", "command_deny"].contains(&rule.name);
     match approve {
@@ -266,7 +265,7 @@ fn why_not(approve: Approve, rule: &Rule) -> &'static str {
     }
 }
 
-/// Understands a call and decides on it; touches nothing.
+/// Parses a call and decides on it; touches nothing.
 fn plan(
     session: &Arc<SessionState>,
     call: Call,
@@ -289,7 +288,7 @@ fn plan(
     let prepared = repair::repair(spec, call.arguments).and_then(|Repaired { mut arguments, notes }| {
         told.notes = notes;
         if raw {
-            // As they were understood: an escape in the text must not hide what it says.
+            // The parsed form: an escape in the text must not hide anything.
             told.arguments = arguments.to_string();
         }
         options.take(spec, &mut arguments)?;
@@ -298,7 +297,7 @@ fn plan(
             Some(_) => fault,
             None => {
                 let example = repair::example(spec);
-                // One without required arguments says nothing.
+                // An example without required arguments has no information.
                 let look = match example.as_object().is_some_and(Map::is_empty) {
                     true => String::new(),
                     false => format!("Arguments look like {example}. "),
@@ -353,7 +352,7 @@ fn plan(
     let (mut decision, by) = session.grants().decide(&policy, &wants);
     told.notes.extend(session.told_of_open_web(&wants, &policy));
     told.decision = by;
-    // A grant of what a file runs would outlive what the file holds.
+    // A grant to what a file runs would outlast the file's content.
     if let (Decision::Ask(rule), Origin::File(_)) = (&mut decision, &spec.origin)
         && rule.name != "net"
     {
@@ -363,13 +362,13 @@ fn plan(
 }
 
 impl Plan {
-    /// The same call, about which a person was asked.
+    /// Returns the call with a person's approval.
     fn approved(mut self) -> Self {
         self.hosts.approved = true;
         self
     }
 
-    /// All that a request to a composed address sends: what a person has to see of it.
+    /// Describes all that a request to a composed address sends, for the person.
     fn sends(&self, session: &Arc<SessionState>, arguments: &str) -> String {
         match &self.hosts.address {
             Address::Plain(url) => format!("request {}", session.secrets().mask(url.as_str())),
@@ -379,7 +378,7 @@ impl Plan {
         }
     }
 
-    /// Can this question wait until the content is known that would land? Then the person sees it.
+    /// Returns whether the question can wait until the content to write is known, so that the person sees it.
     fn can_ask_later(&self, session: &Arc<SessionState>, whose: &str, rule: &Rule) -> bool {
         self.only_files
             && self.is_program
@@ -388,7 +387,7 @@ impl Plan {
             && session.approver().is_attended(whose)
     }
 
-    /// Works out what a touch means for grants, locks and policy; gives it with its path resolved.
+    /// Records a touch's needs for grants, locks and policy; returns the touch with its path resolved.
     fn add(
         &mut self,
         touch: &Touch,

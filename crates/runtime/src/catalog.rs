@@ -19,12 +19,12 @@ use crate::{
 
 pub use listing::Listing;
 
-/// What is longer is like no name of a tool.
+/// Limit of a name that is compared with tools' names, in bytes.
 const LONGEST_NAME: usize = 200;
 
-/// The tools that one session runs, in a stable order: the order is part of the prompt, and a prompt that changes is
-/// not cached. Those that are listed are shown to everybody who asks for a list; the others are found by a search, and
-/// called like all others.
+/// The tools that one session can call, in a stable order: the order is part of the prompt, and a changed
+/// prompt is not cached. Listed tools are in every list; the others are found by a search, and called in the
+/// same way.
 #[derive(Clone, Default)]
 pub struct Catalog {
     tools: Vec<Shown>,
@@ -32,7 +32,7 @@ pub struct Catalog {
     failed: Vec<Failure>,
 }
 
-/// A tool, and its spec where that says more than the tool does.
+/// A tool, and its spec if that differs from the tool's own.
 #[derive(Clone)]
 struct Shown {
     tool: Arc<dyn AnyTool>,
@@ -51,10 +51,10 @@ impl Shown {
 }
 
 impl Catalog {
-    /// What is shown of these tools. With an allowlist, a tool that is not on it is
-    /// absent everywhere; a name on it that no tool has is reported. Of those that a model's provider runs, only `own`
-    /// are there: the ones that this model's provider has. Some tools are there only for an agent that `plans`. `listing`
-    /// says which of them are listed.
+    /// Returns the catalog of these tools. With an allowlist, a tool that is not on it is absent everywhere,
+    /// and a name on it without a tool is reported. Of the tools that a model's provider runs, only those in
+    /// `own` are present: the ones that this model's provider has. Some tools are present only for an agent
+    /// that `plans`. `listing` selects the listed ones.
     pub fn of(
         snapshot: &Snapshot,
         allowed: Option<&[String]>,
@@ -83,10 +83,10 @@ impl Catalog {
             }
             let spec = shown.tool.spec();
             let is_own = own.contains(&spec.name);
-            // Where the provider has a tool of this name, it takes the place of the one that runs here.
+            // A provider's tool replaces the local tool of its name.
             if spec.origin == Origin::Provider { is_own } else { !(is_own && provided.contains(&spec.name)) }
         });
-        // A call that goes to the background is of use only to who can look after it there.
+        // A background call is of use only to a model that can read jobs.
         let has_jobs = catalog.has("read_job");
         for shown in catalog.tools.iter_mut().filter(|_| has_jobs) {
             shown.spec = with_options(shown.tool.spec()).map(Arc::new);
@@ -96,7 +96,7 @@ impl Catalog {
         catalog
     }
 
-    /// Gives descriptions that refer to tools the names of those that are here.
+    /// Replaces references to tools in descriptions with the tools' names.
     fn name_tools(&mut self) {
         let named: Vec<Option<Arc<Spec>>> = self.tools.iter().map(|it| self.with_names(it.spec())).collect();
         for (shown, named) in self.tools.iter_mut().zip(named) {
@@ -128,7 +128,7 @@ impl Catalog {
         Some(Arc::new(spec))
     }
 
-    /// Where nothing is left out of the list, there is nothing to find either.
+    /// If every tool is listed, no search is needed.
     fn list(&mut self, listing: &Listing) {
         let specs: Vec<&Spec> = self.tools.iter().map(Shown::spec).collect();
         let chosen = listing.choose(&specs);
@@ -145,51 +145,51 @@ impl Catalog {
         }
     }
 
-    /// The tools' specs, in their order, whether they are listed or not; those that find and call others only where
-    /// something is left out of the list.
+    /// Returns the tools' specs in order, listed or not. Leaves out the tools that find and call others,
+    /// unless some tool is not listed.
     pub fn specs(&self) -> impl Iterator<Item = &Spec> {
         let is_needed = |it: &&Shown| it.is_listed || self.left_out > 0 || !listing::is_finder(it.spec());
         self.tools.iter().filter(is_needed).map(Shown::spec)
     }
 
-    /// The specs of those that are listed, in their order.
+    /// Returns the specs of the listed tools, in order.
     pub fn listed(&self) -> impl Iterator<Item = &Spec> {
         self.tools.iter().filter(|it| it.is_listed).map(Shown::spec)
     }
 
-    /// How many tools are left out of the list, and only found.
+    /// Returns the number of tools that are not listed.
     pub fn left_out(&self) -> usize {
         self.left_out
     }
 
-    /// The tool of this name, if there is one.
+    /// Returns the tool of this name, if there is one.
     pub fn get(&self, name: &str) -> Option<&Arc<dyn AnyTool>> {
         self.tools.iter().map(|shown| &shown.tool).find(|tool| tool.spec().name == name)
     }
 
-    /// The tool that is here in place of one of haft's own, or that tool itself.
+    /// Returns the tool that replaces one of haft's own, or that tool itself.
     pub fn stand_in(&self, own: &str) -> Option<&Spec> {
         Named::among(self.tools.iter().map(|it| &it.tool), own).map(|it| it.spec)
     }
 
-    /// The text with the names of these tools, where it refers to haft's own: see [`kit::references`].
+    /// Renders a text with the names of these tools, where it refers to haft's own: see [`kit::references`].
     pub fn named<'t>(&self, text: &'t str) -> Cow<'t, str> {
         rendered(text, &|own| Named::among(self.tools.iter().map(|it| &it.tool), own))
     }
 
-    /// Is there a tool of this name?
+    /// Returns whether there is a tool of this name.
     pub fn has(&self, name: &str) -> bool {
         self.get(name).is_some()
     }
 
-    /// What should be here and isn't: tools that did not load, names that no tool has.
+    /// Returns the missing tools: those that did not load, and names without a tool.
     pub fn failed(&self) -> &[Failure] {
         &self.failed
     }
 
-    /// At most three names that are much like this one.
+    /// Returns at most three names that are similar to this one.
     pub(crate) fn nearest(&self, name: &str) -> Vec<&str> {
-        // To compare what nobody meant to be a name takes long.
+        // Comparing a text that is not a name takes long.
         let specs = self.specs().filter(|spec| name.len() <= LONGEST_NAME && spec.name.len() <= LONGEST_NAME);
         let mut near: Vec<(f32, &str)> = specs
             .map(|spec| (similar::TextDiff::from_chars(name, &spec.name).ratio(), spec.name.as_str()))
@@ -200,7 +200,7 @@ impl Catalog {
     }
 }
 
-/// Those of these names that no tool has, each with the question whether another was meant, where one is like it.
+/// Returns the names without a tool, each with a suggestion if a tool's name is similar.
 pub(crate) fn unknown<'a>(
     snapshot: &'a Snapshot,
     named: &'a [String],
@@ -273,16 +273,16 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_no_tool_can_have_is_compared_with_none() {
+    fn overlong_name_is_not_compared() {
         let long = "x".repeat(LONGEST_NAME + 1);
         let catalog = of(&Registry::new(vec![tool("read"), tool(&long)]), None, &[]);
         assert_eq!(catalog.nearest("raed"), ["read"]);
-        // Of so many letters the comparison would not end.
+        // The comparison of so many characters would not end.
         assert!(catalog.nearest(&"x".repeat(16 << 20)).is_empty() && catalog.nearest(&long).is_empty());
     }
 
     #[test]
-    fn a_tool_of_the_provider_is_there_where_the_provider_has_it_and_its_name_is_known_elsewhere() {
+    fn provider_tool_is_present_only_with_its_provider() {
         let mut declared = tool("image_gen").spec().clone();
         declared.origin = Origin::Provider;
         let registry = Registry::new(vec![tool("read"), Arc::new(Named(declared))]);
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn where_the_provider_has_a_tool_of_ours_it_takes_its_place_and_elsewhere_ours_is_there() {
+    fn provider_tool_replaces_the_local_one_only_with_its_provider() {
         let mut declared = tool("web_search").spec().clone();
         declared.origin = Origin::Provider;
         let registry = Registry::new(vec![tool("web_search"), Arc::new(Named(declared))]);
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_listed_is_there_all_the_same_and_without_it_there_is_nothing_to_find() {
+    fn unlisted_tools_are_callable_and_search_exists_only_for_them() {
         let all = ["read", "edit", "search_tools", "call_tool", "undo"];
         let registry = Registry::new(all.into_iter().map(tool).collect());
         let within = |tools: usize, pinned: &[&str]| {
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn who_holds_a_snapshot_keeps_it() {
+    fn held_snapshot_does_not_change() {
         let registry = Registry::new(vec![tool("old")]);
         let held = registry.snapshot();
         registry.swap(vec![tool("new")], Vec::new(), HashSet::new());

@@ -1,8 +1,8 @@
 //! Configuration: the person's haft.toml, narrowed by the workspace's, under the command line.
 //!
-//! Layers, lowest first: the user's own file, which is believed; the workspace's `haft.toml`, which came with whatever was
-//! cloned; the command line. The workspace's may narrow what is allowed; where it would widen it, it counts only once the
-//! person has trusted this very text.
+//! Layers, lowest first: the user's own file, which is trusted; the workspace's `haft.toml`, which came with
+//! a clone; the command line. The workspace's file may narrow permissions. It widens them only once the
+//! person has trusted exactly this text.
 
 mod agents;
 mod commands;
@@ -45,23 +45,23 @@ pub use servers::{DOT_MCP, OauthSection, ServerSection, Variables};
 pub use tool_files::ToolSection;
 pub use trust::Trust;
 
-/// The longest deadline there is, in seconds.
+/// The longest deadline, in seconds.
 const LONGEST: u64 = 3600;
 
-/// A configuration file's name, in the workspace and in the user's folder alike.
+/// The name of a configuration file, in the workspace and in the user's folder.
 pub const FILE: &str = "haft.toml";
 
 impl Config {
-    /// What the user's own file says; nothing, if there is none.
+    /// Reads the user's own file; returns the defaults if there is none.
     ///
     /// # Errors
-    /// When it can't be read, or is no such configuration; the line is named.
+    /// When it can't be read or parsed; the fault names the line.
     pub fn read(path: &Path) -> Result<Self, Fault> {
         Self::parse(path, bounded(path, OFlags::empty()))
     }
 
-    /// The narrowest settings: nothing is changed, nobody is asked, and nothing outside is contacted. They hold in place
-    /// of a person's file that can't be read, which may have said so.
+    /// Returns the narrowest settings: nothing is changed, nobody is asked, and nothing outside is contacted.
+    /// They apply if a person's file can't be read, which may have said so.
     pub fn narrowest() -> Self {
         Self {
             sandbox: Some(SandboxMode::ReadOnly),
@@ -71,7 +71,7 @@ impl Config {
         }
     }
 
-    /// What the workspace's file says. A link in its place is not followed.
+    /// Reads the workspace's file. Does not follow a symlink.
     ///
     /// # Errors
     /// Those of [`Self::read`].
@@ -91,7 +91,7 @@ impl Config {
         toml::from_slice::<Self>(bytes).map_err(|error| wrong(path, error))?.settled(path)
     }
 
-    /// Bounds numbers, resolves paths against the file's folder, and checks hosts and rules.
+    /// Clamps numbers, resolves paths against the file's folder, and checks hosts and rules.
     fn settled(mut self, path: &Path) -> Result<Self, Fault> {
         self.bound();
         let base = path.parent().unwrap_or(Path::new(""));
@@ -105,7 +105,7 @@ impl Config {
         Ok(self)
     }
 
-    /// Tries the rules and their examples, and the names of hosts.
+    /// Checks the rules with their examples, and the names of hosts.
     fn check(&self) -> Result<(), Fault> {
         self.rules(Path::new(""))?;
         let named = |table: &str, name: &str, hosts: &[String]| {
@@ -122,29 +122,29 @@ impl Config {
         }
     }
 
-    /// Merges the user's file with the workspace's: narrowed by it, and widened only if that is trusted. Also returns what
-    /// is ignored, one line each.
+    /// Merges the workspace's file into the user's: it narrows permissions, and widens them only if it is
+    /// trusted. Also returns what is ignored, one line each.
     #[must_use]
     pub fn with_workspace(self, workspace: Self, trusted: bool) -> (Self, Vec<String>) {
         keys::merge(self, workspace, Upper::Workspace { trusted })
     }
 
-    /// Merges what a person typed on the command line over both files: it counts as their own word, and a list adds to
-    /// theirs.
+    /// Merges the command line over both files: it counts as the person's own word, and its lists add to the
+    /// person's.
     #[must_use]
     pub fn with_command_line(self, typed: Self) -> Self {
         keys::merge(self, typed, Upper::CommandLine).0
     }
 }
 
-/// A path of a file is meant from the folder of that file, but for one that begins with `~`.
+/// Resolves a path against the folder of its file, unless it begins with `~`.
 fn meant_from(base: &Path, path: &mut PathBuf) {
     if !path.starts_with("~") {
         *path = base.join(&*path);
     }
 }
 
-/// A path with the home folder in place of a leading `~`, without `.` and `..`.
+/// Returns a path with the home folder in place of a leading `~`, without `.` and `..`.
 pub fn parse_path(path: &Path, home: &Path) -> PathBuf {
     let path = path.strip_prefix("~").map_or_else(|_| path.to_owned(), |below| home.join(below));
     let mut plain = PathBuf::new();
@@ -158,8 +158,7 @@ pub fn parse_path(path: &Path, home: &Path) -> PathBuf {
     plain
 }
 
-/// A root as it is written: `PATH`, or `PATH:ro` for one that nothing may change.
-/// Relative ones are meant from `base`.
+/// Parses a root: `PATH`, or `PATH:ro` for a read-only one. Relative paths are resolved against `base`.
 pub fn parse_root(text: &str, base: &Path) -> RootSpec {
     let (path, read_only) = match text.strip_suffix(":ro") {
         Some(path) => (path, true),

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// After how long a call is stopped, where nothing else is said.
+/// The default time limit of a call.
 pub const DEADLINE: Duration = Duration::from_secs(120);
 
-/// The longest that a call may take: a clock can't be moved on by any time whatever.
+/// The longest time limit of a call.
 pub(crate) const LONGEST: Duration = Duration::from_secs(3600);

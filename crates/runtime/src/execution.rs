@@ -1,4 +1,4 @@
-//! Execution: where a session's processes run, and with which limits.
+//! Execution: the sandbox and the limits with which a session's processes run.
 
 mod asker;
 mod commands;
@@ -19,7 +19,7 @@ use kit::{
     net::Reach,
     procs::{Exit, Keeper, Limit, Procs, Program, SpillFile, Spilling, Starting},
     redact::Secrets,
-    services::Mask,
+    services::Redact,
 };
 use parking_lot::Mutex;
 use policy::{Approve, Policy};
@@ -41,25 +41,26 @@ use report::SandboxReport;
 
 use crate::provenance::Provenance;
 
-/// Where, below the state folder, what tools need of others is kept.
+/// The folder of Python environments, below the state folder: tools may read it.
 pub(crate) const ENVIRONMENTS: &str = "tools/environments";
 
-/// What the processes of all sessions of a workspace have in common.
+/// The data that the processes of all sessions of a workspace share.
 pub(crate) struct Resources<'a> {
     pub(crate) commands: &'a Commands,
     pub(crate) policy: &'a Policy,
     pub(crate) roots: &'a Roots,
-    /// Folders of haft's own, the state folder first.
+    /// haft's own folders, the state folder first.
     pub(crate) hidden: &'a [PathBuf],
     pub(crate) spills: &'a Spills,
     pub(crate) secrets: &'a Arc<Secrets>,
     pub(crate) grants: Grants,
     pub(crate) provenance: &'a Provenance,
-    /// Where control files are found.
+    /// Finds control files.
     pub(crate) index: &'a Index,
 }
 
-/// The ground of one session: its keeper, started at first use and kept to its end. Cheap to clone.
+/// The execution environment of one session. It starts its keeper at first use, which ends with it. Cheap to
+/// clone.
 #[derive(Clone)]
 pub(crate) struct Execution {
     inner: Arc<Inner>,
@@ -67,11 +68,11 @@ pub(crate) struct Execution {
 
 struct Inner {
     commands: Commands,
-    /// What the person allows; see [`sandbox`](Execution::sandbox) for what holds now.
+    /// The configured mode; [`sandbox`](Execution::sandbox) returns the one in effect.
     sandbox: SandboxMode,
-    /// Whether the session may change nothing for now. Its tools' grounds share it.
+    /// Whether the session is read-only for now. Its tools' execution environments share it.
     held: Arc<ReadOnlyLock>,
-    /// And whether each may be written, where it may change something.
+    /// The roots, each with whether it may be written if anything may.
     roots: Vec<(PathBuf, bool)>,
     hidden: Vec<PathBuf>,
     /// The name of the session.
@@ -79,49 +80,49 @@ struct Inner {
     spill: PathBuf,
     spilling: Arc<dyn Spilling>,
     hosts: Hosts,
-    /// What its own processes serve.
+    /// The ports on which its processes listen.
     ports: Arc<SandboxPorts>,
     approve: Approve,
-    /// Who is asked about hosts that packages come from, where somebody is.
+    /// Asks about package hosts, if somebody can be asked.
     asker: Arc<OnceLock<Asker>>,
     /// The hosts that haft.toml allows.
     allowed: Arc<[String]>,
     grants: Grants,
-    /// For one tool that is a file.
+    /// The tool file that this is for.
     own: Option<Own>,
-    /// Tells its folder for temporary files from that of others.
+    /// Distinguishes its folder for temporary files from others.
     number: u64,
     confined: tokio::sync::Mutex<Option<Living>>,
     unconfined: tokio::sync::Mutex<Option<Living>>,
     seen: Mutex<SandboxReport>,
-    /// Of the runtime.
+    /// The runtime's provenance records.
     appeared: Provenance,
-    /// Of the runtime: where control files are found, and those that git's configuration names.
+    /// The runtime's index of control files, including those that git's configuration names.
     index: Index,
     configured: Configured,
 }
 
-/// A keeper, and the variables its commands have.
+/// A keeper, and the variables of its commands.
 #[derive(Clone)]
 struct Living {
     keeper: Keeper,
     env: Arc<Vec<(String, String)>>,
     limits: Arc<Vec<Limit>>,
-    /// Where the proxy is, inside.
+    /// The port of the proxy in the sandbox.
     proxy: Option<u16>,
-    /// It was made while nothing could be changed.
+    /// Whether it was started read-only.
     read_only: bool,
 }
 
-/// Where the processes of one call run.
+/// The execution environment of one call.
 struct OfCall {
     execution: Execution,
     place: Place,
-    /// For as long as the call.
+    /// The grants, which end with the call.
     _hosts: Vec<Granted>,
-    /// What its commands show the proxy, where hosts were granted to this call alone.
+    /// The credential for the proxy, if hosts were granted to this call only.
     pass: Option<Pass>,
-    /// The tool that is called, if it is a file.
+    /// The name of the called tool, if it is a file.
     tool: Option<String>,
 }
 
@@ -133,12 +134,12 @@ enum Place {
 }
 
 impl Execution {
-    /// The ground of a session of this name.
+    /// Creates the execution environment of a session of this name.
     pub(crate) fn new(workspace: &Resources<'_>, session: &str) -> Self {
         Self::with(workspace, session, workspace.policy.sandbox)
     }
 
-    /// The same for what nobody is asked about: it is in the sandbox whatever the session's commands are.
+    /// Creates one for processes that nobody is asked about: they are always in the sandbox.
     pub(crate) fn contained(workspace: &Resources<'_>, session: &str) -> Self {
         let sandbox = match workspace.policy.sandbox {
             SandboxMode::Full => SandboxMode::Workspace,
@@ -189,18 +190,19 @@ impl Execution {
         execution
     }
 
-    /// What a call that touches these starts its processes with. They have been decided on: what is among
-    /// them is allowed, and so are the hosts that were granted before.
+    /// Returns the process starter of a call with these touches. They are decided already: they are allowed,
+    /// and so are the hosts that were granted before.
     pub(crate) fn of_call(&self, touches: &Touches, granted: &[String]) -> Procs {
         self.procs(None, touches, granted, &[])
     }
 
-    /// The same where nobody was asked about some of the hosts: those are reached at public addresses alone.
+    /// Returns the process starter of a call where nobody was asked about `unasked`: it reaches those hosts
+    /// at public addresses only.
     pub(crate) fn of_session_call(&self, touches: &Touches, granted: &[String], unasked: &[&str]) -> Procs {
         self.procs(None, touches, granted, unasked)
     }
 
-    /// The same for a call of a tool that is a file, by its name.
+    /// Returns the process starter of a call of a tool file, by its name.
     pub(crate) fn of_call_to(&self, tool: &str, touches: &Touches, granted: &[String]) -> Procs {
         self.procs(Some(tool.to_owned()), touches, granted, &[])
     }
@@ -212,7 +214,7 @@ impl Execution {
             match touch {
                 Touch::Run(_) if place == Place::None => place = Place::Sandbox,
                 Touch::Unconfined => place = Place::Unconfined,
-                // All that runs in the sandbox of a tool is that tool.
+                // In a tool's sandbox all processes belong to that tool.
                 Touch::Net(host) if self.inner.own.is_some() => hosts.push(self.inner.hosts.grant(host)),
                 Touch::Net(host) => {
                     let most = if unasked.contains(&host.as_str()) { Reach::Public } else { Reach::Anywhere };
@@ -239,49 +241,49 @@ impl Execution {
         Procs::new(Arc::new(OfCall { execution: self.clone(), place, _hosts: hosts, pass, tool }))
     }
 
-    /// The workspace.
+    /// Returns the workspace.
     pub(crate) fn workspace(&self) -> &Path {
         self.inner.roots.first().map_or(Path::new("/"), |(path, _)| path)
     }
 
-    /// Where state is kept.
+    /// Returns the state folder.
     pub(crate) fn state(&self) -> Option<&Path> {
         self.inner.hidden.first().map(PathBuf::as_path)
     }
 
-    /// haft's own environment.
+    /// Returns haft's own environment.
     pub(crate) fn variables(&self) -> &[(String, String)] {
         &self.inner.commands.variables
     }
 
-    /// The value of one of its variables.
+    /// Returns the value of one of haft's variables.
     pub(crate) fn variable(&self, name: &str) -> Option<&str> {
         self.variables().iter().find(|(it, _)| it == name).map(|it| it.1.as_str())
     }
 
-    /// May commands change what this path leads to, or what it goes through?
+    /// Returns whether commands can change this path's target, or a symlink on the way.
     pub(crate) fn may_change(&self, path: &Path) -> bool {
-        // The interpreter of a virtual environment is a link to one that lies elsewhere, and runs what lies beside it.
+        // The interpreter of a virtual environment is a symlink to another, and runs the files beside it.
         self.inner.roots.iter().any(|(root, _)| path.starts_with(root)) || self.is_in_a_root(path)
     }
 
-    /// Where what runs on it looks programs up.
+    /// Returns the `PATH` of processes that run here.
     pub(crate) fn search_path(&self) -> Option<String> {
         let variables = environment::environment(&self.inner.commands.variables, &[]);
         variables.into_iter().find(|(name, _)| name == "PATH").map(|(_, path)| path)
     }
 
-    /// What becomes of what a person has to be asked about.
+    /// Returns how approval is handled.
     pub(crate) fn approve(&self) -> Approve {
         self.inner.approve
     }
 
-    /// What persons allowed in this workspace.
+    /// Returns the grants of this workspace.
     pub(crate) fn grants(&self) -> &Grants {
         &self.inner.grants
     }
 
-    /// The hosts that a person allows to whatever runs in this workspace.
+    /// Returns the hosts that a person allows for all that runs in this workspace.
     pub(crate) fn lasting_hosts(&self) -> Vec<String> {
         let granted = self.inner.grants.in_force("").unwrap_or_else(|fault| {
             tracing::warn!("the grants of this workspace can't be read: {fault}");
@@ -295,42 +297,42 @@ impl Execution {
         granted.chain(self.inner.allowed.iter().cloned()).collect()
     }
 
-    /// The variables of every program in the sandbox.
+    /// Returns the variables of every program in the sandbox.
     pub(crate) fn environment(&self) -> Vec<(String, String)> {
         environment::environment(&self.inner.commands.variables, &self.inner.commands.env)
     }
 
-    /// Does this lie where commands may have put it?
+    /// Returns whether this path is in a root, where commands may have created it.
     pub(crate) fn is_in_a_root(&self, path: &Path) -> bool {
         let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         self.inner.roots.iter().any(|(root, _)| real.starts_with(root))
     }
 
-    /// What processes serve that were started here.
+    /// Returns the ports on which its processes listen.
     pub(crate) fn ports(&self) -> &Arc<SandboxPorts> {
         &self.inner.ports
     }
 
-    /// Has programs that ask no proxy reach the ports of this machine's loopback that are granted now.
+    /// Forwards granted loopback ports of this machine, for programs that don't use the proxy.
     pub(crate) async fn forward_loopback(&self) {
         self.inner.ports.forward(&self.inner.hosts).await;
     }
 
-    /// The hosts that commands may reach.
+    /// Returns the hosts that commands may reach.
     pub(crate) fn hosts(&self) -> &Hosts {
         &self.inner.hosts
     }
 }
 
 impl Inner {
-    /// No session has a name like this.
+    /// Returns the folder for temporary files. No session has such a name.
     fn scratch(&self) -> PathBuf {
         let name = self.spill.file_name().unwrap_or_default().to_string_lossy();
         let number = if self.own.is_some() { format!("-{}", self.number) } else { String::new() };
         self.spill.with_file_name(format!("=tmp-{}{number}-{name}", std::process::id()))
     }
 
-    /// Does this lie in haft's own folders, but for what was made for tools?
+    /// Returns whether this is in haft's own folders, except the environments of tools.
     fn is_haft_s(&self, path: &Path) -> bool {
         let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let own = self.hidden.iter().filter_map(|it| it.canonicalize().ok());
@@ -341,7 +343,7 @@ impl Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // Its end takes the commands with it; the keeper looks once more when they are gone.
+        // Dropping it ends the commands; the keeper checks once more after that.
         *self.confined.get_mut() = None;
         let mut seen = self.seen.lock();
         if seen.watch.is_due() {
@@ -349,7 +351,7 @@ impl Drop for Inner {
         }
         seen.watch.take_away();
         drop(seen);
-        // There mostly is none.
+        // Mostly the folder does not exist.
         let _ = std::fs::remove_dir_all(self.scratch());
     }
 }
@@ -371,15 +373,15 @@ impl kit::procs::Spawner for OfCall {
     }
 }
 
-/// A pass that nobody guesses.
+/// Creates a random credential for the proxy.
 fn new_pass() -> String {
     let mut bytes = [0; 16];
-    // Without randomness there is a pass all the same: the grant is then as wide as the session.
+    // Without randomness the credential is predictable: the grant is then as wide as the session.
     let _ = getrandom::fill(&mut bytes);
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The spills of one session.
+/// The spills of one session, with its name.
 struct OfSession {
     spills: Spills,
     session: String,
@@ -393,12 +395,12 @@ impl Spilling for OfSession {
         Ok(SpillFile { handle, file, room: Some(room) })
     }
 
-    fn mask(&self) -> Option<Arc<dyn Mask>> {
+    fn mask(&self) -> Option<Arc<dyn Redact>> {
         Some(self.secrets.clone())
     }
 }
 
-/// What is said when the session has put its processes away.
+/// Returns the fault for a call after the session has ended.
 pub(crate) fn session_ended() -> Fault {
     Fault::new(Kind::Cancelled, "the session has ended, so the tool was not called")
 }

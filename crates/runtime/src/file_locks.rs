@@ -1,8 +1,8 @@
 //! Cross-process file locks: two haft processes never write one file at once.
 //!
-//! A lock of the operating system's on a file in the store, chosen by the path's hash:
-//! it ends with the process, however that ends. There are a fixed number of them, so
-//! now and then two paths share one; they then wait for each other needlessly.
+//! The operating system locks a file in the store, chosen by the path's hash, and unlocks it when the process
+//! ends in any way. The number of lock files is fixed, so sometimes two paths share one and wait for each
+//! other needlessly.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -16,11 +16,11 @@ use rustix::fs::{FlockOperation, flock};
 
 const STRIPES: u64 = 1024;
 
-/// How long to wait between two attempts, at first and at most.
+/// The pause between two attempts: the first, and the longest.
 const SOON: Duration = Duration::from_micros(500);
 const LATER: Duration = Duration::from_millis(10);
 
-/// Locks against other processes, held until this is dropped.
+/// Locks against other processes; dropping this releases them.
 pub(crate) struct FileLocks {
     _files: Vec<File>,
 }
@@ -43,7 +43,7 @@ pub(crate) async fn lock(folder: &Path, paths: &[PathBuf]) -> Result<FileLocks, 
     Ok(FileLocks { _files: files })
 }
 
-/// The same for one path more, by a call that holds the locks of `held` already. Blocks.
+/// Locks one more path, for a call that has the locks of `held`. Blocks.
 ///
 /// # Errors
 /// Those of [`lock`], and [`Kind::Timeout`] after half a minute.
@@ -69,7 +69,7 @@ pub(crate) fn lock_blocking(folder: &Path, path: &Path, held: &[PathBuf]) -> Res
     Ok(FileLocks { _files: vec![file] })
 }
 
-/// Always in the same order, so that two processes can't wait for each other.
+/// Sorts the locks, so that two processes can't deadlock.
 fn stripes(paths: &[PathBuf]) -> Vec<u64> {
     let mut stripes: Vec<u64> = paths.iter().map(|path| stripe(path)).collect();
     stripes.sort_unstable();
@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn one_path_is_held_by_one_and_given_on() {
+    async fn path_lock_is_exclusive_and_passed_on() {
         let folder = tempfile::tempdir().unwrap();
         let path = [PathBuf::from("/ws/a")];
         let held = lock(folder.path(), &path).await.unwrap();

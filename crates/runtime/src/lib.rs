@@ -1,4 +1,4 @@
-//! Whether, when and where a call happens.
+//! Tool runtime: decides whether, when and where a call runs, and runs it.
 
 mod addresses;
 mod answer_schema;

@@ -1,8 +1,8 @@
 //! MCP client: the servers that haft uses, and calls of their tools.
 //!
-//! A server that is configured is not started for that: its tools are listed by what it said the last time, and it runs
-//! from the first call on, in a sandbox of its own. What it says of its tools counts as it was first said; anything else
-//! waits for a person.
+//! haft does not start a configured server to list its tools: it lists the stored definitions, and starts the
+//! server at the first call, in a sandbox of its own. Tool definitions are pinned on first use; a change
+//! needs a person's approval.
 
 mod connect;
 mod connections;
@@ -32,7 +32,7 @@ pub use imported::{configured, granted, imported, serves_haft};
 pub use oauth::{Logins, Redirect, Signing};
 pub use servers::Servers;
 pub(crate) use service::ServersOf;
-pub(crate) use session_access::{FindSession, OwnTools, SessionAccess};
+pub(crate) use session_access::{FindSession, SessionAccess, SessionTools};
 pub(super) use start::Start;
 
 use crate::{
@@ -40,15 +40,15 @@ use crate::{
     provenance::Whose,
 };
 
-/// A server that haft may be a client of.
+/// An MCP server that haft may connect to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Server {
-    /// What it is called: the first half of its tools' names.
+    /// Its name: the first half of its tools' names.
     pub name: String,
-    /// How it is reached, and what it may do.
+    /// How haft reaches it, and what it may do.
     pub section: ServerSection,
-    /// Who said so. The first start of one that came with the workspace is asked about.
+    /// The origin of its configuration. The first start of a workspace's server needs permission.
     pub whose: Whose,
-    /// The file that says so, as it is told.
+    /// The file with its configuration, as shown to a person.
     pub file: String,
 }

@@ -9,15 +9,15 @@ use kit::{
 
 use crate::{config::SecretSection, vault::Vault};
 
-/// What tools have that reach beyond the workspace.
+/// The network services of tools that reach beyond the workspace.
 pub struct NetworkConfig {
-    /// How the network is reached.
+    /// The connector.
     pub line: Arc<Line>,
-    /// The secrets that have names.
+    /// The named secrets.
     pub vault: Vault,
-    /// What a person decided about such tools.
+    /// A person's configuration of such tools.
     pub preferences: Preferences,
-    /// What the proxy wants to know.
+    /// The password of the proxy.
     proxy_password: Option<String>,
 }
 
@@ -33,10 +33,10 @@ impl Default for NetworkConfig {
 }
 
 impl NetworkConfig {
-    /// What these sections say: a proxy, secrets, and the rest.
+    /// Resolves these sections: a proxy, secrets, and preferences.
     ///
     /// # Errors
-    /// When the proxy is not an address.
+    /// When the proxy is not a valid address.
     pub fn open(
         proxy: Option<&str>,
         secrets: BTreeMap<String, SecretSection>,
@@ -62,7 +62,7 @@ impl NetworkConfig {
         })
     }
 
-    /// What must be shown to nobody, by its name.
+    /// Returns the values to redact, with their names.
     pub fn hidden(&self) -> Vec<(String, String)> {
         let proxy = self.proxy_password.iter().map(|it| ("proxy".to_owned(), it.clone()));
         self.vault.values().chain(proxy).collect()

@@ -6,7 +6,7 @@ use kit::{
 };
 use store::Store;
 
-/// Before the keys of notes, among what else a session puts away.
+/// The prefix of notes' keys in a session's stored state.
 const PREFIX: &str = "note ";
 
 /// The notes of one session.
@@ -16,12 +16,12 @@ pub(crate) struct NotesOf {
 }
 
 impl NotesOf {
-    /// Those of the session of this name.
+    /// Returns the notes of the session of this name.
     pub(crate) fn new(store: Store, session: &str) -> Self {
         Self { store, session: session.to_owned() }
     }
 
-    /// Under which key a note lies: a model may have put a secret there too.
+    /// Returns the key of a note, redacted: a model may have put a secret there.
     fn key(&self, key: &str) -> String {
         format!("{PREFIX}{}", self.store.stamp().secrets.mask(key))
     }
@@ -93,7 +93,7 @@ mod tests {
         notes.recall(query, 10).unwrap().into_iter().map(|it| it.text).collect()
     }
 
-    /// Text that means something to an index, or to SQL.
+    /// Text with a meaning in an index query or in SQL.
     const HOSTILE: &[&str] = &[
         "\"",
         "'",
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_said_is_found_in_its_own_session_only() {
+    fn transcript_is_found_in_its_own_session_only() {
         let dir = tempfile::tempdir().unwrap();
         let store = open(dir.path());
         let say = |session: &str, number, body: &str| {
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_line_is_shown_where_it_answers() {
+    fn long_line_is_shown_around_the_match() {
         let dir = tempfile::tempdir().unwrap();
         let store = open(dir.path());
         let body = format!(r#"{{"who":"model","text":"{0} needle {0}"}}"#, "hay ".repeat(5_000));

@@ -1,4 +1,4 @@
-//! Call options: what may be said of any call beside its tool's arguments.
+//! Call options: arguments that any call may have beside its tool's own.
 
 use kit::{Fault, Kinds, Mode, Origin, Spec};
 use serde_json::{Map, Value, json};
@@ -6,19 +6,19 @@ use serde_json::{Map, Value, json};
 const BACKGROUND: &str = "run_in_background";
 const CONCURRENT: &str = "allow_concurrent";
 
-/// How a call is to be run.
+/// The way to run a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Options {
-    /// It answers at once and goes on as a job.
+    /// The call answers at once and continues as a job.
     pub(crate) run_in_background: bool,
-    /// It waits for no exclusive call, and keeps none waiting.
+    /// The call waits for no exclusive call, and no exclusive call waits for it.
     pub(crate) allow_concurrent: bool,
 }
 
-/// The spec as a model is shown it: tools that start something, and run alone unless they are told not to, say
-/// what may be asked for. Others take the options as well and are spared the words. None where nothing is added.
+/// Returns the spec with the options, for tools that start something and run alone by default. Other tools
+/// take the options too, without declaring them. None, if nothing is added.
 pub(crate) fn with_options(spec: &Spec) -> Option<Spec> {
-    // A schema of a file's or a server's is shown as it is declared.
+    // Schemas of files and servers are shown as declared.
     let is_file = matches!(spec.origin, Origin::File(_) | Origin::Server(_));
     if is_file || !spec.at_most.covers(Kinds::RUN.with(Kinds::EXCLUSIVE)) || spec.mode == Mode::Stateful {
         return None;
@@ -38,7 +38,7 @@ pub(crate) fn with_options(spec: &Spec) -> Option<Spec> {
     Some(spec)
 }
 
-/// The fault for an argument that there is not, with these options among those that there are.
+/// Adds these options to the list of arguments in a fault for an unknown argument.
 pub(crate) fn among_known(fault: Fault, spec: &Spec) -> Fault {
     let lists = fault.what.starts_with("there is no argument ") && fault.what.contains(", expected ");
     if !lists || with_options(spec).is_none() {
@@ -48,12 +48,12 @@ pub(crate) fn among_known(fault: Fault, spec: &Spec) -> Fault {
 }
 
 impl Options {
-    /// What goes without saying for this tool.
+    /// Returns the defaults for this tool.
     pub(crate) fn of(spec: &Spec) -> Self {
         Self { run_in_background: spec.mode == Mode::Background, allow_concurrent: false }
     }
 
-    /// Takes the options out of the arguments, but for those that the tool has arguments of its own for.
+    /// Takes the options out of the arguments, except those that the tool declares as its own.
     ///
     /// # Errors
     /// [`kit::Kind::BadArgs`] when one is neither true nor false.

@@ -1,8 +1,9 @@
 //! Provenance of files in tool folders: made by a tool, or by a person.
 //!
-//! A tool may make files beside itself, and what is new can't be covered by a mount. So it is remembered when which folder
-//! was open to a tool and what in it was closed. What was not closed and last changed in that time is nobody's word: the
-//! kernel sets the time of the last change, and no program can.
+//! A tool may create files beside itself, and a mount can't protect files that don't exist yet. So haft
+//! records when each folder was writable for a tool, and which of its entries were protected. A file that was
+//! not protected and whose metadata changed in that time counts as made by a tool: the kernel sets that time,
+//! and no program can.
 
 use std::{
     collections::BTreeSet,
@@ -15,33 +16,33 @@ use std::{
 
 use parking_lot::Mutex;
 
-/// How much longer what ran in a sandbox may have been there, and how coarse the times of files are.
+/// Tolerance around a period: the time that a sandbox takes to end, and the granularity of file times.
 const AROUND: Duration = Duration::from_millis(2500);
 
-/// How many times are remembered one by one.
+/// Limit of periods that are recorded one by one.
 const MOST: usize = 256;
 
-/// Who put tools into a folder.
+/// The owner of the tools in a folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Whose {
     /// The person who runs haft.
     Person,
-    /// Whoever wrote what is in the workspace, which the person trusts.
+    /// The author of the workspace, which the person trusts.
     Workspace,
-    /// The same, and the person does not trust it: only what was written here by [`Touch::Tool`](kit::Touch::Tool)
-    /// is loaded.
+    /// The author of the workspace, which the person does not trust: haft loads only what
+    /// [`Touch::Tool`](kit::Touch::Tool) wrote here.
     Untrusted,
 }
 
-/// The times in which folders of tools were open to tools. Cheap to clone; all clones are the same.
+/// The periods in which tool folders were writable for tools. Cheap to clone; all clones share one list.
 #[derive(Clone, Default)]
 pub(crate) struct Provenance {
     times: Arc<Mutex<Vec<Time>>>,
-    told: Arc<OnceLock<Told>>,
+    told: Arc<OnceLock<OnEnded>>,
 }
 
-/// Hears of a folder that was open, in which there is something now that a tool may have made.
-type Told = Box<dyn Fn() + Send + Sync>;
+/// Called when a period has ended in which a tool may have made files.
+type OnEnded = Box<dyn Fn() + Send + Sync>;
 
 impl fmt::Debug for Provenance {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -52,13 +53,13 @@ impl fmt::Debug for Provenance {
 #[derive(Debug)]
 struct Time {
     folder: PathBuf,
-    /// What could not be changed: files and folders directly in it.
+    /// The protected entries: files and folders directly in it.
     closed: Arc<BTreeSet<PathBuf>>,
     begun: Duration,
     ended: Option<Duration>,
 }
 
-/// A folder is open to a tool for as long as this lives.
+/// A folder that is writable for a tool until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Open {
     appeared: Provenance,
@@ -67,13 +68,13 @@ pub(crate) struct Open {
 }
 
 impl Provenance {
-    /// Whoever keeps what is found out here is told when there is something to be found, once it is over.
+    /// Sets the callback for a period that has ended and left files that a tool may have made.
     pub(crate) fn tell(&self, told: impl Fn() + Send + Sync + 'static) {
-        // It is set once, when the runtime is made.
+        // The runtime sets it once, at the start.
         let _ = self.told.set(Box::new(told));
     }
 
-    /// Notes that this folder is open, but for what is closed in it.
+    /// Records that this folder is writable, except the `closed` entries.
     pub(crate) fn open(&self, folder: PathBuf, closed: BTreeSet<PathBuf>) -> Open {
         let begun = now();
         let mut times = self.times.lock();
@@ -84,20 +85,21 @@ impl Provenance {
         Open { appeared: self.clone(), begun, folder }
     }
 
-    /// May a tool have made this file, or what it is in? What a person changes afterwards is that person's.
+    /// Returns whether a tool may have made this file, or the folder that it is in. A file that a person
+    /// changes afterwards is that person's.
     pub(crate) fn may_be_made_inside(&self, path: &Path) -> bool {
         if self.times.lock().is_empty() {
             return false;
         }
         let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-        // The link as well as what it leads to.
+        // Both the link and its target.
         let places = [real.as_path(), path];
         self.times.lock().iter().any(|time| places.iter().any(|it| time.is_about(it)))
     }
 }
 
 impl Time {
-    /// Is there anything new directly in the folder, or in a folder there, by a name that a tool may have?
+    /// Returns whether the folder, or a folder in it, has a new entry with a name that a tool may have.
     fn has_news(&self) -> bool {
         let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
         let mut named = entries.filter(|it| !it.file_name().as_encoded_bytes().starts_with(b"_"));
@@ -138,7 +140,8 @@ impl Drop for Open {
     }
 }
 
-/// Makes one time of the two oldest of a folder that are over: of what was closed, only what was closed in both.
+/// Merges the two oldest periods of one folder that are over: an entry stays protected only if it was in
+/// both.
 fn forget_one(times: &mut Vec<Time>) {
     let over = |it: &&mut Time| it.ended.is_some();
     let Some(oldest) = times.iter().position(|it| it.ended.is_some()) else { return };
@@ -163,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_new_while_a_folder_is_open_is_nobody_s_word() {
+    fn new_file_in_a_writable_folder_counts_as_made_by_a_tool() {
         let dir = tempfile::tempdir().unwrap();
         let folder = dir.path().canonicalize().unwrap();
         let (old, new) = (folder.join("old.py"), folder.join("new.py"));
@@ -185,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn many_times_are_remembered_as_few() {
+    fn many_periods_are_merged_into_few() {
         let dir = tempfile::tempdir().unwrap();
         let folder = dir.path().canonicalize().unwrap();
         let new = folder.join("new.py");

@@ -1,5 +1,4 @@
-//! With which hands is a change put back? The same as any other: inside the roots, and
-//! only where the policy lets a call write.
+//! Files of an undo: haft restores a file only inside the roots, and only where the policy lets a call write.
 
 use std::{
     path::{Path, PathBuf},
@@ -25,20 +24,20 @@ use parking_lot::Mutex;
 
 use crate::{file_locks, plugins::Plugins};
 
-/// Larger files are not changed in one piece either, so none was.
+/// Limit of a file, in bytes; haft changes no larger one in one piece.
 const MOST: u64 = 1 << 30;
 
-/// A workspace as an undo sees it. Cheap to clone.
+/// The workspace of an undo. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Workspace {
     pub(crate) roots: Roots,
     pub(crate) store: Store,
-    /// Loads the workspace's own tools anew where one of them was put back.
+    /// Reloads the workspace's own tools after an undo changed one.
     pub(crate) plugins: Arc<Plugins>,
 }
 
-/// What puts back the changes of `scope`, on behalf of the call of `history`, which keeps other processes
-/// off the paths of `held`.
+/// Returns the service that undoes the changes of `scope`, on behalf of the call of `history`. That call has
+/// locked the paths of `held` against other processes.
 pub(crate) fn undo(
     workspace: Workspace,
     history: CallHistory,
@@ -53,26 +52,26 @@ pub(crate) fn undo(
     Arc::new(store.undo(scope, history, Arc::new(files)))
 }
 
-/// Reads and writes on behalf of an undo.
+/// File access of an undo.
 pub(crate) struct UndoFiles {
     workspace: Workspace,
-    /// Paths that the call has locked against other processes.
+    /// The paths that the call has locked against other processes.
     held: Vec<PathBuf>,
-    /// What may be changed.
+    /// The rules for changes.
     policy: Policy,
-    /// Where it is told what has landed.
+    /// Records the changes that were made.
     landed: Arc<Landed>,
-    /// Who is asked about what is put back where that needs a person.
+    /// Asks the person, if a change needs one.
     review: Option<Arc<dyn Review>>,
-    /// What the person has allowed: of this file, from this content to that one.
+    /// The changes that the person allowed: the file, its content before and after.
     allowed: Mutex<Vec<Allowed>>,
 }
 
-/// A change that may land without another question.
+/// A change that needs no further question.
 type Allowed = (PathBuf, Option<Digest>, Option<Digest>);
 
 impl UndoFiles {
-    /// The files of this workspace for who asks nobody: what changes by it is told to nobody.
+    /// Returns the files of this workspace, without questions and without a record of changes.
     pub(crate) fn of(workspace: Workspace, policy: Policy) -> Self {
         Self {
             workspace,
@@ -84,7 +83,7 @@ impl UndoFiles {
         }
     }
 
-    /// The files that may be touched: this one.
+    /// Returns file access to this file only.
     fn files(&self, path: &str, access: Access, review: Option<Arc<dyn Review>>) -> Result<Files, Fault> {
         let location = self.workspace.roots.locate(path)?;
         Ok(Files::reviewed(
@@ -95,7 +94,7 @@ impl UndoFiles {
         ))
     }
 
-    /// Who has to be asked before this file is put back.
+    /// Returns the review that must approve the restoration of this file, if one must.
     fn review(&self, path: &str) -> Result<Option<Arc<dyn Review>>, Fault> {
         let location = self.workspace.roots.locate(path)?;
         let want = match self.own_tool(&location) {
@@ -118,7 +117,8 @@ impl UndoFiles {
 }
 
 impl UndoFiles {
-    /// The name under which whoever may write the workspace's own tools may put back this file.
+    /// Returns the name of the workspace's own tool that this file belongs to: whoever may write that tool
+    /// may restore the file.
     fn own_tool(&self, location: &Location) -> Option<String> {
         let absolute = location.absolute();
         let name = absolute.strip_prefix(self.workspace.roots.workspace().join(OWN)).ok()?.to_str()?;
@@ -136,7 +136,7 @@ impl Restore for UndoFiles {
     fn propose(&self, changes: &[PutBack]) -> Result<(), Fault> {
         let mut asks = false;
         for it in changes {
-            // What can't be put back at all is told when its turn comes.
+            // A file that can't be restored is reported when its turn comes.
             asks |= plain(&it.path).and_then(|path| self.review(path)).is_ok_and(|it| it.is_some());
         }
         let Some(review) = self.review.as_ref().filter(|_| asks) else { return Ok(()) };
@@ -183,7 +183,8 @@ impl Restore for UndoFiles {
     }
 }
 
-/// Tools name files by text, so what haft changed has such a name; a link may lead to one that has not.
+/// Returns the path as text. Tools name files by text, so files that haft changed have such names; a symlink
+/// may lead to one that has not.
 fn plain(path: &Path) -> Result<&str, Fault> {
     path.to_str().ok_or_else(|| {
         Fault::new(
@@ -201,7 +202,7 @@ fn load(files: &Files, path: &str) -> Result<Option<Loaded>, Fault> {
     }
 }
 
-/// An undo records what it does itself, with what it reverts.
+/// A history that records no content: an undo records its own changes, with what it reverts.
 struct RecordedAlready(Arc<Landed>);
 
 impl History for RecordedAlready {

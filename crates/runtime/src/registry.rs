@@ -1,7 +1,7 @@
-//! The registry: all tools that exist.
+//! Tool registry: all tools that exist.
 //!
-//! The answer is an immutable snapshot that is swapped whole: who holds one keeps
-//! it, so calls in flight finish on the tools they began with.
+//! It returns an immutable snapshot and replaces it as a whole: calls in flight finish with the tools that
+//! they began with.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 
 /// The tools of one server.
 pub struct Registry {
-    /// Those that are part of the program: they are there whatever becomes of the others.
+    /// The tools that are part of the program; they are always there.
     own: Vec<Arc<dyn AnyTool>>,
     others: Mutex<Others>,
     now: ArcSwap<Snapshot>,
@@ -24,7 +24,7 @@ pub struct Registry {
 #[derive(Default)]
 struct Others {
     files: (Vec<Arc<dyn AnyTool>>, Vec<Failure>),
-    /// Names that a person took from tools of the program, for tools that are files.
+    /// The names of built-in tools that a person lets files replace.
     replaced: HashSet<String>,
     servers: (Vec<Arc<dyn AnyTool>>, Vec<Failure>),
 }
@@ -41,33 +41,33 @@ pub struct Snapshot {
 /// A tool that could not be loaded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// What it would have been called, or the file it is in.
+    /// The name that it should have, or its file.
     pub tool: String,
-    /// Why not: the traceback, where there is one.
+    /// The reason: the traceback, if there is one.
     pub why: String,
-    /// An earlier version of it goes on.
+    /// Whether an earlier version of it serves.
     pub older_serves: bool,
 }
 
 impl Registry {
-    /// A registry with these tools, which are part of the program.
+    /// Creates a registry with these tools, which are part of the program.
     pub fn new(tools: Vec<Arc<dyn AnyTool>>) -> Self {
         let now = ArcSwap::from_pointee(Snapshot::new(tools.iter().cloned()));
         Self { own: tools, others: Mutex::default(), now }
     }
 
-    /// The tools as they are now.
+    /// Returns the present tools.
     pub fn snapshot(&self) -> Arc<Snapshot> {
         self.now.load_full()
     }
 
-    /// The names that a file has only where a person says so.
+    /// Returns the names that a file can have only if a person allows it.
     pub(crate) fn own_names(&self) -> impl Iterator<Item = &str> {
         self.own.iter().map(|tool| tool.spec().name.as_str())
     }
 
-    /// Puts these in the place of all tools that are files, with what could not be loaded. Tools of the program with a
-    /// name in `replaced` are absent, whether there is a file of that name or not.
+    /// Replaces all tool files, and the failures. Built-in tools with a name in `replaced` are absent,
+    /// whether a file has that name or not.
     pub fn swap(&self, files: Vec<Arc<dyn AnyTool>>, failed: Vec<Failure>, replaced: HashSet<String>) {
         self.put(|others| {
             others.files = (files, failed);
@@ -75,7 +75,7 @@ impl Registry {
         });
     }
 
-    /// Puts these in the place of all tools of servers, with what is wrong with those.
+    /// Replaces all tools of servers, and the failures.
     pub fn swap_servers(&self, tools: Vec<Arc<dyn AnyTool>>, failed: Vec<Failure>) {
         self.put(|others| others.servers = (tools, failed));
     }
@@ -92,8 +92,8 @@ impl Registry {
 }
 
 impl Snapshot {
-    /// Takes the tools in order; one whose name is taken or malformed is left out and reported. What a model's provider
-    /// runs may have the name of one that runs here: a session shows one of the two.
+    /// Takes the tools in order; leaves out and reports one whose name is taken or malformed. A provider's
+    /// tool may have the name of a local one: a session shows one of the two.
     fn new(tools: impl IntoIterator<Item = Arc<dyn AnyTool>>) -> Self {
         let mut snapshot = Self::default();
         for tool in tools {
@@ -113,33 +113,33 @@ impl Snapshot {
         snapshot
     }
 
-    /// The same with these tools after the others.
+    /// Returns the snapshot with these tools after the others.
     pub(crate) fn with(&self, more: &[Arc<dyn AnyTool>]) -> Self {
         let mut snapshot = Self::new(self.tools.iter().chain(more).cloned());
         snapshot.failed.extend(self.failed.iter().cloned());
         snapshot
     }
 
-    /// The tool of this name.
+    /// Returns the tool of this name.
     pub fn get(&self, name: &str) -> Option<&Arc<dyn AnyTool>> {
         self.by_name.get(name).and_then(|index| self.tools.get(*index))
     }
 
-    /// All of them, in order.
+    /// Returns all tools, in order.
     pub fn tools(&self) -> impl Iterator<Item = &Arc<dyn AnyTool>> {
         self.tools.iter()
     }
 
-    /// Tools that could not be loaded.
+    /// Returns the tools that could not be loaded.
     pub fn failed(&self) -> &[Failure] {
         &self.failed
     }
 }
 
-/// What is said of another name.
+/// The message for an invalid name.
 pub(crate) const NAME_RULE: &str = "a name has 1 to 64 letters, digits, `_` or `-`";
 
-/// What every model provider accepts as a name.
+/// Returns whether every model provider accepts this name.
 pub(crate) fn is_name(name: &str) -> bool {
     (1..=64).contains(&name.len())
         && name.bytes().all(|it| it.is_ascii_alphanumeric() || it == b'_' || it == b'-')

@@ -1,16 +1,15 @@
-//! Argument repair: corrects arguments that are almost right, and says what it did.
+//! Argument repair: corrects arguments that are almost right, and reports each repair.
 //!
-//! Only what is unambiguous is repaired, guided by the schema, and every repair is
-//! told: a number in quotes where a number is wanted, a list in quotes where a list is
-//! wanted, null for "not given", a well-known other name for a field that is missing.
-//! A string is never touched where a string is wanted.
+//! It repairs only what is unambiguous by the schema: a quoted number where a number is needed, a quoted list
+//! where a list is needed, null for "not given", a known synonym of a missing field. It never changes a
+//! string where a string is allowed.
 
 use std::cell::Cell;
 
 use kit::{Fault, Origin, Spec};
 use serde_json::{Map, Value};
 
-/// Names that models give to fields of these names.
+/// Synonyms of field names that models use.
 const SYNONYMS: [(&str, &[&str]); 16] = [
     ("path", &["file_path", "filepath", "file", "filename", "file_name", "target_file", "notebook_path"]),
     ("dir", &["directory", "folder", "dir_path", "path"]),
@@ -30,34 +29,34 @@ const SYNONYMS: [(&str, &[&str]); 16] = [
     ("old", &["old_text", "old_string", "old_str"]),
 ];
 
-/// A number in the place of one of these is a slip, and the name of no file.
+/// Fields in which a number is a mistake, not the name of a file.
 const PATHS: &[&str] = &["path", "paths", "dir", "from", "to", "upload", "save_to"];
 
-/// So much of a schema is looked at; what is beyond is not repaired.
+/// Limit of steps in a schema; beyond it nothing is repaired.
 const STEPS: usize = 20_000;
 
-/// The arguments of a call, as they came from the model or the client.
+/// The arguments of a call, from the model or the client.
 pub enum Arguments {
-    /// Parsed already.
+    /// Parsed JSON.
     Json(Value),
-    /// As the model wrote them. Broken JSON is a fault, never an empty object.
+    /// The model's text. Broken JSON is a fault, never an empty object.
     Raw(String),
 }
 
-/// Arguments that can be given to the tool, and what was done to them.
+/// Repaired arguments for the tool.
 #[derive(Debug)]
 pub(crate) struct Repaired {
     /// The arguments.
     pub(crate) arguments: Value,
-    /// What was done, one line each.
+    /// The repairs, one line each.
     pub(crate) notes: Vec<String>,
 }
 
-/// Makes arguments fit the schema where it is clear what was meant.
+/// Repairs arguments to match the schema, if the meaning is clear.
 ///
 /// # Errors
-/// [`kit::Kind::BadArgs`] when they are not JSON, or no object: such arguments never
-/// become an empty object.
+/// [`kit::Kind::BadArgs`] when they are not JSON, or not an object: such arguments never become an empty
+/// object.
 pub(crate) fn repair(spec: &Spec, arguments: Arguments) -> Result<Repaired, Fault> {
     let mut notes = Vec::new();
     let mut value = match arguments {
@@ -85,11 +84,11 @@ pub(crate) fn repair(spec: &Spec, arguments: Arguments) -> Result<Repaired, Faul
     Ok(Repaired { arguments: value, notes })
 }
 
-/// The schema of a tool, which may be anybody's.
+/// The schema of a tool, possibly untrusted.
 struct Schema<'a> {
     root: &'a Value,
-    /// Its words are the house's, so that what else they are called is known. What a tool that is a file calls `file` may
-    /// be something else than its `path`.
+    /// Whether the tool is haft's own, so that synonyms of its fields are known. In a tool file `file` may
+    /// mean something else than `path`.
     is_ours: bool,
     left: Cell<usize>,
 }
@@ -105,7 +104,7 @@ fn parse(spec: &Spec, text: &str) -> Result<Value, Fault> {
     })
 }
 
-/// Arguments with every required field, as they might look.
+/// Returns example arguments with every required field.
 pub(crate) fn example(spec: &Spec) -> Value {
     let properties = spec.schema.get("properties").and_then(Value::as_object);
     let required = spec.schema.get("required").and_then(Value::as_array);
@@ -138,7 +137,7 @@ impl<'a> Schema<'a> {
     ) {
         let schema = self.form_of(schema, "object");
         let Some(properties) = schema.get("properties").and_then(Value::as_object) else { return };
-        // Where any name is allowed, an unknown one is meant.
+        // If any name is allowed, an unknown one is intended.
         if matches!(schema.get("additionalProperties"), None | Some(Value::Bool(false)))
             && schema.get("patternProperties").is_none()
         {
@@ -158,7 +157,8 @@ impl<'a> Schema<'a> {
         }
     }
 
-    /// Renames a field the tool doesn't have to the one it surely stands for: one that it has, and that was not given.
+    /// Renames a field that the tool does not have, if it clearly means one that the tool has and that is
+    /// missing.
     fn rename_synonyms(
         &self,
         object: &mut Map<String, Value>,
@@ -174,7 +174,7 @@ impl<'a> Schema<'a> {
         for name in unknown {
             let plain = snake(&name);
             let is_text = object.get(&name).is_some_and(Value::is_string);
-            // What is sent is a text, or JSON.
+            // The data to send is text or JSON.
             let is_data = |field: &str| match field {
                 "body" => plain == "data" && is_text,
                 "json" => plain == "data" && !is_text,
@@ -211,7 +211,7 @@ impl<'a> Schema<'a> {
             && !self.takes(schema, "number")
             && !PATHS.contains(&at)
         {
-            // Nothing is lost by it, so nothing is said.
+            // The repair loses nothing, so it is not reported.
             *value = Value::String(number.to_string());
         }
         if let Value::Number(number) = value
@@ -248,7 +248,7 @@ impl<'a> Schema<'a> {
         }
     }
 
-    /// What a string stands for where no string is wanted.
+    /// Returns the value that a string means if no string is allowed.
     fn unquote(&self, text: &str, schema: &Value) -> Option<Value> {
         let lower = text.trim().to_ascii_lowercase();
         if self.takes(schema, "boolean") && (lower == "true" || lower == "false") {
@@ -266,7 +266,7 @@ impl<'a> Schema<'a> {
         fits.then_some(meant)
     }
 
-    /// Does the schema allow a value of this type? A schema that says nothing allows all.
+    /// Returns whether the schema allows a value of this type. An empty schema allows all types.
     fn takes(&self, schema: &Value, wanted: &str) -> bool {
         let Some(left) = self.left.get().checked_sub(1) else { return true };
         self.left.set(left);
@@ -292,7 +292,7 @@ impl<'a> Schema<'a> {
         is_nullable || (by_type && by_value() && by_forms())
     }
 
-    /// What a schema refers to; a reference that leads nowhere, or in a ring, allows all.
+    /// Follows references; one that leads nowhere, or in a cycle, allows all.
     fn followed<'b>(&'b self, schema: &'b Value) -> &'b Value {
         let mut schema = schema;
         for _ in 0..8 {
@@ -304,7 +304,7 @@ impl<'a> Schema<'a> {
         &Value::Null
     }
 
-    /// Of several forms the one that is meant by a value of this type, where only one can be.
+    /// Returns the only alternative that allows a value of this type, if there is exactly one.
     fn form_of<'b>(&'b self, schema: &'b Value, json_type: &str) -> &'b Value {
         let schema = self.followed(schema);
         if schema.get("properties").is_some() || schema.get("items").is_some() {
@@ -321,10 +321,10 @@ impl<'a> Schema<'a> {
 
 const TYPES: [&str; 7] = ["string", "integer", "number", "boolean", "array", "object", "null"];
 
-/// Below this a `timeout` is in seconds: nobody waits for so many seconds, or gives so few milliseconds.
+/// A `timeout` below this is in seconds: nobody waits that many seconds, or gives so few milliseconds.
 const SECONDS: f64 = 1000.0;
 
-/// Reads a `timeout`, mostly one in seconds, as the `timeout_ms` that a tool has.
+/// Converts a `timeout`, mostly in seconds, to the `timeout_ms` that a tool has.
 fn mend_timeout(
     object: &mut Map<String, Value>,
     properties: &Map<String, Value>,
@@ -350,7 +350,7 @@ fn mend_timeout(
     notes.push(format!("`{}` was read as `{}`: {ms}", join(at, name), join(at, OURS)));
 }
 
-/// `filePath`, `file-path` and `FILE_PATH` are one name.
+/// Normalizes a name: `filePath`, `file-path` and `FILE_PATH` are one.
 fn snake(name: &str) -> String {
     let mut plain = String::with_capacity(name.len() + 2);
     let mut after_lower = false;
@@ -423,14 +423,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_clear_is_repaired_and_told() {
+    fn clear_mistakes_are_repaired_and_reported() {
         assert_eq!(mended(json!({"limit": "200"})), (json!({"limit": 200}), 1));
         assert_eq!(mended(json!({"limit": 200.0})), (json!({"limit": 200}), 0));
         assert_eq!(mended(json!({"all": "True"})), (json!({"all": true}), 1));
         assert_eq!(mended(json!({"names": "[\"a\"]"})), (json!({"names": ["a"]}), 1));
         assert_eq!(mended(json!({"names": "a"})), (json!({"names": ["a"]}), 1));
         assert_eq!(mended(json!({"edits": {"line": "3"}})), (json!({"edits": [{"line": 3}]}), 2));
-        // A number that stands where a path belongs is a mistake, not a file of that name.
+        // A number in place of a path is a mistake, not a file's name.
         assert_eq!(mended(json!({"path": 404})), (json!({"path": 404}), 0));
         assert_eq!(mended(json!({"limit": null})), (json!({}), 0));
         assert_eq!(mended(json!({"file_path": "a"})), (json!({"path": "a"}), 1));
@@ -475,7 +475,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_right_or_unclear_is_left_alone() {
+    fn valid_or_ambiguous_arguments_are_left_alone() {
         for value in [
             json!({"path": "200"}),
             json!({"path": "[\"a\"]"}),
@@ -490,7 +490,7 @@ mod tests {
         }
     }
 
-    /// What becomes of arguments of a tool that is a file and has this schema.
+    /// Repairs arguments for a tool file with this schema.
     fn foreign(schema: Value, value: Value) -> Value {
         let origin = Origin::File("/t/t.py".into());
         let spec = Spec { schema, origin, ..spec() };
@@ -498,7 +498,7 @@ mod tests {
     }
 
     #[test]
-    fn the_words_of_a_foreign_schema_are_its_own() {
+    fn fields_of_a_foreign_schema_have_no_synonyms() {
         let schema = json!({"type": "object", "properties": {"path": {}, "pattern": {}, "content": {}, "file_name": {}}});
         for given in [
             json!({"file": "a"}),
@@ -515,7 +515,7 @@ mod tests {
     }
 
     #[test]
-    fn a_foreign_schema_is_understood_in_all_the_ways_it_says_a_type() {
+    fn foreign_schema_may_declare_types_in_any_form() {
         let of = |schema: Value, value: Value| {
             let schema = json!({"properties": {"x": schema}, "$defs": {"n": {"type": "integer"}, "m": {"$ref": "#/$defs/n"},
                 "ring": {"$ref": "#/$defs/ring"}, "o": {"type": "object", "properties": {"n": {"$ref": "#/$defs/n"}}}}});
@@ -560,7 +560,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_that_is_made_to_take_for_ever_is_left_alone() {
+    fn hostile_schema_is_left_alone_in_bounded_time() {
         let mut defs = Map::new();
         for index in 0..40 {
             let next = json!({"$ref": format!("#/$defs/d{}", index + 1)});

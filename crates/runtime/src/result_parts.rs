@@ -3,7 +3,7 @@
 use kit::{Part, base64};
 use serde::Deserialize;
 
-/// The largest picture that is shown, in bytes: what models take is less.
+/// Limit of an image, in bytes: models accept less.
 const LARGEST: usize = 10 << 20;
 
 /// One part of a result.
@@ -15,12 +15,12 @@ pub(crate) enum Piece {
     Link { uri: String, name: Option<String> },
 }
 
-/// What is said beside what a tool gave.
+/// Returns haft's note on a tool's result.
 pub(crate) fn note(note: &str) -> Part {
     Part::Text { text: format!("note: {note}") }
 }
 
-/// A part as the model gets it.
+/// Converts a part for the model.
 pub(crate) fn part(piece: Piece) -> Part {
     match piece {
         Piece::Text { text } => Part::Text { text },
@@ -45,7 +45,7 @@ fn picture(declared: Option<&str>, data: &str) -> Result<Part, String> {
     Ok(Part::Image { mime: mime.to_owned(), data })
 }
 
-/// The media type by the first bytes, for the kinds that models look at.
+/// Detects the media type by the first bytes, for the formats that models accept.
 fn media_type(data: &[u8]) -> Option<&'static str> {
     match data {
         [0x89, b'P', b'N', b'G', ..] => Some("image/png"),
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_picture_is_what_its_bytes_say() {
+    fn media_type_of_a_picture_comes_from_its_bytes() {
         let png = |mime: Option<&str>| {
             part(Piece::Image { mime: mime.map(str::to_owned), data: "iVBORw0KGgo=".to_owned() })
         };

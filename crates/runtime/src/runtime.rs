@@ -1,6 +1,7 @@
 //! Runtime of a workspace: its folders, store, tools and rules, which all sessions share.
 //!
-//! It is made once of [`Settings`]. The modules below it are given the parts that they need; none names the runtime.
+//! It is created once, from [`Settings`]. The modules below get the parts that they need; none names the
+//! runtime.
 
 use std::{
     path::PathBuf,
@@ -40,35 +41,35 @@ use crate::{
     stored_changes, vault,
 };
 
-/// What a runtime is made with.
+/// The settings of a runtime.
 pub struct Settings {
     /// The workspace's folder.
     pub workspace: PathBuf,
-    /// More folders that may be reached.
+    /// Further folders that calls may reach.
     pub roots: Vec<RootSpec>,
-    /// Where state is kept, outside the workspace.
+    /// The state folder, outside the workspace.
     pub state: PathBuf,
-    /// Where the user's configuration is kept. Like the state, no call reaches it.
+    /// The folder of the user's configuration. No call reaches it, nor the state.
     pub config: PathBuf,
-    /// What may run.
+    /// The rules for calls.
     pub policy: Policy,
-    /// Whether files are read that have names outside the roots.
+    /// Whether haft reads files that have names outside the roots.
     pub other_names: OtherNames,
-    /// The only tools that are shown; all, if this is not given.
+    /// The only tools that are shown; all, if there is no list.
     pub allowed: Option<Vec<String>>,
-    /// After how long a call is stopped.
+    /// The time limit of a call.
     pub deadline: Duration,
-    /// Values that are shown to nobody.
+    /// The values to redact.
     pub secrets: Secrets,
-    /// What commands are started with.
+    /// How commands are started.
     pub commands: Commands,
-    /// Where tools that are files are looked for.
+    /// The tool folders.
     pub tool_files: ToolFiles,
-    /// What tools have that reach beyond the workspace.
+    /// The network services of tools that reach beyond the workspace.
     pub network: NetworkConfig,
 }
 
-/// What is pruned with the store.
+/// Maintenance tasks that run when the store is pruned.
 const UPKEEP: &[store::Upkeep] =
     &[|kept, late| plugins::uv::prune(kept.state, late), |kept, _| shares::sweep(kept.files)];
 
@@ -91,7 +92,7 @@ struct Inner {
     secrets: Arc<Secrets>,
     spills: Spills,
     commands: Commands,
-    /// Folders of haft's own.
+    /// haft's own folders.
     hidden: [PathBuf; 2],
     recovery: Recovery,
     appeared: Provenance,
@@ -100,7 +101,7 @@ struct Inner {
     preferences: Arc<Preferences>,
 }
 
-/// Whether what dead processes left has been seen to.
+/// Whether the recovery after dead processes is finished.
 #[derive(Default)]
 struct Recovery {
     over: Mutex<bool>,
@@ -108,7 +109,7 @@ struct Recovery {
 }
 
 impl Runtime {
-    /// A runtime with these tools. Returns at once: the store is opened when it is first used.
+    /// Opens a runtime with these tools. Returns at once: the store is opened at first use.
     ///
     /// # Errors
     /// When the workspace or another root can't be opened.
@@ -117,7 +118,7 @@ impl Runtime {
         specs.extend(settings.roots);
         let own = [settings.state.clone(), settings.config.clone()];
         let roots = Roots::open(&specs, settings.other_names)?.hiding(&own);
-        // What a person's programs keep there lets one act as that person, by whatever tool it is read.
+        // Credential files of the person's programs let any reader act as that person.
         let roots = roots.withholding(&places::credentials(&settings.commands.variables));
         let index = Index::default();
         let paths = roots.list().map(|it| it.0.to_owned()).collect();
@@ -172,8 +173,8 @@ impl Runtime {
         Ok(runtime)
     }
 
-    /// Gives every call that a dead process left open its result, and removes the
-    /// temporary files it left. Beside everything else: nothing waits for it.
+    /// Records a result for every call that a dead process left open, and removes its temporary files. Runs
+    /// in the background: nothing waits for it.
     fn recover(&self) {
         let runtime = self.clone();
         let swept = std::thread::Builder::new().name("haft-recover".to_owned()).spawn(move || {
@@ -197,8 +198,8 @@ impl Runtime {
         }
     }
 
-    /// Waits until what dead processes left has been seen to: their open calls have their
-    /// results, their temporary files are gone. False when that was not so `within` this time.
+    /// Waits until the recovery after dead processes is finished: their open calls have results, and their
+    /// temporary files are gone. Returns false if that takes longer than `within`.
     pub fn wait_recovered(&self, within: Duration) -> bool {
         let until = Instant::now() + within;
         let mut over = self.inner.recovery.over.lock();
@@ -210,43 +211,43 @@ impl Runtime {
         true
     }
 
-    /// The folders that may be reached.
+    /// Returns the folders that calls may reach.
     pub fn roots(&self) -> &Roots {
         &self.inner.roots
     }
 
-    /// What is kept of this workspace.
+    /// Returns the store of this workspace.
     pub fn store(&self) -> &Store {
         &self.inner.store
     }
 
-    /// Which tools exist.
+    /// Returns the tool registry.
     pub fn registry(&self) -> &Registry {
         &self.inner.registry
     }
 
-    /// The tools that are files.
+    /// Returns the tool files.
     pub fn plugins(&self) -> &Arc<Plugins> {
         &self.inner.plugins
     }
 
-    /// Waits until every tool file is loaded, or known to be broken. At once, where all of them were known.
+    /// Waits until every tool file is loaded or has failed. Returns at once if all are cached.
     pub async fn load_tools(&self) {
         self.plugins().settled().await;
     }
 
-    /// What may run.
+    /// Returns the rules for calls.
     pub fn policy(&self) -> Policy {
         self.inner.policy.clone()
     }
 
-    /// What puts back the changes of `scope`, on behalf of a call of `session`.
+    /// Returns the service that undoes the changes of `scope`, on behalf of a call of `session`.
     pub fn undo(&self, session: &str, call: &str, scope: undo::Scope) -> Arc<dyn Undo> {
         let history = self.store().history(session, call);
         put_back::undo(self.undo_workspace(), history, scope, Vec::new(), self.policy(), None)
     }
 
-    /// The files that an earlier call changed, as far as their contents are still kept. Blocks.
+    /// Returns the files that an earlier call changed, as far as their contents are still stored. Blocks.
     ///
     /// # Errors
     /// When the store can't be read.
@@ -255,13 +256,13 @@ impl Runtime {
         stored_changes::changed_by(self.store(), &files, call)
     }
 
-    /// What an undo works on.
+    /// Returns the workspace for an undo.
     pub(crate) fn undo_workspace(&self) -> Workspace {
         let Inner { roots, store, plugins, .. } = &*self.inner;
         Workspace { roots: roots.clone(), store: store.clone(), plugins: plugins.clone() }
     }
 
-    /// What the processes of sessions have in common.
+    /// Returns the data that the processes of all sessions share.
     pub(crate) fn resources(&self) -> Resources<'_> {
         let inner = &*self.inner;
         Resources {
@@ -277,13 +278,13 @@ impl Runtime {
         }
     }
 
-    /// How these files changed, as a person may see it: bounded, and without the secrets that this process knows.
-    /// Blocks while it compares.
+    /// Returns how these files changed, for a person: limited, and with the secrets redacted that this
+    /// process knows. Blocks during the comparison.
     pub fn changes(&self, files: &[Versions], bound: changes::Bound) -> Vec<Change> {
         changes::changes(files, self.roots().workspace(), &self.inner.secrets, bound)
     }
 
-    /// The text without the secrets that this process knows.
+    /// Redacts the secrets that this process knows.
     pub fn masked<'a>(&self, text: &'a str) -> std::borrow::Cow<'a, str> {
         self.inner.secrets.mask(text)
     }
@@ -292,8 +293,8 @@ impl Runtime {
         &self.inner.schedule
     }
 
-    /// Those of these names, and of the list of tools that there may be, that no tool has now: each with the question
-    /// whether another was meant, where one is like it.
+    /// Returns those of `more`, and of the configured list of tools, that no tool has now: each with a
+    /// suggestion if a tool's name is similar.
     pub fn unknown_tools(&self, more: &[String]) -> [Vec<(String, String)>; 2] {
         let snapshot = self.registry().snapshot();
         let of = |names: &[String]| {
@@ -322,7 +323,7 @@ impl Runtime {
         &self.inner.secrets
     }
 
-    /// The outputs that were too long to show.
+    /// Returns the spill files of outputs that were too long.
     pub fn spills(&self) -> &Spills {
         &self.inner.spills
     }
@@ -331,7 +332,7 @@ impl Runtime {
         &self.inner.commands
     }
 
-    /// Where the user's configuration is kept.
+    /// Returns the folder of the user's configuration.
     pub fn config(&self) -> &std::path::Path {
         let [_, config] = &self.inner.hidden;
         config

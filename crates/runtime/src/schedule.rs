@@ -1,8 +1,8 @@
 //! Locks of calls: decides which calls may run at the same time.
 //!
-//! A call acquires all its locks at once and waits in one queue, so calls cannot deadlock and
-//! are served first come, first served: two edits of one file land in the model's order, edits
-//! of different files run together, reads share.
+//! A call acquires all its locks at once and waits in one queue. So calls can't deadlock and run first come,
+//! first served: two edits of one file happen in the model's order, edits of different files run together,
+//! reads share.
 
 use std::{
     collections::VecDeque,
@@ -14,23 +14,23 @@ use std::{
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-/// What a lock is about.
+/// The object of a lock.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Key {
     /// A file or folder, by its canonical path.
     Path(PathBuf),
-    /// A thing of the session.
+    /// A resource of the session.
     Session(String),
-    /// The one lock that exclusive calls hold alone, and calls that write share.
+    /// The lock that exclusive calls hold alone, and calls that write share.
     World,
 }
 
-/// How a lock is held.
+/// The mode of a lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hold {
-    /// Together with others that share it.
+    /// Shared with other calls.
     Shared,
-    /// By one call only.
+    /// Exclusive to one call.
     Alone,
 }
 
@@ -40,23 +40,23 @@ pub struct Schedule {
     state: Arc<Mutex<State>>,
 }
 
-/// The call that wants locks.
+/// The call that waits for locks.
 #[derive(Debug, Clone, Default)]
 pub struct Who {
     /// Its id.
     pub call: String,
-    /// What a person calls it.
+    /// Its title, for a person.
     pub title: String,
 }
 
 #[derive(Default)]
 struct State {
     next: u64,
-    held: Vec<Held>,
+    held: Vec<HeldLocks>,
     waiting: VecDeque<Waiting>,
 }
 
-struct Held {
+struct HeldLocks {
     ticket: u64,
     who: Who,
     keys: Vec<(Key, Hold)>,
@@ -69,22 +69,22 @@ struct Waiting {
     ready: oneshot::Sender<()>,
 }
 
-/// Locks that are held until this is dropped.
+/// Acquired locks; dropping this releases them.
 pub struct Locks {
     schedule: Schedule,
     ticket: u64,
-    /// How long it took to get them.
+    /// The time that the call waited for them.
     pub waited: Duration,
 }
 
 impl Schedule {
-    /// Queues for all of these locks, here and now; the future resolves when they are
-    /// held. Whoever gives up waiting, by dropping it, leaves the queue.
+    /// Queues for all of these locks at once; the future resolves when they are acquired. Dropping the future
+    /// leaves the queue.
     pub fn lock(&self, wants: Vec<(Key, Hold)>) -> impl Future<Output = Locks> + Send + use<> {
         self.lock_for(Who::default(), wants)
     }
 
-    /// The same for a call of which others may be told that they wait for it.
+    /// Queues for locks on behalf of a call, which other calls that wait for it can name.
     pub fn lock_for(&self, who: Who, wants: Vec<(Key, Hold)>) -> impl Future<Output = Locks> + Send + use<> {
         let asked = Instant::now();
         let (ready, granted) = oneshot::channel();
@@ -98,14 +98,14 @@ impl Schedule {
         };
         let mut locks = Locks { schedule: self.clone(), ticket, waited: Duration::ZERO };
         async move {
-            // The sender is dropped only after it sent, or by our own drop.
+            // The sender is dropped only after it has sent, or with our own drop.
             let _ = granted.await;
             locks.waited = asked.elapsed();
             locks
         }
     }
 
-    /// The call that this one waits for, as long as it has not its locks; nothing, once it has them.
+    /// Returns the call that this one waits for; nothing, if it has its locks.
     pub fn ahead_of(&self, call: &str) -> Option<Who> {
         let state = self.state.lock();
         let (index, waiting) = state.waiting.iter().enumerate().find(|(_, it)| it.who.call == call)?;
@@ -116,7 +116,8 @@ impl Schedule {
 }
 
 impl State {
-    /// Gives locks to all who can have them, in order, without overtaking where it matters.
+    /// Grants locks in queue order to all calls that can have them; a call never overtakes one that it
+    /// conflicts with.
     fn pump(&mut self) {
         let mut index = 0;
         while let Some(waiting) = self.waiting.get(index) {
@@ -127,8 +128,8 @@ impl State {
                 continue;
             }
             let Some(Waiting { ticket, who, wants, ready }) = self.waiting.remove(index) else { return };
-            self.held.push(Held { ticket, who, keys: wants });
-            // Who no longer listens gives the locks back when its `Locks` are dropped.
+            self.held.push(HeldLocks { ticket, who, keys: wants });
+            // A call that was dropped releases the locks when its `Locks` are dropped.
             let _ = ready.send(());
         }
     }
@@ -180,7 +181,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn calls_on_one_file_go_in_the_order_in_which_they_came() {
+    async fn calls_on_one_file_run_in_order_of_arrival() {
         let schedule = Schedule::default();
         let order = Arc::new(Mutex::new(Vec::new()));
         let first = schedule.lock(vec![(path("a"), Hold::Alone)]).await;
@@ -203,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_waits_is_told_for_which_one() {
+    fn waiting_call_names_the_one_ahead() {
         let schedule = Schedule::default();
         let lock = |call: &str| {
             let who = Who { call: call.to_owned(), title: format!("make {call}") };
@@ -225,15 +226,15 @@ mod tests {
     }
 
     #[test]
-    fn who_gives_up_waiting_stands_in_nobodys_way() {
+    fn dropped_wait_blocks_nobody() {
         let schedule = Schedule::default();
         let held = now(schedule.lock(vec![(path("a"), Hold::Shared)])).unwrap();
         let mut writer = Box::pin(schedule.lock(vec![(path("a"), Hold::Alone)]));
         assert!(now(&mut writer).is_none());
-        // A reader may not overtake the writer that waits …
+        // A reader must not overtake the waiting writer …
         assert!(now(schedule.lock(vec![(path("a"), Hold::Shared)])).is_none());
         drop(writer);
-        // … but may once it has gone.
+        // … but may run once the writer is done.
         assert!(now(schedule.lock(vec![(path("a"), Hold::Shared)])).is_some());
         drop(held);
         assert!(schedule.state.lock().held.is_empty() && schedule.state.lock().waiting.is_empty());

@@ -27,32 +27,32 @@ use crate::{
     session_state::SessionState,
 };
 
-/// How long the end of a session waits for its jobs.
+/// Time that the end of a session waits for its jobs.
 const LAST_JOBS: Duration = Duration::from_secs(2);
 
-/// One conversation's memory. Cheap to clone. It ends with its last clone, or when it is
-/// told to [`end`](Self::end): then its jobs are stopped, and what its tools kept is dropped.
+/// The state of one conversation. Cheap to clone. It ends with its last clone, or at [`end`](Self::end): this
+/// stops its jobs and drops what its tools kept.
 #[derive(Clone)]
 pub struct Session {
     state: Arc<SessionState>,
-    /// Whoever may still call has this; a call that runs does not.
+    /// The hold of every handle that can still make calls; a running call has none.
     _held: Option<Arc<Hold>>,
 }
 
-/// A session that this does not keep from ending.
+/// A reference to a session that does not keep it from ending.
 #[derive(Clone)]
 pub struct WeakSession {
     state: Weak<SessionState>,
 }
 
 impl WeakSession {
-    /// The session, if it is still there; it may end while this is held.
+    /// Returns the session, if it still exists; it may end while the result is in use.
     pub fn get(&self) -> Option<Session> {
         self.state.upgrade().map(|state| Session { state, _held: None })
     }
 }
 
-/// Ends the session when nobody can call any more.
+/// Ends the session when the last handle is dropped.
 struct Hold {
     jobs: Arc<Jobs>,
     shelf: Arc<Shelf>,
@@ -66,8 +66,7 @@ impl Drop for Hold {
 }
 
 impl Runtime {
-    /// A session. With a name it goes on where that session was left; `door` is how the
-    /// person came in.
+    /// Opens a session. With a name it continues that session; `door` names the front end.
     pub fn session(&self, name: Option<&str>, door: &str, approver: Arc<dyn Approver>) -> Session {
         Session::of(SessionState::open(self, name, door, approver))
     }
@@ -79,57 +78,58 @@ impl Session {
         Self { state, _held: Some(Arc::new(hold)) }
     }
 
-    /// A session of its own, for an agent that this one's agent starts. It asks the same person, under this name; what
-    /// that person allowed the session, it is allowed too, and it may change nothing where this one may not.
+    /// Opens a session for an agent that this session's agent starts. It asks the same person, under the
+    /// agent's name. It has the grants of this session, and is read-only if this one is.
     #[must_use]
     pub fn below(&self, agent: &str) -> Self {
         Self::of(self.state.below(agent))
     }
 
-    /// Writes its jobs down among those of this owner, whose other sessions can then read them, also when this one is over
-    /// or its process was killed. The jobs of a named session are its own; the first owner stays.
+    /// Persists its jobs under this owner, whose other sessions can read them, also after this one has ended
+    /// or its process was killed. A named session owns its jobs itself; the first owner stays.
     pub fn keep_jobs(&self, owner: &str) {
         self.state.keep_jobs(owner);
     }
 
-    /// Its name.
+    /// Returns the name of the session.
     pub fn name(&self) -> &str {
         self.state.name()
     }
 
-    /// The same session, held by who must not keep it from ending.
+    /// Returns a reference that does not keep the session from ending.
     pub fn weak(&self) -> WeakSession {
         WeakSession { state: Arc::downgrade(&self.state) }
     }
 
-    /// Says to which agent the session belongs. The first one stays.
+    /// Sets the agent that the session belongs to. The first one stays.
     pub fn belongs_to(&self, agent: Arc<dyn Agents>) {
         self.state.belongs_to(agent);
     }
 
-    /// Is there something that [`news`](Self::news) would tell?
+    /// Returns whether [`Self::news`] has something to report.
     pub fn has_news(&self) -> bool {
         self.state.jobs().has_news()
     }
 
-    /// What the model does not know yet of jobs that have ended or wait for input, each with its result or the end of it.
-    /// Told once.
+    /// Returns the notifications for the model: jobs that have ended or wait for input, each with its result
+    /// or the end of it. Returns each once.
     pub fn news(&self) -> Vec<String> {
         let news = self.state.jobs().take_news();
         Jobs::results(&news, self.catalog().has("read_job")).collect()
     }
 
-    /// The jobs whose results were promised to the model, and that still work: calls with `run_in_background`.
+    /// Returns the running jobs whose results the model expects: those of calls with
+    /// `run_in_background`.
     pub async fn owed_jobs(&self) -> Vec<OwedJob> {
         self.state.jobs().owed().await
     }
 
-    /// Has such a job ended, and the model was not told?
+    /// Returns whether such a job has ended and the model was not notified.
     pub fn owes_news(&self) -> bool {
         self.state.jobs().owes_news()
     }
 
-    /// Keeps bytes for as long as outputs of the session are kept; gives the handle they can be read by.
+    /// Stores bytes as long as the session's outputs are stored; returns the handle to read them.
     ///
     /// # Errors
     /// When they can't be written.
@@ -137,24 +137,24 @@ impl Session {
         self.state.spill(bytes)
     }
 
-    /// The files that it gave to its person.
+    /// Returns the files that it shared with its person.
     pub fn files(&self) -> &SessionFiles {
         self.state.files()
     }
 
-    /// The runtime it belongs to.
+    /// Returns the runtime of the session.
     pub fn runtime(&self) -> &Runtime {
         self.state.runtime()
     }
 
-    /// Runs one call, start to finish. Calls may run at the same time: they wait
-    /// for each other where they touch the same things, in the order in which this
-    /// was first polled. Dropping the future stops the call.
+    /// Runs one call, from start to finish. Calls may run at the same time; those that touch the same things
+    /// wait for each other, in the order in which their futures were first polled. Dropping the future stops
+    /// the call.
     pub async fn call(&self, call: Call) -> Answer {
         call::run(&self.state, call, None).await
     }
 
-    /// Is there a tool of this name, once it was looked for where tools are files?
+    /// Returns whether there is a tool of this name; checks the tool folders first, if needed.
     pub async fn find(&self, name: &str) -> bool {
         let outside = self.runtime().plugins();
         if !self.catalog().has(name) && outside.wants_a_look(name) {
@@ -166,98 +166,98 @@ impl Session {
         self.catalog().has(name)
     }
 
-    /// The tools this session shows, as they are now. Who holds what this gave keeps those of that moment.
+    /// Returns the tools that this session shows now. The result does not change afterwards.
     pub fn catalog(&self) -> Arc<Catalog> {
         self.state.catalog()
     }
 
-    /// The text with the names of the tools that this session shows, where it refers to haft's own: see
+    /// Renders a text with the names of the tools that this session shows, where it refers to haft's own: see
     /// [`kit::references`].
     pub fn named<'t>(&self, text: &'t str) -> Cow<'t, str> {
         self.state.tools().named(text)
     }
 
-    /// Why there is no tool of this name, in one line: what is wrong with its file, or which was meant. None, if
-    /// nothing is known of it.
+    /// Explains in one line why there is no tool of this name: an error in its file, or a similar name. None,
+    /// if nothing is known.
     pub fn why_missing(&self, name: &str) -> Option<String> {
         call::why_missing(&self.state, name)
     }
 
-    /// From the next call on the session may do no more than this.
-    /// Where that makes it read-only, or no longer so, its commands and those of its tools end.
+    /// Limits the session from the next call on. If that makes it read-only, or ends that, its commands and
+    /// those of its tools are killed.
     pub fn limit(&self, limits: Limits) {
         self.state.limit(limits);
     }
 
-    /// How much less than its runtime allows the session may do.
+    /// Returns the limits of the session, beyond those of its runtime.
     pub fn limits(&self) -> Arc<Limits> {
         self.state.limits()
     }
 
-    /// Says whether the session's agent is in plan mode: some tools are there only then.
+    /// Sets whether the session's agent is in plan mode: some tools exist only then.
     pub fn plan(&self, plans: bool) {
         self.state.tools().plan(plans);
     }
 
-    /// From now on a list of the session's tools, and of those below it that are opened later, may cost this much.
+    /// Limits the size of tool lists from now on, for this session and those opened below it later.
     pub fn list_within(&self, listing: Listing) {
         self.state.tools().list_within(listing);
     }
 
-    /// The provider of the session's model runs these tools, and no others of [`kit::Origin::Provider`]. Says whether
-    /// that is new.
+    /// Sets the tools that the provider of the session's model runs; others of [`kit::Origin::Provider`] are
+    /// absent. Returns whether that is a change.
     pub fn provider_runs<'a>(&self, tools: impl IntoIterator<Item = &'a str>) -> bool {
         self.state.tools().provider_runs(tools)
     }
 
-    /// An id for [`Call::id`], which nothing else has.
+    /// Creates a unique id for [`Call::id`].
     pub fn new_call_id(&self) -> String {
         self.state.store().call_id()
     }
 
-    /// Moves a running call, which was begun with this id, to the background: it answers now, and
-    /// goes on as the job whose id this gives.
+    /// Moves the running call of this id to the background: it answers now, and continues as the job whose id
+    /// this returns.
     ///
     /// # Errors
-    /// [`Kind::NotFound`](kit::Kind::NotFound) when no such call is under way.
+    /// [`Kind::NotFound`](kit::Kind::NotFound) when no such call is running.
     pub fn promote(&self, call: &str) -> Result<String, Fault> {
         self.state.jobs().promote(call)
     }
 
-    /// The id of the job that a call has become which was begun with this id, once it has answered.
+    /// Returns the id of the job that the call of this id has become, once it has answered.
     pub fn job_of(&self, call: &str) -> Option<String> {
         self.state.jobs().of_call(call)
     }
 
-    /// What a running call, which was begun with this id, has written until now, for a host to show.
+    /// Returns the output of the running call of this id so far, for a front end.
     pub fn written(&self, call: &str) -> Option<Arc<dyn Transcript>> {
         self.state.jobs().written(call)
     }
 
-    /// What a call, which was begun with this id, waits for: the title of the call that holds a lock which it needs. Nothing,
-    /// when it waits for no lock.
+    /// Returns the title of the call that holds a lock which the call of this id needs; nothing, if it waits
+    /// for no lock.
     pub fn waits_for(&self, call: &str) -> Option<String> {
         self.state.schedule().ahead_of(call).map(|it| it.title)
     }
 
-    /// What happens to this session's jobs from now on, for a host to show: each end, and each wait
-    /// for input, once.
+    /// Returns the events of this session's jobs from now on, for a front end: each end, and each wait for
+    /// input, once.
     pub fn events(&self) -> broadcast::Receiver<Event> {
         self.state.jobs().events()
     }
 
-    /// The session's jobs, for a host.
+    /// Returns the session's jobs, for a front end.
     pub fn job_table(&self) -> Arc<dyn kit::services::Jobs> {
         self.state.jobs().clone()
     }
 
-    /// A number that changes whenever a job of this session begins, waits for input or is over.
+    /// Returns a counter that changes whenever a job of this session begins, waits for input or is over.
     pub fn job_changes(&self) -> watch::Receiver<u64> {
         self.state.jobs().changes()
     }
 
-    /// Stops the session's jobs, waits a moment until they are over, and drops what its tools kept.
-    /// What is called after that is not a job for long.
+    /// Stops the session's jobs, waits briefly until they are over, and drops what its tools kept. A job that
+    /// starts after that is stopped.
     pub async fn end(&self) {
         self.state.jobs().end_all(LAST_JOBS).await;
         if let Some(connections) = self.state.find_connections() {
@@ -266,7 +266,7 @@ impl Session {
         self.state.shelf().clear();
     }
 
-    /// Keeps what a named session has seen, so that it can go on in another process.
+    /// Saves the state of a named session, so that another process can continue it.
     ///
     /// # Errors
     /// When the store can't be written.
@@ -274,51 +274,53 @@ impl Session {
         self.state.keep()
     }
 
-    /// The person of this session said this: the addresses in it are requested without a question. An agent that another
-    /// one started has no person of its own, so there it changes nothing.
+    /// Records a message of the person: the addresses in it are requested without a question. It has no
+    /// effect for an agent that another one started, which has no person of its own.
     pub fn said_by_person(&self, words: &str) {
         self.state.said_by_person(words);
     }
 
-    /// Where the foreign bytes of this session and of its agents are decoded: by workers that decode no other session's.
+    /// Returns the decoders of this session and its agents: their workers decode for no other session.
     pub fn decoders(&self) -> &Decoders {
         self.state.decoders()
     }
 
-    /// What a tool that is a file starts its processes with: a keeper and a sandbox of its own, which end with what
-    /// this gives. What it touches has been decided on.
+    /// Returns the process starter of a tool file: with its own keeper and sandbox, which end when the result
+    /// is dropped. What it touches has been decided already.
     pub fn procs_of_tool(&self, own: Own, touches: &Touches) -> Procs {
         self.state.execution().of_tool(own).of_call(touches, &[])
     }
 
-    /// The Python that has the packages which this source of a tool says it needs; nothing where it needs none. They are
-    /// fetched if they are not there, from those hosts that were granted to this session.
+    /// Returns the Python with the packages that a tool's source declares; nothing if it needs none. Installs
+    /// missing packages, from hosts that were granted to this session.
     ///
     /// # Errors
-    /// [`Kind::BadArgs`](kit::Kind::BadArgs) when it says so wrongly, [`Kind::Unavailable`](kit::Kind::Unavailable) when
-    /// there is no `uv`, [`Kind::Denied`](kit::Kind::Denied) when it takes hosts that nobody granted,
-    /// [`Kind::Failed`](kit::Kind::Failed) when they can't be had.
+    /// [`Kind::BadArgs`](kit::Kind::BadArgs) when the declaration is invalid,
+    /// [`Kind::Unavailable`](kit::Kind::Unavailable) when there is no `uv`,
+    /// [`Kind::Denied`](kit::Kind::Denied) when a needed host is not granted,
+    /// [`Kind::Failed`](kit::Kind::Failed) when the packages can't be installed.
     pub async fn packages(&self, file: &str, source: &[u8]) -> Result<Option<PathBuf>, Fault> {
         Ok(self.state.provided(Path::new(file), source).await?.map(|it| it.python))
     }
 
-    /// The hosts that this session's commands may reach.
+    /// Returns the hosts that this session's commands may reach.
     pub fn hosts(&self) -> &Hosts {
         self.state.execution().hosts()
     }
 
-    /// The ids of the jobs that are not over: they end with the session.
+    /// Returns the ids of the jobs that are not over: they end with the session.
     pub fn running_jobs(&self) -> Vec<String> {
         use kit::services::Jobs;
         self.state.jobs().list().into_iter().filter(|job| !job.state.is_over()).map(|job| job.id).collect()
     }
 
-    /// Waits until nobody else asks the person of this session: they read one question at a time.
+    /// Waits until no other call asks the person of this session: they read one question at a time.
     pub async fn turn_to_ask(&self) -> tokio::sync::OwnedMutexGuard<()> {
         self.state.turn_to_ask().await
     }
 
-    /// The agent whose session it is, where another one started it: `explore_1f3a`.
+    /// Returns the name of the agent that the session belongs to, if another agent started it:
+    /// `explore_1f3a`.
     pub fn agent(&self) -> Option<&str> {
         self.state.agent()
     }

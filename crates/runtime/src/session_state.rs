@@ -1,7 +1,7 @@
 //! State of a session: what its calls share, one type for each concern.
 //!
-//! [`Session`](crate::Session) is the handle of whoever calls; calls themselves hold the state, which does not keep the
-//! session from ending.
+//! [`Session`](crate::Session) is the caller's handle; calls themselves hold the state, which does not keep
+//! the session from ending.
 
 mod manuals;
 mod outputs;
@@ -38,7 +38,7 @@ use crate::{
     approve::Approver,
     execution::Execution,
     jobs::{Jobs, PersistedJobs},
-    mcp_client::{Connections, FindSession, OwnTools, SessionAccess, Start},
+    mcp_client::{Connections, FindSession, SessionAccess, SessionTools, Start},
     plugins::{
         self, Loaded,
         uv::{self, Environments, Provided},
@@ -62,15 +62,15 @@ use tool_files::KnownToolFiles;
 pub(crate) struct SessionState {
     runtime: Runtime,
     name: String,
-    /// A named session goes on where it was left.
+    /// Whether it has a name, and so can be continued.
     named: bool,
-    /// The door it was opened through.
+    /// The front end that opened it.
     door: String,
     person: Person,
-    /// Which tools it shows.
+    /// The tools that it shows.
     tools: ShownTools,
     tool_files: KnownToolFiles,
-    /// The agent it belongs to, from when there is one.
+    /// The agent that it belongs to, once there is one.
     agents: OnceLock<Arc<dyn Agents>>,
     seen: SeenFiles,
     manuals: ShownManuals,
@@ -82,7 +82,7 @@ pub(crate) struct SessionState {
 }
 
 impl SessionState {
-    /// That of a session of this runtime; with a name, it goes on where that session was left.
+    /// Opens a session of this runtime; with a name, it continues that session.
     pub(crate) fn open(
         runtime: &Runtime,
         name: Option<&str>,
@@ -104,8 +104,8 @@ impl SessionState {
         Self::of(runtime, name, named, door, person)
     }
 
-    /// That of a session for an agent that this one's agent starts. It asks the same person, under this name; what that
-    /// person allowed the session, it is allowed too, and it lists no more tools.
+    /// Opens the state of a session for an agent that this one's agent starts. It asks the same person, under
+    /// the agent's name. It has the grants of this session, and lists no more tools.
     pub(crate) fn below(&self, agent: &str) -> Arc<Self> {
         let name = format!("{}/{agent}", self.name);
         let below = Self::of(&self.runtime, name, self.named, &self.door, self.person.below(agent));
@@ -115,7 +115,7 @@ impl SessionState {
     }
 
     fn of(runtime: &Runtime, name: String, named: bool, door: &str, person: Person) -> Arc<Self> {
-        // That the session was used is told to whoever lists sessions; a call does not depend on it.
+        // The time of use is for lists of sessions; no call depends on it.
         let _ = runtime.store().sessions().used(&*name, door);
         let state = Arc::new(Self {
             tools: ShownTools::new(runtime.clone()),
@@ -141,7 +141,7 @@ impl SessionState {
         state
     }
 
-    /// Puts on the shelf what tool files and servers need of the session. It must not keep the session.
+    /// Puts on the shelf what tool files and servers need of the session, without keeping it from ending.
     fn fill_shelf(self: &Arc<Self>) {
         let state = Arc::downgrade(self);
         let packages: plugins::Packages = Box::new(move |file, source| {
@@ -172,69 +172,70 @@ impl SessionState {
         self.shelf.put(Arc::new(Connections::new(with, self.runtime.plugins().servers().clone())));
     }
 
-    /// Writes its jobs down among those of this owner. The first owner stays.
+    /// Persists its jobs under this owner. The first owner stays.
     pub(crate) fn keep_jobs(&self, owner: &str) {
         let runtime = &self.runtime;
         let kept = PersistedJobs::new(runtime.store(), runtime.spills(), self.secrets(), owner, self.name());
         self.jobs.keep(kept);
     }
 
-    /// Its name.
+    /// Returns its name.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
-    /// The runtime it belongs to.
+    /// Returns its runtime.
     pub(crate) fn runtime(&self) -> &Runtime {
         &self.runtime
     }
 
-    /// Which tools it shows.
+    /// Returns the tools that it shows.
     pub(crate) fn tools(&self) -> &ShownTools {
         &self.tools
     }
 
-    /// The tools this session shows, as they are now.
+    /// Returns the tools that this session shows now.
     pub(crate) fn catalog(&self) -> Arc<Catalog> {
         self.tools.catalog()
     }
 
-    /// How much less than its runtime allows the session may do.
+    /// Returns the limits of the session, beyond those of its runtime.
     pub(crate) fn limits(&self) -> Arc<Limits> {
         self.tools.limits()
     }
 
-    /// From the next call on the session may do no more than this.
-    /// Where that makes it read-only, or no longer so, its commands and those of its tools end.
+    /// Limits the session from the next call on. If that makes it read-only, or ends that, its commands and
+    /// those of its tools are killed.
     pub(crate) fn limit(&self, limits: Limits) {
         let read_only = limits.read_only;
         self.tools.limit(limits);
         self.execution.hold(read_only);
     }
 
-    /// Says to which agent the session belongs. The first one stays.
+    /// Sets the agent that the session belongs to. The first one stays.
     pub(crate) fn belongs_to(&self, agent: Arc<dyn Agents>) {
         let _ = self.agents.set(agent);
     }
 
-    /// Who starts agents for the session, and asks its model.
+    /// Returns the service that starts agents for the session and requests answers of its model.
     pub(crate) fn agents(&self) -> Arc<dyn Agents> {
         self.agents.get().cloned().unwrap_or_else(|| Arc::new(NoAgent))
     }
 
-    /// Asks the server that may have this tool, where nobody knows its tools yet.
+    /// Connects to the server that may have this tool, if its tools are unknown.
     pub(crate) async fn look_for_server_of(&self, tool: &str) {
         if let Some(connections) = self.find_connections() {
             connections.look_for(tool, |want| self.allows(want)).await;
         }
     }
 
-    /// What a call that uses this server has to be asked about.
+    /// Returns the permission that a call needs to use this server.
     pub(crate) fn question_of_server(&self, name: &str) -> Option<Want> {
         self.find_connections()?.question(name)
     }
 
-    /// What the next answer is to say of tools that changed, and what to [tell](Self::knows_tools) of once it did.
+    /// Returns the note on changed tools for the next answer, and the state to pass to
+    /// [`knows_tools`](Self::knows_tools) after it.
     pub(crate) fn tool_news(&self) -> Option<(Option<String>, Arc<Loaded>)> {
         let now = self.runtime.plugins().loaded();
         let (allowed, limits) = (self.runtime.allowed(), self.limits());
@@ -245,22 +246,23 @@ impl SessionState {
         Some((news, now))
     }
 
-    /// This report with what is different from what the model was last told, which it is told by it.
+    /// Returns this report with the changes since the model's last notification, and marks them as known.
     pub(crate) fn tools_told(&self, report: Reloaded) -> Reloaded {
         self.tool_files.told(report, self.runtime.plugins().loaded())
     }
 
-    /// The model knows the tools that are files as they were then: it was told, or asked for the change itself.
+    /// Records that the model knows the tool files of this moment: it was notified, or made the change
+    /// itself.
     pub(crate) fn knows_tools(&self, as_of: Arc<Loaded>) {
         self.tool_files.knows(as_of);
     }
 
-    /// What the store keeps of it, where it has a name.
+    /// Returns its saved state, if it has a name.
     fn saved(&self) -> Option<Saved<'_>> {
         self.named.then(|| Saved::new(self.store().sessions(), &self.name))
     }
 
-    /// Keeps what a named session has seen, so that it can go on in another process.
+    /// Saves the state of a named session, so that another process can continue it.
     ///
     /// # Errors
     /// When the store can't be written.
@@ -275,40 +277,40 @@ impl SessionState {
         self.seen.keep(&saved, self.secrets())
     }
 
-    /// Takes up what a named session saw of a file in another process, before the first call on it.
+    /// Restores what a named session saw of a file in another process, before the first call on it.
     pub(crate) fn recall(&self, file: &Path) {
         if let Some(saved) = self.saved() {
             self.seen.recall(&saved, file);
         }
     }
 
-    /// Was the session shown the manual of this tool?
+    /// Returns whether the session was shown the manual of this tool.
     pub(crate) fn has_read_manual(&self, tool: &str) -> bool {
         self.manuals.has(tool, self.saved().as_ref())
     }
 
-    /// The session was shown the manual of this tool.
+    /// Records that the session was shown the manual of this tool.
     pub(crate) fn explained(&self, tool: &str) {
         self.manuals.add(tool, self.saved().as_ref());
     }
 
-    /// The person of this session said this: the addresses in it are requested without a question.
+    /// Records a message of the person: the addresses in it are requested without a question.
     pub(crate) fn said_by_person(&self, words: &str) {
         self.person.said(words);
     }
 
-    /// This was read on the web by a call that asked for this.
+    /// Records a web result of a call with this request.
     pub(crate) fn read_on_the_web(&self, output: &Output, asked: &str) {
         self.person.addresses.read(output, asked);
     }
 
-    /// Did a model take this address from elsewhere, unchanged?
+    /// Returns whether the model took this address unchanged from outside.
     pub(crate) fn knows(&self, address: &Address) -> bool {
         self.person.knows(address, self.store())
     }
 
-    /// What the first answer of a conversation says that looks at the web where composed addresses are requested unasked,
-    /// and nobody decided that.
+    /// Returns the note for the first answer that reads the open web, if composed addresses are requested
+    /// without a question and nobody configured that.
     pub(crate) fn told_of_open_web(&self, wants: &[Want], policy: &Policy) -> Option<String> {
         if self.runtime.policy().web.is_some() {
             return None;
@@ -316,8 +318,8 @@ impl SessionState {
         self.person.told_of_open_web(wants, policy, self.store())
     }
 
-    /// Undoes changes of this session, on behalf of the call of `history`, which keeps other processes off
-    /// the paths of `held`.
+    /// Returns the service that undoes changes of this session, on behalf of the call of `history`. That call
+    /// has locked the paths of `held` against other processes.
     pub(crate) fn undo(
         &self,
         history: CallHistory,
@@ -329,27 +331,27 @@ impl SessionState {
         put_back::undo(self.runtime.undo_workspace(), history, scope, held, policy, review)
     }
 
-    /// Keeps a text that is too long to show; gives the handle it can be read by.
+    /// Stores a text that is too long to show; returns the handle to read it.
     pub(crate) fn spill(&self, bytes: &[u8]) -> Result<String, Fault> {
         self.outputs.keep(bytes)
     }
 
-    /// What its tools may reach: the folders of the runtime, and its own spilled outputs.
+    /// Returns the folders that its tools may reach: those of the runtime, and its own spilled outputs.
     pub(crate) fn roots(&self) -> Roots {
         self.outputs.roots().clone()
     }
 
-    /// A model that makes the same mistake twice has not understood: it is given the schema.
+    /// Adds the schema to the fault if the model makes the same mistake for the second time.
     pub(crate) fn with_schema_at_second_time(&self, fault: Fault, spec: &Spec, arguments: &str) -> Fault {
         self.refused.refuse(fault, spec, arguments)
     }
 
-    /// Where the foreign bytes of this session and of its agents are decoded: by workers that decode no other session's.
+    /// Returns the decoders of this session and its agents: their workers decode for no other session.
     pub(crate) fn decoders(&self) -> &Decoders {
         &self.person.decoders
     }
 
-    /// What a call reaches where the web is as open as this.
+    /// Returns the reach of calls with this openness of the web.
     pub(crate) fn reach(&self, web: Web) -> Reach<'_> {
         Reach {
             execution: &self.execution,
@@ -359,13 +361,13 @@ impl SessionState {
         }
     }
 
-    /// Does a process of this session listen at this `host:port` of loopback?
+    /// Returns whether a process of this session listens at this `host:port` of loopback.
     pub(crate) fn listens(&self, host: &str) -> bool {
         let pattern = HostPattern::parse(host);
         pattern.loopback_port().is_some_and(|(host, port)| self.execution.ports().listens(host, port))
     }
 
-    /// What provides the packages which this source of a tool says it needs; nothing where it needs none.
+    /// Returns the environment with the packages that a tool's source declares; nothing if it needs none.
     pub(crate) async fn provided(&self, file: &Path, source: &[u8]) -> Result<Option<Provided>, Fault> {
         let environments = Environments::of(&self.execution);
         let granted = || {
@@ -375,7 +377,7 @@ impl SessionState {
         uv::provide(&self.execution, &environments, file, source, granted).await
     }
 
-    /// Where its processes run.
+    /// Returns its execution environment.
     pub(crate) fn execution(&self) -> &Execution {
         &self.execution
     }
@@ -396,32 +398,33 @@ impl SessionState {
         &*self.person.approver
     }
 
-    /// Waits until nobody else asks the person of this session: they read one question at a time.
+    /// Waits until no other call asks the person of this session: they read one question at a time.
     pub(crate) async fn turn_to_ask(&self) -> tokio::sync::OwnedMutexGuard<()> {
         self.person.asking.clone().lock_owned().await
     }
 
-    /// How long the person of this session was asked until now.
+    /// Returns the time that the person of this session was asked.
     pub(crate) fn asked(&self) -> &Arc<AskedTime> {
         &self.person.asked
     }
 
-    /// The agent whose session it is, where another one started it: `explore_1f3a`.
+    /// Returns the name of the agent that the session belongs to, if another agent started it:
+    /// `explore_1f3a`.
     pub(crate) fn agent(&self) -> Option<&str> {
         self.person.agent.as_deref()
     }
 
-    /// What a person allowed it.
+    /// Returns the grants of the session.
     pub(crate) fn grants(&self) -> &SessionGrants {
         &self.person.grants
     }
 
-    /// The files that it gave to its person.
+    /// Returns the files that it shared with its person.
     pub(crate) fn files(&self) -> &SessionFiles {
         &self.person.files
     }
 
-    /// Decides about a call that wants these things, by what is allowed now.
+    /// Decides on a call that wants these things, by the present rules and grants.
     pub(crate) fn decide(&self, wants: &[Want]) -> (Decision, String) {
         self.grants().decide(&self.policy(), wants)
     }
@@ -440,7 +443,8 @@ impl SessionState {
         Policy { sandbox, ..policy }
     }
 
-    /// The policy for a call of this id at the door, with what holds where nobody decided how open the web is.
+    /// Returns the policy for the client's call of this id, with the default openness of the web if nobody
+    /// configured it.
     pub(crate) fn policy_of(&self, call: &str) -> Policy {
         let policy = self.policy();
         let web = policy.web.unwrap_or_else(|| {
@@ -470,7 +474,7 @@ impl SessionAccess for SessionState {
         self.decide(&[want]).0 == Decision::Allow
     }
 
-    fn has_tools_of_its_own(&self, tools: OwnTools) {
+    fn has_tools_of_its_own(&self, tools: SessionTools) {
         self.tools.has_tools_of_its_own(tools);
     }
 

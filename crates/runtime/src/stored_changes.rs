@@ -1,8 +1,8 @@
-//! What an earlier call changed, from what the store keeps.
+//! Stored changes: the files that an earlier call changed, reconstructed from the store.
 //!
-//! The store has what a file held before each change, and only the hash of what it held after. That content is found
-//! again as the before-image of a later change, or in the file itself. Where it is in neither, nothing is made up: the
-//! version is unknown, and says why.
+//! For each change the store has the content before it, and only the hash of the content after it. haft finds
+//! that content as the before-image of a later change, or in the file itself. If it is in neither, the
+//! version is unknown, with the reason.
 
 use std::os::unix::ffi::OsStrExt;
 
@@ -21,22 +21,22 @@ use crate::put_back::UndoFiles;
 /// A recorded change.
 struct Row {
     recorded: Recorded,
-    /// What the next change of the same file found there.
+    /// The content before the next change of the same file.
     next: Option<Option<Hash>>,
-    /// That one is of the same call.
+    /// Whether the next change is of the same call.
     is_tried_again: bool,
 }
 
-/// Whether a change that was recorded before it was made has landed.
+/// Whether a change was made that was recorded beforehand.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Landed {
     Yes,
     No,
-    /// Nothing that is kept says so.
+    /// No stored data shows it.
     Unknown,
 }
 
-/// The files that an earlier call changed, as far as their contents are still kept. Blocks.
+/// Returns the files that an earlier call changed, as far as their contents are still stored. Blocks.
 ///
 /// # Errors
 /// When the store can't be read.
@@ -80,7 +80,7 @@ pub(crate) fn changed_by(
     Ok(changed)
 }
 
-/// The content of this hash: from the store, or what the file holds now where that is it.
+/// Returns the content with this hash: from the store, or from the file if it has that content now.
 fn kept(store: &Store, hash: Option<&Hash>, now: Option<Vec<u8>>) -> Result<Version, Fault> {
     let Some(hash) = hash else { return Ok(Version::Absent) };
     Ok(match store.blobs().get(hash)? {
@@ -96,10 +96,10 @@ fn kept(store: &Store, hash: Option<&Hash>, now: Option<Vec<u8>>) -> Result<Vers
     })
 }
 
-/// What is known of whether it landed. `now` is what the file holds, where that can be read.
+/// Determines whether a change was made. `now` is the hash of the file's content, if it can be read.
 fn landed(row: &Row, now: Option<Option<Hash>>, ended_well: bool) -> Landed {
     let Recorded { before, after, .. } = row.recorded;
-    // The next change began from what this one left, or from what it found.
+    // The next change began with the content that this one wrote, or with the one before it.
     match row.next.or(now) {
         Some(found) if found == after => Landed::Yes,
         _ if row.is_tried_again => Landed::No,

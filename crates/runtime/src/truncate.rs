@@ -1,24 +1,24 @@
 //! Output truncation: keeps head and tail of a long output, and spills the whole.
 //!
-//! Both ends stay, as the beginning and the outcome matter; a failure tells its reason at the end, so there the tail gets
-//! more.
+//! Both ends stay, as the beginning and the outcome matter. A failure has its reason at the end, so there the
+//! tail gets more.
 
 use kit::{Body, Fault, Output, Part};
 use serde_json::Value;
 
-/// What the note may take of a cut text.
+/// Bytes of a cut text that are reserved for the note.
 const NOTE: usize = 320;
-/// Parts beyond these are joined or left out.
+/// Limit of parts; further ones are joined or left out.
 const PARTS: usize = 64;
 
-/// How long things may be, in bytes.
+/// Limits of an output, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// A text.
     pub text: usize,
     /// A text that the tool has cut to a page itself.
     pub page: usize,
-    /// The whole reply as it goes over the wire.
+    /// The whole reply on the wire.
     pub reply: usize,
 }
 
@@ -28,17 +28,17 @@ impl Default for Limits {
     }
 }
 
-/// Keeps the whole of a text and gives its handle: [`Spills::keep`](store::spill::Spills::keep) of a session.
+/// Stores the whole text and returns its handle: [`Spills::keep`](store::spill::Spills::keep) of a session.
 pub type Keep<'a> = &'a dyn Fn(&[u8]) -> Result<String, Fault>;
 
-/// The output, no longer than `limits`. The texts must be masked already: a secret that is
-/// cut in two is not found any more. What can't be kept is cut all the same, and the note says so.
+/// Truncates an output to `limits`. The texts must be redacted already: a secret that is cut in two can't be
+/// found. A text that can't be stored is cut too, and the note says so.
 pub fn truncate(output: Output, limits: &Limits, keep: Keep) -> Output {
     let failed = output.exit.is_some_and(|it| it != 0);
     bound_as(output, if failed { Weight::Tail } else { Weight::Even }, limits, keep)
 }
 
-/// The fault, with what was seen cut to `limits`, its tail longer than its head.
+/// Truncates what was seen in a fault to `limits`, its tail longer than its head.
 pub fn truncate_fault(mut fault: Fault, limits: &Limits, keep: Keep) -> Fault {
     let short = limits.text / 8;
     let sentence = |text: &mut String| {
@@ -58,7 +58,7 @@ pub fn truncate_fault(mut fault: Fault, limits: &Limits, keep: Keep) -> Fault {
     fault
 }
 
-/// Which end matters more.
+/// The share of head and tail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Weight {
     Even,
@@ -74,12 +74,12 @@ fn bound_as(output: Output, weight: Weight, limits: &Limits, keep: Keep) -> Outp
     }
     let mut text_limit = if paged { limits.page } else { limits.text };
     let mut texts: Vec<Long> = parts.iter().enumerate().filter_map(Long::of_part).collect();
-    // Many texts, or such as need escaping, can be too much together: then each is cut shorter.
+    // Many texts, or texts with many escapes, can be too long together: then each is cut shorter.
     loop {
         for text in &mut texts {
             text.cut(text_limit, weight, keep);
         }
-        // Escaping makes a text six times as long at most: most texts need not be counted.
+        // Escaping makes a text at most six times as long: most texts need not be counted.
         let most: usize = texts.iter().map(|it| it.shown().len() * 6 + PART_WIRE).sum();
         let count = || texts.iter().map(|it| wire_len(it.shown()) + PART_WIRE).sum();
         let size = if most <= left && structured.is_none() { most } else { count() };
@@ -99,10 +99,10 @@ fn bound_as(output: Output, weight: Weight, limits: &Limits, keep: Keep) -> Outp
     Output { parts, structured, exit, paged }
 }
 
-/// What the wire adds to a part.
+/// Bytes that the wire format adds to a part.
 const PART_WIRE: usize = 32;
 
-/// Joins the texts when there are very many parts.
+/// Joins the texts if there are too many parts.
 fn few(parts: Vec<Part>) -> Vec<Part> {
     if parts.len() <= PARTS {
         return parts;
@@ -127,7 +127,7 @@ fn few(parts: Vec<Part>) -> Vec<Part> {
     few
 }
 
-/// Images and links stay whole or go.
+/// Keeps an image or a link whole, or leaves it out.
 fn bound_other(part: &mut Part, left: &mut usize) {
     let (size, what) = match part {
         Part::Text { .. } => return,
@@ -142,7 +142,7 @@ fn bound_other(part: &mut Part, left: &mut usize) {
         }
         Part::Link { uri, name, .. } => (wire_len(uri) + wire_len(name), "link"),
     };
-    // A quarter is for the texts, whatever the images are.
+    // A quarter is reserved for texts, however large the images are.
     let free = *left / 4 * 3;
     if size + PART_WIRE <= free {
         *left -= size + PART_WIRE;
@@ -166,7 +166,7 @@ fn bound_structured(value: Value, left: usize, keep: Keep, parts: &mut Vec<Part>
     None
 }
 
-/// A text that may be too long, what is shown of it, and where its whole went.
+/// A text that may be too long, its shown form, and the handle of the whole.
 struct Long<'a> {
     place: usize,
     text: &'a str,
@@ -186,7 +186,7 @@ impl<'a> Long<'a> {
         }
     }
 
-    /// Head, note and tail, when the text is longer than `limit`.
+    /// Cuts the text to head, note and tail, if it is longer than `limit`.
     fn cut(&mut self, limit: usize, weight: Weight, keep: Keep) {
         if self.text.len() > limit {
             let text = self.text;
@@ -200,8 +200,8 @@ impl<'a> Long<'a> {
     }
 }
 
-/// Invariant: no longer than `limit` (when that leaves room for the note), a prefix of
-/// `text`, the note, and a suffix of `text`.
+/// Cuts a text. The result is a prefix of `text`, the note, and a suffix of `text`. It is at most `limit`
+/// long, if that leaves space for the note.
 fn cut(text: &str, limit: usize, weight: Weight, kept: &Result<String, String>) -> String {
     let room = limit.saturating_sub(NOTE);
     let for_head = match weight {
@@ -240,18 +240,18 @@ fn where_it_is(kept: &Result<String, String>) -> String {
     }
 }
 
-/// The handle that a cut text says its whole is kept under.
+/// Returns the handle in the note of a cut text.
 pub fn kept_as(text: &str) -> Option<&str> {
-    // The note stands in the middle: what a tool itself shows of another cut text may look like one as well.
+    // The note is in the middle: the tool may itself show part of another cut text.
     let (_, rest) = text.split_once(" left out; all of it: ")?;
     let end = rest.find(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_')?;
     rest.get(..end).filter(|it| store::spill_number(it).is_some())
 }
 
-/// The beginning of `text`, up to the end of a line where one is near, and whether it is.
+/// Returns the beginning of `text`, up to the end of a line if one is near, and whether it is.
 fn head(text: &str, room: usize) -> (&str, bool) {
     let end = text.floor_char_boundary(room);
-    // A line break just after the room is free: the note begins on a new line anyway.
+    // A line break just after the limit is free: the note begins on a new line anyway.
     let end = if text.get(end..).is_some_and(|it| it.starts_with('\n')) { end + 1 } else { end };
     let head = text.get(..end).unwrap_or_default();
     match head.rfind('\n') {
@@ -260,10 +260,10 @@ fn head(text: &str, room: usize) -> (&str, bool) {
     }
 }
 
-/// The end of `text`, from the beginning of a line where one is near, and whether it is.
+/// Returns the end of `text`, from the beginning of a line if one is near, and whether it is.
 fn tail(text: &str, room: usize) -> (&str, bool) {
     let start = text.ceil_char_boundary(text.len().saturating_sub(room));
-    // The line break just before `start` counts: then `start` itself begins a line.
+    // A line break just before `start` counts: then `start` itself begins a line.
     let from = text.floor_char_boundary(start.saturating_sub(1));
     let near = text.get(from..).unwrap_or_default();
     match near.find('\n') {
@@ -272,12 +272,12 @@ fn tail(text: &str, room: usize) -> (&str, bool) {
     }
 }
 
-/// The lines of `text`; the last needs no line break.
+/// Counts the lines of `text`; the last needs no line break.
 fn lines(text: &str) -> usize {
     text.lines().count()
 }
 
-/// The number with a comma after each group of three digits.
+/// Formats a number with a comma after each group of three digits.
 fn grouped(number: usize) -> String {
     let digits = number.to_string();
     let mut grouped = String::new();
@@ -290,7 +290,7 @@ fn grouped(number: usize) -> String {
     grouped
 }
 
-/// The length of `text` as a JSON string.
+/// Returns the length of `text` as a JSON string.
 fn wire_len(text: &str) -> usize {
     let escapes = text.bytes().map(|byte| match byte {
         b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 8 | 12 => 1,
@@ -300,7 +300,7 @@ fn wire_len(text: &str) -> usize {
     text.len() + 2 + escapes.sum::<usize>()
 }
 
-/// Counts what is written to it.
+/// Counts the bytes that are written to it.
 struct Count(usize);
 
 impl std::io::Write for Count {
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn the_handle_of_a_cut_text_can_be_told() {
+    fn handle_is_found_in_a_cut_text() {
         for (limit, text) in [(380, numbered(200)), (1000, "x".repeat(5000))] {
             let limits = Limits { text: limit, ..Limits::default() };
             let cut = truncate(Output::text(text), &limits, &kept).as_text();
@@ -421,7 +421,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_cut_keeps_head_and_tail_and_tells_the_truth(
+        fn any_cut_keeps_head_and_tail_and_reports_correct_numbers(
             text in "([a-zé€😀]{0,30}[\n]){0,60}[a-zé😀]{0,400}",
             room in 0..2000_usize,
             failed in any::<bool>(),
@@ -455,7 +455,7 @@ mod tests {
                 prop_assert_eq!(number(words[0]), middle.len());
                 prop_assert_eq!(number(words[2]), text.len());
             }
-            // Neither end is given away for nothing.
+            // Both ends use most of their share.
             prop_assert!(head.len() + 4 >= room / 8 && tail.len() + 4 >= room / 4, "{} {}", head.len(), tail.len());
         }
     }

@@ -1,4 +1,4 @@
-//! Named secrets: each is sent to its own hosts only.
+//! Vault of named secrets: sends each only to its own hosts.
 
 use std::{collections::BTreeMap, fs};
 
@@ -6,26 +6,27 @@ use kit::{Fault, Kind, net::HostPattern, services};
 
 use crate::config::SecretSection;
 
-/// A longer file holds no secret.
+/// Limit of a secret's file, in bytes.
 const LONGEST: u64 = 64 * 1024;
 
-/// A shorter value can't be hidden: it occurs by accident, wherever there is text.
+/// Limit of a secret's length from below: a shorter value occurs by accident in any text, so it can't be
+/// redacted.
 const SHORTEST: usize = kit::redact::SHORTEST_NAMED;
 
-/// The secrets that have names.
+/// The named secrets.
 #[derive(Default)]
 pub struct Vault {
     kept: BTreeMap<String, Secret>,
 }
 
 struct Secret {
-    /// Or why it can't be had.
+    /// The value, or the reason why it is missing.
     value: Result<String, String>,
     hosts: Vec<HostPattern>,
 }
 
 impl Vault {
-    /// The secrets of these sections, looked up now.
+    /// Resolves the secrets of these sections now.
     pub fn open(
         sections: BTreeMap<String, SecretSection>,
         variable: impl Fn(&str) -> Option<String>,
@@ -37,7 +38,7 @@ impl Vault {
         Self { kept: kept.collect() }
     }
 
-    /// Names and values, so that they are shown to nobody.
+    /// Returns names and values, for redaction.
     pub fn values(&self) -> impl Iterator<Item = (String, String)> {
         self.kept.iter().filter_map(|(name, kept)| Some((name.clone(), kept.value.clone().ok()?)))
     }

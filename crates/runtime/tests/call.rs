@@ -76,7 +76,7 @@ impl Fixture {
         self.session.call(Call::new(tool, arguments)).await
     }
 
-    /// What the journal has, once all of it is written.
+    /// Returns the journal, once all of it is written.
     async fn journal(&self) -> Vec<CallRecord> {
         let store = self.session.runtime().store().clone();
         store.flush().await.unwrap();
@@ -88,13 +88,13 @@ fn kind(answer: &Answer) -> Kind {
     answer.result.as_ref().err().unwrap_or_else(|| panic!("it was done: {}", answer.as_text())).kind
 }
 
-/// A tool that does as it is told.
+/// A tool that does what its arguments define.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Puppet {
-    /// What to do.
+    /// The action.
     act: String,
-    /// Which file.
+    /// The file.
     #[serde(default)]
     path: String,
 }
@@ -128,7 +128,7 @@ impl Tool for Puppet {
             }
             "late write" => {
                 cx.blocking(|cx| {
-                    // Deaf to being stopped, until it would write.
+                    // Ignores the stop, until it would write.
                     while !cx.files().close_gate() {
                         std::thread::yield_now();
                     }
@@ -143,7 +143,7 @@ impl Tool for Puppet {
     }
 }
 
-/// A tool that touches more than it said it ever would.
+/// A tool that touches more than it declares.
 #[derive(Deserialize, JsonSchema)]
 struct Modest {}
 
@@ -182,7 +182,7 @@ async fn a_tool_that_never_ends_is_stopped_at_its_deadline() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stopped_call_answers_within_two_hundred_milliseconds_even_if_its_tool_is_deaf() {
+async fn stopped_call_answers_within_200_ms_even_if_its_tool_ignores_the_stop() {
     let fixture = puppet();
     for act in ["hang", "wait"] {
         let call = Call::new("puppet", json!({"act": act}));
@@ -195,13 +195,13 @@ async fn a_stopped_call_answers_within_two_hundred_milliseconds_even_if_its_tool
         let answer = task.await.unwrap();
         assert!(stopped.elapsed() <= Duration::from_millis(200), "{act} took {:?}", stopped.elapsed());
         assert_eq!(kind(&answer), Kind::Cancelled);
-        // What it had is not lost.
+        // The partial result is not lost.
         assert_eq!(answer.as_text().contains("this far"), act == "wait");
     }
 }
 
 #[tokio::test]
-async fn an_answer_of_cancelled_is_never_followed_by_a_change() {
+async fn no_change_follows_an_answer_of_cancelled() {
     let fixture = puppet();
     let call = Call::new("puppet", json!({"act": "late write", "path": "late"}));
     call.cancel.cancel();
@@ -211,7 +211,7 @@ async fn an_answer_of_cancelled_is_never_followed_by_a_change() {
 }
 
 #[tokio::test]
-async fn who_drops_a_call_stops_it_and_it_still_ends_in_the_journal() {
+async fn dropping_a_call_stops_it_and_its_end_is_in_the_journal() {
     let fixture = puppet();
     let mut call = Box::pin(fixture.call("puppet", json!({"act": "wait"})));
     tokio::select! {
@@ -290,7 +290,7 @@ async fn an_unknown_tool_is_answered_with_the_nearest_name() {
 }
 
 #[tokio::test]
-async fn a_tool_that_a_session_is_not_given_is_said_to_be_there() {
+async fn withheld_tool_is_reported_as_existing() {
     let fixture = puppet();
     fixture.session.limit(Limits { tools: Some(Vec::new()), read_only: true });
     let answer = fixture.call("puppet", json!({})).await;
@@ -299,7 +299,7 @@ async fn a_tool_that_a_session_is_not_given_is_said_to_be_there() {
     assert!(said.ends_with("\nIt has no tools."), "{said}");
 }
 
-/// A person who always says the same, and remembers what was asked.
+/// A person who always gives the same verdict, and records the requests.
 struct Person(Verdict, Mutex<Vec<Request>>);
 
 impl Approver for Person {
@@ -310,7 +310,7 @@ impl Approver for Person {
 }
 
 #[tokio::test]
-async fn what_must_be_approved_runs_only_after_a_yes() {
+async fn call_that_needs_approval_runs_only_after_it() {
     for (approve, verdict, asked, done) in [
         (Approve::Ask, Verdict::Yes(Scope::Once), 1, true),
         (Approve::Ask, Verdict::No, 1, false),
@@ -338,7 +338,7 @@ async fn what_must_be_approved_runs_only_after_a_yes() {
     }
 }
 
-/// A person who takes their time.
+/// A person who answers after a delay.
 struct Slow(Duration);
 
 impl Approver for Slow {
@@ -351,13 +351,13 @@ impl Approver for Slow {
 }
 
 #[tokio::test]
-async fn the_time_that_a_person_takes_is_not_the_call_s() {
+async fn time_of_a_question_does_not_count_for_the_call() {
     let (thought, deadline) = (Duration::from_millis(900), Duration::from_millis(450));
     let policy = |approve| Policy { approve, ..Policy::default() };
     let fixture = |approve| {
         Fixture::within(vec![erase::<Puppet>()], policy(approve), Arc::new(Slow(thought)), deadline)
     };
-    // Asked before the call, once its content is known, and about each edit.
+    // A question before the call, one once the content is known, and one about each edit.
     for (approve, act, path) in
         [(Approve::Ask, "net", ""), (Approve::Ask, "write", ".mcp.json"), (Approve::AskEdits, "write", "a")]
     {
@@ -367,7 +367,7 @@ async fn the_time_that_a_person_takes_is_not_the_call_s() {
         let took = fixture.journal().await[0].took_ms.unwrap();
         assert!(took < deadline.as_secs_f64() * 1e3, "{took}");
     }
-    // Nor is it that of another call that waits for the same file meanwhile.
+    // Nor does the time count for another call that waits for the same file meanwhile.
     let fixture = fixture(Approve::AskEdits);
     let write = || fixture.call("puppet", json!({"act": "write", "path": "a"}));
     let (one, other) = tokio::join!(write(), write());
@@ -390,14 +390,14 @@ async fn a_change_is_reviewed_with_its_content_and_the_decision_is_in_the_journa
     assert_eq!(request.changes[0].diff, "--- /dev/null\n+++ b/a\n@@ -0,0 +1 @@\n+new\n");
     let record = fixture.journal().await.remove(0);
     assert_eq!(record.decision, "refused by the person: ask_edits");
-    // A call that changes nothing is not asked about, and is in the journal all the same.
+    // A call that changes nothing needs no approval, and is in the journal too.
     fixture.call("puppet", json!({"act": "lie", "path": "nowhere"})).await;
     assert_eq!(fixture.journal().await.len(), 2);
     assert!(person.1.lock().unwrap().is_empty());
 }
 
 #[tokio::test]
-async fn what_was_allowed_for_longer_is_not_asked_again() {
+async fn longer_approval_is_not_asked_again() {
     for (scope, asked_here, asked_beside) in
         [(Scope::Once, 2, 1), (Scope::Session, 1, 1), (Scope::Project, 1, 0)]
     {
@@ -494,11 +494,11 @@ async fn every_call_is_in_the_journal_with_its_decision_and_outcome() {
     assert!(Path::new(&first.changes.first().unwrap().path).ends_with("ws/a"));
 }
 
-/// What shows manuals.
+/// A tool that shows manuals.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Reader {
-    /// Of which tool.
+    /// The tool.
     name: String,
 }
 
@@ -516,7 +516,7 @@ impl Tool for Reader {
 }
 
 #[tokio::test]
-async fn a_tool_whose_manual_comes_first_does_nothing_before_it_was_read() {
+async fn tool_with_manual_first_is_refused_until_it_was_read() {
     let policy = Policy {
         sandbox: SandboxMode::Workspace,
         approve: Approve::Auto,
@@ -530,7 +530,7 @@ async fn a_tool_whose_manual_comes_first_does_nothing_before_it_was_read() {
     assert_eq!(kind(&refused), Kind::Stale);
     assert!(refused.as_text().contains("Call `info` with {\"name\": \"puppet\"}"), "{}", refused.as_text());
     assert!(!fixture.file("new").exists());
-    // Whoever goes on with a named session has read it; another has not.
+    // A continued session has read the manual; another session has not.
     let runtime = fixture.session.runtime().clone();
     let named = |name| runtime.session(Some(name), "test", Arc::new(Unattended));
     assert!(named("a").call(Call::new("info", json!({"name": "puppet"}))).await.result.is_ok());

@@ -14,7 +14,7 @@ use kit::{
     prelude::*,
     redact::Secrets,
     services::{Live, State, Until},
-    testing::Written,
+    testing::TestTranscript,
 };
 use policy::{Approve, Policy};
 use runtime::{Answer, Call, Runtime, Session, Settings, Unattended};
@@ -25,12 +25,12 @@ use tokio::sync::Semaphore;
 
 const SECRET: &str = "s3cret-Value-91c4";
 
-/// What a test and the tools that it calls share, by a key of its own.
+/// The state that a test and its tools share, by a key of its own.
 #[derive(Clone)]
 struct Stage {
     begun: Arc<Semaphore>,
     go: Arc<Semaphore>,
-    written: Arc<Written>,
+    written: Arc<TestTranscript>,
 }
 
 static STAGES: LazyLock<Mutex<HashMap<String, Stage>>> = LazyLock::new(Mutex::default);
@@ -45,24 +45,24 @@ fn stage(key: &str) -> Stage {
 }
 
 impl Stage {
-    /// Waits until so many calls are at work.
+    /// Waits until this number of calls run.
     async fn at_work(&self, calls: u32) {
         self.begun.acquire_many(calls).await.unwrap().forget();
     }
 
-    /// Lets so many calls end.
+    /// Lets this number of calls end.
     fn let_go(&self, calls: usize) {
         self.go.add_permits(calls);
     }
 }
 
-/// A tool that does as it is told.
+/// A tool that does what its arguments define.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Actor {
-    /// What to do.
+    /// The action.
     act: String,
-    /// On which stage.
+    /// The key of the stage.
     key: String,
 }
 
@@ -102,7 +102,7 @@ impl Tool for Actor {
     }
 }
 
-/// A tool that counts on, input by input.
+/// A tool that adds up its inputs.
 #[derive(Deserialize, JsonSchema)]
 struct Counter {}
 
@@ -127,7 +127,7 @@ impl Tool for Counter {
     }
 }
 
-/// A tool that always goes to the background.
+/// A tool that always runs in the background.
 #[derive(Deserialize, JsonSchema)]
 struct Slow {}
 
@@ -145,7 +145,7 @@ impl Tool for Slow {
     }
 }
 
-/// Without it nobody is told that a call may go to the background.
+/// A session without this tool does not mention that a call may go to the background.
 #[derive(Deserialize, JsonSchema)]
 struct ReadJob {}
 
@@ -162,20 +162,20 @@ impl Tool for ReadJob {
     }
 }
 
-/// What a model would do with jobs.
+/// Uses jobs as a model would.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Hand {
-    /// What to do.
+    /// The action.
     #[serde(rename = "do")]
     what: String,
-    /// With which job.
+    /// The job.
     #[serde(default)]
     job: String,
     /// Input, pattern or seconds.
     #[serde(default)]
     with: Value,
-    /// For how long, in seconds.
+    /// The time limit, in seconds.
     #[serde(default)]
     at_most: u64,
 }
@@ -252,7 +252,7 @@ impl Fixture {
         tokio::spawn(async move { session.call(call).await })
     }
 
-    /// What the journal has, once all of it is written.
+    /// Returns the journal, once all of it is written.
     async fn journal(&self) -> Vec<CallRecord> {
         let store = self.session.runtime().store().clone();
         store.flush().await.unwrap();
@@ -303,14 +303,14 @@ async fn any_call_goes_to_the_background_by_argument() {
     assert_eq!(fixture.hand("read", "1").await, "job_1 by argument running: ");
     stage.let_go(1);
     assert_eq!(fixture.hand("exit", "job_1").await, "done met: true");
-    // Masked, as any result; and read as often as one likes.
+    // The output is redacted like any result, and can be read repeatedly.
     for _ in 0..2 {
         let read = fixture.hand("read", "job_1").await;
         assert_eq!(read, "job_1 by argument done: worked with [masked:SOME_TOKEN]");
     }
     assert_eq!(fixture.says("slow", json!({})).await, "job_2 runs in the background: slow");
     assert_eq!(fixture.hand("exit", "job_2").await, "done met: true");
-    // The option is taken out for tools that refuse what they don't know, and checked.
+    // The option is validated, and removed for tools that refuse unknown arguments.
     let said = fixture.says("hand", json!({"do": "nothing", "run_in_background": "true"})).await;
     assert!(said.starts_with("job_3 runs in the background: hand"), "{said}");
     let said = fixture.says("hand", json!({"do": "nothing", "run_in_background": 7})).await;
@@ -345,7 +345,7 @@ async fn a_tool_moves_itself_and_neither_deadline_nor_caller_stops_it_any_more()
     assert_eq!(fixture.hand("read", "job_1").await, "job_1 moves running: ");
     stage.let_go(1);
     assert_eq!(fixture.hand("exit", "job_1").await, "done met: true");
-    // One that is done at once has both an answer and a result.
+    // A job that ends at once has both an answer and a result.
     let answer = fixture.says("actor", acts("quick move", "moves")).await;
     assert!(answer.starts_with("so far\njob_2 goes on"), "{answer}");
     let read = fixture.hand("read", "job_2").await;
@@ -369,7 +369,7 @@ async fn the_host_moves_a_running_call_and_a_waiting_one() {
     assert_eq!(fixture.session.promote(&first).unwrap(), "job_2");
     let answer = running.await.unwrap();
     assert_eq!((answer.as_text().as_str(), &answer.id), ("job_2 runs in the background: host", &first));
-    // Its locks are free: the other has begun.
+    // The locks are free: the other call has begun.
     stage.at_work(1).await;
     assert!(fixture.session.promote(&first).is_err_and(|fault| fault.kind == Kind::NotFound));
     stage.let_go(2);
@@ -378,7 +378,7 @@ async fn the_host_moves_a_running_call_and_a_waiting_one() {
 }
 
 #[tokio::test]
-async fn the_end_of_a_job_is_told_once_and_not_to_who_saw_it() {
+async fn end_of_a_job_is_reported_once_and_not_to_a_caller_that_saw_it() {
     let (fixture, stage) = (Fixture::new(), stage("told"));
     let mut events = fixture.session.events();
     fixture.call("actor", acts("move", "told")).await;
@@ -401,11 +401,11 @@ async fn the_end_of_a_job_is_told_once_and_not_to_who_saw_it() {
             ("job_3".to_owned(), "done", Some(0), worked),
         ]
     );
-    // Who reads it has been told.
+    // Reading a job counts as a notification.
     assert!(fixture.call("hand", json!({"do": "read", "job": "job_3"})).await.notes.len() == 2);
     let notes = fixture.call("hand", json!({"do": "nothing"})).await.notes;
     assert_eq!(notes, Vec::<String>::new());
-    // Who waits for it as well, however it is timed.
+    // So does waiting for it, at any timing.
     fixture.call("actor", acts("move", "told")).await;
     let wait = fixture.spawn(Call::new("hand", json!({"do": "exit", "job": "job_4", "at_most": 100})));
     tokio::task::yield_now().await;
@@ -422,7 +422,7 @@ async fn a_note_says_how_the_job_ended_and_waits_for_an_answer_that_is_read() {
     let mut events = fixture.session.events();
     fixture.call("actor", acts("move quick", "npm test")).await;
     events.recv().await.unwrap();
-    // A call that was taken back tells nobody.
+    // A cancelled call delivers no notifications.
     let call = Call::new("hand", json!({"do": "nothing"}));
     call.cancel.cancel();
     assert!(fixture.session.call(call).await.notes.is_empty());
@@ -451,7 +451,7 @@ async fn a_stateful_tool_is_continued_input_by_input_to_its_end() {
         fixture.hand("read", "job_1").await,
         "job_1  waiting for input: sum 12\njob_1 waits for input"
     );
-    // A wait would wait for ever: it says what the job waits for instead.
+    // A wait would never end: it returns the awaited input instead.
     assert_eq!(fixture.hand("exit", "job_1").await, "waiting for input met: false");
     assert_eq!(put("job_1", json!(0)).await, "total 12\njob_1 is over: done");
     let late = fixture.call("hand", json!({"do": "continue", "job": "job_1", "with": 1})).await;
@@ -462,7 +462,7 @@ async fn a_stateful_tool_is_continued_input_by_input_to_its_end() {
 }
 
 #[tokio::test]
-async fn of_two_inputs_at_once_one_is_taken_and_a_stop_ends_a_waiting_job() {
+async fn one_of_two_simultaneous_inputs_is_taken_and_a_stop_ends_a_waiting_job() {
     let fixture = Fixture::new();
     fixture.call("counter", json!({})).await;
     let put =
@@ -475,7 +475,7 @@ async fn of_two_inputs_at_once_one_is_taken_and_a_stop_ends_a_waiting_job() {
     assert!(taken == "sum 1\njob_1 waits for input" || taken == "sum 2\njob_1 waits for input", "{taken}");
     let stopped = fixture.hand("stop", "job_1").await;
     assert!(stopped.starts_with("job_1  cancelled: cancelled: "), "{stopped}");
-    // In the middle of its work too; who waits for its answer hears of it.
+    // A stop also works in the middle of the work; the caller that waits for the answer gets it.
     fixture.call("counter", json!({})).await;
     let put = fixture.spawn(Call::new("hand", json!({"do": "continue", "job": "job_2", "with": 100})));
     tokio::task::yield_now().await;
@@ -486,7 +486,7 @@ async fn of_two_inputs_at_once_one_is_taken_and_a_stop_ends_a_waiting_job() {
 }
 
 #[tokio::test]
-async fn a_stop_ends_a_job_with_what_it_had_and_one_that_is_over_stays_as_it_is() {
+async fn stop_ends_a_job_with_its_partial_result_and_leaves_a_finished_one() {
     let (fixture, stage) = (Fixture::new(), stage("stop"));
     fixture.call("actor", acts("move", "stop")).await;
     let stopped = fixture.hand("stop", "job_1").await;
@@ -532,7 +532,7 @@ async fn a_wait_ends_by_pattern_by_quiet_by_the_end_or_by_its_time() {
     tokio::task::yield_now().await;
     stage.written.write("ing on :3000\n");
     assert_eq!(pattern.await.unwrap().as_text(), "running met: true by `listening on :3000`");
-    // Asked again, it has been written still.
+    // A second wait finds the output again.
     let again = wait("pattern", json!("^listen"), 1).await.unwrap().as_text();
     assert_eq!(again, "running met: true by `listening on :3000`");
     let began = tokio::time::Instant::now();
@@ -544,7 +544,7 @@ async fn a_wait_ends_by_pattern_by_quiet_by_the_end_or_by_its_time() {
     assert_eq!(wait("quiet", json!(20), 10).await.unwrap().as_text(), "running met: false");
     let bad = wait("pattern", json!("("), 10).await.unwrap();
     assert!(bad.result.is_err_and(|fault| fault.kind == Kind::BadArgs));
-    // One that is stopped leaves the job alone.
+    // Stopping a wait leaves the job alone.
     let call = Call::new("hand", json!({"do": "exit", "job": "job_1", "at_most": 100}));
     let cancel = call.cancel.clone();
     let stopped = fixture.spawn(call);
@@ -556,7 +556,7 @@ async fn a_wait_ends_by_pattern_by_quiet_by_the_end_or_by_its_time() {
     stage.let_go(1);
     assert_eq!(other.await.unwrap().as_text(), "done met: false");
     assert_eq!(exit.await.unwrap().as_text(), "done met: true");
-    // What was written last is found though the job is over.
+    // The last output is found though the job is over.
     assert_eq!(
         wait("pattern", json!("words"), 9).await.unwrap().as_text(),
         "done met: true by `last words, never quite`"
@@ -588,7 +588,7 @@ async fn exclusive_calls_run_together_only_where_that_is_allowed() {
     let allowed = json!({"act": "alone", "key": "alone", "allow_concurrent": true});
     let beside = fixture.spawn(Call::new("actor", allowed));
     stage.at_work(1).await;
-    // Two are at work; the third got nowhere.
+    // Two calls run; the third has not begun.
     assert_eq!(stage.begun.available_permits(), 0);
     stage.let_go(3);
     for call in [first, queued, beside] {
@@ -605,7 +605,7 @@ async fn the_end_of_a_session_stops_its_jobs() {
     fixture.session.end().await;
     assert!(fixture.hand("read", "job_1").await.starts_with("job_1 end cancelled: "));
     assert!(fixture.hand("read", "job_2").await.starts_with("job_2  cancelled: "));
-    // The last handle does the same.
+    // Dropping the last handle does the same.
     let Fixture { dir, session } = Fixture::new();
     let mut events = session.events();
     session.call(Call::new("actor", in_background("work", "end"))).await;
@@ -650,13 +650,13 @@ fn a_job_whose_task_is_gone_is_an_error() {
         session.call(Call::new("actor", in_background("work", "gone"))).await;
         stage("gone").at_work(1).await;
     });
-    // The tasks go, and the session stays.
+    // The tasks are dropped, and the session stays.
     drop(tokio);
     let event = events.try_recv().unwrap();
     assert_eq!((event.state, event.tail.as_str()), ("error", "`actor` was lost before it was over"));
 }
 
-/// Says to a child of a test where its folder is.
+/// The environment variable that tells a test's child process its folder.
 const CHILD: &str = "HAFT_TEST_JOBS_CHILD";
 
 #[tokio::test]

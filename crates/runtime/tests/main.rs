@@ -2,8 +2,8 @@
 #![expect(clippy::indexing_slicing, clippy::panic, clippy::unwrap_used, reason = "tests")]
 
 mod call;
+mod durability;
 mod host;
 mod jobs;
-mod kept;
 mod net;
 mod through;

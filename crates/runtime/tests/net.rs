@@ -25,15 +25,15 @@ use runtime::{Approver, Call, Request, Runtime, Session, Settings, Unattended, V
 use sandbox::SandboxMode;
 use serde_json::json;
 
-/// Asks at an address, as it claims to.
+/// A tool that requests an address with the declared touches.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Ask {
-    /// What it claims: `web HOST`, `net HOST`, several with commas between.
+    /// The declared touches: `web HOST`, `net HOST`, several with commas between.
     claims: String,
-    /// Where it asks.
+    /// The requested address.
     url: String,
-    /// Which file it claims to write.
+    /// The file that it declares to write.
     #[serde(default)]
     path: Option<String>,
 }
@@ -56,7 +56,7 @@ impl Tool for Ask {
     }
 }
 
-/// A person who always says this.
+/// A person who always gives this verdict, and counts the questions.
 struct Says(Verdict, Arc<AtomicUsize>);
 
 impl Approver for Says {
@@ -67,7 +67,7 @@ impl Approver for Says {
     }
 }
 
-/// A server on loopback that counts who connects.
+/// Starts a server on loopback that counts connections.
 fn listen() -> (u16, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let (port, count) = (listener.local_addr().unwrap().port(), Arc::<AtomicUsize>::default());
@@ -75,7 +75,7 @@ fn listen() -> (u16, Arc<AtomicUsize>) {
     std::thread::spawn(move || {
         for mut stream in listener.incoming().flatten() {
             of_thread.fetch_add(1, Ordering::AcqRel);
-            // Whoever hangs up has been counted.
+            // The connection is counted, even if the client closes it.
             let _ = stream.read(&mut [0; 4096]);
             let _ =
                 stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello");
@@ -111,7 +111,7 @@ fn fixture(policy: Policy, approver: Arc<dyn Approver>) -> Fixture {
 }
 
 impl Fixture {
-    /// `ok`, or the kind of the fault with what it says.
+    /// Returns `ok`, or the kind and text of the fault.
     async fn ask(&self, claims: &str, url: &str) -> String {
         self.ask_and_write(claims, url, None).await
     }
@@ -126,7 +126,7 @@ impl Fixture {
 }
 
 #[tokio::test]
-async fn an_address_of_this_machine_is_reached_by_a_persons_yes_and_by_nothing_less() {
+async fn loopback_is_reached_only_with_a_persons_approval() {
     let (port, connections) = listen();
     let (claim, url) = (format!("web 127.0.0.1:{port}"), format!("http://127.0.0.1:{port}/"));
     let hosts = |hosts: &[String]| Policy { hosts: hosts.to_vec().into(), ..Policy::default() };
@@ -162,11 +162,11 @@ async fn an_address_of_this_machine_is_reached_by_a_persons_yes_and_by_nothing_l
 }
 
 #[tokio::test]
-async fn a_yes_to_one_thing_is_none_to_another() {
+async fn approval_of_one_thing_does_not_cover_another() {
     let (port, connections) = listen();
     let asked = Arc::<AtomicUsize>::default();
     let fixture = fixture(Policy::default(), Arc::new(Says(Verdict::Yes(Scope::Once), asked.clone())));
-    // What was asked about is the file; that the name leads to this machine nobody was told.
+    // The person approved the file, and was not informed that the name leads to this machine.
     let url = format!("http://127.0.0.1:{port}/");
     let said = fixture.ask_and_write(&format!("web example.org:{port}"), &url, Some(".envrc")).await;
     assert!(said.starts_with("denied"), "{said}");
@@ -174,7 +174,7 @@ async fn a_yes_to_one_thing_is_none_to_another() {
 }
 
 #[tokio::test]
-async fn the_open_web_is_looked_at_unless_a_person_says_otherwise() {
+async fn public_web_is_readable_unless_configured_otherwise() {
     let url = "http://93.184.216.34:1/";
     let policy = |web| Policy { web: Some(web), ..Policy::default() };
     for (web, says) in [(Web::None, "rule `web`"), (Web::Ask, "rule `net`")] {
@@ -184,10 +184,10 @@ async fn the_open_web_is_looked_at_unless_a_person_says_otherwise() {
     }
     let auto = fixture(Policy { approve: Approve::Auto, ..policy(Web::None) }, Arc::new(Unattended));
     assert!(auto.ask("web 93.184.216.34:1", url).await.contains("rule `web`"));
-    // To speak to a host is asked about, however open the web is.
+    // Sending to a host needs approval, however open the web is.
     let open = fixture(Policy::default(), Arc::new(Unattended));
     assert!(open.ask("net 93.184.216.34:1", url).await.contains("rule `net`"));
-    // Who claims one host does not speak to another, and who claims none speaks to nobody.
+    // A call that declares one host can't contact another, and one that declares none can't contact any.
     let auto = fixture(Policy { approve: Approve::Auto, ..Policy::default() }, Arc::new(Unattended));
     assert!(auto.ask("net example.org", url).await.contains("was not granted to this call"));
     assert!(auto.ask("", url).await.contains("was not granted to this call"));
@@ -195,7 +195,7 @@ async fn the_open_web_is_looked_at_unless_a_person_says_otherwise() {
 }
 
 #[tokio::test]
-async fn a_lasting_yes_to_a_look_is_none_to_speak() {
+async fn standing_web_grant_does_not_imply_net() {
     let (port, _) = listen();
     let asked = Arc::<AtomicUsize>::default();
     let says = Says(Verdict::Yes(kit::effect::Scope::Session), asked.clone());

@@ -12,7 +12,7 @@ use policy::Policy;
 use runtime::{Answer, Approver, Call, Request, Runtime, Session, Settings, Verdict};
 use serde_json::{Value, json};
 
-/// Calls another tool and answers as that does.
+/// A tool that calls another tool and returns its answer.
 #[derive(Deserialize, JsonSchema)]
 struct Through {
     name: String,
@@ -69,7 +69,7 @@ impl Tool for Inner {
     }
 }
 
-/// Allows everything, and keeps what it was asked.
+/// A person who allows everything, and records the requests.
 #[derive(Default)]
 struct Asked(Mutex<Vec<Request>>);
 
@@ -80,7 +80,7 @@ impl Approver for Asked {
     }
 }
 
-/// Keeps the steps, and says when there is one.
+/// Records progress, and notifies of each step.
 #[derive(Default)]
 struct Steps {
     heard: Mutex<Vec<String>>,
@@ -125,7 +125,7 @@ impl Fixture {
         Self { _dir: dir, session, asked, steps: Arc::default() }
     }
 
-    /// A call of the inner tool through the other one, twice.
+    /// Returns a call of the inner tool through the other one, twice.
     fn twice(&self, act: &str) -> Call {
         let once = json!({"name": "inner", "arguments": {"act": act}});
         let mut call = Call::new("through", json!({"name": "through", "arguments": once}));
@@ -140,7 +140,7 @@ impl Fixture {
 }
 
 #[tokio::test]
-async fn the_person_is_asked_about_the_tool_that_is_meant_on_behalf_of_the_call_at_the_door() {
+async fn person_is_asked_about_the_inner_tool_on_behalf_of_the_outer_call() {
     let fixture = Fixture::new();
     let call = fixture.twice("net");
     let id = call.id.clone();
@@ -152,7 +152,7 @@ async fn the_person_is_asked_about_the_tool_that_is_meant_on_behalf_of_the_call_
 }
 
 #[tokio::test]
-async fn pictures_and_facts_are_handed_on_and_so_is_each_step() {
+async fn images_structured_results_and_progress_are_passed_on() {
     let fixture = Fixture::new();
     let output = fixture.answer("look").await.result.unwrap();
     assert_eq!((output.structured, output.exit), (Some(json!({"size": 2})), Some(3)));
@@ -162,7 +162,7 @@ async fn pictures_and_facts_are_handed_on_and_so_is_each_step() {
 }
 
 #[tokio::test]
-async fn who_stops_the_call_at_the_door_stops_what_it_is_made_for() {
+async fn stopping_the_outer_call_stops_the_inner_one() {
     let fixture = Fixture::new();
     let call = fixture.twice("wait");
     let cancel = call.cancel.clone();

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{File, Rows, Version, Views, Window};
 use crate::{
-    redact::Mask,
+    redact::Redact,
     text::{Digest, Text},
 };
 
@@ -88,7 +88,7 @@ impl PersistedView {
 
     /// Removes every text that contains a secret: other programs can read stored files.
     #[must_use]
-    pub fn without(mut self, mask: &dyn Mask) -> Self {
+    pub fn without(mut self, mask: &dyn Redact) -> Self {
         self.versions
             .retain(|version| version.bytes.decoded().is_some_and(|text| mask.find(&text).is_empty()));
         self

@@ -1,21 +1,22 @@
-//! Schema errors: a schema that is none, or a part of it that is not checked.
+//! Schema errors: invalid schemas, and the parts of a schema that are not checked.
 
 use serde_json::{Map, Value, json};
 
 use super::{TYPES, compile, resolve};
 
-/// So much of a schema is looked at.
+/// Limit of visited nodes of a schema.
 const NODES: usize = 10_000;
-/// So many troubles are told.
+/// Limit of reported errors.
 const TOLD: usize = 5;
-/// No text of JSON is nested deeper.
+/// Limit of depth: JSON text is not nested deeper.
 const DEEP: usize = 200;
 
-/// Makes of what a file declares a schema that every client can be given, and gives what of it is not checked when the
-/// tool is called, one line each. A tool whose schema has such parts can be called all the same.
+/// Converts a declared schema to one that every client accepts. Returns the parts that are not checked at a
+/// call, one line each; a tool with such parts can still be called.
 ///
 /// # Errors
-/// What of it is not a JSON schema of an object, one line each: a model's API would refuse it, and with it all other tools.
+/// The errors that make it an invalid JSON schema of an object, one line each: a model's API would refuse it,
+/// and with it all other tools.
 pub(crate) fn fitted(schema: &mut Value) -> Result<Vec<String>, String> {
     let Value::Object(fields) = schema else {
         return Err(format!("`{TOP}` is {}; it must be the JSON schema of an object", short(schema)));
@@ -40,17 +41,17 @@ pub(crate) fn fitted(schema: &mut Value) -> Result<Vec<String>, String> {
     Ok(look.unchecked.into_iter().map(|it| format!("schema: {it}; that is not checked")).collect())
 }
 
-/// What makes no sense in a schema that is called so, and what of it can't be checked, one line each.
+/// Returns the errors in a schema of this name, and the parts that can't be checked, one line each.
 pub(crate) fn troubles(schema: &Value, name: &str) -> (Vec<String>, Vec<String>) {
     let mut look = Look { root: schema, nodes: 0, wrong: Vec::new(), unchecked: Vec::new() };
     look.schema(schema, name, 0);
     (look.wrong, look.unchecked)
 }
 
-/// What the schema is called that everybody means by it.
+/// The name of the schema in messages.
 const TOP: &str = "parameters";
 
-/// Is this, at the top of a schema without properties, an argument that was meant to be one?
+/// Returns whether this field, at the top of a schema without properties, is a misplaced argument.
 fn is_misplaced(name: &str, value: &Value) -> bool {
     let is_schema = value.as_object().is_some_and(|it| it.contains_key("type"));
     is_schema
@@ -66,19 +67,19 @@ fn short(value: &Value) -> String {
 struct Look<'a> {
     root: &'a Value,
     nodes: usize,
-    /// What makes it no schema.
+    /// The errors.
     wrong: Vec<String>,
-    /// What can't be followed here.
+    /// The parts that are not checked.
     unchecked: Vec<String>,
 }
 
-/// What is said of a keyword.
+/// The verdict on a keyword.
 enum Flaw {
     Wrong(String),
     Unchecked(String),
 }
 
-/// What the value of a keyword must be.
+/// The required form of a keyword's value.
 enum Must {
     Schema,
     SchemaOrSchemas,
@@ -92,7 +93,7 @@ enum Must {
     Pattern,
     Reference,
     Type,
-    /// It is one that is not known here.
+    /// An unknown keyword.
     Unchecked,
 }
 
@@ -137,7 +138,7 @@ impl Look<'_> {
             }
             (Must::SchemasByName, Value::Object(several)) => {
                 for (name, one) in several {
-                    // Names alone are what the older `dependencies` may have.
+                    // The older `dependencies` may list just names.
                     if !one.is_array() {
                         self.schema(one, &format!("{at}.{name}"), depth);
                     }

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::*;
 
-/// What is said of these arguments; empty, where they fit.
+/// Returns the fault's text for these arguments; empty if they match.
 #[track_caller]
 fn said(schema: &Value, arguments: &Value) -> String {
     let checked = Check::default().check(schema, arguments);
@@ -17,14 +17,14 @@ fn said(schema: &Value, arguments: &Value) -> String {
     })
 }
 
-/// What is said of an argument `x` of this schema.
+/// Returns the fault's text for an argument `x` with this schema.
 #[track_caller]
 fn of(schema: &Value, value: &Value) -> String {
     said(&json!({"type": "object", "properties": {"x": schema}}), &json!({"x": value}))
 }
 
 #[test]
-fn every_problem_is_named_with_what_it_is_and_what_it_must_be() {
+fn every_problem_names_the_value_and_the_requirement() {
     let schema = json!({
         "type": "object",
         "required": ["path", "mode"],
@@ -58,14 +58,14 @@ fn every_problem_is_named_with_what_it_is_and_what_it_must_be() {
 }
 
 #[test]
-fn no_more_than_five_problems_are_told() {
+fn at_most_five_problems_are_reported() {
     let schema = json!({"additionalProperties": {"type": "string"}});
     let many: Map<String, Value> = (0..50).map(|it| (format!("a{it}"), json!(it))).collect();
     assert_eq!(said(&schema, &Value::Object(many)).lines().count(), 5);
 }
 
 #[test]
-fn the_bounds_of_each_type_are_held() {
+fn bounds_of_each_type_are_enforced() {
     for (schema, good, bad, says) in [
         (
             json!({"minLength": 2}),
@@ -186,7 +186,7 @@ fn the_bounds_of_each_type_are_held() {
 }
 
 #[test]
-fn of_several_forms_the_one_that_was_meant_is_told() {
+fn nearest_of_several_alternatives_is_reported() {
     let either = json!({"anyOf": [{"type": "integer"}, {"type": "array"}, {"const": "all"}]});
     assert_eq!(of(&either, &json!("all")), "");
     assert_eq!(
@@ -228,7 +228,7 @@ fn references_within_the_schema_are_followed() {
 }
 
 #[test]
-fn a_broken_schema_is_checked_as_far_as_it_goes() {
+fn broken_schema_is_checked_as_far_as_it_is_valid() {
     let broken = json!({
         "type": "object",
         "required": "path",
@@ -244,7 +244,7 @@ fn a_broken_schema_is_checked_as_far_as_it_goes() {
 }
 
 #[test]
-fn what_is_no_schema_of_an_object_is_named_with_its_place() {
+fn invalid_object_schema_is_named_with_its_position() {
     let wrong = |schema: Value| fitted(&mut schema.clone()).unwrap_err();
     for (schema, why) in [
         (
@@ -293,7 +293,7 @@ fn what_is_no_schema_of_an_object_is_named_with_its_place() {
 }
 
 #[test]
-fn what_goes_without_saying_is_added_and_what_is_not_checked_is_noted() {
+fn omitted_type_is_added_and_unchecked_parts_are_noted() {
     for bare in [json!({}), json!({"type": "object"}), json!({"properties": {}})] {
         let mut schema = bare;
         assert_eq!(fitted(&mut schema), Ok(Vec::new()));
@@ -318,7 +318,7 @@ fn what_goes_without_saying_is_added_and_what_is_not_checked_is_noted() {
 }
 
 #[test]
-fn a_right_schema_has_no_trouble() {
+fn valid_schema_has_no_errors() {
     let right = json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "type": "object",
@@ -332,7 +332,7 @@ fn a_right_schema_has_no_trouble() {
 }
 
 #[test]
-fn a_schema_that_is_made_to_take_for_ever_does_not() {
+fn hostile_schema_is_checked_in_bounded_time() {
     let began = Instant::now();
     assert_eq!(said(&json!({"$ref": "#"}), &json!({})), "");
     let ring = json!({"$defs": {"a": {"allOf": [{"$ref": "#/$defs/b"}]}, "b": {"$ref": "#/$defs/a", "required": ["q"]}}, "$ref": "#/$defs/a"});
@@ -352,12 +352,12 @@ fn a_schema_that_is_made_to_take_for_ever_does_not() {
     assert!(said(&slow, &json!({"x": text, "y": "a"})).starts_with("`x` is the string \"aaaa"));
     let notes = fitted(&mut slow.clone()).unwrap();
     assert!(notes.first().unwrap().contains("`parameters.properties.y.pattern`"));
-    // Far above what it takes, and far below for ever.
+    // Far above the time that it takes, and far below endless.
     assert!(began.elapsed() < Duration::from_secs(60));
 }
 
 #[test]
-fn a_pattern_is_made_once() {
+fn pattern_is_compiled_once() {
     let check = Check::default();
     let schema = json!({"properties": {"x": {"pattern": "^a"}}});
     for _ in 0..3 {

@@ -4,19 +4,19 @@ use std::fmt;
 
 use serde_json::Value;
 
-/// Of values that are allowed, so many characters are shown.
+/// Characters shown of allowed values.
 const VALUES: usize = 300;
-/// Of a value that was given, so many characters are shown.
+/// Characters shown of a given value.
 const SHOWN: usize = 60;
 
-/// Where a value stands in the arguments.
+/// The position of a value in the arguments.
 pub(super) enum At<'a> {
     Top,
     Field(&'a Self, &'a str),
     Item(&'a Self, usize),
 }
 
-/// What the checked value is called, where something is said of all of it or of a field of it.
+/// The names of the checked value and its fields in messages.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Called {
     whole: &'static str,
@@ -31,7 +31,7 @@ pub(super) const ARGUMENTS: Called = Called { whole: "the arguments", plural: tr
 pub(super) const ANSWER: Called =
     Called { whole: "the answer", plural: false, field: "a field of the schema" };
 
-/// One thing that is wrong.
+/// One error.
 #[derive(Debug)]
 pub(super) struct Problem {
     at: String,
@@ -39,18 +39,18 @@ pub(super) struct Problem {
     wrong: Wrong,
 }
 
-/// What is wrong with it.
+/// The kind of an error.
 #[derive(Debug)]
 pub(super) enum Wrong {
-    /// It is none of these types.
+    /// The value has none of these types.
     Type(Vec<String>),
-    /// It is none of these values.
+    /// The value is none of these.
     Value(Vec<Value>),
-    /// What it must be or do, after "must".
+    /// A requirement, after "must".
     Must(String),
-    /// It is not there.
+    /// The field is missing.
     Missing { wanted: Vec<String>, near: Option<String> },
-    /// Nothing has this name.
+    /// There is no field of this name.
     Unknown { near: Option<String>, known: Vec<String> },
     /// The rest of the sentence.
     Other(String),
@@ -62,8 +62,8 @@ impl Problem {
     }
 }
 
-/// What is wrong with a value that fits none of several forms: what all of them want here, or else what is wrong with the
-/// form that it is nearest to.
+/// Returns the errors of a value that matches none of several alternatives: the requirements that all share
+/// here, or else the errors for the nearest alternative.
 pub(super) fn of_forms(at: &At<'_>, value: &Value, forms: Vec<Vec<Problem>>) -> Vec<Problem> {
     let place = at.to_string();
     let (mut types, mut values) = (Vec::new(), Vec::new());
@@ -79,7 +79,7 @@ pub(super) fn of_forms(at: &At<'_>, value: &Value, forms: Vec<Vec<Problem>>) -> 
             _ => others.push(form),
         }
     }
-    // A form that names another kind, by a field that has only one value, is not the one that is meant.
+    // An alternative that requires another constant in a field is of another kind, and not meant.
     let distance = |form: &Vec<Problem>| {
         let named = form.iter().filter(|it| matches!(it.wrong, Wrong::Value(_))).count();
         (named, form.len())
@@ -101,7 +101,7 @@ pub(super) fn of_forms(at: &At<'_>, value: &Value, forms: Vec<Vec<Problem>>) -> 
     vec![Problem::new(at, value, wrong)]
 }
 
-/// What tells forms from each other, where that is what each requires.
+/// Names the alternatives by their required fields, if they have any.
 pub(super) fn forms_by_name(forms: &[Value]) -> String {
     let names: Vec<String> = forms
         .iter()
@@ -117,9 +117,9 @@ pub(super) fn forms_by_name(forms: &[Value]) -> String {
     }
 }
 
-/// The one of these names that is most like this one, if any is.
+/// Returns the most similar of these names, if one is similar.
 pub(super) fn nearest<'a>(name: &str, names: &[&'a str]) -> Option<&'a str> {
-    // What nobody meant to be a name is not compared for long.
+    // A text that is not a name is not compared, as that takes long.
     let names = names.iter().take(100).filter(|it| it.len() <= 100 && name.len() <= 100);
     names
         .map(|it| (similar::TextDiff::from_chars(name, *it).ratio(), *it))
@@ -140,7 +140,7 @@ impl fmt::Display for At<'_> {
 }
 
 impl Problem {
-    /// It in a line, about a value that is called so.
+    /// Renders the error in one line.
     pub(super) fn line(&self, called: Called) -> String {
         let mut line = String::new();
         // Writing to a string can't fail.
@@ -184,7 +184,7 @@ impl Problem {
                 write!(f, "{at} is not {field}; there are: {}", listed(&names).replace('"', ""))
             }
             Wrong::Other(text) if self.at.is_empty() && called.plural => {
-                // What is said of one is said of all of them.
+                // The verb of one value becomes the plural.
                 let (verb, rest) = text.split_once(' ').unwrap_or((text, ""));
                 let verb = match verb {
                     "is" => "are",

@@ -18,10 +18,10 @@ use crate::{
     session_state::SessionState,
 };
 
-/// Asks the person of a session for one of its calls.
+/// Asks the person of a session on behalf of one call.
 pub(super) struct Confirming {
     session: Arc<SessionState>,
-    /// The id of the call at the door.
+    /// The id of the client's call.
     whose: String,
     this: Arc<ThisCall>,
     said: Mutex<Vec<String>>,
@@ -32,7 +32,7 @@ impl Confirming {
         Arc::new(Self { session: session.clone(), whose, this: this.clone(), said: Mutex::default() })
     }
 
-    /// What was decided, one line each, for the journal.
+    /// Returns the decisions, one line each, for the journal.
     pub(super) fn said(&self) -> Vec<String> {
         std::mem::take(&mut *self.said.lock())
     }

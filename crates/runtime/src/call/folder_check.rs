@@ -1,4 +1,4 @@
-//! A folder as a whole, as a call wants to change it: which places that are, and whether one of them speaks against it.
+//! Folder check: the places that a change of a whole folder touches; refuses a folder with a control file in it.
 
 use kit::{
     Fault,
@@ -8,9 +8,10 @@ use policy::Want;
 
 use crate::session_state::SessionState;
 
-/// The places below `path` that a call needs to change it as a whole, or to make it like the folder `like`.
+/// Returns the places below `path` that a call needs to change it as a whole, or to make it like the folder
+/// `like`.
 ///
-/// A control file among them is a matter of its own: nobody who says yes to the folder has seen it.
+/// Refuses a folder with a control file or a repository in it: a person who approves the folder has not seen them.
 ///
 /// # Errors
 /// [`Kind::Denied`](kit::Kind::Denied) when a control file is among them; those of

@@ -1,14 +1,14 @@
-//! Manual first: tools that are called only once their manual was read.
+//! Manual first: tools that require reading their manual before the first call.
 
 use kit::{Fault, Kind, Origin, Spec};
 
 use crate::{Catalog, session_state::SessionState};
 
-/// The tools that show a manual, the one to name first.
+/// The tools that show manuals, in order of preference.
 const READERS: [&str; 2] = ["info", "tool_manual"];
 
-/// Refuses a tool whose manual is to be read first, as long as this session was not shown it. Where no tool shows
-/// manuals nobody could, and nothing is refused.
+/// Refuses a tool that requires its manual, until this session was shown it. If no tool can show manuals, it
+/// refuses nothing.
 pub(super) fn check(session: &SessionState, catalog: &Catalog, spec: &Spec) -> Result<(), Fault> {
     if !wants_manual(session, &spec.name) {
         return Ok(());
@@ -22,7 +22,7 @@ pub(super) fn check(session: &SessionState, catalog: &Catalog, spec: &Spec) -> R
     .next(format!("Call `{reader}` with {{\"name\": \"{}\"}}, then make this call again.", spec.name)))
 }
 
-/// Is this tool called only after its manual, and was the session not shown it yet?
+/// Returns whether this tool requires its manual and the session was not shown it.
 fn wants_manual(session: &SessionState, tool: &str) -> bool {
     let named = session.policy().manual_first.iter().any(|it| it == tool);
     (named || session.runtime().plugins().manual_first(tool)) && !session.has_read_manual(tool)

@@ -1,22 +1,22 @@
-//! Missing tools: why there is none of this name, and which may have been meant.
+//! Missing tools: explains why there is no tool of a name, and suggests similar ones.
 
 use kit::{Fault, Kind, Kinds};
 
 use crate::{plugins::gist, session_state::SessionState};
 
-/// More names than this are not told, where the model can ask for them.
+/// Limit of listed names if the model can request them.
 const MANY: usize = 30;
 
-/// So many letters of a name are told.
+/// Characters shown of a name.
 const SHOWN: usize = 100;
 
-/// What a model asks for the names of all tools.
+/// The tool that lists all tools.
 const ASKED: &str = "list_tools";
 
-/// What finds tools that are not listed.
+/// The tool that finds tools that are not listed.
 const FOUND: &str = "search_tools";
 
-/// What is said to who called a tool that is not there.
+/// Returns the fault for a call of a missing tool.
 pub(super) fn fault(session: &SessionState, name: &str) -> Fault {
     let shown: String = name.chars().take(SHOWN).collect();
     let cut = if shown.len() < name.len() { "…" } else { "" };
@@ -47,14 +47,14 @@ pub(super) fn fault(session: &SessionState, name: &str) -> Fault {
     Fault::not_found(what).next(next)
 }
 
-/// What is said of a tool that there is, and that this session does not have.
+/// Returns the fault for a tool that exists and that this session does not have.
 fn withheld(session: &SessionState, name: &str) -> Option<Fault> {
     let snapshot = session.runtime().registry().snapshot();
     let tool = snapshot.get(name)?;
     let at_most = tool.spec().at_most;
     let limits = session.limits();
     let lacks = |list: &[String]| !list.iter().any(|it| it == name);
-    // What the person left out of all sessions is nowhere.
+    // A tool that the person excluded does not exist for any session.
     if session.runtime().allowed().is_some_and(lacks) {
         return None;
     }
@@ -80,8 +80,8 @@ fn withheld(session: &SessionState, name: &str) -> Option<Fault> {
     Some(Fault::not_found(format!("`{name}` is not among the tools of this session{why}")).next(next))
 }
 
-/// Why there is no tool of this name, in one line: what is wrong with its file, or which was meant. None, if nothing is
-/// known of it.
+/// Explains in one line why there is no tool of this name: an error in its file, or a similar name. None, if
+/// nothing is known.
 pub(crate) fn why_missing(session: &SessionState, name: &str) -> Option<String> {
     if let Some(why) = of_file(session, name, gist) {
         return Some(session.secrets().mask(&why).into_owned());
@@ -90,12 +90,12 @@ pub(crate) fn why_missing(session: &SessionState, name: &str) -> Option<String> 
     let near = catalog.nearest(name);
     match near.is_empty() {
         false => Some(format!("did you mean `{}`?", near.join("` or `"))),
-        // Whoever was shown a part of the tools must not take it for all.
+        // A model that was shown a part of the tools must not take it for all.
         true => (catalog.left_out() > 0).then(|| format!("`{FOUND}` finds those that are not listed")),
     }
 }
 
-/// The reason, where there is a file of this name.
+/// Returns the reason, if a file or a server should have the tool.
 fn of_file(session: &SessionState, name: &str, told: fn(&str) -> &str) -> Option<String> {
     let outside = session.runtime().plugins();
     outside

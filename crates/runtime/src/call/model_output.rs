@@ -1,4 +1,4 @@
-//! What of a result may the model see? No secret, nothing that hides or acts, not too much.
+//! Output for the model: redacts secrets, escapes invisible characters, limits the size.
 
 use std::borrow::Cow;
 
@@ -11,11 +11,11 @@ use crate::{
     truncate::{self, Limits},
 };
 
-/// How long a title may be, in bytes.
+/// Limit of a title, in bytes.
 const TITLE: usize = 120;
 
-/// What the model may see of a result, and how many characters had to be spelled out.
-/// Masked before it is cut: a secret that is cut in two is found no more.
+/// Returns the result for the model, and the number of escaped characters. Redacts before truncating: a
+/// secret that is cut in two can't be found.
 pub(super) fn shown(
     session: &SessionState,
     mut result: Result<Output, Fault>,
@@ -56,7 +56,7 @@ pub(super) fn shown(
     (bounded, spelled)
 }
 
-/// Masks every text in a value. Names are the tool's own words, but they too may be made of what it read.
+/// Redacts every text in a value. Names are the tool's own, but may contain what it read.
 fn mask_all(secrets: &Secrets, value: &mut Value) {
     match value {
         Value::String(text) => {
@@ -78,7 +78,7 @@ fn mask_all(secrets: &Secrets, value: &mut Value) {
     }
 }
 
-/// What a person calls a call: one line, without secrets.
+/// Returns a call's title for a person: one line, redacted.
 pub(super) fn title(session: &SessionState, title: String) -> String {
     if title.is_empty() {
         return title;
@@ -93,7 +93,7 @@ pub(super) fn title(session: &SessionState, title: String) -> String {
     format!("{}…", line.get(..line.floor_char_boundary(TITLE)).unwrap_or_default())
 }
 
-/// How long a result is, before any cut.
+/// Returns the size of a result, before any cut.
 pub(super) fn size(result: &Result<Output, Fault>) -> usize {
     match result {
         Ok(output) => output_size(output),
@@ -112,7 +112,7 @@ fn output_size(output: &Output) -> usize {
     parts.sum()
 }
 
-/// The texts of an output.
+/// Returns the texts of an output.
 fn texts(output: &mut Output) -> impl Iterator<Item = &mut String> {
     output.parts.iter_mut().flat_map(|part| match part {
         Part::Text { text } => vec![text],

@@ -1,5 +1,7 @@
-//! Questions about a call to the person of its session: one at a time where they read one, never part of what the call
-//! took, and answered by a grant that came meanwhile.
+//! Questions about a call to the person of its session.
+//!
+//! There is one question at a time if the person reads one at a time. The time to answer does not count as
+//! the call's, and a grant that arrives meanwhile answers a question.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -15,34 +17,34 @@ use crate::{
     session_state::SessionState,
 };
 
-/// A call that a person is asked about.
+/// A call that needs the person's approval.
 pub(super) struct Asking<'a> {
     pub(super) session: &'a SessionState,
-    /// The id of the call at the door that it is, or is made for.
+    /// The id of the client's call: this one, or the one for which it is made.
     pub(super) whose: &'a str,
     pub(super) tool: &'a str,
     pub(super) asked: &'a Arc<AskedTime>,
-    /// Takes the question back.
+    /// Withdraws the question.
     pub(super) cancel: &'a CancellationToken,
 }
 
-/// What a person is shown of it.
+/// The content of a question.
 pub(super) struct About<'a> {
     pub(super) rule: &'a Rule,
-    /// As they came, secrets included.
+    /// The arguments, unchanged, secrets included.
     pub(super) arguments: &'a str,
     pub(super) effects: Vec<String>,
     pub(super) changes: Vec<Change>,
 }
 
-/// How a question ended, in the words of the journal, and whether the call may go on.
+/// The outcome of a question, in the journal's words, and whether the call may continue.
 pub(super) struct Answered {
     pub(super) decision: String,
     pub(super) allowed: Result<(), Fault>,
 }
 
 impl Asking<'_> {
-    /// Asks; an answer is bound to this very call, and to what was shown of it.
+    /// Asks the person; the answer is valid for this call and the shown content only.
     ///
     /// # Errors
     /// [`Kind::Cancelled`] when the call was stopped meanwhile.
@@ -57,13 +59,13 @@ impl Asking<'_> {
         }
     }
 
-    /// The decision and the verdict; no verdict where a grant made the question needless.
+    /// Returns the decision and the verdict; no verdict if a grant made the question unnecessary.
     async fn put(&self, about: About<'_>) -> (String, Option<Verdict>) {
         let About { rule, arguments, effects, changes } = about;
         let session = self.session;
-        // That others are asked first is not the call's time either.
+        // The time to wait for other questions does not count either.
         let _standing = self.asked.begin();
-        // One question at a time, where a person reads one: the answer to this one may be the answer to the next.
+        // One question at a time, if a person reads one at a time: its answer may also answer the next.
         let _turn = match session.approver().asks_together() {
             true => None,
             false => Some(session.turn_to_ask().await),
@@ -71,7 +73,7 @@ impl Asking<'_> {
         if let Some(by) = session.grants().meanwhile(&rule.offers) {
             return (by, None);
         }
-        // What names a secret must not be kept.
+        // A grant must not contain a secret.
         let open = |it: &&Effect| matches!(session.secrets().mask(&it.to_string()), Cow::Borrowed(_));
         let offers: Vec<Effect> = rule.offers.iter().filter(open).cloned().collect();
         let request = Request {
@@ -109,12 +111,12 @@ impl Asking<'_> {
     }
 }
 
-/// The call was stopped while a question stood.
+/// Returns the fault for a call that was stopped during a question.
 pub(super) fn stopped() -> Fault {
     Fault::new(Kind::Cancelled, "the call was stopped before it was approved")
 }
 
-/// What a person reads of these touches; reading is never asked about.
+/// Describes these touches for a person; reads are never asked about.
 pub(super) fn effects(touches: &Touches) -> Vec<String> {
     touches.iter().filter_map(effect).collect()
 }
@@ -134,16 +136,16 @@ fn effect(touch: &Touch) -> Option<String> {
     }
 }
 
-/// What reaches a server without a grant.
+/// The hint on how to reach a server without a grant.
 const START_IT: &str = "No process of this session listens there now. A server that a command of yours leaves \
                         running is reached without approval, once it listens; one that a person started is not. ";
 
-/// Could a command of this session listen there, apart from the machine?
+/// Returns whether a command of this session could listen there, apart from the machine's own port.
 fn is_port_of_commands(session: &SessionState, host: &str) -> bool {
     session.policy().sandbox != SandboxMode::Full && HostPattern::parse(host).loopback_port().is_some()
 }
 
-/// The commands by which a person allows what this rule asks about.
+/// Returns the commands with which a person can grant what this rule asks about.
 fn grants(session: &SessionState, rule: &Rule) -> Vec<String> {
     let workspace = session.runtime().roots().workspace().display().to_string();
     let workspace = quote(&workspace);
@@ -151,7 +153,7 @@ fn grants(session: &SessionState, rule: &Rule) -> Vec<String> {
     rule.offers.iter().map(grant).collect()
 }
 
-/// What is said of a call that a rule forbids, with what a person can do about it.
+/// Returns the fault for a call that a rule forbids, with the steps that a person can take.
 pub(super) fn denied(session: &SessionState, rule: &Rule, why: &str) -> Fault {
     let next = match rule.name {
         "sandbox" if session.limits().read_only => {

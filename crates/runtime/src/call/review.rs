@@ -1,7 +1,7 @@
-//! Review of file changes: before a change lands, the person of the session sees exactly what would be written.
+//! Review of file changes: the person of the session sees the exact content before it is written.
 //!
-//! Kit asks here when a tool has the final content in hand. With `--approve ask-edits` every change of a call is
-//! reviewed; otherwise only those of calls whose question was put off until the content is known.
+//! `kit` calls this when a tool has the final content. With `--approve ask-edits` every change of a call is
+//! reviewed; otherwise only the changes of calls whose question waits for the content.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -23,23 +23,23 @@ use super::{
 };
 use crate::{jobs::ThisCall, session_state::SessionState};
 
-/// So much of its arguments is kept for the question, in bytes: the changes say the rest.
+/// Limit of the arguments in a question, in bytes: the changes show the rest.
 const ARGUMENTS: usize = 4096;
 
 /// Shows the changes of one call to the person of its session.
 pub(crate) struct Reviewing {
     session: Arc<SessionState>,
-    /// The id of the call at the door that it is, or is made for.
+    /// The id of the client's call: this one, or the one for which it is made.
     whose: String,
     this: Arc<ThisCall>,
     arguments: String,
-    /// What the call declared that needs a person.
+    /// The declared effects that need approval.
     effects: Vec<String>,
-    /// The files that it may write as those of a tool of the workspace, and the tool.
+    /// The files that it may write as those of a tool of the workspace, with the tool.
     own: Vec<(PathBuf, String)>,
-    /// The row that says the call has begun, until the first decision is known.
+    /// The "begun" record, until the first decision is known.
     begun: Mutex<Option<Begun>>,
-    /// What was decided after that, one line each.
+    /// The later decisions, one line each.
     said: Mutex<Vec<String>>,
 }
 
@@ -64,23 +64,23 @@ impl Reviewing {
         })
     }
 
-    /// Keeps the row that says the call has begun until it is known what the person said. Nothing lands before that
-    /// is on the disk.
+    /// Holds the "begun" record until the person's decision is known. No change is made before the record is
+    /// on disk.
     pub(super) fn hold(&self, begun: Begun) {
         *self.begun.lock() = Some(begun);
     }
 
-    /// The row that was not written, as nothing was to be changed.
+    /// Returns the record if it was not written, as there was no change.
     pub(super) fn unwritten(&self) -> Option<Begun> {
         self.begun.lock().take()
     }
 
-    /// What was decided, one line each, for the journal.
+    /// Returns the decisions, one line each, for the journal.
     pub(super) fn said(&self) -> Vec<String> {
         std::mem::take(&mut *self.said.lock())
     }
 
-    /// What may become of these changes.
+    /// Decides on these changes by the rules.
     fn decide(&self, changes: &[Proposed<'_>]) -> Result<(Decision, String), Fault> {
         let mut wants = Vec::new();
         for change in changes {
@@ -126,7 +126,7 @@ impl Reviewing {
         handle.block_on(asking.ask(about))
     }
 
-    /// Writes down what was decided, before anything lands.
+    /// Records a decision, before any change is made.
     fn note(&self, decision: &str) -> Result<(), Fault> {
         let begun = self.begun.lock().take();
         match begun {

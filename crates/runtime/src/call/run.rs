@@ -1,4 +1,4 @@
-//! Running a call: a task of its own, apart from whoever waits for it.
+//! Running a call: an own task, independent of its caller.
 
 use std::{
     collections::VecDeque,
@@ -38,53 +38,54 @@ use crate::{
     session_state::SessionState,
 };
 
-/// How long a tool that was told to stop may take to say what it had.
+/// Time that a stopped tool has to return its partial result.
 const GRACE: Duration = Duration::from_millis(180);
 
-/// The same for a job: nobody waits for a prompt answer, and its command may have things to put in order.
+/// The same for a job: no caller waits for a quick answer, and its command may have to clean up.
 const JOB_GRACE: Duration = Duration::from_secs(5);
 
-/// How long a change that is under way is waited for after that.
+/// Time that haft then waits for a change under way.
 const LAST_CHANGE: Duration = Duration::from_secs(8);
 
-/// How much longer than it says a call may take: so that it ends by its own time, with its own words.
+/// Time added to a call's own limit, so that the call ends itself, with its own message.
 const MARGIN: Duration = Duration::from_secs(10);
 
-/// A wait for locks this long is told to the model.
+/// A wait for locks of at least this time is noted for the model.
 const LONG_WAIT: Duration = Duration::from_secs(1);
 
-/// A call on its way.
+/// A call under way.
 pub(super) struct Work {
     session: Arc<SessionState>,
     id: String,
-    /// The id of the call at the door that it is made for, or its own.
+    /// The id of the client's call: this one, or the one for which it is made.
     whose: String,
     this: Arc<ThisCall>,
-    /// When it was allowed to run, by the clock of deadlines: a person's thinking is not its fault.
+    /// The time at which it was allowed, by the clock of deadlines: the time of a person's decision does not
+    /// count.
     allowed: Clock,
-    /// How long the person of the session had been asked by then.
+    /// The time that the person of the session had been asked until then.
     asked_before: Duration,
     told: JournalEntry,
     cancel: CancellationToken,
     progress: Option<Arc<dyn Progress>>,
-    /// Who waits for the answer. Once it is given, the call is a job.
+    /// Receives the answer. After the answer, the call is a job.
     reply: Option<oneshot::Sender<Answer>>,
-    /// How long it waited for its locks.
+    /// The time that it waited for its locks.
     waited: Duration,
-    /// How long of its wait a person was asked about other calls.
+    /// The part of its wait during which a person was asked about other calls.
     others_asked: Duration,
-    /// What it changed until now.
+    /// Its changes so far.
     landed: Arc<Landed>,
-    /// Who asks about its changes before they land.
+    /// Asks about its changes before they are made.
     review: Option<Arc<Reviewing>>,
     span: spans::Call,
-    /// Once it is a job.
+    /// The span of the job, once it is one.
     job_span: Option<spans::Job>,
     _lost: Lost,
 }
 
-/// What a call keeps others off with.
-type Held = (Locks, Option<FileLocks>);
+/// The locks of a call.
+type HeldLocks = (Locks, Option<FileLocks>);
 
 impl Work {
     #[expect(clippy::too_many_arguments, reason = "it is made in one place, of what was found out there")]
@@ -99,7 +100,7 @@ impl Work {
         reply: oneshot::Sender<Answer>,
         span: spans::Call,
     ) -> Self {
-        // Work on its own does not keep a session alive.
+        // A task does not keep its session from ending.
         let session = session.clone();
         let lost = Lost { jobs: session.jobs().clone(), this: this.clone() };
         let (reply, waited, allowed) = (Some(reply), Duration::ZERO, Clock::now());
@@ -138,7 +139,7 @@ impl Work {
                 (self.run_locked(plan, locks).await, read_only)
             }
             Err(fault) => {
-                // What was refused is in the journal too; what a rule forbade, for sure.
+                // A refused call is in the journal too; one that a rule forbade is written for certain.
                 let forbidden = fault.kind == Kind::Denied;
                 let _ = self.begin(if forbidden { Durability::Wait } else { Durability::Later }).await;
                 (Err(fault), !forbidden)
@@ -161,7 +162,7 @@ impl Work {
         };
         self.span.ended(result.as_ref().err().map(|fault| fault.kind), bytes_out);
         self.span.waited(self.waited, self.this.asked.total());
-        // An answer that was given must not be called "interrupted" after a crash.
+        // A call that has answered must not count as interrupted after a crash.
         let durability = if read_only { Durability::Later } else { Durability::Wait };
         if let Err(fault) = self.session.store().journal().end(ended, durability).await {
             tracing::warn!(call = self.id, "the end of a call is not in the journal: {fault}");
@@ -184,12 +185,12 @@ impl Work {
         self.reply.is_none()
     }
 
-    /// From the door until now, without the time that a person was asked.
+    /// Returns the time since the request, without the time that a person was asked.
     fn took(&self) -> Duration {
         self.this.elapsed().saturating_sub(self.others_asked)
     }
 
-    /// Writes down that it began, if nothing was to be changed by then, and what was decided about changes.
+    /// Writes the "begun" record, if no change did, and adds the decisions on changes.
     async fn end_review(&mut self) {
         let Some(review) = &self.review else { return };
         self.told.asked.extend(review.said());
@@ -216,7 +217,7 @@ impl Work {
         }
     }
 
-    /// Who asks about the changes that this call makes, where a person is asked at all.
+    /// Returns the review of this call's changes, if a person is asked at all.
     fn reviewing(&self, plan: &mut Plan) -> Option<Arc<Reviewing>> {
         let asks = self.session.policy().approve.asks() && !plan.by_person && !plan.read_only;
         asks.then(|| {
@@ -225,7 +226,7 @@ impl Work {
         })
     }
 
-    /// Runs the tool once it has its locks; they are given back when this is over, or the call a job.
+    /// Runs the tool once it has its locks; releases them at the end, or when the call becomes a job.
     async fn run_locked(
         &mut self,
         mut plan: Plan,
@@ -251,7 +252,7 @@ impl Work {
                 return Err(self.never_began(why));
             }
         };
-        // That a person thought about another call is not what this one waited for.
+        // The time of a decision on another call does not count as waiting.
         let asked = self.session.asked().total().saturating_sub(self.asked_before);
         self.others_asked = asked.min(locks.waited);
         self.waited = locks.waited.saturating_sub(self.others_asked);
@@ -263,7 +264,7 @@ impl Work {
         }
         self.review = self.reviewing(&mut plan);
         let begun = match &self.review {
-            // What the person says is in the row that is written before anything lands.
+            // The person's decision is part of the record that is written before any change.
             Some(review) if self.asks_first(&plan) => {
                 let review = review.clone();
                 review.hold(self.begun());
@@ -272,7 +273,7 @@ impl Work {
             _ => self.begin(if plan.read_only { Durability::Later } else { Durability::Wait }).await,
         };
         let beside = match (plan.read_only, begun, beside) {
-            // What changes nothing may go on without a record.
+            // A call that changes nothing may continue without a record.
             (true, begun, beside) => {
                 if let Err(fault) = begun {
                     tracing::warn!(call = self.id, "a call is not in the journal: {fault}");
@@ -284,19 +285,19 @@ impl Work {
                 return Err(Fault { what: format!("nothing was changed: {}", fault.what), ..fault });
             }
         };
-        // A job may run for hours, and keeps nobody waiting that long.
+        // A job may run for hours, so it gives up its locks.
         let held = (!self.is_job() || plan.only_files).then_some((locks, beside));
         self.run_tool(plan, held).await
     }
 
-    /// Does nothing of it land before a person has decided?
+    /// Returns whether no change is made before a person has decided.
     fn asks_first(&self, plan: &Plan) -> bool {
         plan.only_files
             && plan.is_program
             && (plan.asks_later || self.session.policy().approve == Approve::AskEdits)
     }
 
-    async fn run_tool(&mut self, plan: Plan, mut held: Option<Held>) -> Result<Output, Fault> {
+    async fn run_tool(&mut self, plan: Plan, mut held: Option<HeldLocks>) -> Result<Output, Fault> {
         let patience = plan.prepared.patience().map(|it| it.min(LONGEST) + MARGIN);
         let deadline = self.allowed + self.session.deadline();
         let deadline = patience.map_or(deadline, |patience| deadline.max(Clock::now() + patience));
@@ -306,14 +307,14 @@ impl Work {
             let reach = self.session.reach(plan.hosts.web);
             (reach.net(&plan.hosts), reach.procs(&plan.prepared.touches(), &plan.hosts))
         };
-        // A bash that goes on starts nothing by which newly granted ports would be noticed.
+        // A continued shell starts no process, so newly granted ports have to be forwarded here.
         self.session.execution().forward_loopback().await;
         let asked_on_the_web = plan.hosts.names_addresses().then(|| plan.prepared.title());
         let web = net.clone();
         let policy = self.session.policy();
         let asks = plan.asks_later || policy.approve == Approve::AskEdits;
         let review = || self.review.clone().map(|it| it as Arc<dyn Review>);
-        // What the person puts back they need not be asked about.
+        // A person's own undo needs no further approval.
         let of_undo = if plan.by_person { Policy { approve: Approve::Auto, ..policy } } else { policy };
         let undo = self.session.undo(history.clone(), plan.writes, of_undo, review());
         let review = if asks { review() } else { None };
@@ -350,16 +351,16 @@ impl Work {
         };
         let cx = Cx::new(files.clone(), self.session.views().clone(), services, stop.clone());
         self.this.runs();
-        // Making the future is the tool's code as well.
+        // Creating the future runs the tool's code too.
         let running = AssertUnwindSafe(async move { plan.prepared.run(cx).await }).catch_unwind();
         let mut running = pin!(running);
         let attended = self.attend(running.as_mut(), deadline, &mut held).await;
-        // The tool itself says in its answer what came of it.
+        // The tool's answer itself reports the outcome.
         self.told.asked.extend(confirm.said());
         let stopped = match attended {
             Ok(done) => {
                 let done = settle(done);
-                // What a private host says may be the workspace's own, which names no address for anybody.
+                // A private host may return the workspace's own text, so its answer names no known addresses.
                 if let Ok(output) = &done
                     && let Some(asked) = asked_on_the_web
                     && !web.was_private()
@@ -374,7 +375,7 @@ impl Work {
         let grace = if self.is_job() { JOB_GRACE } else { GRACE };
         let done = match timeout(grace, &mut running).await {
             Ok(done) => Some(done),
-            // Nothing can land any more, so the tool can be left behind.
+            // No change can be made any more, so the tool can be abandoned.
             Err(_) if files.close_gate() => None,
             Err(_) => timeout(LAST_CHANGE, &mut running).await.ok(),
         };
@@ -386,14 +387,15 @@ impl Work {
         }
     }
 
-    /// Waits for `work`, and grants the wishes of the call meanwhile. Fails with why the call is to stop.
+    /// Waits for `work`, and grants the call's wishes meanwhile. Fails with the reason why the call is to
+    /// stop.
     ///
     /// Invariant: once the call is a job, neither its caller nor the deadline stops it.
     async fn attend<T>(
         &mut self,
         mut work: Pin<&mut (impl Future<Output = T> + Send)>,
         deadline: Clock,
-        held: &mut Option<Held>,
+        held: &mut Option<HeldLocks>,
     ) -> Result<T, Kind> {
         let asked = self.session.asked().clone();
         loop {
@@ -416,7 +418,7 @@ impl Work {
         }
     }
 
-    /// Answers whoever waits, if that was not done yet; from then on the call is a job.
+    /// Answers the caller, if that was not done yet; from then on the call is a job.
     fn grant(&mut self, wish: Wish) {
         let id = self.this.id();
         let (mut output, waits) = match wish {
@@ -472,12 +474,12 @@ impl Work {
         self.session.catalog().has(tool)
     }
 
-    /// Gives the answer, with what there is to tell of jobs.
+    /// Gives the answer, with notifications about jobs.
     fn answer(&mut self, result: Result<Output, Fault>) {
         let Some(reply) = self.reply.take() else { return };
         self.span.answered();
         let mut notes = self.told.notes.clone();
-        // An answer that nobody reads tells nothing.
+        // An answer that nobody reads delivers no notifications.
         let read = !reply.is_closed() && !self.cancel.is_cancelled();
         let news = if read { self.session.jobs().take_news() } else { VecDeque::new() };
         if !news.is_empty() {
@@ -496,7 +498,7 @@ impl Work {
         }
     }
 
-    /// The result as the model may see it.
+    /// Returns the result for the model.
     fn shown(&mut self, result: Result<Output, Fault>) -> Result<Output, Fault> {
         let (result, spelled) = model_output::shown(&self.session, result);
         if spelled > 0 {
@@ -547,7 +549,7 @@ impl Drop for Lost {
     }
 }
 
-/// A panic becomes a fault of the tool, and everything else goes on.
+/// Converts a panic to a fault of the tool.
 fn settle(done: Result<Result<Output, Fault>, Box<dyn std::any::Any + Send>>) -> Result<Output, Fault> {
     done.unwrap_or_else(|panic| {
         let what = panic
@@ -559,7 +561,7 @@ fn settle(done: Result<Result<Output, Fault>, Box<dyn std::any::Any + Send>>) ->
     })
 }
 
-/// Where nobody watches.
+/// Progress without a receiver.
 struct Nobody;
 
 impl Progress for Nobody {

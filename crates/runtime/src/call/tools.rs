@@ -1,4 +1,4 @@
-//! Tool files as tools see them.
+//! The tools of a session, as its calls use them.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,24 +14,24 @@ use tokio_util::sync::CancellationToken;
 use super::{Answer, Call, Within};
 use crate::{plugins::Hosts, session_state::SessionState};
 
-/// How long a call that deals in tools waits for those that are being loaded.
+/// Time that a call about tools waits for tools that are loading.
 const LOADING: Duration = Duration::from_secs(10);
 
-/// The tools of one session, as one of its calls sees them.
+/// The tools of one session, for one of its calls.
 pub(crate) struct ToolsOf {
     session: Arc<SessionState>,
-    /// The call that makes theirs, and the one at the door that it is made for.
+    /// The call that makes others, and the client's call.
     within: Within,
-    /// Stops this call, and with it those that it makes.
+    /// Stops this call, and those that it makes.
     stop: CancellationToken,
-    /// Who hears how far it and they have come.
+    /// Receives the progress of all of them.
     progress: Option<Arc<dyn Progress>>,
-    /// Where it is told what those calls changed.
+    /// Records the changes of those calls.
     landed: Arc<Landed>,
 }
 
 impl ToolsOf {
-    /// Those of this session, for a call that `stop` stops.
+    /// Creates the tools of this session, for a call that `stop` stops.
     pub(crate) fn new(
         session: &Arc<SessionState>,
         within: Within,
@@ -42,7 +42,7 @@ impl ToolsOf {
         Self { session: session.clone(), within, stop, progress, landed }
     }
 
-    /// What the newest call of a tool printed, where it is a Python file and printed something.
+    /// Returns what the newest call of a tool printed, if it is a Python file and printed something.
     fn printed(&self, name: &str) -> Option<String> {
         let catalog = self.session.catalog();
         let Origin::File(path) = &catalog.get(name)?.spec().origin else { return None };
@@ -64,7 +64,7 @@ impl Tools for ToolsOf {
 
     fn settled(&self) -> Soon<'_, ()> {
         Box::pin(async move {
-            // What takes longer is missing from this answer, and the next one has it.
+            // Tools that load for longer are missing from this answer; the next one has them.
             drop(timeout(LOADING, self.session.runtime().plugins().settled()).await);
         })
     }
@@ -84,11 +84,11 @@ impl Tools for ToolsOf {
     fn reload(&self) -> Soon<'_, Reloaded> {
         Box::pin(async move {
             let report = self.session.runtime().plugins().reload(true).await;
-            // What a file imports may have changed, where the file has not.
+            // The imports of a file may have changed, even if the file has not.
             if let Some(hosts) = self.session.shelf().find::<Hosts>() {
                 hosts.renew();
             }
-            // Somebody may have loaded before what is new to the model.
+            // The changes may be loaded already, and still be new to the model.
             self.session.tools_told(report)
         })
     }
@@ -101,13 +101,14 @@ impl Tools for ToolsOf {
         Box::pin(async move {
             let outside = self.session.runtime().plugins();
             let rewritten = outside.rewritten(name).await;
-            // The answer says it; no later one need say it again.
+            // The answer reports the change, so no later one has to.
             self.session.knows_tools(outside.loaded());
             rewritten
         })
     }
 
-    // It stops with the call that makes it, and is waited for as that is; and at once when it is dropped.
+    // The inner call stops with the outer one and is waited for in the same way; dropping it stops it at
+    // once.
     fn call<'a>(&'a self, name: &'a str, arguments: Value) -> Soon<'a, Called> {
         Box::pin(async move {
             let (cancel, progress) = (self.stop.child_token(), self.progress.clone());
@@ -115,7 +116,7 @@ impl Tools for ToolsOf {
             let answer = super::run(&self.session, call, Some(&self.within)).await;
             let Answer { result, notes, changes, took, .. } = answer;
             self.landed.extend(changes);
-            // A failure has it already.
+            // A failure contains it already.
             let printed = if result.is_ok() { self.printed(name) } else { None };
             Called { result, notes, printed, took }
         })

@@ -1,33 +1,33 @@
-//! Tool listing: which tools a model is sent, and which it only finds by search.
+//! Tool listing: the tools that a model is sent; it finds the others by search.
 
 use std::collections::{BTreeMap, HashSet};
 
 use kit::{Origin, Spec};
 
-/// The tool that finds those that are not listed, and the one that calls them.
+/// The tool that finds unlisted tools, and the one that calls them.
 const FINDERS: [&str; 2] = ["search_tools", "call_tool"];
 
-/// What an answer with a list has besides the tools, in bytes: generous, as each revision of MCP adds to it.
+/// Bytes of an answer with a list beside the tools: generous, as each revision of MCP adds some.
 const ENVELOPE: usize = 200;
 
-/// What stands between one tool of a list and the next.
+/// Bytes between two tools of a list.
 const COMMA: usize = 1;
 
-/// A tool that is a file takes at most this part of a list, so that one of them leaves room for others.
+/// A tool file takes at most this fraction of a list, so that others fit too.
 const SHARE: usize = 8;
 
-/// What a list of tools may cost, and what comes first in it. By default it has no bound.
+/// The limit of a tool list, and its order. By default there is no limit.
 #[derive(Clone)]
 pub struct Listing {
-    /// The most it costs, in bytes; no bound, if this is not given.
+    /// The limit in bytes; none, if it is not set.
     pub bytes: Option<usize>,
-    /// Tools that are listed whatever they cost.
+    /// Tools that are listed at any cost.
     pub pinned: Vec<String>,
-    /// Those of the program that come before all others, the most important first.
+    /// Built-in tools that come before all others, the most important first.
     pub first: Vec<String>,
-    /// Those of the program that come last, the most important first.
+    /// Built-in tools that come last, the most important first.
     pub last: Vec<String>,
-    /// What a tool costs where the list goes, in bytes.
+    /// Returns the cost of a tool in the list's format, in bytes.
     pub cost: fn(&Spec) -> usize,
 }
 
@@ -43,7 +43,7 @@ impl Default for Listing {
     }
 }
 
-/// In which order tools are taken into a list that has room.
+/// The order in which tools are added to a list.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum Turn {
     First(usize),
@@ -53,16 +53,16 @@ enum Turn {
 }
 
 impl Listing {
-    /// The names of the tools that are listed; none, if nothing is left out of the list.
+    /// Returns the names of the listed tools; none, if all are listed.
     ///
-    /// Invariant: which they are depends on nothing but the tools, so that the same tools make the same list; the list
-    /// keeps the order of the tools, so that one more of them moves no other.
+    /// Invariant: the result depends only on the tools, so that the same tools give the same list; the list
+    /// keeps the order of the tools, so that one more tool moves no other.
     pub(super) fn choose<'s>(&self, specs: &[&'s Spec]) -> Option<HashSet<&'s str>> {
         let bytes = self.bytes?;
         let cost = |spec: &Spec| (self.cost)(spec) + COMMA;
         let (finders, others): (Vec<&Spec>, Vec<&Spec>) = specs.iter().partition(|it| is_finder(it));
         let all: usize = others.iter().map(|it| cost(it)).sum();
-        // What nobody could find is not left out.
+        // A tool that the model could not find stays in the list.
         if finders.len() < FINDERS.len() || all + ENVELOPE <= bytes {
             return None;
         }
@@ -77,20 +77,22 @@ impl Listing {
                 *of_servers.entry(server).or_default() += cost(spec);
             }
         }
-        // Stable: those whose turn is the same stay in their order.
+        // The sort is stable: tools of the same turn keep their order.
         others.sort_by_key(|it| self.turn(it));
         let mut is_full = false;
         for spec in others {
             let cost = cost(spec);
             let fits = match &spec.origin {
                 Origin::File(_) => cost <= left.min(bytes / SHARE),
-                // A part of a server's tools would pass for all of them. Those that were taken are paid for.
+                // A part of a server's tools would look like all of them. The bytes of those that were added
+                // are already taken off.
                 Origin::Server(server) => of_servers.get_mut(server.as_str()).is_some_and(|whole| {
                     let fits = *whole <= left;
                     *whole = if fits { *whole - cost } else { usize::MAX };
                     fits
                 }),
-                // What comes after one that has no room has none: else one tool more would bring others in.
+                // After the first tool that does not fit none is added: otherwise one more tool would bring
+                // others in.
                 Origin::Program | Origin::Provider => !is_full && cost <= left,
             };
             is_full |= !fits && spec.origin == Origin::Program;
@@ -99,7 +101,7 @@ impl Listing {
                 listed.insert(&spec.name);
             }
         }
-        // Pinned ones may take more than there is room for: then nothing is left to find either.
+        // Pinned tools may exceed the limit: then nothing is left to find.
         (listed.len() < specs.len()).then_some(listed)
     }
 
@@ -116,7 +118,7 @@ impl Listing {
     }
 }
 
-/// Is it one of the two by which the others are reached? A file of such a name is not.
+/// Returns whether it is one of the two tools that reach the others. A file of that name is not.
 pub(super) fn is_finder(spec: &Spec) -> bool {
     spec.origin == Origin::Program && FINDERS.contains(&spec.name.as_str())
 }
@@ -128,7 +130,7 @@ mod tests {
 
     use super::*;
 
-    /// A tool that costs 100 bytes with its comma, or as many as its name says: `big_900`.
+    /// Creates a tool that costs 100 bytes with its comma, or the number in its name: `big_900`.
     fn spec(name: &str, origin: Origin) -> Spec {
         Spec {
             name: name.to_owned(),
@@ -174,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_is_filled_with_the_daily_ones_then_files_then_servers_then_the_rest() {
+    fn list_takes_first_tools_then_files_then_servers_then_the_rest() {
         let tools = specs("tree odd undo grep edit read", "mine", &[("s", "s__a")]);
         assert_eq!(listed(800, &tools), "all");
         let tools = specs("tree odd undo grep edit read", "mine x_9000", &[("s", "s__a")]);
@@ -193,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn one_tool_that_is_too_large_pushes_out_no_other() {
+    fn oversized_tool_displaces_no_other() {
         let tools = specs("read edit grep undo tree", "a_20000 b c", &[]);
         assert_eq!(listed(1_000, &tools), "read edit grep undo tree search_tools call_tool b c");
         let tools = specs("read edit_5000 grep", "a_600 b c", &[]);
@@ -209,14 +211,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_pinned_is_listed_whatever_it_costs_and_so_is_what_a_provider_runs() {
+    fn pinned_and_provider_tools_are_listed_at_any_cost() {
         let mut tools = specs("read edit", "pin_5000 b", &[]);
         tools.push(spec("web_search", Origin::Provider));
         assert_eq!(listed(600, &tools), "search_tools call_tool pin_5000 web_search");
     }
 
     #[test]
-    fn what_nobody_could_find_is_listed() {
+    fn everything_is_listed_without_a_search_tool() {
         let tools: Vec<Spec> =
             specs("read edit grep undo", "", &[]).into_iter().filter(|it| it.name != "call_tool").collect();
         assert_eq!(listed(100, &tools), "all");
@@ -228,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn one_more_tool_moves_no_other() {
+    fn one_more_tool_reorders_no_other() {
         let before = specs("read edit grep undo tree", "b d f", &[("s", "s__a")]);
         let after = specs("read edit grep undo tree", "b c d f", &[("s", "s__a")]);
         let kept = |specs: &[Spec]| listed(800, specs).replace("c ", "");

@@ -8,22 +8,22 @@ use super::{
     tool_list,
 };
 
-/// So many answers a turn has at most, where nobody says another number.
+/// The default limit of a turn's responses.
 pub const STEPS: usize = 50;
 
-/// So many calls of one answer are made where the model writes them in a dialect, where nobody says another number.
+/// The default limit of calls per response, if the model writes them in a dialect.
 pub const CALLS: usize = 40;
 
-/// So many answers an agent gives that another one started, where nobody says another number.
+/// The default limit of a sub-agent's responses.
 pub const SUBAGENT_STEPS: usize = 40;
 
-/// So many seconds it may take, where nobody says another time.
+/// The default time limit of a sub-agent, in seconds.
 pub const SUBAGENT_SECONDS: u64 = 600;
 
-/// So many seconds results of background calls are waited for, where nobody says another time.
+/// The default time that haft waits for results of background calls, in seconds.
 pub const WAIT_SECONDS: u64 = 600;
 
-/// So many turns in a row the ends of jobs may begin, where nobody says another number.
+/// The default limit of turns in a row that ends of jobs begin.
 pub const WAKES: usize = 20;
 
 section! {
@@ -174,7 +174,7 @@ section! {
     }
 }
 
-/// Which of the terminal's sixteen colours stand for what.
+/// The terminal colours of an output.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Theme {
@@ -183,28 +183,28 @@ pub enum Theme {
     Dark,
     /// For a light background: no yellow.
     Light,
-    /// Blue and yellow in the place of green and red.
+    /// Blue and yellow in place of green and red.
     ColorBlind,
     /// No colours, as with `NO_COLOR`.
     None,
 }
 
-/// How a person is told that they are wanted.
+/// The way to notify a person.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Notify {
-    /// The bell rings, and the terminal's title says why.
+    /// The bell, and the reason in the terminal's title.
     #[default]
     All,
-    /// The bell rings.
+    /// The bell.
     Bell,
-    /// The terminal's title says it.
+    /// The terminal's title.
     Title,
-    /// Not at all.
+    /// No notification.
     None,
 }
 
-/// When a model is told of a tool that is new.
+/// The time at which a model is informed of a new tool.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Visible {

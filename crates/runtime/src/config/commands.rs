@@ -11,7 +11,8 @@ use super::{
 };
 
 section! {
-    /// `[commands]`: which commands are allowed, asked about, denied. Each line is the first words of some.
+    /// `[commands]`: rules for allowed commands, commands that need approval, and denied ones. Each line is
+    /// the first words of a command.
     #[derive(Default, Eq)]
     #[serde(default)]
     pub struct CommandsSection, merged by_key {

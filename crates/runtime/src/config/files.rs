@@ -1,4 +1,4 @@
-//! Configuration files as bytes: short regular files, and nothing else in their place.
+//! Configuration files as bytes: reads short regular files, and nothing else in their place.
 
 use std::{
     fs,
@@ -15,10 +15,10 @@ use rustix::{
 
 use super::{DOT_MCP, FILE};
 
-/// A longer configuration is refused.
+/// Limit of a configuration file, in bytes.
 const LARGEST: u64 = 64 * 1024;
 
-/// The bytes of a configuration file; nothing, if there is none.
+/// Returns the bytes of a configuration file; nothing, if there is none.
 pub(super) fn text(path: &Path, read: io::Result<Vec<u8>>) -> Result<Option<Vec<u8>>, Fault> {
     match read {
         Ok(bytes) => Ok(Some(bytes)),
@@ -32,7 +32,7 @@ pub(super) fn wrong(path: &Path, error: impl std::fmt::Display) -> Fault {
         .next("`haft config --example` lists every key.")
 }
 
-/// The workspace's configuration as it is written.
+/// Reads the text of the workspace's configuration.
 ///
 /// # Errors
 /// When there is none, or it is not a short regular file.
@@ -41,10 +41,10 @@ pub fn workspace_text(workspace: &Path) -> io::Result<String> {
     String::from_utf8(bytes).map_err(io::Error::other)
 }
 
-/// The workspace's list of MCP servers, `.mcp.json`, as it is written; none, if there is none.
+/// Reads the text of the workspace's list of MCP servers, `.mcp.json`; none, if there is no such file.
 ///
 /// # Errors
-/// When it is not a short regular file, or no text.
+/// When it is not a short regular file, or not text.
 pub fn servers_text(workspace: &Path) -> io::Result<Option<String>> {
     match bounded(&workspace.join(DOT_MCP), OFlags::NOFOLLOW) {
         Ok(bytes) => String::from_utf8(bytes).map(Some).map_err(io::Error::other),
@@ -53,11 +53,11 @@ pub fn servers_text(workspace: &Path) -> io::Result<Option<String>> {
     }
 }
 
-/// The configuration file of another program in a folder of the workspace, as it is written; none, if there is none. A link
-/// in place of the file or of the folder is not followed.
+/// Reads the text of another program's configuration file in a folder of the workspace; none, if there is no
+/// such file. Does not follow a symlink in place of the file or the folder.
 ///
 /// # Errors
-/// When it is not a short regular file, or no text.
+/// When it is not a short regular file, or not text.
 pub fn text_of_another(workspace: &Path, folder: &str, file: &str) -> io::Result<Option<String>> {
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::RDONLY;
     let bytes = match rustix::fs::open(workspace.join(folder), flags, Mode::empty()) {
@@ -72,8 +72,8 @@ pub fn text_of_another(workspace: &Path, folder: &str, file: &str) -> io::Result
     }
 }
 
-/// The bytes of a configuration file: a regular one, and a short one. A pipe or a device
-/// in its place is refused at once.
+/// Reads the bytes of a configuration file, which must be regular and short. Refuses a pipe or a device at
+/// once.
 pub(super) fn bounded(path: &Path, how: OFlags) -> io::Result<Vec<u8>> {
     bounded_in(CWD, path, how)
 }

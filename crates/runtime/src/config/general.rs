@@ -17,7 +17,8 @@ use super::{
 use crate::deadline::DEADLINE;
 
 section! {
-    /// What one file says, or one layer above the files. A key it doesn't know is an error: a typo must not pass as a default.
+    /// The configuration in one file, or in one layer above the files. An unknown key is an error: a typo
+    /// must not pass as a default.
     #[derive(Default)]
     #[serde(default)]
     pub struct Config, merged by_key {
@@ -143,34 +144,34 @@ section! {
             }
         }
         tables {
-            /// Which commands are allowed, asked about, denied.
+            /// The rules about commands.
             commands: CommandsSection as CommandsSection = CommandsSection::merge;
-            /// The same in a longer form, each with examples.
+            /// The rules about commands in their long form, each with examples.
             command: Vec<CommandRule> as CommandRule = rules;
-            /// Which hosts may be contacted.
+            /// The hosts that may be contacted.
             net: Net as Net = Net::merge;
-            /// The secrets that have names.
+            /// The named secrets.
             #[serde(rename = "secret")]
             secrets: BTreeMap<String, SecretSection> as SecretSection = extend_trusted;
-            /// How the web is searched.
+            /// The web search.
             search: SearchSection as SearchSection = replace_section;
-            /// How other machines are reached.
+            /// The access to other machines.
             ssh: SshSection as SshSection = replace_section;
-            /// Where programs are that tools start.
+            /// The paths of programs that tools start.
             programs: ProgramsSection as ProgramsSection = replace_section;
-            /// What tool files may do, by their names.
+            /// The grants of tool files, by name.
             #[serde(rename = "tool")]
             sections: Tables<ToolSection> as ToolSection = beside;
-            /// The MCP servers that haft may be a client of, by their names.
+            /// The MCP servers that haft may connect to, by name.
             #[serde(rename = "mcp")]
             servers: Tables<ServerSection> as ServerSection = beside;
-            /// How agents work.
+            /// The settings of agents.
             agent: AgentSection as AgentSection = AgentSection::merge;
-            /// How `haft chat` behaves at a terminal.
+            /// The settings of `haft chat` at a terminal.
             chat: ChatSection as ChatSection = own_file;
-            /// How much of the machine commands may use.
+            /// The limits of commands.
             limits: LimitsSection as LimitsSection = LimitsSection::merge;
-            /// What agents may do that an agent starts.
+            /// The limits of agents that an agent starts.
             subagent: SubagentSection as SubagentSection = SubagentSection::merge;
             /// Models under names that a person chose.
             models: BTreeMap<String, ModelSection> as ModelSection = extend_trusted;
@@ -178,13 +179,13 @@ section! {
     }
 }
 
-/// Whether files are read that have names outside the roots.
+/// Whether haft reads files that have names outside the roots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum HardLinks {
-    /// They are not.
+    /// haft refuses them.
     Refuse,
-    /// They are.
+    /// haft reads them.
     Allow,
 }
 
@@ -199,14 +200,14 @@ impl From<HardLinks> for OtherNames {
     }
 }
 
-/// Tables under names that a person chose, for what is the user's own and for what came with the workspace. A workspace's
-/// table never replaces the user's.
+/// Tables under names that a person chose: the user's own, and those of the workspace. A workspace's table
+/// never replaces the user's.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(from = "BTreeMap<String, T>", bound(deserialize = "T: Deserialize<'de>"))]
 pub struct Tables<T> {
-    /// Those of the user's file, for the user's own tools and servers; of a single file all of it.
+    /// The tables of the user's file, for the user's own tools and servers; the whole table of a single file.
     pub user: BTreeMap<String, T>,
-    /// Those of the workspace's file, for the workspace's.
+    /// The tables of the workspace's file, for the workspace's tools and servers.
     pub workspace: BTreeMap<String, T>,
 }
 

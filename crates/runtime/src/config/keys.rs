@@ -1,7 +1,7 @@
 //! Keys of haft.toml, one declaration each ([`section!`](declare)): its type, text, default, and merge.
 //!
-//! From the declarations come the structs that serde reads, the merge of two layers, `haft config`, the reference and its
-//! page in the documentation.
+//! The declarations generate the structs that serde reads, the merge of two layers, `haft config`, the reference
+//! and its page in the documentation.
 
 pub(super) mod declare;
 pub(super) mod merging;
@@ -15,14 +15,15 @@ use super::{Config, Tables};
 use merging::{Gate, Upper};
 pub use types::Type;
 
-/// A table of haft.toml with its keys; the first one has no name and stands at the top.
+/// A table of haft.toml with its keys; the top-level one has no name.
 #[derive(Debug)]
 pub struct Section {
-    /// As a file has it: `[net]`, `[[command]]`; `[secret.github]`, where a person chooses the second name.
+    /// The header in a file: `[net]`, `[[command]]`; `[secret.github]`, where a person chooses the second
+    /// name.
     pub header: &'static str,
-    /// What the section does.
+    /// The description of the section.
     pub doc: &'static str,
-    /// Whether its keys are merged one by one; else the section is merged as a whole.
+    /// Whether its keys are merged one by one; otherwise the section is merged as a whole.
     pub by_key: bool,
     /// Its keys.
     pub keys: &'static [Key],
@@ -33,43 +34,43 @@ pub struct Section {
 pub struct Key {
     /// Its name in its section.
     pub name: &'static str,
-    /// What it does, with limits.
+    /// Its description, with limits.
     pub doc: &'static str,
     /// The type of its value.
     pub kind: Type,
     /// The unit of a number.
     pub unit: Option<&'static str>,
-    /// The least number and the largest one; what is beyond them is brought between them.
+    /// The smallest and the largest number; numbers beyond are clamped.
     pub range: Option<RangeInclusive<u64>>,
-    /// The option of the command line that sets it.
+    /// The command-line option that sets it.
     pub option: Option<&'static str>,
     /// An example of its value, as TOML.
     pub example: &'static str,
-    /// What holds where no file sets it.
+    /// The default, where no file sets it.
     pub default: Fallback,
-    /// What a workspace's value can do before it is trusted.
+    /// The effect of a workspace's value before the workspace is trusted.
     pub workspace: Workspace,
 }
 
-/// What holds where no file sets a key.
+/// The default of a key.
 #[derive(Debug, Clone, Copy)]
 pub enum Fallback {
     /// A value.
     Value(fn() -> Value),
-    /// Words for what is not one value, such as `none`.
+    /// Text for a default that is not one value, such as `none`.
     Words(&'static str),
-    /// Nothing: the section needs the key.
+    /// None: the section needs the key.
     Required,
 }
 
-/// What a workspace's value can do before a person trusts the workspace.
+/// The effect of a workspace's value before a person trusts the workspace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Workspace {
-    /// It counts, as no value of this key allows anything.
+    /// It counts, as no value of this key grants anything.
     Counts,
-    /// It counts where it allows no more than the user's own value.
+    /// It counts if it grants no more than the user's own value.
     Narrows,
-    /// It is a number that counts where it is lower than the user's own, or than the default.
+    /// It is a number that counts if it is lower than the user's own, or than the default.
     Lowers,
     /// It does not count.
     NeedsTrust,
@@ -77,7 +78,7 @@ pub enum Workspace {
     OwnFile,
 }
 
-/// A struct that is a section, made by [`section!`](declare).
+/// A struct for a section, made by [`section!`](declare).
 pub(super) trait Declared {
     /// Returns its sections in the order in which they are shown, and those inside.
     fn sections() -> Vec<&'static Section>;
@@ -88,9 +89,9 @@ pub(super) trait Declared {
     }
 }
 
-/// What has numbers that are to be brought into their ranges.
+/// A value with numbers that have ranges.
 pub(super) trait Bounded {
-    /// Brings them there.
+    /// Clamps the numbers.
     fn bound(&mut self);
 }
 
@@ -118,10 +119,10 @@ pub fn sections() -> Vec<&'static Section> {
     Config::sections()
 }
 
-/// The sections of which there are several, each with a name that a person chooses.
+/// The sections that can occur several times, each with a name that a person chooses.
 pub const NAMED: [&str; 4] = ["mcp", "models", "secret", "tool"];
 
-/// Merges a layer into those below it, key by key. Returns what holds, and a line for each value that is ignored.
+/// Merges a layer into those below it, key by key. Returns the result, and a line for each ignored value.
 pub(super) fn merge(mut mine: Config, theirs: Config, from: Upper) -> (Config, Vec<String>) {
     let mut gate = Gate::new(from);
     Config::merge(&mut mine, theirs, &mut gate);
@@ -132,7 +133,7 @@ pub(super) fn clamp(number: &mut Option<u64>, range: RangeInclusive<u64>) {
     *number = number.map(|it| it.clamp(*range.start(), *range.end()));
 }
 
-/// The name of a key whose field has the name of a keyword: `match` for `r#match`.
+/// Returns the name of a key whose field is a keyword: `match` for `r#match`.
 pub(super) const fn plain(field: &'static str) -> &'static str {
     match field.as_bytes() {
         [b'r', b'#', ..] => field.split_at(2).1,
@@ -159,21 +160,21 @@ pub(super) fn label_of(header: &str, key: &str) -> String {
 }
 
 impl Section {
-    /// The names of its tables: none for the top, `["models", "local"]`.
+    /// Returns the names of its tables: none for the top, `["models", "local"]`.
     pub fn path(&self) -> Vec<&'static str> {
         tables(self.header).collect()
     }
 }
 
 impl Key {
-    /// Its type in words, with unit and range.
+    /// Describes its type, with unit and range.
     pub fn kind(&self) -> String {
         let unit = self.unit.map(|it| format!("{it}, ")).unwrap_or_default();
         let range = self.range.as_ref().map(|it| format!(", {} to {}", it.start(), it.end()));
         format!("{unit}{}{}", self.kind, range.unwrap_or_default())
     }
 
-    /// What it does, with what it needs in a workspace's file.
+    /// Returns its description, with the trust that it needs in a workspace's file.
     pub fn about(&self) -> String {
         match self.workspace {
             Workspace::NeedsTrust => format!("{} {NEEDS_TRUST}", self.doc),
@@ -182,14 +183,14 @@ impl Key {
         }
     }
 
-    /// A line of a file that sets it to the example.
+    /// Returns a line that sets it to the example.
     pub fn setting(&self) -> String {
         format!("{} = {}", self.name, self.example)
     }
 }
 
 impl Fallback {
-    /// The default as a reader sees it; none, where the key is required.
+    /// Returns the default as text; none, if the key is required.
     pub fn text(&self) -> Option<String> {
         match self {
             Self::Value(value) => toml::Value::try_from(value()).ok().map(|it| it.to_string()),
@@ -199,13 +200,13 @@ impl Fallback {
     }
 }
 
-/// What marks a key that a workspace's file can't set before it is trusted.
+/// Marks a key that an untrusted workspace's file can't set.
 const NEEDS_TRUST: &str = "(needs trust)";
 
-/// What marks a key that counts only in the user's own file.
+/// Marks a key that counts only in the user's own file.
 const ONLY_OWN: &str = "(only in your own file)";
 
-/// What stands before the first key of the reference.
+/// The text before the first key of the reference.
 const HEAD: &str = include_str!("keys/head.txt");
 
 /// The longest line of the reference, in characters, without `# `.
@@ -214,7 +215,7 @@ const WIDTH: usize = 78;
 /// The column of defaults.
 const COLUMN: usize = 46;
 
-/// The reference: every key as a comment, with what it does, an example and its default.
+/// Returns the reference: every key as a comment, with description, example and default.
 pub fn reference() -> String {
     let mut text = HEAD.to_owned();
     for section in sections() {
@@ -237,10 +238,10 @@ pub fn reference() -> String {
     text
 }
 
-/// Prose as comments of at most 80 characters a line.
+/// Formats text as comments of at most 80 characters a line.
 fn comment(prose: &str) -> String {
     let mut lines = vec![String::new()];
-    // What is marked stays in one piece.
+    // The marks stay in one piece.
     for word in prose
         .replace(NEEDS_TRUST, "(needs\u{a0}trust)")
         .replace(ONLY_OWN, "(only\u{a0}in\u{a0}your\u{a0}own\u{a0}file)")

@@ -1,4 +1,4 @@
-//! `[limits]`: how much of the machine commands and their kept outputs may use.
+//! `[limits]`: limits of commands and of their kept outputs.
 
 use sandbox::limits::Limits;
 use serde_json::json;
@@ -48,10 +48,10 @@ section! {
 }
 
 impl LimitsSection {
-    /// The kept outputs of a session where nothing is said, in MiB.
+    /// The default limit of a session's kept outputs, in MiB.
     pub const OUTPUTS: u64 = 4096;
 
-    /// The limits of commands.
+    /// Returns the limits of commands.
     pub fn of_commands(self) -> Limits {
         let usual = Limits::default();
         Limits {
@@ -61,7 +61,7 @@ impl LimitsSection {
         }
     }
 
-    /// How many bytes of outputs a session keeps.
+    /// Returns the limit of a session's kept outputs, in bytes.
     pub fn outputs(self) -> u64 {
         self.outputs_mib.unwrap_or(Self::OUTPUTS) * MIB
     }
@@ -86,7 +86,7 @@ mod tests {
             limits.bound();
             limits.of_commands().tree
         };
-        // The whole sandbox has a larger bound, which haft's own processes in it need a part of.
+        // The whole sandbox has a larger limit, of which haft's own processes in it need a part.
         assert_eq!((bounded(0), bounded(u64::MAX)), (2, Limits::default().processes / 2));
         assert_eq!(LimitsSection::default().of_commands(), Limits::default());
     }

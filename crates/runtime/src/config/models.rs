@@ -13,7 +13,7 @@ use super::keys::{
     types::{Type, named},
 };
 
-/// What `dialect` is.
+/// The type of `dialect`.
 const DIALECT: Type = Type::Words("string, or a table: `[models.c.dialect]`");
 
 section! {
@@ -164,7 +164,7 @@ section! {
     }
 }
 
-/// Where the arguments of a call are.
+/// The position of a call's arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ArgStyle {
@@ -174,16 +174,16 @@ pub enum ArgStyle {
     Inline,
 }
 
-/// What a million tokens cost, in dollars.
+/// The price of a million tokens, in dollars.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PriceSection {
     /// Tokens of a request.
     pub input: f64,
-    /// Tokens of a request that the provider had kept.
+    /// Tokens of a request that the provider had cached.
     #[serde(default)]
     pub cached: f64,
-    /// Tokens of a request that the provider keeps from now on.
+    /// Tokens of a request that the provider caches from now on.
     #[serde(default)]
     pub kept: f64,
     /// Tokens of an answer.
@@ -193,7 +193,7 @@ pub struct PriceSection {
 named!(OneOf: ArgStyle);
 named!(Numbers: PriceSection);
 
-/// Reads the name of a dialect, or a format: a table is kept as JSON, as `--dialect` takes it.
+/// Reads the name of a dialect, or a format: a table becomes JSON, as `--dialect` accepts it.
 fn dialect<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
     from.deserialize_any(Dialect)
 }
@@ -225,7 +225,7 @@ impl<'de> Visitor<'de> for Dialect {
     }
 }
 
-/// Writes a format as the table that it is in a file.
+/// Writes a format as its table in a file.
 fn dialect_as_written<S: Serializer>(dialect: &Option<String>, to: S) -> Result<S::Ok, S::Error> {
     let format = dialect.as_deref().filter(|it| it.starts_with('{'));
     match format.and_then(|it| serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(it).ok()) {

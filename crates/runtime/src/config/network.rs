@@ -1,4 +1,4 @@
-//! What tools may contact and start: `[net]`, `[secret.NAME]`, `[search]`, `[ssh]`, `[programs]`.
+//! Network and programs that tools may use: `[net]`, `[secret.NAME]`, `[search]`, `[ssh]`, `[programs]`.
 
 use std::path::PathBuf;
 
@@ -79,7 +79,7 @@ section! {
 }
 
 section! {
-    /// `[search]`: how the web is searched.
+    /// `[search]`: the web search.
     #[derive(Default, Eq)]
     #[serde(default)]
     pub struct SearchSection, merged whole {
@@ -109,7 +109,7 @@ section! {
 }
 
 section! {
-    /// `[ssh]`: how other machines are reached.
+    /// `[ssh]`: the access to other machines.
     #[derive(Default, Eq)]
     #[serde(default)]
     pub struct SshSection, merged whole {
@@ -139,7 +139,7 @@ section! {
 }
 
 section! {
-    /// `[programs]`: where optional programs are that tools start.
+    /// `[programs]`: the paths of optional programs that tools start.
     #[derive(Default, Eq)]
     #[serde(default)]
     pub struct ProgramsSection, merged whole {

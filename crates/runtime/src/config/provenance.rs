@@ -1,7 +1,8 @@
-//! Provenance of the configuration: which file set each value in effect, and which written values don't count.
+//! Provenance of the configuration: the file that set each value in effect, and the written values that don't
+//! count.
 //!
-//! The rules of the merge are not repeated here. A file is a source of a value if the value changes when its key is taken
-//! out of that file; a workspace's key needs trust if trusting the workspace changes the value.
+//! It does not repeat the rules of the merge. A file is a source of a value if the value changes when its key
+//! is removed from that file; a workspace's key needs trust if trusting the workspace changes the value.
 
 use std::path::{Path, PathBuf};
 
@@ -16,7 +17,7 @@ use super::{
     tool_list::ALL,
 };
 
-/// A configuration file: its keys as they are written, and what they mean.
+/// A configuration file: its keys as written, and the parsed configuration.
 #[derive(Debug, Clone)]
 pub struct Layer {
     path: PathBuf,
@@ -40,18 +41,18 @@ pub struct Unused {
     pub source: Source,
     /// The value as it is written there.
     pub value: Value,
-    /// Why it doesn't count.
+    /// The reason why it doesn't count.
     pub why: Why,
 }
 
-/// Why a written value has no effect.
+/// The reason why a written value has no effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Why {
     /// The workspace is not trusted.
     NeedsTrust,
     /// The other file decides.
     Overridden,
-    /// The number is beyond what is allowed here, so another one is in effect.
+    /// The number is out of range, so another one is in effect.
     Limited,
     /// The key counts only in the user's own file.
     UserOnly,
@@ -62,11 +63,11 @@ pub enum Why {
 pub struct Origin {
     /// The names of its tables, then its own: `["models", "local", "url"]`.
     pub key: Vec<String>,
-    /// The key is about the workspace's own tools and servers, which have sections beside the user's.
+    /// Whether the key is about the workspace's own tools and servers, which have sections beside the user's.
     pub of_workspace: bool,
     /// The value in effect; none if no written value counts.
     pub value: Option<Value>,
-    /// The files that the value comes from; both, where their lists are joined.
+    /// The files that the value comes from; both, if their lists are joined.
     pub sources: Vec<Source>,
     /// The written values that don't count.
     pub unused: Vec<Unused>,
@@ -77,12 +78,12 @@ pub struct Origin {
 pub struct Origins {
     /// The configuration in effect.
     pub config: Config,
-    /// The keys that are written, those of the user's file first.
+    /// The written keys, those of the user's file first.
     pub keys: Vec<Origin>,
 }
 
 impl Layer {
-    /// The user's own file; an empty layer, if there is none.
+    /// Reads the user's own file; returns an empty layer, if there is none.
     ///
     /// # Errors
     /// Those of [`Config::read`].
@@ -90,7 +91,7 @@ impl Layer {
         Self::read(path, OFlags::empty())
     }
 
-    /// The workspace's file; an empty layer, if there is none.
+    /// Reads the workspace's file; returns an empty layer, if there is none.
     ///
     /// # Errors
     /// Those of [`Config::read_workspace`].
@@ -105,14 +106,15 @@ impl Layer {
         Ok(Self { path: path.to_owned(), table, config })
     }
 
-    /// The value of a key as it is written.
+    /// Returns the value of a key as it is written.
     fn written(&self, key: &[String]) -> Option<Value> {
         let (first, rest) = key.split_first()?;
         let value = rest.iter().try_fold(self.table.get(first)?, |value, name| value.get(name.as_str()))?;
         serde_json::to_value(value).ok()
     }
 
-    /// The configuration of this file without one key; without the whole table, where the rest of it means nothing.
+    /// Returns the configuration of this file without one key; without the whole table, if the rest of it is
+    /// invalid.
     fn without(&self, key: &[String]) -> Config {
         let shorter = |end| {
             let mut table = self.table.clone();
@@ -163,11 +165,11 @@ impl Files<'_> {
         let mut sources: Vec<Source> =
             written.iter().map(|(source, ..)| *source).filter(|source| matters(*source)).collect();
         if sources.is_empty() {
-            // Written as it would be anyway, or the same in both files.
+            // A value that is the default anyway, or the same in both files.
             let same = |layer: &Layer| now.is_some() && at(&values(&layer.config), &key, false) == now;
             sources.extend(written.iter().find(|(_, layer, _)| same(layer)).map(|(source, ..)| *source));
         }
-        // The word for all tools means what no list does.
+        // The word for all tools means the same as no list.
         let is_all = |value: &Value| key.last().is_some_and(|it| it == "tools") && value == ALL;
         let all = written.iter().find(|(_, _, value)| now.is_none() && is_all(value));
         if let (Some((source, _, value)), true) = (all, sources.is_empty()) {
@@ -201,7 +203,8 @@ impl Files<'_> {
         Origin { key, of_workspace: apart, value, sources, unused }
     }
 
-    /// Whether the workspace's value would change anything if it was trusted, and the user's file did not have the key.
+    /// Returns whether the workspace's value would have an effect if it was trusted and the user's file did
+    /// not have the key.
     fn counts_in_a_workspace(&self, key: &[String], apart: bool) -> bool {
         let user = self.user.without(key);
         let with = values(&merged(&user, &self.workspace.config, true));
@@ -209,7 +212,7 @@ impl Files<'_> {
         at(&with, key, apart) != at(&without, key, apart)
     }
 
-    /// The values in effect if one of the files did not have this key.
+    /// Returns the values in effect if one of the files did not have this key.
     fn without(&self, source: Source, key: &[String]) -> Value {
         let (user, workspace) = (&self.user.config, &self.workspace.config);
         values(&match source {
@@ -223,12 +226,12 @@ fn merged(user: &Config, workspace: &Config, trusted: bool) -> Config {
     user.clone().with_workspace(workspace.clone(), trusted).0
 }
 
-/// A configuration as values, under the keys that a file has.
+/// Returns a configuration as values, under the keys of a file.
 fn values(config: &Config) -> Value {
     serde_json::to_value(config).unwrap_or_default()
 }
 
-/// The value of a key; none, where it has none.
+/// Returns the value of a key, if it has one.
 fn at(values: &Value, key: &[String], apart: bool) -> Option<Value> {
     let (first, rest) = key.split_first()?;
     let mut first = values.get(first)?;
@@ -239,12 +242,12 @@ fn at(values: &Value, key: &[String], apart: bool) -> Option<Value> {
     Some(found.clone()).filter(|it| !it.is_null())
 }
 
-/// Whether a workspace's section of this name stands beside the user's, and neither takes the place of the other.
+/// Returns whether a workspace's section of this name exists beside the user's, without replacing it.
 fn stands_apart(key: &[String]) -> bool {
     key.first().is_some_and(|it| it == "tool" || it == "mcp")
 }
 
-/// The keys that are written in a file, each with the names of its tables.
+/// Returns the keys in a file, each with the names of its tables.
 fn leaves(table: &Table) -> Vec<Vec<String>> {
     let mut keys = Vec::new();
     for (name, value) in table {
@@ -259,7 +262,7 @@ fn leaves(table: &Table) -> Vec<Vec<String>> {
     keys
 }
 
-/// Takes a key or a table out.
+/// Removes a key or a table.
 fn remove(table: &mut Table, key: &[String]) {
     match key {
         [] => {}
@@ -288,7 +291,7 @@ mod tests {
         (dir, user.unwrap(), workspace.unwrap())
     }
 
-    /// One line per key: its value, where it comes from, and what doesn't count.
+    /// Renders one line per key: its value, its sources, and what doesn't count.
     fn told(mine: &str, workspace: &str, trusted: bool) -> Vec<String> {
         let (_dir, user, workspace) = layers(mine, workspace);
         let line = |it: Origin| {
@@ -313,7 +316,7 @@ mod tests {
                 false,
                 vec!["tools = [\"read\"] [Workspace] User:Overridden:\"all\""],
             ),
-            // Written as it is anyway.
+            // The value is the default anyway.
             ("env = []", "", false, vec!["env = [] [User]"]),
             (
                 "approve = \"never\"",
@@ -348,7 +351,7 @@ mod tests {
             ]
         );
         assert_eq!(told("", "approve = \"auto\"", true), ["approve = \"auto\" [Workspace]"]);
-        // Of the rules, those that narrow count at once.
+        // Rules that narrow count at once.
         let rules =
             "[[command]]\nprefix = [\"a\"]\nthen = \"deny\"\n[[command]]\nprefix = [\"b\"]\nthen = \"allow\"";
         let told = told("", rules, false).concat();
@@ -356,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_counts_only_in_your_own_file_is_named_in_a_workspace_s() {
+    fn key_for_the_users_own_file_is_reported_in_a_workspaces_file() {
         for trusted in [false, true] {
             assert_eq!(
                 told("", "[chat]\nnotify = \"none\"", trusted),

@@ -1,4 +1,4 @@
-//! `[mcp.NAME]`: MCP servers that haft may be a client of.
+//! `[mcp.NAME]`: MCP servers that haft may connect to.
 
 use std::{collections::BTreeMap, path::PathBuf};
 
@@ -14,11 +14,11 @@ use super::{
     tool_list,
 };
 
-/// The file in which a workspace names servers, for any client.
+/// The file in which a workspace configures servers for any client.
 pub const DOT_MCP: &str = ".mcp.json";
 
 section! {
-    /// `[mcp.NAME]`: how a server is reached, and what it may do.
+    /// `[mcp.NAME]`: a server's address or command, and its grants.
     #[derive(Default, Eq)]
     #[serde(default)]
     pub struct ServerSection, merged whole {
@@ -149,7 +149,7 @@ section! {
             }
         }
         tables {
-            /// How haft signs in there, where it has to.
+            /// The sign-in to the server, if it needs one.
             oauth: OauthSection as OauthSection;
         }
     }
@@ -196,7 +196,8 @@ section! {
     }
 }
 
-/// Variables: the names of those of haft's environment, or names with values, in which `${NAME}` stands for one of it.
+/// Environment variables: names of haft's own, or names with values, in which `${NAME}` stands for one of
+/// haft's own.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged, expecting = "expected a list of names, or a table of names with their values")]
 pub enum Variables {
@@ -217,7 +218,7 @@ impl Default for Variables {
 }
 
 impl ServerSection {
-    /// Returns whether it says where the server is; else it only adds to what another file says.
+    /// Returns whether the section configures a server; otherwise it only adds to another file's.
     pub fn is_whole(&self) -> bool {
         self.command.is_some() || self.url.is_some()
     }

@@ -1,4 +1,4 @@
-//! What each layer may do to the one below it.
+//! Tests of layers: the effect of each layer on the one below it.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::fs;
@@ -45,7 +45,7 @@ fn the_word_all_stands_for_every_list_of_tools() {
     let server = config.servers.user.get("a").unwrap();
     assert_eq!((server.tools.clone(), server.read_only.as_slice()), (None, &["*".to_owned()][..]));
     assert_eq!(server.idempotent, ["*"]);
-    // It takes nothing back of what the other file says.
+    // `all` does not widen the other file's list.
     let some = parse("tools = [\"read\"]");
     assert_eq!(some.clone().with_workspace(config.clone(), true).0.tools.unwrap(), ["read"]);
     assert_eq!(config.with_workspace(some, true).0.tools.unwrap(), ["read"]);
@@ -66,7 +66,7 @@ fn a_workspace_may_only_have_more_asked_and_nothing_let_through() {
         ("auto", "ask-edits", "ask-edits"),
         ("ask-edits", "ask", "ask-edits"),
         ("ask-edits", "auto", "ask-edits"),
-        // Who is never asked is not asked about edits either.
+        // A person who is never asked is not asked about edits either.
         ("ask-edits", "never", "ask-edits"),
         ("never", "ask-edits", "never"),
     ] {
@@ -87,7 +87,7 @@ fn a_typo_is_an_error_with_its_line() {
     assert!(fault.what.contains("toolz") && fault.what.contains("line 2"), "{}", fault.what);
 }
 
-/// The example, with its lines that are settings and no longer comments.
+/// Returns the example with its settings active instead of commented out.
 fn example() -> Config {
     let text = include_str!("../../../../haft.example.toml");
     let is_setting = |line: &str| {
@@ -278,7 +278,7 @@ fn a_rule_whose_example_is_wrong_is_refused_when_it_is_read() {
 }
 
 #[test]
-fn what_is_no_short_regular_file_is_refused_at_once() {
+fn long_or_irregular_file_is_refused_at_once() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join(FILE);
     let refused = |why: &str| {

@@ -8,7 +8,7 @@ use super::{
 };
 
 section! {
-    /// `[tool.NAME]`: what a person granted to a tool. It counts for what a person vouched for, by its content.
+    /// `[tool.NAME]`: the grants of a tool. They apply to the content that a person attested.
     #[derive(Default, Eq)]
     #[serde(default)]
     pub struct ToolSection, merged whole {

@@ -9,10 +9,10 @@ use serde::{
 
 use super::keys::Type;
 
-/// What such a list is.
+/// The type of such a list.
 pub(super) const TYPE: Type = Type::Words("list of strings, or \"all\"");
 
-/// The word for all tools there are.
+/// The word for all tools.
 pub(super) const ALL: &str = "all";
 
 /// Reads a list of names; `all` is the same as no list.
@@ -20,7 +20,7 @@ pub(super) fn names<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<Str
     from.deserialize_any(List)
 }
 
-/// Reads a list in which `*` stands for all tools; so does the word `all` in its place.
+/// Reads a list in which `*` stands for all tools; so does the word `all`.
 pub(super) fn with_star<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
     Ok(names(from)?.unwrap_or_else(|| vec!["*".to_owned()]))
 }

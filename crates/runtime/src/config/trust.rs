@@ -1,4 +1,4 @@
-//! Trusted workspaces: a person's word for their configuration and tools.
+//! Trusted workspaces: the configurations and tools that a person trusts.
 
 use std::{
     fs, io,
@@ -10,34 +10,35 @@ use rustix::fs::OFlags;
 
 use super::{DOT_MCP, FILE, files::bounded};
 
-/// The workspaces that the person has trusted: the configuration of each by its exact text, its tools by its path. One
-/// line says one thing, and a line that a trust has ended takes back those before it.
+/// The record of trusted workspaces: the configuration of each by its exact text, its tools by its path. Each
+/// line records one fact; a line that ends the trust revokes those before it.
 pub struct Trust {
     file: PathBuf,
 }
 
 impl Trust {
-    /// The list kept in this state folder.
+    /// Returns the record in this state folder.
     pub fn in_state(state: &Path) -> Self {
         Self { file: state.join("trusted") }
     }
 
-    /// Is the workspace's configuration trusted as it is now?
+    /// Returns whether the workspace's present configuration is trusted.
     pub fn holds(&self, workspace: &Path) -> bool {
         self.has(workspace, &mark(workspace))
     }
 
-    /// May the workspace's tools run? That was said of all that the person who works there puts there.
+    /// Returns whether the workspace's tools may run. This covers all tools that the person who works there
+    /// adds later.
     pub fn holds_tools(&self, workspace: &Path) -> bool {
         self.has(workspace, &mark_of_tools(workspace))
     }
 
-    /// May the servers be started that the workspace's `.mcp.json` names as it is now?
+    /// Returns whether the servers in the workspace's present `.mcp.json` may be started.
     pub fn holds_servers(&self, workspace: &Path) -> bool {
         self.has(workspace, &mark_of_servers(workspace))
     }
 
-    /// Trusts all of these.
+    /// Trusts the configuration, the servers and the tools.
     ///
     /// # Errors
     /// When the list can't be written.
@@ -49,7 +50,7 @@ impl Trust {
         self.put(workspace, &mark_of_tools(workspace))
     }
 
-    /// Takes back whatever trust there is in the workspace. False if there was none.
+    /// Revokes all trust in the workspace. Returns false if there was none.
     ///
     /// # Errors
     /// When the list can't be written.
@@ -63,12 +64,12 @@ impl Trust {
         Ok(is_trusted)
     }
 
-    /// The file that has the list.
+    /// Returns the path of the record.
     pub fn file(&self) -> &Path {
         &self.file
     }
 
-    /// The lines of the list that count for this workspace: those after its last end.
+    /// Returns the lines that apply to this workspace: those after its last end.
     fn lines(&self, workspace: &Path) -> Vec<String> {
         let text = fs::read_to_string(&self.file).unwrap_or_default();
         let end = mark_of_end(workspace);
@@ -92,7 +93,7 @@ impl Trust {
             if let Some(folder) = self.file.parent() {
                 fs::create_dir_all(folder)?;
             }
-            // One line in one write: two that add at once both stay whole.
+            // A single write per line: two processes that append at once don't mix their lines.
             let mut file = fs::OpenOptions::new().append(true).create(true).open(&self.file)?;
             file.write_all(format!("{mark}\n").as_bytes())?;
             file.sync_all()
@@ -104,28 +105,28 @@ impl Trust {
     }
 }
 
-/// What says that the tools of this workspace may run. No hash looks like it.
+/// Returns the line that trusts this workspace's tools. No hash looks like it.
 fn mark_of_tools(workspace: &Path) -> String {
     format!("tools {}", name_of(workspace))
 }
 
-/// What says that the servers may be started that this text names.
+/// Returns the line that trusts the servers in the present text.
 fn mark_of_servers(workspace: &Path) -> String {
     let text = bounded(&workspace.join(DOT_MCP), OFlags::NOFOLLOW).unwrap_or_default();
     format!("servers:{} {}", blake3::hash(&text).to_hex(), name_of(workspace))
 }
 
-/// What says that nothing before it counts for this workspace.
+/// Returns the line that revokes all earlier ones for this workspace.
 fn mark_of_end(workspace: &Path) -> String {
     format!("end {}", name_of(workspace))
 }
 
-/// The workspace's path, on one line.
+/// Returns the workspace's path, on one line.
 fn name_of(workspace: &Path) -> String {
     workspace.display().to_string().escape_default().to_string()
 }
 
-/// A text that changes with the configuration: a later pull doesn't inherit the trust.
+/// Returns a line that changes with the configuration: a later pull doesn't inherit the trust.
 pub(super) fn mark(workspace: &Path) -> String {
     let text = bounded(&workspace.join(FILE), OFlags::NOFOLLOW).unwrap_or_default();
     let hash = blake3::hash(&text).to_hex();
@@ -139,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_trust_that_ended_can_begin_again() {
+    fn revoked_trust_can_be_granted_again() {
         let dir = tempfile::tempdir().unwrap();
         let (one, other) = (dir.path().join("one"), dir.path().join("one more"));
         let trust = Trust::in_state(dir.path());

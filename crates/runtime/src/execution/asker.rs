@@ -1,4 +1,4 @@
-//! The person who is asked about package hosts while tools are loaded, and their answers.
+//! The person who is asked about package hosts while tools load, and the answers.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -7,10 +7,10 @@ use tokio::sync::Mutex;
 use super::Execution;
 use crate::approve::Approver;
 
-/// Who is asked about hosts while tools are loaded, and what they said.
+/// Asks about package hosts while tools load, and remembers the answers.
 pub(crate) struct Asker {
     pub(crate) approver: Arc<dyn Approver>,
-    /// One question at a time, and none twice.
+    /// Allows one question at a time, and none twice.
     pub(crate) said: Mutex<HashMap<Vec<String>, bool>>,
 }
 
@@ -21,14 +21,14 @@ impl Asker {
 }
 
 impl Execution {
-    /// Who is asked about the hosts that packages come from.
+    /// Returns the asker for package hosts.
     pub(crate) fn asker(&self) -> Option<&Asker> {
         self.inner.asker.get()
     }
 
-    /// From now on this person is asked about them.
+    /// Sets the asker for package hosts.
     pub(crate) fn asks(&self, asker: Asker) {
-        // There is one at a terminal.
+        // There is one, at a terminal.
         let _ = self.inner.asker.set(asker);
     }
 }

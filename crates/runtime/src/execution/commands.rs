@@ -1,4 +1,4 @@
-//! Settings that all commands of a runtime are started with.
+//! Settings for all commands of a runtime.
 
 use std::path::PathBuf;
 
@@ -7,25 +7,27 @@ use sandbox::limits::Limits;
 
 use crate::config::LimitsSection;
 
-/// What commands are started with.
+/// The settings with which commands are started.
 #[derive(Debug, Clone)]
 pub struct Commands {
-    /// Our own binary, which is started as the keeper with [`KEEPER`](sandbox::KEEPER) as its first argument; the program that
-    /// runs, if this is not given. It has to call [`keep`](sandbox::keep) then.
+    /// haft's own binary, which is started as the keeper with [`KEEPER`](sandbox::KEEPER) as its first
+    /// argument; the running program, if it is not set. That program has to call [`keep`](sandbox::keep)
+    /// then.
     pub keeper: Option<PathBuf>,
-    /// Whether foreign bytes are decoded in this process, without isolation: for tests, whose program is not a worker.
+    /// Whether untrusted bytes are decoded in this process, without isolation: for tests, whose program is
+    /// not a worker.
     pub decodes_here: bool,
     /// haft's own environment.
     pub variables: Vec<(String, String)>,
     /// The names of variables that commands get besides the short list.
     pub env: Vec<String>,
-    /// The parts of the sandbox that a person agreed to do without, where the machine does not have them.
+    /// The parts of the sandbox that a person agreed to do without on machines that lack them.
     pub accept_weaker: Vec<String>,
-    /// Whether commands may make sockets that are named by a path.
+    /// Whether commands may create Unix sockets that have a path.
     pub unix_sockets: bool,
-    /// What commands may use of the machine.
+    /// The resource limits of commands.
     pub limits: Limits,
-    /// How many bytes of outputs a session keeps that were too long to show.
+    /// Limit of a session's outputs that were too long to show, in bytes.
     pub kept_outputs: u64,
 }
 
@@ -45,13 +47,14 @@ impl Default for Commands {
 }
 
 impl Commands {
-    /// The program that is started as keeper and as decoder.
+    /// Returns the program that is started as keeper and as decoder.
     pub(super) fn program(&self) -> PathBuf {
-        // What the link leads to may be deleted or replaced by an update; the link still is this very program.
+        // An update may delete or replace the link's target; the link itself still leads to the running
+        // program.
         self.keeper.clone().unwrap_or_else(|| PathBuf::from("/proc/self/exe"))
     }
 
-    /// Where foreign bytes are decoded.
+    /// Returns the decoders of untrusted bytes.
     pub(crate) fn decoders(&self) -> Decoders {
         if self.decodes_here { Decoders::here() } else { Decoders::apart(&self.program()) }
     }

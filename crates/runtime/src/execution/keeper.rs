@@ -1,4 +1,4 @@
-//! Keepers of an execution: starts the process that starts its commands, in the sandbox or outside of it.
+//! Keepers of an execution: each starts the session's commands, in the sandbox or outside of it.
 
 use std::{net::TcpListener, os::fd::OwnedFd, path::PathBuf, process::Command, sync::Arc, time::Instant};
 
@@ -53,14 +53,15 @@ impl Execution {
             coming.is(process.supervisor());
         }
         let process = if let Some(starting) = starting { starting.began(process) } else { process };
-        // What was allowed before nothing could be changed any more, must not begin after it.
+        // A command that was allowed before the session became read-only must not begin after that.
         if self.is_read_only() && !read_only {
             return Err(read_only_lock::held_now());
         }
         Ok(process)
     }
 
-    /// The keeper in the sandbox. One that died is replaced, so what ran in it is gone, but not the session.
+    /// Returns the keeper in the sandbox. Replaces one that died: its processes are gone, but the session
+    /// continues.
     async fn inside(&self) -> Result<Living, Fault> {
         let mut kept = self.inner.confined.lock().await;
         let read_only = self.is_read_only();
@@ -71,7 +72,7 @@ impl Execution {
         let plan = self.plan(read_only)?;
         let mut tried = self.try_with(&plan).await?;
         if matches!(&tried, Err(trouble) if trouble.part == Part::Namespaces) && self.bubblewrap().is_some() {
-            // Whoever is refused by a kernel that makes exceptions may be no exception, but bubblewrap be one.
+            // The kernel may refuse haft a namespace and grant bubblewrap an exception.
             let plan = Plan { confined: Confined::Wrapped, ..plan.clone() };
             let wrapped = match self.try_with(&plan).await {
                 Ok(Ok(living)) => Ok(living),
@@ -129,9 +130,9 @@ impl Execution {
             )
             .next("Take it out of the tool's section in haft.toml.".to_owned()));
         }
-        // What is to be seen has to be there before.
+        // A folder must exist to be visible in the sandbox.
         let spill = store::create_folder(&inner.spill).is_ok().then(|| inner.spill.clone());
-        // Work of haft's own has no tool, and no business with what the session's commands wrote.
+        // haft's own work runs no tool, and has no use for the output of the session's commands.
         let spill = spill.filter(|_| inner.own.as_ref().is_none_or(|own| !own.folder.as_os_str().is_empty()));
         let sandbox = if read_only { SandboxMode::ReadOnly } else { inner.sandbox };
         let wanted = Wanted {
@@ -146,7 +147,7 @@ impl Execution {
             names: inner.own.iter().flat_map(Own::paths).cloned().collect(),
         };
         let mut seen = inner.seen.lock();
-        // What is there when the sandbox is made would be taken for the person's own.
+        // Changes that exist when the sandbox is created would count as the person's own.
         if seen.watch.is_due() {
             inner.look(&mut seen.watch);
         }
@@ -179,7 +180,7 @@ impl Execution {
         })
     }
 
-    /// A folder for temporary files, where commands can have no private `/tmp`.
+    /// Creates a folder for temporary files, for commands that can't have a private `/tmp`.
     fn scratch(&self) -> std::io::Result<PathBuf> {
         let folder = self.inner.scratch();
         store::create_folder(&folder)?;
@@ -189,11 +190,11 @@ impl Execution {
     fn bubblewrap(&self) -> Option<PathBuf> {
         let path = self.inner.commands.variables.iter().find(|(name, _)| name == "PATH");
         let found = bubblewrap::find(path.map(|(_, value)| value.as_str())?)?.canonicalize().ok()?;
-        // What lies in a root may have been put there by a command.
+        // A command may have created a file in a root.
         (!self.is_in_a_root(&found)).then_some(found)
     }
 
-    /// What starts a keeper of this plan.
+    /// Returns the command that starts a keeper with this plan.
     fn command(&self, plan: &Plan) -> Result<Command, Fault> {
         let program = self.inner.commands.program();
         let mut command = match self.bubblewrap().filter(|_| plan.confined == Confined::Wrapped) {
@@ -218,7 +219,7 @@ impl Execution {
         self.inner.commands.accept_weaker.iter().any(|it| it == part.name())
     }
 
-    /// A keeper of this plan, or why there can be none.
+    /// Starts a keeper with this plan, or returns the reason why that fails.
     async fn try_with(&self, plan: &Plan) -> Result<Result<Living, Trouble>, Fault> {
         let command = self.command(plan)?;
         let plan_bytes = serde_json::to_vec(plan).map_err(|error| {
@@ -258,7 +259,7 @@ impl Execution {
         }))
     }
 
-    /// Serves what a sandbox asks of us.
+    /// Serves the sandbox's requests to haft.
     fn serve(&self, files: Vec<OwnedFd>) {
         let mut files = files.into_iter();
         if let Some(listener) = files.next() {
@@ -267,7 +268,7 @@ impl Execution {
         let Some(ended) = files.next() else { return };
         let execution = Arc::downgrade(&self.inner);
         let ended = std::os::unix::net::UnixStream::from(ended);
-        // A task and no thread: whoever ends the runtime must not wait for the sandbox's end.
+        // A task, not a thread: the end of the runtime must not wait for the sandbox.
         let Ok(ended) = ended.set_nonblocking(true).and_then(|()| UnixStream::from_std(ended)) else {
             return;
         };

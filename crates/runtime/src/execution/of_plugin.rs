@@ -1,4 +1,4 @@
-//! The execution of one tool file: what it has of its session's, and what of its own.
+//! The execution environment of one tool file: the session's, and its own additions.
 
 use std::{
     path::{Path, PathBuf},
@@ -17,23 +17,23 @@ use sandbox::{
     proxy::Hosts,
 };
 
-/// What the sandbox of a tool that is a file has beyond that of its session. All paths are absolute; those that do not
-/// exist when the sandbox is made are not there.
+/// The additions to the sandbox of a tool file, beside the session's. All paths are absolute; those that do
+/// not exist when the sandbox is created are not visible.
 #[derive(Debug, Clone, Default)]
 pub struct Own {
-    /// The folder it lies in, where it may keep files of its own beside it.
+    /// The tool's folder, in which it may write files of its own.
     pub folder: PathBuf,
-    /// What in there is code, and can't be changed, beside what looks like code.
+    /// The code files in it, which are protected in addition to files that look like code.
     pub code: Vec<PathBuf>,
-    /// What else it may read.
+    /// Further readable paths.
     pub read: Vec<PathBuf>,
-    /// What else it may change.
+    /// Further writable paths.
     pub write: Vec<PathBuf>,
-    /// Variables that it has on top.
+    /// Further variables.
     pub env: Vec<(String, String)>,
-    /// It is an MCP server, and no file.
+    /// Whether it is an MCP server, not a file.
     pub is_server: bool,
-    /// It may make sockets that are named by a path: there is nobody else where it runs.
+    /// Whether it may create Unix sockets that have a path: it runs alone there.
     pub unix_sockets: bool,
 }
 
@@ -44,9 +44,9 @@ impl Own {
 }
 
 impl Execution {
-    /// The ground of one tool that is a file: a keeper and a sandbox of its own with what the session's has, and this.
-    /// They end when this is dropped. A host that is granted to the session is granted to the tool, but what is granted
-    /// to a call of the tool is granted to nobody else.
+    /// Returns the execution environment of one tool file: with its own keeper and sandbox, which end when
+    /// the result is dropped. The tool also has the session's hosts, but hosts that are granted to a call of
+    /// the tool are granted to nothing else.
     pub(crate) fn of_tool(&self, own: Own) -> Self {
         let session = &*self.inner;
         let mut roots = session.roots.clone();
@@ -59,8 +59,9 @@ impl Execution {
         self.another(own, roots, session.sandbox, session.hosts.below(), &session.held)
     }
 
-    /// A ground for work of haft's own on what strangers wrote: it sees the machine but nothing of the workspace, changes
-    /// `folder` alone, reads what of `read` lies in a root, and reaches these hosts and no other.
+    /// Returns an execution environment for haft's own work on untrusted data. It sees the machine but not
+    /// the workspace, writes only `folder`, reads those paths of `read` that are in a root, and contacts only
+    /// these hosts.
     pub(crate) fn apart(
         &self,
         folder: PathBuf,
@@ -76,12 +77,12 @@ impl Execution {
         let sandbox =
             if session.sandbox == SandboxMode::Full { SandboxMode::Full } else { SandboxMode::Workspace };
         let own = Own { env, ..Own::default() };
-        // It changes nothing of the workspace, so it goes on where nothing else may.
+        // It changes nothing in the workspace, so it works in read-only mode too.
         self.another(own, read.chain([(folder, true)]).collect(), sandbox, granted, &Arc::default())
     }
 
-    /// The ground of one MCP server: what a tool's has that is a file, but in the sandbox whatever the session's commands
-    /// are, and with no folder of its own.
+    /// Returns the execution environment of one MCP server: like that of a tool file, but always in the
+    /// sandbox, and without a folder of its own.
     pub(crate) fn of_server(&self, read: Vec<PathBuf>, write: Vec<PathBuf>) -> Self {
         let session = &*self.inner;
         let mut roots = session.roots.clone();
@@ -95,9 +96,10 @@ impl Execution {
         self.another(own, roots, sandbox, session.hosts.below(), &session.held)
     }
 
-    /// The ground of a browser that shows what strangers wrote: in the sandbox whatever the session's commands are. It
-    /// sees the machine but nothing of the workspace, keeps nothing, and reaches these hosts and no other: `public` ones at
-    /// public addresses alone. `session_ports`: it also reaches what processes of the session serve.
+    /// Returns the execution environment of a browser that shows untrusted pages. It is always in the
+    /// sandbox. It sees the machine but not the workspace, stores nothing, and contacts only these hosts:
+    /// `public` ones at public addresses only. With `session_ports` it also contacts servers that the session
+    /// started.
     pub(crate) fn of_browser(&self, origins: &[String], public: &[String], session_ports: bool) -> Self {
         let mut granted = Hosts::default();
         if session_ports {
@@ -106,11 +108,11 @@ impl Execution {
         origins.iter().for_each(|host| granted.grant_lasting(host));
         public.iter().for_each(|host| granted.grant_lasting_public(host));
         let own = Own { unix_sockets: true, ..Own::default() };
-        // It changes nothing that lasts, so it goes on where nothing may be changed.
+        // It changes nothing that lasts, so it works in read-only mode too.
         self.another(own, Vec::new(), SandboxMode::Workspace, granted, &Arc::default())
     }
 
-    /// The same ground for one more tool, which reads this as well.
+    /// Returns this execution environment for one more tool, which can also read `folder`.
     pub(crate) fn reading(&self, folder: PathBuf) -> Self {
         let mut own = self.inner.own.clone().unwrap_or_default();
         own.read.push(folder);
@@ -156,7 +158,8 @@ impl Execution {
         execution
     }
 
-    /// These without the right to change what lies beside the tool: rules can't tell its code from its data.
+    /// Makes the mounts of the tool's own folder read-only: Landlock rules can't distinguish its code from
+    /// its data.
     pub(super) fn without_own_folder(&self, mut mounts: Vec<Mount>) -> Vec<Mount> {
         let folder = self.inner.own.as_ref().and_then(|it| it.folder.canonicalize().ok());
         for mount in
@@ -170,8 +173,8 @@ impl Execution {
     }
 }
 
-/// Adds what a person named, unless it is to be had already. Where a link inside a root leads to it, it is not what was
-/// named: anybody may have made that link.
+/// Adds a path that a person named, unless it is available already. Ignores a symlink inside a root that
+/// leads there: a command may have created it.
 fn add_root(roots: &mut Vec<(PathBuf, bool)>, path: &Path, writable: bool) {
     let Ok(real) = path.canonicalize() else { return };
     let of = |path: &Path| {

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use super::{Execution, Inner, Living};
 use sandbox::SandboxMode;
 
-/// What a session and the tools in it have in common: that nothing may be changed, or something.
+/// The read-only state that a session shares with its tools.
 #[derive(Default)]
 pub(super) struct ReadOnlyLock {
     read_only: AtomicBool,
@@ -19,7 +19,7 @@ pub(super) struct ReadOnlyLock {
 }
 
 impl ReadOnlyLock {
-    /// It counts for this ground too.
+    /// Applies the lock to this execution environment too.
     pub(super) fn holds(&self, execution: &Execution) {
         let mut executions = self.executions.lock();
         executions.retain(|it| it.strong_count() > 0);
@@ -28,8 +28,8 @@ impl ReadOnlyLock {
 }
 
 impl Execution {
-    /// From now on nothing may be changed, or no longer so. Processes that were started under the other rule are ended,
-    /// with all they started; what is started next has a sandbox made anew.
+    /// Makes the session read-only, or writable again. Ends processes that were started in the other state,
+    /// with all that they started; later processes get a new sandbox.
     pub(crate) fn hold(&self, read_only: bool) {
         let held = &self.inner.held;
         if held.read_only.swap(read_only, Ordering::SeqCst) == read_only {
@@ -44,18 +44,18 @@ impl Execution {
         }
     }
 
-    /// Is it so that nothing may be changed?
+    /// Returns whether the session is read-only.
     pub(crate) fn is_read_only(&self) -> bool {
         self.inner.held.read_only.load(Ordering::SeqCst)
     }
 
-    /// What may be changed, as it is now.
+    /// Returns the mode in effect.
     pub(super) fn sandbox(&self) -> SandboxMode {
         if self.is_read_only() { SandboxMode::ReadOnly } else { self.inner.sandbox }
     }
 }
 
-/// Ends a keeper that was made under the other rule, now, or as soon as nobody is making or taking it.
+/// Ends a keeper that was started in the other state: now, or as soon as its lock is free.
 fn end(execution: &Arc<Inner>, which: fn(&Inner) -> &tokio::sync::Mutex<Option<Living>>) {
     if let Ok(mut kept) = which(execution).try_lock() {
         if let Some(living) = kept.take() {
@@ -63,7 +63,7 @@ fn end(execution: &Arc<Inner>, which: fn(&Inner) -> &tokio::sync::Mutex<Option<L
         }
         return;
     }
-    // Whoever has it is a task of this.
+    // A task of this runtime holds it.
     let Ok(tasks) = tokio::runtime::Handle::try_current() else { return };
     let execution = execution.clone();
     tasks.spawn(async move {
@@ -75,7 +75,7 @@ fn end(execution: &Arc<Inner>, which: fn(&Inner) -> &tokio::sync::Mutex<Option<L
     });
 }
 
-/// What is said of a command that came too late.
+/// Returns the fault for a command that came too late.
 pub(super) fn held_now() -> Fault {
     Fault::new(
         Kind::Denied,

@@ -1,4 +1,4 @@
-//! A session's sandbox as it is reported: what holds, and what is missing.
+//! Sandbox report of a session: the rules in effect, and missing protections.
 
 use std::{
     cell::OnceCell,
@@ -24,33 +24,33 @@ use sandbox::{
 use super::{Execution, Inner, Living};
 use crate::provenance::Open;
 
-/// How often it is looked at most what the calls of a tool changed in the workspace.
+/// Interval at which haft checks what calls of a tool changed in the workspace.
 const RARELY: Duration = Duration::from_secs(1);
 
-/// What is known of the sandbox for who asks why something failed.
+/// The data on the sandbox that explains failures.
 #[derive(Default)]
 pub(super) struct SandboxReport {
     pub(super) mounts: Vec<Mount>,
     pub(super) ended: Vec<Ended>,
     pub(super) watch: Watch,
     pub(super) closed: Closed,
-    /// What was closed and is not, so that the sandbox had to be made anew.
+    /// Paths that were protected and are not any more, so that the sandbox had to be recreated.
     pub(super) opened: Vec<PathBuf>,
-    /// For as long as the folder of tools is open.
+    /// Marks the tool's folder as writable, until it is dropped.
     pub(super) open: Option<Open>,
-    /// When a name in that folder came or went last, as far as that was looked at.
+    /// The last change of an entry in that folder that haft has seen.
     pub(super) changed: Option<SystemTime>,
 }
 
 impl Execution {
-    /// What the sandbox that there is closed, and closes no more.
+    /// Returns a path that the present sandbox protected and protects no longer.
     pub(crate) fn opened(&self) -> Option<PathBuf> {
         self.inner.seen.lock().closed.opened()
     }
 
-    /// A lasting bash starts nothing by which it would be noticed that its sandbox is not what it was.
+    /// Checks the sandbox of a continued shell, which starts no process by which a change would be noticed.
     pub(super) fn look_whether_closed(&self) {
-        // Who has it locked is about to look.
+        // The task that holds the lock is about to check.
         if self.inner.own.is_none()
             && let Ok(mut kept) = self.inner.confined.try_lock()
         {
@@ -58,7 +58,7 @@ impl Execution {
         }
     }
 
-    /// The keeper that is kept, if its sandbox is what it was; otherwise it is let go of.
+    /// Returns the keeper, if its sandbox is still valid; otherwise drops it.
     pub(super) fn still_closed(&self, kept: &mut Option<Living>) -> Option<Living> {
         let living = kept.take().filter(|it| !it.keeper.is_gone())?;
         if living.read_only != self.is_read_only() {
@@ -69,7 +69,7 @@ impl Execution {
             *kept = Some(living.clone());
             return Some(living);
         };
-        // What a tool's calls do is done soon, but what a session runs may be there for ever.
+        // Calls of a tool end soon, but processes of a session may run forever.
         if self.inner.own.is_none() {
             living.keeper.end();
             self.inner.seen.lock().opened.push(opened);
@@ -77,14 +77,14 @@ impl Execution {
         None
     }
 
-    /// What is to be said of code that the tool made, now that a call of it worked. Where no name came to its folder
-    /// since this was asked last, it costs one look at the folder's time.
+    /// Returns notes on code that the tool made, after a successful call. If the folder has no new entries
+    /// since the last check, this costs one `stat`.
     pub(crate) fn made(&self) -> Vec<String> {
         let Some(own) = &self.inner.own else { return Vec::new() };
         let now = changed(&own.folder);
         let mut seen = self.inner.seen.lock();
         let is_new = seen.open.is_some() && seen.changed != now;
-        // One who calls again and again does not have all folders looked at each time; the last look is at the end.
+        // Repeated calls don't check all folders each time; the final check is at the end.
         if !is_new && seen.watch.looked_ago().is_some_and(|it| it < RARELY) {
             return Vec::new();
         }
@@ -102,7 +102,7 @@ impl Execution {
         denial::denials(Exit::Code(0), "", &known)
     }
 
-    /// A tool that is a file is not always known by name: its file may be no tool yet.
+    /// Returns the denials. The tool's name may be unknown: its file may not be a tool yet.
     pub(super) fn denials(&self, exit: Exit, output: &str, tool: Option<&str>) -> Vec<String> {
         let own = self.inner.own.as_ref();
         let tool = own.map(|_| tool.unwrap_or("NAME"));
@@ -144,10 +144,10 @@ impl Execution {
 }
 
 impl Execution {
-    /// A command begins: until nothing is left of it, what changes may be its doing.
+    /// Records the start of a command: until all its processes are gone, changes may be its own.
     pub(super) fn command_begins(&self) -> Starting {
         let mut seen = self.inner.seen.lock();
-        // What ran before may have been stopped, and nobody looked since.
+        // The processes before it may have been stopped, without a check since.
         if seen.watch.is_over() {
             self.inner.look(&mut seen.watch);
         }
@@ -157,7 +157,7 @@ impl Execution {
 }
 
 impl Inner {
-    /// Looks at what commands changed. The store is asked for grants only once a control file did change.
+    /// Checks what commands changed. Reads the grants only after a change of a control file.
     pub(super) fn look(&self, watch: &mut Watch) {
         let granted = OnceCell::new();
         watch.look(&|path| {
@@ -166,7 +166,7 @@ impl Inner {
         });
     }
 
-    /// What a person allowed to be written.
+    /// Returns the paths that a person allows to be written.
     fn granted_writes(&self) -> Vec<PathBuf> {
         let workspace = self.roots.first().map_or_else(PathBuf::new, |it| it.0.clone());
         let granted = self.grants.in_force(&self.session).unwrap_or_default();
@@ -178,14 +178,14 @@ impl Inner {
     }
 }
 
-/// A command that is about to begin.
+/// A command that is about to start.
 pub(super) struct Starting {
     execution: Arc<Inner>,
     life: Option<Life>,
 }
 
 impl Starting {
-    /// It began.
+    /// Records that the command has started.
     pub(super) fn began(mut self, process: Process) -> Process {
         self.life = Some(process.life());
         process.holding(Running { execution: Arc::downgrade(&self.execution) })
@@ -198,7 +198,7 @@ impl Drop for Starting {
     }
 }
 
-/// A command that runs, and all it started.
+/// A running command, and all that it started.
 struct Running {
     execution: Weak<Inner>,
 }
@@ -206,7 +206,7 @@ struct Running {
 impl Drop for Running {
     fn drop(&mut self) {
         let Some(execution) = self.execution.upgrade() else { return };
-        // Who stopped it may not ask what it changed.
+        // The caller that stopped it may not check the changes.
         if !execution.seen.lock().watch.is_over() {
             return;
         }
@@ -222,7 +222,7 @@ impl Drop for Running {
     }
 }
 
-/// When a name in this folder came or went last.
+/// Returns the time of the last added or removed entry in this folder.
 pub(super) fn changed(folder: &Path) -> Option<SystemTime> {
     folder.metadata().and_then(|it| it.modified()).ok()
 }

@@ -33,21 +33,21 @@ pub use persisted::is_of_a_job;
 use running_call::End;
 pub(crate) use running_call::{ThisCall, Wish};
 
-/// How many jobs that are over stay readable.
+/// Limit of finished jobs that stay readable.
 const KEPT: usize = 100;
 
-/// How often it is looked whether a job of another session is over.
+/// Polling interval for the end of another session's job.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// How many ids a fault names.
+/// Limit of ids in a fault.
 const NAMED: usize = 20;
 
-/// A job whose result was promised.
+/// A job whose result the model expects.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OwedJob {
     /// Its id: `job_3`.
     pub id: String,
-    /// What a person calls it: the command, or the tool.
+    /// Its title for a person: the command, or the tool.
     pub name: String,
 }
 
@@ -56,10 +56,10 @@ pub struct OwedJob {
 pub(crate) struct Jobs {
     last: AtomicU64,
     table: Mutex<Table>,
-    /// How much of the table's news there is: most answers need not take its lock.
+    /// The number of untold notifications in the table: most answers need not lock it.
     untold: AtomicUsize,
     events: OnceLock<broadcast::Sender<Event>>,
-    /// Where they are written down, if somebody may come back for them.
+    /// Their records, if a later session can read them.
     kept: OnceLock<Arc<PersistedJobs>>,
     /// Changes whenever a job begins, waits or is over.
     changes: watch::Sender<u64>,
@@ -68,18 +68,18 @@ pub(crate) struct Jobs {
 #[derive(Default)]
 struct Table {
     jobs: BTreeMap<u64, Arc<ThisCall>>,
-    /// Those that are over, in the order in which they ended.
+    /// Finished jobs, in the order of their ends.
     over: VecDeque<u64>,
     untold: VecDeque<Notifications>,
-    /// Calls that are not jobs yet, and may be made jobs from outside.
+    /// Calls that are not jobs yet, and that a client can move to the background.
     calls: HashMap<String, Weak<ThisCall>>,
-    /// By which ids the calls were offered that are jobs now.
+    /// The ids of the calls that are jobs now.
     became: BTreeMap<u64, String>,
     is_closed: bool,
 }
 
 impl Jobs {
-    /// From now on they are written down here. The first stays.
+    /// Sets the store of their records. The first one stays.
     pub(crate) fn keep(&self, kept: Arc<PersistedJobs>) {
         let _ = self.kept.set(kept);
     }
@@ -94,7 +94,7 @@ impl Jobs {
         self.last.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// The call is a job from now on.
+    /// Makes the call a job.
     pub(crate) fn add(&self, call: &Arc<ThisCall>) {
         let number = call.number();
         let mut table = self.table.lock();
@@ -110,12 +110,13 @@ impl Jobs {
         self.changed();
     }
 
-    /// A number that changes whenever a job begins, waits for input or is over.
+    /// Returns a counter that changes whenever a job begins, waits for input or is over.
     pub(crate) fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }
 
-    /// The job said something and waits for input. `answered` says whether somebody was told so.
+    /// Records that the job gave an output and waits for input. `answered` says whether a caller got that
+    /// output.
     pub(crate) fn waits(&self, call: &Arc<ThisCall>, said: Output, answered: bool) {
         let mut table = self.table.lock();
         let is_news = call.change(|now| {
@@ -131,7 +132,7 @@ impl Jobs {
         self.tell_hosts(call);
     }
 
-    /// The job is over. Only the first end of a job counts.
+    /// Records the end of the job. Only the first end counts.
     pub(crate) fn end(&self, call: &Arc<ThisCall>, state: State, result: Result<Output, Fault>) {
         let number = call.number();
         let took = call.took();
@@ -146,7 +147,7 @@ impl Jobs {
             now.end = Some(End { state, result: Arc::new(result), took });
             now.said = None;
             now.is_news = true;
-            // A process that is held here would outlive its job.
+            // The process must not outlive its job.
             now.live.listens = None;
             Some((now.live.process.take(), now.watchers == 0))
         });
@@ -167,21 +168,21 @@ impl Jobs {
         self.tell_hosts(call);
     }
 
-    /// The task that ran the call is gone: a job that is not over will never be.
+    /// Ends a job whose task is gone.
     pub(crate) fn lost(&self, call: &Arc<ThisCall>) {
-        // Nearly all calls end here.
+        // Nearly all calls return here.
         if !call.has_number() {
             return;
         }
         self.end(call, State::Error, Err(Fault::bug(format!("`{}` was lost before it was over", call.tool))));
     }
 
-    /// Lets a call be made a job from outside, by this id, until it is over.
+    /// Lets a client move a call to the background by this id, until the call is over.
     pub(crate) fn offer(&self, id: &str, call: &Arc<ThisCall>) {
         self.table.lock().calls.insert(id.to_owned(), Arc::downgrade(call));
     }
 
-    /// The call is over or has become a job.
+    /// Ends the offer: the call is over or has become a job.
     pub(crate) fn withdraw(&self, id: &str) {
         let mut table = self.table.lock();
         let call = table.calls.remove(id).and_then(|call| call.upgrade());
@@ -192,20 +193,20 @@ impl Jobs {
         }
     }
 
-    /// The job that the call has become which was offered under this id.
+    /// Returns the job that the call of this id has become.
     pub(crate) fn of_call(&self, id: &str) -> Option<String> {
         let table = self.table.lock();
         table.became.iter().find(|(_, call)| *call == id).map(|(number, _)| format!("job_{number}"))
     }
 
-    /// What the running call that was offered under this id has written until now.
+    /// Returns the output so far of the running call of this id.
     pub(crate) fn written(&self, id: &str) -> Option<Arc<dyn Transcript>> {
         let call = self.table.lock().calls.get(id).and_then(Weak::upgrade)?;
         let now = call.now.lock();
         now.live.output.clone()
     }
 
-    /// Makes a running call a job; gives the id that it has as one.
+    /// Moves a running call to the background; returns its id as a job.
     pub(crate) fn promote(&self, id: &str) -> Result<String, Fault> {
         let call = self.table.lock().calls.get(id).and_then(Weak::upgrade);
         let Some(call) = call else {
@@ -215,7 +216,7 @@ impl Jobs {
         Ok(call.id())
     }
 
-    /// Tells every job to stop, and those that come to be later as well.
+    /// Stops every job, and those that begin later.
     pub(crate) fn close(&self) {
         let mut table = self.table.lock();
         table.is_closed = true;
@@ -224,7 +225,7 @@ impl Jobs {
         }
     }
 
-    /// Stops every job and waits until all are over, or until the time is up.
+    /// Stops every job and waits until all are over, or the time is up.
     pub(crate) async fn end_all(&self, at_most: Duration) {
         self.close();
         let jobs: Vec<Arc<ThisCall>> = self.table.lock().jobs.values().cloned().collect();
@@ -238,8 +239,8 @@ impl Jobs {
         }
     }
 
-    /// The jobs whose results were promised and are not there yet. One that waits for input gives none by itself, and a
-    /// server, which listens on a port, is not expected to end.
+    /// Returns the running jobs whose results the model expects. Leaves out jobs that wait for input, and
+    /// servers: a job that listens on a port is not expected to end.
     pub(crate) async fn owed(&self) -> Vec<OwedJob> {
         let jobs: Vec<Arc<ThisCall>> = self.table.lock().jobs.values().cloned().collect();
         let works = |call: &&Arc<ThisCall>| {
@@ -280,7 +281,7 @@ impl Jobs {
         Err(Fault::not_found(format!("there is no job `{id}` in this session")).next(next))
     }
 
-    /// A job of the owner that another session has, or had.
+    /// Returns a job of the owner that belongs to another session.
     fn of_another(&self, id: &str) -> Option<Job> {
         let (kept, number) = (self.kept.get()?, number(id.trim())?);
         if self.table.lock().jobs.contains_key(&number) {
@@ -295,7 +296,7 @@ impl Jobs {
         }
     }
 
-    /// Waits for the end of a job that another session has.
+    /// Waits for the end of another session's job.
     async fn wait_for_another(&self, job: Job, until: &Until, at_most: Duration) -> Result<Waited, Fault> {
         if *until != Until::Exit && !job.state.is_over() {
             return Err(elsewhere(&job));
@@ -311,7 +312,7 @@ impl Jobs {
         Ok(Waited { met: met && *until == Until::Exit, job: now, line: None })
     }
 
-    /// The job as the model is shown it now.
+    /// Returns the present state of the job for the model.
     fn look(&self, call: &Arc<ThisCall>) -> Job {
         let job = call.job();
         if job.state.is_over() || job.state == State::Waiting {
@@ -327,7 +328,7 @@ impl kit::services::Jobs for Jobs {
         let own: Vec<(u64, Job)> = jobs.iter().map(|call| (call.number(), call.job())).collect();
         let kept = self.kept.get().map(|kept| kept.list()).unwrap_or_default();
         let mut all: BTreeMap<u64, Job> = kept.into_iter().collect();
-        // What is at hand is newer than what was written down.
+        // The present jobs are newer than their records.
         all.extend(own);
         all.into_values().collect()
     }
@@ -395,14 +396,14 @@ fn number(id: &str) -> Option<u64> {
     id.strip_prefix("job_").unwrap_or(id).parse().ok()
 }
 
-/// It can only be looked at from here.
+/// Returns the fault for a job of another session, which can't be changed from this one.
 fn elsewhere(job: &Job) -> Fault {
     let what = format!("{} runs in another session; it can only be looked at from this one", job.id);
     Fault::new(Kind::Unavailable, what)
         .hint("[?`tool:read_job` shows how it stands.?][? `tool:wait` waits for its end.?]")
 }
 
-/// It takes no input now.
+/// Returns the fault for a job that accepts no input now.
 fn refused(job: &Job) -> Fault {
     let state = job.state.name();
     if job.state.is_over() {
@@ -413,7 +414,7 @@ fn refused(job: &Job) -> Fault {
     Fault::new(Kind::Stale, what).hint("[?`tool:wait` says when it does.?]")
 }
 
-/// What a job answers to its input.
+/// Returns a job's answer to its input.
 fn answer(job: &Job) -> Result<Output, Fault> {
     let over = || Part::Text { text: format!("{} is over: {}", job.id, job.state.name()) };
     match job.result.as_deref() {

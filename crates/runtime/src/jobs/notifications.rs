@@ -1,4 +1,4 @@
-//! Who is told that a job has ended, and when? The model once, hosts at once.
+//! Notifications about jobs: informs the model once, and front ends at once.
 
 use std::{
     collections::VecDeque,
@@ -15,38 +15,38 @@ use tokio::sync::broadcast;
 
 use super::{Jobs, Table, ThisCall};
 
-/// At most this many notes in one answer.
+/// Limit of notes in one answer.
 const NOTES: usize = 10;
 
-/// How many events a host may be behind.
+/// Limit of events that a receiver may lag behind.
 const EVENTS: usize = 1024;
 
-/// How much of what a job wrote an event carries, in bytes.
+/// Bytes of a job's output in an event.
 const TAIL: usize = 2000;
 
-/// How much of a fault a note carries, in bytes.
+/// Bytes of a fault in a note.
 const WHY: usize = 160;
 
-/// A job has ended, or waits for input.
+/// The end of a job, or its wait for input.
 #[derive(Debug, Clone, Serialize)]
 pub struct Event {
     /// Its id: `job_3`.
     pub job: String,
     /// The tool that was called.
     pub tool: String,
-    /// What a person calls it.
+    /// Its title, for a person.
     pub title: String,
-    /// What became of it, as [`State::name`] has it.
+    /// The job's state, as in [`State::name`].
     pub state: &'static str,
     /// The exit code, where a command ran.
     pub exit: Option<i32>,
-    /// The end of what it gave back.
+    /// The end of its result.
     pub tail: String,
-    /// How long it ran.
+    /// The time that it ran.
     pub took: Duration,
 }
 
-/// What an answer is to say of a job, once.
+/// A notification about a job, which one answer carries.
 pub(crate) struct Notifications {
     number: u64,
     call: Arc<ThisCall>,
@@ -57,7 +57,7 @@ impl Notifications {
         Self { number: call.number(), call: call.clone() }
     }
 
-    /// The note, and the result below it: whole, where it is short.
+    /// Returns the note, with the result below it: whole, if it is short.
     fn with_result(&self, reads: bool) -> String {
         let job = self.call.job();
         if job.result.is_none() {
@@ -103,7 +103,7 @@ impl Notifications {
 }
 
 impl Jobs {
-    /// What happens to jobs from now on.
+    /// Returns the events of jobs from now on.
     pub(crate) fn events(&self) -> broadcast::Receiver<Event> {
         self.events.get_or_init(|| broadcast::channel(EVENTS).0).subscribe()
     }
@@ -115,7 +115,7 @@ impl Jobs {
     pub(super) fn tell_hosts(&self, call: &ThisCall) {
         self.changed();
         let Some(events) = self.events.get() else { return };
-        // Nobody listening is no trouble.
+        // There may be no receiver.
         let _ = events.send(event(&call.job()));
     }
 
@@ -125,7 +125,7 @@ impl Jobs {
         self.count(&table.untold);
     }
 
-    /// The model was told how this job stands.
+    /// Records that the model knows the state of this job.
     pub(super) fn told(&self, call: &ThisCall) {
         let number = call.number();
         let mut table = self.table.lock();
@@ -134,14 +134,15 @@ impl Jobs {
         self.count(&table.untold);
     }
 
-    /// Is there something that the model does not know yet?
+    /// Returns whether there is something that the model does not know yet.
     pub(crate) fn has_news(&self) -> bool {
         self.untold.load(Ordering::Acquire) > 0
     }
 
-    /// The news that an answer is to carry. Who can't deliver it gives it [back](Self::give_back).
+    /// Takes the notifications for an answer. An answer that is not delivered [gives them
+    /// back](Self::give_back).
     pub(crate) fn take_news(&self) -> VecDeque<Notifications> {
-        // Most calls end here.
+        // Most calls return here.
         if !self.has_news() {
             return VecDeque::new();
         }
@@ -154,7 +155,7 @@ impl Jobs {
         news
     }
 
-    /// The answer that was to carry this reached nobody.
+    /// Restores the notifications of an answer that was not delivered.
     pub(crate) fn give_back(&self, news: VecDeque<Notifications>) {
         let mut table = self.table.lock();
         for it in news {
@@ -163,7 +164,7 @@ impl Jobs {
         }
     }
 
-    /// The notes that say this. `reads` says whether the session has `read_job`.
+    /// Returns the notes for these notifications. `reads` says whether the session has `read_job`.
     pub(crate) fn notes<'a>(
         news: &'a VecDeque<Notifications>,
         reads: bool,
@@ -171,7 +172,7 @@ impl Jobs {
         each(news, move |it| it.note(reads))
     }
 
-    /// The same with what came of each job, for who is told of nothing else.
+    /// Returns the notes with the result of each job, for a model that gets it in no other way.
     pub(crate) fn results<'a>(
         news: &'a VecDeque<Notifications>,
         reads: bool,
@@ -179,12 +180,12 @@ impl Jobs {
         each(news, move |it| it.with_result(reads))
     }
 
-    /// Is there a result that was promised and that the model was not told?
+    /// Returns whether there is an expected result that the model does not know.
     pub(crate) fn owes_news(&self) -> bool {
         self.has_news() && self.table.lock().untold.iter().any(|it| it.call.now.lock().is_owed)
     }
 
-    /// Whoever holds this will tell the model of the job: it is no news for other answers meanwhile.
+    /// Watches a job: the watcher informs the model of it, so other answers don't.
     pub(super) fn watch<'a>(&'a self, call: &'a Arc<ThisCall>) -> Watch<'a> {
         call.now.lock().watchers += 1;
         Watch { jobs: self, call }
@@ -195,7 +196,7 @@ impl Jobs {
     }
 }
 
-/// Somebody waits for news of a job.
+/// A caller that waits for notifications of a job.
 pub(super) struct Watch<'a> {
     jobs: &'a Jobs,
     call: &'a Arc<ThisCall>,
@@ -209,14 +210,14 @@ impl Drop for Watch<'_> {
             now.watchers -= 1;
             now.is_news && now.watchers == 0
         };
-        // It left before it could tell.
+        // The watcher was dropped before it could inform the model.
         if is_news {
             self.jobs.put_news(&mut table, Notifications::of(self.call));
         }
     }
 }
 
-/// The first of the news in these words, and how many more there are.
+/// Returns the first of the notifications as text, and the number of further ones.
 fn each<'a, F: Fn(&Notifications) -> String>(
     news: &'a VecDeque<Notifications>,
     words: F,
@@ -226,12 +227,12 @@ fn each<'a, F: Fn(&Notifications) -> String>(
     news.iter().take(NOTES).map(words).chain(more)
 }
 
-/// The end of a text, as much as is told.
+/// Returns the end of a text, within the limit.
 fn end_of(text: &str) -> &str {
     text.get(text.ceil_char_boundary(text.len().saturating_sub(TAIL))..).unwrap_or_default()
 }
 
-/// What it said last.
+/// Returns the job's last output.
 fn text(job: &Job) -> String {
     match job.result.as_deref() {
         Some(Ok(output)) => output.as_text(),

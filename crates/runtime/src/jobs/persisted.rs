@@ -1,8 +1,8 @@
-//! Persisted jobs: what is known of a job after its session ended or its process was killed.
+//! Persisted jobs: the records of jobs, which outlive their session and process.
 //!
-//! Each job of a session that somebody may come back to has a record in the store: how it stands, and the newest of what
-//! it wrote, brought up to date as it goes. An owner may have many sessions, one after another or at once; the numbers
-//! of their jobs count on, so that `job_3` is one job whichever of the sessions is asked.
+//! Each job of a session with an owner has a record in the store: its state, and the newest part of its
+//! output, updated as it runs. An owner may have many sessions, one after another or at once; the numbers of
+//! their jobs continue, so that `job_3` is the same job in every session.
 
 use std::{ops::Range, sync::Arc, time::Duration};
 
@@ -19,20 +19,20 @@ use tokio::time::sleep;
 use super::{KEPT, ThisCall};
 use store::{Store, corpse, now_ms, spill::Spills};
 
-/// So much of what a job wrote is in its record, the newest of it, in bytes.
+/// Limit of a job's output in its record, in bytes; it has the newest part.
 const TAIL: usize = 32 << 10;
 
-/// So much of its result.
+/// Limit of its result.
 const RESULT: usize = 256 << 10;
 
-/// A record is brought up to date this long after the job wrote something, at first and at last.
+/// The pause before a record is updated with new output: the first, and the longest.
 const SOON: Duration = Duration::from_millis(200);
 const SELDOM: Duration = Duration::from_secs(2);
 
-/// Under which key the last number is that was given.
+/// The key of the last number.
 const LAST: &str = "jobs";
 
-/// What the key of each record begins with.
+/// The prefix of each record's key.
 const PREFIX: &str = "job ";
 
 /// Whether what a session put away under this key is of its jobs, which belong to its own processes.
@@ -45,11 +45,11 @@ pub(crate) struct PersistedJobs {
     store: Store,
     spills: Spills,
     secrets: Arc<Secrets>,
-    /// Whose they are.
+    /// The owner.
     owner: String,
-    /// The session that keeps its own here.
+    /// The session that stores its jobs here.
     session: String,
-    /// One at a time, so that the last that is written is the last that was so.
+    /// Held during a write, so that the last record is the newest.
     writing: Mutex<()>,
 }
 
@@ -68,7 +68,7 @@ struct Record {
     result: Option<Ended>,
 }
 
-/// The newest of what it wrote.
+/// The newest part of a job's output.
 #[derive(Clone, Serialize, Deserialize)]
 struct Wrote {
     text: String,
@@ -80,7 +80,7 @@ struct Wrote {
 struct Ended {
     text: String,
     exit: Option<i32>,
-    /// Of a fault.
+    /// The kind of a fault.
     kind: Option<String>,
 }
 
@@ -102,7 +102,7 @@ impl PersistedJobs {
         })
     }
 
-    /// A number that no other job of the owner has. Blocks for the writing, which is once for each job.
+    /// Returns a number that no other job of the owner has. Blocks for a write, once per job.
     pub(super) fn next_number(&self) -> Result<u64, Fault> {
         let next = self.store.sessions().change(&self.owner, LAST, |last| {
             let last = last.and_then(|it| String::from_utf8(it).ok()).and_then(|it| it.parse().ok());
@@ -112,12 +112,12 @@ impl PersistedJobs {
         next.ok_or_else(|| Fault::bug("the number of a job was not kept"))
     }
 
-    /// Writes down how the job stands. Does not wait.
+    /// Records the job's state. Does not wait.
     pub(super) fn put(&self, call: &ThisCall) {
         let _writing = self.writing.lock();
         let record = self.record(&call.job());
         let Ok(bytes) = serde_json::to_vec(&record) else { return };
-        // A job goes on without its record.
+        // A job continues without its record.
         if let Err(fault) = self.store.sessions().put(&*self.owner, key(call.number()), bytes) {
             tracing::warn!("a job is not kept: {fault}");
         }
@@ -163,7 +163,7 @@ impl PersistedJobs {
         text
     }
 
-    /// The jobs that were written down, oldest first. Blocks.
+    /// Returns the recorded jobs, oldest first. Blocks.
     pub(super) fn list(&self) -> Vec<(u64, Job)> {
         let sessions = self.store.sessions();
         let found = sessions.values(&self.owner, PREFIX).unwrap_or_else(|fault| {
@@ -178,13 +178,13 @@ impl PersistedJobs {
             .collect();
         let old = found.len().saturating_sub(KEPT);
         for (number, _) in found.drain(..old) {
-            // It is looked for again the next time.
+            // The next call tries again.
             let _ = sessions.remove(&*self.owner, key(number));
         }
         found.into_iter().map(|(number, record)| (number, self.job(number, record, false))).collect()
     }
 
-    /// One of them. Blocks.
+    /// Returns a recorded job. Blocks.
     pub(super) fn get(&self, number: u64) -> Option<Job> {
         let bytes = self.store.sessions().get(&self.owner, &key(number)).ok()??;
         Some(self.job(number, serde_json::from_slice(&bytes).ok()?, true))
@@ -214,7 +214,7 @@ impl PersistedJobs {
                 Duration::from_millis(now_ms().saturating_sub(record.began_ms))
             },
             live: Live {
-                output: wrote.map(|it| Arc::new(Written(it)) as Arc<dyn Transcript>),
+                output: wrote.map(|it| Arc::new(RecordedOutput(it)) as Arc<dyn Transcript>),
                 ..Live::default()
             },
             said: None,
@@ -227,7 +227,7 @@ impl PersistedJobs {
     }
 }
 
-/// Brings the record of a job up to date as it writes.
+/// Updates the record of a job while it writes.
 pub(super) async fn follow(kept: Arc<PersistedJobs>, call: Arc<ThisCall>) {
     let mut pause = SOON;
     let mut seen = 0;
@@ -244,7 +244,7 @@ pub(super) async fn follow(kept: Arc<PersistedJobs>, call: Arc<ThisCall>) {
             grown = output.grown(seen) => grown,
         };
         if !grown {
-            // Its end is written down by who ends it.
+            // The code that ends a job records its end.
             return;
         }
         seen = output.total();
@@ -254,10 +254,10 @@ pub(super) async fn follow(kept: Arc<PersistedJobs>, call: Arc<ThisCall>) {
     }
 }
 
-/// What is kept of what a job wrote.
-struct Written(Wrote);
+/// The recorded output of a job.
+struct RecordedOutput(Wrote);
 
-impl Written {
+impl RecordedOutput {
     fn start(&self) -> u64 {
         self.0.total.saturating_sub(self.0.text.len() as u64)
     }
@@ -275,7 +275,7 @@ impl Written {
     }
 }
 
-impl Transcript for Written {
+impl Transcript for RecordedOutput {
     fn total(&self) -> u64 {
         self.0.total
     }
@@ -303,7 +303,7 @@ impl From<Ended> for Result<Output, Fault> {
     }
 }
 
-/// It ran when its process was killed.
+/// Returns the fault for a job that ran when its process was killed.
 fn lost(tool: &str, wrote: Option<&Wrote>) -> Fault {
     let what =
         format!("`{tool}` was lost: haft was killed while it ran, and what it did after that is not known");
@@ -343,7 +343,7 @@ fn state(name: &str) -> State {
 }
 
 fn key(number: u64) -> String {
-    // In the order of numbers, as keys are sorted.
+    // Keys are sorted, so this is the order of numbers.
     format!("{PREFIX}{number:012}")
 }
 

@@ -1,7 +1,7 @@
 //! A running call as seen from outside: its output so far, and requests to it.
 //!
-//! Three look at it: the tool (as its [`Caller`]), the task that runs the call and grants
-//! its wishes, and whoever asks for the job that it has become.
+//! Three parties use it: the tool (as its [`Caller`]), the task that runs the call and grants its wishes, and
+//! whoever reads the job that it has become.
 
 use std::{
     collections::VecDeque,
@@ -25,12 +25,12 @@ use crate::approval_time::AskedTime;
 pub(crate) struct ThisCall {
     /// The tool that was called.
     pub(crate) tool: String,
-    /// What a person calls the call; may be empty.
+    /// The call's title, for a person; may be empty.
     pub(crate) title: String,
-    /// Stops the tool, whoever it is that wants it stopped.
+    /// Stops the tool.
     pub(crate) stop: CancellationToken,
     began: Instant,
-    /// How long a person was asked about it.
+    /// The time that a person was asked about it.
     pub(crate) asked: Arc<AskedTime>,
     jobs: Weak<Jobs>,
     // Invariant: taken after the table's lock or without it, never before it.
@@ -38,10 +38,10 @@ pub(crate) struct ThisCall {
     changed: Notify,
 }
 
-/// How the call stands now.
+/// The present state of the call.
 #[derive(Default)]
 pub(super) struct Now {
-    /// Its number as a job, once somebody wanted to know.
+    /// Its number as a job, once it was needed.
     number: Option<u64>,
     stage: Stage,
     wishes: VecDeque<Wish>,
@@ -49,11 +49,11 @@ pub(super) struct Now {
     pub(super) live: Live,
     pub(super) said: Option<Arc<Output>>,
     pub(super) end: Option<End>,
-    /// How many wait for news of it.
+    /// The number of watchers that wait for its notifications.
     pub(super) watchers: usize,
-    /// There is something that nobody was told of.
+    /// Whether there is something that nobody was informed of.
     pub(super) is_news: bool,
-    /// Its result was promised: it was called to work in the background.
+    /// Whether the model expects its result: it was called with `run_in_background`.
     pub(super) is_owed: bool,
 }
 
@@ -65,14 +65,14 @@ enum Stage {
     Waiting,
 }
 
-/// What came of it.
+/// The end of a call.
 pub(super) struct End {
     pub(super) state: State,
     pub(super) result: Arc<Result<Output, Fault>>,
     pub(super) took: Duration,
 }
 
-/// Why a call is to answer before it is over.
+/// The reason why a call is to answer before it is over.
 pub(crate) enum Wish {
     /// Its tool goes on in the background.
     GoOn(Output),
@@ -102,38 +102,38 @@ impl ThisCall {
         })
     }
 
-    /// Its number as a job: `job_3` has 3.
+    /// Returns its number as a job: `job_3` has 3.
     pub(super) fn number(&self) -> u64 {
         let mut now = self.now.lock();
         *now.number.get_or_insert_with(|| self.jobs.upgrade().map_or(0, |jobs| jobs.next_number()))
     }
 
-    /// Did anybody want to know its number?
+    /// Returns whether its number was ever needed.
     pub(super) fn has_number(&self) -> bool {
         self.now.lock().number.is_some()
     }
 
-    /// Its id as a job.
+    /// Returns its id as a job.
     pub(crate) fn id(&self) -> String {
         format!("job_{}", self.number())
     }
 
-    /// Its title, or the name of its tool where it has none.
+    /// Returns its title, or else the name of its tool.
     pub(crate) fn name(&self) -> &str {
         if self.title.is_empty() { &self.tool } else { &self.title }
     }
 
-    /// How long it has run, or ran.
+    /// Returns the time that it has run, or ran.
     pub(super) fn took(&self) -> Duration {
         self.now.lock().end.as_ref().map_or_else(|| self.elapsed(), |end| end.took)
     }
 
-    /// How long it has run, without the time that a person was asked about it.
+    /// Returns the time that it has run, without the time that a person was asked about it.
     pub(crate) fn elapsed(&self) -> Duration {
         self.began.elapsed().saturating_sub(self.asked.total())
     }
 
-    /// The call as others see it.
+    /// Returns the call as a job.
     pub(super) fn job(&self) -> Job {
         let id = self.id();
         let now = self.now.lock();
@@ -149,7 +149,7 @@ impl ThisCall {
         }
     }
 
-    /// Somebody wants it to answer before it is over.
+    /// Asks the call to answer before it is over.
     pub(crate) fn wish(&self, wish: Wish) {
         self.change(|now| now.wishes.push_back(wish));
     }
@@ -159,29 +159,29 @@ impl ThisCall {
         self.until(|now| now.wishes.pop_front()).await
     }
 
-    /// The wish that was not granted yet.
+    /// Takes the next wish.
     pub(crate) fn take_wish(&self) -> Option<Wish> {
         self.now.lock().wishes.pop_front()
     }
 
-    /// Its result is promised to whoever called it. A call that a person moved to the background, or whose tool goes on
-    /// there by itself, promises none.
+    /// Records that the caller expects its result. A call that a person moved to the background, or whose
+    /// tool continues there by itself, promises none.
     pub(crate) fn owes_its_result(&self) {
         self.now.lock().is_owed = true;
     }
 
-    /// It has its locks.
+    /// Records that it has its locks.
     pub(crate) fn runs(&self) {
         self.change(|now| now.stage = Stage::Running);
     }
 
-    /// It said this and waits for input.
+    /// Records that it gave this output and waits for input.
     pub(super) fn waits(now: &mut Now, said: Output) {
         now.stage = Stage::Waiting;
         now.said = Some(Arc::new(said));
     }
 
-    /// Gives it its input; false when it waits for none.
+    /// Passes the input to the call; returns false if it waits for none.
     pub(super) fn put(&self, input: Value) -> bool {
         self.change(|now| {
             if now.end.is_some() || now.stage != Stage::Waiting {
@@ -200,7 +200,7 @@ impl ThisCall {
         self.until(|now| now.is_settled().then_some(())).await;
     }
 
-    /// Changes how it stands, and wakes who waits for that.
+    /// Changes its state, and wakes those that wait for that.
     pub(super) fn change<T>(&self, change: impl FnOnce(&mut Now) -> T) -> T {
         let done = change(&mut self.now.lock());
         self.changed.notify_waiters();
@@ -210,7 +210,7 @@ impl ThisCall {
     /// Waits until `look` finds something.
     pub(super) async fn until<T>(&self, mut look: impl FnMut(&mut Now) -> Option<T>) -> T {
         loop {
-            // Made before the look, so that it hears of whatever changes after that.
+            // Created before the check, so that it notices every later change.
             let changed = self.changed.notified();
             if let Some(found) = look(&mut self.now.lock()) {
                 return found;
@@ -242,7 +242,7 @@ impl Caller for ThisCall {
 
     fn show(&self, live: Live) {
         self.change(|now| {
-            // What ended does not come to life again.
+            // A call that has ended can't start again.
             if now.end.is_none() {
                 now.live = live;
             }

@@ -1,4 +1,4 @@
-//! Waiting for a job: by its end, its output, or a time.
+//! Waiting for a job: for its end, its output, or a time.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,16 +12,17 @@ use tokio::time::{Instant, sleep_until};
 
 use super::ThisCall;
 
-/// How much is looked through before others have their turn, in bytes.
+/// Bytes that are searched before other tasks run.
 const PIECE: usize = 64 << 10;
 
-/// The longest that a line is kept whole, in bytes: of a longer one the newest half is.
+/// Limit of a line that is kept whole, in bytes: of a longer line the newest half stays.
 const LONGEST_LINE: usize = 256 << 10;
 
-/// How much of a line that matched is given, in bytes.
+/// Bytes returned of a matching line.
 const SHOWN: usize = 400;
 
-/// Waits until `until` holds, the call has settled, or the time is up. Says whether it came about, and by which line.
+/// Waits until `until` holds, the call has settled, or the time is up. Returns whether it held, and the
+/// matching line.
 pub(super) async fn wait(
     call: &ThisCall,
     until: &Until,
@@ -35,7 +36,7 @@ pub(super) async fn wait(
     let mut from: Option<Source> = None;
     let mut last_word = Instant::now();
     loop {
-        // Asked before the look: what was written before the end is then seen.
+        // Read before the search, so that all output before the end is searched.
         let (is_over, is_settled, output) = {
             let now = call.now.lock();
             (now.end.is_some(), now.is_settled(), now.live.output.clone())
@@ -88,15 +89,15 @@ pub(super) async fn wait(
     }
 }
 
-/// Where the text comes from, and how much of it was looked at.
+/// The source of the text, and how much of it was searched.
 struct Source {
     output: Arc<dyn Transcript>,
     seen: u64,
-    /// Nothing more will come.
+    /// Whether no more text will come.
     is_dry: bool,
 }
 
-/// Waits for more text. False: none will come.
+/// Waits for more text. Returns false if none will come.
 async fn more(from: Option<&Source>, is_no_matter: bool) -> bool {
     match from {
         Some(source) if !is_no_matter && !source.is_dry => source.output.grown(source.seen).await,
@@ -104,18 +105,18 @@ async fn more(from: Option<&Source>, is_no_matter: bool) -> bool {
     }
 }
 
-/// A look for a pattern, line by line.
+/// A search for a pattern, line by line.
 struct Look {
     pattern: RegexMatcher,
-    /// The beginning of the line that is not whole yet.
+    /// The beginning of the incomplete line.
     line: String,
-    /// A line feed that comes next belongs to the line before.
+    /// Whether a line feed that comes next belongs to the line before.
     after_return: bool,
 }
 
 enum Found {
     Line(String),
-    /// There is more to look at already.
+    /// There is more to search already.
     More,
     Nothing,
 }
@@ -133,7 +134,7 @@ impl Look {
         self.line.clear();
     }
 
-    /// Looks at the next piece, and only at that.
+    /// Searches the next piece only.
     fn through(&mut self, source: &mut Source) -> Found {
         if source.output.total() <= source.seen {
             return Found::Nothing;
@@ -143,7 +144,7 @@ impl Look {
             return Found::Nothing;
         }
         source.seen = piece.bytes.end;
-        // What draws over its own line ends it with a return.
+        // A program that redraws its line ends it with a carriage return.
         for part in piece.text.split_inclusive(['\n', '\r']) {
             let is_rest_of_break = self.after_return && part == "\n";
             self.after_return = part.ends_with('\r');
@@ -168,7 +169,7 @@ impl Look {
         if source.output.total() > source.seen {
             return Found::More;
         }
-        // A question has no line break at its end.
+        // A prompt has no line break at its end.
         self.matched().map_or(Found::Nothing, Found::Line)
     }
 
@@ -178,7 +179,7 @@ impl Look {
             return None;
         }
         let found = self.pattern.find(line.as_bytes()).ok().flatten()?;
-        // Of a long line, what is around the match.
+        // Of a long line, the part around the match.
         let start = line.floor_char_boundary(if line.len() <= SHOWN {
             0
         } else {
@@ -192,12 +193,12 @@ impl Look {
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
-    use kit::testing::Written;
+    use kit::testing::TestTranscript;
 
     use super::*;
 
     fn look(pattern: &str, pieces: &[&str]) -> Option<String> {
-        let written = Arc::new(Written::default());
+        let written = Arc::new(TestTranscript::default());
         let mut look = Look::new(pattern).unwrap();
         let mut source = Source { output: written.clone(), seen: 0, is_dry: false };
         for piece in pieces {
@@ -214,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_found_however_it_comes_in_pieces() {
+    fn line_is_found_across_any_split_into_pieces() {
         assert_eq!(
             look("^listening on :\\d+$", &["starting\nlisten", "ing on :30", "00\nmore\n"]).as_deref(),
             Some("listening on :30")
@@ -232,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_longer_than_any_piece_are_looked_through_and_kept_bounded() {
+    fn long_lines_are_searched_and_kept_within_the_limit() {
         let long = format!("{}needle{}\n", "é".repeat(400_000), "x".repeat(400_000));
         let found = look("needle", &[&long]).unwrap();
         assert!(found.contains("needle") && found.len() <= SHOWN, "{found}");
@@ -242,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_that_is_none_says_so() {
+    fn invalid_pattern_is_reported() {
         assert!(Look::new("(").is_err_and(|fault| fault.what.contains("`pattern`")));
     }
 }

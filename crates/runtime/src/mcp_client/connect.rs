@@ -1,4 +1,4 @@
-//! Connecting: from a configured server to one that answers.
+//! Connection setup: starts or reaches a configured server and negotiates the protocol revision.
 
 use std::{
     path::{Path, PathBuf},
@@ -26,20 +26,20 @@ use super::{
     oauth::Logins,
     start::Tasks,
     variables::expanded,
-    wire::{Heard, Wire, pipes},
+    wire::{StrayOutput, Wire, pipes},
 };
 
-/// How long a start may take, where nobody says otherwise: a first one may have to fetch the server.
+/// Default time limit of a start: a first start may have to fetch the server.
 const START: Duration = Duration::from_secs(60);
-/// How long a server may take to end by itself once its input has ended, and then once it is asked to.
+/// Time that a server has to end once its input is closed, and then once it gets the signal to end.
 const LEAVE: Duration = Duration::from_secs(1);
 const OBEY: Duration = Duration::from_secs(1);
-/// How long one that has closed its output may take to end, so that it is said how.
+/// Time that a server has to end after it closed its output, so that the fault can name its exit.
 const EXIT: Duration = Duration::from_millis(500);
-/// So much of its errors is shown.
+/// Bytes of its stderr that a fault shows.
 const SHOWN: usize = 2 << 10;
 
-/// How a server begins to speak.
+/// The request with which a connection begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Lifecycle {
@@ -49,45 +49,45 @@ pub(super) enum Lifecycle {
     Modern,
 }
 
-/// What a connection is made with.
+/// The parameters of a connection.
 pub(super) struct Wanted<'a> {
-    /// Which server.
+    /// The server.
     pub(super) server: &'a Server,
-    /// How it was found to begin the last time.
+    /// The lifecycle that worked the last time.
     pub(super) lifecycle: Option<Lifecycle>,
-    /// What its process is started with.
+    /// Starts its process.
     pub(super) procs: &'a Procs,
     /// The workspace.
     pub(super) workspace: &'a Path,
     /// haft's own environment.
     pub(super) variables: &'a [(String, String)],
-    /// What haft was given to sign in with; none, where it signs in nowhere.
+    /// The stored credentials; none, where haft signs in nowhere.
     pub(super) logins: Option<&'a Logins>,
-    /// What answers the server.
+    /// Answers the server's requests.
     pub(super) handler: Handler,
 }
 
-/// A server that answers.
+/// A connected server.
 pub(super) struct Live {
     /// The connection.
     pub(super) service: RunningService<RoleClient, Handler>,
-    /// Its process, where it has one of ours.
+    /// Its process, where haft started one.
     pub(super) running: Option<Running>,
-    /// How it began.
+    /// The lifecycle with which it began.
     pub(super) lifecycle: Lifecycle,
-    /// What goes on beside it.
+    /// The background tasks that end with it.
     tasks: OnceLock<Tasks>,
 }
 
-/// The process of a server. It ends, with all it started, when this is dropped.
+/// The process of a server. Dropping this ends it, with all that it started.
 pub(super) struct Running {
     process: Arc<Process>,
-    heard: Arc<Heard>,
+    stray: Arc<StrayOutput>,
     procs: Procs,
 }
 
 impl Wanted<'_> {
-    /// The text with the variables it names, as of haft's own environment.
+    /// Replaces the variables that the text names with their values in haft's environment.
     ///
     /// # Errors
     /// When one of them is not set.
@@ -95,7 +95,7 @@ impl Wanted<'_> {
         expanded(text, self.variables).map_err(|why| self.unset(&why))
     }
 
-    /// How long the start may take.
+    /// Returns the time limit of the start.
     pub(super) fn patience(&self) -> Duration {
         self.server.section.start_seconds.map_or(START, Duration::from_secs)
     }
@@ -107,10 +107,11 @@ impl Wanted<'_> {
     }
 }
 
-/// Starts a server, or reaches it, and agrees with it on how to speak.
+/// Starts a server, or connects to it, and negotiates the protocol revision.
 ///
 /// # Errors
-/// [`Kind::Unavailable`] when that does not work, with what it wrote until then; [`Kind::Timeout`] when it takes too long.
+/// [`Kind::Unavailable`] when that fails, with the end of its stderr; [`Kind::Timeout`] when it takes too
+/// long.
 pub(super) async fn connect(wanted: Wanted<'_>) -> Result<Live, Fault> {
     if let Some(url) = &wanted.server.section.url {
         let url = wanted.expanded(url)?;
@@ -124,7 +125,8 @@ pub(super) async fn connect(wanted: Wanted<'_>) -> Result<Live, Fault> {
     };
     match start(&wanted, first).await {
         Ok(live) => Ok(live),
-        // It may have been replaced by one that begins in another way, or have given up on what it does not know.
+        // The server may have been replaced by one with the other lifecycle, or may end at an unknown
+        // request.
         Err(failed) if failed.may_be_lifecycle => {
             let second = match wanted.lifecycle {
                 Some(Lifecycle::Legacy) => auto(),
@@ -133,7 +135,7 @@ pub(super) async fn connect(wanted: Wanted<'_>) -> Result<Live, Fault> {
                 }
                 Some(Lifecycle::Modern) | None => ClientLifecycleMode::Initialize,
             };
-            // What was said first is what a person can do something about.
+            // The first fault is the one that a person can act on.
             start(&wanted, second).await.map_err(|_| failed.fault)
         }
         Err(failed) => Err(failed.fault),
@@ -154,12 +156,12 @@ fn began(service: &RunningService<RoleClient, Handler>) -> Lifecycle {
     }
 }
 
-/// Why a start failed.
+/// The failure of a start.
 struct Failed {
     fault: Fault,
-    /// It was there, and did not like how it was greeted.
+    /// Whether the other lifecycle may work.
     may_be_lifecycle: bool,
-    /// It did not answer the first greeting in time.
+    /// It did not answer `server/discover` in time.
     was_slow: bool,
 }
 
@@ -193,9 +195,9 @@ async fn start(wanted: &Wanted<'_>, lifecycle: ClientLifecycleMode) -> Result<Li
         let what = format!("the server `{name}` can't be started: {}", fault.what);
         Fault { kind: Kind::Unavailable, what, ..fault }
     })?;
-    let heard = Arc::<Heard>::default();
-    let wire = Wire::new(ours, heard.clone());
-    let running = Running { process: Arc::new(process), heard, procs: wanted.procs.clone() };
+    let stray = Arc::<StrayOutput>::default();
+    let wire = Wire::new(ours, stray.clone());
+    let running = Running { process: Arc::new(process), stray, procs: wanted.procs.clone() };
     let serving = wanted.handler.clone().serve_with_lifecycle(wire, lifecycle);
     let began_in_time = timeout(wanted.patience(), serving).await;
     match began_in_time {
@@ -209,10 +211,11 @@ async fn start(wanted: &Wanted<'_>, lifecycle: ClientLifecycleMode) -> Result<Li
                 Some(exit) => format!("the server `{name}` {} while it was started", exit_words(exit)),
                 None => format!("the server `{name}` did not begin as MCP has it: {}", said(&error)),
             };
-            let was_slow = running.heard.was_slow();
+            let was_slow = running.stray.was_slow();
             let fault = running.with_seen(Fault::new(Kind::Unavailable, what), exit);
             running.end().await;
-            // One that can't be run at all says so by its exit; a second try would say the same.
+            // A program that can't be executed exits with 126 or 127; a second try would fail in the same
+            // way.
             let may_be_lifecycle = !matches!(exit, Some(Exit::Code(126 | 127)));
             Err(Failed { fault, may_be_lifecycle, was_slow })
         }
@@ -226,7 +229,7 @@ async fn start(wanted: &Wanted<'_>, lifecycle: ClientLifecycleMode) -> Result<Li
     }
 }
 
-/// Where the program is on this machine, whatever the sandbox sees of it.
+/// Returns the path of the program on this machine, also if the sandbox does not show it.
 fn found(named: &str, cwd: &Path, variables: &[(String, String)]) -> Option<PathBuf> {
     if named.contains('/') {
         return Some(cwd.join(named)).filter(|it| it.is_file());
@@ -235,7 +238,7 @@ fn found(named: &str, cwd: &Path, variables: &[(String, String)]) -> Option<Path
     std::env::split_paths(path).map(|it| it.join(named)).find(|it| it.is_file())
 }
 
-/// The fault for a program that the sandbox of its server does not have. Where else programs lie is not told.
+/// Returns the fault for a program that the server's sandbox does not contain.
 fn not_seen(name: &str, named: &str, found: Option<&Path>) -> Fault {
     let Some(found) = found else {
         let what = format!("the server `{name}` can't be started: there is no program `{named}`");
@@ -246,7 +249,7 @@ fn not_seen(name: &str, named: &str, found: Option<&Path>) -> Fault {
         "the server `{name}` can't be started: {} is there, or a link to it, and the sandbox of the server does not see it",
         found.display()
     );
-    // What a link leads to may lie elsewhere, and a program needs what lies beside it.
+    // A symlink may lead elsewhere, and a program needs the files beside it.
     let whole = found.canonicalize().unwrap_or_else(|_| found.to_owned());
     let mut folders: Vec<&Path> = [found, &whole].into_iter().filter_map(Path::parent).collect();
     folders.dedup();
@@ -257,7 +260,7 @@ fn not_seen(name: &str, named: &str, found: Option<&Path>) -> Fault {
     ))
 }
 
-/// What an error of the protocol says, without what it was said in.
+/// Returns the message of a protocol error, without its wrapping.
 fn said(error: &ClientInitializeError) -> String {
     let text = match error {
         ClientInitializeError::JsonRpcError(error) => error.message.to_string(),
@@ -268,22 +271,22 @@ fn said(error: &ClientInitializeError) -> String {
 }
 
 impl Live {
-    /// Has the connection ended?
+    /// Returns whether the connection has ended.
     pub(super) fn is_over(&self) -> bool {
         self.service.is_closed()
             || self.service.is_transport_closed()
             || self.running.as_ref().is_some_and(|it| it.process.exit().is_some())
     }
 
-    /// These go on as long as the connection lives.
+    /// Ties these tasks to the connection: they end with it.
     pub(super) fn keeps(&self, watching: JoinHandle<()>, listening: Option<JoinHandle<()>>) {
-        // There is one set of them, made when it begins.
+        // Each connection sets its tasks once.
         let _ = self.tasks.set(Tasks::new(watching, listening));
     }
 
-    /// Ends the connection in order, and its process: its input ends, it is asked, it is killed.
+    /// Closes the connection and ends its process: closes the input, then sends a signal, then kills.
     pub(super) async fn end(&self) {
-        // By this its input ends.
+        // This closes the server's input.
         self.service.cancellation_token().cancel();
         if let Some(running) = &self.running {
             let _ = timeout(LEAVE, running.process.exited()).await;
@@ -291,7 +294,7 @@ impl Live {
         }
     }
 
-    /// The fault with how its process ended, if it did, and with what it wrote last.
+    /// Adds to the fault how the process ended, if it did, and the end of its stderr.
     pub(super) async fn with_seen(&self, fault: Fault) -> Fault {
         match &self.running {
             Some(running) => running.with_seen(fault, running.process.exit()),
@@ -299,7 +302,7 @@ impl Live {
         }
     }
 
-    /// Resolves when its process has ended; never, if it has none.
+    /// Resolves when the process has ended; never, if there is none.
     pub(super) async fn exited(&self) -> Exit {
         match &self.running {
             Some(running) => running.process.exited().await,
@@ -307,14 +310,14 @@ impl Live {
         }
     }
 
-    /// How its process ended, where it has one and that is soon.
+    /// Waits up to [`EXIT`] for the process to end, and returns its exit.
     pub(super) async fn ended(&self) -> Option<Exit> {
         timeout(EXIT, self.running.as_ref()?.process.exited()).await.ok()
     }
 
-    /// What it wrote that is not a message, in a line.
+    /// Returns one line about output that is not a message.
     pub(super) fn noise(&self) -> Option<String> {
-        self.running.as_ref()?.heard.noise()
+        self.running.as_ref()?.stray.noise()
     }
 }
 
@@ -323,7 +326,7 @@ impl Running {
         self.process.end(Ending::within(OBEY)).await;
     }
 
-    /// The fault with what the server wrote last, and what the sandbox may have to do with it.
+    /// Adds the end of the server's stderr to the fault, and what the sandbox may have denied.
     pub(super) fn with_seen(&self, fault: Fault, exit: Option<Exit>) -> Fault {
         let errors = self.process.output();
         errors.catch_up();
@@ -332,7 +335,7 @@ impl Running {
         if !tail.trim().is_empty() {
             lines.push(format!("its errors end with:\n{}", tail.trim_end()));
         }
-        lines.extend(self.heard.noise());
+        lines.extend(self.stray.noise());
         let denials = exit.map(|exit| self.procs.denials(exit, &errors.tail(4096).text)).unwrap_or_default();
         let fault = match lines.is_empty() {
             true => fault,
@@ -342,7 +345,7 @@ impl Running {
     }
 }
 
-/// How a process ended, in words.
+/// Describes how a process ended.
 pub(super) fn exit_words(exit: Exit) -> String {
     match exit {
         Exit::Code(code) => format!("ended with exit code {code}"),
@@ -358,7 +361,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_that_the_sandbox_does_not_see_is_told_from_one_that_is_not_there() {
+    fn program_outside_the_sandbox_differs_from_a_missing_one() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("server"), "").unwrap();
         let variables = [("PATH".to_owned(), folder.path().display().to_string())];

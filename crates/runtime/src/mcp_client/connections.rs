@@ -1,4 +1,4 @@
-//! A session's connections to servers, and which it may start.
+//! Connections of a session to servers, and which servers it may start.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -19,7 +19,7 @@ use super::{
 };
 use crate::provenance::Whose;
 
-/// The connections of one session. They end, with the servers' processes, when this is dropped.
+/// The connections of one session. Dropping this ends them, with the servers' processes.
 pub(crate) struct Connections {
     with: Start,
     pub(super) servers: Arc<Servers>,
@@ -27,15 +27,15 @@ pub(crate) struct Connections {
 }
 
 impl Connections {
-    /// None yet.
+    /// Creates an empty set.
     pub(crate) fn new(with: Start, servers: Arc<Servers>) -> Self {
         Self { with, servers, links: Mutex::default() }
     }
 
-    /// The way to a server: one that is configured, or that was added here.
+    /// Returns the link to a server: one that is configured, or one that the session added.
     ///
     /// # Errors
-    /// When there is none of this name, or it is not to be used.
+    /// When there is no such server, or it is disabled.
     pub(super) fn link(&self, name: &str) -> Result<Arc<Link>, Fault> {
         let mut links = self.links.lock();
         let known = links.get(name).cloned();
@@ -46,7 +46,7 @@ impl Connections {
             return Err(Fault::denied(format!("the server `{name}` is disabled in {}", server.file))
                 .next("A person can enable it there."));
         }
-        // One that a person configured otherwise meanwhile is another one.
+        // A server that a person reconfigured meanwhile gets a new link.
         if let Some(link) = known.filter(|it| it.server == server) {
             return Ok(link);
         }
@@ -55,7 +55,7 @@ impl Connections {
         Ok(link)
     }
 
-    /// A connection to a server, made if there is none.
+    /// Returns the connection to a server; connects if there is none.
     ///
     /// # Errors
     /// When there is no such server, or it can't be started.
@@ -63,10 +63,12 @@ impl Connections {
         link.live(&self.with, &self.servers).await
     }
 
-    /// What a call that uses this server has to be asked about; nothing, where it is a person's own or runs already.
+    /// Returns the permission that a call needs to use this server; nothing, if the person configured it,
+    /// the session added it, or the session has started it before.
     pub(crate) fn question(&self, name: &str) -> Option<Want> {
         let Ok(link) = self.link(name) else {
-            // One that nobody configured names what starts it. Another one is not there, which the call will say.
+            // The name of an unconfigured server includes its command. For any other unknown name the call
+            // itself fails.
             return name.contains(": ").then(|| Want::Server { about: name.to_owned(), grant: None });
         };
         let server = &link.server;
@@ -80,7 +82,7 @@ impl Connections {
         })
     }
 
-    /// Adds a server for this session, and starts it.
+    /// Adds a server to this session, and starts it.
     ///
     /// # Errors
     /// When its name is taken, or it can't be started.
@@ -101,10 +103,10 @@ impl Connections {
         Ok(())
     }
 
-    /// Ends the connection to a server; one that was added here is gone.
+    /// Ends the connection to a server, and removes a server that the session added.
     ///
     /// # Errors
-    /// When there is none of this name.
+    /// When there is no such server.
     pub(super) async fn end(&self, name: &str) -> Result<bool, Fault> {
         let link = self.link(name)?;
         if link.is_own() {
@@ -113,13 +115,13 @@ impl Connections {
         Ok(link.end().await)
     }
 
-    /// Ends all of them in order.
+    /// Ends all connections in order.
     pub(crate) async fn end_all(&self) {
         let links = std::mem::take(&mut *self.links.lock());
         join_all(links.values().map(|link| link.end())).await;
     }
 
-    /// The tools of the servers that were added here.
+    /// Returns the tools of the servers that the session added.
     pub(crate) fn own_tools(&self) -> Vec<Arc<dyn AnyTool>> {
         let links = self.links.lock();
         let own = links.values().filter(|it| it.is_own());
@@ -135,23 +137,23 @@ impl Connections {
         .collect()
     }
 
-    /// The servers that were added here.
+    /// Returns the servers that the session added.
     pub(super) fn own_servers(&self) -> Vec<Arc<Link>> {
         self.links.lock().values().filter(|it| it.is_own()).cloned().collect()
     }
 
-    /// How a server stands here, if it was ever used.
+    /// Returns the link to a server, if the session has used it.
     pub(super) fn known(&self, name: &str) -> Option<Arc<Link>> {
         self.links.lock().get(name).cloned()
     }
 
-    /// Asks the server that may have a tool of this name, and of which nothing is known yet, where `may` says that what is
-    /// to be asked about is allowed already.
+    /// Connects to the server that may have a tool of this name and whose tools are unknown, if `may` allows
+    /// what that needs.
     pub(crate) async fn look_for(&self, tool: &str, may: impl Fn(Want) -> bool) {
         if self.servers.may_have(tool).is_none() {
             return;
         }
-        // It may be being asked just now.
+        // haft may be fetching its tools already.
         self.servers.settled().await;
         let Some(server) = self.servers.may_have(tool) else { return };
         if self.question(&server.name).is_some_and(|want| !may(want)) {
@@ -164,10 +166,10 @@ impl Connections {
         }
     }
 
-    /// Is a tool of this server what it was when it was shown?
+    /// Checks that a tool of this server is still what the model was shown.
     ///
     /// # Errors
-    /// How it differs, if it does.
+    /// The difference, if there is one.
     pub(super) fn is_as_shown(
         &self,
         link: &Link,

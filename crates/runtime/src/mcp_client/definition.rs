@@ -9,16 +9,16 @@ use similar::TextDiff;
 
 use kit::escape::visible;
 
-/// A description is cut to so many bytes: what is longer is not a description.
+/// Limit of a description, in bytes; longer ones are cut.
 const DESCRIPTION: usize = 4 << 10;
-/// A tool whose definition is longer than this is left out.
+/// Limit of a definition, in bytes; haft leaves out a tool whose definition is larger.
 const LARGEST: usize = 64 << 10;
-/// A server has at most so many tools.
+/// Limit of tools per server.
 const MOST: usize = 1000;
-/// So many letters of a name are told in a note.
+/// Limit of a name in a note, in characters.
 const LETTERS: usize = 200;
 
-/// What a server says of a tool: all of it that a model could read, or a client act by.
+/// A tool as the server declares it: all that a model could read, or a client act on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Definition {
     /// The server's name for it.
@@ -27,12 +27,12 @@ pub(super) struct Definition {
     title: Option<String>,
     #[serde(default)]
     description: String,
-    /// The schema of its arguments, as it came.
+    /// The schema of its arguments, unchanged.
     pub(super) schema: Value,
-    /// The schema of its structured result, as it came.
+    /// The schema of its structured result, unchanged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) output: Option<Value>,
-    /// What it claims about what it does.
+    /// Its annotations: claims about its behaviour.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     annotations: Value,
 }
@@ -49,7 +49,7 @@ impl Definition {
         }
     }
 
-    /// What a model reads of it.
+    /// Returns the description that a model reads.
     pub(super) fn told(&self) -> String {
         let text = if self.description.is_empty() {
             self.title.as_deref().unwrap_or_default()
@@ -68,7 +68,7 @@ impl Definition {
         format!("{kept}… [{} bytes left out]", text.len() - end)
     }
 
-    /// It as a person compares it, one thing per line.
+    /// Renders the definition for a comparison, one thing per line.
     fn as_lines(&self) -> String {
         let mut lines = format!("tool {}\n", self.name);
         if let Some(title) = &self.title {
@@ -94,7 +94,7 @@ impl Definition {
     }
 }
 
-/// The same with the keys in their order: in which order a server writes them says nothing.
+/// Sorts the keys of all objects: their order carries no meaning.
 fn sorted(value: &Value) -> Value {
     match value {
         Value::Object(object) => {
@@ -107,7 +107,7 @@ fn sorted(value: &Value) -> Value {
     }
 }
 
-/// What a server lists, with a line for each thing that is left out.
+/// Converts the tools that a server lists, and returns a line for each that haft left out.
 pub(super) fn definitions(tools: Vec<Tool>) -> (Vec<Definition>, Vec<String>) {
     let mut notes = Vec::new();
     if tools.len() > MOST {
@@ -132,8 +132,8 @@ pub(super) fn definitions(tools: Vec<Tool>) -> (Vec<Definition>, Vec<String>) {
     (kept, notes)
 }
 
-/// What is different between what was accepted and what is said now, for a person to read: all of it, since what is not
-/// shown can't be accepted. Each definition is bounded.
+/// Renders the difference between the accepted and the present definitions for a person, in full: a person
+/// can't accept what is not shown. Each definition has a size limit.
 pub(super) fn difference(accepted: &[Definition], said: &[Definition]) -> String {
     let mut text = String::new();
     for old in accepted {
@@ -153,7 +153,7 @@ pub(super) fn difference(accepted: &[Definition], said: &[Definition]) -> String
 
 fn changed(text: &mut String, name: &str, old: &str, new: &str) {
     let _ = writeln!(text, "{name}:");
-    // A line that ends the text is the same as one that does not.
+    // A final line without a line break equals one with it.
     let (old, new) = (format!("{old}\n"), format!("{new}\n"));
     let diff = TextDiff::from_lines(old.as_str(), new.as_str());
     for hunk in diff.unified_diff().context_radius(0).iter_hunks() {
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_person_is_to_accept_is_shown_to_its_end() {
+    fn difference_to_accept_is_shown_in_full() {
         let old =
             definitions(vec![tool(json!({"name": "echo", "description": "Says it.", "inputSchema": {}}))]).0;
         let padded = format!("{}{}\nEVIL", "x\n".repeat(100), "y".repeat(300) + " EVIL");
@@ -203,14 +203,14 @@ mod tests {
     }
 
     #[test]
-    fn the_order_of_keys_says_nothing() {
+    fn order_of_keys_is_ignored() {
         let one = tool(json!({"name": "x", "inputSchema": {"type": "object", "title": "T"}}));
         let other = tool(json!({"name": "x", "inputSchema": {"title": "T", "type": "object"}}));
         assert_eq!(definitions(vec![one]).0, definitions(vec![other]).0);
     }
 
     #[test]
-    fn what_can_t_be_seen_or_is_too_long_is_said() {
+    fn invisible_characters_and_overlong_texts_are_reported() {
         let long = tool(
             json!({"name": "x", "description": format!("a\u{202e}{}", "b".repeat(5000)), "inputSchema": {}}),
         );

@@ -1,4 +1,4 @@
-//! Stored tool definitions: what is known of a server that does not run, and what was accepted.
+//! Stored tool definitions: the known definitions of a server that does not run, and the accepted ones.
 
 use std::{
     fs,
@@ -16,65 +16,67 @@ use super::{
     definition::{Definition, difference},
 };
 
-/// More than this nobody wrote.
+/// Limit of a file, in bytes; haft never writes a larger one.
 const LARGEST: u64 = 64 << 20;
 
-/// What is known of one server, kept in the state folder.
+/// The state folder's record of one server.
 ///
-/// Invariant: what a model is shown was accepted: it was said the first time, or a person accepted it since.
+/// Invariant: a person accepted each definition that a model is shown, or it is the first that the server
+/// declared.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Manifest {
     /// The server's name, for a person who looks into the file.
     server: String,
-    /// How it begins.
+    /// The lifecycle with which it begins.
     pub(super) lifecycle: Lifecycle,
-    /// Its definitions as they were accepted.
+    /// The accepted definitions.
     pub(super) accepted: Vec<Definition>,
-    /// Its definitions as it says them now, where those are others.
+    /// The present definitions, where they differ from the accepted ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) pending: Option<Vec<Definition>>,
 }
 
 impl Manifest {
-    /// Of a server that was met for the first time.
+    /// Creates the record of a new server.
     pub(super) fn first(server: &str, lifecycle: Lifecycle, said: Vec<Definition>) -> Self {
         Self { server: server.to_owned(), lifecycle, accepted: said, pending: None }
     }
 
-    /// The same once the server has said these.
+    /// Returns the record after the server declared these definitions.
     pub(super) fn told(&self, lifecycle: Lifecycle, said: Vec<Definition>) -> Self {
         let is_same = said.len() == self.accepted.len() && self.accepted.iter().all(|it| said.contains(it));
         Self { lifecycle, pending: (!is_same).then_some(said), ..self.clone() }
     }
 
-    /// The same with what the server says now accepted.
+    /// Returns the record with the pending definitions accepted.
     pub(super) fn with_pending(&self) -> Self {
         let accepted = self.pending.clone().unwrap_or_else(|| self.accepted.clone());
         Self { accepted, pending: None, ..self.clone() }
     }
 
-    /// The definitions that may be used: those that were accepted, and are what the server says.
+    /// Returns the usable definitions: accepted, and still what the server declares.
     pub(super) fn usable(&self) -> impl Iterator<Item = &Definition> {
         self.accepted.iter().filter(|it| self.pending.as_ref().is_none_or(|said| said.contains(it)))
     }
 
-    /// Is the tool of this name as it was accepted?
+    /// Returns whether the tool is as it was accepted.
     pub(super) fn is_usable(&self, tool: &Definition) -> bool {
         self.usable().any(|it| it == tool)
     }
 
-    /// What is not accepted, all of it, for a person who is to accept it.
+    /// Renders everything that is not accepted, for the person who is to accept it.
     pub(super) fn difference(&self) -> Option<String> {
         self.pending.as_ref().map(|said| difference(&self.accepted, said))
     }
 }
 
-/// Where it is kept. A server that is started in another way is another one, and so is one of another workspace.
+/// Returns the path of a server's record. A server with another command or address has another record, and a
+/// workspace's server has one per workspace.
 pub(super) fn place(folder: &Path, server: &Server, workspace: &Path) -> PathBuf {
     folder.join(format!("{}.json", key(server, workspace)))
 }
 
-/// By which a server is told from others: its name, what starts it, and whose it is.
+/// Returns the key that identifies a server: its name, what starts it, and whose it is.
 pub(super) fn key(server: &Server, workspace: &Path) -> String {
     let section = &server.section;
     let of = match server.whose {
@@ -97,14 +99,14 @@ pub(super) fn key(server: &Server, workspace: &Path) -> String {
     blake3::hash(text.as_bytes()).to_hex().chars().take(16).collect()
 }
 
-/// What is kept there, and when it was written.
+/// Reads a record, and the time at which it was written.
 pub(super) fn read(path: &Path) -> Option<(Manifest, Option<SystemTime>)> {
     let about = fs::metadata(path).ok().filter(|it| it.len() <= LARGEST)?;
     let manifest = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
     Some((manifest, about.modified().ok()))
 }
 
-/// Keeps it there. Gives when.
+/// Writes a record, and returns the time.
 ///
 /// # Errors
 /// When it can't be written.

@@ -29,34 +29,34 @@ use serde_json::Value;
 use self::form::Filled;
 use super::{FindSession, Server, SessionAccess, notifications::ServerNotifications};
 
-/// So much of what a server logs is kept, and of what it wants a model to read.
+/// Limits of a server's log message, in characters, and of a prompt for a model, in bytes.
 const LOGGED: usize = 2000;
 const PROMPT: usize = 256 << 10;
 
-/// A server may ask so many things at a time, and so many in one call: more is not a conversation.
+/// Limits of a server's requests: at a time, and during one call.
 const AT_ONCE: usize = 4;
 const IN_ONE_CALL: usize = 50;
 
 /// haft's side of one connection. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Handler {
-    /// What the server says by itself.
+    /// The notifications that the server sends.
     pub(super) news: Arc<ServerNotifications>,
-    /// The session that the connection belongs to; none, where haft only asks what there is.
+    /// The session that the connection belongs to; none, where haft only fetches the tools.
     pub(super) session: Option<FindSession>,
-    /// What it is called.
+    /// The server's name.
     server: Arc<str>,
-    /// It may have haft's model answer.
+    /// Whether it may use haft's model.
     sampling: bool,
-    /// The calls that wait for it.
+    /// The calls that wait for the server.
     calls: Arc<Mutex<Vec<(String, Cx)>>>,
-    /// What it asks that is not answered yet.
+    /// The number of its open requests.
     standing: Arc<AtomicUsize>,
-    /// What it has asked since a call began when none waited.
+    /// The number of its requests since the first of the waiting calls began.
     asked: Arc<AtomicUsize>,
 }
 
-/// Something that a server asks, for as long as this lives.
+/// An open request of a server; dropping this closes it.
 struct OpenRequest(Arc<AtomicUsize>);
 
 impl Drop for OpenRequest {
@@ -65,7 +65,7 @@ impl Drop for OpenRequest {
     }
 }
 
-/// A call that waits for the server, for as long as this lives: who made it can be asked.
+/// A call that waits for the server, until this is dropped: the server may ask its caller.
 pub(super) struct Waiting {
     calls: Arc<Mutex<Vec<(String, Cx)>>>,
     call: String,
@@ -78,14 +78,14 @@ impl Drop for Waiting {
 }
 
 impl Handler {
-    /// haft's side of a connection to this server.
+    /// Creates haft's side of a connection to this server.
     pub(super) fn new(server: &Server, news: Arc<ServerNotifications>, session: Option<FindSession>) -> Self {
         let (calls, standing, asked) = Default::default();
         let (name, sampling) = (server.name.as_str().into(), server.section.sampling);
         Self { news, session, server: name, sampling, calls, standing, asked }
     }
 
-    /// From now on the person behind this call can be asked.
+    /// Registers a call: from now on the server may ask its caller.
     pub(super) fn waits(&self, call: &str, cx: &Cx) -> Waiting {
         let mut calls = self.calls.lock();
         if calls.is_empty() {
@@ -96,10 +96,10 @@ impl Handler {
         Waiting { calls: self.calls.clone(), call: call.to_owned() }
     }
 
-    /// Answers what a server needs to go on with the call of this id: an `input_required` of 2026-07-28.
+    /// Answers a request on which the server's call of this id depends: an `input_required` of 2026-07-28.
     ///
     /// # Errors
-    /// When it asks for what haft did not offer.
+    /// When the server uses a capability that haft did not offer.
     pub(super) async fn input(&self, call: &str, request: InputRequest) -> Result<Value, ErrorData> {
         let answer = match request {
             InputRequest::Elicitation(it) => {
@@ -112,17 +112,17 @@ impl Handler {
         answer.map_err(|error| ErrorData::internal_error(error.to_string(), None))
     }
 
-    /// The call of this id, or the one that began last: what a server asks on its own stream belongs to none by name.
+    /// Returns the call of this id, or the newest one: a request on the server's own stream names no call.
     fn caller(&self, call: Option<&str>) -> Option<Cx> {
         let calls = self.calls.lock();
         let named = call.and_then(|call| calls.iter().find(|(it, _)| it == call));
         named.or_else(|| calls.last()).map(|(_, cx)| cx.clone())
     }
 
-    /// It asks something of a person or a model.
+    /// Counts a request of the server to a person or a model.
     ///
     /// # Errors
-    /// When it asks too much.
+    /// When the server exceeds [`AT_ONCE`] or [`IN_ONE_CALL`].
     fn asks(&self) -> Result<OpenRequest, ErrorData> {
         let standing = OpenRequest(self.standing.clone());
         if self.standing.fetch_add(1, Ordering::AcqRel) >= AT_ONCE {
@@ -148,7 +148,7 @@ impl Handler {
         let ElicitRequestParams::FormElicitationParams { message, requested_schema, .. } = request else {
             return Err(ErrorData::invalid_params("this client offers forms, and no other way to ask", None));
         };
-        // Nobody waits for the server, so nobody would know why they are asked.
+        // No call waits for the server, so a person would not know why they are asked.
         let Some(cx) = caller else { return Ok(ElicitResult::new(ElicitationAction::Cancel)) };
         let _standing = self.asks()?;
         let schema = serde_json::to_value(&requested_schema).unwrap_or_default();
@@ -160,7 +160,7 @@ impl Handler {
         Ok(match filled {
             Ok(Filled::In(content)) => ElicitResult::new(ElicitationAction::Accept).with_content(content),
             Ok(Filled::Declined) => ElicitResult::new(ElicitationAction::Decline),
-            // There is nobody, or nobody answered in time: that is not a no.
+            // Nobody can answer, or nobody answered in time: that is not a refusal.
             Ok(Filled::GaveUp) | Err(_) => ElicitResult::new(ElicitationAction::Cancel),
         })
     }
@@ -184,7 +184,7 @@ impl Handler {
         let answer = agents.think(&system, &prompt).await;
         let answer = answer.map_err(|Fault { what, .. }| ErrorData::internal_error(what, None))?;
         let message = SamplingMessage::new(Role::Assistant, SamplingMessageContentBlock::text(answer));
-        // Which model that is stays with the person.
+        // The answer does not name the model.
         Ok(CreateMessageResult::new(message, "haft".to_owned())
             .with_stop_reason(CreateMessageResult::STOP_REASON_END_TURN))
     }
@@ -199,7 +199,7 @@ impl Handler {
     }
 }
 
-/// A conversation that a server made up, as one text.
+/// Renders the conversation of a sampling request as one text.
 fn said(messages: &[SamplingMessage]) -> Result<String, ErrorData> {
     let mut text = String::new();
     let single = messages.len() == 1;
@@ -290,7 +290,7 @@ mod tests {
     use crate::mcp_client::test_server::configured;
 
     #[test]
-    fn a_server_asks_a_few_things_at_a_time_and_not_without_end() {
+    fn server_requests_are_limited_at_a_time_and_per_call() {
         let handler = Handler::new(&configured("http://127.0.0.1/", |_| {}), Arc::default(), None);
         let few: Vec<OpenRequest> = (0..AT_ONCE).map(|_| handler.asks().unwrap()).collect();
         assert!(handler.asks().is_err());

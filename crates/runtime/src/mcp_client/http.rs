@@ -36,21 +36,21 @@ use super::{
     oauth::Login,
 };
 
-/// How long the connection itself may take.
+/// Time limit of the TCP and TLS connection.
 const CONNECT: Duration = Duration::from_secs(15);
-/// An event of a stream has at most so many bytes; an answer that is not a stream is bounded to 16 MiB by rmcp.
+/// Limit of one event of a stream, in bytes; rmcp limits an answer that is not a stream to 16 MiB.
 const EVENT: usize = 16 << 20;
-/// How often a stream that broke is opened again, and how long is waited between two tries at most.
+/// How often haft reopens a broken stream, with the first and the longest pause between two tries.
 const TRIES: usize = 8;
 const PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-/// So many redirects within the server's own origin are followed.
+/// Limit of redirects; all stay within the server's origin.
 const REDIRECTS: usize = 3;
 
-/// A live connection to the server at this address.
+/// Connects to the server at this address.
 ///
 /// # Errors
-/// When it can't be reached, wants haft to sign in, or does not speak MCP.
+/// When haft can't reach it, it requires a sign-in, or it does not speak MCP.
 pub(super) async fn connect(
     wanted: &Wanted<'_>,
     url: &str,
@@ -81,8 +81,8 @@ pub(super) async fn connect(
         );
         wanted.handler.clone().serve_with_lifecycle(transport, lifecycle).await
     };
-    // It may have been replaced by one that begins in another way; and one that knows nothing of `server/discover` may
-    // answer it with anything at all.
+    // The server may have been replaced by one with the other lifecycle, and a server that does not know
+    // `server/discover` may answer it with anything.
     let (first, second) = match wanted.lifecycle {
         Some(Lifecycle::Legacy) => (ClientLifecycleMode::Initialize, auto()),
         Some(Lifecycle::Modern) | None => (auto(), ClientLifecycleMode::Initialize),
@@ -93,7 +93,7 @@ pub(super) async fn connect(
             other => return other,
         };
         match greet(second).await {
-            // What was said first is what a person can do something about, unless that is to sign in.
+            // The first error is the one that a person can act on, unless the second asks for a sign-in.
             Err(again) if refused(name, &again).is_none() => Err(error),
             other => other,
         }
@@ -122,7 +122,7 @@ fn auto() -> ClientLifecycleMode {
     }
 }
 
-/// What requests to this server are made with. Nothing of them goes to another origin.
+/// Builds the HTTP client for this server. It sends nothing to another origin.
 fn client(name: &str, url: &Url, net: &[String]) -> Result<Client, Fault> {
     let mut client = kit::net::client()
         .connect_timeout(CONNECT)
@@ -138,7 +138,7 @@ fn client(name: &str, url: &Url, net: &[String]) -> Result<Client, Fault> {
     })
 }
 
-/// Redirects that keep the method and stay where the token belongs.
+/// Returns the redirect policy: haft follows only redirects that keep the method and the origin.
 fn own_origin() -> Policy {
     Policy::custom(|attempt| {
         let keeps_method = matches!(attempt.status().as_u16(), 307 | 308);
@@ -155,9 +155,9 @@ fn own_origin() -> Policy {
     })
 }
 
-/// What each request carries, as the person wrote it.
+/// Returns the configured headers of each request.
 fn headers(wanted: &Wanted<'_>) -> Result<HashMap<HeaderName, HeaderValue>, Fault> {
-    /// What the transport itself says.
+    /// The headers that the transport sets.
     const OURS: [&str; 7] = [
         "accept",
         "content-type",
@@ -178,7 +178,7 @@ fn headers(wanted: &Wanted<'_>) -> Result<HashMap<HeaderName, HeaderValue>, Faul
             return Err(wrong("is a header that the protocol sets"));
         }
         let value = wanted.expanded(value)?;
-        // The value may be a secret, so it is not told.
+        // The value may be a secret, so the fault does not contain it.
         let mut value =
             HeaderValue::from_str(&value).map_err(|_| wrong("has a value that no header can have"))?;
         value.set_sensitive(true);
@@ -187,7 +187,7 @@ fn headers(wanted: &Wanted<'_>) -> Result<HashMap<HeaderName, HeaderValue>, Faul
     Ok(headers)
 }
 
-/// The token of the variable that the person named.
+/// Returns the token in the configured variable.
 fn bearer(wanted: &Wanted<'_>) -> Result<Option<String>, Fault> {
     let Some(variable) = &wanted.server.section.bearer_env else { return Ok(None) };
     let found = wanted.variables.iter().find(|(name, value)| name == variable && !value.trim().is_empty());
@@ -199,7 +199,7 @@ fn bearer(wanted: &Wanted<'_>) -> Result<Option<String>, Fault> {
     Ok(Some(token.trim().to_owned()))
 }
 
-/// The fault for a server that did not let haft in, if that is what the error says.
+/// Returns the fault for a server that refused haft's credentials, if the error means that.
 pub(super) fn refused(name: &str, error: &(dyn Error + 'static)) -> Option<Fault> {
     let login = format!("A person can sign in: `haft mcp login {name}`.");
     for cause in chain(error) {
@@ -245,7 +245,7 @@ fn unreachable(name: &str, url: &Url, error: &ClientInitializeError) -> Fault {
     )
 }
 
-/// An error and what it came of, in one line. A request's address may have secrets in it, and is not told twice.
+/// Joins an error and its causes in one line, without the request's address, which may contain secrets.
 pub(super) fn causes(error: &(dyn Error + 'static)) -> String {
     let error = match error.downcast_ref() {
         Some(ClientInitializeError::LegacyFallbackFailed { fallback, .. }) => fallback.as_ref(),
@@ -266,7 +266,7 @@ pub(super) fn causes(error: &(dyn Error + 'static)) -> String {
     visible(without_page(&words)).0.chars().take(500).collect()
 }
 
-/// What is said before a page that is meant for a browser.
+/// Returns the text before an HTML page.
 fn without_page(words: &str) -> &str {
     let lower = words.to_ascii_lowercase();
     let page = ["<!doctype", "<html", "<head", "<body"].iter().filter_map(|it| lower.find(it)).min();
@@ -278,7 +278,7 @@ fn chain<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn 
     let mut next = Some(error);
     std::iter::from_fn(move || {
         let cause = next?;
-        // This one tells its cause, and does not name it as one.
+        // This error shows its cause, but `source` does not return it.
         next = match cause.downcast_ref() {
             Some(StreamableHttpError::<reqwest::Error>::Client(error)) => Some(error),
             _ => cause.source(),

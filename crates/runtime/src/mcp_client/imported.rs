@@ -1,4 +1,4 @@
-//! A workspace's `.mcp.json`.
+//! A workspace's `.mcp.json`: reads the servers that it names.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -30,7 +30,8 @@ struct One {
     disabled: bool,
 }
 
-/// The servers that this text names, and a line for each that is none. One that is haft itself is for other clients.
+/// Returns the servers that this text names, and a line for each invalid one. Leaves out haft itself, which
+/// is there for other clients.
 pub fn imported(text: &str) -> (Vec<Server>, Vec<String>) {
     let file: File = match serde_json::from_str(text) {
         Ok(file) => file,
@@ -75,7 +76,7 @@ fn section(value: Value) -> Result<ServerSection, String> {
     }
 }
 
-/// Does this command start haft as a server?
+/// Returns whether this command starts haft as a server.
 pub fn serves_haft(command: &str, arguments: &[String]) -> bool {
     let path = Path::new(command);
     let is_this_program = || {
@@ -86,10 +87,10 @@ pub fn serves_haft(command: &str, arguments: &[String]) -> bool {
         && (path.file_name().is_some_and(|it| it == "haft") || is_this_program())
 }
 
-/// A server as a person's own file or a workspace's says it.
+/// Checks the section of a server in the person's or the workspace's haft.toml.
 ///
 /// # Errors
-/// When it says too little or too much.
+/// The reason why the section is ignored: something is missing or contradicts.
 pub fn configured(name: &str, section: &ServerSection, whose: Whose, file: &Path) -> Result<Server, String> {
     let file = file.display().to_string();
     let wrong = |why: &str| Err(format!("`[mcp.{name}]` in {file} is ignored: {why}"));
@@ -109,7 +110,8 @@ pub fn configured(name: &str, section: &ServerSection, whose: Whose, file: &Path
     Ok(Server { name: name.to_owned(), section: section.clone(), whose, file })
 }
 
-/// A server of the workspace with what a person's own file says of the same name, and that names none by itself.
+/// Merges a workspace's server with the section of the same name in the person's file that has no command or
+/// address.
 pub fn granted(server: Server, mine: &ServerSection) -> Server {
     let section = ServerSection {
         command: server.section.command,
@@ -131,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_other_clients_write_is_understood() {
+    fn servers_in_the_formats_of_other_clients_are_read() {
         let text = r#"{"mcpServers": {
             "files": {"command": "npx", "args": ["-y", "x"], "env": {"A": "${HOME}"}, "more": 1},
             "far": {"type": "http", "url": "https://x.test/mcp", "headers": {"X": "${T}"}},
@@ -147,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn haft_is_no_server_of_itself() {
+    fn haft_does_not_import_itself() {
         let this = std::env::current_exe().unwrap();
         let text = serde_json::json!({"mcpServers": {
             "haft": {"command": "haft", "args": ["--sandbox", "read-only", "mcp"]},

@@ -1,4 +1,4 @@
-//! Reconnection to a server that died, with backoff.
+//! Reconnection to a server that ended, with exponential backoff.
 
 use std::{
     sync::{
@@ -21,22 +21,22 @@ use super::{
     start::{Learns, Start},
 };
 
-/// How long after a first failure it is not tried again; each further one doubles it.
+/// Pause after the first failure; each further failure doubles it.
 const FIRST: Duration = Duration::from_millis(500);
-/// The longest of these times.
+/// The longest pause.
 const LONGEST: Duration = Duration::from_secs(60);
-/// A call waits so long for the next try itself, and is told of a longer wait.
+/// A call waits this long for the next try; a longer wait is a fault that names it.
 const WAITED: Duration = Duration::from_secs(3);
-/// After so many failures with no answer between them nobody waits any more: a single call tries once the time is up.
+/// After this many failures in a row calls don't wait: the first call after the pause tries once.
 const MANY: u32 = 5;
 
-/// The connection of one session to one server, which may be there or not.
+/// The connection of one session to one server, up or down.
 pub(super) struct Link {
     pub(super) server: Arc<Server>,
-    /// What it says of its tools, where it is not a server that is configured.
+    /// The tool definitions of a server that is not configured.
     own: Option<Arc<Mutex<Option<Arc<Manifest>>>>>,
     state: Mutex<State>,
-    /// One starts it; the others wait for that.
+    /// Held by the call that connects; others wait for it.
     turn: tokio::sync::Mutex<()>,
     tries: AtomicU64,
 }
@@ -44,24 +44,24 @@ pub(super) struct Link {
 #[derive(Default)]
 struct State {
     live: Option<Arc<Live>>,
-    /// It was started in this session, so that need not be asked about again.
+    /// Whether the session started it already; it needs no further permission.
     was_started: bool,
-    /// It answered a call of its present connection.
+    /// Whether it answered a call on its present connection.
     answered: bool,
-    /// So often in a row it could not be started, or ended in a call.
+    /// Failures in a row: starts that failed, or connections lost in a call.
     failures: u32,
     not_before: Option<Instant>,
     last: Option<Fault>,
 }
 
-/// How a link is now.
+/// The present state of a link.
 pub(super) struct LinkState {
     pub(super) is_live: bool,
     pub(super) was_started: bool,
     pub(super) answered: bool,
-    /// Why the last try failed.
+    /// The fault of the last try.
     pub(super) last: Option<String>,
-    /// In how long it may be tried again, where it failed.
+    /// Time until the next try, after a failure.
     pub(super) again_in: Option<Duration>,
     pub(super) failures: u32,
     pub(super) noise: Option<String>,
@@ -72,7 +72,7 @@ impl Link {
         Self::made(server, None)
     }
 
-    /// To a server that nobody configured.
+    /// Creates the link to a server that the session added.
     pub(super) fn own(server: Arc<Server>) -> Arc<Self> {
         Self::made(server, Some(Arc::default()))
     }
@@ -82,7 +82,7 @@ impl Link {
         Arc::new(Self { server, own, state, turn, tries })
     }
 
-    /// What is known of its tools.
+    /// Returns the known tool definitions.
     pub(super) fn manifest(&self, servers: &Servers) -> Option<Arc<Manifest>> {
         match &self.own {
             Some(own) => own.lock().clone(),
@@ -90,7 +90,7 @@ impl Link {
         }
     }
 
-    /// Is it there only for this session?
+    /// Returns whether the session added the server.
     pub(super) fn is_own(&self) -> bool {
         self.own.is_some()
     }
@@ -98,17 +98,17 @@ impl Link {
     fn alive(&self) -> Option<Arc<Live>> {
         let mut state = self.state.lock();
         if state.live.as_ref().is_some_and(|it| it.is_over()) {
-            // It ended between two calls: that is not a failure of either, but it is started anew with care.
+            // The connection ended between two calls: no call failed, but the reconnection uses backoff.
             state.live = None;
             state.answered = false;
         }
         state.live.clone()
     }
 
-    /// The connection, made if there is none. Whoever stops waiting for that does not stop it.
+    /// Returns the connection; connects if there is none. Dropping this future does not stop the connecting.
     ///
     /// # Errors
-    /// When it can't be made, or is not tried again yet.
+    /// When connecting fails, or the next try is not due.
     pub(super) async fn live(
         self: &Arc<Self>,
         with: &Start,
@@ -128,7 +128,7 @@ impl Link {
         if let Some(live) = self.alive() {
             return Ok(live);
         }
-        // Those who waited for a try that failed are told what that came to.
+        // Calls that waited for a failed try get its fault.
         if self.tries.load(Ordering::Acquire) != tries
             && let Some(last) = &self.state.lock().last
         {
@@ -161,7 +161,7 @@ impl Link {
         }
     }
 
-    /// Waits until it may be tried again, if that is soon.
+    /// Waits until the next try is due, if that is soon.
     async fn wait(&self) -> Result<(), Fault> {
         let (not_before, failures, last) = {
             let state = self.state.lock();
@@ -189,7 +189,7 @@ impl Link {
         })
     }
 
-    /// It answered: whatever failed before is over.
+    /// Records an answer: resets the failures.
     pub(super) fn worked(&self, live: &Arc<Live>) {
         let mut state = self.state.lock();
         if state.live.as_ref().is_some_and(|it| Arc::ptr_eq(it, live)) {
@@ -197,23 +197,23 @@ impl Link {
         }
     }
 
-    /// This connection was lost in a call.
+    /// Records that this connection was lost in a call.
     pub(super) fn lost(&self, live: &Arc<Live>, fault: &Fault) {
         let mut state = self.state.lock();
-        // Several calls may have been under way; it is one failure.
+        // Several calls may have lost the same connection; that is one failure.
         if state.live.as_ref().is_some_and(|it| Arc::ptr_eq(it, live)) {
             (state.live, state.answered) = (None, false);
             state.fails(fault.copied());
         }
     }
 
-    /// It may be tried at once, whatever was before.
+    /// Resets the failures: the next try is due at once.
     pub(super) fn forget_failures(&self) {
         let mut state = self.state.lock();
         (state.failures, state.not_before) = (0, None);
     }
 
-    /// Ends the connection in order. False, if there was none.
+    /// Ends the connection in order. Returns false if there was none.
     pub(super) async fn end(&self) -> bool {
         let live = {
             let mut state = self.state.lock();
@@ -249,11 +249,11 @@ impl State {
     }
 }
 
-/// How long it is left alone after so many failures: twice as long each time, and not in step with others.
+/// Returns the pause after this many failures: doubles each time, with jitter.
 fn pause(failures: u32) -> Duration {
     let doubled = FIRST.saturating_mul(1 << failures.saturating_sub(1).min(10)).min(LONGEST);
     let mut byte = [128];
-    // Without randomness they are in step, that is all.
+    // Without randomness there is no jitter.
     let _ = getrandom::fill(&mut byte);
     let [byte] = byte;
     doubled.mul_f64(0.75 + f64::from(byte) / 512.0)

@@ -1,21 +1,22 @@
-//! Names of servers' tools.
+//! Names of servers' tools as models see them.
 //!
-//! `server__tool`, in letters, digits, `_` and `-`, at most 64 of them. The same two names always give the same name,
-//! whatever else there is, and two others never do: what had to be altered or cut has a hash at its end.
+//! `server__tool`, in letters, digits, `_` and `-`, at most 64 of them. The same two names always give the
+//! same name, whatever else is configured, and no other two do: a name that was altered or cut ends with a
+//! hash.
 
-/// A name is at most so long: what every provider of models accepts.
+/// Limit of a name, in bytes: every model provider accepts it.
 const LONGEST: usize = 64;
-/// So much of a server's name is kept where the whole would be too long.
+/// Bytes of the server's name that stay if the whole is too long.
 const SERVER: usize = 20;
-/// So much of a hash makes a name its own.
+/// Length of the hash.
 const HASH: usize = 8;
-/// Between the two.
+/// The separator between server and tool.
 const BETWEEN: &str = "__";
 
-/// The name of this tool of this server.
+/// Returns the name of this tool of this server.
 pub(super) fn called(server: &str, tool: &str) -> String {
     let (clean_server, clean_tool) = (clean(server), clean(tool));
-    // Where the first `__` is, the server's name ends: that must be so for every server whose name is kept.
+    // The server's name ends at the first `__`: that must hold for every server whose name is kept.
     let is_kept = clean_server == server
         && clean_tool == tool
         && !server.is_empty()
@@ -30,12 +31,13 @@ pub(super) fn called(server: &str, tool: &str) -> String {
     let hash: String = hash.chars().take(HASH).collect();
     let server: String = clean_server.chars().take(SERVER).collect();
     let room = LONGEST - server.len() - BETWEEN.len() - 1 - HASH;
-    // What tells tools of one server apart mostly stands at the end.
+    // Tools of one server mostly differ at the end of their names.
     let tail = clean_tool.get(clean_tool.len().saturating_sub(room)..).unwrap_or_default();
     format!("{server}{BETWEEN}{tail}_{hash}")
 }
 
-/// A name that ends like one of ours gets a hash of its own, so that nobody can choose to have another's.
+/// Returns whether a name ends like one with a hash. Such a name gets a hash of its own, so that nobody can
+/// imitate another tool's name.
 fn looks_hashed(tool: &str) -> bool {
     let end = tool.rsplit_once('_').map(|it| it.1).unwrap_or_default();
     end.len() == HASH && end.bytes().all(|it| it.is_ascii_digit() || (b'a'..=b'f').contains(&it))
@@ -67,7 +69,7 @@ mod tests {
         ] {
             assert_ne!(called(one.0, one.1), called(other.0, other.1), "{one:?} {other:?}");
         }
-        // Somebody who knows how it is made.
+        // An attacker who knows how the hash is made.
         let made = called("a", "b.c");
         let taken = made.strip_prefix("a__").unwrap_or_default();
         assert_ne!(called("a", taken), made);
@@ -82,7 +84,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn names_are_good_and_each_ones_own(pairs in prop::collection::hash_set((".{0,70}", "[a-c_.]{0,4}"), 1..30)) {
+        fn names_are_valid_and_unique(pairs in prop::collection::hash_set((".{0,70}", "[a-c_.]{0,4}"), 1..30)) {
             let mut made = HashMap::new();
             for (server, tool) in &pairs {
                 let name = called(server, tool);

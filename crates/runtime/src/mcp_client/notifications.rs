@@ -7,29 +7,29 @@ use parking_lot::Mutex;
 use rmcp::model::{ProgressNotificationParam, ProgressToken};
 use tokio::sync::Notify;
 
-/// What one connection hears beside answers.
+/// The notifications of one connection.
 #[derive(Default)]
 pub(super) struct ServerNotifications {
-    /// The server says that its tools are others now.
+    /// Notified when the server's tools change.
     pub(super) tools_changed: Notify,
-    /// Who hears how far each call has come.
+    /// The receiver of each call's progress.
     progress: Mutex<HashMap<ProgressToken, Arc<dyn Progress>>>,
 }
 
-/// Has somebody hear of a call's progress, for as long as this lives.
+/// Delivers a call's progress until it is dropped.
 pub(super) struct Hearing<'a> {
     news: &'a ServerNotifications,
     token: ProgressToken,
 }
 
 impl ServerNotifications {
-    /// From now on this one hears how far the call of this token has come.
+    /// Delivers progress of the call with this token to `progress` from now on.
     pub(super) fn hear(&self, token: ProgressToken, progress: Arc<dyn Progress>) -> Hearing<'_> {
         self.progress.lock().insert(token.clone(), progress);
         Hearing { news: self, token }
     }
 
-    /// Tells whoever hears of this call.
+    /// Passes on progress to the receiver of its call.
     pub(super) fn progressed(&self, said: &ProgressNotificationParam) {
         let progress = self.progress.lock().get(&said.progress_token).cloned();
         if let Some(progress) = progress {

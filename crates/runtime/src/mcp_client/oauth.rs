@@ -1,4 +1,4 @@
-//! OAuth client: how haft signs in to a server, and what it keeps.
+//! OAuth client: signs in to servers, stores and refreshes tokens.
 
 mod credentials;
 mod redirect;
@@ -19,10 +19,10 @@ pub use self::{credentials::Logins, redirect::Redirect, sign_in::Signing};
 use super::Server;
 use crate::config::OauthSection;
 
-/// A token that ends within so many seconds is renewed before it is used.
+/// haft renews a token that expires within this many seconds before it uses it.
 const SOON: u64 = 30;
 
-/// How haft is signed in to one server.
+/// The login at one server.
 pub(super) struct Login {
     name: String,
     url: Url,
@@ -46,10 +46,10 @@ impl Login {
         }
     }
 
-    /// The token for the next request, as the person has it by now; none, where haft is not signed in.
+    /// Returns the stored token for the next request; none, where haft is not signed in.
     ///
     /// # Errors
-    /// When it is to be renewed, and that fails for now.
+    /// When the token has to be renewed and that fails for now.
     pub(super) async fn token(&self) -> Result<Option<String>, AuthError> {
         let Some(tokens) = self.page.read().map_err(|error| lost(&error))?.tokens else { return Ok(None) };
         let Some(access) = tokens.access() else { return Ok(None) };
@@ -59,12 +59,12 @@ impl Login {
         self.renewed(&access).await
     }
 
-    /// Another token than this one, which the server does not take any more; none, where a person has to sign in again.
+    /// Returns another token after the server refused `used`; none, where a person has to sign in again.
     ///
     /// # Errors
-    /// When the authorization server can't be asked for now, or is another one.
+    /// When the renewal fails for now, such as when haft can't reach the authorization server.
     pub(super) async fn renewed(&self, used: &str) -> Result<Option<String>, AuthError> {
-        // Who renews takes the old one away from everybody else, so one does it for all, in all processes.
+        // A renewal invalidates the old refresh token, so one process renews for all.
         let _alone = self.page.lock().await.map_err(|error| lost(&error))?;
         let mut kept = self.page.read().map_err(|error| lost(&error))?;
         let Some(tokens) = kept.tokens.take() else { return Ok(None) };
@@ -91,7 +91,7 @@ impl Login {
     async fn renew(&self, tokens: Tokens) -> Result<Tokens, AuthError> {
         let mut manager = manager(&self.url).await?;
         let found = manager.resolve_metadata().await?.metadata;
-        // What one authorization server gave is shown to no other.
+        // haft never sends credentials of one authorization server to another.
         if found.issuer != tokens.issuer {
             tracing::warn!(
                 server = self.name,
@@ -114,7 +114,7 @@ impl Login {
         Ok(Tokens { credentials, ..tokens })
     }
 
-    /// Keeps what the server said it wants, for the next time that a person signs in.
+    /// Stores the server's challenge for the next sign-in.
     pub(super) async fn challenged(&self, challenge: &str) {
         let noted = async {
             let _alone = self.page.lock().await?;
@@ -130,11 +130,11 @@ impl Login {
     }
 }
 
-/// What finds the way to the authorization server of what is at this address.
+/// Returns the manager that discovers the authorization server of this address.
 async fn manager(url: &Url) -> Result<AuthorizationManager, AuthError> {
-    // It makes an HTTP client of its own.
+    // The manager creates its own HTTP client.
     kit::net::choose_tls();
-    // As for the server itself: into a private network only where the person named one.
+    // As for the server itself: a private network only if the person named the port.
     match url.port().is_some() {
         true => AuthorizationManager::new_allowing_private_addresses(url.as_str()).await,
         false => AuthorizationManager::new(url.as_str()).await,

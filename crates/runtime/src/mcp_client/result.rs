@@ -1,4 +1,4 @@
-//! A server's answer as a model reads it.
+//! Results of a server's tool, as a model reads them.
 
 use kit::{Body, Fault, Kind, Output, Part, base64};
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
@@ -6,15 +6,15 @@ use serde_json::Value;
 
 use crate::result_parts::{self, Piece, note};
 
-/// The most bytes of a sound or a file that are passed on.
+/// Limit of audio or a file that haft passes on, in bytes.
 const LARGEST: usize = 10 << 20;
-/// An answer has at most so many parts.
+/// Limit of parts per result.
 const MOST: usize = 200;
 
-/// The output of a call, or why there is none.
+/// Converts a call's result.
 ///
 /// # Errors
-/// [`Kind::Failed`], where the server says so.
+/// [`Kind::Failed`], if the result is marked as an error.
 pub(super) fn output(tool: &str, result: CallToolResult) -> Result<Output, Fault> {
     let is_error = result.is_error == Some(true);
     let left = result.content.len().saturating_sub(MOST);
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_of_part_arrives_and_what_is_meta_does_not() {
+    fn every_kind_of_part_arrives_without_metadata() {
         let output = made(json!({
             "content": [
                 {"type": "text", "text": "one", "_meta": {"secret": 1}},

@@ -24,35 +24,35 @@ use super::{
 };
 use crate::{Registry, provenance::Whose, registry::Failure};
 
-/// The servers that are configured, and what is known of each whether it runs or not.
+/// The configured servers, with the known tool definitions of each, running or not.
 pub struct Servers {
-    /// Where that is kept.
+    /// The folder of the records.
     folder: PathBuf,
-    /// What haft signs in with.
+    /// The stored credentials.
     logins: Logins,
     workspace: PathBuf,
     registry: Arc<Registry>,
     now: ArcSwap<BTreeMap<String, Entry>>,
-    /// One changes it at a time.
+    /// Held while the servers change.
     turn: Mutex<()>,
-    /// Changes with the tools.
+    /// Changes whenever the tools do.
     changes: watch::Sender<u64>,
-    /// So many are being asked of which nothing was known.
+    /// The number of unknown servers whose tools haft is fetching.
     asking: watch::Sender<usize>,
-    /// With what those are asked; none, if nobody asks by himself.
+    /// Starts those servers; none, if haft does not fetch by itself.
     asks_with: OnceLock<Start>,
-    /// Why one that was asked so did not answer.
+    /// Why haft has no tool definitions of a server.
     silent: Mutex<BTreeMap<String, String>>,
 }
 
-/// One server.
+/// A server and its known tools.
 #[derive(Clone)]
 struct Entry {
     server: Arc<Server>,
     path: PathBuf,
     manifest: Option<Arc<Manifest>>,
     written: Option<SystemTime>,
-    /// What was left out of what it listed.
+    /// Notes on tools that haft left out.
     notes: Arc<Vec<String>>,
 }
 
@@ -77,17 +77,17 @@ impl Servers {
         }
     }
 
-    /// What haft signs in to them with.
+    /// Returns the stored credentials.
     pub fn logins(&self) -> &Logins {
         &self.logins
     }
 
-    /// Where what is known of them is kept; none, if there are none.
+    /// Returns the folder of the records; none, if no server is configured.
     pub(crate) fn place(&self) -> Option<PathBuf> {
         (!self.now.load().is_empty()).then(|| self.folder.clone())
     }
 
-    /// These are configured by now. What is known of them is read again where it was written since.
+    /// Replaces the configured servers. Reads again the records that were written since.
     pub(crate) fn decide(self: &Arc<Self>, servers: &[Server]) {
         if servers.is_empty() && self.now.load().is_empty() {
             return;
@@ -96,7 +96,7 @@ impl Servers {
         let before = self.now.load_full();
         let mut entries = BTreeMap::new();
         for server in servers {
-            // The first of a name is the one: a person's own comes first.
+            // The first server of a name wins: the person's own comes first.
             entries
                 .entry(server.name.clone())
                 .or_insert_with(|| self.entry(server, before.get(&server.name)));
@@ -130,7 +130,7 @@ impl Servers {
         }
     }
 
-    /// Swaps what there is, and the tools with it where they are others.
+    /// Replaces the servers, and signals a change if the tools differ.
     fn put(&self, entries: BTreeMap<String, Entry>, before: &BTreeMap<String, Entry>) {
         let is_same = entries.len() == before.len()
             && entries.iter().zip(before).all(|(one, other)| {
@@ -151,7 +151,7 @@ impl Servers {
         self.changes.send_modify(|number| *number += 1);
     }
 
-    /// A server said these are its tools. Gives what counts of that.
+    /// Records the definitions that a server declared. Returns the manifest with what is accepted.
     pub(super) fn learned(
         &self,
         server: &Server,
@@ -161,7 +161,7 @@ impl Servers {
         let _turn = self.turn.lock();
         self.silent.lock().remove(&server.name);
         let path = definition_store::place(&self.folder, server, &self.workspace);
-        // A person may have accepted something meanwhile, in another process.
+        // A person may have accepted a change meanwhile, in another process.
         let kept = definition_store::read(&path);
         let manifest = match &kept {
             Some((manifest, _)) => manifest.told(lifecycle, said),
@@ -185,7 +185,7 @@ impl Servers {
         manifest
     }
 
-    /// What this server says of its tools now that is different from what was accepted, for a person.
+    /// Renders the difference between the server's present definitions and the accepted ones, for a person.
     ///
     /// # Errors
     /// When there is no such server, or nothing to accept.
@@ -203,10 +203,11 @@ impl Servers {
             .ok_or_else(|| Fault::not_found(format!("`{name}` says of its tools what was accepted")))
     }
 
-    /// A person accepts what they were shown: this [`difference`](Self::difference), and no other.
+    /// Accepts the definitions that a person was shown: exactly this [`difference`](Self::difference).
     ///
     /// # Errors
-    /// As for the difference; [`Kind::Stale`] when it is another by now; and when it can't be kept.
+    /// Those of `difference`; [`Kind::Stale`] when the difference has changed since; and when the record
+    /// can't be written.
     pub fn accept(&self, name: &str, shown: &str) -> Result<(), Fault> {
         let _turn = self.turn.lock();
         let before = self.now.load_full();
@@ -230,10 +231,10 @@ impl Servers {
         Ok(())
     }
 
-    /// From now on those of which nothing is known are asked, without being called: a model calls only what it was shown.
-    /// Only those of a person's own file: whether another one may start is a question, and nobody asked anything yet.
+    /// Fetches the definitions of unknown servers from now on, since a model can call only tools that it was
+    /// shown. Fetches only from servers in the person's own file: starting any other needs permission.
     pub(crate) fn ask_by_itself(self: &Arc<Self>, with: Start) {
-        // It is told so once.
+        // The first call of this wins.
         let _ = self.asks_with.set(with);
         self.ask_unknown();
     }
@@ -246,7 +247,7 @@ impl Servers {
             let server = entry.server.clone();
             let is_due =
                 entry.manifest.is_none() && server.whose == Whose::Person && !server.section.disabled;
-            // One that did not answer is asked again by whoever calls it.
+            // A call asks again a server that did not answer.
             if !is_due || self.silent.lock().contains_key(&server.name) {
                 continue;
             }
@@ -255,7 +256,7 @@ impl Servers {
             let (this, with) = (self.clone(), with.clone());
             tasks.spawn(async move {
                 match with.start(&this, &server, None).await {
-                    // It starts again when it is called.
+                    // A call starts it again.
                     Ok(live) => live.end().await,
                     Err(fault) => {
                         this.silent.lock().insert(server.name.clone(), fault.as_text());
@@ -266,27 +267,27 @@ impl Servers {
         }
     }
 
-    /// Waits until nobody is being asked.
+    /// Waits until no fetch is under way.
     pub(crate) async fn settled(&self) {
         let mut asking = self.asking.subscribe();
-        // The sender lives as long as we do.
+        // The sender lives as long as `self`.
         let _ = asking.wait_for(|number| *number == 0).await;
     }
 
-    /// The servers, in the order of their names.
+    /// Returns the servers, sorted by name.
     pub fn list(&self) -> Vec<Arc<Server>> {
         self.now.load().values().map(|it| it.server.clone()).collect()
     }
 
-    /// The server of this name.
+    /// Returns the server of this name.
     pub(super) fn get(&self, name: &str) -> Option<Arc<Server>> {
         self.now.load().get(name).map(|it| it.server.clone())
     }
 
-    /// The server of this name.
+    /// Returns the server of this name.
     ///
     /// # Errors
-    /// [`Kind::NotFound`] with the names there are.
+    /// [`Kind::NotFound`] with the configured names.
     pub fn named(&self, name: &str) -> Result<Arc<Server>, Fault> {
         self.get(name).ok_or_else(|| self.unknown(name))
     }
@@ -295,7 +296,7 @@ impl Servers {
         self.now.load().get(name)?.manifest.clone()
     }
 
-    /// What is to be known of a server, one thing each; what is not accepted comes first.
+    /// Returns the notes on a server, one line each; changes that are not accepted come first.
     pub fn notes(&self, name: &str) -> Vec<String> {
         let now = self.now.load();
         let Some(entry) = now.get(name) else { return Vec::new() };
@@ -304,7 +305,7 @@ impl Servers {
         pending.into_iter().chain(silent).chain(entry.notes.iter().cloned()).collect()
     }
 
-    /// How many tools of a server may be called; none, if nobody knows.
+    /// Returns how many tools of a server may be called; none, if its tools are unknown.
     pub fn tools_of(&self, name: &str) -> Option<usize> {
         let now = self.now.load();
         let entry = now.get(name)?;
@@ -312,7 +313,7 @@ impl Servers {
         Some(entry.tools().count())
     }
 
-    /// There is no server of this name.
+    /// Returns the fault for an unknown name.
     pub(super) fn unknown(&self, name: &str) -> Fault {
         let now = self.now.load();
         let names: Vec<&str> = now.keys().map(String::as_str).collect();
@@ -323,12 +324,12 @@ impl Servers {
         }
     }
 
-    /// A server of which nothing is known could not be asked.
+    /// Records that an unknown server did not answer.
     pub(super) fn did_not_answer(&self, name: &str, fault: &Fault) {
         self.silent.lock().insert(name.to_owned(), fault.as_text());
     }
 
-    /// The server that may have a tool of this name, of which nothing is known yet.
+    /// Returns the server that may have a tool of this name and whose tools are unknown.
     pub(super) fn may_have(&self, tool: &str) -> Option<Arc<Server>> {
         let now = self.now.load();
         let unknown = now.values().filter(|it| it.manifest.is_none() && !it.server.section.disabled);
@@ -339,7 +340,7 @@ impl Servers {
         unknown.map(|it| it.server.clone()).find(|it| tool.starts_with(&prefix(&it.name)))
     }
 
-    /// Why there is no tool of this name, where it is, or might be, one of a server.
+    /// Explains why there is no tool of this name, if a server has or may have it.
     pub(crate) fn why_missing(&self, tool: &str) -> Option<String> {
         let now = self.now.load();
         for (name, entry) in &**now {
@@ -373,7 +374,7 @@ impl Servers {
 }
 
 impl Entry {
-    /// Its tools that may be called.
+    /// Returns the tools that may be called.
     fn tools(&self) -> impl Iterator<Item = Arc<ServerTool>> {
         let all = self.manifest.iter().flat_map(|it| it.usable());
         all.filter(|it| self.is_wanted(&it.name)).map(|it| Arc::new(ServerTool::new(&self.server, it)))
@@ -383,7 +384,7 @@ impl Entry {
         self.server.section.tools.as_ref().is_none_or(|only| only.iter().any(|it| it == tool))
     }
 
-    /// What is wrong with what it says.
+    /// Returns the failures that the tool report lists.
     fn failures(&self) -> Vec<Failure> {
         let Some(manifest) = &self.manifest else { return Vec::new() };
         let name = &self.server.name;
@@ -402,8 +403,8 @@ impl Entry {
     }
 }
 
-/// That a server says something of its tools that was not accepted. Not what: that is for a person alone, since a model
-/// that reads it has been told it.
+/// Returns a line if a server has changed definitions that are not accepted. The line leaves out the change:
+/// a model must not read it before a person accepts it.
 pub(super) fn not_accepted(name: &str, manifest: &Manifest) -> Option<String> {
     manifest.pending.as_ref()?;
     Some(format!(
@@ -411,7 +412,7 @@ pub(super) fn not_accepted(name: &str, manifest: &Manifest) -> Option<String> {
     ))
 }
 
-/// What is said of a call of a tool whose definition is no longer the one that was shown.
+/// Returns the fault for a call of a tool whose definition has changed since it was shown.
 pub(super) fn changed(name: &str, tool: &str, manifest: &Manifest) -> Fault {
     let why = not_accepted(name, manifest).unwrap_or_else(|| format!("`{name}` has it no more"));
     Fault::new(Kind::Denied, format!("`{tool}` was not called: {why}"))

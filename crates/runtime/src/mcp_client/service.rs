@@ -1,4 +1,4 @@
-//! The servers as tools see them.
+//! The MCP servers of a session, as tools use them.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,12 +16,12 @@ pub(crate) struct ServersOf {
 }
 
 impl ServersOf {
-    /// Those of this session.
+    /// Creates the service of this session.
     pub(crate) fn new(session: Arc<dyn SessionAccess>) -> Self {
         Self { session }
     }
 
-    /// A server whose tools are known, asked where nobody knows them yet.
+    /// Returns a server with known tools; connects to it where they are unknown.
     async fn known(&self, server: &str) -> Result<(Arc<Connections>, Arc<Link>), Fault> {
         let connections = self.session.connections()?;
         let link = connections.link(server)?;
@@ -96,7 +96,7 @@ impl Servers for ServersOf {
     fn checked(&self) -> Soon<'_, Vec<ServerInfo>> {
         Box::pin(async move {
             let Ok(connections) = self.session.connections() else { return Vec::new() };
-            // They may be being asked just now.
+            // haft may be fetching their tools already.
             connections.servers.settled().await;
             let unknown = self.list().into_iter().filter(|it| it.state == ServerState::Configured);
             let may = |name: &String| {
@@ -120,7 +120,7 @@ impl Servers for ServersOf {
         Box::pin(async move {
             let connections = self.session.connections()?;
             let link = connections.link(server)?;
-            // Whoever asks for it by name does not want to be told to wait.
+            // A caller that names the server does not wait for the backoff.
             link.forget_failures();
             connections.live(&link).await?;
             self.told(&connections, server)

@@ -8,27 +8,27 @@ use policy::Want;
 use super::Connections;
 use crate::execution::session_ended;
 
-/// What the MCP client uses of a session.
+/// The session as the MCP client uses it.
 pub(crate) trait SessionAccess: Send + Sync {
-    /// The tools of this server that the session shows.
+    /// Returns the tools of this server that the session shows.
     fn tools_of(&self, server: &str) -> Vec<Spec>;
 
     /// Returns whether a call that wants this is allowed without a question.
     fn allows(&self, want: Want) -> bool;
 
-    /// From now on the session has these tools, and no other session has them.
-    fn has_tools_of_its_own(&self, tools: OwnTools);
+    /// Sets the tools that only this session has.
+    fn has_tools_of_its_own(&self, tools: SessionTools);
 
-    /// The connections of the session, until it has ended.
+    /// Returns the connections of the session, until it has ended.
     fn find_connections(&self) -> Option<Arc<Connections>>;
 
-    /// Who starts agents for the session, and asks its model.
+    /// Returns the service that starts agents for the session and requests answers of its model.
     fn agents(&self) -> Arc<dyn Agents>;
 
-    /// The folders that the session may reach.
+    /// Returns the folders that the session may reach.
     fn roots(&self) -> Roots;
 
-    /// The connections of the session.
+    /// Returns the connections of the session.
     ///
     /// # Errors
     /// When it has ended.
@@ -37,8 +37,8 @@ pub(crate) trait SessionAccess: Send + Sync {
     }
 }
 
-/// Returns the session while it is there: connections lie on its shelf and must not keep it from ending.
+/// Returns the session while it exists: connections are on its shelf and must not keep it alive.
 pub(crate) type FindSession = Arc<dyn Fn() -> Option<Arc<dyn SessionAccess>> + Send + Sync>;
 
-/// Tools of a session's own.
-pub(crate) type OwnTools = Vec<Arc<dyn AnyTool>>;
+/// Tools that only one session has.
+pub(crate) type SessionTools = Vec<Arc<dyn AnyTool>>;

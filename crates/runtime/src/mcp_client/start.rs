@@ -1,4 +1,4 @@
-//! Starting a server's process, and its first requests.
+//! Server start: connects, lists the tools, and refreshes the list when it changes.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -19,31 +19,31 @@ use super::{
 };
 use crate::{config::Variables, execution::Execution};
 
-/// How long a server may take to list a page of its tools.
+/// Time limit for one page of tools.
 const LIST: Duration = Duration::from_secs(30);
-/// As many pages are read.
+/// Limit of pages.
 const PAGES: usize = 50;
 
-/// With what servers are started. Cheap to clone.
+/// The services that start servers. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Start {
     pub(crate) execution: Execution,
     pub(crate) workspace: PathBuf,
     /// haft's own environment.
     pub(crate) variables: Arc<Vec<(String, String)>>,
-    /// The session that asks; none, where haft asks by itself.
+    /// The session that connects; none, where haft fetches tools by itself.
     pub(crate) session: Option<FindSession>,
 }
 
-/// Hears what a server says of its tools.
+/// A callback that gets a server's tool definitions.
 pub(super) type Learns =
     Arc<dyn Fn(Lifecycle, (Vec<super::definition::Definition>, Vec<String>)) + Send + Sync>;
 
 impl Start {
-    /// Starts a server, and has it say what its tools are; `own` hears that of one that is not configured.
+    /// Connects to a server and lists its tools; `own` gets those of a server that is not configured.
     ///
     /// # Errors
-    /// When it can't be started, or does not say it.
+    /// When connecting or listing fails.
     pub(super) async fn start(
         &self,
         servers: &Arc<Servers>,
@@ -84,7 +84,7 @@ impl Start {
     }
 }
 
-/// Asks again whenever the server says that its tools are others now, for as long as the connection lives.
+/// Lists the tools again whenever the server reports a change, as long as the connection lives.
 fn watch(live: &Arc<Live>, server: Arc<Server>, news: Arc<ServerNotifications>, learns: Learns) {
     let weak = Arc::downgrade(live);
     let watching = tokio::spawn({
@@ -95,13 +95,13 @@ fn watch(live: &Arc<Live>, server: Arc<Server>, news: Arc<ServerNotifications>, 
                 let Some(live) = weak.upgrade() else { return };
                 match list(&live, &server).await {
                     Ok(tools) => learns(live.lifecycle, definitions(tools)),
-                    // The next call finds out what is wrong with it.
+                    // The next call reports the fault.
                     Err(fault) => tracing::warn!("{fault}"),
                 }
             }
         }
     });
-    // From 2026-07-28 on a server tells only those who ask to be told.
+    // From 2026-07-28 on a server notifies only clients that subscribe.
     let peer = live.service.peer().clone();
     let is_told = live.lifecycle == Lifecycle::Modern
         && peer
@@ -119,7 +119,7 @@ fn watch(live: &Arc<Live>, server: Arc<Server>, news: Arc<ServerNotifications>, 
     live.keeps(watching, listening);
 }
 
-/// All tools that a server lists.
+/// Returns all tools that a server lists.
 async fn list(live: &Live, server: &Server) -> Result<Vec<Tool>, Fault> {
     let peer = live.service.peer();
     let has_tools = peer.peer_info().is_none_or(|it| it.capabilities.tools.is_some());
@@ -154,7 +154,7 @@ async fn list(live: &Live, server: &Server) -> Result<Vec<Tool>, Fault> {
 }
 
 impl Server {
-    /// What starts it, in the words of a shell, or where it is: as it is written, so without the values of variables.
+    /// Returns its command line, or its address, as configured: without the values of variables.
     pub fn starts(&self) -> String {
         match (&self.section.url, &self.section.command) {
             (Some(url), _) => url.clone(),
@@ -166,7 +166,8 @@ impl Server {
         }
     }
 
-    /// What it is given of haft's environment, for whoever decides on that: as it is written, so without the values.
+    /// Describes the environment variables that it gets, for the person who decides on it: as configured,
+    /// without the values.
     pub(super) fn given(&self) -> String {
         let section = &self.section;
         let of_env: Vec<String> = match &section.env {

@@ -1,4 +1,4 @@
-//! A server on loopback that says what a test tells it to.
+//! A server on loopback that answers as a test defines.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use std::sync::Arc;
@@ -33,12 +33,12 @@ impl Asked {
         serde_json::from_str(&self.body).unwrap_or_default()
     }
 
-    /// The method of the protocol that it calls.
+    /// Returns the protocol method.
     pub(super) fn calls(&self) -> String {
         self.json()["method"].as_str().unwrap_or_default().to_owned()
     }
 
-    /// A field of a form.
+    /// Returns a field of the form in the body.
     pub(super) fn field(&self, name: &str) -> Option<String> {
         let url = reqwest::Url::parse(&format!("http://x/?{}", self.body)).unwrap();
         url.query_pairs().find(|(it, _)| it == name).map(|(_, value)| value.into_owned())
@@ -76,7 +76,7 @@ impl Answer {
     }
 }
 
-/// The server.
+/// The server, and the requests that it got.
 pub(super) struct Stage {
     pub(super) origin: String,
     asked: Arc<Mutex<Vec<Asked>>>,
@@ -84,7 +84,7 @@ pub(super) struct Stage {
 }
 
 impl Stage {
-    /// One that answers like this; its own origin is the first argument.
+    /// Starts a server that answers with this function; its first argument is the server's origin.
     pub(super) async fn new(answer: impl Fn(&str, &Asked) -> Answer + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let origin = format!("http://127.0.0.1:{}", listener.local_addr().unwrap().port());
@@ -103,7 +103,7 @@ impl Stage {
         self.asked.lock().clone()
     }
 
-    /// The requests for this path.
+    /// Returns the requests for this path.
     pub(super) fn asked_for(&self, path: &str) -> Vec<Asked> {
         self.asked().into_iter().filter(|it| it.target.split('?').next() == Some(path)).collect()
     }
@@ -150,7 +150,7 @@ async fn serve(
     stream.shutdown().await.ok()
 }
 
-/// The answer of a server of 2026-07-28 that has one tool.
+/// Answers as a server of 2026-07-28 with one tool.
 pub(super) fn modern(asked: &Asked) -> Answer {
     let request = asked.json();
     let result = match asked.calls().as_str() {
@@ -167,7 +167,7 @@ pub(super) fn modern(asked: &Asked) -> Answer {
     Answer::json(&json!({ "jsonrpc": "2.0", "id": request["id"], "result": result }))
 }
 
-/// The answer of a server of 2025-11-25 whose session is this one.
+/// Answers as a server of 2025-11-25 with this session id.
 pub(super) fn legacy(session: &str, asked: &Asked) -> Answer {
     let request = asked.json();
     let (id, method) = (request["id"].clone(), asked.calls());
@@ -191,7 +191,7 @@ pub(super) fn legacy(session: &str, asked: &Asked) -> Answer {
     }
 }
 
-/// A server that is at this address, as a person configures it.
+/// Returns a server at this address, configured by a person.
 pub(super) fn configured(url: &str, change: impl FnOnce(&mut ServerSection)) -> Server {
     let mut section =
         ServerSection { url: Some(url.to_owned()), start_seconds: Some(20), ..ServerSection::default() };
@@ -211,7 +211,7 @@ impl Spawner for NothingStarts {
     }
 }
 
-/// Connects to it, with what is in these variables and these logins.
+/// Connects to the server with these variables and credentials.
 pub(super) async fn connected(
     server: &Server,
     variables: &[(String, String)],

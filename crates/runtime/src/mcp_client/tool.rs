@@ -28,13 +28,13 @@ use super::{
 };
 use crate::{arguments::Check, execution::session_ended};
 
-/// How often a server may want more before it answers.
+/// Limit of `input_required` rounds per call.
 const ROUNDS: usize = 10;
-/// How long it is left alone where it wants nothing but to be asked again.
+/// Pause before the next round if the server asks for no input.
 const AGAIN: Duration = Duration::from_millis(250);
-/// How long an answer is waited for whose server has ended.
+/// Time that haft waits for an answer after the server ended.
 const LAST: Duration = Duration::from_millis(200);
-/// The most that is said of an error of the protocol.
+/// Limit of a protocol error's text, in characters.
 const SAID: usize = 2000;
 
 /// A tool of a server.
@@ -42,20 +42,20 @@ pub(super) struct ServerTool {
     terms: Arc<CallRules>,
 }
 
-/// What holds for every call of it.
+/// The data that all calls of a tool share.
 struct CallRules {
     spec: Spec,
     server: Arc<Server>,
     definition: Definition,
     check: Check,
-    /// A person says that it changes nothing.
+    /// Whether the person declared that it changes nothing.
     reads: bool,
-    /// A person says that it may be called again.
+    /// Whether the person declared that it may be repeated.
     again: bool,
 }
 
 impl ServerTool {
-    /// What this server says of it, with what a person says of both.
+    /// Creates the tool of a definition, with the person's configuration of its server.
     pub(super) fn new(server: &Arc<Server>, definition: &Definition) -> Self {
         let section = &server.section;
         let names = |list: &[String]| list.iter().any(|it| it == "*" || *it == definition.name);
@@ -102,7 +102,7 @@ impl AnyTool for ServerTool {
     }
 }
 
-/// A call whose arguments fit.
+/// A call with valid arguments.
 struct OneCall {
     terms: Arc<CallRules>,
     arguments: Map<String, Value>,
@@ -112,7 +112,7 @@ impl Prepared for OneCall {
     fn touches(&self) -> Touches {
         let CallRules { server, reads, .. } = &*self.terms;
         let touches = Touches::none().and(Touch::Server { name: server.name.clone(), reads: *reads });
-        // What runs here may change the workspace, and nobody knows what.
+        // A local server may change the workspace, and haft can't know where.
         if *reads || server.section.url.is_some() { touches } else { touches.and(Touch::Exclusive) }
     }
 
@@ -125,16 +125,16 @@ impl Prepared for OneCall {
     }
 }
 
-/// Why a call has no answer.
+/// The reason why a call has no answer.
 enum Lost {
-    /// The connection is gone; whether the call happened is not known.
+    /// The connection is lost; the call may have been executed.
     Connection(Option<String>),
-    /// Anything else.
+    /// Any other fault.
     Otherwise(Fault),
 }
 
 impl Lost {
-    /// Its name in traces.
+    /// Returns its name in traces.
     fn name(&self) -> &'static str {
         match self {
             Self::Connection(_) => "connection_lost",
@@ -162,7 +162,7 @@ impl OneCall {
                     return result::output(&terms.spec.name, result);
                 }
                 Err(Lost::Otherwise(fault)) => {
-                    // It answered, if not as was wished.
+                    // The server answered, if with an error.
                     if fault.kind != Kind::Cancelled && fault.kind != Kind::Timeout {
                         link.worked(&live);
                     }
@@ -178,7 +178,7 @@ impl OneCall {
         }
     }
 
-    /// Says what is known of a call whose connection was lost.
+    /// Returns the fault of a call whose connection was lost.
     async fn lost(&self, link: &Link, live: &Arc<super::connect::Live>, why: Option<String>) -> Fault {
         let name = &self.terms.server.name;
         let exit = live.ended().await;
@@ -199,7 +199,7 @@ impl OneCall {
         }
     }
 
-    /// One call, with whatever the server wants to know meanwhile.
+    /// Makes one call, and answers the server's requests on the way.
     async fn ask(&self, cx: &Cx, live: &Live) -> Result<CallToolResult, Lost> {
         let mut params = CallToolRequestParams::new(self.terms.definition.name.clone())
             .with_arguments(self.arguments.clone());
@@ -215,7 +215,7 @@ impl OneCall {
         Err(Lost::Otherwise(self.odd(&format!("it wanted more {ROUNDS} times"))))
     }
 
-    /// Puts what the server wants to know into the next request.
+    /// Answers the server's requests and adds the answers to the next request.
     async fn answer(
         &self,
         cx: &Cx,
@@ -272,7 +272,7 @@ impl OneCall {
             biased;
             answer = &mut handle.rx => Some(answer),
             () = cx.cancelled() => {
-                // It need not obey; what it says then is for nobody.
+                // The server may ignore this; haft drops a late answer.
                 let _ = handle.cancel(Some("the call was stopped".to_owned())).await;
                 return Err(Lost::Otherwise(self.stopped()));
             }
@@ -282,7 +282,7 @@ impl OneCall {
                 let what = format!("`{}` did not answer within its {seconds} s, so the call was stopped; it may or may not have been done", self.terms.spec.name);
                 return Err(Lost::Otherwise(live.with_seen(Fault::new(Kind::Timeout, what)).await));
             }
-            // A process that it left behind may hold its output.
+            // A process that the server left behind may keep its output open.
             _ = live.exited() => tokio::time::timeout(LAST, &mut handle.rx).await.ok(),
         };
         match answer {

@@ -1,12 +1,13 @@
-//! Variables of a server, with the values that they have in haft's environment.
+//! Variables of a server, expanded from haft's environment.
 
 use crate::config::Variables;
 
 impl Variables {
-    /// The variables that these are, where `environment` is haft's own. Names that it does not have are left out.
+    /// Returns the variables that a server gets, where `environment` is haft's own. Leaves out names that are
+    /// not set.
     ///
     /// # Errors
-    /// When a value needs a variable that there is not.
+    /// When a value refers to a variable that is not set.
     pub(super) fn given(&self, environment: &[(String, String)]) -> Result<Vec<(String, String)>, String> {
         match self {
             Self::Names(names) => {
@@ -19,10 +20,10 @@ impl Variables {
     }
 }
 
-/// The text with the value of each `${NAME}` in its place, and of each `${NAME:-otherwise}`.
+/// Replaces each `${NAME}`, and each `${NAME:-otherwise}`, with the variable's value.
 ///
 /// # Errors
-/// When there is no such variable, and nothing is said for that case.
+/// When a variable is not set and the text has no default for it.
 pub(super) fn expanded(text: &str, environment: &[(String, String)]) -> Result<String, String> {
     let mut whole = String::new();
     let mut rest = text;
@@ -37,7 +38,7 @@ pub(super) fn expanded(text: &str, environment: &[(String, String)]) -> Result<S
             Some((name, otherwise)) => (name, Some(otherwise)),
             None => (inside, None),
         };
-        // As in a shell, `:-` also stands for what is set and empty.
+        // As in a shell, `:-` also replaces an empty value.
         let value = environment
             .iter()
             .find(|(it, value)| it == name && (otherwise.is_none() || !value.is_empty()))

@@ -1,7 +1,7 @@
 //! Message transport over the pipes of a server's process.
 //!
-//! One message per line, over two pipes. What is written there and is not a message is left out, and remembered, so that it
-//! can be told to whoever wonders; a line that nobody could hold is answered for as what it would have been.
+//! One message per line, over two pipes. haft leaves out lines that are not messages and remembers the first
+//! for its notes; an answer that is too long or can't be parsed becomes an error response to its request.
 
 use std::{
     collections::VecDeque,
@@ -32,24 +32,24 @@ use tokio::{
     time::{Instant, Sleep, sleep_until},
 };
 
-/// A longer line is not a message.
+/// Limit of a line, in bytes.
 const LONGEST: usize = 16 << 20;
-/// So much is read at once.
+/// Bytes per read.
 const CHUNK: usize = 64 << 10;
-/// So much of what is too long is kept, to see what it answers.
+/// Bytes kept of a line that is too long, to find the request that it answers.
 const HEAD: usize = 4 << 10;
-/// So much of what is not a message is shown.
+/// Limit of a shown line that is not a message, in characters.
 const SHOWN: usize = 200;
-/// How long a server may take to answer `server/discover` before it is greeted as an older one.
+/// Time that a server has to answer `server/discover` before haft takes it for an older one.
 const PROBE: Duration = Duration::from_secs(3);
 
-/// Our ends of the pipes to a server.
+/// haft's ends of the pipes to a server.
 pub(super) struct Ends {
     input: Sender,
     output: Receiver,
 }
 
-/// Pipes to a server: our ends, and the server's with the descriptors that they are to be.
+/// Creates the pipes to a server: haft's ends, and the server's with their descriptor numbers.
 ///
 /// # Errors
 /// When there are too many open files.
@@ -72,16 +72,16 @@ fn nonblocking(end: impl Into<OwnedFd>) -> io::Result<OwnedFd> {
     Ok(end)
 }
 
-/// What was heard of a server beside messages.
+/// Records output of a server that is not a message.
 #[derive(Default)]
-pub(super) struct Heard {
+pub(super) struct StrayOutput {
     lines: AtomicU64,
     first: Mutex<Option<String>>,
     was_slow: AtomicBool,
 }
 
-impl Heard {
-    /// What it wrote that is not a message, in a line.
+impl StrayOutput {
+    /// Returns one line about output that is not a message.
     pub(super) fn noise(&self) -> Option<String> {
         let first = self.first.lock().clone()?;
         let lines = self.lines.load(Ordering::Relaxed);
@@ -89,7 +89,7 @@ impl Heard {
         Some(format!("{lines} on its output are not messages and were left out; the first: {first}"))
     }
 
-    /// It did not answer the first greeting in time.
+    /// Returns whether the server did not answer `server/discover` in time.
     pub(super) fn was_slow(&self) -> bool {
         self.was_slow.load(Ordering::Relaxed)
     }
@@ -104,34 +104,34 @@ impl Heard {
     }
 }
 
-/// The line to a server, as rmcp wants one.
+/// The transport to a server, as rmcp uses it.
 pub(super) struct Wire {
     output: Receiver,
     input: Arc<tokio::sync::Mutex<Option<Sender>>>,
-    heard: Arc<Heard>,
+    stray: Arc<StrayOutput>,
     chunk: Box<[u8]>,
-    /// What was read and is not a whole line yet.
+    /// The incomplete line read so far.
     line: Vec<u8>,
-    /// The line is too long; its head is kept.
+    /// Whether the line is too long; its head stays.
     is_too_long: bool,
     ready: VecDeque<RxJsonRpcMessage<RoleClient>>,
     probe: Option<Probe>,
 }
 
-/// A question that may be beyond the server.
+/// A `server/discover` request, which an older server may not know.
 struct Probe {
     id: RequestId,
     until: Pin<Box<Sleep>>,
-    /// It was given up: an answer that still comes is not for anybody.
+    /// Whether haft gave it up: it drops a late answer.
     is_over: bool,
 }
 
 impl Wire {
-    pub(super) fn new(ends: Ends, heard: Arc<Heard>) -> Self {
+    pub(super) fn new(ends: Ends, stray: Arc<StrayOutput>) -> Self {
         Self {
             output: ends.output,
             input: Arc::new(tokio::sync::Mutex::new(Some(ends.input))),
-            heard,
+            stray,
             chunk: vec![0; CHUNK].into(),
             line: Vec::new(),
             is_too_long: false,
@@ -140,7 +140,7 @@ impl Wire {
         }
     }
 
-    /// Takes what was read into lines, and those into messages.
+    /// Splits what was read into lines, and parses them as messages.
     fn take(&mut self, read: usize) {
         let chunk = std::mem::take(&mut self.chunk);
         let mut rest = chunk.get(..read).unwrap_or_default();
@@ -170,7 +170,7 @@ impl Wire {
         let line = std::mem::take(&mut self.line);
         if std::mem::take(&mut self.is_too_long) {
             let why = format!("a line of more than {} MiB", LONGEST >> 20);
-            self.heard.no_message(&line, &format!("… ({why})"));
+            self.stray.no_message(&line, &format!("… ({why})"));
             self.fails(id_in(&line), &format!("its answer is {why}, and was not read"));
             return;
         }
@@ -178,7 +178,7 @@ impl Wire {
         if text.is_empty() {
             return;
         }
-        // Revision 2025-03-26 had several messages in a line.
+        // Revision 2025-03-26 allowed several messages in a line.
         if text.starts_with(b"[")
             && let Ok(several) = serde_json::from_slice::<Vec<Value>>(text)
         {
@@ -195,14 +195,14 @@ impl Wire {
                 let value = serde_json::from_slice::<Value>(text).ok();
                 let is_answer = match &value {
                     Some(value) => value.get("result").is_some() || value.get("error").is_some(),
-                    // Nested too deeply to be read; its head tells.
+                    // JSON that is nested too deeply to parse; its head is enough.
                     None => text.starts_with(b"{") && memchr::memmem::find(text, b"\"result\"").is_some(),
                 };
                 if value.as_ref().is_some_and(|it| it.get("method").is_some() && it.get("id").is_none()) {
-                    // A notification that nobody knows harms nobody.
+                    // An unknown notification is harmless.
                     return;
                 }
-                self.heard.no_message(text, "");
+                self.stray.no_message(text, "");
                 if is_answer {
                     let id = value.as_ref().map_or_else(|| id_in(text), |it| id(it.get("id")));
                     self.fails(id, &format!("its answer is none that MCP has: {error}"));
@@ -229,7 +229,7 @@ impl Wire {
         self.ready.push_back(message);
     }
 
-    /// The request of this number gets an error as its answer, as it would wait for ever.
+    /// Answers the request of this id with an error, so that it does not wait forever.
     fn fails(&mut self, id: Option<Value>, why: &str) {
         let Some(id) = id else { return };
         let error = json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32603, "message": why}});
@@ -238,11 +238,11 @@ impl Wire {
         }
     }
 
-    /// The probe took too long: the server is taken for an older one.
+    /// Gives up the probe: haft takes the server for an older one.
     fn give_up_probe(&mut self) {
         let Some(probe) = &mut self.probe else { return };
         probe.is_over = true;
-        self.heard.was_slow.store(true, Ordering::Relaxed);
+        self.stray.was_slow.store(true, Ordering::Relaxed);
         let error = json!({
             "jsonrpc": "2.0", "id": probe.id,
             "error": {"code": -32601, "message": "server/discover was not answered in time"},
@@ -299,7 +299,7 @@ impl Transport<RoleClient> for Wire {
     }
 
     async fn close(&mut self) -> Result<(), io::Error> {
-        // One who does not read what was written to it must not keep us.
+        // A server that does not read its input must not block haft.
         if let Ok(mut input) = self.input.try_lock() {
             input.take();
         }
@@ -307,12 +307,12 @@ impl Transport<RoleClient> for Wire {
     }
 }
 
-/// The number of a request that this says it answers, where one can go on by it.
+/// Returns the id of a request that a message answers, if it is a valid id.
 fn id(value: Option<&Value>) -> Option<Value> {
     value.filter(|it| it.is_u64() || it.is_i64() || it.is_string()).cloned()
 }
 
-/// The number of the request that this answers, by the head of a message.
+/// Returns the id of the request that a message answers, from its head.
 fn id_in(head: &[u8]) -> Option<Value> {
     let head = head.get(..HEAD).unwrap_or(head);
     let at = memchr::memmem::find(head, b"\"id\"")?;
@@ -329,7 +329,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_head_of_an_answer_tells_what_it_answers() {
+    fn request_id_is_found_in_the_head_of_an_answer() {
         for (head, expected) in [
             (r#"{"jsonrpc":"2.0","id":7,"result":{"#, Some(json!(7))),
             (r#"{"jsonrpc": "2.0", "id" : "a b", "resu"#, Some(json!("a b"))),

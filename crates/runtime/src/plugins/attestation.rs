@@ -1,8 +1,7 @@
 //! Attestation: the content of a tool that a person vouches for, so that `[tool.NAME]` applies to it.
 //!
-//! A name is nobody's word: any tool may make a file beside itself that has the name of another. So a person vouches for
-//! content, and what a tool with grants imports from its folder is the very text that was vouched for, wherever it lies by
-//! then.
+//! Names prove nothing: any tool may create a file with the name of another. So a person attests content. A
+//! tool with grants imports from its folder exactly the attested text, wherever the files lie by then.
 
 use std::{
     fmt,
@@ -15,33 +14,33 @@ use serde::Serialize;
 use super::{
     Described, Folder, Section, Version, Whose,
     folders::{self, CodeFile, Sort},
-    provenance_records::{Marks, Written},
+    provenance_records::{ProvenanceRecords, Provenances},
 };
 
-/// What a person granted to a tool, as far as it counts.
+/// The grants of a tool that are in effect.
 #[derive(Clone, Default)]
 pub(crate) struct Grant {
-    /// What it is granted.
+    /// The section that applies.
     pub(super) section: Section,
-    /// What it may import from its folder; none, where it is granted nothing: whatever is there.
+    /// The modules that it may import from its folder; none, if the tool has no grants: it may import any.
     pub(super) beside: Option<Arc<Attested>>,
-    /// Asked before each call of a program: it runs from where it lies, among whatever lies there by then.
+    /// Checked before each call of a program, which runs from its folder, among whatever lies there by then.
     pub(super) guard: Option<Arc<Guard>>,
-    /// Why its section does not count, and what to do.
+    /// The reason why its section does not apply, and what to do.
     pub(super) lapsed: Option<String>,
 }
 
-/// The Python files in a folder of tools that are as a person vouched for them, and which are not.
+/// The Python files of a tool folder that are as a person attested them, and those that are not.
 pub(super) struct Attested {
     modules: Vec<Module>,
-    /// Code for which nobody vouches as it is.
+    /// Code that nobody attested in its present content.
     strange: Vec<PathBuf>,
-    /// Such code that no tool's file is, and that was vouched for when it was another.
+    /// Code that is not a tool's file and was attested with other content.
     changed: Option<PathBuf>,
     key: blake3::Hash,
 }
 
-/// A file, by the name it is imported by.
+/// A file, with the name by which Python imports it.
 #[derive(Serialize)]
 pub(super) struct Module {
     name: String,
@@ -50,9 +49,9 @@ pub(super) struct Module {
     source: String,
 }
 
-/// What it takes to see whether a section still counts for a program.
+/// The data to check again whether a section applies to a program.
 pub(super) struct Guard {
-    written: Written,
+    written: ProvenanceRecords,
     folder: Folder,
     workspace: PathBuf,
     version: Arc<Version>,
@@ -67,21 +66,21 @@ impl fmt::Debug for Grant {
 }
 
 impl Section {
-    /// Is anything granted by it that is worth stealing?
+    /// Returns whether the section grants something that an attacker could want.
     pub(super) fn is_grant(&self) -> bool {
         let Self { net, read, write, env, timeout_seconds: _, manual_first: _, replaces_built_in } = self;
         *replaces_built_in || !(net.is_empty() && read.is_empty() && write.is_empty() && env.is_empty())
     }
 
-    /// It without that.
+    /// Returns the section without its grants.
     fn ungranted(&self) -> Self {
         Self { timeout_seconds: self.timeout_seconds, manual_first: self.manual_first, ..Self::default() }
     }
 }
 
 impl Attested {
-    /// What there is in this folder now.
-    pub(super) fn read(folder: &Folder, workspace: &Path, marks: &Marks) -> Result<Self, String> {
+    /// Reads the code of this folder as it is now.
+    pub(super) fn read(folder: &Folder, workspace: &Path, marks: &Provenances) -> Result<Self, String> {
         let mut beside =
             Self { modules: Vec::new(), strange: Vec::new(), changed: None, key: blake3::hash(&[]) };
         let mut hasher = blake3::Hasher::new();
@@ -103,12 +102,12 @@ impl Attested {
         Ok(beside)
     }
 
-    /// They, as the host is told.
+    /// Returns the modules for the host.
     pub(super) fn modules(&self) -> &[Module] {
         &self.modules
     }
 
-    /// By this it is told from others.
+    /// Returns the hash of the modules.
     pub(super) fn key(&self) -> &blake3::Hash {
         &self.key
     }
@@ -127,14 +126,14 @@ impl Module {
     }
 }
 
-/// Why `[tool.NAME]` does not count for this version, if that is so.
+/// Returns the reason why `[tool.NAME]` does not apply to this version, if there is one.
 fn lapse(
     version: &Version,
     sort: Sort,
     name: &str,
     beside: &Result<Arc<Attested>, String>,
     workspace: &Path,
-    marks: &Marks,
+    marks: &Provenances,
 ) -> Option<String> {
     let shown = |path: &Path| path.strip_prefix(workspace).unwrap_or(path).display().to_string();
     let file = shown(&version.path);
@@ -148,7 +147,7 @@ fn lapse(
         Err(why) => return Some(format!("`[tool.{name}]` does not count for {file}: {why}")),
     };
     let near = || beside.strange.iter().find(|it| it.starts_with(around(version)));
-    // A program is started where it lies, and what it reads there is for nobody to see.
+    // A program runs from its folder, and haft can't know which files it reads there.
     let other = match sort {
         Sort::Python => beside.changed.as_ref(),
         Sort::Manifest | Sort::Program => near(),
@@ -159,23 +158,23 @@ fn lapse(
     ))
 }
 
-/// The folder in which a program finds what it needs.
+/// Returns the folder of the files that a program may need.
 fn around(version: &Version) -> &Path {
     version.path.parent().unwrap_or(&version.folder)
 }
 
-/// For whom a folder's sections count, as things stand.
+/// The sections of one folder, and what decides whether they apply.
 pub(super) struct Sections<'a> {
     pub(super) of: Option<&'a std::collections::BTreeMap<String, Section>>,
     pub(super) beside: &'a Result<Arc<Attested>, String>,
-    pub(super) marks: &'a Marks,
-    pub(super) written: &'a Written,
+    pub(super) marks: &'a Provenances,
+    pub(super) written: &'a ProvenanceRecords,
     pub(super) folder: Option<&'a Folder>,
     pub(super) workspace: &'a Path,
 }
 
 impl Sections<'_> {
-    /// What a tool in this version has of what is granted to its name.
+    /// Returns the grant of a tool in this version.
     pub(super) fn grant(&self, version: &Arc<Version>, sort: Sort, described: &Described) -> Grant {
         let name = &described.name;
         let Some(section) = self.of.and_then(|it| it.get(name)) else { return Grant::default() };
@@ -199,7 +198,7 @@ impl Sections<'_> {
 }
 
 impl Guard {
-    /// Why the section does not count any more, if that is so.
+    /// Returns the reason why the section no longer applies, if there is one.
     pub(super) fn lapsed(&self) -> Option<String> {
         let marks = self.written.marks();
         let beside = Attested::read(&self.folder, &self.workspace, &marks).map(Arc::new);
@@ -207,8 +206,8 @@ impl Guard {
     }
 }
 
-/// The code that a person vouches for who vouches for this tool: its file, what is not a tool's beside it, and of a program
-/// all that lies where it does.
+/// Returns the code that a person attests together with this tool: its file, code of the folder that is not a
+/// tool, and for a program all that lies in its folder.
 pub(super) fn code_of(
     folder: &Folder,
     workspace: &Path,
@@ -225,10 +224,10 @@ pub(super) fn code_of(
     Ok(all.into_iter().filter(is_meant).filter_map(|it| Some((it.path, it.hash?))).collect())
 }
 
-/// All code in the folders of a workspace.
+/// Returns all code in the folders of a workspace.
 pub(super) fn all_code(folders: &[Folder], workspace: &Path) -> Vec<(PathBuf, blake3::Hash)> {
     let own = folders.iter().filter(|it| it.whose != Whose::Person);
-    // What can't be looked through is said where it matters.
+    // The load reports folders that can't be searched.
     let code = own.flat_map(|folder| folders::code(folder, workspace).unwrap_or_default());
     code.filter_map(|it| Some((it.path, it.hash?))).collect()
 }

@@ -1,4 +1,4 @@
-//! Cache of what tool files declare.
+//! Cache of the declarations of tool files.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -14,17 +14,17 @@ use serde::{Deserialize, Serialize};
 use super::Described;
 use store::{create_folder, replace_file};
 
-/// What was not met with for this long is forgotten: seven days, in seconds.
+/// Entries that no load has used for this long are removed: seven days, in seconds.
 const KEPT: u64 = 7 * 24 * 3600;
 
-/// That something was met with is written down once in this many seconds.
+/// Resolution of the time of last use, in seconds.
 const DAY: u64 = 24 * 3600;
 
-/// A file that failed is asked again after this many seconds.
+/// Time after which haft describes a failed file again, in seconds.
 const PATIENCE: u64 = 60;
 
-/// What is known of the files of one folder of tools, kept in the state folder. Nothing depends on it but time:
-/// one that is broken is the same as one that is empty.
+/// The cached declarations of one tool folder, in the state folder. Only speed depends on it: a damaged cache
+/// counts as an empty one.
 pub(super) struct Cache {
     folder: PathBuf,
     about: About,
@@ -33,13 +33,13 @@ pub(super) struct Cache {
 
 #[derive(Default, Serialize, Deserialize)]
 struct About {
-    /// Who asked: another haft may ask for more.
+    /// The rules by which the files were described: another haft version may have others.
     asked_by: String,
-    /// By the name of the file, oldest first.
+    /// The versions of each file, by its name, oldest first.
     files: BTreeMap<String, Vec<Known>>,
 }
 
-/// What a version of a file said.
+/// The declaration of one version of a file.
 #[derive(Serialize, Deserialize)]
 struct Known {
     hash: String,
@@ -50,31 +50,31 @@ struct Known {
     failed: Option<Failed>,
 }
 
-/// That a file failed.
+/// A failure to load a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Failed {
-    /// Why: the traceback.
+    /// The reason: the traceback.
     pub(super) why: String,
-    /// When, in seconds since 1970.
+    /// The time, in Unix seconds.
     at: u64,
-    /// What was in the folder then.
+    /// The fingerprint of the folder at that time.
     among: String,
 }
 
 impl Failed {
-    /// It failed just now, in a folder of this fingerprint.
+    /// Creates a failure of this moment, in a folder with this fingerprint.
     pub(super) fn now(why: String, among: &str) -> Self {
         Self { why, at: seconds(), among: among.to_owned() }
     }
 
-    /// Might it work by now? What it lacked may have been put there.
+    /// Returns whether the file may work by now: the folder has changed, or enough time has passed.
     pub(super) fn is_due(&self, among: &str) -> bool {
         self.among != among || seconds().abs_diff(self.at) >= PATIENCE
     }
 }
 
 impl Cache {
-    /// What is known of the files of `folder`; `asked_by` stands for whoever asks.
+    /// Reads the cache of `folder`. Ignores entries that were made under rules other than `asked_by`.
     pub(super) fn read(state: &Path, folder: &Path, asked_by: &str) -> Self {
         let name: String = blake3::hash(folder.as_os_str().as_bytes()).to_hex().chars().take(16).collect();
         let folder = state.join(name);
@@ -85,7 +85,7 @@ impl Cache {
         Self { folder, about, dirty: false }
     }
 
-    /// What this version of this file said when it was asked.
+    /// Returns the cached result for this version of this file.
     pub(super) fn get(&mut self, file: &str, hash: &blake3::Hash) -> Option<Result<Vec<Described>, Failed>> {
         let known = self.about.files.get_mut(file)?;
         let hash = hash.to_hex();
@@ -101,7 +101,7 @@ impl Cache {
         })
     }
 
-    /// The newest version of this file that worked, with what it said; of those that `may` be taken.
+    /// Returns the newest version of this file that worked and that `may` accepts, with its declaration.
     pub(super) fn last_good(
         &self,
         file: &str,
@@ -115,7 +115,7 @@ impl Cache {
         })
     }
 
-    /// Takes note of what a version of a file said. The source of what worked is kept where one is given.
+    /// Records the result for a version of a file, and stores the source of one that worked.
     pub(super) fn learn(
         &mut self,
         file: &str,
@@ -132,14 +132,14 @@ impl Cache {
         };
         if let (Some(source), None) = (source, &failed) {
             let path = self.folder.join(name.as_str());
-            // Without it there is no older version to go on with, and nothing worse.
+            // Without the source there is no older version to fall back to; nothing else fails.
             let _ = create_folder(&self.folder).and_then(|()| replace_file(&path, source));
         }
         known.push(Known { hash: name.to_string(), met: seconds(), tools, failed });
         self.dirty = true;
     }
 
-    /// Writes it down, if there is anything new, without what was not met with for long.
+    /// Writes the cache if it has changed, without entries that were unused for long.
     pub(super) fn save(mut self) {
         if !self.dirty {
             return;
@@ -164,7 +164,7 @@ impl Cache {
             let name = entry.file_name();
             let is_hash = name.len() == 64;
             if is_hash && name.to_str().is_none_or(|it| !kept.contains(it)) {
-                // Another process may have been quicker.
+                // Another process may have removed it already.
                 let _ = fs::remove_file(entry.path());
             }
         }

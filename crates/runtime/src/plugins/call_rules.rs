@@ -1,4 +1,4 @@
-//! Rules for every call of a tool file, however it is run.
+//! Call rules: the data that every call of a tool file shares, however the file runs.
 
 use std::{borrow::Cow, future::pending, sync::Arc, time::Duration};
 
@@ -13,13 +13,13 @@ use super::{
 };
 use crate::arguments::Check;
 
-/// A version of a file, with what a person granted to a tool in it.
+/// A version of a file, with the grants of a tool in it.
 pub(super) struct Served {
     pub(super) version: Arc<Version>,
     pub(super) section: Section,
-    /// What it imports from its folder; none: whatever is there.
+    /// The modules that it may import from its folder; none: it may import any.
     pub(super) beside: Option<Arc<Attested>>,
-    /// By which what runs it is found again.
+    /// The key of the process or the sandbox that runs it.
     pub(super) key: blake3::Hash,
 }
 
@@ -36,14 +36,14 @@ impl Served {
     }
 }
 
-/// One tool of it.
+/// The rules of one tool.
 pub(super) struct CallRules {
     pub(super) spec: Spec,
     pub(super) described: Described,
     pub(super) served: Arc<Served>,
-    /// Asked before a program is started.
+    /// Checked before a program starts.
     pub(super) guard: Option<Arc<Guard>>,
-    /// Why what is granted to its name does not count.
+    /// The reason why the section of its name does not apply.
     pub(super) lapsed: Option<String>,
     check: Check,
 }
@@ -71,22 +71,22 @@ impl CallRules {
         Self { spec, described, served, guard, lapsed, check: Check::default() }
     }
 
-    /// What a call of these arguments touches, if they fit. `command` is what runs, in the words of a shell.
+    /// Checks the arguments and returns what a call touches. `command` is its command line.
     pub(super) fn touches(&self, command: &str, arguments: &Value) -> Result<Touches, Fault> {
         self.check.check(&self.described.schema, arguments)?;
         declared::touches(&self.described, &self.served.section, command, arguments)
     }
 
-    /// How long a call may take, where somebody says so: the person's word counts before the file's.
+    /// Returns the time limit of a call, if there is one: the person's, or else the file's.
     pub(super) fn patience(&self) -> Option<Duration> {
         let declared = || self.described.timeout_seconds.and_then(|it| Duration::try_from_secs_f64(it).ok());
         let granted = self.served.section.timeout_seconds.map(Duration::from_secs);
         granted.or_else(declared).filter(|it| !it.is_zero())
     }
 
-    /// Resolves when a call that begins now has taken longer than that.
+    /// Resolves when a call that begins now has exceeded its time limit.
     pub(super) async fn too_long(&self) {
-        // A moment that the clock does not have never comes.
+        // A deadline beyond the clock's range never comes.
         match self.patience().and_then(|it| Instant::now().checked_add(it)) {
             Some(deadline) => sleep_until(deadline).await,
             None => pending().await,
@@ -94,7 +94,8 @@ impl CallRules {
     }
 }
 
-/// Spells out what can't be seen in the words of a schema. The names in it stay as a call has to write them.
+/// Escapes invisible characters in the texts of a schema. Names of arguments stay as a call has to write
+/// them.
 fn spell_out(value: &mut Value) {
     match value {
         Value::String(text) => {

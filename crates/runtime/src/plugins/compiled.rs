@@ -1,7 +1,8 @@
 //! Compiled bytecode of the host script.
 //!
-//! That takes it longer than to start. So the code is kept in the state folder, where no tool gets at it: as it was
-//! given by a process that had run nothing of a tool's yet, and only for the interpreter that gave it.
+//! Compiling takes longer than starting Python, so haft stores the bytecode in the state folder, which no
+//! tool can reach. A process provides it before it has run any tool's code, and haft gives it only to the
+//! same interpreter.
 
 use std::{
     fs,
@@ -15,33 +16,35 @@ use store::{create_folder, replace_file};
 use super::host::version;
 use crate::execution::Execution;
 
-/// Where the code for one interpreter is kept.
+/// The stored bytecode for one interpreter.
 pub(crate) struct Compiled {
-    /// Nowhere, for an interpreter that may be changed by what runs here.
+    /// Its file; none, for an interpreter that commands may change.
     path: Option<PathBuf>,
 }
 
 impl Compiled {
-    /// Where it is kept for this interpreter. What lies where commands may change it, may give another code tomorrow.
+    /// Returns the bytecode for this interpreter. An interpreter that commands may change gets none, as it
+    /// may produce other bytecode tomorrow.
     pub(super) fn of(execution: &Execution, interpreter: &str) -> Self {
         let state = execution.state().filter(|_| !execution.may_change(Path::new(interpreter)));
-        // A name means what it means on this path.
+        // `PATH` decides what a name means.
         let path = execution.variable("PATH").unwrap_or_default();
         let name = blake3::hash(format!("{interpreter}\0{path}").as_bytes()).to_hex();
         Self::at(state.map(|state| state.join("tools/compiled").join(name.as_str())))
     }
 
-    /// At this place.
+    /// Returns the bytecode in this file.
     fn at(path: Option<PathBuf>) -> Self {
         Self { path }
     }
 
-    /// Is it worth having?
+    /// Returns whether haft stores bytecode for this interpreter.
     pub(super) fn is_kept(&self) -> bool {
         self.path.is_some()
     }
 
-    /// Which Python compiled it, and the code: two pieces, as `boot.py` reads them. Both are empty where there is none.
+    /// Returns the version of Python that compiled it, and the bytecode: two pieces, as `boot.py` reads them.
+    /// Both are empty if there is none.
     pub(super) fn pieces(&self) -> Vec<u8> {
         let kept = self.path.as_ref().and_then(|path| fs::read(path).ok());
         let whole = kept.as_deref().and_then(|kept| {
@@ -51,7 +54,7 @@ impl Compiled {
         whole.map_or_else(|| pieces(b"", b""), <[u8]>::to_vec)
     }
 
-    /// Keeps code, which is in base64, with the Python that compiled it.
+    /// Stores base64-encoded bytecode, with the version of Python that compiled it.
     pub(super) fn keep(&self, compiled_by: &str, code: &str) {
         let (Some(path), Some(code)) = (&self.path, base64::decoded(code)) else { return };
         let pieces = pieces(compiled_by.as_bytes(), &code);
@@ -63,10 +66,11 @@ impl Compiled {
     }
 }
 
-/// How long a seal is.
+/// Length of the checksum.
 const SEAL: usize = 64;
 
-/// By this a file is known to be whole, and of this script: a Python may crash of anything else.
+/// Returns the checksum, which shows that a file is complete and belongs to this script: Python may crash on
+/// any other bytecode.
 fn seal(pieces: &[u8]) -> String {
     blake3::Hasher::new().update(version().as_bytes()).update(pieces).finalize().to_hex().to_string()
 }
@@ -87,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_was_kept_whole_is_given() {
+    fn only_complete_bytecode_is_used() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("below").join("code");
         let compiled = Compiled::at(Some(path.clone()));

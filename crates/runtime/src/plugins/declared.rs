@@ -1,7 +1,8 @@
 //! Declared effects: what a call of a tool file touches.
 //!
-//! A line is a word and what it is about: `read PATH`, `write PATH`, `net HOST`, `session KEY`. `{argument}` in it stands
-//! for the value of an argument; where that was not given, the line says nothing, and of a list it says so for each.
+//! A line is a verb and its object: `read PATH`, `write PATH`, `net HOST`, `session KEY`. `{argument}` stands
+//! for the value of an argument; a line whose argument is missing has no effect, and a list gives one touch
+//! per item.
 
 use kit::{
     Fault, Kind, Touch, Touches,
@@ -11,7 +12,7 @@ use serde_json::Value;
 
 use super::{Described, Section};
 
-/// The words that a line may begin with, and what each makes of the rest.
+/// The verbs, and the touch that each makes.
 const WORDS: [(&str, Make); 4] = [
     ("read", Touch::Read),
     ("write", Touch::Write),
@@ -19,20 +20,20 @@ const WORDS: [(&str, Make); 4] = [
     ("session", Touch::Session),
 ];
 
-/// What a line makes of what it is about.
+/// Makes a touch of an object.
 type Make = fn(String) -> Touch;
 
-/// Of more touches than this, one stands for all: the call runs alone.
+/// Limit of touches; a call with more runs alone.
 const MOST: usize = 256;
 
-/// What a call of these arguments touches: it starts `command`, and touches what the file declares; a file that declares
-/// nothing runs alone.
+/// Returns what a call with these arguments touches: it runs `command`, and touches what the file declares. A
+/// call of a file that declares nothing runs alone.
 ///
-/// The hosts of the section are none of them: a person has granted those, so they are not asked about. Whoever starts
-/// the tool hands them to its ground.
+/// The hosts of the section are left out: a person has granted them, so nobody is asked. The code that starts
+/// the tool passes them to its execution environment.
 ///
 /// # Errors
-/// When a line is none: [`check`] says so beforehand.
+/// When a line is invalid; [`check`] reports that beforehand.
 pub(crate) fn touches(
     described: &Described,
     section: &Section,
@@ -56,14 +57,14 @@ pub(crate) fn touches(
     Ok(touched.into_iter().filter(|it| !granted(it)).fold(run, Touches::and))
 }
 
-/// Is each of these a line, about arguments that the schema has?
+/// Checks that each line is valid and that the schema has its arguments.
 ///
 /// # Errors
-/// Which is not, and what it should be.
+/// The invalid line, and what is allowed.
 pub(crate) fn check(lines: &[String], schema: &Value) -> Result<(), String> {
     for text in lines {
         let line = Line::parse(text)?;
-        // A schema that takes its arguments from elsewhere may have any.
+        // A schema with references or alternatives may have other arguments.
         let known = schema.get("properties").and_then(Value::as_object);
         let open = ["$ref", "allOf", "anyOf", "oneOf", "patternProperties"];
         let Some(known) = known.filter(|_| !open.iter().any(|it| schema.get(it).is_some())) else { continue };
@@ -78,7 +79,7 @@ pub(crate) fn check(lines: &[String], schema: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// A line of what is touched.
+/// A parsed line.
 struct Line<'a> {
     touch: Make,
     parts: Vec<Part<'a>>,
@@ -132,7 +133,8 @@ impl<'a> Line<'a> {
         })
     }
 
-    /// What it is about with these arguments. Nothing, where one of them was not given; `None`, where that can't be said.
+    /// Returns the objects with these arguments: nothing, if one is missing; `None`, if a value can't be part
+    /// of a path.
     fn values(&self, arguments: &Value) -> Option<Vec<String>> {
         let mut texts = vec![String::new()];
         for part in &self.parts {
@@ -154,7 +156,7 @@ impl<'a> Line<'a> {
     }
 }
 
-/// A value as it stands in a path.
+/// Returns a value as it is written in a path.
 fn plain(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
@@ -164,7 +166,7 @@ fn plain(value: &Value) -> Option<String> {
     }
 }
 
-/// The host of an address, or what is one already.
+/// Returns the host of a URL, or the text itself if it is not a URL.
 fn host_of(text: &str) -> &str {
     let Some((_, rest)) = text.split_once("://") else { return text };
     let authority = rest.split(['/', '?', '#']).next().unwrap_or(rest);
@@ -210,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_declares_nothing_runs_alone_and_an_empty_list_beside_all() {
+    fn missing_declaration_runs_alone_and_empty_list_runs_beside_all() {
         assert_eq!(touched(None, &[], &json!({})), [Touch::Exclusive]);
         assert_eq!(of(&[], &json!({})), []);
     }
@@ -232,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_given_is_not_touched_and_a_list_is_touched_one_by_one() {
+    fn missing_argument_touches_nothing_and_a_list_touches_each_item() {
         assert_eq!(of(&["read {path}"], &json!({})), []);
         assert_eq!(of(&["read {path}"], &json!({"path": null})), []);
         assert_eq!(of(&["read {paths}"], &json!({"paths": []})), []);
@@ -243,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_said_runs_alone() {
+    fn inexpressible_touches_run_alone() {
         assert_eq!(of(&["read {path}"], &json!({"path": {"x": 1}})), [Touch::Exclusive]);
         let many: Vec<String> = (0..1_000).map(|it| it.to_string()).collect();
         assert_eq!(of(&["read {a}{a}{a}"], &json!({"a": many})), [Touch::Exclusive]);
@@ -252,14 +254,14 @@ mod tests {
     }
 
     #[test]
-    fn a_host_of_the_section_is_not_asked_about_and_another_is() {
+    fn granted_host_needs_no_approval_and_another_does() {
         let asked = touched(Some(&["net api.example.org", "net other.org"]), &["*.example.org"], &json!({}));
         assert_eq!(asked, [Touch::Net("other.org".to_owned())]);
         assert_eq!(touched(Some(&[]), &["example.org"], &json!({})), []);
     }
 
     #[test]
-    fn a_line_that_is_none_is_said_with_what_it_should_be() {
+    fn invalid_line_is_reported_with_the_valid_forms() {
         let schema = json!({"properties": {"path": {}}});
         let wrong = |line: &str| check(&[line.to_owned()], &schema).unwrap_err();
         assert_eq!(

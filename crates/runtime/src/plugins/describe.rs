@@ -1,4 +1,4 @@
-//! Specs of Python files, read in a process of their own.
+//! Specs of Python files, read in a separate process.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -19,22 +19,22 @@ use super::{
     Described, Version,
     compiled::Compiled,
     failure,
-    host::{Asked, Host, Lost, Mode, Said},
+    host::{Asked, Host, HostMessage, Lost, Mode},
     interpreter,
     uv::{self, Environments, Provided},
 };
 use crate::{arguments, execution::Execution};
 
-/// How long nothing may be heard of files that are described: each has 10 s there.
+/// Time without any answer after which haft gives up; the process limits each file to 10 s.
 const SILENCE: Duration = Duration::from_secs(30);
-/// So many are asked at once; the process takes them in turn.
+/// Limit of open requests; the process handles them one by one.
 const AT_ONCE: usize = 16;
-/// The packages of so many files are fetched at once.
+/// Limit of files whose packages are fetched at the same time.
 const PROVIDED_AT_ONCE: usize = 4;
-/// How much of what was printed is shown of a file whose process went.
+/// Bytes of output shown for a file whose process ended.
 const PRINTED: usize = 4 << 10;
 
-/// Asks each of these files in a process of its own; gives for each what it says, or the traceback.
+/// Describes these files in a separate process. Returns for each its tools, or the traceback.
 pub(crate) async fn describe(
     execution: &Execution,
     files: &[Arc<Version>],
@@ -59,7 +59,7 @@ pub(crate) async fn describe(
     asking.said.into_iter().map(|it| it.unwrap_or_else(unasked)).collect()
 }
 
-/// Files that are asked, and what they said.
+/// The files to describe, and the results.
 struct Asking<'a> {
     files: &'a [Arc<Version>],
     said: Vec<Option<Result<Vec<Described>, String>>>,
@@ -72,9 +72,10 @@ impl Asking<'_> {
         }
     }
 
-    /// Asks the files of these numbers, which need the same packages.
+    /// Describes the files with these indices, which need the same packages.
     async fn ask(&mut self, execution: &Execution, packages: Option<&Provided>, mut open: VecDeque<usize>) {
-        // What has no answer when the process has gone may be what ended it: that is asked alone.
+        // If the process ended, the first file without an answer may be the reason: haft describes that one
+        // alone.
         let mut alone = false;
         while let Some(first) = open.front().copied() {
             let batch: Vec<usize> = if alone { vec![first] } else { open.iter().copied().collect() };
@@ -94,17 +95,17 @@ impl Asking<'_> {
     }
 }
 
-/// What provides the packages that a file needs; nothing where it needs none.
+/// Returns the environment with the packages of a file; nothing if it needs none.
 async fn packages(execution: &Execution, version: &Version) -> Result<Option<Provided>, Fault> {
     let granted = || execution.lasting_hosts();
     uv::provide(execution, &Environments::of(execution), &version.path, &version.source, granted).await
 }
 
-/// Tries code that is meant to be the tool `name`, as [`kit::services::Tools::check`] promises. The version is of the
-/// file that it would be.
+/// Checks code for the tool `name`, as specified by [`kit::services::Tools::check`]. The version is the one
+/// that the file would have.
 ///
 /// # Errors
-/// [`Kind::BadArgs`] with everything that is missing, or the traceback.
+/// [`Kind::BadArgs`] with all problems, or the traceback.
 pub(crate) async fn check(
     execution: &Execution,
     draft: &Arc<Version>,
@@ -189,7 +190,7 @@ impl Describer<'_> {
         })
     }
 
-    /// Has the files of these numbers described. Gives why there will be no more answers, if not all came.
+    /// Describes the files with these indices. Returns the reason why answers are missing, if any are.
     async fn describe(&self, asking: &mut Asking<'_>, batch: &[usize]) -> Option<String> {
         let files = asking.files;
         let mut rest = batch.iter();
@@ -215,7 +216,7 @@ impl Describer<'_> {
         }
     }
 
-    /// How the process went while it had this file, with what it printed last.
+    /// Explains how the process ended while it described this file, with the end of its output.
     fn went(&self, version: &Version, lost: &Lost) -> String {
         let printed = self.host.printed();
         printed.catch_up();
@@ -225,7 +226,7 @@ impl Describer<'_> {
     }
 }
 
-fn outcome(said: Said) -> Result<Vec<Described>, String> {
+fn outcome(said: HostMessage) -> Result<Vec<Described>, String> {
     match (said.op.as_str(), said.traceback.trim_end()) {
         ("described", _) => {
             let is_one = said.tools.len() == 1;
@@ -242,7 +243,7 @@ fn outcome(said: Said) -> Result<Vec<Described>, String> {
     }
 }
 
-/// A tool whose schema every client can be given.
+/// Adjusts a tool's schema so that every client accepts it.
 fn fit(mut tool: Described) -> Result<Described, String> {
     tool.notes.extend(arguments::fitted(&mut tool.schema)?);
     Ok(tool)

@@ -1,4 +1,4 @@
-//! Calls of an executable that says what it is.
+//! Calls of an executable tool: starts it, passes the arguments, reads its answer.
 
 mod answer;
 mod spec;
@@ -30,37 +30,37 @@ use crate::{
 };
 pub(crate) use spec::{describe, is_startable};
 
-/// How long what was written at the end is waited for, where somebody else still holds the pipe.
+/// Time that haft waits for the last output if another process holds the pipe open.
 const DRAIN: Duration = Duration::from_millis(100);
-/// How long what is there at the end may take to end by itself, before it counts as left running.
+/// Time that processes have to end after the program, before they count as left running.
 const SETTLE: Duration = Duration::from_millis(50);
-/// How long a busy machine may take to hand over what is left in a pipe that nobody holds any more.
+/// Time limit for the bytes that remain in a pipe that nobody holds open.
 const LAST_BYTES: Duration = Duration::from_secs(5);
-/// How long a program that is stopped may take to end by itself.
+/// Time that a stopped program has to end.
 const GRACE: Duration = Duration::from_millis(50);
-/// A longer output is text, whatever it holds.
+/// Limit of output that haft parses, in bytes; a longer output is text.
 const PARSED: u64 = 32 << 20;
-/// So much of an output that is longer, or of what failed, is shown.
+/// Bytes shown of a longer output, or of a failure.
 const SHOWN: usize = 32 << 10;
-/// So much is handed to a program at most: what it does not read yet is kept in memory.
+/// Limit of a program's input, in bytes: haft holds in memory what the program has not read yet.
 const LARGEST: usize = 1 << 20;
-/// So many programs of a session keep their sandboxes.
+/// Limit of programs per session whose sandboxes stay.
 const KEPT: usize = 16;
 
-/// A program that is a tool.
+/// A tool that is a program.
 pub(crate) struct ExecutableTool {
     called: Arc<Called>,
 }
 
-/// What every call of it needs.
+/// The data that all calls of it share.
 struct Called {
     terms: CallRules,
-    /// The program and its arguments; why there is none, where the manifest can't be read.
+    /// The program and its arguments, or the reason why the manifest is invalid.
     argv: Result<Vec<String>, String>,
 }
 
 impl ExecutableTool {
-    /// What this program said that it is, with what a person granted to it.
+    /// Creates the tool of a program's spec, with its grants.
     pub(crate) fn new(version: Arc<Version>, described: Described, grant: Grant) -> Self {
         let argv = if is_manifest(&version.path) {
             let folder = version.path.parent().unwrap_or(&version.folder);
@@ -94,7 +94,7 @@ impl AnyTool for ExecutableTool {
     }
 }
 
-/// A call whose arguments fit.
+/// A call with valid arguments.
 struct OneCall {
     called: Arc<Called>,
     argv: Vec<String>,
@@ -137,7 +137,7 @@ impl OneCall {
         {
             return Err(fault);
         }
-        // Who reads nothing, or has ended already, may be right.
+        // A program that ignores its input, or has ended already, may be right.
         process.close_input();
         let ended = tokio::select! {
             biased;
@@ -146,13 +146,14 @@ impl OneCall {
             () = self.called.terms.too_long() => Err(Kind::Timeout),
         };
         if ended.is_ok() && !process.left().await.processes.is_empty() {
-            // On a busy machine the members of a pipeline end a moment after the program that waited for them.
+            // On a busy machine the members of a pipeline end a moment after the program that waited for
+            // them.
             tokio::time::sleep(SETTLE).await;
         }
         let grace = if ended.is_ok() { Duration::ZERO } else { GRACE };
         let left = process.end(Ending::within(grace)).await;
         if ended.is_ok() {
-            // Nobody is left who could hold its pipes: what is still in them comes, and then their end.
+            // No process holds the pipes any more: the rest of the output arrives, and then its end.
             process.finished(LAST_BYTES).await;
         }
         match ended {
@@ -175,7 +176,7 @@ impl OneCall {
         }
     }
 
-    /// The ground of this very version, kept from one call to the next.
+    /// Returns the execution environment of this version, which stays from call to call.
     fn execution(&self, cx: &Cx) -> Result<Execution, Fault> {
         let Some(hosts) = cx.shelf().find::<Hosts>() else { return Err(session_ended()) };
         let served = &self.called.terms.served;
@@ -200,7 +201,7 @@ impl OneCall {
             files: Vec::new(),
         };
         procs.start(program).await.map_err(|fault| match fault.kind {
-            // What the kernel does not run, or does not find, is nothing the arguments could change.
+            // Other arguments would not help if the kernel can't run or find the program.
             Kind::BadArgs => Fault::new(Kind::Failed, spec::not_a_program(Path::new(&self.argv.concat()))),
             Kind::NotFound | Kind::Denied => Fault { kind: Kind::Failed, ..fault },
             _ => fault,
@@ -209,7 +210,7 @@ impl OneCall {
 }
 
 impl Called {
-    /// What in its folder it must not change: itself, and what a manifest starts.
+    /// Returns the files in its folder that it must not change: itself, and what a manifest starts.
     fn code(&self) -> Vec<PathBuf> {
         let version = &self.terms.served.version;
         let own = self.argv.iter().flatten().map(PathBuf::from);
@@ -218,7 +219,7 @@ impl Called {
     }
 }
 
-/// The grounds of the programs of one session that were called last.
+/// The execution environments of the programs that the session called last.
 #[derive(Default)]
 struct Grounds {
     by_key: Mutex<HashMap<blake3::Hash, (Execution, Instant)>>,
@@ -228,7 +229,7 @@ impl Grounds {
     fn of(&self, key: blake3::Hash, make: impl FnOnce() -> Execution) -> Execution {
         let mut by_key = self.by_key.lock();
         if !by_key.contains_key(&key) && by_key.len() >= KEPT {
-            // A call that is under way holds its ground itself.
+            // A running call holds its execution environment itself.
             let oldest = by_key.iter().min_by_key(|(_, (_, used))| *used).map(|(key, _)| *key);
             oldest.map(|it| by_key.remove(&it));
         }
@@ -251,13 +252,13 @@ async fn worked(name: &str, process: &Process, left: usize) -> Result<Output, Fa
     Ok(output)
 }
 
-/// All that was written, or the head and the tail of what is too long.
+/// Returns all output, or the head and tail of output that is too long.
 fn whole(recording: &Recording) -> String {
     match recording.whole(PARSED) {
         Some(bytes) if bytes.trim_ascii_start().starts_with(b"{") => {
             String::from_utf8_lossy(&bytes).into_owned()
         }
-        // Terminal colours and the like are left out of a text.
+        // Text is shown without terminal colours and other escape sequences.
         _ => recording.since(0, SHOWN).text,
     }
 }
@@ -275,7 +276,7 @@ fn failed(name: &str, process: &Process, exit: Exit, procs: &Procs) -> Fault {
     if denials.is_empty() { fault } else { fault.next(denials.join("\n")) }
 }
 
-/// What it wrote until then: its output, then its errors.
+/// Adds to the fault what the program wrote: its stdout, then its stderr.
 fn with_seen(fault: Fault, process: &Process, exit: Option<Exit>) -> Fault {
     let errors = process.errors().map(|it| it.since(0, SHOWN).text).unwrap_or_default();
     let texts = [process.output().since(0, SHOWN).text, errors];

@@ -5,18 +5,18 @@ use kit::{
     procs::{Exit, Procs, signal_name},
 };
 
-use super::host::{Lost, Said, Why};
+use super::host::{HostMessage, Lost, Why};
 use crate::result_parts;
 
-/// The file could not be imported, and says why.
-pub(super) fn broken(file: &str, said: &Said, printed: &str, procs: &Procs) -> Fault {
+/// Returns the fault for a file that raised an exception during import.
+pub(super) fn broken(file: &str, said: &HostMessage, printed: &str, procs: &Procs) -> Fault {
     let fault = Fault::new(Kind::Failed, format!("{file} can't be imported: {}", said.error));
     advised(with_texts(fault, &said.traceback, printed), &said.error, Exit::Code(1), procs)
 }
 
-/// The process ended while it imported the file, or had it in hand to see what is in it.
+/// Returns the fault for a process that ended while it imported or described the file.
 pub(super) fn not_imported(file: &str, lost: &Lost, printed: &str, procs: &Procs) -> Fault {
-    // What an interpreter that is too old says.
+    // The message of an interpreter that is too old.
     if let Some(line) = printed.lines().find(|it| it.starts_with("Python 3.") && it.contains(" is needed")) {
         return Fault::new(Kind::Unavailable, format!("{file} can't be run: {}", line.trim()))
             .next("A person can install a newer python3, or make a `.venv` in the workspace with one.");
@@ -25,8 +25,8 @@ pub(super) fn not_imported(file: &str, lost: &Lost, printed: &str, procs: &Procs
     advised(with_printed(fault, printed), "", exit(lost), procs)
 }
 
-/// The tool raised an exception.
-pub(super) fn raised(said: Said, printed: &str, procs: &Procs) -> Fault {
+/// Returns the fault for a tool that raised an exception.
+pub(super) fn raised(said: HostMessage, printed: &str, procs: &Procs) -> Fault {
     let fault = Fault::new(Kind::Failed, said.error.clone());
     let fault = with_texts(fault, &said.traceback, printed);
     let mut fault = advised(fault, &said.error, Exit::Code(1), procs);
@@ -38,7 +38,7 @@ pub(super) fn raised(said: Said, printed: &str, procs: &Procs) -> Fault {
     fault
 }
 
-/// The process of the tool went in the middle of the call.
+/// Returns the fault for a tool whose process ended during the call.
 pub(super) fn lost(tool: &str, lost: &Lost, printed: &str, procs: &Procs) -> Fault {
     let what = match (&lost.why, lost.others) {
         (Why::For(_), _) => format!(
@@ -63,12 +63,12 @@ pub(super) fn lost(tool: &str, lost: &Lost, printed: &str, procs: &Procs) -> Fau
     advised(fault, "", exit(lost), procs)
 }
 
-/// A fault that carries what was printed.
+/// Adds the printed output to a fault.
 pub(super) fn with_printed(fault: Fault, printed: &str) -> Fault {
     with_texts(fault, "", printed)
 }
 
-/// A failure of a tool for which its section does not count: that may be why.
+/// Adds the reason why the tool's section does not apply, which may have caused the failure.
 pub(super) fn lapsed(fault: Fault, lapsed: Option<&str>) -> Fault {
     let Some(lapsed) = lapsed.filter(|_| fault.kind == Kind::Failed) else { return fault };
     let next = match &fault.next {
@@ -78,7 +78,7 @@ pub(super) fn lapsed(fault: Fault, lapsed: Option<&str>) -> Fault {
     Fault { next: Some(next), ..fault }
 }
 
-/// How a process went.
+/// Describes how a process ended.
 pub(super) fn how(lost: &Lost) -> String {
     match &lost.why {
         Why::Exited(Exit::Code(code)) => format!("it exited with code {code}"),
@@ -109,7 +109,7 @@ fn with_texts(fault: Fault, traceback: &str, printed: &str) -> Fault {
     if text.is_empty() { fault } else { fault.seen(Output::text(text)) }
 }
 
-/// Adds what there is to try.
+/// Adds next steps.
 fn advised(fault: Fault, error: &str, exit: Exit, procs: &Procs) -> Fault {
     let mut next: Vec<String> = fault.next.iter().cloned().collect();
     if let Some(module) = missing_module(error) {
@@ -122,7 +122,7 @@ fn advised(fault: Fault, error: &str, exit: Exit, procs: &Procs) -> Fault {
     if next.is_empty() { fault } else { fault.next(next.join("\n")) }
 }
 
-/// The distribution that probably has the module that an import did not find.
+/// Returns the name of the package that probably contains the missing module.
 fn missing_module(error: &str) -> Option<&str> {
     let rest = error.strip_prefix("ModuleNotFoundError: No module named ")?;
     let module = rest.trim_start_matches(['\'', '"']);

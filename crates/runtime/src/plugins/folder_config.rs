@@ -1,4 +1,4 @@
-//! Resolved configuration of tool folders.
+//! Resolved configuration of tool folders, which may change while haft runs.
 
 use std::{
     path::{Path, PathBuf},
@@ -10,15 +10,15 @@ use arc_swap::ArcSwap;
 
 use super::ToolFiles;
 
-/// What a person decided, which may become another while haft runs.
+/// The current configuration, and its source.
 pub(super) struct FolderConfig {
     now: ArcSwap<ToolFiles>,
     by: OnceLock<By>,
 }
 
-/// Who knows.
+/// The source of the configuration.
 struct By {
-    /// The files that say it.
+    /// The files that contain it.
     files: Vec<PathBuf>,
     ask: Box<dyn Fn() -> Option<ToolFiles> + Send + Sync>,
 }
@@ -28,22 +28,23 @@ impl FolderConfig {
         Self { now: ArcSwap::from_pointee(files), by: OnceLock::new() }
     }
 
-    /// From now on this is asked for it, and these files say it.
+    /// Sets the source: `ask` returns the configuration, and these files contain it.
     pub(super) fn follow(
         &self,
         files: Vec<PathBuf>,
         ask: impl Fn() -> Option<ToolFiles> + Send + Sync + 'static,
     ) {
-        // There is one, who is named once.
+        // The first call of this wins.
         let _ = self.by.set(By { files, ask: Box::new(ask) });
     }
 
-    /// What was decided when it was asked last.
+    /// Returns the configuration as last resolved.
     pub(super) fn now(&self) -> Arc<ToolFiles> {
         self.now.load_full()
     }
 
-    /// The same after asking again. Where nobody knows, such as while a file is being written, it stays as it was.
+    /// Resolves the configuration again. It stays as it was while it can't be resolved, such as during a
+    /// write to the file.
     pub(super) fn again(&self) -> Arc<ToolFiles> {
         let now = self.now();
         match self.by.get().and_then(|by| (by.ask)()) {
@@ -56,14 +57,14 @@ impl FolderConfig {
         }
     }
 
-    /// The folders, and the files that say which they are.
+    /// Returns the tool folders, and the files with their configuration.
     pub(super) fn places(&self) -> Vec<PathBuf> {
         let now = self.now();
         let files = self.by.get().into_iter().flat_map(|by| &by.files);
         now.folders.iter().map(|it| &it.path).chain(files).cloned().collect()
     }
 
-    /// When each of those was changed last.
+    /// Returns the modification time of each place.
     pub(super) fn times(&self) -> Vec<Option<SystemTime>> {
         let time = |path: &Path| path.metadata().and_then(|it| it.modified()).ok();
         self.places().iter().map(|path| time(path)).collect()

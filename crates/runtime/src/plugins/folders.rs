@@ -1,4 +1,4 @@
-//! Tool folders: which entries are tools, read without following links.
+//! Tool folders: finds the entries that are tools; follows no links in a workspace.
 
 use std::{
     ffi::OsStr,
@@ -19,76 +19,76 @@ use sandbox::code::is_code;
 use super::{ENABLED, Folder, Whose};
 use kit::quote::quote;
 
-/// A longer file of code is refused.
+/// Limit of a code file, in bytes.
 const LARGEST: u64 = 1 << 20;
 
-/// What comes after this many files is left aside.
+/// Limit of tool files per folder; haft ignores the rest.
 const FILES: usize = 2000;
 
-/// What comes after this many names is not looked at.
+/// Limit of directory entries that haft reads; it ignores the rest.
 const NAMES: usize = 100_000;
 
-/// A folder with more in it, to be looked through for code, is not.
+/// Limits of a search for code: entries, bytes, and depth. A folder beyond them is not searched.
 const MOST_NAMES: usize = 50_000;
 const MOST_BYTES: u64 = 128 << 20;
 const DEPTH: usize = 16;
 
-/// A file that was changed this short a time before it was read may be changed again within the same tick of the
-/// clock that files are stamped with.
+/// Granularity of file timestamps: a file changed less than this before it was read may change again without
+/// a new timestamp.
 const TICK_NS: i128 = 20_000_000;
 
-/// What is in a folder of tools.
+/// The content of a tool folder.
 #[derive(Default)]
 pub(super) struct Listing {
-    /// The files that are meant to be tools, by name.
+    /// The tool files, sorted by name.
     pub(super) files: Vec<Found>,
-    /// The names that its `enabled.json` has, or what is wrong with that file; none, if there is no such file.
+    /// The names in its `enabled.json`, or what is wrong with that file; none, if there is no such file.
     pub(super) enabled: Option<Result<Vec<String>, String>>,
-    /// What is wrong with the folder as a whole.
+    /// Problems with the folder as a whole.
     pub(super) troubles: Vec<String>,
 }
 
-/// A file that is meant to be a tool.
+/// A tool file.
 pub(super) struct Found {
     pub(super) path: PathBuf,
     pub(super) sort: Sort,
     pub(super) stamp: Stamp,
-    /// What it holds, or why that can't be had.
-    pub(super) held: Result<Held, String>,
+    /// Its content, or the reason why it can't be read.
+    pub(super) held: Result<FileContent, String>,
 }
 
-/// What a file holds.
-pub(super) struct Held {
+/// The content of a file.
+pub(super) struct FileContent {
     pub(super) source: Arc<[u8]>,
     pub(super) hash: blake3::Hash,
 }
 
-/// What kind of file it is.
+/// The kind of a tool file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Sort {
     /// `NAME.py`
     Python,
     /// `NAME.tool.toml`, or `tool.toml` in a folder of its own.
     Manifest,
-    /// Anything else that may be executed.
+    /// Any other executable file.
     Program,
 }
 
-/// By what one sees that a file is the one that was read.
+/// The identity of a file's content: inode, size and times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stamp {
     inode: u64,
     size: i64,
     changed: i128,
-    /// The last change of anything about it: `chmod +x` makes a tool.
+    /// The time of the last change of its metadata: `chmod +x` makes a file a tool.
     moved: i128,
-    /// It was older than a tick when it was read, so that what has the same stamp is the same.
+    /// Whether the file was older than a tick when it was read: then an equal stamp means equal content.
     settled: bool,
     follows: bool,
 }
 
 impl Stamp {
-    /// Is there a file of this stamp still?
+    /// Returns whether the file still has this stamp.
     pub(super) fn holds(&self, path: &Path) -> bool {
         self.settled
             && stat_of(CWD, path.as_os_str(), self.follows)
@@ -100,7 +100,7 @@ impl Stamp {
         Self { inode: stat.st_ino, size: stat.st_size, changed, moved, settled, follows }
     }
 
-    /// As of a file that is read now.
+    /// Creates the stamp of a file that is read now.
     fn now(stat: &Stat, follows: bool) -> Self {
         let now = SystemTime::now()
             .duration_since(UNIX_EPOCH)
@@ -108,13 +108,13 @@ impl Stamp {
         Self::of(stat, follows, now - times(stat).1 > TICK_NS)
     }
 
-    /// Of what can't be looked at.
+    /// Creates the stamp of a file that can't be read.
     fn nothing(follows: bool) -> Self {
         Self { inode: 0, size: 0, changed: 0, moved: 0, settled: false, follows }
     }
 }
 
-/// The times of the last change of what is in it, and of anything about it, in nanoseconds.
+/// Returns the times of the last change of the content and of the metadata, in nanoseconds.
 fn times(stat: &Stat) -> (i128, i128) {
     #[cfg_attr(
         target_os = "linux",
@@ -124,10 +124,10 @@ fn times(stat: &Stat) -> (i128, i128) {
     (time(stat.st_mtime, stat.st_mtime_nsec as i64), time(stat.st_ctime, stat.st_ctime_nsec as i64))
 }
 
-/// What there is in this folder. One that does not exist has nothing in it.
+/// Reads a tool folder. One that does not exist is empty.
 ///
-/// In a folder of the workspace no link is followed, neither to the folder nor in it: whoever made the workspace
-/// must not choose which other files of the person's are read.
+/// In a workspace haft follows no links, neither to the folder nor in it: the author of a workspace must not
+/// choose which other files of the person haft reads.
 pub(super) fn read(folder: &Folder, workspace: &Path) -> Listing {
     let mut listing = Listing::default();
     let names = match open(folder, workspace) {
@@ -169,18 +169,18 @@ pub(super) fn read(folder: &Folder, workspace: &Path) -> Listing {
     listing
 }
 
-/// A file of code in a folder of tools, however deep.
+/// A code file in a tool folder, at any depth.
 pub(super) struct CodeFile {
     pub(super) path: PathBuf,
-    /// Of what it holds; none where that can't be had, or is elsewhere.
+    /// The hash of its content; none for a file that can't be read, or a link.
     pub(super) hash: Option<blake3::Hash>,
-    /// What it holds, where it is Python.
+    /// Its content, if it is Python.
     pub(super) python: Option<Vec<u8>>,
-    /// It is meant to be a tool.
+    /// Whether it is a tool file.
     pub(super) is_tool: bool,
 }
 
-/// All code in this folder, in the order of its paths.
+/// Returns all code in this folder, sorted by path.
 pub(super) fn code(folder: &Folder, workspace: &Path) -> Result<Vec<CodeFile>, String> {
     let unreadable = |errno: Errno| format!("{} can't be read: {errno}", folder.path.display());
     let top = match open(folder, workspace) {
@@ -212,7 +212,7 @@ pub(super) fn code(folder: &Folder, workspace: &Path) -> Result<Vec<CodeFile>, S
                     };
                     looking.take(&at, name, is_tool);
                 }
-                // What a link leads to is not what is here.
+                // The target of a link is not part of the folder.
                 FileType::Symlink if is_code(&path.join(name)) => {
                     let path = path.join(name);
                     looking.found.push(CodeFile { path, hash: None, python: None, is_tool: false });
@@ -250,13 +250,13 @@ impl Looking {
     }
 }
 
-/// A text that changes when anything directly in the folder does: what a file failed for may lie beside it.
+/// Returns a fingerprint of the entries directly in the folder: a failed file may depend on them.
 pub(super) fn fingerprint(folder: &Folder, workspace: &Path) -> String {
     let mut hasher = blake3::Hasher::new();
     let Ok(dir) = open(folder, workspace) else { return String::new() };
     let mut names = names(&dir).unwrap_or_default();
     names.sort_unstable_by(|one, other| one.0.cmp(&other.0));
-    // Python keeps its own there, at every import.
+    // Python writes this folder at every import.
     for (name, _) in names.iter().filter(|it| it.0 != b"__pycache__") {
         let stat = stat_of(&dir, OsStr::from_bytes(name), folder.whose == Whose::Person);
         let stamp = stat.map(|it| Stamp::of(&it, true, true));
@@ -265,8 +265,8 @@ pub(super) fn fingerprint(folder: &Folder, workspace: &Path) -> String {
     hasher.finalize().to_hex().chars().take(16).collect()
 }
 
-/// A digest that changes when a file does that tools of this folder import, and that is no tool: `_NAME.py`, and
-/// Python files in the folders that lie in it.
+/// Returns a digest of the files that tools of this folder may import and that are not tools: `_NAME.py`, and
+/// Python files in subfolders.
 pub(super) fn imports(folder: &Path) -> blake3::Hash {
     let mut stamps = Vec::new();
     let mut take = |path: PathBuf| {
@@ -322,7 +322,7 @@ fn stat_of(dir: impl rustix::fd::AsFd, name: &OsStr, follows: bool) -> Result<St
     statat(dir, name, if follows { AtFlags::empty() } else { AtFlags::SYMLINK_NOFOLLOW })
 }
 
-/// Where names are looked at.
+/// A directory while haft reads its entries.
 struct Place<'a> {
     dir: &'a OwnedFd,
     path: &'a Path,
@@ -345,7 +345,7 @@ impl Place<'_> {
         Some(self.found(name, sort))
     }
 
-    /// A program, or a folder with a `tool.toml` in it.
+    /// Checks whether the entry is an executable, or a folder with a `tool.toml`.
     fn look_closer(&self, name: &OsStr, kind: FileType) -> Option<Found> {
         if matches!(kind, FileType::RegularFile | FileType::Symlink | FileType::Unknown) {
             let stat = stat_of(self.dir, name, true).ok()?;
@@ -378,7 +378,7 @@ impl Place<'_> {
         file.read_exact(&mut first).is_ok() && first == *b"#!"
     }
 
-    /// A script that somebody forgot to make a program.
+    /// Returns a script that is not executable, with a hint.
     fn forgotten(&self, name: &OsStr, stat: &Stat) -> Found {
         let path = self.path.join(name);
         let file = quote(&path.display().to_string());
@@ -394,7 +394,7 @@ impl Place<'_> {
             let held = Err("its name is not UTF-8".to_owned());
             return Found { path, sort, stamp, held };
         }
-        // Looked at before it is opened: opening a device may do something.
+        // The type is checked before opening: opening a device may have side effects.
         match stat.map(|it| FileType::from_raw_mode(it.st_mode)) {
             Ok(FileType::RegularFile) => {}
             Ok(FileType::Symlink) => {
@@ -414,7 +414,7 @@ impl Place<'_> {
         }
     }
 
-    fn hold(&self, name: &OsStr, sort: Sort) -> Result<(Held, Stamp), String> {
+    fn hold(&self, name: &OsStr, sort: Sort) -> Result<(FileContent, Stamp), String> {
         let (file, stat) = self.open_regular(name)?;
         let stamp = Stamp::now(&stat, self.follows);
         let mut bytes =
@@ -424,7 +424,7 @@ impl Place<'_> {
             .map_err(|error| format!("it can't be read: {error}"))?;
         if bytes.len() as u64 <= LARGEST {
             let hash = blake3::hash(&bytes);
-            return Ok((Held { source: bytes.into(), hash }, stamp));
+            return Ok((FileContent { source: bytes.into(), hash }, stamp));
         }
         if sort != Sort::Program {
             return Err(format!(
@@ -432,9 +432,9 @@ impl Place<'_> {
                 stat.st_size
             ));
         }
-        // A compiled program may be of any size, and is the same as long as its stamp is.
+        // A compiled program may have any size; it is the same as long as its stamp is.
         let hash = blake3::hash(format!("{:?}", Stamp { settled: true, ..stamp }).as_bytes());
-        Ok((Held { source: Arc::default(), hash }, stamp))
+        Ok((FileContent { source: Arc::default(), hash }, stamp))
     }
 
     fn open_regular(&self, name: &OsStr) -> Result<(File, Stat), String> {

@@ -1,7 +1,7 @@
-//! Requests to a process that holds a Python file.
+//! Requests to a process that runs a Python file.
 //!
-//! Over a socket, one JSON value per line; `host/host.py` is at the other end. What a tool in there writes to the socket
-//! itself lies before the token that begins each message, and is left out.
+//! The protocol is one JSON value per line over a socket; `host/host.py` is at the other end. A token begins
+//! each message. haft drops bytes before it, which a tool has written to the socket itself.
 
 use std::{
     collections::HashMap,
@@ -43,9 +43,9 @@ use super::{
 };
 use crate::result_parts::Piece;
 
-/// The oldest Python 3 that the script runs on.
+/// The oldest Python 3 that can run the script.
 pub(super) const OLDEST: u8 = 8;
-/// What gets it going.
+/// The code that loads the script.
 const BOOT: &str = include_str!("boot.py");
 /// The host script: its parts share one set of globals.
 const SCRIPT: [&str; 11] = [
@@ -61,7 +61,7 @@ const SCRIPT: [&str; 11] = [
     include_str!("host/describe.py"),
     include_str!("host/host.py"),
 ];
-/// Which script it is: another one may read files in another way.
+/// Returns the version of the script: another version may read files in another way.
 pub(super) fn version() -> String {
     let mut hasher = blake3::Hasher::new();
     for part in SCRIPT {
@@ -70,55 +70,56 @@ pub(super) fn version() -> String {
     hasher.finalize().to_hex().chars().take(16).collect()
 }
 
-/// A longer line is not an answer, and neither is as much that is none.
+/// Limit of a line, and of bytes that are not a message.
 const LONGEST: usize = (64 << 20) + (1 << 16);
-/// So much is read at once.
+/// Bytes per read.
 const CHUNK: usize = 64 << 10;
-/// How often it is read before others have their turn.
+/// Reads in a row before other tasks run.
 const TURNS: usize = 16;
-/// How long a process may take to stop a request, by itself or because it is ended: an answer is promised within 200 ms.
+/// Time that a process has to stop a request by itself, and then to end: the answer is promised within 200
+/// ms.
 const OBEY: Duration = Duration::from_millis(100);
 const GO: Duration = Duration::from_millis(50);
-/// How long what a call left running may take to end when it is told to.
+/// Time that processes that a call left running have to end.
 const LEAVE: Duration = Duration::from_millis(50);
-/// So many questions of a process are answered at once.
+/// Limit of a process's questions that haft answers at the same time.
 const QUESTIONS: usize = 16;
-/// So many may wait for that; what is asked beyond has no answer.
+/// Limit of waiting questions; haft does not answer further ones.
 const MOST_QUESTIONS: usize = 10_000;
-/// How long a process that has closed its socket may take to end.
+/// Time that a process has to end after it closed its socket.
 const EXIT: Duration = Duration::from_secs(2);
 
-/// A process with the host script in it. It ends, with all it started, when this is dropped.
+/// A process that runs the host script. Dropping this ends it, with all that it started.
 pub(super) struct Host {
     link: Arc<Link>,
     process: Arc<Process>,
-    /// Held by each call; whoever ends what calls left running has it alone.
+    /// Each call holds it shared; ending left processes takes it exclusively.
     calls: RwLock<()>,
-    /// What was started before, by the import, stays; none before there is a mark.
+    /// Marks the processes that the import started, which stay; unset before the import.
     mark: OnceLock<u64>,
-    /// Something that calls started may be running.
+    /// Whether processes that calls started may be running.
     has_left: AtomicBool,
     _wanted: DropGuard,
 }
 
-/// What the process is for.
+/// The purpose of the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Mode {
-    /// It holds one file, and is called.
+    /// It runs calls of one file.
     Serve,
-    /// It says what is in files.
+    /// It describes files.
     Describe,
 }
 
-/// The socket, and who waits for what.
+/// The socket, and the open requests.
 struct Link {
     stream: UnixStream,
     token: String,
     state: Mutex<State>,
-    /// Something did not go out at once.
+    /// Notified when bytes could not be sent at once.
     unsent: Notify,
-    /// How many questions have no answer yet, and leave to answer one.
+    /// The number of open questions, and the permits to answer them.
     asked: AtomicUsize,
     answering: Semaphore,
 }
@@ -129,58 +130,58 @@ struct State {
     waiting: HashMap<u64, Waiter>,
     unsent: Vec<u8>,
     gone: Option<Why>,
-    /// Where to keep the script's code, until the first message. Only that one is from before any code of a tool ran.
+    /// Stores the script's bytecode; taken with the first message, as only that precedes any tool code.
     compiled: Option<Compiled>,
 }
 
-/// Who waits for an answer.
+/// An open request.
 struct Waiter {
-    answer: oneshot::Sender<Result<Said, Lost>>,
-    /// The call: it hears of progress, and what the tool asks for is asked for by it.
+    answer: oneshot::Sender<Result<HostMessage, Lost>>,
+    /// The call: it gets progress, and the tool's questions are answered on its behalf.
     cx: Option<Cx>,
-    /// The process may have begun with it.
+    /// Whether the process may have begun the request.
     begun: bool,
 }
 
-/// A request that is under way. Dropping it before there is an answer stops it: by word, and if that does not do, by
-/// ending the process.
+/// A request under way. Dropping it before there is an answer stops it: by a message, and if that has no
+/// effect, by ending the process.
 pub(super) struct Asked {
     host: Arc<Host>,
     id: u64,
-    /// None once there was an answer.
-    answer: Option<oneshot::Receiver<Result<Said, Lost>>>,
+    /// None after the answer.
+    answer: Option<oneshot::Receiver<Result<HostMessage, Lost>>>,
 }
 
-/// Why no answer will come.
+/// The reason why no answer will come.
 #[derive(Debug, Clone)]
 pub(super) struct Lost {
     /// Why the process is gone.
     pub(super) why: Why,
-    /// The process may have begun with the request.
+    /// Whether the process may have begun the request.
     pub(super) begun: bool,
-    /// With how many others it may have.
+    /// The number of other requests that it may have begun.
     pub(super) others: usize,
 }
 
-/// Why a process is gone.
+/// The reason why a process is gone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Why {
     /// It ended by itself.
     Exited(Exit),
     /// It closed its socket.
     Closed,
-    /// What it wrote to its socket is not an answer.
+    /// Its output on the socket is not a message.
     Garbled(String),
-    /// haft ended it because of the request of this number, which was stopped or took too long.
+    /// haft ended it because the request with this id was stopped or took too long.
     For(u64),
-    /// haft ended it because nobody needs it.
+    /// haft ended it because nothing needs it.
     Unneeded,
 }
 
-/// What a process says.
+/// A message of a process.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Said {
+pub(super) struct HostMessage {
     pub(super) op: String,
     pub(super) id: u64,
     pub(super) ok: bool,
@@ -188,9 +189,9 @@ pub(super) struct Said {
     pub(super) parts: Vec<Piece>,
     pub(super) structured: Option<Value>,
     pub(super) exit: Option<i32>,
-    /// Processes may have been started.
+    /// Whether it may have started processes.
     pub(super) started: bool,
-    /// It is an intermediate result of a generator, which waits for input.
+    /// Whether this is an intermediate result of a generator, which waits for input.
     pub(super) more: bool,
     #[serde(deserialize_with = "filled")]
     pub(super) notes: Vec<String>,
@@ -213,19 +214,19 @@ pub(super) struct Said {
     compiled_by: String,
     #[serde(deserialize_with = "filled")]
     code: String,
-    /// The number of a question, by which its answer is known.
+    /// The number that ties an answer to its question.
     number: u64,
     question: Option<Question>,
 }
 
-/// A value, where `null` is as good as none.
+/// Reads `null` as the default value.
 fn filled<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(from: D) -> Result<T, D::Error> {
     Option::deserialize(from).map(Option::unwrap_or_default)
 }
 
 impl Host {
-    /// Starts it with the first of these interpreters that there is; gives its name too. `file` is what it holds, where that is
-    /// one file.
+    /// Starts the host with the first of these interpreters that exists, and returns that interpreter's name.
+    /// `file` is the file that it runs, if it is for one file.
     pub(super) async fn start_with_any<'a>(
         procs: &Procs,
         names: &'a [String],
@@ -242,7 +243,7 @@ impl Host {
         Err(interpreter::none(names))
     }
 
-    /// Starts one by this interpreter, in this folder. It may not be ready when this returns.
+    /// Starts the host with this interpreter, in this folder. It may not be ready when this returns.
     async fn start(
         procs: &Procs,
         interpreter: &str,
@@ -271,7 +272,7 @@ impl Host {
             asked: AtomicUsize::new(0),
             answering: Semaphore::new(QUESTIONS),
         });
-        // Who is gone already is noticed by who waits for it.
+        // If the process is gone, the next request reports it.
         let _ = link.send(&mut link.state.lock(), &first);
         let dropped = CancellationToken::new();
         let attending = attend(link.clone(), process.clone(), dropped.clone());
@@ -280,8 +281,8 @@ impl Host {
         Ok(Self { link, process, calls, mark, has_left, _wanted: dropped.drop_guard() })
     }
 
-    /// Asks for something, for the call of `cx`: `request` is made of the number that it gets, and whether the process is to tell when it
-    /// begins with it. The first request has the number 0, which the answer need not have.
+    /// Sends a request for the call of `cx`. `request` builds it from its id and from whether the process is
+    /// to report when it begins. The first request has the id 0, which its answer may leave out.
     ///
     /// # Errors
     /// When the process is gone.
@@ -294,7 +295,7 @@ impl Host {
         let mut state = self.link.state.lock();
         let id = state.next;
         state.next += 1;
-        // One that comes while there are others may have to wait until the process has time for it.
+        // A request that arrives while others run may have to wait.
         let begun = state.waiting.is_empty();
         let bytes = line(&request(id, !begun)).unwrap_or_default();
         self.link.send(&mut state, &bytes).map_err(|why| Lost { why, begun: false, others: 0 })?;
@@ -302,18 +303,19 @@ impl Host {
         Ok(Asked { host: self.clone(), id, answer: Some(answer) })
     }
 
-    /// What is running now is not what calls leave behind.
+    /// Marks all present processes as started by the import: they are not leftovers of calls.
     pub(super) async fn imported(&self) {
-        // Once is enough: there is one import.
+        // There is one import, so the first mark stays.
         let _ = self.mark.set(self.process.mark().await);
     }
 
-    /// Held for as long as a call runs.
+    /// Returns a guard that a running call holds.
     pub(super) async fn call(&self) -> RwLockReadGuard<'_, ()> {
         self.calls.read().await
     }
 
-    /// A call is over, which may have left something running: ends that, once no other call runs here.
+    /// Ends the processes that calls left running, once no other call runs here. `started` says whether the
+    /// finished call may have started any.
     pub(super) async fn end_left(&self, started: bool) {
         if started {
             self.has_left.store(true, Ordering::Relaxed);
@@ -321,31 +323,32 @@ impl Host {
         if !self.has_left.load(Ordering::Relaxed) {
             return;
         }
-        // The last of those that run at the same time does it.
+        // The last of several calls does it.
         let (Ok(_alone), Some(mark)) = (self.calls.try_write(), self.mark.get()) else { return };
         self.has_left.store(false, Ordering::Relaxed);
         self.process.end(Ending { grace: LEAVE, spare: Some(*mark) }).await;
     }
 
-    /// Tells it to stop the call of this number, or to let go of the generator that it gave.
+    /// Tells the process to stop the request with this id, or to drop its generator.
     pub(super) fn tell_to_stop(&self, id: u64) {
         if let Ok(bytes) = line(&Stop { op: "cancel", id }) {
-            // Who is gone has stopped.
+            // A process that is gone has stopped.
             let _ = self.link.send(&mut self.link.state.lock(), &bytes);
         }
     }
 
-    /// Has it gone, or is it to go?
+    /// Returns whether the process is gone, or about to be.
     pub(super) fn is_gone(&self) -> bool {
         self.link.state.lock().gone.is_some()
     }
 
-    /// What it printed, with its errors.
+    /// Returns the output of the process, stdout and stderr.
     pub(super) fn printed(&self) -> &Arc<Recording> {
         self.process.output()
     }
 
-    /// Ends it at once, because of the request of this number. Whoever waits for another answer hears so.
+    /// Ends the process at once because of the request with this id. All other open requests get that as the
+    /// reason.
     async fn end_for(self: Arc<Self>, id: u64) {
         self.link.over(Why::For(id));
         self.process.end(Ending::NOW).await;
@@ -353,13 +356,13 @@ impl Host {
 }
 
 impl Asked {
-    /// The number of what was asked.
+    /// Returns the request's id.
     pub(super) fn id(&self) -> u64 {
         self.id
     }
 
-    /// The answer. May be awaited again, if that was broken off.
-    pub(super) async fn answer(&mut self) -> Result<Said, Lost> {
+    /// Waits for the answer. May be awaited again after a cancellation.
+    pub(super) async fn answer(&mut self) -> Result<HostMessage, Lost> {
         let gone = Lost { why: Why::Unneeded, begun: true, others: 0 };
         let Some(answer) = &mut self.answer else { return Err(gone) };
         let said = answer.await.unwrap_or(Err(gone));
@@ -367,14 +370,15 @@ impl Asked {
         said
     }
 
-    /// Stops it: by word, and if there is no answer soon, by ending the process. Gives the answer, if one came.
-    pub(super) async fn stop(mut self) -> Option<Said> {
+    /// Stops the request: by a message, and if there is no answer soon, by ending the process. Returns the
+    /// answer, if one arrived.
+    pub(super) async fn stop(mut self) -> Option<HostMessage> {
         self.host.tell_to_stop(self.id);
         match timeout(OBEY, self.answer()).await {
             Ok(said) => said.ok(),
             Err(_) => {
                 self.answer = None;
-                // It goes on if this is broken off.
+                // The task goes on if this future is dropped.
                 let ending = tokio::spawn(self.host.clone().end_for(self.id));
                 let _ = timeout(GO, ending).await;
                 None
@@ -412,11 +416,11 @@ struct Stop {
 struct First<'a> {
     token: &'a str,
     mode: Mode,
-    /// The code of the script is wanted, if it had to be compiled.
+    /// Whether haft wants the script's bytecode, if it had to be compiled.
     keep: bool,
 }
 
-/// A message as it goes over the socket.
+/// Encodes a message as a line.
 fn line(message: &impl Serialize) -> Result<Vec<u8>, Fault> {
     let mut bytes = Vec::with_capacity(256);
     serde_json::to_writer(&mut bytes, message).or_fault(Kind::Bug, "a message to a tool can't be written")?;
@@ -430,34 +434,34 @@ fn token() -> Result<String, Fault> {
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Hears what the process says until it is gone, and then sees to it that all of it is.
+/// Handles the messages of the process until it is gone, then ends all that is left of it.
 async fn attend(link: Arc<Link>, process: Arc<Process>, dropped: CancellationToken) {
-    let mut heard = Heard::default();
+    let mut buffer = ReadBuffer::default();
     let why = tokio::select! {
         biased;
         () = dropped.cancelled() => Why::Unneeded,
-        why = link.hear(&mut heard) => match why {
+        why = link.hear(&mut buffer) => match why {
             Some(why) => why,
             None => match timeout(EXIT, process.exited()).await {
                 Ok(exit) => Why::Exited(exit),
                 Err(_) => Why::Closed,
             },
         },
-        // A process that it left behind may hold the socket.
+        // A process that it left behind may hold the socket open.
         exit = process.exited() => Why::Exited(exit),
     };
-    link.drain(&mut heard);
+    link.drain(&mut buffer);
     link.over(why);
     process.end(Ending::NOW).await;
 }
 
 impl Link {
-    /// Sends, or keeps for later what does not go out at once.
+    /// Sends bytes, and queues those that can't be sent at once.
     fn send(&self, state: &mut State, bytes: &[u8]) -> Result<(), Why> {
         if let Some(why) = &state.gone {
             return Err(why.clone());
         }
-        // Where the other end is gone, the one who listens says so.
+        // If the other end is gone, the reading side reports it.
         let sent = if state.unsent.is_empty() { self.stream.try_write(bytes).unwrap_or(0) } else { 0 };
         if let Some(rest) = bytes.get(sent..).filter(|it| !it.is_empty()) {
             state.unsent.extend_from_slice(rest);
@@ -475,8 +479,8 @@ impl Link {
         state.unsent = Vec::new();
     }
 
-    /// Takes messages until there will be no more: why, or nothing at the end of the socket.
-    async fn hear(self: &Arc<Self>, heard: &mut Heard) -> Option<Why> {
+    /// Reads messages until there are no more. Returns the reason, or nothing at the end of the stream.
+    async fn hear(self: &Arc<Self>, buffer: &mut ReadBuffer) -> Option<Why> {
         loop {
             let all_sent = self.state.lock().unsent.is_empty();
             let interest =
@@ -494,61 +498,61 @@ impl Link {
                 continue;
             }
             for _ in 0..TURNS {
-                match self.read(heard) {
+                match self.read(buffer) {
                     Ok(0) => return None,
                     Ok(_) => {}
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                     Err(_) => return None,
                 }
-                if let Err(why) = self.take(heard) {
+                if let Err(why) = self.take(buffer) {
                     return Some(Why::Garbled(why));
                 }
             }
         }
     }
 
-    fn read(&self, heard: &mut Heard) -> io::Result<usize> {
-        if heard.bytes.capacity() - heard.bytes.len() < CHUNK / 4 {
-            heard.bytes.reserve(CHUNK);
+    fn read(&self, buffer: &mut ReadBuffer) -> io::Result<usize> {
+        if buffer.bytes.capacity() - buffer.bytes.len() < CHUNK / 4 {
+            buffer.bytes.reserve(CHUNK);
         }
-        self.stream.try_read_buf(&mut heard.bytes)
+        self.stream.try_read_buf(&mut buffer.bytes)
     }
 
-    /// Takes what is there to be read of a process that has ended: its last answer may be among it.
-    fn drain(self: &Arc<Self>, heard: &mut Heard) {
-        while let Ok(1..) = self.read(heard)
-            && self.take(heard).is_ok()
+    /// Reads the rest of a process that has ended: its last answer may be there.
+    fn drain(self: &Arc<Self>, buffer: &mut ReadBuffer) {
+        while let Ok(1..) = self.read(buffer)
+            && self.take(buffer).is_ok()
         {}
     }
 
-    /// Takes the whole lines of what was read.
-    fn take(self: &Arc<Self>, heard: &mut Heard) -> Result<(), String> {
-        let Some(last) = memrchr(b'\n', heard.bytes.get(heard.searched..).unwrap_or_default()) else {
-            heard.searched = heard.bytes.len();
-            return heard.check();
+    /// Handles the complete lines that were read.
+    fn take(self: &Arc<Self>, buffer: &mut ReadBuffer) -> Result<(), String> {
+        let Some(last) = memrchr(b'\n', buffer.bytes.get(buffer.searched..).unwrap_or_default()) else {
+            buffer.searched = buffer.bytes.len();
+            return buffer.check();
         };
-        let end = heard.searched + last + 1;
-        let mut rest = heard.bytes.get(..end).unwrap_or_default();
+        let end = buffer.searched + last + 1;
+        let mut rest = buffer.bytes.get(..end).unwrap_or_default();
         while let Some(length) = memchr(b'\n', rest) {
             let (line, after) = rest.split_at(length + 1);
             rest = after;
             match message(line, self.token.as_bytes()) {
                 Some(message) => {
-                    heard.junk = 0;
+                    buffer.junk = 0;
                     self.hand(message)?;
                 }
-                None => heard.junk += line.len(),
+                None => buffer.junk += line.len(),
             }
         }
-        heard.bytes.drain(..end);
-        heard.bytes.shrink_to(CHUNK * 2);
-        heard.searched = heard.bytes.len();
-        heard.check()
+        buffer.bytes.drain(..end);
+        buffer.bytes.shrink_to(CHUNK * 2);
+        buffer.searched = buffer.bytes.len();
+        buffer.check()
     }
 
-    /// Gives a message to who waits for it.
+    /// Passes a message to the request that waits for it.
     fn hand(self: &Arc<Self>, message: &[u8]) -> Result<(), String> {
-        let said: Said = serde_json::from_slice(message).map_err(|error| {
+        let said: HostMessage = serde_json::from_slice(message).map_err(|error| {
             let begin = String::from_utf8_lossy(message.get(..200).unwrap_or(message)).into_owned();
             format!("{error}: {}", begin.trim_end())
         })?;
@@ -580,7 +584,7 @@ impl Link {
                 self.question(said, cx);
             }
             _ => {
-                // Who gave up waiting may be gone.
+                // The request may have been dropped.
                 if let Some(waiter) = state.waiting.remove(&said.id) {
                     drop(state);
                     let _ = waiter.answer.send(Ok(said));
@@ -590,10 +594,11 @@ impl Link {
         Ok(())
     }
 
-    /// Answers what a tool asks for while its call runs.
-    fn question(self: &Arc<Self>, said: Said, cx: Option<Cx>) {
+    /// Answers a question that a tool asks during its call.
+    fn question(self: &Arc<Self>, said: HostMessage, cx: Option<Cx>) {
         let link = self.clone();
-        // A thread waits for its answer, so there are as many as threads; a process that asks without end waits for none.
+        // Each thread waits for its answer, so questions are limited by threads; a process that floods haft
+        // gets no answers.
         if self.asked.fetch_add(1, Ordering::Relaxed) >= MOST_QUESTIONS {
             self.asked.fetch_sub(1, Ordering::Relaxed);
             return;
@@ -603,7 +608,7 @@ impl Link {
             let answer =
                 tokio::task::spawn_blocking(move || questions::reply(cx, said.number, said.question));
             if let Ok(answer) = answer.await {
-                // Who is gone asks no more.
+                // A process that is gone needs no answer.
                 let _ = link.send(&mut link.state.lock(), &line(&answer).unwrap_or_default());
             }
             link.asked.fetch_sub(1, Ordering::Relaxed);
@@ -611,7 +616,7 @@ impl Link {
         });
     }
 
-    /// No more answers will come.
+    /// Fails all open requests: no more answers will come.
     fn over(&self, why: Why) {
         let mut state = self.state.lock();
         let why = state.gone.get_or_insert(why).clone();
@@ -620,23 +625,23 @@ impl Link {
         drop(state);
         let all = waiting.values().filter(|it| it.begun).count();
         for Waiter { answer, begun, .. } in waiting.into_values() {
-            // Who gave up waiting may be gone.
+            // The request may have been dropped.
             let _ = answer.send(Err(Lost { why: why.clone(), begun, others: all - usize::from(begun) }));
         }
     }
 }
 
-/// What was read and is not a whole line yet.
+/// Bytes that were read and not handled yet.
 #[derive(Default)]
-struct Heard {
+struct ReadBuffer {
     bytes: Vec<u8>,
-    /// No line ends before this.
+    /// There is no line break before this position.
     searched: usize,
-    /// How much came since the last message that was none.
+    /// The number of bytes since the last message that are not one.
     junk: usize,
 }
 
-impl Heard {
+impl ReadBuffer {
     fn check(&self) -> Result<(), String> {
         if self.bytes.len() + self.junk <= LONGEST {
             return Ok(());
@@ -645,7 +650,7 @@ impl Heard {
     }
 }
 
-/// The message in a line: what comes after the token.
+/// Returns the message in a line: the text after the token.
 fn message<'a>(line: &'a [u8], token: &[u8]) -> Option<&'a [u8]> {
     let after = match line.strip_prefix(token) {
         Some(after) => after,

@@ -1,4 +1,4 @@
-//! Processes that hold a session's Python files, and their lifetime.
+//! Python processes of a session: starts, shares and ends them.
 
 use std::{
     collections::HashMap,
@@ -29,16 +29,16 @@ use super::{
 };
 use crate::execution::{Execution, Own};
 
-/// How long a process stays that nobody calls.
+/// Idle time after which a process ends.
 const IDLE: Duration = Duration::from_secs(300);
-/// As many stay at most; more only while more are called at the same moment.
+/// Limit of processes; there are more only while more are in calls at the same time.
 const MOST: usize = 64;
-/// How long a file may take to be imported.
+/// Time limit of an import.
 const IMPORT: Duration = Duration::from_secs(60);
-/// How much of what a call printed is shown.
+/// Bytes shown of a call's printed output.
 const PRINTED: usize = 4 << 10;
 
-/// The processes of one session. They end when this is dropped.
+/// The processes of one session. Dropping this ends them.
 pub(crate) struct Hosts {
     inner: Arc<Inner>,
 }
@@ -53,70 +53,71 @@ struct Inner {
     slots: Mutex<Slots>,
 }
 
-/// Gives what provides the packages which this file, with this source, says that it needs; none if it needs none.
+/// Returns the environment with the packages that this file, with this source, declares; none if it needs
+/// none.
 pub(crate) type Packages =
     Box<dyn Fn(PathBuf, Arc<[u8]>) -> Soon<'static, Result<Option<Provided>, Fault>> + Send + Sync>;
 
 #[derive(Default)]
 struct Slots {
     by_key: HashMap<blake3::Hash, Slot>,
-    /// Ends what is idle.
+    /// Ends idle processes.
     sweeper: Option<AbortOnDropHandle<()>>,
 }
 
-/// The place of one process, which may be there or not.
+/// The slot of one process, which may be running or not.
 struct Slot {
     served: Arc<Served>,
     execution: Execution,
     host: Option<Arc<Host>>,
-    /// What that process imports, for as long as it may.
+    /// Keeps the packages of the process from being pruned.
     _provided: Option<Provided>,
     starting: Weak<Start>,
-    /// As the files were that it may import from its folder, where whatever is there counts.
+    /// The digest of the files that it may import from its folder, if it may import any.
     imports: Option<blake3::Hash>,
-    /// How many calls have it, or wait for it.
+    /// The number of calls that use it or wait for it.
     busy: usize,
     idle_since: Instant,
-    /// There is a newer version: it goes with its last call.
+    /// Whether there is a newer version: the process ends with its last call.
     is_old: bool,
     printed: Option<Printed>,
 }
 
-/// A process that is being started. It is given up when nobody waits for it any more.
+/// A start under way. It is cancelled when nobody waits for it.
 struct Start {
     done: watch::Receiver<Option<Result<Arc<Host>, Arc<Fault>>>>,
     _task: AbortOnDropHandle<()>,
 }
 
-/// A process that a call has. It stays at least as long as this.
+/// A call's claim on a process. The process lives at least as long.
 pub(super) struct Lease {
     pub(super) host: Arc<Host>,
-    /// Where it runs.
+    /// Its execution environment.
     pub(super) execution: Execution,
     busy: Busy,
 }
 
-/// Counts a call among those that keep a process from being idle.
+/// Counts a call, so that the process is not idle.
 struct Busy {
     inner: Arc<Inner>,
     key: blake3::Hash,
 }
 
-/// What a process printed from one moment on.
+/// The output of a process from one position on.
 #[derive(Clone)]
 pub(super) struct Printed {
     recording: Arc<Recording>,
     from: u64,
 }
 
-/// What a call finds.
+/// The process for a call.
 enum Next {
     Here(Arc<Host>),
     Soon(Arc<Start>),
 }
 
 impl Hosts {
-    /// Those of a session whose processes run on this ground.
+    /// Creates the processes of a session, which run in this execution environment.
     pub(crate) fn new(execution: Execution, session: &str, packages: Packages) -> Self {
         let inner = Inner {
             workspace: execution.workspace().to_owned(),
@@ -130,12 +131,12 @@ impl Hosts {
         Self { inner: Arc::new(inner) }
     }
 
-    /// The session's name.
+    /// Returns the session's name.
     pub(super) fn session(&self) -> &str {
         &self.inner.session
     }
 
-    /// The process that serves this, started if there is none.
+    /// Returns the process that serves this version; starts it if there is none.
     pub(super) async fn lease(&self, served: &Arc<Served>) -> Result<Lease, Fault> {
         let (busy, next, execution) = self.enter(served);
         let host = match next {
@@ -145,12 +146,12 @@ impl Hosts {
         Ok(Lease { host, execution, busy })
     }
 
-    /// A ground of its own for a program, whose code this is, with what a person granted to it.
+    /// Returns an execution environment for a program with these code files and its grants.
     pub(super) fn ground_of(&self, version: &Version, section: &Section, code: Vec<PathBuf>) -> Execution {
         self.inner.ground_of(version, section, code)
     }
 
-    /// Lets go of all processes: calls that run finish in theirs, and the next ones import anew.
+    /// Releases all processes: running calls finish in theirs, and the next calls import again.
     pub(crate) fn renew(&self) {
         let mut slots = self.inner.slots.lock();
         let gone: Vec<Slot> = slots.by_key.extract_if(|_, it| it.busy == 0).map(|it| it.1).collect();
@@ -161,7 +162,7 @@ impl Hosts {
         drop(gone);
     }
 
-    /// What the newest call of a tool in this file printed, if it worked and printed something.
+    /// Returns what the newest call of a tool in this file printed, if it succeeded and printed something.
     pub(crate) fn printed(&self, file: &Path) -> Option<String> {
         let slots = self.inner.slots.lock();
         let of_file = slots.by_key.values().filter(|it| it.served.version.path == file);
@@ -172,19 +173,19 @@ impl Hosts {
 
     fn enter(&self, served: &Arc<Served>) -> (Busy, Next, Execution) {
         let inner = &self.inner;
-        // Of what a person vouches for, another content is another version.
+        // If the imports are attested, other content is another version.
         let imports = served.beside.is_none().then(|| folders::imports(&served.version.folder));
         let mut slots = inner.slots.lock();
         let is_new = !slots.by_key.contains_key(&served.key);
         let slot = slots.by_key.entry(served.key).or_insert_with(|| Slot::new(served, inner, imports));
         slot.busy += 1;
         if slot.imports != imports {
-            // The next process imports what is there now.
+            // The next process imports the present files.
             (slot.host, slot.starting, slot.imports) = (None, Weak::new(), imports);
         }
         let is_closed = slot.execution.opened().is_none();
         if !is_closed {
-            // The calls that run keep what they have.
+            // Running calls keep what they have.
             *slot = Slot { busy: slot.busy, ..Slot::new(served, inner, imports) };
         }
         let execution = slot.execution.clone();
@@ -208,7 +209,7 @@ impl Hosts {
 }
 
 impl Inner {
-    /// A ground of its own for a version of a file, with what a person granted to it.
+    /// Returns an execution environment for a version of a file, with its grants.
     fn ground_of(&self, version: &Version, section: &Section, code: Vec<PathBuf>) -> Execution {
         let env = self.execution.variables().iter().filter(|(name, _)| section.env.contains(name)).cloned();
         let mut read = section.read.clone();
@@ -216,7 +217,7 @@ impl Inner {
             && self.environments.is_needed(&script)
         {
             let folder = self.environments.folder_of(&script);
-            // What is to be seen has to be there before; it may have to be made again.
+            // A folder must exist to be visible in the sandbox; the environment may have to be made again.
             let _ = create_folder(&folder);
             read.push(folder);
         }
@@ -233,7 +234,7 @@ impl Inner {
 }
 
 impl Slots {
-    /// Takes out what has to go because this is called now: the other versions of its file, and who was idle longest.
+    /// Removes slots before a call: those of other versions of its file, and the ones idle longest.
     fn make_room(&mut self, served: &Served) -> Vec<Slot> {
         for (key, slot) in &mut self.by_key {
             if slot.served.version.path == served.version.path {
@@ -282,18 +283,18 @@ impl Start {
             let begun = begin(&inner, &served, &execution).await.map_err(Arc::new);
             if let Ok((host, provided)) = &begun
                 && let Some(slot) = inner.slots.lock().by_key.get_mut(&served.key)
-                // What it imported may be old by now.
+                // Its imports may have changed meanwhile.
                 && slot.imports == imports
             {
                 (slot.host, slot._provided) = (Some(host.clone()), provided.clone());
             }
-            // Who waited may have been told to stop.
+            // The waiting calls may have been cancelled.
             let _ = say.send(Some(begun.map(|it| it.0)));
         });
         Arc::new(Self { done, _task: AbortOnDropHandle::new(task) })
     }
 
-    /// May there be a process of it?
+    /// Returns whether the start may still give a process, or has given one that runs.
     fn is_good(&self) -> bool {
         match &*self.done.borrow() {
             None => true,
@@ -314,15 +315,15 @@ impl Start {
 }
 
 impl Lease {
-    /// What is printed from now on.
+    /// Returns the output from now on.
     pub(super) fn printed(&self) -> Printed {
         let recording = self.host.printed().clone();
-        // What earlier calls left in the pipe is theirs.
+        // Output of earlier calls that is still in the pipe belongs to them.
         recording.catch_up();
         Printed { from: recording.total(), recording }
     }
 
-    /// Keeps what a call printed, for whoever asks.
+    /// Stores the output of a call.
     pub(super) fn keep(&self, printed: Printed) {
         let key = &self.busy.key;
         if let Some(slot) = self.busy.inner.slots.lock().by_key.get_mut(key) {
@@ -332,7 +333,7 @@ impl Lease {
 }
 
 impl Printed {
-    /// It, as far as it is shown.
+    /// Returns the output, cut to its limit.
     pub(super) fn text(&self) -> String {
         self.recording.catch_up();
         let mut text = self.recording.since(self.from, PRINTED).text;
@@ -353,7 +354,7 @@ impl Drop for Busy {
     }
 }
 
-/// Ends what nobody has called for long.
+/// Ends processes that were idle for long.
 async fn sweep(hosts: Weak<Inner>) {
     loop {
         let next = {
@@ -381,7 +382,7 @@ struct Load<'a> {
     workspace: &'a Path,
     session: &'a str,
     settings: Settings<'a>,
-    /// All that it imports from its folder, where it is granted something.
+    /// All modules that it may import from its folder, if it has grants.
     beside: Option<&'a [Module]>,
 }
 
@@ -390,7 +391,7 @@ struct Settings<'a> {
     tools_dir: &'a Path,
 }
 
-/// Starts a process and has it import the file.
+/// Starts a process and imports the file in it.
 async fn begin(
     inner: &Inner,
     served: &Served,
@@ -403,7 +404,7 @@ async fn begin(
     let provided = (inner.packages)(version.path.clone(), version.source.clone()).await?;
     let names = match &provided {
         Some(it) => vec![it.python.display().to_string()],
-        // Commands may change the workspace's own interpreter: it is given nothing that they do not have.
+        // Commands may change the workspace's own interpreter, so it gets no grants.
         None if section.is_grant() => interpreter::names(&inner.workspace, &execution.environment()),
         None => inner.interpreters.of(version, &inner.workspace, &execution.environment()),
     };
@@ -411,7 +412,7 @@ async fn begin(
     let starting =
         Host::start_with_any(&procs, &names, &inner.workspace, (Mode::Serve, Some(&version.path)), compiled)
             .await;
-    // What was found may have been removed.
+    // The interpreter found earlier may have been removed.
     let (name, host) = starting.inspect_err(|_| inner.interpreters.forget())?;
     let source = String::from_utf8_lossy(&version.source);
     let load = Load {

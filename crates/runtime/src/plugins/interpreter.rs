@@ -1,4 +1,4 @@
-//! The Python interpreter that runs a file.
+//! Python interpreters: which one runs a file.
 
 use std::path::{Path, PathBuf};
 
@@ -8,18 +8,18 @@ use parking_lot::Mutex;
 use super::{Version, Whose, pyenv};
 use sandbox::environment::environment;
 
-/// Under which names a Python is looked for.
+/// The names under which haft looks for Python.
 const NAMES: [&str; 2] = ["python3", "python"];
 
-/// What a session knows of its interpreters.
+/// The interpreters that a session has found.
 #[derive(Default)]
 pub(super) struct Interpreters {
-    /// The program that the names came to: what they name may be a shim, which takes its time to find that.
+    /// The program that the names resolved to: a name may be a shim, which takes time to resolve.
     found: Mutex<Option<String>>,
 }
 
 impl Interpreters {
-    /// The interpreters to try for a version of a file, in their order.
+    /// Returns the interpreters to try for a version of a file, in order.
     pub(super) fn of(
         &self,
         version: &Version,
@@ -37,33 +37,33 @@ impl Interpreters {
         }
     }
 
-    /// Remembers which program this name came to.
+    /// Records the program that this name resolved to.
     pub(super) fn remember(&self, name: &str, executable: &str) {
         if NAMES.contains(&name) && Path::new(executable).is_absolute() {
             *self.found.lock() = Some(executable.to_owned());
         }
     }
 
-    /// Looks for it anew the next time: what was found may have been removed.
+    /// Forgets the program, which may have been removed.
     pub(super) fn forget(&self) {
         *self.found.lock() = None;
     }
 }
 
-/// The names to try where nothing is known, for programs with these variables.
+/// Returns the names to try if nothing is known, for programs with these variables.
 pub(super) fn names(workspace: &Path, variables: &[(String, String)]) -> Vec<String> {
     let [first, _] = NAMES;
     let known = pyenv::python(first, workspace, variables).map(|it| it.display().to_string());
     known.into_iter().chain(NAMES.map(str::to_owned)).collect()
 }
 
-/// The interpreter of the workspace, if it has one.
+/// Returns the interpreter of the workspace, if it has one.
 pub(super) fn own(workspace: &Path) -> Option<String> {
     let own = [".venv/bin/python", "venv/bin/python"].map(|it| workspace.join(it));
     own.iter().find(|it| it.is_file()).map(|it| it.display().to_string())
 }
 
-/// The first that is there, where these are haft's variables.
+/// Returns the first interpreter that exists, with these variables of haft.
 pub(super) fn first(variables: &[(String, String)]) -> Option<PathBuf> {
     let variables = environment(variables, &[]);
     let (_, path) = variables.iter().find(|(name, _)| name == "PATH")?;
@@ -72,7 +72,7 @@ pub(super) fn first(variables: &[(String, String)]) -> Option<PathBuf> {
     programs.find(|it| it.is_file())
 }
 
-/// What is said when there is none.
+/// Returns the fault if there is none.
 pub(super) fn none(names: &[String]) -> Fault {
     Fault::new(Kind::Unavailable, format!("there is no Python here: looked for `{}`", names.join("`, `")))
         .next("A person can install python3, or make a `.venv` in the workspace.")

@@ -28,7 +28,7 @@ use super::{
     folder_config::FolderConfig,
     folders::Sort,
     own_files,
-    provenance_records::{Author, Written},
+    provenance_records::{Author, ProvenanceRecords},
     python::PythonTool,
     set::{Loaded, Tried, stem},
 };
@@ -40,38 +40,38 @@ use crate::{
 };
 use survey::Ask;
 
-/// For a name that no tool has, the folders are looked at once in this time.
+/// For unknown names haft checks the folders at most once in this time.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
-/// A change this recent may be followed by another one that leaves the same time.
+/// Age of a change below which another change may have the same timestamp.
 const FRESH: Duration = Duration::from_millis(50);
 
-/// The tools that are files: what is loaded of them, and how that is brought up to date.
+/// The tool files: the loaded tools, and their reload.
 pub struct Plugins {
     decided: FolderConfig,
     workspace: PathBuf,
-    /// Where what is known of files is kept.
+    /// The folder of the caches.
     state: PathBuf,
     registry: Arc<Registry>,
     servers: Arc<Servers>,
     execution: OnceLock<Execution>,
-    written: Written,
+    written: ProvenanceRecords,
     appeared: Provenance,
     now: ArcSwap<Loaded>,
-    /// One load at a time.
+    /// Held during a load.
     turn: tokio::sync::Mutex<Turn>,
-    /// How many loads were asked for.
+    /// The number of requested loads.
     wanted: AtomicU64,
-    /// When the folders were looked at last, and how they were.
+    /// The last check of the folders.
     looked: Mutex<Option<Look>>,
     changes: watch::Sender<u64>,
 }
 
-/// When the folders were looked at, and when they had changed by then.
+/// The time of a check, and the folders' modification times then.
 struct Look {
     at: Instant,
     times: Vec<Option<SystemTime>>,
-    /// One of them had changed so shortly before that another change may have left the same time.
+    /// Whether a folder had changed so recently that another change may have the same timestamp.
     is_fresh: bool,
 }
 
@@ -83,14 +83,15 @@ impl Look {
     }
 }
 
-/// Has this file a tool of this name, which takes the place of a built-in one once a person vouches for it?
+/// Returns whether this file has a tool of this name that will replace a built-in one once a person attests
+/// it.
 fn waits_to_replace(file: &Tried, name: &str, decided: &ToolFiles) -> bool {
     let sections = decided.folders.get(file.folder).and_then(|it| decided.granted(it.whose));
     sections.and_then(|it| it.get(name)).is_some_and(|it| it.replaces_built_in)
         && file.serves.iter().flat_map(|it| &it.tools).any(|(it, _)| it.name == name)
 }
 
-/// What the last load came to, and which of those who asked it answers.
+/// The result of the last load, and the last request that it answers.
 #[derive(Default)]
 struct Turn {
     answers: u64,
@@ -98,7 +99,7 @@ struct Turn {
 }
 
 impl Plugins {
-    /// Loads what is known at once; what is not is asked by [`settled`](Self::settled).
+    /// Loads cached tools at once; [`settled`](Self::settled) loads the others.
     pub(crate) fn new(
         files: ToolFiles,
         workspace: PathBuf,
@@ -110,8 +111,8 @@ impl Plugins {
         let servers = Arc::new(Servers::new(state, workspace.clone(), registry.clone(), changes.clone()));
         servers.decide(&files.servers);
         let state = state.join("tools");
-        let mut written = Written::beneath(&state);
-        // Where nothing is granted, nobody's word is asked for.
+        let mut written = ProvenanceRecords::beneath(&state);
+        // Without any grants there is nothing to attest.
         if files.vouched_now && !(files.sections.is_empty() && files.workspace_sections.is_empty()) {
             written = written.with(&attestation::all_code(&files.folders, &workspace));
         }
@@ -137,13 +138,13 @@ impl Plugins {
         outside
     }
 
-    /// Files are asked what they are on this ground.
+    /// Sets the execution environment in which haft describes files.
     pub(crate) fn stands_on(&self, execution: Execution) {
-        // It is told so once, when the runtime is made.
+        // The runtime sets it once, at the start.
         let _ = self.execution.set(execution);
     }
 
-    /// Who is asked when packages of a tool come from hosts that nobody granted.
+    /// Sets who is asked when packages of a tool need hosts that nobody granted.
     pub fn asks(&self, approver: Arc<dyn Approver>) {
         if let Some(execution) = self.execution.get() {
             execution.asks(Asker::new(approver));
@@ -154,7 +155,7 @@ impl Plugins {
         self.execution.get().ok_or_else(|| Fault::bug("tools that are files stand on no ground"))
     }
 
-    /// Waits until every file is loaded, or known to be broken.
+    /// Waits until every file is loaded or has failed.
     pub async fn settled(self: &Arc<Self>) {
         if self.is_pending() {
             self.reload(false).await;
@@ -162,12 +163,12 @@ impl Plugins {
         self.servers.settled().await;
     }
 
-    /// The MCP servers.
+    /// Returns the MCP servers.
     pub fn servers(&self) -> &Arc<Servers> {
         &self.servers
     }
 
-    /// From now on servers of which nothing is known are asked for their tools without being called.
+    /// Fetches the tools of unknown MCP servers from now on, without a call.
     pub fn ask_servers(&self, variables: &[(String, String)]) {
         let Some(execution) = self.execution.get().cloned() else { return };
         let variables = Arc::new(variables.to_vec());
@@ -179,7 +180,7 @@ impl Plugins {
         });
     }
 
-    /// The same, and asks those that were broken once more, where they might work by now.
+    /// Like [`settled`](Self::settled), and loads failed files again that may work by now.
     pub async fn refreshed(self: &Arc<Self>) {
         let now = self.now.load_full();
         if now.is_pending || !now.failed.is_empty() {
@@ -187,36 +188,36 @@ impl Plugins {
         }
     }
 
-    /// Are there files that were not asked yet?
+    /// Returns whether there are files that were not described yet.
     pub fn is_pending(&self) -> bool {
         self.now.load().is_pending
     }
 
-    /// So many files of the workspace are left aside until a person trusts it.
+    /// Returns the number of workspace files that are ignored until a person trusts the workspace.
     pub fn aside(&self) -> usize {
         self.now.load().aside
     }
 
-    /// The tool files that every profile has, whatever it lists: those that the `enabled.json` of their folder names.
+    /// Returns the tools that every profile has: those that the `enabled.json` of their folder names.
     pub fn enabled(&self) -> Vec<String> {
         let now = self.now.load();
         if now.decided.enables { now.enabled().cloned().collect() } else { Vec::new() }
     }
 
-    /// For which tools `[tool.NAME]` does not count, one line each.
+    /// Returns the tools whose `[tool.NAME]` does not apply, one line each.
     pub fn lapsed(&self) -> Vec<String> {
         self.now.load().lapsed().map(|(_, line)| line.clone()).collect()
     }
 
-    /// The same of this tool.
+    /// Returns the line for this tool.
     pub fn lapsed_of(&self, name: &str) -> Option<String> {
         self.now.load().lapsed().find(|(tool, _)| tool == name).map(|(_, line)| line.clone())
     }
 
-    /// From now on a person vouches for this tool as it is loaded, and for what lies beside it.
+    /// Records that a person attests this tool as it is loaded, and the code beside it.
     ///
     /// # Errors
-    /// When there is no such tool that is a file, or that can't be kept.
+    /// When no tool file has this name, or the attestation can't be stored.
     pub fn vouch(&self, name: &str) -> Result<Attestation, Fault> {
         let (now, decided) = (self.now.load(), self.decided.now());
         let waiting = || now.files.iter().find(|it| waits_to_replace(it, name, &decided)).cloned();
@@ -247,13 +248,14 @@ impl Plugins {
         Ok(Attestation { files: files.iter().map(|it| shown(&it.0)).collect(), section })
     }
 
-    /// A number that changes with the tools.
+    /// Returns a counter that changes with the tools.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }
 
-    /// From now on `ask` is asked where tools are looked for, whenever the folders are looked at again: these files, which
-    /// are watched with them, say what a person decided meanwhile, such as by `haft trust`. None: it stays as it is.
+    /// Sets `ask` as the source of the configuration, called at each check of the folders. haft watches
+    /// `files`, which contain what a person decides meanwhile, such as by `haft trust`. On `None` the
+    /// configuration stays.
     pub fn follow(&self, files: Vec<PathBuf>, ask: impl Fn() -> Option<ToolFiles> + Send + Sync + 'static) {
         self.decided.follow(files, ask);
     }
@@ -262,7 +264,7 @@ impl Plugins {
         &self.workspace
     }
 
-    /// What is to be watched.
+    /// Returns the paths to watch.
     pub(super) fn places(&self) -> Vec<PathBuf> {
         self.decided.places().into_iter().chain(self.servers.place()).collect()
     }
@@ -271,8 +273,8 @@ impl Plugins {
         self.now.load_full()
     }
 
-    /// Looks at the folders again; with `fresh` every file is asked again, whatever is known of it. One load at a
-    /// time: those who ask during one share the next.
+    /// Checks the folders and reloads; with `fresh` haft describes every file again, whatever is cached.
+    /// There is one load at a time: callers that arrive during one share the next.
     pub async fn reload(self: &Arc<Self>, fresh: bool) -> Reloaded {
         let ticket = self.wanted.fetch_add(1, Ordering::AcqRel) + 1;
         let mut turn = self.turn.lock().await;
@@ -302,7 +304,8 @@ impl Plugins {
         concluded.unwrap_or_else(|_| before.since(&before))
     }
 
-    /// Must the folders be looked at before this tool is called? A stat, for a tool that is a file.
+    /// Returns whether the folders must be checked before this tool is called. For a tool file this is one
+    /// `stat`.
     pub(crate) fn wants_a_look(&self, name: &str) -> bool {
         let snapshot = self.registry.snapshot();
         let Some(tool) = snapshot.get(name) else { return self.may_look_again() };
@@ -310,14 +313,15 @@ impl Plugins {
             return false;
         }
         let now = self.now.load();
-        // For what a section does not count, it may by now.
+        // A section that did not apply may apply by now.
         now.tools.get(name).is_none_or(|made| {
             !made.file.stamp.holds(&made.file.path)
                 || made.file.serves.as_ref().is_some_and(|it| !it.lapsed.is_empty())
         })
     }
 
-    /// Names that nobody has cost one look in a while, but for when there is something new to be seen.
+    /// Returns whether a call of an unknown name checks the folders: at most once in [`LOOK_AGAIN`], unless
+    /// something may have changed.
     fn may_look_again(&self) -> bool {
         let now = self.now.load();
         if self.decided.places().is_empty() {
@@ -329,17 +333,17 @@ impl Plugins {
             }
             None => false,
         };
-        // What could not be loaded may have been seen half written.
+        // A file that failed may have been read half written.
         let is_fixed = |it: &Arc<Tried>| it.failed.is_some() && !it.stamp.holds(&it.path);
         now.is_pending || !is_recent || now.files.iter().any(is_fixed)
     }
 
-    /// A file of the workspace's own tools was put back just now: the next call looks at the folders again.
+    /// Records that an undo changed a file of the workspace's own tools: the next call checks the folders.
     pub(crate) fn put_back(&self) {
         *self.looked.lock() = None;
     }
 
-    /// Why there is no tool of this name, where it is a file's; what is wrong with that is told in this way.
+    /// Explains why there is no tool of this name, if a file should have it; `told` shortens the reason.
     pub(crate) fn why_missing(&self, name: &str, told: fn(&str) -> &str) -> Option<String> {
         let now = self.now.load();
         let of_this_name = |it: &&crate::Failure| stem(Path::new(&it.tool)) == Some(name);
@@ -351,21 +355,21 @@ impl Plugins {
         Some(format!("it was in {shown}, which has it no more"))
     }
 
-    /// Tries code that is meant to be the workspace's own tool `name`, as
-    /// [`Tools::check`](kit::services::Tools::check) promises.
+    /// Checks code for the workspace's own tool `name`, as specified by
+    /// [`Tools::check`](kit::services::Tools::check).
     pub(crate) async fn check(&self, name: &str, code: &str) -> Result<Spec, Fault> {
         let draft = self.draft(name, code);
         let described = describe::check(self.execution()?, &draft, name).await?;
         Ok(PythonTool::new(draft, described, Grant::default()).spec().clone())
     }
 
-    /// Code as the version of the workspace's own tool `name` that it would be. Whoever makes one is about to write
-    /// it: this very text is known from now on as one that a model wrote, so that it never passes for a person's.
+    /// Returns code as the version that the workspace's own tool `name` would have. The caller is about to
+    /// write it: haft records this text as written by a model, so that it never counts as a person's.
     pub(crate) fn draft(&self, name: &str, code: &str) -> Arc<Version> {
         let folder = self.workspace.join(OWN);
         let path = folder.join(format!("{name}.py"));
         let hash = blake3::hash(code.as_bytes());
-        // What a person wrote stays a person's, also if a model thinks of the same.
+        // A person's file stays theirs, also if a model produces the same text.
         let is_there = self.now.load().by_path.get(&path).is_some_and(|it| it.hash == Some(hash));
         if !is_there && let Err(error) = self.written.note(&path, &hash, Author::Model) {
             tracing::warn!("that a model wrote `{name}` is not kept: {error}");
@@ -380,7 +384,7 @@ impl Plugins {
         })
     }
 
-    /// The workspace's own tool `name` was written by a model just now, or is gone: takes note of that, and loads it.
+    /// Records that a model has written or removed the workspace's own tool `name`, and loads it.
     pub(crate) async fn rewritten(self: &Arc<Self>, name: &str) -> Result<(), Fault> {
         own_files(name)?;
         let path = self.workspace.join(OWN).join(format!("{name}.py"));
@@ -400,12 +404,13 @@ impl Plugins {
         ))
     }
 
-    /// Is there a manifest that could not be loaded? What it lacks may come from where nobody looks.
+    /// Returns whether a manifest failed to load: the program that it lacks may lie outside the watched
+    /// folders.
     pub(super) fn waits_for_a_program(&self) -> bool {
         self.now.load().files.iter().any(|it| it.sort == Sort::Manifest && it.failed.is_some())
     }
 
-    /// The files that could not be loaded, each with its whole traceback.
+    /// Returns the files that could not be loaded, each with its whole traceback.
     pub fn failed(&self) -> Vec<NotLoaded> {
         self.now.load().failed().collect()
     }

@@ -1,4 +1,4 @@
-//! `tool.toml`: a tool made of any command.
+//! `tool.toml` manifests: a tool made of any command.
 
 use std::{
     io::Read,
@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use kit::quote::quote;
 
-/// A file that a manifest names is at most so long.
+/// Limit of a file that a manifest names, in bytes.
 const LARGEST: u64 = 1 << 20;
 
 /// A manifest.
@@ -20,30 +20,30 @@ const LARGEST: u64 = 1 << 20;
 pub(super) struct Manifest {
     /// The tool's name.
     pub(super) name: String,
-    /// What it does.
+    /// Its description.
     pub(super) description: String,
-    /// What is started: a program and its arguments.
+    /// The program to start, and its arguments.
     pub(super) command: Vec<String>,
     /// The JSON schema of the arguments.
     parameters: Option<Map<String, Value>>,
-    /// The file that this schema is in, instead.
+    /// The file with the JSON schema, instead.
     schema: Option<String>,
     pub(super) touches: Option<Vec<String>>,
     pub(super) timeout_seconds: Option<f64>,
-    /// The file that the manual is in.
+    /// The file with the manual.
     manual: Option<String>,
-    /// It is called only once that was read.
+    /// Whether a call requires reading the manual first.
     #[serde(default)]
     pub(super) manual_first: bool,
-    /// The command that makes the program: it is told where that is missing.
+    /// The command that builds the program, named in the error if the program is missing.
     build: Option<String>,
 }
 
 impl Manifest {
-    /// Reads a manifest.
+    /// Parses a manifest.
     ///
     /// # Errors
-    /// What is wrong in it, with the line.
+    /// The problem, with its line.
     pub(super) fn parse(source: &[u8]) -> Result<Self, String> {
         let text = std::str::from_utf8(source).map_err(|error| format!("it is not UTF-8: {error}"))?;
         let manifest: Self = toml::from_str(text).map_err(|error| error.to_string().trim_end().to_owned())?;
@@ -58,8 +58,8 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// What is started, by a manifest that lies in this folder. Whatever begins with `./` or `../` is relative to it; a
-    /// program that is a bare name is looked up in `PATH`.
+    /// Returns the command line, for a manifest in this folder. Words that begin with `./` or `../` are
+    /// relative to it; a bare program name is looked up in `PATH`.
     pub(super) fn argv(&self, folder: &Path) -> Vec<String> {
         let placed = |(index, word): (usize, &String)| {
             let is_beside = word.starts_with("./") || word.starts_with("../");
@@ -69,10 +69,11 @@ impl Manifest {
         self.command.iter().enumerate().map(placed).collect()
     }
 
-    /// Can its program be started? A bare name is looked up in `search`, and not at all where that is not known.
+    /// Checks that its program can be started. Looks up a bare name in `search`, and skips that check without
+    /// it.
     ///
     /// # Errors
-    /// Why not, and what to do.
+    /// The reason, and what to do.
     pub(super) fn is_startable(&self, folder: &Path, search: Option<&str>) -> Result<(), String> {
         let argv = self.argv(folder);
         let Some(program) = argv.first() else { return Ok(()) };
@@ -104,7 +105,7 @@ impl Manifest {
         self.build.as_ref().map(|build| format!("; build it: `{build}`")).unwrap_or_default()
     }
 
-    /// The schema of the arguments.
+    /// Returns the schema of the arguments.
     pub(super) fn schema(&self, folder: &Path) -> Result<Value, String> {
         match (&self.parameters, &self.schema) {
             (Some(parameters), _) => Ok(Value::Object(parameters.clone())),
@@ -116,13 +117,13 @@ impl Manifest {
         }
     }
 
-    /// The manual, if it has one.
+    /// Returns the manual, if it has one.
     pub(super) fn manual(&self, folder: &Path) -> Result<Option<String>, String> {
         self.manual.as_deref().map(|file| beside(folder, file)).transpose()
     }
 }
 
-/// What may be done with a file.
+/// Returns the permissions of a file.
 fn mode(path: &Path) -> std::io::Result<u32> {
     let found = path.metadata()?;
     if !found.is_file() {
@@ -131,7 +132,7 @@ fn mode(path: &Path) -> std::io::Result<u32> {
     Ok(found.permissions().mode())
 }
 
-/// A path without its `.` and `..`, as far as its text says where they lead.
+/// Resolves `.` and `..` in a path by its text alone.
 fn normal(path: &Path) -> PathBuf {
     let mut normal = PathBuf::new();
     for part in path.components() {
@@ -146,7 +147,7 @@ fn normal(path: &Path) -> PathBuf {
     normal
 }
 
-/// What is in a file beside the manifest. Not elsewhere, neither by `..` nor by a link: what it holds is shown to a model.
+/// Reads a file beside the manifest. Rejects `..` and links: a model sees the content.
 fn beside(folder: &Path, file: &str) -> Result<String, String> {
     let is_below =
         Path::new(file).components().all(|it| matches!(it, Component::Normal(_) | Component::CurDir));
@@ -194,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_its_line() {
+    fn error_names_its_line() {
         let unknown = wrong(&format!("{START}command = ['x']\ntimeout = 5\n"));
         assert!(unknown.contains("line 4") && unknown.contains("unknown field `timeout`"), "{unknown}");
         assert!(wrong("name = 'd'\n").contains("missing field `description`"));

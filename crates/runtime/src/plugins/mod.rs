@@ -1,7 +1,7 @@
 //! Tool files: plugins in Python and executables, and how they run.
 //!
-//! A file in a folder of tools is a tool: Python in any of the formats people have, or any program that says what it
-//! is. Each runs in a process and a sandbox of its own, so that nothing it does harms haft or another tool.
+//! A file in a tool folder is a tool: Python in any of the common formats, or any program that prints its
+//! spec. Each runs in its own process and sandbox, so that it can't harm haft or another tool.
 
 mod attestation;
 pub(crate) mod cache;
@@ -50,32 +50,32 @@ pub use status::Status;
 pub use watch::Watching;
 pub use workspace_trust::{Attestation, OwnFile, adopt};
 
-/// Where tools that are files are looked for, and what they may do.
+/// The configuration of tool files: their folders, and their grants.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ToolFiles {
-    /// The folders, in the order in which a name is looked for: the first tool of a name is the one.
+    /// The folders in order of precedence: the first tool of a name wins.
     pub folders: Vec<Folder>,
-    /// What a person granted to tools of a person's folders, by their names.
+    /// The grants to tools of a person's folders, by name.
     pub sections: BTreeMap<String, Section>,
-    /// The same for those of the workspace, by the workspace's own file, which the person trusts.
+    /// The grants to tools of the workspace, from the workspace's own file, which the person trusts.
     pub workspace_sections: BTreeMap<String, Section>,
-    /// The MCP servers that haft may be a client of; of two with a name the first one is the one.
+    /// The MCP servers that haft may connect to; the first of a name wins.
     pub servers: Vec<crate::mcp_client::Server>,
-    /// Every profile has the tools that the `enabled.json` of their folder names.
+    /// Whether every profile has the tools that the `enabled.json` of their folder names.
     pub enables: bool,
-    /// A person vouches for the code in the workspace's folders, as it is when this is loaded first, for as long as this
-    /// process runs.
+    /// Whether a person attests the code in the workspace's folders, as it is at the first load, until this
+    /// process ends.
     pub vouched_now: bool,
 }
 
 impl ToolFiles {
-    /// The names that a person takes from built-in tools, for tools that are files.
+    /// Returns the names of built-in tools that a person lets files replace.
     pub(super) fn replaced(&self) -> HashSet<String> {
         let sections = self.sections.iter().chain(&self.workspace_sections);
         sections.filter(|(_, it)| it.replaces_built_in).map(|(name, _)| name.clone()).collect()
     }
 
-    /// What a person granted to tools that such a one put there; nothing, where nobody's word counts.
+    /// Returns the grants to tools of this owner; nothing for an untrusted one.
     fn granted(&self, whose: Whose) -> Option<&BTreeMap<String, Section>> {
         match whose {
             Whose::Person => Some(&self.sections),
@@ -85,51 +85,51 @@ impl ToolFiles {
     }
 }
 
-/// A folder of tools.
+/// A tool folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Folder {
-    /// Where it is; it need not exist.
+    /// Its path; it need not exist.
     pub path: PathBuf,
-    /// Who put the tools there.
+    /// The owner of the tools in it.
     pub whose: Whose,
 }
 
-/// One version of a file, whatever becomes of the file.
+/// One version of a file, which stays when the file changes.
 #[derive(Debug)]
 pub(crate) struct Version {
     /// The file.
     pub(crate) path: PathBuf,
-    /// The folder of tools it lies in.
+    /// The tool folder that it lies in.
     pub(crate) folder: PathBuf,
-    /// Who put it there.
+    /// The owner of the file.
     pub(crate) whose: Whose,
-    /// A model wrote it, or a tool made it, and no person has vouched for it since.
+    /// Whether a model wrote it, or a tool made it, without an attestation by a person since.
     pub(crate) by_model: bool,
-    /// What it holds, where it is Python.
+    /// Its content, if it is Python.
     pub(crate) source: Arc<[u8]>,
-    /// The hash of that.
+    /// The hash of the content.
     pub(crate) hash: blake3::Hash,
 }
 
-/// How a tool of a file works that does not answer within the turn.
+/// How a tool works that does not answer within the turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Lasting {
-    /// Its calls work in the background.
+    /// Its calls run in the background.
     Background,
-    /// It is a generator: what it yields is an intermediate result, and it goes on with more input.
+    /// It is a generator: each yield is an intermediate result, and it continues with more input.
     Stateful,
 }
 
-/// What a tool file adds to the system prompt.
+/// The text that a tool file adds to the system prompt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Contribution {
-    /// Where it stands among the others.
+    /// Its position among the others.
     bucket: Place,
     text: String,
 }
 
-/// Where a text stands among others.
+/// The position of a text among others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Place {
@@ -138,40 +138,40 @@ enum Place {
     Last,
 }
 
-/// What a file says of a tool in it.
+/// The declaration of a tool in a file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Described {
     /// Its name.
     pub(crate) name: String,
-    /// What it does.
+    /// Its description.
     pub(crate) description: String,
     /// The JSON schema of its arguments, as declared.
     pub(crate) schema: Value,
-    /// Which of the formats it is: `navi`, `navi-class`, `hyperagents`, `terrarium`, `terrarium-function`, `executable`.
+    /// Its format: `navi`, `navi-class`, `hyperagents`, `terrarium`, `terrarium-function`, `executable`.
     pub(crate) format: String,
-    /// What in the file it is: the name of a class, a function; empty for the module itself.
+    /// Its entry in the file: the name of a class or a function; empty for the module itself.
     #[serde(default)]
     pub(crate) entry: String,
-    /// What a call touches, where the file says so: `read {path}`, `write {path}`, `net HOST`, `session KEY`, with
-    /// `{argument}` standing for its value. None: it says nothing, so it runs alone.
+    /// The declared touches of a call: `read {path}`, `write {path}`, `net HOST`, `session KEY`, with
+    /// `{argument}` for the argument's value. None: a call runs alone.
     #[serde(default)]
     pub(crate) touches: Option<Vec<String>>,
-    /// How long a call may take, in seconds, where the file says so.
+    /// The declared time limit of a call, in seconds.
     #[serde(default)]
     pub(crate) timeout_seconds: Option<f64>,
-    /// What it says of itself at length.
+    /// Its manual.
     #[serde(default)]
     pub(crate) manual: Option<String>,
-    /// It is called only once that was read.
+    /// Whether a call requires reading the manual first.
     #[serde(default)]
     pub(crate) manual_first: bool,
-    /// What it adds to the system prompt.
+    /// Its addition to the system prompt.
     #[serde(default)]
     pub(crate) contribution: Option<Contribution>,
-    /// How its result comes back, where that is not within the turn.
+    /// How it returns its result, if not within the turn.
     #[serde(default)]
     pub(crate) mode: Option<Lasting>,
-    /// What a person should know of how it was read: which of two formats was taken.
+    /// Notes for a person on how the file was read, such as which of two formats applied.
     #[serde(default)]
     pub(crate) notes: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! Provenance records: versions that a model wrote, that a tool made, that a person vouches for.
+//! Provenance records: versions that a model wrote or a tool made, and versions that a person attested.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -11,47 +11,47 @@ use std::{
 
 use store::create_folder;
 
-/// A list in the state folder, where no call reaches it: one line for each version that a model or a tool wrote, and one
-/// for each that a person vouches for. The last line of a version counts.
+/// A list in the state folder, which no call can reach: one line for each version that a model or a tool
+/// wrote, and one for each that a person attested. The last line of a version counts.
 #[derive(Debug, Clone)]
-pub(super) struct Written {
+pub(super) struct ProvenanceRecords {
     file: PathBuf,
-    /// What a person vouches for as long as this process runs.
+    /// The versions that a person attests until this process ends.
     this_run: Arc<HashSet<String>>,
 }
 
-/// The list as it was at one moment.
+/// The records at one moment.
 #[derive(Default)]
-pub(super) struct Marks(HashMap<String, Author>);
+pub(super) struct Provenances(HashMap<String, Author>);
 
-/// Who answers for a version of a file.
+/// The author of a version of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Author {
     /// A model wrote it, or a tool made it.
     Model,
-    /// A person vouches for it, whoever wrote it.
+    /// A person attested it, whoever wrote it.
     Person,
 }
 
-impl Written {
-    /// The list in this folder.
+impl ProvenanceRecords {
+    /// Returns the list in this folder.
     pub(super) fn beneath(folder: &Path) -> Self {
         Self { file: folder.join("written"), this_run: Arc::default() }
     }
 
-    /// The same, and a person vouches for these files, where nobody knows that a model wrote them.
+    /// Returns the list with these files attested by a person, unless a record says otherwise.
     pub(super) fn with(mut self, files: &[(PathBuf, blake3::Hash)]) -> Self {
         self.this_run = Arc::new(files.iter().map(|(path, hash)| mark(path, hash)).collect());
         self
     }
 
-    /// The list as it is now.
-    pub(super) fn marks(&self) -> Marks {
+    /// Reads the records.
+    pub(super) fn marks(&self) -> Provenances {
         let mut marks = self.kept();
         for mark in &*self.this_run {
             marks.entry(mark.clone()).or_insert(Author::Person);
         }
-        Marks(marks)
+        Provenances(marks)
     }
 
     fn kept(&self) -> HashMap<String, Author> {
@@ -66,12 +66,12 @@ impl Written {
         marks
     }
 
-    /// A person vouches for these versions of files.
+    /// Records that a person attests these versions of files.
     pub(super) fn vouch(&self, files: &[(PathBuf, blake3::Hash)]) -> io::Result<()> {
         self.add(files.iter().map(|(path, hash)| mark(path, hash)), Author::Person)
     }
 
-    /// From now on this is the author of this version of the file.
+    /// Records the author of this version of the file.
     pub(super) fn note(&self, path: &Path, hash: &blake3::Hash, author: Author) -> io::Result<()> {
         self.add([mark(path, hash)].into_iter(), author)
     }
@@ -90,30 +90,30 @@ impl Written {
         if let Some(folder) = self.file.parent() {
             create_folder(folder)?;
         }
-        // All of it in one write: two processes that add at once both stay whole.
+        // A single write: two processes that append at once don't mix their lines.
         let mut file = OpenOptions::new().append(true).create(true).mode(0o600).open(&self.file)?;
         file.write_all(lines.as_bytes())?;
         file.sync_all()
     }
 }
 
-impl Marks {
-    /// Who answers for this version of the file, if that was ever said.
+impl Provenances {
+    /// Returns the author of this version of the file, if there is a record.
     pub(super) fn author(&self, path: &Path, hash: &blake3::Hash) -> Option<Author> {
         if self.0.is_empty() { None } else { self.0.get(&mark(path, hash)).copied() }
     }
 
-    /// Did a model write this version of the file, or a tool make it?
+    /// Returns whether a model wrote this version of the file, or a tool made it.
     pub(super) fn has(&self, path: &Path, hash: &blake3::Hash) -> bool {
         self.author(path, hash) == Some(Author::Model)
     }
 
-    /// Does a person vouch for this version of the file?
+    /// Returns whether a person attested this version of the file.
     pub(super) fn vouches(&self, path: &Path, hash: &blake3::Hash) -> bool {
         self.author(path, hash) == Some(Author::Person)
     }
 
-    /// Does a person vouch for any version of this file?
+    /// Returns whether a person attested any version of this file.
     pub(super) fn vouched_before(&self, path: &Path) -> bool {
         let name = name(path);
         self.0.iter().any(|(mark, author)| {

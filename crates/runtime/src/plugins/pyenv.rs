@@ -1,24 +1,25 @@
-//! The Python behind pyenv's `python3`.
+//! The Python behind pyenv's `python3`: resolves the shim without running it.
 //!
-//! Its shim is a shell script that takes longer to find that than Python takes to start. Nothing is remembered: the
-//! same files say it here each time. Where they say it in any other way than the plain one, the shim is asked.
+//! The shim is a shell script that takes longer to find Python than Python takes to start. haft reads the
+//! same files as the shim, each time. Where they differ from the plain case, haft runs the shim.
 
 use std::{
     fs,
     path::{Path, PathBuf},
 };
 
-/// A shim and a file with a version are shorter.
+/// Limit of a shim and of a version file, in bytes.
 const LONGEST: u64 = 4096;
 
-/// Who may have a say in it by a script.
+/// Folders with scripts that may change the result.
 const HOOKS: [&str; 3] = ["/usr/local/etc/pyenv.d", "/etc/pyenv.d", "/usr/lib/pyenv/hooks"];
 
-/// The scripts that come with pyenv, and have none where there is a `python3`.
+/// The scripts that come with pyenv, which don't change the result for `python3`.
 const HARMLESS: [&str; 4] =
     ["pip-rehash.bash", "python-config.bash", "system-site-packages.bash", "conda.bash"];
 
-/// The Python that `name` comes to in this folder, with these variables, if `name` is a pyenv shim.
+/// Returns the Python that `name` resolves to in this folder, with these variables, if `name` is a pyenv
+/// shim.
 pub(super) fn python(name: &str, folder: &Path, variables: &[(String, String)]) -> Option<PathBuf> {
     let value = |name: &str| variables.iter().find(|(it, _)| it == name).map(|it| it.1.as_str());
     let shim = value("PATH")?.split(':').map(|it| Path::new(it).join(name)).find(|it| it.is_file())?;
@@ -34,12 +35,12 @@ pub(super) fn python(name: &str, folder: &Path, variables: &[(String, String)]) 
     if !version.starts_with(|it: char| it.is_ascii_alphanumeric()) || !version.chars().all(is_plain) {
         return None;
     }
-    // `system`, and a version that stands for the newest of its like, have no folder.
+    // `system`, and a prefix of a version, have no folder.
     let python = root.join("versions").join(version).join("bin").join(name);
     (python.is_file() && value("PYENV_HOOK_PATH").is_none() && !has_hooks(&root)).then_some(python)
 }
 
-/// The folder of the pyenv whose shim this is.
+/// Returns the root folder of the pyenv that this shim belongs to.
 fn root(shim: &Path) -> Option<PathBuf> {
     let text = text(shim)?;
     let of = |line: &str| line.strip_prefix("export PYENV_ROOT=\"")?.strip_suffix('"').map(str::to_owned);
@@ -50,11 +51,11 @@ fn root(shim: &Path) -> Option<PathBuf> {
 
 fn text(path: &Path) -> Option<String> {
     let about = fs::metadata(path).ok().filter(|it| it.is_file() && it.len() <= LONGEST)?;
-    // What has no length is not a plain file.
+    // A file without a length is not a plain file.
     (about.len() > 0).then(|| fs::read_to_string(path).ok()).flatten()
 }
 
-/// The word of a file that has one word and no comment.
+/// Returns the word of a text that has one word and no comment.
 fn only_word(text: &str) -> Option<String> {
     let mut words = text.split_whitespace();
     words.next().filter(|_| words.next().is_none()).map(str::to_owned)
@@ -89,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn the_version_is_what_the_files_say_now_and_else_the_shim_is_asked() {
+    fn version_files_decide_and_other_cases_run_the_shim() {
         let folder = tempfile::tempdir().unwrap();
         let (root, work) = (folder.path().join("pyenv"), folder.path().join("a/b"));
         fs::create_dir_all(&work).unwrap();

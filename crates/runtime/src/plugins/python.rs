@@ -16,12 +16,12 @@ use super::{
     attestation::Grant,
     call_rules::CallRules,
     failure,
-    host::{Asked, Lost, Said},
+    host::{Asked, HostMessage, Lost},
     hosts::{Lease, Printed},
 };
 use crate::{execution::session_ended, result_parts};
 
-/// How often a call is begun anew whose process went before it had begun.
+/// How often haft repeats a call whose process ended before the call had begun.
 const TRIES: usize = 5;
 
 /// A tool in one version of a Python file.
@@ -31,18 +31,18 @@ pub(crate) struct PythonTool {
 
 struct Inner {
     terms: CallRules,
-    /// What runs, in the words of a shell.
+    /// Its command line.
     command: String,
 }
 
-/// A call of it.
+/// A call of the tool.
 struct PythonCall {
     tool: Arc<Inner>,
     arguments: Value,
     touches: Touches,
 }
 
-/// What the process is asked.
+/// The request that starts a call.
 #[derive(Serialize)]
 struct Request<'a> {
     op: &'static str,
@@ -50,24 +50,24 @@ struct Request<'a> {
     entry: &'a str,
     arguments: &'a Value,
     session: &'a str,
-    /// The process is to tell when it begins.
+    /// Whether the process is to report when it begins.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     tell: bool,
 }
 
-/// More input for a generator.
+/// Further input for a generator.
 #[derive(Serialize)]
 struct More<'a> {
     op: &'static str,
     id: u64,
-    /// The call that it belongs to.
+    /// The id of its call.
     of: u64,
     input: &'a Value,
     tell: bool,
 }
 
 impl PythonTool {
-    /// What this version says is in it, with what a person granted to it.
+    /// Creates the tool of a version's declaration, with its grants.
     pub(crate) fn new(version: Arc<Version>, described: Described, grant: Grant) -> Self {
         let command = format!("python3 {}", quote(&version.path.display().to_string()));
         Self { inner: Arc::new(Inner { terms: CallRules::new(version, described, grant), command }) }
@@ -130,9 +130,9 @@ impl PythonCall {
         .next("Call it again when its other calls are over."))
     }
 
-    /// Calls it in this process. `Err`: the process is gone, and the call had not begun.
+    /// Calls the tool in this process. `Err` means that the process is gone and the call had not begun.
     async fn call_in(&self, hosts: &Hosts, lease: &Lease, cx: &Cx) -> Result<Result<Output, Fault>, Lost> {
-        // What is granted to the call is granted for as long as these live.
+        // The call's grants last as long as these values live.
         let procs = lease.execution.of_call_to(
             &self.tool.terms.spec.name,
             &self.touches,
@@ -186,16 +186,16 @@ impl PythonCall {
         };
         let stopped = self.stopped(Fault::new(kind, what), asked, &printed, &procs).await;
         drop(calling);
-        // Whoever stopped the call does not wait for that.
+        // A caller that stopped the call does not wait for that.
         let host = lease.host.clone();
         tokio::spawn(async move { host.end_left(true).await });
         Ok(stopped)
     }
 
-    /// Hands an intermediate result over, waits for input, and asks for the next one.
+    /// Passes on an intermediate result, waits for input, and requests the next result.
     async fn go_on(
         &self,
-        said: Said,
+        said: HostMessage,
         first: u64,
         lease: &Lease,
         printed: &Printed,
@@ -211,14 +211,14 @@ impl PythonCall {
         };
         let asked =
             lease.host.ask(Some(cx), |id, tell| More { op: "input", id, of: first, input: &input, tell });
-        // It has begun: a process that is gone has taken the generator with it.
+        // The call has begun: the generator is gone with its process.
         Ok(asked.map_err(|lost| Lost { begun: true, ..lost }))
     }
 
     fn answered(
         &self,
         cx: &Cx,
-        said: Result<Said, Lost>,
+        said: Result<HostMessage, Lost>,
         lease: &Lease,
         printed: Printed,
         procs: &Procs,
@@ -238,7 +238,7 @@ impl PythonCall {
         })
     }
 
-    /// What is said of a call that was stopped, by whomever: it may have been done in that very moment.
+    /// Returns the fault of a call that was stopped; it may have finished at that moment.
     async fn stopped(
         &self,
         fault: Fault,
@@ -266,8 +266,8 @@ fn not_begun() -> Fault {
     Fault::new(Kind::Cancelled, "the call was stopped before its tool began; it did nothing")
 }
 
-/// The output of a result.
-fn output(said: Said) -> Output {
+/// Converts a result to the output.
+fn output(said: HostMessage) -> Output {
     let mut parts: Vec<Part> = said.parts.into_iter().map(result_parts::part).collect();
     if let (true, Some(structured)) = (parts.is_empty(), &said.structured) {
         parts.push(Part::Text { text: structured.to_string() });

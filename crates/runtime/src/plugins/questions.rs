@@ -1,6 +1,6 @@
-//! What a tool file may ask haft for while its call runs: the session's scratchpad, what the session has read, who calls
-//! it, the jobs.
+//! Questions of tool files: the requests that a tool may make to haft during its call.
 //!
+//! They are about the session's scratchpad, the files that the session has read, the caller, and the jobs.
 //! `host/questions.py` is at the other end.
 
 use std::{
@@ -14,14 +14,14 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// The largest file that is compared with what was read of it.
+/// Limit of a file that haft compares with what was read of it, in bytes.
 const LARGEST: u64 = 64 << 20;
 
-/// The longest path that is kept, in bytes, and how many of them.
+/// Limits of recorded reads: bytes of a path, and number of paths.
 const LONGEST: usize = 4096;
 const MOST: usize = 10_000;
 
-/// What is asked.
+/// A question.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "what", rename_all = "snake_case")]
 pub(super) enum Question {
@@ -33,7 +33,7 @@ pub(super) enum Question {
         key: String,
         value: String,
     },
-    /// True if there was something in it.
+    /// True if the section existed.
     ScratchpadDelete {
         key: String,
     },
@@ -43,19 +43,19 @@ pub(super) enum Question {
     ReadState {
         path: PathBuf,
     },
-    /// A tool file says that it has read a file.
+    /// Records that a tool file has read a file.
     RecordRead {
         path: PathBuf,
         record: Record,
     },
-    /// Forgets what tool files have recorded.
+    /// Forgets the reads that tool files have recorded.
     ForgetReads,
-    /// Whose call it is, and how its model writes calls.
+    /// The caller's identity, and how its model writes calls.
     Context,
     Jobs,
 }
 
-/// An answer as it is sent.
+/// An answer on the wire.
 #[derive(Debug, Serialize)]
 pub(super) struct Answer {
     op: &'static str,
@@ -64,7 +64,7 @@ pub(super) struct Answer {
     error: Option<String>,
 }
 
-/// Answers a question that a call asks, which may be over. Blocks.
+/// Answers a question of a call, which may be over. Blocks.
 pub(super) fn reply(cx: Option<Cx>, number: u64, question: Option<Question>) -> Answer {
     let answer = match (cx, question) {
         (Some(cx), Some(question)) => answer(&cx, question),
@@ -102,7 +102,7 @@ fn answer(cx: &Cx, question: Question) -> Result<Value, Fault> {
     })
 }
 
-/// Keeps a record, within bounds: a tool file may say what it likes, as often as it likes.
+/// Stores a record, within limits, since a tool file may send any number.
 fn keep(records: &mut HashMap<PathBuf, Record>, path: PathBuf, record: Record) -> Result<(), Fault> {
     if path.as_os_str().len() > LONGEST {
         return Err(Fault::bad_args(format!(
@@ -117,7 +117,7 @@ fn keep(records: &mut HashMap<PathBuf, Record>, path: PathBuf, record: Record) -
     Ok(())
 }
 
-/// Takes up what a session saw of a file in another process. It lies on the shelf of the session.
+/// Restores what a session saw of a file in another process. It is on the session's shelf.
 pub(crate) struct Recall(Box<dyn Fn(&Path) + Send + Sync>);
 
 impl Recall {
@@ -126,22 +126,22 @@ impl Recall {
     }
 }
 
-/// Which files tool files say that they have read, in one session.
+/// The reads that tool files have recorded, in one session.
 #[derive(Default)]
 struct Recorded(Mutex<HashMap<PathBuf, Record>>);
 
-/// What is known of a file that was read: KohakuTerrarium's record.
+/// The record of a read: KohakuTerrarium's format.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Record {
-    /// When the file that was read was changed last.
+    /// The modification time of the file at that read.
     mtime_ns: i64,
-    /// Not all of it was read.
+    /// Whether only a part was read.
     partial: bool,
     timestamp: f64,
 }
 
-/// What the session knows of a file: by its own views, which compare contents, or by what a tool file recorded. Of a file
-/// that the session's file tools would not read, nothing is said.
+/// Returns the session's record of a file: from its own views, which compare contents, or from a tool file's
+/// record. Returns nothing for a file that the session's file tools would not read.
 fn read_state(cx: &Cx, path: &Path) -> Option<Record> {
     let recorded = cx.shelf().get::<Recorded>().0.lock().get(path).cloned();
     let files = readable(cx, path)?;
@@ -165,19 +165,19 @@ fn read_state(cx: &Cx, path: &Path) -> Option<Record> {
     match seen {
         Whole::Yes => record(mtime_ns, false),
         Whole::Partly { .. } => record(mtime_ns, true),
-        // No file was changed then: whoever compares finds that this one was.
+        // No file has this time, so the comparison finds a change.
         Whole::Changed => record(0, false),
         Whole::Never => recorded,
     }
 }
 
-/// The files as this one alone may be read, by the rules of the session's roots.
+/// Returns file access limited to this file, by the rules of the session's roots.
 fn readable(cx: &Cx, path: &Path) -> Option<Files> {
     let roots = cx.files().roots();
     Some(Files::reading(roots.clone(), roots.locate(path.to_str()?).ok()?))
 }
 
-/// A job as KohakuTerrarium's store has it.
+/// Renders a job as KohakuTerrarium's store does.
 fn job(job: &Job) -> Value {
     let result = job.result.as_ref().map(|it| match &**it {
         Ok(output) => json!({"output": output.as_text(), "error": null}),
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_said_of_a_file_that_file_tools_would_not_read() {
+    fn unreadable_file_has_no_read_state() {
         let (test_ws, elsewhere) =
             (TestWorkspace::new("//- a.txt\none\n"), TestWorkspace::new("//- b.txt\ntwo\n"));
         let cx = test_ws.cx_for(&Touches::none());

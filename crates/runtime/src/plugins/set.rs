@@ -1,4 +1,4 @@
-//! The set of tools that all files make, and how it differs from the one before.
+//! The set of tools that all files make, and its difference from the one before.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -19,45 +19,45 @@ use super::{
 };
 use crate::registry::{Failure, NAME_RULE, Registry, is_name};
 
-/// More names than these are only counted in a note.
+/// Limit of names in a note; it only counts further ones.
 const NAMED: usize = 6;
 
-/// A note says at most so many bytes of why a file is broken.
+/// Bytes of an error in a note.
 const WHY: usize = 160;
 
-/// One file, as it was last looked at.
+/// One file, as last loaded.
 pub(super) struct Tried {
     pub(super) path: PathBuf,
-    /// Which of the folders it lies in.
+    /// The index of its folder.
     pub(super) folder: usize,
     pub(super) sort: Sort,
     pub(super) stamp: Stamp,
-    /// Of what it holds; none where that could not be had.
+    /// The hash of its content; none if the file could not be read.
     pub(super) hash: Option<blake3::Hash>,
     pub(super) by_model: bool,
-    /// What there is of it to call.
+    /// The version that serves calls.
     pub(super) serves: Option<Arc<Serving>>,
-    /// Why that is not what the file holds.
+    /// The failure of its present content.
     pub(super) failed: Option<Failed>,
-    /// It was not asked yet.
+    /// Whether it was not described yet.
     pub(super) is_unknown: bool,
 }
 
-/// A version of a file that works.
+/// A working version of a file.
 pub(super) struct Serving {
     pub(super) version: Arc<Version>,
     pub(super) tools: Vec<(Described, Arc<dyn AnyTool>)>,
-    /// The tools of it whose sections do not count, each with the line that says so.
+    /// Its tools whose sections do not apply, each with a line that explains it.
     pub(super) lapsed: Vec<(String, String)>,
-    /// The tools of it whose sections count.
+    /// Its tools whose sections apply.
     pub(super) granted: Vec<String>,
-    /// Those of them that take the place of a built-in tool.
+    /// Those of them that replace a built-in tool.
     pub(super) replacing: Vec<String>,
-    /// By which one sees that what it was granted is the same.
+    /// A text that identifies its grants.
     pub(super) standing: String,
 }
 
-/// What is said of a folder.
+/// Notes on a folder.
 #[derive(Default)]
 pub(super) struct Remarks {
     pub(super) path: PathBuf,
@@ -65,23 +65,23 @@ pub(super) struct Remarks {
     pub(super) troubles: Vec<String>,
 }
 
-/// The files and the tools they make, at one moment.
+/// The files and their tools, at one moment.
 #[derive(Default)]
 pub(crate) struct Loaded {
-    /// Where they were looked for.
+    /// The configuration of the folders.
     pub(super) decided: Arc<ToolFiles>,
     pub(super) files: Vec<Arc<Tried>>,
     pub(super) by_path: HashMap<PathBuf, Arc<Tried>>,
     pub(super) folders: Vec<Remarks>,
-    /// The tools, by their names.
+    /// The tools, by name.
     pub(super) tools: BTreeMap<String, Made>,
     pub(super) failed: Vec<Failure>,
     notes: Vec<String>,
-    /// Tools that were there once, and their files.
+    /// Tools that existed earlier, and their files.
     pub(super) gone: BTreeMap<String, PathBuf>,
-    /// So many files are left aside until the workspace is trusted.
+    /// The number of files that are ignored until the workspace is trusted.
     pub(super) aside: usize,
-    /// There are files that were not asked yet.
+    /// Whether there are files that were not described yet.
     pub(super) is_pending: bool,
 }
 
@@ -90,22 +90,22 @@ pub(super) struct Made {
     pub(super) file: Arc<Tried>,
     pub(super) tool: Arc<dyn AnyTool>,
     pub(super) manual: Option<String>,
-    /// Its file says that it is called only once that was read.
+    /// Whether a call requires reading the manual first.
     pub(super) manual_first: bool,
-    /// What it adds to the system prompt.
+    /// Its addition to the system prompt.
     pub(super) contribution: Option<Contribution>,
 }
 
-/// The names that can't be had any more.
+/// The names that are taken.
 struct Names<'a> {
     built_in: HashSet<&'a str>,
-    /// Each with its file.
+    /// Names of tools that are already in the set, each with its file.
     taken: HashSet<&'a str>,
-    /// Each with the file that has it, unless something is granted to it.
+    /// The owner of each name, unless the name has grants.
     owners: HashMap<&'a str, &'a Tried>,
-    /// Those to which something is granted that counts, each with its file: what a person vouched for takes them.
+    /// Names with grants that apply, each with its file: an attested file takes the name.
     granted: HashMap<&'a str, &'a Path>,
-    /// Those that a person gives to a file instead of a built-in tool, each with that file.
+    /// Names that a person lets a file take from a built-in tool, each with that file.
     replacing: HashMap<&'a str, &'a Path>,
 }
 
@@ -134,8 +134,8 @@ impl Names<'_> {
 }
 
 impl Loaded {
-    /// Puts together what the files make. A name is taken by built-in tools first, unless a person gives it to a file;
-    /// then by the first file.
+    /// Builds the set of tools. Built-in tools take a name first, unless a person lets a file replace one;
+    /// then the first file does.
     pub(super) fn of(
         files: Vec<Arc<Tried>>,
         folders: Vec<Remarks>,
@@ -173,7 +173,7 @@ impl Loaded {
         (loaded, tools)
     }
 
-    /// Adds the tools of a file; gives those that are shown.
+    /// Adds the tools of a file; returns those that are shown.
     fn add<'a>(
         &mut self,
         file: &'a Arc<Tried>,
@@ -206,7 +206,7 @@ impl Loaded {
         tools
     }
 
-    /// Adds what is to be said of a folder as a whole.
+    /// Adds the notes on a folder as a whole.
     fn remark(&mut self, folder: &Remarks, names: &Names<'_>, shows: Shows<'_>) {
         let shown = shows.path(&folder.path);
         let fail = |why: &String| Failure { tool: shown.clone(), why: why.clone(), older_serves: false };
@@ -227,14 +227,14 @@ impl Loaded {
         }
     }
 
-    /// The tools that the list of their own folder names.
+    /// Returns the tools that the `enabled.json` of their folder names.
     pub(super) fn enabled(&self) -> impl Iterator<Item = &String> {
         let names = |made: &Made| self.folders.get(made.file.folder)?.enabled.as_ref()?.as_ref().ok();
         let is_named = move |(name, made): &(&String, &Made)| names(made).is_some_and(|it| it.contains(name));
         self.tools.iter().filter(is_named).map(|(name, _)| name)
     }
 
-    /// What became of the tools since.
+    /// Returns how the tools differ from those before.
     pub(crate) fn since(&self, before: &Self) -> Reloaded {
         let is_other = |name: &&String| match (self.tools.get(*name), before.tools.get(*name)) {
             (Some(now), Some(then)) => !Arc::ptr_eq(&now.tool, &then.tool),
@@ -250,12 +250,12 @@ impl Loaded {
         }
     }
 
-    /// The tools whose sections do not count, each with the line that says so.
+    /// Returns the tools whose sections do not apply, each with its line.
     pub(super) fn lapsed(&self) -> impl Iterator<Item = &(String, String)> {
         self.files.iter().flat_map(|it| &it.serves).flat_map(|it| &it.lapsed)
     }
 
-    /// What could not be loaded.
+    /// Returns the files that could not be loaded.
     pub(super) fn failed(&self) -> impl Iterator<Item = NotLoaded> {
         self.failed.iter().map(|it| NotLoaded {
             file: it.tool.clone(),
@@ -264,7 +264,7 @@ impl Loaded {
         })
     }
 
-    /// The names of the tools in the order of their files.
+    /// Returns the names of the tools, in the order of their files.
     fn order(&self) -> impl Iterator<Item = &str> {
         let names = self
             .files
@@ -276,9 +276,10 @@ impl Loaded {
         })
     }
 
-    /// One line for a model that knew the tools as they were then; none if they are the same to it.
+    /// Returns one line on the changes for a model that knew the tools as in `then`; none if there is no
+    /// change for it.
     pub(crate) fn news(&self, then: &Self, is_shown: impl Fn(&str) -> bool) -> Option<String> {
-        // What was still being loaded then is no news now.
+        // The load was not finished then, so the model did not know the tools yet.
         if then.is_pending {
             return None;
         }
@@ -317,7 +318,8 @@ impl Loaded {
     }
 }
 
-/// Which file has each name: of the first folder that has it the file that is called as the tool, else its first file.
+/// Returns the owner of each name: in the first folder that has it, the file with the tool's name, or else
+/// the first file.
 fn owners(files: &[Arc<Tried>]) -> HashMap<&str, &Tried> {
     let mut owners: HashMap<&str, &Tried> = HashMap::new();
     for file in files {
@@ -335,7 +337,8 @@ fn owners(files: &[Arc<Tried>]) -> HashMap<&str, &Tried> {
     owners
 }
 
-/// The name that a file has as a tool: without its endings; that of its folder, if it is a `tool.toml` there.
+/// Returns the name that a file has as a tool: its name without extensions; for a `tool.toml`, the name of
+/// its folder.
 pub(super) fn stem(path: &Path) -> Option<&str> {
     let file = path.file_name()?.to_str()?;
     if file == "tool.toml" {
@@ -344,7 +347,7 @@ pub(super) fn stem(path: &Path) -> Option<&str> {
     file.split('.').next()
 }
 
-/// How things are shown.
+/// How paths and names are shown.
 #[derive(Clone, Copy)]
 pub(super) struct Shows<'a> {
     pub(super) workspace: &'a Path,
@@ -356,7 +359,7 @@ impl Shows<'_> {
     }
 }
 
-/// The one line of a traceback that says what is wrong: its last; of another text the first.
+/// Returns the line of an error that says most: the last line of a traceback, the first of any other text.
 pub fn gist(why: &str) -> &str {
     let mut lines = why.lines().filter(|line| !line.trim().is_empty());
     let is_traceback =

@@ -1,28 +1,28 @@
-//! Status of tool files, for a person who asks.
+//! Status of tool files, for a person.
 
 use std::path::{Path, PathBuf};
 
 use super::{Plugins, Whose, folders, interpreter, uv::Environments};
 
-/// What there is of tools that are files, and what they run with.
+/// The state of tool files, and the programs that run them.
 #[derive(Debug)]
 pub struct Status {
-    /// So many tools are loaded.
+    /// The number of loaded tools.
     pub loaded: usize,
-    /// So many files or tools could not be.
+    /// The number of files or tools that could not be loaded.
     pub failed: usize,
-    /// So many files are left aside until a person trusts the workspace.
+    /// The number of files that are ignored until a person trusts the workspace.
     pub aside: usize,
     /// The Python that runs a person's tools; none, if there is none.
     pub python: Option<PathBuf>,
-    /// The workspace's own, which runs the tools of the workspace.
+    /// The workspace's own Python, which runs the tools of the workspace.
     pub own_python: Option<PathBuf>,
-    /// What provides the packages that a file declares.
+    /// The program that provides declared packages.
     pub uv: Option<PathBuf>,
 }
 
 impl Plugins {
-    /// How things stand, where these are haft's variables.
+    /// Returns the status, with these variables of haft.
     pub fn standing(&self, variables: &[(String, String)]) -> Status {
         let now = self.loaded();
         Status {
@@ -35,7 +35,7 @@ impl Plugins {
         }
     }
 
-    /// That the file of a tool of this name waits for a person to trust the workspace, if there is one.
+    /// Returns a line if the file of a tool of this name waits until a person trusts the workspace.
     pub(crate) fn left_aside(&self, name: &str) -> Option<String> {
         let now = self.loaded();
         if now.aside == 0 {
@@ -49,7 +49,7 @@ impl Plugins {
     }
 }
 
-/// Is this the file of a tool of this name? One that lies in a folder of its own is called as the folder is.
+/// Returns whether this is the file of a tool of this name. A `tool.toml` has the name of its folder.
 fn is_of(path: &Path, name: &str) -> bool {
     let named = if path.ends_with("tool.toml") { path.parent() } else { Some(path) };
     let named = named.and_then(Path::file_name).map(|it| it.to_string_lossy());

@@ -1,7 +1,7 @@
-//! Environments for the packages that Python files declare.
+//! Python environments with the packages that files declare.
 //!
-//! They are kept in an environment for each list of them, which `uv` makes once, in a sandbox of its own: building a
-//! package runs its code. Tools read environments and never write them.
+//! `uv` creates one environment for each list of packages, once, in a sandbox of its own: building a package
+//! runs its code. Tools can read environments and never write them.
 
 mod environments;
 mod permit;
@@ -28,44 +28,45 @@ pub(crate) use script::{Script, wanted};
 
 use crate::execution::{ENVIRONMENTS, Execution};
 
-/// The hosts of the index where nothing else is configured.
+/// The hosts of the default package index.
 const INDEX: [&str; 2] = ["pypi.org", "files.pythonhosted.org"];
 
-/// The variables that name another index, the most decisive first.
+/// The variables that set another index, in order of precedence.
 const DEFAULT: [&str; 3] = ["UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL"];
 
-/// Those that name more of them, several in one.
+/// The variables that add indexes, several in one.
 const MORE: [&str; 3] = ["UV_INDEX", "UV_EXTRA_INDEX_URL", "PIP_EXTRA_INDEX_URL"];
 
-/// Variables of uv's that are about places which its sandbox does not have.
+/// uv's variables about paths that its sandbox does not contain.
 const NOT_PASSED: [&str; 6] =
     ["UV_CACHE_DIR", "UV_CONFIG_FILE", "UV_PROJECT", "UV_PYTHON", "UV_TOOL", "UV_WORKING_DIR"];
 
-/// The oldest Python that haft's host runs on.
+/// The oldest Python that runs haft's host script.
 const OLDEST: &str = ">=3.8";
 
-/// How much of what uv said is in a fault.
+/// Lines of uv's output in a fault.
 const LINES: usize = 12;
 
-/// A step of making an environment takes no longer.
+/// Time limit of one step of creating an environment.
 const LONGEST: Duration = Duration::from_secs(300);
 
-/// What a file's packages are provided by.
+/// An environment with a file's packages.
 #[derive(Clone)]
 pub(crate) struct Provided {
-    /// The Python that has them.
+    /// The Python of the environment.
     pub(crate) python: PathBuf,
-    /// The folder they are in, which who runs that Python has to be able to read.
+    /// Its folder, which must be readable to run that Python.
     pub(crate) folder: PathBuf,
     _in_use: Arc<InUse>,
 }
 
-/// What provides the packages that this source of a file says it needs, which are fetched if they are not there; nothing
-/// where it needs none. Hosts that were `granted` are reached for that, and what a person allows when they are asked.
+/// Returns the environment with the packages that a file's source declares; nothing if it needs none. Creates
+/// the environment if it does not exist. For that uv may contact `granted` hosts, and those that a person
+/// allows on request.
 ///
 /// # Errors
-/// [`Kind::BadArgs`] when it says so wrongly, [`Kind::Unavailable`] when there is no `uv`, [`Kind::Denied`] when it takes
-/// hosts that nobody granted, [`Kind::Failed`] when they can't be had.
+/// [`Kind::BadArgs`] when the declaration is invalid, [`Kind::Unavailable`] when there is no `uv`,
+/// [`Kind::Denied`] when a needed host is not granted, [`Kind::Failed`] when the packages can't be installed.
 pub(crate) async fn provide(
     execution: &Execution,
     environments: &Environments,
@@ -87,7 +88,7 @@ pub(crate) async fn provide(
     Ok(Some(Provided { python, folder, _in_use: in_use }))
 }
 
-/// Stands for what the making of environments depends on: one that failed may be made when this changes.
+/// Returns a fingerprint of what environments depend on: after a change, a failed one may work.
 pub(crate) fn fingerprint(execution: &Execution) -> String {
     let all = format!("{:?} {}", Environments::of(execution).uv(), permit::fingerprint(execution));
     blake3::hash(all.as_bytes()).to_hex().chars().take(16).collect()
@@ -101,30 +102,30 @@ pub(crate) struct Environments {
 }
 
 impl Environments {
-    /// Those in the state folder that what runs here belongs to.
+    /// Returns the environments in the state folder of this execution environment.
     pub(crate) fn of(execution: &Execution) -> Self {
         Self::new(execution.state().unwrap_or(Path::new("/")), execution.variables())
     }
 
-    /// Those in this state folder.
+    /// Returns the environments in this state folder.
     pub(crate) fn new(state: &Path, variables: &[(String, String)]) -> Self {
         Self { folder: state.join(ENVIRONMENTS), variables: Arc::new(variables.to_vec()) }
     }
 
-    /// Does a file that says this need an environment at all?
+    /// Returns whether a file with this metadata needs an environment.
     pub(crate) fn is_needed(&self, script: &Script) -> bool {
         !script.dependencies.is_empty() || script.requires_python.is_some() && self.uv().is_some()
     }
 
-    /// The Python of the environment for this, if it has been made.
+    /// Returns the Python of the environment, if it exists.
     pub(crate) fn made(&self, script: &Script) -> Option<PathBuf> {
         let folder = self.folder_of(script);
         let python = python_in(&folder);
-        // A link to a Python that was updated away leads nowhere.
+        // A link to a Python that an update removed is broken.
         (ready(&folder).exists() && python.exists()).then_some(python)
     }
 
-    /// Where that environment is: what a tool that uses it has to be able to read.
+    /// Returns the folder of the environment, which tools that use it must be able to read.
     pub(crate) fn folder_of(&self, script: &Script) -> PathBuf {
         let mut files: Vec<_> = script
             .dependencies
@@ -133,7 +134,7 @@ impl Environments {
             .map(|it| (it.clone(), fs::read(it).map(|it| blake3::hash(&it).to_string()).ok()))
             .collect();
         files.sort();
-        // Who names the same packages in another order needs the same.
+        // The order of packages does not matter.
         let mut script = script.clone();
         script.dependencies.sort();
         let all = serde_json::json!([1, script, files, std::env::consts::OS, std::env::consts::ARCH]);
@@ -142,8 +143,8 @@ impl Environments {
         folder.join(hash.get(..32).unwrap_or_default())
     }
 
-    /// The hosts that have to be reached before a tool that says this can run: those of the package index, and of what is
-    /// named by its address. None, once the environment is there.
+    /// Returns the hosts that haft has to contact before a tool with this metadata can run: those of the
+    /// package index, and those in addresses of packages. None, if the environment exists.
     pub(crate) fn hosts(&self, script: &Script) -> Vec<String> {
         if self.made(script).is_some() {
             return Vec::new();
@@ -180,7 +181,7 @@ impl Environments {
         script.indexes.iter().filter(|it| !it.1).filter_map(|it| host_of(&it.0, "")).for_each(add);
     }
 
-    /// Makes the environment for this; gives its Python.
+    /// Creates the environment and returns its Python.
     async fn make(
         &self,
         execution: &Execution,
@@ -191,21 +192,21 @@ impl Environments {
         let uv = self.uv().filter(|it| !execution.is_in_a_root(it)).ok_or_else(|| no_uv(script, file))?;
         let mut reach = permit::permit(execution, script, file, self.hosts(script), granted()).await?;
         if execution.approve() == Approve::Auto {
-            // What has to be built takes packages to build it with.
+            // Building a package needs further packages.
             self.indexes(script, &mut |host| reach.push(host));
         }
-        // Whoever leads these names to a mirror of their own means it.
+        // A person who maps these names to a private mirror intends that.
         for host in reach.iter_mut().filter(|it| INDEX.contains(&it.as_str())) {
             host.push_str(":443");
         }
         let folder = self.folder_of(script);
         let trouble = |error| no_folder(file, error);
         let lock = environments::lock(&folder).await.map_err(trouble)?;
-        // Somebody else may have made it while we waited.
+        // Another process may have created it meanwhile.
         if let Some(python) = self.made(script) {
             return Ok(python);
         }
-        // What is there is half made, or its Python is gone.
+        // The folder is incomplete, or its Python is gone.
         let _ = fs::remove_file(ready(&folder));
         let _ = fs::remove_dir_all(&folder);
         create_folder(&folder).map_err(trouble)?;
@@ -226,13 +227,13 @@ impl Environments {
         self.variables.iter().find(|it| it.0 == name).map(|it| it.1.as_str()).filter(|it| !it.is_empty())
     }
 
-    /// The program itself.
+    /// Returns the path of `uv`.
     pub(crate) fn uv(&self) -> Option<PathBuf> {
         let folders = self.value("PATH")?.split(':').map(Path::new).filter(|it| it.is_absolute());
         folders.map(|it| it.join("uv")).find(|it| it.is_file())
     }
 
-    /// What uv is told by variables, beside what every command has.
+    /// Returns the variables for uv, beside those of every command.
     fn variables_of_uv(&self, folder: &Path) -> Vec<(String, String)> {
         let is_passed = |name: &str| {
             (name.starts_with("UV_") || name.starts_with("PIP_"))
@@ -257,7 +258,7 @@ impl Environments {
     }
 }
 
-/// The making of one environment.
+/// The creation of one environment.
 struct Making<'a> {
     uv: PathBuf,
     folder: &'a Path,
@@ -293,13 +294,14 @@ impl Making<'_> {
         installed.map_err(|it| self.failed(&it.said, &execution.hosts().take_refused(), of))
     }
 
-    /// Runs `uv` to its end. The inner error is what it said when it failed.
+    /// Runs `uv` to its end. The inner error is its output when it failed.
     async fn run(&self, execution: &Execution, arguments: &[&str]) -> Result<Result<(), Unmade>, Fault> {
         let procs = execution.of_call(&Touches::run("uv"), &[]);
         let program = Program {
             argv: [&*self.uv.to_string_lossy()].iter().chain(arguments).map(|it| (*it).to_owned()).collect(),
             cwd: self.folder.to_owned(),
-            // An index of this machine is not in the sandbox: it is reached as all others are.
+            // The sandbox does not contain an index on loopback: uv contacts it through the proxy, like all
+            // others.
             env: ["no_proxy", "NO_PROXY"].map(|it| (it.to_owned(), String::new())).to_vec(),
             stdin: Stdin::Null,
             streams: Streams::Together,
@@ -321,7 +323,7 @@ impl Making<'_> {
         Ok(Err(Unmade { said: said.trim_end().to_owned() }))
     }
 
-    /// There is no Python that the file may run on.
+    /// Returns the fault if there is no Python that the file can run on.
     fn no_python(&self, said: &str) -> Fault {
         let Some(requires) = &self.script.requires_python else {
             let what = format!("there is no Python here for the packages of {}: {said}", self.file);
@@ -345,7 +347,7 @@ impl Making<'_> {
     }
 }
 
-/// What `uv` said when it failed.
+/// The output of `uv` when it failed.
 struct Unmade {
     said: String,
 }
@@ -363,7 +365,7 @@ fn no_uv(script: &Script, file: &str) -> Fault {
     )
 }
 
-/// What is needed, for a person.
+/// Lists the needed packages, for a person.
 fn list(script: &Script) -> String {
     let python = script.requires_python.iter().map(|it| format!("Python {it}"));
     script.dependencies.iter().cloned().chain(python).collect::<Vec<_>>().join(", ")
@@ -373,12 +375,13 @@ fn python_in(folder: &Path) -> PathBuf {
     folder.join("venv/bin/python")
 }
 
-/// The file whose presence says that an environment is whole. Nothing that is run while it is made can make it.
+/// Returns the file whose presence marks a complete environment. Programs that run during the creation can't
+/// write it.
 fn ready(folder: &Path) -> PathBuf {
     folder.with_extension("ready")
 }
 
-/// The file that a dependency of the form `name @ file:///path` names.
+/// Returns the file that a dependency of the form `name @ file:///path` names.
 fn local_file(dependency: &str) -> Option<PathBuf> {
     let (_, address) = dependency.split_once('@')?;
     let path = address.trim().strip_prefix("file://")?;
@@ -386,12 +389,12 @@ fn local_file(dependency: &str) -> Option<PathBuf> {
     path.starts_with('/').then(|| PathBuf::from(path))
 }
 
-/// The host of an index that the person configured: with its port, as it may be at an address that is not public.
+/// Returns the host of an index that the person configured, with its port, as it may be at a private address.
 fn of_person(address: &str) -> Option<String> {
     host_of(address, if address.contains("http://") { ":80" } else { ":443" })
 }
 
-/// The host of an address, with its port or, where it names none, this one.
+/// Returns the host of an address, with its port or else this one.
 fn host_of(address: &str, port: &str) -> Option<String> {
     let (scheme, rest) = address.trim().split_once("://")?;
     let authority = rest.split(['/', '?', '#', ';']).next()?.trim();
@@ -439,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_named_by_its_address_needs_no_index() {
+    fn dependency_with_an_address_needs_no_index() {
         assert_eq!(hosts(&[], &script(&["a @ file:///w/a.whl"])), [""; 0]);
         assert_eq!(
             hosts(&[], &script(&["a @ https://h.example/a.whl", "b @ git+https://g.example:8443/b"])),
@@ -449,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn environments_are_told_apart_by_what_is_wanted() {
+    fn environments_differ_by_declared_packages() {
         let dir = tempfile::tempdir().unwrap();
         let environments = Environments::new(dir.path(), &[]);
         let wheel = dir.path().join("a.whl");

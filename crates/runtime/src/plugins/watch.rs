@@ -1,4 +1,4 @@
-//! File watching of tool folders.
+//! File watching of tool folders: reloads tools when their files change.
 
 use std::{
     collections::BTreeMap,
@@ -23,20 +23,20 @@ use tokio::{
 
 use super::Plugins;
 
-/// Changes are over when there was none for this long: an editor makes several of one.
+/// Quiet time after which a group of changes is over: an editor makes several in a row.
 const QUIET: Duration = Duration::from_millis(30);
 
-/// And are looked at after this long at the latest.
+/// Time after which haft handles changes at the latest.
 const LATEST: Duration = Duration::from_millis(300);
 
-/// How often the folders are looked at where the system tells nobody of changes, or a program is missing that will lie
-/// elsewhere once it is built.
+/// Polling interval, used if the system does not report changes, or while a missing program may appear
+/// outside the watched folders.
 const ROUND: Duration = Duration::from_secs(2);
 
-/// So many folders in a folder of tools are watched.
+/// Limit of watched subfolders in a tool folder.
 const BELOW: usize = 64;
 
-/// Loads tools again whenever their files change, for as long as this lives.
+/// Reloads tools whenever their files change, until it is dropped.
 pub struct Watching(JoinHandle<()>);
 
 impl Drop for Watching {
@@ -46,8 +46,8 @@ impl Drop for Watching {
 }
 
 impl Plugins {
-    /// Loads what is not known yet, and from then on whatever changes; tells of each file that can't be loaded, once as
-    /// long as it fails for the same reason.
+    /// Loads pending tools, then reloads on every change; calls `tell` for each file that can't be loaded,
+    /// once as long as the reason stays the same.
     pub fn watch(self: &Arc<Self>, tell: impl Fn(&NotLoaded) + Send + 'static) -> Watching {
         let outside = self.clone();
         Watching(tokio::spawn(async move {
@@ -68,24 +68,24 @@ impl Plugins {
                         .is_ok_and(|it| it.is_ok())
                     {}
                 }
-                // First watched, then read: what comes in between is seen twice rather than never.
+                // Watches are set before reading: a change in between is handled twice rather than never.
                 eyes.look(outside.places());
                 outside.reload(false).await;
-                // By now it may be others that count.
+                // The configured folders may have changed.
                 eyes.look(outside.places());
             }
         }))
     }
 }
 
-/// What is watched.
+/// The watched paths.
 struct Eyes {
-    /// The folders of tools, and the files that say which they are.
+    /// The tool folders, and the files with their configuration.
     places: Arc<ArcSwap<Vec<PathBuf>>>,
     watcher: Option<RecommendedWatcher>,
-    /// What is watched now, each with the inode that it had: a folder that was made anew has to be watched anew.
+    /// The paths watched now, each with its inode: a recreated folder needs a new watch.
     watched: BTreeMap<PathBuf, u64>,
-    /// Something could not be watched, as the system has no more watches to give.
+    /// Whether a path could not be watched, as the system has no more watches.
     missed: bool,
 }
 
@@ -94,7 +94,7 @@ impl Eyes {
         let places = Arc::<ArcSwap<Vec<PathBuf>>>::default();
         let (of, changed) = (places.clone(), changed.clone());
         let hear = move |event: notify::Result<Event>| {
-            // An error may stand for changes that were lost.
+            // An error may mean that changes were lost.
             if event.map_or(true, |event| is_change(&event, &of.load())) {
                 changed.notify_one();
             }
@@ -109,7 +109,8 @@ impl Eyes {
         self.watcher.is_some() && !self.missed
     }
 
-    /// Watches what there is now. Of a file, and of a folder that does not exist, the nearest folder above it that does.
+    /// Sets the watches for the present paths. For a file, and for a folder that does not exist, haft watches
+    /// the nearest existing folder above it.
     fn look(&mut self, places: Vec<PathBuf>) {
         let places = Arc::new(places);
         self.places.store(places.clone());
@@ -126,7 +127,7 @@ impl Eyes {
         for path in
             self.watched.iter().filter(|(path, number)| wanted.get(*path) != Some(number)).map(|it| it.0)
         {
-            // It may be gone already, and its watch with it.
+            // The path may be gone already, and its watch with it.
             let _ = watcher.unwatch(path);
         }
         let watched = std::mem::take(&mut self.watched);
@@ -151,7 +152,7 @@ fn inode(folder: &Path) -> Option<u64> {
     fs::metadata(folder).ok().filter(fs::Metadata::is_dir).map(|it| it.ino())
 }
 
-/// The folders directly below: each may be a tool.
+/// Returns the folders directly below: each may be a tool.
 fn below(folder: &Path) -> impl Iterator<Item = (PathBuf, u64)> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     entries
@@ -162,7 +163,7 @@ fn below(folder: &Path) -> impl Iterator<Item = (PathBuf, u64)> {
         .take(BELOW)
 }
 
-/// Might a tool be another after this? That one was read is not a change, and reading is what we do.
+/// Returns whether a tool may have changed. Reads don't count: haft itself reads.
 fn is_change(event: &Event, places: &[PathBuf]) -> bool {
     let by_kind = match event.kind {
         EventKind::Access(AccessKind::Close(AccessMode::Write)) => true,

@@ -1,32 +1,32 @@
-//! Trust in a workspace's tools: what exactly is trusted.
+//! Trust in a workspace's tools: exactly what a person trusts.
 
 use std::{io, path::Path};
 
-use super::{Folder, Section, Whose, attestation, folders, provenance_records::Written};
+use super::{Folder, Section, Whose, attestation, folders, provenance_records::ProvenanceRecords};
 
-/// A file that is meant to be a tool, as a person is shown it.
+/// A tool file, as shown to a person.
 pub struct OwnFile {
-    /// The file, relative to the workspace where it lies there.
+    /// The file, relative to the workspace if it is in there.
     pub file: String,
-    /// A model wrote it or a tool made it, and nobody had vouched for it.
+    /// Whether a model wrote it or a tool made it, without an attestation by a person.
     pub by_model: bool,
 }
 
-/// What a person vouches for who vouches for one tool.
+/// The subject of an attestation of one tool.
 pub struct Attestation {
     /// Its file, and the code beside it.
     pub files: Vec<String>,
-    /// What is granted to it.
+    /// Its grants.
     pub section: Option<Section>,
 }
 
-/// The code in a workspace's folders, for all of which a person vouches from now on, as it is: the tools, then what lies
-/// beside them.
+/// Records that a person attests all code in a workspace's folders as it is now, and returns it: the tools,
+/// then the code beside them.
 ///
 /// # Errors
-/// When that can't be kept in the state folder.
+/// When the records can't be written in the state folder.
 pub fn adopt(state: &Path, workspace: &Path, folders: &[Folder]) -> io::Result<Vec<OwnFile>> {
-    let written = Written::beneath(&state.join("tools"));
+    let written = ProvenanceRecords::beneath(&state.join("tools"));
     let marks = written.marks();
     let own: Vec<Folder> = folders.iter().filter(|it| it.whose != Whose::Person).cloned().collect();
     let (mut all, mut files) = (Vec::new(), Vec::new());

@@ -1,4 +1,4 @@
-//! Manuals that a session was shown: kept in the store where the session has a name.
+//! Manuals that a session was shown: stored if the session has a name.
 
 use std::collections::HashSet;
 
@@ -6,17 +6,17 @@ use parking_lot::Mutex;
 
 use super::saved::Saved;
 
-/// Under which key it is kept that a session was shown the manual of a tool.
+/// Returns the key under which a shown manual is stored.
 fn key(tool: &str) -> String {
     format!("manual {tool}")
 }
 
-/// The tools whose manual a session was shown.
+/// The tools whose manuals a session was shown.
 #[derive(Default)]
 pub(super) struct ShownManuals(Mutex<HashSet<String>>);
 
 impl ShownManuals {
-    /// Was the session shown the manual of this tool, here or in another process?
+    /// Returns whether the session was shown the manual of this tool, here or in another process.
     pub(super) fn has(&self, tool: &str, saved: Option<&Saved<'_>>) -> bool {
         if self.0.lock().contains(tool) {
             return true;
@@ -29,7 +29,7 @@ impl ShownManuals {
         read
     }
 
-    /// The session was shown the manual of this tool.
+    /// Records that the session was shown the manual of this tool.
     pub(super) fn add(&self, tool: &str, saved: Option<&Saved<'_>>) {
         let is_new = self.0.lock().insert(tool.to_owned());
         if is_new

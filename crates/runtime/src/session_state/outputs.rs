@@ -1,4 +1,4 @@
-//! Spilled outputs of a session: keeps what is too long to show, and lets the session's tools read it.
+//! Spilled outputs of a session: stores what is too long to show, and lets the session's tools read it.
 
 use std::sync::OnceLock;
 
@@ -15,21 +15,21 @@ pub(super) struct SpilledOutputs {
 }
 
 impl SpilledOutputs {
-    /// Those of the session of this name, which reaches these roots.
+    /// Returns the outputs of the session of this name, which reaches these roots.
     pub(super) fn new(spills: Spills, session: &str, roots: Roots) -> Self {
         let outputs = Self { spills, session: session.to_owned(), roots, with_shelf: OnceLock::new() };
         outputs.open_shelf();
         outputs
     }
 
-    /// Keeps a text that is too long to show; gives the handle it can be read by.
+    /// Stores a text that is too long to show; returns the handle to read it.
     pub(super) fn keep(&self, bytes: &[u8]) -> Result<String, Fault> {
         let handle = self.spills.keep(&self.session, bytes)?;
         self.open_shelf();
         Ok(handle)
     }
 
-    /// What the session's tools may reach: the roots, and its outputs.
+    /// Returns the folders that the session's tools may reach: the roots, and its outputs.
     pub(super) fn roots(&self) -> &Roots {
         // A command may have begun to spill meanwhile.
         self.open_shelf();
@@ -41,7 +41,7 @@ impl SpilledOutputs {
             && let Some(shelf) = self.spills.folder(&self.session)
             && let Ok(roots) = self.roots.with_shelf(&shelf)
         {
-            // Another call may have been quicker; its roots are as good.
+            // Another call may have set it first; its roots are equal.
             let _ = self.with_shelf.set(roots);
         }
     }

@@ -1,4 +1,4 @@
-//! The person of a session: who is asked, what they allowed and named, and what was given to them.
+//! The person of a session: answers questions, grants permissions, names addresses and receives files.
 //!
 //! The agents that a session starts share the person with it.
 
@@ -14,31 +14,32 @@ use store::{Store, shares::SessionFiles};
 
 use crate::{addresses::Addresses, approval_time::AskedTime, approve::Approver};
 
-/// What a conversation is told once where nobody decided how open the web is, and nobody can be asked.
+/// The note if nobody configured how open the web is and nobody can be asked; given once per conversation.
 const OPEN_WEB: &str = "nobody can be asked here, so addresses that the model composes are requested unasked; `web = \"known\"` in \
                         `[net]` of haft.toml refuses them";
 
-/// Who is asked for a session, and what they said before.
+/// Asks the person of a session, and remembers the grants.
 #[derive(Clone)]
 pub(super) struct Person {
     pub(super) approver: Arc<dyn Approver>,
-    /// The agent whose session it is, where another one started it.
+    /// The name of the agent that the session belongs to, if another agent started it.
     pub(super) agent: Option<String>,
-    /// What the person allowed it, and the agents that it starts.
+    /// The grants of the session and of the agents that it starts.
     pub(super) grants: SessionGrants,
-    /// Whose turn it is to ask the person. Agents that one of them started ask the same person.
+    /// Held while the person is asked. Agents that one of them started ask the same person.
     pub(super) asking: Arc<tokio::sync::Mutex<()>>,
-    /// How long they were asked.
+    /// The time that the person was asked.
     pub(super) asked: Arc<AskedTime>,
-    /// What they named, and what was read on the web. Agents that one of them started read for it.
+    /// The known addresses: named by the person, or read on the web. Agents that one of them started read for
+    /// it.
     pub(super) addresses: Arc<Addresses>,
-    /// What was given to the person. The agents that it started give in its name.
+    /// The files shared with the person. The agents that the session started share in its name.
     pub(super) files: SessionFiles,
     pub(super) decoders: Decoders,
 }
 
 impl Person {
-    /// The same person for an agent of this name.
+    /// Returns the person for an agent of this name.
     pub(super) fn below(&self, agent: &str) -> Self {
         let under = match &self.agent {
             Some(above) => format!("{above}/{agent}"),
@@ -47,14 +48,15 @@ impl Person {
         Self { agent: Some(under), ..self.clone() }
     }
 
-    /// The person said this. An agent that another one started has no person of its own, so there it changes nothing.
+    /// Records a message of the person. It has no effect for an agent that another one started, which has no
+    /// person of its own.
     pub(super) fn said(&self, words: &str) {
         if self.agent.is_none() {
             self.addresses.said(words);
         }
     }
 
-    /// Did a model take this address from elsewhere, unchanged?
+    /// Returns whether the model took this address unchanged from outside.
     pub(super) fn knows(&self, address: &Address, store: &Store) -> bool {
         match address {
             Address::Composed => false,
@@ -68,7 +70,7 @@ impl Person {
         }
     }
 
-    /// Takes up the addresses that a named session came across in other processes.
+    /// Restores the addresses that a named session saved in other processes.
     pub(super) fn recall_addresses(&self, store: &Store) {
         let (name, named) = self.grants.session();
         if named {
@@ -76,7 +78,8 @@ impl Person {
         }
     }
 
-    /// What the first answer of a conversation says that looks at the web where composed addresses are requested unasked.
+    /// Returns the note for the first answer that reads the open web, if composed addresses are requested
+    /// without a question.
     pub(super) fn told_of_open_web(&self, wants: &[Want], policy: &Policy, store: &Store) -> Option<String> {
         let composed =
             |it: &Want| matches!(it, Want::Web { host, known: false } if !says_private(split_port(host).0));

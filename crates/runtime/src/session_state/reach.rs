@@ -11,46 +11,48 @@ use policy::{Policy, Want, Web, grants::SessionGrants};
 
 use crate::execution::Execution;
 
-/// The hosts that a call names, and how far it may reach them.
+/// The hosts that a call names, and how it may reach them.
 pub(crate) struct CallHosts {
-    /// [`Want::Net`] and [`Want::Web`].
+    /// The [`Want::Net`] and [`Want::Web`] of the call.
     pub(crate) wants: Vec<Want>,
-    /// Those of them at which a process of the session listens. Nobody is asked about them, and the machine's own port of
-    /// the same number is never meant.
+    /// The hosts of them where a process of the session listens. They need no question, and never mean the
+    /// machine's own port of that number.
     pub(crate) session_ports: Vec<String>,
-    /// Whether it may look at the open web.
+    /// How it may read the open web.
     pub(crate) web: Web,
-    /// The address that it looks at, where a model named one.
+    /// The address that it reads, if a model named one.
     pub(crate) address: Address,
-    /// A person was asked about this very call.
+    /// Whether a person approved this call.
     pub(crate) approved: bool,
 }
 
 impl CallHosts {
-    /// Does it look at the open web?
+    /// Returns whether it reads the open web.
     pub(crate) fn looks(&self) -> bool {
         self.wants.iter().any(|it| matches!(it, Want::Web { .. }))
     }
 
-    /// May it, and where it is redirected, look at all that is public? Not if it asks a server that the session started:
-    /// the model may have written what that one answers, and so compose any address.
+    /// Returns whether it may read every public address, also after a redirect. It may not if it contacts a
+    /// server that the session started: the model may have written that server's answers, and so compose any
+    /// address.
     fn opens_web(&self) -> bool {
         self.looks() && self.web >= if self.has_session_ports() { Web::Public } else { Web::Known }
     }
 
-    /// Does it reach a server that the session itself started?
+    /// Returns whether it contacts a server that the session started.
     fn has_session_ports(&self) -> bool {
         !self.session_ports.is_empty()
     }
 
-    /// Did a person answer a question about this host?
+    /// Returns whether a person answered a question about this host.
     fn was_asked_about(&self, want: &Want, policy: &Policy) -> bool {
         let is_of_session = want.host().is_some_and(|host| self.session_ports.iter().any(|it| it == host));
         self.approved && !is_of_session && policy.asks(want)
     }
 
-    /// Does what it reads on the web name addresses for later calls? An answer to an address that the model composed, and
-    /// nobody saw, may repeat what the model put into it; so may a server that the session started.
+    /// Returns whether its web results name addresses for later calls. A result from an address that the
+    /// model composed, and that nobody saw, may repeat what the model put into it; so may a server that the
+    /// session started.
     pub(crate) fn names_addresses(&self) -> bool {
         self.looks()
             && !self.has_session_ports()
@@ -58,7 +60,7 @@ impl CallHosts {
     }
 }
 
-/// What calls of a session reach.
+/// The network reach of a session's calls.
 pub(crate) struct Reach<'a> {
     pub(super) execution: &'a Execution,
     pub(super) grants: &'a SessionGrants,
@@ -67,25 +69,26 @@ pub(crate) struct Reach<'a> {
 }
 
 impl Reach<'_> {
-    /// What the processes of a call are started with.
+    /// Returns the process starter of a call.
     pub(crate) fn procs(&self, touches: &Touches, call: &CallHosts) -> Procs {
         let Self { execution, policy, .. } = self;
-        // What starts nothing need not know which hosts a person granted.
+        // A call without processes doesn't need the granted hosts.
         if !touches.kinds().covers(Kinds::RUN) {
             return execution.of_call(touches, &[]);
         }
         let mut granted = self.grants.hosts();
         let asked_about = |want: &Want| call.was_asked_about(want, policy);
         if !call.looks() {
-            // What nobody was asked about opens no door behind which only this machine is.
+            // Hosts that nobody was asked about are reached at public addresses only.
             let unasked = call.wants.iter().filter(|it| !asked_about(it));
             let unasked: Vec<&str> = unasked.filter_map(Want::host).collect();
             return execution.of_session_call(touches, &granted, &unasked);
         }
         granted.extend(self.grants.hosts_to_look_at());
         granted.extend(policy.hosts.iter().cloned());
-        // What is shown is not chosen by whoever looks: it runs apart, and reaches what the call itself may look at. Of private
-        // hosts that is the one that was asked for: what others are allowed, a page has no business with.
+        // The caller does not choose what a page loads, so the page runs in its own sandbox and reaches what
+        // the call itself may read. Of private hosts that is only the one that a person approved: a page must
+        // not use other grants.
         let mut public: Vec<String> = granted.clone();
         if call.opens_web() {
             public.push("*".to_owned());
@@ -111,13 +114,13 @@ impl Reach<'_> {
         execution.of_browser(&origins, &public, call.has_session_ports()).of_call(touches, &[])
     }
 
-    /// How a call reaches the network: what the configuration and grants name, what it was approved for, and what is
-    /// open to all that only look.
+    /// Returns the call's network access: configured and granted hosts, those that it was approved for, and
+    /// those that are open to reading.
     pub(crate) fn net(&self, call: &CallHosts) -> Net {
         if call.wants.is_empty() {
             return Net::new(self.line.clone(), Allowed::default());
         }
-        // Where a request is redirected counts with the address that was asked for.
+        // A redirect counts as a part of the approved request.
         let open = if call.opens_web() { Allowed::default().and_web() } else { Allowed::default() };
         let mut granted = self.grants.hosts();
         if call.looks() {
@@ -128,12 +131,12 @@ impl Reach<'_> {
             Want::Web { host, .. } if call.web == Web::Known && !says_private(split_port(host).0) => {
                 it.and_public(host)
             }
-            // What nobody was asked about opens no door behind which only this machine is.
+            // Hosts that nobody was asked about are reached at public addresses only.
             Want::Net(host) | Want::Web { host, .. } if call.was_asked_about(want, &self.policy) => {
                 it.and(host)
             }
             Want::Net(host) => it.and_public(host),
-            // To look is open or asked about; it is no leave to speak.
+            // Reading is open or was approved; that does not permit sending.
             _ => it,
         };
         let net = Net::new(self.line.clone(), call.wants.iter().fold(allowed, of_call));

@@ -10,8 +10,8 @@ use parking_lot::Mutex;
 pub(super) struct LastRefused(Mutex<Option<u64>>);
 
 impl LastRefused {
-    /// Returns the fault; with the schema, where the same arguments were refused before: a model that makes the same mistake
-    /// twice has not understood.
+    /// Returns the fault, with the schema if the same arguments were refused before: a model that repeats a
+    /// mistake has not understood.
     pub(super) fn refuse(&self, fault: Fault, spec: &Spec, arguments: &str) -> Fault {
         let mut hasher = DefaultHasher::new();
         (&spec.name, arguments).hash(&mut hasher);

@@ -1,16 +1,16 @@
-//! Saved entries of a named session: what it goes on with in another process.
+//! Saved entries of a named session: the state with which another process continues it.
 
 use kit::Fault;
 use store::Sessions;
 
-/// The entries that the store keeps of one named session.
+/// The stored entries of one named session.
 pub(crate) struct Saved<'a> {
     sessions: Sessions,
     session: &'a str,
 }
 
 impl<'a> Saved<'a> {
-    /// Those of the session of this name.
+    /// Returns the entries of the session of this name.
     pub(super) fn new(sessions: Sessions, session: &'a str) -> Self {
         Self { sessions, session }
     }
@@ -23,7 +23,7 @@ impl<'a> Saved<'a> {
         self.sessions.get(self.session, key)
     }
 
-    /// Puts an entry under this key.
+    /// Stores an entry under this key.
     ///
     /// # Errors
     /// When the store can't be written.

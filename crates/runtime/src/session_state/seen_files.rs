@@ -1,4 +1,4 @@
-//! Seen files of a session: the views of its model, kept in the store where the session has a name.
+//! Seen files of a session: the views of its model, stored if the session has a name.
 
 use std::{
     collections::HashSet,
@@ -11,16 +11,16 @@ use parking_lot::Mutex;
 
 use super::saved::Saved;
 
-/// Under which key the view of a file is kept.
+/// Returns the key under which the view of a file is stored.
 fn view_key(file: &Path) -> String {
     format!("view {}", file.display())
 }
 
-/// What a session has seen of files.
+/// The files that a session has seen.
 #[derive(Default)]
 pub(super) struct SeenFiles {
     views: Arc<Views>,
-    /// The files whose kept views were looked up.
+    /// The files whose stored views were read.
     recalled: Mutex<HashSet<PathBuf>>,
 }
 
@@ -29,14 +29,14 @@ impl SeenFiles {
         &self.views
     }
 
-    /// Keeps the views, without the secrets in them.
+    /// Stores the views, redacted.
     ///
     /// # Errors
     /// When the store can't be written.
     pub(super) fn keep(&self, saved: &Saved<'_>, secrets: &Secrets) -> Result<(), Fault> {
         for (file, kept) in self.views.keep() {
             let kept = kept.without(secrets);
-            // What is not kept has to be read again; nothing worse.
+            // A file whose view is not stored has to be read again; nothing else fails.
             if kept.is_empty() {
                 saved.remove(&view_key(&file))?;
                 continue;
@@ -48,8 +48,8 @@ impl SeenFiles {
         Ok(())
     }
 
-    /// Takes up what the session saw of a file in another process, before the first call on it. Only that file's view is
-    /// read: a session may have seen a great many.
+    /// Restores what the session saw of a file in another process, before the first call on it. Reads only
+    /// that file's view: a session may have seen very many.
     pub(super) fn recall(&self, saved: &Saved<'_>, file: &Path) {
         if !self.recalled.lock().insert(file.to_owned()) || self.views.knows(file) {
             return;

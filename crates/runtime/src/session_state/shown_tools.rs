@@ -1,4 +1,5 @@
-//! Tools that a session shows: what the registry has, narrowed by its limits and mode, with tools of its own on top.
+//! Tools that a session shows: those of the registry, narrowed by its limits and mode, and tools that only it
+//! has.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -6,39 +7,39 @@ use arc_swap::ArcSwap;
 use kit::{Fault, Origin, references};
 use serde_json::Value;
 
-use crate::{Catalog, Listing, Runtime, Snapshot, mcp_client::OwnTools};
+use crate::{Catalog, Listing, Runtime, Snapshot, mcp_client::SessionTools};
 
-/// How much less than its runtime allows a session may do. It may change while the session lives.
+/// The limits of a session, beyond those of its runtime. They may change while the session lives.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Limits {
-    /// The only tools it has; those of the runtime, if this is not given.
+    /// The only tools that it has; those of the runtime, if there is no list.
     pub tools: Option<Vec<String>>,
-    /// Nothing may be changed.
+    /// Whether the session is read-only.
     pub read_only: bool,
 }
 
-/// On which terms a session shows tools of the registry.
+/// The conditions under which a session shows tools of the registry.
 #[derive(Clone, Default)]
 struct CallLimits {
     limits: Arc<Limits>,
-    /// Its agent is in plan mode.
+    /// Whether its agent is in plan mode.
     plans: bool,
     /// The tools that the provider of its model runs.
     own: Vec<String>,
-    /// What a list of its tools may cost.
+    /// The limit of its tool list.
     listing: Arc<Listing>,
-    /// The tools of servers that were added to this session alone.
-    more: Arc<OwnTools>,
+    /// The tools of servers that only this session added.
+    more: Arc<SessionTools>,
 }
 
-/// The tools of a session on its terms as they are now, and what it showed when it was last looked at.
+/// The tools of a session under its present conditions, and the catalog that was computed last.
 pub(crate) struct ShownTools {
     runtime: Runtime,
     terms: ArcSwap<CallLimits>,
     shown: ArcSwap<Shown>,
 }
 
-/// A snapshot of the registry, and what a session shows of it.
+/// A snapshot of the registry, and the catalog that a session shows of it.
 struct Shown {
     snapshot: Arc<Snapshot>,
     terms: Arc<CallLimits>,
@@ -60,7 +61,7 @@ impl ShownTools {
         });
     }
 
-    /// The tools this session shows, as they are now. Who holds what this gave keeps those of that moment.
+    /// Returns the tools that this session shows now. The result does not change afterwards.
     pub(crate) fn catalog(&self) -> Arc<Catalog> {
         let (shown, terms) = (self.shown.load(), self.terms.load_full());
         let snapshot = self.runtime.registry().snapshot();
@@ -72,48 +73,48 @@ impl ShownTools {
         shown.catalog.clone()
     }
 
-    /// The text with the names of the tools that this session shows, where it refers to haft's own: see
+    /// Renders a text with the names of the tools that this session shows, where it refers to haft's own: see
     /// [`kit::references`].
     pub(crate) fn named<'t>(&self, text: &'t str) -> Cow<'t, str> {
-        // Which these are is of interest only where there is a reference.
+        // The catalog is needed only if there is a reference.
         if !references::has_any(text) {
             return Cow::Borrowed(text);
         }
         self.catalog().named(text)
     }
 
-    /// From the next call on the session may do no more than this.
+    /// Limits the session from the next call on.
     pub(crate) fn limit(&self, limits: Limits) {
         let limits = Arc::new(limits);
         self.change(|terms| terms.limits = limits.clone());
     }
 
-    /// Says whether the session's agent is in plan mode: some tools are there only then.
+    /// Sets whether the session's agent is in plan mode: some tools exist only then.
     pub(crate) fn plan(&self, plans: bool) {
         if self.plans() != plans {
             self.change(|terms| terms.plans = plans);
         }
     }
 
-    /// Is the session's agent in plan mode?
+    /// Returns whether the session's agent is in plan mode.
     pub(crate) fn plans(&self) -> bool {
         self.terms.load().plans
     }
 
-    /// From now on a list of the session's tools, and of those below it that are opened later, may cost this much.
+    /// Limits the size of tool lists from now on, for this session and those opened below it later.
     pub(crate) fn list_within(&self, listing: Listing) {
         let listing = Arc::new(listing);
         self.change(|terms| terms.listing = listing.clone());
     }
 
-    /// It lists no more than the session above it.
+    /// Takes over the list limit of the session above.
     pub(crate) fn list_as(&self, above: &Self) {
         let listing = above.terms.load().listing.clone();
         self.change(|terms| terms.listing = listing.clone());
     }
 
-    /// The provider of the session's model runs these tools, and no others of [`kit::Origin::Provider`]. Says whether
-    /// that is new.
+    /// Sets the tools that the provider of the session's model runs; others of [`kit::Origin::Provider`] are
+    /// absent. Returns whether that is a change.
     pub(crate) fn provider_runs<'a>(&self, tools: impl IntoIterator<Item = &'a str>) -> bool {
         let tools: Vec<String> = tools.into_iter().map(str::to_owned).collect();
         let is_new = self.terms.load().own != tools;
@@ -123,7 +124,7 @@ impl ShownTools {
         is_new
     }
 
-    /// Why a tool can't be called that the provider of another model would run.
+    /// Returns the fault for a tool that another model's provider would run.
     pub(crate) fn run_elsewhere(&self, name: &str) -> Option<Fault> {
         let tool = self.runtime.registry().snapshot().get(name).cloned()?;
         let limits = self.limits();
@@ -132,15 +133,15 @@ impl ShownTools {
         (is_allowed && tool.spec().origin == Origin::Provider).then(|| tool.prepare(Value::Null).err())?
     }
 
-    /// These tools are this session's, and no other's.
-    pub(crate) fn has_tools_of_its_own(&self, tools: OwnTools) {
+    /// Sets the tools that only this session has.
+    pub(crate) fn has_tools_of_its_own(&self, tools: SessionTools) {
         if !(tools.is_empty() && self.terms.load().more.is_empty()) {
             let tools = Arc::new(tools);
             self.change(|terms| terms.more = tools.clone());
         }
     }
 
-    /// How much less than its runtime allows the session may do.
+    /// Returns the limits of the session, beyond those of its runtime.
     pub(crate) fn limits(&self) -> Arc<Limits> {
         self.terms.load().limits.clone()
     }

@@ -1,4 +1,4 @@
-//! Tool files as the model of a session knows them: tells it of a change once.
+//! Tool files as the model of a session knows them: reports each change once.
 
 use std::sync::Arc;
 
@@ -7,16 +7,16 @@ use kit::services::Reloaded;
 
 use crate::plugins::Loaded;
 
-/// The tools that are files, as the model knows them.
+/// The tool files that the model knows.
 pub(super) struct KnownToolFiles(ArcSwap<Loaded>);
 
 impl KnownToolFiles {
-    /// The model knows them as they are now.
+    /// Records that the model knows the present tool files.
     pub(super) fn new(now: Arc<Loaded>) -> Self {
         Self(ArcSwap::new(now))
     }
 
-    /// What the next answer is to say of tools that changed, of those that are shown, where anything did.
+    /// Returns the note on changed tools for the next answer, if a shown tool has changed.
     pub(super) fn news(&self, now: &Arc<Loaded>, is_shown: impl Fn(&str) -> bool) -> Option<Option<String>> {
         let known = self.0.load();
         if Arc::ptr_eq(&known, now) {
@@ -25,7 +25,7 @@ impl KnownToolFiles {
         Some(now.news(&known, is_shown))
     }
 
-    /// This report with what is different from what the model was last told, which it is told by it.
+    /// Returns this report with the changes since the model's last notification, and marks them as known.
     pub(super) fn told(&self, report: Reloaded, now: Arc<Loaded>) -> Reloaded {
         let known = self.0.load_full();
         let since = now.since(&known);
@@ -33,7 +33,8 @@ impl KnownToolFiles {
         Reloaded { loaded: since.loaded, changed: since.changed, gone: since.gone, ..report }
     }
 
-    /// The model knows them as they were then: it was told, or asked for the change itself.
+    /// Records that the model knows the tool files of this moment: it was notified, or made the change
+    /// itself.
     pub(super) fn knows(&self, as_of: Arc<Loaded>) {
         self.0.store(as_of);
     }

@@ -1,11 +1,11 @@
 //! The Python host against its wire protocol.
 //!
-//! `driver.py` is the other side of its socket, and has a function for each of these tests.
+//! `driver.py` is the other end of its socket, and has a function for each of these tests.
 
 use std::{path::Path, process::Command};
 
 fn drive(case: &str) {
-    // The system's own, where there is one: a wrapper that chooses a version takes as long as all of a case.
+    // The system's own Python, if there is one: a version manager's shim takes as long as a whole case.
     let python = if Path::new("/usr/bin/python3").exists() { "/usr/bin/python3" } else { "python3" };
     let driver = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/host/driver.py");
     let ran = Command::new(python).args(["-B", driver, case]).output().unwrap();
@@ -25,19 +25,19 @@ cases! {
     tools_of_hyperagents_and_dgm_run_unchanged: "hyperagents",
     classes_of_kohakuterrarium_run_unchanged: "terrarium",
     functions_of_kohakuterrarium_run_unchanged: "terrarium_functions",
-    of_two_formats_in_a_file_the_first_is_taken: "first_format_wins",
-    what_a_file_declares_of_its_calls_is_told: "declared",
+    first_of_two_formats_in_a_file_is_taken: "first_format_wins",
+    declared_properties_of_calls_are_reported: "declared",
     coroutines_run_at_the_same_time: "calls_side_by_side",
     functions_run_at_the_same_time: "threads_side_by_side",
     a_coroutine_can_be_cancelled: "cancelled",
     a_long_line_arrives_whole: "long_lines",
     what_runs_is_what_was_loaded: "what_runs_is_what_was_loaded",
     the_process_ends_with_its_socket: "ends_with_its_socket",
-    what_is_printed_is_no_answer: "prints",
-    junk_on_the_socket_is_no_answer: "junk_on_descriptors",
+    printed_output_is_not_an_answer: "prints",
+    junk_on_the_socket_is_not_an_answer: "junk_on_descriptors",
     closed_descriptors_keep_no_answer_waiting: "closed_descriptors",
     asking_to_exit_fails_and_exiting_ends: "exits",
-    what_breaks_an_import_is_told_exactly: "broken_at_import",
+    import_error_is_reported_exactly: "broken_at_import",
     a_crash_says_where: "crashes",
     a_long_traceback_is_cut: "recursion",
     a_forked_child_does_not_answer: "forks",
@@ -46,8 +46,8 @@ cases! {
     a_patched_library_does_not_reach_the_host: "patched_library",
     a_signal_handler_that_raises_does_not_reach_the_host: "late_signals",
     a_deleted_file_runs_on: "lost_file",
-    a_result_that_is_no_text_is_told: "odd_results",
-    a_description_that_can_not_be_given_is_told: "odd_descriptions",
+    result_other_than_text_is_reported: "odd_results",
+    unusable_description_is_reported: "odd_descriptions",
     calls_within_libraries_are_left_out_of_a_traceback: "library_frames",
     a_result_as_mcp_has_it_is_read: "mcp_results",
     a_call_that_never_ends_ends_with_its_process: "sleeps_and_wakes",

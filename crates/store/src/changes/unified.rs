@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, ops::Range, time::Duration};
 
-use kit::{redact::Secrets, services::Mask};
+use kit::{redact::Secrets, services::Redact};
 use similar::{Algorithm, DiffOp, capture_diff_slices_deadline, group_diff_ops};
 
 use super::Bound;

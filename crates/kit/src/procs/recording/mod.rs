@@ -20,7 +20,7 @@ use tokio::{io::unix::AsyncFd, sync::Notify};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use self::{newest::Newest, spill::Spill};
-use crate::{Fault, redact::Mask};
+use crate::{Fault, redact::Redact};
 
 /// The most that a pipe holds, unless a privileged process enlarges it.
 const PIPE: usize = 1 << 20;
@@ -54,7 +54,7 @@ pub trait Spilling: Send + Sync {
     fn open(&self) -> Result<SpillFile, Fault>;
 
     /// Returns the redaction to apply to the file.
-    fn mask(&self) -> Option<Arc<dyn Mask>> {
+    fn mask(&self) -> Option<Arc<dyn Redact>> {
         None
     }
 }

@@ -9,7 +9,7 @@ use std::{
 use parking_lot::Mutex;
 
 use super::{SpillFile, SpillSpace};
-use crate::redact::Mask;
+use crate::redact::Redact;
 
 /// Maximum size of one stored output, in bytes.
 pub(super) const MOST: u64 = 4 << 30;
@@ -26,7 +26,7 @@ pub(super) struct Spill {
 
 struct Writing {
     file: File,
-    mask: Option<Arc<dyn Mask>>,
+    mask: Option<Arc<dyn Redact>>,
     /// The newest bytes, in which a secret may have begun.
     held: Vec<u8>,
     written: u64,
@@ -37,11 +37,11 @@ struct Writing {
 }
 
 impl Spill {
-    pub(super) fn new(file: SpillFile, mask: Option<Arc<dyn Mask>>) -> Self {
+    pub(super) fn new(file: SpillFile, mask: Option<Arc<dyn Redact>>) -> Self {
         Self::bounded(file, mask, MOST)
     }
 
-    fn bounded(file: SpillFile, mask: Option<Arc<dyn Mask>>, most: u64) -> Self {
+    fn bounded(file: SpillFile, mask: Option<Arc<dyn Redact>>, most: u64) -> Self {
         let SpillFile { handle, file, room } = file;
         let writing = Writing { file, mask, held: Vec::new(), written: 0, most, room, trouble: None };
         Self { handle, file: Mutex::new(writing) }
@@ -108,7 +108,7 @@ impl Writing {
 
 /// Returns the bytes before `until` with each secret replaced, and how many bytes that are: a secret that
 /// crosses `until` is taken as a whole.
-fn masked(bytes: &[u8], mask: &dyn Mask, until: usize) -> (Vec<u8>, usize) {
+fn masked(bytes: &[u8], mask: &dyn Redact, until: usize) -> (Vec<u8>, usize) {
     let mut clean = Vec::with_capacity(until);
     let mut copied = 0;
     let mut at = 0;
@@ -145,7 +145,7 @@ mod tests {
 
     struct Word;
 
-    impl Mask for Word {
+    impl Redact for Word {
         fn find(&self, text: &str) -> Vec<Range<usize>> {
             text.match_indices("hunter22").map(|(at, it)| at..at + it.len()).collect()
         }
@@ -154,7 +154,7 @@ mod tests {
     fn spilled(parts: &[Vec<u8>], mask: bool, most: u64) -> (Vec<u8>, Option<String>) {
         let mut file = tempfile::tempfile().unwrap();
         let spill = SpillFile { handle: "out_1".to_owned(), file: file.try_clone().unwrap(), room: None };
-        let spill = Spill::bounded(spill, mask.then(|| Arc::new(Word) as Arc<dyn Mask>), most);
+        let spill = Spill::bounded(spill, mask.then(|| Arc::new(Word) as Arc<dyn Redact>), most);
         for part in parts {
             spill.write(part);
         }

@@ -21,7 +21,7 @@ struct Spills {
 
 struct Word;
 
-impl Mask for Word {
+impl Redact for Word {
     fn find(&self, text: &str) -> Vec<Range<usize>> {
         text.match_indices("hunter22").map(|(at, it)| at..at + it.len()).collect()
     }
@@ -36,7 +36,7 @@ impl Spilling for Spills {
         Ok(SpillFile { handle: "out_1".to_owned(), file: self.file.try_clone().unwrap(), room: None })
     }
 
-    fn mask(&self) -> Option<Arc<dyn Mask>> {
+    fn mask(&self) -> Option<Arc<dyn Redact>> {
         Some(Arc::new(Word))
     }
 }

@@ -1,17 +1,17 @@
-//! `section!`: the declaration of a section of haft.toml, one place for each key.
+//! `section!`: the declaration of a section of haft.toml, in one place for each key.
 //!
-//! From it come the struct that serde reads, the merge of two layers, the bounds of numbers, and the [`Section`] that
-//! `haft config` and the reference show. A field without a declaration, a declaration without a field, and a key without
-//! a merge do not compile.
+//! It generates the struct that serde reads, the merge of two layers, the clamping of numbers, and the
+//! [`Section`] that `haft config` and the reference show. A field without a declaration, a declaration
+//! without a field, and a key without a merge do not compile.
 //!
 //! [`Section`]: super::Section
 
 /// Declares a section: the struct, and under one or more headers the keys that are its fields.
 ///
-/// A key has a doc comment, a name, a Rust type, and in this order: `words` (its type in words, where the Rust type does
-/// not say it), `unit`, `range` (numbers beyond it are brought into it), `option` (the command-line option that sets it),
-/// `example`, `default`, `workspace` (what a workspace's value can do) and `merge`. `tables` lists the sections inside, each
-/// with its own declaration.
+/// A key has a doc comment, a name, a Rust type, and in this order: `words` (its type in words, where the
+/// Rust type does not say it), `unit`, `range` (numbers beyond it are clamped), `option` (the command-line
+/// option that sets it), `example`, `default`, `workspace` (the effect of a workspace's value) and `merge`.
+/// `tables` lists the sections inside, each with its own declaration.
 ///
 /// `merged by_key`: each key and each table has a `merge`. `merged whole`: the table that has this section merges it.
 macro_rules! section {

@@ -1,6 +1,6 @@
-//! Merges of one key: what becomes of the value of a lower layer and that of the layer above it.
+//! Merges of one key: combine the value of a lower layer with that of the layer above it.
 //!
-//! Each takes the upper layer's value by value, so that none is left behind unseen.
+//! Each takes the upper layer's value by value, so that none is ignored silently.
 
 use std::collections::BTreeMap;
 
@@ -9,17 +9,17 @@ use sandbox::SandboxMode;
 
 use crate::config::{CommandRule, HardLinks, Tables};
 
-/// Whose layer is merged into those below it, and what was ignored of it.
+/// The origin of the layer that is merged into those below it, and its ignored values.
 #[derive(Debug)]
 pub(in crate::config) struct Gate {
     from: Upper,
-    /// The key or the value that is merged, as a person reads it.
+    /// The name of the key or value, for a person.
     pub(in crate::config) label: String,
     /// A line for each value that is ignored.
     pub(super) ignored: Vec<String>,
 }
 
-/// Whose a layer is.
+/// The origin of a layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::config) enum Upper {
     /// The workspace's file, which the person trusts or not.
@@ -38,7 +38,7 @@ impl Gate {
         self.from == Upper::CommandLine
     }
 
-    /// Whether a value counts that allows more than the user does; notes that it is ignored, if not.
+    /// Returns whether a value counts that grants more than the user does; if not, notes that it is ignored.
     fn trusts(&mut self) -> bool {
         let trusts = self.from != Upper::Workspace { trusted: false };
         if !trusts {
@@ -49,7 +49,7 @@ impl Gate {
         trusts
     }
 
-    /// Notes that a value counts in the user's own file alone.
+    /// Notes that a value counts only in the user's own file.
     fn own_file(&mut self) {
         let line = format!("{} in the workspace's haft.toml is ignored: it counts in your own", self.label);
         self.ignored.push(line);
@@ -66,21 +66,21 @@ pub(in crate::config) fn apply<T>(
     merge(mine, theirs, gate);
 }
 
-/// The upper layer's value, where it has one.
+/// Takes the upper layer's value, if it has one.
 pub(in crate::config) fn replace<T>(mine: &mut Option<T>, theirs: Option<T>, _: &mut Gate) {
     if theirs.is_some() {
         *mine = theirs;
     }
 }
 
-/// The same, where the layer is trusted.
+/// Takes the upper layer's value, if the layer is trusted.
 pub(in crate::config) fn replace_trusted<T>(mine: &mut Option<T>, theirs: Option<T>, gate: &mut Gate) {
     if theirs.is_some() && gate.trusts() {
         *mine = theirs;
     }
 }
 
-/// The upper layer's value, where it allows no more than the lower one's or the layer is trusted.
+/// Takes the upper layer's value, if it grants no more than the lower one's or the layer is trusted.
 pub(in crate::config) fn narrow<T>(
     allows_no_more: impl Fn(&T, Option<&T>) -> bool,
 ) -> impl FnOnce(&mut Option<T>, Option<T>, &mut Gate) {
@@ -93,8 +93,8 @@ pub(in crate::config) fn narrow<T>(
     }
 }
 
-/// The workspace's number, where it is lower than the user's own or, where the user sets none, than the default. The
-/// command line's number as it is.
+/// Takes the workspace's number, if it is lower than the user's own or, without one, than the default. Takes
+/// the command line's number in any case.
 pub(in crate::config) fn lower<N: Ord>(default: N) -> impl FnOnce(&mut Option<N>, Option<N>, &mut Gate) {
     move |mine, theirs, gate| {
         if let Some(theirs) = theirs {
@@ -103,19 +103,19 @@ pub(in crate::config) fn lower<N: Ord>(default: N) -> impl FnOnce(&mut Option<N>
     }
 }
 
-/// Both lists.
+/// Joins both lists.
 pub(in crate::config) fn append<T>(mine: &mut Vec<T>, theirs: Vec<T>, _: &mut Gate) {
     mine.extend(theirs);
 }
 
-/// Both lists, where the layer is trusted.
+/// Joins both lists, if the layer is trusted.
 pub(in crate::config) fn append_trusted<T>(mine: &mut Vec<T>, theirs: Vec<T>, gate: &mut Gate) {
     if !theirs.is_empty() && gate.trusts() {
         mine.extend(theirs);
     }
 }
 
-/// Both tables, the upper layer's entry for a name that both have, where the layer is trusted.
+/// Joins both tables, if the layer is trusted; the upper layer's entry wins for a name in both.
 pub(in crate::config) fn extend_trusted<T>(
     mine: &mut BTreeMap<String, T>,
     theirs: BTreeMap<String, T>,
@@ -126,7 +126,8 @@ pub(in crate::config) fn extend_trusted<T>(
     }
 }
 
-/// Both tables beside each other: the workspace's are for what came with the workspace, where that is trusted.
+/// Keeps both tables, one beside the other: the workspace's is for what came with the workspace, if that is
+/// trusted.
 pub(in crate::config) fn beside<T>(mine: &mut Tables<T>, theirs: Tables<T>, gate: &mut Gate) {
     if !theirs.user.is_empty() && gate.trusts() {
         let mine = if gate.is_own() { &mut mine.user } else { &mut mine.workspace };
@@ -134,14 +135,14 @@ pub(in crate::config) fn beside<T>(mine: &mut Tables<T>, theirs: Tables<T>, gate
     }
 }
 
-/// The upper layer's section in place of the one below it, where the layer is trusted.
+/// Takes the upper layer's section, if the layer is trusted.
 pub(in crate::config) fn replace_section<T: Default + PartialEq>(mine: &mut T, theirs: T, gate: &mut Gate) {
     if theirs != T::default() && gate.trusts() {
         *mine = theirs;
     }
 }
 
-/// The user's section; never the workspace's.
+/// Keeps the user's section; ignores the workspace's.
 pub(in crate::config) fn own_file<T: Default + PartialEq>(mine: &mut T, theirs: T, gate: &mut Gate) {
     if theirs == T::default() {
         return;
@@ -153,7 +154,7 @@ pub(in crate::config) fn own_file<T: Default + PartialEq>(mine: &mut T, theirs: 
     }
 }
 
-/// The names on both allowlists; a missing one allows all.
+/// Keeps the names on both allowlists; a missing list allows all.
 pub(in crate::config) fn intersect(
     mine: &mut Option<Vec<String>>,
     theirs: Option<Vec<String>>,
@@ -167,7 +168,7 @@ pub(in crate::config) fn intersect(
     }
 }
 
-/// The commands on both allowlists: of two lines where one begins with the other, the longer.
+/// Keeps the commands on both allowlists: of two lines where one begins with the other, the longer.
 pub(in crate::config) fn intersect_commands(
     mine: &mut Option<Vec<String>>,
     theirs: Option<Vec<String>>,
@@ -179,7 +180,7 @@ pub(in crate::config) fn intersect_commands(
     };
 }
 
-/// Both lists of rules; those that allow, where the layer is trusted.
+/// Joins both lists of rules; those that allow only if the layer is trusted.
 pub(in crate::config) fn rules(mine: &mut Vec<CommandRule>, theirs: Vec<CommandRule>, gate: &mut Gate) {
     let (widening, narrowing) = theirs.into_iter().partition(|it| it.then == Then::Allow);
     gate.label = "a `[[command]]` that allows".to_owned();
@@ -187,7 +188,7 @@ pub(in crate::config) fn rules(mine: &mut Vec<CommandRule>, theirs: Vec<CommandR
     append(mine, narrowing, gate);
 }
 
-/// The upper layer's answer to questions, where it asks no less.
+/// Takes the upper layer's `approve`, if it asks no less.
 pub(in crate::config) fn approve(mine: &mut Option<Approve>, theirs: Option<Approve>, gate: &mut Gate) {
     if let Some(theirs) = theirs {
         gate.label = format!("`approve = \"{}\"`", theirs.name());
@@ -195,7 +196,7 @@ pub(in crate::config) fn approve(mine: &mut Option<Approve>, theirs: Option<Appr
     narrow(|theirs, mine| asks_no_less(*theirs, mine.copied().unwrap_or_default()))(mine, theirs, gate);
 }
 
-/// The upper layer's word on hard links, where it refuses them.
+/// Takes the upper layer's `hard_links`, if it refuses them.
 pub(in crate::config) fn hard_links(
     mine: &mut Option<HardLinks>,
     theirs: Option<HardLinks>,
@@ -205,7 +206,7 @@ pub(in crate::config) fn hard_links(
     narrow(|theirs, _| *theirs == HardLinks::Refuse)(mine, theirs, gate);
 }
 
-/// A number as [`lower`] merges it, in which 0 is no limit.
+/// Merges a number like [`lower`], with 0 for no limit.
 pub(in crate::config) fn lower_or_unlimited(
     default: usize,
 ) -> impl FnOnce(&mut Option<usize>, Option<usize>, &mut Gate) {
@@ -217,8 +218,8 @@ pub(in crate::config) fn lower_or_unlimited(
     }
 }
 
-/// Returns whether a workspace that says `theirs` allows nothing that the user's own `mine` does not. Denying is narrower
-/// than asking, and a question about each edit is given up for nothing else.
+/// Returns whether a workspace's `theirs` allows nothing that the user's own `mine` does not. Denying is
+/// narrower than asking, and only `ask-edits` itself satisfies a user's `ask-edits`.
 pub(super) fn asks_no_less(theirs: Approve, mine: Approve) -> bool {
     match mine {
         Approve::Auto => true,

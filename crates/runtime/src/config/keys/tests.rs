@@ -12,7 +12,7 @@ fn parsed(text: &str) -> Config {
         .unwrap_or_else(|it| panic!("{text}: {}", it.what))
 }
 
-/// A file with this one key; with those that its section needs too.
+/// Returns a file with this key, and with the keys that its section needs.
 fn file(section: &Section, key: &Key, value: &str) -> String {
     let needed: String = section
         .keys
@@ -20,11 +20,11 @@ fn file(section: &Section, key: &Key, value: &str) -> String {
         .filter(|it| it.name != key.name && matches!(it.default, Fallback::Required))
         .map(|it| format!("{}\n", it.setting()))
         .collect();
-    // A table inside of a section is one of a section with that name.
+    // A table inside a section belongs to a section of that name.
     format!("{}\n{} = {value}\n{needed}", section.header, key.name)
 }
 
-/// The keys that are merged one by one.
+/// Returns the keys that are merged one by one.
 fn merged() -> impl Iterator<Item = (&'static Section, &'static Key)> {
     let by_key = sections().into_iter().filter(|it| it.by_key);
     by_key.flat_map(|section| section.keys.iter().map(move |key| (section, key)))
@@ -35,7 +35,7 @@ fn path(section: &Section, key: &Key) -> String {
     names.join(".")
 }
 
-/// The tables of a section's struct that a file can set, as serde knows them.
+/// Returns the fields of a section's struct that a file can set, as serde knows them.
 fn fields_of<T: serde::de::DeserializeOwned>() -> BTreeSet<String> {
     types::names::<T>().iter().map(|it| (*it).to_owned()).collect()
 }
@@ -172,13 +172,13 @@ fn command_line_counts_as_the_persons_own_word() {
     assert_eq!((both.toolset.as_deref(), both.chat.notify), (Some("nav"), Some(crate::config::Notify::Bell)));
 }
 
-/// The value of a key in a configuration.
+/// Returns the value of a key in a configuration.
 fn at(config: &Config, path: &str) -> Value {
     let value = serde_json::to_value(config).unwrap();
     path.split('.').fold(value, |value, name| value.get(name).cloned().unwrap_or_default())
 }
 
-/// Values of a key, from the one that allows least to the one that allows most.
+/// Returns values of a key, from the narrowest to the widest.
 fn by_width(path: &str) -> Option<&'static [&'static str]> {
     Some(match path {
         "sandbox" => &["\"read-only\"", "\"workspace\"", "\"full\""],
@@ -189,7 +189,7 @@ fn by_width(path: &str) -> Option<&'static [&'static str]> {
     })
 }
 
-/// Whether `theirs` allows more than `mine`; `approve` has a test of its own.
+/// Returns whether `theirs` allows more than `mine`; `approve` has its own test.
 fn widens(path: &str, key: &Key, mine: &Value, theirs: &Value) -> bool {
     if let Some(order) = by_width(path) {
         let usual = || Config::default_of(key);
@@ -255,7 +255,7 @@ fn no_key_of_an_untrusted_workspace_widens_what_the_user_allows() {
                 Workspace::NeedsTrust | Workspace::OwnFile => assert_eq!(now, before, "{told}"),
                 Workspace::Lowers => {
                     let usual = Config::default_of(key).as_u64().unwrap_or(u64::MAX);
-                    // 0 calls are no limit.
+                    // 0 means that calls have no limit.
                     let limit = |it: u64| if it == 0 && path == "agent.max_calls" { u64::MAX } else { it };
                     let number = |it: &Value| limit(it.as_u64().unwrap_or(usual));
                     assert!(number(&now) <= number(&before), "{told}");
@@ -265,7 +265,8 @@ fn no_key_of_an_untrusted_workspace_widens_what_the_user_allows() {
                     assert!(merging::asks_no_less(mode(&now), mode(&before)), "{told}");
                 }
                 Workspace::Narrows => assert!(!widens(&path, key, &before, &now), "{told}"),
-                // These allow nothing: what is shown and listed, what is read first, what is asked and denied.
+                // These grant nothing: shown and listed tools, manuals to read first, commands to ask about
+                // or deny.
                 Workspace::Counts => assert!(
                     [
                         "list_tokens",
@@ -281,7 +282,7 @@ fn no_key_of_an_untrusted_workspace_widens_what_the_user_allows() {
                     "{path} counts in a workspace's file: does it allow anything?"
                 ),
             }
-            // What did not count is told, unless the other file's value is as good.
+            // An ignored value is reported, unless the other file's value is as good.
             let counts = matches!(key.workspace, Workspace::Counts | Workspace::Lowers);
             let is_list = matches!(key.name, "tools" | "only");
             assert!(counts || is_list || !ignored.is_empty() || now == at(&one(theirs), &path), "{told}");
@@ -294,7 +295,7 @@ fn no_key_of_an_untrusted_workspace_widens_what_the_user_allows() {
 fn no_section_of_an_untrusted_workspace_counts_that_is_merged_whole() {
     let outer = |it: &&Section| !it.by_key && !matches!(it.path().as_slice(), [_, "tracker", ..] | [_, _, _]);
     for section in sections().into_iter().filter(outer) {
-        // A secret has one source; the examples of the rule are for a rule that asks.
+        // A secret has one source; the rule's examples are for a rule that asks.
         let left_out = |name: &str| match section.header {
             "[secret.github]" => name == "file",
             "[[command]]" => name.ends_with("match"),

@@ -1,4 +1,4 @@
-//! Types of values, in the words that a person reads.
+//! Types of values, with their names for a person.
 
 use std::{collections::BTreeMap, fmt, path::PathBuf};
 
@@ -25,11 +25,11 @@ pub enum Type {
     Table(&'static Self),
     /// A table of numbers with these names.
     Numbers(fn() -> &'static [&'static str]),
-    /// What has no simpler name, in words.
+    /// A type without a simple name, in words.
     Words(&'static str),
 }
 
-/// A type of which a key can be.
+/// A type that a key can have.
 pub(in crate::config) trait Typed {
     /// Its name.
     const TYPE: Type;
@@ -96,7 +96,7 @@ impl<T: Typed> Typed for BTreeMap<String, T> {
     const TYPE: Type = Type::Table(&T::TYPE);
 }
 
-/// The types whose values are one of a few words, and the tables of numbers: serde knows their names.
+/// Declares types whose values are one of a few words, and tables of numbers: serde knows the names.
 macro_rules! named {
     ($kind:ident: $($type:ty),+) => {
         $(impl $crate::config::keys::types::Typed for $type {
@@ -114,12 +114,12 @@ named!(OneOf: policy::Approve, policy::Web, policy::commands::Then, sandbox::San
 /// Returns the names that an enum or a struct has in a file.
 pub(in crate::config) fn names<T: DeserializeOwned>() -> &'static [&'static str] {
     let mut names: &'static [&'static str] = &[];
-    // Nothing is read: serde says the names, and is told that there is no value.
+    // This reads nothing: serde passes the names, and gets an error as there is no value.
     let _ = T::deserialize(Names(&mut names));
     names
 }
 
-/// Input without a value, which notes the names that are asked for.
+/// Input without a value, which records the requested names.
 struct Names<'a>(&'a mut &'static [&'static str]);
 
 impl<'de> Deserializer<'de> for Names<'_> {

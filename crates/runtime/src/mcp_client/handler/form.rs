@@ -1,11 +1,11 @@
-//! Elicitation forms, filled in by questions alone.
+//! Elicitation forms, filled in question by question.
 
 use kit::{Fault, escape::visible, services::Question};
 use serde_json::{Map, Number, Value};
 
-/// So often somebody is asked for a field again.
+/// How often haft asks for one field.
 const TRIES: usize = 3;
-/// So much of a server's words is shown, and so many of its fields.
+/// Limits of a form: characters of each of the server's texts, and fields.
 const WORDS: usize = 2000;
 const FIELDS: usize = 32;
 
@@ -13,21 +13,21 @@ const DECLINE: &str = "Decline";
 const LEAVE_OUT: &str = "Leave it out";
 const DEFAULTS: &str = "Take the defaults";
 
-/// What became of a form.
+/// The outcome of a form.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Filled {
-    /// It is filled in.
+    /// The values that the person gave.
     In(Value),
-    /// The person does not want to.
+    /// The person declined.
     Declined,
-    /// Nothing came that the form takes.
+    /// No answer was valid, or the form has more than [`FIELDS`] fields.
     GaveUp,
 }
 
 /// Asks for the fields of `schema`, one by one.
 ///
 /// # Errors
-/// When there is nobody to ask.
+/// When nobody can be asked.
 pub(super) async fn filled<F>(
     server: &str,
     message: &str,
@@ -43,7 +43,7 @@ where
     }
     let message = format!("The MCP server `{server}` asks: {}", words(message));
     let first = match fields.as_slice() {
-        // One question is enough for one field.
+        // A form with one field needs no question before it.
         [_] => None,
         [] => Some((message.clone(), vec!["Accept"])),
         _ => {
@@ -124,7 +124,7 @@ impl Field<'_> {
         self.schema.get("default").filter(|it| !it.is_null())
     }
 
-    /// The values to choose from, with what each is called.
+    /// Returns the values to choose from, each with its label.
     fn choices(&self) -> Vec<(String, String)> {
         let of = if self.kind() == "array" {
             self.schema.get("items").unwrap_or(&Value::Null)
@@ -140,7 +140,7 @@ impl Field<'_> {
         titled.chain(plain).collect()
     }
 
-    /// The field in one line: name, what it means, what it takes.
+    /// Describes the field in one line: name, meaning, accepted values.
     fn line(&self) -> String {
         let about = self.text("description").or(self.text("title")).map(|it| format!(": {}", words(it)));
         let choices = self.choices();
@@ -204,7 +204,7 @@ impl Field<'_> {
         Ok(Answer::None)
     }
 
-    /// The value that an answer stands for, if the form takes it.
+    /// Parses an answer into a value that the form accepts.
     fn parsed(&self, answer: &str) -> Result<Value, String> {
         let choices = self.choices();
         let chosen = |answer: &str| {
@@ -295,7 +295,7 @@ fn is(answer: &str, word: &str) -> bool {
     !word.is_empty() && answer.trim().eq_ignore_ascii_case(word)
 }
 
-/// What a server says, as a person may be shown it.
+/// Returns a server's text, escaped and cut, for a person.
 fn words(text: &str) -> String {
     visible(text).0.chars().take(WORDS).collect()
 }
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_defaults_of_a_form_are_one_answer() {
+    async fn one_answer_takes_all_defaults() {
         let (filled, asked) = answered(form(), &["take the defaults"]).await;
         let defaults =
             json!({ "name": "John Doe", "age": 30, "score": 95.5, "status": "active", "verified": true });
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn each_field_is_asked_for_and_what_does_not_fit_again() {
+    async fn each_field_is_asked_for_and_asked_again_after_an_invalid_answer() {
         let answers = ["Fill it in", "x", "Ann", "17", "forty", "41", "", "Inactive", "no", "alpha, beta"];
         let (filled, asked) = answered(form(), &answers).await;
         let content = json!({ "name": "Ann", "age": 41, "score": 95.5, "status": "inactive", "verified": false, "tags": ["a", "b"] });
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_a_server_writes_cannot_act_on_the_terminal() {
+    async fn server_text_is_escaped_for_the_terminal() {
         let hostile = json!({ "properties": { "a\u{1b}[2J": { "type": "string", "enum": ["\u{202e}x"] } } });
         let (_, asked) = answered(hostile, &["Decline"]).await;
         assert!(!format!("{} {:?}", asked[0].text, asked[0].options).contains(['\u{1b}', '\u{202e}']));

@@ -1,4 +1,4 @@
-//! Addresses of servers: which are allowed, and where their names lead.
+//! Addresses of servers: which ones haft contacts, and DNS resolution.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -8,10 +8,10 @@ use reqwest::{
     dns::{Addrs, Name, Resolve, Resolving},
 };
 
-/// The address of a server, if haft may speak with what is there.
+/// Parses the address of a server and checks that haft may contact it.
 ///
 /// # Errors
-/// When it is not an address, or one at which others could listen.
+/// When it is not an address, it contains credentials, or others could read the traffic.
 pub(in crate::mcp_client) fn address(name: &str, url: &str) -> Result<Url, Fault> {
     let wrong =
         |why: &str| Fault::new(Kind::Unavailable, format!("the server `{name}` can't be reached: {why}"));
@@ -29,15 +29,15 @@ pub(in crate::mcp_client) fn address(name: &str, url: &str) -> Result<Url, Fault
     }
 }
 
-/// Whether a token may be sent to this address of a server: nobody listens on the way.
+/// Checks that haft may send a token to this address of a server: nobody can read the traffic.
 ///
 /// # Errors
-/// Those of an address at which haft would not look for a server either.
+/// Those of an address that haft does not contact.
 pub fn check_address(name: &str, url: &str) -> Result<(), Fault> {
     address(name, url).map(drop)
 }
 
-/// Is this an address of this machine?
+/// Returns whether this is an address of this machine.
 pub(in crate::mcp_client) fn is_loopback(url: &Url) -> bool {
     match url.host_str() {
         Some(host) if host.eq_ignore_ascii_case("localhost") => true,
@@ -50,8 +50,8 @@ pub(in crate::mcp_client) fn is_loopback(url: &Url) -> bool {
     }
 }
 
-/// Finds where a name leads. As in the sandbox, an address of this machine or of a private network is reached only
-/// where the host is named with its port: in the url, or in `net`.
+/// DNS resolver. As in the sandbox, haft connects to a loopback or private address only if `url` names the
+/// host with its port, or `net` names it.
 pub(super) struct Resolver {
     private: bool,
 }
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_encrypted_or_on_this_machine_is_an_address() {
+    fn only_encrypted_or_loopback_addresses_are_allowed() {
         for good in [
             "https://mcp.example.com/mcp",
             "http://localhost:3000/mcp",
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_public_name_that_leads_into_a_private_network_leads_nowhere() {
+    async fn public_name_with_a_private_address_is_refused() {
         let name = || "localhost".parse::<Name>().unwrap();
         let unnamed = Resolver::new(&Url::parse("https://mcp.example.com/").unwrap(), &[]);
         let error = unnamed.resolve(name()).await.map(|_| ()).unwrap_err();

@@ -1,4 +1,4 @@
-//! Authorized requests: the token of each, and a new one where it is refused.
+//! Authorized requests: adds a token to each, and a fresh one after a refusal.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -23,7 +23,7 @@ type Headers = HashMap<HeaderName, HeaderValue>;
 #[derive(Clone)]
 pub(super) struct Signed {
     client: Client,
-    /// As whom; nobody, where the person gave a token or nothing is kept here.
+    /// The login whose token requests carry; none, where the person configured a token or haft stores none.
     login: Option<Arc<Login>>,
 }
 
@@ -32,7 +32,7 @@ impl Signed {
         Self { client, login }
     }
 
-    /// Asks with the token there is; where the server does not take it, once more with a fresh one.
+    /// Sends a request with the current token; if the server refuses it, once more with a fresh one.
     async fn with_token<T, F>(
         &self,
         given: Option<String>,

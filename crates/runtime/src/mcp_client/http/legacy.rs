@@ -1,4 +1,4 @@
-//! Detection of the transport of 2024-11-05, which haft does not speak.
+//! Detection of the transport of 2024-11-05, which haft does not support.
 
 use std::time::Duration;
 
@@ -8,11 +8,11 @@ use reqwest::{Client, Url};
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use tokio::time::timeout;
 
-/// It says where to write to at once, and in few words.
+/// Limits for the first event, which names the endpoint: time, and bytes.
 const AT_ONCE: Duration = Duration::from_secs(3);
 const FEW: usize = 4 << 10;
 
-/// Does a stream of it begin with the place to write to?
+/// Returns whether the server's stream begins with an `endpoint` event.
 pub(super) async fn speaks(client: &Client, url: &Url, config: &StreamableHttpClientTransportConfig) -> bool {
     let asked = async {
         let mut request = client.get(url.clone()).header(ACCEPT, "text/event-stream");
@@ -36,7 +36,7 @@ pub(super) async fn speaks(client: &Client, url: &Url, config: &StreamableHttpCl
     matches!(timeout(AT_ONCE, asked).await, Ok(Some(true)))
 }
 
-/// It does.
+/// Returns the fault for such a server.
 pub(super) fn fault(name: &str) -> Fault {
     let what = format!(
         "the server `{name}` speaks HTTP+SSE, the transport of 2024-11-05, which haft does not support"

@@ -1,4 +1,4 @@
-//! Tests: a server is reached as configured, and nothing else.
+//! Tests: haft contacts a server as configured, and contacts nothing else.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -32,7 +32,7 @@ async fn servers_of_both_lifecycles_are_reached() {
 }
 
 #[tokio::test]
-async fn a_server_that_answers_what_it_does_not_know_with_nothing_is_begun_the_old_way() {
+async fn server_with_empty_answer_to_discover_is_initialized_the_old_way() {
     let stage = Stage::new(|_, asked| match asked.calls().as_str() {
         "server/discover" => {
             Answer::json(&serde_json::json!({ "jsonrpc": "2.0", "id": asked.json()["id"], "result": {} }))
@@ -45,12 +45,12 @@ async fn a_server_that_answers_what_it_does_not_know_with_nothing_is_begun_the_o
 }
 
 #[tokio::test]
-async fn a_session_that_the_server_lost_is_begun_anew() {
+async fn session_that_the_server_lost_is_restarted() {
     let sessions = AtomicUsize::new(0);
     let stage = Stage::new(move |_, asked| {
         let begins = asked.calls() == "initialize";
         let number = sessions.fetch_add(usize::from(begins), Ordering::SeqCst) + usize::from(begins);
-        // It knows its second session alone.
+        // The server knows only its second session.
         if begins { legacy(&number.to_string(), asked) } else { legacy("2", asked) }
     })
     .await;
@@ -91,7 +91,7 @@ async fn a_redirect_within_the_server_is_followed() {
 }
 
 #[tokio::test]
-async fn what_a_person_has_to_set_is_named() {
+async fn missing_settings_are_named() {
     let server = configured("https://mcp.example.com/", |it| it.bearer_env = Some("TOKEN".to_owned()));
     let fault = connected(&server, &[], None).await.map(|_| ()).unwrap_err();
     assert_eq!(fault.what, "the server `s` needs the token in `TOKEN`, which is not set");
@@ -106,7 +106,7 @@ async fn what_a_person_has_to_set_is_named() {
 }
 
 #[tokio::test]
-async fn a_server_that_wants_a_login_says_so_and_what_it_wants_is_kept() {
+async fn sign_in_challenge_is_reported_and_stored() {
     let state = tempfile::tempdir().unwrap();
     let logins = Logins::in_state(state.path());
     let challenge = "Bearer resource_metadata=\"http://127.0.0.1:1/x\", scope=\"read\"";
@@ -123,7 +123,7 @@ async fn a_server_that_wants_a_login_says_so_and_what_it_wants_is_kept() {
 }
 
 #[tokio::test]
-async fn an_answer_without_end_is_not_read_to_its_end() {
+async fn endless_answer_is_cut_off() {
     let long = |kind: &'static str, begin: &'static str| {
         move |_: &str, _: &Asked| {
             let mut body = begin.as_bytes().to_vec();
@@ -166,7 +166,7 @@ async fn a_page_that_is_meant_for_a_browser_is_cut_to_the_status() {
 }
 
 #[tokio::test]
-async fn what_is_no_server_is_not_taken_for_one() {
+async fn html_page_is_not_taken_for_a_server() {
     let page = Stage::new(|_, _| Answer::text("text/html", "<h1>hello</h1>")).await;
     let fault = connected(&configured(&at(&page), |_| {}), &[], None).await.map(|_| ()).unwrap_err();
     assert!(fault.what.contains("does not answer as MCP has it"), "{}", fault.what);

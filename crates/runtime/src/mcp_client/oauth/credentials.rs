@@ -13,49 +13,49 @@ use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// More than this is none of our files.
+/// Limit of a credentials file, in bytes.
 const MOST: u64 = 1 << 20;
 
-/// The folder of the state in which it is, a file for each server at each address.
+/// The folder of credentials within the state folder, with one file per server and address.
 #[derive(Debug, Clone)]
 pub struct Logins {
     dir: PathBuf,
 }
 
-/// The file of one server at one address.
+/// The credentials file of one server at one address.
 pub(super) struct Page {
     file: PathBuf,
     url: String,
 }
 
-/// What is in it.
+/// The content of a credentials file.
 #[derive(Default, Serialize, Deserialize)]
 pub(super) struct CredentialFile {
-    /// For which address all of it is.
+    /// The address that the credentials are for.
     pub(super) url: String,
-    /// What haft was given.
+    /// The tokens that haft got.
     pub(super) tokens: Option<Tokens>,
-    /// What the server said when it did not let haft in.
+    /// The challenge with which the server refused haft.
     pub(super) challenge: Option<String>,
 }
 
-/// What an authorization server gave.
+/// The tokens of an authorization server.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Tokens {
-    /// Which one.
+    /// The issuer.
     pub(super) issuer: Option<String>,
-    /// As whom haft is known to it.
+    /// haft's client id there.
     pub(super) client: String,
-    /// And by which secret, where it gave one.
+    /// The client secret, if there is one.
     pub(super) secret: Option<String>,
-    /// Where it sent the person back to.
+    /// The redirect address of the sign-in.
     pub(super) redirect: String,
-    /// The tokens themselves.
+    /// The tokens and their metadata.
     pub(super) credentials: StoredCredentials,
 }
 
 impl Logins {
-    /// Those of this state folder.
+    /// Returns the credentials of this state folder.
     pub fn in_state(state: &Path) -> Self {
         Self { dir: state.join("mcp").join("logins") }
     }
@@ -70,13 +70,13 @@ impl Logins {
 }
 
 impl Page {
-    /// The file.
+    /// Returns the path of the file.
     #[cfg(test)]
     pub(super) fn path(&self) -> &Path {
         &self.file
     }
 
-    /// What is kept; nothing, where there is no file.
+    /// Reads the file; returns empty credentials where there is none.
     pub(super) fn read(&self) -> io::Result<CredentialFile> {
         let nothing = || CredentialFile { url: self.url.clone(), ..CredentialFile::default() };
         let mut options = OpenOptions::new();
@@ -94,11 +94,11 @@ impl Page {
         file.take(MOST).read_to_string(&mut text)?;
         let kept: CredentialFile =
             serde_json::from_str(&text).map_err(|_| self.named("it is not as haft writes it"))?;
-        // The name of the file says so too, but what a token is for is not left to a hash.
+        // The file name has a hash of the address, but tokens must not depend on a hash alone.
         Ok(if kept.url == self.url { kept } else { nothing() })
     }
 
-    /// Keeps this, and nothing else.
+    /// Writes the credentials in place of the stored ones.
     pub(super) fn write(&self, kept: &CredentialFile) -> io::Result<()> {
         let dir = self.dir()?;
         let mut random = [0; 8];
@@ -117,7 +117,7 @@ impl Page {
         written
     }
 
-    /// Removes what is kept; `false`, if there was nothing.
+    /// Removes the credentials; returns false if there were none.
     pub(super) fn forget(&self) -> io::Result<bool> {
         match fs::remove_file(&self.file) {
             Ok(()) => Ok(true),
@@ -126,7 +126,7 @@ impl Page {
         }
     }
 
-    /// Keeps everybody else out, other processes too, until the file is dropped.
+    /// Locks out all other users of the credentials, also in other processes, until the file is dropped.
     pub(super) async fn lock(&self) -> io::Result<File> {
         let lock = self.dir()?.join(".lock");
         let locked = tokio::task::spawn_blocking(move || {
@@ -150,22 +150,22 @@ impl Page {
 }
 
 impl Tokens {
-    /// The token that requests carry.
+    /// Returns the access token.
     pub(super) fn access(&self) -> Option<String> {
         self.field("access_token")?.as_str().map(str::to_owned)
     }
 
-    /// Can it be renewed without a person?
+    /// Returns whether there is a refresh token.
     pub(super) fn can_renew(&self) -> bool {
         self.field("refresh_token").is_some_and(|it| it.is_string())
     }
 
-    /// When it ends, in seconds of Unix.
+    /// Returns the time at which the access token expires, in Unix seconds.
     pub(super) fn ends(&self) -> Option<u64> {
         Some(self.credentials.token_received_at? + self.field("expires_in")?.as_u64()?)
     }
 
-    // The type of the answer is of a crate that haft does not name; its JSON is that of RFC 6749.
+    // The answer's type is from a crate that haft does not depend on; its JSON is that of RFC 6749.
     fn field(&self, name: &str) -> Option<Value> {
         let answer = serde_json::to_value(self.credentials.token_response.as_ref()?).ok()?;
         answer.get(name).cloned()

@@ -1,4 +1,4 @@
-//! The OAuth redirect address on loopback.
+//! The OAuth redirect address on loopback: receives one matching redirect.
 
 use std::{net::Ipv4Addr, time::Duration};
 
@@ -13,23 +13,23 @@ use tokio::{
 use super::Signing;
 
 const PATH: &str = "/callback";
-/// A browser says what it wants at once, and in few words.
+/// Limits of a browser's request: time, and bytes.
 const AT_ONCE: Duration = Duration::from_secs(5);
 const FEW: usize = 16 << 10;
-/// So many are heard at the same time.
+/// Limit of simultaneous connections.
 const MOST: usize = 16;
 
-/// A port of this machine at which a browser is waited for.
+/// A loopback port that waits for a browser.
 pub struct Redirect {
     listener: TcpListener,
     port: u16,
 }
 
 impl Redirect {
-    /// Waits at this port, or at any that is free.
+    /// Listens at this port, or at any free port.
     ///
     /// # Errors
-    /// When there is none to be had.
+    /// When the port can't be opened.
     pub async fn listen(port: Option<u16>) -> Result<Self, Fault> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port.unwrap_or(0))).await;
         let bound = listener.and_then(|listener| Ok((listener.local_addr()?.port(), listener)));
@@ -43,16 +43,16 @@ impl Redirect {
         Ok(Self { listener, port })
     }
 
-    /// Where a browser is to be sent.
+    /// Returns the redirect address.
     pub fn uri(&self) -> String {
         format!("http://127.0.0.1:{}{PATH}", self.port)
     }
 
-    /// The address with which a browser comes back from this login. Whoever comes with something else is sent away, and
-    /// the port is closed after the first that is right.
+    /// Waits for the redirect of this sign-in and returns its whole address. Rejects any other request, and
+    /// closes the port after the first match.
     ///
     /// # Errors
-    /// [`Kind::Timeout`] when nobody comes in time.
+    /// [`Kind::Timeout`] when no matching request arrives in time.
     pub async fn answer(self, signing: &Signing, within: Duration) -> Result<String, Fault> {
         let (found, mut finds) = mpsc::channel(1);
         let seats = std::sync::Arc::new(tokio::sync::Semaphore::new(MOST));
@@ -83,7 +83,7 @@ impl Redirect {
     }
 }
 
-/// What a browser asks for, if that is the answer with this state.
+/// Reads a request and returns its target, if it carries this state.
 async fn heard(mut stream: TcpStream, state: &str) -> Option<String> {
     let mut head = Vec::new();
     while head.len() < FEW && !head.windows(4).any(|it| it == b"\r\n\r\n") {

@@ -1,4 +1,4 @@
-//! Sign-in: a person lets haft in to a server (OAuth).
+//! Sign-in to a server with OAuth: a person authorizes haft.
 
 use std::time::Duration;
 
@@ -23,12 +23,12 @@ use crate::mcp_client::{
     variables::expanded,
 };
 
-/// What haft calls itself.
+/// haft's client name.
 const NAME: &str = "haft";
-/// How long a server may take to say that it wants haft to sign in.
+/// Time limit for the server's challenge.
 const PROBE: Duration = Duration::from_secs(15);
 
-/// A person is about to let haft in: has opened the address, and will be sent back.
+/// A sign-in that waits for the person: they open the address, and the authorization server redirects them.
 pub struct Signing {
     login: Login,
     manager: AuthorizationManager,
@@ -41,11 +41,11 @@ pub struct Signing {
 }
 
 impl Logins {
-    /// Asks the server who decides about it, and that one for an address that a person can open. `redirect` is where
-    /// the person is sent back to.
+    /// Asks the server for its authorization server, and prepares the address that a person opens. `redirect`
+    /// is the redirect address.
     ///
     /// # Errors
-    /// When the server says nothing of it, or what it says can't be trusted.
+    /// When the server declares no authorization server, or haft can't trust what it declares.
     pub async fn begin(
         &self,
         server: &Server,
@@ -79,15 +79,15 @@ impl Logins {
         Ok(Signing { login, manager, store, issuer: metadata.issuer, client, scopes, address, state })
     }
 
-    /// Forgets what it was given for a server; `false`, if that was nothing.
+    /// Removes the credentials for a server; returns false if there were none.
     ///
     /// # Errors
-    /// When it can't be removed.
+    /// When they can't be removed.
     pub fn forget(&self, server: &Server, variables: &[(String, String)]) -> Result<bool, Fault> {
         self.login(server, variables)?.page.forget().map_err(|error| unkept(&error))
     }
 
-    /// Is there a token for a server?
+    /// Returns whether there is a token for a server.
     pub fn holds(&self, server: &Server, variables: &[(String, String)]) -> bool {
         let kept = self.login(server, variables).ok().and_then(|login| login.page.read().ok());
         kept.is_some_and(|kept| kept.tokens.is_some())
@@ -108,30 +108,31 @@ impl Logins {
 }
 
 impl Signing {
-    /// What the person has to open; always `http` or `https`.
+    /// Returns the address that the person has to open; always `http` or `https`.
     pub fn address(&self) -> &str {
         self.address.as_str()
     }
 
-    /// Who will ask the person, by its own name.
+    /// Returns the origin of the authorization server.
     pub fn asks(&self) -> String {
         self.address.origin().ascii_serialization()
     }
 
-    /// What haft asks for.
+    /// Returns the requested scopes.
     pub fn scopes(&self) -> &[String] {
         &self.scopes
     }
 
-    /// What the answer to this very login carries, and no other.
+    /// Returns the `state` that the answer to this sign-in carries.
     pub(super) fn state(&self) -> &str {
         &self.state
     }
 
-    /// Takes what the person was sent back with: the whole address. Keeps what haft is given for it.
+    /// Takes the whole redirect address, exchanges its code for tokens and stores them.
     ///
     /// # Errors
-    /// When it is the answer to something else, a no, from somebody else, or not taken.
+    /// When the address belongs to another sign-in, reports a refusal, names another issuer, or the exchange
+    /// fails.
     pub async fn finish(self, redirected: &str) -> Result<(), Fault> {
         let wrong = |why: String| Fault::denied(format!("not signed in to `{}`: {why}", self.login.name));
         let url = Url::parse(redirected).map_err(|_| wrong("the answer is not an address".to_owned()))?;
@@ -159,7 +160,7 @@ impl Signing {
         let tokens = Tokens {
             issuer: self.issuer.clone(),
             client: self.client.client_id.clone(),
-            // What the person gave stays where the person has it.
+            // A secret that the person configured stays in their configuration.
             secret: self.client.client_secret.clone().filter(|_| self.login.section.client_id.is_none()),
             redirect: self.client.redirect_uri.clone(),
             credentials,
@@ -171,7 +172,7 @@ impl Signing {
 }
 
 impl Login {
-    /// Are these places to which a person and a secret may be sent?
+    /// Checks that haft may send a person and a secret to these endpoints.
     fn check(&self, metadata: &AuthorizationMetadata, before: Option<&Tokens>) -> Result<(), Fault> {
         let places = [Some(&metadata.authorization_endpoint), Some(&metadata.token_endpoint)];
         for place in places.into_iter().chain([metadata.registration_endpoint.as_ref()]).flatten() {
@@ -183,7 +184,7 @@ impl Login {
                 return Err(Fault::denied(what));
             }
         }
-        // A secret that a person got from one authorization server is not shown to the next that a server names.
+        // haft does not show a configured secret to an authorization server other than the one it is for.
         let moved = before.filter(|it| it.issuer.is_some() && it.issuer != metadata.issuer);
         if let (Some(before), Some(_)) = (moved, &self.section.client_id) {
             let issuer =
@@ -200,7 +201,8 @@ impl Login {
         Ok(())
     }
 
-    /// What haft asks for: what it has and what is wanted besides; at first, what the server names.
+    /// Returns the scopes to request: the configured ones, the granted ones and those of the challenge;
+    /// without configured or granted ones, those that the server declares.
     async fn scopes(
         &self,
         manager: &AuthorizationManager,
@@ -222,7 +224,7 @@ impl Login {
                 scopes.push(scope.to_owned());
             }
         }
-        // By this it gives what can be renewed.
+        // With this scope the server gives a refresh token.
         let offline = "offline_access".to_owned();
         let offered = metadata.scopes_supported.as_ref().is_some_and(|it| it.contains(&offline));
         if offered && !scopes.contains(&offline) {
@@ -231,7 +233,7 @@ impl Login {
         scopes
     }
 
-    /// As whom haft comes: as the person says, by its document, or as what it is registered as now.
+    /// Determines haft's client id: the configured one, a client metadata document, or a new registration.
     async fn introduced(
         &self,
         manager: &mut AuthorizationManager,
@@ -253,7 +255,7 @@ impl Login {
             let wanted: Vec<&str> = scopes.iter().map(String::as_str).collect();
             let mut config =
                 manager.register_client(NAME, redirect, &wanted).await.map_err(|it| self.failed(&it))?;
-            // Some give a secret to clients of which they then want none.
+            // Some servers give a secret to clients that must not use one.
             let methods = more("token_endpoint_auth_methods_supported").and_then(Value::as_array);
             let wants_none = methods.is_some_and(|it| !it.is_empty() && it.iter().all(|it| it == "none"));
             config.client_secret = config.client_secret.filter(|_| !wants_none);
@@ -272,7 +274,7 @@ impl Login {
     }
 }
 
-/// What the server says to who is not signed in.
+/// Returns the server's challenge to a request without a token.
 async fn challenge(url: &Url) -> (Option<String>, Option<StatusCode>) {
     let Some(response) = probe(url).await else { return (None, None) };
     let status = response.status();
@@ -281,7 +283,7 @@ async fn challenge(url: &Url) -> (Option<String>, Option<StatusCode>) {
     (challenge.and_then(|it| it.to_str().ok()).map(str::to_owned), Some(status))
 }
 
-/// Why nobody signs in there: it let haft in without, or says nothing of how.
+/// Returns the fault for a server without sign-in: it needs none, or declares no way.
 fn no_login(name: &str, status: Option<StatusCode>) -> Fault {
     let says_nothing = "and says nothing of how to sign in";
     let what = match status {

@@ -1,4 +1,4 @@
-//! Tests: tokens are given to and sent to nobody else.
+//! Tests: haft sends tokens only to the server that they are for.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use std::{
@@ -17,18 +17,18 @@ use crate::mcp_client::test_server::{Answer, Asked, Stage, configured, connected
 
 const REDIRECT: &str = "http://127.0.0.1:9/callback";
 
-/// What an authorization server and its resource do otherwise than they should.
+/// Deviations of an authorization server and its resource.
 #[derive(Clone, Default)]
 struct Odd {
     issuer: Option<&'static str>,
     token_endpoint: Option<&'static str>,
-    /// Where it says that somebody else decides, from so many tokens on.
+    /// The issuer that it names from this many tokens on.
     moves: Option<(usize, String)>,
-    /// Each token ends at once.
+    /// Whether each token expires at once.
     short: bool,
 }
 
-/// A server at `/mcp`, and who decides about it, in one.
+/// Starts a server at `/mcp` that is its own authorization server.
 async fn guarded(odd: Odd) -> Stage {
     let given = Arc::new(AtomicUsize::new(0));
     Stage::new(move |origin, asked| {
@@ -90,7 +90,7 @@ impl Case {
         self.logins.begin(&self.server, &[], REDIRECT).await.unwrap()
     }
 
-    /// The address that a browser is sent back to, by who decides.
+    /// Returns the address that the authorization server redirects a browser to.
     fn back(&self, signing: &Signing, iss: &str) -> String {
         format!("{REDIRECT}?code=code-1&state={}&iss={iss}", signing.state())
     }
@@ -151,7 +151,7 @@ async fn a_token_goes_to_the_address_it_is_for() {
     let moved = configured(&format!("{}/mcp", other.origin), |_| {});
     connected(&moved, &[], Some(&case.logins)).await.unwrap();
     assert!(other.asked().iter().all(|it| it.header("authorization").is_none()));
-    // Nor does it, if somebody gives the file another name.
+    // Renaming the credentials file does not help either.
     let page = case.logins.page("s", &Url::parse(moved.section.url.as_deref().unwrap()).unwrap());
     std::fs::rename(&case.files()[0], page.path()).unwrap();
     assert!(!case.logins.holds(&moved, &[]));
@@ -166,7 +166,7 @@ async fn a_file_that_others_may_read_is_not_used() {
 }
 
 #[tokio::test]
-async fn a_token_that_has_ended_is_renewed_once_for_all() {
+async fn expired_token_is_renewed_once_for_all() {
     let case = Case::signed_in(Odd { short: true, ..Odd::default() }).await;
     let login = Login::of(
         &case.logins,
@@ -180,14 +180,14 @@ async fn a_token_that_has_ended_is_renewed_once_for_all() {
         (asked.field("grant_type"), asked.field("refresh_token")),
         (Some("refresh_token".to_owned()), Some("refresh-1".to_owned()))
     );
-    // Two that find the same token refused get the same new one.
+    // Two requests whose token was refused get the same new one.
     let (one, two) = tokio::join!(login.renewed("access-2"), login.renewed("access-2"));
     assert_eq!((one.unwrap(), two.unwrap()), (Some("access-3".to_owned()), Some("access-3".to_owned())));
     assert_eq!(case.tokens_asked().len(), 3);
 }
 
 #[tokio::test]
-async fn what_one_authorization_server_gave_is_shown_to_no_other() {
+async fn credentials_go_only_to_their_authorization_server() {
     let other = guarded(Odd::default()).await;
     let case =
         Case::signed_in(Odd { short: true, moves: Some((1, other.origin.clone())), ..Odd::default() }).await;
@@ -200,13 +200,13 @@ async fn what_one_authorization_server_gave_is_shown_to_no_other() {
     assert_eq!(login.token().await.unwrap(), None);
     assert!(other.asked_for("/token").is_empty());
     assert_eq!(case.tokens_asked().len(), 1);
-    // A person who signs in again is known there as somebody new.
+    // A person who signs in again registers as a new client.
     case.begin().await;
     assert_eq!(other.asked_for("/register").len(), 1);
 }
 
 #[tokio::test]
-async fn an_answer_from_somebody_else_is_not_taken() {
+async fn answer_with_wrong_state_or_issuer_is_refused() {
     for (state, iss, why) in [
         (Some("made-up"), None, "belongs to another login"),
         (None, Some("https://evil.example"), "issuer mismatch"),
@@ -225,7 +225,7 @@ async fn an_answer_from_somebody_else_is_not_taken() {
 }
 
 #[tokio::test]
-async fn a_no_is_told_in_the_words_of_who_said_it() {
+async fn refusal_quotes_the_authorization_server() {
     let case = Case::new(Odd::default()).await;
     let signing = case.begin().await;
     let back =
@@ -236,7 +236,7 @@ async fn a_no_is_told_in_the_words_of_who_said_it() {
 }
 
 #[tokio::test]
-async fn metadata_of_somebody_else_or_in_the_clear_is_not_used() {
+async fn foreign_or_unencrypted_metadata_is_refused() {
     let case = Case::new(Odd { issuer: Some("https://evil.example"), ..Odd::default() }).await;
     let fault = case.logins.begin(&case.server, &[], REDIRECT).await.map(|_| ()).unwrap_err();
     assert!(fault.what.starts_with("can't sign in to `s`"), "{}", fault.what);
@@ -247,7 +247,7 @@ async fn metadata_of_somebody_else_or_in_the_clear_is_not_used() {
 }
 
 #[tokio::test]
-async fn a_browser_that_comes_back_from_elsewhere_is_sent_away() {
+async fn redirect_of_another_sign_in_is_rejected() {
     let case = Case::new(Odd::default()).await;
     let redirect = Redirect::listen(None).await.unwrap();
     let (uri, signing) = (redirect.uri(), case.begin().await);
@@ -262,6 +262,6 @@ async fn a_browser_that_comes_back_from_elsewhere_is_sent_away() {
     };
     let (answer, ()) = tokio::join!(redirect.answer(&signing, std::time::Duration::from_secs(20)), browse);
     assert_eq!(answer.unwrap(), right);
-    // The port is good once.
+    // The port accepts one redirect.
     assert!(reqwest::get(&right).await.is_err());
 }

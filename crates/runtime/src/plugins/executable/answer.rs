@@ -1,14 +1,14 @@
-//! The answer of an executable, from what it printed.
+//! The answer of an executable, parsed from its output.
 
 use kit::{Fault, Kind, Output, Part};
 use serde_json::{Map, Value};
 
 use crate::result_parts::{self, Piece};
 
-/// What a program that worked gives by this text: parts as MCP has them, JSON, or text.
+/// Parses the output of a program that succeeded: MCP content, JSON, or text.
 ///
 /// # Errors
-/// [`Kind::Failed`], where it says so itself.
+/// [`Kind::Failed`], if the output says that the call failed.
 pub(super) fn answer(tool: &str, text: String) -> Result<Output, Fault> {
     let Some(value) = json(&text) else { return Ok(Output::text(plain(text))) };
     let Value::Object(mut object) = value else { return Ok(Output::text(plain(text))) };
@@ -30,7 +30,7 @@ pub(super) fn answer(tool: &str, text: String) -> Result<Output, Fault> {
     }
     let said = output.as_text();
     match said.lines().next() {
-        // One line says it all.
+        // The line is the whole output.
         Some(line) if line.len() == said.trim_end().len() && output.parts.len() == 1 => {
             Err(Fault::new(Kind::Failed, line))
         }
@@ -38,14 +38,14 @@ pub(super) fn answer(tool: &str, text: String) -> Result<Output, Fault> {
     }
 }
 
-/// What a program that failed says of it: `{"error": "…"}`.
+/// Returns the error message of a program that failed: `{"error": "…"}`.
 pub(super) fn error_in(text: &str) -> Option<String> {
     error(json(text)?.as_object()?)
 }
 
 fn json(text: &str) -> Option<Value> {
     let text = text.trim();
-    // A number or a word is a text to whoever reads it.
+    // A lone number or word is text.
     text.starts_with(['{', '[']).then(|| serde_json::from_str(text).ok())?
 }
 
@@ -58,7 +58,7 @@ fn error(object: &Map<String, Value>) -> Option<String> {
     }
 }
 
-/// The parts of a result of MCP's shape, if it is one.
+/// Parses MCP content, if the object has that shape.
 fn content(object: &Map<String, Value>) -> Option<Vec<Part>> {
     let items = object.get("content")?.as_array()?;
     items.iter().map(|item| part(item.as_object()?)).collect()
@@ -84,7 +84,7 @@ fn part(item: &Map<String, Value>) -> Option<Part> {
     })
 }
 
-/// A text without the line breaks at its end.
+/// Removes the line breaks at the end.
 pub(super) fn plain(mut text: String) -> String {
     text.truncate(text.trim_end().len());
     if text.is_empty() { "(no output)".to_owned() } else { text }
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_json_object_is_text_as_it_is() {
+    fn output_other_than_a_json_object_is_text() {
         for (text, shown) in
             [("a\n\nb\n", "a\n\nb"), ("", "(no output)"), ("42", "42"), ("{a", "{a"), ("[1, 2]\n", "[1, 2]")]
         {
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_the_shape_of_mcp_becomes_parts() {
+    fn mcp_content_becomes_parts() {
         let output = read(
             &json!({"content": [
             {"type": "text", "text": "a"},
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_says_that_it_failed_is_a_fault() {
+    fn output_that_reports_an_error_is_a_fault() {
         let fault = read("{\"error\": \"no such disk\"}\n").unwrap_err();
         assert_eq!((fault.kind, fault.what.as_str()), (Kind::Failed, "no such disk"));
         let fault = read(r#"{"content": [{"type": "text", "text": "no"}], "isError": true}"#).unwrap_err();

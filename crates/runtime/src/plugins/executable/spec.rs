@@ -15,23 +15,24 @@ use crate::{
     plugins::{Described, Version, declared, manifest::Manifest},
 };
 
-/// How long a program may take to say what it is.
+/// Time limit for a program to print its spec.
 const LONGEST: Duration = Duration::from_secs(10);
-/// How much it may say.
+/// Limit of a spec, in bytes.
 const LARGEST: u64 = 1 << 20;
-/// How much is shown of what it said instead.
+/// Characters shown of output that is not a spec.
 const SHOWN: usize = 600;
-/// So many tools are one program's at most.
+/// Limit of tools per program.
 const TOOLS: usize = 64;
-/// What it is asked with.
+/// The argument that requests the spec.
 const ASKED: &str = "--tool";
 
-/// What a program says that it is, or why it says nothing: by `--tool`, or the `tool.toml` that this version is.
+/// Returns the tools of a program, from `--tool` or from the `tool.toml` that this version is, or the reason
+/// why there are none.
 pub(crate) async fn describe(execution: &Execution, version: &Version) -> Result<Vec<Described>, String> {
     if is_manifest(&version.path) {
         return of_manifest(execution, version).map(|it| vec![it]);
     }
-    // A shell would take any text for its own, and do what it says.
+    // A shell would run any text as a script.
     let is_text = !version.source.is_empty() && !version.source.iter().take(512).any(|it| *it == 0);
     if is_text && !version.source.starts_with(b"#!") {
         return Err(not_a_program(&version.path));
@@ -64,7 +65,7 @@ pub(crate) async fn describe(execution: &Execution, version: &Version) -> Result
     Ok(tools)
 }
 
-/// What the program prints when it is asked.
+/// Runs the program with `--tool` and returns its output.
 async fn ask(execution: &Execution, version: &Version) -> Result<String, String> {
     let file = version.path.display();
     let execution = execution.of_tool(Own {
@@ -89,7 +90,7 @@ async fn ask(execution: &Execution, version: &Version) -> Result<String, String>
     };
     let over = timeout(LONGEST, async {
         let too_much = async {
-            // It is not an answer from then on, so it need not end.
+            // From then on it is not a spec, so the program need not end.
             while process.output().grown(process.output().total()).await {
                 if process.output().total() > LARGEST {
                     return;
@@ -129,7 +130,7 @@ fn shown(process: &Process) -> String {
     if printed.is_empty() { "; it printed nothing".to_owned() } else { format!(":\n{}", printed.join("\n")) }
 }
 
-/// What is said of a file that the kernel does not run.
+/// Returns the message for a file that the kernel can't run.
 pub(super) fn not_a_program(path: &Path) -> String {
     format!(
         "{} is not a program that this machine runs: begin a script with `#!` and its interpreter, such as `#!/bin/sh`",
@@ -137,11 +138,11 @@ pub(super) fn not_a_program(path: &Path) -> String {
     )
 }
 
-/// Is the program there that this manifest names by its path? What is wrong with the manifest itself is told when it is
-/// described.
+/// Checks that the program exists that this manifest names by its path. [`describe`] reports errors in the
+/// manifest itself.
 ///
 /// # Errors
-/// Why it can't be started.
+/// The reason why it can't be started.
 pub(crate) fn is_startable(version: &Version) -> Result<(), String> {
     let folder = version.path.parent().unwrap_or(&version.folder);
     Manifest::parse(&version.source).map_or(Ok(()), |it| it.is_startable(folder, None))
@@ -225,7 +226,7 @@ fn of_spec(spec: &Map<String, Value>) -> Result<Described, String> {
     })
 }
 
-/// What holds for every description, wherever it comes from.
+/// Checks and completes a description, from whichever source.
 fn described(mut tool: Described) -> Result<Described, String> {
     let is_word = |it: char| it.is_ascii_alphanumeric() || it == '_' || it == '-';
     if tool.name.is_empty()
@@ -298,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_in_a_spec_is_named() {
+    fn errors_in_a_spec_are_named() {
         for (spec, why) in [
             (json!({"description": "D."}), "`name` is missing"),
             (json!({"name": 5, "description": "D."}), "`name` is not text"),
@@ -326,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_odd_in_a_spec_is_noted() {
+    fn oddities_in_a_spec_are_noted() {
         let spec = json!({"name": "a", "description": "D.", "colour": 1, "parameters": {"properties": {"x": {"pattern": "(?=a)"}}}});
         let notes = of(&spec).unwrap().notes;
         assert_eq!(notes.len(), 2, "{notes:?}");

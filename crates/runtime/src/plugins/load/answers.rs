@@ -1,4 +1,4 @@
-//! Loading: what files declare, and the tools that follow from it.
+//! Loading: describes files, and builds the tools from their declarations.
 
 use std::sync::Arc;
 
@@ -12,25 +12,25 @@ use super::{
         cache::{Cache, Failed},
         describe,
         executable::{self, ExecutableTool},
-        folders::{Found, Held, Sort},
-        provenance_records::Marks,
+        folders::{FileContent, Found, Sort},
+        provenance_records::Provenances,
         python::PythonTool,
         set::{Loaded, Serving, Shows, Tried},
     },
     Plugins,
-    survey::{BesideOf, Looked, Survey, Unknown, name_in, version},
+    survey::{AttestedCode, Looked, Survey, Unknown, name_in, version},
 };
 use crate::execution::{Execution, Own};
 
-/// So many programs are asked at once.
+/// Limit of programs that are described at the same time.
 const AT_ONCE: usize = 4;
 
-/// Which files are asked together.
+/// A group of files that are described together.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Asking {
-    /// The Python files of this folder, by one process.
+    /// The Python files of this folder, in one process.
     Python(usize),
-    /// The others, each by itself.
+    /// The programs, each by itself.
     Programs,
 }
 
@@ -46,7 +46,7 @@ impl Asking {
 pub(super) type Answers = Vec<Result<Vec<Described>, String>>;
 
 impl Plugins {
-    /// Asks the files that nobody knows.
+    /// Describes the files that are not cached.
     pub(super) async fn ask(&self, survey: &Survey) -> Answers {
         let unknown = || {
             survey.files.iter().filter_map(|it| match it {
@@ -89,8 +89,8 @@ impl Plugins {
         unknown().map(answer).collect()
     }
 
-    /// Puts together what is known now, and puts it in the place of what was there. Without answers, what is not
-    /// known stays so.
+    /// Builds the tools from what is known and replaces the loaded set. Without answers, unknown files stay
+    /// unknown.
     pub(super) fn conclude(&self, before: &Loaded, mut survey: Survey, answers: Option<Answers>) -> Reloaded {
         let is_asked = answers.is_some();
         let look = survey.look.take();
@@ -129,7 +129,7 @@ impl Plugins {
         if is_shown {
             self.registry.swap(tools, failed, replaced);
         }
-        // Not before: who calls a tool that is being loaded waits for it.
+        // Not earlier: calls of a tool that is being loaded wait for it.
         if look.is_some() {
             *self.looked.lock() = look;
         }
@@ -144,8 +144,8 @@ impl Plugins {
         unknown: Unknown,
         answer: Result<Vec<Described>, String>,
         cache: Option<&mut Cache>,
-        beside: &BesideOf,
-        marks: &Marks,
+        beside: &AttestedCode,
+        marks: &Provenances,
     ) -> Tried {
         let Unknown { found, folder: index, version, prior } = unknown;
         let decided = self.decided.now();
@@ -156,7 +156,7 @@ impl Plugins {
         let mut older = None;
         if let Some(cache) = cache {
             let file = name_in(&version.folder, &found.path);
-            // A program runs from where it lies, so an older one is of no use.
+            // A program runs from its folder, so an older version is of no use.
             let source = (found.sort != Sort::Program).then_some(&*version.source);
             cache.learn(&file, &version.hash, &said, source);
             if let (Err(_), Some(folder)) = (&said, folder) {
@@ -183,8 +183,8 @@ impl Plugins {
         }
     }
 
-    /// What goes on while a file is broken: what served before, or, where this process knows of none, what served
-    /// an earlier one.
+    /// Returns the version that serves while a file is broken: the one before, or, if this process has none,
+    /// the last good one from the cache.
     pub(super) fn older(
         &self,
         folder: &Folder,
@@ -203,11 +203,11 @@ impl Plugins {
         let may = |hash: &blake3::Hash| folder.whose != Whose::Untrusted || marks.has(&found.path, hash);
         let (source, hash, described) = cache?.last_good(&name_in(&folder.path, &found.path), may)?;
         let by_model = marks.has(&found.path, &hash);
-        let version = version(folder, &found.path, Held { source, hash }, by_model);
+        let version = version(folder, &found.path, FileContent { source, hash }, by_model);
         Some(self.serving(found.sort, Arc::new(version), described, None, sections))
     }
 
-    /// The tools of a version. What is the same as before stays the very same, with the processes it has.
+    /// Returns the tools of a version. An unchanged version keeps its tools and their processes.
     pub(super) fn serving(
         &self,
         sort: Sort,
@@ -250,16 +250,16 @@ impl Plugins {
     }
 }
 
-/// By which one sees that what was granted is the same; nothing, where nothing was.
+/// Returns a text that identifies the grants; empty, if there are none.
 pub(super) fn standing(grants: &[Grant]) -> String {
     let is_bare = |it: &&Grant| it.section == Section::default() && it.lapsed.is_none();
     if grants.iter().all(|it| is_bare(&it)) { String::new() } else { format!("{grants:?}") }
 }
 
-/// Asks the Python files of one folder.
+/// Describes the Python files of one folder.
 async fn ask_python(execution: &Execution, files: Vec<Arc<Version>>) -> Vec<Result<Vec<Described>, String>> {
     let Some(first) = files.first() else { return Vec::new() };
-    // What a file imports may lie beside it; the workspace is there anyway.
+    // A file may import from its folder; the workspace is visible anyway.
     let own = match first.whose {
         Whose::Person => Own { folder: first.folder.clone(), ..Own::default() },
         Whose::Workspace | Whose::Untrusted => Own::default(),

@@ -1,4 +1,4 @@
-//! Manuals of tool files, and which must be read first.
+//! Manuals of tool files, and which tools require reading theirs first.
 
 use std::{fs::File, io::Read};
 
@@ -13,27 +13,28 @@ use crate::registry::is_name;
 /// The folder of a workspace's own manuals, beside that of its tools.
 const MANUALS: &str = "manuals";
 
-/// What tool files add to the system prompt is at most so long, all together.
+/// Limit of the text that tool files add to the system prompt, in bytes, all together.
 const MOST_CONTRIBUTED: usize = 16 << 10;
 
-/// A manual is at most so long; the rest of it is not shown.
+/// Limit of a manual, in bytes; haft ignores the rest.
 const LONGEST: u64 = 256 << 10;
 
 impl Plugins {
-    /// What is written of this tool: the workspace's own manual of it, where a person trusts the workspace's tools, or
-    /// what its file says of itself.
+    /// Returns the manual of this tool: the workspace's own, if the person trusts the workspace's tools, or
+    /// else the one in its file.
     pub fn manual(&self, name: &str) -> Option<String> {
         self.workspace_manual(name).or_else(|| self.now.load().tools.get(name)?.manual.clone())
     }
 
-    /// The names that `[tool.NAME]` sections are for, in the person's configuration and in the workspace.
+    /// Returns the names that have `[tool.NAME]` sections, in the person's configuration and in the
+    /// workspace.
     pub fn names_of_sections(&self) -> Vec<String> {
         let decided = self.decided.now();
         decided.sections.keys().chain(decided.workspace_sections.keys()).cloned().collect()
     }
 
-    /// Does its file, or a person in `[tool.NAME]`, say that it is called only once its manual was read? Anybody may say
-    /// so: nothing is granted by it.
+    /// Returns whether its file, or `[tool.NAME]`, requires reading the manual before the first call. Any
+    /// file may require it: it grants nothing.
     pub(crate) fn manual_first(&self, name: &str) -> bool {
         let decided = self.decided.now();
         let of = [&decided.sections, &decided.workspace_sections];
@@ -41,8 +42,8 @@ impl Plugins {
             || self.now.load().tools.get(name).is_some_and(|made| made.manual_first)
     }
 
-    /// What the files of these tools add to the system prompt: `NAME: text` each, by bucket and name, in all at most 16 KiB.
-    /// A file that a model wrote adds nothing.
+    /// Returns the texts that the files of these tools add to the system prompt: `NAME: text` each, by bucket
+    /// and name, at most 16 KiB in all. Files that a model wrote add nothing.
     pub fn contributions<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> Vec<String> {
         let now = self.now.load();
         let made = names.into_iter().filter_map(|name| Some((name, now.tools.get(name)?)));
@@ -73,7 +74,7 @@ impl Plugins {
         }
         let folder = own.with_file_name(MANUALS).canonicalize().ok()?;
         let path = folder.join(format!("{name}.md")).canonicalize().ok()?;
-        // A link that leads out of the folder, or to what is not a file, is not a manual.
+        // A link that leads out of the folder, or to something other than a file, is not a manual.
         if !folder.starts_with(&self.workspace) || !path.starts_with(&folder) || !path.is_file() {
             return None;
         }

@@ -1,4 +1,4 @@
-//! Survey of tool folders: the files, and what the cache knows of each.
+//! Survey of tool folders: finds the files, and looks each up in the cache.
 
 use std::{path::Path, sync::Arc};
 
@@ -8,9 +8,9 @@ use super::{
         attestation::{Attested, Grant, Sections},
         cache::{Cache, Failed},
         executable,
-        folders::{self, Found, Held, Sort},
+        folders::{self, FileContent, Found, Sort},
         host,
-        provenance_records::{Author, Marks},
+        provenance_records::{Author, Provenances},
         set::{Loaded, Remarks, Serving, Tried},
         uv,
     },
@@ -18,41 +18,41 @@ use super::{
     answers::standing,
 };
 
-/// Which files are asked what they are.
+/// Selects the files to describe.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ask {
-    /// Those of which nothing is known.
+    /// Files that are not cached.
     Unknown,
-    /// And those that failed, and might work by now.
+    /// Those, and files that failed and may work by now.
     Due,
-    /// All of them.
+    /// All files.
     All,
 }
 
-/// What was found in the folders.
+/// The files found in the folders.
 #[derive(Default)]
 pub(super) struct Survey {
     pub(super) decided: Arc<ToolFiles>,
-    /// When this began, where it counts as a look at the folders once its load is over.
+    /// The check of the folders, which is recorded once the load is over.
     pub(super) look: Option<Look>,
     pub(super) files: Vec<Looked>,
     pub(super) folders: Vec<Remarks>,
     pub(super) caches: Vec<Option<Cache>>,
     pub(super) aside: usize,
-    /// What lies in each folder beside its tools.
-    pub(super) besides: Vec<BesideOf>,
+    /// The code of each folder that is not a tool.
+    pub(super) besides: Vec<AttestedCode>,
 }
 
-/// What lies in a folder beside its tools, where that was looked at.
-pub(super) type BesideOf = Result<Arc<Attested>, String>;
+/// The attested code of a folder, or the reason why there is none.
+pub(super) type AttestedCode = Result<Arc<Attested>, String>;
 
-/// A file, before it was asked.
+/// A file before it is described.
 pub(super) enum Looked {
     Known(Arc<Tried>),
     Unknown(Unknown),
 }
 
-/// A file of which nobody knows yet what it says.
+/// A file that is not cached.
 pub(super) struct Unknown {
     pub(super) found: Found,
     pub(super) folder: usize,
@@ -61,12 +61,12 @@ pub(super) struct Unknown {
 }
 
 impl Plugins {
-    /// Looks at all files, and takes what is known of them.
+    /// Finds all files, and takes cached results.
     pub(super) fn survey(&self, before: &Loaded, ask: Ask) -> Survey {
         let files = self.decided.again();
         let look = (ask != Ask::Unknown).then(|| Look::now(self.decided.times()));
         let mut survey = Survey { decided: files.clone(), look, ..Survey::default() };
-        let mut marks: Option<Marks> = None;
+        let mut marks: Option<Provenances> = None;
         for (index, folder) in files.folders.iter().enumerate() {
             let listing = folders::read(folder, &self.workspace);
             survey.folders.push(Remarks {
@@ -74,7 +74,7 @@ impl Plugins {
                 enabled: listing.enabled,
                 troubles: listing.troubles,
             });
-            // What a person decided about it may have become another; then nothing goes on as it was.
+            // If the configuration of the folder has changed, nothing is reused.
             let is_as_before = before.decided.folders.contains(folder)
                 && before.decided.granted(folder.whose) == files.granted(folder.whose);
             let beside = self.beside(&files, folder, &mut marks);
@@ -103,8 +103,8 @@ impl Plugins {
         survey
     }
 
-    /// What lies in this folder, where anything is granted to a tool in it.
-    fn beside(&self, files: &ToolFiles, folder: &Folder, marks: &mut Option<Marks>) -> BesideOf {
+    /// Reads the code of this folder, if a tool in it has grants.
+    fn beside(&self, files: &ToolFiles, folder: &Folder, marks: &mut Option<Provenances>) -> AttestedCode {
         let grants = files.granted(folder.whose).into_iter().flat_map(|it| it.values());
         if !grants.into_iter().any(Section::is_grant) {
             return Err(String::new());
@@ -117,8 +117,8 @@ impl Plugins {
         &'a self,
         files: &'a ToolFiles,
         folder: Option<&'a Folder>,
-        beside: &'a BesideOf,
-        marks: &'a Marks,
+        beside: &'a AttestedCode,
+        marks: &'a Provenances,
     ) -> Sections<'a> {
         Sections {
             of: folder.and_then(|it| files.granted(it.whose)),
@@ -130,8 +130,9 @@ impl Plugins {
         }
     }
 
-    /// Did a model write it, or may a tool have made it, with no person to vouch for it?
-    fn is_by_model(&self, found: &Found, marks: &Marks) -> bool {
+    /// Returns whether a model wrote the file, or a tool may have made it, without an attestation by a
+    /// person.
+    fn is_by_model(&self, found: &Found, marks: &Provenances) -> bool {
         let Ok(held) = &found.held else { return false };
         if let Some(author) = marks.author(&found.path, &held.hash) {
             return author == Author::Model;
@@ -139,14 +140,14 @@ impl Plugins {
         if !self.appeared.may_be_made_inside(&found.path) {
             return false;
         }
-        // It stays so when nobody remembers any more when the folder was open.
+        // The record outlasts the knowledge of when the folder was writable.
         if let Err(error) = self.written.note(&found.path, &held.hash, Author::Model) {
             tracing::warn!("that a tool may have made {} is not kept: {error}", found.path.display());
         }
         true
     }
 
-    /// Keeps which files a tool may have made, also if nobody is going to load them.
+    /// Records which files a tool may have made, also if nobody loads them.
     pub(crate) fn note_appeared(&self) {
         let marks = self.written.marks();
         for folder in &self.decided.now().folders {
@@ -156,23 +157,23 @@ impl Plugins {
         }
     }
 
-    /// A text that changes when a file of this folder that failed might work.
+    /// Returns a text that changes when a failed file of this folder may work.
     pub(super) fn fingerprint(&self, folder: &Folder) -> String {
         let packages = self.execution.get().map(uv::fingerprint).unwrap_or_default();
         format!("{} {packages}", folders::fingerprint(folder, &self.workspace))
     }
 }
 
-/// One folder while it is looked at.
+/// One folder during the survey.
 struct OfFolder<'a> {
     outside: &'a Plugins,
     files: &'a ToolFiles,
     index: usize,
     folder: &'a Folder,
-    /// Read when the first file is not the one that was there before.
+    /// Read at the first file that has changed.
     cache: Option<Cache>,
     fingerprint: Option<String>,
-    beside: BesideOf,
+    beside: AttestedCode,
 }
 
 impl OfFolder<'_> {
@@ -182,10 +183,10 @@ impl OfFolder<'_> {
         by_model: bool,
         prior: Option<Arc<Tried>>,
         ask: Ask,
-        marks: &Marks,
+        marks: &Provenances,
     ) -> Looked {
         let held = match &found.held {
-            Ok(held) => Held { source: held.source.clone(), hash: held.hash },
+            Ok(held) => FileContent { source: held.source.clone(), hash: held.hash },
             Err(why) => {
                 let failed = Failed::now(why.clone(), "");
                 self.cache();
@@ -199,10 +200,10 @@ impl OfFolder<'_> {
                 return self.known(found, None, by_model, serves, Some(failed));
             }
         };
-        // What a manifest starts lies elsewhere, and comes and goes without a change of the manifest.
+        // The program that a manifest starts lies elsewhere, and may change without the manifest.
         if found.sort == Sort::Manifest {
             let hash = held.hash;
-            let held = Held { source: held.source.clone(), hash };
+            let held = FileContent { source: held.source.clone(), hash };
             if let Err(why) = executable::is_startable(&version(self.folder, &found.path, held, by_model)) {
                 return self.known(found, Some(hash), by_model, None, Some(Failed::now(why, "")));
             }
@@ -239,19 +240,19 @@ impl OfFolder<'_> {
                 self.known(found, Some(hash), by_model, serves, Some(failed))
             }
             Some(Err(_)) | None => {
-                // It is needed to write down what this file will say.
+                // The cache is needed to store the result.
                 self.cache();
                 Looked::Unknown(Unknown { found, folder: self.index, version, prior })
             }
         }
     }
 
-    fn sections<'a>(&'a self, marks: &'a Marks) -> Sections<'a> {
+    fn sections<'a>(&'a self, marks: &'a Provenances) -> Sections<'a> {
         self.outside.sections_of(self.files, Some(self.folder), &self.beside, marks)
     }
 
-    /// Is what was granted to these tools what is granted to them now?
-    fn stands(&self, serves: &Serving, sort: Sort, marks: &Marks) -> bool {
+    /// Returns whether the grants of these tools are unchanged.
+    fn stands(&self, serves: &Serving, sort: Sort, marks: &Provenances) -> bool {
         let sections = self.sections(marks);
         let grants: Vec<Grant> =
             serves.tools.iter().map(|(it, _)| sections.grant(&serves.version, sort, it)).collect();
@@ -291,7 +292,7 @@ impl OfFolder<'_> {
 }
 
 impl Unknown {
-    /// What served before goes on until it was asked.
+    /// Returns the file with what served before, until it is described.
     pub(super) fn pending(self) -> Tried {
         Tried {
             path: self.found.path,
@@ -307,7 +308,7 @@ impl Unknown {
     }
 }
 
-pub(super) fn version(folder: &Folder, path: &Path, held: Held, by_model: bool) -> Version {
+pub(super) fn version(folder: &Folder, path: &Path, held: FileContent, by_model: bool) -> Version {
     Version {
         path: path.to_owned(),
         folder: folder.path.clone(),
@@ -322,10 +323,10 @@ pub(super) fn name_in(folder: &Path, path: &Path) -> String {
     path.strip_prefix(folder).unwrap_or(path).display().to_string()
 }
 
-/// Grows with what is wanted of a description.
+/// Version of the rules for descriptions.
 const RULES: u32 = 3;
 
-/// Stands for who asks files what they are: what another haft learned is learned anew.
+/// Returns the version under which results are cached: another haft describes the files again.
 fn asked_by() -> String {
     format!("{} {} {RULES}", env!("CARGO_PKG_VERSION"), host::version())
 }

@@ -1,4 +1,4 @@
-//! Environments on the disk: those in use stay, unused ones are pruned.
+//! Environments on disk: locks those in use, and prunes unused ones.
 
 use std::{
     collections::BTreeSet,
@@ -16,13 +16,13 @@ use crate::execution::ENVIRONMENTS;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// What no tool used for this long is removed.
+/// Age since the last use at which an environment is removed.
 const UNUSED: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
-/// For as long as this lives an environment is in use, by this process.
+/// Marks an environment as in use by this process, until it is dropped.
 pub(crate) struct InUse(#[expect(dead_code, reason = "its lock is what matters")] File);
 
-/// Takes note that an environment is used, and keeps it from being removed.
+/// Marks an environment as in use, which keeps it from being removed.
 pub(super) async fn hold(folder: &Path) -> io::Result<InUse> {
     let path = used(folder);
     let held = tokio::task::spawn_blocking(move || {
@@ -36,14 +36,14 @@ pub(super) async fn hold(folder: &Path) -> io::Result<InUse> {
     held.await.map_err(io::Error::other)?
 }
 
-/// Waits until nobody else makes this environment; also another haft process.
+/// Waits until nobody else creates this environment, other processes included.
 pub(super) async fn lock(folder: &Path) -> io::Result<File> {
     let path = making(folder);
     let locked = tokio::task::spawn_blocking(move || locked(&path, FlockOperation::LockExclusive));
     locked.await.map_err(io::Error::other)?
 }
 
-/// Removes the environments of this state folder that were not used for long, until it is too late for more.
+/// Removes the environments of this state folder that were unused for long, until `late`.
 pub(crate) fn prune(state: &Path, late: Instant) {
     prune_unused(&state.join(ENVIRONMENTS), UNUSED, late);
 }
@@ -70,17 +70,17 @@ fn is_unused(folder: &Path, unused: Duration) -> bool {
     newest.is_some_and(|it| it.elapsed().unwrap_or_default() > unused)
 }
 
-/// Removes an environment that nobody makes or uses now.
+/// Removes an environment that nobody creates or uses now.
 fn remove(folder: &Path, unused: Duration) -> io::Result<()> {
     let about = used(folder);
-    // Opening it is no use of it.
+    // Opening the file does not count as a use.
     let using =
         if about.exists() { Some(locked(&about, FlockOperation::NonBlockingLockExclusive)?) } else { None };
     let made = locked(&making(folder), FlockOperation::NonBlockingLockExclusive)?;
     if using.is_some() && !is_unused(folder, unused) {
         return Ok(());
     }
-    // Without its mark what is left is not an environment, however far this comes.
+    // Without its ready file the folder is not an environment, even if the removal fails halfway.
     for file in [ready(folder), about] {
         gone(fs::remove_file(file))?;
     }
@@ -94,24 +94,24 @@ fn gone(removed: io::Result<()>) -> io::Result<()> {
     removed.or_else(|error| if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) })
 }
 
-/// The file at this path, locked; made, if it is not there.
+/// Opens and locks the file at this path; creates it if it does not exist.
 fn locked(path: &Path, how: FlockOperation) -> io::Result<File> {
     loop {
         let file = File::options().read(true).write(true).create(true).truncate(false).open(path)?;
         flock(&file, how)?;
-        // What was removed while it was waited for locks nobody out.
+        // A lock on a file that was removed meanwhile excludes nobody.
         if file.metadata()?.nlink() > 0 {
             return Ok(file);
         }
     }
 }
 
-/// Locked by who uses an environment, and changed when it is used.
+/// Returns the file that users of an environment lock, with the time of the last use.
 fn used(folder: &Path) -> PathBuf {
     folder.with_extension("used")
 }
 
-/// Locked by who makes an environment.
+/// Returns the file that the creator of an environment locks.
 fn making(folder: &Path) -> PathBuf {
     folder.with_extension("lock")
 }
@@ -122,7 +122,7 @@ mod tests {
 
     use super::*;
 
-    /// An environment that was used so many days ago.
+    /// Creates an environment last used this many days ago.
     fn environment(environments: &Path, name: &str, days: u32) -> PathBuf {
         let folder = environments.join(name);
         fs::create_dir(&folder).unwrap();
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_was_not_used_for_long_goes_and_what_is_in_use_stays() {
+    async fn unused_environments_are_pruned_and_used_ones_stay() {
         let dir = tempfile::tempdir().unwrap();
         let environments = dir.path();
         let late = Instant::now() + DAY;
@@ -159,14 +159,14 @@ mod tests {
         let new = ["new", "new.lock", "new.ready", "new.used"];
         assert_eq!(left(environments), [&stays[..], &new[..]].concat());
         drop((held, made));
-        // To be used is to be new.
+        // Using an environment makes it new.
         drop(hold(&environments.join("held")).await.unwrap());
         prune_unused(environments, UNUSED, late);
         assert_eq!(left(environments), [&stays[..4], &new[..]].concat());
     }
 
     #[test]
-    fn nothing_goes_when_it_is_too_late() {
+    fn nothing_is_pruned_after_the_time_limit() {
         let dir = tempfile::tempdir().unwrap();
         environment(dir.path(), "old", 40);
         prune_unused(dir.path(), UNUSED, Instant::now());

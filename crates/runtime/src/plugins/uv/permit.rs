@@ -13,7 +13,7 @@ use crate::{
     execution::{Asker, Execution},
 };
 
-/// Does this person allow the hosts that are lacking? They are asked once.
+/// Asks the person once whether they allow the missing hosts.
 async fn allows(
     asker: &Asker,
     execution: &Execution,
@@ -56,8 +56,8 @@ async fn allows(
     allowed
 }
 
-/// The hosts that may be reached to make an environment: those it takes, and what else was granted, as an index may
-/// lead anywhere.
+/// Returns the hosts that may be contacted to create an environment: the needed ones, and all other granted
+/// ones, as an index may refer to any host.
 pub(super) async fn permit(
     execution: &Execution,
     script: &Script,
@@ -84,12 +84,13 @@ pub(super) async fn permit(
     Ok(granted.into_iter().chain(needed).collect())
 }
 
-/// Does a grant of this pattern allow a host that is asked for by HTTPS unless it says otherwise?
+/// Returns whether a grant of this pattern covers a host that is contacted by HTTPS unless it has another
+/// port.
 pub(super) fn covers(pattern: &str, host: &str) -> bool {
     host_matches(pattern, host) || host_matches(pattern, &format!("{host}:443"))
 }
 
-/// What a person does so that these hosts are reached.
+/// Returns the steps by which a person grants these hosts.
 pub(super) fn how_to_grant(execution: &Execution, hosts: &[String]) -> String {
     let workspace = quote(&execution.workspace().display().to_string());
     let commands: Vec<String> =
@@ -102,7 +103,7 @@ pub(super) fn how_to_grant(execution: &Execution, hosts: &[String]) -> String {
     )
 }
 
-/// What is said when hosts were refused while packages were fetched.
+/// Returns the message if hosts were refused while packages were fetched.
 pub(super) fn refused(execution: &Execution, refused: &[String], reach: &[String]) -> String {
     let is_private = |it: &&String| reach.iter().any(|granted| covers(granted, it));
     let (private, other): (Vec<_>, Vec<_>) = refused.iter().partition(is_private);
@@ -122,7 +123,7 @@ pub(super) fn refused(execution: &Execution, refused: &[String], reach: &[String
     said.join("\n")
 }
 
-/// Stands for what was granted: it changes when more is.
+/// Returns a fingerprint of the grants.
 pub(super) fn fingerprint(execution: &Execution) -> String {
     let mut granted = execution.lasting_hosts();
     granted.sort();

@@ -2,21 +2,21 @@
 
 use serde::Deserialize;
 
-/// What a file says that it needs.
+/// The metadata of a file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
 pub(crate) struct Script {
     /// Packages, as PEP 508 writes them.
     pub(crate) dependencies: Vec<String>,
-    /// Which Python.
+    /// The required Python version.
     pub(crate) requires_python: Option<String>,
-    /// Where packages are looked for, and whether that is in place of the usual index.
+    /// The package indexes, each with whether it replaces the default one.
     pub(crate) indexes: Vec<(String, bool)>,
 }
 
-/// What the block of a file says; nothing, where it has none.
+/// Parses the metadata block of a file; returns nothing if it has none.
 ///
 /// # Errors
-/// When there are several, or it is not what PEP 723 wants.
+/// When there are several blocks, or one violates PEP 723.
 pub(crate) fn wanted(source: &[u8]) -> Result<Option<Script>, String> {
     let text = String::from_utf8_lossy(source).replace("\r\n", "\n");
     let blocks: Vec<String> =
@@ -82,7 +82,8 @@ struct Index {
     default: bool,
 }
 
-/// Every block of comments with its type, as the reference finds them: the last closing line of a run counts.
+/// Returns every block of comments with its type, as the reference implementation finds them: the last
+/// closing line of a run counts.
 fn blocks(text: &str) -> Vec<(&str, String)> {
     let lines: Vec<&str> = text.split('\n').collect();
     let mut found = Vec::new();
@@ -125,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_block_is_none() {
+    fn other_comments_are_not_a_block() {
         for source in [
             "import x",
             "# /// script\n# dependencies = []\n",
@@ -143,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_block_is_said() {
+    fn errors_in_a_block_are_reported() {
         let one = "# /// script\n# dependencies = ['a']\n# ///\n";
         for (source, says) in [
             (format!("{one}\n{one}"), "2 `# /// script` blocks"),

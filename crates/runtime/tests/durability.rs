@@ -17,7 +17,7 @@ use store::{
     journal::{Begun, Durability, Ended, Filter, Outcome},
 };
 
-/// In the environment of a child: the state folder it works in.
+/// The environment variable with a child's state folder.
 const STATE: &str = "HAFT_TEST_STATE";
 
 fn open(state: &Path) -> Store {
@@ -57,15 +57,15 @@ fn read_real(path: &Path) -> Result<Option<Vec<u8>>, Fault> {
     Ok(fs::read(path).ok())
 }
 
-/// The state folder, when this process is the child of a test.
+/// Returns the state folder, if this process is the child of a test.
 fn as_child() -> Option<PathBuf> {
     std::env::var_os(STATE).map(PathBuf::from)
 }
 
-/// This test again, in a process of its own that finds [`as_child`].
+/// Starts this test in a child process, which finds [`as_child`].
 fn child(test: &str, state: &Path) -> Child {
     Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", &format!("kept::{test}"), "--nocapture", "--test-threads=1"])
+        .args(["--exact", &format!("durability::{test}"), "--nocapture", "--test-threads=1"])
         .env(STATE, state)
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
@@ -79,13 +79,13 @@ fn say(line: &str) {
     out.flush().unwrap();
 }
 
-/// The lines that a child says, without those of the test harness.
+/// Returns the lines that a child prints, without those of the test harness.
 fn heard(child: &mut Child) -> impl Iterator<Item = String> + use<> {
     let lines = BufReader::new(child.stdout.take().unwrap()).lines();
     lines.map(Result::unwrap).filter(|it| it.starts_with("c_"))
 }
 
-/// Journals calls, each with a change, until it is killed. Says each call that is begun for good.
+/// Journals calls, each with a change, until it is killed. Prints each call that is durably begun.
 async fn journal_forever(state: &Path) {
     let store = open(state);
     let file = state.join("file");
@@ -119,10 +119,10 @@ async fn a_killed_process_leaves_no_call_without_a_result() {
         let mut lines = lines.inspect(|it| {
             said.insert(it.clone());
         });
-        // Killed at another moment each time, while it goes on.
+        // Each child is killed at another moment, during its work.
         assert_eq!(lines.by_ref().take(round * 7 % 40 + 1).count(), round * 7 % 40 + 1);
         child.kill().unwrap();
-        // What it said before it died counts too.
+        // Lines that it printed before its end count too.
         lines.for_each(drop);
         child.wait().unwrap();
 
@@ -140,7 +140,7 @@ async fn a_killed_process_leaves_no_call_without_a_result() {
         assert!(said.iter().all(|it| known.contains(it)), "a call that was begun for good is known");
         assert_eq!(log.iter().filter(|it| it.outcome.as_deref() == Some("interrupted")).count(), interrupted);
     }
-    // What a change was recorded to replace is there, whole.
+    // The content that a recorded change replaced is complete.
     let store = open(state.path());
     let mut images = 0;
     for hash in store
@@ -156,7 +156,7 @@ async fn a_killed_process_leaves_no_call_without_a_result() {
         images += 1;
     }
     assert!(images > 0);
-    // The control: kills did hit calls.
+    // The control: some kills interrupted calls.
     assert!(interrupted > 0);
 }
 
@@ -216,13 +216,13 @@ async fn processes_that_work_at_once_lose_nothing() {
     let log = store.journal().log(all()).unwrap();
     assert_eq!(log.len(), 3 * CALLS);
     assert!(log.iter().all(|it| said.contains(&it.call) && it.outcome.as_deref() == Some("ok")));
-    // Whoever ended cleanly leaves no trace of having lived.
+    // A process that ended cleanly leaves no file.
     let live = fs::read_dir(store.folder().join("live")).unwrap().count();
     assert_eq!(live, 1);
 }
 
 #[tokio::test]
-async fn of_many_that_recover_at_once_each_call_is_given_to_one() {
+async fn concurrent_recoveries_get_each_call_once() {
     if let Some(state) = as_child() {
         let store = open(&state);
         for _ in 0..20 {
@@ -237,13 +237,12 @@ async fn of_many_that_recover_at_once_each_call_is_given_to_one() {
         std::future::pending::<()>().await;
     }
     let state = tempfile::tempdir().unwrap();
-    let mut children: Vec<Child> = (0..3)
-        .map(|_| child("of_many_that_recover_at_once_each_call_is_given_to_one", state.path()))
-        .collect();
+    let mut children: Vec<Child> =
+        (0..3).map(|_| child("concurrent_recoveries_get_each_call_once", state.path())).collect();
     for child in &mut children {
         assert_eq!(heard(child).next().as_deref(), Some("c_done"));
     }
-    // A process that lives keeps its calls.
+    // A living process keeps its calls.
     assert!(open(state.path()).journal().recover(&read_real).unwrap().is_empty());
     for child in &mut children {
         child.kill().unwrap();
@@ -263,7 +262,7 @@ async fn of_many_that_recover_at_once_each_call_is_given_to_one() {
 }
 
 #[tokio::test]
-async fn an_interrupted_call_tells_what_the_files_hold_now() {
+async fn interrupted_call_reports_the_present_content_of_files() {
     if let Some(state) = as_child() {
         let store = open(&state);
         let touches = |names: &[&str]| {
@@ -287,7 +286,7 @@ async fn an_interrupted_call_tells_what_the_files_hold_now() {
         std::future::pending::<()>().await;
     }
     let state = tempfile::tempdir().unwrap();
-    let mut child = child("an_interrupted_call_tells_what_the_files_hold_now", state.path());
+    let mut child = child("interrupted_call_reports_the_present_content_of_files", state.path());
     assert_eq!(heard(&mut child).next().as_deref(), Some("c_done"));
     child.kill().unwrap();
     child.wait().unwrap();
@@ -365,7 +364,7 @@ async fn a_call_ends_once() {
     journal.end(ended("c_1"), Durability::Wait).await.unwrap();
     assert_eq!(journal.end(ended("c_1"), Durability::Wait).await.unwrap_err().kind, Kind::Unavailable);
     assert_eq!(journal.log(all()).unwrap().len(), 1);
-    // One that fails does not harm what is in the same transaction, or what comes after.
+    // A failed one does not affect the same transaction, or later ones.
     journal.begin(begun("c_2", Touches::none()), Durability::Later).await.unwrap();
     journal.end_later(ended("c_1")).unwrap();
     journal.end(ended("c_2"), Durability::Wait).await.unwrap();
@@ -406,7 +405,7 @@ async fn a_damaged_database_is_a_fault_and_is_left_as_it_is() {
     let text = fault.as_text();
     assert!(text.contains("haft.db: it is damaged") && text.contains("Move it away (mv '"), "{text}");
     assert!(store.trouble().is_some());
-    // Now it is known; and nothing hangs.
+    // The damage is known now, and nothing hangs.
     assert!(store.journal().begin(begun("c_2", Touches::none()), Durability::Later).await.is_err());
     assert!(store.history("s", "c_1").keep(Path::new("/a"), None, Some(&b"x".into())).is_err());
     assert!(store.close(Duration::from_secs(10)));
@@ -442,7 +441,7 @@ async fn a_state_folder_that_can_not_be_written_is_a_fault_on_first_use() {
 }
 
 #[tokio::test]
-async fn state_is_the_owners_alone() {
+async fn state_folder_is_private() {
     let state = tempfile::tempdir().unwrap();
     let below = state.path().join("state");
     let store = open(&below);
@@ -478,7 +477,7 @@ async fn state_is_the_owners_alone() {
 }
 
 #[tokio::test]
-async fn what_is_queued_is_written_when_the_last_owner_goes() {
+async fn queued_records_are_written_when_the_last_owner_is_dropped() {
     let state = tempfile::tempdir().unwrap();
     let store = open(state.path());
     for round in 0..100 {
@@ -497,7 +496,7 @@ async fn what_is_queued_is_written_when_the_last_owner_goes() {
     assert_eq!(store.sessions().get("s", "views").unwrap(), None);
     let sessions = store.sessions().list().unwrap();
     assert_eq!((sessions.len(), sessions[0].door.as_str()), (1, "cli"));
-    // Calls of a process that closed without ending them are open until somebody recovers.
+    // Open calls of a process that closed stay open until a recovery.
     assert_eq!(store.journal().recover(&read_real).unwrap().len(), 100);
     assert!(store.close(Duration::from_secs(10)));
     assert_eq!(store.flush().await.unwrap_err().kind, Kind::Unavailable);
@@ -508,7 +507,7 @@ async fn opening_does_not_wait_for_the_database() {
     let state = tempfile::tempdir().unwrap();
     open(state.path()).flush().await.unwrap();
     let folder = open(state.path()).folder().to_owned();
-    // Somebody is opening it, and does not get on.
+    // Another process is opening it, and blocks.
     let lock = fs::File::open(folder.join("locks/open")).unwrap();
     lock.lock().unwrap();
     let store = open(state.path());
@@ -525,7 +524,8 @@ async fn opening_does_not_wait_for_the_database() {
     assert_eq!(store.journal().log(all()).unwrap().len(), 1);
 }
 
-/// Also prints what the calling side pays: `cargo test -p haft-runtime --release --test kept thousands -- --nocapture`.
+/// Also prints the caller's cost: `cargo test -p haft-runtime --release --test main thousands --
+/// --nocapture`.
 #[tokio::test]
 async fn thousands_of_records_in_a_row_all_arrive() {
     const ROUNDS: u32 = 2000;
