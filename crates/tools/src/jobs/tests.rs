@@ -4,7 +4,7 @@
 use kit::{
     Fault, Kind, Spec, Tool,
     services::{Jobs, Live, Soon, State, Until, Waited},
-    testing::{TestWorkspace, Written},
+    testing::{TestTranscript, TestWorkspace},
 };
 use serde_json::{Value, json};
 
@@ -57,7 +57,7 @@ fn job(number: u32, state: State, title: &str) -> Job {
 }
 
 fn test_ws() -> TestWorkspace {
-    let written = Arc::new(Written::default());
+    let written = Arc::new(TestTranscript::default());
     written.write(&(1..=2000).map(|line| format!("line {line}\n")).collect::<String>());
     let mut running = job(1, State::Running, "npm run dev");
     running.live.output = Some(written);
