@@ -19,7 +19,7 @@ use crate::{
     blobs::Blobs,
     clock::now_ms,
     paths::Place,
-    prune::{self, Bound, Pruned, Upkeep},
+    prune::{self, PruneLimits, Pruned, Upkeep},
     queue::{self, Queue, Urgency},
     reader::Reader,
     writer,
@@ -150,13 +150,13 @@ impl Store {
         self.inner.close(within)
     }
 
-    /// Removes before-images and spills that are over `bound`, the oldest first. The
+    /// Removes before-images and spills that are over `limits`, the oldest first. The
     /// writer does this by itself once a day, when it has nothing else to do.
     ///
     /// # Errors
     /// When the folders can't be read.
-    pub fn prune(&self, bound: Bound) -> Result<Pruned, Fault> {
-        prune::prune(&self.inner.place, bound, None)
+    pub fn prune(&self, limits: PruneLimits) -> Result<Pruned, Fault> {
+        prune::prune(&self.inner.place, limits, None)
     }
 
     pub fn blobs(&self) -> Blobs {

@@ -38,6 +38,6 @@ pub use database::{Stamp, Store, folder_of};
 pub use grants::{GrantRecord, Grants};
 pub use live::corpse;
 pub use paths::{SPILL_PREFIX, create_folder, replace_file, spill_number};
-pub use prune::{Bound, Pruned, Tended, Upkeep};
+pub use prune::{PruneLimits, Pruned, Tended, Upkeep};
 pub use sessions::{SessionRecord, Sessions};
 pub use transcript::{Buffer, Row, SessionLease, Transcripts};
