@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_life_is_no_corpse_until_it_ends() {
+    fn a_process_counts_as_alive_until_its_lock_is_released() {
         let folder = tempfile::tempdir().unwrap();
         let life = Life::begin(folder.path(), "a").unwrap();
         assert!(corpse(folder.path(), "a").is_none());

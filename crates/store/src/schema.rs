@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_store_of_the_first_version_keeps_its_rows_and_gets_what_is_new() {
+    fn migration_from_the_first_version_keeps_rows_and_adds_tables() {
         let database = Connection::open_in_memory().unwrap();
         database.execute_batch(&format!("{ONE}PRAGMA user_version = 1;")).unwrap();
         database.execute_batch("INSERT INTO sessions VALUES ('old', 'cli', 1, 2)").unwrap();

@@ -211,7 +211,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn credentials_in_the_arguments_of_a_call_are_not_written_down() {
+    async fn credentials_in_call_arguments_are_not_stored() {
         let folder = tempfile::tempdir().unwrap();
         let rows =
             Store::open(folder.path(), Path::new("/nowhere/w"), Arc::new(Secrets::none())).transcripts();
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn secrets_go_from_the_texts_of_a_row_and_it_stays_a_row() {
+    async fn secrets_are_masked_in_the_texts_of_a_row_but_not_in_its_structure() {
         let folder = tempfile::tempdir().unwrap();
         let secrets = Secrets::collect(
             [("A_TOKEN", "arguments"), ("B_TOKEN", "anthropic"), ("C_TOKEN", "nsecret1")],
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_is_gone_on_with_by_one_at_a_time_and_others_are_free() {
+    fn a_session_has_one_lease_at_a_time() {
         let folder = tempfile::tempdir().unwrap();
         let open =
             || Store::open(folder.path(), Path::new("/nowhere/w"), Arc::new(Secrets::none())).transcripts();
