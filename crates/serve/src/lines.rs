@@ -90,13 +90,13 @@ mod tests {
     }
 
     #[test]
-    fn a_line_over_the_limit_is_told_once_and_skipped() {
+    fn a_line_over_the_limit_is_reported_once_and_skipped() {
         let expected = vec![Some(b"ab".to_vec()), None, Some(b"cd".to_vec()), None];
         assert_eq!(cut(3, &[b"ab\n12345", b"678", b"9\ncd", b"\nwxyz"]), expected);
     }
 
     #[test]
-    fn a_long_line_is_never_kept() {
+    fn a_long_line_is_never_buffered() {
         let mut lines = Lines::new(1000);
         for _ in 0..1000 {
             lines.take(&[b'x'; 1000], |_| ());
@@ -106,7 +106,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn where_the_stream_is_split_does_not_matter(
+        fn lines_do_not_depend_on_where_the_stream_is_split(
             bytes in proptest::collection::vec(prop_oneof![3 => Just(b'\n'), 10 => any::<u8>()], 0..200),
             mut splits in proptest::collection::vec(0usize..200, 0..20),
             limit in 1usize..40,
