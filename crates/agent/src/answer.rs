@@ -1,4 +1,4 @@
-//! A call's answer, for the model and for the person.
+//! Answers of tool calls: converts each for the model and for observers.
 
 use kit::{Body, Output, Part};
 use runtime::{Answer, Session};
@@ -10,21 +10,22 @@ use crate::{
     model::{Piece, ResultOf},
 };
 
-/// What came of a call, for the model and for whoever watches.
+/// The answer of a call, for the model and for observers.
 pub(crate) struct Heard {
-    /// For the model.
+    /// The result for the model.
     pub(crate) result: ResultOf,
-    /// For whoever watches.
+    /// The event for observers.
     pub(crate) event: Event,
     /// The exit code, where a command ran.
     pub(crate) exit: Option<i32>,
-    /// The handles of the pictures that came of it.
+    /// The handles of the pictures in the answer.
     pub(crate) pictures: Vec<String>,
-    /// How long it took, in milliseconds.
+    /// Duration in milliseconds.
     pub(crate) ms: f64,
 }
 
-/// The answer to the call `id` of the model. Only a part that says so is a picture, whatever a text looks like.
+/// Converts the answer to the model's call `id`. Only image parts become pictures, whatever a text looks
+/// like.
 pub(crate) async fn heard(session: &Session, id: &str, tool: &str, answer: Answer) -> Heard {
     let (ok, mut text) = (answer.result.is_ok(), answer.as_text());
     let fault = answer.result.as_ref().err().map(|it| it.kind);
@@ -42,7 +43,7 @@ pub(crate) async fn heard(session: &Session, id: &str, tool: &str, answer: Answe
         match part {
             Part::Text { .. } => {}
             Part::Link { uri, name, .. } => {
-                // Whoever watches is whom it is meant for.
+                // Links are for the person, so the event has them too.
                 text.push_str(&format!("\n{name}: {uri}"));
                 links.push(format!("{name}: {uri}"));
                 pieces.push(Piece::text(format!("[{name}]({uri})")));
@@ -67,7 +68,7 @@ pub(crate) async fn heard(session: &Session, id: &str, tool: &str, answer: Answe
         }
     }
     if pieces.is_empty() {
-        // A result without any content is not valid with every provider.
+        // Some providers reject a result without content.
         pieces.push(Piece::text("[no output]"));
     }
     let changes = changes(session, answer.changes).await;
@@ -80,7 +81,8 @@ pub(crate) async fn heard(session: &Session, id: &str, tool: &str, answer: Answe
     Heard { result, event, exit, pictures: handles, ms }
 }
 
-/// What a call changed, compared away from the threads that calls and streams run on.
+/// Returns the changes that a call made. Compares on a blocking thread, not on the threads of calls and
+/// streams.
 async fn changes(session: &Session, files: Vec<Versions>) -> Vec<Change> {
     if files.is_empty() {
         return Vec::new();

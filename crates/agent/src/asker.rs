@@ -1,14 +1,15 @@
-//! Questions to the person.
+//! Questions to the person: the interface by which tools ask, and its implementation for runs without a
+//! person.
 
 use kit::{
     Fault, Kind,
     services::{Question, Soon},
 };
 
-/// The way a door puts a model's question to its person.
+/// Asks the person a model's question. A front end implements it.
 pub trait Asker: Send + Sync {
-    /// Asks, and waits for the answer. How long that may take is for the caller to say: a future that is dropped takes
-    /// its question back.
+    /// Asks, and waits for the answer. There is no time limit: a caller that drops the future withdraws the
+    /// question.
     ///
     /// # Errors
     /// [`Kind::Unavailable`] when there is nobody to ask.
@@ -23,7 +24,7 @@ pub trait Asker: Send + Sync {
     }
 }
 
-/// A door with nobody behind it.
+/// An [`Asker`] without a person: every question fails.
 pub struct NobodyToAsk;
 
 impl Asker for NobodyToAsk {
@@ -32,7 +33,7 @@ impl Asker for NobodyToAsk {
     }
 }
 
-/// There is nobody to ask.
+/// Returns the fault of a question that nobody can answer.
 pub fn nobody() -> Fault {
     Fault::new(Kind::Unavailable, "there is nobody to ask here")
         .next("Decide it yourself, and say in your answer what you took for granted.")

@@ -1,9 +1,10 @@
-//! Compaction: keeps a conversation within the model's window, by itself or because the person wants it.
+//! Compaction: keeps a conversation within the model's context window, automatically or on the person's
+//! request.
 //!
-//! What is to be sent is estimated by its bytes, at the rate that the provider's own count had last. Where it comes near
-//! the window, old and long results are kept as outputs and stand there as one line; if that is not enough, the older
-//! part is summed up by the model itself, or, where that fails, by rule. Whatever was left out is kept whole under a
-//! handle which the model can read or search.
+//! haft estimates the size of a request from its bytes, at the tokens per byte of the provider's last count.
+//! Near the window, it stores old and long results as outputs and replaces each with one line. If that is not
+//! enough, the model summarizes the older part; if the model fails, haft makes a digest by rule. Everything
+//! left out stays whole under a handle that the model can read or search.
 
 mod as_text;
 pub(crate) mod size;
@@ -21,31 +22,31 @@ use crate::{
     turn::next_part,
 };
 
-/// Tokens for each byte, until a provider has counted some.
+/// Tokens per byte, before the first count of a provider.
 const RATE: f64 = 0.25;
 
-/// How many bytes of text a picture is as expensive as.
+/// Size of a picture, in bytes of text that cost as many tokens.
 const PICTURE: u64 = 6400;
 
-/// Older results that are longer than this, in bytes, become a line.
+/// Older results longer than this, in bytes, are replaced with a line.
 const LONG: usize = 1500;
 
-/// How many of the newest answers keep their results whole, as long as that is possible.
+/// Number of the newest answers whose results stay whole, as long as that is possible.
 const NEWEST: usize = 3;
 
-/// A text that is longer than this, in bytes, loses its middle when nothing else helps.
+/// Texts longer than this, in bytes, lose their middle when nothing else helps.
 const TOO_LONG: usize = 6000;
 
-/// How many tokens a summary may have.
+/// Maximum length of a summary, in tokens.
 const SUMMARY: u64 = 4000;
 
-/// How much of the person's own words stays beside a summary, in bytes.
+/// Limit of the person's own words that stay beside a summary, in bytes.
 const WORDS: usize = 6000;
 
-/// What is told of a conversation that is summed up begins with this.
+/// The beginning of the text that replaces a summarized part.
 const SUMMED_UP: &str = "The conversation was summed up to here";
 
-/// How many tokens something is, as far as it is known.
+/// The number of tokens per byte, as far as it is known.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rate(f64);
 
@@ -56,10 +57,10 @@ impl Default for Rate {
 }
 
 impl Rate {
-    /// A request of so many bytes had so many tokens.
+    /// Learns from a provider's count: a request of `bytes` bytes had `tokens` tokens.
     pub(crate) fn learn(&mut self, bytes: u64, tokens: u64) {
         if tokens > 0 && bytes > 0 {
-            // What is cut out of a conversation is not what was counted, so no rate is believed without bounds.
+            // Limited, because the bytes left out of a conversation may have had another rate.
             self.0 = (tokens as f64 / bytes as f64).clamp(0.1, 1.0);
         }
     }
@@ -73,13 +74,13 @@ impl Rate {
     }
 }
 
-/// How many tokens a request should have at most: what is left beside an answer, and some to spare.
+/// Returns the limit of a request, in tokens: the window minus the longest answer, with a margin.
 pub(crate) fn allowed(abilities: &Abilities) -> u64 {
     let window = abilities.window;
     window.saturating_sub(abilities.longest).max(window / 2) / 5 * 4
 }
 
-/// How many bytes a request is as expensive as.
+/// Returns the size of a request, in bytes.
 pub(crate) fn weight(system: &str, tools: &[Spec], items: &[Item]) -> u64 {
     let tools: u64 =
         tools.iter().map(|it| (it.name.len() + it.description.len()) as u64 + of_value(&it.schema)).sum();
@@ -122,40 +123,40 @@ fn of_value(value: &serde_json::Value) -> u64 {
     }
 }
 
-/// What is needed to make a conversation shorter.
+/// The inputs of a compaction.
 pub(crate) struct Shorten<'a> {
     pub(crate) session: &'a Session,
     pub(crate) host: &'a Arc<dyn Observer>,
     pub(crate) model: &'a Arc<dyn Model>,
     pub(crate) transcript: &'a mut Transcript,
     pub(crate) rate: Rate,
-    /// What is sent beside the conversation, in bytes.
+    /// The size of the system prompt and the tools, in bytes.
     pub(crate) beside: u64,
     pub(crate) cancel: &'a CancellationToken,
 }
 
-/// What was done to a conversation.
+/// The result of an automatic compaction.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Shortened {
-    /// Something the model has read is no longer before its eyes.
+    /// Whether text that the model has read was removed.
     pub(crate) changed: bool,
-    /// What the summing up used.
+    /// The tokens that the summary used.
     pub(crate) usage: Usage,
 }
 
 impl Shorten<'_> {
-    /// Makes the conversation so short that the request has at most so many tokens, as far as it can be done.
-    /// `hard` also cuts texts which the model has not seen yet.
+    /// Shortens the conversation until the request has at most `allowed` tokens, as far as possible. `hard`
+    /// also cuts texts that the model has not seen yet.
     ///
     /// # Errors
-    /// When what is left out can't be kept: then nothing is left out.
+    /// When the removed part can't be stored; then nothing is removed.
     pub(crate) async fn to(mut self, allowed: u64, hard: bool) -> Result<Shortened, Fault> {
         let before = self.tokens();
         let mut done = Shortened::default();
         if before <= allowed {
             return Ok(done);
         }
-        // To less than what is allowed: what is sent again and again should not change each time.
+        // The goal is below the limit, so that the prefix of later requests stays the same for a while.
         let goal = allowed / 5 * 3;
         let lines = self.results_to_lines(goal)?;
         done.changed |= lines > 0;
@@ -191,7 +192,8 @@ impl Shorten<'_> {
         self.rate.tokens(self.beside + items)
     }
 
-    /// Keeps long results of older answers as outputs, the oldest first; a line stands for each. Gives how many.
+    /// Stores long results of older answers as outputs, the oldest first, and replaces each with a line.
+    /// Returns their number.
     fn results_to_lines(&mut self, goal: u64) -> Result<usize, Fault> {
         let answers = self.transcript.items().iter().enumerate().rev();
         let newest = answers.filter(|(_, it)| matches!(it, Item::Model { .. })).nth(NEWEST - 1);
@@ -222,7 +224,7 @@ impl Shorten<'_> {
         Ok(lines)
     }
 
-    /// Puts a summary in the place of the older part. False: there is no older part.
+    /// Replaces the older part with a summary. Returns false if there is no older part.
     async fn sum_up(&mut self, goal: u64, usage: &mut Usage) -> Result<bool, Fault> {
         let items = self.transcript.items();
         let room = (self.rate.bytes(goal / 2) as u64).saturating_sub(self.beside);
@@ -251,11 +253,11 @@ impl Shorten<'_> {
         Ok(true)
     }
 
-    /// Puts a summary in the place of all that was said, because the person wants it; `extra` is what they say about it.
-    /// The text of the last answer stays beside it. Where there is no summary, the conversation stays as it is.
+    /// Replaces the whole conversation with a summary, on the person's request; `extra` is what they want of
+    /// it. The text of the last answer stays. Without a summary, the conversation stays as it is.
     ///
     /// # Errors
-    /// When there is too little to sum up, the model makes no summary, or the whole can't be kept.
+    /// When there is too little to summarize, the model writes no summary, or the whole can't be stored.
     pub(crate) async fn by_hand(self, extra: Option<&str>, usage: &mut Usage) -> Result<(u64, u64), Fault> {
         let before = self.tokens();
         let items = self.transcript.items();
@@ -293,7 +295,7 @@ impl Shorten<'_> {
         Ok((before, after))
     }
 
-    /// What the model makes of a part of the conversation.
+    /// Asks the model for a summary of a part of the conversation.
     async fn ask(
         &self,
         whole: &str,
@@ -337,7 +339,7 @@ impl Shorten<'_> {
         Some(text.trim().to_owned()).filter(|it| !it.is_empty()).ok_or(NoSummary::Empty)
     }
 
-    /// Takes the middle out of the longest texts that are left, wherever they are.
+    /// Cuts the middle out of the longest remaining texts, wherever they are.
     fn cut_long_texts(&mut self, allowed: u64) -> Result<bool, Fault> {
         let mut longest: Vec<(usize, u64)> = self
             .transcript
@@ -379,7 +381,7 @@ impl Shorten<'_> {
     }
 }
 
-/// Why there is no summary.
+/// The reason why there is no summary.
 #[derive(Debug, thiserror::Error)]
 enum NoSummary {
     #[error("it was stopped")]
@@ -390,7 +392,7 @@ enum NoSummary {
     Error(ModelError),
 }
 
-/// What stands in the place of what was summed up.
+/// Returns the text that replaces the summarized part.
 fn summed_up(why: &str, handle: &str, words: &str, summary: &str) -> String {
     format!(
         "{SUMMED_UP}, {why}. All that was said and done is kept as {handle}: search or read it there.\n\n\
@@ -405,8 +407,8 @@ const SUM_UP_NOW: &str = "Sum up this record, in at most 700 words of plain text
 those matter; what was decided, and why; what was done, with the paths of files and the commands, and what came of it; \
 what is known by now that was hard to find out; what failed; what is left to do next. Keep handles such as out_12.";
 
-/// Where the newest part begins that weighs at most so much, but for what was said last, which is always in it. No call is
-/// parted from its result.
+/// Returns the index where the newest part begins, of at most `room` bytes. The last message is always in it,
+/// and a call stays together with its result.
 fn cut(items: &[Item], room: u64) -> usize {
     let mut weight = 0;
     let mut cut = None;
@@ -423,12 +425,12 @@ fn cut(items: &[Item], room: u64) -> usize {
     cut.unwrap_or(0)
 }
 
-/// Is this longer than a summary of it would be?
+/// Returns whether a summary would be shorter than these items.
 fn is_worth_it(items: &[Item]) -> bool {
     items.iter().map(of_item).sum::<u64>() > LONG as u64 && !is_summary(items)
 }
 
-/// Is this nothing but what an earlier summary left?
+/// Returns whether these items are only an earlier summary.
 fn is_summary(items: &[Item]) -> bool {
     matches!(items, [Item::Person { pieces }] if pieces.first().is_some_and(|it| it.line().starts_with(SUMMED_UP)))
 }

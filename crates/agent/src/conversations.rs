@@ -1,14 +1,14 @@
-//! The conversations of a workspace, with titles: listed for whoever wants to go on with one, and searched.
+//! The conversations of a workspace, with titles: lists and searches them.
 
 use kit::{Fault, escape::visible};
 use runtime::Runtime;
 use serde::Serialize;
 use store::Archived;
 
-/// A title has at most so many letters.
+/// Maximum length of a title, in characters.
 const TITLE: usize = 72;
 
-/// The line that a search found has at most so many.
+/// Maximum length of the line that a search found, in characters.
 const FOUND: usize = 160;
 
 /// A conversation of a workspace.
@@ -18,11 +18,11 @@ pub struct Conversation {
     pub session: String,
     /// The title that the person gave it, else what they said first, in a line of at most 72 letters.
     pub title: String,
-    /// When it began, in milliseconds since 1970.
+    /// The time it began, in milliseconds since 1970.
     pub begun_ms: u64,
-    /// When it was last used.
+    /// The time of its last use, in milliseconds since 1970.
     pub used_ms: u64,
-    /// How often the person said something.
+    /// The number of the person's messages.
     pub turns: u64,
     /// The line that a search found.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -54,7 +54,7 @@ pub fn conversations(
     Ok(all.into_iter().map(Conversation::from).collect())
 }
 
-/// The conversations in which something was said or done that answers to `query`, best first. Blocks.
+/// Returns the conversations whose messages or calls match `query`, best first. Blocks.
 ///
 /// # Errors
 /// When the store can't be read.
@@ -114,7 +114,8 @@ impl From<store::Conversation> for Conversation {
     }
 }
 
-/// A title made of what the person said: its first line that has a word, without marks before it, of at most 72 letters.
+/// Returns a title for a message of the person: its first line with a word, without leading markup, of at
+/// most 72 characters.
 pub fn title(text: &str) -> String {
     let has_word = |it: &&str| it.contains(char::is_alphanumeric);
     let first = text.lines().find(has_word).or_else(|| text.lines().next()).unwrap_or_default();
@@ -122,7 +123,7 @@ pub fn title(text: &str) -> String {
     line(&first.split_whitespace().collect::<Vec<_>>().join(" "), TITLE)
 }
 
-/// A text in which nothing acts on a terminal, cut behind a word where it is too long.
+/// Escapes control characters, and cuts the text at a word where it is too long.
 fn line(text: &str, longest: usize) -> String {
     let text = visible(text).0;
     let Some((end, _)) = text.char_indices().nth(longest) else { return text.into_owned() };

@@ -1,7 +1,8 @@
 //! Dialects: calls written as text, for models without calls in their wire format.
 //!
-//! In a dialect: the tools are described in words, the model writes calls into its text, and their results are text
-//! again. [`Spoken`] does this around any model and is a model with calls itself, so nobody else knows of it.
+//! In a dialect, haft describes the tools in words, the model writes calls into its text, and the results are
+//! text again. [`Spoken`] wraps any model and is itself a model with calls, so the rest of haft does not
+//! depend on dialects.
 
 mod fence;
 mod parse;
@@ -26,21 +27,21 @@ use syntax::{Manner, Syntax};
 use tagged::Tagged;
 pub use tagged::{ArgStyle, Format};
 
-/// How a model writes a call.
+/// The form in which a model writes a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Dialect {
-    /// `<json>{"tool_name": …, "tool_input": {…}}</json>`, as HyperAgents has it.
+    /// `<json>{"tool_name": …, "tool_input": {…}}</json>`, the form of HyperAgents.
     Json,
-    /// `<tool_call>{"name": …, "arguments": {…}}</tool_call>`, as the Hermes models write it.
+    /// `<tool_call>{"name": …, "arguments": {…}}</tool_call>`, the form of the Hermes models.
     Hermes,
-    /// `<tool_use>{'tool_name': …, 'tool_input': {…}}</tool_use>`, as DGM has it.
+    /// `<tool_use>{'tool_name': …, 'tool_input': {…}}</tool_use>`, the form of DGM.
     ToolUse,
-    /// A block whose tags are the tool's name: `bracket`, `xml`, and a person's own.
+    /// A block whose tags are the tool's name: `bracket`, `xml`, and custom formats.
     Tagged(Format),
 }
 
 impl Dialect {
-    /// Its name; `custom` for a format of a person's own.
+    /// Returns the dialect's name; `custom` for a custom format.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Json => "json",
@@ -56,7 +57,7 @@ impl Dialect {
 impl FromStr for Dialect {
     type Err = Fault;
 
-    /// `json`, `bracket`, `xml`, `hermes`, `tool_use`, or a [`Format`] as JSON.
+    /// Parses `json`, `bracket`, `xml`, `hermes`, `tool_use`, or a [`Format`] as JSON.
     fn from_str(text: &str) -> Result<Self, Fault> {
         let next = "Use `json`, `bracket`, `xml`, `hermes` or `tool_use`; or a format such as \
                     {\"start_char\": \"{\", \"end_char\": \"}\", \"slash_means_open\": true, \"arg_style\": \"line\", \
@@ -95,7 +96,7 @@ impl Dialect {
     }
 }
 
-/// A model that is spoken to in a dialect.
+/// A model that uses a dialect.
 pub struct Spoken {
     inner: Arc<dyn Model>,
     dialect: Dialect,
@@ -104,14 +105,15 @@ pub struct Spoken {
 }
 
 impl Spoken {
-    /// This model, spoken to in this dialect.
+    /// Wraps `inner`, which then uses `dialect`.
     pub fn new(inner: Arc<dyn Model>, dialect: Dialect) -> Self {
         let abilities = Abilities { calls: true, ..inner.abilities().clone() };
         Self { inner, dialect, abilities, most: CALLS }
     }
 
-    /// Takes at most so many calls of one answer, and any number with 0; the blocks after them are text, and the model is
-    /// told that they were not run. HyperAgents takes one unless it is told otherwise. `None` leaves it as it is.
+    /// Sets the limit of calls taken from one answer; 0 means no limit, and `None` changes nothing. Blocks
+    /// beyond the limit are text, and haft notifies the model that they were not run. HyperAgents takes one
+    /// by default.
     #[must_use]
     pub fn max_calls(mut self, most: Option<usize>) -> Self {
         self.most = match most {
@@ -122,7 +124,7 @@ impl Spoken {
         self
     }
 
-    /// What the model is told about calls after everything else, when it has these tools.
+    /// Returns the instructions on calls that follow the system prompt, for these tools.
     pub fn words(&self, tools: &[Spec]) -> String {
         syntax::of(self.dialect.manner(), tools).words(self.most)
     }
@@ -156,7 +158,7 @@ impl Model for Spoken {
     }
 }
 
-/// What the model is told, with how it calls its tools after it.
+/// Returns the system prompt, followed by the instructions on calls.
 fn with_words(system: &Arc<str>, syntax: &Syntax, most: usize) -> Arc<str> {
     match (syntax.tools.is_empty(), system.is_empty()) {
         (true, _) => system.clone(),
@@ -165,15 +167,16 @@ fn with_words(system: &Arc<str>, syntax: &Syntax, most: usize) -> Arc<str> {
     }
 }
 
-/// The same request without calls. What the provider runs itself is declared in its own way, in any dialect.
+/// Returns the request without native calls. Tools that the provider runs are still declared natively, in any
+/// dialect.
 fn in_words(request: Request, syntax: &Syntax, most: usize) -> Request {
     let system = with_words(&request.system, syntax, most);
     let own: Vec<Spec> = request.tools.iter().filter(|it| it.origin == Origin::Provider).cloned().collect();
-    // Its calls are text, which a form for all text would rule out.
+    // Structured output would constrain the whole text, and the calls are text.
     Request { system, items: spoken(request.items, syntax), tools: own.into(), format: None, ..request }
 }
 
-/// The conversation with its calls and results as text.
+/// Returns the conversation with its calls and results as text.
 fn spoken(items: Vec<Item>, syntax: &Syntax) -> Vec<Item> {
     let mut arguments_of: HashMap<String, String> = HashMap::new();
     let mut spoken: Vec<Item> = Vec::with_capacity(items.len());
@@ -186,7 +189,7 @@ fn spoken(items: Vec<Item>, syntax: &Syntax) -> Vec<Item> {
             Item::Results { results } => told(&results, syntax, &arguments_of),
             Item::Person { pieces } => pieces,
         };
-        // Results and what a person says after them are one message: providers want them by turns.
+        // Results and the person's next message are one message: providers require alternating roles.
         match spoken.last_mut() {
             Some(Item::Person { pieces }) => pieces.extend(more),
             _ => spoken.push(Item::Person { pieces: more }),
@@ -195,7 +198,7 @@ fn spoken(items: Vec<Item>, syntax: &Syntax) -> Vec<Item> {
     spoken
 }
 
-/// What the model said, with its calls where they were.
+/// Returns the model's parts, with its calls written out as text in place.
 fn written(said: Vec<Said>, syntax: &Syntax, arguments_of: &mut HashMap<String, String>) -> Vec<Said> {
     let mut written: Vec<Said> = Vec::new();
     for part in said {
@@ -224,7 +227,7 @@ fn written(said: Vec<Said>, syntax: &Syntax, arguments_of: &mut HashMap<String, 
     written
 }
 
-/// The results as what a person would tell of them, each with its pictures after it.
+/// Returns the results as text of the person's role, each followed by its pictures.
 fn told(results: &[ResultOf], syntax: &Syntax, arguments_of: &HashMap<String, String>) -> Vec<Piece> {
     let mut pieces: Vec<Piece> = Vec::new();
     for result in results {
@@ -243,7 +246,7 @@ fn told(results: &[ResultOf], syntax: &Syntax, arguments_of: &HashMap<String, St
     pieces
 }
 
-/// The answer with the calls that are in its text.
+/// Returns the events of the answer, with the calls parsed out of its text.
 fn heard(mut inner: Events, mut parser: Parser, most: usize) -> Events {
     Box::pin(stream! {
         let last = loop {
@@ -257,7 +260,7 @@ fn heard(mut inner: Events, mut parser: Parser, most: usize) -> Events {
                 last => break last,
             }
         };
-        // What was held back comes before the end, also where the answer broke off.
+        // Held-back text comes before the end, also where the answer broke off.
         let rest = parser.finish();
         for event in rest.events {
             yield Ok(event);
@@ -273,7 +276,8 @@ fn heard(mut inner: Events, mut parser: Parser, most: usize) -> Events {
     })
 }
 
-/// Why an answer is over that ended by itself: a call that it had no room for is asked for again.
+/// Returns the end reason of an answer that ended by itself. An unclosed call counts as cut off by the length
+/// limit, so that the model is asked to continue.
 fn ended(calls: usize, cut: bool) -> Why {
     match (calls, cut) {
         (0, true) => Why::Length,

@@ -1,7 +1,7 @@
 //! The driver of a conversation: decides when the next turn begins.
 //!
-//! A turn begins with what a person or a program says, or with the end of a job, whose result the model is told. `haft run`,
-//! the chat and sub-agents use this driver.
+//! A turn begins with a message of a person or a program, or with the end of a job, whose result the model
+//! gets. `haft run`, the chat and sub-agents use this driver.
 
 use std::time::Duration;
 
@@ -16,42 +16,42 @@ use crate::{
     turn::{Agent, AgentError, Ended, Outcome},
 };
 
-/// How often haft looks whether a job that is waited for has begun to listen on a port.
+/// Interval at which haft checks whether an awaited job listens on a port.
 const PORTS: Duration = Duration::from_secs(2);
 
-/// How turns begin that nobody asked for.
+/// Limits of the turns that begin by themselves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Driving {
-    /// How long the end of a conversation waits for results that were promised to the model.
+    /// Time that the end of a conversation waits for results that were promised to the model.
     pub wait: Duration,
-    /// How many turns in a row the ends of jobs may begin.
+    /// Maximum number of consecutive turns that ends of jobs begin.
     pub wakes: usize,
 }
 
-/// Takes the turns of one conversation.
+/// Runs the turns of one conversation.
 #[derive(Debug)]
 pub struct Driver {
     driving: Driving,
-    /// How many turns the ends of jobs began since somebody said something.
+    /// The number of turns that ends of jobs have begun since the last message.
     woken: usize,
 }
 
-/// What turns came to that were waited for.
+/// The outcome of a turn and of the turns that awaited jobs began.
 #[derive(Debug)]
 pub struct Settled {
-    /// The last turn's, with what all took.
+    /// The outcome of the last turn, with the totals of all.
     pub outcome: Outcome,
-    /// What was promised and did not come in time.
+    /// The promised jobs that did not end in time.
     pub late: Vec<OwedJob>,
 }
 
 impl Driver {
-    /// A driver that has taken no turn yet.
+    /// Creates a driver that has run no turn yet.
     pub fn new(driving: Driving) -> Self {
         Self { driving, woken: 0 }
     }
 
-    /// One turn with what a person or a program says.
+    /// Runs one turn with a message of a person or a program.
     ///
     /// # Errors
     /// Those of [`Agent::turn_with`].
@@ -65,7 +65,7 @@ impl Driver {
         agent.turn_with(input, cancel).await
     }
 
-    /// Resolves when there is news of a job that may begin a turn. Dropping it loses nothing.
+    /// Resolves when the event of a job may begin a turn. Dropping the future loses nothing.
     pub async fn woken(&self, session: &Session) {
         if self.woken >= self.driving.wakes {
             return std::future::pending().await;
@@ -76,14 +76,14 @@ impl Driver {
             if session.has_news() {
                 return;
             }
-            // The session is gone, and with it all that could happen.
+            // The session is gone, and no event can follow.
             if changes.changed().await.is_err() {
                 return std::future::pending().await;
             }
         }
     }
 
-    /// One turn that begins with the news of jobs.
+    /// Runs one turn that begins with the events of jobs.
     ///
     /// # Errors
     /// Those of [`Agent::turn`].
@@ -96,8 +96,8 @@ impl Driver {
         agent.turn(None, cancel).await
     }
 
-    /// A turn, and as long as results are owed to the model another one for each that comes. Without input it goes on where
-    /// the conversation was left.
+    /// Runs a turn, and then one more for each promised result that arrives. Without input it continues the
+    /// conversation where it stopped.
     ///
     /// # Errors
     /// Those of [`Agent::turn_with`].
@@ -136,7 +136,7 @@ impl Driver {
                 biased;
                 () = cancel.cancelled() => all.ended = Ended::Cancelled,
                 _ = changes.changed() => {}
-                // A server that begins to listen tells nobody.
+                // A server that begins to listen sends no notification.
                 () = sleep(PORTS) => {}
                 () = sleep_until(until) => return Ok(Settled { outcome: all, late: owed }),
             }
@@ -146,7 +146,7 @@ impl Driver {
 }
 
 impl Outcome {
-    /// Of turns whose time was up, with nothing said in the last.
+    /// Creates the outcome of turns whose time limit was reached, with no text in the last.
     pub(crate) fn limited() -> Self {
         Self { ended: Ended::Limit, text: String::new(), steps: 0, usage: Usage::default(), cost: None }
     }

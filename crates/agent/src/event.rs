@@ -1,4 +1,4 @@
-//! The events of an agent: what whoever watches it is told, while it happens.
+//! Agent events: notifies observers of every step of an agent.
 
 use std::time::Duration;
 
@@ -10,21 +10,21 @@ use store::changes::Change;
 
 use crate::model::Usage;
 
-/// Hears what an agent does, while it does it. Must not block: calls and the model's answer wait meanwhile.
+/// Receives the events of an agent as they happen. Must not block: calls and the model's answer wait meanwhile.
 pub trait Observer: Send + Sync {
-    /// Something happened.
+    /// Receives one event.
     fn hear(&self, event: Event);
 }
 
-/// Nobody watches.
+/// An observer that ignores all events.
 pub struct Silent;
 
 impl Observer for Silent {
     fn hear(&self, _: Event) {}
 }
 
-/// Something that happened. In JSON one object, with `event` saying what it is; a field that is not known stays out, or is
-/// null. Names of events and fields stay as they are; new ones may come.
+/// An event of an agent. As JSON it is one object, whose `event` names its kind; a field that is unknown is
+/// omitted or null. Names of events and fields are stable; new ones may be added.
 ///
 /// `docs/run-json.md` has an example of each. An answer of the model is `asked`, then `text`, `reasoning`, `writing`, `called`, `progress`, `answered` and `picture`
 /// as they come, then `used`. Each `called` has one `answered` with the same `call` before `used`, or none at all where
@@ -32,28 +32,28 @@ impl Observer for Silent {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
-    /// The model is asked.
+    /// haft sends the model a request.
     Asked {
-        /// Which answer of the conversation it is to be, counted from 1.
+        /// The number of the answer in the conversation, counted from 1.
         step: usize,
     },
-    /// More of the text that the model writes.
+    /// More of the model's text.
     Text {
-        /// What is new.
+        /// The new part.
         text: String,
     },
-    /// More of what it thinks.
+    /// More of the model's reasoning.
     Reasoning {
-        /// What is new.
+        /// The new part.
         text: String,
     },
-    /// It writes a call.
+    /// The model writes a call.
     Writing {
-        /// Which one of this answer.
+        /// The number of the call in this answer.
         index: usize,
         /// The tool.
         tool: String,
-        /// How many bytes of arguments there are by now.
+        /// The bytes of its arguments so far.
         bytes: usize,
     },
     /// A call has begun.
@@ -62,41 +62,41 @@ pub enum Event {
         call: String,
         /// The tool.
         tool: String,
-        /// The arguments, as they were written; as a string, where they are not JSON.
+        /// The arguments as the model wrote them; a string, where they are not JSON.
         arguments: Value,
     },
-    /// A call that runs says how far it has come.
+    /// The progress of a running call.
     Progress {
         /// Its id in the journal.
         call: String,
         /// A line for a person.
         line: String,
     },
-    /// A call is over.
+    /// A call has ended.
     Answered {
         /// Its id in the journal.
         call: String,
         /// The tool.
         tool: String,
-        /// Whether it worked.
+        /// Whether the call succeeded.
         ok: bool,
-        /// The kind of its fault, where it did not work: `denied`, `bad_args`, `timeout`, ….
+        /// The kind of its fault, where it failed: `denied`, `bad_args`, `timeout`, ….
         #[serde(default, skip_serializing_if = "Option::is_none")]
         fault: Option<Kind>,
         /// The exit code, where a command ran.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         exit: Option<i32>,
-        /// How long it took, in milliseconds.
+        /// Duration in milliseconds.
         ms: f64,
-        /// What it said. The model may read less of it, where it has read the same before.
+        /// The output. The model may get less of it, where it has read the same before.
         text: String,
-        /// The pictures that came of it.
+        /// The pictures in the output.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         pictures: Vec<Shown>,
-        /// The files that it changed, as diffs: of one call 400 lines and 32 KiB at most.
+        /// The files that it changed, as diffs: at most 400 lines and 32 KiB for each call.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         changes: Vec<Change>,
-        /// The files it gives the person, each as `name: address`.
+        /// The links that it gives the person, each as `name: address`.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         links: Vec<String>,
     },
@@ -107,54 +107,54 @@ pub enum Event {
         /// The picture.
         picture: Shown,
     },
-    /// What the model has said of this answer does not count: it is asked again.
+    /// The answer so far is discarded, and haft repeats the request.
     Again {
-        /// Why.
+        /// The reason.
         why: String,
-        /// In how many seconds.
+        /// The seconds until then.
         seconds: f32,
     },
-    /// Something a person should know.
+    /// A notice for the person.
     Note {
         /// One line.
         text: String,
     },
-    /// The turn is over, and results that were promised to the model are waited for.
+    /// The turn has ended, and haft waits for results that were promised to the model.
     Waits {
-        /// Whose results.
+        /// The jobs that it waits for.
         jobs: Vec<OwedJob>,
-        /// For at most so many seconds.
+        /// The time limit, in seconds.
         seconds: u64,
     },
-    /// An answer of the model is complete; also one that summed up the conversation, which has no `asked`.
+    /// An answer of the model is complete; also one that summarized the conversation, which has no `asked`.
     Used {
-        /// What it took.
+        /// The tokens used.
         #[serde(flatten)]
         usage: Usage,
-        /// What that costs, in dollars, where it is known.
+        /// The cost in dollars, where it is known.
         cost: Option<f64>,
     },
-    /// What an agent that this one started does.
+    /// An event of an agent that this one started.
     Under {
-        /// Which one: `explore_1f3a`.
+        /// The name of that agent, such as `explore_1f3a`.
         agent: String,
-        /// What happened there.
+        /// Its event.
         inner: Box<Self>,
     },
 }
 
-/// A picture that is kept.
+/// A stored picture.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Shown {
     /// Its handle, such as `out_12`.
     pub handle: String,
     /// Its media type.
     pub mime: String,
-    /// How many bytes it has.
+    /// Its size in bytes.
     pub bytes: usize,
 }
 
-/// Milliseconds, as events have them.
+/// Converts a duration to milliseconds, as events have them.
 pub(crate) fn ms(took: Duration) -> f64 {
     (took.as_secs_f64() * 1e6).round() / 1e3
 }
@@ -169,7 +169,7 @@ mod tests {
 
     use super::*;
 
-    /// One of each, with every field.
+    /// Returns one event of each kind, with every field.
     fn events() -> Vec<Event> {
         let text = || "x".to_owned();
         let picture = || Shown { handle: text(), mime: text(), bytes: 1 };
@@ -201,7 +201,7 @@ mod tests {
         ]
     }
 
-    /// The fields of each event there is among these, by its name.
+    /// Returns the fields of each of these events, by its name.
     fn fields(events: impl Iterator<Item = Value>) -> BTreeMap<String, BTreeSet<String>> {
         let mut fields: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         for event in events {

@@ -1,37 +1,38 @@
 //! YAML front matter of Markdown files: bounded parsing, typed fields, and errors that name the line.
 //!
-//! Profiles, slash commands and skills are such files, and anybody may have written them: nothing in a front matter stands
-//! for more than it is (no anchors, bounded depth and size).
+//! Profiles, slash commands and skills are such files, and their authors are untrusted: front matter can't
+//! expand (no anchors, bounded depth and size).
 
 use serde_json::{Map, Value};
 
-/// A longer description is cut: it stands in a list.
+/// Maximum length of a description, in characters; longer ones are cut, as they stand in a list.
 const DESCRIPTION: usize = 600;
 
-/// A front matter has at most so many values, one within the other at most so deep.
+/// Limits of a front matter: number of values, and depth of nesting.
 const NODES: usize = 1000;
 const DEPTH: usize = 8;
 
-/// A longer front matter is refused before it is parsed, in bytes.
+/// Maximum size of a front matter, in bytes; a larger one is refused before parsing.
 const FRONT: usize = 16 << 10;
 
-/// What a front matter says.
+/// The parsed fields of a front matter.
 pub(crate) struct FrontMatter<'a> {
     fields: Map<String, Value>,
     yaml: &'a str,
 }
 
-/// A text without a byte order mark, with line feeds alone.
+/// Returns the text without a byte order mark and with line feeds only.
 pub(crate) fn normalized(text: &str) -> String {
     text.trim_start_matches('\u{feff}').replace("\r\n", "\n")
 }
 
 impl<'a> FrontMatter<'a> {
-    /// Reads the front matter of a [`normalized`] text; gives it, and what follows it. `None` where the text does not begin
-    /// with one. Unless it is `strict`, a front matter that is not YAML is read line by line, as `word: text`.
+    /// Parses the front matter of a [`normalized`] text; returns it and the rest of the text, or `None` if
+    /// the text begins with no front matter. Unless `strict`, a front matter that is not YAML is read line by
+    /// line, as `word: text`.
     ///
     /// # Errors
-    /// The line and what is wrong there.
+    /// The line, and what is wrong there.
     pub(crate) fn read(text: &'a str, strict: bool) -> Result<Option<(Self, &'a str)>, String> {
         let Some(rest) = text.strip_prefix("---\n") else { return Ok(None) };
         let Some((yaml, body)) = split(rest) else {
@@ -40,22 +41,22 @@ impl<'a> FrontMatter<'a> {
         Ok(Some((Self { fields: fields(yaml, strict)?, yaml }, body)))
     }
 
-    /// One that says nothing.
+    /// Returns a front matter without fields.
     pub(crate) fn none() -> FrontMatter<'static> {
         FrontMatter { fields: Map::new(), yaml: "" }
     }
 
-    /// The words it has.
+    /// Returns the names of its fields.
     pub(crate) fn words(&self) -> impl Iterator<Item = &str> {
         self.fields.keys().map(String::as_str)
     }
 
-    /// Whether it says something under this word.
+    /// Returns whether the field `word` has a value.
     pub(crate) fn has(&self, word: &str) -> bool {
         self.fields.get(word).is_some_and(|it| !it.is_null())
     }
 
-    /// Whether it says `true` under this word.
+    /// Returns whether the field `word` is true.
     pub(crate) fn is_true(&self, word: &str) -> bool {
         match self.fields.get(word) {
             Some(Value::Bool(it)) => *it,
@@ -64,17 +65,17 @@ impl<'a> FrontMatter<'a> {
         }
     }
 
-    /// An error about this word, with the line in which it stands.
+    /// Returns an error about the field `word`, with its line number.
     pub(crate) fn wrong(&self, word: &str, what: &str) -> String {
         let is_it = |line: &str| line.trim_start_matches(['"', '\'']).starts_with(word);
         let line = self.yaml.lines().position(is_it).map_or(1, |it| it + 2);
         format!("line {line}: {what}")
     }
 
-    /// The text under this word.
+    /// Returns the text of the field `word`.
     ///
     /// # Errors
-    /// When it is something else, with its line.
+    /// When its value has another type, with its line.
     pub(crate) fn text(&self, word: &str) -> Result<Option<String>, String> {
         match self.fields.get(word) {
             None | Some(Value::Null) => Ok(None),
@@ -84,10 +85,10 @@ impl<'a> FrontMatter<'a> {
         }
     }
 
-    /// The number from 1 under this word.
+    /// Returns the number of the field `word`, which is at least 1.
     ///
     /// # Errors
-    /// When it is something else, with its line.
+    /// When its value is anything else, with its line.
     pub(crate) fn number(&self, word: &str) -> Result<Option<usize>, String> {
         let value = match self.fields.get(word) {
             None | Some(Value::Null) => return Ok(None),
@@ -100,10 +101,10 @@ impl<'a> FrontMatter<'a> {
         }
     }
 
-    /// The list under this word, which may be written as one text with commas.
+    /// Returns the list of the field `word`, which may also be one text with commas.
     ///
     /// # Errors
-    /// When it is something else, with its line.
+    /// When its value has another type, with its line.
     pub(crate) fn list(&self, word: &str) -> Result<Option<Vec<String>>, String> {
         let wrong = |value: &Value| {
             self.wrong(
@@ -123,7 +124,7 @@ impl<'a> FrontMatter<'a> {
     }
 }
 
-/// The front matter, and what follows it.
+/// Splits a text into the front matter and the rest.
 fn split(text: &str) -> Option<(&str, &str)> {
     let mut at = 0;
     for line in text.split_inclusive('\n') {
@@ -144,7 +145,7 @@ fn fields(yaml: &str, strict: bool) -> Result<Map<String, Value>, String> {
     }
     match serde_saphyr::from_str_with_options(yaml, bounds()) {
         Ok(fields) => Ok(fields),
-        // Descriptions are written there that no YAML parser takes, and their own program does.
+        // Descriptions may be invalid YAML that the program they were written for accepts.
         Err(_) if !strict && !lines_of(yaml).is_empty() => Ok(lines_of(yaml)),
         Err(error) => {
             let line = error.location().map_or(1, |it| it.line()) + 1;
@@ -155,7 +156,7 @@ fn fields(yaml: &str, strict: bool) -> Result<Map<String, Value>, String> {
     }
 }
 
-/// A front matter repeats nothing by reference, so a few hundred bytes can't stand for gigabytes.
+/// Returns the parser's limits. Without anchors, a few hundred bytes can't expand to gigabytes.
 fn bounds() -> serde_saphyr::Options {
     let budget = serde_saphyr::budget! {
         max_anchors: 0,
@@ -166,7 +167,7 @@ fn bounds() -> serde_saphyr::Options {
     serde_saphyr::options! { budget: budget }
 }
 
-/// Each line `word: text` as it is.
+/// Reads each line `word: text` as it is.
 fn lines_of(yaml: &str) -> Map<String, Value> {
     let of_line = |line: &str| {
         let (word, text) = line.split_once(':')?;
@@ -177,7 +178,7 @@ fn lines_of(yaml: &str) -> Map<String, Value> {
     yaml.lines().filter_map(of_line).collect()
 }
 
-/// The names in a text; a comma in brackets is part of a name.
+/// Splits a text at its commas; a comma in brackets is part of a name.
 fn between_commas(text: &str) -> Vec<String> {
     let mut depth = 0usize;
     let parts = text.split(|it: char| {
@@ -191,7 +192,7 @@ fn between_commas(text: &str) -> Vec<String> {
     parts.map(|it| it.trim().to_owned()).filter(|it| !it.is_empty()).collect()
 }
 
-/// A text in one line of bounded length, in which nothing is invisible.
+/// Returns the text as one line of bounded length, with invisible characters escaped.
 pub(crate) fn one_line(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let line = kit::escape::visible(&line).0.into_owned();

@@ -1,4 +1,4 @@
-//! Pictures: which a model is shown, in which size, how often.
+//! Pictures for a model: decodes, shrinks and stores them, and sends the newest ones.
 
 use std::{collections::HashMap, io::Cursor, sync::Arc};
 
@@ -18,31 +18,32 @@ use crate::{
     model::{Item, Piece},
 };
 
-/// The longest side of a picture that is sent: providers make larger ones smaller themselves, and count them in full.
+/// Maximum side of a picture that is sent, in pixels: providers shrink larger ones themselves, and count them
+/// in full.
 const LONGEST: u32 = 1568;
 
-/// The most bytes of a picture that is sent: 5 MB as base64, which is what providers take.
+/// Maximum size of a picture that is sent, in bytes: 5 MB as base64, the limit of providers.
 const MOST_BYTES: usize = 3_500_000;
 
-/// A file of more bytes is not decoded.
+/// Maximum size of a file that is decoded, in bytes.
 const LARGEST_FILE: usize = 64 << 20;
 
-/// A picture of more pixels is not decoded: one of a few bytes may claim any size.
+/// Maximum number of pixels of a picture that is decoded: a file of a few bytes may claim any size.
 const MOST_PIXELS: u64 = 50_000_000;
 
-/// How much memory the decoding of one picture may take.
+/// Memory limit for decoding one picture, in bytes.
 const MOST_MEMORY: u64 = 160 << 20;
 
-/// How good a JPEG is, from one attempt to make it small enough to the next.
+/// JPEG qualities, tried in this order until the picture is small enough.
 const QUALITIES: [u8; 3] = [85, 70, 50];
 
-/// So many of the newest pictures are sent as they are; of older ones the model reads the line.
+/// Number of the newest pictures that are sent; for older ones the model gets a line.
 pub(crate) const NEWEST: usize = 4;
 
-/// Makes a picture what a model may be sent, and keeps it.
+/// Prepares a picture for models, and stores it.
 ///
 /// # Errors
-/// Why it can't be shown, in words for the model.
+/// The reason why it can't be shown, in words for the model.
 pub(crate) async fn keep(session: &Session, claimed: String, data: Vec<u8>) -> Result<Shown, String> {
     if data.len() > LARGEST_FILE {
         return Err(format!("it has {} MB, more than {}", data.len() >> 20, LARGEST_FILE >> 20));
@@ -59,15 +60,15 @@ pub(crate) async fn keep(session: &Session, claimed: String, data: Vec<u8>) -> R
     work.await.unwrap_or_else(|_| Err("it could not be kept".to_owned()))
 }
 
-/// Decodes a picture to its end, and makes it small enough for every provider.
+/// Decodes a picture completely, and shrinks it to the limits of every provider.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Fit {
-    /// What it was called by whoever sent it.
+    /// The media type that its sender declared.
     claimed: String,
 }
 
 impl Decoder for Fit {
-    /// Its media type. The picture follows where it is not the one that came.
+    /// The media type. The bytes follow if the picture was changed.
     type Answer = String;
 
     const NAME: &'static str = "fit";
@@ -78,8 +79,8 @@ impl Decoder for Fit {
     }
 }
 
-/// The picture as a model may be sent it: decoded to the end, of a type that providers take, and not too large. Gives its
-/// type, and its bytes where they are other ones.
+/// Returns the media type of the picture, and its bytes if they changed. The result is decoded completely,
+/// has a type that providers accept, and is within their size limits.
 fn fit(claimed: &str, data: &[u8]) -> Result<(&'static str, Option<Vec<u8>>), String> {
     let reader = |data| ImageReader::new(Cursor::new(data)).with_guessed_format().ok();
     let found = reader(data).and_then(|it| it.format());
@@ -108,7 +109,7 @@ fn smaller(mut picture: DynamicImage, format: ImageFormat) -> Result<(&'static s
     let mut longest = LONGEST;
     loop {
         let side = picture.width().max(picture.height());
-        // What resizes well holds the picture in floating point, so it is given no more than it needs.
+        // The resize filter holds the picture in floating point, so it first gets a smaller thumbnail.
         if side > 2 * longest {
             picture = picture.thumbnail(2 * longest, 2 * longest);
         }
@@ -122,7 +123,7 @@ fn smaller(mut picture: DynamicImage, format: ImageFormat) -> Result<(&'static s
                 return Ok(("image/png", png));
             }
         }
-        // What can be seen through is black in a JPEG, so this is for pictures that are too large otherwise.
+        // JPEG has no transparency, so it is only for pictures that are too large otherwise.
         let opaque = DynamicImage::ImageRgb8(picture.to_rgb8());
         for quality in QUALITIES {
             let mut jpeg = Vec::new();
@@ -148,15 +149,15 @@ fn mime_of(format: ImageFormat) -> Option<&'static str> {
     })
 }
 
-/// The bytes of the pictures that are sent again, by their handles.
+/// The bytes of the pictures that are sent with each request, by their handles.
 #[derive(Default)]
 pub(crate) struct Attached {
     bytes: HashMap<String, Arc<[u8]>>,
 }
 
 impl Attached {
-    /// Puts the bytes of the newest pictures into what is sent, and takes those of all others out. Blocks for those that
-    /// were not sent before; one that is no longer kept stays a line.
+    /// Attaches the bytes of the newest pictures to the items, and removes those of all others. Blocks for
+    /// pictures that were not sent before; a picture that is no longer stored stays a line.
     pub(crate) fn attach(&mut self, session: &Session, items: &mut [Item]) {
         let mut left = NEWEST;
         let mut bytes = HashMap::new();
@@ -178,7 +179,7 @@ impl Attached {
     }
 }
 
-/// The pieces of an item, the last one first.
+/// Returns the pieces of an item, the last one first.
 fn pieces(item: &mut Item) -> Box<dyn Iterator<Item = &mut Piece> + '_> {
     match item {
         Item::Person { pieces } => Box::new(pieces.iter_mut().rev()),
@@ -203,7 +204,7 @@ mod tests {
         bytes
     }
 
-    /// One that no compression makes smaller.
+    /// Returns a picture that doesn't compress.
     fn noise(width: u32, height: u32) -> DynamicImage {
         let mut state = 1u32;
         let mut next = || {
@@ -253,7 +254,7 @@ mod tests {
     #[test]
     fn one_that_claims_to_be_enormous_is_not_decoded() {
         let mut bomb = png(1, 1);
-        // The size is behind the signature and the name of the first chunk; its checksum follows.
+        // The size follows the signature and the name of the first chunk; its checksum comes after it.
         bomb.splice(16..24, [0, 0, 0xff, 0xff, 0, 0, 0xff, 0xff]);
         let mut crc = !0u32;
         for byte in bomb.get(12..29).unwrap() {

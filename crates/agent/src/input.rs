@@ -1,58 +1,59 @@
-//! What a person gives an agent at the beginning of a turn: their words, and data and pictures beside them.
+//! Input of a turn: the person's words, with attached data and pictures.
 //!
-//! Data (standard input, a file, the output of a command) stands before the words in a block of its own, marked as data:
-//! no line of it can pass for the person's. It is masked, bounded and spelled out where it would hide something; the whole
-//! of what is too long is kept as an output that the model can read or search.
+//! Data (standard input, a file, the output of a command) stands before the words in its own block, marked as
+//! data: no line of it can pass for the person's words. haft masks secrets in it, escapes invisible
+//! characters and bounds its length; it stores data that is too long as an output that the model can read or
+//! search.
 
 use kit::{Fault, Kind, escape::visible};
 use runtime::Session;
 
 use crate::{images, model::Piece, transcript::Message};
 
-/// So much of an attached text is sent, in bytes; its middle is left out.
+/// Limit of an attached text that is sent, in bytes; its middle is left out.
 const LONGEST: usize = 256 << 10;
 
-/// A text of more bytes is refused.
+/// Maximum size of an attached text, in bytes; a larger one is refused.
 const LARGEST: usize = 64 << 20;
 
-/// What a person says at the beginning of a turn, with what they attach.
+/// The input of a turn: a message, with attachments.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Input {
     words: String,
     beside: Vec<Piece>,
     lines: Vec<String>,
-    /// The words are the program's: no turn of the person begins with them.
+    /// The words are those of the program: they begin no turn of the person.
     of_program: bool,
 }
 
 impl Input {
-    /// Words of the program that runs the agent, which are not the person's: what is wrong with an answer, say.
+    /// Creates an input with the words of the program that runs the agent, such as an error in an answer.
     pub fn of_program(words: impl Into<String>) -> Self {
         Self { of_program: true, ..Self::new(words) }
     }
 
-    /// These words, with nothing beside them.
+    /// Creates an input with these words and no attachment.
     pub fn new(words: impl Into<String>) -> Self {
         Self { words: words.into(), ..Self::default() }
     }
 
-    /// The person's words.
+    /// Returns the person's words.
     pub fn words(&self) -> &str {
         &self.words
     }
 
-    /// What is attached, one line each: `file src/a.rs, 123 bytes`.
+    /// Returns one line for each attachment: `file src/a.rs, 123 bytes`.
     pub fn attached(&self) -> &[String] {
         &self.lines
     }
 
-    /// Attaches a text as data. `tag` says where it is from (`stdin`, `file`, `command`) and names the block in which the
-    /// model reads it; `name` may be empty. Of more than 256 KiB head and tail are sent, and the whole is kept. Blocks for
-    /// that.
+    /// Attaches a text as data. `tag` is its source (`stdin`, `file`, `command`) and names the block that the
+    /// model reads; `name` may be empty. If it is longer than 256 KiB, haft sends head and tail and stores
+    /// the whole. Blocks for that.
     ///
     /// # Errors
-    /// [`Kind::BadArgs`] when the bytes are not text, [`Kind::TooBig`] when there are more than 64 MiB, and when what is too
-    /// long can't be kept. Nothing is attached then.
+    /// [`Kind::BadArgs`] when the bytes are not text, [`Kind::TooBig`] when there are more than 64 MiB, and
+    /// the fault of the store when a long text can't be stored. Nothing is attached then.
     pub fn attach_text(
         &mut self,
         session: &Session,
@@ -93,13 +94,13 @@ impl Input {
         Ok(())
     }
 
-    /// Attaches what the model is to see; `line` says what it is, for the person who resumes the conversation.
+    /// Attaches pieces for the model; `line` describes them to the person who resumes the conversation.
     pub fn attach(&mut self, line: impl Into<String>, pieces: Vec<Piece>) {
         self.lines.push(line.into());
         self.beside.extend(pieces);
     }
 
-    /// Attaches a picture: decoded, made small enough for every provider, and kept.
+    /// Attaches a picture: decoded, shrunk to the limits of every provider, and stored.
     ///
     /// # Errors
     /// [`Kind::BadArgs`] when it is not a png, jpeg, webp or gif, is broken or has too many pixels. Nothing is attached then.
@@ -123,12 +124,12 @@ impl Input {
         Ok(())
     }
 
-    /// Does a turn of the person begin with it?
+    /// Returns whether a turn of the person begins with it.
     pub(crate) fn is_persons(&self) -> bool {
         !self.of_program
     }
 
-    /// As the person is shown it, and as the model is sent it.
+    /// Returns the message for the person, and the pieces for the model.
     pub(crate) fn into_parts(self) -> (Message, Vec<Piece>) {
         let mut pieces = self.beside;
         if !self.words.is_empty() || pieces.is_empty() {
@@ -155,7 +156,7 @@ impl From<&str> for Input {
     }
 }
 
-/// How the model is told where a text is from.
+/// Returns the sentence that explains the source of a text to the model.
 fn whence(tag: &str) -> &'static str {
     match tag {
         "stdin" => "The person piped this to the standard input of this run.",
@@ -165,14 +166,14 @@ fn whence(tag: &str) -> &'static str {
     }
 }
 
-/// These bytes as text; or why they are none.
+/// Decodes bytes as text, or returns why they are not text.
 fn text_of(bytes: &[u8]) -> Result<String, String> {
     if let Some(at) = bytes.iter().position(|it| *it == 0) {
         return Err(format!("byte {at} is zero, as in binary files and UTF-16"));
     }
     let text = String::from_utf8_lossy(bytes);
     let broken = text.chars().filter(|it| *it == char::REPLACEMENT_CHARACTER).count();
-    // Some letters of an older encoding are not a reason to refuse the rest.
+    // A few characters in an older encoding don't justify a refusal of the rest.
     if broken > text.chars().count() / 10 {
         return Err(format!("{broken} of its characters are not UTF-8"));
     }
@@ -180,11 +181,11 @@ fn text_of(bytes: &[u8]) -> Result<String, String> {
     Ok(if text.contains('\u{1b}') { kit::procs::plain_text(text.as_bytes()) } else { text.to_owned() })
 }
 
-/// Head and tail, with a line between them that says where all of it is.
+/// Returns head and tail, with a line between them that names the handle of the whole.
 fn cut(text: &str, handle: &str) -> String {
     let head = text.get(..text.floor_char_boundary(LONGEST / 2)).unwrap_or_default();
     let tail = text.get(text.ceil_char_boundary(text.len() - LONGEST / 2)..).unwrap_or_default();
-    // Whole lines, where there are any.
+    // Cuts at line breaks, where there are any.
     let head = head.rfind('\n').and_then(|at| head.get(..=at)).unwrap_or(head);
     let tail = tail.find('\n').and_then(|at| tail.get(at + 1..)).filter(|it| !it.is_empty()).unwrap_or(tail);
     let left_out = text.len() - head.len() - tail.len();

@@ -1,4 +1,4 @@
-//! The loop that puts the tools into a model's hands.
+//! The agent loop: runs a model with the tools of a session.
 
 mod answer;
 mod asker;
@@ -25,7 +25,7 @@ pub mod provider_tools;
 pub mod skills;
 pub mod slash;
 
-/// The decoders of foreign bytes that an agent needs.
+/// The decoders of untrusted bytes that an agent needs.
 pub static DECODERS: &[kit::decoders::Entry] = &[kit::decoders::Entry::of::<images::Fit>()];
 
 pub use asker::{Asker, NobodyToAsk, nobody};

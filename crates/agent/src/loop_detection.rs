@@ -1,7 +1,8 @@
-//! Loop detection: tells the model, and the person, that it goes in circles.
+//! Loop detection: notifies the model and the person of a call that keeps giving the same result.
 //!
-//! A loop is the same call with the same result, and nothing in between that may have changed something: the third time the
-//! model reads one line in place of what it knows already. The journal and the person see every result as it is.
+//! A loop is the same call with the same result, with no call in between that may have changed something. The
+//! third time, the model gets one line in place of the result. The journal and the person get every result as
+//! it is.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,13 +10,13 @@ use serde_json::Value;
 
 use crate::model::{Item, Piece, ResultOf, Said};
 
-/// From this time on the model reads a line.
+/// Repetition from which on the model gets a line instead of the result.
 const LINE: u32 = 3;
 
-/// From this time on it is told to leave it.
+/// Repetition from which on the line advises the model to do something else.
 const LEAVE: u32 = 5;
 
-/// Tools that are asked again and again on purpose.
+/// Tools that are called repeatedly on purpose.
 const POLLING: [&str; 9] = [
     "continue_job",
     "interact",
@@ -28,25 +29,25 @@ const POLLING: [&str; 9] = [
     "wait",
 ];
 
-/// What the calls of a conversation came to, as long as the model has it before its eyes.
+/// The results of a conversation's calls, as far as the model can still read them.
 #[derive(Default)]
 pub(crate) struct Loops {
-    /// How many calls there were.
+    /// The number of calls so far.
     calls: u64,
     seen: HashMap<blake3::Hash, Seen>,
-    /// What the person was not told yet.
+    /// The notice that the person did not get yet.
     circling: Option<String>,
 }
 
 struct Seen {
     result: blake3::Hash,
-    /// The call that gave it first.
+    /// The number of the first call with this result.
     first: u64,
     times: u32,
 }
 
 impl Loops {
-    /// What the calls of this conversation came to. `changes` says of a tool whether it may change something.
+    /// Counts the calls of this conversation. `changes` returns whether a tool may change something.
     pub(crate) fn of(items: &[Item], changes: impl Fn(&str) -> bool) -> Self {
         let mut loops = Self::default();
         let mut called: HashMap<&str, &str> = HashMap::new();
@@ -69,22 +70,23 @@ impl Loops {
         loops
     }
 
-    /// Forgets what the model can no longer read; the count of the calls goes on.
+    /// Forgets the results that the model can no longer read; the count of the calls goes on.
     pub(crate) fn forget(&mut self) {
         self.seen.clear();
     }
 
-    /// What a person should know of the call that was looked at last: that the model goes in circles.
+    /// Takes the notice for the person, if the last call was part of a loop.
     pub(crate) fn circling(&mut self) -> Option<String> {
         self.circling.take()
     }
 
-    /// The result as the model is to read it. `changes` says whether the tool may have changed something.
+    /// Counts the call, and returns its result as the model gets it. `changes` is whether the tool may have
+    /// changed something.
     pub(crate) fn look(&mut self, mut result: ResultOf, arguments: &str, changes: bool) -> ResultOf {
         self.calls += 1;
         let key = key(&result.tool, arguments);
         if changes {
-            // What a call does itself is in its result.
+            // The effect of the call itself is in its result.
             self.seen.retain(|it, _| *it == key);
         }
         if POLLING.contains(&result.tool.as_str()) || has_picture(&result) {
@@ -95,7 +97,7 @@ impl Loops {
         let this = Seen { result: hash, first: self.calls, times: 0 };
         let seen = self.seen.entry(key).or_insert(this);
         if text.starts_with(UNCHANGED) {
-            // Of a conversation that is resumed: it was the same then.
+            // In a resumed conversation, the result was already the same.
             seen.times += 1;
             return result;
         }
@@ -133,7 +135,7 @@ fn has_picture(result: &ResultOf) -> bool {
     result.pieces.iter().any(|it| matches!(it, Piece::Image { .. }))
 }
 
-/// The call, however its arguments were written.
+/// Returns a key of the call that doesn't depend on how its arguments are formatted.
 fn key(tool: &str, arguments: &str) -> blake3::Hash {
     let arguments = match serde_json::from_str::<Value>(arguments) {
         Ok(mut value) => {
@@ -145,7 +147,7 @@ fn key(tool: &str, arguments: &str) -> blake3::Hash {
     blake3::hash(format!("{tool}\0{arguments}").as_bytes())
 }
 
-/// The tools among these that may change something.
+/// Returns the names of the tools that may change something.
 pub(crate) fn changing<'a>(specs: impl Iterator<Item = &'a kit::Spec>) -> HashSet<String> {
     specs.filter(|it| !it.at_most.is_read_only()).map(|it| it.name.clone()).collect()
 }

@@ -1,7 +1,7 @@
-//! Markdown files of a person and of a workspace: finds and reads them, bounded in number and size.
+//! Markdown files of the person and of a workspace: finds and reads them, bounded in number and size.
 //!
-//! A workspace's file is read as a tool would read it: no symlink leads out of the roots. Text that a terminal or a reader
-//! would not see is spelled out.
+//! haft reads a workspace's file as a tool would: no symlink leads out of the roots. Invisible characters are
+//! escaped.
 
 use std::{
     fs,
@@ -10,16 +10,16 @@ use std::{
 
 use kit::{Fault, Files, files::Roots};
 
-/// At most so many files of one folder are read, with those of the folders below it.
+/// Maximum number of files read from one folder and the folders below it.
 const FILES: usize = 200;
 
-/// At most so many entries of one folder are looked at.
+/// Maximum number of entries read from one folder.
 const ENTRIES: usize = 1_000;
 
-/// The bytes of a person's own file of at most `largest` bytes.
+/// Reads a file that belongs to the person, of at most `largest` bytes.
 ///
 /// # Errors
-/// Why it can't be read.
+/// The reason why it can't be read.
 pub(crate) fn of_person(path: &Path, largest: u64) -> Result<Vec<u8>, String> {
     let about = fs::metadata(path).map_err(|error| error.to_string())?;
     if !about.is_file() || about.len() > largest {
@@ -28,10 +28,10 @@ pub(crate) fn of_person(path: &Path, largest: u64) -> Result<Vec<u8>, String> {
     fs::read(path).map_err(|error| error.to_string())
 }
 
-/// The bytes of a file of the workspace, of at most `largest` bytes, by its path in there.
+/// Reads a file of the workspace, by its path there, of at most `largest` bytes.
 ///
 /// # Errors
-/// Why it can't be read.
+/// The reason why it can't be read.
 pub(crate) fn of_workspace(roots: &Roots, path: &str, largest: u64) -> Result<Vec<u8>, String> {
     let read = || {
         let location = roots.locate(path)?;
@@ -40,7 +40,7 @@ pub(crate) fn of_workspace(roots: &Roots, path: &str, largest: u64) -> Result<Ve
     read().map(|it| it.bytes.to_vec()).map_err(|fault: Fault| fault.what)
 }
 
-/// These bytes as text in which nothing is invisible.
+/// Decodes bytes as UTF-8, and escapes invisible characters.
 ///
 /// # Errors
 /// When they are not UTF-8.
@@ -49,7 +49,8 @@ pub(crate) fn text(bytes: Vec<u8>) -> Result<String, String> {
     Ok(kit::escape::visible(&text).0.into_owned())
 }
 
-/// The files below a folder, at most `depth` levels down, whose path in there is `wanted`; by that path, sorted.
+/// Returns the files at most `depth` levels below a folder whose relative path is `wanted`, sorted by that
+/// path.
 pub(crate) fn below(folder: &Path, depth: usize, wanted: impl Fn(&Path) -> bool) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut folders = vec![(PathBuf::new(), 1)];
@@ -57,7 +58,7 @@ pub(crate) fn below(folder: &Path, depth: usize, wanted: impl Fn(&Path) -> bool)
         let Ok(entries) = fs::read_dir(folder.join(&at)) else { continue };
         for entry in entries.flatten().take(ENTRIES) {
             let path = at.join(entry.file_name());
-            // A symlink to a folder is not entered: it could lead around in circles.
+            // Symlinks to folders are not followed: they could form a cycle.
             if entry.file_type().is_ok_and(|it| it.is_dir()) {
                 if level < depth {
                     folders.push((path, level + 1));

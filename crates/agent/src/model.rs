@@ -34,41 +34,42 @@ pub use known::{AS_OF, Known, Model as KnownModel, listed, models};
 pub use list::{Offered, Source, source, source_to_log_in, sources};
 pub use resolve::{Choices, KeyFrom};
 
-/// Something that continues a conversation: a provider's model, or a written one.
+/// A model that continues a conversation: a provider's, or a scripted one.
 pub trait Model: Send + Sync {
-    /// The name by which a person chose it: `anthropic:claude-sonnet-5-5`, `script:demo.jsonl`.
+    /// Returns the name by which a person chose it: `anthropic:claude-sonnet-5-5`, `script:demo.jsonl`.
     fn name(&self) -> &str;
 
-    /// What it can do.
+    /// Returns the model's abilities.
     fn abilities(&self) -> &Abilities;
 
-    /// How it writes calls: `native`, or the name of its dialect.
+    /// Returns the form in which it writes calls: `native`, or the name of its dialect.
     fn tool_format(&self) -> &'static str {
         "native"
     }
 
-    /// After how long without a byte a request to it is given up, where it is.
+    /// Returns the idle timeout of a request, where there is one.
     fn idle_limit(&self) -> Option<Duration> {
         None
     }
 
-    /// What it is told before everything else, once it is asked with this prompt and these tools: a model that is spoken
-    /// to in a dialect is told there how to call them. It begins with the prompt.
+    /// Returns the system prompt as the model gets it with these tools. It begins with `system`; a model that
+    /// uses a dialect also gets the instructions on calls.
     fn told(&self, system: &Arc<str>, _tools: &[Spec]) -> Arc<str> {
         system.clone()
     }
 
-    /// Asks it to go on. Nothing is sent before the stream is polled; dropping the stream ends the request.
+    /// Sends a request, and streams the answer. Nothing is sent before the stream is polled; dropping the
+    /// stream ends the request.
     ///
-    /// A request that could not be answered at all is tried again by the model itself, as far as that makes
-    /// sense; a stream that breaks after its first part ends with an error, and whoever reads decides.
+    /// The model itself retries a request without an answer, as far as that makes sense. A stream that breaks
+    /// after its first part ends with an error, and the caller decides.
     fn stream(&self, request: Request) -> Events;
 }
 
-/// What a model answers, part by part.
+/// The answer of a model, as a stream of parts.
 pub type Events = Pin<Box<dyn Stream<Item = Result<Event, ModelError>> + Send>>;
 
-/// Asks a model to go on, in a span that ends with the last part of its answer.
+/// Sends a request, in a tracing span that ends with the last part of the answer.
 pub(crate) fn ask(model: &dyn Model, request: Request) -> Events {
     let request_span = spans::Request::begin(model.name());
     let mut answer = model.stream(request);
@@ -84,20 +85,20 @@ pub(crate) fn ask(model: &dyn Model, request: Request) -> Events {
     }))
 }
 
-/// What a model can do.
+/// The abilities and limits of a model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Abilities {
-    /// Tool calls are part of its wire format. A model without them is spoken to in a [dialect](crate::dialect).
+    /// Whether tool calls are part of its wire format. Models without them use a [dialect](crate::dialect).
     pub calls: bool,
-    /// It looks at pictures.
+    /// Whether it accepts pictures.
     pub images: bool,
-    /// How many tokens request and answer may have together.
+    /// Context window: maximum number of tokens of request and answer together.
     pub window: u64,
-    /// How many tokens an answer has at most.
+    /// Maximum number of tokens of an answer.
     pub longest: u64,
     /// The tools that the provider runs itself.
     pub own_tools: Vec<OwnTool>,
-    /// What it costs, where that is known.
+    /// Its prices, where they are known.
     pub price: Option<Price>,
 }
 
@@ -105,14 +106,14 @@ pub struct Abilities {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OwnTool {
-    /// It draws a picture.
+    /// Draws pictures.
     ImageGen,
-    /// It searches the web.
+    /// Searches the web.
     WebSearch,
 }
 
 impl OwnTool {
-    /// The name under which the tool is registered and allowed.
+    /// Returns the name under which the tool is registered and allowed.
     pub fn name(self) -> &'static str {
         match self {
             Self::ImageGen => "image_gen",
@@ -121,90 +122,90 @@ impl OwnTool {
     }
 }
 
-/// What tokens cost, in dollars for a million of them.
+/// Prices in dollars for a million tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Price {
     /// Tokens of a request.
     pub input: f64,
-    /// Tokens of a request that the provider had kept.
+    /// Tokens of a request that the provider read from its cache.
     #[serde(default)]
     pub cached: f64,
-    /// Tokens of a request that the provider keeps from now on.
+    /// Tokens of a request that the provider writes to its cache.
     #[serde(default)]
     pub kept: f64,
     /// Tokens of an answer.
     pub output: f64,
 }
 
-/// A conversation that a model is to continue.
+/// A request: a conversation for a model to continue.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// What it is told before everything else. The same from step to step, so that providers can keep it.
+    /// The system prompt. It stays the same from step to step, so that providers can cache it.
     pub system: Arc<str>,
     /// The conversation.
     pub items: Vec<Item>,
-    /// The tools it may call, in their stable order; those that the provider runs itself are of
+    /// The tools it may call, in a stable order; those that the provider runs itself have
     /// [`Origin::Provider`](kit::Origin::Provider).
     pub tools: Arc<[Spec]>,
-    /// How many answers this conversation had from a model until now, also those that were summed up since.
+    /// The number of answers in this conversation so far, including those that were summarized.
     pub step: usize,
-    /// The most tokens the answer may have, where it is to be shorter than the model's longest.
+    /// Maximum number of tokens of the answer, where it is lower than the model's limit.
     pub longest: Option<u64>,
-    /// The JSON Schema that the text of an answer without calls is to fit. A wire format that has structured output says it
-    /// to the provider; others pass it over, so whoever asks says it in words as well, and checks what comes.
+    /// The JSON Schema for the text of an answer without calls. A wire format with structured output passes
+    /// it to the provider, and others ignore it: the caller repeats it in words and checks the answer.
     pub format: Option<Arc<serde_json::Value>>,
 }
 
 /// A part of an answer.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
-    /// The request could not be answered yet, and is tried again after this many seconds.
+    /// The request failed, and the model retries it after this many seconds.
     Waiting {
-        /// Why.
+        /// The reason.
         why: String,
-        /// For how long.
+        /// The pause.
         seconds: f32,
     },
     /// More of the text.
     Text(String),
-    /// More of what it thinks, for a person to see.
+    /// More of the reasoning, for the person.
     Reasoning(String),
-    /// It begins to write a call.
+    /// The model begins to write a call.
     CallBegan {
-        /// Which call of this answer: calls may be written by turns.
+        /// The index of the call in this answer: calls may be interleaved.
         index: usize,
         /// The tool's name.
         tool: String,
     },
-    /// It has written more of a call's arguments.
+    /// The model has written more of a call's arguments.
     CallGrew {
-        /// Which call.
+        /// The index of the call.
         index: usize,
-        /// How many bytes more.
+        /// The number of new bytes.
         bytes: usize,
     },
-    /// A call is complete: it can begin, whatever the model still writes.
+    /// A call is complete. It can begin while the model still writes.
     CallClosed {
-        /// Which call.
+        /// The index of the call.
         index: usize,
-        /// The id that its result goes back under.
+        /// The id for its result.
         id: String,
         /// The tool's name.
         tool: String,
-        /// The arguments as they were written: JSON, unless the model erred.
+        /// The arguments as the model wrote them: JSON, unless the model made a mistake.
         arguments: String,
     },
-    /// So many calls in the answer are not made: of one answer, at most so many are.
+    /// Some calls of the answer are not made, because it has more than the limit.
     NotRun {
-        /// How many.
+        /// The number of calls that are not made.
         calls: usize,
-        /// How many are made.
+        /// The number of calls that are made.
         most: usize,
     },
-    /// A part that is to be sent back as it is: reasoning with its signature, what a provider's own tool did.
+    /// A part that is sent back unchanged: signed reasoning, or the work of a provider's own tool.
     Kept(Said),
-    /// A picture that a tool of the provider's made.
+    /// A picture that a provider's own tool made.
     Picture {
         /// The tool.
         tool: OwnTool,
@@ -213,45 +214,45 @@ pub enum Event {
         /// Its bytes.
         data: Arc<[u8]>,
     },
-    /// What it took. Given once for each answer, before the end; what is not known is zero.
+    /// The tokens used. Sent once for each answer, before the end; an unknown count is zero.
     Used(Usage),
-    /// The answer is over. Nothing comes after it.
+    /// The answer has ended. Nothing follows.
     End(Why),
 }
 
-/// Why an answer is over.
+/// The reason why an answer ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Why {
-    /// It has said what it had to say.
+    /// The answer is complete.
     Done,
-    /// It waits for the results of its calls.
+    /// The model waits for the results of its calls.
     Calls,
-    /// It came to the longest answer that it may give; a call that was not closed is lost.
+    /// The answer reached the length limit; a call that was not closed is lost.
     Length,
-    /// The provider did not let it go on.
+    /// The provider stopped the answer.
     Refused,
-    /// The provider paused it in the middle of its own tools' work: it is to be asked again as it is.
+    /// The provider paused the answer while its own tools work: the request is to be repeated as it is.
     Paused,
 }
 
-/// How many tokens were used.
+/// The number of tokens used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Usage {
-    /// Of the request, without those that the provider had kept or keeps.
+    /// Tokens of the request, without those read from or written to the provider's cache.
     pub input: u64,
-    /// Of the request, which the provider had kept.
+    /// Tokens of the request that the provider read from its cache.
     pub cached: u64,
-    /// Of the request, which the provider keeps from now on.
+    /// Tokens of the request that the provider wrote to its cache.
     pub kept: u64,
-    /// Of the answer, with its reasoning.
+    /// Tokens of the answer, with its reasoning.
     pub output: u64,
-    /// Of the answer's reasoning.
+    /// Tokens of the answer's reasoning.
     pub reasoning: u64,
 }
 
 impl Why {
-    /// Its name in traces.
+    /// Returns the reason's name in traces.
     pub fn name(self) -> &'static str {
         match self {
             Self::Done => "done",
@@ -264,17 +265,17 @@ impl Why {
 }
 
 impl Usage {
-    /// All tokens of the request.
+    /// Returns all tokens of the request.
     pub fn request(&self) -> u64 {
         self.input.saturating_add(self.cached).saturating_add(self.kept)
     }
 
-    /// All tokens, of request and answer.
+    /// Returns all tokens, of request and answer.
     pub fn all(&self) -> u64 {
         self.request().saturating_add(self.output)
     }
 
-    /// What these cost, in dollars.
+    /// Returns the cost in dollars.
     pub fn cost(&self, price: &Price) -> f64 {
         let of = |tokens: u64, price: f64| tokens as f64 * price / 1e6;
         of(self.input, price.input)
@@ -286,7 +287,7 @@ impl Usage {
 
 impl std::ops::AddAssign for Usage {
     fn add_assign(&mut self, other: Self) {
-        // A provider may say any number.
+        // A provider may report any number.
         let add = |count: &mut u64, more: u64| *count = count.saturating_add(more);
         add(&mut self.input, other.input);
         add(&mut self.cached, other.cached);

@@ -1,5 +1,5 @@
-//! Calls that a person makes: under the session's rules, watched like any other, and not part of the conversation by
-//! themselves.
+//! Calls that the person makes: run under the session's rules, observed like any other, and not part of the
+//! conversation by themselves.
 
 use runtime::Call;
 use serde_json::Value;
@@ -12,23 +12,23 @@ use crate::{
     turn::Agent,
 };
 
-/// What came of a call that the person made.
+/// The answer of a call that the person made.
 #[derive(Debug, Clone)]
 pub struct Looked {
-    /// Whether it worked.
+    /// Whether the call succeeded.
     pub ok: bool,
     /// The exit code, where a command ran.
     pub exit: Option<i32>,
-    /// What it said, as far as the runtime shows it.
+    /// The output, as far as the runtime shows it.
     pub text: String,
-    /// What the model is to see of it, for [`Input::attach`](crate::Input::attach).
+    /// The pieces for the model, for [`Input::attach`](crate::Input::attach).
     pub pieces: Vec<Piece>,
 }
 
 impl Agent {
-    /// Makes a call on behalf of the person, in the same sandbox as the model's; what a rule would ask the person about is
-    /// allowed, as they make it themselves. With `watched`, whoever watches hears of it as of any other. The model sees
-    /// nothing of it unless its pieces are attached to what the person says.
+    /// Makes a call for the person, in the sandbox of the model's calls. Where a rule would ask for approval,
+    /// the call is allowed, since the person makes it. With `watched`, observers get its events as of any
+    /// other call. The model gets nothing of it unless its pieces are attached to an input.
     pub async fn look(
         &self,
         tool: &str,

@@ -1,4 +1,4 @@
-//! Profiles: agents with a name, a prompt, a model and tools.
+//! Profiles: named agents with a prompt, a model and tools, from haft itself, the person and the workspace.
 
 mod front;
 
@@ -10,19 +10,19 @@ use crate::markdown_files;
 use front::Format;
 pub(crate) use front::names_here;
 
-/// A longer file is left aside.
+/// Maximum size of a profile file, in bytes; larger ones are ignored.
 const LARGEST: u64 = 64 << 10;
 
-/// So many files of a folder are looked at.
+/// Maximum number of files read from a folder.
 const MOST: usize = 100;
 
-/// So many bytes of all files together are read; those after them are left aside.
+/// Maximum size of all files together, in bytes; the files after that are ignored.
 const ALL: usize = 2 << 20;
 
-/// A longer reason why a file is not a profile is cut.
+/// Maximum length of the reason why a file is not a profile; longer ones are cut.
 const WHY: usize = 300;
 
-/// Where a workspace keeps profiles, in the order in which a name is looked for.
+/// The folders of a workspace with profiles; the first one that has a name wins.
 const FOLDERS: [(&str, Format); 3] =
     [(".haft/agents", Format::Haft), (".claude/agents", Format::Claude), (".nav/subagents", Format::Nav)];
 
@@ -37,46 +37,46 @@ const BUILT_IN: [(&str, &str); 4] = [
 /// The profile of plan mode.
 pub const PLAN: &str = "plan";
 
-/// A named agent. It can ask for less than the person's options allow, never for more.
+/// A named agent. It can have fewer permissions than the person's options allow, never more.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Profile {
-    /// By which it is asked for.
+    /// The name that selects it.
     pub name: String,
-    /// What a person calls it.
+    /// Its display name.
     pub title: String,
-    /// What it is for.
+    /// Its purpose.
     pub description: String,
-    /// What its model is told.
+    /// Its prompt.
     pub prompt: String,
-    /// Its model, where it is not that of who asks.
+    /// Its model, if not the caller's.
     pub model: Option<String>,
-    /// The only tools it has, by the names they have here; those of who asks, if this is not given.
+    /// Its allowlist of tools, by their names here; without one, it has the caller's tools.
     pub tools: Option<Vec<String>>,
-    /// Tools that it does not have.
+    /// The tools that it does not have.
     pub without: Vec<String>,
-    /// It changes nothing.
+    /// Whether it is read-only.
     pub read_only: bool,
-    /// At most so many answers of its model for one task.
+    /// Maximum model responses for one task.
     pub max_turns: Option<usize>,
-    /// Where it comes from.
+    /// The source of the profile.
     pub origin: Origin,
-    /// What its file says that does not count, one line each.
+    /// The settings in its file that are ignored, one line each.
     pub notes: Vec<String>,
 }
 
-/// Where a profile comes from.
+/// The source of a profile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
-    /// It is part of the program.
+    /// The program itself.
     Program,
-    /// A file of the person's own.
+    /// A file of the person.
     Person(PathBuf),
-    /// A file of the workspace, by its path in there.
+    /// A file of the workspace, by its relative path.
     Workspace(String),
 }
 
 impl Origin {
-    /// The file, as a person knows it.
+    /// Returns the source, as shown to a person.
     pub fn shown(&self) -> String {
         match self {
             Self::Program => "haft".to_owned(),
@@ -86,7 +86,7 @@ impl Origin {
     }
 }
 
-/// Where profiles are looked for. They are read anew each time, so a file that is saved counts from then on.
+/// The sources of profiles. They are read anew each time, so a saved file takes effect at once.
 #[derive(Clone)]
 pub struct Profiles {
     own: Option<PathBuf>,
@@ -99,23 +99,23 @@ pub struct Profiles {
 pub struct Known {
     /// Each name once.
     pub profiles: Vec<Arc<Profile>>,
-    /// The files that are not profiles, and why not, one line each.
+    /// The files that are not profiles, with the reason, one line each.
     pub broken: Vec<String>,
 }
 
 impl Profiles {
-    /// Those of the program alone.
+    /// Uses only the profiles of the program.
     pub fn built_in() -> Self {
         Self { own: None, roots: None, trusted: false }
     }
 
-    /// Those of the program, of the person's folder `own`, and of a workspace. From one that is not trusted a model
-    /// is not taken.
+    /// Uses the profiles of the program, of the person's folder `own`, and of a workspace. The model of a
+    /// profile is ignored if its workspace is not trusted.
     pub fn new(own: PathBuf, roots: Roots, trusted: bool) -> Self {
         Self { own: Some(own), roots: Some(roots), trusted }
     }
 
-    /// Reads them. Blocks.
+    /// Reads all profiles. Blocks.
     pub fn read(&self) -> Known {
         let mut known = Known::default();
         let mut left = ALL;
@@ -165,7 +165,8 @@ impl Profiles {
         known
     }
 
-    /// What counts of a workspace's profile. Which model is asked decides who reads along, and what it costs.
+    /// Removes the model from a profile of an untrusted workspace: the model decides which provider reads the
+    /// conversation, and the cost.
     fn of_workspace(&self, mut profile: Profile, file: String) -> Profile {
         if !self.trusted
             && let Some(model) = profile.model.take()
@@ -178,10 +179,10 @@ impl Profiles {
 }
 
 impl Known {
-    /// The profile of this name.
+    /// Returns the profile of this name.
     ///
     /// # Errors
-    /// [`Kind::NotFound`](kit::Kind::NotFound) with the names there are.
+    /// [`Kind::NotFound`](kit::Kind::NotFound) with the known names.
     pub fn find(&self, name: &str) -> Result<Arc<Profile>, Fault> {
         if let Some(profile) = self.profiles.iter().find(|it| it.name == name) {
             return Ok(profile.clone());
@@ -197,7 +198,7 @@ impl Known {
         Err(Fault::not_found(format!("there is no profile `{name}`")).next(next))
     }
 
-    /// Is there room for this file among all that is read?
+    /// Returns whether this file fits into the size limit of all files.
     fn takes(&mut self, left: &mut usize, shown: &str, text: &Result<Vec<u8>, String>) -> bool {
         let bytes = text.as_ref().map_or(0, Vec::len);
         let Some(rest) = left.checked_sub(bytes) else {
@@ -224,7 +225,7 @@ impl Known {
                 let earlier = self.profiles.iter().find(|it| it.name == profile.name);
                 match (earlier.map(|it| &it.origin), &profile.origin) {
                     (None, _) => self.profiles.push(Arc::new(profile)),
-                    // Who plans or explores relies on what those may do.
+                    // Agents that plan or explore depend on the limits of these profiles.
                     (Some(Origin::Program), Origin::Workspace(_)) => {
                         self.broken.push(format!(
                             "{shown} is ignored: `{}` is a profile of haft's own",
@@ -242,7 +243,7 @@ impl Known {
     }
 }
 
-/// The Markdown files of a folder, in the order of their names: the name without its ending, and the path.
+/// Returns the Markdown files of a folder, sorted by name: each name without its extension, and the path.
 fn files_in(folder: &std::path::Path) -> Vec<(String, PathBuf)> {
     let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
     let mut files: Vec<_> = entries

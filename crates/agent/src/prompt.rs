@@ -1,4 +1,4 @@
-//! The system prompt: its sections, and what each costs.
+//! The system prompt: builds its sections, and estimates the cost of each.
 
 mod cost;
 mod project_instructions;
@@ -25,24 +25,24 @@ const STARTS: &str = "subagent";
 
 const BASE: &str = include_str!("../prompts/base.md");
 
-/// A system prompt, in its parts. It depends on nothing but what it is made of, so that a provider can keep it.
+/// A system prompt, in sections. The same inputs give the same text, so that a provider can cache it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prompt {
-    /// The parts, in the order in which they are sent.
+    /// The sections, in the order in which they are sent.
     pub sections: Vec<Section>,
 }
 
-/// A part of a system prompt.
+/// A section of a system prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Section {
-    /// What it is: `base`, `tools`, `hints`, `tool files`, `subagents`, `skills`, `own`, `project`, `profile`,
+    /// The kind: `base`, `tools`, `hints`, `tool files`, `subagents`, `skills`, `own`, `project`, `profile`,
     /// `environment`.
     pub name: &'static str,
-    /// What it says.
+    /// The text.
     pub text: String,
 }
 
-/// A system prompt as it is sent, and how much of it each section is.
+/// A system prompt as it is sent, with the size of each section.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct System {
     text: Arc<str>,
@@ -50,12 +50,12 @@ pub struct System {
 }
 
 impl System {
-    /// All of it, as it is sent.
+    /// Returns the text as it is sent.
     pub fn text(&self) -> &Arc<str> {
         &self.text
     }
 
-    /// How many bytes the sections of this name have.
+    /// Returns the bytes of the sections of this name.
     pub(crate) fn bytes_of(&self, name: &str) -> usize {
         self.sections.iter().filter(|it| it.0 == name).map(|it| it.1).sum()
     }
@@ -86,20 +86,20 @@ impl From<String> for System {
     }
 }
 
-/// What is the same in the prompts of all agents of a runtime, from its start to its end.
+/// The inputs that the prompts of all agents of a runtime share. They don't change while it runs.
 #[derive(Clone)]
 pub struct Makings {
     hint: fn(&str) -> Option<Hint>,
     own: Arc<Own>,
     project: Option<Arc<Project>>,
     skills: Arc<Skills>,
-    /// The catalog of subagents, where the toolset has no tool that lists them.
+    /// The catalog of subagents, where no tool lists them.
     subagents: Arc<str>,
     environment: Arc<str>,
 }
 
 impl Makings {
-    /// Looks at the workspace, once. `hint` knows what is to be said of a tool beforehand. Blocks.
+    /// Reads the workspace, once. `hint` returns the hint of a tool. Blocks.
     pub fn of(runtime: &Runtime, hint: fn(&str) -> Option<Hint>) -> Self {
         let environment = environment(runtime.roots().workspace(), jiff::Zoned::now().date());
         let (own, project) = (Arc::new(Own::read(runtime)), Project::read(runtime).map(Arc::new));
@@ -107,19 +107,19 @@ impl Makings {
         Self { hint, own, project, skills, subagents, environment: environment.into() }
     }
 
-    /// The same, with these skills for its agents.
+    /// Adds skills for the agents.
     #[must_use]
     pub fn with_skills(self, skills: Skills) -> Self {
         Self { skills: Arc::new(skills), ..self }
     }
 
-    /// The same, with a catalog of these subagents for agents that can start some.
+    /// Adds a catalog of these subagents, for agents that can start some.
     #[must_use]
     pub fn with_subagents(self, known: &Profiles) -> Self {
         Self { subagents: subagents::catalog(known).into(), ..self }
     }
 
-    /// What the person should know of what prompts are made of, one line each.
+    /// Returns notices for the person about the inputs, one line each.
     pub fn notes(&self) -> impl Iterator<Item = &str> {
         let broken = self.skills.broken.iter().map(String::as_str);
         self.own.note().into_iter().chain(broken)
@@ -132,7 +132,7 @@ impl Makings {
         let mut prompt = Prompt { sections: Vec::new() };
         prompt.add("base", BASE);
         prompt.add("tools", &list(&specs));
-        // A file that has the name of a tool of ours is another tool.
+        // A tool file with the name of a built-in tool replaces that tool.
         let ours = specs.iter().filter(|it| !matches!(it.origin, Origin::File(_)));
         prompt.add("hints", &kit::hints(ours.map(|it| it.name.as_str()), self.hint).join("\n"));
         let contributed = session.runtime().plugins().contributions(specs.iter().map(|it| it.name.as_str()));
@@ -145,7 +145,7 @@ impl Makings {
         prompt.add("own", &self.own.told());
         prompt.add("project", &self.project.as_ref().map(|it| it.told()).unwrap_or_default());
         if let Some(profile) = profile {
-            // What is part of the program refers to tools, which have other names in other toolsets.
+            // Prompts of the program refer to tools by placeholders, as each toolset has other names.
             let text = match profile.origin {
                 profiles::Origin::Program => catalog.named(&profile.prompt),
                 profiles::Origin::Person(_) | profiles::Origin::Workspace(_) => {
@@ -167,12 +167,13 @@ impl Prompt {
         }
     }
 
-    /// The whole of it, as it is sent.
+    /// Returns the whole text, as it is sent.
     pub fn text(&self) -> String {
         self.sections.iter().map(|it| it.text.as_str()).collect::<Vec<_>>().join("\n\n")
     }
 
-    /// It as a model is sent it: a model without calls of its own is told in it how to write them.
+    /// Adds the part of `told`, the prompt as a model gets it, that a dialect appends: the instructions on
+    /// calls.
     #[must_use]
     pub fn told_by(mut self, told: &str) -> Self {
         if let Some(more) = told.strip_prefix(&self.text()) {
@@ -181,13 +182,13 @@ impl Prompt {
         self
     }
 
-    /// What it costs with these tools beside it.
+    /// Returns the cost of the prompt together with these tools.
     pub fn bill<'a>(&self, tools: impl IntoIterator<Item = &'a Spec>) -> Bill {
         Bill::of(self, tools)
     }
 }
 
-/// One line for each tool.
+/// Returns one line for each tool.
 fn list(specs: &[&Spec]) -> String {
     if specs.is_empty() {
         return "You have no tools.".to_owned();
@@ -196,7 +197,8 @@ fn list(specs: &[&Spec]) -> String {
     format!("Your tools:{}", lines.collect::<String>())
 }
 
-/// Where the agent works. The day and no hour, and nothing that the agent changes by its work, so that it stays the same.
+/// Returns the section on the environment: the date without the time, and nothing that the agent's work
+/// changes, so that it stays the same.
 fn environment(workspace: &Path, day: Date) -> String {
     format!("Workspace: {}\nSystem: {}\nToday: {day}", workspace.display(), std::env::consts::OS)
 }

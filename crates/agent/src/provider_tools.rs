@@ -1,8 +1,8 @@
 //! Provider-native tools, which the model's provider runs.
 //!
-//! They are registered as any tool, so that a list of allowed tools can name them, and `info` knows them. A session
-//! shows those that the model in use has, and the wire format declares them in the provider's own words. Nobody runs
-//! them here: a model that calls one as if it were a function is told so.
+//! They are registered like any tool, so that a list of allowed tools can name them, and `info` knows them. A
+//! session shows those that the model in use has, and the wire format declares them in the provider's own
+//! form. haft never runs them: a model that calls one as a function gets an error that says so.
 
 use std::sync::Arc;
 
@@ -12,17 +12,18 @@ use serde_json::{Value, json};
 
 use crate::model::{Abilities, OwnTool};
 
-/// All of them, for a registry.
+/// Returns all of them, for a registry.
 pub fn all() -> Vec<Arc<dyn AnyTool>> {
     [OwnTool::ImageGen, OwnTool::WebSearch].map(|it| Arc::new(Declared::of(it)) as Arc<dyn AnyTool>).to_vec()
 }
 
-/// From now on the session shows those that a model with these abilities has, and no others. Says whether that is new.
+/// Makes the session show the provider's tools of these abilities, and no others. Returns whether that
+/// changed something.
 pub fn offer(session: &Session, abilities: &Abilities) -> bool {
     session.provider_runs(abilities.own_tools.iter().map(|it| it.name()))
 }
 
-/// A tool that is declared, and never run here.
+/// A tool that is declared, and never run by haft.
 struct Declared {
     spec: Spec,
     instead: &'static str,
@@ -84,7 +85,7 @@ mod tests {
         model::{Event, Events, Item, Model, Piece, Request, Said, Why},
     };
 
-    /// Gives these answers, and keeps what it was asked.
+    /// A model with scripted answers that records its requests.
     struct Written {
         abilities: Abilities,
         answers: Mutex<VecDeque<Vec<Event>>>,
@@ -99,7 +100,7 @@ mod tests {
             Arc::new(Self { abilities, answers, asked: Mutex::default() })
         }
 
-        /// The names of the tools that it was shown last, and what it was sent last.
+        /// Returns the names of the tools and the items of the last request.
         fn last(&self) -> (Vec<String>, Vec<Item>) {
             let request = self.asked.lock().last().unwrap().clone();
             (request.tools.iter().map(|it| it.name.clone()).collect(), request.items)
@@ -180,7 +181,7 @@ mod tests {
         let searches = Written::new(vec![OwnTool::WebSearch], [said("two"), said("three")]);
         let mut agent = agent(session(dir.path(), None), draws.clone());
         turn(&mut agent, "go").await;
-        // Haft searches where the provider does not.
+        // haft's own search is shown where the provider has none.
         assert_eq!(own(&draws.last().0), ["web_search", "image_gen"]);
         agent.steering().set_model(searches.clone());
         turn(&mut agent, "go on").await;

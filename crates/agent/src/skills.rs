@@ -1,7 +1,7 @@
-//! Skills: folders with a `SKILL.md` that tells how a kind of work is done.
+//! Skills: folders with a `SKILL.md` of instructions for a kind of work.
 //!
-//! The system prompt has their names and descriptions, bounded in size; the model reads a skill when its work fits, or the
-//! person calls it by `/NAME`. A skill is text: it runs nothing by itself and permits nothing.
+//! The system prompt lists their names and descriptions, bounded in size; the model reads a skill when its
+//! work fits, or the person calls it by `/NAME`. A skill is text: it runs nothing and permits nothing.
 
 use std::{
     fmt::Write as _,
@@ -17,42 +17,42 @@ use crate::{
     profiles::Origin,
 };
 
-/// A longer file is left aside, in bytes.
+/// Maximum size of a skill file, in bytes; larger ones are ignored.
 const LARGEST: u64 = 256 << 10;
 
-/// The file in a skill's folder that says what it is.
+/// The file in a skill's folder with its instructions.
 const FILE: &str = "SKILL.md";
 
-/// Where a workspace keeps skills, in the order in which a name is looked for.
+/// The folders of a workspace with skills; the first one that has a name wins.
 const FOLDERS: [&str; 2] = [".haft/skills", ".claude/skills"];
 
-/// What the system prompt says of all skills together is at most so long, in bytes.
+/// Maximum length of the list of skills in the system prompt, in bytes.
 const LISTED: usize = 8 << 10;
 
-/// What it says of one, in characters.
+/// Maximum length of a description in that list, in characters.
 const DESCRIPTION: usize = 300;
 
-/// By which a skill outside the workspace is asked for with the tool that shows manuals.
+/// The prefix by which the tool that shows manuals finds a skill outside the workspace.
 const MANUAL: &str = "skill:";
 
-/// How a kind of work is done.
+/// Instructions for a kind of work.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Skill {
-    /// By which it is called, without the `/`.
+    /// The name that calls it, without the `/`.
     pub name: String,
-    /// When it is of use, in a line.
+    /// The work it is for, in a line.
     pub description: String,
-    /// All that its file says after the front matter.
+    /// The text of its file after the front matter.
     pub body: String,
-    /// Where its file lies.
+    /// The place of its file.
     pub origin: Origin,
-    /// Whether a person trusts what it says: it is theirs, or that of a workspace they trust.
+    /// Whether its text is trusted: it belongs to the person, or to a workspace that they trust.
     pub trusted: bool,
-    /// Whether the model is told of it: some are for the person alone.
+    /// Whether the model's list has it: some skills are for the person alone.
     pub listed: bool,
 }
 
-/// Where skills are looked for. They are read anew each time, so a file that is saved counts from then on.
+/// The folders of skills. They are read anew each time, so a saved file takes effect at once.
 #[derive(Clone)]
 pub struct Skills {
     own: PathBuf,
@@ -63,19 +63,19 @@ pub struct Skills {
 /// The skills as they are now.
 #[derive(Debug, Clone, Default)]
 pub struct Known {
-    /// Each name once; a person's own come before a workspace's.
+    /// Each name once; the person's skills come before the workspace's.
     pub skills: Vec<Arc<Skill>>,
-    /// The folders that are not skills, and why not, one line each.
+    /// The folders that are not skills, with the reason, one line each.
     pub broken: Vec<String>,
 }
 
 impl Skills {
-    /// Those of the person's folder `own` and of a workspace.
+    /// Uses the person's folder `own` and the folders of a workspace.
     pub fn new(own: PathBuf, roots: Roots, trusted: bool) -> Self {
         Self { own, roots, trusted }
     }
 
-    /// Reads them. Blocks.
+    /// Reads all skills. Blocks.
     pub fn read(&self) -> Known {
         let mut known = Known::default();
         let is_skill = |path: &Path| path.iter().count() == 2 && path.ends_with(FILE);
@@ -94,8 +94,8 @@ impl Skills {
         known
     }
 
-    /// What the tool that shows manuals answers to `skill:NAME`, or to `skill:NAME/FILE` for another file in the folder of a
-    /// person's own skill: no tool reaches those. Blocks.
+    /// Returns the manual for `skill:NAME`, or for `skill:NAME/FILE`, another file in the folder of a skill
+    /// that belongs to the person: no other tool can read those. Blocks.
     pub fn manual(&self, name: &str) -> Option<String> {
         let asked = name.strip_prefix(MANUAL)?;
         let (name, file) = asked.split_once('/').map_or((asked, None), |(name, file)| (name, Some(file)));
@@ -111,13 +111,13 @@ impl Skills {
 }
 
 impl Known {
-    /// The skill of this name.
+    /// Returns the skill of this name.
     pub fn find(&self, name: &str) -> Option<&Arc<Skill>> {
         self.skills.iter().find(|it| it.name == name)
     }
 
-    /// What the system prompt says of them; nothing where there are none. A person's own are left out where no tool `shows`
-    /// manuals: nothing else reaches them.
+    /// Returns the list of skills for the system prompt, empty without skills. `reader` is the tool that
+    /// shows manuals; without one, the person's skills are left out, as no other tool can read them.
     pub fn listing(&self, reader: Option<&str>) -> String {
         let mut left = LISTED;
         let mut text = String::new();
@@ -172,7 +172,7 @@ impl Known {
 }
 
 impl Skill {
-    /// Its line in the system prompt.
+    /// Returns the skill's line in the system prompt.
     fn line(&self, reader: &str) -> String {
         let mut description: String = self.description.chars().take(DESCRIPTION).collect();
         if description.len() < self.description.len() {
@@ -187,7 +187,7 @@ impl Skill {
         format!("\n- {}: {description} ({read})", self.name)
     }
 
-    /// All that it says, and where its other files are.
+    /// Returns its text, and the place of its other files.
     pub fn told(&self) -> String {
         let body = self.body.replace("</skill", "< /skill");
         let files = match &self.origin {

@@ -1,7 +1,7 @@
-//! Slash commands from Markdown files: finds them, and fills in what was typed after the name.
+//! Slash commands from Markdown files: finds them, and fills in the arguments typed after the name.
 //!
-//! A command is a prompt under a name, and nothing else: it runs nothing by itself and permits nothing. `allowed-tools` only
-//! narrows what the model has for that turn.
+//! A command is a prompt with a name, and nothing else: it runs nothing and permits nothing. `allowed-tools`
+//! only narrows the tools of the model for that turn.
 
 use std::{
     path::{Path, PathBuf},
@@ -16,42 +16,42 @@ use crate::{
     profiles::{self, Origin},
 };
 
-/// A longer file is left aside, in bytes.
+/// Maximum size of a command file, in bytes; larger ones are ignored.
 const LARGEST: u64 = 64 << 10;
 
-/// A longer command is not sent, in bytes, once its arguments are filled in.
+/// Maximum length of a command with its arguments, in bytes; a longer one is not sent.
 const LONGEST: usize = 256 << 10;
 
-/// How many folders deep a command may lie.
+/// Maximum depth of folders.
 const DEPTH: usize = 4;
 
-/// Where a workspace keeps commands, in the order in which a name is looked for.
+/// The folders of a workspace with commands; the first one that has a name wins.
 const FOLDERS: [&str; 2] = [".haft/commands", ".claude/commands"];
 
-/// A prompt under a name.
+/// A prompt with a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Command {
-    /// By which it is called, without the `/`: `review`, or `git:commit` for `git/commit.md`.
+    /// The name that calls it, without the `/`: `review`, or `git:commit` for `git/commit.md`.
     pub name: String,
-    /// What it is for, in a line.
+    /// Its purpose, in a line.
     pub description: String,
-    /// What is typed after the name, such as `[FILE]`.
+    /// The arguments to type after the name, such as `[FILE]`.
     pub takes: String,
-    /// The model that answers this turn, where it is another one.
+    /// The model that answers this turn, if not the current one.
     pub model: Option<String>,
-    /// The only tools that the model has in this turn, by the names they have here.
+    /// The only tools that the model has in this turn, by their names here.
     pub tools: Option<Vec<String>>,
     /// The prompt.
     pub body: String,
-    /// Where it comes from.
+    /// The source of the command.
     pub origin: Origin,
-    /// Whether a person trusts what it says: it is theirs, or that of a workspace they trust.
+    /// Whether its text is trusted: it belongs to the person, or to a workspace that they trust.
     pub trusted: bool,
-    /// What its file says that does not count, one line each.
+    /// The settings in its file that are ignored, one line each.
     pub notes: Vec<String>,
 }
 
-/// Where commands are looked for. They are read anew each time, so a file that is saved counts from then on.
+/// The folders of commands. They are read anew each time, so a saved file takes effect at once.
 #[derive(Clone)]
 pub struct Commands {
     own: PathBuf,
@@ -62,19 +62,20 @@ pub struct Commands {
 /// The commands as they are now.
 #[derive(Debug, Clone, Default)]
 pub struct Known {
-    /// Each name once; a person's own come before a workspace's.
+    /// Each name once; the person's commands come before the workspace's.
     pub commands: Vec<Arc<Command>>,
-    /// The files that are not commands, and why not, one line each.
+    /// The files that are not commands, with the reason, one line each.
     pub broken: Vec<String>,
 }
 
 impl Commands {
-    /// Those of the person's folder `own` and of a workspace. From one that is not trusted a model is not taken.
+    /// Uses the person's folder `own` and the folders of a workspace. The model of a command is ignored if
+    /// its workspace is not trusted.
     pub fn new(own: PathBuf, roots: Roots, trusted: bool) -> Self {
         Self { own, roots, trusted }
     }
 
-    /// Reads them. Blocks.
+    /// Reads all commands. Blocks.
     pub fn read(&self) -> Known {
         let mut known = Known::default();
         for path in markdown_files::below(&self.own, DEPTH, is_markdown) {
@@ -97,7 +98,8 @@ impl Commands {
         known
     }
 
-    /// What counts of a workspace's command. Which model is asked decides who reads along, and what it costs.
+    /// Removes the model from a command of an untrusted workspace: the model decides which provider reads the
+    /// conversation, and the cost.
     fn of_workspace(&self, mut command: Command, file: &str) -> Command {
         if !self.trusted
             && let Some(model) = command.model.take()
@@ -109,7 +111,7 @@ impl Commands {
 }
 
 impl Known {
-    /// The command of this name.
+    /// Returns the command of this name.
     pub fn find(&self, name: &str) -> Option<&Arc<Command>> {
         self.commands.iter().find(|it| it.name == name)
     }
@@ -134,8 +136,8 @@ impl Known {
 }
 
 impl Command {
-    /// The prompt with what was typed after the name in the place of `$ARGUMENTS` and `$1` to `$9`; where it has none of
-    /// these, at its end.
+    /// Returns the prompt with the arguments in place of `$ARGUMENTS` and `$1` to `$9`, or at its end if it
+    /// has none of these.
     pub fn filled(&self, given: &str) -> String {
         let words = words(given);
         let mut text = String::with_capacity(self.body.len() + given.len());
@@ -162,7 +164,7 @@ impl Command {
         text
     }
 
-    /// What the model is shown before the line that the person typed.
+    /// Returns the text that the model gets before the line that the person typed.
     ///
     /// # Errors
     /// When it is too long to send.
@@ -197,7 +199,7 @@ fn is_markdown(path: &Path) -> bool {
     path.extension().is_some_and(|it| it == "md")
 }
 
-/// The command that this text is. A front matter is not needed.
+/// Parses a command file. The front matter is optional.
 fn parse(path: &Path, text: &str, of_claude: bool) -> Result<Command, String> {
     let name = name_of(path)?;
     let text = front_matter::normalized(text);
@@ -222,7 +224,8 @@ fn parse(path: &Path, text: &str, of_claude: bool) -> Result<Command, String> {
     let mut tools = Vec::new();
     let listed = list("allowed-tools")?;
     for tool in listed.iter().flatten() {
-        // `Bash(git diff:*)` names a tool as a whole here: what of it runs unasked is not for a file to say.
+        // `Bash(git diff:*)` counts as the whole tool: a file can't decide which commands run without
+        // approval.
         let whole = tool.split('(').next().unwrap_or_default().trim();
         for name in profiles::names_here(whole, of_claude) {
             if !tools.contains(&name) {
@@ -246,7 +249,7 @@ fn parse(path: &Path, text: &str, of_claude: bool) -> Result<Command, String> {
     })
 }
 
-/// `git/commit.md` is `git:commit`.
+/// Returns the command name of a path: `git/commit.md` is `git:commit`.
 fn name_of(path: &Path) -> Result<String, String> {
     let path = path.with_extension("");
     let parts: Vec<&str> = path.iter().filter_map(|it| it.to_str()).collect();
@@ -261,7 +264,7 @@ fn name_of(path: &Path) -> Result<String, String> {
     Ok(name)
 }
 
-/// The words of a line; quotes keep blanks together.
+/// Splits a line into words; quotes keep blanks together.
 fn words(line: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;

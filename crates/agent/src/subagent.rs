@@ -1,4 +1,4 @@
-//! Subagents: the profiles, other agents and the person, as an agent's tools reach them.
+//! Subagents: connects an agent's tools to its profiles, to other agents and to the person.
 
 mod run;
 mod watch;
@@ -26,43 +26,43 @@ use crate::{
     turn::Steering,
 };
 
-/// So deep agents start agents, where they may at all.
+/// Maximum depth of agents that start agents, where that is allowed.
 const DEEPEST: usize = 3;
 
-/// How often a thought that broke off is begun again.
+/// Number of retries of a thought that broke off.
 const AGAIN: usize = 2;
 
-/// By these a model changes its profile.
+/// The tools by which a model changes its profile.
 const SWITCHING: [&str; 2] = ["list_profiles", "switch_profile"];
 
-/// Tools by which an agent goes beyond its one task.
+/// The tools by which an agent goes beyond its one task.
 const LEADING: [&str; 7] =
     ["subagent", "spawn_agent", "switch_profile", "list_profiles", "ask_user", "explore", "critic"];
 
-/// Gives the model of a name.
+/// Returns the model of a name.
 pub type Choose = Arc<dyn Fn(&str) -> Result<Arc<dyn Model>, Fault> + Send + Sync>;
 
-/// Gives what a model is told before everything else, in a session and under a profile.
+/// Returns the system prompt of a session under a profile.
 pub type Compose = Arc<dyn Fn(&Session, Option<&Profile>) -> System + Send + Sync>;
 
-/// What an agent needs to go on under another profile and to start others.
+/// The resources that an agent needs to switch profiles and to start other agents.
 #[derive(Clone)]
 pub struct Setup {
-    /// The profiles there are.
+    /// The sources of profiles.
     pub profiles: Profiles,
-    /// The skills there are.
+    /// The sources of skills.
     pub skills: Option<Skills>,
-    /// What finds a model by its name.
+    /// Finds a model by its name.
     pub choose: Choose,
-    /// What makes a system prompt.
+    /// Makes a system prompt.
     pub compose: Compose,
-    /// What the person decided about agents that an agent starts.
+    /// The person's configuration of agents that an agent starts.
     pub section: SubagentSection,
-    /// Who is asked.
+    /// The person, who answers questions.
     pub person: Arc<dyn Asker>,
 }
 
-/// An agent as its tools and its person reach it, and with it the agents that it starts. Cheap to clone.
+/// An agent as its tools and its person use it, together with the agents that it starts. Cheap to clone.
 #[derive(Clone)]
 pub struct Crew {
     inner: Arc<Inner>,
@@ -76,23 +76,24 @@ struct Inner {
     /// The model without any profile, and the model of the profile.
     given: Mutex<Given>,
     profile: Mutex<Option<Arc<Profile>>>,
-    /// What the session may do without any profile.
+    /// The limits of the session without any profile.
     base: Limits,
-    /// What the profile that the person chose leaves it: another that the model goes on under gives nothing back.
+    /// The limits of the profile that the person chose. Another profile that the model switches to can't
+    /// widen them.
     held: Mutex<Held>,
-    /// How many agents are above this one.
+    /// The number of agents above this one.
     depth: usize,
     below: Mutex<Vec<Weak<Self>>>,
 }
 
-/// What the person's own choice of a profile leaves an agent.
+/// The profile that the person chose, with its limits.
 #[derive(Default)]
 struct Held {
     profile: Option<String>,
     limits: Limits,
 }
 
-/// What a session had before it was [narrowed](Crew::narrow).
+/// The limits of a session before it was [narrowed](Crew::narrow).
 #[must_use]
 pub struct Narrowed {
     held: Option<Vec<String>>,
@@ -106,13 +107,15 @@ struct Given {
 }
 
 impl Crew {
-    /// For a session whose calls another program's agent makes: what it starts has this model. Nothing belongs to it yet.
+    /// Creates a crew for a session whose calls come from the agent of another program: agents that it starts
+    /// use this model. The session does not get this crew as its agent service.
     pub fn alone(session: &Session, model: Arc<dyn Model>, setup: Setup) -> Self {
         let base = Limits::clone(&session.limits());
         Self::of(session, Arc::new(Silent), Steering::alone(model), Arc::new(setup), (base, 0))
     }
 
-    /// `base` is what the session may do without any profile, at `depth` below the first agent.
+    /// Creates a crew, and registers it with the session. `base` is the limits of the session without any
+    /// profile, at `depth` below the first agent.
     pub(crate) fn new(
         session: &Session,
         host: Arc<dyn Observer>,
@@ -147,17 +150,18 @@ impl Crew {
         Self { inner: Arc::new(inner) }
     }
 
-    /// Goes on under this profile, or without one, from the model's next answer on, because the person wants it.
-    /// Says what that changes. With `model` it is the profile's model that answers, otherwise the same as before. Blocks.
+    /// Switches to this profile, or to none, from the model's next answer on, because the person wants it.
+    /// Returns a text that describes the change. With `model` the profile's model answers, otherwise the same
+    /// as before. Blocks.
     ///
     /// # Errors
-    /// When there is no such profile, or its model can't be had; then nothing changes.
+    /// When there is no such profile, or its model is unavailable; then nothing changes.
     pub fn begin(&self, profile: Option<&str>, model: bool) -> Result<String, Fault> {
         let profile = match profile {
             Some(name) => Some(self.known().find(name)?),
             None => None,
         };
-        // Whatever a person made of the profile by which they plan.
+        // Plan mode is read-only, even if the person replaced its profile.
         let read_only = profile.as_ref().is_some_and(|it| it.read_only || it.name == PLAN);
         let name = profile.as_ref().map(|it| it.name.clone());
         let limits = Limits { tools: None, read_only };
@@ -173,11 +177,11 @@ impl Crew {
         said
     }
 
-    /// Leaves the session only those of its tools that are in this list, whatever profile the model goes on under, until
-    /// [`widen`](Self::widen) is given what this gave.
+    /// Limits the session to those of its tools that are in this list, whatever profile the model switches
+    /// to, until [`widen`](Self::widen) gets the result.
     ///
     /// # Errors
-    /// When it has none of them.
+    /// When the session has none of these tools.
     pub fn narrow(&self, tools: &[String]) -> Result<Narrowed, Fault> {
         let session = self.session()?;
         let left: Vec<String> = names(&session).into_iter().filter(|it| tools.contains(it)).collect();
@@ -191,10 +195,10 @@ impl Crew {
         Ok(Narrowed { held, before, profile: self.profile() })
     }
 
-    /// Gives the session back what [`narrow`](Self::narrow) took. Blocks.
+    /// Restores the limits that [`narrow`](Self::narrow) replaced. Blocks.
     ///
     /// # Errors
-    /// When the profile under which the model went on meanwhile is gone.
+    /// When the profile that the model has switched to meanwhile is gone.
     pub fn widen(&self, narrowed: Narrowed) -> Result<(), Fault> {
         self.inner.held.lock().limits.tools = narrowed.held;
         let now = self.profile();
@@ -202,17 +206,17 @@ impl Crew {
             self.session()?.limit(Limits::clone(&narrowed.before));
             return Ok(());
         }
-        // The model went on under another one meanwhile: its limits hold now.
+        // The model has switched profiles meanwhile: the new profile's limits apply now.
         let profile = now.map(|name| self.known().find(&name)).transpose()?;
         self.go_on_under(profile, false, &SWITCHING).map(drop)
     }
 
-    /// The name of the profile that the person chose, if they chose one.
+    /// Returns the name of the profile that the person chose, if any.
     pub fn chosen(&self) -> Option<String> {
         self.inner.held.lock().profile.clone()
     }
 
-    /// Goes on where the agent was under a profile by its own choice, in an earlier life. Blocks.
+    /// Switches to the profile that the model had chosen in an earlier process. Blocks.
     ///
     /// # Errors
     /// Those of [`begin`](Self::begin).
@@ -220,17 +224,17 @@ impl Crew {
         self.go_on_under(Some(self.known().find(profile)?), false, &SWITCHING)
     }
 
-    /// The name of the profile under which the agent works, if there is one.
+    /// Returns the name of the current profile, if any.
     pub fn profile(&self) -> Option<String> {
         self.inner.profile.lock().as_ref().map(|it| it.name.clone())
     }
 
-    /// The profiles as they are now. Blocks.
+    /// Returns the profiles as they are now. Blocks.
     pub fn known(&self) -> Known {
         self.inner.setup.profiles.read()
     }
 
-    /// The session's tools are others than before: the model is told of them from the next answer on.
+    /// Updates the system prompt after a change of the session's tools. It takes effect with the next answer.
     pub(crate) fn tell_of_tools(&self) {
         if let Ok(session) = self.session() {
             let profile = self.inner.profile.lock().clone();
@@ -238,7 +242,7 @@ impl Crew {
         }
     }
 
-    /// May this agent start others?
+    /// Returns whether this agent may start others.
     pub fn may_lead(&self) -> bool {
         self.inner.depth == 0 || (self.inner.setup.section.nested == Some(true) && self.inner.depth < DEEPEST)
     }
@@ -248,7 +252,8 @@ impl Crew {
         self.inner.session.get().ok_or_else(ended)
     }
 
-    /// What a model chose it can leave again: by `keeping` these tools, whatever the profile lists.
+    /// Switches to a profile. The session also keeps the `keeping` tools, whatever the profile lists, so that
+    /// the model can leave a profile that it chose.
     fn go_on_under(
         &self,
         profile: Option<Arc<Profile>>,
@@ -259,7 +264,7 @@ impl Crew {
         let mut notes: Vec<String> = profile.iter().flat_map(|it| it.notes.clone()).collect();
         let mut given = inner.given.lock();
         if !Arc::ptr_eq(&inner.steering.model(), &given.set) {
-            // The person has chosen another one since.
+            // The person has changed the model since.
             given.model = inner.steering.model();
         }
         let model = match &profile {
@@ -269,7 +274,7 @@ impl Crew {
         let held = inner.held.lock().limits.clone();
         let read_only =
             inner.base.read_only || held.read_only || profile.as_ref().is_some_and(|it| it.read_only);
-        // What it is narrowed from is what the session has without a profile, or under the one that the person chose.
+        // The tools to narrow from: those without a profile, or those of the profile that the person chose.
         let base = held.tools.or_else(|| inner.base.tools.clone());
         session.limit(Limits { read_only, tools: base.clone() });
         session.plan(profile.as_ref().is_some_and(|it| it.name == PLAN));
@@ -309,7 +314,7 @@ impl Crew {
         Ok(text)
     }
 
-    /// Those that this agent started may change nothing either.
+    /// Makes the agents that this one started read-only too.
     fn hold_those_below(&self) {
         let below: Vec<_> = self.inner.below.lock().iter().filter_map(Weak::upgrade).collect();
         for inner in below {
@@ -320,7 +325,7 @@ impl Crew {
         }
     }
 
-    /// The model of a profile: its own, or this one.
+    /// Returns the model of a profile, or `otherwise` if it names none.
     fn model_of(
         &self,
         profile: &Profile,
@@ -330,7 +335,7 @@ impl Crew {
         let Some(name) = &profile.model else { return Ok(otherwise.clone()) };
         match (self.inner.setup.choose)(name) {
             Ok(model) => Ok(model),
-            // What another program calls its models is not a name here, unless a person made it one.
+            // Model names of another program are unknown here, unless the person configured them.
             Err(_) if profile.origin != Origin::Program && CLAUDE.contains(&name.as_str()) => {
                 let ours = otherwise.name();
                 notes.push(format!("no model is called `{name}` here, so it is {ours}; `[models.{name}]` in haft.toml names one"));
@@ -344,16 +349,16 @@ impl Crew {
     }
 }
 
-/// What Claude Code calls its models.
+/// Claude Code's names of models.
 const CLAUDE: [&str; 3] = ["haiku", "opus", "sonnet"];
 
-/// The names of the tools that a session has.
+/// Returns the names of the session's tools.
 fn names(session: &Session) -> Vec<String> {
     session.catalog().specs().map(|it| it.name.clone()).collect()
 }
 
-/// Which tools an agent is to have: those that its profile names, otherwise these by `default`. What came with a workspace
-/// takes nothing back of what the person said of all such agents, so its profiles have no tools beside the default.
+/// Returns the tools that an agent should have: those that its profile lists, otherwise `default`. The
+/// profile of a workspace can't list tools beyond the person's `default`.
 fn listed(profile: Option<&Profile>, default: Option<&[String]>) -> Option<Vec<String>> {
     let named = profile.and_then(|it| it.tools.as_deref());
     match (named, default, profile.map(|it| &it.origin)) {
@@ -364,14 +369,15 @@ fn listed(profile: Option<&Profile>, default: Option<&[String]>) -> Option<Vec<S
     }
 }
 
-/// Those of `all` that are on the list; without one, all.
+/// Returns the tools of `all` that are on the list; without a list, all.
 fn on_list(all: &[String], list: Option<&[String]>) -> Vec<String> {
     all.iter().filter(|it| list.is_none_or(|list| list.contains(it))).cloned().collect()
 }
 
-/// The same with those that `enabled.json` adds, each as the session has it: a tool of haft's own that it does not have is
-/// the one in its place. One that may do more than was meant, such as one tool for all of reading and writing, is there only
-/// for an agent that changes nothing. No list stays none, which names all.
+/// Like [`listed`], with the tools of `enabled.json`, by their names in this session: a built-in tool that
+/// the session does not have becomes its stand-in. A stand-in that may do more, such as one tool for all of
+/// reading and writing, is only for a read-only agent. Without a list, the result is `None`, which stands for
+/// all tools.
 fn listed_here(
     profile: Option<&Profile>,
     default: Option<&[String]>,
@@ -388,8 +394,8 @@ fn listed_here(
     Some(list.into_iter().map(here).collect())
 }
 
-/// Those of `all` that are listed, and that the profile does not forbid; a list that is not given names all. A name that
-/// no tool has is told.
+/// Returns the tools of `all` that are on the list and that the profile does not exclude; without a list,
+/// all. Adds a note on names that no tool has.
 fn narrowed(
     profile: &Profile,
     list: Option<&[String]>,
@@ -397,7 +403,7 @@ fn narrowed(
     notes: &mut Vec<String>,
 ) -> Vec<String> {
     let on = |name: &String| list.is_none_or(|it| it.contains(name)) && !profile.without.contains(name);
-    // What is part of the program names the tools of every toolset.
+    // Built-in profiles name the tools of every toolset.
     if profile.origin != Origin::Program {
         let unknown: Vec<String> = list
             .iter()
@@ -523,7 +529,7 @@ impl Agents for Crew {
 }
 
 impl Crew {
-    /// One answer, as text.
+    /// Returns one answer, as text.
     async fn thought(&self, model: &dyn Model, request: Request) -> Result<String, model::ModelError> {
         let (mut text, mut stream) = (String::new(), model::ask(model, request));
         while let Some(event) = stream.next().await {

@@ -1,7 +1,8 @@
 //! The line of a call's answer that says most, for lists, logs and the screen.
 
-/// The first line of a fault, and the last line of everything else. Lines that only frame an answer, and lines of a file as
-/// `LINE:HASH|text`, say less than any other. Empty where nothing is said.
+/// Returns the first line of a fault, and the last line of everything else; for a call that continues as a
+/// job, a line with the job. Prefers other lines to those that only frame an answer, and counts lines of a
+/// file (`LINE:HASH|text`) instead of showing them. Returns an empty line for an empty answer.
 pub fn summary_line(text: &str, ok: bool) -> String {
     let said = || text.lines().map(str::trim).filter(|it| it.chars().any(char::is_alphanumeric));
     let mut lines = said().filter(|it| !is_frame(it));
@@ -25,7 +26,7 @@ pub fn summary_line(text: &str, ok: bool) -> String {
     }
 }
 
-/// How the line of a call begins that goes on as a job.
+/// The beginning of the summary line of a call that continues as a job.
 const BACKGROUND: &str = "runs in the background as ";
 
 /// Returns whether a line of [`summary_line`] says that the call goes on as a job.
@@ -33,8 +34,8 @@ pub fn is_in_background(line: &str) -> bool {
     line.starts_with(BACKGROUND)
 }
 
-/// The job as which a command goes on: `[still running after 0.1 s: job_1 (pid 4, no open port)]`, or
-/// `job_1 runs in the background: make`.
+/// Returns the job as which a command continues: `[still running after 0.1 s: job_1 (pid 4, no open port)]`,
+/// or `job_1 runs in the background: make`.
 fn in_background(line: &str) -> Option<&str> {
     if let Some((job, _)) = line.split_once(" runs in the background: ") {
         return job.starts_with("job_").then_some(job);
@@ -43,7 +44,7 @@ fn in_background(line: &str) -> Option<&str> {
     job.split(' ').next()
 }
 
-/// Is this a line that haft itself puts around an answer?
+/// Returns whether haft itself added this line around an answer.
 pub fn is_frame(line: &str) -> bool {
     let is_job = line.starts_with('[') && line.contains("job_");
     const FRAMES: [&str; 7] =
@@ -51,7 +52,7 @@ pub fn is_frame(line: &str) -> bool {
     is_job || in_background(line).is_some() || FRAMES.iter().any(|it| line.starts_with(it))
 }
 
-/// Is this a line of a file as a tool shows it: `12:a0|text`?
+/// Returns whether this is a line of a file as a tool shows it: `12:a0|text`.
 fn is_anchored(line: &str) -> bool {
     let Some((anchor, _)) = line.split_once('|') else { return false };
     let Some((number, hash)) = anchor.split_once(':') else { return false };
@@ -59,7 +60,7 @@ fn is_anchored(line: &str) -> bool {
     is_number(number) && !hash.is_empty() && hash.len() <= 8 && hash.bytes().all(|it| it.is_ascii_hexdigit())
 }
 
-/// What a line such as `[12 matches; more with offset 100]` says first.
+/// Returns the first part of a line such as `[12 matches; more with offset 100]`.
 fn footer(line: &str) -> Option<&str> {
     let inside = line.strip_prefix('[')?.strip_suffix(']')?;
     inside.split(';').next().map(str::trim).filter(|it| !it.is_empty())

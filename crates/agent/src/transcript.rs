@@ -1,8 +1,8 @@
-//! The transcript of a session: what was said, for the person and for the model, durable across processes.
+//! The transcript of a session: the conversation, for the person and for the model, durable across processes.
 //!
-//! A call is written down before it begins, and its result when it is there, so a conversation whose process dies in the
-//! middle of an answer goes on with exactly the calls that were made. What the model is sent follows from the rows
-//! alone: a row changes what is in memory in the same way when it is written and when it is read again.
+//! haft writes a call before it begins, and its result as soon as it has it. So a conversation whose process
+//! dies in the middle of an answer resumes with exactly the calls that were made. The model's conversation
+//! follows from the rows alone: a row has the same effect when it is written and when it is read again.
 
 mod conversation;
 mod fork;
@@ -30,7 +30,7 @@ pub use row::Message;
 use row::{Begins, Mark, Row};
 use writing::Writing;
 
-/// The two buffers of one session, which nobody else goes on with meanwhile.
+/// The two buffers of one session, held under its lease.
 pub struct Transcript {
     store: Transcripts,
     session: String,
@@ -42,7 +42,8 @@ pub struct Transcript {
 }
 
 impl Transcript {
-    /// What this session said until now. What was cut short is mended: every call has a result then. Blocks.
+    /// Opens the transcript of this session. Repairs an answer that broke off: every call has a result then.
+    /// Blocks.
     ///
     /// # Errors
     /// When another process goes on with this session, it was deleted, it can't be read, or was written by a newer haft.
@@ -75,12 +76,12 @@ impl Transcript {
         Ok(transcript)
     }
 
-    /// What the model is sent.
+    /// Returns the conversation, as the model gets it.
     pub fn items(&self) -> &[Item] {
         &self.conversation.items
     }
 
-    /// How many answers of a model there were, also those that were summed up since.
+    /// Returns the number of the model's answers, including those that were summarized.
     pub fn steps(&self) -> usize {
         self.conversation.steps
     }
@@ -93,13 +94,13 @@ impl Transcript {
     /// What the person was shown, in its order. Blocks.
     ///
     /// # Errors
-    /// When it can't be read.
+    /// When they can't be read.
     pub fn messages(&self) -> Result<Vec<Message>, Fault> {
         let rows = self.store.rows(&self.session, Buffer::Messages)?;
         Ok(reading::standing(&rows).into_iter().map(|it| it.message).collect())
     }
 
-    /// Closes what an answer that was broken off has left open: every call has a result then.
+    /// Closes an answer that broke off: gives every call a result.
     ///
     /// # Errors
     /// When the journal can't be read.
@@ -117,64 +118,66 @@ impl Transcript {
         Ok(())
     }
 
-    /// Adds a piece to what the model is sent.
+    /// Adds an item to the model's conversation.
     pub(crate) fn add(&mut self, item: Item) {
         self.put(Row::Item { item, turn: None });
     }
 
-    /// Begins a turn of the person: what they are shown, and what the model is sent, of which the first `news` pieces are
-    /// not the person's.
+    /// Begins a turn of the person with the message for them and the pieces for the model. The first `news`
+    /// pieces are not the person's.
     pub(crate) fn begin_turn(&mut self, message: &Message, news: usize, pieces: Vec<Piece>) {
         self.tell(message);
         let turn = Some(Begins { news, message: self.messages });
         self.put(Row::Item { item: Item::Person { pieces }, turn });
     }
 
-    /// A call is about to begin at this place of an answer, which says this before it.
+    /// Records that the call at this place of an answer is about to begin, with the parts of the answer
+    /// before it.
     pub(crate) fn begin(&mut self, before: Vec<(usize, Said)>, place: usize, call: Said, journal: &str) {
         self.put(Row::Began { before, place, call, journal: journal.to_owned() });
     }
 
-    /// A call of the answer that is being given is over.
+    /// Records the result of a call of the unfinished answer.
     pub(crate) fn end(&mut self, result: &ResultOf) {
         self.put(Row::Ended { result: result.clone() });
     }
 
-    /// Tells the model this when the person speaks next.
+    /// Adds a note that the model gets with the person's next message.
     pub(crate) fn note(&mut self, text: impl Into<String>) {
         self.put(Row::Note { text: text.into() });
     }
 
-    /// Shows the model this when the person speaks next.
+    /// Adds pieces that the model gets with the person's next message.
     pub(crate) fn show(&mut self, pieces: Vec<Piece>) {
         self.put(Row::Shown { pieces });
     }
 
-    /// What the model is to be told before what the person says now. It was told once a person's piece is added.
+    /// Returns the notes for the model that precede the person's next message. Adding an item of the person
+    /// clears them.
     pub(crate) fn notes(&self) -> Vec<Piece> {
         self.conversation.notes.clone()
     }
 
-    /// Puts `items` in the place of `count` others.
+    /// Replaces `count` items from `from` on with `items`.
     pub(crate) fn replace(&mut self, from: usize, count: usize, items: Vec<Item>) {
         self.put(Row::Instead { from, count, items });
     }
 
-    /// Had a call this id?
+    /// Returns whether a call had this id.
     pub(crate) fn has_id(&self, id: &str) -> bool {
         self.conversation.ids.contains(id)
     }
 
-    /// Adds a line to what the person is shown.
+    /// Adds a line for the person.
     pub(crate) fn tell(&mut self, message: &Message) {
         self.messages += 1;
         self.writing.add(Buffer::Messages, self.messages, body(message));
     }
 
-    /// Waits until all of it is on the disk. May be dropped and asked again.
+    /// Waits until all rows are on the disk. Can be dropped and called again.
     ///
     /// # Errors
-    /// When it can't be written: then the conversation must not go on as if it were.
+    /// When a row can't be written: then the conversation must not continue as if it were.
     pub(crate) async fn written(&mut self) -> Result<(), Fault> {
         self.writing.done().await
     }
@@ -185,7 +188,7 @@ impl Transcript {
         self.conversation.apply(row);
     }
 
-    /// Jobs end with their process, and their numbers are given again.
+    /// Notes that the jobs of earlier processes are lost, and that their numbers are used again.
     fn tell_of_lost_jobs(&mut self) {
         let items = self.items();
         let since = items.iter().rposition(
@@ -206,11 +209,11 @@ const JOBS_LOST: &str =
     "haft was started again since: jobs that were begun before are gone, and what they ran has ended.";
 
 fn body(what: &impl Serialize) -> Value {
-    // Strings, numbers and lists of them have no way to fail.
+    // Strings, numbers and lists of them can always be serialized.
     serde_json::to_value(what).unwrap_or_default()
 }
 
-/// What a model would be sent of these rows.
+/// Returns the conversation that follows from these rows.
 #[cfg(test)]
 pub(crate) fn items_of(rows: Vec<store::Row>) -> Result<Vec<Item>, Fault> {
     Ok(Conversation::read(rows)?.items)

@@ -1,7 +1,7 @@
-//! One turn: the model answers and calls, until it has nothing more to call.
+//! Turns: the model answers and calls tools, until it has nothing more to call.
 //!
-//! A tool starts the moment its call closes in the stream, while the model still writes. Calls of one answer run
-//! together as far as their locks allow; their results go back in the model's order.
+//! A tool starts the moment its call closes in the stream, while the model still writes. Calls of one answer
+//! run in parallel as far as their locks allow; their results are sent in the model's order.
 
 mod between_turns;
 mod request;
@@ -41,13 +41,13 @@ pub use between_turns::{ChangedBy, Compacted, Rewound};
 use step::Step;
 pub(crate) use step::next_part;
 
-/// How often in a row an answer may come to its longest without having called anything.
+/// Maximum number of consecutive answers that reach the length limit without a call.
 const CUT_SHORT: usize = 3;
 
-/// How long the end of a turn that was stopped waits for the disk; what is queued gets there all the same.
+/// Time that the end of a cancelled turn waits for the disk; queued rows are written even after that.
 const LAST_WRITE: Duration = Duration::from_millis(100);
 
-/// An agent: a model, the tools of a session, and what was said.
+/// An agent: a model, the tools of a session, and the conversation.
 pub struct Agent {
     session: Session,
     steering: Steering,
@@ -60,29 +60,30 @@ pub struct Agent {
     loops: Loops,
     attached: Attached,
     rate: Rate,
-    /// What the provider counted for the last request and its answer.
+    /// The provider's token count of the last request and its answer.
     counted: Option<u64>,
-    /// The JSON Schema that its last answer in a turn is to fit.
+    /// The JSON Schema for the last answer of a turn.
     format: Option<Arc<Value>>,
 }
 
-/// What an agent is made of.
+/// The parts of an agent.
 pub struct Settings {
-    /// The session whose tools it has, and which it goes on with.
+    /// The session, whose tools it has and whose conversation it continues.
     pub session: Session,
-    /// Who answers.
+    /// The model that answers.
     pub model: Arc<dyn Model>,
-    /// What the model is told before everything else.
+    /// The system prompt.
     pub system: System,
-    /// How far one turn may go.
+    /// The limits of one turn.
     pub bounds: Bounds,
-    /// When the model is told of a tool that is new.
+    /// The time at which the model gets new tools.
     pub visible: Visible,
-    /// Who hears what it does.
+    /// The observer of its events.
     pub host: Arc<dyn Observer>,
 }
 
-/// What may be changed of an agent at any time, also in the middle of a turn: it counts from the next request on.
+/// The settings of an agent that can change at any time, also during a turn. A change applies from the next
+/// request on.
 #[derive(Clone)]
 pub struct Steering {
     inner: Arc<Mutex<Now>>,
@@ -92,12 +93,12 @@ pub struct Steering {
 struct Now {
     model: Arc<dyn Model>,
     system: System,
-    /// How many tokens the newest request had, with its answer; and whether that is an estimate.
+    /// The tokens of the newest request with its answer, and whether that is an estimate.
     size: (u64, bool),
 }
 
 impl Steering {
-    /// Of an agent whose own answers come from elsewhere: for those that it starts.
+    /// Creates the settings of an agent whose own answers come from elsewhere: for the agents that it starts.
     pub(crate) fn alone(model: Arc<dyn Model>) -> Self {
         Self::of(model, "".into())
     }
@@ -107,17 +108,17 @@ impl Steering {
         Self { inner: Arc::new(Mutex::new(now)), below: Arc::default() }
     }
 
-    /// Who answers.
+    /// Returns the model.
     pub fn model(&self) -> Arc<dyn Model> {
         self.inner.lock().model.clone()
     }
 
-    /// What the model is told before everything else.
+    /// Returns the system prompt.
     pub fn system(&self) -> Arc<str> {
         self.inner.lock().system.text().clone()
     }
 
-    /// How much of the model's window is in use. Cheap, also while a turn goes on.
+    /// Returns how much of the model's context window is in use. Cheap, also during a turn.
     pub fn context_used(&self) -> ContextUsed {
         let now = self.inner.lock();
         let (tokens, estimated) = now.size;
@@ -128,7 +129,7 @@ impl Steering {
         self.inner.lock().size = (tokens, estimated);
     }
 
-    /// Others used this on the agent's behalf, at this cost: what its turn reports includes it.
+    /// Adds tokens and cost that other agents used for this one: the report of its turn includes them.
     pub fn add_below(&self, usage: Usage, cost: Option<f64>) {
         let mut below = self.below.lock();
         below.0 += usage;
@@ -139,34 +140,34 @@ impl Steering {
         std::mem::take(&mut *self.below.lock())
     }
 
-    /// Another model answers.
+    /// Sets the model.
     pub fn set_model(&self, model: Arc<dyn Model>) {
         self.inner.lock().model = model;
     }
 
-    /// The model is told something else before everything else.
+    /// Sets the system prompt.
     pub fn set_system(&self, system: System) {
         self.inner.lock().system = system;
     }
 }
 
-/// The tools that the model is shown.
+/// The tools that the model gets.
 #[derive(Default)]
 struct Shown {
     tools: Arc<[Spec]>,
-    /// What the session was limited to then.
+    /// The limits of the session at that time.
     limits: Arc<Limits>,
 }
 
-/// How far one turn may go. Nothing is asked of the model beyond it: what was said until then stays, and the next turn
-/// begins with a line that says so.
+/// The limits of one turn. haft sends no request beyond them: the conversation so far stays, and the next
+/// turn begins with a line that says so.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
-    /// At most so many answers of the model.
+    /// Maximum model responses.
     pub steps: usize,
-    /// After so many tokens, of requests and answers together, no further answer is asked for.
+    /// Limit of tokens, of requests and answers together; above it, haft sends no further request.
     pub tokens: Option<u64>,
-    /// At most so long. An answer that is being given is stopped then, with its calls.
+    /// Time limit. It stops an unfinished answer with its calls.
     pub time: Option<Duration>,
 }
 
@@ -176,48 +177,48 @@ impl Default for Bounds {
     }
 }
 
-/// What came of a turn.
+/// The outcome of a turn.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Outcome {
-    /// How it ended.
+    /// How the turn ended.
     pub ended: Ended,
-    /// What the model said last.
+    /// The model's last text.
     pub text: String,
-    /// How many answers it took.
+    /// The number of answers.
     pub steps: usize,
-    /// What they used, with what it took to sum up the conversation.
+    /// The tokens used, including those of summaries.
     pub usage: Usage,
-    /// What that costs, in dollars, where it is known.
+    /// The cost in dollars, where it is known.
     pub cost: Option<f64>,
 }
 
-/// How a turn ended.
+/// The way a turn ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ended {
-    /// The model has said what it had to say.
+    /// The model completed its answer.
     Done,
-    /// Somebody stopped it.
+    /// The turn was cancelled.
     Cancelled,
-    /// It took as many answers, tokens or as much time as it may.
+    /// The turn reached its limit of answers, tokens or time.
     Limit,
-    /// The provider did not let the model go on.
+    /// The provider stopped the model.
     Refused,
 }
 
-/// Why a turn could not go on. What was said until then is kept, and the next turn goes on from there.
+/// The reason why a turn failed. The conversation so far is kept, and the next turn continues it.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
-    /// The model does not answer.
+    /// The model failed.
     #[error(transparent)]
     Model(#[from] ModelError),
-    /// What was said can't be kept, or read.
+    /// The conversation can't be written or read.
     #[error(transparent)]
     Kept(#[from] Fault),
 }
 
 impl Ended {
-    /// Its name on the wire.
+    /// Returns the name on the wire.
     pub fn name(self) -> &'static str {
         match self {
             Self::Done => "done",
@@ -229,7 +230,7 @@ impl Ended {
 }
 
 impl AgentError {
-    /// What kind of error it is, in a word.
+    /// Returns the kind of the error, in a word.
     fn name(&self) -> &'static str {
         match self {
             Self::Model(error) => error.breach.name(),
@@ -239,10 +240,10 @@ impl AgentError {
 }
 
 impl Agent {
-    /// An agent that goes on where its session was left. Blocks.
+    /// Opens an agent that continues its session's conversation. Blocks.
     ///
     /// # Errors
-    /// When another process goes on with the session, or what was said can't be read.
+    /// When another process has the session open, or the conversation can't be read.
     pub fn open(settings: Settings) -> Result<Self, Fault> {
         let Settings { session, model, system, bounds, visible, host } = settings;
         let transcript = Transcript::open(&session)?;
@@ -269,17 +270,17 @@ impl Agent {
         Ok(agent)
     }
 
-    /// The session.
+    /// Returns the session.
     pub fn session(&self) -> &Session {
         &self.session
     }
 
-    /// The model.
+    /// Returns the model.
     pub fn model(&self) -> Arc<dyn Model> {
         self.steering.model()
     }
 
-    /// What was said.
+    /// Returns the transcript.
     pub fn transcript(&self) -> &Transcript {
         &self.transcript
     }
@@ -288,35 +289,35 @@ impl Agent {
         &self.host
     }
 
-    /// Lets its tools switch its profile, start other agents and ask the person.
+    /// Lets the agent's tools switch its profile, start other agents and ask the person.
     pub fn set_crew(&mut self, setup: Setup) {
         let base = runtime::Limits::clone(&self.session.limits());
         let (host, setup) = (self.host.clone(), Arc::new(setup));
         self.crew = Some(Crew::new(&self.session, host, self.steering(), setup, (base, 0)));
     }
 
-    /// By which its person switches its profile, where that can be done.
+    /// Returns the crew, by which the person switches profiles, where the agent has one.
     pub fn crew(&self) -> Option<&Crew> {
         self.crew.as_ref()
     }
 
-    /// By which its model and its system prompt are changed, also while a turn goes on.
+    /// Returns the settings that can change at any time, also during a turn.
     pub fn steering(&self) -> Steering {
         self.steering.clone()
     }
 
-    /// How far a turn may go from now on.
+    /// Sets the limits of later turns.
     pub fn set_bounds(&mut self, bounds: Bounds) {
         self.bounds = bounds;
     }
 
-    /// Has providers with structured output hold the text of answers to this JSON Schema. Others don't: whoever sets it says
-    /// so in their words too, and checks the answer.
+    /// Sets a JSON Schema that providers with structured output enforce on the text of answers. Others ignore
+    /// it: the caller repeats it in words, and checks the answer.
     pub fn set_format(&mut self, schema: Option<Arc<Value>>) {
         self.format = schema;
     }
 
-    /// What the next request would hold, and how much of the model's window is left.
+    /// Returns the size of the next request, and how much of the model's context window is left.
     pub fn context(&self) -> Context {
         let now = self.steering.inner.lock();
         let catalog = self.session.catalog();
@@ -325,14 +326,14 @@ impl Agent {
         Context { counted: self.counted, ..context }
     }
 
-    /// What there is now was not counted by a provider.
+    /// Replaces the size of the conversation with an estimate, since no provider has counted it.
     fn estimate_size(&self) {
         let tokens = self.context().tokens;
         self.steering.set_size(tokens, true);
     }
 
-    /// [`turn_with`](Self::turn_with) words alone; without any, it goes on where it was left, and does nothing where
-    /// nothing is left to answer.
+    /// Like [`turn_with`](Self::turn_with), with words alone. Without words, it continues the conversation
+    /// where it stopped, and does nothing if there is nothing to answer.
     ///
     /// # Errors
     /// Those of [`turn_with`](Self::turn_with).
@@ -344,12 +345,13 @@ impl Agent {
         self.take_turn(words.map(Input::new), cancel).await
     }
 
-    /// Goes on with what the person says, until the model has nothing more to call.
+    /// Runs a turn with this input, until the model has nothing more to call.
     ///
-    /// `cancel` stops it within 200 ms, and leaves a conversation that can go on. So does dropping the future.
+    /// `cancel` stops it within 200 ms, and leaves a conversation that can continue. So does dropping the
+    /// future.
     ///
     /// # Errors
-    /// When the model does not answer, or what is said can't be kept.
+    /// When the model fails, or the conversation can't be written.
     pub async fn turn_with(
         &mut self,
         input: Input,
@@ -377,7 +379,7 @@ impl Agent {
         input: Option<Input>,
         cancel: &CancellationToken,
     ) -> Result<Outcome, AgentError> {
-        // Of a turn that was dropped.
+        // Closes an answer of a turn that was dropped.
         self.transcript.mend(&self.session)?;
         let mut outcome = Outcome {
             ended: Ended::Done,
@@ -394,7 +396,7 @@ impl Agent {
             outcome.text = text_of(said);
             return Ok(outcome);
         }
-        // Its own, as time stops it as well.
+        // Its own token, as the time limit stops the turn as well.
         let stop = cancel.child_token();
         let _timer = self.bounds.time.map(|time| {
             let stop = stop.clone();
@@ -435,12 +437,12 @@ impl Agent {
         Ok(outcome)
     }
 
-    /// Takes up what the person says and what happened meanwhile.
+    /// Adds the input and the events since the last turn to the conversation.
     fn take(&mut self, input: Option<Input>) {
         let news: Vec<Piece> = self.session.news().into_iter().map(Piece::text).collect();
         let is_said = matches!(self.transcript.items().last(), Some(Item::Model { .. }) | None);
         let mut pieces = self.transcript.notes();
-        // What is only to be told along with something is not a reason to ask the model.
+        // Notes alone are not a reason to send a request.
         if input.is_none() && news.is_empty() && (is_said || pieces.is_empty()) {
             return;
         }
@@ -467,10 +469,11 @@ impl Agent {
 
     fn show_tools(&mut self, turn: bool) {
         let limits = self.session.limits();
-        // Another model may have other tools of its provider's.
+        // Another model may have other tools of its provider.
         let is_other = provider_tools::offer(&self.session, self.steering.model().abilities());
         let is_due = turn || self.visible == Visible::NextRequest;
-        // What the session may no longer do is not shown, however patient the person is with what is new.
+        // Tools that the session may no longer use are removed at once, even where new tools wait for the
+        // next message.
         if is_due || is_other || !Arc::ptr_eq(&limits, &self.shown.limits) {
             let tools: Arc<[Spec]> = self.session.catalog().listed().cloned().collect();
             if let Some(crew) = self.crew.as_ref().filter(|_| tools != self.shown.tools) {
@@ -513,7 +516,7 @@ impl Agent {
             self.host.hear(Event::Used { usage: step.usage, cost });
             let (why, called, whole) = (step.why, step.has_calls(), step.whole);
             let unwritten = self.keep(step);
-            // Who stops it when all is said already stops nothing.
+            // A cancellation after the last word stops nothing.
             if stop.is_cancelled() && (called || !whole || why != Why::Done) {
                 outcome.ended = Ended::Cancelled;
                 return Ok(());
@@ -538,7 +541,8 @@ impl Agent {
         }
     }
 
-    /// Takes an answer into the conversation. Gives the tools of the calls that were not written to their end.
+    /// Adds an answer to the conversation. Returns the tools of the calls that the model did not finish
+    /// writing.
     fn keep(&mut self, mut step: Step) -> Vec<String> {
         let (unwritten, pictures) = (std::mem::take(&mut step.unwritten), std::mem::take(&mut step.pictures));
         let (why, not_run) = (step.why, step.not_run.take());
@@ -553,7 +557,7 @@ impl Agent {
                 self.transcript.add(Item::person(text));
             }
         }
-        // A picture alone is not a reason to ask the model again: it sees it when it is asked next.
+        // A picture alone is not a reason for a request: the model gets it with the next one.
         match pictures.is_empty() {
             true => {}
             false if goes_on => self.transcript.add(Item::Person { pieces: pictures }),
@@ -563,7 +567,7 @@ impl Agent {
     }
 }
 
-/// What the model is told of an answer that came to its longest.
+/// Returns the message to the model after an answer that reached the length limit.
 fn cut_off(unwritten: &[String]) -> String {
     let lost = match unwritten {
         [] => "Go on".to_owned(),

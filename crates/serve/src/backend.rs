@@ -1,4 +1,4 @@
-//! The backend of a transport: what it calls of haft.
+//! The backend of a transport: the interface through which transports use a session.
 
 use std::{future::Future, sync::Arc, time::Duration};
 
@@ -11,93 +11,94 @@ use crate::{
     documents::{Content, Document, Line, Notice, Pattern, Prompt, Subject},
 };
 
-/// A call that takes longer becomes a task, where the client follows tasks: by then a person has begun to wonder, and
-/// nearly every call that is not a build, a test run or an agent is over.
+/// Time after which a call becomes a task, where the client supports tasks. Nearly every call that is not a
+/// build, a test run or an agent ends sooner.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What a door reaches for: the tools and documents of one session, and somebody to run the calls.
+/// The backend of a transport: the tools and documents of one session, and the runner of its calls.
 pub trait Backend: Send + Sync + 'static {
-    /// A client was met that tells where it works: the addresses of its folders, within a second. What it asks for
-    /// later may wait for that.
+    /// Called when a client reports its folders, with their addresses. They resolve within a second, and the
+    /// client's later requests may wait for that.
     fn met(&self, _folders: impl Future<Output = Vec<String>> + Send) -> impl Future<Output = ()> + Send {
         async {}
     }
 
-    /// The tools that are listed, in a stable order.
+    /// Returns the listed tools, in a stable order.
     fn specs(&self) -> Vec<Spec>;
 
-    /// May a tool of this name be called? It need not be among those that are shown.
+    /// Returns whether a tool of this name can be called, also one that is not listed.
     fn has(&self, name: &str) -> bool;
 
-    /// May a tool of this name be called, once it was looked for among what is being loaded?
+    /// Like [`has`](Self::has), and also searches the tools that are still loading.
     fn find(&self, name: &str) -> impl Future<Output = bool> + Send {
         async { self.has(name) }
     }
 
-    /// Why there is no tool of this name, or which was meant, in one line; none, if nobody knows.
+    /// Returns a line that explains why no tool of this name exists or which one was meant, if the backend
+    /// knows.
     fn why_missing(&self, _name: &str) -> Option<String> {
         None
     }
 
-    /// Waits until the tools are known that are still being loaded.
+    /// Waits until all tools are loaded.
     fn settled(&self) -> impl Future<Output = ()> + Send {
         async {}
     }
 
-    /// What may change while a client looks.
+    /// Returns the change counters that clients can watch.
     fn changes(&self) -> Changes {
         Changes::default()
     }
 
-    /// What else of a client's wishes there is something behind.
+    /// Returns the optional MCP features that the backend supports.
     fn abilities(&self) -> Abilities {
         Abilities::default()
     }
 
-    /// Does the tool of this name say what its structured output looks like?
+    /// Returns whether the tool of this name declares an output schema.
     fn declares(&self, name: &str) -> bool {
         self.specs().iter().any(|spec| spec.name == name && spec.output.is_some())
     }
 
-    /// What a client may want to hear of from now on that belongs to no request.
+    /// Returns a receiver of the notices that belong to no request.
     fn notices(&self) -> Option<broadcast::Receiver<Notice>> {
         None
     }
 
-    /// An id for a call that is about to be made.
+    /// Returns an id for a new call.
     fn new_call_id(&self) -> Option<String> {
         None
     }
 
-    /// Runs one call, start to finish; while it does, `client` can be asked. Calls take their locks in the order in
-    /// which this was first polled.
+    /// Runs one call from start to finish; the call can send requests to `client`. Calls take their locks in
+    /// the order in which their futures were first polled.
     fn call(&self, call: Call, client: Client) -> impl Future<Output = Answer> + Send;
 
-    /// The jobs, where calls can become some.
+    /// Returns the jobs, where calls can become jobs.
     fn jobs(&self) -> Option<Arc<dyn Jobs>> {
         None
     }
 
-    /// Makes a job of the running call that was begun with this id, and gives its id as one.
+    /// Makes a job of the running call of this id, and returns the job's id.
     ///
     /// # Errors
-    /// When calls become no jobs here, or this one runs no more, or not yet.
+    /// When calls can't become jobs here, or the call has ended or not started.
     fn promote(&self, call: &str) -> Result<String, Fault> {
         Err(Fault::not_found(format!("no call `{call}` runs that could go to the background")))
     }
 
-    /// The id of the job that the call which was begun with this id has become, if it has.
+    /// Returns the id of the job that the call of this id has become, if it has.
     fn job_of(&self, _call: &str) -> Option<String> {
         None
     }
 
-    /// A client that follows tasks waits so long for an answer of this tool before it is given a task instead; not at all,
-    /// if this is zero.
+    /// Returns the time that a client with support for tasks waits for this tool's answer before it gets a
+    /// task instead; with zero it gets one at once.
     fn patience(&self, _tool: &str) -> Duration {
         PATIENCE
     }
 
-    /// The documents that can be read now, in a stable order. May block.
+    /// Returns the documents that can be read now, in a stable order. May block.
     ///
     /// # Errors
     /// When they can't be listed.
@@ -105,31 +106,32 @@ pub trait Backend: Send + Sync + 'static {
         Ok(Vec::new())
     }
 
-    /// What further documents are called. Without any, and without documents, a client is told that there are none.
+    /// Returns the URI templates of further documents. Without templates and documents, haft tells clients
+    /// that it has no documents.
     fn patterns(&self) -> Vec<Pattern> {
         Vec::new()
     }
 
-    /// What stands at an address.
+    /// Returns the contents of the document at a URI.
     ///
     /// # Errors
-    /// [`Kind::NotFound`](kit::Kind::NotFound) when nothing does.
+    /// [`Kind::NotFound`](kit::Kind::NotFound) when there is no such document.
     fn read(&self, uri: &str, _client: Client) -> impl Future<Output = Result<Vec<Content>, Fault>> + Send {
         let fault = Fault::not_found(format!("there is no `{uri}`"));
         async { Err(fault) }
     }
 
-    /// A number that changes when what stands at this address does; none, if that can't be told.
+    /// Returns a counter that changes with the document at this URI, if the backend can watch it.
     fn watch(&self, _uri: &str) -> Option<watch::Receiver<u64>> {
         None
     }
 
-    /// What a person can begin a message with, in a stable order. May block.
+    /// Returns the prompts with which a person can begin a message, in a stable order. May block.
     fn prompts(&self) -> Vec<Prompt> {
         Vec::new()
     }
 
-    /// A prompt, with its arguments in place.
+    /// Returns a prompt with its arguments filled in.
     ///
     /// # Errors
     /// [`Kind::NotFound`](kit::Kind::NotFound) when there is none, [`Kind::BadArgs`](kit::Kind::BadArgs) when an
@@ -144,36 +146,36 @@ pub trait Backend: Send + Sync + 'static {
         async { Err(fault) }
     }
 
-    /// How the value of an argument may go on, the likeliest first. May block.
+    /// Returns completions of an argument's value, the likeliest first. May block.
     fn complete(&self, _of: &Subject, _argument: &str, _begun: &str) -> Vec<String> {
         Vec::new()
     }
 
-    /// Nobody will call any more: what still runs in the background is stopped.
+    /// Ends the session: stops the work that still runs in the background. No calls follow.
     fn end(&self) -> impl Future<Output = ()> + Send {
         async {}
     }
 }
 
-/// What a client can wish for beyond tools, documents and prompts.
+/// The optional MCP features, beyond tools, documents and prompts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Abilities {
-    /// To be told when what stands at an address changes: [`Backend::watch`].
+    /// Subscriptions to documents: [`Backend::watch`].
     pub watch: bool,
-    /// To have values of arguments completed: [`Backend::complete`].
+    /// Completion of argument values: [`Backend::complete`].
     pub complete: bool,
-    /// To be told what is of no use to the model: [`Backend::notices`], [`Client::log`].
+    /// Log messages, which the model does not see: [`Backend::notices`], [`Client::log`].
     pub log: bool,
 }
 
-/// Numbers that change with what a client may look at; none for what never does.
+/// Change counters of lists that a client can read; `None` for a list that never changes.
 #[derive(Debug, Clone, Default)]
 pub struct Changes {
-    /// The tools.
+    /// The list of tools.
     pub tools: Option<watch::Receiver<u64>>,
-    /// Which documents there are.
+    /// The list of documents.
     pub documents: Option<watch::Receiver<u64>>,
-    /// Which prompts there are.
+    /// The list of prompts.
     pub prompts: Option<watch::Receiver<u64>>,
 }
 

@@ -1,4 +1,4 @@
-//! In-flight requests: their order, and a limit on their number.
+//! In-flight requests: keeps their order, and limits their number.
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -10,10 +10,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::batch::Batch;
 
-/// At this many requests under way, no more is read until one is answered.
+/// Limit of requests in flight: at this many, haft reads no more until one is answered.
 const REQUESTS: usize = 256;
 
-/// At this many bytes that the client has not taken yet, no more is read.
+/// Limit of unsent output, in bytes: at this much, haft reads no more until the client takes some.
 const UNSENT: usize = 8 * 1024 * 1024;
 
 /// The requests of one client.
@@ -40,15 +40,15 @@ struct Flight {
 }
 
 enum Stage {
-    /// Somebody works on it.
+    /// The request is being handled.
     Running,
-    /// Its answer is on the way out.
+    /// The answer is on its way to the client.
     Done,
-    /// Somebody works on it still, and nobody will be answered.
+    /// The request is still being handled, and will not be answered.
     Cancelled,
 }
 
-/// Goes with a request for as long as somebody works on it.
+/// The handle of a request in flight, held for as long as the request is handled.
 pub(crate) struct Ticket {
     flights: Arc<InFlight>,
     id: RequestId,
@@ -58,7 +58,7 @@ pub(crate) struct Ticket {
 }
 
 impl InFlight {
-    /// Waits until another request may be read. False: none will be.
+    /// Waits until another request may be read. Returns false if no more will be read.
     pub(crate) fn wait_for_room(&self) -> bool {
         let full = |state: &mut State| {
             !state.closed && (state.under_way.len() >= REQUESTS || state.unsent >= UNSENT)
@@ -79,7 +79,7 @@ impl InFlight {
         !state.closed
     }
 
-    /// Lets a request in, unless its id is taken: two answers of one id can't be told apart.
+    /// Admits a request, unless its id is in use: a client can't distinguish two answers with one id.
     pub(crate) fn admit(self: &Arc<Self>, id: &RequestId, batch: Option<&Arc<Batch>>) -> Option<Ticket> {
         let mut state = self.state();
         let number = state.next_number;
@@ -95,8 +95,8 @@ impl InFlight {
         })
     }
 
-    /// The client takes its request back. Called as rmcp is told, so that both
-    /// agree on whether there will be an answer. Gives the batch that it leaves.
+    /// Marks a request as cancelled by the client. Called when rmcp is notified, so that both agree on
+    /// whether there will be an answer. Returns the batch that the request leaves.
     pub(crate) fn cancelled(&self, id: &RequestId) -> Option<Arc<Batch>> {
         let mut state = self.state();
         let flight = state.under_way.get_mut(id)?;
@@ -110,36 +110,36 @@ impl InFlight {
         batch
     }
 
-    /// The request is answered: its id is free again. Gives the batch that it leaves.
+    /// Removes an answered request, so that its id is free again. Returns the batch that the request leaves.
     pub(crate) fn answered(&self, id: &RequestId) -> Option<Arc<Batch>> {
         let flight = self.state().under_way.remove(id);
         self.room.notify_all();
         flight?.batch
     }
 
-    /// The client speaks a revision that has batches, or one that has none.
+    /// Sets whether the agreed protocol revision has batches.
     pub(crate) fn allow_batches(&self, allowed: bool) {
         self.state().batches = allowed;
     }
 
-    /// Has the revision that was agreed on batches?
+    /// Returns whether the agreed protocol revision has batches.
     pub(crate) fn are_batches_allowed(&self) -> bool {
         self.state().batches
     }
 
-    /// So many bytes more wait for the client to take them.
+    /// Counts `bytes` more that wait for the client to take them.
     pub(crate) fn queued(&self, bytes: usize) {
         self.state().unsent += bytes;
     }
 
-    /// The client has taken so many bytes.
+    /// Counts `bytes` as taken by the client.
     pub(crate) fn sent(&self, bytes: usize) {
         let mut state = self.state();
         state.unsent = state.unsent.saturating_sub(bytes);
         self.room.notify_all();
     }
 
-    /// No more requests are wanted.
+    /// Refuses further requests.
     pub(crate) fn close(&self) {
         self.state().closed = true;
         self.room.notify_all();
@@ -167,20 +167,20 @@ impl InFlight {
 }
 
 impl Ticket {
-    /// The same ticket, with its place behind the calls that came earlier.
+    /// Returns the ticket, ordered after the calls that came earlier.
     pub(crate) fn in_order(mut self) -> Self {
         self.before = self.flights.state().last_call.replace(self.entered.clone());
         self
     }
 
-    /// Waits until every call that came earlier has entered the runtime.
+    /// Waits until every earlier call has entered the runtime.
     pub(crate) async fn turn(&self) {
         if let Some(before) = &self.before {
             before.cancelled().await;
         }
     }
 
-    /// This call has entered the runtime: the next may.
+    /// Marks this call as entered into the runtime, which admits the next one.
     pub(crate) fn enter(&self) {
         self.entered.cancel();
     }

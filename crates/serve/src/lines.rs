@@ -1,31 +1,31 @@
-//! Framing: one message per line.
+//! Line framing: splits a byte stream into messages, one per line, of bounded length.
 
-/// Cuts a stream of bytes into lines, and never keeps more than one line of it.
+/// Splits a byte stream into lines, and buffers at most one line.
 pub(crate) struct Lines {
     limit: usize,
     begun: Vec<u8>,
     skipping: bool,
 }
 
-/// A line, without what ended it.
+/// A line without its line feed.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Line<'a> {
-    /// All of it.
+    /// The whole line.
     Whole(&'a [u8]),
-    /// It went over the limit. What was kept of it is gone, the rest is skipped.
+    /// The line exceeds the limit. The buffered part is dropped, and the rest is skipped.
     TooLong,
 }
 
-/// What a buffer may keep for the next line.
+/// Capacity that the buffer keeps for the next line, in bytes.
 const KEEP: usize = 64 * 1024;
 
 impl Lines {
-    /// Lines of up to `limit` bytes.
+    /// Creates a splitter for lines of up to `limit` bytes.
     pub(crate) fn new(limit: usize) -> Self {
         Self { limit, begun: Vec::new(), skipping: false }
     }
 
-    /// Takes the next bytes of the stream, and hands on each line that ends in them.
+    /// Takes the next bytes of the stream, and passes on each line that ends in them.
     pub(crate) fn take(&mut self, bytes: &[u8], mut each: impl FnMut(Line<'_>)) {
         for piece in bytes.split_inclusive(|&byte| byte == b'\n') {
             let (text, ended) = match piece.strip_suffix(b"\n") {
@@ -50,7 +50,7 @@ impl Lines {
         }
     }
 
-    /// The stream has ended: hands on the line that it ended in.
+    /// Ends the stream: passes on the line that has no line feed yet.
     pub(crate) fn end(&mut self, each: impl FnOnce(Line<'_>)) {
         if !self.begun.is_empty() {
             each(Line::Whole(&self.begun));
@@ -90,13 +90,13 @@ mod tests {
     }
 
     #[test]
-    fn a_line_over_the_limit_is_told_once_and_skipped() {
+    fn a_line_over_the_limit_is_reported_once_and_skipped() {
         let expected = vec![Some(b"ab".to_vec()), None, Some(b"cd".to_vec()), None];
         assert_eq!(cut(3, &[b"ab\n12345", b"678", b"9\ncd", b"\nwxyz"]), expected);
     }
 
     #[test]
-    fn a_long_line_is_never_kept() {
+    fn a_long_line_is_never_buffered() {
         let mut lines = Lines::new(1000);
         for _ in 0..1000 {
             lines.take(&[b'x'; 1000], |_| ());
@@ -106,7 +106,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn where_the_stream_is_split_does_not_matter(
+        fn lines_do_not_depend_on_where_the_stream_is_split(
             bytes in proptest::collection::vec(prop_oneof![3 => Just(b'\n'), 10 => any::<u8>()], 0..200),
             mut splits in proptest::collection::vec(0usize..200, 0..20),
             limit in 1usize..40,

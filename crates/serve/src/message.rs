@@ -1,4 +1,4 @@
-//! Parsing of MCP messages, and what is wrong with those that are none.
+//! MCP message parsing: checks each message, and explains what is wrong with an invalid one.
 
 use rmcp::model::{
     ClientJsonRpcMessage, ClientRequest, ErrorCode, GetExtensions as _, JsonObject, JsonRpcMessage,
@@ -9,41 +9,40 @@ use serde_json::{Map, Value, json};
 
 use crate::salvage::{id, repaired};
 
-/// From this revision on, a client hears of changes only where it asked to listen.
+/// The protocol revision from which on a client must ask for notifications of changes.
 pub(crate) const LISTENING: &str = "2026-07-28";
 
-/// What a line, or one member of a batch, turned out to be.
+/// The result of parsing a line, or one member of a batch.
 #[derive(Debug)]
 pub(crate) enum Message {
     /// A message for rmcp.
     Good(Box<ClientJsonRpcMessage>),
-    /// To be refused.
+    /// An invalid message, to be refused.
     Bad(Refusal),
-    /// Nothing that anybody waits for.
+    /// A message that needs no answer and has no effect.
     Nothing,
 }
 
-/// Why a message was refused.
+/// The JSON-RPC error that refuses a message.
 #[derive(Debug)]
 pub(crate) struct Refusal {
-    /// The id of the request, or null if there is none that can be told.
+    /// The id of the request, or null if it is unknown.
     pub(crate) id: Value,
     pub(crate) code: ErrorCode,
     pub(crate) what: String,
 }
 
-/// Longer ids than this are not echoed, hence not taken.
+/// Limit of a request id, in bytes. Longer ids are refused and not echoed.
 const LONGEST_ID: usize = 1024;
 
-/// A message of more values than this is refused: each takes seventy bytes of memory,
-/// however short it is on the line.
+/// Limit of values in one message: each takes seventy bytes of memory, however short it is on the line.
 const MOST_VALUES: usize = 1_000_000;
 
-/// How much of the client's own words an error repeats.
+/// Limit of client text that an error repeats, in bytes.
 const ECHO: usize = 200;
 
-/// The requests of MCP that rmcp reads. One of these with the wrong parameters
-/// looks to rmcp like a method that it does not know.
+/// The requests of MCP that rmcp reads. If the parameters of one are wrong, rmcp takes it for an unknown
+/// method.
 const METHODS: &[&str] = &[
     "completion/complete",
     "initialize",
@@ -68,17 +67,17 @@ const METHODS: &[&str] = &[
     "tools/list",
 ];
 
-/// The requests that there are no more from revision 2026-07-28 on.
+/// The requests that do not exist from revision 2026-07-28 on.
 const GONE: &[&str] =
     &["initialize", "logging/setLevel", "ping", "resources/subscribe", "resources/unsubscribe"];
 
-/// The JSON on a line, or `None` for an empty line.
+/// Parses the JSON on a line; returns `None` for an empty line.
 pub(crate) fn json(line: &[u8]) -> Result<Option<Value>, Refusal> {
     let line = line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line).trim_ascii();
     if line.is_empty() {
         return Ok(None);
     }
-    // A line that is short enough can't hold too many.
+    // A shorter line can't hold too many values.
     if line.len() > MOST_VALUES && values(line) > MOST_VALUES {
         let what = format!("the message has more than {MOST_VALUES} values");
         return Err(Refusal::new(id(line), ErrorCode::INVALID_REQUEST, what));
@@ -87,7 +86,7 @@ pub(crate) fn json(line: &[u8]) -> Result<Option<Value>, Refusal> {
         Ok(value) => return Ok(Some(value)),
         Err(error) => error,
     };
-    // Models write half an emoji.
+    // Models write unpaired surrogates (half an emoji).
     if let Some(repaired) = repaired(line)
         && let Ok(value) = serde_json::from_slice(&repaired)
     {
@@ -96,7 +95,7 @@ pub(crate) fn json(line: &[u8]) -> Result<Option<Value>, Refusal> {
     Err(Refusal::new(id(line), ErrorCode::PARSE_ERROR, format!("the line is not JSON: {error}")))
 }
 
-/// What a JSON value asks for.
+/// Parses a JSON value as a message.
 pub(crate) fn understand(value: Value) -> Message {
     let Value::Object(mut object) = value else {
         return Message::bad(Value::Null, ErrorCode::INVALID_REQUEST, "a message is a JSON object");
@@ -135,8 +134,8 @@ pub(crate) fn understand(value: Value) -> Message {
     }
 }
 
-/// Does this request begin the conversation? rmcp takes only requests before that,
-/// and ends when it is told anything else.
+/// Returns whether this request begins the conversation. Before that, rmcp takes only requests, and ends at
+/// anything else.
 pub(crate) fn begins(request: &ClientRequest) -> bool {
     if matches!(request, ClientRequest::InitializeRequest(_)) {
         return true;
@@ -149,7 +148,7 @@ pub(crate) fn begins(request: &ClientRequest) -> bool {
     !matches!(request, ClientRequest::DiscoverRequest(_)) && meta.filter(complete).is_some()
 }
 
-/// Some text from the client, cut to what an error may repeat.
+/// Truncates text from the client to the length that an error may repeat.
 pub(crate) fn echo(text: &str) -> String {
     let end = text.floor_char_boundary(ECHO);
     match text.get(..end) {
@@ -163,7 +162,7 @@ impl Refusal {
         Self { id, code, what: what.into() }
     }
 
-    /// The refusal as JSON-RPC has it. An id that could not be told is null, not absent.
+    /// Returns the refusal as JSON-RPC. An unknown id is null, not absent.
     pub(crate) fn to_json(&self) -> Value {
         json!({"jsonrpc": "2.0", "id": self.id, "error": {"code": self.code, "message": self.what}})
     }
@@ -175,7 +174,7 @@ impl Message {
     }
 }
 
-/// About how many values the JSON on a line has.
+/// Returns the approximate number of values in the JSON on a line.
 fn values(line: &[u8]) -> usize {
     let (mut count, mut in_string, mut escaped) = (1, false, false);
     for &byte in line {
@@ -199,7 +198,7 @@ pub(crate) fn is_id(id: &Value) -> bool {
     }
 }
 
-/// Do the params say that they are of a revision that knows no sessions?
+/// Returns whether the params declare a protocol revision without sessions.
 fn is_modern(params: Option<&Value>) -> bool {
     let Some(meta) = params.and_then(|it| it.get("_meta")) else { return false };
     let said = meta.get("io.modelcontextprotocol/protocolVersion").and_then(Value::as_str);
@@ -212,8 +211,8 @@ fn request(method: &str, params: Option<Value>) -> Result<ClientRequest, (ErrorC
     let bad_params = |why: String| {
         (ErrorCode::INVALID_PARAMS, format!("the params of `{method}` are wrong: {}", echo(&why)))
     };
-    // These straight to their types: rmcp tries a request as each of its kinds in turn,
-    // which copies large arguments many times over and can't say what was wrong.
+    // Parsed as their types directly: rmcp tries each of its request types in turn, which copies large
+    // arguments many times and can't explain what is wrong.
     match method {
         "tools/call" => return typed(params).map(ClientRequest::CallToolRequest).map_err(bad_params),
         "initialize" => return typed(params).map(ClientRequest::InitializeRequest).map_err(bad_params),
@@ -227,7 +226,7 @@ fn request(method: &str, params: Option<Value>) -> Result<ClientRequest, (ErrorC
     if !METHODS.contains(&method) {
         return Err((ErrorCode::METHOD_NOT_FOUND, format!("there is no method `{}`", echo(method))));
     }
-    // `method` first, so that each kind but the right one gives up before the params.
+    // `method` comes first, so that each wrong type fails before it parses the params.
     let mut object = Map::from_iter([("method".to_owned(), Value::from(method))]);
     object.extend(params.map(|params| ("params".to_owned(), params)));
     match serde_json::from_value(Value::Object(object)) {
@@ -256,7 +255,7 @@ fn typed<M: Default, P: DeserializeOwned>(params: Option<Value>) -> Result<Reque
     Ok(request)
 }
 
-/// Nobody waits for an answer to a notification, so a bad one is nothing.
+/// Parses a notification. Its sender expects no answer, so an invalid one is ignored.
 fn notification(method: String, params: Option<Value>) -> Message {
     let mut object = Map::from_iter([("method".to_owned(), Value::from(method))]);
     object.extend(params.map(|params| ("params".to_owned(), params)));
@@ -292,7 +291,7 @@ mod tests {
         }
     }
 
-    /// The line is refused with this code, for this id.
+    /// Asserts that the line is refused with this code, for this id.
     fn refused(line: &str, code: i32, id: &Value) {
         match read(line) {
             Message::Bad(refusal) => {

@@ -1,9 +1,9 @@
-//! MCP over stdio.
+//! MCP over stdio: a reader thread, a writer thread, and backpressure between them.
 //!
-//! A thread reads and understands lines, and refuses what is not a message. rmcp gets
-//! the rest, one at a time. Another thread writes. Threads, because standard input
-//! may be a pipe, a socket, a file or a terminal, and only a blocking read works on
-//! all of them without changing a file description that others share.
+//! One thread reads and parses lines, and refuses invalid messages. rmcp gets the valid ones, one at a time.
+//! Another thread writes. haft uses threads because standard input may be a pipe, a socket, a file or a
+//! terminal: only a blocking read works on all of them without changing a file description that other
+//! processes share.
 
 use std::{
     fs::File,
@@ -38,17 +38,17 @@ pub(crate) const LONGEST_LINE: usize = 64 * 1024 * 1024;
 /// How many answers may wait for the writing thread.
 pub(crate) const OUTBOX: usize = 64;
 
-/// How the two streams come to an end.
+/// Signals for the end of the two streams.
 pub(crate) struct Ends {
-    /// The input has ended.
+    /// Cancelled when the input has ended.
     pub(crate) input: CancellationToken,
-    /// Nobody reads the output any more.
+    /// Cancelled when the output can't be written any more.
     pub(crate) broken: CancellationToken,
     /// Resolves when everything was written, or nothing more can be.
     pub(crate) output: oneshot::Receiver<()>,
 }
 
-/// The messages of a client, and the way back to it.
+/// The transport of one client: its messages, and the channel for answers.
 pub(crate) struct Wire {
     inbox: mpsc::Receiver<ClientJsonRpcMessage>,
     outbox: Option<mpsc::Sender<Vec<u8>>>,
@@ -57,10 +57,10 @@ pub(crate) struct Wire {
     begun: bool,
 }
 
-/// This process's standard input and output, for nobody else: what is printed goes
-/// to standard error from now on, and who reads standard input finds its end.
+/// Takes standard input and output for the protocol alone: prints to fd 1 go to standard error from now on,
+/// and reads of fd 0 find the end of the file.
 pub(crate) fn private() -> io::Result<(File, File)> {
-    // Not 0, 1 or 2, and closed in every child.
+    // Not 0, 1 or 2, and closed on exec.
     let input = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?;
     let output = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdout(), 3)?;
     rustix::stdio::dup2_stdin(File::open("/dev/null")?)?;
@@ -68,12 +68,12 @@ pub(crate) fn private() -> io::Result<(File, File)> {
     Ok((input.into(), output.into()))
 }
 
-/// Starts reading and writing.
+/// Starts the reader and the writer thread.
 pub(crate) fn open(
     input: impl Read + Send + 'static,
     output: impl Write + Send + 'static,
 ) -> io::Result<(Wire, Ends)> {
-    // One message at a time: what rmcp has not taken is left in the pipe.
+    // One message at a time: the rest stays in the pipe until rmcp takes it.
     let (to_rmcp, inbox) = mpsc::channel(1);
     let (outbox, to_client) = mpsc::channel(OUTBOX);
     let (written, output_done) = oneshot::channel();
@@ -101,7 +101,7 @@ pub(crate) fn open(
         }
         broken.cancel();
         flights.close();
-        // Nobody waits any more when the server was given up.
+        // The receiver is gone if the server was abandoned.
         let _ = written.send(());
     })?;
     Ok((wire, ends))
@@ -158,7 +158,7 @@ impl Transport<RoleServer> for Wire {
 }
 
 impl Wire {
-    /// What is to be written now: nothing for an answer whose batch has to wait for others.
+    /// Returns the bytes to write now: none for an answer that completes no batch yet.
     fn line(&self, message: &ServerJsonRpcMessage) -> Option<Vec<u8>> {
         let batch = match message {
             JsonRpcMessage::Response(response) => {
@@ -180,7 +180,7 @@ impl Wire {
     fn note(&self, notification: &ClientNotification) {
         let ClientNotification::CancelledNotification(cancelled) = notification else { return };
         let batch = cancelled.params.request_id.as_ref().and_then(|id| self.flights.cancelled(id));
-        // It may have been the last that the others of its batch waited for.
+        // The others of its batch may have waited for this one.
         if let Some(line) = batch.and_then(|batch| batch.leave(None))
             && let Some(outbox) = self.outbox.clone()
         {
@@ -196,7 +196,7 @@ impl Drop for Wire {
     }
 }
 
-/// The thread that reads.
+/// The reader thread.
 struct Reader {
     flights: Arc<InFlight>,
     to_rmcp: mpsc::Sender<ClientJsonRpcMessage>,
@@ -204,7 +204,7 @@ struct Reader {
     outbox: mpsc::WeakSender<Vec<u8>>,
 }
 
-/// There is no use in reading on.
+/// The signal to stop reading.
 struct Over;
 
 impl Reader {
@@ -301,7 +301,7 @@ impl Reader {
         match batch {
             Some(batch) => {
                 batch.join();
-                // The reader itself is in the batch still, so this is never the last.
+                // The reader itself is still in the batch, so this is never the last.
                 batch.leave(Some(line));
                 Ok(())
             }
@@ -310,7 +310,7 @@ impl Reader {
     }
 
     fn post(&self, line: Vec<u8>) -> Result<(), Over> {
-        // These wait for room as well: they too are answers that nobody may be reading.
+        // Refusals wait for the limits too: the client may not be reading them.
         if !self.flights.wait_for_room() {
             return Err(Over);
         }

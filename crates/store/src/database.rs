@@ -1,4 +1,4 @@
-//! The database of one workspace: one writer thread, a queue of work for it, and readers beside it.
+//! The database of one workspace: one writer thread with a work queue, and a connection for readers.
 
 use std::{
     future::Future,
@@ -19,22 +19,22 @@ use crate::{
     blobs::Blobs,
     clock::now_ms,
     paths::Place,
-    prune::{self, Bound, Pruned, Upkeep},
+    prune::{self, PruneLimits, Pruned, Upkeep},
     queue::{self, Queue, Urgency},
     reader::Reader,
     writer,
 };
 
-/// The folder in which what is kept of `workspace` is, below `state`.
+/// Returns the folder below `state` that holds the records of `workspace`.
 pub fn folder_of(state: &Path, workspace: &Path) -> PathBuf {
     Place::of(state, workspace).folder
 }
 
-/// How long the last owner of a store waits for what is queued to reach the disk.
+/// Time that the last owner of a store waits for queued work to reach the disk.
 const LAST_FLUSH: Duration = Duration::from_secs(5);
 
-/// What the runtime keeps of one workspace. Cheap to clone; the last clone to go
-/// writes out what is queued and ends the writer.
+/// The records of one workspace. Cheap to clone; dropping the last clone commits the queued work and ends the
+/// writer.
 #[derive(Clone)]
 pub struct Store {
     inner: Arc<Inner>,
@@ -51,21 +51,21 @@ struct Inner {
     reader: Reader,
 }
 
-/// Who writes a row, and what must not be in it.
+/// The writer's instance name, for each row, and the secrets that a row must not contain.
 pub struct Stamp {
     pub(crate) instance: Arc<str>,
     pub secrets: Arc<Secrets>,
 }
 
 impl Store {
-    /// The store of `workspace` below `state`. Returns at once: the database is opened
-    /// by the writer when it is first needed, and what is wrong with it is said then.
-    /// The values of `secrets` never reach the journal.
+    /// Opens the store of `workspace` below `state`. Returns at once: the writer opens the database when it
+    /// is first needed, and errors are reported then. The values of `secrets` never reach the journal.
     pub fn open(state: &Path, workspace: &Path, secrets: Arc<Secrets>) -> Self {
         Self::with_upkeep(state, workspace, secrets, &[])
     }
 
-    /// The same; what others keep in these folders is pruned with what the store keeps, at most once a day.
+    /// Like [`open`](Self::open), and prunes the `upkeep` folders together with the store's own, at most once
+    /// a day.
     pub fn with_upkeep(
         state: &Path,
         workspace: &Path,
@@ -73,7 +73,7 @@ impl Store {
         upkeep: &'static [Upkeep],
     ) -> Self {
         let place = Place::of(state, workspace);
-        // Without random bytes the time and the process id still tell two processes apart.
+        // Without random bytes, the time and the process id still distinguish two processes.
         let seed = getrandom::u64().unwrap_or_else(|_| now_ms() ^ (u64::from(std::process::id()) << 32));
         let instance: Arc<str> = base32(seed, 12).into();
         let queue = Arc::new(Queue::new(place.database()));
@@ -101,37 +101,37 @@ impl Store {
         }
     }
 
-    /// A new id for a call: unique in the workspace, also beside other processes.
+    /// Returns a new call id. It is unique in the workspace, across processes too.
     pub fn call_id(&self) -> String {
-        // Seconds since 2026 put ids in the order of time, which keeps the index on them
-        // compact; the counter starts at a random place in each process.
+        // Seconds since 2026 order the ids by time, which keeps their index compact; the counter starts at a
+        // random number in each process.
         const EPOCH: u64 = 1_767_225_600;
         let seconds = (now_ms() / 1000).saturating_sub(EPOCH);
         let count = self.inner.calls.fetch_add(1, Ordering::Relaxed);
         format!("c_{}{}", base32(seconds, 6), base32(u64::from(count), 6))
     }
 
-    /// The name of this life of this process, which is in each row it writes.
+    /// Returns the name of this process instance. Each row that the process writes contains it.
     pub fn instance(&self) -> &str {
         &self.inner.instance
     }
 
-    /// The workspace this store belongs to, canonical where it exists.
+    /// Returns the workspace of this store, canonical where it exists.
     pub fn workspace(&self) -> &Path {
         &self.inner.place.workspace
     }
 
-    /// The folder that holds the database and what is beside it.
+    /// Returns the folder that holds the database and the files beside it.
     pub fn folder(&self) -> &Path {
         &self.inner.place.folder
     }
 
-    /// The folder of the files that keep two processes off one file.
+    /// Returns the folder of the lock files that serialize access to a file across processes.
     pub fn locks(&self) -> PathBuf {
         self.folder().join("locks")
     }
 
-    /// What was wrong when something was last written, if nothing has worked since.
+    /// Returns the error of the last batch, if it failed.
     pub fn trouble(&self) -> Option<Fault> {
         self.inner.queue.trouble().map(Fault::from)
     }
@@ -144,19 +144,18 @@ impl Store {
         self.ask(|_| Ok(())).await
     }
 
-    /// Writes out what is queued and ends the writer, waiting no longer than `within`.
-    /// False when that was not long enough.
+    /// Commits the queued work and ends the writer, waiting at most `within`. Returns false on a timeout.
     pub fn close(&self, within: Duration) -> bool {
         self.inner.close(within)
     }
 
-    /// Removes before-images and spills that are over `bound`, the oldest first. The
-    /// writer does this by itself once a day, when it has nothing else to do.
+    /// Removes before-images and spill files that exceed `limits`, the oldest first. The writer also does
+    /// this once a day, when it is idle.
     ///
     /// # Errors
     /// When the folders can't be read.
-    pub fn prune(&self, bound: Bound) -> Result<Pruned, Fault> {
-        prune::prune(&self.inner.place, bound, None)
+    pub fn prune(&self, limits: PruneLimits) -> Result<Pruned, Fault> {
+        prune::prune(&self.inner.place, limits, None)
     }
 
     pub fn blobs(&self) -> Blobs {
@@ -175,18 +174,18 @@ impl Store {
         self.inner.place.live()
     }
 
-    /// What each row needs to know. Work in the queue must not hold the store itself: the
-    /// writer would then be the last owner, and wait for itself to end.
+    /// Returns the stamp of new rows. Work in the queue must not hold the store itself: the writer would then
+    /// be the last owner, and wait for itself to end.
     pub fn stamp(&self) -> Stamp {
         Stamp { instance: Arc::clone(&self.inner.instance), secrets: Arc::clone(&self.inner.secrets) }
     }
 
-    /// The time since this store was opened, which no change of the clock can turn back.
+    /// Returns the time since this store was opened, by a monotonic clock.
     pub(crate) fn uptime(&self) -> Duration {
         self.inner.started.elapsed()
     }
 
-    /// Queues work. It is committed soon, together with whatever else is queued.
+    /// Queues work. The writer commits it soon, together with the rest of the queue.
     pub(crate) fn later<F>(&self, work: F) -> Result<(), Fault>
     where
         F: FnOnce(&Connection) -> rusqlite::Result<()> + Send + 'static,
@@ -194,7 +193,7 @@ impl Store {
         Ok(self.inner.queue.push(work, None, Urgency::Later)?)
     }
 
-    /// Queues work, and gives its result once it is committed.
+    /// Queues work, and returns its result once it is committed.
     pub(crate) fn ask<T, F>(&self, work: F) -> impl Future<Output = Result<T, Fault>> + Send + use<T, F>
     where
         T: Send + 'static,
@@ -231,7 +230,8 @@ impl Store {
         Ok(answer.recv().map_err(|_| queue::gone())??)
     }
 
-    /// Reads what any process has committed by now, but not what is queued here. Seldom waits for another thread.
+    /// Reads committed rows, also those of other processes, but not the work queued here. Rarely waits for
+    /// another thread.
     pub(crate) fn read<T, F>(&self, work: F) -> Result<T, Fault>
     where
         T: Send + 'static,
@@ -265,7 +265,7 @@ impl Drop for Inner {
     }
 }
 
-/// The lowest `digits` base-32 digits of `number`, in an alphabet without i, l, o and u.
+/// Returns the lowest `digits` base-32 digits of `number`, in an alphabet without i, l, o and u.
 fn base32(number: u64, digits: u32) -> String {
     const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
     (0..digits)

@@ -44,6 +44,6 @@ pub use live::corpse;
 pub use operations::{Noted, Operation, Operations};
 pub use owners::{OwnerRecord, Owners};
 pub use paths::{SPILL_PREFIX, create_folder, replace_file, spill_number};
-pub use prune::{Bound, Pruned, Tended, Upkeep};
+pub use prune::{PruneLimits, Pruned, Tended, Upkeep};
 pub use sessions::{SessionRecord, Sessions};
 pub use transcript::{Buffer, Row, SessionLease, Transcripts};

@@ -1,8 +1,7 @@
 //! Liveness: whether the process that began a call still runs.
 //!
-//! Each process holds a lock on a file of its own for as long as it lives. The kernel
-//! lets go of the lock however the process ends, and a process id that is used again
-//! can't be taken for the old one.
+//! Each process holds a lock on its own file for as long as it lives. The kernel releases the lock however
+//! the process ends, and a reused process id can't be mistaken for the old process.
 
 use std::{
     fs::{File, TryLockError},
@@ -12,13 +11,13 @@ use std::{
 
 use super::paths::private_file;
 
-/// The lock that says that this process lives.
+/// The lock that marks this process as alive.
 pub(super) struct Life {
     path: PathBuf,
     _lock: File,
 }
 
-/// The lock of a process that is dead, held so that nobody else buries it meanwhile.
+/// The lock of a dead process, held so that no other process cleans up after it at the same time.
 pub struct Corpse {
     path: PathBuf,
     _lock: Option<File>,
@@ -28,7 +27,7 @@ impl Life {
     /// Takes the lock of this instance.
     pub(super) fn begin(folder: &Path, instance: &str) -> io::Result<Self> {
         let path = folder.join(instance);
-        // Locked under another name first: under its own it is never seen unlocked.
+        // Locked under another name first, so that the file is never visible unlocked under its own.
         let fresh = folder.join(format!(".{instance}"));
         let lock = private_file(&fresh)?;
         lock.lock()?;
@@ -36,19 +35,19 @@ impl Life {
         Ok(Self { path, _lock: lock })
     }
 
-    /// Lets go of it, when nothing is left to ask this process for.
+    /// Removes the file and releases the lock. Call it once no call of this process needs recovery.
     pub(super) fn end(self) {
         drop(std::fs::remove_file(&self.path));
     }
 }
 
-/// The lock of `instance` when that process is dead, and nobody else is at it.
+/// Returns the lock of `instance` if that process is dead and no other process holds its lock.
 pub fn corpse(folder: &Path, instance: &str) -> Option<Corpse> {
     let path = folder.join(instance);
     let lock = match File::open(&path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Some(Corpse { path, _lock: None }),
-        // What can't be looked at may be alive.
+        // A process whose file can't be opened may be alive.
         Err(_) => return None,
     };
     match lock.try_lock() {
@@ -58,7 +57,7 @@ pub fn corpse(folder: &Path, instance: &str) -> Option<Corpse> {
 }
 
 impl Corpse {
-    /// Removes what is left of it.
+    /// Removes the lock file of the dead process.
     pub(crate) fn bury(self) {
         drop(std::fs::remove_file(&self.path));
     }
@@ -70,11 +69,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_life_is_no_corpse_until_it_ends() {
+    fn a_process_counts_as_alive_until_its_lock_is_released() {
         let folder = tempfile::tempdir().unwrap();
         let life = Life::begin(folder.path(), "a").unwrap();
         assert!(corpse(folder.path(), "a").is_none());
-        // The lock goes, the file stays: as after a kill.
+        // The lock is released and the file stays, as after a kill.
         drop(life);
         let first = corpse(folder.path(), "a").unwrap();
         assert!(corpse(folder.path(), "a").is_none(), "two can't hold one corpse");

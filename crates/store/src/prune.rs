@@ -30,14 +30,14 @@ const IN_USE: Duration = Duration::from_secs(10 * 60);
 
 /// Limits of before-images and of spills, each.
 #[derive(Debug, Clone, Copy)]
-pub struct Bound {
+pub struct PruneLimits {
     /// Maximum age.
     pub age: Duration,
     /// Maximum size in bytes; above it, the oldest are removed first.
     pub bytes: u64,
 }
 
-impl Default for Bound {
+impl Default for PruneLimits {
     fn default() -> Self {
         Self { age: 30 * DAY, bytes: 2 << 30 }
     }
@@ -62,7 +62,7 @@ pub(super) fn prune_daily(place: &Place, within: Duration, upkeep: &[Upkeep]) {
     let late = Instant::now() + within;
     let kept = Tended { state: &place.state, files: &place.files() };
     upkeep.iter().for_each(|it| it(&kept, late));
-    match prune(place, Bound::default(), Some(late)) {
+    match prune(place, PruneLimits::default(), Some(late)) {
         Ok(pruned) => {
             tracing::debug!(pruned.files, pruned.bytes, "pruned");
             let now = private_file(&marker).and_then(|it| it.set_modified(SystemTime::now()));
@@ -74,12 +74,12 @@ pub(super) fn prune_daily(place: &Place, within: Duration, upkeep: &[Upkeep]) {
     }
 }
 
-/// Removes what exceeds `bound`, the oldest first.
-pub(super) fn prune(place: &Place, bound: Bound, deadline: Option<Instant>) -> Result<Pruned, Fault> {
+/// Removes what exceeds `limits`, the oldest first.
+pub(super) fn prune(place: &Place, limits: PruneLimits, deadline: Option<Instant>) -> Result<Pruned, Fault> {
     let mut pruned = Pruned::default();
     for (folder, last) in [(place.blobs(), Last::Remove), (place.spill(), Last::Empty)] {
         let trouble = |error: io::Error| Trouble::of_file(&folder, &error);
-        prune_folder(&folder, last, bound, deadline, &mut pruned).map_err(trouble)?;
+        prune_folder(&folder, last, limits, deadline, &mut pruned).map_err(trouble)?;
     }
     Ok(pruned)
 }
@@ -102,7 +102,7 @@ struct StoredFile {
 fn prune_folder(
     folder: &Path,
     last: Last,
-    bound: Bound,
+    limits: PruneLimits,
     deadline: Option<Instant>,
     pruned: &mut Pruned,
 ) -> io::Result<()> {
@@ -119,7 +119,7 @@ fn prune_folder(
     for file in files {
         // A time in the future is meaningless; such a file counts as new.
         let age = file.changed.elapsed().unwrap_or_default();
-        if (age <= bound.age && bytes <= bound.bytes) || late() {
+        if (age <= limits.age && bytes <= limits.bytes) || late() {
             break;
         }
         if age < IN_USE {
@@ -201,8 +201,8 @@ mod tests {
     #[test]
     fn removes_expired_files_then_the_oldest_beyond_the_size() {
         let (_state, place) = place(&[0, 1, 2, 3, 4, 5]);
-        let bound = Bound { age: Duration::from_secs(4 * 3600 + 1800), bytes: 300 };
-        let pruned = super::prune(&place, bound, None).unwrap();
+        let limits = PruneLimits { age: Duration::from_secs(4 * 3600 + 1800), bytes: 300 };
+        let pruned = super::prune(&place, limits, None).unwrap();
         assert_eq!(pruned, Pruned { files: 3, bytes: 300 });
         assert_eq!(left(&place), [0, 1, 2]);
     }
@@ -210,7 +210,7 @@ mod tests {
     #[test]
     fn files_in_use_stay_whatever_the_limit() {
         let (_state, place) = place(&[0, 9]);
-        super::prune(&place, Bound { age: Duration::ZERO, bytes: 0 }, None).unwrap();
+        super::prune(&place, PruneLimits { age: Duration::ZERO, bytes: 0 }, None).unwrap();
         assert_eq!(left(&place), [0]);
     }
 

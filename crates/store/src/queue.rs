@@ -1,4 +1,4 @@
-//! The writer's queue: work reaches the one thread, and its result comes back.
+//! The writer's queue: passes work to the writer thread, and returns the results.
 
 use std::{
     path::{Path, PathBuf},
@@ -10,18 +10,18 @@ use rusqlite::Connection;
 
 use super::error::Trouble;
 
-/// How long work that nobody waits for may lie, so that more can join it in one transaction.
-/// It also spares the callers: waking the writer costs more than queueing.
+/// Time that work without a waiting caller may stay queued, so that more work can join its transaction. It
+/// also spares the callers: waking the writer costs more than queueing.
 const LINGER: Duration = Duration::from_millis(5);
 
-/// Does somebody wait for it?
+/// Whether a caller waits for the result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Urgency {
     Now,
     Later,
 }
 
-/// Who waits for the result.
+/// The channel on which a caller waits for the result.
 pub(super) enum Reply<T> {
     Task(tokio::sync::oneshot::Sender<Result<T, Trouble>>),
     Thread(std::sync::mpsc::SyncSender<Result<T, Trouble>>),
@@ -29,12 +29,12 @@ pub(super) enum Reply<T> {
     Then(Box<dyn FnOnce(Result<T, Trouble>) + Send>),
 }
 
-/// What the writer finds when it looks.
+/// The result of [`Queue::take`].
 pub(super) enum Taken {
     Batch(Vec<Box<dyn Job>>),
-    /// Nothing has come for as long as was asked.
+    /// No work arrived within the given time.
     Idle,
-    /// Nothing is left and nothing will come.
+    /// The queue is closed and empty.
     Closed,
 }
 
@@ -44,7 +44,7 @@ pub(super) trait Job: Send {
     fn finish(self: Box<Self>, path: &Path, committed: Result<(), &Trouble>);
 }
 
-/// The work that waits for the writer.
+/// The queue of work for the writer.
 pub(super) struct Queue {
     path: PathBuf,
     state: Mutex<State>,
@@ -63,13 +63,13 @@ struct State {
 }
 
 impl Queue {
-    /// An empty queue for the database at `path`.
+    /// Creates an empty queue for the database at `path`.
     pub(super) fn new(path: PathBuf) -> Self {
         Self { path, state: Mutex::default(), came: Condvar::new(), ended: Condvar::new() }
     }
 
-    /// Adds work. Fails when nobody will ever do it; work that nobody waits for also
-    /// fails while the database is known to be out of order.
+    /// Adds work. Fails once the writer has ended; work without a reply also fails while the last batch is
+    /// known to have failed.
     pub(super) fn push<T, F>(&self, work: F, reply: Option<Reply<T>>, urgency: Urgency) -> Result<(), Trouble>
     where
         T: Send + 'static,
@@ -93,7 +93,8 @@ impl Queue {
         known.map_or(Ok(()), Err)
     }
 
-    /// Waits for work: all that is queued, as soon as somebody waits for some of it.
+    /// Waits for work, and returns all that is queued: at once if a caller waits for some of it, otherwise
+    /// after [`LINGER`].
     pub(super) fn take(&self, idle_after: Option<Duration>) -> Taken {
         let mut state = self.state.lock();
         let idle_at = idle_after.map(|it| Instant::now() + it);
@@ -118,30 +119,30 @@ impl Queue {
         Taken::Batch(std::mem::take(&mut state.jobs))
     }
 
-    /// Says how the last batch went.
+    /// Records the outcome of the last batch.
     pub(super) fn set_trouble(&self, trouble: Option<Trouble>) {
         self.state.lock().trouble = trouble;
     }
 
-    /// What was wrong with the last batch.
+    /// Returns the error of the last batch, if it failed.
     pub(super) fn trouble(&self) -> Option<Trouble> {
         self.state.lock().trouble.clone()
     }
 
-    /// No more work comes; what is queued is still done.
+    /// Refuses further work; the writer still does the queued work.
     pub(super) fn close(&self) {
         self.state.lock().closed = true;
         self.came.notify_one();
     }
 
-    /// There is no writer, for this reason.
+    /// Ends the queue because there is no writer, and records the reason.
     pub(super) fn abandon(&self, why: &str) {
         let what = format!("haft's record of this workspace, {}: {why}", self.path.display());
         self.set_trouble(Some(Trouble::new(what, "See `haft doctor`.")));
         self.finish();
     }
 
-    /// The writer is gone. Whoever still waits is told so.
+    /// Marks the writer as ended, and drops the remaining work, which fails its callers.
     pub(super) fn finish(&self) {
         let left = {
             let mut state = self.state.lock();
@@ -152,7 +153,7 @@ impl Queue {
         self.ended.notify_all();
     }
 
-    /// Waits for the writer to end; false when it has not within this time.
+    /// Waits for the writer to end; returns false on a timeout.
     pub(super) fn wait_finished(&self, within: Duration) -> bool {
         let deadline = Instant::now() + within;
         let mut state = self.state.lock();
@@ -165,7 +166,7 @@ impl Queue {
     }
 }
 
-/// The writer ended before it came to this.
+/// Returns the error of work that the writer did not do before it ended.
 pub(super) fn gone() -> Trouble {
     Trouble::new("haft's record of this workspace is closed", "Start haft again.")
 }
@@ -194,7 +195,7 @@ where
             (Ok(()), Some(Err(error))) => Err(Trouble::of_sqlite(path, &error)),
             (Ok(()), None) => Err(gone()),
         };
-        // Who no longer waits does not mind.
+        // A caller that no longer waits has dropped its receiver.
         match self.reply {
             Some(Reply::Task(reply)) => drop(reply.send(result)),
             Some(Reply::Thread(reply)) => drop(reply.send(result)),

@@ -6,7 +6,8 @@ use rusqlite::Connection;
 /// was released is never changed; a new one is added below it.
 const STEPS: &[&str] = &[ONE, TWO, THREE, FOUR, FIVE, SIX, SEVEN];
 
-/// Invariant: what happened is only ever added to. The triggers hold our own code to it.
+/// Processes, the journal, changes and sessions. The journal and the changes are append-only, which triggers
+/// enforce.
 const ONE: &str = "
 CREATE TABLE processes (
   instance TEXT PRIMARY KEY, pid INTEGER NOT NULL, at_ms INTEGER NOT NULL
@@ -56,7 +57,7 @@ CREATE TABLE session_values (
 );
 ";
 
-/// What persons allowed. A grant that was revoked stays, since the journal speaks of it.
+/// Grants. A revoked grant keeps its row, since the journal refers to it.
 const TWO: &str = "
 CREATE TABLE grants (
   id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -65,7 +66,7 @@ CREATE TABLE grants (
 );
 ";
 
-/// What was said in sessions with an agent. Like the journal it is only ever added to.
+/// The transcripts of agent sessions. They are append-only, like the journal.
 const THREE: &str = "
 CREATE TABLE transcript (
   session TEXT NOT NULL, buffer TEXT NOT NULL CHECK (buffer IN ('messages', 'context')),
@@ -77,8 +78,7 @@ CREATE TRIGGER transcript_kept BEFORE DELETE ON transcript BEGIN SELECT RAISE(AB
 CREATE TRIGGER transcript_fixed BEFORE UPDATE ON transcript BEGIN SELECT RAISE(ABORT, 'the transcript is append-only'); END;
 ";
 
-/// What the workspace remembers, and what can be searched of what was said. A fact that was forgotten stays as a row, and is
-/// found by no search.
+/// Memory, and the search index of conversations. A forgotten fact keeps its row, and no search finds it.
 const FOUR: &str = "
 CREATE TABLE memory (
   number INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -114,8 +114,8 @@ CREATE TRIGGER said_kept BEFORE DELETE ON said BEGIN SELECT RAISE(ABORT, 'what w
 CREATE TRIGGER said_fixed BEFORE UPDATE ON said BEGIN SELECT RAISE(ABORT, 'what was said is append-only'); END;
 ";
 
-/// Which lines of a session a person took back, by their numbers among its messages: they stay as rows, and count neither
-/// for the title of a conversation nor for a search among conversations.
+/// Rewound lines of a session, by their numbers among its messages. They keep their rows, and no longer count
+/// for the title of a conversation or for a search among conversations.
 const FIVE: &str = "
 CREATE TABLE said_rewound (
   session TEXT NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL, PRIMARY KEY (session, first, last)
@@ -155,7 +155,7 @@ CREATE TABLE owners (
 ) WITHOUT ROWID;
 ";
 
-/// The database is of a version that this haft does not know.
+/// The error of a migration.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SchemaError {
     #[error("it was made by a newer haft (version {found}; this one knows {known})")]
@@ -164,7 +164,7 @@ pub(super) enum SchemaError {
     Sqlite(#[from] rusqlite::Error),
 }
 
-/// Brings the database to the newest version. The caller holds the lock for opening.
+/// Migrates the database to the newest version. The caller holds the lock for opening.
 pub(super) fn migrate(database: &Connection) -> Result<(), SchemaError> {
     let found: usize = database
         .query_row("PRAGMA user_version", [], |row| row.get::<_, i64>(0))
@@ -174,7 +174,7 @@ pub(super) fn migrate(database: &Connection) -> Result<(), SchemaError> {
         return Err(SchemaError::Newer { found, known });
     }
     for (version, step) in STEPS.iter().enumerate().skip(found) {
-        // One transaction for each step: killed in the middle, it has not begun.
+        // One transaction for each step: a step that is killed halfway is rolled back.
         let script = format!("BEGIN IMMEDIATE;{step}PRAGMA user_version = {};COMMIT;", version + 1);
         if let Err(error) = database.execute_batch(&script) {
             if !database.is_autocommit() {
@@ -200,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_store_of_the_first_version_keeps_its_rows_and_gets_what_is_new() {
+    fn migration_from_the_first_version_keeps_rows_and_adds_tables() {
         let database = Connection::open_in_memory().unwrap();
         database.execute_batch(&format!("{ONE}PRAGMA user_version = 1;")).unwrap();
         database.execute_batch("INSERT INTO sessions VALUES ('old', 'cli', 1, 2)").unwrap();

@@ -1,7 +1,7 @@
 //! Transcripts: a session's conversation, for the person and for the model.
 //!
-//! Two buffers for each session: `messages`, which a person is shown, and `context`, which a model is sent. Rows are
-//! only ever added, and each is numbered by whoever writes it, so two processes can't both go on with one session.
+//! Each session has two buffers: `messages`, which a person is shown, and `context`, which a model is sent.
+//! They are append-only, and the writer numbers the rows, so two processes can't both continue a session.
 
 use std::{
     borrow::Cow,
@@ -23,18 +23,18 @@ use super::{
 };
 use crate::credentials;
 
-/// The buffers of one workspace's sessions.
+/// The transcripts of one workspace's sessions.
 #[derive(Clone)]
 pub struct Transcripts {
     store: Store,
 }
 
-/// Which of a session's two buffers.
+/// One of a session's two buffers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Buffer {
-    /// What a person is shown.
+    /// The rows that a person is shown.
     Messages,
-    /// What a model is sent.
+    /// The rows that a model is sent.
     Context,
 }
 
@@ -47,7 +47,8 @@ impl Buffer {
     }
 }
 
-/// A session that nobody else goes on with as long as this is held, however this process ends.
+/// A lease on a session: no other process continues the session while it is held. The kernel releases it
+/// however this process ends.
 #[derive(Debug)]
 pub struct SessionLease {
     _lock: File,
@@ -60,22 +61,22 @@ pub struct Row {
     pub number: u64,
     /// When it was written, in milliseconds since 1970.
     pub at_ms: u64,
-    /// What it says, as whoever wrote it put it.
+    /// The row's content, as its writer gave it.
     pub body: String,
 }
 
 impl Store {
-    /// What was said in the sessions of this workspace.
+    /// Returns the transcripts of this workspace's sessions.
     pub fn transcripts(&self) -> Transcripts {
         Transcripts { store: self.clone() }
     }
 }
 
 impl Transcripts {
-    /// Takes a session for whoever is to go on with it, as two would contradict each other.
+    /// Takes the lease on a session, so that two processes never continue the same one.
     ///
     /// # Errors
-    /// [`Kind::Unavailable`] when somebody goes on with it already, or the lock can't be made.
+    /// [`Kind::Unavailable`] when another holder has the lease, or the lock file can't be made.
     pub fn hold(&self, session: &str) -> Result<SessionLease, Fault> {
         let (folder, path) = (self.store.locks(), self.lock_of(session));
         let failed = |error: std::io::Error| {
@@ -95,7 +96,7 @@ impl Transcripts {
                     .next("Attach to it with `haft chat --attach`, close it there first, or start another conversation."));
             }
         }
-        // Only for the words above: who holds it is decided by the lock.
+        // Only for the error message above: the lock decides who holds the lease.
         let _ = file
             .set_len(0)
             .and_then(|()| file.rewind())
@@ -103,11 +104,11 @@ impl Transcripts {
         Ok(SessionLease { _lock: file })
     }
 
-    /// Adds a row; it is queued at once, and resolves when it is committed. Secrets in its texts are masked, and credentials in
-    /// the arguments of its calls.
+    /// Adds a row. It is queued at once, and the future resolves when it is committed. Secrets in its texts
+    /// are masked, and so are credentials in the arguments of its calls.
     ///
     /// # Errors
-    /// When the database can't be written, or the session has a row of that number already.
+    /// When the database can't be written, or the session already has a row of that number.
     pub fn add(
         &self,
         session: &str,
@@ -132,7 +133,7 @@ impl Transcripts {
         })
     }
 
-    /// The rows of a session, in their order. Blocks.
+    /// Returns the rows of a session in order. Blocks.
     ///
     /// # Errors
     /// When the database can't be read.
@@ -221,7 +222,7 @@ fn lock(file: &File) -> Result<(), TryLockError> {
 const LOOKS: usize = 4;
 const A_LOOK: Duration = Duration::from_millis(2);
 
-/// The names under which a row says what it is, and no text.
+/// The fields whose values name the kind of a row or of its parts.
 const KINDS: [&str; 6] = ["row", "item", "said", "piece", "who", "wire"];
 
 /// Masks the texts in a row; what makes it a row, under the names in `kinds`, stays, whatever a secret is called.
@@ -259,7 +260,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn credentials_in_the_arguments_of_a_call_are_not_written_down() {
+    async fn credentials_in_call_arguments_are_not_stored() {
         let folder = tempfile::tempdir().unwrap();
         let rows =
             Store::open(folder.path(), Path::new("/nowhere/w"), Arc::new(Secrets::none())).transcripts();
@@ -275,7 +276,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn secrets_go_from_the_texts_of_a_row_and_it_stays_a_row() {
+    async fn secrets_are_masked_in_the_texts_of_a_row_but_not_in_its_structure() {
         let folder = tempfile::tempdir().unwrap();
         let secrets = Secrets::collect(
             [("A_TOKEN", "arguments"), ("B_TOKEN", "anthropic"), ("C_TOKEN", "nsecret1")],
@@ -296,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_is_gone_on_with_by_one_at_a_time_and_others_are_free() {
+    fn a_session_has_one_lease_at_a_time() {
         let folder = tempfile::tempdir().unwrap();
         let open =
             || Store::open(folder.path(), Path::new("/nowhere/w"), Arc::new(Secrets::none())).transcripts();

@@ -1,4 +1,4 @@
-//! The writer thread, which owns the database.
+//! The writer thread, which owns the database: commits queued work in batches, and prunes when idle.
 
 use std::{
     fs::TryLockError,
@@ -19,15 +19,15 @@ use super::{
     schema::{SchemaError, migrate},
 };
 
-/// How long another process may keep the database to itself.
+/// Time that another process may hold the database.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
-/// How long after a failed opening it is tried again, when there is work.
+/// Time after a failed opening before the writer tries again, when there is work.
 const RETRY: Duration = Duration::from_secs(1);
-/// With nothing to do for this long, the writer tidies up.
+/// Idle time after which the writer prunes.
 const QUIET: Duration = Duration::from_secs(60);
-/// A call that comes meanwhile may have to wait for this long.
+/// Limit of pruning when idle: a call that arrives meanwhile may wait this long.
 const TIDY_AT_REST: Duration = Duration::from_secs(1);
-/// How much of an exit tidying up may take.
+/// Limit of pruning at exit.
 const TIDY_AT_EXIT: Duration = Duration::from_millis(100);
 
 /// Does the work of the queue until it is closed.
@@ -73,7 +73,7 @@ pub(super) fn run(place: &Place, queue: &Queue, instance: &str, upkeep: &[Upkeep
     }
 }
 
-/// Tells who waits that the writer is gone, also when it panics.
+/// Marks the queue as finished when dropped, also after a panic.
 struct Finish<'a>(&'a Queue);
 
 impl Drop for Finish<'_> {
@@ -94,7 +94,7 @@ impl Open {
         let sqlite = |error: rusqlite::Error| Trouble::of_sqlite(&path, &error);
         place.create().map_err(file)?;
         let life = Life::begin(&place.live(), instance).map_err(file)?;
-        // Going over to WAL and migrating are not for two at once.
+        // One process at a time switches to WAL and migrates.
         let lock = private_file(&place.locks().join("open")).map_err(file)?;
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -116,7 +116,7 @@ impl Open {
                 }
             }
         }
-        // Made here, so that it and the files SQLite puts beside it are the owner's alone.
+        // Created here, so that only the owner can access it and the files that SQLite puts beside it.
         drop(private_file(&path).map_err(file)?);
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let database = Connection::open_with_flags(&path, flags).map_err(sqlite)?;
@@ -142,7 +142,7 @@ impl Open {
     }
 
     fn close(self, instance: &str) {
-        // A call that never ended is left to whoever opens the workspace next.
+        // The process that opens the workspace next recovers calls that never ended.
         let ended = self.database.execute(
             "INSERT OR IGNORE INTO processes_ended (instance, at_ms) SELECT ?1, ?2 WHERE NOT EXISTS (
                SELECT 1 FROM journal b WHERE b.instance = ?1 AND b.event = 'begun'
@@ -159,7 +159,7 @@ impl Open {
     }
 }
 
-/// Does all of a batch in one transaction, and then answers.
+/// Runs a batch in one transaction, and then answers.
 fn transact(database: &Connection, mut batch: Vec<Box<dyn Job>>, path: &Path, queue: &Queue) {
     let committed = (|| {
         database.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
@@ -178,7 +178,7 @@ fn transact(database: &Connection, mut batch: Vec<Box<dyn Job>>, path: &Path, qu
 }
 
 fn answer(batch: Vec<Box<dyn Job>>, path: &Path, committed: Result<(), &Trouble>, queue: &Queue) {
-    // First the state, then the answers: who has an answer finds the state that goes with it.
+    // The state before the answers: a caller that has its answer sees the state of the same batch.
     queue.set_trouble(committed.err().cloned());
     for job in batch {
         job.finish(path, committed);

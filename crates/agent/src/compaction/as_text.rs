@@ -1,16 +1,16 @@
-//! A part of a conversation as text.
+//! Conversations as text: in full, for storing, and as a digest without a model.
 
 use std::fmt::Write as _;
 
 use crate::model::{Item, Piece, Said};
 
-/// How much of a text a digest has, in bytes.
+/// Maximum length of a text in a digest, in bytes.
 const GIST: usize = 200;
 
-/// How many lines a digest has.
+/// Maximum number of lines of a digest.
 const LINES: usize = 60;
 
-/// All of it, for reading and searching.
+/// Returns the whole conversation, for reading and searching.
 pub(super) fn whole(items: &[Item]) -> String {
     let mut text = String::new();
     for item in items {
@@ -45,7 +45,7 @@ pub(super) fn whole(items: &[Item]) -> String {
     text
 }
 
-/// What the person said: what was said first, and the newest of the rest, of at most so many bytes.
+/// Returns the person's words: the first message, and the newest of the others, of at most `most` bytes.
 pub(super) fn words(items: &[Item], most: usize) -> String {
     let mut said = items
         .iter()
@@ -70,7 +70,7 @@ pub(super) fn words(items: &[Item], most: usize) -> String {
     text
 }
 
-/// What was done, line by line, where nobody can sum it up.
+/// Returns a digest by rule: what was done, line by line.
 pub(super) fn digest(items: &[Item]) -> String {
     let mut lines = Vec::new();
     for item in items {
@@ -104,7 +104,7 @@ pub(super) fn digest(items: &[Item]) -> String {
     text
 }
 
-/// The text without its middle, if it is longer than this.
+/// Returns the text without its middle, if it is longer than `most` bytes.
 pub(super) fn middle_cut(text: &str, most: usize) -> String {
     if text.len() <= most {
         return text.to_owned();

@@ -1,4 +1,4 @@
-//! The size of the next request: what each part of it takes, and how much of the model's window is left.
+//! The size of the next request: measures each part, and how much of the model's context window is left.
 
 use kit::Spec;
 use serde::Serialize;
@@ -10,51 +10,51 @@ use crate::{
     prompt::System,
 };
 
-/// What the next request would hold, part by part.
+/// The parts of the next request, with their sizes.
 ///
-/// Tokens are estimated from bytes, at the rate that the provider's own count had last (before the first count, four bytes
-/// are a token).
+/// Tokens are estimated from bytes, at the rate of the provider's last count (before the first count, four
+/// bytes are a token).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Context {
-    /// The parts, in the order in which they are sent; only those that are there.
+    /// The non-empty parts, in the order in which they are sent.
     pub parts: Vec<ContextPart>,
     /// The tokens of all parts.
     pub tokens: u64,
-    /// How many tokens request and answer may have together.
+    /// Context window: maximum number of tokens of request and answer together.
     pub window: u64,
-    /// From so many tokens on the conversation is compacted by itself.
+    /// Number of tokens from which on haft compacts the conversation.
     pub compacts_at: u64,
-    /// What the provider counted for the last request and its answer; nothing before the first answer.
+    /// The provider's token count of the last request and its answer; `None` before the first answer.
     pub counted: Option<u64>,
 }
 
 /// One part of a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ContextPart {
-    /// What it is: `system prompt`, `skills`, `own instructions`, `project instructions`, `tools`, `messages`, `calls`, `results`,
-    /// `pictures`.
+    /// The kind: `system prompt`, `skills`, `own instructions`, `project instructions`, `tools`, `messages`,
+    /// `calls`, `results`, `pictures`.
     pub name: &'static str,
-    /// How many there are: tools, messages, results; 1 for a text.
+    /// The number of tools, messages or results; 1 for a text.
     pub count: usize,
-    /// How many bytes.
+    /// Size in bytes.
     pub bytes: u64,
-    /// About how many tokens.
+    /// Approximate number of tokens.
     pub tokens: u64,
 }
 
-/// How much of the model's window is in use.
+/// The used part of the model's context window.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct ContextUsed {
     /// The tokens of the newest request, with its answer once that is there.
     pub tokens: u64,
-    /// How many tokens request and answer may have together.
+    /// Context window: maximum number of tokens of request and answer together.
     pub window: u64,
-    /// The tokens are an estimate, and not the provider's count.
+    /// Whether the tokens are an estimate, and not the provider's count.
     pub estimated: bool,
 }
 
 impl Context {
-    /// Measures the request that these make.
+    /// Measures the request with this prompt, these tools and this conversation.
     pub(crate) fn measure<'a>(
         system: &System,
         tools: impl Iterator<Item = &'a Spec>,
@@ -84,7 +84,7 @@ impl Context {
         Self { parts: parts.all, tokens, window: abilities.window, compacts_at, counted: None }
     }
 
-    /// How many tokens are left, for what is still to be said and for the answer.
+    /// Returns the number of tokens that are left for later messages and the answer.
     pub fn free(&self) -> u64 {
         self.window.saturating_sub(self.tokens)
     }
@@ -103,7 +103,7 @@ impl Parts {
     }
 }
 
-/// How many of each there are, and their bytes.
+/// Counts and bytes of each kind.
 #[derive(Default)]
 struct Sizes {
     messages: (usize, u64),

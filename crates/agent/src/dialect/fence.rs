@@ -1,60 +1,60 @@
-//! Places where text is only shown: code, quotes, comments, thoughts, results.
+//! Quoted places in text: finds code, quotes, comments, thoughts and results, in which calls don't run.
 //!
-//! A model that explains how calls are written puts them into a code fence, into code within a line, or onto a line that
-//! begins with `>`; one that thinks aloud begins with a thought, and one that makes up what a tool said puts it between
-//! the tags of a result. Calls there must not run. An indented fence counts as one, as in a list; what is never closed
-//! reaches to the end, as a fence does in Markdown.
+//! A model that explains how calls are written puts them into a code fence, into inline code, or onto a line
+//! that begins with `>`. A model may also begin with a thought, and one that invents a tool's output puts it
+//! between the tags of a result. Calls there must not run. An indented fence counts as a fence, as in a list;
+//! an unclosed one extends to the end, as in Markdown.
 
-/// From here on a run of backticks or tildes at the beginning of a line is a fence.
+/// Minimum length of a run of backticks or tildes at the beginning of a line that is a fence.
 const FENCE: usize = 3;
 
 /// The tags of a thought, with which an answer may begin, and their closing tags.
 const THOUGHTS: [(&str, &str); 2] = [("<think>", "</think>"), ("<thinking>", "</thinking>")];
 
-/// What only shows something wherever it begins, and where it ends.
+/// The beginnings of quoted places, wherever they are, and their ends.
 const ASIDE: [(&str, &str); 3] =
     [("<!--", "-->"), ("<tool_response>", "</tool_response>"), ("<tool_result>", "</tool_result>")];
 
-/// The longest of these.
+/// The length of the longest of these tags.
 const TAG: usize = "</tool_response>".len();
 
-/// Follows a text, character by character.
+/// Follows a text, character by character, and keeps track of quoted places.
 #[derive(Debug, Default)]
 pub(super) struct Fences {
-    /// The fence that is open: its character and its length.
+    /// The open fence: its character and its length.
     open: Option<(char, usize)>,
     line: Line,
-    /// What ends the thought, comment or result that is open.
+    /// The end of the open thought, comment or result.
     aside: Option<&'static str>,
-    /// The end of the text, as far as it may belong to a tag.
+    /// The end of the text so far, as far as it may belong to a tag.
     tag: String,
-    /// Something other than blanks was there before this tag.
+    /// Whether text other than blanks came before this tag.
     begun: bool,
-    /// Tags that are those of tools.
+    /// The names of tools, whose tags are calls and not thoughts.
     tools: Vec<String>,
 }
 
-/// What is known of the line.
+/// The state of the current line.
 #[derive(Debug, Default)]
 struct Line {
-    /// Something other than blanks was there before the run, or there is a run and it is over.
+    /// Whether text other than blanks came before the run, or the run has ended.
     begun: bool,
-    /// The run of fence characters that it begins with.
+    /// The run of fence characters at the beginning.
     run: Option<(char, usize)>,
-    /// It begins with `>`.
+    /// Whether the line begins with `>`.
     quote: bool,
-    /// Something other than blanks follows the run.
+    /// Whether text other than blanks follows the run.
     more: bool,
-    /// A backtick follows the run: then it is code within the line.
+    /// Whether a backtick follows the run: then it is inline code.
     ticked: bool,
-    /// How many backticks opened the code within the line that is not closed yet.
+    /// The number of backticks that opened the unclosed inline code.
     code: Option<usize>,
-    /// How many backticks stand right before this place.
+    /// The number of backticks right before this place.
     ticks: usize,
 }
 
 impl Fences {
-    /// For a model that may write these tags to call a tool.
+    /// Creates a tracker for a model that may write tags with these names to call a tool.
     pub(super) fn new(tools: Vec<String>) -> Self {
         Self { tools, ..Self::default() }
     }
@@ -68,7 +68,7 @@ impl Fences {
         }
     }
 
-    /// Within a thought, a comment or a result only its end counts.
+    /// Looks for the end of a thought, a comment or a result; everything else in it is ignored.
     fn closes(&mut self, c: char) {
         self.tag.push(c);
         if self.aside.is_some_and(|close| self.tag.ends_with(close)) {
@@ -80,7 +80,7 @@ impl Fences {
         }
     }
 
-    /// Looks whether a thought, a comment or a result begins with this character.
+    /// Looks for the beginning of a thought, a comment or a result.
     fn opens(&mut self, c: char) {
         if c == '<' && !self.shown() {
             self.begun |= !self.tag.is_empty();
@@ -135,14 +135,14 @@ impl Fences {
         }
     }
 
-    /// Something that is not text stood here.
+    /// Skips a call, which is not text.
     pub(super) fn skip(&mut self) {
         self.line = Line { begun: true, ..Line::default() };
         self.begun = true;
         self.tag.clear();
     }
 
-    /// Is what stands here only shown?
+    /// Returns whether this place is quoted.
     pub(super) fn shown(&self) -> bool {
         self.aside.is_some()
             || self.open.is_some()
@@ -171,7 +171,7 @@ impl Line {
         self.run.is_some_and(|(_, many)| many >= FENCE)
     }
 
-    /// The code within the line that is open here, once the backticks right before are counted.
+    /// Returns the open inline code, once the backticks right before this place are counted.
     fn code_here(&self) -> Option<usize> {
         match (self.ticks, self.code) {
             (0, code) => code,
@@ -186,7 +186,7 @@ impl Line {
 mod tests {
     use super::*;
 
-    /// The text with everything that is only shown as `.`.
+    /// Returns the text with all quoted characters as `.`.
     fn seen(text: &str) -> String {
         let mut fences = Fences::default();
         text.chars()

@@ -1,40 +1,41 @@
-//! Streaming parser for calls in text, however the text is cut.
+//! Streaming parser for calls in text; the result does not depend on how the text is split.
 //!
-//! Text goes character by character through three states: text, what may become an opening tag, and a block. Only the
-//! second is held back, and only until a character comes that no tag can have there. What turns out to be no call is
-//! text, byte for byte: a tag of no known name, a block that holds no call, and a block that is never closed. Nothing
-//! within a block is looked for: a block ends at its own closing tag or not at all, and what an unclosed block holds is
-//! never run, as it may be the text of a file.
+//! The parser has three states: text, a possible opening tag, and a block. Only a possible tag is held back,
+//! and only until a character arrives that no tag can have there. Everything that is not a call stays text,
+//! byte for byte: a tag of an unknown name, a block without a call, and an unclosed block. The parser looks
+//! for nothing within a block: a block ends only at its own closing tag. The content of an unclosed block
+//! never runs, as it may be the text of a file.
 
 use std::sync::Arc;
 
 use super::{fence::Fences, syntax::Syntax, tagged::Tag, wrapped::Quotes};
 use crate::model::Event;
 
-/// How much of a block is looked at for the tool's name while it is written.
+/// Length of the beginning of a block in which the parser looks for the tool's name while it is written, in
+/// bytes.
 const NAME_WITHIN: usize = 256;
 
-/// Finds the calls in one answer.
+/// The parser of one answer.
 pub(super) struct Parser {
     syntax: Arc<Syntax>,
     state: State,
     fences: Fences,
     events: Vec<Event>,
     text: String,
-    /// Which call comes next.
+    /// The index of the next call.
     index: usize,
     calls: usize,
     most: usize,
-    /// How many calls there were beyond those.
+    /// The number of calls beyond the limit.
     left: usize,
-    /// How many characters were looked at, those that were looked at again counted again.
+    /// The number of characters read, including repeated reads.
     #[cfg(test)]
     pub(super) work: u64,
 }
 
 enum State {
     Text,
-    /// This may become an opening tag.
+    /// A possible opening tag.
     Held {
         held: String,
         opening: Opening,
@@ -42,49 +43,49 @@ enum State {
     Block(Block),
 }
 
-/// An opening tag as far as it is written.
+/// An opening tag, as far as it is written.
 pub(super) enum Opening {
-    /// How many bytes of the one tag that there is are there.
+    /// The number of bytes so far of a fixed tag.
     Fixed(usize),
     /// The tag of a tool.
     Named(Tag),
 }
 
-/// What a character makes of an opening tag.
+/// The state of an opening tag after one more character.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// It may still become one.
     Maybe,
-    /// It is none.
+    /// It is not one.
     No,
-    /// It is one.
+    /// It is complete.
     Open,
-    /// It is one, and a whole call.
+    /// It is complete, and is itself a whole call.
     Whole,
 }
 
-/// A block that is not closed yet.
+/// An unclosed block.
 struct Block {
     opening: Opening,
-    /// Its opening tag as it was written, and all after it.
+    /// Its opening tag as it was written, and the text after it.
     raw: String,
     body_at: usize,
     close: String,
     quotes: Quotes,
-    /// The call that was said to begin here.
+    /// The index of the call that was reported to begin here.
     began: Option<usize>,
-    /// How many bytes nobody was told of yet.
+    /// The number of bytes that were not reported yet.
     untold: usize,
 }
 
-/// What was there at the end.
+/// The result of the end of an answer.
 pub(super) struct Rest {
     pub(super) events: Vec<Event>,
-    /// How many calls there were.
+    /// The number of calls.
     pub(super) calls: usize,
-    /// How many more there were than are taken: they are text.
+    /// The number of calls beyond the limit, which are text.
     pub(super) left: usize,
-    /// A call was begun and not closed, and there was none before it.
+    /// Whether a call was begun and not closed, with no call before it.
     pub(super) cut: bool,
 }
 
@@ -106,9 +107,9 @@ impl Parser {
         }
     }
 
-    /// Takes more of the answer; gives what is certain now.
+    /// Takes more of the answer, and returns the events that are certain now.
     pub(super) fn feed(&mut self, more: &str) -> Vec<Event> {
-        // What was held back for nothing is looked at again from its second character, before anything new.
+        // After a false tag, the text from its second character on is read again, before anything new.
         let mut again: Vec<char> = Vec::new();
         let mut chars = more.chars();
         while let Some(c) = again.pop().or_else(|| chars.next()) {
@@ -125,7 +126,7 @@ impl Parser {
         std::mem::take(&mut self.events)
     }
 
-    /// The answer is over.
+    /// Ends the answer.
     pub(super) fn finish(mut self) -> Rest {
         let mut cut = false;
         match std::mem::replace(&mut self.state, State::Text) {
@@ -210,7 +211,7 @@ impl Parser {
         let is_one_too_many = call.is_some() && self.calls >= self.most;
         self.left += usize::from(is_one_too_many);
         let Some((tool, arguments)) = call.filter(|_| !is_one_too_many) else {
-            // A call that was said to begin here never closes.
+            // A call that was reported to begin here never closes.
             block.raw.chars().for_each(|c| self.literal(c));
             return;
         };
@@ -236,7 +237,7 @@ impl Block {
     fn new(syntax: &Syntax, held: String, opening: Opening) -> Self {
         let close = syntax.close(&opening);
         let body_at = match &opening {
-            // The brace that shows it to be one belongs to the body.
+            // The brace after a fixed tag belongs to the body.
             Opening::Fixed(length) => *length,
             Opening::Named(_) => held.len(),
         };
@@ -252,12 +253,12 @@ impl Block {
         self.quotes.push(c);
     }
 
-    /// All after the opening tag.
+    /// Returns the text after the opening tag.
     fn inner(&self) -> &str {
         self.raw.get(self.body_at..).unwrap_or_default()
     }
 
-    /// What is between the tags, or as much of it as there is.
+    /// Returns the text between the tags, as far as it is written.
     fn body(&self) -> &str {
         self.inner().strip_suffix(self.close.as_str()).unwrap_or(self.inner())
     }

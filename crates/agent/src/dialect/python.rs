@@ -1,11 +1,12 @@
-//! Python literals as JSON.
+//! Python literals: converts them to JSON and back.
 
 use serde_json::{Map, Number, Value};
 
-/// A literal that is nested deeper is none.
+/// Maximum depth of a literal.
 const DEEPEST: usize = 64;
 
-/// The value of a literal of dicts, lists, tuples, strings, numbers, `True`, `False` and `None`; nothing, if it is none.
+/// Parses a literal of dicts, lists, tuples, strings, numbers, `True`, `False` and `None`; returns `None` for
+/// anything else.
 pub(super) fn literal(text: &str) -> Option<Value> {
     let mut reader = Reader { rest: text };
     let value = reader.value(0)?;
@@ -13,7 +14,7 @@ pub(super) fn literal(text: &str) -> Option<Value> {
     reader.rest.is_empty().then_some(value)
 }
 
-/// These fields as a dict, in their order.
+/// Writes these fields as a dict, in their order.
 pub(super) fn written(fields: &[(&str, &Value)]) -> String {
     let fields = fields.iter().map(|(name, it)| format!("'{name}': {}", write(it)));
     format!("{{{}}}", fields.collect::<Vec<_>>().join(", "))
@@ -24,7 +25,7 @@ fn write(value: &Value) -> String {
         Value::Null => "None".to_owned(),
         Value::Bool(true) => "True".to_owned(),
         Value::Bool(false) => "False".to_owned(),
-        // JSON's escapes mean the same in Python, but for pairs of surrogates, which are never written.
+        // JSON's escapes mean the same in Python, except for surrogate pairs, which are never written.
         Value::Number(_) | Value::String(_) => value.to_string(),
         Value::Array(all) => format!("[{}]", all.iter().map(write).collect::<Vec<_>>().join(", ")),
         Value::Object(all) => {
@@ -95,7 +96,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The items, and whether a comma follows the last one.
+    /// Parses the items, and returns whether a comma follows the last one.
     fn list(&mut self, close: char, depth: usize) -> Option<(Vec<Value>, bool)> {
         self.next();
         let (mut items, mut comma) = (Vec::new(), false);
@@ -114,7 +115,7 @@ impl Reader<'_> {
         }
     }
 
-    /// One string, or several beside each other, which are one.
+    /// Parses a string, or several adjacent ones, which are one.
     fn strings(&mut self) -> Option<Value> {
         let mut text = String::new();
         loop {
@@ -163,7 +164,7 @@ impl Reader<'_> {
         Some(())
     }
 
-    /// The character of this many hexadecimal digits.
+    /// Parses a character of `digits` hexadecimal digits.
     fn code(&mut self, digits: usize) -> Option<char> {
         let (code, rest) = self.rest.split_at_checked(digits)?;
         self.rest = rest;

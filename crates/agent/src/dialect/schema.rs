@@ -1,35 +1,35 @@
-//! A tool's schema in a few words, and the values that texts mean.
+//! A tool's schema in a few words, and the values of arguments written as text.
 
 use kit::Spec;
 use serde_json::{Map, Value, json};
 
-/// A deeper schema is shown no further.
+/// Maximum depth of a schema that is shown.
 const DEEPEST: usize = 4;
 
-/// The arguments of a tool, those first that it needs.
+/// The arguments of a tool, the required ones first.
 pub(super) struct Fields(pub(super) Vec<Field>);
 
 /// One argument.
 pub(super) struct Field {
     pub(super) name: String,
-    /// Such as `string` or `[{old: string, all?: boolean}]`.
+    /// The type, such as `string` or `[{old: string, all?: boolean}]`.
     pub(super) shape: String,
     pub(super) about: String,
     pub(super) required: bool,
     kind: Kind,
 }
 
-/// What a text for an argument is read as.
+/// The type as which the text of an argument is parsed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Text,
     Number,
     Bool,
-    /// JSON, and where it is none, a text.
+    /// JSON, or a text if it is not JSON.
     Any,
 }
 
-/// What a block's body is, by the tool's name.
+/// The argument that a block's body stands for, by the tool's name.
 const BODIES: [(&str, &str); 12] = [
     ("bash", "command"),
     ("python", "code"),
@@ -45,7 +45,7 @@ const BODIES: [(&str, &str); 12] = [
     ("subagent", "task"),
 ];
 
-/// What it is otherwise.
+/// The argument in all other tools.
 const BODY: &str = "content";
 
 impl Fields {
@@ -70,7 +70,7 @@ impl Fields {
 }
 
 impl Field {
-    /// What this text means as the argument. What can't be read stays a text: the call says what is wrong with it.
+    /// Parses the text of the argument. Invalid text stays a text: the call reports the error.
     pub(super) fn read(&self, text: &str) -> Value {
         let json = |text: &str| serde_json::from_str::<Value>(text.trim()).ok();
         let read = match self.kind {
@@ -86,19 +86,19 @@ impl Field {
         read.unwrap_or_else(|| Value::String(text.to_owned()))
     }
 
-    /// Is a text for it a text, and nothing else?
+    /// Returns whether the argument is always a text.
     pub(super) fn is_text(&self) -> bool {
         self.kind == Kind::Text
     }
 
-    /// Is a text for it read as JSON first?
+    /// Returns whether its text is parsed as JSON first.
     pub(super) fn is_json(&self) -> bool {
         self.kind == Kind::Any
     }
 }
 
-/// The argument that a block's body is: the one that the table has, if the tool has it; otherwise the last text that it
-/// needs, or the first that it takes.
+/// Returns the argument that a block's body stands for: the one in the table, if the tool has it; otherwise
+/// its last required text, or its first text.
 pub(super) fn body_of(spec: &Spec) -> Option<String> {
     let usual = BODIES.iter().find(|(tool, _)| *tool == spec.name).map_or(BODY, |(_, argument)| argument);
     let fields = Fields::of(&spec.schema);
@@ -117,7 +117,7 @@ pub(super) fn body_of(spec: &Spec) -> Option<String> {
     needed.or_else(|| texts().find(|it| it.is_text())).map(|it| it.name.clone())
 }
 
-/// A value to show how an argument is written.
+/// Returns an example value of an argument.
 pub(super) fn example(field: &Field) -> Value {
     match (field.kind, field.name.as_str()) {
         (Kind::Number, _) => json!(1),
@@ -139,7 +139,7 @@ fn needs(schema: &Value, name: &str) -> bool {
     required.is_some_and(|all| all.iter().any(|it| it == name))
 }
 
-/// The types that a schema names; none, if it does not say.
+/// Returns the types that a schema names, if any.
 fn types(schema: &Value) -> Vec<&str> {
     match schema.get("type") {
         Some(Value::String(one)) => vec![one],

@@ -1,4 +1,4 @@
-//! What the dialects have in common.
+//! Syntax of a dialect: the operations that both ways of writing calls share.
 
 use std::{fmt::Write as _, sync::Arc};
 
@@ -13,7 +13,7 @@ use super::{
 };
 use crate::model::{Piece, ResultOf};
 
-/// How the calls of one request are written.
+/// The syntax of the calls of one request.
 pub(super) struct Syntax {
     pub(super) manner: Manner,
     pub(super) tools: Vec<Known>,
@@ -21,7 +21,7 @@ pub(super) struct Syntax {
 
 /// The two ways to write a call.
 pub(super) enum Manner {
-    /// An object between two tags that are always the same.
+    /// An object between two fixed tags.
     Wrapped(Wrapped),
     /// A block whose tags are the tool's name.
     Tagged(Tagged),
@@ -32,7 +32,7 @@ pub(super) struct Known {
     pub(super) name: String,
     description: String,
     pub(super) fields: Fields,
-    /// The argument that a block's body is.
+    /// The argument that a block's body stands for.
     pub(super) body: Option<String>,
 }
 
@@ -52,7 +52,7 @@ impl Syntax {
         self.tools.iter().find(|it| it.name == name)
     }
 
-    /// An opening tag may begin with this character.
+    /// Returns the opening tag that may begin with this character.
     pub(super) fn begins(&self, c: char) -> Option<Opening> {
         match &self.manner {
             Manner::Wrapped(it) => it.begins(c),
@@ -60,7 +60,7 @@ impl Syntax {
         }
     }
 
-    /// What the next character makes of an opening tag.
+    /// Adds the next character to an opening tag.
     pub(super) fn opens(&self, opening: &mut Opening, c: char) -> Verdict {
         match (&self.manner, opening) {
             (Manner::Wrapped(it), Opening::Fixed(seen)) => it.opens(seen, c),
@@ -84,7 +84,7 @@ impl Syntax {
         }
     }
 
-    /// The tool's name, as soon as the beginning of a body says it.
+    /// Returns the tool's name, as soon as the beginning of a body contains it.
     pub(super) fn named(&self, body: &str) -> Option<String> {
         match &self.manner {
             Manner::Wrapped(it) => it.named(body).map(str::to_owned),
@@ -92,7 +92,7 @@ impl Syntax {
         }
     }
 
-    /// The call that a block is: the tool and its arguments as JSON.
+    /// Returns the call in a block: the tool, and its arguments as JSON.
     pub(super) fn call(&self, opening: &Opening, body: Option<&str>) -> Option<(String, String)> {
         match (&self.manner, opening) {
             (Manner::Wrapped(it), _) => it.call(body?),
@@ -104,7 +104,7 @@ impl Syntax {
         }
     }
 
-    /// Was a call begun here that the answer had no room for?
+    /// Returns whether a call begins here that the length limit cut off.
     pub(super) fn is_cut(&self, body: &str) -> bool {
         match &self.manner {
             Manner::Wrapped(it) => it.is_cut(body),
@@ -112,7 +112,7 @@ impl Syntax {
         }
     }
 
-    /// A call as the model would have written it.
+    /// Returns a call as the model would have written it.
     pub(super) fn write(&self, tool: &str, arguments: &str) -> String {
         let read: Option<Map<String, Value>> = serde_json::from_str(arguments).ok();
         match &self.manner {
@@ -121,7 +121,7 @@ impl Syntax {
         }
     }
 
-    /// What came of a call that had these arguments, as the model reads it.
+    /// Returns the result of a call with these arguments, as the model gets it.
     pub(super) fn result(&self, result: &ResultOf, arguments: &str) -> String {
         let text = Piece::lines(&result.pieces);
         match &self.manner {
@@ -134,7 +134,7 @@ impl Syntax {
         }
     }
 
-    /// What the model is told about calls: the same for the same tools.
+    /// Returns the instructions on calls; the same tools give the same text.
     pub(super) fn words(&self, most: usize) -> String {
         let mut text = "# Tools\n\nYou call a tool by writing in your answer:\n\n".to_owned();
         text.push_str(&self.example());
@@ -170,7 +170,7 @@ impl Syntax {
         text
     }
 
-    /// A call of one of the tools: the first that needs nothing but texts.
+    /// Returns an example call: of the first tool that requires only texts.
     fn example(&self) -> String {
         let plain = |it: &&Known| {
             let mut needed = it.fields.0.iter().filter(|it| it.required).peekable();
@@ -192,7 +192,7 @@ impl Manner {
     }
 }
 
-/// The syntax of one request.
+/// Creates the syntax of one request.
 pub(super) fn of(manner: Manner, specs: &[Spec]) -> Arc<Syntax> {
     Arc::new(Syntax::new(manner, specs))
 }

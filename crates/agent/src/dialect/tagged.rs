@@ -1,4 +1,4 @@
-//! Calls as blocks whose tags are the tool's name: bracket, xml, and formats of a person's own.
+//! Calls as blocks whose tags are the tool's name: bracket, xml, and custom formats.
 
 use kit::Spec;
 pub use runtime::config::ArgStyle;
@@ -7,27 +7,28 @@ use serde_json::{Map, Value};
 
 use super::{parse::Verdict, schema, syntax::Known};
 
-/// How the tags of a block look, and where its arguments are. Its fields are those of KohakuTerrarium's format object.
+/// The form of a block's tags and the place of its arguments. The fields are those of the format object in
+/// KohakuTerrarium.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Format {
-    /// A tag begins with it.
+    /// The first character of a tag.
     pub start_char: char,
-    /// A tag ends with it.
+    /// The last character of a tag.
     pub end_char: char,
-    /// The tag with the slash before the name opens, and the one with the slash after it closes: `[/read]`, `[read/]`.
+    /// Whether the slash before the name opens a block and the one after it closes it: `[/read]`, `[read/]`.
     pub slash_means_open: bool,
-    /// Where arguments are.
+    /// The place of arguments.
     pub arg_style: ArgStyle,
-    /// What a line that is an argument begins with.
+    /// The beginning of an argument line.
     pub arg_prefix: String,
-    /// What is between an argument's name and its value.
+    /// The separator between an argument's name and its value.
     pub arg_kv_sep: String,
 }
 
-/// Arguments that are lines: their last line break is part of them. All others are trimmed.
+/// Arguments that consist of lines: their last line break is part of them. All others are trimmed.
 const LINES: [&str; 4] = ["code", "content", "diff", "file_text"];
 
-/// What stands for a character in a tag.
+/// The entities of characters in a tag.
 const ENTITIES: [(&str, &str); 7] = [
     ("amp;", "&"),
     ("quot;", "\""),
@@ -44,7 +45,7 @@ impl Default for Format {
     }
 }
 
-/// What is left out is as in `bracket`.
+/// Omitted fields are as in `bracket`.
 impl From<DialectSection> for Format {
     fn from(section: DialectSection) -> Self {
         let DialectSection { start_char, end_char, slash_means_open, arg_style, arg_prefix, arg_kv_sep } =
@@ -62,7 +63,7 @@ impl From<DialectSection> for Format {
 }
 
 impl Format {
-    /// `[/read]`, `@@path=src/main.rs`, `[read/]`.
+    /// Returns the format `[/read]`, `@@path=src/main.rs`, `[read/]`.
     pub fn bracket() -> Self {
         Self {
             start_char: '[',
@@ -74,7 +75,7 @@ impl Format {
         }
     }
 
-    /// `<read path="src/main.rs"/>`.
+    /// Returns the format `<read path="src/main.rs"/>`.
     pub fn xml() -> Self {
         Self {
             start_char: '<',
@@ -86,7 +87,7 @@ impl Format {
         }
     }
 
-    /// Why calls can't be told from text with it.
+    /// Returns why calls in this format can't be distinguished from text, if they can't.
     pub(super) fn flaw(&self) -> Option<&'static str> {
         let unfit = |c: char| c.is_alphanumeric() || c.is_whitespace() || "/_\"'`\\".contains(c);
         if unfit(self.start_char) || unfit(self.end_char) {
@@ -112,7 +113,7 @@ impl Format {
     }
 }
 
-/// A dialect of this kind.
+/// The syntax of a dialect with tagged blocks.
 pub(super) struct Tagged {
     pub(super) format: Format,
 }
@@ -127,7 +128,7 @@ impl Tagged {
         schema::body_of(spec)
     }
 
-    /// The arguments of a block. One that is named wins over the body.
+    /// Returns the arguments of a block. A named argument takes precedence over the body.
     pub(super) fn arguments(&self, tool: &Known, tag: &Tag, body: Option<&str>) -> Value {
         let mut arguments = Map::new();
         let mut give = |name: &str, text: &str| {
@@ -160,7 +161,7 @@ impl Tagged {
         Value::Object(arguments)
     }
 
-    /// The argument that the first line is, its value, and what comes after the line.
+    /// Splits an argument line off a text: returns its name, its value, and the text after the line.
     fn line<'a>(&self, text: &'a str) -> Option<(&'a str, &'a str, &'a str)> {
         if self.format.arg_style == ArgStyle::Inline {
             return None;
@@ -168,13 +169,13 @@ impl Tagged {
         let (line, rest) = text.split_once('\n').unwrap_or((text, ""));
         let (name, value) =
             line.strip_prefix(&self.format.arg_prefix)?.split_once(&self.format.arg_kv_sep)?;
-        // Not what stands before it: `@@ x = 1` is a line of a diff.
+        // A blank before the name is not allowed: `@@ x = 1` is a line of a diff.
         let name = name.trim_end();
         let is_name = !name.is_empty() && name.chars().all(is_word);
         is_name.then(|| (name, value.trim(), rest))
     }
 
-    /// A call as a block: the body's argument as the body, where it comes back as it is.
+    /// Writes a call as a block. The body's argument becomes the body, if it parses back to the same text.
     pub(super) fn write(
         &self,
         tool: &str,
@@ -225,7 +226,7 @@ impl Tagged {
         }
     }
 
-    /// Would this text, as a body, be read as itself?
+    /// Returns whether this text, as a body, parses back to itself.
     fn fits(&self, name: &str, text: &str, close: &str) -> bool {
         let trimmed = LINES.contains(&name) || (text.trim() == text && !text.is_empty());
         trimmed && !text.trim().is_empty() && !text.contains(close) && self.line(text).is_none()
@@ -250,9 +251,9 @@ impl Tagged {
     }
 }
 
-/// A value as it stands on a line: what would not come back as itself is a JSON string.
+/// Writes a value on a line; as a JSON string, if the plain text would not parse back to itself.
 fn on_a_line(value: &Value, is_json: bool, close: &str) -> String {
-    // A closing tag has a slash, and JSON can write that in another way.
+    // A closing tag has a slash, which JSON can escape.
     let harmless = |json: String| if json.contains(close) { json.replace('/', "\\/") } else { json };
     let Value::String(text) = value else { return harmless(value.to_string()) };
     let plain = !text.contains(['\n', '\r']) && !text.starts_with('"') && text.trim() == text;
@@ -260,7 +261,7 @@ fn on_a_line(value: &Value, is_json: bool, close: &str) -> String {
     if plain { text.clone() } else { harmless(value.to_string()) }
 }
 
-/// A value as it stands in a tag.
+/// Writes a value in a tag.
 fn in_a_tag(value: &Value, is_json: bool) -> String {
     let text = match value {
         Value::String(text) if !(is_json && is_json_text(text)) => text.clone(),
@@ -279,7 +280,7 @@ fn in_a_tag(value: &Value, is_json: bool) -> String {
     escaped
 }
 
-/// Is a text for this argument read as JSON first?
+/// Returns whether the text of this argument is parsed as JSON first.
 fn is_json(tool: Option<&Known>, name: &str) -> bool {
     tool.and_then(|it| it.fields.get(name)).is_some_and(schema::Field::is_json)
 }
@@ -296,7 +297,7 @@ fn is_name(c: char) -> bool {
     is_word(c) || "-.:".contains(c)
 }
 
-/// An opening tag as far as it is written.
+/// An opening tag, as far as it is written.
 pub(super) struct Tag {
     pub(super) name: String,
     /// The arguments in the tag.
@@ -304,27 +305,27 @@ pub(super) struct Tag {
     part: Part,
 }
 
-/// What a tag is in the middle of.
+/// The current part of a tag.
 enum Part {
     Slash,
     Name,
     Gap,
     Key(String),
-    /// So many bytes of what is between name and value are there.
+    /// The name, and the number of bytes so far of the separator after it.
     Sep(String, usize),
     Value {
         key: String,
         quote: char,
         value: String,
     },
-    /// A value is closed.
+    /// A value has been closed.
     Given,
-    /// Only the end can follow.
+    /// Only the end of the tag can follow.
     Ending,
 }
 
 impl Tag {
-    /// What the next character makes of it.
+    /// Adds the next character.
     pub(super) fn push(&mut self, c: char, tagged: &Tagged, tools: &[Known]) -> Verdict {
         let format = &tagged.format;
         let inline = format.arg_style == ArgStyle::Inline;
@@ -370,7 +371,7 @@ impl Tag {
     }
 }
 
-/// The text that a value in a tag means. What is not a known entity stays as it is.
+/// Decodes the entities of a value in a tag. Unknown entities stay as they are.
 fn unescaped(value: &str) -> String {
     let mut text = String::with_capacity(value.len());
     let mut rest = value;

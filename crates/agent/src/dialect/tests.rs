@@ -1,4 +1,4 @@
-//! Tests: calls are found however a text is cut, and all else is kept.
+//! Tests of dialects: calls are found however a text is split, and everything else is kept.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// A part of what was found: texts that follow each other are one.
+/// A part of the parsed answer; adjacent texts are one part.
 #[derive(Debug, Clone, PartialEq)]
 enum Found {
     Text(String),
@@ -42,7 +42,7 @@ fn spec(name: &str, schema: Value) -> Spec {
     }
 }
 
-/// The tools of the product, as they are, and those that only other ecosystems have.
+/// The built-in tools, and tools that only other programs have.
 static SPECS: LazyLock<Vec<Spec>> = LazyLock::new(|| {
     let mut specs: Vec<Spec> = tools::all().iter().map(|it| it.spec().clone()).collect();
     let one =
@@ -71,7 +71,7 @@ fn syntax_of(words: &str) -> Arc<Syntax> {
     syntax::of(dialect(words).manner(), &SPECS)
 }
 
-/// What is found in a text that comes in these pieces, and whether a call was cut off.
+/// Parses a text that arrives in these pieces, and returns whether a call was cut off.
 fn found<'a>(words: &str, pieces: impl IntoIterator<Item = &'a str>) -> (Vec<Found>, bool) {
     let mut parser = Parser::new(syntax_of(words), CALLS);
     let mut events: Vec<Event> = pieces.into_iter().flat_map(|it| parser.feed(it)).collect();
@@ -101,13 +101,13 @@ fn merged(events: Vec<Event>) -> Vec<Found> {
     all
 }
 
-/// The texts and calls in it.
+/// Parses a whole text.
 fn said(words: &str, text: &str) -> Vec<Found> {
     let (found, _) = found(words, [text]);
     let mut all: Vec<Found> = Vec::new();
     for part in found {
         match (part, all.last_mut()) {
-            // What began here and was not a call in the end is text with what is around it.
+            // A block that is not a call is one text with its surroundings.
             (Found::Text(more), Some(Found::Text(text))) => text.push_str(&more),
             (Found::Began(..) | Found::Grew(..), _) => {}
             (other, _) => all.push(other),
@@ -116,13 +116,13 @@ fn said(words: &str, text: &str) -> Vec<Found> {
     all
 }
 
-/// It is text, all of it.
+/// Asserts that all of it is text.
 #[track_caller]
 fn is_text(words: &str, whole: &str) {
     assert_eq!(said(words, whole), [text(whole)], "{words}");
 }
 
-/// It is this one call.
+/// Asserts that it is this one call.
 #[track_caller]
 fn is_call(words: &str, whole: &str, tool: &str, arguments: Value) {
     assert_eq!(said(words, whole), [call(tool, arguments)], "{words}: {whole}");

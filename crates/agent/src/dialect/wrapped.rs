@@ -8,7 +8,7 @@ use super::{
 };
 use crate::model::ResultOf;
 
-/// A dialect of this kind.
+/// The syntax of a dialect with objects between fixed tags.
 pub(super) struct Wrapped {
     open: &'static str,
     pub(super) close: &'static str,
@@ -16,16 +16,16 @@ pub(super) struct Wrapped {
     result: (&'static str, &'static str),
     name: &'static str,
     input: &'static str,
-    /// Under this name a result has its text.
+    /// The field of a result that contains its text.
     output: &'static str,
     literal: Literal,
 }
 
-/// How the object is written.
+/// The notation of the object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Literal {
     Json,
-    /// As Python writes it; JSON is understood as well.
+    /// A Python literal, or JSON.
     Python,
 }
 
@@ -40,7 +40,7 @@ pub(super) const JSON: Wrapped = Wrapped {
     literal: Literal::Json,
 };
 
-/// The dialect of the Hermes models, and of those that were trained like them.
+/// The dialect of the Hermes models, and of models with the same training.
 pub(super) const HERMES: Wrapped = Wrapped {
     open: "<tool_call>",
     close: "</tool_call>",
@@ -65,7 +65,8 @@ impl Wrapped {
         self.open.starts_with(c).then(|| Opening::Fixed(c.len_utf8()))
     }
 
-    /// A tag opens a block only where an object follows: then a text can name the tag.
+    /// Adds a character to the opening tag. A tag opens a block only if an object follows, so that a text can
+    /// mention the tag.
     pub(super) fn opens(&self, seen: &mut usize, c: char) -> Verdict {
         match self.open.get(*seen..).unwrap_or_default().chars().next() {
             Some(next) if next == c => {
@@ -83,7 +84,7 @@ impl Wrapped {
         Quotes { marks, within: None, escaped: false }
     }
 
-    /// The tool's name, if the object begins with it and it is there as a whole.
+    /// Returns the tool's name, if the object begins with it and it is complete.
     pub(super) fn named<'a>(&self, body: &'a str) -> Option<&'a str> {
         let quoted = |text: &'a str| -> Option<(&'a str, &'a str)> {
             let mark = text.chars().next().filter(|it| self.quotes().marks.contains(*it))?;
@@ -94,7 +95,7 @@ impl Wrapped {
         (key == self.name && !name.is_empty() && !name.contains(['\\', '\n'])).then_some(name)
     }
 
-    /// The call that this is; nothing, if it is not an object or has not both keys.
+    /// Returns the call; `None` if it is not an object or lacks one of the two keys.
     pub(super) fn call(&self, body: &str) -> Option<(String, String)> {
         let read: Option<Value> = match (serde_json::from_str(body), self.literal) {
             (Ok(read), _) => Some(read),
@@ -102,21 +103,21 @@ impl Wrapped {
             (Err(_), Literal::Json) => None,
         };
         let Some(read) = read else { return self.broken(body) };
-        // A result that the model made up is not a call.
+        // A result that the model invented is not a call.
         if self.name == JSON.name && read.get(self.output).is_some() {
             return None;
         }
         let name = read.get(self.name)?.as_str()?.to_owned();
         let arguments = match read.get(self.input)? {
-            // Written as JSON within JSON: taken as it is.
+            // JSON within JSON is taken as it is.
             Value::String(text) => text.clone(),
             input => input.to_string(),
         };
         Some((name, arguments))
     }
 
-    /// A call whose object can't be read, but plainly is one: its arguments as they stand, for the call to mend or to say
-    /// what is wrong with them.
+    /// Returns a call whose object is invalid but clearly a call: with its arguments unchanged, so that the
+    /// call repairs them or reports the error.
     fn broken(&self, body: &str) -> Option<(String, String)> {
         let name = self.named(body)?;
         let (_, rest) = body.split_once(self.input)?;
@@ -125,7 +126,7 @@ impl Wrapped {
         arguments.starts_with('{').then(|| (name.to_owned(), arguments.to_owned()))
     }
 
-    /// The name and the input were begun, in this order.
+    /// Returns whether the name and the input were begun, in this order.
     pub(super) fn is_cut(&self, body: &str) -> bool {
         body.split_once(self.name).is_some_and(|(_, rest)| rest.contains(self.input))
     }
@@ -137,7 +138,7 @@ impl Wrapped {
             Literal::Json => unclosing(&ordered(&[(self.name, &json!(tool)), (self.input, &input)])),
             Literal::Python => {
                 let call = [(self.name, &json!(tool)), (self.input, &input)];
-                // Not as in JSON: there `\/` would be two characters.
+                // Not as in JSON: in Python, `\/` is two characters.
                 python::written(&call).replace("</", "<\\x2f")
             }
         };
@@ -175,18 +176,18 @@ impl Wrapped {
     }
 }
 
-/// These fields as an object, in this order.
+/// Writes these fields as an object, in this order.
 fn ordered(fields: &[(&str, &Value)]) -> String {
     let fields = fields.iter().map(|(name, it)| format!("{}: {it}", Value::from(*name)));
     format!("{{{}}}", fields.collect::<Vec<_>>().join(", "))
 }
 
-/// The same object, without anything in it that looks like a closing tag: `</` can only be within a text.
+/// Returns the same object without text that looks like a closing tag: `</` can only occur within a string.
 fn unclosing(object: &str) -> String {
     object.replace("</", "<\\/")
 }
 
-/// Is the end of what was written so far within a quoted text? A closing tag there closes nothing.
+/// Tracks whether the end of the text so far is within a quoted string. A closing tag there closes nothing.
 pub(super) struct Quotes {
     marks: &'static str,
     within: Option<char>,
@@ -194,7 +195,7 @@ pub(super) struct Quotes {
 }
 
 impl Quotes {
-    /// Quotes mean nothing here.
+    /// Creates a tracker that ignores quotes.
     pub(super) fn ignored() -> Self {
         Self { marks: "", within: None, escaped: false }
     }

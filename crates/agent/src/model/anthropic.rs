@@ -1,4 +1,4 @@
-//! Anthropic's Messages.
+//! Anthropic's Messages API: sends requests, and streams answers.
 
 mod answer;
 mod request;
@@ -22,16 +22,16 @@ use request::Thinking;
 /// The name of this wire format in [`Said::Opaque`](super::Said::Opaque).
 const WIRE: &str = "anthropic";
 
-/// The version of the wire format that is spoken here.
+/// The version of the API.
 const VERSION: &str = "2023-06-01";
 
-/// A model that is asked in this wire format.
+/// A model that uses this wire format.
 pub(super) struct Anthropic {
     served: Arc<Served>,
 }
 
 impl Anthropic {
-    /// The model that is served so.
+    /// Creates the model.
     pub(super) fn new(served: Served) -> Self {
         Self { served: Arc::new(served) }
     }
@@ -111,9 +111,9 @@ impl Model for Anthropic {
     }
 }
 
-/// Does the provider refuse the thinking that it is sent back? It is bound to its model, its place and, with the newest
-/// models, its conversation, also where that was summed up; and a conversation that holds what is refused would be
-/// refused for good.
+/// Returns whether the provider refuses the thinking that it is sent back. Thinking is bound to its model,
+/// its place and, with the newest models, its conversation, also where that was summarized; a conversation
+/// with refused thinking would be refused every time.
 fn is_about_thinking(error: &ModelError) -> bool {
     let said = error.what.to_ascii_lowercase();
     error.breach == Breach::Refused && (said.contains("thinking") || said.contains("signature"))

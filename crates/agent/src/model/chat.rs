@@ -1,6 +1,6 @@
-//! OpenAI's Chat Completions, which most servers speak.
+//! OpenAI's Chat Completions API, which most servers support.
 //!
-//! Facts about the servers that differ are in [`calls`] (how they write calls) and [`answer`] (everything else).
+//! Differences between servers are in [`calls`] (how they write calls) and [`answer`] (everything else).
 
 mod answer;
 mod calls;
@@ -12,16 +12,16 @@ use std::time::Duration;
 
 use super::{Abilities, Events, Model, Request, endpoint::Served, openai};
 
-/// The wire format's name, which marks what only it understands.
+/// The name of this wire format in [`Said::Opaque`](super::Said::Opaque).
 const WIRE: &str = "chat";
 
-/// A model that is spoken to in Chat Completions.
+/// A model that uses Chat Completions.
 pub(super) struct Chat {
     served: Served,
 }
 
 impl Chat {
-    /// The model that is served there.
+    /// Creates the model.
     pub(super) fn new(served: Served) -> Self {
         Self { served }
     }

@@ -66,14 +66,14 @@ pub fn example(among: Choices<'_>) -> String {
     usual(among).map(|it| it.0).or_else(local).unwrap_or_else(first)
 }
 
-/// Tells of a name that looks misspelt, although its provider is known. The model is tried all the same: new models come
-/// out more often than new versions of haft.
+/// Returns a warning for a name that looks misspelt, although its provider is known. haft tries the model all
+/// the same: new models come out more often than new versions of haft.
 pub fn doubt(name: &str, among: Choices<'_>) -> Option<String> {
     if among.models.contains_key(name) {
         return None;
     }
     let (provider, model) = provided(name)?;
-    // Whoever serves models at another address gives them names of their own.
+    // Servers at another address have their own names of models.
     if !provider.address(Variables(among.variables)).1 {
         return None;
     }
@@ -89,7 +89,7 @@ fn script(name: &str) -> Result<Script, Fault> {
     Script::read(Path::new(name.strip_prefix("script:").unwrap_or(name)))
 }
 
-/// A model while it is chosen.
+/// A model whose settings are being resolved.
 struct Plan {
     wire: Wire,
     model: String,
@@ -101,13 +101,13 @@ struct Plan {
 impl Plan {
     fn new(wire: Wire, model: &str, endpoint: Endpoint) -> Self {
         let known::Known { window, longest, images, .. } = known::known(model);
-        // The price in the list is the maker's, not that of others who serve the model.
+        // The price in the list is the maker's, not that of other providers of the model.
         let abilities =
             Abilities { calls: true, images, window, longest, own_tools: Vec::new(), price: None };
         Self { wire, model: model.to_owned(), endpoint, abilities, effort: None }
     }
 
-    /// The model of a name that is not in haft.toml.
+    /// Resolves a name that is not a section of haft.toml.
     fn of(name: &str, among: Choices<'_>) -> Result<Self, Fault> {
         let url = name.strip_prefix("openai-compatible:").unwrap_or(name);
         if url.starts_with("http://") || url.starts_with("https://") {
@@ -125,7 +125,8 @@ impl Plan {
         }
     }
 
-    /// A provider's model, in this wire format or its own, with the key of this variable or the usual one.
+    /// Resolves a provider's model, with this wire format or its usual one, and with the key of this variable
+    /// or the usual one.
     fn at(
         provider: &Provider,
         model: &str,
@@ -168,13 +169,13 @@ impl Plan {
     }
 }
 
-/// The provider of a name, and the rest of it.
+/// Splits a name into its provider and the rest.
 pub(super) fn provided(name: &str) -> Option<(&'static Provider, &str)> {
     let (provider, model) = name.split_once(':')?;
     Some((Provider::named(provider)?, model))
 }
 
-/// The wire format before a model's name, and the name.
+/// Splits a model's name into the wire format, if it has one, and the rest.
 fn told(model: &str) -> (Option<Wire>, &str) {
     match model.split_once(':') {
         Some(("chat", model)) => (Some(Wire::Chat), model),
@@ -183,7 +184,7 @@ fn told(model: &str) -> (Option<Wire>, &str) {
     }
 }
 
-/// The fault of a name that stands for no model, with what was most likely meant.
+/// Returns the fault of an unknown name, with the most likely correction.
 fn unknown(name: &str, among: Choices<'_>) -> Fault {
     let names = || among.models.keys().map(String::as_str);
     let is_path = name.starts_with(['.', '/', '~']) || name.ends_with(".jsonl");
@@ -216,7 +217,7 @@ fn unknown(name: &str, among: Choices<'_>) -> Fault {
     Fault::bad_args(what).next(next)
 }
 
-/// The model of a section of haft.toml.
+/// Returns the model of a section of haft.toml.
 fn configured(name: &str, section: &ModelSection, among: Choices<'_>) -> Result<Arc<dyn Model>, Fault> {
     let Some(model) = section.model.as_deref().filter(|it| !it.is_empty()) else {
         return Err(Fault::bad_args("it names no model").next("Add `model = \"…\"` there."));
@@ -251,7 +252,7 @@ fn configured(name: &str, section: &ModelSection, among: Choices<'_>) -> Result<
     };
     plan.endpoint.headers = headers(section)?;
     plan.effort.clone_from(&section.effort);
-    // Which of the provider's own tools are used, a section decides.
+    // The section decides which of the provider's own tools are used.
     plan.abilities.own_tools.clear();
     dress(&mut plan.abilities, section)?;
     spoken(plan.model(name)?, section, among)
@@ -302,7 +303,7 @@ fn dress(abilities: &mut Abilities, section: &ModelSection) -> Result<(), Fault>
     Ok(())
 }
 
-/// The model, in the dialect of its section.
+/// Returns the model, in the dialect of its section.
 fn spoken(
     model: Arc<dyn Model>,
     section: &ModelSection,

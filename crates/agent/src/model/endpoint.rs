@@ -1,4 +1,4 @@
-//! Endpoints: where a model is served, and its key.
+//! Endpoints of models: address, key and headers, kept out of every error.
 
 use std::fmt;
 
@@ -11,60 +11,60 @@ use super::{
     http::{Patience, Post},
 };
 
-/// A secret shorter than this is not looked for in texts: it would be found in harmless words.
+/// Minimum length of a secret that is masked in texts; a shorter one would match harmless words.
 const SHORTEST: usize = 6;
 
-/// How many characters of an error are shown.
+/// Maximum length of an error, in characters.
 pub(super) const SHOWN: usize = 600;
 
-/// A model of a provider, as it was chosen.
+/// A provider's model, as it was chosen.
 #[derive(Debug, Clone)]
 pub(super) struct Served {
     /// The name by which a person chose it.
     pub(super) name: String,
     /// Its name at the provider.
     pub(super) model: String,
-    /// Where it is.
+    /// Its endpoint.
     pub(super) endpoint: Endpoint,
-    /// What it can do.
+    /// Its abilities.
     pub(super) abilities: Abilities,
-    /// How hard it is to think: `low`, `medium`, `high`, or what the provider knows.
+    /// How hard the model thinks: `low`, `medium`, `high`, or a value of the provider.
     pub(super) effort: Option<String>,
 }
 
 /// An address with the key to it.
 #[derive(Debug, Clone)]
 pub(super) struct Endpoint {
-    /// Up to and with the version, without a slash at its end: `https://api.openai.com/v1`.
+    /// The base URL including the version, without a slash at its end: `https://api.openai.com/v1`.
     pub(super) url: String,
-    /// The key, and how it is shown.
+    /// The key, and how it is sent.
     pub(super) key: Option<Key>,
-    /// Sent with each request. All of them are taken for secrets.
+    /// Headers of each request. All of them count as secrets.
     pub(super) headers: HeaderMap,
-    /// How often a request is sent.
+    /// The retry policy.
     pub(super) patience: Patience,
 }
 
-/// A key, and how it is shown to the provider.
+/// A key, and how it is sent to the provider.
 #[derive(Debug, Clone)]
 pub(super) enum Key {
     /// As `Authorization: Bearer KEY`.
     Bearer(Secret),
-    /// In a header of its own: `x-api-key`.
+    /// In its own header: `x-api-key`.
     Header(HeaderName, Secret),
 }
 
-/// A text that nobody may see.
+/// A text that is masked everywhere.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Secret(String);
 
 impl Secret {
-    /// This text, without the white space around it, which a header would not take.
+    /// Creates a secret, without surrounding white space, which a header can't have.
     pub(super) fn new(text: &str) -> Self {
         Self(text.trim().to_owned())
     }
 
-    /// The text, for whoever sends or masks it.
+    /// Returns the text, to send or to mask it.
     pub(super) fn reveal(&self) -> &str {
         &self.0
     }
@@ -77,7 +77,7 @@ impl fmt::Debug for Secret {
 }
 
 impl Endpoint {
-    /// An address without a key.
+    /// Creates an endpoint without a key.
     pub(super) fn new(url: &str) -> Self {
         Self {
             url: url.trim_end_matches('/').to_owned(),
@@ -87,23 +87,24 @@ impl Endpoint {
         }
     }
 
-    /// The same with this key.
+    /// Sets the key.
     #[must_use]
     pub(super) fn with(mut self, key: Option<Key>) -> Self {
         self.key = key;
         self
     }
 
-    /// A request to what is at this path below the address, such as `chat/completions`.
+    /// Creates a POST request to this path below the base URL, such as `chat/completions`.
     ///
     /// # Errors
-    /// When the key can't be in a header.
+    /// When a header can't contain the key.
     pub(super) fn post(&self, path: &str, body: Value) -> Result<Post, ModelError> {
         let headers = self.authorized()?;
         Ok(Post { url: self.at(path), headers, body, patience: self.patience, secrets: self.secrets() })
     }
 
-    /// The address of this path. Some addresses have a version after a question mark, which stays at the end.
+    /// Returns the URL of this path. Some base URLs have a version after a question mark, which stays at the
+    /// end.
     pub(super) fn at(&self, path: &str) -> String {
         match self.url.split_once('?') {
             Some((before, query)) => format!("{}/{path}?{query}", before.trim_end_matches('/')),
@@ -111,10 +112,10 @@ impl Endpoint {
         }
     }
 
-    /// The headers of a request, with the key.
+    /// Returns the headers of a request, with the key.
     ///
     /// # Errors
-    /// When the key can't be in a header.
+    /// When a header can't contain the key.
     pub(super) fn authorized(&self) -> Result<HeaderMap, ModelError> {
         let mut headers = self.headers.clone();
         for value in headers.values_mut() {
@@ -137,15 +138,15 @@ impl Endpoint {
         Ok(headers)
     }
 
-    /// What must not be seen in any text: the key, what configured headers say, and a password in the address.
+    /// Returns the texts to mask: the key, the values of configured headers, and a password in the URL.
     pub(super) fn secrets(&self) -> Secrets {
         let key = self.key.iter().map(|it| match it {
             Key::Bearer(secret) | Key::Header(_, secret) => secret.0.clone(),
         });
-        // What the wire format itself defines says nothing secret, and errors are about it.
+        // Headers of the wire format itself are not secret, and errors are about them.
         let headers = self.headers.iter().filter(|(name, _)| !name.as_str().starts_with("anthropic-"));
         let headers = headers.filter_map(|(_, value)| value.to_str().ok());
-        // `Bearer KEY`: the provider may say the key alone.
+        // `Bearer KEY`: the provider may repeat the key alone.
         let headers = headers.flat_map(|it| [it, it.split_once(' ').map_or(it, |(_, rest)| rest)]);
         let password = reqwest::Url::parse(&self.url).ok().and_then(|it| it.password().map(str::to_owned));
         let mut all: Vec<String> = key.chain(headers.map(str::to_owned)).chain(password).collect();
@@ -156,19 +157,19 @@ impl Endpoint {
     }
 }
 
-/// What is covered in every text that comes from a provider's side.
+/// The secrets to mask in every text from a provider.
 #[derive(Clone, Default)]
 pub(super) struct Secrets(Vec<String>);
 
 impl Secrets {
-    /// The text with `***` in the place of every secret.
+    /// Returns the text with `***` in place of every secret.
     pub(super) fn cover(&self, text: String) -> String {
         self.0.iter().fold(text, |text, secret| {
             if text.contains(secret.as_str()) { text.replace(secret.as_str(), "***") } else { text }
         })
     }
 
-    /// The events, with no secret in an error.
+    /// Masks secrets in the errors of a stream.
     pub(super) fn guard(
         self,
         events: impl Stream<Item = Result<Event, ModelError>> + Send + 'static,
@@ -176,8 +177,8 @@ impl Secrets {
         Box::pin(events.map(move |it| it.map_err(|error| self.covered(error))))
     }
 
-    /// The error as a person may see it: without secrets, in one line whose every character is visible, and cut. It is
-    /// cut here and nowhere before, so that no part of a secret is left at the cut.
+    /// Returns the error as a person may see it: without secrets, in one line, with invisible characters
+    /// escaped, and truncated. It is truncated only here, so that no part of a secret is left at the cut.
     pub(super) fn covered(&self, error: ModelError) -> ModelError {
         ModelError {
             what: self.shown(error.what, SHOWN),
@@ -186,10 +187,11 @@ impl Secrets {
         }
     }
 
-    /// A text from a provider, without secrets, in one line whose every character is visible, of at most so many.
+    /// Returns a text from a provider without secrets, in one line of at most `most` characters, with
+    /// invisible characters escaped.
     pub(super) fn shown(&self, text: String, most: usize) -> String {
         let covered = self.cover(text);
-        // More than this is cut in any case; what is visible is no shorter than what it stands for.
+        // Longer text is cut in any case; escaping never shortens it.
         let begin: String = covered.trim().chars().take(most + 1).collect();
         let line = begin.replace(['\n', '\r', '\t'], " ");
         let line = kit::escape::visible(&line).0;

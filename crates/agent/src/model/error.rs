@@ -4,17 +4,17 @@ use std::fmt;
 
 use serde::Serialize;
 
-/// Why a model did not answer, or not to the end.
+/// The reason why a model did not answer completely.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what}")]
 pub struct ModelError {
-    /// The kind, which decides what is done about it.
+    /// The kind, which decides how haft reacts.
     pub breach: Breach,
-    /// What happened, with the provider's own words.
+    /// The error, in the provider's own words.
     pub what: String,
-    /// What a person can do about it.
+    /// The next step for the person.
     pub next: Option<String>,
-    /// The model has asked again itself, as often as that makes sense.
+    /// Whether the model has already retried, as often as that makes sense.
     pub tried: bool,
 }
 
@@ -22,24 +22,24 @@ pub struct ModelError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Breach {
-    /// The key is missing, wrong, or not good for this model.
+    /// The key is missing, wrong, or not valid for this model.
     Auth,
-    /// The conversation is longer than the model's window.
+    /// The conversation is longer than the model's context window.
     TooLong,
     /// The provider does not accept the request.
     Refused,
-    /// The provider has no room, also after some time.
+    /// The provider is overloaded, also after retries.
     Busy,
-    /// The provider can't be reached, also after some time.
+    /// The provider can't be reached, also after retries.
     Unreachable,
     /// The answer broke off.
     Broken,
-    /// The answer is not what the provider's documentation says.
+    /// The answer does not match the provider's documentation.
     Malformed,
 }
 
 impl Breach {
-    /// Its name in traces.
+    /// Returns the kind's name in traces.
     pub fn name(self) -> &'static str {
         match self {
             Self::Auth => "auth",
@@ -54,26 +54,26 @@ impl Breach {
 }
 
 impl ModelError {
-    /// An error of this kind.
+    /// Creates an error of this kind.
     pub fn new(breach: Breach, what: impl Into<String>) -> Self {
         Self { breach, what: what.into(), next: None, tried: false }
     }
 
-    /// Says what a person can do.
+    /// Adds what a person can do.
     #[must_use]
     pub fn next(mut self, next: impl Into<String>) -> Self {
         self.next = Some(next.into());
         self
     }
 
-    /// Says that asking again, now, is of no use: it was done.
+    /// Marks the error as already retried.
     #[must_use]
     pub fn tried(mut self) -> Self {
         self.tried = true;
         self
     }
 
-    /// May the same request work another time?
+    /// Returns whether the same request may succeed later.
     pub fn may_pass(&self) -> bool {
         matches!(self.breach, Breach::Busy | Breach::Unreachable | Breach::Broken | Breach::Malformed)
     }

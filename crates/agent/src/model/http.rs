@@ -26,17 +26,18 @@ use failure::{Unsent, causes, no_stream, refused, unsent};
 pub(super) use failure::{is_too_long, message};
 pub(super) use get::get;
 
-/// How long a connection may take.
+/// Timeout of a connection.
 const CONNECT: Duration = Duration::from_secs(15);
-/// haft does not wait longer than this before a retry: the person decides.
+/// Maximum pause before a retry; if the provider asks for more, the person decides.
 const LONGEST_WAIT: Duration = Duration::from_secs(120);
-/// How many bytes of an error's body are read.
+/// Maximum length of an error's body that is read, in bytes.
 const BODY: usize = 64 * 1024;
-/// How many characters of an address, or of an answer that is none, are shown.
+/// Maximum length of an address or of an invalid answer in an error, in characters.
 const GLIMPSE: usize = 200;
-/// How often a request is sent that fails at once: to a server that does not speak HTTP, or whose name is unknown.
+/// Number of tries of a request that fails at once: to a server that does not support HTTP, or whose name is
+/// unknown.
 const TWICE: u32 = 2;
-/// A larger answer is refused.
+/// Maximum size of an answer, in bytes.
 const LARGEST: usize = 512 * 1024 * 1024;
 
 /// One request, which may be sent more than once. [`Endpoint::post`](super::endpoint::Endpoint::post) makes it.
@@ -66,7 +67,7 @@ impl Default for Patience {
     }
 }
 
-/// A part of what comes back.
+/// A part of the response.
 #[derive(Debug, PartialEq)]
 pub(super) enum Heard {
     /// The request is sent again after this many seconds.
@@ -75,9 +76,10 @@ pub(super) enum Heard {
     Sent { event: Option<String>, data: String },
 }
 
-/// Sends it, and gives the events of the answer. Ends without an error when the provider closes the connection in good order.
+/// Sends the request, and streams the events of the answer. Ends without an error when the provider closes
+/// the connection normally.
 ///
-/// No error that it gives has a secret in it; whoever makes errors of what is heard uses [`Secrets::covered`].
+/// Its errors contain no secret; callers that make errors from its events use [`Secrets::covered`].
 pub(super) fn post(post: Post) -> impl Stream<Item = Result<Heard, ModelError>> + Send {
     stream! {
         let mut tried = 0;
@@ -100,7 +102,7 @@ pub(super) fn post(post: Post) -> impl Stream<Item = Result<Heard, ModelError>> 
                 yield Err(error.next(next).tried());
                 return;
             }
-            // Half a second is nothing to tell about; if it fails again, the error says the same.
+            // A pause of half a second needs no notice; if it fails again, the error says the same.
             if !at_once {
                 yield Ok(Heard::Waiting { why: error.to_string(), seconds: pause.as_secs_f32() });
             }
@@ -148,16 +150,16 @@ fn broken(why: &str) -> ModelError {
     ModelError::new(Breach::Broken, format!("the answer broke off: {why}"))
 }
 
-/// Why one try failed.
+/// The failure of one try.
 struct Failed {
     error: ModelError,
-    /// How long the provider asks not to be asked.
+    /// The pause that the provider asks for.
     wait: Option<Duration>,
     /// See [`Unsent::at_once`].
     at_once: bool,
 }
 
-/// The answer, if it is one, with its first bytes.
+/// Returns the response of one try, if it is a stream of events, with its first bytes.
 async fn answered(post: &Post) -> Result<(Vec<u8>, Response), Failed> {
     let sent = send(post).await;
     let mut response = sent.map_err(|Unsent { error, at_once }| Failed { error, wait: None, at_once })?;
@@ -170,8 +172,8 @@ async fn answered(post: &Post) -> Result<(Vec<u8>, Response), Failed> {
     if mime.starts_with("text/event-stream") {
         return Ok((Vec::new(), response));
     }
-    // Some servers give a stream another name, or none; others answer errors so, or with the whole answer; and what is
-    // not a provider at all answers pages. How it begins tells.
+    // Some servers send a stream with another content type, or with none; others answer errors with it, or
+    // the whole answer; and servers that are not providers answer pages. The first bytes distinguish them.
     let mut first = Vec::new();
     loop {
         match begins_events(&first) {
@@ -192,7 +194,7 @@ async fn answered(post: &Post) -> Result<(Vec<u8>, Response), Failed> {
     Err(failed(no_stream(response, first, &mime, &post.secrets).await))
 }
 
-/// Whether server-sent events begin like this; `None` while too little came to tell.
+/// Returns whether server-sent events begin like this; `None` if the bytes are too few.
 fn begins_events(bytes: &[u8]) -> Option<bool> {
     let is_long = bytes.len() > BODY;
     let bytes = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(bytes).trim_ascii_start();
@@ -200,7 +202,7 @@ fn begins_events(bytes: &[u8]) -> Option<bool> {
     if fields.iter().any(|it| bytes.starts_with(it)) {
         return Some(true);
     }
-    // White space without end is nothing, either.
+    // Endless white space is not a stream of events.
     let mark = "\u{feff}".as_bytes();
     let may_become = fields.iter().any(|it| it.starts_with(bytes)) || mark.starts_with(bytes);
     if may_become && !is_long { None } else { Some(false) }
@@ -227,7 +229,8 @@ fn silent(url: &Url, idle: Duration) -> ModelError {
     ModelError::new(Breach::Unreachable, what)
 }
 
-/// Two clients for all requests, since making one costs milliseconds. Servers on this machine are reached past any proxy.
+/// Returns one of two shared clients, since creating one takes milliseconds. Requests to this machine use no
+/// proxy.
 fn client(loopback: bool) -> Result<&'static Client, ModelError> {
     static FAR: OnceLock<Client> = OnceLock::new();
     static NEAR: OnceLock<Client> = OnceLock::new();
@@ -237,7 +240,7 @@ fn client(loopback: bool) -> Result<&'static Client, ModelError> {
     }
     let builder = kit::net::client()
         .connect_timeout(CONNECT)
-        // A key is for the host that it was given for.
+        // A key is for its own host only.
         .redirect(reqwest::redirect::Policy::none())
         .user_agent(concat!("haft/", env!("CARGO_PKG_VERSION")));
     let builder = if loopback { builder.no_proxy() } else { builder };
@@ -247,14 +250,14 @@ fn client(loopback: bool) -> Result<&'static Client, ModelError> {
     Ok(cell.get_or_init(|| made))
 }
 
-/// Whether an address is one of this machine's.
+/// Returns whether a URL is on this machine.
 pub(super) fn is_loopback(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default();
     let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
     address.map_or(host == "localhost" || host.ends_with(".localhost"), |it| it.is_loopback())
 }
 
-/// An address as a person may see it: without what may be secret in it.
+/// Returns a URL as a person may see it: without its path and query, which may be secret.
 pub(super) fn shown(url: &Url) -> String {
     let port = url.port().map(|it| format!(":{it}")).unwrap_or_default();
     format!("{}://{}{port}", url.scheme(), url.host_str().unwrap_or_default())
@@ -264,7 +267,7 @@ fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers.get(name)?.to_str().ok().map(str::trim)
 }
 
-/// The pause that the provider asks for: `retry-after-ms`, or `retry-after` in seconds or as a date.
+/// Returns the pause that the provider asks for: `retry-after-ms`, or `retry-after` in seconds or as a date.
 fn told_to_wait(headers: &HeaderMap) -> Option<Duration> {
     if let Some(ms) = text(headers, "retry-after-ms").and_then(|it| it.parse::<f64>().ok()) {
         return Duration::try_from_secs_f64(ms / 1000.0).ok();
@@ -278,7 +281,8 @@ fn told_to_wait(headers: &HeaderMap) -> Option<Duration> {
     Duration::from_secs(u64::try_from(until.as_second()).ok()?).checked_sub(now)
 }
 
-/// The pause after so many tries, a little different each time, so that many who were refused don't come back at once.
+/// Returns the pause after this many tries, with jitter, so that clients that were refused together don't
+/// retry together.
 fn pause(patience: &Patience, tried: u32) -> Duration {
     let whole = patience.pause.saturating_mul(1 << (tried - 1).min(8));
     let random = f64::from(getrandom::u32().unwrap_or(0)) / f64::from(u32::MAX);

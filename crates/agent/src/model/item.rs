@@ -1,32 +1,33 @@
-//! Items of a conversation, as a model is sent it.
+//! Items of a conversation, in the form that is sent to a model.
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// One piece of a conversation. Every call of an [`Item::Model`] has its result in the [`Item::Results`] that follows.
+/// One item of a conversation. Every call of an [`Item::Model`] has its result in the [`Item::Results`] that
+/// follows.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "item", rename_all = "snake_case")]
 pub enum Item {
-    /// What the person said, or what happened meanwhile.
+    /// A message of the person, or events since the last turn.
     Person {
-        /// In order.
+        /// The pieces, in order.
         pieces: Vec<Piece>,
     },
-    /// What the model said and did.
+    /// An answer of the model.
     Model {
-        /// In order.
+        /// Its parts, in order.
         said: Vec<Said>,
     },
-    /// What came of its calls, in the order in which it made them.
+    /// The results of the model's calls, in the order of the calls.
     Results {
         /// One for each call.
         results: Vec<ResultOf>,
     },
 }
 
-/// A piece of what a model is shown.
+/// A piece of the model's input.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "piece", rename_all = "snake_case")]
 pub enum Piece {
@@ -35,12 +36,12 @@ pub enum Piece {
         /// The text itself.
         text: String,
     },
-    /// A picture, by its handle. Its bytes are there only in a request, and only where they are to be sent again;
-    /// otherwise the model reads [`line`](Self::line).
+    /// A picture, by its handle. Only a request has its bytes, and only where they are sent; otherwise the
+    /// model gets [`line`](Self::line).
     Image {
-        /// Such as `image/png`.
+        /// The media type, such as `image/png`.
         mime: String,
-        /// Under which the bytes are kept, such as `out_12`.
+        /// The handle of the stored bytes, such as `out_12`.
         handle: String,
         /// The bytes.
         #[serde(skip)]
@@ -48,7 +49,7 @@ pub enum Piece {
     },
 }
 
-/// A part of what a model said.
+/// A part of a model's answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "said", rename_all = "snake_case")]
 pub enum Said {
@@ -59,49 +60,49 @@ pub enum Said {
     },
     /// A call.
     Call {
-        /// The id that its result goes back under.
+        /// The id for its result.
         id: String,
         /// The tool.
         tool: String,
-        /// The arguments as they were written. Not always JSON: models err.
+        /// The arguments as the model wrote them. They may not be JSON: models make mistakes.
         arguments: String,
     },
-    /// Something that only the provider it came from understands, and wants to see again as it was.
+    /// A part that only its provider understands, and that is sent back unchanged.
     Opaque {
-        /// The wire format it belongs to: `anthropic`, `responses`, `chat`.
+        /// Its wire format: `anthropic`, `responses`, `chat`.
         wire: String,
-        /// As it came.
+        /// The value, unchanged.
         value: Value,
     },
 }
 
-/// What came of one call.
+/// The result of one call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ResultOf {
     /// The call's id.
     pub id: String,
     /// The tool.
     pub tool: String,
-    /// Whether it worked.
+    /// Whether the call succeeded.
     pub ok: bool,
-    /// What the model reads and sees.
+    /// The pieces for the model.
     pub pieces: Vec<Piece>,
 }
 
 impl Item {
-    /// What a person said, as text.
+    /// Creates a message of the person with this text.
     pub fn person(text: impl Into<String>) -> Self {
         Self::Person { pieces: vec![Piece::text(text)] }
     }
 }
 
 impl Piece {
-    /// A text.
+    /// Creates a piece of text.
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text { text: text.into() }
     }
 
-    /// It as text: the text itself, or the line that stands for a picture.
+    /// Returns the piece as text: the text itself, or the line in place of a picture.
     pub fn line(&self) -> String {
         match self {
             Self::Text { text } => text.clone(),
@@ -109,7 +110,7 @@ impl Piece {
         }
     }
 
-    /// These as one text.
+    /// Returns the pieces as one text.
     pub fn lines(pieces: &[Self]) -> String {
         pieces.iter().map(Self::line).collect::<Vec<_>>().join("\n")
     }

@@ -1,7 +1,7 @@
-//! Keys that a person entered with `haft login`: each is sent to one origin alone, the one it was entered for.
+//! Keys entered with `haft login`: each is sent only to the origin that it was entered for.
 //!
-//! A variable of the environment wins over such a key. Where the keys lie on disk is decided by the program; here they
-//! are in memory, and no `Debug` output shows them.
+//! An environment variable takes precedence over such a key. The program decides where keys are stored; this
+//! module holds them in memory, and no `Debug` output shows them.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,8 @@ use reqwest::Url;
 
 use super::endpoint::Secret;
 
-/// The keys, by the name they were entered for: a provider (`anthropic`), or a section of haft.toml (`models.local`).
+/// The keys, by the name that they were entered for: a provider (`anthropic`), or a section of haft.toml
+/// (`models.local`).
 #[derive(Debug, Clone, Default)]
 pub struct Keys(BTreeMap<String, Bound>);
 
@@ -19,12 +20,12 @@ struct Bound {
     key: Secret,
 }
 
-/// What a section `[models.NAME]` is called among the keys.
+/// Returns the name of the key of a section `[models.NAME]`.
 pub(super) fn of_section(name: &str) -> String {
     format!("models.{name}")
 }
 
-/// Scheme, host and port of an address: `https://api.anthropic.com`.
+/// Returns scheme, host and port of a URL: `https://api.anthropic.com`.
 pub fn origin(url: &str) -> Option<String> {
     let url = Url::parse(url).ok().filter(Url::has_host)?;
     Some(url.origin().ascii_serialization())
@@ -34,22 +35,22 @@ impl Keys {
     /// No keys.
     pub const NONE: &'static Self = &Self(BTreeMap::new());
 
-    /// Adds a key that may be sent to this origin, in the place of the one with the same name.
+    /// Adds a key that may be sent to this origin, and replaces the one with the same name.
     pub fn insert(&mut self, name: impl Into<String>, origin: impl Into<String>, key: &str) {
         self.0.insert(name.into(), Bound { origin: origin.into(), key: Secret::new(key) });
     }
 
-    /// Names and values, so that the values are masked wherever they turn up.
+    /// Returns names and values, for masking.
     pub fn values(&self) -> impl Iterator<Item = (String, String)> {
         self.0.iter().map(|(name, bound)| (format!("login:{name}"), bound.key.reveal().to_owned()))
     }
 
-    /// The origin that the key of this name is for, where there is one.
+    /// Returns the origin of the key of this name, if there is one.
     pub fn origin_of(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(|it| it.origin.as_str())
     }
 
-    /// The key of this name, if it was entered for the origin of `url`.
+    /// Returns the key of this name, if it was entered for the origin of `url`.
     pub(super) fn get(&self, name: &str, url: &str) -> Option<&Secret> {
         let bound = self.0.get(name)?;
         (origin(url).as_deref() == Some(bound.origin.as_str())).then_some(&bound.key)

@@ -16,13 +16,13 @@ pub const AS_OF: &str = "November 2026";
 /// Limits and price of a model.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Known {
-    /// How many tokens request and answer may have together.
+    /// Context window: maximum number of tokens of request and answer together.
     pub window: u64,
-    /// How many tokens an answer has at most.
+    /// Maximum number of tokens of an answer.
     pub longest: u64,
     /// Whether it accepts pictures.
     pub images: bool,
-    /// What it costs, where that is known.
+    /// Its prices, where they are known.
     pub price: Option<Price>,
 }
 
@@ -33,11 +33,12 @@ pub struct Model {
     pub provider: &'static str,
     /// The model's name at the provider.
     pub name: &'static str,
-    /// Its limits and price; nothing where haft has not checked them.
+    /// Its limits and price; `None` where haft has not checked them.
     pub known: Option<Known>,
 }
 
-/// Assumed of a model that is not in the list. Pictures are off: a model that can't look at one refuses the whole request.
+/// Assumptions about a model that is not in the list. Pictures are off: a model without support for them
+/// refuses the whole request.
 const UNKNOWN: Known = Known { window: 128_000, longest: 16_384, images: false, price: None };
 
 const fn dollars(input: f64, cached: f64, kept: f64, output: f64) -> Option<Price> {
@@ -53,7 +54,7 @@ const fn model(
     Model { provider, name, known: Some(Known { window, longest, images, price }) }
 }
 
-/// A model whose limits and price haft has not checked.
+/// Lists a model whose limits and price haft has not checked.
 const fn named(provider: &'static str, name: &'static str) -> Model {
     Model { provider, name, known: None }
 }
@@ -139,23 +140,23 @@ const BEGINNINGS: &[Model] = &[
     model("", "gpt-oss", (131_072, 32_768, false), None),
 ];
 
-/// All models of the list, by provider; the first of each is the one haft suggests.
+/// Returns all models of the list, by provider; the first of each is the one that haft suggests.
 pub fn models() -> impl Iterator<Item = &'static Model> {
     MODELS.iter()
 }
 
-/// The model that haft suggests of this provider.
+/// Returns the model that haft suggests for this provider.
 pub(super) fn suggested(provider: &str) -> Option<&'static Model> {
     MODELS.iter().find(|it| it.provider == provider)
 }
 
-/// Limits and price of the model of this name, also where a provider writes the maker's name before it, as in
-/// `anthropic/claude-…`.
+/// Returns limits and price of the model of this name, also where a provider writes the maker's name before
+/// it, as in `anthropic/claude-…`.
 pub(super) fn known(model: &str) -> Known {
     listed(model).unwrap_or(UNKNOWN)
 }
 
-/// Limits and price of a model, where the list has it or the beginning of its name.
+/// Returns limits and price of a model, if its name or the beginning of its name is listed.
 pub fn listed(model: &str) -> Option<Known> {
     let name = plain(model.rsplit('/').next().unwrap_or(model));
     let rows = MODELS.iter().chain(BEGINNINGS);
@@ -163,7 +164,7 @@ pub fn listed(model: &str) -> Option<Known> {
     fitting.max_by_key(|it| it.name.len())?.known
 }
 
-/// A name as names are compared: in lower case, with `-` for `.`.
+/// Returns a name in the form in which names are compared: in lower case, with `-` for `.`.
 fn plain(name: &str) -> String {
     name.to_ascii_lowercase().replace('.', "-")
 }
@@ -172,8 +173,9 @@ fn is_beginning(start: &str, name: &str) -> bool {
     name.strip_prefix(start).is_some_and(|rest| goes_on(start, rest))
 }
 
-/// Whether it is still the same model after this beginning. A date or a variant may follow, but not another version: the
-/// price of `gpt-5` says nothing about `gpt-5.9`. A beginning without a version stands for all of them.
+/// Returns whether `rest`, after this beginning, leaves it the same model. A date or a variant may follow,
+/// but not another version: the price of `gpt-5` says nothing about `gpt-5.9`. A beginning without a version
+/// stands for all of them.
 fn goes_on(start: &str, rest: &str) -> bool {
     if rest.is_empty() {
         return true;
@@ -184,7 +186,7 @@ fn goes_on(start: &str, rest: &str) -> bool {
     !version || !start.contains(|it: char| it.is_ascii_digit())
 }
 
-/// The full name, `PROVIDER:MODEL`, that somebody most likely means who typed this without a provider: a listed name
+/// Returns the full name, `PROVIDER:MODEL`, that a name without a provider most likely means: a listed name
 /// (`gpt-4o`), a newer model of a listed family (`gpt-7`), a typo (`gtp-4o`) or a part of a name (`sonnet`).
 pub(super) fn meant(typed: &str) -> Option<String> {
     let typed = typed.trim();
@@ -215,10 +217,10 @@ pub(super) fn meant(typed: &str) -> Option<String> {
     near.or_else(part).map(full)
 }
 
-/// The listed name of this provider that a misspelt one most likely means. A name that differs from a listed one in its
-/// numbers alone is a newer or an older version, not a typo.
+/// Returns the listed name of this provider that a misspelt one most likely means. A name that differs from a
+/// listed one only in its numbers is a newer or an older version, not a typo.
 pub(super) fn near(provider: &str, model: &str) -> Option<&'static str> {
-    // Of the other providers the list has one model each, so it can't tell what is misspelt.
+    // The list has one model of each other provider, too few to detect a typo.
     let names = || MODELS.iter().filter(|it| it.provider == provider && it.known.is_some()).map(|it| it.name);
     let words = |name: &str| -> Vec<String> {
         let is_version = |word: &&str| word.contains(|it: char| it.is_ascii_digit());

@@ -1,4 +1,5 @@
-//! Model listing: asks a provider, or the server of a section `[models.NAME]`, which models it serves, and tests keys.
+//! Model listing: requests the models that a provider or the server of a section `[models.NAME]` serves, and
+//! tests keys.
 
 use std::time::Duration;
 
@@ -18,15 +19,15 @@ use super::{
     resolve::{self, Choices, KeyFrom, Reached, check, headers, keyless},
 };
 
-/// The version of Anthropic's API that the list is asked for in.
+/// The version header for Anthropic's list.
 const ANTHROPIC: (&str, &str) = ("anthropic-version", "2023-06-01");
 
-/// Where models are served: a provider, or the server of a section of haft.toml.
+/// A server of models: a provider, or the server of a section of haft.toml.
 #[derive(Debug, Clone)]
 pub struct Source {
     name: String,
     provider: Option<&'static Provider>,
-    /// For a section with an address of its own: what it is called among the keys.
+    /// The name of its key, for a section with its own address.
     section: Option<String>,
     wire: Wire,
     endpoint: Endpoint,
@@ -37,19 +38,19 @@ pub struct Source {
 /// A model that a source serves.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Offered {
-    /// What `--model` takes; for a section the name to put into its `model`.
+    /// The value for `--model`; for a section, the value for its `model`.
     pub name: String,
-    /// How many tokens request and answer may have together: as the source says, else as haft's list has it.
+    /// Context window in tokens: as the source reports it, else as in haft's list.
     pub window: Option<u64>,
-    /// How many tokens an answer has at most.
+    /// Maximum number of tokens of an answer.
     pub longest: Option<u64>,
     /// Whether it accepts pictures.
     pub images: Option<bool>,
-    /// Dollars for a million tokens.
+    /// Prices in dollars for a million tokens.
     pub price: Option<Price>,
 }
 
-/// Every provider, in the order in which haft suggests them, and every section that has an address of its own.
+/// Returns every provider, in the order in which haft suggests them, and every section with its own address.
 pub fn sources(among: Choices<'_>) -> Vec<Source> {
     let providers =
         PROVIDERS.iter().filter_map(|it| Source::of_provider(it.name, it, None, None, among).ok());
@@ -58,10 +59,11 @@ pub fn sources(among: Choices<'_>) -> Vec<Source> {
     providers.chain(sections).collect()
 }
 
-/// The provider, or the section of haft.toml, that has this name. `models.NAME` names the section where both have it.
+/// Returns the provider, or the section of haft.toml, of this name. `models.NAME` means the section where
+/// both have it.
 ///
 /// # Errors
-/// When there is none, or the section is wrong.
+/// When there is none, or the section is invalid.
 pub fn source(name: &str, among: Choices<'_>) -> Result<Source, Fault> {
     if let Some(provider) = Provider::named(name) {
         return Source::of_provider(name, provider, None, None, among);
@@ -77,7 +79,7 @@ pub fn source(name: &str, among: Choices<'_>) -> Result<Source, Fault> {
         .next(format!("The providers are {}.", names.collect::<Vec<_>>().join(", "))))
 }
 
-/// As [`source`], for who is about to enter its key: the variable that `key_env` names need not be set.
+/// Like [`source`], before its key is entered: the variable that `key_env` names may be unset.
 ///
 /// # Errors
 /// As [`source`].
@@ -129,42 +131,42 @@ impl Source {
         Ok(source)
     }
 
-    /// The name of the provider or the section.
+    /// Returns the name of the provider or the section.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The variables that usually hold its key.
+    /// Returns the variables that usually hold its key.
     pub fn variables(&self) -> &'static [&'static str] {
         self.provider.map_or(&[], |it| it.keys)
     }
 
-    /// The page on which a person makes a key, where haft knows it.
+    /// Returns the page on which a person creates a key, where haft knows it.
     pub fn key_page(&self) -> Option<&'static str> {
         self.provider.map(|it| it.key_page).filter(|it| !it.is_empty())
     }
 
-    /// Where its key comes from, if there is one.
+    /// Returns the source of its key, if there is one.
     pub fn key(&self) -> Option<&KeyFrom> {
         self.key.as_ref()
     }
 
-    /// Whether it works without a key: a local server, or one at an address that a person chose.
+    /// Returns whether it works without a key: a local server, or one at an address that a person chose.
     pub fn is_open(&self) -> bool {
         !self.own || self.provider.is_none_or(Provider::is_open)
     }
 
-    /// Whether it is on this machine.
+    /// Returns whether it is on this machine.
     pub fn is_local(&self) -> bool {
         reqwest::Url::parse(&self.endpoint.url).is_ok_and(|it| is_loopback(&it))
     }
 
-    /// Its scheme, host and port.
+    /// Returns its scheme, host and port.
     pub fn origin(&self) -> Option<String> {
         origin(&self.endpoint.url)
     }
 
-    /// The name under which `haft login` keeps its key.
+    /// Returns the name under which `haft login` stores its key.
     pub fn login(&self) -> &str {
         match (&self.section, self.provider) {
             (Some(section), _) => section,
@@ -173,7 +175,7 @@ impl Source {
         }
     }
 
-    /// The same source with this key, as `haft login` was given it.
+    /// Sets the key that was entered with `haft login`.
     #[must_use]
     pub fn with_key(mut self, key: &str) -> Self {
         self.key = Some(KeyFrom::Login(self.login().to_owned()));
@@ -181,15 +183,15 @@ impl Source {
         self
     }
 
-    /// Whether the address is one that a key may be sent to.
+    /// Checks that a key may be sent to the address.
     ///
     /// # Errors
-    /// When it is not an address, or plain http to another machine.
+    /// When it is not a URL, or plain http to another machine.
     pub fn check(&self) -> Result<(), Fault> {
         check(&self.endpoint)
     }
 
-    /// Asks which models it serves.
+    /// Requests the list of models.
     ///
     /// # Errors
     /// When it needs a key and has none, does not answer in time, or rejects the key.
@@ -203,7 +205,7 @@ impl Source {
         }
         let path = if self.wire == Wire::Anthropic { "models?limit=1000" } else { "models" };
         let list = self.get(path, within).await?;
-        // Ollama says `null` where it has no model yet.
+        // Ollama sends `null` where it has no model yet.
         let data = list.get("data").ok_or_else(|| self.told(&no_list()))?;
         let mut offered: Vec<Offered> =
             data.as_array().into_iter().flatten().filter_map(|it| self.offered(it)).collect();
@@ -223,7 +225,7 @@ impl Source {
         got.await.map_err(|error: ModelError| self.told(&error))
     }
 
-    /// An error with what to do about it here.
+    /// Returns the fault for an error, with the next step for this source.
     fn told(&self, error: &ModelError) -> Fault {
         let kind = if error.breach == Breach::Auth { Kind::Denied } else { Kind::Unavailable };
         let fault = Fault::new(kind, error.what.clone());
@@ -244,7 +246,7 @@ impl Source {
 
     fn offered(&self, entry: &Value) -> Option<Offered> {
         let id = entry.get("id")?.as_str()?;
-        // Gemini says `models/gemini-…`.
+        // Gemini writes `models/gemini-…`.
         let id = id.strip_prefix("models/").unwrap_or(id);
         let number =
             |keys: &[&str]| keys.iter().find_map(|key| entry.get(*key)?.as_u64()).filter(|it| *it > 0);

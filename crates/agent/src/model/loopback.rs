@@ -1,4 +1,4 @@
-//! What does a provider answer in a test? A server on loopback that sends given bytes, cut where the test says.
+//! Test server on loopback: sends given bytes as a provider, cut where the test wants it.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
@@ -12,25 +12,25 @@ use tokio::{
     task::JoinHandle,
 };
 
-/// A server that gives its replies in their order, one for each request, and keeps what it was asked.
+/// A server that sends its replies in order, one for each request, and records the requests.
 pub(super) struct Loopback {
-    /// Its address up to and with the version: `http://127.0.0.1:PORT/v1`.
+    /// Its base URL including the version: `http://127.0.0.1:PORT/v1`.
     pub(super) url: String,
     asked: Arc<Mutex<Vec<Asked>>>,
     task: JoinHandle<()>,
 }
 
-/// A request that came.
+/// A recorded request.
 #[derive(Debug, Clone)]
 pub(super) struct Asked {
-    /// `POST /v1/messages`.
+    /// The request line, such as `POST /v1/messages`.
     pub(super) line: String,
-    /// Names in lower case.
+    /// The headers, with names in lower case.
     pub(super) headers: Vec<(String, String)>,
     pub(super) body: Value,
 }
 
-/// What is answered.
+/// A response.
 #[derive(Debug, Clone)]
 pub(super) struct Reply {
     status: u16,
@@ -39,48 +39,48 @@ pub(super) struct Reply {
     end: End,
 }
 
-/// How an answer ends.
+/// The end of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
-    /// As HTTP wants it.
+    /// Complete, as HTTP requires.
     Whole,
-    /// The connection is closed before the end was said.
+    /// The connection is closed before the end.
     Broken,
-    /// Nothing more comes, and the connection stays open until the other side closes it.
+    /// Nothing more is sent, and the connection stays open until the client closes it.
     Never,
-    /// Nothing is answered at all.
+    /// Nothing is sent at all.
     Silent,
 }
 
 impl Reply {
-    /// Server-sent events, with status 200.
+    /// Returns server-sent events, with status 200.
     pub(super) fn events(text: &str) -> Self {
         Self::new(200, "text/event-stream; charset=utf-8", text)
     }
 
-    /// JSON with this status.
+    /// Returns JSON with this status.
     pub(super) fn json(status: u16, body: &Value) -> Self {
         Self::new(status, "application/json", &body.to_string())
     }
 
-    /// A text with this status.
+    /// Returns a text with this status.
     pub(super) fn new(status: u16, mime: &str, body: &str) -> Self {
         let headers = vec![("content-type".to_owned(), mime.to_owned())];
         Self { status, headers, pieces: vec![body.as_bytes().to_vec()], end: End::Whole }
     }
 
-    /// The connection is closed once the request was read.
+    /// Closes the connection once the request was read.
     pub(super) fn nothing() -> Self {
         Self { end: End::Silent, ..Self::events("") }
     }
 
-    /// With this header, too.
+    /// Adds a header.
     pub(super) fn header(mut self, name: &str, value: &str) -> Self {
         self.headers.push((name.to_owned(), value.to_owned()));
         self
     }
 
-    /// The body in two parts, the first so many bytes long. Each part is an HTTP chunk, and arrives as one.
+    /// Splits the body at this byte. Each part is an HTTP chunk, and arrives as one.
     pub(super) fn split_at(mut self, at: usize) -> Self {
         let whole = self.pieces.concat();
         let (first, second) = whole.split_at(at.min(whole.len()));
@@ -88,13 +88,13 @@ impl Reply {
         self
     }
 
-    /// The body in parts of so many bytes.
+    /// Splits the body into parts of `bytes` bytes.
     pub(super) fn in_parts_of(mut self, bytes: usize) -> Self {
         self.pieces = self.pieces.concat().chunks(bytes).map(<[u8]>::to_vec).collect();
         self
     }
 
-    /// Only so many bytes of the body; then the connection is closed.
+    /// Closes the connection after this many bytes of the body.
     pub(super) fn broken_at(mut self, at: usize) -> Self {
         let mut whole = self.pieces.concat();
         whole.truncate(at);
@@ -103,7 +103,7 @@ impl Reply {
         self
     }
 
-    /// Nothing comes after the body, not even its end.
+    /// Sends nothing after the body, not even its end.
     pub(super) fn never_ending(mut self) -> Self {
         self.end = End::Never;
         self
@@ -111,7 +111,7 @@ impl Reply {
 }
 
 impl Loopback {
-    /// Gives these replies. A request beyond them is answered with status 418.
+    /// Starts a server with these replies. Further requests get status 418.
     pub(super) async fn serve(replies: impl IntoIterator<Item = Reply>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/v1", listener.local_addr().unwrap());
@@ -128,13 +128,13 @@ impl Loopback {
         Self { url, asked, task }
     }
 
-    /// An address at which nobody answers.
+    /// Returns an address where no server listens.
     pub(super) async fn nobody() -> String {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         format!("http://{}/v1", listener.local_addr().unwrap())
     }
 
-    /// What was asked until now.
+    /// Returns the requests so far.
     pub(super) fn asked(&self) -> Vec<Asked> {
         self.asked.lock().clone()
     }
@@ -147,13 +147,13 @@ impl Drop for Loopback {
 }
 
 impl Asked {
-    /// The header of this name, which is in lower case.
+    /// Returns the header of this name, which is in lower case.
     pub(super) fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(it, _)| it == name).map(|(_, value)| value.as_str())
     }
 }
 
-/// One connection has one request: the answer says that it is closed then.
+/// Answers one connection. It has one request: the response closes it.
 async fn answer(
     mut stream: TcpStream,
     asked: Arc<Mutex<Vec<Asked>>>,

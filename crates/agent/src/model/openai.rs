@@ -1,4 +1,4 @@
-//! What OpenAI's two wire formats have in common.
+//! OpenAI's wire formats: the code that Chat Completions and Responses share.
 
 use std::time::Duration;
 
@@ -13,36 +13,36 @@ use super::{
     http::{Heard, Post, is_too_long, message, post},
 };
 
-/// How long is waited for what comes after the end of an answer: the usage, the mark that nothing more comes.
+/// Timeout for data after the end of an answer: the usage, and the end mark.
 const LAST: Duration = Duration::from_secs(5);
 
-/// Reads one answer.
+/// Parser of one answer.
 pub(super) trait Answer: Send + 'static {
-    /// Takes the data of one server-sent event, and adds what it says.
+    /// Parses the data of one server-sent event, and adds its events.
     ///
     /// # Errors
-    /// When it says that the answer failed, or makes no sense.
+    /// When the event reports a failure, or is malformed.
     fn hear(&mut self, data: &str, events: &mut Vec<Event>) -> Result<(), ModelError>;
 
-    /// How far the answer is.
+    /// Returns the state of the answer.
     fn stands(&self) -> Stands;
 
-    /// What is said at its end.
+    /// Adds the events of the end.
     fn end(&mut self, events: &mut Vec<Event>);
 }
 
-/// How far an answer is.
+/// The state of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stands {
-    /// More has to come.
+    /// Unfinished.
     Going,
-    /// Nothing more has to come, but its usage may.
+    /// Complete, but its usage may follow.
     Complete,
-    /// Nothing more comes.
+    /// Ended.
     Over,
 }
 
-/// Sends it, and reads the answer.
+/// Sends the request, and parses the answer.
 pub(super) fn ask(request: Result<Post, ModelError>, mut answer: impl Answer) -> Events {
     Box::pin(stream! {
         let request = match request {
@@ -58,7 +58,7 @@ pub(super) fn ask(request: Result<Post, ModelError>, mut answer: impl Answer) ->
         while answer.stands() != Stands::Over {
             let complete = answer.stands() == Stands::Complete;
             let next = if complete {
-                // What breaks now breaks nothing.
+                // The answer is complete, so an error no longer matters.
                 timeout(LAST, heard.next()).await.ok().flatten().and_then(Result::ok).map(Ok)
             } else {
                 heard.next().await
@@ -95,18 +95,18 @@ pub(super) fn ask(request: Result<Post, ModelError>, mut answer: impl Answer) ->
     })
 }
 
-/// The JSON of an event.
+/// Parses the JSON of an event.
 ///
 /// # Errors
-/// When it is none.
+/// When it is not JSON.
 pub(super) fn parsed(data: &str) -> Result<Value, ModelError> {
     serde_json::from_str(data).map_err(|error| {
-        // Cut by `Secrets::covered`, as all of these are.
+        // `Secrets::covered` truncates it, like all of these errors.
         ModelError::new(Breach::Malformed, format!("a part of the answer is not JSON ({error}): {data}"))
     })
 }
 
-/// What an error in the middle of an answer means. `error` is the object with the words.
+/// Classifies an error in the middle of an answer. `error` is the object with the message.
 pub(super) fn failed(error: &Value) -> ModelError {
     let whole = error.to_string();
     let said = message(&whole).unwrap_or_else(|| whole.clone());
@@ -137,7 +137,7 @@ pub(super) fn failed(error: &Value) -> ModelError {
     ModelError::new(breach, format!("the provider broke the answer off: {said}"))
 }
 
-/// A call's arguments as they are sent back: always a JSON object, as servers parse them.
+/// Returns a call's arguments as they are sent back: always a JSON object, as servers parse them.
 pub(super) fn arguments(written: &str) -> String {
     if written.trim().is_empty() {
         return "{}".to_owned();
@@ -148,13 +148,13 @@ pub(super) fn arguments(written: &str) -> String {
     }
 }
 
-/// What a model reads of a result.
+/// Returns the text of a result for the model.
 pub(super) fn result_text(result: &ResultOf) -> String {
     let text = Piece::lines(&result.pieces);
     if result.ok { text } else { format!("Error: {text}") }
 }
 
-/// The pictures of these pieces whose bytes are to be sent, as addresses that hold them.
+/// Returns a picture as a data URL, if its bytes are to be sent.
 pub(super) fn picture(piece: &Piece) -> Option<String> {
     let Piece::Image { mime, data: Some(data), .. } = piece else { return None };
     Some(format!("data:{mime};base64,{}", base64::encoded(data)))

@@ -15,7 +15,7 @@ use super::{
 pub(super) enum Wire {
     /// Anthropic's Messages.
     Anthropic,
-    /// OpenAI's Chat Completions, which most servers speak.
+    /// OpenAI's Chat Completions, which most servers support.
     Chat,
     /// OpenAI's Responses.
     Responses,
@@ -24,17 +24,17 @@ pub(super) enum Wire {
 /// A provider of models.
 #[derive(Debug)]
 pub(super) struct Provider {
-    /// Its name before the colon.
+    /// Its name, before the colon.
     pub(super) name: &'static str,
-    /// Its own address, up to and with the version.
+    /// Its own base URL, including the version.
     pub(super) url: &'static str,
     /// The variable that overrides the address.
     elsewhere: Option<&'static str>,
     /// The variables that hold the key; the first one that is set wins.
     pub(super) keys: &'static [&'static str],
-    /// Where a person makes a key.
+    /// The page on which a person creates a key.
     pub(super) key_page: &'static str,
-    /// It works without a key, too.
+    /// Whether it works without a key.
     open: bool,
     wire: Wire,
 }
@@ -42,7 +42,7 @@ pub(super) struct Provider {
 const CHAT: Provider =
     Provider { name: "", url: "", elsewhere: None, keys: &[], key_page: "", open: false, wire: Wire::Chat };
 
-/// In the order in which one is suggested.
+/// The providers, in the order in which haft suggests them.
 pub(super) const PROVIDERS: &[Provider] = &[
     Provider {
         name: "anthropic",
@@ -114,12 +114,12 @@ pub(super) const PROVIDERS: &[Provider] = &[
     },
 ];
 
-/// The environment.
+/// The environment variables.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Variables<'a>(pub(super) &'a [(String, String)]);
 
 impl<'a> Variables<'a> {
-    /// A variable that is set to something.
+    /// Returns the value of a variable, if it is not empty.
     pub(super) fn get(self, name: &str) -> Option<&'a str> {
         let found = self.0.iter().find(|(it, _)| it == name).map(|(_, value)| value.trim());
         found.filter(|it| !it.is_empty())
@@ -127,17 +127,17 @@ impl<'a> Variables<'a> {
 }
 
 impl Provider {
-    /// The provider of this name.
+    /// Returns the provider of this name.
     pub(super) fn named(name: &str) -> Option<&'static Self> {
         PROVIDERS.iter().find(|it| it.name == name)
     }
 
-    /// The provider of a wire format, where no address is given.
+    /// Returns the provider of a wire format, where no address is configured.
     pub(super) fn of(wire: Wire) -> Option<&'static Self> {
         Self::named(if wire == Wire::Anthropic { "anthropic" } else { "openai" })
     }
 
-    /// Its address, and whether that is its own one.
+    /// Returns its base URL, and whether that is the provider's own.
     pub(super) fn address(&self, variables: Variables<'_>) -> (String, bool) {
         let Some(given) = self.elsewhere.and_then(|it| variables.get(it)) else {
             return (self.url.to_owned(), true);
@@ -150,28 +150,28 @@ impl Provider {
         (url, own)
     }
 
-    /// The variable that holds the key, and the key as the provider expects it.
+    /// Returns the variable that holds the key, and the key as the provider expects it.
     pub(super) fn key(&self, variables: Variables<'_>) -> Option<(&'static str, Key)> {
         self.keys.iter().find_map(|it| Some((*it, shown(self.wire, it, variables.get(it)?))))
     }
 
-    /// A key that was entered with `haft login`, as the provider expects it.
+    /// Returns a key that was entered with `haft login`, as the provider expects it.
     pub(super) fn entered(&self, key: &Secret) -> Key {
         shown(self.wire, "", key.reveal())
     }
 
-    /// Whether it works without a key, too.
+    /// Returns whether it works without a key.
     pub(super) fn is_open(&self) -> bool {
         self.open
     }
 
-    /// The path that answers 401 to a wrong key. OpenRouter lists its models to everybody.
+    /// Returns the path that answers 401 to a wrong key. OpenRouter's list of models needs no key.
     pub(super) fn key_test(&self) -> Option<&'static str> {
         (self.name == "openrouter").then_some("key")
     }
 
-    /// The wire format for a model. A server at another address than the provider's own mostly speaks Chat Completions
-    /// alone.
+    /// Returns the wire format for a model. A server at another address than the provider's own mostly
+    /// supports only Chat Completions.
     pub(super) fn wire(&self, model: &str, own: bool) -> Wire {
         let old = ["gpt-3", "gpt-4", "chatgpt"].iter().any(|it| model.starts_with(it));
         match self.wire {
@@ -180,7 +180,7 @@ impl Provider {
         }
     }
 
-    /// The tools that the provider runs itself.
+    /// Returns the tools that the provider runs itself.
     pub(super) fn own_tools(&self, wire: Wire, own: bool) -> Vec<OwnTool> {
         match wire {
             Wire::Anthropic if own => vec![OwnTool::WebSearch],
@@ -189,19 +189,20 @@ impl Provider {
         }
     }
 
-    /// The model that haft suggests, as a person names it.
+    /// Returns the model that haft suggests, as a person names it.
     pub(super) fn example(&self) -> String {
         format!("{}:{}", self.name, known::suggested(self.name).map_or("MODEL", |it| it.name))
     }
 
-    /// Whether the environment names a key or an address of it.
+    /// Returns whether the environment has a key or an address for it.
     pub(super) fn is_set_up(&self, variables: Variables<'_>) -> bool {
         let at = if self.open { self.elsewhere } else { None };
         self.keys.iter().copied().chain(at).any(|it| variables.get(it).is_some())
     }
 }
 
-/// A key in the header that a wire format wants. Anthropic has two kinds of keys, told apart by their variable.
+/// Returns a key in the header that a wire format requires. Anthropic has two kinds of keys, distinguished by
+/// their variable.
 pub(super) fn shown(wire: Wire, variable: &str, key: &str) -> Key {
     let secret = Secret::new(key);
     if wire == Wire::Anthropic && !variable.ends_with("_TOKEN") {
@@ -211,13 +212,13 @@ pub(super) fn shown(wire: Wire, variable: &str, key: &str) -> Key {
     }
 }
 
-/// Adds the version to an Anthropic address, whose own programs expect it without one.
+/// Adds the version to an Anthropic base URL: Anthropic's own programs expect it without one.
 pub(super) fn versioned(wire: Wire, url: &str) -> String {
     let url = url.trim_end_matches('/');
     if wire == Wire::Anthropic && !url.ends_with("/v1") { format!("{url}/v1") } else { url.to_owned() }
 }
 
-/// The address in `OLLAMA_HOST`, of which nearly every part may be missing.
+/// Returns the base URL in `OLLAMA_HOST`, of which nearly every part may be missing.
 fn ollama(given: &str) -> String {
     let given = given.trim_end_matches('/').trim_end_matches("/v1");
     let url = match given.split_once("://") {
@@ -233,7 +234,7 @@ fn ollama(given: &str) -> String {
             format!("http://{}:{port}", if host.is_empty() { "127.0.0.1" } else { host })
         }
     };
-    // It listens on all addresses; a client needs a real one.
+    // The server listens on all addresses; a client needs a specific one.
     let url = ["://0.0.0.0", "://[::]"].iter().fold(url, |url, it| url.replace(it, "://127.0.0.1"));
     format!("{url}/v1")
 }

@@ -1,7 +1,7 @@
 //! Endpoint resolution: the address and the key for a provider or for a section `[models.NAME]`.
 //!
-//! A key goes only where it belongs: a variable of a provider to that provider's address, a key of `haft login` to the
-//! origin it was entered for, and no key over plain http to another machine.
+//! A key goes only where it belongs: a provider's variable to that provider's address, a key of `haft login`
+//! to the origin that it was entered for, and no key over plain http to another machine.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -19,7 +19,7 @@ use super::{
     provider::{Provider, Variables, Wire, shown, versioned},
 };
 
-/// What a model is chosen from.
+/// The inputs of model selection.
 #[derive(Debug, Clone, Copy)]
 pub struct Choices<'a> {
     /// The sections `[models.NAME]` of haft.toml.
@@ -28,14 +28,15 @@ pub struct Choices<'a> {
     pub variables: &'a [(String, String)],
     /// The keys that were entered with `haft login`.
     pub keys: &'a Keys,
-    /// How many calls of one answer are made where the model writes them in a dialect; 0: all. `None`: as many as usual.
+    /// Maximum number of calls of one answer where the model writes them in a dialect; 0 means no limit, and
+    /// `None` the default.
     pub max_calls: Option<usize>,
 }
 
-/// Where a key comes from.
+/// The source of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KeyFrom {
-    /// This variable of the environment.
+    /// An environment variable.
     Variable(String),
     /// `haft login` with this name.
     Login(String),
@@ -50,13 +51,13 @@ impl fmt::Display for KeyFrom {
     }
 }
 
-/// An endpoint, and what is known of it.
+/// An endpoint, and the source of its key.
 #[derive(Debug)]
 pub(super) struct Reached {
     pub(super) endpoint: Endpoint,
-    /// It is the provider's own address.
+    /// Whether it is the provider's own address.
     pub(super) own: bool,
-    /// Where its key comes from, if it has one.
+    /// The source of its key, if it has one.
     pub(super) key: Option<KeyFrom>,
 }
 
@@ -86,11 +87,11 @@ pub(super) fn provider(
     Ok(Reached::new(&url, own, key))
 }
 
-/// Resolves the `url` of a section: with the key of `variable`, else with the one of `haft login`, else without any. The
-/// usual variables of providers are not looked at: their keys are for the providers.
+/// Resolves the `url` of a section: with the key of `variable`, else with the one of `haft login`, else
+/// without any. The usual variables of providers are ignored: their keys are for the providers.
 ///
 /// # Errors
-/// When the section names a variable that is not set, and no key was entered.
+/// When the section names an unset variable, and no key was entered.
 pub(super) fn section(
     name: &str,
     url: &str,
@@ -117,10 +118,10 @@ impl Reached {
     }
 }
 
-/// The headers that a section adds to each request.
+/// Returns the headers that a section adds to each request.
 ///
 /// # Errors
-/// When a name or a value can't be in a header.
+/// When a name or a value is invalid in a header.
 pub(super) fn headers(section: &ModelSection) -> Result<HeaderMap, Fault> {
     let mut headers = HeaderMap::new();
     for (name, value) in &section.headers {
@@ -131,7 +132,7 @@ pub(super) fn headers(section: &ModelSection) -> Result<HeaderMap, Fault> {
     Ok(headers)
 }
 
-/// The fault of a provider that has no key, with the ways to give it one.
+/// Returns the fault of a provider without a key, with the ways to configure one.
 pub(super) fn keyless(provider: &Provider) -> Fault {
     let (name, keys) = (provider.name, provider.keys);
     let variable = keys.first().copied().unwrap_or_default();
@@ -148,8 +149,8 @@ fn named_key(wire: Wire, variable: &str, variables: Variables<'_>) -> Result<(Ke
     Ok((KeyFrom::Variable(variable.to_owned()), shown(wire, variable, key)))
 }
 
-/// Refuses an address that is not one of a server, and a key that would go over the network in the clear. No option
-/// lifts that.
+/// Refuses an address that is not a server's URL, and a key that would be sent unencrypted over the network.
+/// No option overrides that.
 ///
 /// # Errors
 /// With what to do instead.
@@ -173,7 +174,7 @@ pub(super) fn check(endpoint: &Endpoint) -> Result<(), Fault> {
     Ok(())
 }
 
-/// What is not an address may still have a password in it.
+/// An invalid URL may still contain a password.
 fn without_secret(url: &str) -> &str {
     url.rsplit('@').next().unwrap_or(url)
 }

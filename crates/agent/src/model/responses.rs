@@ -1,9 +1,10 @@
-//! OpenAI's Responses.
+//! OpenAI's Responses API.
 //!
-//! Nothing is stored there (`store: false`): the conversation is sent whole each time, and an id means nothing to the
-//! server in the next request. So reasoning goes back as its encrypted content, without its id; what the provider's own
-//! tools did does not go back at all, as the documentation lets that be named by id alone. The model is shown a picture
-//! that it made as any other picture, and its searches by what it wrote of them.
+//! Nothing is stored there (`store: false`): each request contains the whole conversation, and the server
+//! does not know ids of earlier requests. So reasoning is sent back as its encrypted content, without its id.
+//! The work of the provider's own tools is not sent back at all, since the documentation allows only its id.
+//! The model gets a picture that it made like any other picture, and knows its searches by the text it wrote
+//! about them.
 
 mod answer;
 mod request;
@@ -14,16 +15,16 @@ use std::time::Duration;
 
 use super::{Abilities, Events, Model, Request, endpoint::Served, openai};
 
-/// The wire format's name, which marks what only it understands.
+/// The name of this wire format in [`Said::Opaque`](super::Said::Opaque).
 const WIRE: &str = "responses";
 
-/// A model that is spoken to in Responses.
+/// A model that uses Responses.
 pub(super) struct Responses {
     served: Served,
 }
 
 impl Responses {
-    /// The model that is served there.
+    /// Creates the model.
     pub(super) fn new(served: Served) -> Self {
         Self { served }
     }

@@ -1,9 +1,9 @@
-//! Scripted models: a file of written answers plays the model, for demos and tests.
+//! Scripted models: take their answers from a file, for demos and tests.
 //!
-//! A script has one JSON object on each line; empty lines and lines that begin with `#` are left out. A line with `say`
-//! or `calls` is one answer of the model; the line for an answer is found by how many answers the conversation had, so a
-//! conversation that is resumed goes on where it was. A line with `fault` belongs to the answer below it, and makes one
-//! request for that answer fail.
+//! A script has one JSON object on each line; empty lines and lines that begin with `#` are ignored. A line
+//! with `say` or `calls` is one answer of the model; the number of answers in the conversation selects the
+//! line, so a resumed conversation continues where it stopped. A line with `fault` belongs to the answer
+//! below it, and makes one request for that answer fail.
 //!
 //! ```json
 //! {"say": "I run the tests.", "calls": [{"tool": "shell", "arguments": {"command": "python3 -m unittest"}}]}
@@ -21,15 +21,15 @@ use serde_json::Value;
 
 use super::{Abilities, Breach, Event, Events, Item, Model, ModelError, Piece, Price, Request, Usage, Why};
 
-/// A longer script is refused.
+/// Maximum size of a script, in bytes.
 const LARGEST: u64 = 16 * 1024 * 1024;
 
-/// A model whose answers were written beforehand.
+/// A model with scripted answers.
 pub struct Script {
     name: String,
     abilities: Abilities,
     answers: Arc<[Answer]>,
-    /// How many requests for each answer have failed as they were meant to.
+    /// The number of planned failures so far, for each answer.
     failed: Arc<Mutex<HashMap<usize, usize>>>,
 }
 
@@ -48,31 +48,31 @@ struct Line {
     /// The text of the answer.
     #[serde(default)]
     say: String,
-    /// What it thinks first, for a person to see.
+    /// The reasoning, which comes first.
     #[serde(default)]
     think: String,
     /// The calls after the text.
     #[serde(default)]
     calls: Vec<Call>,
-    /// Texts that must be in what the model was sent last; otherwise the script ends with an error.
+    /// Texts that the last input of the model must contain; otherwise the script ends with an error.
     #[serde(default)]
     expect: Vec<String>,
-    /// In how many parts the text and each call's arguments come.
+    /// The number of parts of the text and of each call's arguments.
     chunks: Option<usize>,
-    /// How many milliseconds pass before each part.
+    /// The pause before each part, in milliseconds.
     #[serde(default)]
     chunk_ms: u64,
-    /// How many milliseconds pass before the first part.
+    /// The pause before the first part, in milliseconds.
     #[serde(default)]
     after_ms: u64,
-    /// How many milliseconds pass between the last part and the end of the answer.
+    /// The pause between the last part and the end of the answer, in milliseconds.
     #[serde(default)]
     end_ms: u64,
-    /// Why the answer is over, where it is not plain.
+    /// The end reason, if not the usual one.
     end: Option<Why>,
-    /// What it took.
+    /// The tokens used.
     usage: Option<Usage>,
-    /// The request fails so.
+    /// The failure of the request.
     fault: Option<Fault>,
 }
 
@@ -82,16 +82,16 @@ struct Call {
     tool: String,
     #[serde(default)]
     arguments: Value,
-    /// The arguments as they are written, where they are not to be JSON.
+    /// The arguments as raw text, which need not be JSON.
     raw: Option<String>,
     id: Option<String>,
 }
 
-/// How a request fails.
+/// The kinds of failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Fault {
-    /// The provider has no room.
+    /// The provider is overloaded.
     Busy,
     /// The key is wrong.
     Auth,
@@ -101,15 +101,15 @@ enum Fault {
     Cut,
     /// The stream breaks before the last call is closed, and after the others.
     CutLastCall,
-    /// The stream is not what it should be.
+    /// The stream is malformed.
     Malformed,
 }
 
 impl Script {
-    /// The script in a file.
+    /// Reads a script from a file.
     ///
     /// # Errors
-    /// When it can't be read, or a line of it is not an answer; the line is named.
+    /// When it can't be read, or a line is not an answer; the error names the line.
     pub fn read(path: &Path) -> Result<Self, kit::Fault> {
         let shown = path.display();
         let unreadable = |why: String| {
@@ -124,10 +124,10 @@ impl Script {
         Self::parse(&format!("script:{shown}"), &text)
     }
 
-    /// The script that this text is.
+    /// Parses a script.
     ///
     /// # Errors
-    /// When a line of it is not an answer.
+    /// When a line is not an answer.
     pub fn parse(name: &str, text: &str) -> Result<Self, kit::Fault> {
         let mut answers = Vec::new();
         let mut faults = Vec::new();
@@ -163,12 +163,12 @@ impl Script {
         Self { name: name.to_owned(), abilities, answers: answers.into(), failed }
     }
 
-    /// A script without any answer.
+    /// Creates a script without answers.
     pub fn empty() -> Self {
         Self::of("script:", Vec::new())
     }
 
-    /// The same script, answered at once: for whoever does not watch.
+    /// Removes all pauses.
     #[must_use]
     pub fn without_pauses(mut self) -> Self {
         let at_once = |answer: Answer| Answer {
@@ -179,7 +179,7 @@ impl Script {
         self
     }
 
-    /// The same script as a model that can do this.
+    /// Sets the abilities.
     #[must_use]
     pub fn with(mut self, abilities: Abilities) -> Self {
         self.abilities = abilities;
@@ -249,7 +249,7 @@ async fn pause(ms: u64) {
 }
 
 impl Fault {
-    /// The error with which a request fails before there is any answer.
+    /// Returns the error of a request that fails before any answer.
     fn at_once(self) -> Option<ModelError> {
         let (breach, what) = match self {
             Self::Busy => (Breach::Busy, "the script says that the provider has no room"),
@@ -263,7 +263,7 @@ impl Fault {
 }
 
 impl Answer {
-    /// How this request fails, if it is meant to.
+    /// Returns the planned failure of this request, if any.
     fn next_fault(&self, step: usize, failed: &Mutex<HashMap<usize, usize>>) -> Option<Fault> {
         let mut failed = failed.lock();
         let count = failed.entry(step).or_default();
@@ -272,13 +272,13 @@ impl Answer {
         fault
     }
 
-    /// The first text that should be in the last item and isn't.
+    /// Returns the first expected text that the last item does not contain.
     fn missing(&self, items: &[Item]) -> Option<&str> {
         let last = last(items);
         self.written.expect.iter().map(String::as_str).find(|it| !last.contains(it))
     }
 
-    /// The answer, part by part.
+    /// Returns the parts of the answer.
     fn parts(&self, step: usize, request: &Request) -> Vec<Event> {
         let written = &self.written;
         let chunks = written.chunks.unwrap_or(1);
@@ -308,7 +308,7 @@ impl Answer {
     }
 }
 
-/// `text` in about so many pieces, cut between characters.
+/// Splits `text` into about `chunks` pieces, between characters.
 fn cut(text: &str, chunks: usize) -> impl Iterator<Item = &str> {
     let each = text.len().div_ceil(chunks.max(1)).max(1);
     let mut rest = text;
@@ -325,7 +325,7 @@ fn size(request: &Request) -> usize {
     request.system.len() + said
 }
 
-/// What the model was sent last, as text.
+/// Returns the last input of the model, as text.
 fn last(items: &[Item]) -> String {
     match items.last() {
         Some(Item::Person { pieces }) => Piece::lines(pieces),

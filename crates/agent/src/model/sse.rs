@@ -1,11 +1,11 @@
-//! Server-sent events parser.
+//! Server-sent events parser, with bounded memory.
 //!
-//! As <https://html.spec.whatwg.org/multipage/server-sent-events.html> has it, with a bound: a server that
-//! never ends a line, or an event, is told apart from one that answers.
+//! Follows <https://html.spec.whatwg.org/multipage/server-sent-events.html>, with a limit on the length of an
+//! event: a line or an event that never ends is an error.
 
 use std::collections::VecDeque;
 
-/// A longer event is refused. A picture that a provider draws comes in one.
+/// Maximum length of an event, in bytes. A picture that a provider draws comes in one event.
 const LONGEST: usize = 48 * 1024 * 1024;
 
 /// One event: its name, where it has one, and its data.
@@ -15,7 +15,7 @@ pub(super) struct Sent {
     pub(super) data: String,
 }
 
-/// Bytes on their way to become events.
+/// A parser of server-sent events.
 #[derive(Default)]
 pub(super) struct Events {
     line: Vec<u8>,
@@ -26,15 +26,15 @@ pub(super) struct Events {
     after_return: bool,
 }
 
-/// An event is longer than anybody needs.
+/// The error of an event that exceeds the limit.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct TooLong;
 
 impl Events {
-    /// Takes more bytes.
+    /// Parses more bytes.
     ///
     /// # Errors
-    /// When an event becomes too long.
+    /// When an event exceeds the limit.
     pub(super) fn take(&mut self, mut bytes: &[u8]) -> Result<(), TooLong> {
         while !bytes.is_empty() {
             if std::mem::take(&mut self.after_return)
@@ -58,13 +58,13 @@ impl Events {
         Ok(())
     }
 
-    /// The next event that is complete.
+    /// Returns the next complete event.
     pub(super) fn next(&mut self) -> Option<Sent> {
         self.ready.pop_front()
     }
 
-    /// The event that was not closed by an empty line when the answer ended: some servers leave it out after their
-    /// last event. One that ends within a line broke off, and is none.
+    /// Returns the last event of an answer that did not end with an empty line: some servers leave it out. An
+    /// event that ends within a line broke off, and is dropped.
     pub(super) fn last(&mut self) -> Option<Sent> {
         if self.line.is_empty() {
             self.close();
@@ -92,7 +92,7 @@ impl Events {
                 None => self.data = Some(value.into_owned()),
             },
             b"event" => self.event = Some(value.into_owned()),
-            // Ids, retries, comments that keep the connection alive, and what nobody knows.
+            // Ids, retries, comments that keep the connection alive, and unknown fields.
             _ => {}
         }
     }

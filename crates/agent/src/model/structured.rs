@@ -1,12 +1,12 @@
 //! Structured output: the part of a JSON Schema that providers enforce while the model writes.
 //!
-//! Providers take a subset: objects with fields that are named, none beside them, and no limits on lengths and numbers. What
-//! is made of a schema here is never wider in its fields than the schema itself; the limits that are left out are checked
-//! when the answer is there.
+//! Providers support a subset: objects with named fields and no others, and no limits on lengths and numbers.
+//! The result here never has more fields than the schema itself; the caller checks the left-out limits on the
+//! answer.
 
 use serde_json::{Map, Value};
 
-/// Nested deeper nothing is looked at; providers refuse it far earlier.
+/// Maximum depth of a schema; providers refuse less deep ones already.
 const DEEP: usize = 64;
 
 /// Keywords that say nothing about the form of a value, or say it in a way that providers refuse.
@@ -41,16 +41,17 @@ const LEFT_OUT: [&str; 28] = [
     "uniqueItems",
 ];
 
-/// What providers can enforce of a schema.
+/// The part of a schema that providers can enforce.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Enforced {
     /// The schema, in their subset.
     pub(super) schema: Value,
-    /// Every field of every object has to be there. OpenAI's strict mode takes nothing else.
+    /// Whether every field of every object is required. OpenAI's strict mode supports nothing else.
     pub(super) all_required: bool,
 }
 
-/// What can be enforced of this schema; nothing, where its answers are not objects, or objects with names of any kind.
+/// Returns the part of this schema that can be enforced; `None` if its answers are not objects, or objects
+/// with arbitrary names.
 pub(super) fn enforced(schema: &Value) -> Option<Enforced> {
     let is_object = schema.get("type").and_then(Value::as_str) == Some("object");
     let mut all_required = true;
@@ -64,7 +65,7 @@ fn part(schema: &Value, all_required: &mut bool, depth: usize) -> Option<Value> 
     for (keyword, value) in fields {
         let value = match keyword.as_str() {
             left_out if LEFT_OUT.contains(&left_out) => continue,
-            // Names that are not known beforehand can't be enforced.
+            // Fields with unknown names can't be enforced.
             "patternProperties" | "propertyNames" | "unevaluatedProperties" => return None,
             "additionalProperties" => continue,
             "properties" | "$defs" | "definitions" => named(value, all_required, depth)?,
@@ -82,7 +83,7 @@ fn part(schema: &Value, all_required: &mut bool, depth: usize) -> Option<Value> 
     }
     if is_object(fields) {
         let Some(properties) = fields.get("properties").and_then(Value::as_object) else {
-            // An object of any fields, or of fields with any names.
+            // An object with arbitrary fields.
             return None;
         };
         let required = |name: &String| {

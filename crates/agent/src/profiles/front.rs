@@ -1,20 +1,20 @@
-//! Front matter of profiles.
+//! Front matter of profiles: parses the formats of haft, Claude Code and nav.
 
 use super::{Origin, Profile};
 use crate::front_matter::{self, FrontMatter, one_line};
 
-/// Whose format a file has.
+/// The format of a profile file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Format {
-    /// haft's own. A word in it that nobody knows is a mistake, since it may be one that was to narrow something.
+    /// haft's format. An unknown field is an error, since it may be a misspelt restriction.
     Haft,
-    /// Claude Code's: its names of tools, and more words than count here.
+    /// Claude Code's format: its names of tools; unknown fields are ignored.
     Claude,
-    /// nav's: the file's name is the id.
+    /// nav's format: the file's name is the id.
     Nav,
 }
 
-/// The words that count.
+/// The known fields.
 const WORDS: [&str; 10] = [
     "name",
     "description",
@@ -28,10 +28,10 @@ const WORDS: [&str; 10] = [
     "permissionMode",
 ];
 
-/// The profile that this text is. The error says in which line what is wrong.
+/// Parses a profile. An error names the line.
 pub(super) fn parse(format: Format, file: &str, text: &str) -> Result<Profile, String> {
     let text = front_matter::normalized(text);
-    // nav takes one without an end for text.
+    // nav treats front matter without an end as text.
     let has_end = || text.get(3..).is_some_and(|rest| rest.contains("\n---"));
     let read = if format == Format::Nav && !has_end() {
         None
@@ -40,7 +40,7 @@ pub(super) fn parse(format: Format, file: &str, text: &str) -> Result<Profile, S
     };
     let (said, prompt) = match read {
         Some(read) => read,
-        // nav needs none: the whole text is the prompt.
+        // nav needs no front matter: the whole text is the prompt.
         None if format == Format::Nav && !text.trim().is_empty() => (FrontMatter::none(), text.as_str()),
         None if format == Format::Nav => return Err("line 1: it is empty; its text is the prompt".to_owned()),
         None => {
@@ -73,7 +73,7 @@ pub(super) fn parse(format: Format, file: &str, text: &str) -> Result<Profile, S
     let all = !said.has("tools") || tools.iter().any(|it| it == "*") || tools == ["all"];
     let mut without = Vec::new();
     for name in said.list("disallowedTools")?.unwrap_or_default() {
-        // What is forbidden in part is forbidden as a whole.
+        // A tool that is forbidden in part is forbidden as a whole.
         let whole = name.split('(').next().unwrap_or_default().trim();
         add_tool(format, whole, &mut without, &mut notes);
     }
@@ -96,7 +96,7 @@ pub(super) fn parse(format: Format, file: &str, text: &str) -> Result<Profile, S
         title: named.unwrap_or_else(|| name.clone()),
         name,
         description: one_line(&description),
-        // Nothing in it is hidden from the person that the model reads.
+        // Escaped, so that the prompt hides nothing from the person.
         prompt: kit::escape::visible(prompt.trim()).0.into_owned(),
         model: said.text("model")?.filter(|it| !it.is_empty() && it != "inherit"),
         tools: (!all).then_some(tools),
@@ -108,10 +108,10 @@ pub(super) fn parse(format: Format, file: &str, text: &str) -> Result<Profile, S
     })
 }
 
-/// Adds a tool by the name that it has here.
+/// Adds a tool by its name here.
 fn add_tool(format: Format, name: &str, tools: &mut Vec<String>, notes: &mut Vec<String>) {
     if name.contains('(') {
-        // The whole tool would be more than was meant.
+        // The whole tool would be more than the profile allows.
         notes.push(format!("`{name}` is left out: a tool is allowed as a whole here, or not at all"));
         return;
     }
@@ -124,7 +124,7 @@ fn add_tool(format: Format, name: &str, tools: &mut Vec<String>, notes: &mut Vec
     }
 }
 
-/// Claude Code's names of tools, and those that do the same here.
+/// Claude Code's names of tools, with the tools here that do the same.
 const CLAUDE: [(&str, &str); 17] = [
     ("Agent", "subagent"),
     ("AskUserQuestion", "ask_user"),
@@ -145,10 +145,10 @@ const CLAUDE: [(&str, &str); 17] = [
     ("Write", "write"),
 ];
 
-/// The names that a tool has here: those of a file in Claude Code's format are its own.
+/// Returns the names of a tool here; a file in Claude Code's format uses Claude Code's names.
 pub(crate) fn names_here(name: &str, of_claude: bool) -> Vec<String> {
     match (of_claude, CLAUDE.iter().find(|it| it.0 == name)) {
-        // Which of the two there is depends on the toolset.
+        // The toolset decides which of the two exists.
         (true, _) if name == "Bash" => vec!["bash".to_owned(), "shell".to_owned()],
         (true, Some((_, here))) => vec![(*here).to_owned()],
         _ => vec![name.to_owned()],

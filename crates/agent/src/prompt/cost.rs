@@ -1,29 +1,29 @@
-//! The cost of a prompt, part by part.
+//! The cost of a prompt: estimates the tokens of each section and tool.
 
 use kit::Spec;
 use serde::Serialize;
 
 use super::Prompt;
 
-/// What a prompt and its tools cost: an estimate, as four bytes are about a token.
+/// The estimated cost of a prompt and its tools: four bytes are about a token.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Bill {
-    /// The parts of the prompt.
+    /// The sections of the prompt.
     pub sections: Vec<Cost>,
-    /// The tools, each with its description and schema, as they are declared beside it.
+    /// The tools, each with its description and schema, as they are declared beside the prompt.
     pub tools: Vec<Cost>,
-    /// All of it.
+    /// The total.
     pub total: Cost,
 }
 
-/// What one thing costs.
+/// The cost of one part.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Cost {
-    /// What.
+    /// The part.
     pub name: String,
-    /// How many bytes it has.
+    /// Its size in bytes.
     pub bytes: usize,
-    /// About how many tokens these are.
+    /// Its approximate number of tokens.
     pub tokens: usize,
 }
 
@@ -36,7 +36,7 @@ impl Bill {
         Self { sections, tools, total: Cost::of("total", bytes) }
     }
 
-    /// One line for each thing, with the dearest tools first.
+    /// Returns a table with one line for each part, the most expensive tools first.
     pub fn as_text(&self) -> String {
         let mut tools: Vec<&Cost> = self.tools.iter().collect();
         tools.sort_by(|one, other| other.bytes.cmp(&one.bytes).then_with(|| one.name.cmp(&other.name)));

@@ -3,13 +3,13 @@
 use kit::{Files, escape::visible};
 use runtime::Runtime;
 
-/// Where it is looked for; the first one that is there counts.
+/// The file names; the first one that exists is used.
 const FILES: [&str; 2] = ["AGENTS.md", "CLAUDE.md"];
 
-/// More is not told, in bytes.
+/// Maximum length of the instructions in the prompt, in bytes.
 const LONGEST: usize = 32 << 10;
 
-/// What a project tells agents.
+/// The instructions of a project for agents.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Project {
     file: &'static str,
@@ -18,7 +18,8 @@ pub struct Project {
 }
 
 impl Project {
-    /// Reads it, if there is any. Links are followed no further than a call may reach, and secrets are masked. Blocks.
+    /// Reads the instructions, if there are any. Symlinks are followed only as far as a call may read, and
+    /// secrets are masked. Blocks.
     pub fn read(runtime: &Runtime) -> Option<Self> {
         FILES.into_iter().find_map(|file| {
             let location = runtime.roots().locate(file).ok()?;
@@ -27,13 +28,14 @@ impl Project {
             let text = String::from_utf8_lossy(&bytes);
             let cut = text.len() > LONGEST;
             let text = text.get(..text.floor_char_boundary(LONGEST)).unwrap_or_default().trim();
-            // What a person does not see in it, no model is told in secret.
+            // Invisible characters are escaped, so that the text hides no instruction from the person.
             let text = runtime.masked(&visible(text).0).into_owned();
             (!text.is_empty()).then_some(Self { file, text, cut })
         })
     }
 
-    /// It as a model is told it: marked, so that nobody takes it for the person's own words.
+    /// Returns the section of the prompt: marked, so that the model does not take it for the person's own
+    /// words.
     pub(super) fn told(&self) -> String {
         let Self { file, text, cut } = self;
         let text = text.replace("</project", "< /project");

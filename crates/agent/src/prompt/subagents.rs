@@ -1,21 +1,21 @@
-//! The catalog of subagents: by which ids the tool that starts one knows them, and what each is for.
+//! The catalog of subagents: lists their ids and purposes in the system prompt.
 
 use crate::{
     front_matter::one_line,
     profiles::{Known, Origin, Profile},
 };
 
-/// The catalog is at most so long, in bytes.
+/// Maximum length of the catalog, in bytes.
 const LISTED: usize = 8 << 10;
 
-/// What it says of one subagent, in characters: its name, and its description.
+/// Maximum length of a subagent's name and description, in characters.
 const NAME: usize = 80;
 const DESCRIPTION: usize = 300;
 
-/// Where nav keeps subagents. Those come first: whoever has a prompt for nav means them.
+/// nav's folder of subagents. They come first: a person with a prompt for nav means them.
 const OF_NAV: &str = ".nav/subagents/";
 
-/// What the system prompt says of the subagents there are; nothing where there are none.
+/// Returns the catalog for the system prompt; empty without subagents.
 pub(super) fn catalog(known: &Known) -> String {
     let mut all: Vec<&Profile> = known.profiles.iter().map(AsRef::as_ref).collect();
     all.sort_by_key(|it| rank(&it.origin));
@@ -40,7 +40,8 @@ pub(super) fn catalog(known: &Known) -> String {
     )
 }
 
-/// The project's own for nav, then what anybody else added, then those of the program.
+/// Ranks the subagents of the project's nav folder first, then those that a person or the project added, then
+/// the built-in ones.
 fn rank(origin: &Origin) -> u8 {
     match origin {
         Origin::Workspace(file) if file.starts_with(OF_NAV) => 0,

@@ -1,4 +1,4 @@
-//! Tests: what is in a prompt, what is not, and that it stays.
+//! Tests of the system prompt: its sections, its limits, and that it stays the same.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::{os::unix::fs::symlink, path::PathBuf};
@@ -9,7 +9,7 @@ use runtime::{Commands, DEADLINE, Limits, Settings, Unattended, plugins::ToolFil
 
 use super::*;
 
-/// A workspace with haft's own tools.
+/// A workspace with haft's built-in tools.
 struct Place {
     runtime: Runtime,
     folder: tempfile::TempDir,
@@ -48,7 +48,7 @@ impl Place {
         self.runtime.session(None, "test", Arc::new(Unattended))
     }
 
-    /// Puts a file into the configuration folder.
+    /// Writes a file into the configuration folder.
     fn configure(&self, name: &str, text: &str) -> PathBuf {
         let config = self.folder.path().join("config");
         std::fs::create_dir_all(&config).unwrap();
@@ -112,7 +112,7 @@ fn a_tool_that_is_not_allowed_is_nowhere() {
         );
     }
     assert!(!text.contains("sandbox"), "nothing here runs commands: {text}");
-    // The same for a session that may do less than its runtime.
+    // The same holds for a session with fewer permissions than its runtime.
     let place = Place::with(None, &[]);
     let session = place.session();
     session.limit(Limits { tools: Some(vec!["read".to_owned()]), read_only: true });
@@ -184,7 +184,7 @@ fn own_instructions_may_be_a_symlink_are_bounded_and_never_block() {
     assert!(place.notes().concat().contains("not a regular file"), "{:?}", place.notes());
 }
 
-/// A pipe with a name, which nobody writes to.
+/// Creates a named pipe without a writer.
 fn named_pipe(path: &std::path::Path) {
     assert!(std::process::Command::new("mkfifo").arg(path).status().unwrap().success());
 }

@@ -8,21 +8,22 @@ use runtime::Runtime;
 /// The file in the configuration folder.
 const FILE: &str = "AGENTS.md";
 
-/// More is not sent, in bytes.
+/// Maximum length of the instructions in the prompt, in bytes.
 const LONGEST: usize = 32 << 10;
 
-/// What a person tells all agents.
+/// The person's instructions for all agents.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Own {
     text: String,
-    /// How many bytes the file has, where that is more than is sent.
+    /// The size of the file in bytes, if it exceeds the limit.
     longer: Option<u64>,
-    /// Why the file is not used, or not all of it.
+    /// The reason why the file is not used, or only in part.
     note: Option<String>,
 }
 
 impl Own {
-    /// Reads it, if there is any; a symlink is followed, as the folder is the person's. Secrets are masked. Blocks.
+    /// Reads the instructions, if there are any. Symlinks are followed, as the folder belongs to the person.
+    /// Secrets are masked. Blocks.
     pub(super) fn read(runtime: &Runtime) -> Self {
         let path = runtime.config().join(FILE);
         match read(&path) {
@@ -44,7 +45,7 @@ impl Own {
         }
     }
 
-    /// It as a model is sent it; nothing, where there is none.
+    /// Returns the section of the prompt; empty without instructions.
     pub(super) fn told(&self) -> String {
         let Self { text, longer, .. } = self;
         if text.is_empty() {
@@ -58,21 +59,21 @@ impl Own {
         )
     }
 
-    /// What the person should know of it.
+    /// Returns the notice for the person.
     pub(super) fn note(&self) -> Option<&str> {
         self.note.as_deref()
     }
 }
 
-/// The beginning of the file and its size; nothing, where there is no such file.
+/// Returns the beginning of the file and its size, or `None` if there is no such file.
 fn read(path: &Path) -> Result<Option<(Vec<u8>, u64)>, String> {
     let about = match std::fs::metadata(path) {
         Ok(about) => about,
-        // A symlink that leads nowhere is a mistake, and no absence.
+        // A dangling symlink is a mistake, and not a missing file.
         Err(error) if error.kind() == std::io::ErrorKind::NotFound && !path.is_symlink() => return Ok(None),
         Err(error) => return Err(error.to_string()),
     };
-    // What is not a regular file may have no end.
+    // Other files, such as pipes, may have no end.
     if !about.is_file() {
         return Err("it is not a regular file".to_owned());
     }

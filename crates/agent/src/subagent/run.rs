@@ -1,4 +1,4 @@
-//! Running a subagent: one task, one result.
+//! Runs of subagents: one task, one result.
 
 use std::{
     pin::pin,
@@ -28,26 +28,26 @@ use crate::{
     turn::{Agent, Bounds, Ended, Outcome, Settings},
 };
 
-/// So long it may take to come to an end once its call is stopped: whoever stopped it waits 200 ms.
+/// Time that a subagent may take to end after its call is cancelled; the caller waits 200 ms.
 const GRACE: Duration = Duration::from_millis(100);
 
-/// What an agent is told that another one started.
+/// The instruction to an agent that another agent started.
 const ALONE: &str = "Another agent gave you one task. Nobody reads along and nobody answers questions, so work until it is done. \
     Your last answer is all that comes back: make it complete.";
 
-/// What it is made of.
+/// The parts of a new subagent.
 struct Made {
     name: String,
     session: Session,
     model: Arc<dyn Model>,
     profile: Option<Arc<Profile>>,
     notes: Vec<String>,
-    /// What its session may do, whatever profile it goes on under.
+    /// The limits of its session, whatever profile it switches to.
     base: Limits,
 }
 
 impl Crew {
-    /// Has another agent do this.
+    /// Runs a task with a subagent, and returns its report.
     pub(super) async fn run(&self, task: Task, cx: &Cx) -> Result<Report, Fault> {
         if !self.may_lead() {
             let what = if self.inner.depth >= DEEPEST {
@@ -72,7 +72,7 @@ impl Crew {
         let watch = Arc::new(Watch::new(self.inner.host.clone(), &made.name));
         let mut agent = self.agent(&mut made, &task, bounds, watch.clone()).await?;
         let turning = Instant::now();
-        // All its turns and the waiting between them have the time of one task.
+        // All its turns and the waits between them share the time limit of one task.
         let mut driver = Driver::new(Driving { wait: time, wakes: WAKES });
         let ended = {
             let turns = driver.settle(&mut agent, Some(Input::new(prompt(&task))), &stop);
@@ -81,7 +81,8 @@ impl Crew {
                 biased;
                 () = cx.cancelled() => {
                     stop.cancel();
-                    // It may close its conversation; whoever is not done by then is dropped, with all below it.
+                    // The agent may close its conversation; after the grace period it is dropped, with all
+                    // agents below it.
                     let _ = tokio::time::timeout(GRACE, &mut turn).await;
                     None
                 }
@@ -101,7 +102,7 @@ impl Crew {
         agent.session().end().await;
         let seen = || Output::text(now.text());
         let name = &made.name;
-        // Its time passed while it waited for others; a turn's own time ends the turn.
+        // The time limit passed while it waited for others; during a turn, the limit ends the turn.
         let ended = ended.unwrap_or_else(|_| Ok(Settled { outcome: Outcome::limited(), late: Vec::new() }));
         let outcome = ended.map(|it| it.outcome).map_err(|error| {
             Fault::new(Kind::Unavailable, format!("{name} could not go on: {error}")).seen(seen())
@@ -135,7 +136,7 @@ impl Crew {
         })
     }
 
-    /// Its session, model and tools.
+    /// Makes its session, model and tools.
     async fn make(&self, task: &Task) -> Result<Made, Fault> {
         let inner = &self.inner;
         let above = self.session()?;
@@ -167,7 +168,7 @@ impl Crew {
             Some(profile) => narrowed(profile, list.as_deref(), &has, &mut notes),
             None => on_list(&has, list.as_deref()),
         };
-        // A list that is a default binds no profile that the agent goes on under; what its own profile says does.
+        // A default list doesn't limit later profiles of the agent; the list of its own profile does.
         let mut bound = match &profile {
             Some(profile) if profile.tools.is_some() => tools.clone(),
             Some(profile) => has.iter().filter(|it| !profile.without.contains(it)).cloned().collect(),
@@ -187,7 +188,7 @@ impl Crew {
         Ok(Made { name, session, model, profile, notes, base })
     }
 
-    /// The agent, with a service of its own for its tools.
+    /// Makes the agent, with its own agent service for its tools.
     async fn agent(
         &self,
         made: &mut Made,
@@ -205,7 +206,7 @@ impl Crew {
         }
         let (session, model) = (made.session.clone(), made.model.clone());
         let (host, system) = (watch.clone(), system.into());
-        // It reads what the session said before: nothing, but the store may be slow.
+        // Opening reads the conversation, which is empty, but the store may be slow.
         let visible = Visible::default();
         let settings = Settings { session, model, system, bounds, visible, host };
         let opened = tokio::task::spawn_blocking(move || Agent::open(settings)).await;
@@ -217,7 +218,7 @@ impl Crew {
         below.retain(|it| it.strong_count() > 0);
         below.push(Arc::downgrade(&crew.inner));
         drop(below);
-        // The person may have decided meanwhile that nothing is to be changed.
+        // The session may have become read-only meanwhile.
         if self.session()?.limits().read_only {
             agent.session().limit(Limits { read_only: true, ..Limits::clone(&agent.session().limits()) });
         }
@@ -225,7 +226,7 @@ impl Crew {
     }
 }
 
-/// What the agent is asked.
+/// Returns the message with the task.
 fn prompt(task: &Task) -> String {
     match task.briefing.as_deref().map(str::trim).filter(|it| !it.is_empty()) {
         Some(briefing) => format!("What is known:\n{briefing}\n\nThe task:\n{}", task.prompt),
@@ -238,7 +239,7 @@ fn stopped(name: &str, now: &Now) -> Fault {
     if now.text().trim().is_empty() { fault } else { fault.seen(Output::text(now.text())) }
 }
 
-/// What tells agents of one profile from each other.
+/// Returns a random suffix that distinguishes agents of one profile.
 fn four_digits() -> String {
     let mut bytes = [0; 2];
     if getrandom::fill(&mut bytes).is_err() {

@@ -1,4 +1,4 @@
-//! Watching a subagent: what it says and uses.
+//! Observer of a subagent: passes on its events, and counts the tokens it uses.
 
 use std::sync::Arc;
 
@@ -9,22 +9,22 @@ use crate::{
     model::Usage,
 };
 
-/// Passes on what such an agent does, and counts what it uses.
+/// An observer that passes on a subagent's events and counts its tokens.
 pub(super) struct Watch {
     above: Arc<dyn Observer>,
     agent: String,
     now: Mutex<Now>,
 }
 
-/// How far it has come.
+/// The progress of a subagent.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Now {
     pub(super) usage: Usage,
     pub(super) cost: Option<f64>,
     pub(super) steps: usize,
-    /// What it has written of the answer that it gives.
+    /// The text of the unfinished answer.
     writing: String,
-    /// What it said before that.
+    /// The text of the last answer.
     said: String,
 }
 
@@ -75,12 +75,12 @@ fn count(now: &mut Now, usage: Usage, cost: Option<f64>) {
 }
 
 impl Now {
-    /// Of requests and answers together.
+    /// Returns the tokens of requests and answers together.
     pub(super) fn tokens(&self) -> u64 {
         self.usage.all()
     }
 
-    /// What it said last.
+    /// Returns the subagent's last text.
     pub(super) fn text(&self) -> &str {
         if self.writing.trim().is_empty() { &self.said } else { &self.writing }
     }

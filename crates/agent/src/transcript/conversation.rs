@@ -1,4 +1,4 @@
-//! The conversation as the model is sent it: the rows applied in their order.
+//! The model's conversation: applies the rows of the transcript in their order.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,33 +11,33 @@ use super::{
 };
 use crate::model::{Item, Piece, Said};
 
-/// A conversation. It follows from its rows, each of which changes it in the same way whenever it is read.
+/// A conversation. It follows from its rows, each of which has the same effect whenever it is read.
 #[derive(Default)]
 pub(super) struct Conversation {
     pub(super) items: Vec<Item>,
-    /// How many answers of a model there were.
+    /// The number of the model's answers.
     pub(super) steps: usize,
-    /// The ids of all calls there ever were: none is used twice.
+    /// The ids of all calls ever made, so that none is used twice.
     pub(super) ids: HashSet<String>,
-    /// What the model is told when the person speaks next.
+    /// The notes that the model gets with the person's next message.
     pub(super) notes: Vec<Piece>,
     pub(super) open: Open,
-    /// The turns of the person that are there from their beginning on, oldest first.
+    /// The turns of the person whose beginning is still in the conversation, oldest first.
     pub(super) turns: Vec<Turn>,
-    /// The ids in the journal of the calls there ever were, by the ids that the model gave them.
+    /// The journal ids of all calls ever made, by the ids that the model gave them.
     pub(super) journal: HashMap<String, String>,
 }
 
-/// Where a turn of the person begins.
+/// The beginning of a turn of the person.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Turn {
-    /// Its first item.
+    /// The index of its first item.
     pub(super) at: usize,
     pub(super) begins: Begins,
 }
 
 impl Conversation {
-    /// That of these rows.
+    /// Reads a conversation from its rows.
     pub(super) fn read(rows: Vec<Stored>) -> Result<Self, Fault> {
         let mut conversation = Self::default();
         for stored in rows {
@@ -81,7 +81,8 @@ impl Conversation {
         }
     }
 
-    /// So many items take the place of those from `from` to `until`. A turn whose beginning is lost in that has none.
+    /// Adjusts the turns when `items` new items replace those from `from` to `until`. A turn whose first item
+    /// is replaced is dropped, unless the number of items stays the same.
     fn move_turns(&mut self, from: usize, until: usize, items: usize) {
         let same = items == until - from;
         self.turns.retain_mut(|turn| {

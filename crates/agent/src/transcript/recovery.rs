@@ -1,4 +1,4 @@
-//! Recovery of an answer that was broken off.
+//! Recovery of an answer that broke off: gives every call a result.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -8,18 +8,18 @@ use store::journal::Filter;
 
 use crate::model::{Item, Piece, ResultOf, Said};
 
-/// The newest answer, as long as not all its calls have their results.
+/// The newest answer, until all its calls have their results.
 #[derive(Default)]
 pub(super) struct Open {
     said: BTreeMap<usize, Said>,
-    /// The ids of its calls in the journal.
+    /// The journal ids of its calls.
     journal: HashMap<String, String>,
     results: HashMap<String, ResultOf>,
-    /// The answer itself is a piece of the conversation already.
+    /// Whether the answer is already an item of the conversation.
     complete: bool,
 }
 
-/// What there is of an answer, unless it is a piece of the conversation already, and the results of its calls.
+/// The answer, unless it is already an item of the conversation, and the results of its calls.
 type Closed = (Option<Vec<Said>>, Vec<ResultOf>);
 
 impl Open {
@@ -43,7 +43,8 @@ impl Open {
         self.complete = true;
     }
 
-    /// What there is of the answer, unless it is there already, and the results of its calls; nothing, if it has none.
+    /// Closes the answer: returns it, unless it is already an item of the conversation, with a result for
+    /// each of its calls; `None` if it has no calls.
     pub(super) fn close(&mut self, session: &Session) -> Result<Option<Closed>, Fault> {
         let mut results = Vec::new();
         for said in self.said.values() {
@@ -61,8 +62,8 @@ impl Open {
     }
 }
 
-/// The same conversation with one result for each call, right behind it, where that is not so: a row of it may have been
-/// lost with a disk. Nothing, where it is so.
+/// Repairs a conversation in which a call has no result right behind it, as a row may have been lost with a
+/// disk. Returns `None` if nothing is to repair.
 pub(super) fn made_whole(items: &[Item]) -> Option<Vec<Item>> {
     if is_whole(items) {
         return None;
@@ -76,7 +77,7 @@ pub(super) fn made_whole(items: &[Item]) -> Option<Vec<Item>> {
                 whole.push(item.clone());
                 continue;
             }
-            // Of calls that nobody knows of.
+            // Results of unknown calls.
             Item::Results { .. } => continue,
             Item::Model { said } => said,
         };
@@ -109,7 +110,7 @@ pub(super) fn made_whole(items: &[Item]) -> Option<Vec<Item>> {
     Some(whole)
 }
 
-/// Has every call its one result, right behind the answer that made it?
+/// Returns whether every call has exactly one result, right behind the answer that made it.
 pub(crate) fn is_whole(items: &[Item]) -> bool {
     let mut ids = HashSet::new();
     let mut awaited: Vec<&str> = Vec::new();
@@ -140,7 +141,7 @@ fn lost(id: &str, tool: &str, what: String) -> ResultOf {
     ResultOf { id: id.to_owned(), tool: tool.to_owned(), ok: false, pieces: vec![Piece::text(what)] }
 }
 
-/// What the model is told of a call whose result is lost.
+/// Returns the text for the model on a call whose result is lost.
 fn what_is_known(session: &Session, call: Option<&String>) -> Result<String, Fault> {
     let not_begun =
         "haft ended before this call began: nothing was done. Call again if it is still wanted.".to_owned();
@@ -161,7 +162,7 @@ fn what_is_known(session: &Session, call: Option<&String>) -> Result<String, Fau
     })
 }
 
-/// What a call was to do, where that may have changed something.
+/// Returns what a call would have changed, if anything.
 fn touch(touch: &Touch) -> Option<String> {
     match touch {
         Touch::Write(path) | Touch::WriteTree { path, .. } => Some(format!("write {path}")),

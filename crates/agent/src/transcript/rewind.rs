@@ -1,7 +1,8 @@
-//! Rewinding a conversation: the newest turns of the person are taken out, durably, with all that was said in them.
+//! Rewinding a conversation: removes the person's newest turns, durably, with everything said in them.
 //!
-//! Rows are only ever added, so a rewind is a row of its own; `--resume` reads the same conversation as the process that
-//! rewound it. News that came with a turn and isn't about it, such as the end of an earlier job, is told again.
+//! Rows are append-only, so a rewind is a row of its own; `--resume` reads the same conversation as the
+//! process that rewound it. Events that came with a turn but are not about it, such as the end of an earlier
+//! job, are repeated.
 
 use kit::Fault;
 
@@ -9,25 +10,25 @@ use super::{Mark, Row, Transcript, body, conversation::Turn};
 use crate::model::{Item, Piece, Said};
 use store::Buffer;
 
-/// What was taken out of a conversation.
+/// The removed part of a conversation.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct TakenBack {
-    /// What the person gave at the beginning of the first of the turns.
+    /// The person's input at the beginning of the first removed turn.
     pub(crate) said: Vec<Piece>,
-    /// The journal's ids of the calls that were made, oldest first.
+    /// The journal ids of the removed calls, oldest first.
     pub(crate) calls: Vec<String>,
 }
 
 impl Transcript {
-    /// What the person said at the beginning of each turn that can be taken out, oldest first.
+    /// Returns the person's input of each turn that can be removed, oldest first.
     pub(crate) fn turns(&self) -> Vec<Vec<Piece>> {
         self.conversation.turns.iter().map(|it| self.said_at(it)).collect()
     }
 
-    /// Takes the newest turns out. Its calls must have their results.
+    /// Removes the newest turns. Their calls must have their results.
     ///
     /// # Errors
-    /// When there are not so many whose beginning is still there; then nothing is taken out.
+    /// When fewer turns still have their beginning; then nothing is removed.
     pub(crate) fn rewind(&mut self, turns: usize) -> Result<TakenBack, Fault> {
         let there = self.conversation.turns.len();
         let first = there.checked_sub(turns).filter(|_| turns > 0);
@@ -57,8 +58,8 @@ impl Transcript {
         pieces.get(turn.begins.news..).unwrap_or_default().to_vec()
     }
 
-    /// What the model was told beside these turns, and is to be told again: before the first of them all of it, later on
-    /// what is not about a turn that is taken out.
+    /// Returns the notes that the model gets again: all that came with the first removed turn, and of the
+    /// later ones those that are not about a removed turn.
     fn still_to_tell(&self, first: usize) -> Vec<Piece> {
         let turns = self.conversation.turns.get(first..).unwrap_or_default();
         let mut notes = Vec::new();
@@ -72,7 +73,7 @@ impl Transcript {
     }
 }
 
-/// Is this news of a job, which goes on whatever was taken back of the talk?
+/// Returns whether this is a note on a job, which a rewind does not affect.
 fn is_lasting(piece: &Piece) -> bool {
     matches!(piece, Piece::Text { text } if text == super::JOBS_LOST || text.starts_with("job_"))
 }

@@ -1,4 +1,4 @@
-//! Writing the transcript: a message is on the disk before it counts as said.
+//! Writing of the transcript: queues each row at once, and waits until all are on the disk.
 
 use std::{collections::VecDeque, future::Future, pin::Pin};
 
@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use store::{Buffer, Transcripts};
 
-/// The rows of one session that are on their way to the disk.
+/// The rows of one session that are not yet on the disk.
 pub(super) struct Writing {
     store: Transcripts,
     session: String,
@@ -20,8 +20,8 @@ struct OnItsWay {
     buffer: Buffer,
     number: u64,
     body: Value,
-    /// None once it has failed. The lock is never taken: it makes a turn something that tasks can share, as the turn of
-    /// an agent inside another one's call has to be.
+    /// `None` after a failure. The mutex is never locked: it makes a turn `Sync`, as the turn of an agent
+    /// inside another agent's call has to be.
     written: Option<Mutex<OnDisk>>,
 }
 
@@ -30,16 +30,18 @@ impl Writing {
         Self { store, session: session.to_owned(), rows: VecDeque::new() }
     }
 
-    /// Queues a row here and now: what comes before a call in this file comes before it in the journal.
+    /// Queues a row at once, so that rows and the records of the journal reach the disk in the order of their
+    /// making.
     pub(super) fn add(&mut self, buffer: Buffer, number: u64, body: Value) {
         let written: OnDisk = Box::pin(self.store.add(&self.session, buffer, number, body.clone()));
         self.rows.push_back(OnItsWay { buffer, number, body, written: Some(Mutex::new(written)) });
     }
 
-    /// Waits until all rows are on the disk. May be dropped and asked again; a row that failed is then tried again.
+    /// Waits until all rows are on the disk. Can be dropped and called again; a row that failed is then tried
+    /// again.
     ///
     /// # Errors
-    /// When one can't be written.
+    /// When a row can't be written.
     pub(super) async fn done(&mut self) -> Result<(), Fault> {
         while let Some(row) = self.rows.front_mut() {
             let (store, session) = (&self.store, &self.session);

@@ -1,4 +1,4 @@
-//! What a person does to a conversation between its turns: compacts it, or takes the newest turns back.
+//! Operations between turns: compacts the conversation, and removes its newest turns.
 
 use kit::Fault;
 use serde::Serialize;
@@ -11,35 +11,35 @@ use crate::{
     model::{Piece, Usage},
 };
 
-/// What compacting a conversation came to.
+/// The result of a compaction.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Compacted {
-    /// About how many tokens the next request had before it.
+    /// Approximate number of tokens of the next request, before the compaction.
     pub before: u64,
-    /// About how many it has now.
+    /// Approximate number of tokens after it.
     pub after: u64,
-    /// What the summary took.
+    /// The tokens that the summary used.
     pub usage: Usage,
-    /// What that costs, in dollars, where it is known.
+    /// The cost in dollars, where it is known.
     pub cost: Option<f64>,
 }
 
-/// What taking turns back came to.
+/// The result of a rewind.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Rewound {
-    /// How many turns were taken back.
+    /// The number of removed turns.
     pub turns: usize,
-    /// What the person said at the beginning of the first of them, to say it otherwise.
+    /// The person's words at the beginning of the first removed turn, to edit and send again.
     pub said: String,
-    /// The calls of these turns that changed files and were not undone, the newest first. The files are as the calls left
-    /// them: who wants them back undoes the calls in this order.
+    /// The calls in these turns that changed files and were not undone, the newest first. The files are as
+    /// the calls left them; undoing the calls in this order restores them.
     pub changed: Vec<ChangedBy>,
 }
 
 /// A call that changed files.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ChangedBy {
-    /// Its id in the journal, by which it is undone.
+    /// Its id in the journal, for undo.
     pub call: String,
     /// The tool.
     pub tool: String,
@@ -51,12 +51,12 @@ pub struct ChangedBy {
 }
 
 impl Agent {
-    /// Puts a summary in the place of all that was said, because the person wants it; `extra` is what they say about it
-    /// ("keep the names of the tests"). The whole stays readable under a handle that the summary names.
+    /// Replaces the whole conversation with a summary, on the person's request; `extra` is what they want of
+    /// it ("keep the names of the tests"). The whole stays readable under a handle that the summary names.
     ///
     /// # Errors
-    /// When there is too little to compact, it is cancelled, the model makes no summary, or what is said can't be kept. The
-    /// conversation is as it was then.
+    /// When there is too little to compact, the compaction is cancelled, the model writes no summary, or the
+    /// conversation can't be written. The conversation then stays as it was.
     pub async fn compact(
         &mut self,
         extra: Option<&str>,
@@ -76,7 +76,7 @@ impl Agent {
             cancel,
         };
         let (before, after) = shorten.by_hand(extra, &mut usage).await?;
-        // The model can no longer look at what it was told before.
+        // The model can no longer read the earlier results.
         self.loops.forget();
         self.estimate_size();
         self.transcript.written().await?;
@@ -84,16 +84,18 @@ impl Agent {
         Ok(Compacted { before, after, usage, cost })
     }
 
-    /// What the person said at the beginning of each turn that [`rewind`](Self::rewind) can take back, oldest first.
+    /// Returns the person's words at the beginning of each turn that [`rewind`](Self::rewind) can remove,
+    /// oldest first.
     pub fn turns(&self) -> Vec<String> {
         self.transcript.turns().iter().map(|it| words(it)).collect()
     }
 
-    /// Takes the newest turns of the person out of the conversation, with all that was said and done in them: the model
-    /// no longer knows of them, in later processes neither. The journal keeps what was done, and files stay as they are.
+    /// Removes the person's newest turns from the conversation, with everything said and done in them: the
+    /// model no longer knows of them, also in later processes. The journal keeps its records, and files stay
+    /// as they are.
     ///
     /// # Errors
-    /// When there are not so many turns, or it can't be kept.
+    /// When there are fewer turns, or the rewind can't be written.
     pub async fn rewind(&mut self, turns: usize) -> Result<Rewound, AgentError> {
         self.transcript.mend(&self.session)?;
         let back = self.transcript.rewind(turns)?;
@@ -106,7 +108,7 @@ impl Agent {
         Ok(Rewound { turns, said: words(&back.said), changed })
     }
 
-    /// What is left to undo of these calls.
+    /// Returns the changes of these calls that can still be undone.
     fn left_of(&self, calls: Vec<String>) -> Result<Vec<ChangedBy>, Fault> {
         let runtime = self.session.runtime();
         let workspace = runtime.roots().workspace();
@@ -125,7 +127,7 @@ impl Agent {
     }
 }
 
-/// The person's words among what they gave: they stand last.
+/// Returns the person's words of their input: they are its last piece.
 fn words(given: &[Piece]) -> String {
     match given.last() {
         Some(Piece::Text { text }) => text.clone(),

@@ -1,4 +1,4 @@
-//! Requests to the model, with retries.
+//! Requests to the model, with retries and compaction.
 
 use std::time::Duration;
 
@@ -15,14 +15,15 @@ use crate::{
     model::{Breach, Request, Usage, ask},
 };
 
-/// How often an answer that broke off is asked for again.
+/// Maximum number of retries of an answer that broke off.
 const AGAIN: u32 = 3;
 
-/// How often a conversation that the provider finds too long is made shorter.
+/// Maximum number of times that a conversation is shortened when the provider rejects it as too long.
 const SHORTER: u32 = 2;
 
 impl Agent {
-    /// One answer of the model with the results of its calls; nothing, if it was stopped before it said anything.
+    /// Returns one answer of the model with the results of its calls, or `None` if it was stopped before any
+    /// text.
     pub(super) async fn answer(
         &mut self,
         usage: &mut Usage,
@@ -69,7 +70,7 @@ impl Agent {
                 Err(Broke::Stopped) => return Ok(None),
                 Err(Broke::Error(error)) if error.breach == Breach::TooLong && shorter < SHORTER => {
                     shorter += 1;
-                    // The provider counts otherwise: what there is now is too much, however much it is.
+                    // The provider counts differently: the current size is too large, whatever the estimate.
                     most = self.rate.tokens(bytes).min(most) / 2;
                     if !self.shorten(most, true, usage, stop).await? {
                         return Err(error.into());
@@ -77,7 +78,8 @@ impl Agent {
                     self.host.hear(Event::Again { why: error.to_string(), seconds: 0.0 });
                 }
                 Err(Broke::Error(error)) if error.breach == Breach::Refused && self.format.is_some() => {
-                    // An older model, or a schema beyond what the provider takes: whoever wants it checks the answer anyway.
+                    // The model may be too old, or the provider may not support the schema: the caller checks
+                    // the answer anyway.
                     self.format = None;
                     let text = format!("asking again without structured output, as it was refused: {error}");
                     self.host.hear(Event::Note { text });
@@ -96,7 +98,7 @@ impl Agent {
         }
     }
 
-    /// Makes the conversation shorter, where it is too long for the model. False: it is as it was.
+    /// Shortens the conversation if it is too long for the model. Returns whether it changed.
     async fn shorten(
         &mut self,
         most: u64,
@@ -117,7 +119,7 @@ impl Agent {
         let shortened = shorten.to(most, hard).await?;
         *usage += shortened.usage;
         if shortened.changed {
-            // The model can no longer look at what it was told before.
+            // The model can no longer read the earlier results.
             self.loops.forget();
             self.estimate_size();
         }

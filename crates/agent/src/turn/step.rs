@@ -1,4 +1,4 @@
-//! One answer of the model, and the calls it makes while it is given.
+//! One answer of the model: reads its stream, and runs its calls while it streams.
 
 mod parts;
 
@@ -28,19 +28,20 @@ use crate::{
 };
 use parts::{Part, Parts};
 
-/// How much of a call a person's transcript has, in characters.
+/// Maximum length of a call's title in the person's transcript, in characters.
 const TITLE: usize = 120;
 
-/// How long calls that are stopped have until their answer is given for them. The runtime's own grace is shorter.
+/// Time that stopped calls have before haft answers for them. The runtime's own grace period is shorter.
 const GRACE: Duration = Duration::from_millis(190);
 
-/// More bytes than any model writes in one answer, of text, thoughts and arguments together: it is cut off there.
+/// Maximum length of an answer, in bytes of text, reasoning and arguments together. It is more than any model
+/// writes; a longer answer is cut.
 const LONGEST: usize = 8 << 20;
 
-/// The longest name of a tool that every provider takes back.
+/// The longest tool name that every provider accepts.
 const NAME: usize = 64;
 
-/// What an answer needs around it.
+/// The context of an answer.
 pub(super) struct Around<'a> {
     pub(super) session: &'a Session,
     pub(super) host: &'a Arc<dyn Observer>,
@@ -51,46 +52,47 @@ pub(super) struct Around<'a> {
     pub(super) cancel: &'a CancellationToken,
 }
 
-/// An answer that is complete, with the results of its calls.
+/// A complete answer, with the results of its calls.
 pub(super) struct Step {
     parts: Parts,
     pub(super) usage: Usage,
     pub(super) why: Why,
-    /// It was given to its end.
+    /// Whether the stream ended normally.
     pub(super) whole: bool,
-    /// The calls that were being written when it ended: they were not made.
+    /// The tools of the calls that the model did not finish writing: they were not made.
     pub(super) unwritten: Vec<String>,
-    /// What the model is told of calls that are not made because there were too many.
+    /// The message to the model on calls that are not made because there were too many.
     pub(super) not_run: Option<String>,
-    /// The pictures that tools of the provider's made, with a line on each.
+    /// The pictures that the provider's own tools made, each with a line.
     pub(super) pictures: Vec<Piece>,
 }
 
-/// Why there is no answer.
+/// The reason why there is no answer.
 pub(super) enum Broke {
-    /// Somebody stopped it before it had said anything.
+    /// It was stopped before any text.
     Stopped,
-    /// The model failed before anything was done.
+    /// The model failed before any call began.
     Error(ModelError),
 }
 
 type Ending<'a> = Pin<Box<dyn Future<Output = (usize, Heard)> + Send + 'a>>;
 type Running<'a> = FuturesUnordered<Ending<'a>>;
 
-/// An answer while it is given.
+/// An answer while it streams.
 struct Answering<'a> {
     around: Around<'a>,
     parts: Parts,
-    /// The calls that run, by their place in the answer: their ids in the journal.
+    /// The journal ids of the running calls, by their place in the answer.
     under_way: HashMap<usize, String>,
     usage: Usage,
     why: Option<Why>,
-    /// How many bytes of text and thoughts there are, of arguments as they are written, and of those of whole calls.
+    /// The bytes of text and reasoning, of arguments as they are written, and of the arguments of complete
+    /// calls.
     bytes: [usize; 3],
-    /// The stream ended as it should.
+    /// Whether the stream ended normally.
     whole: bool,
     not_run: Option<String>,
-    /// The pictures that tools of the provider's made, with a line on each.
+    /// The pictures that the provider's own tools made, each with a line.
     pictures: Vec<Piece>,
 }
 
@@ -138,7 +140,7 @@ impl Step {
                         let error = broke.and_then(Result::err).unwrap_or_else(|| {
                             ModelError::new(model::Breach::Broken, "the answer ended without its last part")
                         });
-                        // What was called can't be called back: the answer is what there is of it.
+                        // A call that began can't be reverted: the answer consists of the parts so far.
                         if !answering.parts.has_calls() {
                             return Err(Broke::Error(error));
                         }
@@ -157,12 +159,12 @@ impl Step {
         self.parts.has_calls()
     }
 
-    /// The text of the answer.
+    /// Returns the text of the answer.
     pub(super) fn text(&self) -> String {
         self.parts.text()
     }
 
-    /// What the model said, and the results of its calls in its order.
+    /// Returns the model's parts, and the results of its calls in its order.
     pub(super) fn into_items(self) -> (Vec<Said>, Vec<ResultOf>) {
         self.parts.into_items()
     }
@@ -172,7 +174,7 @@ async fn next(stream: &mut Option<Events>) -> Option<Result<model::Event, ModelE
     next_part(stream.as_mut()?).await
 }
 
-/// The next part of an answer. A model that panics has broken off.
+/// Returns the next part of an answer. A panic of the model counts as an answer that broke off.
 pub(crate) async fn next_part(stream: &mut Events) -> Option<Result<model::Event, ModelError>> {
     AssertUnwindSafe(stream.next()).catch_unwind().await.unwrap_or_else(|panic| {
         let what = format!("the model panicked: {}", words(&*panic));
@@ -188,7 +190,7 @@ async fn at(until: Option<Instant>) {
 }
 
 impl<'a> Answering<'a> {
-    /// Is the answer too long with this part? Then it ends as one does that was cut off.
+    /// Returns whether this part makes the answer too long. Such an answer ends like one that was cut off.
     fn is_too_long(&mut self, event: &model::Event) -> bool {
         let [said, written, called] = &mut self.bytes;
         match event {
@@ -199,11 +201,11 @@ impl<'a> Answering<'a> {
             model::Event::CallClosed { arguments, .. } => *called = called.saturating_add(arguments.len()),
             _ => {}
         }
-        // Not every wire tells of arguments before they are whole.
+        // Some wire formats report arguments only once they are complete.
         said.saturating_add(*written.max(called)) > LONGEST
     }
 
-    /// Takes a part of the answer; gives the call that it completes, to be run.
+    /// Takes a part of the answer; returns the future of the call that it completes.
     fn hear(&mut self, event: model::Event) -> Option<Ending<'a>> {
         let host = self.around.host;
         if self.is_too_long(&event) {
@@ -260,12 +262,13 @@ impl<'a> Answering<'a> {
         let (place, before) = self.parts.close(index, call.clone());
         self.around.transcript.begin(before, place, call, &journal);
         self.under_way.insert(place, journal.clone());
-        // Whatever becomes of this process while the call runs, the person finds what led to it.
+        // Even if this process dies during the call, the person can read what led to it.
         let text = self.parts.untold(place);
         if !text.is_empty() {
             self.around.transcript.tell(&Message::Model { text });
         }
-        // What watchers show or write to a file has no credentials; the tool gets the arguments as they are.
+        // Observers may show or store the event, so credentials are removed from it; the tool gets the
+        // arguments unchanged.
         let shown = without_credentials(&arguments);
         self.around.host.hear(Event::Called { call: journal.clone(), tool: name.clone(), arguments: shown });
         let progress = Arc::new(Lines { host: self.around.host.clone(), call: journal.clone() });
@@ -278,7 +281,7 @@ impl<'a> Answering<'a> {
             by_person: false,
         };
         Box::pin(async move {
-            // What a tool does before its call has begun is not yet kept apart from us.
+            // A panic of the tool before its call has begun would end the turn.
             let answer = AssertUnwindSafe(session.call(call)).catch_unwind().await.unwrap_or_else(|panic| {
                 let fault = Fault::bug(format!("the tool panicked: {}", words(&*panic)));
                 let (notes, changes) = (Vec::new(), Vec::new());
@@ -288,7 +291,7 @@ impl<'a> Answering<'a> {
         })
     }
 
-    /// The id that a call's result goes back under: the model's own, where it is one and no other call has it.
+    /// Returns the id for a call's result: the model's own, if it is valid and unused.
     fn own_id(&self, id: String, journal: &str) -> String {
         if id.trim().is_empty() || self.around.transcript.has_id(&id) { journal.to_owned() } else { id }
     }
@@ -316,7 +319,7 @@ impl<'a> Answering<'a> {
         }
     }
 
-    /// Gives the results of calls that did not stop in time.
+    /// Gives results to calls that did not stop in time.
     fn give_up(&mut self) {
         let mut left: Vec<(usize, String)> = self.under_way.drain().collect();
         left.sort_unstable();
@@ -382,7 +385,7 @@ impl<'a> Answering<'a> {
     }
 }
 
-/// What the model is told of calls beyond those that are made of one answer.
+/// Returns the message to the model on calls beyond the limit of an answer.
 fn not_run(calls: usize, most: usize) -> String {
     let all = calls.saturating_add(most);
     let made = match most {
@@ -396,7 +399,7 @@ fn not_run(calls: usize, most: usize) -> String {
     format!("Your answer had {all} calls, and {made}. {left}")
 }
 
-/// The name of a tool as every provider takes it back; a model may have made up any.
+/// Returns the tool's name in a form that every provider accepts; a model may invent any name.
 fn name(tool: &str) -> String {
     let is_plain = |it: char| it.is_ascii_alphanumeric() || it == '_' || it == '-';
     let name: String = tool.chars().map(|it| if is_plain(it) { it } else { '_' }).take(NAME).collect();
@@ -412,7 +415,7 @@ fn first_line(text: &str) -> String {
     text.lines().next().unwrap_or_default().chars().take(TITLE).collect()
 }
 
-/// Passes on how far a call has come.
+/// Passes on the progress of a call.
 struct Lines {
     host: Arc<dyn Observer>,
     call: String,

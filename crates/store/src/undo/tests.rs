@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use proptest::prelude::*;
 
 use super::*;
-use crate::Bound;
+use crate::PruneLimits;
 
 /// Files in memory. Like the file layer of `kit`, it calls the history before each change.
 struct Memory {
@@ -291,7 +291,7 @@ fn an_expired_before_image_is_reported() {
     let world = World::new();
     world.edit("c_0", "a", Some("old\n"));
     world.edit("c_1", "a", Some("new\n"));
-    let bound = Bound { age: Duration::from_secs(3600), bytes: u64::MAX };
+    let bound = PruneLimits { age: Duration::from_secs(3600), bytes: u64::MAX };
     assert_eq!(world.store.prune(bound).unwrap().files, 0);
     let hash = blake3::hash(b"old\n").to_hex();
     let blob = world.store.folder().join("blobs").join(hash.get(..2).unwrap()).join(hash.as_str());

@@ -1,4 +1,4 @@
-//! A whole conversation in each dialect, with the tools as they are.
+//! Tests of a whole conversation in each dialect, with the built-in tools.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::{
     model::{ModelError, script::Script},
 };
 
-/// Keeps what it is asked, and asks another.
+/// Records requests, and passes them to a script.
 struct Asked {
     inner: Script,
     requests: parking_lot::Mutex<Vec<Request>>,
@@ -73,7 +73,7 @@ fn agent(session: Session, model: Arc<dyn Model>) -> Agent {
     .unwrap()
 }
 
-/// A file is written and read in one answer, and one that is not there is read in the next.
+/// Runs a conversation: one answer writes and reads a file, and the next reads a missing one.
 async fn talk(words: &str) -> (Arc<Asked>, String, Vec<Request>) {
     let syntax = syntax_of(words);
     let write = syntax.write("write", &json!({"path": "a.txt", "content": "one\n"}).to_string());
@@ -120,7 +120,7 @@ async fn a_turn_runs_real_tools_in_each_dialect() {
             first.system == second.system && second.system == third.system,
             "it must be the same, to be kept"
         );
-        // The model reads its own calls as it wrote them, and what it read before stays as it was.
+        // The model gets its own calls as it wrote them, and earlier input stays the same.
         let syntax = syntax_of(words);
         let read = syntax.write("read", &json!({"path": "a.txt"}).to_string());
         let items: Vec<String> = second.items.iter().map(only_text).collect();
@@ -128,7 +128,7 @@ async fn a_turn_runs_real_tools_in_each_dialect() {
         assert!(wrote.starts_with("I write it.\n") && wrote.ends_with(&read), "{wrote}");
         let later: Vec<String> = third.items.iter().map(only_text).collect();
         assert_eq!(later.get(..3), Some(items.as_slice()), "{words}");
-        // What a result looks like is not a call.
+        // A result does not look like a call.
         assert!(matches!(said(words, told).as_slice(), [Found::Text(_)]), "{words}: {told}");
     }
 }
@@ -252,7 +252,7 @@ fn the_words_say_how_many_calls_an_answer_may_have() {
     }
 }
 
-/// The answer of a model that writes this and ends so.
+/// Returns the events of an answer with this text and this end.
 async fn answer(words: &str, text: &str, end: &str) -> Vec<Result<Event, ModelError>> {
     let model = script(&[json!({"say": text, "end": end})]);
     let request = Request {

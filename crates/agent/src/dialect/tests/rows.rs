@@ -1,4 +1,4 @@
-//! What each dialect does, case by case.
+//! Tests of each dialect, case by case.
 
 use super::*;
 
@@ -112,7 +112,7 @@ fn the_body_is_the_argument_that_the_table_names_or_the_schema_shows() {
         let body = bodies.iter().find(|(name, _)| name == tool).unwrap();
         assert_eq!(body.1.as_deref(), argument, "{tool}");
     };
-    // As the table has it.
+    // Arguments of the table.
     for (tool, argument) in [
         ("bash", "command"),
         ("python", "code"),
@@ -127,7 +127,7 @@ fn the_body_is_the_argument_that_the_table_names_or_the_schema_shows() {
     ] {
         check(tool, Some(argument));
     }
-    // Where a tool here has another name for it.
+    // Arguments of tools that have another name for it here.
     for (tool, argument) in [
         ("tree", "dir"),
         ("info", "name"),
@@ -178,7 +178,7 @@ fn values_are_what_the_schema_says() {
         "note",
         json!({"urgent": true, "ratio": 1.5, "tags": ["a"], "any": {"x": 1}, "content": "true\n"}),
     );
-    // What can't be read stays as it is, for the call to say what is wrong.
+    // Invalid text stays as it is, and the call reports the error.
     is_call(
         "xml",
         r#"<note urgent="maybe" ratio="much" any="x">1</note>"#,
@@ -267,7 +267,7 @@ fn blocks_do_not_nest() {
         json!({"path": "a", "content": "[/bash]\nls\n[bash/]\n"}),
     );
     is_call("xml", "<bash><read path=\"a\"/></bash>", "bash", json!({"command": "<read path=\"a\"/>"}));
-    // What an unclosed block holds may be the text of a file, and is not run.
+    // The content of an unclosed block may be the text of a file, and does not run.
     is_text("bracket", "[/write]\n@@path=a\n[/bash]\nrm x\n[bash/]\n");
 }
 
@@ -291,7 +291,7 @@ fn what_is_only_shown_is_not_run() {
             call("jobs", json!({}))
         ]
     );
-    // A fence within a body is the body's.
+    // A fence within a body belongs to the body.
     is_call("xml", "<write path=\"a\">```\nx</write>", "write", json!({"path": "a", "content": "```\nx"}));
 }
 
@@ -314,10 +314,10 @@ fn json_calls_are_one_or_many_with_text_between() {
             text(" end")
         ]
     );
-    // A block that holds no call is passed over.
+    // A block without a call is skipped.
     let found = said("json", &format!("<json>{{}}</json>{read}"));
     assert_eq!(found, [text("<json>{}</json>"), call("read", json!({"path": "a"}))]);
-    // A tool that does not exist is called all the same: the model reads that there is none.
+    // An unknown tool is still called: the model gets an error.
     is_call("json", r#"<json>{"tool_name": "no", "tool_input": {}}</json>"#, "no", json!({}));
 }
 
@@ -362,7 +362,7 @@ fn a_closing_tag_within_a_json_text_closes_nothing() {
 
 #[test]
 fn json_that_is_nearly_right_reaches_the_call() {
-    // A line break in a text: the call mends it, or says what is wrong.
+    // A line break in a text: the call repairs it, or reports the error.
     is_call(
         "json",
         "<json>{\"tool_name\": \"bash\", \"tool_input\": {\"command\": \"a\nb\"}}</json>",

@@ -1,4 +1,5 @@
-//! The same events however a text is cut; nothing lost, nothing looked at for ever.
+//! Tests of splitting: the events are the same however a text is split, nothing is lost, and the work is
+//! linear.
 
 use proptest::prelude::*;
 
@@ -13,7 +14,7 @@ const DIALECTS: [&str; 6] = [
     r#"{"start_char": "{", "end_char": "}", "arg_style": "inline"}"#,
 ];
 
-/// Pieces that are not a call by themselves, and much that looks like one.
+/// Pieces that are not calls, many of which look like one.
 fn noise() -> impl Strategy<Value = String> {
     prop_oneof![
         "[ -~\n]{0,12}",
@@ -67,7 +68,7 @@ fn plain() -> impl Strategy<Value = String> {
     "[a-zA-Z0-9 .,!?äöüß🦀\n]{0,20}"
 }
 
-/// A call of a tool with arguments that are as awkward as can be.
+/// A call of a tool with difficult arguments.
 fn calls() -> impl Strategy<Value = (String, Value)> {
     let awkward = prop_oneof![
         "[ -~\n]{0,24}",
@@ -112,7 +113,7 @@ fn calls() -> impl Strategy<Value = (String, Value)> {
     ]
 }
 
-/// The text in pieces that begin at these characters.
+/// Splits the text at these characters.
 fn cut<'a>(text: &'a str, at: &[prop::sample::Index]) -> Vec<&'a str> {
     let places: Vec<usize> = text.char_indices().map(|(at, _)| at).chain([text.len()]).collect();
     let mut cuts: Vec<usize> = at.iter().map(|it| *it.get(&places)).chain([0, text.len()]).collect();
@@ -174,7 +175,7 @@ proptest! {
     }
 }
 
-/// How many characters are looked at for each one of an answer of this many times this text.
+/// Returns the number of characters read per character, for an answer that repeats this text.
 fn work(words: &str, begin: &str, again: &str, bytes: usize) -> u64 {
     let whole = begin.to_owned() + &again.repeat(bytes / again.len());
     let mut parser = Parser::new(syntax_of(words), CALLS);

@@ -1,4 +1,4 @@
-//! Events of an answer.
+//! Answers of the Messages API: parses their events.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::WIRE;
 use crate::model::{Breach, Event, ModelError, Said, Usage, Why, http};
 
-/// A block that is sent back as it came.
+/// A block that is sent back unchanged.
 pub(super) struct Kept {
     /// The model that wrote it.
     pub(super) model: String,
@@ -16,7 +16,7 @@ pub(super) struct Kept {
 }
 
 impl Kept {
-    /// The block that was kept in this form.
+    /// Returns the block that was stored in this form.
     pub(super) fn of(value: &Value) -> Option<Self> {
         let model = value.get("model")?.as_str()?.to_owned();
         Some(Self { model, block: value.get("block")?.clone() })
@@ -27,28 +27,28 @@ impl Kept {
     }
 }
 
-/// An answer while it comes.
+/// An answer while it streams.
 pub(super) struct Answer {
-    /// The model, by the name under which it was asked.
+    /// The model's name in the request.
     model: String,
-    /// The blocks that are open.
+    /// The open blocks.
     blocks: BTreeMap<u64, Block>,
-    /// Calls whose block is closed, and which may have been cut off for all that: see [`Answer::close`].
+    /// Calls whose block is closed, but which may have been cut off: see [`Answer::close`].
     doubtful: Vec<Event>,
-    /// How many calls have begun.
+    /// The number of calls that have begun.
     calls: usize,
     usage: Usage,
     why: Option<Why>,
     over: bool,
 }
 
-/// A part of an answer while it comes.
+/// A block of an answer while it streams.
 enum Block {
     Text,
-    /// Something to be sent back as it is, once it is complete.
+    /// A block that is sent back unchanged once it is complete.
     Kept {
         block: Map<String, Value>,
-        /// Its input, as far as it was written.
+        /// Its input so far.
         written: String,
     },
     Call {
@@ -59,12 +59,12 @@ enum Block {
         /// The input with which it began; empty, unless a server does not stream it.
         given: Value,
     },
-    /// Something that nobody here knows.
+    /// A block of an unknown kind.
     Unknown,
 }
 
 impl Answer {
-    /// An answer of this model, of which nothing has come.
+    /// Creates the answer of this model, without any events.
     pub(super) fn new(model: &str) -> Self {
         Self {
             model: model.to_owned(),
@@ -77,15 +77,15 @@ impl Answer {
         }
     }
 
-    /// Has the end been said?
+    /// Returns whether the end event has arrived.
     pub(super) fn is_over(&self) -> bool {
         self.over
     }
 
-    /// Takes the data of one event.
+    /// Parses the data of one event.
     ///
     /// # Errors
-    /// When it is an error, or makes no sense.
+    /// When the event is an error or malformed.
     pub(super) fn hear(&mut self, data: &str) -> Result<Vec<Event>, ModelError> {
         let value: Value = serde_json::from_str(data).map_err(|error| malformed(&error.to_string(), data))?;
         match text(&value, "type") {
@@ -108,12 +108,12 @@ impl Answer {
             "error" => Err(failed(&value)),
             "" if value.get("error").is_some() => Err(failed(&value)),
             "" => Err(malformed("it has no type", data)),
-            // `ping`, and what comes to be: the format says that unknown events are to be passed over.
+            // `ping`, and future events: the format says that unknown events are to be ignored.
             _ => Ok(Vec::new()),
         }
     }
 
-    /// The last events, if the answer is complete.
+    /// Returns the last events, if the answer is complete.
     pub(super) fn end(&mut self) -> Option<Vec<Event>> {
         let why = match self.why {
             Some(why) => why,
@@ -182,7 +182,7 @@ impl Answer {
                 append(block, "signature", text(delta, "signature"));
                 Vec::new()
             }
-            // Citations, and what comes to be.
+            // Citations, and future kinds.
             _ => Vec::new(),
         };
         Some(events.into_iter().filter(|it| !is_empty(it)).collect())
@@ -203,9 +203,9 @@ impl Answer {
         })
     }
 
-    /// A call whose block is closed begins at once, if its arguments are complete. The block of a call is closed, too,
-    /// when the answer has come to its longest in the middle of it: one whose arguments are not JSON, or none at all,
-    /// waits for the next event, which says whether that was so.
+    /// Closes the block of a call, and begins the call at once if its arguments are complete. The block of a
+    /// call is also closed when the answer reaches its length limit in the middle of the call: a call whose
+    /// arguments are missing or not JSON waits for the next event, which tells whether that happened.
     fn close(
         &mut self,
         index: usize,
@@ -229,7 +229,7 @@ impl Answer {
         Vec::new()
     }
 
-    /// Gives the calls that waited, unless they were cut off.
+    /// Returns the calls that waited, unless they were cut off.
     fn settle(&mut self, why: Why) -> Vec<Event> {
         let doubtful = std::mem::take(&mut self.doubtful);
         if why == Why::Length { Vec::new() } else { doubtful }
@@ -252,7 +252,7 @@ impl Answer {
         self.settle(why)
     }
 
-    /// Counts are of the whole answer, each time.
+    /// Sets the counts; each usage object counts the whole answer.
     fn count(&mut self, usage: Option<&Value>) {
         let Some(usage) = usage else { return };
         let set = |count: &mut u64, key: &str| {
@@ -268,7 +268,7 @@ impl Answer {
     }
 }
 
-/// Is a block of this kind sent back as it came?
+/// Returns whether a block of this kind is sent back unchanged.
 fn is_kept(kind: &str) -> bool {
     matches!(kind, "thinking" | "redacted_thinking" | "server_tool_use") || kind.ends_with("_tool_result")
 }
@@ -295,11 +295,11 @@ fn is_empty(event: &Event) -> bool {
 }
 
 fn malformed(why: &str, data: &str) -> ModelError {
-    // Cut by `Secrets::covered`.
+    // `Secrets::covered` truncates it.
     ModelError::new(Breach::Malformed, format!("an event of the answer makes no sense: {why}: {data}"))
 }
 
-/// What an event says that is an error.
+/// Returns the error of an error event.
 fn failed(value: &Value) -> ModelError {
     let kind = value.pointer("/error/type").and_then(Value::as_str).unwrap_or_default();
     let said = http::message(&value.to_string()).unwrap_or_default();
@@ -308,7 +308,7 @@ fn failed(value: &Value) -> ModelError {
         "request_too_large" => Breach::TooLong,
         _ if http::is_too_long(&said) => Breach::TooLong,
         "invalid_request_error" | "not_found_error" | "billing_error" => Breach::Refused,
-        // `overloaded_error`, `rate_limit_error`, `api_error`, `timeout_error`, and what comes to be.
+        // `overloaded_error`, `rate_limit_error`, `api_error`, `timeout_error`, and future kinds.
         _ => Breach::Busy,
     };
     ModelError::new(breach, format!("the provider broke the answer off: {kind}: {said}"))

@@ -1,4 +1,4 @@
-//! A conversation as a Messages request.
+//! Requests of the Messages API: converts a conversation.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,24 +8,24 @@ use serde_json::{Map, Value, json};
 use super::{WIRE, answer::Kept};
 use crate::model::{Item, OwnTool, Piece, Request, ResultOf, Said, endpoint::Served, structured::enforced};
 
-/// The pictures that the format has.
+/// The media types of pictures in this format.
 const PICTURES: [&str; 4] = ["image/jpeg", "image/png", "image/gif", "image/webp"];
-/// In how many of the last messages of the person the provider is told to keep what it has read until there. With the
-/// system's and the tools', these are the four marks that it allows.
+/// Number of the person's last messages with a cache breakpoint. With those of the system prompt and the
+/// tools, they are the four that the provider allows.
 const MARKS: usize = 2;
-/// A budget of thinking can't be smaller.
+/// Minimum budget of thinking, in tokens.
 const LEAST_BUDGET: u64 = 1024;
 
-/// What becomes of the model's thinking.
+/// Whether the model's thinking is sent back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Thinking {
-    /// What it thought in this conversation is sent back.
+    /// The thinking of this conversation is sent back.
     Kept,
-    /// It is left out: the provider did not take it.
+    /// The thinking is left out, because the provider refused it.
     Left,
 }
 
-/// The body of a request.
+/// Returns the body of a request.
 pub(super) fn body(served: &Served, request: &Request, thinking: Thinking) -> Value {
     let longest = request.longest.unwrap_or(u64::MAX).min(served.abilities.longest);
     let mut body = json!({ "model": served.model, "max_tokens": longest, "stream": true });
@@ -34,7 +34,7 @@ pub(super) fn body(served: &Served, request: &Request, thinking: Thinking) -> Va
     if thinking == Thinking::Left
         && fields.get("thinking").is_some_and(|it| it.get("budget_tokens").is_some())
     {
-        // With a budget, the thinking before an answer's calls may not be missing.
+        // With a budget, the thinking before an answer's calls is required.
         fields.remove("thinking");
     }
     if let Some(enforced) = request.format.as_deref().and_then(enforced) {
@@ -62,8 +62,9 @@ fn mark(block: &mut Value) {
     }
 }
 
-/// Says how hard to think. Models up to 4.5 are given a number of tokens; those from 4.6 on decide themselves, guided
-/// by a word, and the newest of them refuse the number. Those from 5 on think in any case, and say what only if asked.
+/// Sets how hard the model thinks. Models up to 4.5 get a number of tokens; those from 4.6 on decide
+/// themselves, guided by a word, and the newest of them refuse the number. Those from 5 on always think, and
+/// show their thinking only on request.
 fn think(fields: &mut Map<String, Value>, served: &Served, longest: u64) {
     let version = version(&served.model);
     let adaptive = json!({ "type": "adaptive", "display": "summarized" });
@@ -90,14 +91,14 @@ fn think(fields: &mut Map<String, Value>, served: &Served, longest: u64) {
         "medium" => 10_000,
         _ => 24_000,
     });
-    // What is thought is part of the answer: something has to be left for the rest of it.
+    // Thinking is part of the answer, so a quarter is left for the rest of it.
     let budget = budget.min(longest / 4 * 3);
     if budget >= LEAST_BUDGET {
         fields.insert("thinking".to_owned(), json!({ "type": "enabled", "budget_tokens": budget }));
     }
 }
 
-/// Which Claude it is: `claude-opus-4-6` and `anthropic/claude-sonnet-4.6` are 4 and 6.
+/// Returns the version of a Claude model: `claude-opus-4-6` and `anthropic/claude-sonnet-4.6` are 4 and 6.
 fn version(model: &str) -> Option<(u32, u32)> {
     let (_, after) = model.split_once("claude")?;
     let mut parts = after.split(|it: char| !it.is_ascii_alphanumeric()).filter(|it| !it.is_empty());
@@ -128,7 +129,7 @@ fn tools(served: &Served, request: &Request) -> Vec<Value> {
     tools
 }
 
-/// The format wants an object, and no choice between schemas at its top.
+/// Returns the schema as the format requires it: an object, without a choice between schemas at the top.
 fn schema(given: &Value) -> Value {
     let mut schema = given.as_object().cloned().unwrap_or_default();
     for key in ["oneOf", "anyOf", "allOf"] {
@@ -138,7 +139,7 @@ fn schema(given: &Value) -> Value {
     Value::Object(schema)
 }
 
-/// A message while it is made.
+/// A message under construction.
 struct Message {
     role: &'static str,
     content: Vec<Value>,
@@ -156,7 +157,7 @@ fn messages(served: &Served, items: &[Item], thinking: Thinking) -> Vec<Value> {
             }
             Item::Model { said } => {
                 let last = at + 1 == items.len();
-                // Thinking belongs to the model that thought it: another refuses it, or has no use for it.
+                // Thinking belongs to its model: another model refuses it, or has no use for it.
                 let keep = |kept: &Kept| {
                     let own = thinking == Thinking::Kept && kept.model == served.model;
                     if is_thinking(&kept.block) { own } else { last || is_answered(&kept.block, &searched) }
@@ -172,8 +173,8 @@ fn messages(served: &Served, items: &[Item], thinking: Thinking) -> Vec<Value> {
     finish(messages)
 }
 
-/// Messages as they may be sent: none is empty, none of the model's ends with thinking, roles take turns, the
-/// person's is the first.
+/// Returns messages that the provider accepts: none is empty, none of the model's ends with thinking, roles
+/// alternate, and the first one is the person's.
 fn finish(messages: Vec<Message>) -> Vec<Value> {
     let mut kept: Vec<Message> = Vec::new();
     for mut message in messages {
@@ -200,7 +201,7 @@ fn is_thinking(block: &Value) -> bool {
     block.get("type").and_then(Value::as_str).is_some_and(|it| it.ends_with("thinking"))
 }
 
-/// The ids of those calls of the provider's own tools that have their result.
+/// Returns the ids of the calls of the provider's own tools that have their result.
 fn searched(items: &[Item]) -> HashSet<&str> {
     let said = items.iter().filter_map(|it| if let Item::Model { said } = it { Some(said) } else { None });
     said.flatten()
@@ -214,7 +215,8 @@ fn searched(items: &[Item]) -> HashSet<&str> {
         .collect()
 }
 
-/// A call of the provider's own tool that was broken off before its result is refused when it is sent back.
+/// Returns whether a block can be sent back: the provider refuses a call of its own tool that broke off
+/// before its result.
 fn is_answered(value: &Value, searched: &HashSet<&str>) -> bool {
     let of = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default();
     of("type") != "server_tool_use" || searched.contains(of("id"))
@@ -233,7 +235,7 @@ fn part(said: &Said, ids: &mut Ids, keep: impl Fn(&Kept) -> bool) -> Option<Valu
     }
 }
 
-/// The format wants an object, also where the model had written none.
+/// Returns a call's input. The format requires an object, even if the model wrote none.
 fn input(arguments: &str) -> Value {
     match serde_json::from_str(arguments) {
         Ok(Value::Object(input)) => Value::Object(input),
@@ -242,7 +244,8 @@ fn input(arguments: &str) -> Value {
     }
 }
 
-/// The format refuses a whole conversation for one name that a model made up.
+/// Returns a tool's name that the format accepts. One invalid name, invented by a model, would make the
+/// provider refuse the whole conversation.
 fn name(tool: &str) -> String {
     let clean = clean(tool);
     if clean.is_empty() { "unknown".to_owned() } else { clean.chars().take(64).collect() }
@@ -252,11 +255,12 @@ fn clean(text: &str) -> String {
     text.chars().map(|it| if it.is_ascii_alphanumeric() || "_-".contains(it) { it } else { '_' }).collect()
 }
 
-/// The ids of calls as the format wants them: of few letters, and each only once in a conversation.
+/// Maps call ids to the form that the format requires: few kinds of characters, and each id only once in a
+/// conversation.
 #[derive(Default)]
 struct Ids {
     used: HashSet<String>,
-    /// Under which a call's result goes back.
+    /// The new ids for the results of the current calls.
     now: HashMap<String, String>,
 }
 
@@ -304,7 +308,7 @@ fn blocks(served: &Served, pieces: &[Piece]) -> Vec<Value> {
         .collect()
 }
 
-/// The format refuses texts that are empty or white.
+/// Returns a text block; `None` for blank text, which the format refuses.
 fn text_block(text: &str) -> Option<Value> {
     (!text.trim().is_empty()).then(|| json!({ "type": "text", "text": text }))
 }

@@ -1,4 +1,4 @@
-//! Tests: Anthropic's wire format, however the answer comes.
+//! Tests of Anthropic's wire format, for streams that are cut at any place.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, clippy::needless_pass_by_value, reason = "tests")]
 
@@ -36,7 +36,7 @@ fn request(items: Vec<Item>) -> Request {
     Request { system: "Be brief.".into(), items, tools: Arc::default(), step: 0, longest: None, format: None }
 }
 
-/// What comes of an answer.
+/// Returns the events of an answer.
 async fn heard(reply: Reply) -> Vec<Result<Event, ModelError>> {
     let loopback = Loopback::serve([reply]).await;
     let model = Anthropic::new(served(&loopback.url));
@@ -47,7 +47,7 @@ async fn events(text: &str) -> Vec<Event> {
     heard(Reply::events(text)).await.into_iter().map(Result::unwrap).collect()
 }
 
-/// Events as the provider writes them.
+/// Returns events as the provider sends them.
 fn stream_of(events: &[Value]) -> String {
     events.iter().map(|it| format!("event: {}\ndata: {it}\n\n", it["type"].as_str().unwrap())).collect()
 }
@@ -112,7 +112,7 @@ fn usage() -> Event {
     Event::Used(Usage { input: 25, cached: 1000, kept: 7, output: 89, reasoning: 0 })
 }
 
-/// An answer with everything in it that the format has.
+/// Returns an answer with everything that the format has.
 fn whole() -> String {
     answer(
         [
@@ -205,7 +205,7 @@ async fn an_answer_is_the_same_wherever_it_is_cut() {
     assert_eq!(count, text.len());
     let single = heard(Reply::events(&text).in_parts_of(1)).await;
     assert_eq!(single.into_iter().map(Result::unwrap).collect::<Vec<_>>(), whole_events());
-    // Some servers end lines otherwise.
+    // Some servers end lines with CRLF.
     assert_eq!(events(&text.replace('\n', "\r\n")).await, whole_events());
 }
 
@@ -326,7 +326,7 @@ async fn an_answer_that_breaks_off_is_broken_at_every_event() {
         let expected = whole_events();
         assert_eq!(before, expected.iter().take(before.len()).collect::<Vec<_>>(), "{at}");
     }
-    // In good order, but without its end; and with all of it but the last event, which says nothing more.
+    // Cut between events, before the end; all but the last event, which adds nothing.
     let last = ends.len() - 2;
     for (index, at) in ends.iter().enumerate().take(last) {
         let heard = heard(Reply::events(&text[..*at])).await;
@@ -531,7 +531,7 @@ fn what_the_format_refuses_is_not_sent() {
         { "role": "user", "content": [{ "type": "tool_result", "tool_use_id": "call" }, one("lost")] },
     ]);
     assert_eq!(messages(items), expected);
-    // A search that the provider paused is to be gone on with.
+    // A search that the provider paused is to be continued.
     let paused = messages(vec![Item::person("a"), model_said(vec![opaque(broken.clone())])]);
     assert_eq!(paused[1]["content"], json!([broken]));
 }
@@ -606,7 +606,7 @@ async fn thinking_that_is_refused_is_left_out() {
     let bodies: Vec<String> = loopback.asked().iter().map(|it| it.body.to_string()).collect();
     assert!(bodies[0].contains("Hm.") && bodies[0].contains("budget_tokens"), "{}", bodies[0]);
     assert!(!bodies[1].contains("Hm.") && !bodies[1].contains("budget_tokens"), "{}", bodies[1]);
-    // What another model thought is not sent at all, and what is refused without any thinking is refused.
+    // Thinking of another model is not sent at all, and a refusal without any thinking is an error.
     let mut plain = super::tests::served(&loopback.url);
     plain.effort = None;
     let heard: Vec<_> = Anthropic::new(plain).stream(request(items("claude-opus-5"))).collect().await;

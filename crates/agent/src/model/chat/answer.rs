@@ -1,4 +1,4 @@
-//! Chunks of an answer.
+//! Answers of Chat Completions: parses their chunks.
 
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ use crate::model::{
     openai::{Answer, Stands, failed, parsed},
 };
 
-/// Reads the chunks of one answer.
+/// Parser of the chunks of one answer.
 pub(super) struct Chunks {
     model: String,
     calls: Calls,
@@ -22,10 +22,10 @@ pub(super) struct Chunks {
     stands: Stands,
 }
 
-/// What the model thought, which some servers want to see again with the calls that came of it.
+/// Reasoning, which some servers require together with the calls that follow it.
 #[derive(Default)]
 struct Thought {
-    /// Under which name the server gave it, and will have it back.
+    /// The server's name of the field, which it also expects in requests.
     key: &'static str,
     text: String,
     details: Vec<Value>,
@@ -45,7 +45,7 @@ impl Chunks {
     }
 
     fn choice(&mut self, choice: &Value, events: &mut Vec<Event>) -> Result<(), ModelError> {
-        // Some give the whole message, as if nobody had asked for pieces of it.
+        // Some servers send the whole message instead of pieces.
         let delta = choice.get("delta").filter(|it| it.is_object()).or_else(|| choice.get("message"));
         if let Some(delta) = delta {
             self.delta(delta, events)?;
@@ -109,12 +109,12 @@ impl Chunks {
             self.thought.key = key;
             self.thought.text.push_str(text);
             events.push(Event::Reasoning(text.to_owned()));
-            // Servers that give it under both names give the same.
+            // Servers that send both fields send the same text in them.
             return;
         }
     }
 
-    /// Does what may close calls; what was thought before one that is closed comes before it.
+    /// Runs `does`, which may close calls, and puts the reasoning before the calls that it closes.
     fn closing(
         &mut self,
         events: &mut Vec<Event>,
@@ -141,12 +141,12 @@ impl Chunks {
         let (cut, why) = match lower.as_str() {
             "length" | "max_tokens" | "model_length" => (true, Some(Why::Length)),
             "content_filter" | "safety" | "refusal" => (true, Some(Why::Refused)),
-            // `stop` and all the others: whether there are calls is seen by the calls.
+            // `stop` and all others: the calls themselves tell whether there are any.
             _ => (false, None),
         };
         self.closing(events, |calls, events| calls.end(cut, events))?;
         if self.calls.any() {
-            // Some say what was thought, or the signature of it, after the call that came of it.
+            // Some servers send the reasoning, or its signature, after the call that follows from it.
             events.extend(self.thought.kept(&self.model));
         }
         let plain = match (self.refused, self.calls.any()) {
@@ -197,7 +197,7 @@ impl Answer for Chunks {
 }
 
 impl Thought {
-    /// Takes a piece of what OpenRouter calls details, which it wants to see again as if they had come whole.
+    /// Merges a piece of OpenRouter's reasoning details, which it expects back as if they had arrived whole.
     fn detail(&mut self, detail: &Value) {
         let same = |it: &&mut Value| {
             ["type", "index", "format"].iter().all(|key| it.get(key) == detail.get(key))
@@ -224,7 +224,7 @@ impl Thought {
         }
     }
 
-    /// What was thought since this was asked last, as it is kept.
+    /// Takes the reasoning since the last use, in the form in which it is stored.
     fn kept(&mut self, model: &str) -> Option<Event> {
         let thought = std::mem::take(self);
         let mut value = json!({ "model": model });
@@ -261,7 +261,7 @@ fn piece(call: &Value) -> Result<Piece, ModelError> {
     })
 }
 
-/// The tokens that were used. `cached` and `kept` are parts of `prompt_tokens` here.
+/// Returns the tokens used. `cached` and `kept` are parts of `prompt_tokens` in this format.
 fn used(usage: &Value) -> Usage {
     let number = |value: Option<&Value>| value.and_then(Value::as_u64).unwrap_or(0);
     let of = |key: &str| number(usage.get(key));
@@ -270,7 +270,7 @@ fn used(usage: &Value) -> Usage {
     let cached =
         detail("prompt_tokens_details", "cached_tokens").max(of("prompt_cache_hit_tokens")).min(request);
     let kept = detail("prompt_tokens_details", "cache_write_tokens").min(request - cached);
-    // Gemini leaves what was thought out of `completion_tokens`, but not out of the total.
+    // Gemini counts reasoning in the total, but not in `completion_tokens`.
     let output = of("completion_tokens").max(of("total_tokens").saturating_sub(request));
     let reasoning = detail("completion_tokens_details", "reasoning_tokens")
         .max(output.saturating_sub(of("completion_tokens")));

@@ -1,7 +1,6 @@
 //! Assembly of calls from the pieces of a stream.
 //!
-//! The format has no mark for the end of a call; only the end of the answer is one. These are the signs there are, and
-//! what each is worth:
+//! The format has no mark for the end of a call; only the end of the answer is one. haft uses these signs:
 //!
 //! - The arguments are a complete JSON object that is not empty. Nothing but white space can follow one, so nothing is
 //!   lost by stopping there: this closes a call.
@@ -10,8 +9,9 @@
 //! - `finish_reason`: closes all that are open, whatever they say. Where the answer was cut off (`length`,
 //!   `content_filter`), only those that are complete: the last may have been cut in two.
 //!
-//! So a call that takes no arguments, or whose arguments are not JSON, waits for the end of the answer; every other one
-//! begins with the last letter of its arguments. What its provider wants to see again with it may come later.
+//! So a call without arguments, or whose arguments are not JSON, waits for the end of the answer; every other
+//! one begins with the last character of its arguments. Data that its provider requires back with it may
+//! arrive later.
 
 use std::collections::HashSet;
 
@@ -21,19 +21,19 @@ use serde_json::{Value, json};
 use super::WIRE;
 use crate::model::{Breach, Event, Item, ModelError, Request, Said};
 
-/// More calls than these are in no answer.
+/// Maximum number of calls in an answer.
 const MOST: usize = 1000;
 
 /// The calls of one answer, as far as they are written.
 pub(super) struct Calls {
     written: Vec<Written>,
-    /// The ids that calls of this conversation have. Not every server's ids are its own.
+    /// The ids of calls in this conversation. Some servers repeat ids.
     taken: HashSet<String>,
     step: usize,
     model: String,
 }
 
-/// A piece of a call, as it came. What it does not say is empty.
+/// A piece of a call, as it arrived. Missing fields are empty.
 #[derive(Debug, Default)]
 pub(super) struct Piece {
     /// The server's number of the call.
@@ -41,11 +41,11 @@ pub(super) struct Piece {
     pub(super) id: String,
     pub(super) tool: String,
     pub(super) arguments: String,
-    /// What the provider wants to see again with the call: Gemini's signatures.
+    /// Data that the provider requires back with the call, such as Gemini's signatures.
     pub(super) extra: Option<Value>,
 }
 
-/// One call.
+/// One call, as far as it is written.
 #[derive(Default)]
 struct Written {
     index: Option<u64>,
@@ -54,15 +54,16 @@ struct Written {
     arguments: String,
     extra: Option<Value>,
     began: bool,
-    /// The id under which it was closed: the server's, or one of ours.
+    /// The id under which it was closed: the server's, or a new one.
     closed: Option<String>,
     scan: Scan,
 }
 
-/// How far arguments are an object. They are looked at once, however many pieces they come in.
+/// A scanner that finds the end of a JSON object. It reads each byte once, however many pieces the arguments
+/// come in.
 #[derive(Default)]
 struct Scan {
-    /// So many bytes were looked at.
+    /// The number of scanned bytes.
     at: usize,
     depth: usize,
     in_string: bool,
@@ -70,22 +71,22 @@ struct Scan {
     stands: Stands,
 }
 
-/// What arguments are until now.
+/// The state of arguments so far.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum Stands {
-    /// Nothing, or the beginning of an object.
+    /// Blank, or the beginning of an object.
     #[default]
     Open,
-    /// An object without a key.
+    /// An object without keys.
     Empty,
-    /// An object.
+    /// A complete object with keys.
     Whole,
-    /// No object, whatever comes.
+    /// Not an object, whatever follows.
     Never,
 }
 
 impl Scan {
-    /// Looks at what is new in `text`.
+    /// Scans the new part of `text`.
     fn look(&mut self, text: &str) {
         for (at, byte) in text.bytes().enumerate().skip(self.at) {
             self.take(byte, || text.get(..=at).unwrap_or_default());
@@ -93,7 +94,7 @@ impl Scan {
         self.at = text.len();
     }
 
-    /// `until` is the text up to and with this byte.
+    /// Scans one byte. `until` returns the text up to and including it.
     fn take<'a>(&mut self, byte: u8, until: impl FnOnce() -> &'a str) {
         if self.in_string {
             match byte {
@@ -129,7 +130,7 @@ impl Scan {
     }
 }
 
-/// What a text is whose first bracket, a brace, has just been closed.
+/// Returns the state of a text whose first brace has just been closed.
 fn closed(text: &str) -> Stands {
     if serde_json::from_str::<IgnoredAny>(text).is_err() {
         return Stands::Never;
@@ -149,10 +150,10 @@ impl Calls {
         Self { written: Vec::new(), taken: taken.collect(), step: request.step, model: model.to_owned() }
     }
 
-    /// Takes a piece of a call.
+    /// Adds a piece of a call.
     ///
     /// # Errors
-    /// When there are more calls than in any answer.
+    /// When there are more calls than an answer may have.
     pub(super) fn take(&mut self, piece: Piece, events: &mut Vec<Event>) -> Result<(), ModelError> {
         let at = self.find(&piece).unwrap_or_else(|| {
             self.written.push(Written::default());
@@ -172,7 +173,7 @@ impl Calls {
         Ok(())
     }
 
-    /// The answer is over. Where it was `cut` off, only calls that are complete are called.
+    /// Ends the answer. If it was `cut` off, only complete calls are made.
     ///
     /// # Errors
     /// When a call has no name.
@@ -191,17 +192,17 @@ impl Calls {
         Ok(())
     }
 
-    /// Was any call closed?
+    /// Returns whether any call was closed.
     pub(super) fn any(&self) -> bool {
         self.written.iter().any(|it| it.closed.is_some())
     }
 
-    /// The call that this is a piece of; none, if it begins one.
+    /// Returns the call that this piece continues, or `None` if it begins one.
     fn find(&self, piece: &Piece) -> Option<usize> {
         let last = |fits: &dyn Fn(&Written) -> bool| self.written.iter().rposition(fits);
         let at = match piece.index {
             Some(index) => last(&|it| it.index == Some(index)).or_else(|| {
-                // It began without a number.
+                // The call began without a number.
                 let nameless = piece.tool.is_empty() && piece.id.is_empty();
                 let at = self.written.len().checked_sub(1).filter(|_| nameless)?;
                 self.written.get(at).filter(|it| it.index.is_none()).map(|_| at)
@@ -233,10 +234,10 @@ impl Calls {
 }
 
 impl Written {
-    /// Does this call go on with the piece, or does the piece begin another one? Servers that number every call 0, or
-    /// none, tell them apart by id; those without ids by what is complete already.
+    /// Returns whether this piece continues the call; otherwise it begins another one. Servers that number every
+    /// call 0, or none, distinguish calls by id; for those without ids, a complete call is over.
     fn goes_on_with(&self, piece: &Piece) -> bool {
-        // Some give a new id with every piece, but no name then.
+        // Some servers send a new id with every piece, but no name.
         if piece.tool.is_empty() || self.tool.is_empty() {
             return true;
         }
@@ -252,7 +253,7 @@ impl Written {
         self.extra = piece.extra.or(self.extra.take());
         let more = piece.arguments;
         if self.closed.is_some() {
-            // Said again, or not a part of any JSON.
+            // A repetition is ignored, and so is text after the end of the JSON.
             if !more.trim().is_empty() && more != self.arguments {
                 tracing::warn!(tool = self.tool, "more came after the end of a call's arguments: {more}");
             }
@@ -280,14 +281,14 @@ impl Written {
         }
     }
 
-    /// What its provider wants to see again with it, if something new of that came.
+    /// Returns the data that the provider requires back with the call, if any of it is new.
     fn kept(&mut self, model: &str) -> Option<Event> {
         let id = self.closed.as_ref()?;
         let value = json!({"model": model, "call": id, "extra_content": self.extra.take()?});
         Some(Event::Kept(Said::Opaque { wire: WIRE.to_owned(), value }))
     }
 
-    /// Are the arguments a complete object that is not empty?
+    /// Returns whether the arguments are a complete object with keys.
     fn is_complete(&self) -> bool {
         self.scan.stands == Stands::Whole
     }
@@ -305,7 +306,7 @@ mod tests {
 
     use super::*;
 
-    /// What the whole text is, asked of the parser.
+    /// Returns what a parser says of the whole text.
     fn parsed(text: &str) -> (bool, bool) {
         let object = serde_json::from_str::<Map<String, Value>>(text);
         (object.is_ok(), object.is_ok_and(|it| !it.is_empty()))
@@ -334,7 +335,7 @@ mod tests {
             call.is_complete()
         };
         assert!(!take(r#"{"text": ""#));
-        // With a parse for each, this would take minutes.
+        // With a parse for each piece, this would take minutes.
         assert!((0..200_000).all(|_| !take("}}}}}}}}}}")));
         assert!(take("\"}"));
     }

@@ -1,4 +1,4 @@
-//! A conversation as a Chat Completions request.
+//! Requests of Chat Completions: converts a conversation.
 
 use kit::{Origin, Spec};
 use serde_json::{Map, Value, json};
@@ -11,11 +11,11 @@ use crate::model::{
     structured::{Enforced, enforced},
 };
 
-/// The servers that know `max_completion_tokens`, and whose newer models accept nothing else. All others know
+/// The servers that support `max_completion_tokens`, and whose newer models require it. All others support
 /// `max_tokens`.
 const OPENAI: [&str; 2] = ["api.openai.com", ".openai.azure.com"];
 
-/// The body of a request.
+/// Returns the body of a request.
 pub(super) fn body(served: &Served, request: &Request) -> Value {
     let mut body = json!({
         "model": served.model,
@@ -30,7 +30,7 @@ pub(super) fn body(served: &Served, request: &Request) -> Value {
         object.insert("tools".to_owned(), Value::Array(tools));
     }
     let own = OPENAI.iter().any(|it| served.endpoint.url.contains(it));
-    // Of others many refuse it beside tools, or hold the calls to it as well.
+    // Many other servers refuse it together with tools, or apply it to calls too.
     if let Some(Enforced { schema, all_required }) =
         request.format.as_deref().filter(|_| own).and_then(enforced)
     {
@@ -57,7 +57,8 @@ fn tool(spec: &Spec) -> Value {
 fn messages(served: &Served, request: &Request) -> Vec<Value> {
     let mut messages = Messages { served, list: Vec::new(), person: Vec::new() };
     if !request.system.is_empty() {
-        // `system`, which OpenAI takes for `developer` where a model has that, and others know alone.
+        // `system`, which OpenAI treats as `developer` where a model has that, and which is the only one that
+        // others know.
         messages.list.push(json!({"role": "system", "content": &*request.system}));
     }
     for item in &request.items {
@@ -74,7 +75,7 @@ fn messages(served: &Served, request: &Request) -> Vec<Value> {
 struct Messages<'a> {
     served: &'a Served,
     list: Vec<Value>,
-    /// What goes into the next message of the person: many servers take no two of them in a row.
+    /// The pieces of the person's next message: many servers refuse two in a row.
     person: Vec<Piece>,
 }
 
@@ -113,7 +114,7 @@ impl Messages<'_> {
         self.list.push(Value::Object(message));
     }
 
-    /// What is to be sent back, where it came from this very model.
+    /// Returns the part to send back, if it came from the same model.
     fn kept<'a>(&self, said: &'a Said) -> Option<&'a Value> {
         let Said::Opaque { wire, value } = said else { return None };
         let model = value.get("model").and_then(Value::as_str);
@@ -121,7 +122,7 @@ impl Messages<'_> {
     }
 
     fn results(&mut self, results: &[ResultOf]) {
-        // The results follow the calls: what the person said meanwhile comes after them.
+        // The results follow the calls directly; the person's messages come after them.
         for result in results {
             let text = result_text(result);
             self.list.push(json!({"role": "tool", "tool_call_id": result.id, "content": text}));
@@ -129,7 +130,7 @@ impl Messages<'_> {
         if !self.served.abilities.images {
             return;
         }
-        // A result is text on this wire.
+        // Results are text in this format.
         for result in results {
             for piece in result.pieces.iter().filter(|it| picture(it).is_some()) {
                 self.person.push(Piece::text(format!("{} of `{}`:", piece.line(), result.tool)));
@@ -150,7 +151,7 @@ fn call(said: &Said, kept: &[&Value]) -> Option<Value> {
     let Said::Call { id, tool, arguments: written } = said else { return None };
     let function = json!({"name": tool, "arguments": arguments(written)});
     let mut call = json!({"id": id, "type": "function", "function": function});
-    // What came last counts: a server may say more of a call once it has begun.
+    // The last one counts: a server may send more about a call after it has begun.
     let extra = kept.iter().rev().find(|it| it.get("call").and_then(Value::as_str) == Some(id));
     if let (Some(extra), Some(call)) = (extra.and_then(|it| it.get("extra_content")), call.as_object_mut()) {
         call.insert("extra_content".to_owned(), extra.clone());
@@ -158,7 +159,7 @@ fn call(said: &Said, kept: &[&Value]) -> Option<Value> {
     Some(call)
 }
 
-/// What was thought comes back under the name that the server has for it; in one piece, if it came in more.
+/// Adds reasoning under the field that the server uses for it, with its pieces merged.
 fn add_thought(message: &mut Map<String, Value>, kept: &Value) {
     for key in ["reasoning_content", "reasoning", "reasoning_details"] {
         match (message.get_mut(key), kept.get(key)) {

@@ -1,4 +1,4 @@
-//! Tests: events say what the chunks say, and requests say what was said.
+//! Tests of Chat Completions: chunks become events, and conversations become requests.
 
 #![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 #![expect(clippy::needless_pass_by_value, reason = "`json!` gives values")]
@@ -41,7 +41,7 @@ async fn ask(reply: Reply) -> Vec<Result<Event, ModelError>> {
     Chat::new(served(&server.url)).stream(request(Vec::new())).collect().await
 }
 
-/// What these chunks say, without a server.
+/// Parses these chunks without a server.
 fn hear(chunks: &[Value]) -> (Vec<Event>, Result<(), ModelError>) {
     let (mut answer, mut events) = (Chunks::new("m", &request(Vec::new())), Vec::new());
     for chunk in chunks {
@@ -66,7 +66,7 @@ fn call(piece: Value) -> Value {
     json!({ "tool_calls": [piece] })
 }
 
-/// Id, tool and arguments of the calls, in the order in which they were closed.
+/// Returns id, tool and arguments of the calls, in the order in which they were closed.
 fn closed(events: &[Event]) -> Vec<(String, String, String)> {
     let closed = events.iter().filter_map(|it| match it {
         Event::CallClosed { id, tool, arguments, .. } => Some((id.clone(), tool.clone(), arguments.clone())),
@@ -93,7 +93,7 @@ fn why(events: &[Event]) -> Why {
     *why
 }
 
-/// As OpenAI writes an answer with two calls.
+/// An answer of OpenAI with two calls.
 const RECORDED: &str = concat!(
     "data: {\"id\":\"c\",\"object\":\"chat.completion.chunk\",\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"\",\"refusal\":null},\"finish_reason\":null}],\"usage\":null}\n\n",
     "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Grüße \\ud83d\\ude00 \"},\"finish_reason\":null}],\"usage\":null}\n\n",
@@ -221,7 +221,7 @@ fn a_call_closes_with_the_last_letter_of_its_arguments() {
     };
     let (events, _) = hear(&[chunk(part(0, "a", "{\"path\":")), chunk(part(0, "a", "\"x\"}"))]);
     assert_eq!(closed(&events), triples(&[("a", "read", "{\"path\":\"x\"}")]), "nothing has followed it");
-    // What follows changes nothing of it.
+    // Later chunks change nothing.
     for next in [part(1, "b", "{"), part(0, "a", "}"), part(0, "", " \n"), json!({"content": "And then"})] {
         let (events, _) = hear(&[chunk(part(0, "a", "{\"path\":\"x\"}")), chunk(next.clone())]);
         assert_eq!(closed(&events), triples(&[("a", "read", "{\"path\":\"x\"}")]), "{next}");
@@ -272,7 +272,7 @@ fn servers_that_do_not_number_calls_lose_none() {
         triples(&[(ids[0], "read", "{\"path\":\"a\"}"), (ids[1], "read", "{\"path\":\"b\"}")])
     };
     let (made, given) = (two(["call_3_0", "call_3_1"]), two(["a", "b"]));
-    // Each as calls of their own deltas, and as those of one.
+    // As calls in several deltas, and in a single one.
     for (what, first, second, expected) in [
         ("no index", json!({"id": "a", "function": a}), json!({"id": "b", "function": b}), &given),
         (
@@ -473,7 +473,7 @@ fn usage_is_counted_as_each_server_gives_it() {
     assert_eq!(events[0], Event::Used(Usage { input: 7, ..Usage::default() }));
 }
 
-/// What the model said in these events, as the transcript has it.
+/// Returns the parts that the transcript keeps of these events.
 fn kept(events: &[Event]) -> Vec<Said> {
     let said = events.iter().filter_map(|it| match it {
         Event::Kept(said) => Some(said.clone()),
@@ -716,7 +716,7 @@ fn a_model_that_sees_nothing_reads_lines_instead() {
 }
 
 proptest! {
-    /// However calls are cut into pieces, and whichever turns the pieces take, each call is what was written.
+    /// However calls are cut into pieces, and however the pieces are interleaved, each call is complete.
     #[test]
     fn no_order_of_pieces_loses_anything(
         texts in prop::collection::vec("[a-z{}\"\\\\ ü]{0,12}", 1..5),

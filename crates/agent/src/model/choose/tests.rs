@@ -30,7 +30,7 @@ fn plan(name: &str, variables: Pairs<'_>) -> Result<Plan, Fault> {
     )
 }
 
-/// Where it is asked, in which wire format, as what, and whether with a key.
+/// Returns the address, the wire format, the model's name there, and whether there is a key.
 fn place(name: &str, variables: Pairs<'_>) -> (String, Wire, String, bool) {
     let plan = plan(name, variables).unwrap();
     (plan.endpoint.url, plan.wire, plan.model, plan.endpoint.key.is_some())
@@ -84,7 +84,7 @@ fn the_usual_variables_say_other_addresses() {
             place("anthropic:claude-x", &[("ANTHROPIC_BASE_URL", base), ("ANTHROPIC_AUTH_TOKEN", "t-1")]);
         assert_eq!(found, at("http://127.0.0.1:4000/v1", Wire::Anthropic, "claude-x", true));
     }
-    // A server of one's own speaks Chat Completions, and may want no key.
+    // A custom server uses Chat Completions, and may need no key.
     let found = place("openai:gpt-5", &[("OPENAI_BASE_URL", "http://127.0.0.1:4000/api")]);
     assert_eq!(found, at("http://127.0.0.1:4000/api", Wire::Chat, "gpt-5", false));
     let found = place("ollama:qwen3", &[("OLLAMA_HOST", "box.lan:1234")]);
@@ -100,7 +100,7 @@ fn what_is_known_of_a_model_is_told() {
     assert_eq!((own.window, own.images, own.price.map(|it| it.input)), (200_000, true, Some(3.0)));
     assert_eq!(own.own_tools, [OwnTool::WebSearch]);
     assert_eq!(abilities("openai:gpt-5").own_tools, [OwnTool::ImageGen, OwnTool::WebSearch]);
-    // Another server's price is another.
+    // The price of another server is unknown.
     let other = abilities("http://127.0.0.1:8080/v1#claude-sonnet-4-5");
     assert_eq!((other.window, other.price, other.own_tools.len()), (200_000, None, 0));
     assert_eq!(abilities("http://127.0.0.1:8080/v1#x").window, 128_000);
@@ -197,7 +197,7 @@ fn a_misspelt_model_of_a_known_provider_is_doubted_and_tried() {
     ] {
         assert_eq!(doubted(fine), None, "{fine}");
     }
-    // A server of one's own has names of its own.
+    // A custom server has its own names.
     let elsewhere = owned(&[("ANTHROPIC_BASE_URL", "http://127.0.0.1:1/v1")]);
     let choices = Choices { models: &models, variables: &elsewhere, keys: Keys::NONE, max_calls: None };
     assert_eq!(doubt("anthropic:claude-sonet-5-5", choices), None);
@@ -296,7 +296,7 @@ async fn each_wire_format_is_asked_at_its_own_path() {
         let loopback = Loopback::serve([Reply::new(400, "text/plain", "no")]).await;
         let section =
             ModelSection { api: api.map(str::to_owned), url: Some(loopback.url.clone()), ..section("m") };
-        // No key was given for this address, so none goes there.
+        // No key was configured for this address, so none is sent to it.
         ask(&chosen(section, KEYS).unwrap()).await;
         let asked = loopback.asked().remove(0);
         assert_eq!(asked.line, path);

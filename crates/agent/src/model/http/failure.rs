@@ -1,4 +1,4 @@
-//! Failed requests to a provider: classifies what went wrong, and says it in one line with what to do next.
+//! Failed requests to a provider: classifies the error, and reports it in one line with what to do next.
 
 use reqwest::{Response, StatusCode, Url, header::LOCATION};
 use serde_json::Value;
@@ -10,21 +10,21 @@ use crate::model::{
     endpoint::{SHOWN, Secrets},
 };
 
-/// Why a request got no answer at all.
+/// The reason why a request got no response.
 pub(super) struct Unsent {
     pub(super) error: ModelError,
-    /// It fails at once and for the same reason another time, so a person is told once.
+    /// Whether it failed at once and would fail again for the same reason, so that a person is notified once.
     pub(super) at_once: bool,
 }
 
 impl Unsent {
-    /// An error after which the request is sent again as usual, if the error may pass.
+    /// Creates an error after which the request is retried as usual, if the error may pass.
     pub(super) fn new(error: ModelError) -> Self {
         Self { error, at_once: false }
     }
 }
 
-/// What a request that could not be sent, or got no answer, failed at.
+/// Classifies the error of a request that could not be sent, or got no response.
 pub(super) fn unsent(error: reqwest::Error, url: &Url) -> Unsent {
     let host = shown(url);
     let is_builder = error.is_builder();
@@ -60,7 +60,7 @@ pub(super) fn unsent(error: reqwest::Error, url: &Url) -> Unsent {
     Unsent::new(error)
 }
 
-/// An error with all that caused it, and the innermost cause alone; both without the address.
+/// Returns an error with all its causes, and the innermost cause alone; both without the URL.
 pub(super) fn causes(error: reqwest::Error) -> (String, String) {
     let error = error.without_url();
     let mut whole = error.to_string();
@@ -74,23 +74,23 @@ pub(super) fn causes(error: reqwest::Error) -> (String, String) {
     (whole, last)
 }
 
-/// Whether an answer is not HTTP. Only the words of the error say so.
+/// Returns whether a response is not HTTP. Only the text of the error shows that.
 fn is_no_http(why: &str) -> bool {
     [
         "invalid HTTP",
         "invalid content-length",
         "invalid URI",
         "message head is too large",
-        // It speaks before it is asked.
+        // The server sends before the request.
         "received unexpected message",
-        // TLS is spoken to one who does not.
+        // The server does not support TLS.
         "received corrupt message",
     ]
     .iter()
     .any(|it| why.contains(it))
 }
 
-/// The rest of a body, up to [`BODY`] bytes.
+/// Returns the rest of a body, up to [`BODY`] bytes.
 pub(super) async fn rest(mut response: Response, mut body: Vec<u8>) -> String {
     while body.len() <= BODY
         && let Ok(Ok(Some(more))) = timeout(CONNECT, response.chunk()).await
@@ -101,7 +101,8 @@ pub(super) async fn rest(mut response: Response, mut body: Vec<u8>) -> String {
     String::from_utf8_lossy(&body).into_owned()
 }
 
-/// The error for an answer with a good status that is not a stream of events. A retry would give the same.
+/// Returns the error for a response with a good status that is not a stream of events. A retry would give the
+/// same.
 pub(super) async fn no_stream(
     response: Response,
     first: Vec<u8>,
@@ -130,7 +131,7 @@ pub(super) async fn no_stream(
         .next("Check that the address is that of a provider, up to and with its version, such as `/v1`.")
 }
 
-/// The error for an answer with a bad status.
+/// Returns the error for a response with a bad status.
 pub(super) async fn refused(response: Response, secrets: &Secrets) -> ModelError {
     let status = response.status();
     let stay = text(response.headers(), "x-should-retry").is_some_and(|it| it == "false");
@@ -167,14 +168,14 @@ pub(super) async fn refused(response: Response, secrets: &Secrets) -> ModelError
     }
 }
 
-/// Whether an error says that the quota or the credit is used up, so that waiting does not help.
+/// Returns whether an error says that the quota or the credit is used up, so that waiting does not help.
 fn is_spent(status: StatusCode, body: &str) -> bool {
     let said = ["insufficient_quota", "credit balance is too low", "billing_error"];
     let body = body.to_ascii_lowercase();
     status == StatusCode::PAYMENT_REQUIRED || said.iter().any(|it| body.contains(it))
 }
 
-/// The message of an error, in the shapes that providers use.
+/// Returns the message of an error, in the shapes that providers use.
 pub(in crate::model) fn message(body: &str) -> Option<String> {
     let value: Value = serde_json::from_str(body).ok()?;
     let value = value.as_array().and_then(|it| it.first()).unwrap_or(&value);
@@ -187,7 +188,7 @@ pub(in crate::model) fn message(body: &str) -> Option<String> {
     text.as_str().map(str::to_owned)
 }
 
-/// Whether an error says that the conversation is longer than the model's window.
+/// Returns whether an error says that the conversation is longer than the model's context window.
 pub(in crate::model) fn is_too_long(body: &str) -> bool {
     let body = body.to_ascii_lowercase();
     [

@@ -13,13 +13,13 @@ use super::{
 };
 use crate::model::{Breach, ModelError, endpoint::Secrets};
 
-/// A larger answer is refused, in bytes. OpenRouter's list of models has about one million.
+/// Maximum size of a response, in bytes. OpenRouter's list of models has about one million.
 const LARGEST: usize = 32 << 20;
 
-/// The JSON at this address, within this time.
+/// Returns the JSON at this URL, within this time.
 ///
 /// # Errors
-/// When there is no answer, its status is bad, or it is not JSON. No error has a secret in it.
+/// When there is no response, its status is bad, or it is not JSON. No error contains a secret.
 pub(in crate::model) async fn get(
     url: &str,
     headers: HeaderMap,

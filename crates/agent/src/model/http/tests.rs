@@ -40,7 +40,7 @@ fn sent(data: &str) -> Result<Heard, ModelError> {
     Ok(Heard::Sent { event: None, data: data.to_owned() })
 }
 
-/// What it was that went wrong in the end, with the pauses before it.
+/// Returns the final error, and the number of pauses before it.
 fn failed(heard: &[Result<Heard, ModelError>]) -> (&ModelError, usize) {
     (heard.last().unwrap().as_ref().unwrap_err(), heard.len() - 1)
 }
@@ -161,7 +161,7 @@ async fn who_does_not_speak_http_is_soon_left_alone() {
         let server = tokio::spawn(async move {
             while let Ok((mut stream, _)) = listener.accept().await {
                 let _ = stream.write_all(head.as_bytes()).await;
-                // It is read to its end, so that what was written is not lost.
+                // The request is read to its end, so that the response is not lost.
                 let _ = tokio::io::copy(&mut stream, &mut tokio::io::sink()).await;
             }
         });
@@ -242,7 +242,7 @@ async fn an_answer_that_stops_is_broken_and_keeps_what_came() {
 async fn a_local_address_where_nothing_listens_is_reported_once() {
     let url = Loopback::nobody().await;
     let heard = ask(&at(&url)).await;
-    // What fails at once is sent once more, and told once.
+    // An immediate failure is retried once, and reported once.
     let (error, waited) = failed(&heard);
     assert_eq!((error.breach, waited), (Breach::Unreachable, 0));
     assert!(error.tried && error.what.starts_with("nothing listens at http://127.0.0.1:"), "{error}");

@@ -1,4 +1,4 @@
-//! Events of an answer.
+//! Answers of Responses: parses their events.
 
 use std::collections::BTreeMap;
 
@@ -11,13 +11,13 @@ use crate::model::{
     openai::{Answer, Stands, failed, parsed},
 };
 
-/// Reads the events of one answer.
+/// Parser of the events of one answer.
 pub(super) struct Parts {
     model: String,
     /// The parts of the answer by their place in it.
     parts: BTreeMap<u64, Part>,
     calls: usize,
-    /// The message, and the place in it, whose text came last, where nothing came after it.
+    /// The item and the part whose text came last, if nothing came after it.
     writing: Option<(u64, u64)>,
     refused: bool,
     usage: Usage,
@@ -29,7 +29,7 @@ pub(super) struct Parts {
 struct Part {
     id: String,
     call: Option<Call>,
-    /// Some of its text, or of what was thought, came in pieces.
+    /// Whether some of its text or reasoning arrived in pieces.
     in_pieces: bool,
     done: bool,
 }
@@ -55,7 +55,7 @@ impl Parts {
         }
     }
 
-    /// The place of the part that an event is about.
+    /// Returns the place of the part that an event is about.
     fn place(&self, event: &Value) -> u64 {
         if let Some(place) = event.get("output_index").and_then(Value::as_u64) {
             return place;
@@ -91,14 +91,14 @@ impl Parts {
         }
     }
 
-    /// A call is complete. It is said twice, and counts once.
+    /// Closes a call. The server reports its end twice, and the second report is ignored.
     fn close(&mut self, place: u64, whole: Option<&str>, events: &mut Vec<Event>) {
         let Some(call) = &mut self.part(place).call else { return };
         if call.closed {
             return;
         }
         call.closed = true;
-        // An empty one is given by servers that only have it in pieces.
+        // Some servers send empty arguments here, and the real ones only in pieces.
         let written = whole.filter(|it| !it.is_empty()).unwrap_or(&call.arguments);
         let arguments = if written.trim().is_empty() { "{}" } else { written }.to_owned();
         let (index, id, tool) = (call.index, call.id.clone(), call.tool.clone());
@@ -159,7 +159,7 @@ impl Parts {
             let parts = summary.as_array().into_iter().flatten();
             events.extend(parts.filter_map(|it| Some(Event::Reasoning(text(it, "text")?.to_owned()))));
         }
-        // Without it the server would look for it under its id, where it is not stored.
+        // Without it, the server would look up the item by its id, but nothing is stored.
         let Some(encrypted) = text(item, "encrypted_content").filter(|it| !it.is_empty()) else { return };
         let item = json!({"type": "reasoning", "summary": summary, "encrypted_content": encrypted});
         let value = json!({"model": self.model, "item": item});
@@ -167,7 +167,7 @@ impl Parts {
     }
 
     fn picture(&mut self, item: &Value, events: &mut Vec<Event>) -> Result<(), ModelError> {
-        // Its status may be `generating` still, when it is there.
+        // The status may still be `generating` when the picture is there.
         if let Some(result) = text(item, "result").filter(|it| !it.is_empty()) {
             let Some(data) = base64::decoded(result) else {
                 return Err(ModelError::new(
@@ -182,7 +182,7 @@ impl Parts {
         Ok(())
     }
 
-    /// What stands for the work of a provider-native tool: without the picture, which is kept elsewhere.
+    /// Returns the record of a provider-native tool's work, without the picture, which is stored elsewhere.
     fn own_tool(&self, item: &Value) -> Event {
         let mut item = item.clone();
         if let Some(item) = item.as_object_mut() {
@@ -201,7 +201,7 @@ impl Parts {
         if let Some(usage) = response.get("usage").filter(|it| it.is_object()) {
             self.usage = used(usage);
         }
-        // Some give the parts only here.
+        // Some servers send the parts only here.
         if self.parts.is_empty() {
             let output = response.get("output").and_then(Value::as_array);
             for (place, item) in output.into_iter().flatten().enumerate() {
@@ -262,7 +262,7 @@ impl Answer for Parts {
                 return Err(failed(inner("response").get("error").unwrap_or(&null)));
             }
             "error" => return Err(failed(event.get("error").filter(|it| it.is_object()).unwrap_or(&event))),
-            // Some give errors in the shape of the other format.
+            // Some servers send errors in the shape of Chat Completions.
             "" if inner("error").is_object() => return Err(failed(inner("error"))),
             _ => {}
         }
@@ -286,7 +286,7 @@ fn text<'a>(value: &'a Value, key: &str) -> Option<&'a str> {
     value.get(key)?.as_str()
 }
 
-/// The tokens that were used. `cached_tokens` are a part of `input_tokens` here.
+/// Returns the tokens used. `cached_tokens` are a part of `input_tokens` in this format.
 fn used(usage: &Value) -> Usage {
     let number = |value: Option<&Value>| value.and_then(Value::as_u64).unwrap_or(0);
     let detail = |group: &str, key: &str| number(usage.get(group).and_then(|it| it.get(key)));

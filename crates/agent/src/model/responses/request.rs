@@ -1,4 +1,4 @@
-//! A conversation as a Responses request.
+//! Requests of Responses: converts a conversation.
 
 use kit::{Origin, Spec};
 use serde_json::{Value, json};
@@ -11,13 +11,13 @@ use crate::model::{
     structured::{Enforced, enforced},
 };
 
-/// Models that do not reason, and refuse to be asked for what they thought.
+/// Models without reasoning, which refuse a request for it.
 const NO_REASONING: [&str; 4] = ["gpt-3.5", "gpt-4", "chatgpt-4o", "gpt-5-chat"];
 
-/// The shortest answer that the provider lets a request ask for.
+/// Minimum length of an answer that the provider accepts in a request, in tokens.
 const SHORTEST: u64 = 16;
 
-/// The body of a request.
+/// Returns the body of a request.
 pub(super) fn body(served: &Served, request: &Request) -> Value {
     let mut body = json!({
         "model": served.model,
@@ -50,7 +50,8 @@ pub(super) fn body(served: &Served, request: &Request) -> Value {
     body
 }
 
-/// Requests of one conversation go to where its beginning is kept: they all begin alike.
+/// Returns a cache key: requests of one conversation begin alike, so they go to the server that has cached
+/// the beginning.
 fn cache_key(request: &Request) -> String {
     let mut hasher = blake3::Hasher::new();
     hasher.update(request.system.as_bytes());
@@ -70,7 +71,7 @@ fn tool(spec: &Spec) -> Option<Value> {
             "name": spec.name,
             "description": spec.description,
             "parameters": spec.schema,
-            // Else every argument would have to be there in each call.
+            // Otherwise every argument would be required in each call.
             "strict": false,
         }));
     }
@@ -99,7 +100,7 @@ fn input(served: &Served, request: &Request) -> Vec<Value> {
 }
 
 fn add_model(served: &Served, said: &[Said], input: &mut Vec<Value>) {
-    // Reasoning belongs to what it led to; where that is not sent, it isn't either.
+    // Reasoning belongs to the part after it; if that part is not sent, the reasoning isn't either.
     let mut thoughts: Vec<Value> = Vec::new();
     for said in said {
         let next = match said {
@@ -131,7 +132,7 @@ fn add_model(served: &Served, said: &[Said], input: &mut Vec<Value>) {
     }
 }
 
-/// Only the model that thought it can read it.
+/// Returns whether the same model wrote this reasoning: only that model can read it.
 fn is_own(served: &Served, value: &Value) -> bool {
     value.get("model").and_then(Value::as_str) == Some(&served.model)
 }

@@ -1,4 +1,4 @@
-//! Tests: events say what the server says, and requests say what was said.
+//! Tests of Responses: server events become events, and conversations become requests.
 
 #![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 #![expect(clippy::needless_pass_by_value, reason = "`json!` gives values")]
@@ -41,7 +41,7 @@ async fn ask(reply: Reply) -> Vec<Result<Event, ModelError>> {
     Responses::new(served(&server.url)).stream(request(Vec::new())).collect().await
 }
 
-/// What these events say, without a server.
+/// Parses these events without a server.
 fn hear(told: &[Value]) -> (Vec<Event>, Result<(), ModelError>) {
     let (mut answer, mut events) = (Parts::new("gpt-5"), Vec::new());
     for told in told {
@@ -57,7 +57,7 @@ fn completed() -> Value {
     json!({"type": "response.completed", "response": {"status": "completed", "usage": null, "output": []}})
 }
 
-/// The server-sent events of these, as OpenAI writes them.
+/// Returns the server-sent events of these, as OpenAI writes them.
 fn stream(told: &[Value]) -> String {
     told.iter().map(|it| format!("event: {}\ndata: {it}\n\n", it["type"].as_str().unwrap())).collect()
 }
@@ -98,7 +98,7 @@ fn kept_reasoning() -> Said {
     Said::Opaque { wire: "responses".to_owned(), value: json!({"model": "gpt-5", "item": item}) }
 }
 
-/// An answer with reasoning, text and two calls, whose arguments are written by turns.
+/// Returns an answer with reasoning, text and two calls, whose arguments are interleaved.
 fn recorded() -> Vec<Value> {
     vec![
         json!({"type": "response.created", "response": {"id": "resp_1", "status": "in_progress", "output": []}}),
@@ -385,7 +385,7 @@ async fn a_request_says_what_was_said() {
                 result("b", true, vec![Piece::text("a picture:"), picture]),
             ],
         },
-        // What led to the picture goes as the picture goes.
+        // Reasoning before a picture is sent like the picture.
         Item::Model {
             said: vec![kept_reasoning(), drew, Said::Text { text: "There.".to_owned() }, kept_reasoning()],
         },

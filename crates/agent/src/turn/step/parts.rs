@@ -1,4 +1,4 @@
-//! Parts of an answer, while it streams and once it is over.
+//! Parts of an answer, while it streams and after its end.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use crate::model::{ResultOf, Said};
 /// A part of the answer.
 pub(super) enum Part {
     Said(Said),
-    /// A call that is still being written.
+    /// A call that the model is still writing.
     Writing {
         tool: String,
         bytes: usize,
@@ -18,16 +18,16 @@ pub(super) enum Part {
     },
 }
 
-/// The parts of an answer, each at a place that it keeps while the answer is given.
+/// The parts of an answer. Each keeps its place while the answer streams.
 #[derive(Default)]
 pub(super) struct Parts {
     all: Vec<Part>,
-    /// The places of the calls that are being written, by their index in the answer.
+    /// The places of the unfinished calls, by their index in the answer.
     writing: HashMap<usize, usize>,
     calls: usize,
-    /// Before this place all is on the disk, or goes there with its own call.
+    /// The parts before this place are on the disk, or are written together with their own call.
     written: usize,
-    /// What of its text was told to the person.
+    /// The place up to which the person's transcript has the text.
     told: usize,
 }
 
@@ -37,7 +37,7 @@ impl Parts {
         self.all.len() - 1
     }
 
-    /// More text.
+    /// Adds text.
     pub(super) fn write(&mut self, text: &str) {
         match self.all.last_mut() {
             Some(Part::Said(Said::Text { text: before })) => before.push_str(text),
@@ -52,7 +52,7 @@ impl Parts {
         }
     }
 
-    /// The tool whose call has grown, and how long it is now.
+    /// Adds bytes to a call's arguments; returns its tool and their new length.
     pub(super) fn grow(&mut self, index: usize, more: usize) -> Option<(String, usize)> {
         match self.writing.get(&index).and_then(|at| self.all.get_mut(*at)) {
             Some(Part::Writing { tool, bytes }) => {
@@ -63,7 +63,8 @@ impl Parts {
         }
     }
 
-    /// The call of this index is complete. Gives its place, and what was said before it and is not on the disk yet.
+    /// Completes the call of this index. Returns its place, and the parts before it that are not on the disk
+    /// yet.
     pub(super) fn close(&mut self, index: usize, call: Said) -> (usize, Vec<(usize, Said)>) {
         self.calls += 1;
         let called = Part::Called { call, result: None };
@@ -83,7 +84,7 @@ impl Parts {
         (place, before)
     }
 
-    /// The arguments of the call at this place, and where its result belongs.
+    /// Returns the arguments of the call at this place, and the slot for its result.
     pub(super) fn open_call(&mut self, at: usize) -> Option<(&str, &mut Option<ResultOf>)> {
         match self.all.get_mut(at) {
             Some(Part::Called { call: Said::Call { arguments, .. }, result }) if result.is_none() => {
@@ -93,7 +94,7 @@ impl Parts {
         }
     }
 
-    /// The id and the tool of the call at this place.
+    /// Returns the id and the tool of the call at this place.
     pub(super) fn id_of(&self, at: usize) -> Option<(String, String)> {
         match self.all.get(at) {
             Some(Part::Called { call: Said::Call { id, tool, .. }, .. }) => Some((id.clone(), tool.clone())),
@@ -109,25 +110,25 @@ impl Parts {
         self.all.is_empty()
     }
 
-    /// Its text.
+    /// Returns the text.
     pub(super) fn text(&self) -> String {
         text_of(&self.all)
     }
 
-    /// The text before this place that the person's transcript does not have yet.
+    /// Returns the text before this place that the person's transcript does not have yet.
     pub(super) fn untold(&mut self, before: usize) -> String {
         let text = self.all.get(self.told..before).map(text_of).unwrap_or_default();
         self.told = self.told.max(before);
         text
     }
 
-    /// How many parts there are.
+    /// Returns the number of parts.
     pub(super) fn len(&self) -> usize {
         self.all.len()
     }
 
-    /// Takes out what can't be sent back: calls that are not complete, text without a word, and what belongs to a part
-    /// that never came. Gives the tools of the calls that are not complete.
+    /// Removes parts that can't be sent back: incomplete calls, blank text, and parts that belong to a
+    /// missing one. Returns the tools of the incomplete calls.
     pub(super) fn tidy(&mut self, whole: bool, opaque_alone: bool) -> Vec<String> {
         let mut unwritten = Vec::new();
         let mut told = 0;
@@ -149,13 +150,13 @@ impl Parts {
                 self.all.pop();
             }
         } else if !opaque_alone && self.all.iter().all(is_opaque) {
-            // Providers refuse thoughts that nothing follows.
+            // Providers refuse reasoning that nothing follows.
             self.all.clear();
         }
         unwritten
     }
 
-    /// What the model said, and the results of its calls in its order.
+    /// Returns the model's parts, and the results of its calls in its order.
     pub(super) fn into_items(self) -> (Vec<Said>, Vec<ResultOf>) {
         let (mut said, mut results) = (Vec::new(), Vec::new());
         for part in self.all {

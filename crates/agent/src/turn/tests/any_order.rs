@@ -1,4 +1,4 @@
-//! Tests: the conversation is valid, whatever happens in whatever order.
+//! Tests of random moves: the conversation stays valid, whatever happens in whatever order.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -48,7 +48,7 @@ fn breach() -> impl Strategy<Value = Breach> {
     ]
 }
 
-/// One move, whether it makes sense or not: calls that are closed and never began, twice, or by turns.
+/// One random move, which may be nonsense: calls that are closed but never began, twice, or interleaved.
 fn one() -> impl Strategy<Value = Vec<Move>> {
     let part = |it: Part| vec![Move::Say(it)];
     prop_oneof![
@@ -96,10 +96,11 @@ proptest! {
             agent.set_bounds(Bounds { steps: 6, ..Bounds::default() });
             for (speaks, reopens) in turns {
                 tokio::time::pause();
-                // That it fails is as good: what matters is what it leaves.
+                // The turn may fail: only the conversation matters.
                 let _ = fixture.try_turn(&mut agent, speaks.then_some("go")).await;
                 tokio::time::resume();
-                // A cancelled turn waits for the disk for a time, and a clock that stands still is at once past it.
+                // A cancelled turn waits for the disk for a limited time, and a paused clock skips that at
+                // once.
                 agent.transcript.written().await.unwrap();
                 if reopens {
                     let before = agent.transcript().items().to_vec();
@@ -116,7 +117,7 @@ proptest! {
     }
 }
 
-/// Whoever watches hears one end of each call.
+/// Asserts that observers get exactly one end of each call.
 #[track_caller]
 fn assert_answered(fixture: &Fixture) {
     let of = |event: &str| {

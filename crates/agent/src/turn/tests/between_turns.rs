@@ -1,4 +1,4 @@
-//! What a person does to a conversation between turns: compact, rewind, look at its size, attach something.
+//! Tests of operations between turns: compact, rewind, measure the context, attach data.
 
 use super::*;
 use crate::{input::Input, model::Piece};

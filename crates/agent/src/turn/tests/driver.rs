@@ -1,4 +1,4 @@
-//! Results that were promised: they are waited for, and each begins a turn.
+//! Tests of the driver: it waits for promised results, and each begins a turn.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ fn waits(fixture: &Fixture) -> Vec<Value> {
     fixture.heard().into_iter().filter(|it| it["event"] == "waits").collect()
 }
 
-/// What the driver settles on, where the one job that is begun is let go once it works.
+/// Returns the outcome of a conversation whose one job is released once it works.
 async fn settled_once_let_go(fixture: &Fixture, agent: &mut Agent) -> Settled {
     let cancel = CancellationToken::new();
     let mut driver = driver(LONG, 20);
@@ -63,7 +63,7 @@ async fn a_tool_of_mode_background_answers_with_a_job_whose_result_begins_a_turn
     assert!(text(&answers[0]).starts_with("job_1 runs in the background: late"), "{answers:?}");
     let asked = format!("{:?}", fixture.last_request().items.last());
     assert!(asked.contains("job_1 (late) ended: done") && asked.contains("it came late"), "{asked}");
-    // It says nothing of an option that changes nothing.
+    // The schema does not mention an option without effect.
     let tools = fixture.last_request().tools;
     let late = tools.iter().find(|it| it.name == "late").unwrap();
     assert!(!late.schema.to_string().contains("run_in_background"), "{}", late.schema);

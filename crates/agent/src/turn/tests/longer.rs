@@ -16,7 +16,7 @@ fn bytes(request: &crate::model::Request) -> usize {
     serde_json::to_string(&request.items).unwrap().len()
 }
 
-/// The window of a model that is full after a few results of 10 kB.
+/// Returns a model whose window is full after a few results of 10 kB.
 fn small() -> Fixture {
     let mut fixture = Fixture::new();
     fixture.abilities.window = 30_000;
@@ -129,7 +129,7 @@ async fn a_call_that_repeats_itself_is_told_so_and_reads_anew_what_it_can_no_lon
     fixture.plays((0..5).map(|_| calls(&[("", "act", r#"{"act":"big 50"}"#)])));
     let mut agent = fixture.agent();
     fixture.turn(&mut agent, "go").await;
-    // It may change something, so only its own result says that nothing did.
+    // The tool may change something, so only its own results show that nothing changed.
     let got: Vec<String> = results(&agent).iter().map(text).collect();
     assert_eq!(got[1].len(), 800);
     assert!(got[2].starts_with("unchanged since call 1") && got[4].contains("do something else"), "{got:?}");

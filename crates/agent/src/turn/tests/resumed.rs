@@ -1,4 +1,4 @@
-//! Tests: a conversation goes on in another process.
+//! Tests of resuming: another process continues the conversation.
 
 use super::*;
 

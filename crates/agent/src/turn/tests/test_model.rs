@@ -1,4 +1,4 @@
-//! A model that does as it is told, and a tool that does as it is told by that model.
+//! Scripted model and tools for tests: the model plays moves, and the tools do what it requests.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -28,25 +28,25 @@ use crate::{
     transcript::{is_whole, items_of},
 };
 
-/// What the model does next.
+/// The next move of the model.
 #[derive(Debug, Clone)]
 pub(super) enum Move {
     Say(Event),
     Fail(Breach),
-    /// The same, after it asked again and again.
+    /// Fails with an error after all retries.
     GiveUp(Breach),
     /// The person cancels.
     Cancel,
     Panic,
-    /// Nothing, for ever.
+    /// Waits forever.
     Hang,
-    /// Lets the calls come on.
+    /// Lets the calls make progress.
     Yield,
-    /// Waits until so many calls hang.
+    /// Waits until this many calls hang.
     AtWork(u32),
 }
 
-/// The moves of a call that is written and complete.
+/// Returns the moves of a complete call.
 pub(super) fn call(index: usize, id: &str, tool: &str, arguments: &str) -> Vec<Move> {
     let (id, tool, arguments) = (id.to_owned(), tool.to_owned(), arguments.to_owned());
     vec![
@@ -69,7 +69,7 @@ pub(super) fn calls(all: &[(&str, &str, &str)]) -> Vec<Move> {
     calls.flat_map(|(index, (id, tool, arguments))| call(index, id, tool, arguments)).chain(end()).collect()
 }
 
-/// The results there are in the conversation.
+/// Returns the results in the conversation.
 pub(super) fn results(agent: &Agent) -> Vec<ResultOf> {
     let of = |it: &Item| if let Item::Results { results } = it { results.clone() } else { Vec::new() };
     agent.transcript().items().iter().flat_map(of).collect()
@@ -79,26 +79,26 @@ pub(super) fn text(result: &ResultOf) -> String {
     Piece::lines(&result.pieces)
 }
 
-/// What the tests, the model and whoever watches have in common.
+/// The state that the tests, the model and the observer share.
 #[derive(Default)]
 struct Shared {
     plays: Mutex<VecDeque<Vec<Move>>>,
     requests: Mutex<Vec<Request>>,
     heard: Mutex<Vec<Value>>,
     cancel: Mutex<CancellationToken>,
-    /// What was wrong with a request.
+    /// The errors found in requests.
     wrong: Mutex<Vec<String>>,
-    /// The last answer that came to its end was paused: it is asked for again as it is.
+    /// Whether the last complete answer was paused, so that its request is repeated.
     paused: Mutex<bool>,
 }
 
-/// A workspace with one session in it.
+/// A workspace with one session.
 pub(super) struct Fixture {
     dir: tempfile::TempDir,
     shared: Arc<Shared>,
     stage: Stage,
     pub(super) abilities: Abilities,
-    /// There are tools of the other modes, too.
+    /// Whether the tools of the other modes exist.
     has_modes: bool,
 }
 
@@ -119,22 +119,22 @@ impl Fixture {
         Self { dir, shared: Arc::default(), stage, abilities, has_modes: false }
     }
 
-    /// With a tool that works in the background, one that yields, and the one that continues that.
+    /// Creates a fixture with a background tool, a tool that yields, and the one that continues it.
     pub(super) fn with_modes() -> Self {
         Self { has_modes: true, ..Self::new() }
     }
 
-    /// The model is to do this next, a list for each request.
+    /// Adds moves of the model, a list for each request.
     pub(super) fn plays(&self, all: impl IntoIterator<Item = Vec<Move>>) {
         self.shared.plays.lock().extend(all);
     }
 
-    /// What the model was still to do, it does not.
+    /// Removes the remaining moves of the model.
     pub(super) fn forget_plays(&self) {
         self.shared.plays.lock().clear();
     }
 
-    /// An agent that goes on with the session of this house.
+    /// Returns an agent that continues the session of this fixture.
     pub(super) fn agent(&self) -> Agent {
         self.agent_with(|_| {})
     }
@@ -188,7 +188,7 @@ impl Fixture {
         self.dir.path().join("state")
     }
 
-    /// A turn that can be cancelled by a move. What it leaves is valid, or this panics.
+    /// Runs a turn that a move can cancel. Panics if the conversation is invalid after it.
     pub(super) async fn turn(&self, agent: &mut Agent, input: &str) -> Outcome {
         self.try_turn(agent, Some(input)).await.unwrap()
     }
@@ -205,7 +205,7 @@ impl Fixture {
         outcome
     }
 
-    /// Panics if the conversation, or one that was sent, is not what it must be.
+    /// Panics if the conversation, or one in a request, is invalid.
     pub(super) fn check(&self, agent: &Agent) {
         assert!(is_whole(agent.transcript().items()), "{:?}", agent.transcript().items());
         assert_eq!(*self.shared.wrong.lock(), Vec::<String>::new());
@@ -219,22 +219,22 @@ impl Fixture {
         self.shared.requests.lock().clone()
     }
 
-    /// What whoever watches heard.
+    /// Returns the observed events.
     pub(super) fn heard(&self) -> Vec<Value> {
         self.shared.heard.lock().clone()
     }
 
-    /// How many calls of a tool were heard of.
+    /// Returns the number of observed calls of a tool.
     pub(super) fn count(&self, tool: &str) -> usize {
         self.heard().iter().filter(|it| it["event"] == "called" && it["tool"] == tool).count()
     }
 
-    /// Waits until so many calls hang.
+    /// Waits until this many calls hang.
     pub(super) async fn at_work(&self, calls: u32) {
         self.stage.begun.acquire_many(calls).await.unwrap().forget();
     }
 
-    /// Lets so many calls end that hang.
+    /// Releases this many hanging calls.
     pub(super) fn let_go(&self, calls: usize) {
         self.stage.go.add_permits(calls);
     }
@@ -254,12 +254,12 @@ struct Played {
     shared: Arc<Shared>,
     stage: Stage,
     abilities: Abilities,
-    /// Sees only what is on the disk.
+    /// A second store, which sees only committed rows.
     committed: Store,
 }
 
 impl Played {
-    /// What must be so whenever a model is asked.
+    /// Checks the conversation in a request.
     fn check(&self, request: &Request) {
         let items = &request.items;
         let mut wrong = self.shared.wrong.lock();
@@ -267,7 +267,7 @@ impl Played {
             wrong.push(format!("a call without its one result, or an empty piece: {items:?}"));
         }
         if request.longest.is_some() {
-            // It is to sum up, which is not part of the conversation.
+            // A request for a summary is not part of the conversation.
             return;
         }
         let rows = self.committed.transcripts().rows(SESSION, Buffer::Context).unwrap();
@@ -330,18 +330,18 @@ impl Default for Stage {
     }
 }
 
-/// By the folder of its house, in which the tool finds it.
+/// The stages, by the folder of their fixture, for the tools.
 static STAGES: LazyLock<Mutex<HashMap<PathBuf, Stage>>> = LazyLock::new(Mutex::default);
 
 fn stage(workspace: &Path) -> Stage {
     STAGES.lock().get(workspace.parent().unwrap()).unwrap().clone()
 }
 
-/// Does as it is told.
+/// Does what the model asks for.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Act {
-    /// What to do.
+    /// The action.
     #[serde(default)]
     act: String,
 }
@@ -438,7 +438,7 @@ impl Tool for Talk {
     }
 }
 
-/// Is there.
+/// Does nothing.
 #[derive(Deserialize, JsonSchema)]
 struct Other {}
 
