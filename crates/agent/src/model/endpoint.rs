@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{
     Abilities, Event, Events, ModelError,
-    http::{Patience, Post},
+    http::{Post, RetryPolicy},
 };
 
 /// Minimum length of a secret that is masked in texts; a shorter one would match harmless words.
@@ -42,7 +42,7 @@ pub(super) struct Endpoint {
     /// Headers of each request. All of them count as secrets.
     pub(super) headers: HeaderMap,
     /// The retry policy.
-    pub(super) patience: Patience,
+    pub(super) retry_policy: RetryPolicy,
 }
 
 /// A key, and how it is sent to the provider.
@@ -83,7 +83,7 @@ impl Endpoint {
             url: url.trim_end_matches('/').to_owned(),
             key: None,
             headers: HeaderMap::new(),
-            patience: Patience::default(),
+            retry_policy: RetryPolicy::default(),
         }
     }
 
@@ -100,7 +100,13 @@ impl Endpoint {
     /// When a header can't contain the key.
     pub(super) fn post(&self, path: &str, body: Value) -> Result<Post, ModelError> {
         let headers = self.authorized()?;
-        Ok(Post { url: self.at(path), headers, body, patience: self.patience, secrets: self.secrets() })
+        Ok(Post {
+            url: self.at(path),
+            headers,
+            body,
+            retry_policy: self.retry_policy,
+            secrets: self.secrets(),
+        })
     }
 
     /// Returns the URL of this path. Some base URLs have a version after a question mark, which stays at the

@@ -10,7 +10,7 @@ use tokio::{pin, time::timeout};
 
 use super::{
     Breach, Event, Events, ModelError, Piece, ResultOf,
-    http::{Heard, Post, is_too_long, message, post},
+    http::{Post, Received, is_too_long, message, post},
 };
 
 /// Timeout for data after the end of an answer: the usage, and the end mark.
@@ -64,8 +64,8 @@ pub(super) fn ask(request: Result<Post, ModelError>, mut answer: impl Answer) ->
                 heard.next().await
             };
             match next {
-                Some(Ok(Heard::Waiting { why, seconds })) => yield Ok(Event::Waiting { why, seconds }),
-                Some(Ok(Heard::Sent { data, .. })) => {
+                Some(Ok(Received::Waiting { why, seconds })) => yield Ok(Event::Waiting { why, seconds }),
+                Some(Ok(Received::Sent { data, .. })) => {
                     let mut events = Vec::new();
                     let read = answer.hear(&data, &mut events);
                     for event in events {

@@ -12,14 +12,15 @@ use super::*;
 use crate::model::{
     Item, OwnTool, Piece, ResultOf, Said, Usage, Why,
     endpoint::{Endpoint, Key, Secret},
-    http::Patience,
+    http::RetryPolicy,
     loopback::{Loopback, Reply},
 };
 
 fn served(url: &str) -> Served {
     let key = Key::Header("x-api-key".parse().unwrap(), Secret::new("sk-ant-key"));
     let mut endpoint = Endpoint::new(url).with(Some(key));
-    endpoint.patience = Patience { tries: 3, pause: Duration::from_millis(1), idle: Duration::from_secs(20) };
+    endpoint.retry_policy =
+        RetryPolicy { tries: 3, pause: Duration::from_millis(1), idle: Duration::from_secs(20) };
     let abilities = Abilities {
         calls: true,
         images: true,

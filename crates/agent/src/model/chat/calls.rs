@@ -26,7 +26,7 @@ const MOST: usize = 1000;
 
 /// The calls of one answer, as far as they are written.
 pub(super) struct Calls {
-    written: Vec<Written>,
+    written: Vec<PartialCall>,
     /// The ids of calls in this conversation. Some servers repeat ids.
     taken: HashSet<String>,
     step: usize,
@@ -47,7 +47,7 @@ pub(super) struct Piece {
 
 /// One call, as far as it is written.
 #[derive(Default)]
-struct Written {
+struct PartialCall {
     index: Option<u64>,
     id: String,
     tool: String,
@@ -156,7 +156,7 @@ impl Calls {
     /// When there are more calls than an answer may have.
     pub(super) fn take(&mut self, piece: Piece, events: &mut Vec<Event>) -> Result<(), ModelError> {
         let at = self.find(&piece).unwrap_or_else(|| {
-            self.written.push(Written::default());
+            self.written.push(PartialCall::default());
             self.written.len() - 1
         });
         if at >= MOST {
@@ -199,7 +199,7 @@ impl Calls {
 
     /// Returns the call that this piece continues, or `None` if it begins one.
     fn find(&self, piece: &Piece) -> Option<usize> {
-        let last = |fits: &dyn Fn(&Written) -> bool| self.written.iter().rposition(fits);
+        let last = |fits: &dyn Fn(&PartialCall) -> bool| self.written.iter().rposition(fits);
         let at = match piece.index {
             Some(index) => last(&|it| it.index == Some(index)).or_else(|| {
                 // The call began without a number.
@@ -233,7 +233,7 @@ impl Calls {
     }
 }
 
-impl Written {
+impl PartialCall {
     /// Returns whether this piece continues the call; otherwise it begins another one. Servers that number every
     /// call 0, or none, distinguish calls by id; for those without ids, a complete call is over.
     fn goes_on_with(&self, piece: &Piece) -> bool {
@@ -328,7 +328,7 @@ mod tests {
 
     #[test]
     fn arguments_in_very_many_pieces_are_read_once() {
-        let mut call = Written { tool: "write".to_owned(), ..Written::default() };
+        let mut call = PartialCall { tool: "write".to_owned(), ..PartialCall::default() };
         let mut events = Vec::new();
         let mut take = |arguments: &str| {
             call.take(0, Piece { arguments: arguments.to_owned(), ..Piece::default() }, &mut events);

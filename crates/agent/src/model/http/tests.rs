@@ -16,32 +16,32 @@ use crate::model::{
 
 const KEY: &str = "sk-a-very-secret-key";
 
-fn quick() -> Patience {
-    Patience { tries: 3, pause: Duration::from_millis(1), idle: Duration::from_secs(20) }
+fn quick() -> RetryPolicy {
+    RetryPolicy { tries: 3, pause: Duration::from_millis(1), idle: Duration::from_secs(20) }
 }
 
 fn at(url: &str) -> Endpoint {
     let mut endpoint = Endpoint::new(url).with(Some(Key::Bearer(Secret::new(KEY))));
-    endpoint.patience = quick();
+    endpoint.retry_policy = quick();
     endpoint
 }
 
-async fn ask(endpoint: &Endpoint) -> Vec<Result<Heard, ModelError>> {
+async fn ask(endpoint: &Endpoint) -> Vec<Result<Received, ModelError>> {
     post(endpoint.post("messages", json!({ "a": 1 })).unwrap()).collect().await
 }
 
-async fn asked(replies: impl IntoIterator<Item = Reply>) -> (Vec<Result<Heard, ModelError>>, usize) {
+async fn asked(replies: impl IntoIterator<Item = Reply>) -> (Vec<Result<Received, ModelError>>, usize) {
     let loopback = Loopback::serve(replies).await;
     let heard = ask(&at(&loopback.url)).await;
     (heard, loopback.asked().len())
 }
 
-fn sent(data: &str) -> Result<Heard, ModelError> {
-    Ok(Heard::Sent { event: None, data: data.to_owned() })
+fn sent(data: &str) -> Result<Received, ModelError> {
+    Ok(Received::Sent { event: None, data: data.to_owned() })
 }
 
 /// Returns the final error, and the number of pauses before it.
-fn failed(heard: &[Result<Heard, ModelError>]) -> (&ModelError, usize) {
+fn failed(heard: &[Result<Received, ModelError>]) -> (&ModelError, usize) {
     (heard.last().unwrap().as_ref().unwrap_err(), heard.len() - 1)
 }
 
@@ -53,7 +53,7 @@ fn error(status: u16, kind: &str, message: &str) -> Reply {
 async fn a_request_has_its_key_and_its_body_and_the_answer_its_events() {
     let loopback = Loopback::serve([Reply::events("data: one\n\n: ping\n\nevent: b\ndata: two\n\n")]).await;
     let heard = ask(&at(&loopback.url)).await;
-    let second = Ok(Heard::Sent { event: Some("b".to_owned()), data: "two".to_owned() });
+    let second = Ok(Received::Sent { event: Some("b".to_owned()), data: "two".to_owned() });
     assert_eq!(heard, [sent("one"), second]);
     let asked = loopback.asked().remove(0);
     assert_eq!(asked.line, "POST /v1/messages");
@@ -75,7 +75,7 @@ async fn what_passes_is_asked_again_until_it_is_answered() {
         let replies = [error(status, kind, "later"), Reply::nothing(), Reply::events("data: x\n\n")];
         let (heard, count) = asked(replies).await;
         assert_eq!(count, 3, "{status}");
-        let Ok(Heard::Waiting { why, .. }) = heard.first().unwrap() else { unreachable!() };
+        let Ok(Received::Waiting { why, .. }) = heard.first().unwrap() else { unreachable!() };
         assert!(why.contains(&status.to_string()) && why.contains("later"), "{why}");
         assert_eq!(heard.last().unwrap(), &sent("x"));
     }
@@ -194,7 +194,7 @@ async fn a_pause_is_as_long_as_the_provider_says() {
     let (heard, _) = asked(replies).await;
     let pauses: Vec<f32> = heard
         .iter()
-        .filter_map(|it| if let Ok(Heard::Waiting { seconds, .. }) = it { Some(*seconds) } else { None })
+        .filter_map(|it| if let Ok(Received::Waiting { seconds, .. }) = it { Some(*seconds) } else { None })
         .collect();
     assert_eq!(pauses, [0.03, 0.04]);
 }
@@ -232,7 +232,7 @@ async fn an_answer_that_stops_is_broken_and_keeps_what_came() {
 
     let loopback = Loopback::serve([Reply::events("data: one\n\n").never_ending()]).await;
     let mut endpoint = at(&loopback.url);
-    endpoint.patience.idle = Duration::from_millis(200);
+    endpoint.retry_policy.idle = Duration::from_millis(200);
     let heard = ask(&endpoint).await;
     assert_eq!(heard.first().unwrap(), &sent("one"));
     assert_eq!(failed(&heard).0.breach, Breach::Broken);

@@ -19,7 +19,7 @@ use crate::model::{
 
 fn served(url: &str) -> Served {
     let mut endpoint = Endpoint::new(url).with(Some(Key::Bearer(Secret::new("sk-secret-key"))));
-    endpoint.patience.tries = 1;
+    endpoint.retry_policy.tries = 1;
     let abilities = Abilities {
         calls: true,
         images: true,
