@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn the_third_time_is_a_line_and_the_fifth_says_to_leave_it() {
+    fn third_repetition_is_a_line_and_the_fifth_advises_to_stop() {
         let mut loops = LoopDetector::default();
         let arguments = [r#"{"path":"a","skip":1}"#, r#"{ "skip": 1, "path": "a" }"#];
         let read: Vec<String> = (0..5).map(|at| look(&mut loops, "read", arguments[at % 2], LONG)).collect();
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn the_person_is_told_when_the_model_is() {
+    fn person_is_notified_when_the_model_is() {
         let mut loops = LoopDetector::default();
         let told: Vec<Option<String>> = (0..6)
             .map(|_| {
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn other_arguments_another_result_and_a_change_in_between_begin_anew() {
+    fn other_arguments_another_result_or_a_change_reset_the_count() {
         let mut loops = LoopDetector::default();
         for _ in 0..3 {
             look(&mut loops, "read", r#"{"path":"a"}"#, LONG);
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn who_polls_may_and_a_short_result_stays_until_it_is_too_often() {
+    fn polling_is_allowed_and_a_short_result_stays_until_the_fifth_time() {
         let mut loops = LoopDetector::default();
         for _ in 0..9 {
             assert_eq!(look(&mut loops, "wait", "{}", LONG), LONG);
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_conversation_that_is_resumed_goes_on_counting() {
+    fn resumed_conversation_continues_the_count() {
         let call = |id: &str| {
             let (id, tool, arguments) = (id.to_owned(), "read".to_owned(), "{}".to_owned());
             Item::Model { said: vec![Said::Call { id, tool, arguments }] }

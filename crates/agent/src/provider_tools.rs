@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_model_is_shown_what_its_provider_runs_also_after_another_took_over() {
+    async fn provider_tools_follow_the_model_in_use() {
         let dir = tempfile::tempdir().unwrap();
         let draws = ScriptedModel::new(vec![OwnTool::ImageGen], [said("one")]);
         let searches = ScriptedModel::new(vec![OwnTool::WebSearch], [said("two"), said("three")]);
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_call_of_one_is_told_who_runs_it_whether_it_is_shown_or_not() {
+    async fn call_of_a_provider_tool_gets_an_error_that_names_the_provider() {
         let dir = tempfile::tempdir().unwrap();
         let allowed = vec!["read".to_owned(), "image_gen".to_owned()];
         let session = session(dir.path(), Some(allowed));
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_picture_is_a_line_for_the_person_and_a_picture_for_the_model_when_it_is_asked_next() {
+    async fn picture_is_a_line_for_the_person_and_a_picture_in_the_next_request() {
         let dir = tempfile::tempdir().unwrap();
         let answers = [
             [drew().as_slice(), &said("There.")].concat(),

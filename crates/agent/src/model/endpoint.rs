@@ -222,7 +222,7 @@ mod tests {
     use crate::model::Breach;
 
     #[test]
-    fn keys_are_seen_nowhere() {
+    fn keys_are_never_shown() {
         let mut endpoint = Endpoint::new("https://who:password1@host/v1/")
             .with(Some(Key::Bearer(Secret::new(" sk-the-key\n"))));
         endpoint.headers.insert("x-more", "Token more-secret".parse().unwrap());
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_one_visible_line_and_is_cut_after_its_secrets_are_covered() {
+    fn error_is_one_visible_line_truncated_after_masking() {
         let secrets =
             Endpoint::new("https://host").with(Some(Key::Bearer(Secret::new("sk-canary")))).secrets();
         let shown = |text: &str| secrets.covered(ModelError::new(Breach::Auth, text).next(text));
@@ -259,14 +259,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_after_a_question_mark_stays_there() {
+    fn query_of_the_base_url_stays_at_the_end() {
         let url = |url: &str| Endpoint::new(url).post("responses", Value::Null).unwrap().url;
         assert_eq!(url("https://host/v1/?api-version=2"), "https://host/v1/responses?api-version=2");
         assert_eq!(url("https://host/v1/"), "https://host/v1/responses");
     }
 
     #[test]
-    fn a_key_that_no_header_can_have_is_said_without_it() {
+    fn invalid_key_is_reported_without_its_text() {
         let endpoint = Endpoint::new("https://host").with(Some(Key::Bearer(Secret::new("sk-\nkey"))));
         let error = endpoint.post("x", Value::Null).unwrap_err();
         assert_eq!(error.breach, Breach::Auth);

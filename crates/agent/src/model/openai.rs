@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arguments_that_are_no_object_are_sent_back_as_one() {
+    fn arguments_are_always_sent_back_as_an_object() {
         for (written, sent) in [
             (r#"{"path": "a"}"#, r#"{"path": "a"}"#),
             ("", "{}"),
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_in_the_middle_is_of_the_kind_that_it_says() {
+    fn error_in_the_middle_has_its_kind() {
         for (error, breach) in [
             (json!({"message": "x", "code": 502}), Breach::Busy),
             (json!({"message": "x", "code": "rate_limit_exceeded"}), Breach::Busy),

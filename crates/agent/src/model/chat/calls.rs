@@ -314,7 +314,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_looked_at_in_pieces_is_what_the_parser_says_of_it_whole(
+        fn scanning_in_pieces_agrees_with_the_parser(
             pieces in proptest::collection::vec(r#"\{|\}|\[|\]|"|"a":|\\|,| |1|\{"a": ?|"\}"|ü|\{\}"#, 0..10),
         ) {
             let (mut scan, mut text) = (Scan::default(), String::new());
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_with_very_many_calls_is_none() {
+    fn answer_with_too_many_calls_is_an_error() {
         let mut calls = Calls { written: Vec::new(), taken: HashSet::new(), step: 0, model: String::new() };
         let mut take = |index| {
             let piece = Piece { index: Some(index), tool: "a".to_owned(), ..Piece::default() };
