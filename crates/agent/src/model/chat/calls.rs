@@ -5,7 +5,7 @@
 //! - The arguments are a complete JSON object that is not empty. Nothing but white space can follow one, so nothing is
 //!   lost by stopping there: this closes a call.
 //! - The arguments are `{}`. Not enough: some servers begin with it and write the arguments after it.
-//! - Another call begins, or text follows. Not enough: calls may be written by turns.
+//! - Another call begins, or text follows. Not enough: calls may be interleaved.
 //! - `finish_reason`: closes all that are open, whatever they say. Where the answer was cut off (`length`,
 //!   `content_filter`), only those that are complete: the last may have been cut in two.
 //!
