@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// The answer of a call, for the model and for observers.
-pub(crate) struct Heard {
+pub(crate) struct AnsweredCall {
     /// The result for the model.
     pub(crate) result: ResultOf,
     /// The event for observers.
@@ -26,7 +26,7 @@ pub(crate) struct Heard {
 
 /// Converts the answer to the model's call `id`. Only image parts become pictures, whatever a text looks
 /// like.
-pub(crate) async fn heard(session: &Session, id: &str, tool: &str, answer: Answer) -> Heard {
+pub(crate) async fn heard(session: &Session, id: &str, tool: &str, answer: Answer) -> AnsweredCall {
     let (ok, mut text) = (answer.result.is_ok(), answer.as_text());
     let fault = answer.result.as_ref().err().map(|it| it.kind);
     let mut pieces = Vec::new();
@@ -78,7 +78,7 @@ pub(crate) async fn heard(session: &Session, id: &str, tool: &str, answer: Answe
     let event =
         Event::Answered { call, tool: tool_name, ok, fault, exit, ms, text, pictures, changes, links };
     let result = ResultOf { id: id.to_owned(), tool: tool.to_owned(), ok, pieces };
-    Heard { result, event, exit, pictures: handles, ms }
+    AnsweredCall { result, event, exit, pictures: handles, ms }
 }
 
 /// Returns the changes that a call made. Compares on a blocking thread, not on the threads of calls and

@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_title_is_the_first_line_with_a_word_and_bounded() {
+    fn title_is_the_first_line_with_a_word_of_bounded_length() {
         for (text, expected) in [
             ("fix the test", "fix the test"),
             ("\n---\n## Fix   the\ttest\n\nIt fails.", "Fix the test"),

@@ -217,20 +217,20 @@ mod tests {
     }
 
     #[test]
-    fn a_small_picture_stays_as_it_is_and_has_the_type_that_it_is() {
+    fn small_picture_is_unchanged_and_its_type_is_detected() {
         let bytes = png(20, 10);
         assert_eq!(fit("image/jpeg", &bytes), Ok(("image/png", None)));
     }
 
     #[test]
-    fn a_large_one_is_made_smaller_and_keeps_its_form() {
+    fn large_picture_is_shrunk_and_keeps_its_aspect_ratio() {
         let (mime, bytes) = fit("image/png", &png(4000, 1000)).unwrap();
         let small = image::load_from_memory(&bytes.unwrap()).unwrap();
         assert_eq!((mime, small.width(), small.height()), ("image/png", 1568, 392));
     }
 
     #[test]
-    fn one_of_many_bytes_is_made_to_fit() {
+    fn picture_of_many_bytes_is_compressed_to_the_limit() {
         let mut bytes = Vec::new();
         noise(1500, 1500).write_to(&mut Cursor::new(&mut bytes), ImageFormat::Png).unwrap();
         assert!(bytes.len() > MOST_BYTES);
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_picture_says_why() {
+    fn invalid_picture_is_refused_with_a_reason() {
         let why = fit("image/png", b"<!doctype html><p>not found").unwrap_err();
         assert!(why.contains("called image/png, and is not a png"), "{why}");
         let mut cut = png(300, 300);
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_claims_to_be_enormous_is_not_decoded() {
+    fn picture_that_claims_an_enormous_size_is_not_decoded() {
         let mut bomb = png(1, 1);
         // The size follows the signature and the name of the first chunk; its checksum comes after it.
         bomb.splice(16..24, [0, 0, 0xff, 0xff, 0, 0, 0xff, 0xff]);

@@ -204,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_that_are_no_text_are_refused_and_colours_are_left_out() {
+    fn binary_data_is_refused_and_colours_are_removed() {
         assert!(text_of(b"\x7fELF\0\0").unwrap_err().contains("byte 4 is zero"));
         assert!(text_of(&[0xff; 100]).unwrap_err().contains("not UTF-8"));
         assert_eq!(text_of("caf\u{e9} ok".as_bytes()).unwrap(), "café ok");
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_long_text_whole_lines_of_head_and_tail_are_left() {
+    fn long_text_keeps_whole_lines_of_head_and_tail() {
         let text: String = (0..100_000).map(|at| format!("line {at}\n")).collect();
         let short = cut(&text, "out_3");
         assert!(short.len() < LONGEST + 200, "{}", short.len());
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_stays_in_its_place() {
+    fn attachment_name_can_not_break_out_of_its_attribute() {
         assert_eq!(one_line("a\"><x>\n\u{1b}b"), "a'''x' \\u{1b}b");
     }
 }

@@ -31,7 +31,7 @@ const POLLING: [&str; 9] = [
 
 /// The results of a conversation's calls, as far as the model can still read them.
 #[derive(Default)]
-pub(crate) struct Loops {
+pub(crate) struct LoopDetector {
     /// The number of calls so far.
     calls: u64,
     seen: HashMap<blake3::Hash, Seen>,
@@ -46,7 +46,7 @@ struct Seen {
     times: u32,
 }
 
-impl Loops {
+impl LoopDetector {
     /// Counts the calls of this conversation. `changes` returns whether a tool may change something.
     pub(crate) fn of(items: &[Item], changes: impl Fn(&str) -> bool) -> Self {
         let mut loops = Self::default();
@@ -165,13 +165,13 @@ mod tests {
         ResultOf { id: "i".to_owned(), tool: tool.to_owned(), ok: true, pieces: vec![Piece::text(text)] }
     }
 
-    fn look(loops: &mut Loops, tool: &str, arguments: &str, text: &str) -> String {
+    fn look(loops: &mut LoopDetector, tool: &str, arguments: &str, text: &str) -> String {
         Piece::lines(&loops.look(result(tool, text), arguments, tool == "write").pieces)
     }
 
     #[test]
-    fn the_third_time_is_a_line_and_the_fifth_says_to_leave_it() {
-        let mut loops = Loops::default();
+    fn third_repetition_is_a_line_and_the_fifth_advises_to_stop() {
+        let mut loops = LoopDetector::default();
         let arguments = [r#"{"path":"a","skip":1}"#, r#"{ "skip": 1, "path": "a" }"#];
         let read: Vec<String> = (0..5).map(|at| look(&mut loops, "read", arguments[at % 2], LONG)).collect();
         assert_eq!(read[..2], [LONG, LONG]);
@@ -180,8 +180,8 @@ mod tests {
     }
 
     #[test]
-    fn the_person_is_told_when_the_model_is() {
-        let mut loops = Loops::default();
+    fn person_is_notified_when_the_model_is() {
+        let mut loops = LoopDetector::default();
         let told: Vec<Option<String>> = (0..6)
             .map(|_| {
                 look(&mut loops, "read", "{}", LONG);
@@ -197,8 +197,8 @@ mod tests {
     }
 
     #[test]
-    fn other_arguments_another_result_and_a_change_in_between_begin_anew() {
-        let mut loops = Loops::default();
+    fn other_arguments_another_result_or_a_change_reset_the_count() {
+        let mut loops = LoopDetector::default();
         for _ in 0..3 {
             look(&mut loops, "read", r#"{"path":"a"}"#, LONG);
         }
@@ -211,8 +211,8 @@ mod tests {
     }
 
     #[test]
-    fn who_polls_may_and_a_short_result_stays_until_it_is_too_often() {
-        let mut loops = Loops::default();
+    fn polling_is_allowed_and_a_short_result_stays_until_the_fifth_time() {
+        let mut loops = LoopDetector::default();
         for _ in 0..9 {
             assert_eq!(look(&mut loops, "wait", "{}", LONG), LONG);
         }
@@ -222,19 +222,19 @@ mod tests {
     }
 
     #[test]
-    fn a_conversation_that_is_resumed_goes_on_counting() {
+    fn resumed_conversation_continues_the_count() {
         let call = |id: &str| {
             let (id, tool, arguments) = (id.to_owned(), "read".to_owned(), "{}".to_owned());
             Item::Model { said: vec![Said::Call { id, tool, arguments }] }
         };
         let mut items = Vec::new();
-        let mut live = Loops::default();
+        let mut live = LoopDetector::default();
         for id in ["1", "2", "3"] {
             let answer = ResultOf { id: id.to_owned(), ..result("read", LONG) };
             let results = vec![live.look(answer, "{}", false)];
             items.extend([call(id), Item::Results { results }]);
         }
-        let mut resumed = Loops::of(&items, |_| false);
+        let mut resumed = LoopDetector::of(&items, |_| false);
         let read = look(&mut resumed, "read", "{}", LONG);
         assert!(read.starts_with("unchanged since call 1: the same result, 4 times"), "{read}");
     }

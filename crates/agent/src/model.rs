@@ -302,7 +302,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_count_of_tokens_is_too_large_to_be_added() {
+    fn token_counts_saturate() {
         let most = u64::MAX;
         let mut usage = Usage { input: most, cached: most, kept: most, output: most, reasoning: most };
         usage += usage;

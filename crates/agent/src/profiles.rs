@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_workspace_takes_no_name_of_a_built_in_profile_and_the_person_may() {
+    fn only_the_person_can_replace_a_built_in_profile() {
         let file = |at: &str| format!("//- {at}\n---\ndescription: Other.\n---\nGo.\n");
         let (_room, known) = read(&file(".claude/agents/plan.md"), "own", true);
         assert_eq!(known.find(PLAN).unwrap().origin, Origin::Program);
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_a_few_megabytes_of_profiles_are_left_aside() {
+    fn profiles_beyond_the_size_limit_are_ignored() {
         let prompt = "x".repeat(60 << 10);
         let file = |at| format!("//- .haft/agents/p{at:02}.md\n---\ndescription: x\n---\n{prompt}\n");
         let (_room, known) = read(&(0..40).map(file).collect::<String>(), "own", true);
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_folder_wins_and_the_others_add() {
+    fn first_folder_wins_and_the_others_add() {
         let (_room, known) = read(
             "//- own/scout.md\n---\ndescription: the person's\n---\nP\n\
              //- .haft/agents/scout.md\n---\ndescription: the workspace's\n---\nW\n\
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn a_workspace_that_is_not_trusted_chooses_no_model() {
+    fn untrusted_workspace_can_not_choose_a_model() {
         let fixture = "//- .haft/agents/a.md\n---\ndescription: x\nmodel: openai:gpt-5\n---\nA\n";
         let (_room, known) = read(fixture, "none", false);
         let profile = known.find("a").unwrap();
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn no_link_leads_out_of_the_workspace() {
+    fn symlinks_out_of_the_workspace_are_not_followed() {
         let outside = tempfile::tempdir().unwrap();
         fs::write(outside.path().join("x.md"), "---\ndescription: stolen\n---\nX\n").unwrap();
         let test_ws = TestWorkspace::new("//- .haft/agents/a.md\n---\ndescription: fine\n---\nA\n");

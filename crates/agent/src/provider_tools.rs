@@ -86,13 +86,13 @@ mod tests {
     };
 
     /// A model with scripted answers that records its requests.
-    struct Written {
+    struct ScriptedModel {
         abilities: Abilities,
         answers: Mutex<VecDeque<Vec<Event>>>,
         asked: Mutex<Vec<Request>>,
     }
 
-    impl Written {
+    impl ScriptedModel {
         fn new(own_tools: Vec<OwnTool>, answers: impl IntoIterator<Item = Vec<Event>>) -> Arc<Self> {
             let (window, longest) = (100_000, 8_000);
             let abilities = Abilities { calls: true, images: true, window, longest, own_tools, price: None };
@@ -107,7 +107,7 @@ mod tests {
         }
     }
 
-    impl Model for Written {
+    impl Model for ScriptedModel {
         fn name(&self) -> &str {
             "written"
         }
@@ -143,7 +143,7 @@ mod tests {
         runtime.session(Some("s"), "test", Arc::new(Unattended))
     }
 
-    fn agent(session: Session, model: Arc<Written>) -> Agent {
+    fn agent(session: Session, model: Arc<ScriptedModel>) -> Agent {
         let (bounds, visible, host) = (Default::default(), Default::default(), Arc::new(Silent));
         Agent::open(Settings { session, model, system: "".into(), bounds, visible, host }).unwrap()
     }
@@ -175,10 +175,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_model_is_shown_what_its_provider_runs_also_after_another_took_over() {
+    async fn provider_tools_follow_the_model_in_use() {
         let dir = tempfile::tempdir().unwrap();
-        let draws = Written::new(vec![OwnTool::ImageGen], [said("one")]);
-        let searches = Written::new(vec![OwnTool::WebSearch], [said("two"), said("three")]);
+        let draws = ScriptedModel::new(vec![OwnTool::ImageGen], [said("one")]);
+        let searches = ScriptedModel::new(vec![OwnTool::WebSearch], [said("two"), said("three")]);
         let mut agent = agent(session(dir.path(), None), draws.clone());
         turn(&mut agent, "go").await;
         // haft's own search is shown where the provider has none.
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_call_of_one_is_told_who_runs_it_whether_it_is_shown_or_not() {
+    async fn call_of_a_provider_tool_gets_an_error_that_names_the_provider() {
         let dir = tempfile::tempdir().unwrap();
         let allowed = vec!["read".to_owned(), "image_gen".to_owned()];
         let session = session(dir.path(), Some(allowed));
@@ -207,7 +207,7 @@ mod tests {
                 "`image_gen` is run by the model's provider, and can't be called as a function"
             );
             assert!(fault.next.is_some_and(|it| it.contains("SVG")));
-            let model = Written::new(vec![OwnTool::ImageGen, OwnTool::WebSearch], []);
+            let model = ScriptedModel::new(vec![OwnTool::ImageGen, OwnTool::WebSearch], []);
             offer(&session, model.abilities());
         }
         assert!(session.catalog().failed().is_empty(), "a name that is allowed is known");
@@ -216,14 +216,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_picture_is_a_line_for_the_person_and_a_picture_for_the_model_when_it_is_asked_next() {
+    async fn picture_is_a_line_for_the_person_and_a_picture_in_the_next_request() {
         let dir = tempfile::tempdir().unwrap();
         let answers = [
             [drew().as_slice(), &said("There.")].concat(),
             [drew().as_slice(), &[called("read", "{\"path\":\"x\"}"), Event::End(Why::Calls)]].concat(),
             said("done"),
         ];
-        let model = Written::new(vec![OwnTool::ImageGen], answers);
+        let model = ScriptedModel::new(vec![OwnTool::ImageGen], answers);
         let first = agent(session(dir.path(), None), model.clone());
         let mut agent = {
             let mut first = first;

@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_project_s_skills_are_marked_until_it_is_trusted() {
+    fn skills_of_an_untrusted_project_are_marked() {
         let (_room, skills) = skills(&file(".haft/skills/a", "description: x"), false);
         let known = skills.read();
         assert!(known.listing(Some("info")).contains("not the person's"), "{}", known.listing(Some("info")));
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_manual_shows_a_skill_and_the_files_beside_it_and_no_others() {
+    fn manual_shows_a_skill_and_only_the_files_beside_it() {
         let fixture = file("own/mail", "description: Write mail")
             + "//- own/mail/more/tone.md\nkind\n//- own/other.md\nno\n";
         let (_room, skills) = skills(&fixture, true);
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_skill_is_named_with_its_line() {
+    fn invalid_skill_is_reported_with_its_line() {
         let fixture = file(".haft/skills/a", "name: ../x\ndescription: x")
             + "//- .haft/skills/b/SKILL.md\nno front matter\n";
         let (_room, skills) = skills(&fixture, true);

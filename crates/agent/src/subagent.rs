@@ -80,7 +80,7 @@ struct Inner {
     base: Limits,
     /// The limits of the profile that the person chose. Another profile that the model switches to can't
     /// widen them.
-    held: Mutex<Held>,
+    held: Mutex<ChosenLimits>,
     /// The number of agents above this one.
     depth: usize,
     below: Mutex<Vec<Weak<Self>>>,
@@ -88,7 +88,7 @@ struct Inner {
 
 /// The profile that the person chose, with its limits.
 #[derive(Default)]
-struct Held {
+struct ChosenLimits {
     profile: Option<String>,
     limits: Limits,
 }
@@ -165,7 +165,7 @@ impl Crew {
         let read_only = profile.as_ref().is_some_and(|it| it.read_only || it.name == PLAN);
         let name = profile.as_ref().map(|it| it.name.clone());
         let limits = Limits { tools: None, read_only };
-        let before = std::mem::replace(&mut *self.inner.held.lock(), Held { profile: name, limits });
+        let before = std::mem::replace(&mut *self.inner.held.lock(), ChosenLimits { profile: name, limits });
         let said = self.go_on_under(profile, model, &[]);
         match &said {
             Ok(_) => {

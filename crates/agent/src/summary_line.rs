@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_line_of_a_fault_and_the_last_of_anything_else_say_most() {
+    fn summary_is_the_first_line_of_a_fault_and_the_last_of_anything_else() {
         let text = "Ran 2 tests\n\nFAILED (failures=1)\n---\n[exit 1]\n";
         assert_eq!(summary_line(text, true), "FAILED (failures=1)");
         assert_eq!(summary_line("........ [ 63%]\n456 passed in 3.1s\n", true), "456 passed in 3.1s");
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_files_are_counted_and_footers_are_taken_out_of_their_brackets() {
+    fn lines_of_files_are_counted_and_footers_lose_their_brackets() {
         assert_eq!(summary_line("1:b9|def add(a, b):\n2:90|    return a - b\n", true), "2 lines");
         assert_eq!(summary_line("Updated a.py (+1 -1)\n1:b9|def add(a, b):\n", true), "Updated a.py (+1 -1)");
         assert_eq!(summary_line("a.py\n2:    return\n[1 match]", true), "1 match");

@@ -30,7 +30,7 @@ use crate::{
     event::{Event, Observer},
     images::Attached,
     input::Input,
-    loop_detection::{Loops, changing},
+    loop_detection::{LoopDetector, changing},
     model::{Item, Model, ModelError, Piece, Said, Usage, Why},
     prompt::System,
     provider_tools,
@@ -57,7 +57,7 @@ pub struct Agent {
     visible: Visible,
     host: Arc<dyn Observer>,
     shown: Shown,
-    loops: Loops,
+    loops: LoopDetector,
     attached: Attached,
     rate: Rate,
     /// The provider's token count of the last request and its answer.
@@ -249,7 +249,7 @@ impl Agent {
         let transcript = Transcript::open(&session)?;
         provider_tools::offer(&session, model.abilities());
         let changing = changing(session.catalog().specs());
-        let loops = Loops::of(transcript.items(), |tool| changing.contains(tool));
+        let loops = LoopDetector::of(transcript.items(), |tool| changing.contains(tool));
         let steering = Steering::of(model, system);
         let agent = Self {
             session,

@@ -106,8 +106,8 @@ pub trait Backend: Send + Sync + 'static {
         Ok(Vec::new())
     }
 
-    /// Returns the URI templates of further documents. Without templates and documents, haft tells clients
-    /// that it has no documents.
+    /// Returns the URI templates of further documents. Without templates, documents and
+    /// [`Changes::documents`], haft declares no resources to clients.
     fn patterns(&self) -> Vec<Pattern> {
         Vec::new()
     }

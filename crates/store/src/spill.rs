@@ -315,7 +315,7 @@ mod tests {
     use std::{os::unix::fs::PermissionsExt, time::Duration};
 
     use super::*;
-    use crate::Bound;
+    use crate::PruneLimits;
     use kit::redact::Secrets;
 
     fn store(state: &tempfile::TempDir) -> Store {
@@ -384,12 +384,12 @@ mod tests {
             let path = spills.path("s", &handle).unwrap();
             fs::File::options().write(true).open(path).unwrap().set_modified(old).unwrap();
         }
-        assert_eq!(store.prune(Bound::default()).unwrap().files, 2);
+        assert_eq!(store.prune(PruneLimits::default()).unwrap().files, 2);
         assert_eq!(spills.read("s", "out_1").unwrap_err().kind, Kind::NotFound);
         assert_eq!(spills.read("s", "out_2").unwrap_err().what, "out_2 was too old to be kept");
         assert_eq!(store.spills().keep("s", b"three").unwrap(), "out_3");
         assert_eq!(spills.list("s").unwrap(), [("out_3".to_owned(), 5)]);
         assert_eq!(spills.list("nobody").unwrap(), []);
-        assert_eq!(store.prune(Bound::default()).unwrap().files, 0);
+        assert_eq!(store.prune(PruneLimits::default()).unwrap().files, 0);
     }
 }

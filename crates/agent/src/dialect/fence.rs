@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn quotes_comments_thoughts_and_results_are_told_from_text() {
+    fn quotes_comments_thoughts_and_results_are_not_text() {
         assert_eq!(seen("> a\n >b\na > b\nc"), ">..\n >.\na > b\nc");
         assert_eq!(seen("a <!-- b\nc --> d"), "a <!--..\n..... d");
         assert_eq!(seen(" <think>a `b\n<c></think>d"), " <think>....\n...........d");
@@ -211,14 +211,14 @@ mod tests {
     }
 
     #[test]
-    fn a_tag_of_a_tool_begins_no_thought() {
+    fn tag_of_a_tool_does_not_begin_a_thought() {
         let mut fences = Fences::new(vec!["think".to_owned()]);
         "<think>".chars().for_each(|c| fences.push(c));
         assert!(!fences.shown());
     }
 
     #[test]
-    fn fences_and_code_within_a_line_are_told_from_text() {
+    fn fences_and_inline_code_are_not_text() {
         assert_eq!(seen("a `b` c"), "a `.. c");
         assert_eq!(seen("a ``b`c`` d"), "a `...... d");
         assert_eq!(seen("a ` b\nc"), "a `..\nc");

@@ -191,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn literals_are_read_as_python_means_them() {
+    fn literals_are_parsed_as_python_does() {
         let check = |text: &str, value: Value| assert_eq!(literal(text), Some(value), "{text}");
         check(
             "{'a': 1, \"b\": [True, False, None,], 'c': (1.5, -2)}",

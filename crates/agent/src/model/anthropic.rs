@@ -14,7 +14,7 @@ use reqwest::header::HeaderValue;
 use super::{
     Abilities, Breach, Event, Events, Model, ModelError, Request,
     endpoint::Served,
-    http::{self, Heard},
+    http::{self, Received},
 };
 use answer::Answer;
 use request::Thinking;
@@ -47,7 +47,7 @@ impl Model for Anthropic {
     }
 
     fn idle_limit(&self) -> Option<Duration> {
-        Some(self.served.endpoint.patience.idle)
+        Some(self.served.endpoint.retry_policy.idle)
     }
 
     fn stream(&self, request: Request) -> Events {
@@ -71,8 +71,8 @@ impl Model for Anthropic {
                 let mut answer = Answer::new(&served.model);
                 while let Some(heard) = heard.next().await {
                     let events = match heard {
-                        Ok(Heard::Waiting { why, seconds }) => Ok(vec![Event::Waiting { why, seconds }]),
-                        Ok(Heard::Sent { data, .. }) => answer.hear(&data),
+                        Ok(Received::Waiting { why, seconds }) => Ok(vec![Event::Waiting { why, seconds }]),
+                        Ok(Received::Sent { data, .. }) => answer.hear(&data),
                         Err(error) if may_leave && is_about_thinking(&error) => {
                             thinking = Thinking::Left;
                             continue 'asked;

@@ -37,7 +37,7 @@ impl Model for Chat {
     }
 
     fn idle_limit(&self) -> Option<Duration> {
-        Some(self.served.endpoint.patience.idle)
+        Some(self.served.endpoint.retry_policy.idle)
     }
 
     fn stream(&self, request: Request) -> Events {

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{
     Abilities, Event, Events, ModelError,
-    http::{Patience, Post},
+    http::{Post, RetryPolicy},
 };
 
 /// Minimum length of a secret that is masked in texts; a shorter one would match harmless words.
@@ -42,7 +42,7 @@ pub(super) struct Endpoint {
     /// Headers of each request. All of them count as secrets.
     pub(super) headers: HeaderMap,
     /// The retry policy.
-    pub(super) patience: Patience,
+    pub(super) retry_policy: RetryPolicy,
 }
 
 /// A key, and how it is sent to the provider.
@@ -83,7 +83,7 @@ impl Endpoint {
             url: url.trim_end_matches('/').to_owned(),
             key: None,
             headers: HeaderMap::new(),
-            patience: Patience::default(),
+            retry_policy: RetryPolicy::default(),
         }
     }
 
@@ -100,7 +100,13 @@ impl Endpoint {
     /// When a header can't contain the key.
     pub(super) fn post(&self, path: &str, body: Value) -> Result<Post, ModelError> {
         let headers = self.authorized()?;
-        Ok(Post { url: self.at(path), headers, body, patience: self.patience, secrets: self.secrets() })
+        Ok(Post {
+            url: self.at(path),
+            headers,
+            body,
+            retry_policy: self.retry_policy,
+            secrets: self.secrets(),
+        })
     }
 
     /// Returns the URL of this path. Some base URLs have a version after a question mark, which stays at the
@@ -216,7 +222,7 @@ mod tests {
     use crate::model::Breach;
 
     #[test]
-    fn keys_are_seen_nowhere() {
+    fn keys_are_never_shown() {
         let mut endpoint = Endpoint::new("https://who:password1@host/v1/")
             .with(Some(Key::Bearer(Secret::new(" sk-the-key\n"))));
         endpoint.headers.insert("x-more", "Token more-secret".parse().unwrap());
@@ -237,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_one_visible_line_and_is_cut_after_its_secrets_are_covered() {
+    fn error_is_one_visible_line_truncated_after_masking() {
         let secrets =
             Endpoint::new("https://host").with(Some(Key::Bearer(Secret::new("sk-canary")))).secrets();
         let shown = |text: &str| secrets.covered(ModelError::new(Breach::Auth, text).next(text));
@@ -253,14 +259,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_after_a_question_mark_stays_there() {
+    fn query_of_the_base_url_stays_at_the_end() {
         let url = |url: &str| Endpoint::new(url).post("responses", Value::Null).unwrap().url;
         assert_eq!(url("https://host/v1/?api-version=2"), "https://host/v1/responses?api-version=2");
         assert_eq!(url("https://host/v1/"), "https://host/v1/responses");
     }
 
     #[test]
-    fn a_key_that_no_header_can_have_is_said_without_it() {
+    fn invalid_key_is_reported_without_its_text() {
         let endpoint = Endpoint::new("https://host").with(Some(Key::Bearer(Secret::new("sk-\nkey"))));
         let error = endpoint.post("x", Value::Null).unwrap_err();
         assert_eq!(error.breach, Breach::Auth);

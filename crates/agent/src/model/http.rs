@@ -46,13 +46,13 @@ pub(super) struct Post {
     pub(super) url: String,
     pub(super) headers: HeaderMap,
     pub(super) body: Value,
-    pub(super) patience: Patience,
+    pub(super) retry_policy: RetryPolicy,
     pub(super) secrets: Secrets,
 }
 
 /// Retry policy: how often a request is sent, and how far apart.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Patience {
+pub(super) struct RetryPolicy {
     /// At most this many times.
     pub(super) tries: u32,
     /// The first pause; each is twice as long as the one before, and at least as long as the provider says.
@@ -61,7 +61,7 @@ pub(super) struct Patience {
     pub(super) idle: Duration,
 }
 
-impl Default for Patience {
+impl Default for RetryPolicy {
     fn default() -> Self {
         Self { tries: 6, pause: Duration::from_millis(500), idle: Duration::from_secs(300) }
     }
@@ -69,7 +69,7 @@ impl Default for Patience {
 
 /// A part of the response.
 #[derive(Debug, PartialEq)]
-pub(super) enum Heard {
+pub(super) enum Received {
     /// The request is sent again after this many seconds.
     Waiting { why: String, seconds: f32 },
     /// One server-sent event: its name, where it has one, and its data.
@@ -80,7 +80,7 @@ pub(super) enum Heard {
 /// the connection normally.
 ///
 /// Its errors contain no secret; callers that make errors from its events use [`Secrets::covered`].
-pub(super) fn post(post: Post) -> impl Stream<Item = Result<Heard, ModelError>> + Send {
+pub(super) fn post(post: Post) -> impl Stream<Item = Result<Received, ModelError>> + Send {
     stream! {
         let mut tried = 0;
         let (first, mut response) = loop {
@@ -90,9 +90,9 @@ pub(super) fn post(post: Post) -> impl Stream<Item = Result<Heard, ModelError>> 
                 Err(failed) => failed,
             };
             let error = post.secrets.covered(error);
-            let pause = pause(&post.patience, tried).max(wait.unwrap_or_default());
+            let pause = pause(&post.retry_policy, tried).max(wait.unwrap_or_default());
             let once_more = at_once || error.breach == Breach::Malformed;
-            let most = if once_more { TWICE } else { post.patience.tries };
+            let most = if once_more { TWICE } else { post.retry_policy.tries };
             if !error.may_pass() || tried >= most {
                 yield Err(error.tried());
                 return;
@@ -104,7 +104,7 @@ pub(super) fn post(post: Post) -> impl Stream<Item = Result<Heard, ModelError>> 
             }
             // A pause of half a second needs no notice; if it fails again, the error says the same.
             if !at_once {
-                yield Ok(Heard::Waiting { why: error.to_string(), seconds: pause.as_secs_f32() });
+                yield Ok(Received::Waiting { why: error.to_string(), seconds: pause.as_secs_f32() });
             }
             tokio::time::sleep(pause).await;
         };
@@ -114,11 +114,11 @@ pub(super) fn post(post: Post) -> impl Stream<Item = Result<Heard, ModelError>> 
         loop {
             let more = match first.take() {
                 Some(first) => Ok(Ok(Some(Bytes::from(first)))),
-                None => timeout(post.patience.idle, response.chunk()).await,
+                None => timeout(post.retry_policy.idle, response.chunk()).await,
             };
             match more {
                 Err(_) => {
-                    let seconds = post.patience.idle.as_secs();
+                    let seconds = post.retry_policy.idle.as_secs();
                     yield Err(broken(&format!("nothing came for {seconds} s")));
                     return;
                 }
@@ -135,13 +135,13 @@ pub(super) fn post(post: Post) -> impl Stream<Item = Result<Heard, ModelError>> 
                         return;
                     }
                     while let Some(sse::Sent { event, data }) = events.next() {
-                        yield Ok(Heard::Sent { event, data });
+                        yield Ok(Received::Sent { event, data });
                     }
                 }
             }
         }
         if let Some(sse::Sent { event, data }) = events.last() {
-            yield Ok(Heard::Sent { event, data });
+            yield Ok(Received::Sent { event, data });
         }
     }
 }
@@ -181,12 +181,12 @@ async fn answered(post: &Post) -> Result<(Vec<u8>, Response), Failed> {
             Some(false) => break,
             None => {}
         }
-        match timeout(post.patience.idle, response.chunk()).await {
+        match timeout(post.retry_policy.idle, response.chunk()).await {
             Ok(Ok(Some(more))) => first.extend_from_slice(&more),
             Ok(Ok(None)) => break,
             Ok(Err(error)) => return Err(failed(broken(&causes(error).0))),
             Err(_) => {
-                let seconds = post.patience.idle.as_secs();
+                let seconds = post.retry_policy.idle.as_secs();
                 return Err(failed(broken(&format!("nothing came for {seconds} s"))));
             }
         }
@@ -212,10 +212,10 @@ async fn send(post: &Post) -> Result<Response, Unsent> {
     let url = address(&post.url).map_err(Unsent::new)?;
     let client = client(is_loopback(&url)).map_err(Unsent::new)?;
     let request = client.post(url.clone()).headers(post.headers.clone()).json(&post.body);
-    match timeout(post.patience.idle, request.send()).await {
+    match timeout(post.retry_policy.idle, request.send()).await {
         Ok(Ok(response)) => Ok(response),
         Ok(Err(error)) => Err(unsent(error, &url)),
-        Err(_) => Err(Unsent::new(silent(&url, post.patience.idle))),
+        Err(_) => Err(Unsent::new(silent(&url, post.retry_policy.idle))),
     }
 }
 
@@ -283,8 +283,8 @@ fn told_to_wait(headers: &HeaderMap) -> Option<Duration> {
 
 /// Returns the pause after this many tries, with jitter, so that clients that were refused together don't
 /// retry together.
-fn pause(patience: &Patience, tried: u32) -> Duration {
-    let whole = patience.pause.saturating_mul(1 << (tried - 1).min(8));
+fn pause(retry_policy: &RetryPolicy, tried: u32) -> Duration {
+    let whole = retry_policy.pause.saturating_mul(1 << (tried - 1).min(8));
     let random = f64::from(getrandom::u32().unwrap_or(0)) / f64::from(u32::MAX);
     whole.mul_f64(0.75 + 0.5 * random)
 }

@@ -12,10 +12,10 @@ use super::endpoint::Secret;
 /// The keys, by the name that they were entered for: a provider (`anthropic`), or a section of haft.toml
 /// (`models.local`).
 #[derive(Debug, Clone, Default)]
-pub struct Keys(BTreeMap<String, Bound>);
+pub struct Keys(BTreeMap<String, KeyWithOrigin>);
 
 #[derive(Debug, Clone)]
-struct Bound {
+struct KeyWithOrigin {
     origin: String,
     key: Secret,
 }
@@ -37,7 +37,7 @@ impl Keys {
 
     /// Adds a key that may be sent to this origin, and replaces the one with the same name.
     pub fn insert(&mut self, name: impl Into<String>, origin: impl Into<String>, key: &str) {
-        self.0.insert(name.into(), Bound { origin: origin.into(), key: Secret::new(key) });
+        self.0.insert(name.into(), KeyWithOrigin { origin: origin.into(), key: Secret::new(key) });
     }
 
     /// Returns names and values, for masking.

@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn a_typo_is_told_from_a_new_version() {
+    fn typo_is_distinguished_from_a_new_version() {
         let of_anthropic = |name| near("anthropic", name);
         assert_eq!(of_anthropic("claude-sonet-5-5"), Some("claude-sonnet-5-5"));
         assert_eq!(of_anthropic("claude-sonnet-55"), None, "may be a version");

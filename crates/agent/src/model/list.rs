@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn models_are_listed_with_the_key_of_the_provider_and_what_is_known_of_them() {
+    async fn models_are_listed_with_the_providers_key_and_known_limits() {
         let list = json!({ "data": [
             { "id": "claude-sonnet-5-5", "type": "model" },
             { "id": "claude-new-9", "max_input_tokens": 300_000 },
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_key_of_login_goes_to_its_own_origin_alone() {
+    async fn login_key_is_sent_only_to_its_own_origin() {
         let list = json!({ "object": "list", "data": [{ "id": "models/gemini-3.8-flash" }] });
         let loopback = Loopback::serve([Reply::json(200, &list), Reply::json(200, &list)]).await;
         let section = ModelSection { url: Some(loopback.url.clone()), ..ModelSection::default() };
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_server_that_is_not_there_or_not_a_provider_is_one_line() {
+    async fn unreachable_server_and_other_server_are_one_line_errors() {
         let local = |url: &str| found("ollama", &[("OLLAMA_HOST", url)], &Sections::new(), Keys::NONE);
         let fault = local(&Loopback::nobody().await).models(WITHIN).await.unwrap_err();
         assert!(fault.what.starts_with("nothing listens at http://127.0.0.1:"), "{fault:?}");
@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn providers_without_a_key_and_unknown_ones_are_told() {
+    fn missing_keys_and_unknown_providers_are_reported() {
         let choices = Choices { models: &Sections::new(), variables: &[], keys: Keys::NONE, max_calls: None };
         let all = sources(choices);
         assert_eq!(all.len(), PROVIDERS.len());

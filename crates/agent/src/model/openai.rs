@@ -10,7 +10,7 @@ use tokio::{pin, time::timeout};
 
 use super::{
     Breach, Event, Events, ModelError, Piece, ResultOf,
-    http::{Heard, Post, is_too_long, message, post},
+    http::{Post, Received, is_too_long, message, post},
 };
 
 /// Timeout for data after the end of an answer: the usage, and the end mark.
@@ -64,8 +64,8 @@ pub(super) fn ask(request: Result<Post, ModelError>, mut answer: impl Answer) ->
                 heard.next().await
             };
             match next {
-                Some(Ok(Heard::Waiting { why, seconds })) => yield Ok(Event::Waiting { why, seconds }),
-                Some(Ok(Heard::Sent { data, .. })) => {
+                Some(Ok(Received::Waiting { why, seconds })) => yield Ok(Event::Waiting { why, seconds }),
+                Some(Ok(Received::Sent { data, .. })) => {
                     let mut events = Vec::new();
                     let read = answer.hear(&data, &mut events);
                     for event in events {
@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arguments_that_are_no_object_are_sent_back_as_one() {
+    fn arguments_are_always_sent_back_as_an_object() {
         for (written, sent) in [
             (r#"{"path": "a"}"#, r#"{"path": "a"}"#),
             ("", "{}"),
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_in_the_middle_is_of_the_kind_that_it_says() {
+    fn error_in_the_middle_has_its_kind() {
         for (error, breach) in [
             (json!({"message": "x", "code": 502}), Breach::Busy),
             (json!({"message": "x", "code": "rate_limit_exceeded"}), Breach::Busy),

@@ -244,7 +244,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ollama_is_where_its_variable_says_in_any_form() {
+    fn ollama_host_is_parsed_in_all_forms() {
         for (given, url) in [
             ("127.0.0.1", "http://127.0.0.1:11434/v1"),
             ("0.0.0.0:8080", "http://127.0.0.1:8080/v1"),

@@ -40,7 +40,7 @@ impl Model for Responses {
     }
 
     fn idle_limit(&self) -> Option<Duration> {
-        Some(self.served.endpoint.patience.idle)
+        Some(self.served.endpoint.retry_policy.idle)
     }
 
     fn stream(&self, request: Request) -> Events {

@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_comes_in_chunks_that_make_it_up() {
+    async fn chunks_make_up_the_answer() {
         let script = Script::parse(
             "s",
             r#"{"say": "grüße", "chunks": 3, "calls": [{"tool": "read", "arguments": {"path": "a"}}]}"#,
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_fault_is_met_once_and_then_the_answer_below_it_comes() {
+    async fn fault_fails_one_request_and_the_retry_gets_the_answer() {
         let script = Script::parse(
             "s",
             "# first\n{\"fault\": \"busy\"}\n{\"fault\": \"cut\"}\n{\"say\": \"abcd\", \"chunks\": 4}\n",
@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_was_expected_and_is_not_there_ends_it_with_what_is() {
+    async fn missing_expected_text_ends_the_script_with_the_actual_text() {
         let script = Script::parse("s", r#"{"expect": ["FAILED"], "say": "x"}"#).unwrap();
         let error = play(&script, 0, vec![Item::person("all ok")]).await.remove(0).unwrap_err();
         assert!(error.what.contains("FAILED") && error.what.contains("all ok"), "{}", error.what);
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_script_that_is_over_says_so_and_a_bad_line_is_named() {
+    async fn end_of_the_script_and_invalid_lines_are_errors() {
         let script = Script::parse("s", r#"{"say": "x"}"#).unwrap();
         let error = play(&script, 1, Vec::new()).await.remove(0).unwrap_err();
         assert!(error.what.contains("1 answers"), "{}", error.what);

@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn events_are_what_the_standard_says() {
+    fn events_follow_the_standard() {
         let text = "\u{feff}event: a\ndata: one\r\ndata:two\rid: 7\n\n: ping\n\nretry: 5\nnobody\ndata\n\nevent: b\n\ndata:  x\n\n";
         let expected = [("a", "one\ntwo"), ("", ""), ("", " x")];
         let expected: Vec<_> = expected.map(|(name, data)| (name.to_owned(), data.to_owned())).into();
@@ -151,7 +151,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn however_it_is_cut_it_is_the_same(
+        fn events_do_not_depend_on_how_bytes_are_split(
             text in "(data|event|id|x|: |\r|\n|\r\n|ü|\u{feff}| ){0,40}",
             cuts in proptest::collection::vec(0_usize..80, 0..6),
         ) {

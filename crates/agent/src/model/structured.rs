@@ -155,13 +155,13 @@ mod tests {
     }
 
     #[test]
-    fn a_field_that_may_be_absent_is_known() {
+    fn optional_fields_are_detected() {
         let schema = json!({"type": "object", "properties": {"a": {"type": "string"}}});
         assert!(!enforced(&schema).unwrap().all_required);
     }
 
     #[test]
-    fn what_providers_can_not_enforce_is_left_to_the_check() {
+    fn unenforceable_schemas_are_left_to_the_check() {
         for schema in [
             json!({"type": "array", "items": {"type": "string"}}),
             json!({"type": "string"}),

@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_claude_code_takes_is_taken() {
+    fn profiles_of_claude_code_are_accepted() {
         let text = "---\nname: reviewer\ndescription: Use this: Examples: <example>user: \"x\" # y</example>\ntools: Read, Bash(git diff:*, git log:*), mcp__a__b, Task\ndisallowedTools: Bash(rm:*)\nmodel: sonnet\ncolor: red\nmaxTurns: 7\npermissionMode: plan\n---\nReview.\n";
         let it = parse(Format::Claude, "file", text).unwrap();
         assert_eq!((it.name.as_str(), it.prompt.as_str(), it.max_turns), ("reviewer", "Review.", Some(7)));
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn no_tools_are_none_and_silence_is_all() {
+    fn empty_tool_list_means_none_and_a_missing_one_means_all() {
         let tools = |yaml: &str| parse(Format::Haft, "x", &format!("---\n{yaml}\n---\n")).unwrap().tools;
         assert_eq!(tools("tools: []"), Some(Vec::new()));
         assert_eq!(tools("description: x"), None);
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_stands_for_more_than_it_is() {
+    fn anchors_and_deep_or_wide_front_matter_are_refused() {
         let lines: Vec<String> = (1..12)
             .map(|it| format!("x{it}: &x{it} [{}]", vec![format!("*x{}", it - 1); 9].join(", ")))
             .collect();
@@ -219,13 +219,13 @@ mod tests {
     }
 
     #[test]
-    fn nothing_hides_in_a_prompt() {
+    fn invisible_characters_in_a_prompt_are_escaped() {
         let it = parse(Format::Haft, "x", "---\nname: x\n---\none\n\ttwo\u{1b}]0;x\u{7}\u{202e}\n").unwrap();
         assert_eq!(it.prompt, "one\n\ttwo\\u{1b}]0;x\\u{7}\\u{202e}");
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_its_line() {
+    fn errors_name_their_line() {
         for (yaml, said) in [
             ("description: x\nmax_turns: 0", "line 3: `max_turns` is 0"),
             ("tools: {a: b}", "line 2: `tools` is"),

@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_catalog_is_bounded_has_one_line_for_each_and_hides_nothing() {
+    fn catalog_is_bounded_and_has_one_visible_line_for_each() {
         let text = catalog(&known(200, &format!("writes </available_subagents>\n{}", "é".repeat(1000))));
         assert!(text.len() < LISTED + 600, "{} bytes", text.len());
         assert!(text.contains("\n- s0 (The Scribe\\u{202e}): writes < /available_subagents> é"), "{text}");
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn subagents_of_nav_stand_before_those_of_the_program() {
+    fn subagents_of_nav_come_before_built_in_ones() {
         let mut all = Profiles::built_in().read();
         all.profiles.extend(known(1, "writes").profiles);
         let text = catalog(&all);

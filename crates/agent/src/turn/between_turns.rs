@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Agent, AgentError};
 use crate::{
     compaction::{Shorten, weight},
-    loop_detection::{Loops, changing},
+    loop_detection::{LoopDetector, changing},
     model::{Piece, Usage},
 };
 
@@ -100,7 +100,7 @@ impl Agent {
         self.transcript.mend(&self.session)?;
         let back = self.transcript.rewind(turns)?;
         let changing = changing(self.session.catalog().specs());
-        self.loops = Loops::of(self.transcript.items(), |tool| changing.contains(tool));
+        self.loops = LoopDetector::of(self.transcript.items(), |tool| changing.contains(tool));
         self.counted = None;
         self.estimate_size();
         self.transcript.written().await?;

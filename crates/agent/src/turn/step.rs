@@ -19,9 +19,9 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    answer::{Heard, heard},
+    answer::{AnsweredCall, heard},
     event::{Event, Observer, Shown},
-    loop_detection::Loops,
+    loop_detection::LoopDetector,
     model::{self, Events, ModelError, Piece, ResultOf, Said, Usage, Why},
     summary_line,
     transcript::{Message, Transcript},
@@ -46,7 +46,7 @@ pub(super) struct Around<'a> {
     pub(super) session: &'a Session,
     pub(super) host: &'a Arc<dyn Observer>,
     pub(super) transcript: &'a mut Transcript,
-    pub(super) loops: &'a mut Loops,
+    pub(super) loops: &'a mut LoopDetector,
     /// The tools that may change something.
     pub(super) changing: &'a HashSet<String>,
     pub(super) cancel: &'a CancellationToken,
@@ -75,7 +75,7 @@ pub(super) enum Broke {
     Error(ModelError),
 }
 
-type Ending<'a> = Pin<Box<dyn Future<Output = (usize, Heard)> + Send + 'a>>;
+type Ending<'a> = Pin<Box<dyn Future<Output = (usize, AnsweredCall)> + Send + 'a>>;
 type Running<'a> = FuturesUnordered<Ending<'a>>;
 
 /// An answer while it streams.
@@ -296,10 +296,10 @@ impl<'a> Answering<'a> {
         if id.trim().is_empty() || self.around.transcript.has_id(&id) { journal.to_owned() } else { id }
     }
 
-    fn ended(&mut self, at: usize, heard: Heard) {
+    fn ended(&mut self, at: usize, heard: AnsweredCall) {
         self.under_way.remove(&at);
         let Some((arguments, result)) = self.parts.open_call(at) else { return };
-        let Heard { result: got, event, exit, pictures, ms } = heard;
+        let AnsweredCall { result: got, event, exit, pictures, ms } = heard;
         let line =
             got.pieces.first().map(|it| first_line(&summary_line(&it.line(), got.ok))).unwrap_or_default();
         let (tool, title) = (got.tool.clone(), first_line(&hide_credentials(arguments)));
@@ -347,7 +347,7 @@ impl<'a> Answering<'a> {
                 changes: Vec::new(),
                 links: Vec::new(),
             };
-            self.ended(at, Heard { result, event, exit: None, pictures: Vec::new(), ms: 0.0 });
+            self.ended(at, AnsweredCall { result, event, exit: None, pictures: Vec::new(), ms: 0.0 });
         }
     }
 

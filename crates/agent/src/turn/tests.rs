@@ -33,7 +33,7 @@ async fn forty_calls_of_one_answer_have_their_results_in_the_models_order() {
 }
 
 #[tokio::test]
-async fn an_answer_without_an_end_is_cut_off() {
+async fn endless_answer_is_cut_off() {
     let fixture = Fixture::new();
     let thought = Move::Say(Part::Reasoning("x".repeat(3 << 20)));
     let begun = Move::Say(Part::Text("so far".to_owned()));
@@ -45,7 +45,7 @@ async fn an_answer_without_an_end_is_cut_off() {
 }
 
 #[tokio::test]
-async fn ids_that_are_empty_or_used_are_replaced_also_in_a_later_answer() {
+async fn empty_or_used_call_ids_are_replaced() {
     let fixture = Fixture::new();
     fixture.plays([
         calls(&[
@@ -64,7 +64,7 @@ async fn ids_that_are_empty_or_used_are_replaced_also_in_a_later_answer() {
 }
 
 #[tokio::test]
-async fn what_is_no_tool_no_json_or_panics_is_a_result_that_says_so() {
+async fn unknown_tools_invalid_json_and_panics_are_error_results() {
     let fixture = Fixture::new();
     fixture.plays([
         calls(&[
@@ -95,7 +95,7 @@ async fn what_is_no_tool_no_json_or_panics_is_a_result_that_says_so() {
 }
 
 #[tokio::test]
-async fn who_was_asked_again_already_is_not_asked_again() {
+async fn model_that_has_retried_is_not_retried() {
     for breach in [Breach::Busy, Breach::Unreachable, Breach::Malformed] {
         let fixture = Fixture::new();
         fixture.plays([vec![Move::GiveUp(breach)], said("never asked for")]);
@@ -106,7 +106,7 @@ async fn who_was_asked_again_already_is_not_asked_again() {
 }
 
 #[tokio::test]
-async fn whatever_a_provider_counts_a_turn_ends() {
+async fn turn_ends_whatever_tokens_a_provider_counts() {
     let fixture = Fixture::new();
     let most = Usage { input: u64::MAX, output: u64::MAX, ..Usage::default() };
     let mut moves = call(0, "1", "act", r#"{"act":"ok"}"#);
@@ -120,7 +120,7 @@ async fn whatever_a_provider_counts_a_turn_ends() {
 }
 
 #[tokio::test]
-async fn a_stream_that_breaks_after_a_call_goes_on_with_it_and_before_any_is_asked_again() {
+async fn broken_stream_is_retried_only_before_any_call() {
     let fixture = Fixture::new();
     let broken = |mut moves: Vec<Move>| {
         moves.push(Move::Fail(Breach::Broken));
@@ -139,7 +139,7 @@ async fn a_stream_that_breaks_after_a_call_goes_on_with_it_and_before_any_is_ask
 }
 
 #[tokio::test]
-async fn a_provider_that_fails_for_good_leaves_what_was_said_and_the_next_turn_goes_on() {
+async fn conversation_continues_after_a_permanent_failure() {
     let fixture = Fixture::new();
     fixture.plays([calls(&[("1", "act", "{}")]), vec![Move::Fail(Breach::Auth)], said("done")]);
     let mut agent = fixture.agent();
@@ -152,7 +152,7 @@ async fn a_provider_that_fails_for_good_leaves_what_was_said_and_the_next_turn_g
 }
 
 #[tokio::test]
-async fn a_cancel_keeps_what_was_said_answers_every_call_and_the_model_hears_of_it() {
+async fn cancel_keeps_the_conversation_answers_every_call_and_notifies_the_model() {
     let fixture = Fixture::new();
     let mut moves = vec![Move::Say(Part::Text("I begin.".to_owned()))];
     moves.extend(call(0, "1", "act", r#"{"act":"ok"}"#));
@@ -183,7 +183,7 @@ async fn a_cancel_keeps_what_was_said_answers_every_call_and_the_model_hears_of_
 }
 
 #[tokio::test]
-async fn a_cancel_before_anything_was_said_keeps_what_the_person_said() {
+async fn cancel_before_an_answer_keeps_the_persons_message() {
     let fixture = Fixture::new();
     fixture.plays([vec![Move::Cancel, Move::Hang], said("done")]);
     let mut agent = fixture.agent();
@@ -194,7 +194,7 @@ async fn a_cancel_before_anything_was_said_keeps_what_the_person_said() {
 }
 
 #[tokio::test]
-async fn a_turn_that_is_dropped_leaves_a_conversation_that_can_go_on() {
+async fn dropped_turn_leaves_a_valid_conversation() {
     let fixture = Fixture::new();
     fixture.plays([
         [call(0, "1", "act", r#"{"act":"ok"}"#), call(1, "2", "act", r#"{"act":"hang"}"#), vec![Move::Hang]]
@@ -212,7 +212,7 @@ async fn a_turn_that_is_dropped_leaves_a_conversation_that_can_go_on() {
 }
 
 #[tokio::test]
-async fn bounds_end_a_turn_and_nothing_is_asked_beyond_them() {
+async fn limits_end_a_turn_and_no_request_exceeds_them() {
     let fixture = Fixture::new();
     let one = |used: u64| {
         let mut moves = call(0, "", "act", "{}");
@@ -235,7 +235,7 @@ async fn bounds_end_a_turn_and_nothing_is_asked_beyond_them() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_cut_off_is_gone_on_with_and_not_for_ever() {
+async fn answer_that_is_cut_off_is_continued_a_limited_number_of_times() {
     let fixture = Fixture::new();
     let cut = |mut moves: Vec<Move>| {
         moves.push(Move::Say(Part::End(Why::Length)));
@@ -253,7 +253,7 @@ async fn an_answer_that_is_cut_off_is_gone_on_with_and_not_for_ever() {
 }
 
 #[tokio::test]
-async fn thoughts_that_nothing_follows_and_empty_texts_are_not_sent_back() {
+async fn trailing_reasoning_and_blank_texts_are_not_sent_back() {
     let fixture = Fixture::new();
     let thought =
         || Move::Say(Part::Kept(Said::Opaque { wire: "w".to_owned(), value: json!({"thought": 1}) }));
@@ -325,7 +325,7 @@ async fn the_model_and_its_prompt_can_be_changed_in_the_middle_of_a_turn() {
 }
 
 #[tokio::test]
-async fn a_command_that_ran_tells_its_exit_code_and_the_whole_turn_its_cost() {
+async fn command_reports_its_exit_code_and_the_turn_its_cost() {
     let fixture = Fixture::new();
     let mut moves = call(0, "1", "act", r#"{"act":"exit 3"}"#);
     moves.push(Move::Say(Part::Used(Usage { input: 1_000_000, output: 1_000_000, ..Usage::default() })));

@@ -134,7 +134,7 @@ async fn a_turn_runs_real_tools_in_each_dialect() {
 }
 
 #[tokio::test]
-async fn results_are_told_in_the_manner_of_the_dialect() {
+async fn results_are_written_in_the_form_of_the_dialect() {
     let results = |words: &str| {
         let call = |id: &str, tool: &str, arguments: Value| Said::Call {
             id: id.to_owned(),
@@ -211,7 +211,7 @@ fn a_picture_follows_the_result_it_belongs_to() {
 }
 
 #[test]
-fn the_words_about_calls_are_short_and_show_one_of_the_tools() {
+fn instructions_on_calls_are_short_and_show_one_of_the_tools() {
     let tools: Vec<Spec> =
         specs().into_iter().filter(|it| it.name == "shell_status" || it.name == "write").collect();
     let words = |words: &str| Spoken::new(script(&[]), dialect(words)).words(&tools);
@@ -239,7 +239,7 @@ fn the_words_about_calls_are_short_and_show_one_of_the_tools() {
 }
 
 #[test]
-fn the_words_say_how_many_calls_an_answer_may_have() {
+fn instructions_name_the_limit_of_calls_in_an_answer() {
     let words =
         |most: Option<usize>| Spoken::new(script(&[]), dialect("json")).max_calls(most).words(&specs());
     for (most, says) in [
@@ -267,7 +267,7 @@ async fn answer(words: &str, text: &str, end: &str) -> Vec<Result<Event, ModelEr
 }
 
 #[tokio::test]
-async fn an_answer_ends_as_what_was_in_it_says() {
+async fn end_reason_depends_on_the_calls_in_the_answer() {
     let ends =
         async |words: &str, text: &str, end: &str| answer(words, text, end).await.pop().unwrap().unwrap();
     assert_eq!(ends("xml", "<jobs/>", "done").await, Event::End(Why::Calls));
@@ -285,7 +285,7 @@ async fn an_answer_ends_as_what_was_in_it_says() {
 }
 
 #[tokio::test]
-async fn what_was_held_back_is_there_when_the_answer_breaks_off() {
+async fn held_back_text_is_sent_when_the_answer_breaks_off() {
     let script = Script::parse("s", "{\"fault\": \"cut\"}\n{\"say\": \"a <read\", \"chunks\": 1}").unwrap();
     let request = Request {
         system: "".into(),
@@ -302,7 +302,7 @@ async fn what_was_held_back_is_there_when_the_answer_breaks_off() {
 }
 
 #[test]
-fn what_only_the_provider_understands_stays_where_it_was() {
+fn opaque_parts_keep_their_place() {
     let opaque = Said::Opaque { wire: "anthropic".to_owned(), value: json!({"x": 1}) };
     let say = |text: &str| Said::Text { text: text.to_owned() };
     let call = Said::Call { id: "c".to_owned(), tool: "jobs".to_owned(), arguments: "{}".to_owned() };
@@ -313,7 +313,7 @@ fn what_only_the_provider_understands_stays_where_it_was() {
 }
 
 #[tokio::test]
-async fn an_answer_that_was_cut_off_is_asked_for_again() {
+async fn answer_that_was_cut_off_is_continued() {
     let model = script(&[
         json!({"say": r#"<json>{"tool_name": "write", "tool_input": {"path": "a", "content": "abc"#}),
         json!({"expect": ["cut off"], "say": r#"<json>{"tool_name": "write", "tool_input": {"path": "a", "content": "abc"}}</json>"#}),
@@ -328,7 +328,7 @@ async fn an_answer_that_was_cut_off_is_asked_for_again() {
 }
 
 #[test]
-fn a_tool_that_the_provider_runs_is_declared_and_not_described() {
+fn provider_tool_is_declared_and_not_described() {
     let mut tools = specs();
     let own = Spec { origin: Origin::Provider, ..spec("image_gen", json!({"type": "object"})) };
     tools.push(own.clone());

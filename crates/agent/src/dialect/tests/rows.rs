@@ -55,7 +55,7 @@ fn an_xml_block_has_its_arguments_in_the_tag() {
 }
 
 #[test]
-fn a_person_can_have_a_format_of_their_own() {
+fn custom_formats_work() {
     let own = r#"{"start_char": "{", "end_char": "}", "slash_means_open": true, "arg_style": "line", "arg_prefix": "--", "arg_kv_sep": ":"}"#;
     is_call(own, "{/read}\n--path:a.rs\n{read/}", "read", json!({"path": "a.rs"}));
     let own = r#"{"start_char": "(", "end_char": ")", "arg_style": "inline", "arg_kv_sep": ":="}"#;
@@ -65,7 +65,7 @@ fn a_person_can_have_a_format_of_their_own() {
 }
 
 #[test]
-fn what_is_thought_quoted_commented_or_made_up_is_not_run() {
+fn calls_in_thoughts_quotes_comments_and_invented_results_do_not_run() {
     let blocks = [
         ("json", r#"<json>{"tool_name": "bash", "tool_input": {"command": "ls"}}</json>"#),
         ("hermes", r#"<tool_call>{"name": "bash", "arguments": {"command": "ls"}}</tool_call>"#),
@@ -91,7 +91,7 @@ fn what_is_thought_quoted_commented_or_made_up_is_not_run() {
 }
 
 #[test]
-fn words_that_are_no_dialect_are_refused_with_those_that_are() {
+fn unknown_dialect_is_refused_with_the_list_of_dialects() {
     let refused = |words: &str, what: &str| {
         let fault = words.parse::<Dialect>().unwrap_err();
         assert!(fault.what.contains(what) && fault.next.iter().any(|it| it.contains("hermes")), "{fault:?}");
@@ -105,7 +105,7 @@ fn words_that_are_no_dialect_are_refused_with_those_that_are() {
 }
 
 #[test]
-fn the_body_is_the_argument_that_the_table_names_or_the_schema_shows() {
+fn body_is_the_argument_of_the_table_or_of_the_schema() {
     let bodies: Vec<(String, Option<String>)> =
         specs().iter().map(|it| (it.name.clone(), schema::body_of(it))).collect();
     let check = |tool: &str, argument: Option<&str>| {
@@ -165,13 +165,13 @@ fn jobs_and_manuals_are_calls_like_any_other() {
 }
 
 #[test]
-fn an_argument_that_is_named_wins_over_the_body() {
+fn named_argument_takes_precedence_over_the_body() {
     is_call("bracket", "[/read]\n@@path=a\nb\n[read/]", "read", json!({"path": "a"}));
     is_call("xml", r#"<read path="a">b</read>"#, "read", json!({"path": "a"}));
 }
 
 #[test]
-fn values_are_what_the_schema_says() {
+fn values_have_the_types_of_the_schema() {
     is_call(
         "bracket",
         "[/note]\n@@urgent=yes\n@@ratio=1.5\n@@tags=[\"a\"]\n@@any={\"x\": 1}\ntrue\n[note/]",
@@ -210,7 +210,7 @@ fn a_file_keeps_its_last_line_break_and_may_be_empty() {
 }
 
 #[test]
-fn what_is_no_block_is_text() {
+fn incomplete_blocks_are_text() {
     for whole in [
         "[/nothing]\nx\n[nothing/]",
         "[read/]",
@@ -272,7 +272,7 @@ fn blocks_do_not_nest() {
 }
 
 #[test]
-fn what_is_only_shown_is_not_run() {
+fn calls_in_code_do_not_run() {
     for shown in [
         "Write `<bash>ls</bash>`.",
         "```\n<bash>ls</bash>\n```\n",
@@ -322,7 +322,7 @@ fn json_calls_are_one_or_many_with_text_between() {
 }
 
 #[test]
-fn only_so_many_calls_of_an_answer_are_taken() {
+fn calls_beyond_the_limit_are_text() {
     let two = "<jobs/><jobs/>";
     let count = |most: usize| {
         let mut parser = Parser::new(syntax_of("xml"), most);
@@ -361,7 +361,7 @@ fn a_closing_tag_within_a_json_text_closes_nothing() {
 }
 
 #[test]
-fn json_that_is_nearly_right_reaches_the_call() {
+fn almost_valid_json_is_still_a_call() {
     // A line break in a text: the call repairs it, or reports the error.
     is_call(
         "json",
@@ -379,7 +379,7 @@ fn json_that_is_nearly_right_reaches_the_call() {
 }
 
 #[test]
-fn a_call_that_the_answer_had_no_room_for_is_cut() {
+fn call_cut_off_by_the_length_limit_is_reported() {
     let cut = |words: &str, text: &str| found(words, [text]).1;
     assert!(cut("json", r#"Now <json>{"tool_name": "write", "tool_input": {"content": "abc"#));
     assert!(cut("hermes", r#"<tool_call>{"name": "write", "arguments": {"#));

@@ -123,7 +123,7 @@ fn cut<'a>(text: &'a str, at: &[prop::sample::Index]) -> Vec<&'a str> {
 
 proptest! {
     #[test]
-    fn the_same_is_found_however_a_text_is_cut(
+    fn result_does_not_depend_on_how_the_text_is_split(
         words in prop::sample::select(&DIALECTS[..]),
         parts in prop::collection::vec(prop_oneof![noise().prop_map(Ok), calls().prop_map(Err)], 0..8),
         at in prop::collection::vec(any::<prop::sample::Index>(), 0..12),
@@ -140,7 +140,7 @@ proptest! {
     }
 
     #[test]
-    fn calls_come_out_and_text_between_them_stays_byte_for_byte(
+    fn calls_are_found_and_text_between_them_stays_byte_for_byte(
         words in prop::sample::select(&DIALECTS[..]),
         parts in prop::collection::vec((plain(), calls()), 0..6),
         last in plain(),
@@ -163,7 +163,7 @@ proptest! {
     }
 
     #[test]
-    fn what_holds_no_call_is_kept_byte_for_byte(
+    fn text_without_calls_stays_byte_for_byte(
         words in prop::sample::select(&DIALECTS[..]),
         parts in prop::collection::vec(noise(), 0..12),
     ) {
@@ -186,7 +186,7 @@ fn work(words: &str, begin: &str, again: &str, bytes: usize) -> u64 {
 }
 
 #[test]
-fn an_answer_that_never_closes_a_tag_is_looked_at_once() {
+fn answer_that_never_closes_a_tag_is_parsed_in_linear_time() {
     let long = 10 * 1024 * 1024;
     assert_eq!(work("bracket", "[/bash]\n", "x[bash/ ", long), 1);
     assert_eq!(work("json", "<json>{\"tool_name\": \"write\", \"tool_input\": \"", "</json>", long), 1);

@@ -8,14 +8,14 @@ use super::WIRE;
 use crate::model::{Breach, Event, ModelError, Said, Usage, Why, http};
 
 /// A block that is sent back unchanged.
-pub(super) struct Kept {
+pub(super) struct KeptBlock {
     /// The model that wrote it.
     pub(super) model: String,
     /// The block.
     pub(super) block: Value,
 }
 
-impl Kept {
+impl KeptBlock {
     /// Returns the block that was stored in this form.
     pub(super) fn of(value: &Value) -> Option<Self> {
         let model = value.get("model")?.as_str()?.to_owned();
@@ -196,7 +196,7 @@ impl Answer {
                 if let Ok(input) = serde_json::from_str(&written) {
                     block.insert("input".to_owned(), input);
                 }
-                let kept = Kept { model: self.model.clone(), block: Value::Object(block) };
+                let kept = KeptBlock { model: self.model.clone(), block: Value::Object(block) };
                 vec![Event::Kept(kept.said())]
             }
             Block::Call { index, id, tool, written, given } => self.close(index, id, tool, written, &given),

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use kit::{Origin, base64};
 use serde_json::{Map, Value, json};
 
-use super::{WIRE, answer::Kept};
+use super::{WIRE, answer::KeptBlock};
 use crate::model::{Item, OwnTool, Piece, Request, ResultOf, Said, endpoint::Served, structured::enforced};
 
 /// The media types of pictures in this format.
@@ -158,7 +158,7 @@ fn messages(served: &Served, items: &[Item], thinking: Thinking) -> Vec<Value> {
             Item::Model { said } => {
                 let last = at + 1 == items.len();
                 // Thinking belongs to its model: another model refuses it, or has no use for it.
-                let keep = |kept: &Kept| {
+                let keep = |kept: &KeptBlock| {
                     let own = thinking == Thinking::Kept && kept.model == served.model;
                     if is_thinking(&kept.block) { own } else { last || is_answered(&kept.block, &searched) }
                 };
@@ -222,14 +222,14 @@ fn is_answered(value: &Value, searched: &HashSet<&str>) -> bool {
     of("type") != "server_tool_use" || searched.contains(of("id"))
 }
 
-fn part(said: &Said, ids: &mut Ids, keep: impl Fn(&Kept) -> bool) -> Option<Value> {
+fn part(said: &Said, ids: &mut Ids, keep: impl Fn(&KeptBlock) -> bool) -> Option<Value> {
     match said {
         Said::Text { text } => text_block(text),
         Said::Call { id, tool, arguments } => Some(
             json!({ "type": "tool_use", "id": ids.call(id), "name": name(tool), "input": input(arguments) }),
         ),
         Said::Opaque { wire, value } if wire == WIRE => {
-            Kept::of(value).filter(|it| keep(it)).map(|it| it.block)
+            KeptBlock::of(value).filter(|it| keep(it)).map(|it| it.block)
         }
         Said::Opaque { .. } => None,
     }

@@ -12,14 +12,15 @@ use super::*;
 use crate::model::{
     Item, OwnTool, Piece, ResultOf, Said, Usage, Why,
     endpoint::{Endpoint, Key, Secret},
-    http::Patience,
+    http::RetryPolicy,
     loopback::{Loopback, Reply},
 };
 
 fn served(url: &str) -> Served {
     let key = Key::Header("x-api-key".parse().unwrap(), Secret::new("sk-ant-key"));
     let mut endpoint = Endpoint::new(url).with(Some(key));
-    endpoint.patience = Patience { tries: 3, pause: Duration::from_millis(1), idle: Duration::from_secs(20) };
+    endpoint.retry_policy =
+        RetryPolicy { tries: 3, pause: Duration::from_millis(1), idle: Duration::from_secs(20) };
     let abilities = Abilities {
         calls: true,
         images: true,
@@ -210,7 +211,7 @@ async fn an_answer_is_the_same_wherever_it_is_cut() {
 }
 
 #[tokio::test]
-async fn a_call_in_a_hundred_chunks_is_one_call() {
+async fn call_in_many_chunks_is_one_call() {
     let arguments = json!({ "path": "a", "content": "zwölf \"Boxkämpfer\" jagen\n".repeat(20) }).to_string();
     let letters: Vec<char> = arguments.chars().collect();
     let parts: Vec<String> =
@@ -227,7 +228,7 @@ async fn a_call_in_a_hundred_chunks_is_one_call() {
 }
 
 #[tokio::test]
-async fn calls_written_by_turns_are_told_apart() {
+async fn interleaved_calls_stay_separate() {
     let text = answer(
         [
             call(0, "toolu_1", "read"),
@@ -251,7 +252,7 @@ async fn calls_written_by_turns_are_told_apart() {
 }
 
 #[tokio::test]
-async fn a_call_is_closed_before_the_rest_of_the_answer_is_there() {
+async fn call_closes_before_the_rest_of_the_answer_arrives() {
     let text = answer([call(0, "toolu_1", "read"), written(0, r#"{"path": "a"}"#), stop(0)], "tool_use");
     let until = text.find("event: message_delta").unwrap();
     let loopback = Loopback::serve([Reply::events(&text[..until]).never_ending()]).await;
@@ -265,7 +266,7 @@ async fn a_call_is_closed_before_the_rest_of_the_answer_is_there() {
 }
 
 #[tokio::test]
-async fn arguments_that_are_no_json_come_as_they_were_written() {
+async fn invalid_json_arguments_are_passed_on_unchanged() {
     let bad = r#"{"path": "a", "content": }"#;
     let text = answer(
         [call(0, "toolu_1", "write"), written(0, bad), stop(0), call(1, "toolu_2", "tree"), stop(1)],
@@ -277,7 +278,7 @@ async fn arguments_that_are_no_json_come_as_they_were_written() {
 }
 
 #[tokio::test]
-async fn a_call_that_the_longest_answer_cut_off_is_not_made() {
+async fn call_cut_off_by_the_length_limit_is_not_made() {
     for cut in [r#"{"path": "a", "content": "half of"#, ""] {
         let text = answer(
             [
@@ -297,7 +298,7 @@ async fn a_call_that_the_longest_answer_cut_off_is_not_made() {
 }
 
 #[tokio::test]
-async fn why_an_answer_is_over_is_what_the_provider_says() {
+async fn end_reason_is_the_one_of_the_provider() {
     for (reason, why) in [
         ("end_turn", Why::Done),
         ("stop_sequence", Why::Done),
@@ -314,7 +315,7 @@ async fn why_an_answer_is_over_is_what_the_provider_says() {
 }
 
 #[tokio::test]
-async fn an_answer_that_breaks_off_is_broken_at_every_event() {
+async fn answer_that_breaks_off_at_any_event_is_an_error() {
     let text = whole();
     let ends: Vec<usize> = text.match_indices("\n\n").map(|(at, _)| at + 2).collect();
     let (_, cuts) = ends.split_last().unwrap();
@@ -336,7 +337,7 @@ async fn an_answer_that_breaks_off_is_broken_at_every_event() {
 }
 
 #[tokio::test]
-async fn what_makes_no_sense_is_malformed() {
+async fn invalid_events_are_malformed() {
     for bad in [
         "{\"type\": \"content_block_delta\", \"index\": 0",
         "not json",
@@ -353,7 +354,7 @@ async fn what_makes_no_sense_is_malformed() {
 }
 
 #[tokio::test]
-async fn an_error_within_an_answer_is_told_by_its_kind() {
+async fn error_within_an_answer_has_its_kind() {
     for (kind, message, breach) in [
         ("overloaded_error", "Overloaded", Breach::Busy),
         ("api_error", "Internal", Breach::Busy),
@@ -371,7 +372,7 @@ async fn an_error_within_an_answer_is_told_by_its_kind() {
 }
 
 #[tokio::test]
-async fn a_provider_without_room_is_asked_again() {
+async fn overloaded_provider_is_retried() {
     let busy = |status: u16, kind: &str| {
         Reply::json(status, &json!({ "type": "error", "error": { "type": kind, "message": "later" } }))
     };
@@ -432,7 +433,7 @@ fn messages(items: Vec<Item>) -> Value {
 }
 
 #[tokio::test]
-async fn a_request_is_what_the_format_wants() {
+async fn request_has_the_form_of_the_api() {
     let loopback = Loopback::serve([Reply::events(&whole())]).await;
     let model = Anthropic::new(served(&loopback.url));
     let thinking = json!({ "type": "thinking", "thinking": "Hm.", "signature": "EqQB" });
@@ -499,7 +500,7 @@ async fn a_request_is_what_the_format_wants() {
 }
 
 #[test]
-fn what_the_format_refuses_is_not_sent() {
+fn content_that_the_api_refuses_is_not_sent() {
     let broken = json!({ "type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {} });
     let items = vec![
         model_said(vec![text("I begin.")]),
@@ -537,7 +538,7 @@ fn what_the_format_refuses_is_not_sent() {
 }
 
 #[test]
-fn no_more_is_marked_than_the_provider_allows() {
+fn cache_breakpoints_stay_within_the_limit() {
     let items = (0..9).flat_map(|_| [Item::person("a"), model_said(vec![text("b")])]).collect();
     let request = Request { tools: Arc::new([tool("read", Origin::Program)]), ..request(items) };
     let body = request::body(&served("http://127.0.0.1"), &request, Thinking::Kept).to_string();
@@ -545,7 +546,7 @@ fn no_more_is_marked_than_the_provider_allows() {
 }
 
 #[test]
-fn a_wanted_form_is_said_as_structured_output_beside_the_effort() {
+fn schema_is_sent_as_structured_output_beside_the_effort() {
     let mut served = served("http://127.0.0.1");
     (served.model, served.effort) = ("claude-opus-4-6".to_owned(), Some("low".to_owned()));
     let schema = json!({"type": "object", "properties": {"count": {"type": "integer", "minimum": 0}}});
@@ -557,7 +558,7 @@ fn a_wanted_form_is_said_as_structured_output_beside_the_effort() {
 }
 
 #[test]
-fn how_hard_to_think_is_said_as_each_model_wants_it() {
+fn effort_is_sent_in_the_form_of_each_model() {
     let body = |model: &str, effort: &str, longest: u64| {
         let mut served = served("http://127.0.0.1");
         let effort = Some(effort.to_owned()).filter(|it| !it.is_empty());
@@ -585,7 +586,7 @@ fn how_hard_to_think_is_said_as_each_model_wants_it() {
 }
 
 #[tokio::test]
-async fn thinking_that_is_refused_is_left_out() {
+async fn refused_thinking_is_left_out() {
     let refused = json!({ "type": "error", "error": {
         "type": "invalid_request_error",
         "message": "messages.1.content.0: `thinking` or `redacted_thinking` blocks cannot be modified",
@@ -645,7 +646,7 @@ mod in_the_loop {
     }
 
     #[tokio::test]
-    async fn a_tool_is_called_and_its_result_goes_back_with_the_reasoning() {
+    async fn tool_result_is_sent_back_with_the_reasoning() {
         let signed = json!({ "type": "thinking", "thinking": "Look.", "signature": "EqQB" });
         let first = answer(
             [

@@ -5,7 +5,7 @@
 //! - The arguments are a complete JSON object that is not empty. Nothing but white space can follow one, so nothing is
 //!   lost by stopping there: this closes a call.
 //! - The arguments are `{}`. Not enough: some servers begin with it and write the arguments after it.
-//! - Another call begins, or text follows. Not enough: calls may be written by turns.
+//! - Another call begins, or text follows. Not enough: calls may be interleaved.
 //! - `finish_reason`: closes all that are open, whatever they say. Where the answer was cut off (`length`,
 //!   `content_filter`), only those that are complete: the last may have been cut in two.
 //!
@@ -26,7 +26,7 @@ const MOST: usize = 1000;
 
 /// The calls of one answer, as far as they are written.
 pub(super) struct Calls {
-    written: Vec<Written>,
+    written: Vec<PartialCall>,
     /// The ids of calls in this conversation. Some servers repeat ids.
     taken: HashSet<String>,
     step: usize,
@@ -47,7 +47,7 @@ pub(super) struct Piece {
 
 /// One call, as far as it is written.
 #[derive(Default)]
-struct Written {
+struct PartialCall {
     index: Option<u64>,
     id: String,
     tool: String,
@@ -156,7 +156,7 @@ impl Calls {
     /// When there are more calls than an answer may have.
     pub(super) fn take(&mut self, piece: Piece, events: &mut Vec<Event>) -> Result<(), ModelError> {
         let at = self.find(&piece).unwrap_or_else(|| {
-            self.written.push(Written::default());
+            self.written.push(PartialCall::default());
             self.written.len() - 1
         });
         if at >= MOST {
@@ -199,7 +199,7 @@ impl Calls {
 
     /// Returns the call that this piece continues, or `None` if it begins one.
     fn find(&self, piece: &Piece) -> Option<usize> {
-        let last = |fits: &dyn Fn(&Written) -> bool| self.written.iter().rposition(fits);
+        let last = |fits: &dyn Fn(&PartialCall) -> bool| self.written.iter().rposition(fits);
         let at = match piece.index {
             Some(index) => last(&|it| it.index == Some(index)).or_else(|| {
                 // The call began without a number.
@@ -233,7 +233,7 @@ impl Calls {
     }
 }
 
-impl Written {
+impl PartialCall {
     /// Returns whether this piece continues the call; otherwise it begins another one. Servers that number every
     /// call 0, or none, distinguish calls by id; for those without ids, a complete call is over.
     fn goes_on_with(&self, piece: &Piece) -> bool {
@@ -314,7 +314,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_looked_at_in_pieces_is_what_the_parser_says_of_it_whole(
+        fn scanning_in_pieces_agrees_with_the_parser(
             pieces in proptest::collection::vec(r#"\{|\}|\[|\]|"|"a":|\\|,| |1|\{"a": ?|"\}"|ü|\{\}"#, 0..10),
         ) {
             let (mut scan, mut text) = (Scan::default(), String::new());
@@ -328,7 +328,7 @@ mod tests {
 
     #[test]
     fn arguments_in_very_many_pieces_are_read_once() {
-        let mut call = Written { tool: "write".to_owned(), ..Written::default() };
+        let mut call = PartialCall { tool: "write".to_owned(), ..PartialCall::default() };
         let mut events = Vec::new();
         let mut take = |arguments: &str| {
             call.take(0, Piece { arguments: arguments.to_owned(), ..Piece::default() }, &mut events);
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_with_very_many_calls_is_none() {
+    fn answer_with_too_many_calls_is_an_error() {
         let mut calls = Calls { written: Vec::new(), taken: HashSet::new(), step: 0, model: String::new() };
         let mut take = |index| {
             let piece = Piece { index: Some(index), tool: "a".to_owned(), ..Piece::default() };

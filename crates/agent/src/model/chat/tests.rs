@@ -20,7 +20,7 @@ use crate::model::{
 
 fn served(url: &str) -> Served {
     let mut endpoint = Endpoint::new(url).with(Some(Key::Bearer(Secret::new("sk-secret-key"))));
-    endpoint.patience.tries = 1;
+    endpoint.retry_policy.tries = 1;
     let abilities = Abilities {
         calls: true,
         images: true,
@@ -160,13 +160,13 @@ async fn an_answer_that_breaks_off_is_an_error_unless_all_of_it_was_there() {
 }
 
 #[tokio::test]
-async fn the_end_is_not_waited_for_once_it_is_marked() {
+async fn end_of_the_connection_is_not_awaited_after_the_end_mark() {
     let events = ask(Reply::events(RECORDED).never_ending()).await;
     assert_eq!(events.last(), Some(&Ok(Event::End(Why::Calls))));
 }
 
 #[tokio::test]
-async fn what_is_no_json_is_an_error_and_no_key_is_in_it() {
+async fn invalid_json_is_an_error_without_the_key() {
     let events = ask(Reply::events("data: {\"choices\": sk-secret-key\n\n")).await;
     let [Err(error)] = events.as_slice() else { panic!("{events:?}") };
     assert_eq!(error.breach, Breach::Malformed);
@@ -174,7 +174,7 @@ async fn what_is_no_json_is_an_error_and_no_key_is_in_it() {
 }
 
 #[test]
-fn a_call_in_a_hundred_chunks_is_whole() {
+fn call_in_many_chunks_is_whole() {
     let arguments = json!({"text": "grüße ".repeat(60)}).to_string();
     let letters: Vec<char> = arguments.chars().collect();
     let mut deltas = vec![call(json!({"index": 0, "id": "a", "function": {"name": "write"}}))];
@@ -191,7 +191,7 @@ fn a_call_in_a_hundred_chunks_is_whole() {
 }
 
 #[test]
-fn calls_that_are_written_by_turns_are_closed_when_they_are_complete() {
+fn interleaved_calls_close_when_they_are_complete() {
     let part =
         |index: u64, arguments: &str| call(json!({"index": index, "function": {"arguments": arguments}}));
     let events = said(
@@ -238,7 +238,7 @@ fn a_call_whose_name_comes_last_is_not_lost() {
 }
 
 #[test]
-fn a_call_said_again_under_an_id_that_was_taken_is_called_once() {
+fn call_repeated_under_a_used_id_is_made_once() {
     let said_before = Said::Call { id: "a".to_owned(), tool: "read".to_owned(), arguments: "{}".to_owned() };
     let whole =
         call(json!({"index": 0, "id": "a", "function": {"name": "read", "arguments": "{\"path\":\"x\"}"}}));
@@ -265,7 +265,7 @@ fn an_empty_object_may_be_a_placeholder() {
 }
 
 #[test]
-fn servers_that_do_not_number_calls_lose_none() {
+fn calls_without_numbers_are_not_lost() {
     let a = json!({"name": "read", "arguments": "{\"path\":\"a\"}"});
     let b = json!({"name": "read", "arguments": "{\"path\":\"b\"}"});
     let two = |ids: [&str; 2]| {
@@ -295,7 +295,7 @@ fn servers_that_do_not_number_calls_lose_none() {
 }
 
 #[test]
-fn a_call_in_pieces_without_a_number_goes_on_with_the_last() {
+fn piece_without_a_number_continues_the_last_call() {
     let events = said(
         &[
             call(json!({"id": "a", "function": {"name": "read", "arguments": ""}})),
@@ -329,7 +329,7 @@ fn a_name_in_each_delta_and_an_id_in_each_delta_are_one_call() {
 }
 
 #[test]
-fn a_call_that_is_said_again_is_called_once() {
+fn repeated_call_is_made_once() {
     let whole = json!({"index": 0, "id": "a", "function": {"name": "read", "arguments": "{\"path\":\"x\"}"}});
     for between in [json!({}), json!({"content": "so"})] {
         let events = said(&[call(whole.clone()), between, call(whole.clone())], "tool_calls");
@@ -352,7 +352,7 @@ fn arguments_may_be_an_object_or_nothing() {
 }
 
 #[test]
-fn arguments_that_are_no_json_are_given_as_they_are() {
+fn invalid_json_arguments_are_passed_on_unchanged() {
     let events = said(
         &[
             call(json!({"index": 0, "id": "a", "function": {"name": "read", "arguments": "{\"path\": x"}})),
@@ -375,7 +375,7 @@ fn a_call_without_a_name_is_an_error() {
 }
 
 #[test]
-fn ids_that_calls_of_the_conversation_have_are_not_given_again() {
+fn used_call_ids_are_replaced() {
     let before = Item::Model {
         said: vec![Said::Call {
             id: "call_0".to_owned(),
@@ -392,7 +392,7 @@ fn ids_that_calls_of_the_conversation_have_are_not_given_again() {
 }
 
 #[test]
-fn an_answer_that_is_cut_off_calls_only_what_is_complete() {
+fn answer_that_is_cut_off_makes_only_complete_calls() {
     let deltas = [
         call(json!({"index": 0, "id": "a", "function": {"name": "read", "arguments": "{\"path\":\"x\"}"}})),
         call(json!({"index": 1, "id": "b", "function": {"name": "write", "arguments": "{\"path\":\"y"}})),
@@ -405,7 +405,7 @@ fn an_answer_that_is_cut_off_calls_only_what_is_complete() {
 }
 
 #[test]
-fn the_end_is_why_it_ended() {
+fn end_reason_follows_finish_reason() {
     let content = [json!({"content": "Done."})];
     for (finish, end) in [("stop", Why::Done), ("eos", Why::Done), ("length", Why::Length)] {
         assert_eq!(why(&said(&content, finish)), end);
@@ -435,13 +435,13 @@ fn content_may_come_in_parts_and_whole() {
 }
 
 #[test]
-fn other_choices_are_not_heard() {
+fn other_choices_are_ignored() {
     let other = json!({"choices": [{"index": 1, "delta": {"content": "no"}, "finish_reason": "stop"}]});
     assert_eq!(text(&hear(&[other]).0), "");
 }
 
 #[test]
-fn an_error_in_the_middle_ends_it_after_what_was_there() {
+fn error_in_the_middle_ends_the_answer_after_its_parts() {
     let begin = json!({"choices": [{"delta": {"content": "Hel"}}]});
     for error in [
         json!({"error": {"message": "no room", "code": 503}}),
@@ -456,7 +456,7 @@ fn an_error_in_the_middle_ends_it_after_what_was_there() {
 }
 
 #[test]
-fn usage_is_counted_as_each_server_gives_it() {
+fn usage_is_parsed_in_the_form_of_each_server() {
     let used = |usage: Value| {
         let (events, _) = hear(&[json!({"choices": [], "usage": usage})]);
         let Event::Used(usage) = events[0] else { panic!("{events:?}") };
@@ -495,7 +495,7 @@ fn result(id: &str, text: &str, ok: bool) -> ResultOf {
 }
 
 #[test]
-fn what_was_thought_goes_back_with_the_calls_as_it_came() {
+fn reasoning_is_sent_back_with_the_calls() {
     let thinking = |key: &str| {
         said(
             &[
@@ -526,7 +526,7 @@ fn what_was_thought_goes_back_with_the_calls_as_it_came() {
 }
 
 #[test]
-fn details_of_what_was_thought_go_back_as_if_they_had_come_whole() {
+fn reasoning_details_are_merged_and_sent_back() {
     let detail = |more: Value| {
         let mut detail = json!({"type": "reasoning.text", "index": 0, "format": "f"});
         detail.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -551,7 +551,7 @@ fn details_of_what_was_thought_go_back_as_if_they_had_come_whole() {
 }
 
 #[test]
-fn a_signature_goes_back_with_its_call() {
+fn signature_is_sent_back_with_its_call() {
     let signed = |id: &str, signature: &str| {
         call(json!({"id": id, "function": {"name": "read", "arguments": "{\"path\":\"x\"}"},
             "extra_content": {"google": {"thought_signature": signature}}}))
@@ -566,7 +566,7 @@ fn a_signature_goes_back_with_its_call() {
 }
 
 #[test]
-fn a_signature_that_comes_after_its_call_goes_back_with_it() {
+fn late_signature_is_sent_back_with_its_call() {
     let arguments = json!({"name": "read", "arguments": "{\"path\":\"x\"}"});
     let thought = |data: &str| json!({"type": "reasoning.encrypted", "index": 0, "data": data});
     let events = said(
@@ -597,7 +597,7 @@ fn spec(name: &str, origin: Origin) -> Spec {
 }
 
 #[tokio::test]
-async fn a_request_says_what_was_said() {
+async fn request_contains_the_conversation() {
     let picture = Piece::Image {
         mime: "image/png".to_owned(),
         handle: "out_1".to_owned(),
@@ -680,7 +680,7 @@ async fn a_request_says_what_was_said() {
 }
 
 #[test]
-fn a_wanted_form_is_said_as_structured_output_to_openai_alone() {
+fn schema_is_sent_as_structured_output_to_openai_only() {
     let mut request = request(Vec::new());
     request.format = Some(Arc::new(json!({
         "type": "object",
@@ -696,7 +696,7 @@ fn a_wanted_form_is_said_as_structured_output_to_openai_alone() {
 }
 
 #[test]
-fn a_model_that_sees_nothing_reads_lines_instead() {
+fn model_without_pictures_gets_lines_instead() {
     let mut served = served("https://api.openai.com/v1");
     served.abilities.images = false;
     let picture = Piece::Image {
@@ -718,7 +718,7 @@ fn a_model_that_sees_nothing_reads_lines_instead() {
 proptest! {
     /// However calls are cut into pieces, and however the pieces are interleaved, each call is complete.
     #[test]
-    fn no_order_of_pieces_loses_anything(
+    fn interleaved_pieces_lose_nothing(
         texts in prop::collection::vec("[a-z{}\"\\\\ ü]{0,12}", 1..5),
         cuts in prop::collection::vec(1_usize..7, 1..20),
         turns in prop::collection::vec(0_usize..5, 0..60),

@@ -58,7 +58,7 @@ fn fault(made: Result<Arc<dyn Model>, Fault>) -> (Kind, String) {
 }
 
 #[test]
-fn a_name_says_who_is_asked_where_and_how() {
+fn name_selects_provider_address_and_wire_format() {
     let (anthropic, openai) = ("https://api.anthropic.com/v1", "https://api.openai.com/v1");
     let google = "https://generativelanguage.googleapis.com/v1beta/openai";
     for (name, expected) in [
@@ -78,7 +78,7 @@ fn a_name_says_who_is_asked_where_and_how() {
 }
 
 #[test]
-fn the_usual_variables_say_other_addresses() {
+fn usual_variables_override_addresses() {
     for base in ["http://127.0.0.1:4000", "http://127.0.0.1:4000/", "http://127.0.0.1:4000/v1"] {
         let found =
             place("anthropic:claude-x", &[("ANTHROPIC_BASE_URL", base), ("ANTHROPIC_AUTH_TOKEN", "t-1")]);
@@ -94,7 +94,7 @@ fn the_usual_variables_say_other_addresses() {
 }
 
 #[test]
-fn what_is_known_of_a_model_is_told() {
+fn known_limits_and_prices_are_applied() {
     let abilities = |name: &str| plan(name, KEYS).unwrap().abilities;
     let own = abilities("anthropic:claude-sonnet-4-5");
     assert_eq!((own.window, own.images, own.price.map(|it| it.input)), (200_000, true, Some(3.0)));
@@ -107,7 +107,7 @@ fn what_is_known_of_a_model_is_told() {
 }
 
 #[test]
-fn a_key_that_is_missing_is_named() {
+fn missing_key_is_named() {
     for (name, variable) in [
         ("anthropic:claude-x", "ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN"),
         ("openai:gpt-5", "OPENAI_API_KEY"),
@@ -132,7 +132,7 @@ fn a_key_that_is_missing_is_named() {
 }
 
 #[test]
-fn an_unknown_name_is_refused_with_the_one_that_was_meant() {
+fn unknown_name_is_refused_with_a_suggestion() {
     let models = Sections::from([("fast".to_owned(), section("anthropic:x"))]);
     let refused = |name: &str| {
         fault(choose(
@@ -170,7 +170,7 @@ fn an_unknown_name_is_refused_with_the_one_that_was_meant() {
 }
 
 #[test]
-fn a_misspelt_model_of_a_known_provider_is_doubted_and_tried() {
+fn misspelt_model_gets_a_warning_and_is_tried() {
     let models = Sections::from([("anthropic:claude-sonet-5-4".to_owned(), section("anthropic:x"))]);
     let own = owned(KEYS);
     let doubted = |name: &str| {
@@ -204,7 +204,7 @@ fn a_misspelt_model_of_a_known_provider_is_doubted_and_tried() {
 }
 
 #[test]
-fn a_key_goes_nowhere_in_the_clear() {
+fn key_is_never_sent_unencrypted() {
     let key = Some("MY_KEY".to_owned());
     let variables: Pairs<'_> = &[
         ("MY_KEY", "sk-mine-1"),
@@ -239,7 +239,7 @@ fn a_key_goes_nowhere_in_the_clear() {
 }
 
 #[tokio::test]
-async fn every_key_of_a_section_has_its_effect() {
+async fn every_field_of_a_section_takes_effect() {
     let loopback = Loopback::serve([Reply::new(400, "text/plain", "no")]).await;
     let price = PriceSection { input: 1.0, cached: 0.5, kept: 2.0, output: 4.0 };
     let section = ModelSection {
@@ -286,7 +286,7 @@ async fn ask(model: &Arc<dyn Model>) {
 }
 
 #[tokio::test]
-async fn each_wire_format_is_asked_at_its_own_path() {
+async fn each_wire_format_uses_its_own_path() {
     for (api, path) in [
         (None, "POST /v1/chat/completions"),
         (Some("chat"), "POST /v1/chat/completions"),
@@ -305,7 +305,7 @@ async fn each_wire_format_is_asked_at_its_own_path() {
 }
 
 #[test]
-fn a_section_may_begin_with_a_model_that_is_known() {
+fn section_can_refine_a_known_model() {
     let model =
         chosen(ModelSection { window: Some(20_000), ..section("anthropic:claude-opus-5-5") }, KEYS).unwrap();
     let abilities = model.abilities();
@@ -316,7 +316,7 @@ fn a_section_may_begin_with_a_model_that_is_known() {
 }
 
 #[test]
-fn a_section_that_is_wrong_says_where() {
+fn invalid_section_is_reported_with_its_name() {
     let wrong = [
         (ModelSection::default(), "names no model"),
         (section("gpt-5"), "who serves"),
@@ -346,7 +346,7 @@ fn a_section_that_is_wrong_says_where() {
 }
 
 #[test]
-fn a_format_of_ones_own_is_a_table_in_the_file() {
+fn custom_format_is_a_table_in_the_file() {
     let read = |text: &str| serde_json::from_str::<ModelSection>(text).unwrap();
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), "{\"say\": \"hello\"}\n").unwrap();
@@ -366,7 +366,7 @@ fn a_format_of_ones_own_is_a_table_in_the_file() {
 }
 
 #[test]
-fn a_script_may_be_dressed_as_a_model_without_calls() {
+fn script_can_act_as_a_model_without_calls() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("s.jsonl");
     std::fs::write(&file, "{\"say\": \"<json>{}</json>\"}\n").unwrap();
@@ -425,7 +425,7 @@ fn the_usual_model_is_that_of_the_first_provider_with_a_key() {
 }
 
 #[tokio::test]
-async fn a_key_of_login_is_used_where_no_variable_is_set_and_at_its_origin_alone() {
+async fn login_key_is_used_without_a_variable_and_only_at_its_origin() {
     let mut keys = Keys::default();
     keys.insert("anthropic", "https://api.anthropic.com", "sk-ant-login");
     let key = |variables| {

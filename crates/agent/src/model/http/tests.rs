@@ -16,32 +16,32 @@ use crate::model::{
 
 const KEY: &str = "sk-a-very-secret-key";
 
-fn quick() -> Patience {
-    Patience { tries: 3, pause: Duration::from_millis(1), idle: Duration::from_secs(20) }
+fn quick() -> RetryPolicy {
+    RetryPolicy { tries: 3, pause: Duration::from_millis(1), idle: Duration::from_secs(20) }
 }
 
 fn at(url: &str) -> Endpoint {
     let mut endpoint = Endpoint::new(url).with(Some(Key::Bearer(Secret::new(KEY))));
-    endpoint.patience = quick();
+    endpoint.retry_policy = quick();
     endpoint
 }
 
-async fn ask(endpoint: &Endpoint) -> Vec<Result<Heard, ModelError>> {
+async fn ask(endpoint: &Endpoint) -> Vec<Result<Received, ModelError>> {
     post(endpoint.post("messages", json!({ "a": 1 })).unwrap()).collect().await
 }
 
-async fn asked(replies: impl IntoIterator<Item = Reply>) -> (Vec<Result<Heard, ModelError>>, usize) {
+async fn asked(replies: impl IntoIterator<Item = Reply>) -> (Vec<Result<Received, ModelError>>, usize) {
     let loopback = Loopback::serve(replies).await;
     let heard = ask(&at(&loopback.url)).await;
     (heard, loopback.asked().len())
 }
 
-fn sent(data: &str) -> Result<Heard, ModelError> {
-    Ok(Heard::Sent { event: None, data: data.to_owned() })
+fn sent(data: &str) -> Result<Received, ModelError> {
+    Ok(Received::Sent { event: None, data: data.to_owned() })
 }
 
 /// Returns the final error, and the number of pauses before it.
-fn failed(heard: &[Result<Heard, ModelError>]) -> (&ModelError, usize) {
+fn failed(heard: &[Result<Received, ModelError>]) -> (&ModelError, usize) {
     (heard.last().unwrap().as_ref().unwrap_err(), heard.len() - 1)
 }
 
@@ -50,10 +50,10 @@ fn error(status: u16, kind: &str, message: &str) -> Reply {
 }
 
 #[tokio::test]
-async fn a_request_has_its_key_and_its_body_and_the_answer_its_events() {
+async fn request_has_key_and_body_and_the_answer_has_its_events() {
     let loopback = Loopback::serve([Reply::events("data: one\n\n: ping\n\nevent: b\ndata: two\n\n")]).await;
     let heard = ask(&at(&loopback.url)).await;
-    let second = Ok(Heard::Sent { event: Some("b".to_owned()), data: "two".to_owned() });
+    let second = Ok(Received::Sent { event: Some("b".to_owned()), data: "two".to_owned() });
     assert_eq!(heard, [sent("one"), second]);
     let asked = loopback.asked().remove(0);
     assert_eq!(asked.line, "POST /v1/messages");
@@ -63,7 +63,7 @@ async fn a_request_has_its_key_and_its_body_and_the_answer_its_events() {
 }
 
 #[tokio::test]
-async fn what_passes_is_asked_again_until_it_is_answered() {
+async fn transient_errors_are_retried_until_an_answer() {
     for (status, kind) in [
         (429, "rate_limit_error"),
         (529, "overloaded_error"),
@@ -75,14 +75,14 @@ async fn what_passes_is_asked_again_until_it_is_answered() {
         let replies = [error(status, kind, "later"), Reply::nothing(), Reply::events("data: x\n\n")];
         let (heard, count) = asked(replies).await;
         assert_eq!(count, 3, "{status}");
-        let Ok(Heard::Waiting { why, .. }) = heard.first().unwrap() else { unreachable!() };
+        let Ok(Received::Waiting { why, .. }) = heard.first().unwrap() else { unreachable!() };
         assert!(why.contains(&status.to_string()) && why.contains("later"), "{why}");
         assert_eq!(heard.last().unwrap(), &sent("x"));
     }
 }
 
 #[tokio::test]
-async fn after_the_last_try_the_error_is_the_last_one() {
+async fn error_after_the_last_try_is_the_last_one() {
     let (heard, count) = asked((0..9).map(|it| error(529, "overloaded_error", &format!("try {it}")))).await;
     let (error, waited) = failed(&heard);
     assert_eq!((error.breach, waited, count), (Breach::Busy, 2, 3));
@@ -90,7 +90,7 @@ async fn after_the_last_try_the_error_is_the_last_one() {
 }
 
 #[tokio::test]
-async fn what_does_not_pass_is_asked_once() {
+async fn permanent_errors_are_not_retried() {
     let cases = [
         (error(401, "authentication_error", "bad key"), Breach::Auth),
         (error(403, "permission_error", "not yours"), Breach::Auth),
@@ -115,7 +115,7 @@ async fn what_does_not_pass_is_asked_once() {
 }
 
 #[tokio::test]
-async fn a_stream_of_events_is_known_by_how_it_begins() {
+async fn stream_of_events_is_detected_by_its_first_bytes() {
     for mime in ["application/json", "", "text/plain"] {
         for size in [1, 100] {
             let body = "\n: ping\n\ndata: x\n\n";
@@ -126,7 +126,7 @@ async fn a_stream_of_events_is_known_by_how_it_begins() {
 }
 
 #[tokio::test]
-async fn what_is_no_stream_of_events_is_said_at_once() {
+async fn response_without_events_is_an_error_at_once() {
     let png = "\u{89}PNG\r\n\u{1a}\n";
     let whole = json!({ "choices": [{ "message": { "content": "hi" } }] });
     let cases = [
@@ -151,7 +151,7 @@ async fn what_is_no_stream_of_events_is_said_at_once() {
 }
 
 #[tokio::test]
-async fn who_does_not_speak_http_is_soon_left_alone() {
+async fn server_without_http_is_given_up_soon() {
     for head in [
         "SSH-2.0-OpenSSH_9.6\r\n\r\n".to_owned(),
         format!("HTTP/1.1 200 OK\r\nx: {}\r\n", "x".repeat(1 << 20)),
@@ -174,7 +174,7 @@ async fn who_does_not_speak_http_is_soon_left_alone() {
 }
 
 #[tokio::test]
-async fn a_secret_is_covered_before_an_error_is_cut_and_no_address_is_too_long() {
+async fn secrets_are_masked_before_errors_are_truncated_and_addresses_are_bounded() {
     let straddling = format!("{}{KEY}", "x".repeat(SHOWN - 10));
     let (heard, _) = asked([error(401, "", &straddling)]).await;
     let (what, _) = failed(&heard);
@@ -194,13 +194,13 @@ async fn a_pause_is_as_long_as_the_provider_says() {
     let (heard, _) = asked(replies).await;
     let pauses: Vec<f32> = heard
         .iter()
-        .filter_map(|it| if let Ok(Heard::Waiting { seconds, .. }) = it { Some(*seconds) } else { None })
+        .filter_map(|it| if let Ok(Received::Waiting { seconds, .. }) = it { Some(*seconds) } else { None })
         .collect();
     assert_eq!(pauses, [0.03, 0.04]);
 }
 
 #[tokio::test]
-async fn who_is_to_wait_for_too_long_is_told_for_how_long() {
+async fn too_long_a_pause_is_an_error_with_its_length() {
     let (heard, count) = asked([error(429, "", "full").header("retry-after", "86400")]).await;
     let (error, waited) = failed(&heard);
     assert_eq!((error.breach, waited, count), (Breach::Busy, 0, 1));
@@ -208,7 +208,7 @@ async fn who_is_to_wait_for_too_long_is_told_for_how_long() {
 }
 
 #[test]
-fn a_date_to_wait_for_is_counted_from_now() {
+fn retry_after_date_is_relative_to_now() {
     let told = |value: &str| {
         let mut headers = HeaderMap::new();
         headers.insert("retry-after", value.parse().unwrap());
@@ -225,14 +225,14 @@ fn a_date_to_wait_for_is_counted_from_now() {
 }
 
 #[tokio::test]
-async fn an_answer_that_stops_is_broken_and_keeps_what_came() {
+async fn idle_answer_is_an_error_after_its_events() {
     let (heard, count) = asked([Reply::events("data: one\n\ndata: tw").broken_at(20)]).await;
     assert_eq!((heard.first().unwrap(), count), (&sent("one"), 1));
     assert_eq!(failed(&heard).0.breach, Breach::Broken);
 
     let loopback = Loopback::serve([Reply::events("data: one\n\n").never_ending()]).await;
     let mut endpoint = at(&loopback.url);
-    endpoint.patience.idle = Duration::from_millis(200);
+    endpoint.retry_policy.idle = Duration::from_millis(200);
     let heard = ask(&endpoint).await;
     assert_eq!(heard.first().unwrap(), &sent("one"));
     assert_eq!(failed(&heard).0.breach, Breach::Broken);
@@ -265,7 +265,7 @@ async fn an_unknown_name_is_one_short_line() {
 }
 
 #[tokio::test]
-async fn a_server_without_end_fills_no_memory() {
+async fn endless_response_does_not_fill_memory() {
     let body = "x".repeat(8 * 1024 * 1024);
     let (heard, _) = asked([Reply::new(400, "text/plain", &body).never_ending()]).await;
     let (error, _) = failed(&heard);
@@ -277,7 +277,7 @@ async fn a_server_without_end_fills_no_memory() {
 }
 
 #[tokio::test]
-async fn a_key_is_in_no_text_whatever_a_server_says() {
+async fn key_is_masked_whatever_a_server_sends() {
     let own = "a-token-of-its-own";
     let said = format!("no: {KEY}, Bearer {KEY}, {own}");
     let replies = [
@@ -298,7 +298,7 @@ async fn a_key_is_in_no_text_whatever_a_server_says() {
 }
 
 #[test]
-fn what_is_on_this_machine_is_known_by_its_address() {
+fn loopback_addresses_are_detected() {
     for (url, near) in [
         ("http://127.0.0.1:8080/v1", true),
         ("http://[::1]/v1", true),

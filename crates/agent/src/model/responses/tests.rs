@@ -19,7 +19,7 @@ use crate::model::{
 
 fn served(url: &str) -> Served {
     let mut endpoint = Endpoint::new(url).with(Some(Key::Bearer(Secret::new("sk-secret-key"))));
-    endpoint.patience.tries = 1;
+    endpoint.retry_policy.tries = 1;
     let abilities = Abilities {
         calls: true,
         images: true,
@@ -178,7 +178,7 @@ async fn an_answer_that_breaks_off_anywhere_is_an_error_after_what_was_there() {
 }
 
 #[test]
-fn a_call_in_a_hundred_pieces_is_whole_also_if_its_end_does_not_say_it_again() {
+fn call_in_many_pieces_is_whole_even_if_its_end_is_empty() {
     let arguments = json!({"text": "grüße ".repeat(60)}).to_string();
     let letters: Vec<char> = arguments.chars().collect();
     let pieces = letters.chunks(letters.len().div_ceil(100)).map(String::from_iter);
@@ -211,7 +211,7 @@ fn parts_without_a_place_are_found_by_id() {
 }
 
 #[test]
-fn an_answer_that_only_comes_whole_is_heard() {
+fn answer_without_pieces_is_parsed() {
     let output = json!([
         reasoning(json!("gAAA")),
         {"type": "message", "content": [{"type": "output_text", "text": "Hello."}]},
@@ -231,7 +231,7 @@ fn an_answer_that_only_comes_whole_is_heard() {
 }
 
 #[test]
-fn reasoning_that_could_not_be_sent_back_is_not_kept() {
+fn reasoning_without_encrypted_content_is_dropped() {
     for encrypted in [Value::Null, json!("")] {
         let (events, _) = hear(&[done(0, reasoning(encrypted)), completed()]);
         assert!(!events.iter().any(|it| matches!(it, Event::Kept(_))));
@@ -258,7 +258,7 @@ fn two_messages_are_two_paragraphs() {
 }
 
 #[test]
-fn the_end_is_why_it_ended() {
+fn end_reason_follows_the_status() {
     let incomplete = |reason: &str| json!({"type": "response.incomplete", "response": {"incomplete_details": {"reason": reason}}});
     for (told, end) in [
         (vec![delta("output_text", 0, "Hi."), completed()], Why::Done),
@@ -277,7 +277,7 @@ fn the_end_is_why_it_ended() {
 }
 
 #[test]
-fn a_failure_is_of_the_kind_that_it_says() {
+fn failure_has_its_kind() {
     let error = json!({"code": "rate_limit_exceeded", "message": "Slow down."});
     for told in [
         json!({"type": "response.failed", "response": {"status": "failed", "error": error}}),
@@ -295,7 +295,7 @@ fn a_failure_is_of_the_kind_that_it_says() {
 }
 
 #[test]
-fn a_picture_comes_with_its_bytes_and_is_kept_without() {
+fn picture_event_has_bytes_and_the_record_does_not() {
     let picture = json!({"id": "ig_1", "type": "image_generation_call", "status": "generating",
         "output_format": "webp", "result": base64::encoded(b"picture"), "revised_prompt": "a cat"});
     let told = [
@@ -321,7 +321,7 @@ fn a_picture_comes_with_its_bytes_and_is_kept_without() {
 }
 
 #[test]
-fn a_search_is_seen_by_the_person() {
+fn search_is_shown_to_the_person() {
     let search = json!({"id": "ws_1", "type": "web_search_call", "status": "completed",
         "action": {"type": "search", "query": "rust 2027"}});
     let (events, _) = hear(&[done(0, search), completed()]);
@@ -341,7 +341,7 @@ fn spec(name: &str, origin: Origin) -> Spec {
 }
 
 #[tokio::test]
-async fn a_request_says_what_was_said() {
+async fn request_contains_the_conversation() {
     let picture = Piece::Image {
         mime: "image/png".to_owned(),
         handle: "out_1".to_owned(),
@@ -451,7 +451,7 @@ async fn a_request_says_what_was_said() {
 }
 
 #[test]
-fn a_wanted_form_is_said_as_structured_output() {
+fn schema_is_sent_as_structured_output() {
     let mut request = request(Vec::new());
     assert_eq!(super::request::body(&served("http://x"), &request).get("text"), None);
     request.format = Some(Arc::new(json!({
@@ -467,7 +467,7 @@ fn a_wanted_form_is_said_as_structured_output() {
 }
 
 #[test]
-fn a_model_that_does_not_reason_is_not_asked_for_it_and_one_that_sees_nothing_reads_lines() {
+fn reasoning_and_pictures_are_only_sent_to_models_that_support_them() {
     let mut served = served("http://x");
     served.model = "gpt-4.1".to_owned();
     served.abilities.images = false;

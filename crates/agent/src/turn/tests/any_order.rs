@@ -81,7 +81,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_is_sent_is_valid_and_on_the_disk(
+    fn requests_are_valid_and_on_the_disk(
         answers in prop::collection::vec(answer(), 1..9),
         turns in prop::collection::vec((prop::bool::ANY, prop::bool::ANY), 1..4),
         window in prop_oneof![Just(200_000u64), Just(9_000)],

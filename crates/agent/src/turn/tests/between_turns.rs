@@ -22,7 +22,7 @@ fn messages(agent: &Agent) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn rewinding_takes_the_last_turn_and_its_talk_out_in_later_processes_too() {
+async fn rewind_removes_the_last_turn_also_for_later_processes() {
     let fixture = Fixture::new();
     fixture.plays([said("one"), calls(&[("1", "act", r#"{"act":"ok"}"#)]), said("two"), said("two again")]);
     let mut agent = fixture.agent();
@@ -46,7 +46,7 @@ async fn rewinding_takes_the_last_turn_and_its_talk_out_in_later_processes_too()
 }
 
 #[tokio::test]
-async fn rewinding_all_turns_begins_anew_and_more_than_there_are_is_refused() {
+async fn rewind_of_all_turns_begins_anew_and_of_more_is_refused() {
     let fixture = Fixture::new();
     fixture.plays([said("one"), said("two"), said("three")]);
     let mut agent = fixture.agent();
@@ -68,7 +68,7 @@ async fn rewinding_all_turns_begins_anew_and_more_than_there_are_is_refused() {
 }
 
 #[tokio::test]
-async fn rewinding_a_turn_that_was_stopped_leaves_no_call_without_a_result_and_no_word_of_it() {
+async fn rewind_of_a_cancelled_turn_leaves_no_trace_of_it() {
     let fixture = Fixture::new();
     fixture.plays([
         said("one"),
@@ -85,7 +85,7 @@ async fn rewinding_a_turn_that_was_stopped_leaves_no_call_without_a_result_and_n
 }
 
 #[tokio::test]
-async fn news_of_an_earlier_job_is_told_again_after_a_rewind() {
+async fn end_of_an_earlier_job_is_repeated_after_a_rewind() {
     let fixture = Fixture::new();
     fixture.plays([
         calls(&[("1", "act", r#"{"act":"hang","run_in_background":true}"#)]),
@@ -108,7 +108,7 @@ async fn news_of_an_earlier_job_is_told_again_after_a_rewind() {
 }
 
 #[tokio::test]
-async fn compacting_by_hand_leaves_a_summary_and_the_last_answer() {
+async fn manual_compaction_leaves_a_summary_and_the_last_answer() {
     let fixture = Fixture::new();
     let long = "a word and another, ".repeat(200);
     fixture.plays([said(&long), calls(&[("1", "act", r#"{"act":"ok"}"#)]), said("that was it")]);
@@ -144,7 +144,7 @@ async fn compacting_by_hand_leaves_a_summary_and_the_last_answer() {
 }
 
 #[tokio::test]
-async fn a_compaction_that_fails_or_is_stopped_changes_nothing() {
+async fn failed_or_cancelled_compaction_changes_nothing() {
     let fixture = Fixture::new();
     let mut agent = fixture.agent();
     let error = agent.compact(None, &CancellationToken::new()).await.unwrap_err().to_string();
@@ -166,7 +166,7 @@ async fn a_compaction_that_fails_or_is_stopped_changes_nothing() {
 }
 
 #[tokio::test]
-async fn the_context_is_told_part_by_part_and_counted_by_the_provider() {
+async fn context_is_measured_part_by_part_and_counted_by_the_provider() {
     let fixture = Fixture::new();
     let used = Usage { input: 290, output: 10, ..Usage::default() };
     let mut moves = call(0, "1", "act", r#"{"act":"big 20"}"#);
@@ -195,7 +195,7 @@ async fn the_context_is_told_part_by_part_and_counted_by_the_provider() {
 }
 
 #[tokio::test]
-async fn a_provider_that_refuses_structured_output_is_asked_without_it() {
+async fn refused_structured_output_is_retried_without_it() {
     let fixture = Fixture::new();
     fixture.plays([vec![Move::Fail(Breach::Refused)], said("{}"), said("{}")]);
     let mut agent = fixture.agent();
@@ -208,7 +208,7 @@ async fn a_provider_that_refuses_structured_output_is_asked_without_it() {
 }
 
 #[tokio::test]
-async fn what_is_attached_stands_before_the_words_as_data() {
+async fn attachments_come_before_the_words_as_data() {
     let fixture = Fixture::new();
     fixture.plays([said("seen")]);
     let mut agent = fixture.agent();
@@ -250,7 +250,7 @@ async fn what_is_attached_stands_before_the_words_as_data() {
 }
 
 #[tokio::test]
-async fn of_a_long_attachment_the_model_reads_head_and_tail_and_finds_the_rest() {
+async fn long_attachment_is_sent_as_head_and_tail_with_a_handle() {
     let fixture = Fixture::new();
     fixture.plays([said("seen")]);
     let mut agent = fixture.agent();

@@ -41,7 +41,7 @@ async fn settled_once_let_go(fixture: &Fixture, agent: &mut Agent) -> Settled {
 }
 
 #[tokio::test]
-async fn a_promised_result_is_waited_for_and_answered_in_a_turn_of_its_own() {
+async fn promised_result_is_awaited_and_begins_its_own_turn() {
     let fixture = Fixture::new();
     fixture.plays([in_background(), said("I wait"), said("it is over")]);
     let mut agent = fixture.agent();
@@ -89,7 +89,7 @@ async fn a_tool_of_mode_stateful_yields_and_is_continued_to_its_end() {
 }
 
 #[tokio::test]
-async fn what_a_stateful_tool_yields_in_the_background_begins_a_turn() {
+async fn output_yielded_in_the_background_begins_a_turn() {
     let fixture = Fixture::with_modes();
     let begins = calls(&[("1", "talk", r#"{"run_in_background":true}"#)]);
     let next = calls(&[("2", "continue_job", r#"{"job":"job_1","input":"salt"}"#)]);
@@ -105,7 +105,7 @@ async fn what_a_stateful_tool_yields_in_the_background_begins_a_turn() {
 }
 
 #[tokio::test]
-async fn what_does_not_come_in_time_is_named() {
+async fn late_results_are_named() {
     let fixture = Fixture::new();
     fixture.plays([in_background(), said("I wait")]);
     let mut agent = fixture.agent();
@@ -119,7 +119,7 @@ async fn what_does_not_come_in_time_is_named() {
 }
 
 #[tokio::test]
-async fn waiting_is_stopped_like_a_turn() {
+async fn waiting_can_be_cancelled_like_a_turn() {
     let fixture = Fixture::new();
     fixture.plays([in_background(), said("I wait")]);
     let mut agent = fixture.agent();
@@ -137,7 +137,7 @@ async fn waiting_is_stopped_like_a_turn() {
 }
 
 #[tokio::test]
-async fn the_ends_of_jobs_begin_so_many_turns_in_a_row_until_somebody_speaks() {
+async fn turns_begun_by_jobs_are_limited_until_the_next_message() {
     let fixture = Fixture::new();
     fixture.plays([in_background(), said("one"), in_background(), said("two"), said("three")]);
     let mut agent = fixture.agent();

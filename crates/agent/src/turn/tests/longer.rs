@@ -25,7 +25,7 @@ fn small() -> Fixture {
 }
 
 #[tokio::test]
-async fn old_results_become_a_line_by_which_the_whole_is_found() {
+async fn old_results_become_a_line_with_a_handle() {
     let fixture = small();
     fixture.plays(big(9));
     let mut agent = fixture.agent();
@@ -45,7 +45,7 @@ async fn old_results_become_a_line_by_which_the_whole_is_found() {
 }
 
 #[tokio::test]
-async fn what_lines_do_not_shorten_is_summed_up_by_the_model_and_can_be_read_whole() {
+async fn model_summarizes_a_long_conversation_that_stays_readable_whole() {
     let fixture = small();
     let long = "a word and another, ".repeat(600);
     fixture.plays((0..8).map(|_| said(&long)));
@@ -75,7 +75,7 @@ async fn what_lines_do_not_shorten_is_summed_up_by_the_model_and_can_be_read_who
 }
 
 #[tokio::test]
-async fn where_the_model_does_not_sum_up_it_is_done_by_rule() {
+async fn digest_replaces_a_failed_summary() {
     let fixture = small();
     let mut moves = vec![Move::Say(Part::Text("I look around. ".repeat(900)))];
     moves.extend(calls(&[("", "act", r#"{"act":"ok"}"#)]));
@@ -91,7 +91,7 @@ async fn where_the_model_does_not_sum_up_it_is_done_by_rule() {
 }
 
 #[tokio::test]
-async fn a_provider_that_finds_it_too_long_gets_it_shorter_twice_and_then_it_is_said() {
+async fn too_long_request_is_shortened_twice_before_the_error() {
     let fixture = Fixture::new();
     let too_long = || vec![Move::Fail(Breach::TooLong)];
     fixture.plays(big(6));
@@ -111,7 +111,7 @@ async fn a_provider_that_finds_it_too_long_gets_it_shorter_twice_and_then_it_is_
 }
 
 #[tokio::test]
-async fn what_was_said_just_now_is_cut_where_nothing_else_is_left() {
+async fn newest_message_is_cut_as_a_last_resort() {
     let mut fixture = Fixture::new();
     fixture.abilities.window = 10_000;
     fixture.abilities.longest = 2000;
@@ -124,7 +124,7 @@ async fn what_was_said_just_now_is_cut_where_nothing_else_is_left() {
 }
 
 #[tokio::test]
-async fn a_call_that_repeats_itself_is_told_so_and_reads_anew_what_it_can_no_longer_see() {
+async fn repeated_call_gets_a_notice_and_the_whole_result_after_compaction() {
     let fixture = Fixture::new();
     fixture.plays((0..5).map(|_| calls(&[("", "act", r#"{"act":"big 50"}"#)])));
     let mut agent = fixture.agent();
@@ -141,7 +141,7 @@ async fn a_call_that_repeats_itself_is_told_so_and_reads_anew_what_it_can_no_lon
 }
 
 #[tokio::test]
-async fn only_the_newest_pictures_are_sent_and_only_to_who_looks_at_them() {
+async fn only_the_newest_pictures_are_sent_and_only_to_models_that_accept_them() {
     for (images, expected) in [(true, vec![false, false, true, true, true, true]), (false, vec![false; 6])] {
         let mut fixture = Fixture::new();
         fixture.abilities.images = images;

@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test]
-async fn two_at_once_are_told_so_and_one_after_the_other_go_on() {
+async fn session_is_open_in_one_agent_at_a_time() {
     let fixture = Fixture::new();
     let agent = fixture.agent();
     let Err(fault) = fixture.try_agent(|_| {}) else { panic!("both go on") };
@@ -13,7 +13,7 @@ async fn two_at_once_are_told_so_and_one_after_the_other_go_on() {
 }
 
 #[tokio::test]
-async fn jobs_of_another_life_are_known_to_be_gone_once() {
+async fn jobs_of_an_earlier_process_are_reported_lost_once() {
     let fixture = Fixture::new();
     fixture.plays([calls(&[("1", "act", r#"{"act":"hang","run_in_background":true}"#)]), said("it runs")]);
     let mut agent = fixture.agent();
@@ -29,7 +29,7 @@ async fn jobs_of_another_life_are_known_to_be_gone_once() {
 }
 
 #[tokio::test]
-async fn that_a_turn_was_stopped_is_known_in_another_life() {
+async fn cancelled_turn_is_reported_in_a_later_process() {
     let fixture = Fixture::new();
     fixture.plays([vec![Move::Say(Part::Text("I".to_owned())), Move::Cancel, Move::Hang]]);
     let mut agent = fixture.agent();

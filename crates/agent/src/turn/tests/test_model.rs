@@ -161,7 +161,7 @@ impl Fixture {
         };
         let mut all = vec![erase::<Act>()];
         if self.has_modes {
-            all.extend([erase::<Late>(), erase::<Talk>()]);
+            all.extend([erase::<Late>(), erase::<Dialogue>()]);
             all.extend(tools::all().into_iter().filter(|it| it.spec().name == "continue_job"));
         }
         let runtime = Runtime::open(settings, all).unwrap();
@@ -421,9 +421,9 @@ impl Tool for Late {
 /// Asks for two words, one after the other, and says both.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Talk {}
+struct Dialogue {}
 
-impl Tool for Talk {
+impl Tool for Dialogue {
     const NAME: &str = "talk";
     const MODE: Mode = Mode::Stateful;
 
