@@ -65,9 +65,8 @@ impl Sessions {
         let opened = options.open(place)?;
         let done = self.done(&opened, options, place);
         close(&opened.runtime);
-        match done? {
-            Some(read) => read.at_terminal(place).await?,
-            None => {}
+        if let Some(read) = done? {
+            read.at_terminal(place).await?;
         }
         Ok(ExitCode::SUCCESS)
     }
