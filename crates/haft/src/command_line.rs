@@ -23,7 +23,7 @@ enum Verb {
     Run(verbs::run::Run),
     /// Chat with an agent
     Chat(verbs::chat::Chat),
-    /// Serve an agent to an editor over the Agent Client Protocol; add haft to editors
+    /// Serve an agent to editors over the Agent Client Protocol
     ///
     /// Without a command, haft speaks the protocol on standard input and output, which is how an editor starts it. `install`
     /// adds haft to an editor's configuration.

@@ -118,7 +118,9 @@ fn walk(tokens: &[TokenTree], module: &[String], found: &mut BTreeSet<String>) {
 
 /// Returns whether this is the rest of an attribute that compiles its item for tests alone.
 fn is_for_tests(rest: &[TokenTree]) -> bool {
-    matches!(rest.first(), Some(TokenTree::Group(group)) if group.stream().to_string().replace(' ', "") == "cfg(test)")
+    let Some(TokenTree::Group(group)) = rest.first() else { return false };
+    let attribute = group.stream().to_string().replace(' ', "");
+    attribute == "cfg(test)" || attribute.starts_with("cfg(all(test,")
 }
 
 /// Adds the continuation of a path after a module: a name, or several in braces.

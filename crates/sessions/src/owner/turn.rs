@@ -22,7 +22,7 @@ pub struct Began {
     pub text: String,
     /// What they give beside it, a line each.
     pub attached: Vec<String>,
-    /// It [is resumed](Pending::is_resumed): its beginning is in the log.
+    /// It is resumed (`PendingOperation::is_resumed`): its beginning is in the log.
     pub is_resumed: bool,
 }
 
