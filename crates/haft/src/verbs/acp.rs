@@ -33,7 +33,7 @@ enum What {
 
 impl Acp {
     /// # Errors
-    /// When standard input and output break, or an editor's configuration is not what it should be.
+    /// When standard input or output fails, or an editor's configuration can't be read, edited or written.
     pub async fn run(self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
         let Self { what, agent, login } = self;
         if let Some(What::Install(install)) = what {

@@ -39,7 +39,7 @@ pub struct Call {
     strict: Strict,
 }
 
-/// What calls are made with.
+/// The context of calls: session, toolset and cancellation.
 struct With<'a> {
     session: &'a Session,
     toolset: &'a str,
@@ -57,9 +57,9 @@ struct Line {
 
 impl Call {
     /// # Errors
-    /// When there is no runtime to be had; a call's own fault is printed.
+    /// When no runtime can be opened; a call's own fault is printed.
     pub async fn run(self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
-        // Before signals are handled: until then nothing was begun, and Ctrl-C simply ends the program.
+        // haft reads the arguments before it handles signals: nothing runs yet, and Ctrl-C simply ends the program.
         let arguments = match self.arguments.as_deref() {
             Some("-") => read_all()?,
             Some(text) => text.to_owned(),
@@ -96,7 +96,7 @@ impl Call {
         finish(&session).await;
         let good = worst?;
         if cancel.is_cancelled() {
-            // The answer of a single call says it.
+            // The answer of a single call already contains the fault.
             if self.batch.is_some() {
                 print::err("haft: stopped");
             }
@@ -153,7 +153,7 @@ impl Call {
     }
 }
 
-/// Makes a call. A tool that only agents have is named as such.
+/// Makes a call. The fault for a tool that only agents and MCP clients have says so.
 async fn called(with: &With<'_>, tool: &str, arguments: Arguments) -> Answer {
     if ask::somebody() {
         with.session.said_by_person(&match &arguments {
@@ -173,7 +173,7 @@ async fn called(with: &With<'_>, tool: &str, arguments: Arguments) -> Answer {
     answer
 }
 
-/// A line that is not a call gives an answer like any other; the lines after it still run.
+/// Returns the answer for a batch line that is not a call; the lines after it still run.
 fn misread(number: usize, error: &serde_json::Error) -> Answer {
     let fault = Fault::bad_args(format!("line {number} is not a call: {error}; it was not run"))
         .next("A line is {\"tool\": \"read\", \"arguments\": {\"path\": \"…\"}}.".to_owned());
@@ -181,7 +181,7 @@ fn misread(number: usize, error: &serde_json::Error) -> Answer {
     Answer { id: String::new(), result: Err(fault), notes, changes, took: std::time::Duration::ZERO }
 }
 
-/// What a model reads, with a line for each part that is not text.
+/// Returns the text that a model reads, with a line for each part that is not text.
 fn read(answer: &Answer) -> String {
     match &answer.result {
         Ok(output) if output.parts.iter().any(|part| !matches!(part, Part::Text { .. })) => {
@@ -192,7 +192,7 @@ fn read(answer: &Answer) -> String {
         Ok(_) => answer.as_text(),
         Err(fault) => {
             let seen = fault.seen.iter().flat_map(|seen| &seen.parts);
-            // The text of what was seen is in the fault's own words already.
+            // The fault already contains the text parts of the output.
             let others = seen.filter(|part| !matches!(part, Part::Text { .. })).map(line);
             [answer.as_text()].into_iter().chain(others).collect::<Vec<_>>().join("\n")
         }
@@ -216,7 +216,7 @@ fn line(part: &Part) -> String {
     }
 }
 
-/// Everything that came of a call.
+/// Returns the whole result of a call as JSON.
 fn whole(tool: &str, answer: &Answer) -> Value {
     let mut whole = Map::new();
     let mut put = |name: &str, value: Value| drop(whole.insert(name.to_owned(), value));
@@ -256,7 +256,7 @@ fn read_all() -> Result<String, Fault> {
     Ok(text)
 }
 
-/// The lines of a file, as they come; `-` is standard input.
+/// Returns the lines of a file as they arrive; `-` is standard input.
 fn lines(file: &str) -> Result<Receiver<Result<String, Fault>>, Fault> {
     let name = if file == "-" { "standard input".to_owned() } else { format!("`{file}`") };
     let reader: Box<dyn BufRead + Send> = if file == "-" {
@@ -266,7 +266,7 @@ fn lines(file: &str) -> Result<Receiver<Result<String, Fault>>, Fault> {
         Box::new(std::io::BufReader::new(opened))
     };
     let (tell, lines) = channel(1);
-    // A thread of its own: a read can't be called off, and must not hold up whoever stops the batch.
+    // A separate thread: a read can't be cancelled, and must not delay a person who stops the batch.
     std::thread::spawn(move || {
         for line in reader.lines() {
             let line = line.map_err(|error| unreadable(&name, &error));

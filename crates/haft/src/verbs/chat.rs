@@ -35,7 +35,7 @@ use crate::{
 use conversation::Conversation;
 pub(crate) use report::context;
 
-/// So many conversations can be chosen from.
+/// Maximum number of conversations to choose from.
 const LISTED: usize = 200;
 
 #[derive(Default, Args)]
@@ -64,7 +64,7 @@ struct Chosen {
 }
 
 impl Chat {
-    /// Is it left to haft which model answers? An earlier conversation has one.
+    /// Returns whether haft chooses the model. An earlier conversation already has one.
     fn names_no_model(&self, options: &Options) -> bool {
         let Self { agent, resume, attach, .. } = self;
         let is_new = !resume && attach.is_none() && options.session.is_none();
@@ -72,7 +72,7 @@ impl Chat {
     }
 
     /// # Errors
-    /// When there is no agent to be had.
+    /// When no agent can be created.
     pub async fn run(mut self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
         workspace_check::check(options, place, Asking::Possible)?;
         let is_dumb = matches!(place.variable("TERM"), None | Some("dumb"));
@@ -128,12 +128,12 @@ impl Chat {
         talk.face.says_first(words);
         talk.talk().await;
         let Conversation { face, agent, owner, service, closed, .. } = talk;
-        // The terminal is put back before anything else is said.
+        // haft restores the terminal before it prints anything else.
         drop(face);
         if let Some(by) = closed {
             print::err(&format!("haft: {by} closed this session"));
         }
-        // Others learn of it while the store is open.
+        // Attached processes are notified while the store is still open.
         session_service::close(owner, service.who()).await;
         // Nothing can be read once the session has ended.
         let is_empty = agent.transcript().messages().is_ok_and(|it| it.is_empty());
@@ -150,7 +150,7 @@ fn code(hangup: &CancellationToken) -> ExitCode {
     if hangup.is_cancelled() { ExitCode::from(STOPPED) } else { ExitCode::SUCCESS }
 }
 
-/// The session that is meant, or that the person chooses from a list where they named none.
+/// Returns the named session, or the one that the person chooses from a list if they named none.
 async fn choose(
     given: &str,
     options: &Options,
@@ -180,7 +180,7 @@ async fn choose(
                 }
             }
             Ok(found) => found.session,
-            // One in which nothing was said yet.
+            // A session without messages.
             Err(_) if holder(given)?.is_some() => given.to_owned(),
             Err(fault) => return Err(fault),
         };

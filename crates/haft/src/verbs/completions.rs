@@ -19,7 +19,7 @@ impl Completions {
     /// Prints the script.
     ///
     /// # Errors
-    /// Never, as far as a script can be made.
+    /// When the script is not valid UTF-8.
     pub fn run(&self, mut command: Command) -> Result<ExitCode, Fault> {
         let mut script = Vec::new();
         generate(self.shell, &mut command, "haft", &mut script);

@@ -73,7 +73,7 @@ impl Config {
     }
 }
 
-/// The parts of a key as it is written: `models."gpt-5.6".url`.
+/// Splits a key, as a person writes it, into its parts: `models."gpt-5.6".url`.
 fn parse(key: &str) -> Vec<String> {
     let (mut parts, mut part, mut quote) = (Vec::new(), String::new(), None);
     for letter in key.trim().trim_matches(['[', ']']).chars() {

@@ -35,10 +35,10 @@ use crate::{
 use project::Project;
 use texts::Ending;
 
-/// What the model answers.
+/// The script of the model's answers.
 const SCRIPT: &str = include_str!("demo/script.jsonl");
 
-/// What it is asked.
+/// The task that the model gets.
 const TASK: &str = "The test fails. Find out why and fix it.";
 
 /// The parts of the sandbox that a machine may lack, such as a container without user namespaces.
@@ -54,11 +54,11 @@ pub struct Demo {
 /// How the demo's commands are confined.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Confined {
-    /// As everywhere.
+    /// In the full sandbox, as in every workspace.
     Fully,
-    /// Without the parts that this machine doesn't have: why.
+    /// In the sandbox without the parts that this machine lacks, with the reason.
     Weaker(String),
-    /// Not at all: why.
+    /// Outside the sandbox, with the reason.
     Not(String),
 }
 
@@ -79,7 +79,7 @@ impl Demo {
         let has_key =
             options.agents(place).is_ok_and(|(agents, _)| usual(agents.choices(&place.variables)).is_some());
         let done = self.play(&project, options, has_key).await;
-        // A stopped or failed demo leaves nothing behind either.
+        // `--remove` also applies to a stopped or failed demo.
         if self.remove {
             project.remove();
         }
@@ -116,8 +116,8 @@ impl Demo {
     }
 }
 
-/// Opens the project so that its commands run: confined as everywhere, else with what this machine has of the sandbox. Only
-/// the commands of the script run, and only in the project, so doing without it is safe here.
+/// Opens the project so that its commands run: in the full sandbox, else with the parts of the sandbox that this machine
+/// has. Only the commands of the script run, and only in the project, so running them without the sandbox is safe here.
 async fn confined(project: &Project, options: &Options) -> Result<(AgentFactory, Session, Confined), Fault> {
     let weaker = PARTS.map(str::to_owned).to_vec();
     let attempts = [
@@ -158,7 +158,7 @@ async fn confined(project: &Project, options: &Options) -> Result<(AgentFactory,
         .next("`haft doctor` shows what is missing."))
 }
 
-/// Whether to draw as the chat does.
+/// Returns whether to draw as the chat does.
 fn is_screen(place: &Place) -> bool {
     use std::io::IsTerminal;
     let is_dumb = matches!(place.variable("TERM"), None | Some("dumb"));
@@ -208,7 +208,7 @@ async fn on_screen(
     let cancel = CancellationToken::new();
     let turn = agent.turn(Some(TASK.to_owned()), &cancel);
     let outcome = front.attend(turn, &cancel).await;
-    // Nothing is in motion any more.
+    // The view has no running lines any more.
     front.show(&[]);
     drop(front);
     outcome.map_err(told)
@@ -228,12 +228,12 @@ async fn in_lines(
     outcome.map_err(told)
 }
 
-/// Why the script did not go on: a result was not what it expected.
+/// Returns the fault for a script that stopped because a result was unexpected.
 fn told(error: AgentError) -> Fault {
     fault(error).next("Run `haft doctor`, and report this: the demo plays the same everywhere.")
 }
 
-/// Whether the test passes now: haft runs it itself, whatever the model said.
+/// Returns whether the test passes now: haft runs it itself, whatever the model claimed.
 async fn passes(session: &Session) -> bool {
     let answer = session.call(Call::new("shell", json!({ "command": "sh test.sh" }))).await;
     answer.result.is_ok_and(|it| it.exit == Some(0))

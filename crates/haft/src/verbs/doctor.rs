@@ -34,25 +34,25 @@ pub struct Doctor {
     json: bool,
 }
 
-/// What was found.
+/// The report of `haft doctor`.
 struct Report {
     /// The workspace, the files and the folders, each with its path.
     places: Vec<(&'static str, String)>,
     findings: Vec<Finding>,
-    /// What the workspace's configuration opens; a fault, if it opens nothing.
+    /// The workspace that the configuration opens, or the fault.
     workspace: Result<Workspace, Fault>,
     models: Result<Models, Fault>,
     programs: Vec<Program>,
     clients: Clients,
 }
 
-/// What is there in the workspace.
+/// The tools, servers and configuration files of the workspace.
 struct Workspace {
     tools: Status,
     servers: Vec<Server>,
     /// A line for each name in a list of tools that no tool has.
     unknown: Vec<String>,
-    /// What there is to say of a configuration file of nav, one line each.
+    /// Remarks on configuration files of nav, one line each.
     nav: Vec<String>,
     /// Configuration files that can't be read.
     broken: Broken,
@@ -62,7 +62,7 @@ impl Doctor {
     /// Prints the report.
     ///
     /// # Errors
-    /// When the self-test has no folder to run in, or there is no workspace.
+    /// When the self-test can't create its folder, or there is no workspace.
     pub async fn run(&self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
         let accepted = options.accept_weaker(place);
         let folder = options.workspace()?;
@@ -87,7 +87,7 @@ impl Doctor {
     }
 }
 
-/// The paths of programs in haft.toml; none, where it can't be read, which the report says elsewhere.
+/// Returns the paths of programs in haft.toml; none if the file can't be read, which another part of the report shows.
 fn configured(options: &Options, place: &Place) -> ProgramsSection {
     options.config(place).map(|it: Config| it.programs).unwrap_or_default()
 }
@@ -188,12 +188,12 @@ impl Report {
         })
     }
 
-    /// Why the workspace or a configuration file of it can't be used.
+    /// Returns the fault of the workspace or of its configuration files.
     fn problem(&self) -> Option<&Fault> {
         self.workspace.as_ref().map_or_else(Some, |it| it.broken.first())
     }
 
-    /// What a person does next; nothing, where all is well.
+    /// Returns the next step for the person, or `None` if there is none.
     fn next(&self) -> Option<String> {
         let broken: Vec<&str> = self.findings.iter().filter(|it| it.is_broken()).map(|it| it.name).collect();
         if !broken.is_empty() {
@@ -242,7 +242,7 @@ impl Finding {
     }
 }
 
-/// A list in lines that fit a terminal beside a name.
+/// Returns a list, wrapped to lines that fit a terminal next to a name.
 fn in_lines(names: &[&str]) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for name in names {

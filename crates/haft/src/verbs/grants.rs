@@ -47,7 +47,7 @@ enum What {
 
 impl Grants {
     /// # Errors
-    /// When what is to be granted is no such thing, or the store can't be used.
+    /// When the grant to add is not valid, or the store can't be used.
     pub fn run(&self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
         let runtime = options.open(place)?.runtime;
         let grants = runtime.store().grants();
@@ -84,7 +84,7 @@ impl Grants {
     }
 }
 
-/// Words as a person typed them: one argument is the whole text.
+/// Joins words as a person typed them: one argument is the whole text.
 fn joined(words: &[String]) -> String {
     match words {
         [one] => one.clone(),
@@ -95,7 +95,7 @@ fn joined(words: &[String]) -> String {
     }
 }
 
-/// One grant in one line.
+/// Returns one grant in one line.
 fn line(record: &GrantRecord) -> String {
     let since = Timestamp::from_millisecond(record.since_ms.cast_signed())
         .map(|at| at.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M").to_string())
@@ -112,7 +112,7 @@ fn line(record: &GrantRecord) -> String {
     format!("{}  {scope}  {}  since {since} by {}, {uses}\n", record.id, plain(&record.effect), record.door)
 }
 
-/// A command line was a model's words: nothing in it acts on the terminal or begins a line.
+/// Escapes a command line that a model wrote: nothing in it acts on the terminal or begins a line.
 fn plain(text: &str) -> String {
     text.chars()
         .map(|it| if it.is_control() { it.escape_default().to_string() } else { it.to_string() })

@@ -88,7 +88,7 @@ impl Log {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// These records; a fault if a call was named and there is none.
+    /// Returns these records, or a fault if the named call does not exist.
     fn found(&self, records: Vec<CallRecord>) -> Result<Vec<CallRecord>, Fault> {
         match &self.call {
             Some(id) if records.is_empty() => {
@@ -100,14 +100,14 @@ impl Log {
         }
     }
 
-    /// What a call changed, if that is to be shown.
+    /// Returns the changes of a call if `--diff` is set.
     fn diffs(&self, runtime: &Runtime, record: &CallRecord) -> Result<Option<Vec<Change>>, Fault> {
         let of_call = || Ok(runtime.changes(&runtime.changed_by(record)?, Bound::NONE));
         self.diff.then(of_call).transpose()
     }
 }
 
-/// The record with the diffs of what the call changed, where they were asked for, as JSON.
+/// Returns the record as JSON, with the diffs of the call if they were requested.
 fn json(record: &CallRecord, diffs: Option<&[Change]>) -> Value {
     let mut value = serde_json::to_value(record).unwrap_or_default();
     if let (Some(fields), Some(diffs)) = (value.as_object_mut(), diffs) {
@@ -116,7 +116,7 @@ fn json(record: &CallRecord, diffs: Option<&[Change]>) -> Value {
     value
 }
 
-/// How diffs are printed: drawn at a terminal, as plain text in a pipe.
+/// The format of diffs: drawn at a terminal, plain text in a pipe.
 pub(super) struct Look {
     columns: usize,
     colours: bool,
@@ -131,7 +131,7 @@ impl Look {
         Self { columns, colours: place.variable("NO_COLOR").is_none() && !is_dumb }
     }
 
-    /// These diffs, whole, each line with its end.
+    /// Returns these diffs in full, each line with its end.
     pub(super) fn drawn(&self, diffs: &[Change]) -> String {
         if self.columns == 0 {
             return diff::plain(diffs, 4, usize::MAX, "").iter().map(|it| it.clone() + "\n").collect();
@@ -141,16 +141,16 @@ impl Look {
     }
 }
 
-/// One call with its arguments.
+/// Returns one call with its arguments.
 pub(crate) fn whole(record: &CallRecord, workspace: &Path) -> String {
     format!("{}  arguments: {}\n", line(record, workspace), record.arguments)
 }
 
-/// One call in one line, and what a fault said in a second.
+/// Returns one call in one line, and the text of a fault in a second.
 pub(crate) fn line(record: &CallRecord, workspace: &Path) -> String {
     let began = local_time(record.began_ms);
     let outcome = record.outcome.as_deref().unwrap_or("running");
-    // Most calls take milliseconds; of the others the screens say seconds.
+    // Most calls take milliseconds; longer ones are shown in seconds, as on the screens.
     let took = record.took_ms.map_or_else(String::new, |ms| match ms {
         ..1000.0 => format!(" {ms:.1} ms"),
         _ => format!(" {}", abbreviate::ms(ms)),
@@ -167,7 +167,7 @@ pub(crate) fn line(record: &CallRecord, workspace: &Path) -> String {
     let touched: Vec<String> = record
         .touches
         .iter()
-        // How it was scheduled says nothing about what it did.
+        // The scheduling of a call says nothing about its effects.
         .filter(|it| !matches!(it, Touch::Exclusive))
         .map(|touch| match touch {
             Touch::Read(path) => format!("read {}", short(Path::new(path))),

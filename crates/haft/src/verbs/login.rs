@@ -21,7 +21,7 @@ use crate::{
 /// How long the provider may take to answer the request that tests a key.
 const WITHIN: Duration = Duration::from_secs(20);
 
-/// More on standard input is not a key, in bytes.
+/// Maximum size of a key on standard input, in bytes.
 const LONGEST: u64 = 64 * 1024;
 
 #[derive(Args)]
@@ -42,7 +42,7 @@ pub struct Logout {
 }
 
 impl Login {
-    /// The login of this provider, whose key is tested.
+    /// Returns the login of this provider, with a test of the key.
     pub(super) fn of(provider: String) -> Self {
         Self { provider: Some(provider), no_test: false }
     }
@@ -121,17 +121,17 @@ impl Logout {
     }
 }
 
-/// What came of the request that tests a key.
+/// The result of the request that tests a key.
 enum Tested {
     /// The provider accepted it, and serves so many models.
     Works(usize),
-    /// It was not sent anywhere, and the person wants it kept.
+    /// The key was not tested, and the person wants it kept.
     Not,
     /// The person does not want it kept.
     Refused,
 }
 
-/// Tests the key. Where that is not possible, the person decides.
+/// Tests the key. If the test is not possible, the person decides.
 async fn test(source: &Source, origin: &str) -> Result<Tested, Fault> {
     let fault = match source.models(WITHIN).await {
         Ok(models) => return Ok(Tested::Works(models.len())),
@@ -160,7 +160,7 @@ fn agrees(question: &str) -> Result<bool, Fault> {
     Ok(matches!(line.trim(), "y" | "Y" | "yes"))
 }
 
-/// The key: from a hidden prompt at a terminal, else from standard input. Nothing, if the person gave none.
+/// Returns the key: from a hidden prompt at a terminal, else from standard input; `None` if the person gave none.
 fn asked(source: &Source, origin: &str) -> Result<Option<String>, Fault> {
     if !io::stdin().is_terminal() {
         let mut text = String::new();
@@ -180,7 +180,7 @@ fn unreadable(error: &io::Error) -> Fault {
         .next("Give it on standard input: `haft login PROVIDER < FILE`.")
 }
 
-/// Every provider, with where its key comes from.
+/// Returns every provider, with the source of its key.
 fn list(agents: &Agents, place: &Place) -> String {
     let sources = sources(agents.choices(&place.variables));
     let width = sources.iter().map(|it| it.name().len()).max().unwrap_or(0).max("PROVIDER".len());

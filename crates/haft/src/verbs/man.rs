@@ -86,7 +86,7 @@ impl Man {
     }
 }
 
-/// The page of the command itself, then those of its commands.
+/// Returns the page of the command itself, then the pages of its commands.
 fn pages(command: Command) -> io::Result<Vec<Page>> {
     let mut command = command.disable_help_subcommand(true);
     command.build();
@@ -126,10 +126,10 @@ fn add(command: &Command, path: &mut Vec<String>, pages: &mut Vec<Page>) -> io::
     Ok(())
 }
 
-/// The examples of a command, as they are typed.
+/// Returns the examples of a command, as a person types them.
 fn examples(path: &str) -> String {
     let lines = help::examples_of(path);
-    // A leading dot would be a request.
+    // A leading dot would be a roff request.
     let line = |it: &&str| format!("\\&{}\n", escaped(it));
     match lines.is_empty() {
         true => String::new(),
@@ -137,14 +137,14 @@ fn examples(path: &str) -> String {
     }
 }
 
-/// A section with an indented text for each entry.
+/// Returns a section with an indented text for each entry.
 fn section(title: &str, entries: &[(&str, &str)]) -> String {
     let entry =
         |(name, about): &(&str, &str)| format!(".TP\n\\fB{}\\fR\n\\&{}\n", escaped(name), escaped(about));
     format!(".SH \"{title}\"\n{}", entries.iter().map(entry).collect::<String>())
 }
 
-/// A text as roff has it: a backslash and a quote mean something there, and a hyphen is not a minus.
+/// Escapes a text for roff: backslashes and quotes have a meaning there, and a hyphen is not a minus.
 fn escaped(text: &str) -> String {
     text.replace('\\', "\\e").replace('-', "\\-").replace('\'', "\\(aq")
 }

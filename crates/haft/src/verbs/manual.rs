@@ -31,7 +31,7 @@ impl Manual {
             print::out(&list(&opened, &catalog));
             return Ok(ExitCode::SUCCESS);
         };
-        // Those of an agent are at no other door, but a person can read how they are used.
+        // Only agents and MCP clients have the tools of an agent, but a person can read their manuals.
         let of_agents = tools::of_agents(&opened.toolset);
         let of_agent = of_agents.iter().map(|it| it.spec()).find(|it| it.name == *name);
         let Some(spec) = catalog.get(name).map(|it| it.spec()).or(of_agent) else {
@@ -56,8 +56,7 @@ impl Manual {
     }
 }
 
-/// The fault for a call by somebody who is neither an agent nor an MCP client, of a tool that only those have; nothing for
-/// all other names.
+/// Returns the fault for a call of a tool that only agents and MCP clients have; `None` for all other names.
 pub(super) fn needs_agent(toolset: &str, name: &str) -> Option<Fault> {
     let is_there = tools::of_agents(toolset).iter().any(|it| it.spec().name == name);
     is_there.then(|| {
@@ -84,13 +83,13 @@ fn at_length(runtime: &Runtime, toolset: &str, spec: &Spec) -> String {
     written(runtime, toolset, spec).map(|it| format!("\n{it}")).unwrap_or_default()
 }
 
-/// A text with the names that the tools have in this toolset.
+/// Returns a text with the names that the tools have in this toolset.
 fn named(toolset: &str, text: &str) -> String {
     let shown = tools::shown_in(toolset);
     rendered(text, &|own| Named::among(shown.iter(), own)).into_owned()
 }
 
-/// A line for each tool that has a manual of its own.
+/// Returns a line for each tool that has a manual of its own.
 fn list(opened: &Opened, catalog: &Catalog) -> String {
     let (with, without): (Vec<&Spec>, Vec<&Spec>) =
         catalog.specs().partition(|spec| written(&opened.runtime, &opened.toolset, spec).is_some());
@@ -103,7 +102,7 @@ fn list(opened: &Opened, catalog: &Catalog) -> String {
     )
 }
 
-/// The manual of a tool, where it has one.
+/// Returns the manual of a tool, if it has one.
 fn written(runtime: &Runtime, toolset: &str, spec: &Spec) -> Option<String> {
     let is_ours = spec.origin == Origin::Program;
     let of_program =

@@ -42,7 +42,7 @@ struct ToolArgs {
 }
 
 impl ToolArgs {
-    /// They, as a command line has them.
+    /// Returns the options as arguments of a command line.
     fn as_arguments(self) -> Vec<String> {
         let named = [(self.all_tools, "--all-tools"), (self.strict.strict, "--strict")];
         named.into_iter().filter(|it| it.0).map(|it| it.1.to_owned()).collect()
@@ -70,7 +70,7 @@ enum What {
 
 impl Mcp {
     /// # Errors
-    /// When there is no runtime to be had, or standard input and output break.
+    /// When no runtime can be opened, or standard input or output fails.
     pub async fn run(&self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
         let is_install = matches!(self.what, Some(What::Install(_)));
         let of_serving = match self.http.is_wanted() {
@@ -103,7 +103,7 @@ impl Mcp {
                 return Err(no_workspace(&here, "and over HTTP no client tells its folder"));
             }
         }
-        // Over stdio a client may still say where it works; until then nothing is called in a folder that is too wide.
+        // Over stdio a client may still name its workspace; until then haft makes no calls in a folder that is too wide.
         if options.dir.is_some() || wide.what(&options.workspace()?).is_none() {
             workspace_check::check(options, place, Asking::No)?;
         }
@@ -130,7 +130,7 @@ impl Mcp {
     }
 }
 
-/// Serves over HTTP until the process is told to end: each MCP session has a session of its own, unless one was named.
+/// Serves over HTTP until the process gets a signal to end: each MCP session has a session of its own, unless one was named.
 async fn over_http(
     listening: http::Listening,
     about: serve::About,

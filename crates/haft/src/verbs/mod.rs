@@ -1,4 +1,4 @@
-//! Verbs of the command line: one file for each command, and what they share.
+//! Commands of the command line: one file for each command, and the code that they share.
 
 pub mod acp;
 pub mod call;
@@ -38,14 +38,13 @@ pub const FAULT: u8 = 1;
 /// Exit code for wrong arguments.
 pub const USAGE: u8 = 2;
 
-/// The session of who calls from a shell and names none: one after the other, they
-/// belong together.
+/// The session of calls from a shell that name no session: consecutive calls share it.
 const SHELL_SESSION: &str = "cli";
 
-/// How long the last rows may take to reach the disk.
+/// Time limit for writing the last rows to disk.
 const LAST_WRITE: Duration = Duration::from_secs(5);
 
-/// Ends a session's jobs, keeps what it has seen, and writes out what is queued.
+/// Ends a session's jobs, saves its state, and flushes queued writes.
 pub(crate) async fn finish(session: &Session) {
     session.end().await;
     if let Err(fault) = session.keep() {
@@ -54,7 +53,7 @@ pub(crate) async fn finish(session: &Session) {
     close(session.runtime());
 }
 
-/// Prints what is ignored; with `--strict` not what [`all_seen`] reports.
+/// Prints the ignored files and tools; with `--strict` without those that [`all_seen`] reports.
 fn tell_aside(opened: &Opened, strict: bool) {
     for line in opened.aside.iter().filter(|line| !strict || !opened.unseen.contains(line)) {
         print::err(&format!("haft: {line}"));
@@ -64,7 +63,7 @@ fn tell_aside(opened: &Opened, strict: bool) {
 /// Checks for `--strict` that no tools were ignored.
 ///
 /// # Errors
-/// When there are, with what to do.
+/// When tools were ignored, with the remedy.
 fn all_seen(opened: &Opened) -> Result<(), Fault> {
     if opened.unseen.is_empty() {
         return Ok(());
@@ -80,7 +79,7 @@ fn all_seen(opened: &Opened) -> Result<(), Fault> {
     ))
 }
 
-/// One line for what could not be loaded.
+/// Returns one line for a tool that could not be loaded.
 pub(crate) fn in_short(it: &NotLoaded) -> String {
     let why = gist(&it.why);
     let older = if it.older_serves { "; its last good version stays in use" } else { "" };
@@ -88,9 +87,9 @@ pub(crate) fn in_short(it: &NotLoaded) -> String {
     format!("`{}`: {why}{older}{whole}", it.file)
 }
 
-/// Writes out what is queued.
+/// Flushes queued writes.
 pub(crate) fn close(runtime: &Runtime) {
-    // Whoever only looks in for a moment tidies up after the dead all the same.
+    // Short-lived commands also recover the calls of dead processes.
     runtime.wait_recovered(LAST_WRITE);
     if !runtime.store().close(LAST_WRITE) {
         print::err("haft: the store did not finish writing in time; the log may lack the last calls");

@@ -14,7 +14,7 @@ use crate::{Agents, Options, Place, print, terminal::abbreviate};
 /// How long a provider may take to answer.
 const WITHIN: Duration = Duration::from_secs(20);
 
-/// How long a server on this machine may take: it is asked without being named.
+/// How long a local server may take to answer: haft contacts it without being asked to.
 const LOCAL: Duration = Duration::from_secs(1);
 
 #[derive(Args)]
@@ -30,14 +30,14 @@ pub struct Models {
     json: bool,
 }
 
-/// What a source answered.
+/// The answer of a source.
 struct Answer {
     source: Source,
     models: Result<Vec<Offered>, Fault>,
 }
 
 impl Models {
-    /// Asks the providers and prints what they serve.
+    /// Requests the models of the providers and prints them.
     ///
     /// # Errors
     /// When there is no such provider, or none has a key.
@@ -80,7 +80,7 @@ impl Models {
     }
 }
 
-/// A fault of a provider in one line.
+/// Returns a fault of a provider in one line.
 fn line(provider: &str, fault: &Fault) -> String {
     let is_named = fault.what.starts_with(&format!("`{provider}`"));
     let provider = if is_named { String::new() } else { format!("{provider}: ") };
@@ -88,7 +88,7 @@ fn line(provider: &str, fault: &Fault) -> String {
     format!("haft: {provider}{}.{next}", fault.what.trim_end_matches('.')).replace('\n', " ")
 }
 
-/// The local servers that answer and serve models, each with the names.
+/// Returns the local servers that answer and serve models, each with its models.
 pub(super) async fn local(agents: &Agents, place: &Place) -> Vec<(Source, Vec<Offered>)> {
     let local = sources(agents.choices(&place.variables)).into_iter().filter(Source::is_local);
     let answers = join_all(local.map(|it| ask(it, LOCAL))).await;
@@ -96,7 +96,7 @@ pub(super) async fn local(agents: &Agents, place: &Place) -> Vec<(Source, Vec<Of
     serving.filter(|(_, models)| !models.is_empty()).collect()
 }
 
-/// Asks every source that has a key, the sections of haft.toml, and local servers; of the last only those count that answer.
+/// Requests the models of every source with a key, the sections of haft.toml, and the local servers that answer.
 async fn all(agents: &Agents, place: &Place) -> Vec<Answer> {
     let worth = |it: &Source| it.key().is_some() || it.is_open();
     let sources = sources(agents.choices(&place.variables)).into_iter().filter(worth);
@@ -113,7 +113,7 @@ async fn ask(source: Source, within: Duration) -> Answer {
     Answer { source, models }
 }
 
-/// The models of a source in columns.
+/// Returns the models of a source in columns.
 fn table(source: &Source, models: &[Offered]) -> String {
     let at = source.origin().unwrap_or_default();
     let key = source.key().map_or(String::new(), |it| format!(", key of {}", key(it)));
@@ -134,7 +134,7 @@ fn table(source: &Source, models: &[Offered]) -> String {
     text
 }
 
-/// Rows under their headings: the name to the left, numbers to the right.
+/// Formats rows under their headings: the name on the left, numbers on the right.
 fn columns(rows: Vec<[String; 5]>) -> String {
     if rows.is_empty() {
         return String::new();
@@ -153,7 +153,7 @@ fn columns(rows: Vec<[String; 5]>) -> String {
 fn dollars(price: f64) -> String {
     let text = format!("{price:.3}");
     let short = text.trim_end_matches('0');
-    // Cents are written in full, smaller parts where there are some.
+    // A price has at least two decimals, and more only if they are not zero.
     if short.len() < text.len() - 1 { format!("{price:.2}") } else { short.to_owned() }
 }
 
@@ -164,7 +164,7 @@ fn key(from: &KeyFrom) -> String {
     }
 }
 
-/// The list of haft's own.
+/// Returns the list of the models that haft knows.
 fn known() -> String {
     let row = |it: &agent::model::KnownModel| {
         let price = |of: fn(&Price) -> f64| {

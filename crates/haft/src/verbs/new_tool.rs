@@ -36,12 +36,12 @@ enum Lang {
     Rust,
 }
 
-/// What a template calls the tool.
+/// The placeholder for the tool's name in a template.
 const PLACE: &str = "TOOL_NAME";
 
 impl NewTool {
     /// # Errors
-    /// When the name can't be that of a tool, or is taken, or the files can't be written.
+    /// When the name is not valid for a tool, or is taken, or the files can't be written.
     pub fn run(&self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
         let workspace = options.workspace()?;
         // `word-count` is what people call files; a model calls `word_count`.
@@ -89,7 +89,7 @@ impl NewTool {
 }
 
 impl Lang {
-    /// Its files below the folder of tools, each with its mode.
+    /// Returns its files below the folder of tools, each with its mode.
     fn files(self, name: &str) -> Vec<(String, String, u32)> {
         let files: &[(&str, &str, u32)] = match self {
             Self::Python => &[
@@ -125,7 +125,7 @@ impl Lang {
     }
 }
 
-/// No tool has this name: neither a built-in one nor one of the person or the workspace.
+/// Checks that no tool has this name: neither a built-in one nor one of the person or the workspace.
 fn free(workspace: &Path, config: &Path, name: &str) -> Result<(), Fault> {
     let next = "Choose another name.";
     if tools::toolsets().filter_map(tools::toolset).flatten().any(|tool| tool.spec().name == name) {
@@ -152,7 +152,7 @@ fn write(path: &Path, text: &str, mode: u32) -> io::Result<()> {
     file.write_all(text.as_bytes())
 }
 
-/// Where there is a list of enabled tools, the new one belongs on it.
+/// Adds the new tool to the list of enabled tools, if there is one.
 fn enable(list: &Path, name: &str) -> Result<Option<String>, Fault> {
     let shown = format!("{OWN}/{ENABLED}");
     let text = match fs::read_to_string(list) {
@@ -171,7 +171,7 @@ fn failed(path: &str, error: io::Error) -> Fault {
     Fault::new(Kind::Unavailable, format!("can't write `{path}`: {error}")).caused_by(error)
 }
 
-/// A path as a word of a shell.
+/// Returns a path as a word of a shell.
 fn quoted(path: &Path) -> String {
     let text = path.display().to_string();
     let plain = |it: char| it.is_alphanumeric() || "/._-+".contains(it);

@@ -21,12 +21,12 @@ pub struct Prompt {
 
 impl Prompt {
     /// # Errors
-    /// When there is no runtime to be had, or no such model.
+    /// When no runtime can be opened, or there is no such model.
     pub async fn run(&self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
         let factory = self.agent.clone().open(options, place, Arc::new(Unattended)).await?;
         let model = factory.named().map(|name| factory.model(name)).transpose()?;
         let session = factory.opened.runtime.session(None, "prompt", Arc::new(Unattended));
-        // A profile narrows what the session has, so it takes an agent.
+        // A profile restricts the session's tools, so this needs an agent.
         let agent = factory.unasked(session.clone())?;
         let profile = match agent.crew().and_then(|crew| Some((crew.known(), crew.profile()?))) {
             Some((known, name)) => Some(known.find(&name)?),
@@ -35,14 +35,14 @@ impl Prompt {
         let catalog = session.catalog();
         let specs: Vec<Spec> = catalog.listed().cloned().collect();
         let mut prompt = factory.prompt(&session, profile.as_deref());
-        // Without a model, as for one that has calls in its wire format.
+        // Without a model, haft assumes one that has calls in its wire format.
         let mut declared = specs.as_slice();
         let of_provider: Vec<Spec>;
         if let Some(model) = &model {
             let text: Arc<str> = prompt.text().into();
             let told = model.told(&text, &specs);
             prompt = prompt.told_by(&told);
-            // In a dialect the tools are told of; beside that only those are declared that the provider runs.
+            // A dialect describes the tools in the prompt; then haft declares only the tools that the provider runs.
             if told != text || !model.abilities().calls {
                 of_provider = specs.iter().filter(|it| it.origin == Origin::Provider).cloned().collect();
                 declared = &of_provider;

@@ -17,7 +17,7 @@ pub struct ReloadTools {
 
 impl ReloadTools {
     /// # Errors
-    /// When there is no runtime to be had.
+    /// When no runtime can be opened.
     pub async fn run(&self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
         let opened = options.open(place)?;
         tell_aside(&opened, self.strict);

@@ -1,7 +1,7 @@
 //! `haft run`: an agent does one task.
 //!
-//! At a terminal it looks as in `haft chat`, without a prompt. Elsewhere what the model says goes to standard output and what
-//! it does to standard error, or both as lines of JSON.
+//! At a terminal it looks like `haft chat`, without a prompt. Elsewhere the model's text goes to standard output and its
+//! calls to standard error, or both as lines of JSON.
 
 mod json;
 mod output;
@@ -65,12 +65,12 @@ pub struct Run {
     strict: Strict,
 }
 
-/// What a run works with.
+/// The inputs of a run.
 struct Running<'a> {
     options: &'a Options,
     place: &'a Place,
     agent: AgentOptions,
-    /// Nothing, where the conversation goes on where it was left.
+    /// `None` if the conversation continues where it stopped.
     task: Option<Task>,
     resume: bool,
     no_wait: bool,
@@ -81,7 +81,7 @@ struct Running<'a> {
 
 impl Run {
     /// # Errors
-    /// When there is no agent to be had, or its model does not answer.
+    /// When no agent can be created, or its model does not answer.
     pub async fn run(self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
         let json = self.json;
         let done = self.work(options, place).await;
@@ -125,7 +125,7 @@ impl Running<'_> {
         let watch = Arc::new(Watch::new(match (json, &schema) {
             (true, _) => To::Json(out, parking_lot::Mutex::default()),
             (false, None) => To::Lines(Plain::new(out)),
-            // Standard output has the answer alone.
+            // Standard output contains only the answer.
             (false, Some(_)) => To::Lines(Plain::of_calls(out)),
         }));
         let person = Arc::new(Person {
@@ -195,7 +195,7 @@ async fn of_owner(
     done
 }
 
-/// Ends the session, and says which of its jobs end with it.
+/// Ends the session, and reports which of its jobs end with it.
 async fn close(factory: &AgentFactory, agent: &Agent, done: &Result<Done, AgentError>) -> Result<(), Fault> {
     let left = agent.session().running_jobs();
     if !left.is_empty() {
@@ -209,7 +209,7 @@ async fn close(factory: &AgentFactory, agent: &Agent, done: &Result<Done, AgentE
     Ok(())
 }
 
-/// Tells what came of it, and gives the exit code that says so too.
+/// Prints the result, and returns the exit code for it.
 fn tell(
     watch: &Watch,
     agent: &Agent,
@@ -283,7 +283,7 @@ fn tell(
     Ok(code)
 }
 
-/// Which limit stopped a turn.
+/// Returns the limit that stopped a turn.
 fn limit(outcome: &Outcome, bounds: &Bounds) -> &'static str {
     let tokens = outcome.usage.request() + outcome.usage.output;
     if outcome.steps >= bounds.steps {
@@ -297,12 +297,12 @@ fn limit(outcome: &Outcome, bounds: &Bounds) -> &'static str {
     }
 }
 
-/// A fault, as a program reads it.
+/// Returns a fault as JSON.
 fn error(fault: &Fault) -> Value {
     json!({"kind": fault.kind, "what": fault.what, "next": fault.next})
 }
 
-/// What a turn took, in a line.
+/// Returns the usage of a turn, in a line.
 pub(crate) fn bill(steps: usize, usage: &Usage, cost: Option<f64>) -> String {
     let steps = format!("{steps} {}", if steps == 1 { "step" } else { "steps" });
     let tokens =
@@ -311,7 +311,7 @@ pub(crate) fn bill(steps: usize, usage: &Usage, cost: Option<f64>) -> String {
     format!("{steps}, {tokens}{cost}")
 }
 
-/// Why a turn could not go on, as every verb tells it.
+/// Returns the fault for a turn that could not continue, as every command reports it.
 pub(crate) fn fault(error: AgentError) -> Fault {
     match error {
         AgentError::Kept(fault) => fault,

@@ -57,7 +57,7 @@ enum What {
 }
 
 impl Sessions {
-    /// Does it. Without a command, prints the conversations, the one used last first; of a search the best first.
+    /// Runs the command. Without one, prints the conversations, the last used first; results of a search by relevance.
     ///
     /// # Errors
     /// When there is no such conversation, or the store can't be used.
@@ -71,7 +71,7 @@ impl Sessions {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// Does it; gives what is to be read at the terminal, if that is a page or more.
+    /// Runs the command; returns the text to read at the terminal, if there is one.
     fn done(&self, opened: &Opened, options: &Options, place: &Place) -> Result<Option<show::Read>, Fault> {
         match &self.what {
             None => self.listing.run(opened, options, self.search.as_deref())?,
@@ -102,7 +102,7 @@ impl Named {
     }
 }
 
-/// A time as the person's clock has it.
+/// Returns a time in the person's time zone.
 fn when(ms: u64) -> String {
     let at = jiff::Timestamp::from_millisecond(ms.cast_signed()).unwrap_or_default();
     at.to_zoned(jiff::tz::TimeZone::system()).strftime("%Y-%m-%d %H:%M").to_string()

@@ -1,4 +1,4 @@
-//! `haft` without a command, or with one that it doesn't have: starts the chat, or says what to type.
+//! `haft` without a command or with an unknown one: starts the chat, or suggests a command.
 
 use std::{io::IsTerminal, process::ExitCode};
 
@@ -9,8 +9,8 @@ use kit::{Fault, nearest::nearest};
 use super::{USAGE, chat::Chat, models::local};
 use crate::{Options, Place, agent_factory, environment::program, print};
 
-/// What `haft` without a command does: at a terminal with a usable model it starts the chat, without a model it says how to
-/// get one. Without a terminal it prints `help` and fails.
+/// Runs `haft` without a command: at a terminal with a usable model it starts the chat, without a model it prints how to get
+/// one. Without a terminal it prints `help` and fails.
 ///
 /// # Errors
 /// Those of the chat.
@@ -28,7 +28,7 @@ pub async fn without_command(options: &Options, place: &Place, help: &str) -> Re
     }
 }
 
-/// The ways to get a model, where none is configured and no provider has a key.
+/// Returns the ways to get a model, if none is configured and no provider has a key.
 ///
 /// # Errors
 /// When the configuration can't be read.
@@ -59,7 +59,7 @@ struct Local {
     count: usize,
 }
 
-/// The ways to get a model, for somebody who has none.
+/// Returns the ways to get a model, for a person who has none.
 fn ways(local: &[Local], haft: &str) -> String {
     let providers: Vec<&str> = known().map(|it| it.provider).filter(|it| *it != "ollama").collect();
     let mut others: Vec<&str> = Vec::new();
@@ -91,8 +91,8 @@ fn ways(local: &[Local], haft: &str) -> String {
     text
 }
 
-/// What to say of an unknown command; nothing, if the error is about something else. `words` are the arguments of the
-/// process without the program's name.
+/// Returns the message for an unknown command, or `None` if the error is about something else. `words` are the arguments of
+/// the process without the program's name.
 pub fn unknown_command(
     error: &clap::Error,
     words: &[String],
@@ -123,7 +123,7 @@ pub fn unknown_command(
     })
 }
 
-/// A text in quotes, as a shell takes it.
+/// Returns a text in quotes, as a shell takes it.
 fn quoted(text: &str) -> String {
     let text = kit::escape::visible(text).0;
     if text.contains(['"', '$', '`', '\\', '!']) {

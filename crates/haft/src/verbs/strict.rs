@@ -21,13 +21,13 @@ impl Strict {
     /// Waits until all tools are loaded, and checks that none is missing. Does nothing without `--strict`.
     ///
     /// # Errors
-    /// When one is; then the runtime is closed.
+    /// When a tool is missing; then the runtime is closed.
     pub(crate) async fn require(self, opened: &Opened, place: &Place) -> Result<(), Fault> {
         if !self.strict {
             return Ok(());
         }
         opened.runtime.plugins().refreshed().await;
-        // What a profile or a saved conversation narrows is not missing.
+        // Tools that a profile or a saved conversation leaves out are not missing.
         let session = opened.runtime.session(None, "cli", Arc::new(Unattended));
         offer_own_tools(&session, opened, place);
         let there = all_there(opened, &session);
@@ -50,7 +50,7 @@ pub(super) fn offer_own_tools(session: &Session, opened: &Opened, place: &Place)
 /// Checks that no tool is missing in a session that nothing narrows.
 ///
 /// # Errors
-/// When one is, naming each.
+/// When a tool is missing; the fault names each.
 pub(super) fn all_there(opened: &Opened, session: &Session) -> Result<(), Fault> {
     let catalog = session.catalog();
     let failed = catalog.failed().iter().filter(|it| !is_of_agents(opened, &it.tool));
@@ -70,8 +70,8 @@ pub(super) fn all_there(opened: &Opened, session: &Session) -> Result<(), Fault>
     all_seen(opened)
 }
 
-/// A line for each name in haft.toml, outside of `tools`, that no tool has. A tool of an MCP server that was not started
-/// yet may still come.
+/// Returns a line for each name in haft.toml, outside of `tools`, that no tool has. An MCP server that has not started yet
+/// may still add its tools.
 pub(super) fn unknown_names(opened: &Opened, session: &Session) -> Vec<String> {
     let (catalog, policy) = (session.catalog(), opened.runtime.policy());
     let named = [
@@ -87,7 +87,7 @@ pub(super) fn unknown_names(opened: &Opened, session: &Session) -> Vec<String> {
         .collect()
 }
 
-/// Whether an agent has a tool of this name here, which a command that calls tools itself has not.
+/// Returns whether this is a tool that only agents and MCP clients have; commands that call tools directly lack it.
 fn is_of_agents(opened: &Opened, name: &str) -> bool {
     tools::of_agents(&opened.toolset).iter().any(|it| it.spec().name == name)
 }

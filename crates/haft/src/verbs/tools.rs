@@ -31,7 +31,7 @@ pub struct Tools {
 
 impl Tools {
     /// # Errors
-    /// When there is no runtime to be had, or with `--strict` when a tool is missing.
+    /// When no runtime can be opened, or with `--strict` when a tool is missing.
     pub async fn run(&self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
         let opened = options.open_with(place, tools::of_agents)?;
         opened.runtime.plugins().refreshed().await;
@@ -80,7 +80,7 @@ impl Tools {
     }
 }
 
-/// The first sentence of a description, for a list.
+/// Returns the first sentence of a description, for a list.
 pub(super) fn first_sentence(description: &str) -> &str {
     let line = description.lines().next().unwrap_or_default();
     line.split_once(". ").map_or(line, |(sentence, _)| sentence).trim_end_matches('.')

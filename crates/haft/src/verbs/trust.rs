@@ -27,7 +27,7 @@ pub struct Trust {
 
 impl Trust {
     /// # Errors
-    /// When there is nothing to trust, it can't be read, or what is trusted not be written.
+    /// When there is nothing to trust, it can't be read, or the trust can't be saved.
     pub async fn run(&self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
         if self.end {
             return end(&options.workspace()?, place);
@@ -50,7 +50,7 @@ impl Trust {
     }
 }
 
-/// A trusted tool's files, and its permissions.
+/// Returns a trusted tool's files, and its permissions.
 fn as_text(name: &str, vouched: &Attestation) -> String {
     let mut text = format!("trusted until it changes: {name}\n");
     vouched.files.iter().for_each(|file| text.push_str(&format!("{file}\n")));
@@ -87,7 +87,7 @@ fn trust_workspace(options: &Options, place: &Place) -> Result<ExitCode, Fault> 
             return Err(Fault::new(Kind::Unavailable, what));
         }
     };
-    // One that is not a configuration names no folders; whoever uses it is told so.
+    // A file that is not a valid configuration names no folders; haft reports it when the file is used.
     let more = Config::read_workspace(&workspace).map(|it| it.tools_dirs).unwrap_or_default();
     let (folders, aside) = tool_folders(place, &workspace, &more, Whose::Workspace);
     let own = folders.iter().any(|it| it.whose == Whose::Workspace && it.path.is_dir());
@@ -122,7 +122,7 @@ fn trust_workspace(options: &Options, place: &Place) -> Result<ExitCode, Fault> 
             if tool.by_model { "  (written by a model or a tool; trusted from now on)" } else { "" };
         said.push_str(&format!("{}{by_model}\n", tool.file));
     }
-    // It came with the workspace, and is what the person decides by.
+    // The text came with the workspace, and the person decides by it.
     print::out(&said);
     for line in aside {
         print::err(&format!("haft: {line}"));

@@ -38,7 +38,7 @@ impl Undo {
     /// When there is nothing to undo, or it can't be undone.
     pub async fn run(&self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
         let runtime = options.open(place)?.runtime;
-        // A person may put back whatever was done here, by whichever session.
+        // A person may undo the changes of every session in this workspace.
         let scope = options.session.clone().map_or(Scope::Workspace, Scope::Session);
         let store = runtime.store();
         let call = store.call_id();
@@ -86,7 +86,7 @@ impl Undo {
         });
         close(&runtime);
         let text = result?.as_text();
-        // What was put back is told even if its diff can't be.
+        // haft reports the restored files even if it can't show their diff.
         print::drawn(&format!("{}\n{}", harmless(&text), Look::of(place).drawn(&diffs.unwrap_or_default())));
         Ok(ExitCode::SUCCESS)
     }

@@ -49,7 +49,7 @@ pub(super) struct Install {
 
 impl Install {
     /// # Errors
-    /// When the editor can't be told that way, or its configuration is not what it should be.
+    /// When the editor can't be configured that way, or its configuration can't be read, edited or written.
     pub(super) fn run(
         &self,
         options: &Options,
@@ -61,7 +61,7 @@ impl Install {
                 .next("Leave it out, and run `haft trust` in each workspace that you trust."));
         }
         let workspace = options.workspace()?;
-        // Others have it elsewhere.
+        // Other people have the program at another path.
         let command = if self.project { NAME.to_owned() } else { this_program(place)? };
         let mut arguments = options.as_arguments();
         if let (Some(_), false) = (&options.dir, self.project) {
@@ -118,7 +118,7 @@ impl Editor {
         }
     }
 
-    /// Under which key its agents are; none where its configuration is a program.
+    /// Returns the key that holds the agents, or `None` if the editor's configuration is a program.
     fn key(self) -> Option<&'static str> {
         match self {
             Self::Zed | Self::Jetbrains => Some("agent_servers"),
@@ -134,7 +134,7 @@ impl Editor {
         }
     }
 
-    /// The file that it reads.
+    /// Returns the configuration file that the editor reads.
     fn file(self, project: Option<&Path>, place: &Place) -> Result<PathBuf, Fault> {
         let home = place.home();
         let settings =
@@ -158,7 +158,7 @@ impl Editor {
         })
     }
 
-    /// What a person does next.
+    /// Returns the next step for the person.
     fn next(self) -> &'static str {
         match self {
             Self::Zed => "In Zed's agent panel choose `haft` in the menu of the `+` button.",
@@ -169,7 +169,7 @@ impl Editor {
         }
     }
 
-    /// The lines to add to a configuration that is a program.
+    /// Returns the lines to add to a configuration that is a program.
     fn lines(self, command: &str, arguments: &[String]) -> Result<String, Fault> {
         let whole: Vec<&str> = std::iter::once(command).chain(arguments.iter().map(String::as_str)).collect();
         let quoted = |words: &[&str]| words.iter().map(|it| quoted(it)).collect::<Result<Vec<_>, _>>();
@@ -206,7 +206,7 @@ impl Editor {
     }
 }
 
-/// A word as Lua and Lisp both write it.
+/// Returns a word as a string literal that is valid in Lua and in Lisp.
 fn quoted(word: &str) -> Result<String, Fault> {
     if word.contains(char::is_control) {
         return Err(Fault::bad_args(format!("the argument {word:?} has a control character")));
@@ -214,7 +214,7 @@ fn quoted(word: &str) -> Result<String, Fault> {
     Ok(format!("\"{}\"", word.replace('\\', "\\\\").replace('"', "\\\"")))
 }
 
-/// Whether this entry of an editor starts haft as an agent, perhaps with other options.
+/// Returns whether this entry of an editor starts haft as an agent, perhaps with other options.
 fn is_ours(there: &Value, entry: &Value) -> bool {
     let command = there.get("command").and_then(Value::as_str).unwrap_or_default();
     let is_haft = Path::new(command).file_name().is_some_and(|it| it == NAME)

@@ -43,7 +43,7 @@ const COMMANDS: [(&str, &str); 11] = [
     ("Enter", "send; it is done after the turn that goes on"),
 ];
 
-/// How often it is looked whether a session that this process took over has ended, and how long it is waited between.
+/// How many times haft checks whether a session that this process took over has ended, and how long it waits in between.
 const ENDS: usize = 300;
 const LOOK: Duration = Duration::from_millis(10);
 
@@ -93,14 +93,14 @@ pub(super) async fn run(
     let feed = feed::follow(watcher, &attached.handle, attached.service.who(), &attached.passes);
     attached.talk().await;
     let Attached { front, handle, .. } = attached;
-    // The terminal is put back before anything else is said.
+    // haft restores the terminal before it prints anything else.
     drop((front, feed, attending));
     left(&handle, &runtime, options).await;
     close(&runtime);
     Ok(())
 }
 
-/// What was said before, and a watcher of what comes after it. A turn that goes on is seen from its beginning.
+/// Returns the earlier messages, and a watcher of the rows after them. A running turn is watched from its beginning.
 async fn earlier(handle: &Handle, runtime: &Runtime) -> Result<(Watcher, Vec<Message>), Fault> {
     let mut watcher = handle.watch(0);
     let (mut begun, mut head) = (None, 0);
@@ -118,7 +118,7 @@ async fn earlier(handle: &Handle, runtime: &Runtime) -> Result<(Watcher, Vec<Mes
     Ok((handle.watch(after), said))
 }
 
-/// Says what becomes of the session, which this process may have taken over.
+/// Reports the state of the session after leaving it; ends it if this process took it over.
 async fn left(handle: &Handle, runtime: &Runtime, options: &Options) {
     let Ok(state) = handle.state().await else { return };
     if state.pid != std::process::id() {
@@ -132,7 +132,7 @@ async fn left(handle: &Handle, runtime: &Runtime, options: &Options) {
     if let Err(fault) = handle.act(&key(), Operation::Close).await {
         print::fault(&fault);
     }
-    // Its loop ends after it has answered.
+    // The loop of the session ends after it has answered.
     for _ in 0..ENDS {
         if handle.state().await.is_err() {
             break;
@@ -159,7 +159,7 @@ impl Attached {
         self.front.part();
     }
 
-    /// Until the person goes.
+    /// Handles input until the person leaves.
     async fn talk(&mut self) {
         loop {
             match self.front.prompt().await {
@@ -177,7 +177,7 @@ impl Attached {
         }
     }
 
-    /// Does what a line means; false, when the person goes.
+    /// Executes a line; returns false if the person leaves.
     async fn line(&mut self, entry: &Entry) -> bool {
         match meant(&entry.text, &[]) {
             Meant::Nothing => {}
@@ -277,12 +277,12 @@ impl Attached {
         Ok(())
     }
 
-    /// Asks for something. The person sees what comes of it as it happens.
+    /// Requests an operation. The person sees its effects as they happen.
     fn act(&self, operation: Operation) {
         self.act_then(operation, |_| None);
     }
 
-    /// Asks for something, and shows what `then` makes of its result.
+    /// Requests an operation, and shows what `then` makes of its result.
     fn act_then(&self, operation: Operation, then: fn(Value) -> Option<Seen>) {
         let key = self.factory.opened.runtime.store().call_id();
         let (handle, passes) = (self.handle.clone(), self.passes.clone());

@@ -1,6 +1,6 @@
 //! `!command`: the person runs a command, sees what it prints, and the model sees both with the next message.
 //!
-//! It runs by the session's own tool: in the same sandbox, under the same rules, in the journal.
+//! The session's own tool runs it: in the same sandbox, under the same rules, and in the journal.
 
 use agent::model::Piece;
 use kit::Fault;
@@ -13,7 +13,7 @@ use crate::terminal::row::Style;
 /// The tools that run a command.
 const SHELLS: [&str; 3] = ["shell", "bash", "terminal"];
 
-/// At most so many outputs wait for the next message.
+/// Maximum number of outputs that wait for the next message.
 const MOST: usize = 20;
 
 impl<F: Face> Conversation<F> {

@@ -1,4 +1,4 @@
-//! Chat commands, the same wherever the chat is held: each gives the text that it answers with.
+//! Chat commands, the same in every front end: each returns the text of its answer.
 
 use agent::{Agent, Archived, ChangedBy, Crew, profiles::PLAN};
 use kit::Fault;
@@ -25,11 +25,11 @@ use crate::{
     verbs::run::{bill, fault},
 };
 
-/// So many conversations are listed.
+/// Maximum number of conversations in a list.
 const LISTED: usize = 15;
 
 impl<F: Face> Conversation<F> {
-    /// Does it; gives what there is to say.
+    /// Executes a command; returns the text of its answer.
     pub(super) async fn command(&mut self, name: &str, given: &str, all: &All) -> Result<String, Fault> {
         let takes_nothing = ["/help", "/jobs", "/context", "/cost", "/status", "/new", "/clear"]
             .contains(&name)
@@ -115,7 +115,7 @@ impl<F: Face> Conversation<F> {
         Ok(said)
     }
 
-    /// Goes on under another profile, or without one; a model that was chosen with `/model` stays without one.
+    /// Switches to another profile, or to none; with none, a model that was chosen with `/model` stays.
     pub(super) fn profile(&mut self, named: &str) -> Result<String, Fault> {
         let crew = crew(&self.agent)?;
         if !named.is_empty() {
@@ -134,7 +134,7 @@ impl<F: Face> Conversation<F> {
         Ok(text)
     }
 
-    /// Plan mode, on or off; with a task it is on, and the task is done in it.
+    /// Switches plan mode on or off; with a task, switches it on and works on the task.
     async fn plan(&mut self, task: &str) -> Result<String, Fault> {
         let crew = crew(&self.agent)?;
         let is_on = crew.profile().as_deref() == Some(PLAN);
@@ -154,7 +154,7 @@ impl<F: Face> Conversation<F> {
         Ok(String::new())
     }
 
-    /// Has a tool of the session answer, as if the model had called it.
+    /// Calls a tool of the session, as if the model had called it.
     pub(super) async fn by_tool(
         &mut self,
         tool: &str,
@@ -174,14 +174,14 @@ impl<F: Face> Conversation<F> {
             self.owner.log().add(Logged::Undone { call: None, text: text.clone() });
         }
         match answer.result {
-            // The diffs say which files were put back.
+            // The diffs already name the restored files.
             Ok(_) if tool == "undo" && !changes.is_empty() => Ok(here(&without_restored(&text))),
             Ok(_) => Ok(here(&text)),
             Err(fault) => Err(fault),
         }
     }
 
-    /// Puts back the newest file change; with `turn`, those of the turns that were taken back.
+    /// Undoes the newest file change; with `turn`, the changes of the turns that were rewound.
     async fn undo(&mut self, given: &str) -> Result<String, Fault> {
         match given {
             "" => self.by_tool("undo", json!({})).await,
@@ -257,7 +257,7 @@ impl<F: Face> Conversation<F> {
         Ok(lines.join("\n"))
     }
 
-    /// Sums the conversation up now.
+    /// Compacts the conversation now.
     async fn compact(&mut self, keep: &str) -> Result<String, Fault> {
         let cancel = CancellationToken::new();
         let keep = Some(keep).filter(|it| !it.is_empty());
@@ -346,7 +346,7 @@ impl<F: Face> Conversation<F> {
             })?),
         };
         let before = self.owner.session().to_owned();
-        // What it has seen goes along as it is now.
+        // The fork gets the session's state as it is now.
         self.agent.session().keep()?;
         let made = agent::fork(self.factory.opened.runtime.store(), &before, at, None)?;
         self.owner.log().add(Logged::Forked { into: made.session.clone() });
@@ -403,7 +403,7 @@ impl<F: Face> Conversation<F> {
         Ok(lines.join("\n"))
     }
 
-    /// Goes on with another conversation: the newest, the one of this number in the last list, or the one of this id.
+    /// Resumes another conversation: the newest, the one with this number in the last list, or the one with this id.
     async fn resume(&mut self, given: &str) -> Result<String, Fault> {
         let runtime = &self.factory.opened.runtime;
         let here = self.agent.session().name().to_owned();
@@ -423,7 +423,7 @@ impl<F: Face> Conversation<F> {
                 Fault::not_found(format!("there is no conversation {given} in the list"))
                     .next("/sessions lists them.")
             })?,
-            // An archived one is meant by its name alone.
+            // An archived conversation is found only by its exact name.
             None if runtime.store().conversations().about(given)?.is_some() => given.to_owned(),
             None => {
                 return Err(Fault::not_found(format!("there is no conversation `{given}`"))
@@ -436,7 +436,7 @@ impl<F: Face> Conversation<F> {
         self.go_on(Some(&name)).await
     }
 
-    /// Goes on with another conversation, or begins a new one.
+    /// Resumes another conversation, or begins a new one.
     async fn go_on(&mut self, name: Option<&str>) -> Result<String, Fault> {
         let Running { agent, owner, attends, notes: lines } =
             self.service.run(&self.factory, name, &self.person).await?;
@@ -444,7 +444,7 @@ impl<F: Face> Conversation<F> {
         self.attends = attends;
         session_service::close(owned, self.service.who()).await;
         let before = std::mem::replace(&mut self.agent, agent);
-        // What it has seen is kept, and its jobs end, as when the chat does.
+        // The session's state is saved and its jobs end, as at the end of the chat.
         end(before.session()).await?;
         *self.host.taken.lock() = Taken::default();
         (self.beside, self.taken_back, self.refused) = (Vec::new(), Vec::new(), None);
@@ -456,7 +456,7 @@ impl<F: Face> Conversation<F> {
     }
 }
 
-/// The files that these calls changed, each once.
+/// Returns the names of the files that these calls changed, each once.
 fn files(changed: &[ChangedBy]) -> String {
     let mut files: Vec<&str> = changed.iter().flat_map(|it| it.files.iter().map(String::as_str)).collect();
     files.sort_unstable();
@@ -464,13 +464,13 @@ fn files(changed: &[ChangedBy]) -> String {
     files.join(", ")
 }
 
-/// What an undo said, without a line for each file that it put back.
+/// Returns the text of an undo, without the lines of the restored and removed files.
 fn without_restored(text: &str) -> String {
     let is_restored = |it: &&str| it.starts_with("restored ") || it.starts_with("removed ");
     text.lines().filter(|it| !is_restored(it)).collect::<Vec<_>>().join("\n")
 }
 
-/// The answer of a tool in the words of the chat: what a model or a shell would do is a command here.
+/// Returns the answer of a tool in the words of the chat: the undo call that it names becomes a chat command.
 fn here(text: &str) -> String {
     let line = |line: &str| {
         let call = line.strip_prefix("To redo: undo the call ").and_then(|it| it.split(' ').next());
@@ -484,12 +484,12 @@ async fn end(session: &Session) -> Result<(), Fault> {
     session.keep()
 }
 
-/// By what a person steers an agent.
+/// Returns the crew, through which a person steers an agent.
 fn crew(agent: &Agent) -> Result<&Crew, Fault> {
     agent.crew().ok_or_else(|| Fault::bug("an agent without profiles"))
 }
 
-/// A choice of the configuration, as it is written there.
+/// Returns the name of a choice, as the configuration writes it.
 fn name_of(value: &impl serde::Serialize) -> String {
     match serde_json::to_value(value) {
         Ok(serde_json::Value::String(name)) => name,

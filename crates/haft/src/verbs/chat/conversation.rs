@@ -1,4 +1,4 @@
-//! A conversation in a chat, wherever it is held: commands, messages with what they name, and turns.
+//! A conversation in a chat, in every front end: commands, messages with the files they name, and turns.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -26,7 +26,7 @@ use crate::{
     verbs::run::fault,
 };
 
-/// So many messages of a conversation are shown when it goes on.
+/// Maximum number of messages that are shown when a conversation is resumed.
 pub(super) const SHOWN: usize = 12;
 
 /// A conversation.
@@ -34,7 +34,7 @@ pub(super) struct Conversation<F> {
     pub(super) face: F,
     pub(super) agent: Agent,
     pub(super) factory: AgentFactory,
-    /// Whose turn it is.
+    /// Runs the turns of the agent.
     driver: Driver,
     pub(super) host: Arc<Bill>,
     pub(super) person: Arc<Person>,
@@ -44,7 +44,7 @@ pub(super) struct Conversation<F> {
     pub(super) attends: Option<Attendance>,
     /// Somebody elsewhere closed the session.
     pub(super) closed: Option<String>,
-    /// What goes with the next message: what the person's own commands printed, and pictures.
+    /// Attachments of the next message: the output of commands that the person ran, and pictures.
     pub(super) beside: Vec<(String, Vec<Piece>)>,
     pub(super) pictures: Vec<PathBuf>,
     /// A message that was not sent: sent again, it is meant as it is.
@@ -57,13 +57,13 @@ pub(super) struct Conversation<F> {
     pub(super) listed: Vec<String>,
 }
 
-/// Passes on what happens, and adds up what it takes.
+/// Passes events on, and sums up usage and cost.
 pub(super) struct Bill {
     pub(super) passes: Arc<dyn Observer>,
     pub(super) taken: Mutex<Taken>,
 }
 
-/// What a conversation took since this process began.
+/// Usage and cost of a conversation since this process started.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Taken {
     pub(super) answers: usize,
@@ -86,20 +86,21 @@ impl Observer for Bill {
     }
 }
 
-/// What a wait for the person came to.
+/// The event that ended a wait for the person.
 enum Next {
     Said(Said),
-    /// Somebody who attached asks for this.
+    /// An attached process requests this operation.
     Asked(Pending),
-    /// The end of a job is to be told.
+    /// A job ended, and the model must be notified.
     Woken,
 }
 
 impl<F: Face> Conversation<F> {
-    /// The conversation of the session of this name, or a new one. `person` sits at this terminal and hears what happens.
+    /// Opens the conversation of the session with this name, or a new one. `person` is at this terminal and receives its
+    /// events.
     ///
     /// # Errors
-    /// When there is no agent to be had, or another process runs the session.
+    /// When no agent can be created, or another process runs the session.
     pub(super) async fn open(
         mut face: F,
         factory: AgentFactory,
@@ -132,7 +133,7 @@ impl<F: Face> Conversation<F> {
         })
     }
 
-    /// Shows what was said before; where nothing was, gives true.
+    /// Shows the earlier messages; returns true if there are none.
     pub(super) fn begin(&mut self) -> bool {
         self.face.follow(&self.agent);
         self.offer();
@@ -147,7 +148,7 @@ impl<F: Face> Conversation<F> {
         said.is_empty()
     }
 
-    /// Until the person goes.
+    /// Handles input until the person leaves.
     pub(super) async fn talk(&mut self) {
         loop {
             let next = tokio::select! {
@@ -193,7 +194,7 @@ impl<F: Face> Conversation<F> {
         }
     }
 
-    /// Keeps how the conversation stands, after something was done in it.
+    /// Saves the state of the conversation after a change.
     pub(super) fn kept(&mut self) {
         if let Err(fault) = self.factory.keep(&self.agent) {
             self.fails(&fault);
@@ -202,7 +203,7 @@ impl<F: Face> Conversation<F> {
         self.face.is_answered();
     }
 
-    /// Does what a line means.
+    /// Executes a line.
     async fn take(&mut self, meant: Meant<'_>, entry: &Entry, all: &All) {
         match meant {
             Meant::Command(name, given) => match self.command(name, given, all).await {
@@ -230,13 +231,13 @@ impl<F: Face> Conversation<F> {
                 let entry = Entry { text: text.to_owned(), ..entry.clone() };
                 self.say(&entry, None).await;
             }
-            // A picture alone says enough.
+            // A picture alone is a message.
             Meant::Nothing if !entry.pictures.is_empty() => self.say(entry, None).await,
             Meant::Nothing | Meant::Leave | Meant::Unknown(..) => {}
         }
     }
 
-    /// Sends a message, with what it names, unless something of that is not there.
+    /// Sends a message with the files it names, unless one of them is missing.
     pub(super) async fn say(&mut self, entry: &Entry, own: Option<(&Own, &str)>) {
         let Some(named) = self.named(entry, own) else { return };
         let Some(mut input) = self.input(entry, named).await else { return };
@@ -253,7 +254,7 @@ impl<F: Face> Conversation<F> {
         }
     }
 
-    /// The files that a message names. Where one is not there the message goes back to the prompt.
+    /// Returns the files that a message names. If one is missing, the message goes back to the prompt.
     fn named(&mut self, entry: &Entry, own: Option<(&Own, &str)>) -> Option<Named> {
         let insists = self.refused.take().is_some_and(|it| it == entry.text);
         let names = own.map_or_else(|| entry.text.clone(), |(own, given)| own.names_files(given));
@@ -271,7 +272,7 @@ impl<F: Face> Conversation<F> {
         None
     }
 
-    /// The message with all that goes with it. Where something of that can't be read the message goes back to the prompt.
+    /// Returns the message with its attachments. If one of them can't be read, the message goes back to the prompt.
     async fn input(&mut self, entry: &Entry, named: Named) -> Option<Input> {
         let mut input = Input::new(entry.text.clone());
         self.beside.iter().for_each(|(line, pieces)| input.attach(line.clone(), pieces.clone()));
@@ -293,7 +294,7 @@ impl<F: Face> Conversation<F> {
         Some(input)
     }
 
-    /// Takes a turn; gives how it ended, as whoever began it elsewhere is told.
+    /// Runs a turn; returns its end, as the process that began it receives it.
     pub(super) async fn turn(&mut self, input: Input, began: Began) -> serde_json::Value {
         self.taken_back.clear();
         let turn = self.owner.begin_turn(&self.agent, Began { attached: input.attached().to_vec(), ..began });
@@ -305,7 +306,7 @@ impl<F: Face> Conversation<F> {
         serde_json::json!(end)
     }
 
-    /// A turn that goes on where the conversation was left.
+    /// Runs a turn that continues where the conversation stopped.
     pub(super) async fn go_on_turn(&mut self, began: Began) -> serde_json::Value {
         self.taken_back.clear();
         let turn = self.owner.begin_turn(&self.agent, began);
@@ -317,7 +318,7 @@ impl<F: Face> Conversation<F> {
         serde_json::json!(end)
     }
 
-    /// A turn that the end of a job begins.
+    /// Runs the turn that the end of a job begins.
     async fn wake(&mut self) {
         let turn = self.owner.begin_turn(&self.agent, Began { by: "job".to_owned(), ..Began::default() });
         let cancel = turn.cancel().clone();
@@ -328,9 +329,9 @@ impl<F: Face> Conversation<F> {
         self.kept();
     }
 
-    /// The person has nothing more to say: what was promised to the model is still waited for.
+    /// Waits for the pending results of background calls after the person's last message.
     async fn settle(&mut self) {
-        // A conversation in which nothing was said has nothing to wait for either.
+        // A conversation without messages has nothing to wait for.
         if self.agent.transcript().messages().is_ok_and(|said| said.is_empty()) {
             return;
         }
@@ -358,7 +359,7 @@ impl<F: Face> Conversation<F> {
         }
     }
 
-    /// Says what failed.
+    /// Shows a fault.
     pub(super) fn fails(&mut self, fault: &Fault) {
         let next = fault.next.as_deref().map_or_else(String::new, |it| format!("\n{it}"));
         self.face.tell(&format!("{}{next}", fault.what), Style::BAD);

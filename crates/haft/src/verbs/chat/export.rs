@@ -13,7 +13,7 @@ use crate::{
 };
 
 impl<F: Face> Conversation<F> {
-    /// Writes what was said to a file, which must not be there.
+    /// Writes the conversation to a file, which must not exist.
     pub(super) fn export(&mut self, given: &str) -> Result<String, Fault> {
         written(&self.factory.opened.runtime, self.agent.session().name(), given)
     }
@@ -48,10 +48,10 @@ impl<F: Face> Conversation<F> {
     }
 }
 
-/// Writes what was said in a session to a file, which must not be there. Gives what there is to say of that.
+/// Writes the conversation of a session to a file, which must not exist. Returns a line with the path and the size.
 ///
 /// # Errors
-/// When nothing was said, or the file can't be written.
+/// When the session has no messages, or the file can't be written.
 pub(super) fn written(runtime: &Runtime, session: &str, given: &str) -> Result<String, Fault> {
     let said: Vec<Message> = lines(runtime, session)?.into_iter().map(|it| it.message).collect();
     if said.is_empty() {
@@ -66,7 +66,7 @@ pub(super) fn written(runtime: &Runtime, session: &str, given: &str) -> Result<S
     Ok(format!("Written: {} ({} bytes).", path.display(), abbreviate::count(text.len() as u64)))
 }
 
-/// What the model said last, after the last call.
+/// Returns the last text of the model.
 fn last_answer(said: &[Message]) -> Option<String> {
     said.iter().rev().find_map(|it| match it {
         Message::Model { text } => Some(text.clone()),
@@ -74,7 +74,7 @@ fn last_answer(said: &[Message]) -> Option<String> {
     })
 }
 
-/// The code blocks of a Markdown text, without their fences.
+/// Returns the code blocks of a Markdown text, without their fences.
 fn code_blocks(text: &str) -> Vec<String> {
     let mut blocks = Vec::new();
     let mut open: Option<(String, String)> = None;

@@ -1,4 +1,4 @@
-//! Where a chat is held: at a terminal that is drawn, or line by line.
+//! Front ends of a chat: a terminal view, or line by line.
 
 use std::future::Future;
 
@@ -15,66 +15,66 @@ use crate::terminal::{
     row::Style,
 };
 
-/// Where the whole of a long diff is.
+/// A hint at the command that prints a long diff in full.
 pub(super) const HINT: &str = "haft log --diff shows all";
 
-/// How the person and the agent of a chat reach each other.
+/// The connection between the person and the agent of a chat.
 pub(super) trait Face {
-    /// What the person says next.
+    /// Returns the next input of the person.
     async fn prompt(&mut self) -> Said;
 
-    /// Shows what happens until `work` is done. Who stops it gives `cancel`.
+    /// Shows events until `work` is done. A person who stops it triggers `cancel`.
     async fn attend<T>(&mut self, work: impl Future<Output = T>, cancel: &CancellationToken) -> T;
 
-    /// Shows a text of haft's own.
+    /// Shows a text that haft wrote.
     fn tell(&mut self, text: &str, style: Style);
 
     /// Shows a text of several pages, of which a person may read as much as they want.
     async fn page(&mut self, title: &str, text: &str);
 
-    /// Has the person choose from a list: nothing, where they choose none; and none at all, where there is no such list.
+    /// Lets the person choose from a list: `Some(None)` if they choose nothing, `None` if this front end has no lists.
     async fn pick(&mut self, title: &str, items: Vec<Item>) -> Option<Option<usize>>;
 
     /// Shows a line that the person should know of and did not ask for.
     fn note(&mut self, text: &str);
 
-    /// Shows what was said in an earlier process.
+    /// Shows the messages of an earlier process.
     fn show_before(&mut self, said: &[Message]);
 
-    /// Shows what a call of the person's changed.
+    /// Shows the changes of a call that the person made.
     fn show_changes(&mut self, changes: &[Change]);
 
-    /// From now on it is this agent's conversation.
+    /// Switches to the conversation of this agent.
     fn follow(&mut self, agent: &Agent);
 
-    /// Something failed.
+    /// Records that something failed.
     fn failed(&mut self);
 
-    /// Puts a line at the prompt again, to be changed; false, where that can't be done.
+    /// Puts a line back at the prompt, to be changed; returns false if that is not possible.
     fn give_back(&mut self, entry: &Entry) -> bool;
 
-    /// Offers these where commands are completed.
+    /// Sets the completions of commands.
     fn offer(&mut self, own: Vec<Own>, values: Vec<(&'static str, Vec<Value>)>);
 
     /// Puts a text into the person's clipboard.
     ///
     /// # Errors
-    /// When there is no way to it.
+    /// When no terminal can take it.
     fn copy(&mut self, text: &str) -> Result<(), Fault>;
 
-    /// What the person typed is done: what comes next stands apart.
+    /// Marks the input of the person as answered: the next output is set apart.
     fn is_answered(&mut self);
 
-    /// The whole answer of the next call is shown, so nothing sums it up.
+    /// Announces that the whole answer of the next call is shown, so that no summary is.
     fn shows_whole(&mut self);
 
-    /// How many columns a line may take.
+    /// Returns the maximum width of a line, in columns.
     fn columns(&self) -> usize;
 
-    /// Did somebody end the chat from outside?
+    /// Returns whether the chat was ended from outside.
     fn is_over(&self) -> bool;
 
-    /// Are results of background calls still waited for when nothing more is said?
+    /// Returns whether the chat waits for results of background calls at the end of the input.
     fn waits_at_end(&self) -> bool;
 }
 

@@ -1,7 +1,7 @@
 //! The chat line by line: in a pipe, in Emacs, wherever there is no terminal to draw on.
 //!
-//! The same commands work as at a terminal. What the model says and what a command answers goes to standard output; what
-//! happens, and what fails, to standard error. Where something failed the exit code says so.
+//! The same commands work as at a terminal. Text of the model and answers of commands go to standard output; events and
+//! faults go to standard error. The exit code says whether something failed.
 
 use std::{
     future::Future,
@@ -43,10 +43,10 @@ use crate::{
     verbs::{FAULT, finish},
 };
 
-/// So much of a call is told.
+/// Maximum length of the printed arguments of a call.
 const TITLE: usize = 100;
 
-/// Reads lines, does what each means, and prints what comes of it.
+/// Reads lines, executes each, and prints the result.
 pub(super) async fn run(chat: Chat, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
     let cancel = CancellationToken::new();
     interrupt::watch(cancel.clone(), || ())
@@ -82,7 +82,7 @@ pub(super) async fn run(chat: Chat, options: &Options, place: &Place) -> Result<
     })
 }
 
-/// Asks at the terminal, where there is one. What needs no answer is among the lines.
+/// Asks at the terminal, if there is one. Texts that need no answer are printed among the lines.
 struct InLines {
     plain: Arc<Plain>,
     asker: Arc<dyn Asker>,
@@ -102,7 +102,7 @@ impl Asker for InLines {
 /// Lines in, lines out.
 struct Lines {
     plain: Arc<Plain>,
-    /// What was said on the command line.
+    /// The first message, from the command line.
     first: Option<String>,
     lines: UnboundedReceiver<String>,
     /// Somebody ended the chat.
@@ -205,24 +205,24 @@ impl Face for Lines {
     }
 
     fn waits_at_end(&self) -> bool {
-        // The end of a pipe or a file says only that all was said.
+        // The end of a pipe or a file means only that there are no more messages.
         !self.cancel.is_cancelled() && !std::io::stdin().is_terminal()
     }
 }
 
-/// Where a person types, they see that it is their turn.
+/// Prints a prompt if a person types at a terminal.
 fn mark() {
     if std::io::stdin().is_terminal() && std::io::stdout().is_terminal() {
         let mut out = std::io::stdout().lock();
-        // Who can't see it can type all the same.
+        // A failed write of the prompt does not matter: the person can still type.
         let _ = out.write_all(b"> ").and_then(|()| out.flush());
     }
 }
 
-/// The lines of standard input, as they come.
+/// Returns the lines of standard input as they arrive.
 fn read_lines() -> UnboundedReceiver<String> {
     let (tell, lines) = unbounded_channel();
-    // A thread of its own: a read can't be called off, and must not hold up the end.
+    // A separate thread: a read can't be cancelled, and must not delay the end.
     std::thread::spawn(move || {
         for line in std::io::stdin().lock().lines() {
             let Ok(line) = line else { break };

@@ -1,4 +1,4 @@
-//! Operations on the session of a chat by others who attached to it: prompts, undo, rewind, and what else they may ask for.
+//! Operations that attached processes request on the session of a chat: prompts, undo, rewind and others.
 
 use kit::{Fault, Kind};
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ use crate::{
 };
 
 impl<F: Face> Conversation<F> {
-    /// Does what somebody elsewhere asks for, and tells the person here of it.
+    /// Executes an operation that an attached process requests, and shows it to the person here.
     pub(super) async fn asked(&mut self, pending: Pending) {
         if pending.is_cancelled() {
             let end = json!({"ended": "cancelled", "key": pending.key()});
@@ -83,7 +83,7 @@ impl<F: Face> Conversation<F> {
             return Ok(self.go_on_turn(began).await);
         }
         let mut input = session_service::input(self.agent.session().clone(), prompt).await?;
-        // What it names and is not there stays text: whoever wrote it is elsewhere.
+        // The name of a missing file stays text: its author is at another terminal and can't be asked.
         if let Ok(named) = attach::check(&self.agent, &text, true) {
             named.attach(&mut input, &self.agent, true, &CancellationToken::new()).await?;
         }

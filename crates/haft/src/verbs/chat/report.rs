@@ -1,4 +1,4 @@
-//! What commands of the chat say: help, tools, the context, conversations.
+//! Reports of chat commands: help, tools, the context, conversations.
 
 use agent::{Context, ContextUsed, Conversation};
 use kit::Fault;
@@ -36,10 +36,10 @@ const KEYS: [(&str, &str); 15] = [
 /// Below this many columns a name stands in a line of its own.
 const SIDE_BY_SIDE: usize = 70;
 
-/// So many conversations' titles are this long at most.
+/// Maximum length of a conversation's title.
 const TITLE: usize = 60;
 
-/// What can be typed, in lines of so many columns where they are few.
+/// Returns the help: commands and keys, laid out for a terminal of `wide` columns.
 pub(super) fn help(all: &All, wide: usize) -> String {
     let rows: Vec<(String, String)> = COMMANDS
         .iter()
@@ -89,7 +89,7 @@ pub(super) fn columns(rows: &[(String, String)], columns: usize) -> String {
     rows.iter().map(line).collect()
 }
 
-/// The tools that the model has: their names, or those about a word with what they do.
+/// Returns the tools that the model has: their names, or the tools about a word with their descriptions.
 pub(super) fn tools(session: &Session, word: &str) -> Result<String, Fault> {
     let catalog = session.catalog();
     let word = word.to_lowercase();
@@ -117,7 +117,7 @@ pub(super) fn tools(session: &Session, word: &str) -> Result<String, Fault> {
     Ok(lines.join("\n"))
 }
 
-/// What fills the model's window, part by part.
+/// Returns the use of the model's context window, part by part.
 pub(crate) fn context(context: &Context) -> String {
     let window = context.window.max(1);
     let percent = |tokens: u64| {
@@ -151,7 +151,7 @@ pub(crate) fn context(context: &Context) -> String {
     )
 }
 
-/// How much of the window is used, in a line.
+/// Returns how much of the context window is used, in a line.
 pub(super) fn used(used: ContextUsed) -> String {
     let about = if used.estimated { "about " } else { "" };
     let percent = match used.tokens.saturating_mul(100) / used.window.max(1) {
@@ -165,7 +165,7 @@ pub(super) fn used(used: ContextUsed) -> String {
     )
 }
 
-/// A conversation in a list.
+/// Returns the line of a conversation in a list.
 pub(super) fn conversation(number: usize, it: &Conversation, is_here: bool) -> String {
     let at = jiff::Timestamp::from_millisecond(it.used_ms.cast_signed())
         .map(|at| at.to_zoned(jiff::tz::TimeZone::system()).strftime("%b %d %H:%M").to_string())
@@ -178,7 +178,7 @@ pub(super) fn conversation(number: usize, it: &Conversation, is_here: bool) -> S
     format!("{number:>3}  {at}  {title}{fork}{here}{found}")
 }
 
-/// A conversation in a list to choose from, with the process that runs it.
+/// Returns a conversation as an item to choose, with the process that runs it.
 pub(super) fn item(it: &Conversation, open_in: Option<&str>) -> Item {
     let at = jiff::Timestamp::from_millisecond(it.used_ms.cast_signed())
         .map(|at| at.to_zoned(jiff::tz::TimeZone::system()).strftime("%b %d %H:%M").to_string())

@@ -8,19 +8,19 @@
 use kit::redact::Secrets;
 use serde_json::Value;
 
-/// What is printed in the place of a secret.
+/// The text that is printed in place of a secret.
 pub(super) const HIDDEN: &str = "(hidden)";
 
-/// How tokens of well-known services begin.
+/// Prefixes of the tokens of well-known services.
 const TOKENS: [&str; 12] =
     ["sk-", "ghp_", "gho_", "ghs_", "github_pat_", "glpat-", "xoxb-", "xoxp-", "AKIA", "AIza", "npm_", "hf_"];
 
 /// Words in the name of an option whose value is a secret.
 const WORDS: [&str; 6] = ["key", "token", "secret", "passw", "auth", "credential"];
 
-/// The value as it may be printed.
+/// Returns the value with its secrets redacted.
 pub(super) fn hide(key: &[String], value: Value, secrets: &Secrets) -> Value {
-    // `[mcp.NAME] env` as a table, and `headers` of whatever.
+    // `[mcp.NAME] env` as a table, and `headers` of any section.
     let is_given = key.iter().rev().nth(1).is_some_and(|it| it == "headers" || it == "env");
     match value {
         Value::String(text) if is_given && !only_names_variables(&text) => HIDDEN.into(),
@@ -77,7 +77,7 @@ fn string(text: &str, secrets: &Secrets) -> String {
     masked.split(' ').map(hidden).collect::<Vec<_>>().join(" ")
 }
 
-/// An address without its user's password and its query.
+/// Returns an address without its password and its query.
 fn without_password(text: &str) -> String {
     let Some((scheme, rest)) = text.split_once("://") else { return text.to_owned() };
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
@@ -93,7 +93,7 @@ fn without_password(text: &str) -> String {
     format!("{scheme}://{authority}{path}")
 }
 
-/// Whether a value is made of variables alone, as in `Bearer ${TOKEN}`: then it has no secret in it.
+/// Returns whether a value consists of variables only, as in `Bearer ${TOKEN}`: then it contains no secret.
 fn only_names_variables(text: &str) -> bool {
     let mut left = String::new();
     let mut rest = text;

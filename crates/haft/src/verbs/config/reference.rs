@@ -7,17 +7,17 @@ use runtime::config::keys::{NAMED, sections};
 pub(super) struct Entry {
     /// The names of its tables, then its own. Where people choose a name, it is the example's: `models.local.url`.
     pub(super) key: Vec<String>,
-    /// What it does.
+    /// The explanation of the key.
     pub(super) about: String,
-    /// An example, as it is written in a file; nothing for a section.
+    /// An example, as it is written in a file; `None` for a section.
     pub(super) example: Option<String>,
-    /// The type of its value, in words; nothing for a section.
+    /// The type of its value, in words; `None` for a section.
     pub(super) kind: Option<String>,
-    /// What holds if it is not set.
+    /// The default, which applies if the key is not set.
     pub(super) default: Option<String>,
 }
 
-/// All sections and keys, in the order of the reference.
+/// Returns all sections and keys, in the order of the reference.
 pub(super) fn entries() -> Vec<Entry> {
     let mut entries: Vec<Entry> = Vec::new();
     for section in sections() {
@@ -45,7 +45,7 @@ pub(super) fn entries() -> Vec<Entry> {
     entries
 }
 
-/// The entry of a key, whatever name was chosen for its section.
+/// Returns the entry of a key, under any name of its section.
 pub(super) fn entry(key: &[String]) -> Option<Entry> {
     let is_meant = |it: &Entry| is_same(&it.key, key);
     let all = entries();
@@ -53,7 +53,7 @@ pub(super) fn entry(key: &[String]) -> Option<Entry> {
     all.iter().find(|it| it.key == key).or_else(|| all.iter().find(|it| is_meant(it))).cloned()
 }
 
-/// Whether two keys are the same one, in sections that people name as they like.
+/// Returns whether two keys are the same one, in sections whose names people choose.
 fn is_same(one: &[String], other: &[String]) -> bool {
     let named = one.first().is_some_and(|it| NAMED.contains(&it.as_str()));
     one.len() == other.len()

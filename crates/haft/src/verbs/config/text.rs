@@ -10,7 +10,7 @@ use super::{
     values::{File, From, Setting},
 };
 
-/// Which files are read, a line each.
+/// Returns the files that haft reads, one line each.
 pub(super) fn files(files: &[File]) -> String {
     let line = |it: &File| {
         let (name, state) = match (it.source, it.exists, it.trusted) {
@@ -25,7 +25,7 @@ pub(super) fn files(files: &[File]) -> String {
     files.iter().map(line).collect()
 }
 
-/// All of it.
+/// Returns the whole configuration: its files and its settings.
 pub(super) fn all(workspace: &Path, read: &[File], settings: &[Setting]) -> String {
     let mut text = format!("Configuration in effect in {}\n\nFiles\n", workspace.display());
     files(read).lines().for_each(|line| text.push_str(&format!("  {line}\n")));
@@ -37,7 +37,7 @@ pub(super) fn all(workspace: &Path, read: &[File], settings: &[Setting]) -> Stri
     text
 }
 
-/// The values of a key or a section, and what it is.
+/// Returns the values of a key or a section, and its explanation.
 pub(super) fn some(settings: &[Setting], explained: Option<&Entry>) -> String {
     let mut text = groups(settings).trim_start().to_owned();
     if let Some(it) = explained {
@@ -59,7 +59,7 @@ pub(super) fn some(settings: &[Setting], explained: Option<&Entry>) -> String {
     text
 }
 
-/// A key as it is written.
+/// Returns a key as a configuration file writes it.
 pub(super) fn key(parts: &[String]) -> String {
     parts.iter().map(|it| name(it)).collect::<Vec<_>>().join(".")
 }
@@ -82,7 +82,7 @@ fn groups(settings: &[Setting]) -> String {
             section = Some(group);
             let of_workspace = if setting.of_workspace { "  (of this workspace)" } else { "" };
             let head = if tables.is_empty() { "General".to_owned() } else { format!("[{}]", key(tables)) };
-            // Alone it needs no heading.
+            // A single setting needs no heading.
             if !tables.is_empty() || settings.len() > 1 {
                 text.push_str(&format!("\n{head}{of_workspace}\n"));
             }
@@ -96,7 +96,7 @@ fn groups(settings: &[Setting]) -> String {
     text
 }
 
-/// The value in effect, then those that are not: each with its source.
+/// Returns the value in effect, then the unused values, each with its source.
 fn lines(setting: &Setting) -> Vec<(String, String)> {
     let from = |it: &From| match it {
         From::Default => "default",
@@ -123,7 +123,7 @@ fn lines(setting: &Setting) -> Vec<(String, String)> {
     lines
 }
 
-/// A value as a configuration file has it.
+/// Returns a value as a configuration file writes it.
 fn value(value: &Value) -> String {
     toml::Value::try_from(value).map_or_else(|_| value.to_string(), |it| it.to_string())
 }

@@ -25,7 +25,7 @@ pub(super) enum From {
     Option(&'static str),
 }
 
-/// A given value that is not in effect.
+/// A configured value that is not in effect.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Unused {
     pub(super) from: From,
@@ -42,13 +42,13 @@ pub(super) struct Setting {
     pub(super) of_workspace: bool,
     /// The value in effect; none if there is none, or only the default, which is not a value.
     pub(super) value: Option<Value>,
-    /// The default in words, where that is what holds.
+    /// The default in words, where the default applies.
     pub(super) words: Option<&'static str>,
     pub(super) from: Vec<From>,
     pub(super) unused: Vec<Unused>,
 }
 
-/// A configuration file, and whether all of it counts.
+/// A configuration file, and whether all of it applies.
 pub(super) struct File {
     pub(super) source: Source,
     pub(super) path: PathBuf,
@@ -56,7 +56,7 @@ pub(super) struct File {
     pub(super) trusted: bool,
 }
 
-/// The files that haft reads in a workspace.
+/// Returns the files that haft reads in a workspace.
 pub(super) fn files(options: &Options, place: &Place, workspace: &Path) -> [File; 2] {
     let file = |source, path: PathBuf, trusted| File { source, exists: path.is_file(), path, trusted };
     [
@@ -65,7 +65,7 @@ pub(super) fn files(options: &Options, place: &Place, workspace: &Path) -> [File
     ]
 }
 
-/// Every key that has a value whether or not somebody sets it, then those that somebody sets.
+/// Returns every key that always has a value, then the keys that somebody sets.
 ///
 /// # Errors
 /// When a file can't be read, or is not a valid configuration.
@@ -126,7 +126,7 @@ fn is_trusted(options: &Options, place: &Place, workspace: &Path) -> bool {
     options.trust || Trust::in_state(&place.state).holds(workspace)
 }
 
-/// The keys that every workspace has, in the order in which they are shown.
+/// Returns the keys that every workspace has, in the order in which they are shown.
 pub(super) fn defaults() -> Vec<(String, Fallback)> {
     let is_named = |it: &Section| it.path().first().is_some_and(|first| NAMED.contains(first));
     let mut keys = Vec::new();
@@ -161,7 +161,7 @@ fn default(key: &str, default: Fallback) -> Setting {
 }
 
 impl Setting {
-    /// What is written in the files.
+    /// Applies the value from the files.
     fn set(&mut self, origin: Origin) {
         if origin.value.is_some() {
             (self.value, self.words) = (origin.value, None);
@@ -175,7 +175,7 @@ impl Setting {
         }));
     }
 
-    /// What this very command line says.
+    /// Applies the value from the command line.
     fn set_by_options(&mut self, typed: &[Typed]) {
         let Some((_, option, value)) = typed.iter().find(|(key, ..)| *key == self.key) else { return };
         match value {
@@ -266,7 +266,7 @@ mod tests {
         }
     }
 
-    /// A file with every key of the reference.
+    /// Returns a file with every key of the reference.
     fn example() -> String {
         let section = |it: &&Section| {
             let keys: String = it.keys.iter().map(|it| format!("{}\n", it.setting())).collect();
@@ -275,8 +275,8 @@ mod tests {
         sections().iter().map(section).collect()
     }
 
-    /// The keys of the reference that a file can set, with why a workspace's value doesn't count, where it never does
-    /// before the workspace is trusted.
+    /// Returns the keys of the reference that a file can set; with the reason, if a workspace's value never applies before
+    /// the workspace is trusted.
     fn keys() -> Vec<(Vec<String>, Option<Why>)> {
         let path = |section: &Section| section.path().into_iter().map(str::to_owned).collect::<Vec<_>>();
         let mut keys = Vec::new();
@@ -297,7 +297,7 @@ mod tests {
         keys
     }
 
-    /// The settings of a key of the reference, which may be a table.
+    /// Returns the settings of a key of the reference, which may be a table.
     fn of<'a>(settings: &'a [Setting], key: &[String]) -> Vec<&'a Setting> {
         let found: Vec<&Setting> = settings.iter().filter(|it| it.key.starts_with(key)).collect();
         assert!(!found.is_empty(), "{key:?} is not shown");

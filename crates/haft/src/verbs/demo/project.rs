@@ -1,4 +1,4 @@
-//! Files of the demo: its project in a temporary folder, and where its log goes.
+//! Files of the demo: its project in a temporary folder, and the folder of its log.
 
 use std::{
     ffi::OsString,
@@ -19,20 +19,20 @@ use crate::Place;
 const FILES: [(&str, &str); 2] =
     [("price.sh", include_str!("price.sh")), ("test.sh", include_str!("test.sh"))];
 
-/// The file, beside what is kept of a demo's project, that names the project.
+/// The file that names the project, next to the saved state of a demo's project.
 const MARK: &str = "demo";
 
 /// The project of a demo.
 pub(super) struct Project {
     pub(super) folder: PathBuf,
-    /// Without a person's configuration: the demo plays the same everywhere.
+    /// The environment without the person's configuration: the demo runs the same everywhere.
     pub(super) place: Place,
-    /// The state folder, where it is one of the demo's own.
+    /// The state folder, if the demo created one of its own.
     own_state: Option<PathBuf>,
 }
 
 impl Project {
-    /// Makes it, in the folder for temporary files.
+    /// Creates the project in the folder for temporary files.
     ///
     /// # Errors
     /// When no file can be made there.
@@ -61,7 +61,7 @@ impl Project {
         Ok(Self { folder, place: Place { state, config, variables: place.variables.clone() }, own_state })
     }
 
-    /// A command of haft's on the project, as a person types it.
+    /// Returns a haft command on the project, as a person types it.
     pub(super) fn command(&self, haft: &str, verb: &str) -> String {
         let state = self.own_state.as_ref();
         let state =
@@ -69,21 +69,21 @@ impl Project {
         format!("{state}{haft} {verb} --dir {}", self.shown())
     }
 
-    /// The folder, as a person types it.
+    /// Returns the folder, as a person types it.
     pub(super) fn shown(&self) -> String {
         quote(&self.folder.to_string_lossy())
     }
 
-    /// The command that removes it.
+    /// Returns the command that removes the project.
     pub(super) fn removal(&self) -> String {
         let state =
             self.own_state.as_ref().map_or(String::new(), |it| format!(" {}", quote(&it.to_string_lossy())));
         format!("rm -r {}{state}", self.shown())
     }
 
-    /// Removes it, and what is kept of it.
+    /// Removes the project and its saved state.
     pub(super) fn remove(&self) {
-        // Who can't remove it has it in a folder that is emptied by itself.
+        // A failed removal is harmless: the system empties the folder for temporary files.
         let _ = fs::remove_dir_all(store::folder_of(&self.place.state, &self.folder));
         let _ = fs::remove_dir_all(&self.folder);
         if let Some(state) = &self.own_state {
@@ -92,27 +92,27 @@ impl Project {
     }
 }
 
-/// Notes that what is kept of this project is a demo's.
+/// Marks the saved state of this project as a demo's.
 fn remember(state: &Path, folder: &Path) -> io::Result<()> {
     let kept = store::folder_of(state, folder);
     DirBuilder::new().recursive(true).mode(0o700).create(&kept)?;
     fs::write(kept.join(MARK), folder.as_os_str().as_bytes())
 }
 
-/// Removes what is kept of earlier demos whose project is gone.
+/// Removes the saved state of earlier demos whose project no longer exists.
 fn forget_removed(state: &Path) {
     let Ok(entries) = fs::read_dir(state.join("workspaces")) else { return };
     for kept in entries.flatten().map(|it| it.path()) {
         let Ok(project) = fs::read(kept.join(MARK)) else { continue };
         let project = PathBuf::from(OsString::from_vec(project));
-        // What can't be removed now is tried again by the next demo.
+        // The next demo retries a failed removal.
         if !project.exists() && store::folder_of(state, &project) == kept {
             let _ = fs::remove_dir_all(&kept);
         }
     }
 }
 
-/// Makes a folder with a name that nobody has, for this user alone.
+/// Creates a folder with an unused name, for this user only.
 fn fresh(within: &Path, name: &str) -> io::Result<PathBuf> {
     loop {
         let random = getrandom::u32().map_err(|error| io::Error::other(error.to_string()))?;
@@ -125,7 +125,7 @@ fn fresh(within: &Path, name: &str) -> io::Result<PathBuf> {
     }
 }
 
-/// Whether a file can be made in this folder, which is made if it is missing.
+/// Returns whether a file can be created in this folder; creates the folder if it is missing.
 fn is_writable(folder: &Path) -> bool {
     let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
     let probe = made.and_then(|()| fresh(folder, ".demo-"));
@@ -163,7 +163,7 @@ mod tests {
         let (gone, stays) = (Project::make(&place).unwrap(), Project::make(&place).unwrap());
         let other = place.state.join("workspaces/0123456789abcdef");
         fs::create_dir_all(&other).unwrap();
-        // A mark that names another folder than the one it lies beside removes nothing.
+        // A mark that names a folder other than its own project removes nothing.
         fs::write(other.join(MARK), "/nowhere").unwrap();
         fs::remove_dir_all(&gone.folder).unwrap();
         Project::make(&place).unwrap();
@@ -173,7 +173,7 @@ mod tests {
     #[test]
     fn without_a_state_folder_that_can_be_written_the_demo_has_its_own() {
         let dir = tempfile::tempdir().unwrap();
-        // Nobody makes a folder below a file, root neither.
+        // No user can create a folder below a file, not even root.
         let file = dir.path().join("file");
         fs::write(&file, "").unwrap();
         let project = Project::make(&place(dir.path(), file.join("state"))).unwrap();

@@ -1,4 +1,4 @@
-//! Texts around the demo: what it is, what happened, and what to type next.
+//! Texts of the demo: its introduction, its result, and the next commands.
 
 use agent::model::models;
 
@@ -8,7 +8,7 @@ use crate::{
     terminal::row::{Row, Style},
 };
 
-/// What is played, and where.
+/// Returns the introduction: the task, the project and the sandbox.
 pub(super) fn beginning(project: &Project, confined: &Confined) -> String {
     let mut text = format!(
         "A scripted model fixes a failing test with haft's real tools: no key, no network.\n\
@@ -33,18 +33,18 @@ pub(super) fn beginning(project: &Project, confined: &Confined) -> String {
     text
 }
 
-/// The part of the sandbox that a fault is about.
+/// Returns the part of the sandbox that a fault is about.
 fn part(why: &str) -> &'static str {
     PARTS.into_iter().find(|it| why.contains(&format!("{it} failed"))).unwrap_or("namespaces")
 }
 
-/// The fault of a sandbox that can't be built, in one line.
+/// Returns the fault of a sandbox that can't be built, in one line.
 pub(super) fn short(why: &str) -> String {
     let why = why.rsplit_once("nothing was started: ").map_or(why, |(_, why)| why);
     why.split(['\n', ';']).next().unwrap_or_default().trim_end_matches('.').to_owned()
 }
 
-/// The text with its sentences wrapped to so many columns. Commands stay whole, to be copied.
+/// Returns the text with its sentences wrapped to `columns`. Commands stay on one line, to be copied.
 pub(super) fn wrapped(text: &str, columns: usize) -> String {
     let mut lines = Vec::new();
     for line in text.split('\n') {
@@ -57,7 +57,7 @@ pub(super) fn wrapped(text: &str, columns: usize) -> String {
     lines.join("\n")
 }
 
-/// How the demo ended.
+/// The end of the demo.
 pub(super) struct Ending<'a> {
     pub(super) project: &'a Project,
     pub(super) confined: &'a Confined,
@@ -69,7 +69,7 @@ pub(super) struct Ending<'a> {
 }
 
 impl Ending<'_> {
-    /// What happened, and what to type next.
+    /// Returns the result of the demo, and the next commands.
     pub(super) fn text(&self) -> String {
         let haft = program();
         let Self { project, works, removed, .. } = self;
@@ -99,7 +99,7 @@ impl Ending<'_> {
         text
     }
 
-    /// What to type in a project of one's own, by what there is.
+    /// Returns the commands to type in a person's own project, depending on the keys that they have.
     fn next(&self, haft: &str) -> Vec<(String, &'static str)> {
         let provider = models().next().map_or("PROVIDER", |it| it.provider);
         let mut rows = Vec::new();
@@ -117,7 +117,7 @@ impl Ending<'_> {
     }
 }
 
-/// Commands with what they do, in two columns; below each other where that is too wide for a terminal.
+/// Formats commands and their descriptions in two columns; on separate lines if that is too wide for a terminal.
 fn columns(rows: &[(String, &'static str)]) -> String {
     const WIDE: usize = 80;
     let width = rows.iter().map(|(command, _)| command.chars().count()).max().unwrap_or(0);

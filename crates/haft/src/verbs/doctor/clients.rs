@@ -1,4 +1,4 @@
-//! MCP: the clients on this machine and whether haft is installed in them, and the servers that haft uses.
+//! MCP report: the clients on this machine, whether haft is installed in them, and the servers that haft uses.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use crate::{
     verbs::mcp::{Client, clients},
 };
 
-/// The clients, each with what was found of it.
+/// The clients that haft knows, each with its state.
 pub(super) struct Clients(Vec<Client>);
 
 impl Clients {
@@ -19,12 +19,12 @@ impl Clients {
         Self(clients(place, workspace))
     }
 
-    /// Whether haft is installed in one of them.
+    /// Returns whether haft is installed in one of them.
     pub(super) fn is_installed(&self) -> bool {
         self.0.iter().any(|it| it.installed.is_some())
     }
 
-    /// The name of a client that is there and lacks haft.
+    /// Returns the name of a client that is on this machine and lacks haft.
     pub(super) fn lacking(&self) -> Option<&str> {
         self.0
             .iter()
@@ -72,7 +72,7 @@ pub(super) struct Server {
     notes: Vec<String>,
 }
 
-/// The servers that are configured.
+/// Returns the configured servers.
 pub(super) fn servers(servers: &Servers) -> Vec<Server> {
     let server = |it: &std::sync::Arc<runtime::mcp_client::Server>| Server {
         name: it.name.clone(),

@@ -32,7 +32,7 @@ use crate::{
     workspace_check::WideFolders,
 };
 
-/// What was found about one guarantee.
+/// The result of the test of one guarantee.
 pub(super) struct Finding {
     pub(super) name: &'static str,
     pub(super) promise: &'static str,
@@ -43,14 +43,14 @@ pub(super) struct Finding {
 pub(super) enum State {
     Holds,
     Broken(String),
-    /// This self-test can't try it, and why.
+    /// This self-test can't test it, with the reason.
     Untested(&'static str),
 }
 
 /// A secret that only this self-test knows.
 const SECRET: &str = "doctor-Sec1et-value-8f3a";
 
-/// A tool in a file that says what it can do: it must be able to change the workspace, and nothing else.
+/// A tool file that reports what it can do: it must be able to change the workspace, and nothing else.
 const TOOL: &str = r#"
 name = "doctor_tool"
 description = "Says what it reaches."
@@ -75,7 +75,7 @@ async def execute(arguments):
     return ", ".join(reached)
 "#;
 
-/// Is a home folder refused as a workspace, and so are the folders above it, and no other?
+/// Checks that haft refuses a home folder and the folders above it as a workspace, and accepts a folder below it.
 fn refuses_homes(folder: &Path) -> Result<(), String> {
     let folder = folder.canonicalize().map_err(|error| error.to_string())?;
     let wide = WideFolders::around(vec![folder.join("ws")]);
@@ -90,10 +90,10 @@ fn refuses_homes(folder: &Path) -> Result<(), String> {
     }
 }
 
-/// Tries all guarantees.
+/// Tests all guarantees.
 ///
 /// # Errors
-/// When the folder for it can't be made.
+/// When the folder of the self-test can't be created.
 pub(super) async fn findings(place: &Place, accepted: &[String]) -> Result<Vec<Finding>, Fault> {
     let test_ws = TestWorkspace::make(place, accepted)?;
     let findings = test_ws.findings(place, accepted).await;
@@ -102,7 +102,7 @@ pub(super) async fn findings(place: &Place, accepted: &[String]) -> Result<Vec<F
 }
 
 impl Finding {
-    /// The finding in one line, and the reason below it.
+    /// Returns the finding in one line, and the reason below it.
     pub(super) fn as_text(&self) -> String {
         let (state, why) = match &self.state {
             State::Holds => ("holds", None),
@@ -127,14 +127,14 @@ impl Finding {
 /// A workspace of the self-test's own, with something outside that must not be reached.
 struct TestWorkspace {
     folder: PathBuf,
-    /// haft's own.
+    /// The environment variables of haft.
     variables: Vec<(String, String)>,
     session: Session,
 }
 
 impl Drop for TestWorkspace {
     fn drop(&mut self) {
-        // What is left behind lies in the state folder and harms nobody.
+        // A leftover is in the state folder and does no harm.
         let _ = fs::remove_dir_all(&self.folder);
     }
 }
@@ -278,7 +278,7 @@ impl TestWorkspace {
             self.expect("read", json!({"path": path}), Kind::Denied).await?;
         }
         self.expect("write", json!({"path": "../new", "content": ""}), Kind::Denied).await?;
-        // The positive control: what is inside is read.
+        // The positive control: a file inside is readable.
         self.call("read", json!({"path": "a"})).await.result.map(drop).map_err(|fault| fault.what)
     }
 
@@ -295,7 +295,7 @@ impl TestWorkspace {
         ] {
             self.expect("write", json!({"path": path, "content": ""}), Kind::Denied).await?;
         }
-        // The positive control: what is none is written.
+        // The positive control: an ordinary file is writable.
         let answer = self.call("write", json!({"path": "sub/other", "content": ""})).await;
         answer.result.map(drop).map_err(|fault| fault.what)
     }
@@ -307,7 +307,8 @@ impl TestWorkspace {
         Ok(())
     }
 
-    /// A model could put what it read into an address.
+    /// Checks that haft asks before it contacts an address that the model composed: the address could contain what the model
+    /// read.
     async fn asks_before_composed_addresses(&self) -> Result<(), String> {
         for tool in ["http_request", "web_fetch"] {
             self.expect(tool, json!({"url": "https://doctor.invalid/?what-was-read"}), Kind::Denied).await?;
@@ -368,7 +369,7 @@ impl TestWorkspace {
         self.expect("read", json!([1]), Kind::BadArgs).await
     }
 
-    /// What a file and a model wrote, in an answer and in the log.
+    /// Checks that control characters from a file and from a model are escaped in answers, in errors and in the log.
     async fn escapes(&self) -> Result<(), String> {
         const ACTS: &str = "\u{1b}]52;c;eA==\u{7}\u{9b}2J\u{202e}";
         fs::write(self.folder.join("ws/acts"), ACTS).map_err(|error| error.to_string())?;
@@ -411,7 +412,7 @@ impl TestWorkspace {
         let state = match answer.as_text().as_str() {
             "inside" if fs::read(&outside).is_ok_and(|it| it == b"outside\n") => State::Holds,
             "inside" => State::Broken("it changed a file outside".to_owned()),
-            // What it can do is named, one after the other.
+            // The tool names everything that it could do.
             said => State::Broken(said.to_owned()),
         };
         let state = match self.keeps_its_own_tools() {
@@ -421,7 +422,7 @@ impl TestWorkspace {
         Finding { name, promise, state }
     }
 
-    /// Neither does a file take the name of a built-in tool, nor go unnoticed that one is broken.
+    /// Checks that a file can't take the name of a built-in tool, and that a broken file is reported.
     fn keeps_its_own_tools(&self) -> Result<(), String> {
         let catalog = self.session.catalog();
         if catalog.get("read").is_none_or(|it| it.spec().origin != Origin::Program) {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::in_lines;
 use crate::{Options, Place, agent_factory, keys::KeyFiles, verbs::models::local};
 
-/// What there is of models. No key is in it.
+/// The models of the report. It contains no keys.
 pub(super) struct Models {
     providers: Vec<Provider>,
     local: Vec<Local>,
@@ -32,7 +32,7 @@ struct Local {
 struct Used {
     name: String,
     why: String,
-    /// Why it can't be used: its key is missing, for one.
+    /// The reason that it can't be used, such as a missing key.
     problem: Option<Fault>,
 }
 
@@ -68,24 +68,24 @@ impl Models {
         Ok(Self { providers, local: local.collect(), used, unused })
     }
 
-    /// Whether there is a model to use, or one on this machine that could be.
+    /// Returns whether there is a usable model, or a local one that could be used.
     pub(super) fn is_usable(&self) -> bool {
         self.used.is_some() || !self.local.is_empty()
     }
 
-    /// What to do about a chosen model that can't be used.
+    /// Returns the remedy for a chosen model that can't be used.
     pub(super) fn remedy(&self) -> Option<String> {
         let problem = self.used.as_ref()?.problem.as_ref()?;
         Some(problem.next.clone().unwrap_or_else(|| problem.what.clone()))
     }
 
-    /// The local model to suggest, where none is chosen.
+    /// Returns the local model to suggest if none is chosen.
     pub(super) fn suggested(&self) -> Option<&str> {
         let first = self.local.first().and_then(|it| it.models.first()).map(String::as_str);
         first.filter(|_| self.used.is_none())
     }
 
-    /// A line for each provider that has a key, one for those that have none, and one for each local server.
+    /// Returns a line for each provider that has a key, one for the providers without a key, and one for each local server.
     pub(super) fn as_text(&self) -> String {
         let (with, without): (Vec<&Provider>, Vec<&Provider>) =
             self.providers.iter().partition(|it| it.key.is_some());

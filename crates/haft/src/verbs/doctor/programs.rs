@@ -10,7 +10,7 @@ use crate::Place;
 /// A program that haft can do without.
 struct Optional {
     name: &'static str,
-    /// The names that it goes by.
+    /// The names of its executable.
     names: &'static [&'static str],
     purpose: &'static str,
     install: &'static str,
@@ -62,7 +62,7 @@ const OPTIONAL: [Optional; 8] = [
     },
 ];
 
-/// An optional program, as it was looked for.
+/// An optional program, with the result of the search.
 pub(super) struct Program {
     optional: &'static Optional,
     found: Option<PathBuf>,
@@ -92,7 +92,7 @@ pub(super) fn programs(place: &Place, configured: &ProgramsSection) -> Vec<Progr
 }
 
 impl Program {
-    /// The program, what it is for, and below that what to do where it is missing.
+    /// Returns the program and its purpose, and below that the remedy if it is missing.
     pub(super) fn as_text(&self) -> String {
         let Optional { name, purpose, install, .. } = self.optional;
         let (state, next) = match (&self.found, &self.wrong) {

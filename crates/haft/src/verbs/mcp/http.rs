@@ -18,10 +18,10 @@ use crate::{Place, print};
 /// The variable that may hold the token.
 pub(super) const VARIABLE: &str = "HAFT_MCP_TOKEN";
 
-/// Where the token is kept that haft made.
+/// The file with the token that haft created.
 pub(super) const FILE: &str = "mcp-token";
 
-/// Of the only token there is.
+/// The name of a principal whose token has no name.
 const DEFAULT: &str = "default";
 
 /// Serve over HTTP.
@@ -62,10 +62,10 @@ impl HttpArgs {
         self.http.is_some()
     }
 
-    /// Listens where that was asked for, and says so to the person.
+    /// Listens at the requested address, and prints it for the person.
     ///
     /// # Errors
-    /// When the address, a token or a name is not what it should be, or somebody else listens there.
+    /// When the address, a token or a name is not valid, or another process listens there.
     pub(super) fn listen(&self, place: &Place) -> Result<Option<Listening>, Fault> {
         let Some(address) = &self.http else { return Ok(None) };
         let address = self.address(address)?;
@@ -139,7 +139,7 @@ impl HttpArgs {
         Ok(address)
     }
 
-    /// Who may come in; and the token that haft keeps for that, where nobody gave one.
+    /// Returns the principals that may connect, and the token that haft keeps if nobody gave one.
     fn principals(&self, place: &Place) -> Result<(Vec<Principal>, Option<Made>), Fault> {
         if self.no_token {
             return Ok((Vec::new(), None));
@@ -168,7 +168,7 @@ enum Made {
     Before(PathBuf),
 }
 
-/// The token that haft made, now or at an earlier start: a client that comes back has it still.
+/// Returns the token that haft created, now or at an earlier start: a client that reconnects can use the same token.
 fn kept(file: &Path) -> Result<(String, Made), Fault> {
     let broken = |error: io::Error| {
         Fault::new(Kind::Unavailable, format!("the token can't be saved in {}: {error}", file.display()))
@@ -180,7 +180,7 @@ fn kept(file: &Path) -> Result<(String, Made), Fault> {
     let mut bytes = [0; 32];
     getrandom::fill(&mut bytes).map_err(|error| broken(io::Error::other(error)))?;
     let token: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    // Whole under another name first: of two that start at once, both then have the token of one.
+    // haft writes the file under another name first: two processes that start at the same time then share one token.
     let fresh = file.with_extension(format!("{}", std::process::id()));
     let mut made = OpenOptions::new()
         .write(true)
@@ -223,7 +223,7 @@ fn of_file(file: &Path) -> Result<Vec<Principal>, Fault> {
     Ok(principals)
 }
 
-/// The text of a file that nobody else can read.
+/// Returns the text of a file that nobody else can read.
 fn private(file: &Path) -> io::Result<String> {
     let mut opened = fs::File::open(file)?;
     if opened.metadata()?.permissions().mode() & 0o077 != 0 {
@@ -234,7 +234,7 @@ fn private(file: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-/// Resolves when the process is told to end.
+/// Resolves when the process gets SIGTERM or SIGINT.
 pub(super) async fn told_to_end() {
     use tokio::signal::unix::{SignalKind, signal};
     let (Ok(mut end), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))

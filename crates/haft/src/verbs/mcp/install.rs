@@ -23,10 +23,10 @@ use clients::{ClientName, Reach, Scope};
 use file::File;
 pub(crate) use found::{Client, clients};
 
-/// What haft is called in a client's configuration.
+/// The name of haft in a client's configuration.
 pub(in crate::verbs) const NAME: &str = "haft";
 
-/// What haft writes into an entry; all else in it is a person's.
+/// The keys that haft writes into an entry; all other keys belong to the person.
 const WRITTEN: [&str; 9] = [
     "args",
     "bearer_token_env_var",
@@ -67,9 +67,9 @@ pub(super) struct Install {
     print: bool,
 }
 
-/// What is to become of the file.
+/// The planned change of the file.
 enum Change {
-    /// Nothing: it is as it should be.
+    /// No change: the file is already correct.
     None,
     To(String),
 }
@@ -77,21 +77,21 @@ enum Change {
 /// The entry of haft in the configuration of a program that starts it.
 pub(in crate::verbs) struct Entry<'a> {
     pub(in crate::verbs) format: Format,
-    /// Under which key the entries are.
+    /// The key that holds the entries.
     pub(in crate::verbs) key: &'a str,
-    /// It is removed, and not added.
+    /// Whether the entry is removed, and not added.
     pub(in crate::verbs) remove: bool,
-    /// It takes the place of another one of that name.
+    /// Whether it replaces another entry with this name.
     pub(in crate::verbs) force: bool,
-    /// Is the entry that is there one of haft's own?
+    /// Returns whether haft wrote the existing entry.
     pub(in crate::verbs) is_ours: &'a dyn Fn(&Value, &Value) -> bool,
 }
 
 impl Entry<'_> {
-    /// Adds or removes it, keeps a copy of the file, and says what was done; with `dry_run` it prints the difference.
+    /// Adds or removes the entry, keeps a copy of the file, and prints the result; with `dry_run` only prints the diff.
     ///
     /// # Errors
-    /// When the file is not what it should be, another entry has the name, or it can't be written.
+    /// When the file can't be read, parsed, edited or written, or another entry has the name.
     pub(in crate::verbs) fn settle(
         &self,
         path: &Path,
@@ -129,7 +129,7 @@ impl Entry<'_> {
         Ok(())
     }
 
-    /// What the file is to be, if it may be changed.
+    /// Returns the change of the file, if it may be changed.
     fn change(&self, path: &Path, text: &str, entry: &Value) -> Result<Change, Fault> {
         let (format, key) = (self.format, self.key);
         let not_ours = |why: &str| {
@@ -152,7 +152,7 @@ impl Entry<'_> {
             }
             (_, false) => (format.with(text, key, entry), with(&was, key, entry)),
         };
-        // However it is written: it means what it meant, and this one entry.
+        // Whatever its layout, the new text must mean the same as the old one, except for this entry.
         let wrong = || not_ours(&format!("haft can't safely edit the way `{key}` is written"));
         let (new, meant) = new.zip(meant).ok_or_else(wrong)?;
         if format.read(&new).ok().map(|it| settled(it, key)) != Some(settled(meant, key)) {
@@ -164,7 +164,7 @@ impl Entry<'_> {
 
 impl Install {
     /// # Errors
-    /// When the client can't be told that way, or its configuration is not what it should be.
+    /// When the client can't be configured that way, or its configuration can't be read, edited or written.
     pub(super) fn run(&self, options: &Options, tools: ToolArgs, place: &Place) -> Result<ExitCode, Fault> {
         let workspace = options.workspace()?;
         let scope = if self.project { Scope::Project(&workspace) } else { Scope::User };
@@ -201,7 +201,7 @@ impl Install {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// How the client reaches haft: by starting this program with what was asked for here, or by its address.
+    /// Returns how the client reaches haft: it starts this program with the options given here, or connects to the address.
     fn reach(
         &self,
         options: &Options,
@@ -236,12 +236,12 @@ impl Install {
         arguments.extend(options.as_arguments());
         arguments.push("mcp".to_owned());
         arguments.extend(tools.as_arguments());
-        // Others have it elsewhere.
+        // Other people have the program at another path.
         let command = if self.project { NAME.to_owned() } else { this_program(place)? };
         Ok(Reach::Start { command, arguments })
     }
 
-    /// What a person does next.
+    /// Returns the next step for the person.
     fn next(&self, scope: Scope<'_>, place: &Place) -> String {
         let next = self.client.next(scope);
         if self.http.is_some() {
@@ -291,7 +291,7 @@ impl Format {
     }
 }
 
-/// What the whole means with the entry in it.
+/// Returns the parsed configuration with the entry.
 fn with(was: &Value, key: &str, entry: &Value) -> Option<Value> {
     let mut whole = was.as_object()?.clone();
     let servers = whole.entry(key).or_insert_with(|| json!({}));
@@ -299,7 +299,7 @@ fn with(was: &Value, key: &str, entry: &Value) -> Option<Value> {
     Some(Value::Object(whole))
 }
 
-/// What it means without.
+/// Returns the parsed configuration without the entry.
 fn without(was: &Value, key: &str) -> Option<Value> {
     let mut whole = was.as_object()?.clone();
     let servers = whole.get_mut(key)?.as_object_mut()?;
@@ -307,7 +307,7 @@ fn without(was: &Value, key: &str) -> Option<Value> {
     Some(Value::Object(whole))
 }
 
-/// A list of servers with nothing on it is none: in TOML it may go with its last table.
+/// Treats an empty list of servers as no list: in TOML it may disappear with its last table.
 fn settled(mut whole: Value, key: &str) -> Value {
     if let Some(map) = whole.as_object_mut()
         && map.get(key).is_some_and(|it| *it == json!({}))
@@ -317,20 +317,20 @@ fn settled(mut whole: Value, key: &str) -> Value {
     whole
 }
 
-/// Whether all that would be written is there. What a person added to it is theirs.
+/// Returns whether the file already has all that haft would write. Keys that a person added don't matter.
 fn has_all_of(there: &Value, entry: &Value) -> bool {
     entry.as_object().is_some_and(|entry| entry.iter().all(|(key, value)| there.get(key) == Some(value)))
 }
 
-/// Whether the entry that is there is one of haft's own, perhaps with other options.
+/// Returns whether haft wrote the existing entry, perhaps with other options.
 fn is_ours(there: &Value, entry: &Value) -> bool {
     let is_same = |key: &str| entry.get(key).is_some_and(|it| there.get(key) == Some(it));
-    // What haft writes for HTTP names the variable of its token.
+    // An entry that haft writes for HTTP names the variable of its token.
     let has_token = || there.to_string().contains(http::VARIABLE);
     starts_haft(there) || is_same("url") || is_same("httpUrl") || has_token()
 }
 
-/// Whether this entry of a client starts haft as a server.
+/// Returns whether this entry of a client starts haft as a server.
 fn starts_haft(entry: &Value) -> bool {
     let of = |key: &str| match entry.get(key) {
         Some(Value::String(word)) => vec![word.clone()],
@@ -341,7 +341,7 @@ fn starts_haft(entry: &Value) -> bool {
     words.split_first().is_some_and(|(command, rest)| serves_haft(command, rest))
 }
 
-/// The entry, with what a person added to the one that is there.
+/// Returns the entry, with the keys that a person added to the existing one.
 fn with_theirs(there: &Value, entry: &Value) -> Value {
     let mut whole = entry.clone();
     let (Some(there), Some(map)) = (there.as_object(), whole.as_object_mut()) else { return whole };
@@ -351,7 +351,7 @@ fn with_theirs(there: &Value, entry: &Value) -> Value {
     whole
 }
 
-/// A file of the workspace may be a link that came with it: what lies elsewhere is not the workspace's.
+/// Refuses a path that a symlink leads out of the workspace: the symlink may have come with the workspace.
 pub(in crate::verbs) fn stays_within(workspace: &Path, path: &Path) -> Result<(), Fault> {
     let there = path.ancestors().find(|it| it.exists() || it.is_symlink()).unwrap_or(path);
     if there.canonicalize().is_ok_and(|real| real.starts_with(workspace)) {
@@ -364,7 +364,7 @@ pub(in crate::verbs) fn stays_within(workspace: &Path, path: &Path) -> Result<()
     .next("Remove the symlink, or edit the file by hand; `--print` prints the entry to add."))
 }
 
-/// The name under which a file is kept: of one path there is one, with the time.
+/// Returns the name of the copy of a file, made from its path and the time.
 fn kept_name(path: &Path) -> String {
     let flat: String = path
         .to_string_lossy()
@@ -372,13 +372,13 @@ fn kept_name(path: &Path) -> String {
         .chars()
         .map(|it| if it == '/' { '%' } else { it })
         .collect();
-    // A name has at most 255 bytes; its end says most.
+    // A file name has at most 255 bytes; the end of the path says most.
     let end: String = flat.chars().rev().take(100).collect::<Vec<_>>().into_iter().rev().collect();
     format!("{}-{end}", jiff::Timestamp::now().strftime("%Y%m%dT%H%M%S%.3f"))
 }
 
-/// What starts this very program, wherever a client is started: programs with windows do not have a shell's PATH. Where
-/// the PATH leads to it, that name stays when another version comes.
+/// Returns the absolute path that starts this program: graphical clients do not have a shell's PATH. A path found through
+/// PATH is preferred, because it stays valid after an update.
 pub(in crate::verbs) fn this_program(place: &Place) -> Result<String, Fault> {
     let program = std::env::current_exe().map_err(|error| {
         Fault::new(Kind::Unavailable, format!("this program's own path is not known: {error}"))

@@ -33,7 +33,7 @@ pub(super) struct Logout {
 
 impl Login {
     /// # Errors
-    /// When there is no such server, it says nothing of how to sign in, or nobody lets haft in.
+    /// When there is no such server, it does not declare how to sign in, or the sign-in fails.
     pub(super) async fn run(&self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
         let opened = options.open(place)?;
         let servers = opened.runtime.plugins().servers();
@@ -59,7 +59,7 @@ impl Login {
 
 impl Logout {
     /// # Errors
-    /// When there is no such server, or what was kept can't be removed.
+    /// When there is no such server, or the stored tokens can't be removed.
     pub(super) fn run(&self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
         let opened = options.open(place)?;
         let servers = opened.runtime.plugins().servers();
@@ -80,8 +80,8 @@ fn scopes(scopes: &[String]) -> String {
     if scopes.is_empty() { String::new() } else { format!(": {}", scopes.join(" ")) }
 }
 
-/// Shows the address to the person, where there is a screen for it. It is one argument of a program, and begins with
-/// `http`, so no part of it is taken for anything else.
+/// Opens the address in a browser, if there is a screen. The address is one argument of a program and begins with `http`, so
+/// no part of it is interpreted as anything else.
 fn browse(address: &str, variables: &[(String, String)]) {
     let has = |name: &str| variables.iter().any(|(it, value)| it == name && !value.is_empty());
     let program = match cfg!(target_os = "macos") {
@@ -91,9 +91,9 @@ fn browse(address: &str, variables: &[(String, String)]) {
     };
     let mut shown = Command::new(program);
     shown.arg(address).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    // Who has no browser has the address.
+    // A person without a browser has the printed address.
     if let Ok(mut shown) = shown.spawn() {
-        // It may stay as long as the browser does.
+        // The process may live as long as the browser.
         std::thread::spawn(move || shown.wait());
     }
 }

@@ -25,7 +25,7 @@ pub(super) struct Trust {
 
 impl List {
     /// # Errors
-    /// When there is no runtime to be had.
+    /// When no runtime can be opened.
     pub(super) fn run(&self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
         let opened = options.open(place)?;
         let servers = opened.runtime.plugins().servers();
@@ -48,7 +48,7 @@ impl List {
                 ));
             }
         }
-        // A server of that file is not known now, and that there is none would be wrong.
+        // The servers of a broken file are unknown, so "there are none" would be wrong.
         let is_broken = opened.broken.first().is_some();
         if is_broken {
             text.push_str("MCP servers are unknown until haft.toml is repaired\n");
@@ -64,7 +64,7 @@ impl List {
 
 impl Trust {
     /// # Errors
-    /// When there is no such server, nothing to accept, nobody to ask, or it can't be kept.
+    /// When there is no such server, nothing to accept, nobody to ask, or the answer can't be saved.
     pub(super) fn run(&self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
         let opened = options.open(place)?;
         let accepted = self.accept(opened.runtime.plugins().servers());
@@ -83,7 +83,7 @@ impl Trust {
     }
 }
 
-/// Does the person at the terminal want it so?
+/// Asks the person at the terminal; returns whether they accept the definitions.
 fn agreed(name: &str) -> Result<bool, Fault> {
     let input = io::stdin();
     if !input.is_terminal() {

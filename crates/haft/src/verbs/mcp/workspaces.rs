@@ -1,4 +1,4 @@
-//! Workspaces that `haft mcp` serves: opened at the start, and again where a client works elsewhere.
+//! Workspaces that `haft mcp` serves: opens one at the start, and another if the client works elsewhere.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -14,10 +14,10 @@ use crate::{
     verbs::{finish, in_short, tell_aside},
 };
 
-/// As many servers are named.
+/// Maximum number of MCP servers that the instructions name.
 const SERVERS: usize = 12;
 
-/// The workspace that is served, and those before it, if the client works elsewhere than haft was started.
+/// The served workspace, and the earlier ones if the client works in another folder than haft was started in.
 pub(super) struct Opening {
     options: Options,
     place: Place,
@@ -28,7 +28,7 @@ pub(super) struct Opening {
 /// A workspace that is open.
 struct OpenWorkspace {
     opened: Opened,
-    /// The session of whoever comes without one of its own.
+    /// The session backend for clients without a session of their own.
     hands: ForClients,
     session: Session,
     _watching: Watching,
@@ -38,7 +38,7 @@ impl Opening {
     /// Opens the workspace of these options.
     ///
     /// # Errors
-    /// When there is no runtime to be had, or with `--strict` when a tool is missing.
+    /// When no runtime can be opened, or with `--strict` when a tool is missing.
     pub(super) async fn new(options: &Options, place: &Place, tools: ToolArgs) -> Result<Self, Fault> {
         let (asked, place) = (options.clone(), place.clone());
         let opening = Self { options: asked, place, tools, standing: Mutex::default() };
@@ -46,18 +46,18 @@ impl Opening {
         Ok(opening)
     }
 
-    /// What the client gets, where haft was started.
+    /// Returns the session backend of the newest workspace.
     ///
     /// # Errors
-    /// Never once it is open.
+    /// When no workspace is open.
     pub(super) fn hands(&self) -> Result<ForClients, Fault> {
         self.newest().map(|it| it.hands.clone())
     }
 
-    /// The same, where the client works.
+    /// Opens the workspace that the client works in, and returns its session backend.
     ///
     /// # Errors
-    /// When that can't be the workspace.
+    /// When that folder can't be the workspace.
     pub(super) async fn hands_in(
         &self,
         workspace: PathBuf,
@@ -70,19 +70,20 @@ impl Opening {
         self.hands()
     }
 
-    /// What one of several clients gets, in a session of its own; with the jobs of earlier sessions of this principal.
+    /// Returns the session backend for one of several clients: a new session, with the jobs of earlier sessions of this
+    /// principal.
     ///
     /// # Errors
     /// As [`hands`](Self::hands).
     pub(super) fn hands_of(&self, principal: &str) -> Result<ForClients, Fault> {
         let standing = self.newest()?;
         let (session, desk) = self.session(&standing.opened, None);
-        // Who comes back with the same token finds the jobs of before. No session's name has a slash.
+        // A client that reconnects with the same token finds its earlier jobs. Session names contain no slash.
         session.keep_jobs(&format!("http/{principal}"));
         Ok(ForClients::new(session, &standing.opened, desk))
     }
 
-    /// What a client is told of the tools as a whole.
+    /// Returns the instructions that clients get about the tools as a whole.
     ///
     /// # Errors
     /// As [`hands`](Self::hands).
@@ -94,7 +95,7 @@ impl Opening {
         Ok(serve::About::new(instructions))
     }
 
-    /// Ends what was opened.
+    /// Ends the sessions of all opened workspaces.
     pub(super) async fn finish(&self) {
         let standing = std::mem::take(&mut *self.standing.lock());
         for it in standing {
@@ -111,12 +112,12 @@ impl Opening {
         outside.asks(desk.approver());
         let (asked, place, toolset) = (options.clone(), self.place.clone(), opened.toolset.clone());
         let deciding = Options::deciding(&place, opened.runtime.roots().workspace());
-        // A client need not start anew when a person trusts the workspace.
+        // A client doesn't need to restart when a person trusts the workspace.
         outside.follow(deciding, move || asked.tool_files(&place, &toolset).ok());
         outside.ask_servers(&self.place.variables);
         let hands = ForClients::new(session.clone(), &opened, desk);
         let tell = hands.tell_not_loaded();
-        // From here on, so that a client is answered at once, whatever there is to load.
+        // haft watches from here on, so that loading tools does not delay the first answer to a client.
         let watching = outside.watch(move |it| {
             print::err(&format!("haft: {}", in_short(it)));
             tell(it);
@@ -130,7 +131,7 @@ impl Opening {
         Ok(())
     }
 
-    /// A session, and whose clients are asked for it.
+    /// Returns a session, and the slots of the clients that approve its calls.
     fn session(&self, opened: &Opened, name: Option<&str>) -> (Session, Arc<ClientSlots>) {
         let desk = Arc::new(ClientSlots::default());
         let session = opened.runtime.session(name, "mcp", desk.approver());
@@ -146,7 +147,7 @@ impl Opening {
     }
 }
 
-/// Of which MCP servers there are tools that a model has to look for, in one line.
+/// Returns one line that names the enabled MCP servers, whose tools a model has to search for.
 fn of_servers(opened: &Opened) -> Option<String> {
     let servers = opened.runtime.plugins().servers();
     let named: Vec<String> = servers

@@ -10,19 +10,20 @@ use kit::Kind;
 use serde::Serialize;
 use serde_json::Value;
 
-/// A call that is being written is told of so often, and whenever it has become twice as long.
+/// Interval of `writing` events for a call that the model is writing; one is also sent whenever the call has doubled in
+/// length.
 const WRITING: Duration = Duration::from_millis(500);
 
-/// Which events are told to a program.
+/// The rate limit of events for a program.
 #[derive(Default)]
 pub(super) struct Rate {
-    /// The calls that are being written, by their agent and their place in its answer: when they were told of last, and how
-    /// long they were.
+    /// The calls that models are writing, by agent and by index in its answer: the time of the last event, and the length
+    /// then.
     writing: HashMap<(String, usize), (Instant, usize)>,
 }
 
 impl Rate {
-    /// Is this event told?
+    /// Returns whether this event is sent.
     pub(super) fn lets(&mut self, event: &Event, now: Instant) -> bool {
         self.lets_under(event, "", now)
     }
@@ -40,7 +41,7 @@ impl Rate {
                 }
                 is_due
             }
-            // Another answer begins to count its calls anew.
+            // A new answer numbers its calls from the start.
             Event::Asked { .. } | Event::Used { .. } | Event::Again { .. } => {
                 self.writing.retain(|(whose, _), _| whose != agent);
                 true
@@ -50,7 +51,7 @@ impl Rate {
     }
 }
 
-/// The calls that were denied: by a rule, by a person, or as there was nobody to ask.
+/// The calls that were denied: by a rule, by a person, or because there was nobody to ask.
 #[derive(Default)]
 pub(super) struct Denials {
     /// The calls that run.
@@ -63,7 +64,7 @@ pub(super) struct Denials {
 pub(super) struct Denied {
     /// The tool.
     pub(super) tool: String,
-    /// What it was called with.
+    /// The arguments of the call.
     pub(super) arguments: Value,
     /// Why it was denied.
     pub(super) why: String,
@@ -97,7 +98,7 @@ impl Denials {
         }
     }
 
-    /// All of them, in their order.
+    /// Returns all denied calls, in order.
     pub(super) fn all(&self) -> &[Denied] {
         &self.denied
     }

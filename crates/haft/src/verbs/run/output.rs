@@ -1,7 +1,7 @@
 //! `haft run --output-schema`: a final answer in JSON that fits a schema, or an error.
 //!
-//! The model is told the schema in words, providers with structured output are told it in their own way, and the answer is
-//! checked here in any case. One that does not fit is asked for again with what is wrong with it.
+//! haft describes the schema to the model in the prompt, passes it to providers with structured output, and checks the
+//! answer in any case. If an answer does not fit, haft requests another one and names the error.
 
 use std::path::Path;
 
@@ -13,20 +13,20 @@ use tokio_util::sync::CancellationToken;
 
 use crate::print;
 
-/// How often an answer that does not fit is asked for again.
+/// Maximum number of retries after an answer that does not fit.
 const AGAIN: usize = 2;
 
-/// A schema has at most so many bytes: it is sent with the task.
+/// Maximum size of a schema, in bytes: it is sent with the task.
 const LARGEST: u64 = 256 << 10;
 
-/// What a run came to.
+/// The result of a run.
 pub(super) struct Done {
     pub(super) settled: Settled,
-    /// The answer that fits, or what is wrong with the last one; nothing, where no schema was given or there is no answer.
+    /// The answer that fits, or the error of the last one; `None` if no schema was given or there is no answer.
     pub(super) output: Option<Result<Value, String>>,
 }
 
-/// The schema in this file.
+/// Reads the schema in this file.
 ///
 /// # Errors
 /// When it can't be read, or is not a JSON Schema.
@@ -49,10 +49,10 @@ pub(super) fn read(path: &Path) -> Result<AnswerSchema, Fault> {
     Ok(schema)
 }
 
-/// Works on the task until all that was promised is there and its answer fits, or was asked for often enough.
+/// Works on the task until all pending results are there and its answer fits, or the retries are used up.
 ///
 /// # Errors
-/// When the model does not answer, or what is said can't be kept.
+/// When the model does not answer, or the conversation can't be saved.
 pub(super) async fn work(
     driver: &mut Driver,
     agent: &mut Agent,
@@ -87,7 +87,7 @@ pub(super) async fn work(
     Ok(Done { settled, output: None })
 }
 
-/// What the model is told of the form of its answer.
+/// Returns the prompt that describes the form of the answer.
 fn wanted(schema: &AnswerSchema) -> String {
     format!(
         "When the task is done, answer with one JSON value that fits this JSON Schema, and with nothing else: no text around \
@@ -96,7 +96,7 @@ fn wanted(schema: &AnswerSchema) -> String {
     )
 }
 
-/// No answer fits.
+/// Returns the fault for a run in which no answer fits.
 pub(super) fn misfit(why: &str) -> Fault {
     let what = format!("no answer fits the output schema, after {} tries: {why}", AGAIN + 1);
     Fault::new(Kind::Failed, what)

@@ -21,14 +21,14 @@ use crate::{
     },
 };
 
-/// Is there a terminal to draw on, with a person at it? What is drawn goes to standard output; whoever has put one of the
-/// streams elsewhere wants the lines there, and who runs in the background may not take the keyboard.
+/// Returns whether there is a terminal to draw on, with a person at it. The view goes to standard output; if one of the
+/// streams is redirected, the person wants lines, and a background process may not take the keyboard.
 pub(super) fn is_possible(place: &Place) -> bool {
     let is_dumb = matches!(place.variable("TERM"), None | Some("dumb"));
     !is_dumb && std::io::stdout().is_terminal() && std::io::stderr().is_terminal() && is_in_foreground()
 }
 
-/// Do the terminal's keys come to us?
+/// Returns whether haft runs in the foreground process group of the terminal, which receives the keys.
 fn is_in_foreground() -> bool {
     let Ok(terminal) = OpenOptions::new().read(true).write(true).open("/dev/tty") else { return false };
     rustix::termios::tcgetpgrp(&terminal).is_ok_and(|group| group == rustix::process::getpgrp())
@@ -70,9 +70,9 @@ impl Running<'_> {
         let work = of_owner(&owner, &service, &mut driver, &mut agent, input, None, &cancel);
         let done = front.attend(work, &cancel).await;
         drop(attends);
-        // What was in motion is gone, and the summary stands apart.
+        // The running lines are removed, and the summary is set apart.
         front.show(&[Row::default()]);
-        // The terminal is put back before anything else is said.
+        // haft restores the terminal before it prints anything else.
         drop(front);
         session_service::close(owner, service.who()).await;
         for_one_turn.map_or(Ok(()), |it| it.end(&agent))?;

@@ -1,4 +1,4 @@
-//! Standard input of `haft run`: what is piped in is read to its end, and a pipe that nobody writes to holds nothing up.
+//! Standard input of `haft run`: reads piped input to its end; a pipe that nobody writes to can't block the run.
 //!
 //! A parent such as cron or a CI runner may leave a pipe open as our standard input. Where the first byte does not come
 //! within three seconds, the task goes on without it.
@@ -17,29 +17,29 @@ use tokio_util::sync::CancellationToken;
 
 use crate::print;
 
-/// How long the first byte may take where nobody said that there is input.
+/// How long the first byte may take if input was not requested explicitly.
 const FIRST: Duration = Duration::from_secs(3);
 
-/// How often it is seen that somebody stopped it.
+/// The interval of the checks for cancellation.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 
-/// More is refused, in bytes.
+/// Maximum size of the input, in bytes.
 const LARGEST: usize = 64 << 20;
 
-/// What came of standard input.
+/// The result of reading standard input.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Came {
     /// It is a terminal, closed, `/dev/null`, or has nothing but white space.
     Nothing,
     /// All of it.
     Bytes(Vec<u8>),
-    /// It is open, and nothing came.
+    /// It is open, and no input arrived in time.
     Silent,
     /// Somebody stopped it.
     Stopped,
 }
 
-/// What is piped in, where something is. A terminal is not read.
+/// Reads piped input, if there is any. A terminal is not read.
 ///
 /// # Errors
 /// When it can't be read, or has more than 64 MiB.
@@ -50,7 +50,7 @@ pub(super) async fn piped(cancel: &CancellationToken) -> Result<Came, Fault> {
     read(Some(FIRST), cancel).await
 }
 
-/// All of standard input, however long its first byte takes, and also from a terminal.
+/// Reads all of standard input, however long its first byte takes, and also from a terminal.
 ///
 /// # Errors
 /// When it can't be read, or has more than 64 MiB.

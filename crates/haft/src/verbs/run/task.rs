@@ -1,4 +1,4 @@
-//! What `haft run` is to do: the words of the task, what is piped in, and pictures.
+//! The task of `haft run`: its words, piped input, and pictures.
 
 use std::path::PathBuf;
 
@@ -13,32 +13,32 @@ use crate::{
     slash::{All, ForOneTurn},
 };
 
-/// The words of a task have at most so many bytes.
+/// Maximum size of the words of a task, in bytes.
 const LONGEST: usize = 256 << 10;
 
-/// What is to be done.
+/// A task for an agent.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Task {
     words: String,
-    /// What is piped in beside the words.
+    /// Piped input in addition to the words.
     piped: Option<Vec<u8>>,
     images: Vec<PathBuf>,
 }
 
-/// What came of looking for a task.
+/// The result of looking for a task.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Found {
     Task(Task),
-    /// There is none, and none is needed: the conversation goes on where it was left.
+    /// There is no task, and none is needed: the conversation continues where it stopped.
     Resume,
     /// Somebody stopped it.
     Stopped,
 }
 
-/// The task: what was typed, with what is piped in; or what is piped in, if nothing was typed.
+/// Returns the task: the typed words with piped input, or the piped input if nothing was typed.
 ///
 /// # Errors
-/// When there is none and nothing to resume, or standard input can't be read or is not text.
+/// When there is no task and nothing to resume, or standard input can't be read or is not text.
 pub(super) async fn find(
     typed: Option<&str>,
     images: Vec<PathBuf>,
@@ -79,12 +79,12 @@ pub(super) async fn find(
 }
 
 impl Task {
-    /// It as this agent is given it: with what was piped in, the files that the words name with `@`, and the pictures beside
-    /// the words. Words that begin with a slash command of the person's are what that holds, for this turn.
+    /// Returns the task as input for this agent: the words, the piped input, the files that the words name with `@`, and the
+    /// pictures. Words that begin with a slash command that the person wrote are replaced by its text, for this turn.
     ///
     /// # Errors
-    /// When what was piped in is not text, the words name a file or a command that is not there, or a picture can't be read
-    /// or shown to the model.
+    /// When piped input is not text, the words name a file or a command that does not exist, or a picture can't be read or
+    /// shown to the model.
     pub(super) async fn input(
         self,
         factory: &AgentFactory,
@@ -115,7 +115,7 @@ impl Task {
     }
 }
 
-/// What is piped in as the words of the task.
+/// Returns piped input as the words of the task.
 fn words(bytes: Vec<u8>) -> Result<String, Fault> {
     if bytes.len() > LONGEST {
         let what =

@@ -1,4 +1,4 @@
-//! Whoever watches `haft run`: lines for a person, lines of JSON for a program, or the view of the chat.
+//! Output of `haft run`: lines for a person, lines of JSON for a program, or the view of the chat.
 
 use std::time::Instant;
 
@@ -15,13 +15,13 @@ use crate::{
     },
 };
 
-/// Passes on what happens, and keeps what was denied.
+/// Passes events on, and records the denied calls.
 pub(super) struct Watch {
     to: To,
     denials: Mutex<Denials>,
 }
 
-/// To whom what happens is told.
+/// The destination of events.
 pub(super) enum To {
     Lines(Plain),
     Json(Out, Mutex<Rate>),
@@ -33,31 +33,31 @@ impl Watch {
         Self { to, denials: Mutex::default() }
     }
 
-    /// Writes a line that is not one of the agent's events, where a program reads along.
+    /// Writes a line that is not one of the agent's events, if a program reads the output.
     pub(super) fn line(&self, value: &Value) {
         if let To::Json(out, _) = &self.to {
             out.write(&(line_of_json(value) + "\n"));
         }
     }
 
-    /// Nothing more comes.
+    /// Ends the output.
     pub(super) fn end(&self) {
         if let To::Lines(plain) = &self.to {
             plain.end();
         }
     }
 
-    /// Is it a program that is told?
+    /// Returns whether events go to a program as JSON.
     pub(super) fn is_json(&self) -> bool {
         matches!(self.to, To::Json(..))
     }
 
-    /// Is it a person at a terminal that is drawn?
+    /// Returns whether events go to the view of a terminal.
     pub(super) fn is_drawn(&self) -> bool {
         matches!(self.to, To::View(_))
     }
 
-    /// The calls that were denied until now.
+    /// Returns the calls that were denied so far.
     pub(super) fn denied(&self) -> Vec<Denied> {
         self.denials.lock().all().to_vec()
     }

@@ -107,7 +107,7 @@ impl Delete {
         let found = self.conversation.find(&opened.runtime)?;
         let database = store.folder().join("haft.db");
         if !self.yes {
-            // Who would be refused is not asked first.
+            // haft does not ask for confirmation of a deletion that it would refuse.
             if let Some(by) = store.transcripts().holder(&found.session)? {
                 let what = format!("the session `{}` is open in another haft (process {by})", found.session);
                 return Err(Fault::new(Kind::Unavailable, what).next("Close it there first."));
@@ -143,7 +143,7 @@ impl Delete {
     }
 }
 
-/// What was removed, and what stays.
+/// Returns a text that names what was removed and what stays.
 fn told(session: &str, deleted: &Deleted, database: &str) -> String {
     let number = |it: u64| usize::try_from(it).unwrap_or(usize::MAX);
     let size = abbreviate::size(number(deleted.bytes));

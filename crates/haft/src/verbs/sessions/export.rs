@@ -52,7 +52,7 @@ impl Export {
         let Some(path) = &self.output else {
             match self.format {
                 Format::Md => print::out(&text),
-                // Escapes of its own would not be JSON.
+                // haft's usual escapes would not be valid JSON.
                 Format::Json => print::drawn(&kit::escape::visible_json(&text)),
             }
             return Ok(());
@@ -63,7 +63,7 @@ impl Export {
     }
 }
 
-/// All that there is of a conversation. Secrets were masked when it was written down.
+/// Returns the whole conversation as JSON. Secrets were redacted when it was recorded.
 fn whole(runtime: &Runtime, about: &Conversation) -> Result<Value, Fault> {
     // A call whose process is dead is shown with its result.
     runtime.wait_recovered(LAST_WRITE);

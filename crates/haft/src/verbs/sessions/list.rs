@@ -34,7 +34,7 @@ pub(super) struct Search {
     listing: Listing,
 }
 
-/// A conversation with the process that goes on with it.
+/// A conversation with the process that runs it.
 #[derive(Serialize)]
 struct Listed {
     #[serde(flatten)]
@@ -51,7 +51,7 @@ impl Search {
 }
 
 impl Listing {
-    /// Prints the conversations, of a search those in which it is found.
+    /// Prints the conversations; with a search, the ones that match.
     pub(super) fn run(&self, opened: &Opened, options: &Options, search: Option<&str>) -> Result<(), Fault> {
         let runtime = &opened.runtime;
         let archived = if self.archived { Archived::Shown } else { Archived::Hidden };
@@ -86,7 +86,7 @@ impl Listing {
     }
 }
 
-/// The command that goes on with a conversation.
+/// Returns the command that resumes a conversation.
 pub(in crate::verbs) fn resumes(options: &Options, session: &str) -> String {
     let dir = options.dir.as_ref().map(|it| format!(" --dir {}", quote(&it.display().to_string())));
     format!("haft{} chat --resume --session {}", dir.unwrap_or_default(), quote(session))
@@ -97,7 +97,7 @@ fn listed(runtime: &Runtime, conversation: Conversation) -> Result<Listed, Fault
     Ok(Listed { conversation, open_in })
 }
 
-/// A line for each: name, when it was used last, how often the person spoke, title, state; below it the line that a search
+/// Returns a line for each: name, time of the last use, number of turns, title, state; below it the line that a search
 /// found.
 fn table(found: &[Listed]) -> String {
     let all = || found.iter().map(|it| &it.conversation);
@@ -110,7 +110,7 @@ fn table(found: &[Listed]) -> String {
         let state = state(it, open_in.is_some());
         let _ =
             writeln!(text, "{session:name$}  {when}  {:>turns$} turn{plural}  {}{state}", it.turns, it.title);
-        // The title says it already.
+        // The title already contains the line.
         if let Some(line) = it.found.as_ref().filter(|line| !it.title.contains(line.as_str())) {
             let _ = writeln!(text, "{:name$}  … {line}", "");
         }
@@ -118,7 +118,7 @@ fn table(found: &[Listed]) -> String {
     text
 }
 
-/// What a list says of a conversation beside its title.
+/// Returns the state of a conversation in a list: open, archived, fork.
 fn state(it: &Conversation, is_open: bool) -> String {
     let fork = it.forked_from.as_ref().map(|from| match it.forked_at {
         Some(at) => format!("fork of {from} after message {at}"),

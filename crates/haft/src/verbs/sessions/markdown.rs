@@ -7,11 +7,11 @@ use kit::{Fault, Kind};
 
 use crate::terminal::abbreviate;
 
-/// A conversation as Markdown.
+/// Returns a conversation as Markdown.
 pub(in crate::verbs) fn markdown(title: &str, session: &str, said: &[Message]) -> String {
     let mut text = format!("# {title}\n\nA conversation with haft, session `{session}`.\n");
     let mut calls = false;
-    // What a model does before it says anything is not the person's.
+    // A call right after a message of the person needs the heading of the model.
     let mut is_person = true;
     for message in said {
         let is_call = matches!(message, Message::Tool { .. });
@@ -50,7 +50,7 @@ pub(in crate::verbs) fn markdown(title: &str, session: &str, said: &[Message]) -
     text
 }
 
-/// A text as code in a line, whatever backticks it has.
+/// Returns a text as inline code, even if it contains backticks.
 fn code(text: &str) -> String {
     let longest = text.split(|it| it != '`').map(str::len).max().unwrap_or(0);
     let mark = "`".repeat(longest + 1);
@@ -58,10 +58,10 @@ fn code(text: &str) -> String {
     format!("{mark}{blank}{text}{blank}{mark}")
 }
 
-/// Writes a text to a file, which must not be there.
+/// Writes a text to a file, which must not exist.
 ///
 /// # Errors
-/// When there is such a file, or it can't be written.
+/// When the file exists, or can't be written.
 pub(in crate::verbs) fn write(path: &Path, text: &str) -> Result<(), Fault> {
     let failed = |error: std::io::Error| {
         if error.kind() == std::io::ErrorKind::AlreadyExists {
@@ -69,7 +69,7 @@ pub(in crate::verbs) fn write(path: &Path, text: &str) -> Result<(), Fault> {
         }
         Fault::new(Kind::Unavailable, format!("`{}` can't be written: {error}", path.display()))
     };
-    // What is there is never written over, nor written through a link.
+    // haft never overwrites an existing file, and never writes through a symlink.
     let mut file = OpenOptions::new().create_new(true).write(true).open(path).map_err(failed)?;
     file.write_all(text.as_bytes()).map_err(failed)
 }

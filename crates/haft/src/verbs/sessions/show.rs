@@ -17,7 +17,7 @@ use crate::{
     },
 };
 
-/// So much of a call is told in a pipe.
+/// Maximum length of a call's arguments in a pipe.
 const TITLE: usize = 200;
 
 #[derive(Args)]
@@ -29,7 +29,7 @@ pub(super) struct Show {
     json: bool,
 }
 
-/// What is read at the terminal.
+/// A conversation to read at the terminal.
 pub(super) struct Read {
     title: String,
     rows: Vec<Row>,
@@ -46,7 +46,7 @@ impl Read {
 }
 
 impl Show {
-    /// Prints the conversation, or gives it to be read where standard output is a terminal.
+    /// Prints the conversation, or returns it for the reader if standard output is a terminal.
     pub(super) fn run(&self, opened: &Opened, place: &Place) -> Result<Option<Read>, Fault> {
         let about = self.conversation.find(&opened.runtime)?;
         let said = lines(&opened.runtime, &about.session)?;
@@ -59,7 +59,7 @@ impl Show {
             print::out(&plain(&about, &said));
             return Ok(None);
         }
-        // A terminal that does not know its size says that it has none.
+        // A terminal that does not know its size reports zero columns.
         let known = crossterm::terminal::size().ok().filter(|it| it.0 > 0);
         let columns = known.map_or(80, |it| usize::from(it.0));
         let look =
@@ -69,7 +69,7 @@ impl Show {
     }
 }
 
-/// What there is to say of a conversation beside its title.
+/// Returns the heading of a conversation: session, turns, times, origin.
 fn head(about: &Conversation) -> String {
     let turns = counted(usize::try_from(about.turns).unwrap_or(usize::MAX), "turn");
     let fork = match (&about.forked_from, about.forked_at) {
@@ -86,7 +86,7 @@ fn head(about: &Conversation) -> String {
     )
 }
 
-/// What stands above a message of the person: the number that `haft sessions fork --at` takes, and when it was said.
+/// Returns the line above a message of the person: the number that `haft sessions fork --at` takes, and the time.
 fn number(line: &Line) -> Option<String> {
     line.turn.map(|turn| format!("[{turn}] {}", when(line.at_ms)))
 }
@@ -187,7 +187,7 @@ mod tests {
         }
     }
 
-    /// Times differ by the zone of the machine.
+    /// Replaces times, which differ by the time zone of the machine.
     fn timeless(text: &str) -> String {
         text.replace(&when(1_795_000_000_000), "TIME")
     }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::listing::TOKEN;
 
-/// What lists of tools cost, as they go to an MCP client.
+/// The cost of tool lists, as an MCP client gets them.
 pub(super) struct Bill {
     tools: Vec<Tool>,
     listed: Sum,
@@ -33,7 +33,7 @@ impl Sum {
 }
 
 impl Bill {
-    /// The bill for these tools, and for what is said of them beforehand.
+    /// Returns the bill for these tools and for their instructions.
     pub(super) fn of(catalog: &Catalog, instructions: &str) -> Self {
         let listed: Vec<Spec> = catalog.listed().cloned().collect();
         let all: Vec<Spec> = catalog.specs().cloned().collect();
@@ -56,7 +56,7 @@ impl Bill {
         }
     }
 
-    /// One line for each tool, in the order of the list, and the sums.
+    /// Returns one line for each tool, in the order of the list, and the sums.
     pub(super) fn as_text(&self) -> String {
         let width = self.tools.iter().map(|it| it.from.len()).max().unwrap_or(0).max(4);
         let mut text = format!("tokens   bytes  shown   {:width$}  tool\n", "from");
@@ -75,7 +75,7 @@ impl Bill {
         text
     }
 
-    /// The same for a program.
+    /// Returns the bill as JSON.
     pub(super) fn as_json(&self) -> Value {
         let cost = |bytes: usize| json!({"bytes": bytes, "tokens": bytes.div_ceil(TOKEN)});
         let sum =

@@ -1,4 +1,4 @@
-//! What an attached terminal is shown: the rows of the session's log, and its questions until somebody settles them.
+//! Event feed of an attached terminal: shows the rows of the session's log, and its questions until somebody settles them.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -19,7 +19,7 @@ use crate::{
     },
 };
 
-/// Shows what a watcher gives, until what this gives is dropped.
+/// Shows the rows of a watcher until the returned handle is dropped.
 pub(super) fn follow(
     watcher: Watcher,
     handle: &Handle,
@@ -41,7 +41,7 @@ struct Feed {
     /// The name of this terminal.
     who: String,
     passes: Arc<Passes>,
-    /// The questions that stand here, by their ids. Dropped, a question is withdrawn.
+    /// The open questions at this terminal, by id. Dropping the handle withdraws a question.
     asked: HashMap<String, AbortOnDropHandle<()>>,
     texts: Texts,
 }
@@ -132,7 +132,7 @@ impl Feed {
         self.passes.see(Seen::Line(text.to_owned(), style));
     }
 
-    /// A question is settled: here, or by somebody else, whom the person is told.
+    /// Withdraws a settled question; if somebody else settled it, shows the person how.
     fn settled(&mut self, id: &str, by: &str, how: &str) {
         if self.asked.remove(id).is_some() && by != self.who {
             self.passes.see(Seen::Settled(how.to_owned()));
@@ -155,7 +155,7 @@ impl Feed {
                     Verdict::Instead(words) => (Decision::No, Some(words)),
                     Verdict::No | Verdict::NobodyThere => (Decision::No, None),
                 };
-                // A task of its own: what was decided here is not taken back when the question closes.
+                // A separate task: closing the question does not cancel a decision that was made here.
                 tokio::spawn(async move {
                     let operation = Operation::Approve { id, hash, decision, words };
                     if let Err(fault) = handle.act(&key, operation).await {
@@ -189,7 +189,7 @@ impl Feed {
     }
 }
 
-/// What there is to say of how a turn ended.
+/// Returns the text that says how a turn ended, or `None` for a normal end.
 fn how(end: &TurnEnd) -> Option<String> {
     match end.ended.as_str() {
         "done" => None,
@@ -201,7 +201,7 @@ fn how(end: &TurnEnd) -> Option<String> {
     }
 }
 
-/// The texts that were shown, by agent: of a row that takes the place of pieces, only what they did not say is new.
+/// The texts that were shown, by agent: when a row replaces its pieces, only the text beyond them is new.
 #[derive(Default)]
 struct Texts {
     /// The number and the length of each piece.
@@ -209,13 +209,13 @@ struct Texts {
 }
 
 impl Texts {
-    /// The row without what was shown of it already; nothing, where that is all of it.
+    /// Returns the row without the text that was already shown, or `None` if nothing is left.
     fn new_of(&mut self, mut row: Row) -> Option<Row> {
         let Some((path, event)) = row.event.of_agent() else { return Some(row) };
         let (text, is_thought) = match event {
             agent::Event::Text { text } => (text.clone(), false),
             agent::Event::Reasoning { text } => (text.clone(), true),
-            // A step is over: its texts are not replaced by pieces of a later one.
+            // Other rows pass unchanged.
             _ => return Some(row),
         };
         let pieces = self.said.entry((path, is_thought)).or_default();

@@ -1,4 +1,4 @@
-//! Sandbox of commands: tried by a process inside it, and by the same process outside.
+//! Sandbox of commands: tested by a process inside it, and by the same process outside.
 
 use std::{
     fs::{self, File},
@@ -27,13 +27,13 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// Nothing that is run here takes as long, unless it hangs.
+/// Time limit of each program: only one that hangs takes as long.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// So many processes are too many for the one who tries.
+/// Number of processes that exceeds the limit of the test session.
 const PROCESSES: u64 = 40;
 
-/// What was found by trying.
+/// The results of the tests.
 pub(super) struct Findings {
     inside: Result<Vec<Tried>, String>,
     outside: Result<Vec<Tried>, String>,
@@ -43,7 +43,7 @@ pub(super) struct Findings {
 }
 
 impl Findings {
-    /// Does this guarantee hold, as far as commands can break it?
+    /// Checks that no command broke this guarantee.
     pub(super) fn of(&self, guarantee: &str) -> Result<(), String> {
         let about = |it: &&Tried| it.guarantee == guarantee;
         let inside = self.inside.as_ref().map_err(Clone::clone)?;
@@ -52,13 +52,13 @@ impl Findings {
         if reached.is_empty() { Ok(()) } else { Err(format!("a command reached: {}", reached.join(", "))) }
     }
 
-    /// Does what is tried work where nothing forbids it?
+    /// Checks the positive control: every attempt succeeds outside the sandbox.
     pub(super) fn are_proof(&self) -> Result<(), String> {
         let outside = self.outside.as_ref().map_err(Clone::clone)?;
         let root = rustix::process::getuid().is_root();
-        // An ordinary user may not set up the kernel; and no command ever has these variables.
+        // An ordinary user may not change kernel settings, and no command ever has the variables with keys.
         let idle = outside.iter().filter(|it| !it.reached && (root || it.what != "a setting of the kernel"));
-        // What the user's other programs use of inotify is not there any more.
+        // The positive control does not cover G7: other programs of the user may already use the inotify instances.
         let idle = idle.filter(|it| it.guarantee != "G7");
         let idle: Vec<&str> =
             idle.map(|it| it.what.as_str()).filter(|it| !it.starts_with("a key of")).collect();
@@ -70,23 +70,23 @@ impl Findings {
         }
     }
 
-    /// Is a control file set aside that a command makes?
+    /// Returns the result of the test that a control file made by a command is set aside.
     pub(super) fn sets_aside(&self) -> Result<(), String> {
         self.sets_aside.clone()
     }
 
-    /// Is a command ended that has too many processes or takes too much memory?
+    /// Returns the result of the test that a command with too many processes or too much memory is ended.
     pub(super) fn is_limited(&self) -> Result<(), String> {
         self.is_limited.clone()
     }
 
-    /// Does a process live on that was left behind?
+    /// Returns the result of the test that no process outlives its command.
     pub(super) fn leaves_nothing(&self) -> Result<(), String> {
         self.leaves_nothing.clone()
     }
 }
 
-/// Tries it all, in a folder of the self-test's own.
+/// Runs all tests, in a folder of the self-test.
 pub(super) async fn findings(
     folder: &Path,
     variables: &[(String, String)],
@@ -110,7 +110,7 @@ pub(super) async fn findings(
     }
 }
 
-/// Without what only a user namespace can limit, where a person accepted to do without.
+/// Removes the attempts that only a user namespace can limit, if the person accepted a weaker sandbox.
 fn without_counts(mut tried: Vec<Tried>, accept_weaker: &[String]) -> Vec<Tried> {
     tried.retain(|it| it.guarantee != "G7" || accept_weaker.is_empty());
     tried
@@ -118,9 +118,9 @@ fn without_counts(mut tried: Vec<Tried>, accept_weaker: &[String]) -> Vec<Tried>
 
 struct Trial {
     session: Session,
-    /// A session in the same workspace that denies whatever needs approval.
+    /// A session in the same workspace that denies every call that needs approval.
     unasked: Session,
-    /// A session in the same workspace in which commands may use little.
+    /// A session in the same workspace whose commands have low limits.
     limited: Session,
     targets: Targets,
 }
@@ -169,7 +169,7 @@ impl Trial {
 
     async fn probe(&self, unconfined: bool) -> Result<Vec<Tried>, String> {
         let targets = serde_json::to_string(&self.targets).map_err(|error| error.to_string())?;
-        // Our own program is not there inside; its open file is.
+        // The path of haft does not exist inside the sandbox, but its open file descriptor does.
         let said = self
             .start(
                 json!({"argv": [format!("/proc/self/fd/{OWN}"), PROBE, targets], "unconfined": unconfined}),
@@ -180,7 +180,7 @@ impl Trial {
 
     async fn leave_behind(&self) -> Result<(), String> {
         let mark = format!("haft-doctor-{}", std::process::id());
-        // Whatever the PATH is here: these are where every Linux has them.
+        // A fixed PATH: every Linux has these programs there.
         let script = "PATH=/usr/bin:/bin; setsid sleep 600 >/dev/null 2>&1 & echo up";
         self.start(json!({"argv": ["/bin/sh", "-c", script], "env": mark, "unconfined": false})).await?;
         if is_marked(&mark) { Err("a process that was left behind lives on".to_owned()) } else { Ok(()) }
@@ -232,7 +232,7 @@ impl Drop for Trial {
     }
 }
 
-/// The descriptor that our own program is open as.
+/// The file descriptor of haft's own executable.
 const OWN: i32 = 9;
 
 /// Start a program and end what it leaves.
@@ -272,7 +272,7 @@ impl Tool for Start {
             return Err(Fault::bug("it left nothing behind to look for"));
         }
         process.end(Ending::NOW).await;
-        // What it changed is looked at where it is asked why it failed.
+        // `denials` also checks the files that the command changed.
         if let Ok(exit) = ended {
             cx.procs().denials(exit, "");
         }
@@ -288,7 +288,7 @@ impl Tool for Start {
 /// The configuration of a repository that runs what lies in the workspace.
 const CONFIGURATION: &str = "[core]\n\thooksPath = my-hooks\n[filter \"x\"]\n\tclean = sh tools/filter\n";
 
-/// The variables of a person whose home this is, with a folder of programs in it.
+/// Returns the variables of a person with this home, and a folder of programs in it.
 fn of_home(variables: &[(String, String)], home: &Path) -> Vec<(String, String)> {
     let path = variables.iter().find(|(name, _)| name == "PATH").map_or("/usr/bin:/bin", |it| it.1.as_str());
     let path = format!("{}:{path}", home.join(probe::BESIDE.0).display());
@@ -298,7 +298,7 @@ fn of_home(variables: &[(String, String)], home: &Path) -> Vec<(String, String)>
     variables
 }
 
-/// Makes what must not be reached.
+/// Creates the targets that must not be reached.
 fn targets(folder: &Path) -> io::Result<Targets> {
     let folder = folder.join("commands");
     for name in ["ws/.git/hooks", "ws/.git/objects", "ws/.git/refs", "outside", "state", "config"] {
@@ -327,7 +327,7 @@ fn targets(folder: &Path) -> io::Result<Targets> {
     let with_path = UnixListener::bind(&path)?;
     let with_name = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name)?)?;
     std::thread::spawn(move || {
-        // They are open for as long as somebody asks.
+        // The listeners stay open while this thread runs.
         let _open = (tcp, with_path, with_name);
         while let Ok((_, from)) = udp.recv_from(&mut [0; 16]) {
             let _ = udp.send_to(b"x", from);
@@ -344,7 +344,7 @@ fn targets(folder: &Path) -> io::Result<Targets> {
     })
 }
 
-/// Does a process have the mark in its environment?
+/// Returns whether a process has the mark in its environment.
 fn is_marked(mark: &str) -> bool {
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
     let mut environments = processes.filter_map(|it| fs::read(it.path().join("environ")).ok());

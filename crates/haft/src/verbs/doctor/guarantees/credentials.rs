@@ -18,13 +18,13 @@ const FILES: &[&str] = &[
     ".aws/credentials",
 ];
 
-/// What is in each of them, and in a file that is none.
+/// The content of each of them, and of a file that is not one of them.
 const WORD: &str = "doctor-credential-5b1e";
 
-/// Tries it in a home folder of the self-test's own.
+/// Tests this in a home folder of the self-test.
 ///
 /// # Errors
-/// What was reached.
+/// Names the credentials that were reached.
 pub(super) async fn are_hidden(folder: &Path) -> Result<(), String> {
     let home = folder.join("home");
     make(&home).map_err(|error| error.to_string())?;

@@ -1,4 +1,4 @@
-//! Isolation of decoders: a hostile document is a fault, the next call works, and a decoder reaches nothing.
+//! Isolation of decoders: a hostile document causes a fault, the next call works, and a decoder can't leave its sandbox.
 
 use std::{fs, net::TcpListener, path::Path};
 
@@ -26,7 +26,7 @@ trailer <</Root 1 0 R>>
 %%EOF
 ";
 
-/// Tries it in the self-test's own workspace, which lies in `folder`.
+/// Tests this in the workspace of the self-test, which is in `folder`.
 pub(super) async fn is_apart(session: &Session, folder: &Path) -> Result<(), String> {
     fs::write(folder.join("ws/hostile.pdf"), HOSTILE).map_err(|error| error.to_string())?;
     let call = || Call::new("image_view", json!({"path": "hostile.pdf"}));
@@ -47,9 +47,9 @@ pub(super) async fn is_apart(session: &Session, folder: &Path) -> Result<(), Str
     if !missing.is_empty() {
         return Err(format!("decoders run with less isolation here: {missing}"));
     }
-    // What does not work outside proves nothing.
+    // The positive control: the escape works outside the sandbox.
     let outside = escape().decode(Vec::new()).map_err(|fault| fault.what)?.answer;
-    // The file next to it was written by this.
+    // The positive control wrote this file.
     let _ = fs::remove_file(folder.join("outside.written"));
     if outside.len() == Escape::TRIES {
         Ok(())

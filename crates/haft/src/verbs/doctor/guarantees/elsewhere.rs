@@ -1,11 +1,11 @@
-//! Sandbox of commands on systems other than Linux, where it can't be tried.
+//! Sandbox of commands on systems other than Linux, where it can't be tested.
 
 use std::path::Path;
 
-/// Nothing was found.
+/// The empty result.
 pub(super) struct Findings;
 
-/// Finds nothing.
+/// Returns the empty result.
 #[expect(clippy::unused_async, reason = "where it is tried, it takes its time")]
 pub(super) async fn findings(_: &Path, _: &[(String, String)], _: &[String]) -> Findings {
     Findings

@@ -15,10 +15,10 @@ use tokio::{
     task::JoinHandle,
 };
 
-/// Tries the guard on listeners of its own.
+/// Tests the SSRF protection against its own listeners.
 ///
 /// # Errors
-/// What was reached, or why nothing could be tried.
+/// Names the address that was reached, or says why the test could not run.
 pub(super) async fn are_guarded() -> Result<(), String> {
     are_guarded_by(&(Arc::new(System) as Arc<dyn Lookup>)).await
 }
@@ -33,7 +33,7 @@ async fn are_guarded_by(lookup: &Arc<dyn Lookup>) -> Result<(), String> {
     for host in ["127.0.0.1", "localhost", "2130706433", "0x7f.1", "127.1", "[::ffff:127.0.0.1]", "0.0.0.0"] {
         expect_refusal(ask(lookup, web(), &format!("http://{host}:{port}/")).await, host)?;
     }
-    // What is granted is reached, which shows that something listens; where it leads is looked at again.
+    // A granted address is reached, which shows that something listens; haft checks the target of its redirect again.
     let granted = web().and(&format!("127.0.0.1:{}", open.port));
     expect_refusal(ask(lookup, granted, &format!("http://127.0.0.1:{}/", open.port)).await, "a redirect")?;
     match (closed.connections.load(Ordering::Acquire), open.connections.load(Ordering::Acquire)) {
@@ -43,7 +43,7 @@ async fn are_guarded_by(lookup: &Arc<dyn Lookup>) -> Result<(), String> {
     }
 }
 
-/// Each address that this machine would send from is known as its own; a public one would lead to local services.
+/// Checks that every address that this machine sends from counts as loopback: a public one would lead to local services.
 fn own_addresses_count_as_loopback(lookup: &dyn Lookup) -> Result<(), String> {
     // Nothing is sent: the kernel only picks the address that it would use.
     let toward = |from: &str, to: &str| {
@@ -91,7 +91,7 @@ impl Listener {
                 count.fetch_add(1, Ordering::AcqRel);
                 let answer =
                     format!("HTTP/1.1 302 Found\r\n{location}Content-Length: 0\r\nConnection: close\r\n\r\n");
-                // Whoever hangs up has been counted.
+                // A client that closes the connection was counted already.
                 let _ = stream.read(&mut [0; 1024]).await;
                 let _ = stream.write_all(answer.as_bytes()).await;
             }

@@ -1,4 +1,4 @@
-//! MCP clients: where each keeps its configuration, and the entry that it wants.
+//! MCP clients: the configuration file of each, and the entry that it needs.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::Place;
 
-/// A call of haft ends by itself after its deadline; a client that gives up earlier loses what was seen until then.
+/// A call ends by itself after its deadline; a client that gives up earlier loses the partial result.
 const CALL_SECONDS: u64 = runtime::DEADLINE.as_secs() + 30;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -23,34 +23,34 @@ pub(super) enum ClientName {
     Zed,
 }
 
-/// How a configuration is written.
+/// The format of a configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::verbs) enum Format {
-    /// JSON, with comments where the client allows them.
+    /// JSON, with comments if the client allows them.
     Json,
     Toml,
 }
 
-/// For which folders a server is.
+/// The folders that a server is configured for.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Scope<'a> {
-    /// All that this user works in.
+    /// All folders of this user.
     User,
-    /// This one.
+    /// This project only.
     Project(&'a Path),
 }
 
 /// How a client reaches haft.
 #[derive(Debug)]
 pub(super) enum Reach {
-    /// It starts it.
+    /// The client starts haft.
     Start { command: String, arguments: Vec<String> },
-    /// It runs already, at this address, and wants the token that is in this variable.
+    /// haft already runs at this address, and requires the token that is in this variable.
     Http { url: String, token: String },
 }
 
 impl ClientName {
-    /// What people call it.
+    /// Returns the display name of the client.
     pub(super) fn title(self) -> &'static str {
         match self {
             Self::ClaudeCode => "Claude Code",
@@ -68,7 +68,7 @@ impl ClientName {
         if self == Self::Codex { Format::Toml } else { Format::Json }
     }
 
-    /// Under which key its servers are.
+    /// Returns the key that holds its servers.
     pub(super) fn key(self) -> &'static str {
         match self {
             Self::ClaudeCode | Self::ClaudeDesktop | Self::Cursor | Self::Gemini => "mcpServers",
@@ -79,10 +79,10 @@ impl ClientName {
         }
     }
 
-    /// The file that it reads.
+    /// Returns the configuration file that it reads.
     ///
     /// # Errors
-    /// Where it has none for a project.
+    /// When the client has no file for a project.
     pub(super) fn file(self, scope: Scope<'_>, place: &Place) -> Result<PathBuf, Fault> {
         match scope {
             Scope::User => Ok(self.users_file(place)),
@@ -109,7 +109,7 @@ impl ClientName {
         let home = place.home();
         let named = |name: &str| place.variable(name).map(PathBuf::from);
         let settings = || named("XDG_CONFIG_HOME").unwrap_or_else(|| home.join(".config"));
-        // Programs with windows keep what is theirs elsewhere on macOS.
+        // On macOS, graphical programs keep their files elsewhere.
         let application = || {
             if cfg!(target_os = "macos") { home.join("Library/Application Support") } else { settings() }
         };
@@ -125,7 +125,7 @@ impl ClientName {
         }
     }
 
-    /// Whether it is on this machine: its program, or what it keeps there.
+    /// Returns whether the client is on this machine: its program, its file or its folder.
     pub(super) fn is_there(self, place: &Place) -> bool {
         let programs: &[&str] = match self {
             Self::ClaudeCode => &["claude"],
@@ -138,15 +138,15 @@ impl ClientName {
             Self::Zed => &["zed", "zeditor"],
         };
         let file = self.users_file(place);
-        // That of Claude Code lies in the home folder itself.
+        // The file of Claude Code is in the home folder itself.
         let folder = file.parent().filter(|_| self != Self::ClaudeCode);
         place.on_path(programs).is_some() || file.is_file() || folder.is_some_and(Path::is_dir)
     }
 
-    /// How it writes haft down.
+    /// Returns the entry of haft in its format.
     ///
     /// # Errors
-    /// Where it can't reach a server that way.
+    /// When the client can't reach a server that way.
     pub(super) fn entry(self, reach: &Reach) -> Result<Value, Fault> {
         match reach {
             Reach::Start { command, arguments } => Ok(match self {
@@ -168,7 +168,7 @@ impl ClientName {
         }
     }
 
-    /// The token itself is not written down: each of these reads it from a variable.
+    /// Returns the entry for HTTP. It does not contain the token: each client reads it from a variable.
     fn over_http(self, url: &str, token: &str) -> Result<Value, Fault> {
         let bearer = |variable: String| json!({"Authorization": format!("Bearer {variable}")});
         Ok(match self {
@@ -199,7 +199,7 @@ impl ClientName {
         })
     }
 
-    /// What a person does next.
+    /// Returns the next step for the person.
     pub(super) fn next(self, scope: Scope<'_>) -> &'static str {
         let project = matches!(scope, Scope::Project(_));
         match self {
@@ -225,7 +225,7 @@ impl ClientName {
     }
 }
 
-/// opencode reads both names; whoever has the one with comments wrote it.
+/// Returns the file of opencode, which reads both names; the one with comments is preferred, because a person wrote it.
 fn opencode_file(folder: &Path) -> PathBuf {
     let commented = folder.join("opencode.jsonc");
     if commented.exists() { commented } else { folder.join("opencode.json") }

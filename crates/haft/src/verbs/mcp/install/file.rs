@@ -16,15 +16,15 @@ const MARK: &str = "\u{feff}";
 
 /// A configuration as it is now.
 pub(super) struct File {
-    /// Where it really is, as a configuration may be a link into a folder that is kept elsewhere.
+    /// The resolved path: a configuration may be a symlink into another folder.
     path: PathBuf,
-    /// Its text, and who may read it; nothing where there is no file.
+    /// Its text and permissions; `None` if there is no file.
     was: Option<(String, Permissions)>,
 }
 
 impl File {
     /// # Errors
-    /// When there is something, and it can't be read as text.
+    /// When the file exists and can't be read as text.
     pub(super) fn read(path: &Path) -> Result<Self, Fault> {
         let cant = |why: &dyn std::fmt::Display| {
             Fault::new(
@@ -50,16 +50,16 @@ impl File {
         Ok(Self { path: real, was: Some((text, about.permissions())) })
     }
 
-    /// What it says, without the mark that some editors put first.
+    /// Returns the text, without the byte order mark that some editors write.
     pub(super) fn text(&self) -> &str {
         let text = self.was.as_ref().map_or("", |(text, _)| text);
         text.strip_prefix(MARK).unwrap_or(text)
     }
 
-    /// Keeps the file as it is in `folder`, for the person alone; gives its path, where there is a file.
+    /// Copies the current file to `folder`, readable by the person only; returns the path of the copy, if there is a file.
     ///
     /// # Errors
-    /// Those of the disk.
+    /// When the copy can't be written.
     pub(super) fn keep(&self, folder: &Path, name: &str) -> Result<Option<PathBuf>, Fault> {
         let Some((text, _)) = &self.was else { return Ok(None) };
         let kept = folder.join(name);
@@ -69,10 +69,10 @@ impl File {
         Ok(Some(kept))
     }
 
-    /// Writes it anew, as a whole or not at all.
+    /// Writes the new text atomically.
     ///
     /// # Errors
-    /// When it is no longer as it was read, and those of the disk.
+    /// When the file changed since it was read, or can't be written.
     pub(super) fn write(&self, text: &str) -> Result<(), Fault> {
         let now = fs::read_to_string(&self.path).ok();
         if now.as_ref() != self.was.as_ref().map(|(was, _)| was) {
@@ -101,7 +101,7 @@ fn folders(folder: &Path) -> io::Result<()> {
     if folder.as_os_str().is_empty() { Ok(()) } else { fs::create_dir_all(folder) }
 }
 
-/// Puts a file there whole: a reader sees what was there before, or this.
+/// Replaces a file atomically: a reader sees the old content or the new one.
 fn place(path: &Path, bytes: &[u8], mode: Permissions) -> io::Result<()> {
     let name = path.file_name().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default();
     let beside = path.with_file_name(format!(".{name}.haft-{}", std::process::id()));
@@ -113,7 +113,7 @@ fn place(path: &Path, bytes: &[u8], mode: Permissions) -> io::Result<()> {
         });
     let placed = written.and_then(|()| fs::rename(&beside, path));
     if placed.is_err() {
-        // It may never have been made; then there is nothing to take away.
+        // The temporary file may not exist; then there is nothing to remove.
         let _ = fs::remove_file(&beside);
     }
     placed

@@ -1,4 +1,4 @@
-//! MCP clients on this machine: which are there, and in which of their files haft is installed.
+//! MCP clients on this machine: lists them, and the files in which haft is installed.
 
 use std::path::{Path, PathBuf};
 
@@ -14,15 +14,15 @@ use crate::Place;
 
 /// A client that haft knows.
 pub(crate) struct Client {
-    /// As `haft mcp install` takes it.
+    /// The name that `haft mcp install` takes.
     pub(crate) name: String,
-    /// What people call it.
+    /// The display name.
     pub(crate) title: &'static str,
-    /// It is on this machine, or was.
+    /// Whether it is on this machine, or was.
     pub(crate) is_there: bool,
     /// The file in which haft is installed: the user's own, else the workspace's.
     pub(crate) installed: Option<PathBuf>,
-    /// Why nobody knows.
+    /// The reason that its state is unknown.
     pub(crate) problem: Option<String>,
 }
 
@@ -34,7 +34,7 @@ pub(crate) fn clients(place: &Place, workspace: &Path) -> Vec<Client> {
 fn client(client: ClientName, place: &Place, workspace: &Path) -> Client {
     let (mut installed, mut problem) = (None, None);
     for scope in [Scope::User, Scope::Project(workspace)] {
-        // Not all have a file for a project.
+        // Not every client has a file for a project.
         let Ok(path) = client.file(scope, place) else { continue };
         match is_installed(client, &path) {
             Ok(true) => installed = installed.or(Some(path)),
@@ -46,10 +46,10 @@ fn client(client: ClientName, place: &Place, workspace: &Path) -> Client {
     Client { name, title: client.title(), is_there: client.is_there(place), installed, problem }
 }
 
-/// Whether this file has an entry that leads to haft.
+/// Returns whether this file has an entry that leads to haft.
 ///
 /// # Errors
-/// When it can't be read, or its entry `haft` is another server.
+/// When the file can't be read, or its entry `haft` is another server.
 fn is_installed(client: ClientName, path: &Path) -> Result<bool, String> {
     let file = File::read(path).map_err(|fault| fault.what)?;
     let whole = client.format().read(file.text())?;

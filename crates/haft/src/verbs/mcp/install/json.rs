@@ -20,10 +20,10 @@ const OPTIONS: ParseOptions = ParseOptions {
     allow_extended_string_escapes: false,
 };
 
-/// Deeper than any configuration is; the parser recurses.
+/// Maximum nesting depth: deeper than any configuration; the parser recurses.
 const DEEPEST: usize = 128;
 
-/// The file as a value. An empty one has nothing in it.
+/// Parses the file. An empty file is an empty object.
 pub(super) fn read(text: &str) -> Result<Value, String> {
     if depth(text) > DEEPEST {
         return Err(format!("it is nested more than {DEEPEST} levels deep"));
@@ -35,7 +35,7 @@ pub(super) fn read(text: &str) -> Result<Value, String> {
     }
 }
 
-/// The file with this entry, in the place of another of that name.
+/// Returns the file with this entry, which replaces another with this name.
 pub(super) fn with(text: &str, key: &str, name: &str, entry: &Value) -> Option<String> {
     let root = CstRootNode::parse(text, &OPTIONS).ok()?;
     let servers = root.object_value_or_create()?.object_value_or_create(key)?;
@@ -47,7 +47,7 @@ pub(super) fn with(text: &str, key: &str, name: &str, entry: &Value) -> Option<S
     Some(if text.ends_with('\n') { text } else { text + "\n" })
 }
 
-/// The file without it.
+/// Returns the file without the entry.
 pub(super) fn without(text: &str, key: &str, name: &str) -> Option<String> {
     let root = CstRootNode::parse(text, &OPTIONS).ok()?;
     servers(&root, key)?.get(name)?.remove();
@@ -71,7 +71,7 @@ fn input(value: &Value) -> CstInputValue {
     }
 }
 
-/// How deep brackets stand in each other, at most. Those in strings count too, which only makes this stricter.
+/// Returns the maximum nesting depth of brackets. Brackets in strings count too, which only makes the check stricter.
 fn depth(text: &str) -> usize {
     let (mut deep, mut deepest) = (0_usize, 0);
     for byte in text.bytes() {

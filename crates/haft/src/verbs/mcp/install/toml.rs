@@ -4,13 +4,13 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-/// The file as a value.
+/// Parses the file.
 pub(super) fn read(text: &str) -> Result<Value, String> {
     let table: toml::Table = toml::from_str(text).map_err(|error| format!("it is not TOML: {error}"))?;
     serde_json::to_value(table).map_err(|error| error.to_string())
 }
 
-/// The file with this table, in the place of another of that name.
+/// Returns the file with this table, which replaces another with this name.
 pub(super) fn with(text: &str, key: &str, name: &str, entry: &Value) -> Option<String> {
     let line_end = if text.contains("\r\n") { "\r\n" } else { "\n" };
     let block = block(key, name, entry)?.replace('\n', line_end);
@@ -27,11 +27,11 @@ pub(super) fn with(text: &str, key: &str, name: &str, entry: &Value) -> Option<S
     Some(whole + &block)
 }
 
-/// The file without it.
+/// Returns the file without the table.
 pub(super) fn without(text: &str, key: &str, name: &str) -> Option<String> {
     let (before, after) = around(text, key, name)?;
     if after.trim().is_empty() {
-        // The empty line before it came with it.
+        // The empty line before the table belongs to it.
         let end = before.trim_end().len();
         let line_end = before.get(end..)?.find('\n').map_or(before.len(), |at| end + at + 1);
         return Some(before.get(..line_end)?.to_owned());
@@ -39,7 +39,7 @@ pub(super) fn without(text: &str, key: &str, name: &str) -> Option<String> {
     Some(format!("{before}{}", after.trim_start_matches(['\r', '\n'])))
 }
 
-/// The table as it is written.
+/// Returns the text of the table.
 pub(super) fn block(key: &str, name: &str, entry: &Value) -> Option<String> {
     let mut block = format!("[{key}.{name}]\n");
     for (field, value) in entry.as_object()? {
@@ -49,11 +49,11 @@ pub(super) fn block(key: &str, name: &str, entry: &Value) -> Option<String> {
     Some(block)
 }
 
-/// What stands before the table and those below it, and what after. Whoever changes a file by this compares what the
-/// whole of it means before and after: a line in a long string may look like the head of a table.
+/// Returns the text before the table and its subtables, and the text after them. A line in a multi-line string may look like
+/// the head of a table, so the caller compares the parsed file before and after a change.
 fn around<'a>(text: &'a str, key: &str, name: &str) -> Option<(&'a str, &'a str)> {
     let (mut begin, mut end, mut at) = (None, text.len(), 0);
-    // Comments and empty lines right before the next table are about that one.
+    // Comments and empty lines right before the next table belong to that table.
     let mut about_next = None;
     for line in text.split_inclusive('\n') {
         let trimmed = line.trim();
@@ -78,7 +78,7 @@ fn around<'a>(text: &'a str, key: &str, name: &str) -> Option<(&'a str, &'a str)
     Some((text.get(..begin?)?, text.get(end..)?))
 }
 
-/// The names in the head of a table, after its first bracket.
+/// Returns the names in the head of a table, after its first bracket.
 fn names(head: &str) -> Option<Vec<String>> {
     let inner = head.trim_start_matches('[').split(']').next()?;
     Some(inner.split('.').map(|name| name.trim().trim_matches(['"', '\'']).to_owned()).collect())
