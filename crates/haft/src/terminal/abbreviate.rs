@@ -1,4 +1,4 @@
-//! Short forms for one line: what a call is called with, what came of it, times, sizes and sums.
+//! Short forms for one line: the arguments of a call, its result, times, sizes and sums.
 
 use std::time::Duration;
 
@@ -6,13 +6,13 @@ use kit::Kind;
 use runtime::OwedJob;
 use serde_json::Value;
 
-/// The arguments that say most about a call, in this order.
+/// The arguments that best identify a call, in order of preference.
 const TELLING: [&str; 14] = [
     "command", "pattern", "query", "glob", "path", "url", "name", "job", "code", "prompt", "task",
     "question", "text", "content",
 ];
 
-/// What a call is called with, in a line of at most about `longest` letters.
+/// Returns the arguments of a call in one line of at most about `longest` letters.
 pub(crate) fn arguments(arguments: &Value, longest: usize) -> String {
     let Value::Object(all) = arguments else {
         return match arguments {
@@ -33,7 +33,7 @@ pub(crate) fn arguments(arguments: &Value, longest: usize) -> String {
     }
 }
 
-/// What is waited for at the end of a turn.
+/// Returns the line that names the background jobs awaited at the end of a turn.
 pub(crate) fn waits(jobs: &[OwedJob], seconds: u64) -> String {
     const NAMED: usize = 3;
     let named: Vec<String> =
@@ -45,7 +45,7 @@ pub(crate) fn waits(jobs: &[OwedJob], seconds: u64) -> String {
     format!("waiting for {}{more}, at most {seconds} s", named.join(", "))
 }
 
-/// Arguments of which none says most: `action: update, task: 2, todos: 3 items`.
+/// Returns all arguments as pairs, for a call without an identifying one: `action: update, task: 2, todos: 3 items`.
 fn pairs(all: &serde_json::Map<String, Value>) -> String {
     let count = |count: usize| if count == 1 { "1 item".to_owned() } else { format!("{count} items") };
     let value = |it: &Value| match it {
@@ -57,7 +57,7 @@ fn pairs(all: &serde_json::Map<String, Value>) -> String {
     all.iter().map(|(name, it)| format!("{name}: {}", value(it))).collect::<Vec<_>>().join(", ")
 }
 
-/// How a call ended: `ok`, `exit 3`, `error`, or what kind of fault it was where that says more.
+/// Returns how a call ended: `ok`, `exit 3`, `error`, or the kind of fault if that is more specific.
 pub(crate) fn how(ok: bool, exit: Option<i32>, fault: Option<Kind>) -> String {
     match (ok, exit, fault) {
         (true, Some(exit), _) if exit != 0 => format!("exit {exit}"),
@@ -69,19 +69,19 @@ pub(crate) fn how(ok: bool, exit: Option<i32>, fault: Option<Kind>) -> String {
     }
 }
 
-/// The same of a call of an earlier process, of which the line that it answered with was kept, and not its fault.
+/// Returns the same as [`how`] for a call of an earlier process, where only the line of its answer was kept and not its fault.
 pub(crate) fn how_told(ok: bool, exit: Option<i32>, line: &str) -> String {
     let was_denied =
         !ok && (line.contains("; the person said no") || line.ends_with("there was nobody to ask"));
     how(ok, exit, was_denied.then_some(Kind::Denied))
 }
 
-/// The line of an answer that says most, of at most so many letters.
+/// Returns the most informative line of an answer, in at most `longest` letters.
 pub(crate) fn summary(text: &str, ok: bool, longest: usize) -> String {
     line(&agent::summary_line(text, ok), longest)
 }
 
-/// How long something took, for a person.
+/// Formats a finished duration for a person.
 pub(crate) fn took(it: Duration) -> String {
     let seconds = it.as_secs();
     match seconds {
@@ -91,7 +91,7 @@ pub(crate) fn took(it: Duration) -> String {
     }
 }
 
-/// How long something goes on by now, in whole seconds.
+/// Formats the elapsed time of running work, in whole seconds.
 pub(crate) fn clock(it: Duration) -> String {
     let seconds = it.as_secs();
     match seconds {
@@ -100,7 +100,7 @@ pub(crate) fn clock(it: Duration) -> String {
     }
 }
 
-/// So many bytes, for a person.
+/// Formats a number of bytes for a person.
 pub(crate) fn size(bytes: usize) -> String {
     match bytes {
         0..1000 => format!("{bytes} bytes"),
@@ -109,7 +109,7 @@ pub(crate) fn size(bytes: usize) -> String {
     }
 }
 
-/// So many tokens, in few letters: `340`, `1.2k`, `24k`, `1.5M`.
+/// Formats a number of tokens in few letters: `340`, `1.2k`, `24k`, `1.5M`.
 pub(crate) fn tokens(count: u64) -> String {
     match count {
         0..1000 => count.to_string(),
@@ -119,12 +119,12 @@ pub(crate) fn tokens(count: u64) -> String {
     }
 }
 
-/// So many milliseconds, for a person.
+/// Formats a number of milliseconds for a person.
 pub(crate) fn ms(it: f64) -> String {
     took(Duration::try_from_secs_f64(it / 1000.0).unwrap_or_default())
 }
 
-/// A number with its thousands apart.
+/// Formats a number with thousands separators.
 pub(crate) fn count(it: u64) -> String {
     let digits = it.to_string();
     let first = digits.len() % 3;
@@ -138,12 +138,12 @@ pub(crate) fn count(it: u64) -> String {
     text
 }
 
-/// What something cost.
+/// Formats a cost in dollars.
 pub(crate) fn dollars(it: f64) -> String {
     if it == 0.0 || it >= 0.01 { format!("${it:.2}") } else { format!("${it:.4}") }
 }
 
-/// The first line of a text, at most so many letters of it.
+/// Returns the first line of a text, in at most `longest` letters.
 pub(crate) fn line(text: &str, longest: usize) -> String {
     let mut lines = text.lines();
     let first = lines.next().unwrap_or_default();

@@ -1,7 +1,7 @@
-//! The sign of life: one moving line that says what haft waits for, for how long, and how to stop it.
+//! Activity indicator: one animated line that shows what haft waits for, for how long, and how to stop it.
 //!
-//! It is there as long as somebody works, whatever they do: before the first token, while text streams, when a stream stalls, while
-//! calls run or wait, and before a retry.
+//! It is shown during all work: before the first token, while text streams, when a stream stalls, while calls run or wait,
+//! and before a retry.
 
 use std::time::{Duration, Instant};
 
@@ -12,60 +12,60 @@ use super::{
     row::{Row, Style, Tint, harmless},
 };
 
-/// What turns round while somebody works.
+/// The frames of the spinner.
 const SPINS: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
 
-/// How long each of them stands.
+/// How long each frame is shown, in milliseconds.
 const SPIN: u128 = 100;
 
-/// After this time without a byte a stream has stalled.
+/// A stream has stalled after this time without a byte.
 const STALLED: Duration = Duration::from_secs(5);
 
-/// After this time without a first token it is said how long that may go on.
+/// After this time without a first token, the line also shows the time limit.
 const LONG: Duration = Duration::from_secs(20);
 
-/// Bytes for each token, about.
+/// Approximate number of bytes per token.
 const RATE: u64 = 4;
 
-/// What is being done, and since when.
+/// The current work, and when it started.
 #[derive(Debug, Default)]
 pub(crate) struct Life {
     now: Option<Now>,
-    /// How many tokens of answers are counted in this turn.
+    /// The number of answer tokens counted in this turn.
     counted: u64,
-    /// After how long without a byte a request is given up.
+    /// The request is given up after this time without a byte.
     limit: Option<Duration>,
 }
 
 #[derive(Debug)]
 struct Now {
     what: What,
-    /// Since when.
+    /// The start of the time that the line shows.
     since: Instant,
-    /// When something came last.
+    /// When the last event arrived.
     heard: Instant,
-    /// How many bytes came of this answer, without the call that is being written.
+    /// The bytes received of this answer, without the call that is being written.
     bytes: usize,
     began: Instant,
 }
 
 #[derive(Debug, PartialEq)]
 enum What {
-    /// Something that is not known: the disk, a command that the person ran.
+    /// Work of unknown kind: disk access, or a command that the person ran.
     Works,
-    /// The model was asked and has not begun.
+    /// The request was sent and the model has not answered yet.
     Asked,
     Thinks,
     Writes,
-    /// It writes a call of this tool, so many bytes by now.
+    /// The model writes a call of this tool, with so many bytes so far.
     WritesCall(String, usize),
-    /// Calls run.
+    /// Calls are running.
     Calls,
-    /// The request is sent again at this time.
+    /// haft sends the request again at this time.
     Retries(Instant),
 }
 
-/// How the calls stand.
+/// The number of calls in each state.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct CallCounts {
     pub(crate) running: usize,
@@ -73,13 +73,13 @@ pub(crate) struct CallCounts {
 }
 
 impl Life {
-    /// Somebody begins to work. `limit`: after so long without a byte a request is given up.
+    /// Starts the indicator. `limit`: a request is given up after this time without a byte.
     pub(crate) fn begin(&mut self, now: Instant, limit: Option<Duration>) {
         let works = Now { what: What::Works, since: now, heard: now, bytes: 0, began: now };
         *self = Self { now: Some(works), counted: 0, limit };
     }
 
-    /// Takes what the agent itself does.
+    /// Applies an event of the agent itself.
     pub(crate) fn hear(&mut self, event: &Event, at: Instant) {
         let Some(now) = &mut self.now else { return };
         match event {
@@ -118,7 +118,7 @@ impl Life {
         }
     }
 
-    /// The line, in so many columns; nothing, when nobody works.
+    /// Returns the line in `columns` columns, or `None` while nothing is in progress.
     pub(crate) fn row(&self, at: Instant, calls: CallCounts, columns: usize) -> Option<Row> {
         let now = self.now.as_ref()?;
         let silent = at.saturating_duration_since(now.heard);
@@ -146,7 +146,7 @@ impl Life {
         let style = if is_stalled { Style::ASKS } else { Style::DIM };
         let first =
             Row::new(format!("{spin} "), if is_stalled { style } else { Style::tinted(Tint::Number) });
-        // What there is no room for is left out, the least important first.
+        // Parts that don't fit are left out, the least important first.
         let stop = Some("Esc to stop".to_owned());
         let all: [&[&Option<String>]; 4] =
             [&[&time, &tokens, &limit, &stop], &[&time, &limit, &stop], &[&time, &stop], &[&time]];
@@ -159,7 +159,7 @@ impl Life {
         Some(fitting.unwrap_or_else(|| line(&[]).cut(columns)))
     }
 
-    /// How many tokens of answers there are in this turn by now, about; nothing, when there are none.
+    /// Returns the approximate number of answer tokens in this turn so far, or `None` if there are none.
     fn tokens(&self, now: &Now) -> Option<u64> {
         let call = if let What::WritesCall(_, bytes) = now.what { bytes } else { 0 };
         let tokens = self.counted + (now.bytes + call) as u64 / RATE;
@@ -167,14 +167,14 @@ impl Life {
     }
 }
 
-/// The line while a person is asked, since then.
+/// Returns the line that is shown while a question waits for its answer, `since` then.
 pub(crate) fn asked(at: Instant, since: Instant, columns: usize) -> Row {
     let took = at.saturating_duration_since(since);
     let spin = spin(took);
     Row::new(format!("{spin} waiting for your answer · {}", abbreviate::clock(took)), Style::DIM).cut(columns)
 }
 
-/// What turns round, after so long.
+/// Returns the frame of the spinner after this time.
 fn spin(took: Duration) -> &'static str {
     let frame = took.as_millis() / SPIN;
     SPINS.get((frame % SPINS.len() as u128) as usize).copied().unwrap_or("*")

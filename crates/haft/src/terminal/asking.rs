@@ -12,16 +12,16 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::ask::{self, AboutCall};
 
-/// A question that waits for its answer. Who asked may take it back: then the channel is closed.
+/// A question that waits for its answer. The asker withdraws it by closing the channel.
 pub(crate) enum Asked {
-    /// May this call run?
+    /// Asks whether this call may run.
     May(AboutCall, oneshot::Sender<Verdict>),
-    /// What does the person say to this? Nothing, if they don't want to answer.
+    /// Asks the person this question. The answer is `None` if they decline.
     Wants(Question, oneshot::Sender<Option<String>>),
 }
 
 impl Asked {
-    /// The call that asks, where it is one.
+    /// Returns the call that the question is about, if there is one.
     pub(crate) fn call(&self) -> Option<&str> {
         match self {
             Self::May(request, _) => request.call.as_deref(),
@@ -29,7 +29,7 @@ impl Asked {
         }
     }
 
-    /// Does nobody wait for the answer any more?
+    /// Returns whether the question was withdrawn.
     pub(crate) fn is_taken_back(&self) -> bool {
         match self {
             Self::May(_, reply) => reply.is_closed(),
@@ -38,21 +38,21 @@ impl Asked {
     }
 }
 
-/// What a call has for the person in the chat.
+/// A message from a call to the person in the chat.
 pub(crate) enum ToPerson {
     Asks(Box<Asked>),
-    /// A text that needs no answer, and who waits until it is shown.
+    /// A text that needs no answer, and the channel that reports that it was shown.
     Shows(String, oneshot::Sender<()>),
 }
 
-/// Asks in the chat.
+/// Sends questions to the chat.
 #[derive(Clone)]
 pub(crate) struct InChat {
     to: mpsc::UnboundedSender<ToPerson>,
 }
 
 impl InChat {
-    /// Who asks, and where the questions come out.
+    /// Returns the sender of questions, and the channel that receives them.
     pub(crate) fn new() -> (Self, mpsc::UnboundedReceiver<ToPerson>) {
         let (to, from) = mpsc::unbounded_channel();
         (Self { to }, from)

@@ -1,4 +1,4 @@
-//! Getting a person's attention: the bell and the terminal's title, when a question stands or a long turn is over.
+//! Attention: rings the bell and sets the terminal's title when a question is open or a long turn is over.
 
 use std::{
     io::Write as _,
@@ -11,28 +11,28 @@ use runtime::config::Notify;
 
 use super::screen::Screen;
 
-/// The end of a turn that took longer is announced.
+/// A turn that took longer is announced when it ends.
 const LONG: Duration = Duration::from_secs(10);
 
-/// A title has at most so many letters.
+/// Maximum length of a title, in letters.
 const TITLE: usize = 60;
 
-/// The title that there was is kept by the terminal.
+/// The terminal has saved its earlier title.
 static KEPT: AtomicBool = AtomicBool::new(false);
 
-/// What the person is told when they look elsewhere.
+/// Notifies a person who looks elsewhere.
 pub(crate) struct Attention {
     bell: bool,
     title: bool,
     /// The name of the folder.
     name: String,
-    /// What the title says now.
+    /// The state that the title shows now.
     shown: State,
-    /// Since when the agent has the turn.
+    /// When the agent's turn started.
     busy: Option<Instant>,
 }
 
-/// What the title says.
+/// The state that a title shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Nothing,
@@ -43,7 +43,7 @@ enum State {
 }
 
 impl Attention {
-    /// Announces as the person configured it; where there are no colours, no title is set.
+    /// Creates it with the configured notifications. Without colours, no title is set.
     pub(crate) fn new(notify: Notify, colours: bool, name: &str) -> Self {
         let name = visible(name).0.chars().take(TITLE).collect();
         Self {
@@ -55,19 +55,19 @@ impl Attention {
         }
     }
 
-    /// The chat begins, or the person is here.
+    /// Shows that the chat began or that the person is present.
     pub(crate) fn idle(&mut self, screen: &mut Screen) {
         let state = if self.busy.is_some() { State::Works } else { State::Idle };
         self.show(state, screen);
     }
 
-    /// The agent has the turn.
+    /// Shows that the agent's turn started.
     pub(crate) fn works(&mut self, screen: &mut Screen) {
         self.busy = Some(Instant::now());
         self.show(State::Works, screen);
     }
 
-    /// The turn is over.
+    /// Shows that the turn is over.
     pub(crate) fn done(&mut self, screen: &mut Screen) {
         let was_long = self.busy.take().is_some_and(|it| it.elapsed() > LONG);
         if was_long {
@@ -76,7 +76,7 @@ impl Attention {
         self.show(if was_long { State::Done } else { State::Idle }, screen);
     }
 
-    /// A question stands.
+    /// Shows that a question is open.
     pub(crate) fn asks(&mut self, screen: &mut Screen) {
         self.ring(screen);
         self.show(State::Asks, screen);
@@ -106,7 +106,7 @@ impl Drop for Attention {
     }
 }
 
-/// What sets the title.
+/// Returns the escape sequence that sets the title.
 fn title(name: &str, state: State) -> String {
     let says = match state {
         State::Nothing | State::Idle => "",
@@ -117,7 +117,7 @@ fn title(name: &str, state: State) -> String {
     format!("\u{1b}]2;haft: {name}{says}\u{7}")
 }
 
-/// Puts back the title that there was before the chat.
+/// Restores the title from before the chat.
 pub(crate) fn restore() {
     if KEPT.swap(false, Ordering::AcqRel) {
         let mut out = std::io::stdout().lock();

@@ -1,7 +1,7 @@
-//! Calls on the screen: those that run, wait or ask, and those that ended, in the order in which the model made them.
+//! Calls on the screen: running, waiting, asking and ended ones, in the order in which the model made them.
 //!
-//! Calls of one answer run side by side and end in any order. One that ended stays in motion as long as an earlier one of the
-//! same agent runs, so that what stays is in the model's order.
+//! Calls of one answer run in parallel and end in any order. An ended call stays in the live area while an earlier one of the
+//! same agent runs, so that the permanent rows are in the model's order.
 
 use std::{
     collections::BTreeMap,
@@ -14,20 +14,20 @@ use super::{
     view::Drawn,
 };
 
-/// So many calls are shown while they run.
+/// Maximum number of running calls that are shown.
 const SHOWN: usize = 6;
 
 /// Below this many columns the reason of a failure takes two rows.
 const NARROW: usize = 60;
 
-/// So many calls that ended wait for earlier ones.
+/// Maximum number of ended calls that wait for earlier ones.
 const HELD: usize = 8;
 
 /// The calls that are not all over.
 #[derive(Debug, Default)]
 pub(crate) struct Calls {
     all: Vec<Call>,
-    /// What each agent below said last.
+    /// The last line of text from each subagent.
     below: BTreeMap<String, String>,
 }
 
@@ -35,15 +35,15 @@ pub(crate) struct Calls {
 struct Call {
     id: String,
     title: String,
-    /// The agents above, from the outermost on.
+    /// The agents above, outermost first.
     above: Vec<String>,
     since: Instant,
-    /// What it told of how far it has come.
+    /// The last progress line of the call.
     line: String,
     stage: Stage,
 }
 
-/// How far a call has come.
+/// The stage of a call.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Stage {
     Runs,
@@ -51,49 +51,50 @@ pub(crate) enum Stage {
     Waits(String),
     /// A person is asked whether it may run.
     Asks,
-    /// It is over, and this stays of it.
+    /// It is over, and leaves these permanent rows.
     Ended(Vec<Drawn>),
 }
 
-/// What is known of a call from elsewhere while it runs.
+/// The state of a running call that the session reports.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Seen {
     /// The last line that it wrote.
     pub(crate) line: Option<String>,
-    /// What it waits for.
+    /// The thing that it waits for.
     pub(crate) waits: Option<String>,
-    /// A person is asked.
+    /// A person is asked about it.
     pub(crate) asks: bool,
 }
 
 impl Calls {
-    /// A call begins.
+    /// Adds a call that begins.
     pub(crate) fn begin(&mut self, id: &str, title: String, above: &[&str], now: Instant) {
         let above = above.iter().map(|it| (*it).to_owned()).collect();
         let (id, line) = (id.to_owned(), String::new());
         self.all.push(Call { id, title, above, since: now, line, stage: Stage::Runs });
     }
 
-    /// A call tells how far it has come.
+    /// Records the progress line of a call.
     pub(crate) fn progress(&mut self, id: &str, line: String) {
         if let Some(it) = self.all.iter_mut().find(|it| it.id == id) {
             it.line = line;
         }
     }
 
-    /// A person was asked about a call for so long, which is not part of the time that it runs.
+    /// Subtracts the time that a question took from the run time of a call.
     pub(crate) fn asked(&mut self, id: &str, took: Duration) {
         if let Some(it) = self.all.iter_mut().find(|it| it.id == id) {
             it.since += took;
         }
     }
 
-    /// An agent below says something.
+    /// Records the last line of text from a subagent.
     pub(crate) fn said_below(&mut self, agent: String, line: String) {
         self.below.insert(agent, line);
     }
 
-    /// The title of a call that is not over; of an agent below, with its name: its heading goes when it ends.
+    /// Returns the title of a call that is not over. For a call of a subagent it includes the agent's name, as the agent's
+    /// heading goes when the agent ends.
     pub(crate) fn title(&self, id: &str) -> Option<String> {
         let call = self.all.iter().find(|it| it.id == id)?;
         Some(match call.above.last() {
@@ -102,7 +103,7 @@ impl Calls {
         })
     }
 
-    /// A call is over; gives what stays by now, in order.
+    /// Ends a call; returns the rows that are permanent now, in order.
     pub(crate) fn end(&mut self, id: &str, stays: Vec<Drawn>) -> Vec<Drawn> {
         match self.all.iter_mut().find(|it| it.id == id) {
             Some(it) => it.stage = Stage::Ended(stays),
@@ -111,7 +112,7 @@ impl Calls {
         self.in_order()
     }
 
-    /// What stays of the calls before which no other runs.
+    /// Takes the rows of the ended calls that no running call of the same agent precedes, and of the oldest beyond `HELD`.
     fn in_order(&mut self) -> Vec<Drawn> {
         let held = self.all.iter().filter(|it| it.is_over()).count();
         let mut over = held.saturating_sub(HELD);
@@ -140,7 +141,7 @@ impl Calls {
         drawn
     }
 
-    /// Nothing runs any more; gives what stays.
+    /// Ends all calls; returns their permanent rows.
     pub(crate) fn take(&mut self) -> Vec<Drawn> {
         self.below.clear();
         let ended = std::mem::take(&mut self.all).into_iter().filter_map(|it| match it.stage {
@@ -150,13 +151,13 @@ impl Calls {
         ended.flatten().collect()
     }
 
-    /// The title of the newest call that is not over, and its id.
+    /// Returns the id and the title of the newest call that is not over.
     pub(crate) fn newest(&self) -> Option<(&str, &str)> {
         let call = self.all.iter().rev().find(|it| !it.is_over())?;
         Some((&call.id, &call.title))
     }
 
-    /// How many of the agent's own calls run, and how many wait.
+    /// Returns how many of the agent's own calls run, and how many wait.
     pub(crate) fn standing(&self) -> (usize, usize) {
         let own = || self.all.iter().filter(|it| it.above.is_empty());
         let running = own().filter(|it| it.stage == Stage::Runs).count();
@@ -164,7 +165,7 @@ impl Calls {
         (running, waiting)
     }
 
-    /// Takes up what is known of the calls from elsewhere. The time of a call that waited begins when it runs.
+    /// Updates each running call with the state that `seen` returns. The time of a call that waited starts when it runs.
     pub(crate) fn look(&mut self, now: Instant, seen: impl Fn(&str) -> Seen) {
         for call in self.all.iter_mut().filter(|it| !it.is_over()) {
             let Seen { line, waits, asks } = seen(&call.id);
@@ -183,7 +184,7 @@ impl Calls {
         }
     }
 
-    /// The calls in motion, in rows of so many columns.
+    /// Returns the live calls in rows of `columns` columns.
     pub(crate) fn rows(&self, now: Instant, columns: usize) -> Vec<Row> {
         let mut rows = Vec::new();
         let own: Vec<&Call> = self.all.iter().filter(|it| it.above.is_empty()).collect();
@@ -206,7 +207,7 @@ impl Calls {
     }
 
     fn some(calls: &[&Call], now: Instant, columns: usize, rows: &mut Vec<Row>) {
-        // Those that run are seen before those that wait for them to end.
+        // Running calls are shown before those that wait for them to end.
         let left_out = calls.len().saturating_sub(SHOWN);
         let running = calls.iter().filter(|it| !it.is_over()).count();
         let mut over = SHOWN.saturating_sub(running);
@@ -255,7 +256,7 @@ impl Call {
     }
 }
 
-/// A call that is over.
+/// Returns the rows of an ended call.
 pub(crate) fn ended(
     depth: usize,
     title: &str,
@@ -278,14 +279,14 @@ pub(crate) fn ended(
         match how {
             "ok" => rows.push(row.cut(columns)),
             _ if columns >= NARROW => rows.push(row.cut(columns)),
-            // Why it failed counts more than a row.
+            // The reason of a failure is worth more than a row.
             _ => rows.extend(in_two(&row, columns, indent.len() + 4)),
         }
     }
     rows
 }
 
-/// A row on at most two lines.
+/// Returns a row on at most two lines.
 fn in_two(row: &Row, columns: usize, indent: usize) -> Vec<Row> {
     let mut lines = row.wrapped(columns, indent);
     if lines.len() > 2 {
@@ -296,7 +297,7 @@ fn in_two(row: &Row, columns: usize, indent: usize) -> Vec<Row> {
     lines
 }
 
-/// A title between a sign and what is said of it, which is seen whatever the title is.
+/// Returns a title between a sign and its result. The result stays visible whatever the length of the title.
 fn titled(sign: &str, style: Style, title: &str, said: &str, columns: usize) -> Row {
     let said = Row::new(harmless(said), Style::DIM).cut((columns / 2).max(16));
     let room = columns.saturating_sub(said.width()).max(8);

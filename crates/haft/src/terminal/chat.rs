@@ -1,7 +1,7 @@
-//! The terminal of a chat: a person and an agent take turns there.
+//! The terminal of a chat, where a person and an agent take turns.
 //!
-//! Whatever is seen or typed goes through here: events of the agent, questions, ends of jobs, keys. Nothing of it waits
-//! for anything else: while a question stands, or the person reads, what the agent does goes on, and is shown after that.
+//! Everything shown or typed passes through here: events of the agent, questions, ends of jobs, keys. Nothing blocks: while a
+//! question is open or the person reads, the agent works on, and its output is shown afterwards.
 
 mod keys;
 pub(crate) mod seen;
@@ -56,41 +56,41 @@ use super::{
 };
 use crate::{Opened, Place};
 
-/// How often what is in motion is drawn anew.
+/// Redraw interval of the live area.
 const MOVES: Duration = Duration::from_millis(100);
 
-/// Of what a call wrote, so much is looked at for its last line.
+/// The last line of a call's output is searched in this many bytes at its end.
 const LAST: usize = 512;
 
-/// The file in which what was typed is remembered.
+/// The file that stores the input history.
 const HISTORY: &str = "chat_history";
 
-/// A question waits until whoever types has paused for so long: the next key of their line is not an answer to it.
+/// A question waits until the person has not typed for this long, so that the next key of their line does not answer it.
 const PAUSE: Duration = Duration::from_millis(700);
 
-/// So many lines of what is typed are seen at once, and so many of what may be typed.
+/// Maximum number of visible lines of input, and of completion choices.
 const LINES: usize = 12;
 const CHOICES: usize = 8;
 
-/// Terminals take at most about so much into their clipboard, in base64.
+/// Approximate maximum length of a clipboard text that terminals accept, in base64.
 const CLIPBOARD: usize = 100_000;
 
-/// How the terminal is to be.
+/// The settings of the terminal.
 pub(crate) struct Settings {
-    /// The folder in which what was typed is remembered.
+    /// The folder of the input history.
     pub(crate) state: PathBuf,
-    /// Where files are looked for that the person names.
+    /// The roots in which files named by the person are searched.
     pub(crate) roots: Roots,
     pub(crate) colours: bool,
-    /// How the person is told that they are wanted.
+    /// How the person is notified.
     pub(crate) notify: Notify,
     pub(crate) theme: Theme,
-    /// The person may type; otherwise they watch, answer questions and stop it.
+    /// The person may type; otherwise they watch, answer questions and stop the agent.
     pub(crate) prompt: bool,
 }
 
 impl Settings {
-    /// As the person wants it; with `prompt` they may type.
+    /// Returns the configured settings; with `prompt` the person may type.
     pub(crate) fn of(place: &Place, opened: &Opened, prompt: bool) -> Self {
         let theme = opened.agents.chat.theme.unwrap_or_default();
         Self {
@@ -104,7 +104,7 @@ impl Settings {
     }
 }
 
-/// The terminal, with a person before it.
+/// The terminal, with a person in front of it.
 pub(crate) struct Front {
     screen: Screen,
     input: Input,
@@ -114,69 +114,69 @@ pub(crate) struct Front {
     asked: UnboundedReceiver<ToPerson>,
     waiting: VecDeque<Asked>,
     dialog: Option<Dialog>,
-    /// Since when a question stands or waits.
+    /// Since when a question is open or waits.
     asked_since: Option<Instant>,
     line: Line,
     attention: Attention,
     /// Another program has the terminal.
     away: Option<Away>,
-    /// What the person's editor is opened with.
+    /// The environment variables that the person's editor gets.
     variables: Vec<(String, String)>,
     state: PathBuf,
-    /// This process goes on after it was suspended.
+    /// The signal that this process was continued after a suspension.
     continued: Signal,
     /// When Ctrl-C was pressed at an empty prompt: once more ends the chat.
     leaving: Option<Instant>,
-    /// Whether there is a line to type in.
+    /// Whether there is an input line.
     prompt: bool,
-    /// When the last key came.
+    /// When the last key was pressed.
     typed: Option<Instant>,
-    /// Somebody has the turn.
+    /// A turn is in progress.
     is_busy: bool,
     /// The agent runs in another process: keys that stop it are passed on.
     is_attached: bool,
-    /// Who settled the question that stands, where that was somebody else.
+    /// The note about who settled the open question, if that was somebody else.
     settled: Option<String>,
-    /// What was said and is still to be taken up.
+    /// Input that is queued and not processed yet.
     said: VecDeque<Said>,
-    /// What happened while a question stood.
+    /// Rows and pictures that arrived while a question was open.
     held: Vec<Drawn>,
     session: Option<Session>,
     steering: Option<Steering>,
     status: Status,
-    /// What can be read whole.
+    /// The outputs that can be read in full.
     outputs: Outputs,
-    /// What the person reads now.
+    /// The text that the person reads now.
     reading: Option<Reading>,
     jobs: Option<broadcast::Receiver<runtime::Event>>,
-    /// Somebody ended the chat from outside.
+    /// Cancelled when the chat is ended from outside.
     hangup: CancellationToken,
 }
 
-/// What the person said at the prompt.
+/// Input of the person at the prompt.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Said {
     Line(Entry),
-    /// Whoever runs the turn elsewhere is to stop.
+    /// The process that runs the turn is to stop it.
     Stop,
-    /// They want to go.
+    /// The person leaves the chat.
     End,
 }
 
-/// Who has the terminal meanwhile.
+/// The program that has the terminal meanwhile.
 enum Away {
     Editor(editor::Open),
     /// The shell, since then.
     Shell(Instant),
 }
 
-/// Passes what an agent does on to whoever draws it.
+/// Forwards events of an agent to the terminal that draws them.
 pub(crate) struct Passes(UnboundedSender<Seen>);
 
 impl Passes {
-    /// Passes on something that is not the agent's.
+    /// Forwards something that is not an event of the agent.
     pub(crate) fn see(&self, seen: Seen) {
-        // Whoever drew it may be gone.
+        // The terminal that drew it may be gone.
         let _ = self.0.send(seen);
     }
 }
@@ -188,10 +188,10 @@ impl Observer for Passes {
 }
 
 impl Front {
-    /// Takes the terminal.
+    /// Takes over the terminal.
     ///
     /// # Errors
-    /// When it is none.
+    /// If the terminal can't be read key by key, or signals can't be received.
     pub(crate) fn new(
         settings: Settings,
         asked: UnboundedReceiver<ToPerson>,
@@ -240,25 +240,25 @@ impl Front {
         Ok((front, Passes(pass)))
     }
 
-    /// What is completed at the prompt.
+    /// Returns the completions of the prompt.
     pub(crate) fn words(&mut self) -> &mut Words {
         &mut self.line.words
     }
 
-    /// Puts this line at the prompt, to be changed or sent. What is typed there already follows it.
+    /// Puts this line at the prompt, to be changed or sent. Text that is already typed there follows it.
     pub(crate) fn put(&mut self, entry: &Entry) {
         self.line.begin_with(entry);
     }
 
-    /// Did somebody end the chat from outside?
+    /// Returns whether the chat was ended from outside.
     pub(crate) fn is_hung_up(&self) -> bool {
         self.hangup.is_cancelled()
     }
 
-    /// Puts a text into the terminal's clipboard (OSC 52), where the terminal takes it.
+    /// Copies a text to the terminal's clipboard (OSC 52), if the terminal accepts it.
     ///
     /// # Errors
-    /// When it is longer than terminals take.
+    /// If the text is longer than terminals accept.
     pub(crate) fn clip(&mut self, text: &str) -> Result<(), Fault> {
         let data = kit::base64::encoded(text.as_bytes());
         if data.len() > CLIPBOARD {
@@ -269,7 +269,7 @@ impl Front {
         Ok(())
     }
 
-    /// From now on it is this agent's conversation.
+    /// Switches to the conversation of this agent.
     pub(crate) fn follow(&mut self, agent: &Agent) {
         let session = agent.session();
         self.jobs = Some(session.events());
@@ -280,42 +280,42 @@ impl Front {
         self.view.forget();
     }
 
-    /// Says which conversation this is: the model, the folder, what the sandbox allows, where to find help.
+    /// Shows which conversation this is: the model, the folder, what the sandbox allows, where to find help.
     pub(crate) fn welcome(&mut self) {
         let rows = self.status.welcome(Instant::now(), self.columns());
         self.show(&rows);
     }
 
-    /// How text is to look.
+    /// Returns the layout of text: columns and attributes.
     pub(crate) fn look(&self) -> Look {
         Look { columns: self.columns(), plain: !self.screen.colours() }
     }
 
-    /// How many columns a line may take.
+    /// Returns how many columns a line may take.
     pub(crate) fn columns(&self) -> usize {
         self.screen.columns()
     }
 
-    /// Shows these lines, which stay.
+    /// Adds these permanent rows.
     pub(crate) fn show(&mut self, rows: &[Row]) {
         self.screen.draw(rows, Vec::new());
     }
 
-    /// Ends with an empty line, so that what comes next stands apart.
+    /// Adds an empty line at the end, so that the next output stands apart.
     pub(crate) fn part(&mut self) {
         if !self.screen.is_parted() {
             self.show(&[Row::default()]);
         }
     }
 
-    /// The whole answer of the next call is shown, so nothing sums it up.
+    /// Shows the whole answer of the next call, without a summary line.
     pub(crate) fn shows_whole(&mut self) {
         self.view.shows_whole();
     }
 
-    /// Shows a text that is no one's own: it may have several lines.
+    /// Shows a text in one style; it may have several lines.
     pub(crate) fn tell(&mut self, text: &str, style: Style) {
-        // What went wrong stands apart.
+        // Errors and warnings stand apart.
         if style == Style::BAD || style == Style::ASKS {
             self.part();
         }
@@ -323,14 +323,14 @@ impl Front {
         self.show(&rows);
     }
 
-    /// The person said this before there was a prompt: on the command line.
+    /// Queues a text from the command line as the first input.
     pub(crate) fn says_first(&mut self, words: String) {
         if !words.trim().is_empty() {
             self.said.push_front(Said::Line(Entry::new(words)));
         }
     }
 
-    /// What the person says next. What they said already while the agent had the turn comes first.
+    /// Returns the next input of the person. Input that was typed during the agent's turn comes first.
     pub(crate) async fn prompt(&mut self) -> Said {
         let mut moves = moves();
         loop {
@@ -353,7 +353,7 @@ impl Front {
             }
             self.next_dialog();
             self.draw();
-            // While no agent has the turn, what is stopped is the question.
+            // Outside a turn, a key that stops something stops the question.
             let cancel = CancellationToken::new();
             self.happens(&mut moves, &cancel).await;
             if cancel.is_cancelled() && self.is_attached && self.is_busy && !self.hangup.is_cancelled() {
@@ -366,7 +366,7 @@ impl Front {
         }
     }
 
-    /// Draws what happens until `work` is done. Esc and Ctrl-C give `cancel`; so does whoever ends the chat from outside.
+    /// Draws events until `work` is done. Esc, Ctrl-C and an end of the chat from outside cancel `cancel`.
     pub(crate) async fn attend<T>(&mut self, work: impl Future<Output = T>, cancel: &CancellationToken) -> T {
         tokio::pin!(work);
         let mut moves = moves();
@@ -384,7 +384,7 @@ impl Front {
         };
         self.is_busy = false;
         self.attention.done(&mut self.screen);
-        // What it told last is there by now.
+        // The last events of the turn have arrived by now.
         while let Ok(seen) = self.events.try_recv() {
             self.see(seen);
         }
@@ -400,7 +400,7 @@ impl Front {
         done
     }
 
-    /// Shows a text that may be long: in the pager, where it is longer than the screen. Returns once the person has read it.
+    /// Shows a text: in the pager if it is longer than the screen. Returns once the person has read it.
     pub(crate) async fn page(&mut self, title: &str, text: &str) {
         let rows = Row::new(text.trim_end(), Style::PLAIN).lines(self.columns());
         if rows.len() + 4 < self.screen.lines() {
@@ -416,7 +416,7 @@ impl Front {
         self.draw();
     }
 
-    /// Takes the next thing that happens, and what came with it.
+    /// Waits for the next event and processes it, with all that arrived with it.
     async fn happens(&mut self, moves: &mut Interval, cancel: &CancellationToken) {
         tokio::select! {
             () = self.hangup.cancelled(), if !cancel.is_cancelled() => cancel.cancel(),
@@ -427,7 +427,7 @@ impl Front {
                     let columns = self.columns();
                     let rows = text.lines().flat_map(|it| Row::new(harmless(it), Style::PLAIN).wrapped(columns, 4));
                     self.held.extend(rows.map(Drawn::Row));
-                    // Who shows it may have been stopped.
+                    // The call that shows it may have been stopped.
                     let _ = shown.send(());
                 }
             },
@@ -441,7 +441,7 @@ impl Front {
             () = self.line.words.changed() => self.line.refresh(),
             _ = moves.tick() => {}
         }
-        // Much that comes at once is drawn once.
+        // Events that arrive together are drawn once.
         while !cancel.is_cancelled()
             && let Some(heard) = self.input.next_now()
         {
@@ -462,7 +462,7 @@ impl Front {
         self.held.extend(self.view.hear(event, Instant::now(), look));
     }
 
-    /// Puts up the next question, when none stands.
+    /// Opens the next question if none is open.
     fn next_dialog(&mut self) {
         if self.dialog.as_ref().is_some_and(Dialog::is_taken_back) {
             self.dialog = None;
@@ -494,7 +494,7 @@ impl Front {
         }
     }
 
-    /// Nobody is asked any more.
+    /// Withdraws all questions.
     fn drop_dialogs(&mut self) {
         if self.dialog.take().is_some() {
             self.show(&[Row::new("(question withdrawn)", Style::DIM)]);
@@ -547,7 +547,7 @@ impl Front {
         self.screen.draw(&stays, Live { rows, cursor });
     }
 
-    /// Draws what stays, and nothing below it.
+    /// Draws the permanent rows, and nothing below them.
     fn flush(&mut self) {
         let rows = self.stays();
         if !rows.is_empty() {
@@ -555,7 +555,7 @@ impl Front {
         }
     }
 
-    /// The rows that are to stay and were not drawn yet. What stands before a picture is drawn, and the picture.
+    /// Returns the permanent rows that were not drawn yet. Draws each picture, and the rows before it.
     fn stays(&mut self) -> Vec<Row> {
         let mut rows = Vec::new();
         for drawn in std::mem::take(&mut self.held) {
@@ -571,7 +571,7 @@ impl Front {
         rows
     }
 
-    /// A picture where the terminal can show one, and where it lies.
+    /// Draws a picture if the terminal can show one, and a line that describes it.
     fn picture(&mut self, picture: &agent::Shown) {
         let Some(session) = &self.session else { return };
         let spills = session.runtime().spills();
@@ -590,7 +590,7 @@ impl Front {
         self.show(&rows);
     }
 
-    /// Takes up what each call that is not over has written, and what it waits for.
+    /// Updates each running call with its output so far and with what it waits for.
     fn look_at_calls(&mut self, now: Instant) {
         let Some(session) = &self.session else { return };
         let waiting = self.waiting.iter().filter_map(Asked::call);
@@ -604,7 +604,7 @@ impl Front {
     }
 }
 
-/// When what is in motion is drawn anew.
+/// Returns the timer that redraws the live area.
 fn moves() -> Interval {
     let mut moves = tokio::time::interval(MOVES);
     moves.set_missed_tick_behavior(MissedTickBehavior::Skip);
@@ -622,7 +622,7 @@ async fn next_job(jobs: &mut Option<broadcast::Receiver<runtime::Event>>) -> run
     std::future::pending().await
 }
 
-/// What became of a job.
+/// Returns the line about the end of a job.
 fn job_line(event: &runtime::Event) -> Row {
     let name = if event.title.is_empty() { &event.tool } else { &event.title };
     let exit = event.exit.map_or_else(String::new, |it| format!(", exit {it}"));

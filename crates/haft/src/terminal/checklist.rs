@@ -1,11 +1,11 @@
-//! A plan of the model's as a checklist: what `todo` and its like answer, item by item.
+//! The model's plan as a checklist: parses the answer of `todo` and similar tools, item by item.
 
 use super::row::{Row, Style, harmless};
 
-/// Tools whose answer is a list of tasks, here and elsewhere.
+/// Tools whose answer is a list of tasks, of haft and of other programs.
 const TOOLS: [&str; 6] = ["todo", "todo_write", "todowrite", "update_plan", "task_list", "tasks"];
 
-/// So many tasks are seen while somebody works.
+/// Maximum number of tasks that are shown during a turn.
 const SHOWN: usize = 6;
 
 /// A task of a plan.
@@ -25,28 +25,28 @@ enum State {
 }
 
 impl Task {
-    /// What is to be done.
+    /// Returns the text of the task.
     pub(crate) fn text(&self) -> &str {
         &self.text
     }
 
-    /// Does somebody work on it?
+    /// Returns whether the task is in progress.
     pub(crate) fn is_active(&self) -> bool {
         self.state == State::Active
     }
 
-    /// Is it still to be done?
+    /// Returns whether the task is still open.
     pub(crate) fn is_open(&self) -> bool {
         self.state == State::Open
     }
 }
 
-/// Is the answer of this tool a list of tasks?
+/// Returns whether the answer of this tool is a list of tasks.
 pub(crate) fn is_list(tool: &str) -> bool {
     TOOLS.contains(&tool.to_ascii_lowercase().as_str())
 }
 
-/// The tasks of an answer: `1. [in_progress] write the test`, or `- [x] write the test`.
+/// Parses the tasks of an answer: `1. [in_progress] write the test`, or `- [x] write the test`.
 pub(crate) fn read(text: &str) -> Vec<Task> {
     text.lines().filter_map(task).collect()
 }
@@ -69,8 +69,7 @@ fn task(line: &str) -> Option<Task> {
     Some(Task { text: text.trim().to_owned(), state })
 }
 
-/// What stays on the screen of a list that was this and is that: all of it, if its tasks are others; otherwise the tasks
-/// that changed.
+/// Returns the tasks to show after a change: all of them if their texts or number changed, otherwise those whose state changed.
 pub(crate) fn changed<'a>(before: &[Task], now: &'a [Task]) -> Vec<&'a Task> {
     let is_same =
         before.len() == now.len() && before.iter().zip(now).all(|(one, other)| one.text == other.text);
@@ -80,7 +79,7 @@ pub(crate) fn changed<'a>(before: &[Task], now: &'a [Task]) -> Vec<&'a Task> {
     before.iter().zip(now).filter(|(one, other)| one != other).map(|(_, it)| it).collect()
 }
 
-/// How far it has come, in words.
+/// Returns the progress in words.
 pub(crate) fn summary(tasks: &[Task]) -> String {
     match tasks.len() {
         0 => "no tasks".to_owned(),
@@ -88,12 +87,12 @@ pub(crate) fn summary(tasks: &[Task]) -> String {
     }
 }
 
-/// The tasks, in rows of so many columns.
+/// Returns the tasks in rows of `columns` columns.
 pub(crate) fn rows<'a>(tasks: impl IntoIterator<Item = &'a Task>, columns: usize) -> Vec<Row> {
     tasks.into_iter().flat_map(|it| it.row().wrapped(columns, 2)).collect()
 }
 
-/// The list as it stands below what happens, while somebody works: around what they are at. Nothing, when nothing is left to do.
+/// Returns the live list during a turn: the tasks around the current one. Empty if nothing is left to do.
 pub(crate) fn live(tasks: &[Task], columns: usize) -> Vec<Row> {
     let is_over = |it: &Task| !matches!(it.state, State::Open | State::Active);
     if tasks.iter().all(is_over) {
@@ -101,7 +100,7 @@ pub(crate) fn live(tasks: &[Task], columns: usize) -> Vec<Row> {
     }
     let next = tasks.iter().position(|it| it.state == State::Active);
     let next = next.or_else(|| tasks.iter().position(|it| !is_over(it))).unwrap_or(0);
-    // The one before is seen as well: it was just done.
+    // The task before is shown as well: it was just done.
     let first = next.saturating_sub(1).min(tasks.len().saturating_sub(SHOWN));
     let shown = tasks.get(first..).unwrap_or_default().iter().take(SHOWN);
     let mut rows = vec![Row::new(format!("Tasks: {}", summary(tasks)), Style::DIM).cut(columns)];
@@ -118,7 +117,7 @@ fn count(tasks: &[Task], state: State) -> usize {
 }
 
 impl Task {
-    /// The task where there is nothing but letters: `[x] write the test`.
+    /// Returns the task as plain text: `[x] write the test`.
     pub(crate) fn plain(&self) -> String {
         let mark = match self.state {
             State::Open => " ",

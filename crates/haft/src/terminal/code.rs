@@ -1,40 +1,40 @@
 //! Syntax colours for code: a lexer that works line by line, so that code can be coloured while it is still being written.
 //!
-//! It knows comments, strings, numbers, keywords and names that are called, for the languages of [`languages`]. Text in any other
-//! language stays as it is. A lexer never fails and never loses a letter: whatever it does not understand is plain.
+//! It knows comments, strings, numbers, keywords and called names, for the languages of [`languages`]. Text in any other
+//! language stays as it is. A lexer never fails and never loses a letter: text that it does not understand is plain.
 
 mod languages;
 
 use super::row::{Row, Style, Tint};
 use languages::{Family, Language};
 
-/// A longer line is not looked into: it is data, and a person does not read it.
+/// A longer line is not highlighted: it is data that a person does not read.
 const LONGEST: usize = 4_000;
 
-/// The colouring of one block of code.
+/// The highlighter of one block of code.
 #[derive(Debug, Clone)]
 pub(crate) struct Code {
     language: Option<&'static Language>,
     inside: Inside,
 }
 
-/// What the last line left open.
+/// The token that the last line left open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Inside {
     Nothing,
-    /// A comment that ends with this.
+    /// A comment that ends with this text.
     Comment(&'static str),
-    /// A string that ends with this.
+    /// A string that ends with this text.
     Text(&'static str),
 }
 
 impl Code {
-    /// Code in the language of this name, as it stands after the fence: `rust`, `py`, `c++ title="x"`.
+    /// Creates it for the language that an info string names: `rust`, `py`, `c++ title="x"`.
     pub(crate) fn new(name: &str) -> Self {
         Self { language: languages::find(name), inside: Inside::Nothing }
     }
 
-    /// The next line, in colours.
+    /// Returns the next line, in colours.
     pub(crate) fn line(&mut self, line: &str) -> Row {
         let Some(language) = self.language.filter(|_| line.len() <= LONGEST) else {
             return Row::new(line, Style::PLAIN);
@@ -47,7 +47,7 @@ impl Code {
         }
     }
 
-    /// A line of a programming language.
+    /// Highlights a line of a programming language.
     fn words(&mut self, line: &str, language: &'static Language) -> Row {
         let mut row = Row::default();
         let mut rest = self.close(line, &mut row);
@@ -62,7 +62,7 @@ impl Code {
         row
     }
 
-    /// Takes the rest of what the line before left open; gives what comes after it.
+    /// Adds the rest of the token that the previous line left open; returns the text after it.
     fn close<'a>(&mut self, line: &'a str, row: &mut Row) -> &'a str {
         let (end, style) = match self.inside {
             Inside::Nothing => return line,
@@ -81,7 +81,7 @@ impl Code {
         rest
     }
 
-    /// How long the token is that begins here, and how it looks.
+    /// Returns the length of the token at the start of `rest`, and its style.
     fn token(
         &mut self,
         rest: &str,
@@ -91,7 +91,7 @@ impl Code {
     ) -> (usize, Style) {
         let begins_word = !before.is_some_and(|it| it.is_alphanumeric() || it == '_');
         let is_comment = |mark: &str| {
-            // In a shell a hash in a word is not a comment.
+            // In a shell a hash inside a word does not begin a comment.
             rest.starts_with(mark) && (mark != "#" || before.is_none_or(|it| it.is_whitespace() || it == ';'))
         };
         if language.comments.iter().any(|it| is_comment(it)) {
@@ -128,7 +128,7 @@ impl Code {
             let (token, after) = rest.split_at(length);
             return (length, language.style_of(token, after));
         }
-        // Of what means nothing, all at once.
+        // Punctuation and blanks form one token.
         let plain = |it: char| it.is_whitespace() || "{}()[]<>,;:=+*&|!?.%^~".contains(it);
         let is_mark = |at: usize| {
             let rest = rest.get(at..).unwrap_or_default();
@@ -149,7 +149,7 @@ impl Code {
         let style = Style::tinted(Tint::Literal);
         let open = quote.mark.len();
         let after = rest.get(open..).unwrap_or_default();
-        // In Rust and its like `'a` may be a lifetime.
+        // In Rust and similar languages `'a` may be a lifetime.
         if language.lifetimes && quote.mark == "'" {
             let is_letter = after.starts_with('\\') || after.chars().nth(1) == Some('\'');
             if !is_letter {
@@ -173,7 +173,7 @@ impl Code {
         }
     }
 
-    /// A line of keys and values: YAML, TOML, JSON and their like.
+    /// Highlights a line of keys and values: YAML, TOML, JSON and similar.
     fn keys(&mut self, line: &str, language: &'static Language) -> Row {
         let inside = line.trim_start().trim_start_matches("- ").trim_start();
         let indent = line.len() - inside.len();
@@ -194,7 +194,7 @@ impl Code {
         Row::new(before, Style::PLAIN).with(key, Style::tinted(Tint::Name)).and(self.words(rest, language))
     }
 
-    /// A line of HTML or XML.
+    /// Highlights a line of HTML or XML.
     fn markup(&mut self, line: &str) -> Row {
         let mut row = Row::default();
         let mut rest = self.close(line, &mut row);
@@ -243,7 +243,7 @@ fn of_diff(line: &str) -> Row {
     Row::new(line, style)
 }
 
-/// Where in this text the closing mark ends, if it is there.
+/// Returns where the closing mark ends in this text, if it is there.
 fn end_of(text: &str, mark: &str, escapes: bool) -> Option<usize> {
     let mut at = 0;
     while let Some(rest) = text.get(at..).filter(|it| !it.is_empty()) {
@@ -260,12 +260,12 @@ fn end_of(text: &str, mark: &str, escapes: bool) -> Option<usize> {
     None
 }
 
-/// How long the word is that begins here.
+/// Returns the length of the word at the start of the text.
 fn word(text: &str) -> usize {
     text.find(|it: char| !(it.is_alphanumeric() || it == '_')).unwrap_or(text.len())
 }
 
-/// How long the variable is that begins here with a dollar.
+/// Returns the length of the variable at the start of the text, dollar included.
 fn variable(text: &str) -> usize {
     let after = text.get(1..).unwrap_or_default();
     let length = match after.chars().next() {
@@ -292,7 +292,7 @@ mod tests {
 
     use super::*;
 
-    /// Marks the colours: `k` keyword, `s` string, `n` number, `f` name, `d` dim.
+    /// Returns the text with its colours as letters: `k` keyword, `s` string, `n` number, `f` name, `d` dim.
     fn coloured(language: &str, text: &str) -> String {
         let mut code = Code::new(language);
         let names =

@@ -1,16 +1,16 @@
-//! Chat commands: the list of them, and what a typed line means.
+//! Chat commands: their list, and the parsing of a typed line.
 //!
 //! A line that begins with `/` is a command or is refused with the nearest name; it is sent to the model only if it is
 //! clearly a path or a comment (`/etc/hosts is wrong`, `// why?`), or begins with a blank.
 
-/// A command of the chat itself.
+/// A built-in command of the chat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Command {
-    /// With its `/`.
+    /// The name, with its `/`.
     pub(crate) name: &'static str,
-    /// What may follow it.
+    /// The arguments.
     pub(crate) takes: &'static str,
-    /// What it does, for a list.
+    /// The description, for a list.
     pub(crate) does: &'static str,
 }
 
@@ -44,38 +44,38 @@ pub(crate) const COMMANDS: [Command; 22] = [
     command("/exit", "", "the same as /quit"),
 ];
 
-/// A name that is further from what was typed is not what was meant.
+/// A name with a larger edit distance is not suggested.
 const NEAR: usize = 2;
 
-/// Words by which people leave other programs.
+/// Words that leave other programs.
 const LEAVE: [&str; 6] = ["exit", "quit", ":q", ":q!", ":wq", ":x"];
 
-/// A line as it is meant.
+/// The meaning of a typed line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Meant<'a> {
-    /// Nothing.
+    /// An empty line.
     Nothing,
-    /// Something for the model.
+    /// A message for the model.
     Said(&'a str),
-    /// A command of the chat, and what follows it.
+    /// A command of the chat, and its arguments.
     Command(&'static str, &'a str),
-    /// A command from a file, by its name without the `/`, and what follows it.
+    /// A command from a file, by its name without the `/`, and its arguments.
     Own(&'a str, &'a str),
     /// A shell command that the person runs.
     Run(&'a str),
-    /// Not a command, and the one that is nearest.
+    /// An unknown command, and the nearest known one.
     Unknown(&'a str, String),
-    /// They want to go.
+    /// The person leaves the chat.
     Leave,
 }
 
-/// What a line means, where these commands come from files.
+/// Parses a line, where `own` are the commands from files.
 pub(crate) fn meant<'a>(line: &'a str, own: &[String]) -> Meant<'a> {
     let text = line.trim();
     if text.is_empty() {
         return Meant::Nothing;
     }
-    // A blank before it says that it is meant as it is.
+    // A leading blank marks a line that is sent unchanged.
     if line.starts_with(char::is_whitespace) {
         return Meant::Said(line.trim_end());
     }
@@ -89,7 +89,7 @@ pub(crate) fn meant<'a>(line: &'a str, own: &[String]) -> Meant<'a> {
     let Some(name) = first.strip_prefix('/').filter(|it| is_name(it)) else { return Meant::Said(text) };
     let rest = rest.trim();
     if own.iter().any(|it| it == name) {
-        // The chat's own names can't be taken.
+        // Files can't replace built-in names.
         if !COMMANDS.iter().any(|it| it.name == first) {
             return Meant::Own(name, rest);
         }
@@ -103,12 +103,12 @@ pub(crate) fn meant<'a>(line: &'a str, own: &[String]) -> Meant<'a> {
     }
 }
 
-/// May this be a command's name? A path and a comment are not; nothing at all is one that was not typed yet.
+/// Returns whether this may be a command's name. A path and a comment are not; an empty one is not typed yet.
 fn is_name(word: &str) -> bool {
     word == "?" || word.chars().all(|it| it.is_alphanumeric() || matches!(it, '-' | '_' | ':'))
 }
 
-/// The command that is nearest to what was typed.
+/// Returns the known command that is nearest to the typed one.
 fn nearest(typed: &str, own: &[String]) -> String {
     let own = own.iter().map(|it| format!("/{it}"));
     let all = COMMANDS.iter().map(|it| it.name.to_owned()).chain(own);
@@ -117,7 +117,7 @@ fn nearest(typed: &str, own: &[String]) -> String {
     near.filter(|it| it.0 <= NEAR).map_or_else(|| "/help".to_owned(), |it| it.1)
 }
 
-/// How many letters have to change, come or go. A beginning of it is near.
+/// Returns the edit distance in letters; 0 if `typed` is a prefix of `name`.
 pub(crate) fn distance(name: &str, typed: &str) -> usize {
     if name.starts_with(typed) {
         return 0;

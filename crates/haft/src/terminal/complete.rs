@@ -1,49 +1,49 @@
-//! Completion: what the word before the cursor may become: a command, a value of one, or a file after `@`.
+//! Completion: returns the choices for the word before the cursor: a command, a value of one, or a file after `@`.
 
 use super::{
     commands::{COMMANDS, Command},
     files::Files,
 };
 
-/// Completes what is typed at the prompt.
+/// Completes the text at the prompt.
 #[derive(Default)]
 pub(crate) struct Words {
     files: Option<Files>,
     /// Commands from files.
     own: Vec<Own>,
-    /// What may follow a command.
+    /// The values that a command accepts.
     values: Vec<(&'static str, Vec<Value>)>,
 }
 
 /// A command from a file, or a skill.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Own {
-    /// Without the `/`.
+    /// The name, without the `/`.
     pub(crate) name: String,
     pub(crate) takes: String,
     pub(crate) does: String,
 }
 
-/// Something that may follow a command, and what it is.
+/// A value that a command accepts, and its description.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Value {
     pub(crate) word: String,
     pub(crate) about: String,
 }
 
-/// What a word may become.
+/// A choice for a word.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Choice {
-    /// What stands in the line then.
+    /// The text that replaces the word.
     pub(crate) word: String,
-    /// What is shown of it.
+    /// The text that the popup shows.
     pub(crate) shown: String,
-    /// What may follow it.
+    /// The arguments of the command.
     pub(crate) takes: String,
     pub(crate) about: String,
-    /// Nothing of the word follows: a blank does.
+    /// The word is complete: a blank follows it.
     pub(crate) ends: bool,
-    /// With it the line is done.
+    /// The line is complete with it.
     pub(crate) done: bool,
 }
 
@@ -52,7 +52,7 @@ pub(crate) struct Choice {
 pub(crate) struct Offered {
     pub(crate) start: usize,
     pub(crate) choices: Vec<Choice>,
-    /// What is said where there are none.
+    /// The text that is shown if there are no choices.
     pub(crate) says: &'static str,
     /// The first one is chosen, unless the person chooses.
     pub(crate) picks: bool,
@@ -63,18 +63,18 @@ impl Words {
         Self { files, ..Self::default() }
     }
 
-    /// These commands come from files.
+    /// Sets the commands from files.
     pub(crate) fn set_own(&mut self, own: Vec<Own>) {
         self.own = own;
     }
 
-    /// These may follow a command.
+    /// Sets the values that a command accepts.
     pub(crate) fn set_values(&mut self, command: &'static str, values: Vec<Value>) {
         self.values.retain(|it| it.0 != command);
         self.values.push((command, values));
     }
 
-    /// Waits until other files were found.
+    /// Waits until the file search has a new result.
     pub(crate) async fn changed(&mut self) {
         match &mut self.files {
             Some(files) => files.changed().await,
@@ -82,7 +82,7 @@ impl Words {
         }
     }
 
-    /// What the word before `at` may become; nothing, where nothing is offered.
+    /// Returns the choices for the word before `at`, or `None` if nothing is completed there.
     pub(crate) fn offered(&self, line: &str, at: usize) -> Option<Offered> {
         let typed = line.get(..at)?;
         if let Some((start, path)) = mention(typed) {
@@ -116,14 +116,14 @@ impl Words {
             shown: format!("/{}", it.name),
             takes: it.takes.clone(),
             about: it.does.clone(),
-            // What it does to the model's turn is not undone as easily as a list is read.
+            // It acts on the model's turn, which is hard to undo, so the choice does not complete the line.
             ends: true,
             done: false,
         });
         let mut choices: Vec<(usize, Choice)> = of_chat
             .chain(own)
             .filter_map(|it| {
-                // First what begins so, then what has it inside.
+                // Names that begin with it come first, then those that contain it.
                 let name = it.word.get(1..)?.to_lowercase();
                 let place = name.find(&begun)?;
                 Some((usize::from(place > 0) * 2 + usize::from(name != begun), it))
@@ -155,7 +155,7 @@ impl Words {
     }
 }
 
-/// Where the `@` of the word stands that is being typed, and what follows it.
+/// Returns the position of the `@` of the word at the cursor, and the text after it.
 fn mention(typed: &str) -> Option<(usize, &str)> {
     let at = typed.rfind('@')?;
     let before = typed.get(..at)?.chars().next_back();
@@ -181,7 +181,7 @@ fn values_like(start: usize, values: &[Value], begun: &str) -> Offered {
         done: true,
         ..Choice::default()
     });
-    // The bare command is a question: it chooses nothing by itself.
+    // The bare command is a query, so nothing is chosen until a letter is typed.
     Offered { start, choices: choices.collect(), says: "", picks: !begun.is_empty() }
 }
 

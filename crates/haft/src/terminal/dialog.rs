@@ -14,18 +14,18 @@ use super::{
 };
 use crate::ask::{self, Parts};
 
-/// A question that stands in the chat. What was typed before it is not part of the answer.
+/// An open question in the chat. Text that was typed before it is not part of the answer.
 pub(crate) struct Dialog {
     asked: Asked,
     typed: Typed,
     since: Instant,
 }
 
-/// What a key did.
+/// The effect of a key.
 pub(crate) enum Pressed {
-    /// It answered the question; the line says how.
+    /// The key answered the question; the line shows how.
     Answered(Row),
-    /// The question still stands; these lines are to be shown.
+    /// The question is still open; these lines are to be shown.
     Stands(Box<Dialog>, Vec<Row>),
 }
 
@@ -34,7 +34,7 @@ impl Dialog {
         Self { asked, typed: Typed::default(), since: Instant::now() }
     }
 
-    /// The question, in lines of so many columns.
+    /// Returns the question in lines of `columns` columns.
     pub(crate) fn rows(&self, columns: usize) -> Vec<Row> {
         let mut rows = vec![Row::default()];
         let mut say = |line: &str, style| rows.extend(Row::new(line, style).wrapped(columns, 4));
@@ -43,8 +43,8 @@ impl Dialog {
                 let Parts { asks, effects, why } = ask::parts(request);
                 say(&asks, Style::ASKS);
                 effects.iter().for_each(|it| say(it, Style::PLAIN));
-                // Above what an approval covers, so that it does not read as part of that. Its end counts as much as its
-                // beginning.
+                // The diffs stand above the scope of the approval, so that they do not read as part of it. The end of
+                // a diff matters as much as its beginning.
                 let diffs = diff::proposed(&request.changes, 2, columns);
                 let more = |rest| Row::new(format!("  … {rest} more lines; d shows all …"), Style::DIM);
                 rows.extend(ask::head_and_tail(diffs, diff::SHOWN, more));
@@ -59,7 +59,7 @@ impl Dialog {
         rows
     }
 
-    /// Where the answer is typed.
+    /// Returns the rows in which the answer is typed.
     pub(crate) fn live(&self, columns: usize) -> Vec<Row> {
         let says = match &self.asked {
             Asked::May(request, _) => ask::choices(&request.offers),
@@ -67,7 +67,7 @@ impl Dialog {
         };
         let mut rows = Row::new(says, Style::ASKS).wrapped(columns, 0);
         let room = columns.saturating_sub(rows.last().map_or(0, Row::width) + 2);
-        // Where there is no room beside it, it is typed below.
+        // If there is too little space beside it, the answer is typed below.
         let below = room < 8;
         let typed = Row::new(
             harmless(self.typed.shown(if below { columns.saturating_sub(1) } else { room })),
@@ -83,7 +83,7 @@ impl Dialog {
         rows
     }
 
-    /// The call that asks, and since when.
+    /// Returns the call that asks, and since when.
     pub(crate) fn asks(&self) -> Option<(&str, Instant)> {
         match &self.asked {
             Asked::May(request, _) => Some((request.call.as_deref()?, self.since)),
@@ -91,7 +91,7 @@ impl Dialog {
         }
     }
 
-    /// The changes that the question showed, with the call that would make them.
+    /// Returns the changes that the question showed, with the call that would make them.
     pub(crate) fn showed(&self) -> Option<(&str, &[agent::Change])> {
         match &self.asked {
             Asked::May(request, _) => Some((request.call.as_deref()?, &request.changes)),
@@ -99,7 +99,7 @@ impl Dialog {
         }
     }
 
-    /// Takes a key, on a terminal of so many columns.
+    /// Applies a key, on a terminal of `columns` columns.
     pub(crate) fn key(mut self, key: KeyEvent, columns: usize) -> Pressed {
         let since = self.since;
         let stands = |asked, typed, rows| Pressed::Stands(Box::new(Self { asked, typed, since }), rows);
@@ -109,7 +109,7 @@ impl Dialog {
                 match ask::answer(format!("{line}\n").as_bytes(), !request.offers.is_empty()) {
                     Some(verdict) => {
                         let row = said(&verdict);
-                        // Who asked may have gone.
+                        // The asker may be gone.
                         let _ = reply.send(verdict);
                         Pressed::Answered(row)
                     }
@@ -133,14 +133,14 @@ impl Dialog {
         }
     }
 
-    /// Takes what was pasted: part of an answer in words, but nothing that allows anything.
+    /// Adds pasted text to an answer in words. Pasted text never approves anything.
     pub(crate) fn paste(&mut self, text: &str) {
         if matches!(self.asked, Asked::Wants(..)) {
             self.typed.paste(text);
         }
     }
 
-    /// Does nobody wait for the answer any more?
+    /// Returns whether the question was withdrawn.
     pub(crate) fn is_taken_back(&self) -> bool {
         self.asked.is_taken_back()
     }
@@ -170,7 +170,7 @@ mod tests {
     use super::*;
     use crate::ask::AboutCall;
 
-    /// What the keys brought: the line that says how the question was answered, or the dialog with what it showed.
+    /// Presses these keys. Returns the line that shows the answer, or the open dialog with the rows that it showed.
     fn press(mut dialog: Dialog, keys: &str) -> Result<Row, (Dialog, Vec<Row>)> {
         let mut shown = Vec::new();
         for letter in keys.chars() {
@@ -231,7 +231,7 @@ mod tests {
                 "    always need approval)",
             ]
         );
-        // A key that is none of them says which there are.
+        // Any other key shows the valid ones.
         let Err((dialog, shown)) = press(dialog, "2\n") else { unreachable!() };
         assert_eq!(text(&shown), ["Type o, s, p or n; `n WORDS` refuses and tells the model", "  why."]);
         let said = press(dialog, "n use tabs\n").map(|it| it.text());

@@ -1,6 +1,6 @@
-//! Diffs of files as lines of a terminal: line numbers, colours, the words that changed, never more rows than asked for.
+//! File diffs as terminal rows: line numbers, colours, the words that changed, in a bounded number of rows.
 //!
-//! Without colours the signs `+` and `-` say the same.
+//! Without colours, the signs `+` and `-` carry the same information.
 
 use std::ops::Range;
 
@@ -11,33 +11,33 @@ use unicode_width::UnicodeWidthChar;
 
 use super::row::{Letter, Row, Style, harmless, wrap};
 
-/// So many rows of a call's diffs are shown where it runs by.
+/// Maximum number of rows of a call's diffs in the chat.
 pub(crate) const SHOWN: usize = 40;
 
-/// Rather these many rows more than a line that says they are left out.
+/// This many excess rows are shown in full rather than replaced by a line that counts them.
 const SLACK: usize = 2;
 
-/// One line of a file takes at most so many rows.
+/// Maximum number of rows of one line of a file.
 const ROWS: usize = 4;
 
 /// Below this many columns line numbers are left out.
 const NARROW: usize = 30;
 
-/// Two lines are compared word by word if at least this much of them is the same.
+/// Two lines are compared word by word if at least this share of them is equal.
 const ALIKE: f64 = 0.5;
 
-/// The diffs of a call in at most about `most` rows, each `indent` columns in. What is left out is counted in the last
-/// row, with `hint` on where to find it.
+/// Returns the diffs of a call in at most about `most` rows, each indented by `indent` columns. The last row counts the
+/// omitted rows; `hint` names where to find them.
 pub(crate) fn rows(changes: &[Change], indent: usize, columns: usize, most: usize, hint: &str) -> Vec<Row> {
     rows_under(header, changes, indent, columns, most, hint)
 }
 
-/// The whole diffs of what a person is asked about: nothing of it has happened yet.
+/// Returns the whole diffs of proposed changes: none of them is applied yet.
 pub(crate) fn proposed(changes: &[Change], indent: usize, columns: usize) -> Vec<Row> {
     rows_under(proposal, changes, indent, columns, usize::MAX, "")
 }
 
-/// The files of a call whose diffs the person has just read, a row each.
+/// Returns one row per file of a call, for diffs that the person has just read.
 pub(crate) fn headers(changes: &[Change], indent: usize, columns: usize) -> Vec<Row> {
     let margin = || Row::new(" ".repeat(indent), Style::PLAIN);
     changes.iter().map(|it| margin().and(header(it)).cut(columns)).collect()
@@ -81,12 +81,12 @@ fn rows_under(
     rows
 }
 
-/// The diffs of a call without colours or numbers, for pipes and logs: at most about `most` lines.
+/// Returns the diffs of a call without colours or numbers, for pipes and logs: at most about `most` lines.
 pub(crate) fn plain(changes: &[Change], indent: usize, most: usize, hint: &str) -> Vec<String> {
     plain_under(header, changes, indent, most, hint)
 }
 
-/// The same of what a person is asked about, whole.
+/// Returns the whole diffs of proposed changes without colours or numbers.
 pub(crate) fn proposed_plain(changes: &[Change], indent: usize) -> Vec<String> {
     plain_under(proposal, changes, indent, usize::MAX, "")
 }
@@ -125,7 +125,7 @@ fn plain_under(
     text
 }
 
-/// What became of a file, and how much: `src/a.rs (+3 -1)`.
+/// Returns the header of an applied change: `src/a.rs (+3 -1)`.
 pub(crate) fn header(change: &Change) -> Row {
     let did = match change.kind {
         ChangeKind::Created => "created ",
@@ -135,7 +135,7 @@ pub(crate) fn header(change: &Change) -> Row {
     headed(did, change)
 }
 
-/// What would become of a file, if it were allowed: `create src/a.rs (+3 -0)`.
+/// Returns the header of a proposed change: `create src/a.rs (+3 -0)`.
 fn proposal(change: &Change) -> Row {
     let does = match change.kind {
         ChangeKind::Created => "create ",
@@ -161,36 +161,36 @@ fn headed(did: &str, change: &Change) -> Row {
     }
 }
 
-/// Of one line "line".
+/// Returns "line" or "lines", by the count.
 fn lines(count: usize) -> &'static str {
     if count == 1 { "line" } else { "lines" }
 }
 
-/// The lines of a diff, hunk headers included, without the names of the files and the mark of what was cut.
+/// Returns the lines of a diff with hunk headers, without file names and the mark of a truncation.
 fn hunks(change: &Change) -> impl Iterator<Item = &str> {
     change.diff.split_terminator('\n').skip(2).filter(|it| !it.starts_with('…'))
 }
 
-/// How many lines a diff has that show something.
+/// Returns how many lines a diff has, omitted ones included and hunk headers not.
 fn count(change: &Change) -> usize {
     change.more + hunks(change).filter(|it| !it.starts_with('@')).count()
 }
 
-/// A line of a diff with the number it has in its file.
+/// A line of a diff with its number in the file.
 struct Numbered<'a> {
     sign: char,
     number: usize,
     text: &'a str,
-    /// The ranges of bytes that differ from its counterpart.
+    /// The byte ranges that differ from its counterpart.
     differs: Vec<Range<usize>>,
 }
 
-/// The rows of each line.
+/// Returns the rows of each line.
 fn body(change: &Change, indent: usize, columns: usize) -> Vec<Vec<Row>> {
     let (hunks, unended) = parsed(change);
     let last = hunks.iter().flatten().map(|it| it.number).max().unwrap_or(0);
     let digits = if columns.saturating_sub(indent) < NARROW { 0 } else { last.to_string().len() };
-    // A file whose lines all end so says nothing by it.
+    // If all lines of a file end with CR, the CR carries no information.
     let all_cr = hunks.iter().flatten().all(|it| it.text.ends_with('\r'));
     let mut rows = Vec::new();
     let mut lines_before = 0;
@@ -212,7 +212,7 @@ fn body(change: &Change, indent: usize, columns: usize) -> Vec<Vec<Row>> {
     rows
 }
 
-/// The hunks of a diff, and which of its lines end without a line break.
+/// Parses a diff: returns its hunks, and which of its lines end without a line break.
 fn parsed(change: &Change) -> (Vec<Vec<Numbered<'_>>>, Vec<usize>) {
     let (mut all, mut unended): (Vec<Vec<Numbered<'_>>>, Vec<usize>) = (Vec::new(), Vec::new());
     let (mut old, mut new, mut count) = (0, 0, 0);
@@ -246,7 +246,7 @@ fn parsed(change: &Change) -> (Vec<Vec<Numbered<'_>>>, Vec<usize>) {
     (all, unended)
 }
 
-/// Finds the words that changed between a line that was removed and the one that stands in its place.
+/// Finds the words that changed between a removed line and the one that replaces it.
 fn compare(hunk: &mut [Numbered<'_>]) {
     let mut at = 0;
     while at < hunk.len() {
@@ -274,9 +274,9 @@ fn compare(hunk: &mut [Numbered<'_>]) {
 
 type Ranges = Vec<Range<usize>>;
 
-/// Where two lines differ, in bytes of each; nothing where they have too little in common.
+/// Returns where two lines differ, in bytes of each, or `None` if they have too little in common.
 fn words_that_differ(one: &str, other: &str) -> Option<(Ranges, Ranges)> {
-    /// Longer lines are not compared: it would take too long, and nobody would see it.
+    /// Longer lines are not compared: it would take too long for a difference that nobody sees.
     const LONGEST: usize = 4_000;
     if one.len() + other.len() > LONGEST {
         return None;
@@ -302,7 +302,7 @@ fn words_that_differ(one: &str, other: &str) -> Option<(Ranges, Ranges)> {
     (2.0 * same as f64 / total as f64 >= ALIKE).then_some((before, after))
 }
 
-/// Adds a range; it is one with the range before it, if only blanks are between them.
+/// Adds a range; merges it with the range before it if only blanks are between them.
 fn join(ranges: &mut Ranges, range: Range<usize>, text: &str) {
     match ranges.last_mut() {
         _ if range.is_empty() => {}
@@ -313,7 +313,7 @@ fn join(ranges: &mut Ranges, range: Range<usize>, text: &str) {
     }
 }
 
-/// The words, blanks and signs of a line.
+/// Splits a line into words, blanks and signs.
 fn words(line: &str) -> Vec<&str> {
     let kind =
         |it: char| if it.is_alphanumeric() || it == '_' { 0 } else { usize::from(it.is_whitespace()) + 1 };
@@ -322,7 +322,7 @@ fn words(line: &str) -> Vec<&str> {
     let mut before = None;
     for (at, letter) in line.char_indices() {
         let now = kind(letter);
-        // Each sign stands for itself.
+        // Each sign is a word of its own.
         if before.is_some_and(|it| it != now || now == 1) {
             words.extend(line.get(start..at));
             start = at;
@@ -333,7 +333,7 @@ fn words(line: &str) -> Vec<&str> {
     words
 }
 
-/// A line of a file in rows of so many columns.
+/// Returns a line of a file in rows of `columns` columns.
 fn drawn(line: &Numbered<'_>, all_cr: bool, indent: usize, digits: usize, columns: usize) -> Vec<Row> {
     let look = match line.sign {
         '+' => Style::GOOD,
@@ -360,7 +360,7 @@ fn drawn(line: &Numbered<'_>, all_cr: bool, indent: usize, digits: usize, column
     rows
 }
 
-/// What is drawn of a line, letter by letter.
+/// Returns the visible form of a line, letter by letter.
 fn letters(text: &str, differs: &[Range<usize>], look: Style) -> Vec<Letter> {
     let strong = Style { reverse: true, ..look };
     let mut letters = Vec::new();
@@ -378,7 +378,7 @@ fn letters(text: &str, differs: &[Range<usize>], look: Style) -> Vec<Letter> {
     letters
 }
 
-/// Of a line that takes too many rows a part: the one with what changed in it.
+/// Cuts a line that takes too many rows: keeps the part with the first change.
 fn fitting(letters: Vec<Letter>, room: usize) -> Vec<Letter> {
     let columns = |letters: &[Letter]| letters.iter().map(|it| it.letter.width().unwrap_or(0)).sum::<usize>();
     let most = room * ROWS;
@@ -386,7 +386,7 @@ fn fitting(letters: Vec<Letter>, room: usize) -> Vec<Letter> {
         return letters;
     }
     let first = letters.iter().position(|it| it.style.reverse).unwrap_or(0);
-    // A little of what is before it; the rest is after.
+    // Keep a little of the text before it, and fill up with the text after it.
     let start = first.saturating_sub(room / 2);
     let dots = Letter { letter: '…', style: Style::DIM, end: 0 };
     let mut shown: Vec<Letter> = (start > 0).then_some(dots).into_iter().collect();
@@ -402,7 +402,7 @@ fn fitting(letters: Vec<Letter>, room: usize) -> Vec<Letter> {
     shown
 }
 
-/// Gives a line's number, and goes on to the next.
+/// Returns a line's number, and advances to the next.
 fn counted(next: &mut usize) -> usize {
     let this = *next;
     *next += 1;

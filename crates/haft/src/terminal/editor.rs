@@ -1,4 +1,4 @@
-//! The person's editor: opens what is typed in `$VISUAL` or `$EDITOR`, and takes back what they saved.
+//! The person's editor: opens the typed text in `$VISUAL` or `$EDITOR`, and reads the saved text.
 
 use std::{
     fs::{self, OpenOptions},
@@ -11,16 +11,16 @@ use std::{
 
 use tokio::sync::oneshot;
 
-/// A longer text is not taken back, in bytes.
+/// A longer text, in bytes, is not read.
 const LONGEST: u64 = 1 << 20;
 
-/// The editors that are looked for where no variable names one.
+/// The editors to try, in this order, if no variable names one.
 const USUAL: [&str; 4] = ["editor", "nano", "vim", "vi"];
 
-/// An editor that is open. What it came to is received once it is closed.
+/// An open editor. The receiver gets the text or an error once the editor is closed.
 pub(crate) type Open = oneshot::Receiver<Result<String, String>>;
 
-/// The command that opens the person's editor, as their variables have it.
+/// Returns the command that opens the person's editor, from their environment variables.
 pub(crate) fn command(variables: &[(String, String)]) -> Option<String> {
     let of = |name: &str| variables.iter().find(|it| it.0 == name && !it.1.trim().is_empty());
     let named = of("VISUAL").or_else(|| of("EDITOR")).map(|it| it.1.clone());
@@ -31,17 +31,17 @@ pub(crate) fn command(variables: &[(String, String)]) -> Option<String> {
     })
 }
 
-/// Opens the editor on a file in this folder, which nobody else reads. The terminal is the editor's until it is closed.
+/// Opens the editor on a private file in this folder. The editor owns the terminal until it is closed.
 ///
 /// # Errors
-/// When the file can't be written.
+/// If the file can't be written.
 pub(crate) fn open(command: &str, text: &str, folder: &Path) -> io::Result<Open> {
     let file = write(text, folder)?;
     let (tell, open) = oneshot::channel();
     let command = command.to_owned();
     let work = move || {
         let done = edit(&command, &file);
-        // What can't be removed is the person's own, and small.
+        // A file that can't be removed is small and in the person's own folder.
         let _ = fs::remove_file(&file);
         let _ = tell.send(done);
     };
@@ -54,16 +54,16 @@ fn write(text: &str, folder: &Path) -> io::Result<PathBuf> {
     fs::create_dir_all(folder)?;
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let path = folder.join(format!("message-{}-{number}.md", std::process::id()));
-    // One of a process that died, with the same number.
+    // A process that died may have left a file of the same number.
     let _ = fs::remove_file(&path);
     let mut file = OpenOptions::new().create_new(true).write(true).mode(0o600).open(&path)?;
     file.write_all(text.as_bytes())?;
     Ok(path)
 }
 
-/// Waits for the editor; gives what it left in the file.
+/// Waits for the editor; returns the text that it saved.
 fn edit(command: &str, file: &Path) -> Result<String, String> {
-    // The variable may have arguments, so a shell takes it apart, as git does it.
+    // The variable may contain arguments, so a shell splits it, as git does it.
     let status = Command::new("/bin/sh")
         .args(["-c", &format!("{command} \"$1\""), "sh"])
         .arg(file)

@@ -1,4 +1,4 @@
-//! A person who reads: the whole output of a call, what the model thought, or a long list, in the pager.
+//! The chat's reader: shows the whole output of a call, a thought, or a long list in the pager.
 
 use crossterm::event::KeyEvent;
 use runtime::{Session, truncate::kept_as};
@@ -10,37 +10,38 @@ use super::{
     row::{Row, Style},
 };
 
-/// Of what was kept, no more is shown.
+/// Maximum number of bytes of a stored output that are shown.
 const MOST: usize = 16 << 20;
 
-/// Of what a call that runs has written, the newest.
+/// Maximum number of bytes of a running call's output that are shown, the newest ones.
 const RUNNING: usize = 256 << 10;
 
-/// A diff is laid out for so many columns, and wrapped by the pager.
+/// A diff is laid out in this many columns, and wrapped by the pager.
 const WIDE: usize = 10_000;
 
-/// What is read.
+/// A text in the pager.
 pub(crate) struct Reading {
     pager: Pager,
     what: What,
 }
 
 enum What {
-    /// Something that has nothing before or after it.
+    /// A text without neighbours.
     Alone,
-    /// The output that is so many before the newest.
+    /// The output at this distance from the newest.
     Output(usize),
-    /// What a call writes that runs.
+    /// The output of a running call, by its id.
     Running(String),
 }
 
 impl Reading {
-    /// A text of its own.
+    /// Shows a text without neighbours.
     pub(crate) fn alone(title: &str, lines: Vec<Row>) -> Self {
         Self { pager: Pager::new(title, lines, ""), what: What::Alone }
     }
 
-    /// What a running call has written by now, with its title; otherwise the newest output. Nothing, when there is none.
+    /// Shows the output so far of a running call, with its title; otherwise the newest stored output. Returns `None` if there
+    /// is none.
     pub(crate) fn newest(
         running: Option<(&str, &str)>,
         outputs: &Outputs,
@@ -66,7 +67,7 @@ impl Reading {
         Some(Self { pager, what: What::Output(before) })
     }
 
-    /// Takes a key. False: the person has read enough.
+    /// Applies a key. Returns false once the person leaves.
     pub(crate) fn key(&mut self, key: KeyEvent, outputs: &Outputs, session: Option<&Session>) -> bool {
         let other = match (self.pager.key(key), &self.what) {
             (Paged::Leaves, _) => return false,
@@ -83,12 +84,12 @@ impl Reading {
         true
     }
 
-    /// Takes what was pasted.
+    /// Applies pasted text.
     pub(crate) fn paste(&mut self, text: &str) {
         self.pager.paste(text);
     }
 
-    /// The rows of a screen of this size.
+    /// Returns the rows of a screen of this size.
     pub(crate) fn rows(&mut self, columns: usize, lines: usize, session: Option<&Session>) -> Vec<Row> {
         if let (What::Running(call), Some(session)) = (&self.what, session)
             && let Some(lines) = written(session, call)
@@ -99,7 +100,7 @@ impl Reading {
     }
 }
 
-/// All of an output: of one that was cut, what was kept.
+/// Returns all lines of an output. For a truncated one, reads the stored text.
 fn lines(output: &Output, session: &Session) -> Vec<Row> {
     let spills = session.runtime().spills();
     let of = match output.below.as_str() {

@@ -1,6 +1,6 @@
-//! Workspace files for `@`: an index that a thread of its own builds and searches, so that no key waits for the disk.
+//! Workspace files for `@`: an index that its own thread builds and searches, so that no key waits for the disk.
 //!
-//! It leaves out what git ignores, follows no symlink, and is bounded in entries and in time.
+//! It leaves out files that git ignores, follows no symlink, and is bounded in entries and in time.
 
 use std::{
     sync::{
@@ -19,44 +19,45 @@ use tokio::sync::watch;
 
 use super::fuzzy;
 
-/// At most so many files and folders are known.
+/// Maximum number of indexed files and folders.
 const MOST: usize = 50_000;
 
-/// So long a walk may take.
+/// Maximum duration of a walk.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// An index that is older is built anew when it is asked next.
+/// An older index is rebuilt at the next query.
 const STALE: Duration = Duration::from_secs(5);
 
-/// At most so many are offered.
+/// Maximum number of results.
 const OFFERED: usize = 50;
 
-/// The files of a workspace, as they are searched while a person types.
+/// The files of a workspace, searched while a person types.
 pub(crate) struct Files {
     asked: mpsc::Sender<String>,
     found: watch::Receiver<Found>,
 }
 
-/// What was found.
+/// The result of a search.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Found {
-    /// What was asked.
+    /// The query.
     pub(crate) query: String,
-    /// The paths, the best first; a folder's ends with `/`.
+    /// The paths, the best match first; a folder ends with `/`.
     pub(crate) paths: Vec<String>,
-    /// There was no time or room to see all files.
+    /// A limit in time or entries was reached before all files were indexed.
     pub(crate) cut: bool,
 }
 
 impl Files {
-    /// Those below these roots' workspace. Nothing is read before something is asked. Without a thread nothing is found.
+    /// Creates the index of the workspace of these roots. It reads nothing before the first query. Without a thread it finds
+    /// nothing.
     pub(crate) fn of(roots: Roots) -> Self {
         let (asked, questions) = mpsc::channel::<String>();
         let (tell, found) = watch::channel(Found::default());
         let work = move || {
             let mut index: Option<(Index, Instant)> = None;
             while let Ok(mut query) = questions.recv() {
-                // Only the newest counts.
+                // Only the newest query counts.
                 while let Ok(newer) = questions.try_recv() {
                     query = newer;
                 }
@@ -70,24 +71,24 @@ impl Files {
                 }
             }
         };
-        // Without it there are no offers; a path can be typed all the same.
+        // Without a thread there are no choices; a path can still be typed.
         let _ = std::thread::Builder::new().name("haft-files".to_owned()).spawn(work);
         Self { asked, found }
     }
 
-    /// Asks; what is found comes later.
+    /// Starts a search; its result arrives later.
     pub(crate) fn ask(&self, query: &str) {
-        // A thread that is gone finds nothing.
+        // Without its thread the index finds nothing.
         let _ = self.asked.send(query.to_owned());
     }
 
-    /// What was found for this query, if that is known by now.
+    /// Returns the result for this query, if it is available by now.
     pub(crate) fn found(&self, query: &str) -> Option<Found> {
         let found = self.found.borrow();
         (found.query == query && !(query.is_empty() && found.paths.is_empty())).then(|| found.clone())
     }
 
-    /// Waits until something else was found.
+    /// Waits for a new result.
     pub(crate) async fn changed(&mut self) {
         if self.found.changed().await.is_err() {
             std::future::pending::<()>().await;
@@ -95,7 +96,7 @@ impl Files {
     }
 }
 
-/// Every path below a workspace.
+/// All paths of a workspace, up to the limits.
 #[derive(Debug, Default)]
 pub(crate) struct Index {
     paths: Vec<String>,
@@ -103,7 +104,7 @@ pub(crate) struct Index {
 }
 
 impl Index {
-    /// Walks the workspace. Blocks, for a bounded time.
+    /// Walks the workspace. Blocks for a bounded time.
     pub(crate) fn build(roots: &Roots) -> Self {
         let Ok(location) = roots.locate(".") else { return Self::default() };
         let files = Hands::reading(roots.clone(), location);
@@ -125,25 +126,25 @@ impl Index {
         Self { paths, cut }
     }
 
-    /// The paths that match best. Names that begin with a dot are found by who types the dot.
+    /// Returns the paths that match best. Hidden names match only if the query has a name that begins with a dot.
     pub(crate) fn best(&self, query: &str) -> Vec<String> {
         let query = query.strip_prefix("./").unwrap_or(query);
         let is_hidden = |path: &str| path.split('/').any(|it| it.starts_with('.'));
         let dots = query.split('/').any(|it| it.starts_with('.'));
         let mut best: Vec<(i32, &str)> = if query.is_empty() {
-            // First what lies at the top.
+            // The paths at the top come first.
             let depth = |path: &str| path.trim_end_matches('/').matches('/').count();
             self.paths.iter().map(|it| (-(depth(it).min(99) as i32), it.as_str())).collect()
         } else {
             self.paths.iter().filter_map(|it| Some((fuzzy::score(it, query)?, it.as_str()))).collect()
         };
-        // A folder that was typed in full is not a choice any more: what lies in it is.
+        // A folder that is typed in full is not a choice any more: its content is.
         best.retain(|(_, path)| (dots || !is_hidden(path)) && !(path.ends_with('/') && *path == query));
         best.sort_by(|one, other| other.0.cmp(&one.0).then_with(|| one.1.cmp(other.1)));
         best.into_iter().take(OFFERED).map(|(_, path)| path.to_owned()).collect()
     }
 
-    /// The path that was probably meant by one that is not there.
+    /// Returns the path that was probably meant by one that does not exist.
     pub(crate) fn meant(&self, path: &str) -> Option<String> {
         let typed = path.trim_end_matches('/').to_lowercase();
         let name =

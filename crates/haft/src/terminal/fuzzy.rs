@@ -3,7 +3,7 @@
 //! The alignment is fzf's first algorithm: the first match from the left, shortened from the right. Letters at the beginning
 //! of a word, in a row, and in the file's name count more.
 
-/// What a letter counts, and what it counts more where it stands.
+/// The score of a letter, and the bonuses for its place.
 const LETTER: i32 = 16;
 const BEGINS: i32 = 12;
 const IN_A_ROW: i32 = 10;
@@ -11,7 +11,8 @@ const IN_THE_NAME: i32 = 6;
 const WHOLE_NAME: i32 = 60;
 const NAME_BEGINS: i32 = 30;
 
-/// How well `path` matches `query`; higher is better. `None`: not at all. Case counts only where the query has capitals.
+/// Returns how well `path` matches `query`; higher is better. `None`: no match. Matching is case-sensitive only if the query
+/// has capitals.
 pub(crate) fn score(path: &str, query: &str) -> Option<i32> {
     if query.is_empty() {
         return Some(0);
@@ -22,7 +23,7 @@ pub(crate) fn score(path: &str, query: &str) -> Option<i32> {
     let wanted: Vec<char> = query.chars().map(fold).collect();
     let end_of_path = path.len() - usize::from(path.last() == Some(&'/'));
     let name = path.iter().take(end_of_path).rposition(|it| *it == '/').map_or(0, |at| at + 1);
-    // In the file's name, if it is all there: that is what people type.
+    // Prefer a match within the file name: people usually type that.
     let found = align(&path, name, &wanted, fold).or_else(|| align(&path, 0, &wanted, fold))?;
     let mut score = 0;
     let mut before: Option<usize> = None;
@@ -44,11 +45,11 @@ pub(crate) fn score(path: &str, query: &str) -> Option<i32> {
         score += if found.len() == length { WHOLE_NAME } else { NAME_BEGINS };
     }
     let spread = before.zip(found.first()).map_or(0, |(last, first)| last + 1 - first - found.len());
-    // Of what matches alike, the shorter path.
+    // Among equal matches the shorter path wins.
     Some(score - i32::try_from(spread.min(40) + path.len().min(200) / 8).unwrap_or(0))
 }
 
-/// Where the wanted letters stand from here on, as close together as from the first place where they all are.
+/// Aligns the wanted letters from `from` on: takes the first match, and shortens it from its start.
 fn align(path: &[char], from: usize, wanted: &[char], fold: impl Fn(char) -> char) -> Option<Vec<usize>> {
     let mut next = wanted.iter().peekable();
     let mut end = None;
@@ -70,7 +71,7 @@ fn align(path: &[char], from: usize, wanted: &[char], fold: impl Fn(char) -> cha
     Some(found)
 }
 
-/// Does a word begin after this letter?
+/// Returns whether a word begins at the letter after `before`.
 fn begins_after(before: char, letter: Option<char>) -> bool {
     matches!(before, '/' | '_' | '-' | '.' | ' ')
         || before.is_lowercase() && letter.is_some_and(char::is_uppercase)

@@ -7,18 +7,19 @@ use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, Termios, tc
 /// The byte that Ctrl-C sends.
 const CTRL_C: u8 = 3;
 
-/// More than a terminal gives in one line, in bytes.
+/// More bytes than a terminal passes in one line.
 const LONGEST: u64 = 64 * 1024;
 
-/// Asks on standard error, and reads a line from standard input, which is a terminal. Nothing, if the person pressed Ctrl-C
+/// Asks on standard error, and reads a line from standard input, which is a terminal. Returns `None` if the person pressed
+/// Ctrl-C or Ctrl-D.
 /// or Ctrl-D.
 ///
 /// # Errors
-/// When the terminal can't be read.
+/// If the terminal can't be read.
 pub(crate) fn ask(prompt: &str) -> io::Result<Option<String>> {
     let mut err = io::stderr();
     let line = {
-        // Before the prompt: what is typed or pasted as soon as it stands there is not echoed either.
+        // Echo is off before the prompt appears, so text that is typed or pasted right then is not echoed either.
         let _quiet = Quiet::begin()?;
         err.write_all(prompt.as_bytes())?;
         err.flush()?;
@@ -29,10 +30,10 @@ pub(crate) fn ask(prompt: &str) -> io::Result<Option<String>> {
     line
 }
 
-/// A line; nothing, where it ends in Ctrl-C or there is none.
+/// Reads a line; returns `None` if it ends in Ctrl-C or at the end of input.
 fn line(from: &mut impl Read) -> io::Result<Option<String>> {
     let mut bytes = Vec::new();
-    // Byte by byte: what is typed after the line belongs to the next program.
+    // Byte by byte: input after the line belongs to the next program.
     #[expect(clippy::unbuffered_bytes, reason = "what is buffered would be lost to the next program")]
     for byte in from.take(LONGEST).bytes() {
         match byte? {
@@ -48,7 +49,7 @@ fn text(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
 
-/// The terminal without echo. Ctrl-C ends the line, and not the program, which would leave the echo off.
+/// Turns echo off while it lives. Ctrl-C ends the line, and not the program, which would leave the echo off.
 struct Quiet(Termios);
 
 impl Quiet {

@@ -1,6 +1,6 @@
-//! The keyboard: read by one thread, which stops while another program has the terminal.
+//! Keyboard input: one thread reads it, and stops while another program has the terminal.
 //!
-//! What it reads goes to one place in the order in which it was typed, so no key is lost, doubled or overtaken.
+//! The thread sends all events to one channel in the order of typing, so no key is lost, doubled or overtaken.
 
 use std::{
     fs::OpenOptions,
@@ -22,51 +22,51 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::screen;
 
-/// How soon the thread sees that it is to end.
+/// Poll interval at which the thread checks whether it is to end.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 
-/// How long a key may take that has come already: what takes the keys apart looks for none in no time at all.
+/// Time limit for parsing input that has arrived: with a limit of zero the parser finds no key.
 const NOW: Duration = Duration::from_millis(1);
 
-/// So long the end of the chat waits for the thread.
+/// The end of the chat waits at most this long for the thread.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// What came from the keyboard.
+/// An event from the keyboard.
 #[derive(Debug)]
 pub(crate) enum Heard {
     Key(KeyEvent),
-    /// A text that was pasted.
+    /// Pasted text.
     Paste(String),
-    /// The terminal has this size now.
+    /// The terminal was resized to these columns and lines.
     Resized(u16, u16),
-    /// There is no keyboard any more.
+    /// The keyboard is gone.
     End,
 }
 
-/// The keyboard. It can be given to another program for a while.
+/// The keyboard. It can be handed to another program for a while.
 pub(crate) struct Input {
     keys: Option<Keys>,
 }
 
-/// The thread that reads, while there is one.
+/// The thread that reads, while it runs.
 struct Keys {
     heard: UnboundedReceiver<Heard>,
-    /// Dropped when nobody listens any more.
+    /// Dropped to end the thread.
     listens: Option<mpsc::Sender<()>>,
-    /// Notified when the thread reads no more.
+    /// Notified when the thread has ended.
     ended: mpsc::Receiver<()>,
 }
 
 impl Input {
-    /// Begins to read.
+    /// Starts to read.
     ///
     /// # Errors
-    /// When the terminal can't be read key by key.
+    /// If the terminal can't be read key by key.
     pub(crate) fn start() -> io::Result<Self> {
         Ok(Self { keys: Some(Keys::start()?) })
     }
 
-    /// What comes next; nothing, as long as another program has the keyboard.
+    /// Waits for the next event; pending while another program has the keyboard.
     pub(crate) async fn next(&mut self) -> Heard {
         match &mut self.keys {
             Some(keys) => keys.heard.recv().await.unwrap_or(Heard::End),
@@ -74,20 +74,20 @@ impl Input {
         }
     }
 
-    /// What has come already.
+    /// Returns the next event if one has arrived.
     pub(crate) fn next_now(&mut self) -> Option<Heard> {
         self.keys.as_mut()?.heard.try_recv().ok()
     }
 
-    /// Gives the keyboard away: the terminal is as it was before the chat.
+    /// Hands the keyboard over: restores the terminal mode from before the chat.
     pub(crate) fn pause(&mut self) {
         self.keys = None;
     }
 
-    /// Takes the keyboard back, or takes it anew: a shell may have changed the terminal meanwhile.
+    /// Takes the keyboard back. Also resets it if it was not handed over: a shell may have changed the terminal mode.
     ///
     /// # Errors
-    /// Those of [`start`](Self::start).
+    /// Returns the errors of [`start`](Self::start).
     pub(crate) fn resume(&mut self) -> io::Result<()> {
         self.keys = None;
         self.keys = Some(Keys::start()?);
@@ -104,7 +104,7 @@ impl Keys {
         enable_raw_mode()?;
         let _ = crossterm::execute!(io::stdout(), event::EnableBracketedPaste);
         let thread = std::thread::Builder::new().name("haft-keys".to_owned()).spawn(move || {
-            // Who waits hears that nothing comes any more.
+            // The receiver gets `End` when no more events follow.
             let _ = read_before(&tell).and_then(|()| {
                 while matches!(is_heard.try_recv(), Err(mpsc::TryRecvError::Empty)) {
                     wait(&keys)?;
@@ -123,19 +123,19 @@ impl Keys {
 impl Drop for Keys {
     fn drop(&mut self) {
         self.listens = None;
-        // Nothing is to read the keys of whoever has the terminal next; but a read from one that is gone may hang.
+        // The thread must not read keys that are meant for the next program; but a read from a terminal that is gone may hang.
         let _ = self.ended.recv_timeout(PATIENCE);
         give_back();
     }
 }
 
-/// Puts the terminal back as it was, when the chat is over.
+/// Restores the terminal when the chat is over.
 pub(crate) fn restore() {
     super::attention::restore();
     give_back();
 }
 
-/// Puts the terminal back as it was.
+/// Restores the terminal mode and leaves the alternate screen.
 fn give_back() {
     screen::leave();
     // A terminal that is gone needs no restoring.
@@ -143,7 +143,7 @@ fn give_back() {
     let _ = crossterm::execute!(io::stdout(), event::DisableBracketedPaste);
 }
 
-/// Reads what was typed before the terminal was taken: it made the return key a line feed then, which is Ctrl-J now.
+/// Reads text that was typed before raw mode: the terminal turned the return key into a line feed then, which is Ctrl-J now.
 fn read_before(tell: &UnboundedSender<Heard>) -> Option<()> {
     let as_meant = |key: KeyEvent| match (key.code, key.modifiers) {
         (KeyCode::Char('j'), KeyModifiers::CONTROL) => KeyEvent::from(KeyCode::Enter),
@@ -152,8 +152,8 @@ fn read_before(tell: &UnboundedSender<Heard>) -> Option<()> {
     read(tell, as_meant)
 }
 
-/// Where keys come from: standard input, or the terminal itself where something is piped in. The same as for what takes the
-/// keys apart.
+/// Opens the source of keys: standard input, or the terminal itself if input is piped in. It is the same source as the
+/// parser's.
 fn keyboard() -> io::Result<OwnedFd> {
     let input = io::stdin();
     if input.is_terminal() {
@@ -162,8 +162,8 @@ fn keyboard() -> io::Result<OwnedFd> {
     Ok(OpenOptions::new().read(true).write(true).open("/dev/tty")?.into())
 }
 
-/// Waits a while for a key; nothing, when the terminal was closed. That is found out here, because what takes the keys
-/// apart would read its end again and again.
+/// Waits at most one poll interval for a key. Returns `None` when the terminal was closed: the parser would read its end in a
+/// loop.
 fn wait(keys: &OwnedFd) -> Option<()> {
     let mut fds = [PollFd::new(keys, PollFlags::IN)];
     match poll(&mut fds, Some(&LOOK)) {
@@ -175,7 +175,7 @@ fn wait(keys: &OwnedFd) -> Option<()> {
     (!keys.revents().intersects(gone)).then_some(())
 }
 
-/// Tells all that was typed until now; nothing, when there is no keyboard or nobody listens any more.
+/// Sends all events that have arrived. Returns `None` when the keyboard or the receiver is gone.
 fn read(tell: &UnboundedSender<Heard>, as_meant: impl Fn(KeyEvent) -> KeyEvent) -> Option<()> {
     while event::poll(NOW).ok()? {
         let heard = match event::read().ok()? {

@@ -1,4 +1,4 @@
-//! Input history: the lines that were typed in this chat and in earlier ones, in a file of mode 0600.
+//! Input history: the lines typed in this chat and in earlier ones, in a file of mode 0600.
 
 use std::{
     fs::OpenOptions,
@@ -7,10 +7,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// So many lines are remembered.
+/// Maximum number of lines that are kept.
 const REMEMBERED: usize = 1_000;
 
-/// The lines that were typed, oldest first, in a file that nobody else reads.
+/// The typed lines, oldest first, in a file that only the person can read.
 #[derive(Debug, Default)]
 pub(crate) struct Remembered {
     path: Option<PathBuf>,
@@ -18,27 +18,27 @@ pub(crate) struct Remembered {
 }
 
 impl Remembered {
-    /// Those that are kept in this file. Without one that can be used, only this chat is remembered.
+    /// Reads the lines in this file. If the file can't be used, only lines of this chat are kept.
     pub(crate) fn open(path: &Path) -> Self {
         let kept = std::fs::read_to_string(path).unwrap_or_default();
         let mut lines: Vec<String> = kept.lines().map(written_out).collect();
         let mut remembered = Self { path: Some(path.to_owned()), lines: Vec::new() };
         if lines.len() > 2 * REMEMBERED {
             lines.drain(..lines.len() - REMEMBERED);
-            // What can't be made shorter stays long.
+            // If the file can't be shortened, it stays long.
             let _ = remembered.rewrite(&lines);
         }
         remembered.lines = lines;
         remembered
     }
 
-    /// Adds a line, unless it is the last one again or begins with a blank.
+    /// Adds a line, unless it repeats the last one, is blank, or begins with a blank.
     pub(crate) fn add(&mut self, line: &str) {
         if line.trim().is_empty() || line.starts_with(' ') || self.lines.last().is_some_and(|it| it == line) {
             return;
         }
         self.lines.push(line.to_owned());
-        // What can't be kept is remembered until the chat ends; nothing worse.
+        // A line that can't be written to the file is kept until the chat ends.
         let _ = self.append(line);
     }
 
@@ -50,12 +50,12 @@ impl Remembered {
         self.lines.get(at).map(String::as_str)
     }
 
-    /// The newest line before this one that has `part` in it; case counts only where `part` has capitals.
+    /// Returns the newest line before `at` that contains `part`; matching is case-sensitive only if `part` has capitals.
     pub(crate) fn before(&self, at: usize, part: &str) -> Option<usize> {
         self.lines.get(..at.min(self.lines.len()))?.iter().rposition(|it| has(it, part))
     }
 
-    /// The oldest line after this one that has `part` in it.
+    /// Returns the oldest line after `at` that contains `part`.
     pub(crate) fn after(&self, at: usize, part: &str) -> Option<usize> {
         let found = self.lines.get(at + 1..)?.iter().position(|it| has(it, part))?;
         Some(at + 1 + found)
@@ -67,7 +67,7 @@ impl Remembered {
             std::fs::create_dir_all(folder)?;
         }
         let mut file = OpenOptions::new().create(true).append(true).mode(0o600).open(path)?;
-        // Several chats may write: each line goes in one piece.
+        // Several chats may append: each line is one write.
         file.write_all(in_one_line(line).as_bytes())
     }
 

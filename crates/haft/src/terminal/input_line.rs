@@ -1,6 +1,6 @@
-//! The input line: what is typed at the prompt, and what each key does to it.
+//! The input line: the text at the prompt, and the effect of each key on it.
 //!
-//! It stands there for the whole chat, whoever has the turn, and knows nothing of the terminal.
+//! It exists for the whole chat, also during the agent's turn, and does not depend on the terminal.
 
 mod buffer;
 mod chips;
@@ -25,7 +25,7 @@ use layout::{columns_of, laid_out, windowed};
 use popup::Popup;
 use search::Search;
 
-/// What is said of a history search.
+/// The label of a history search.
 const SEARCH: &str = "search: ";
 const SEARCH_KEYS: &str = "  Ctrl-R older, Enter sends, Tab edits, Ctrl-C back";
 
@@ -38,49 +38,49 @@ pub(crate) struct Line {
     search: Option<Search>,
     pub(crate) words: Words,
     popup: Option<Popup>,
-    /// Where the word begins whose popup was closed.
+    /// The start of the word whose popup was closed.
     closed: Option<usize>,
     /// Ctrl-X was pressed: the next key belongs to it.
     prefix: bool,
 }
 
-/// A line that is done.
+/// A finished line.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Entry {
-    /// What is sent.
+    /// The text that is sent.
     pub(crate) text: String,
-    /// What is shown of it: long pastes are a note.
+    /// The text that is shown: long pastes are abbreviated.
     pub(crate) shown: String,
     /// The pictures in it.
     pub(crate) pictures: Vec<PathBuf>,
 }
 
 impl Entry {
-    /// A line that is shown as it is sent.
+    /// Creates a line that is shown as it is sent.
     pub(crate) fn new(text: impl Into<String>) -> Self {
         let text = text.into();
         Self { shown: text.clone(), text, pictures: Vec::new() }
     }
 }
 
-/// What a key came to.
+/// The effect of a key.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Came {
-    /// Nothing beyond the line.
+    /// The key changed at most the line.
     Nothing,
-    /// The line is done.
+    /// The line is finished.
     Line(Entry),
-    /// They want to go.
+    /// The person leaves the chat.
     End,
-    /// They want to see nothing but the prompt.
+    /// The person clears the screen.
     Wipe,
-    /// They want to write it in their editor.
+    /// The person opens the line in their editor.
     Edit,
-    /// They want their shell back for a while.
+    /// The person suspends haft to return to their shell.
     Suspend,
 }
 
-/// An earlier line stands in the place of what was typed.
+/// Browsing the history: an earlier line replaces the typed text.
 struct Looking {
     at: usize,
     draft: String,
@@ -105,7 +105,7 @@ impl Line {
         self.buffer.is_empty() && self.search.is_none()
     }
 
-    /// All that is typed, with what is behind its chips.
+    /// Returns all typed text, with the content of its chips.
     pub(crate) fn text(&self) -> String {
         self.chips.whole(self.buffer.text())
     }
@@ -116,7 +116,7 @@ impl Line {
         self.chips = Chips::default();
     }
 
-    /// Puts this in the place of all that is typed; a picture that it still names stays.
+    /// Replaces all typed text; a picture that the new text still names stays.
     pub(crate) fn set(&mut self, text: &str) {
         let pictures = self.chips.pictures(self.buffer.text());
         self.clear();
@@ -124,7 +124,7 @@ impl Line {
         self.buffer.put(text);
     }
 
-    /// Puts a line before what is typed.
+    /// Inserts a line before the typed text.
     pub(crate) fn begin_with(&mut self, entry: &Entry) {
         let at = self.buffer.at();
         let text = self.chips.with(&entry.text, &entry.pictures);
@@ -137,7 +137,7 @@ impl Line {
         self.popup = None;
     }
 
-    /// Takes what was pasted.
+    /// Inserts pasted text.
     pub(crate) fn paste(&mut self, text: &str) {
         self.accept_search();
         let text = self.chips.paste(text);
@@ -145,7 +145,7 @@ impl Line {
         self.popup = None;
     }
 
-    /// Takes a picture.
+    /// Inserts a picture.
     pub(crate) fn picture(&mut self, path: &Path) {
         self.accept_search();
         let chip = self.chips.picture(path);
@@ -153,14 +153,15 @@ impl Line {
         self.popup = None;
     }
 
-    /// Other files were found.
+    /// Updates the popup after the file search has a new result.
     pub(crate) fn refresh(&mut self) {
         if self.popup.is_some() {
             self.offer();
         }
     }
 
-    /// Gives up a search, or closes the popup; false, if there is neither. What Ctrl-C gives up was not meant (`back`).
+    /// Ends a search, or closes the popup; returns false if there is neither. `back` is for Ctrl-C: it restores the line from
+    /// before the search.
     pub(crate) fn gives_up(&mut self, back: bool) -> bool {
         self.prefix = false;
         if let Some(search) = self.search.take() {
@@ -174,7 +175,7 @@ impl Line {
             return true;
         }
         match self.popup.take() {
-            // To clear the line is more than to close what stands below it.
+            // Ctrl-C clears the line, which includes its popup.
             Some(popup) if !back => {
                 self.closed = Some(popup.start);
                 true
@@ -183,7 +184,7 @@ impl Line {
         }
     }
 
-    /// Takes a key.
+    /// Applies a key.
     pub(crate) fn key(&mut self, key: KeyEvent) -> Came {
         let control = key.modifiers.contains(KeyModifiers::CONTROL);
         if std::mem::take(&mut self.prefix) && control && key.code == KeyCode::Char('e') {
@@ -193,7 +194,7 @@ impl Line {
         if self.search.is_some() {
             match self.key_of_search(key) {
                 Some(came) => return came,
-                // Any other key edits what was found.
+                // Any other key edits the line that was found.
                 None => self.accept_search(),
             }
         }
@@ -207,7 +208,7 @@ impl Line {
         if came != Came::Nothing {
             self.popup = None;
         } else if (self.buffer.text().len(), self.looking.is_some()) == before {
-            // The cursor went elsewhere.
+            // The key moved the cursor without changing the text.
             self.popup = None;
         } else if self.looking.is_none() {
             self.offer();
@@ -277,7 +278,7 @@ impl Line {
             self.buffer.insert("\n");
             return Came::Nothing;
         }
-        // A line that ends with a backslash goes on.
+        // A line that ends with a backslash continues.
         if let Some(before) = self.buffer.text().strip_suffix('\\') {
             let before = format!("{before}\n");
             self.buffer.put(before);
@@ -330,7 +331,7 @@ impl Line {
         self.buffer.put(line);
     }
 
-    /// Begins to look for what is typed in what was typed before.
+    /// Starts a history search for the typed text.
     fn search(&mut self) {
         let draft = (self.buffer.text().to_owned(), self.buffer.at());
         let query = if draft.0.contains('\n') { String::new() } else { self.text() };
@@ -338,7 +339,7 @@ impl Line {
         self.search = Some(Search::begin(&query, draft, &self.remembered));
     }
 
-    /// What a key does to a search; nothing, if it ends the search and is meant for the line.
+    /// Applies a key to the search; returns `None` if it ends the search and applies to the line.
     fn key_of_search(&mut self, key: KeyEvent) -> Option<Came> {
         let search = self.search.as_mut()?;
         let control = key.modifiers.contains(KeyModifiers::CONTROL);
@@ -369,7 +370,7 @@ impl Line {
         }
     }
 
-    /// What a key does to the popup; nothing, if it is meant for the line.
+    /// Applies a key to the popup; returns `None` if it applies to the line.
     fn key_of_popup(&mut self, key: KeyEvent) -> Option<Came> {
         let popup = self.popup.as_mut()?;
         let control = key.modifiers.contains(KeyModifiers::CONTROL);
@@ -386,7 +387,7 @@ impl Line {
             }
             KeyCode::Enter if key.modifiers.is_empty() => {
                 let typed = self.buffer.text().get(popup.start..self.buffer.at()).unwrap_or_default();
-                // Who has typed it in full means it.
+                // A choice that is typed in full is accepted.
                 if popup.choice().is_none_or(|it| it.word.eq_ignore_ascii_case(typed)) {
                     return None;
                 }
@@ -399,7 +400,7 @@ impl Line {
         Some(Came::Nothing)
     }
 
-    /// Puts the choice in the place of the word. True: nothing need follow it.
+    /// Replaces the word with the choice. Returns true if the line is complete then.
     fn take_choice(&mut self) -> bool {
         let Some(popup) = self.popup.take() else { return false };
         let Some(choice) = popup.choice() else { return false };
@@ -414,12 +415,12 @@ impl Line {
         done
     }
 
-    /// Shows what the word may become, unless the person closed that.
+    /// Shows the choices for the word, unless the person closed its popup.
     fn offer(&mut self) {
         let offered = self.words.offered(self.buffer.text(), self.buffer.at());
         let Some(offered) = offered.filter(|it| self.closed != Some(it.start)) else {
             self.popup = None;
-            // A word that is over may have a popup when it is typed anew.
+            // A word that was deleted may have a popup when it is typed again.
             if self.closed.is_some_and(|it| it >= self.buffer.text().len()) {
                 self.closed = None;
             }
@@ -432,13 +433,14 @@ impl Line {
     fn offer_anew(&mut self) {
         self.closed = None;
         self.offer();
-        // What is the only one is taken.
+        // A single choice is taken.
         if self.popup.as_ref().is_some_and(Popup::is_alone) {
             self.take_choice();
         }
     }
 
-    /// The line with its cursor, in rows of so many columns: at most `most` of the line, and `below` under it.
+    /// Returns the line with its cursor, in rows of `columns` columns: at most `most` rows of the line, and `below` rows
+    /// under it.
     pub(crate) fn live(&self, columns: usize, most: usize, below: usize) -> Live {
         let columns = columns.max(4);
         if let Some(search) = &self.search {

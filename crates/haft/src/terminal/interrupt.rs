@@ -1,25 +1,25 @@
-//! Interruption by signals.
+//! Signal handling: the first signal cancels, the second one ends the process.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-/// The exit code of what a person stopped.
+/// The exit code of a run that a person stopped.
 pub(crate) const STOPPED: u8 = 130;
 
 /// Another program has the terminal: Ctrl-C is meant for that one.
 static ELSEWHERE: AtomicBool = AtomicBool::new(false);
 
-/// Says whether another program has the terminal. SIGINT reaches us too then, and stops nothing.
+/// Records whether another program has the terminal. Meanwhile haft ignores the SIGINT that it also receives.
 pub(crate) fn is_elsewhere(elsewhere: bool) {
     ELSEWHERE.store(elsewhere, Ordering::Release);
 }
 
-/// The first SIGINT, SIGTERM or SIGHUP gives `cancel`; the second one ends this process at once, after `restore`.
+/// Cancels `cancel` at the first SIGINT, SIGTERM or SIGHUP; ends this process at the second one, after `restore`.
 pub(crate) fn watch(cancel: CancellationToken, restore: fn()) -> std::io::Result<()> {
     let (ready, is_ready) = std::sync::mpsc::channel();
-    // A thread of its own: whatever holds up the others, a second signal is heard.
+    // A separate thread: a second signal is handled even if all other threads are blocked.
     std::thread::Builder::new().name("haft-signals".to_owned()).spawn(move || {
         let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
             Ok(runtime) => runtime,

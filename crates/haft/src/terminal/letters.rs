@@ -1,16 +1,16 @@
-//! Escaping of text that comes in pieces, without taking letters apart.
+//! Streamed escaping: escapes text that arrives in pieces, without splitting letters.
 
 use crate::print::harmless;
 
-/// Spells out what acts or hides in a text that comes piece by piece. The last letter waits for the next piece, where
-/// that may belong to it.
+/// Escapes control and invisible characters in a streamed text. Holds the last letter back while the next piece may belong to
+/// it.
 #[derive(Debug, Default)]
 pub(crate) struct Letters {
     held: String,
 }
 
 impl Letters {
-    /// What can be shown by now.
+    /// Adds a piece; returns the text that can be shown by now.
     pub(crate) fn push(&mut self, text: &str) -> String {
         self.held.push_str(text);
         let waits = waits_from(&self.held);
@@ -19,13 +19,13 @@ impl Letters {
         harmless(&whole).into_owned()
     }
 
-    /// The rest: nothing belongs to it any more.
+    /// Ends the text; returns the rest.
     pub(crate) fn end(&mut self) -> String {
         harmless(&std::mem::take(&mut self.held)).into_owned()
     }
 }
 
-/// From where on a text may look otherwise when more of it is known.
+/// Returns the offset from which the text may look different once more of it arrives.
 fn waits_from(text: &str) -> usize {
     for (at, letter) in text.char_indices().rev() {
         let belongs = matches!(letter, '\u{200c}' | '\u{200d}' | '\u{fe00}'..='\u{fe0f}' | '\u{20e3}' | '\u{1f3fb}'..='\u{1f3ff}');

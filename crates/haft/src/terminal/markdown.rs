@@ -1,8 +1,8 @@
-//! Markdown as rows of the screen, while it is still being written.
+//! Streamed Markdown: lays out a text as rows of the screen while it is still being written.
 //!
-//! [`Markdown::push`] gives each row once, when nothing that may still come can change it: blocks that are over, whole lines of
-//! code, full lines of a paragraph in which no mark waits for its partner. [`Markdown::rest`] gives what may still change, to
-//! be drawn anew each time. Whatever the text is, no letter of it is lost.
+//! [`Markdown::push`] returns each row once, when later text can't change it: blocks that are over, whole lines of code, full
+//! lines of a paragraph without an open mark. [`Markdown::rest`] returns the rows that may still change, to be redrawn each
+//! time. No letter of the text is lost.
 
 mod blocks;
 mod inline;
@@ -11,35 +11,35 @@ mod table;
 use super::{code::Code, letters::Letters, row::Row};
 use blocks::{Laid, lay};
 
-/// So many rows wait for the partner of a mark; then the mark is a letter like any other.
+/// A mark without a partner holds back at most this many rows; then it is a letter like any other.
 const PATIENCE: usize = 4;
 
-/// A block that is longer, in bytes, is cut in two.
+/// A longer block, in bytes, is cut in two.
 const LONGEST: usize = 16 << 10;
 
-/// How the text is to look.
+/// The layout of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Look {
-    /// How many columns a row may take.
+    /// Maximum number of columns of a row.
     pub(crate) columns: usize,
-    /// What only an attribute would show has to be seen without one.
+    /// The screen has no attributes: characters mark the text instead.
     pub(crate) plain: bool,
 }
 
-/// Markdown that is being written.
+/// A Markdown text that is being written.
 #[derive(Debug, Default)]
 pub(crate) struct Markdown {
     letters: Letters,
-    /// The source of the blocks that are not over, with an empty line before them where there was one.
+    /// The source of the blocks that are not over, with the empty line before them if there was one.
     tail: String,
-    /// The code that is being written, where the tail is in a fence.
+    /// The code that is being written, if the tail is inside a fence.
     fenced: Option<Fenced>,
     given: Given,
-    /// Nothing stands before what comes next.
+    /// Rows were returned already, so the next block is not the first one.
     begun: bool,
 }
 
-/// How many rows of the tail were given, how many letters they had, and how wide they were.
+/// The rows of the tail that were returned, how many letters they had, and how wide they were.
 #[derive(Debug, Default)]
 struct Given {
     rows: usize,
@@ -47,17 +47,17 @@ struct Given {
     columns: usize,
 }
 
-/// Code between fences, whose first fence was read.
+/// Fenced code whose opening fence was read.
 #[derive(Debug, Clone)]
 struct Fenced {
     fence: String,
-    /// How far in the fence stands: the code begins there.
+    /// The indentation of the fence, which is removed from the code.
     indent: usize,
     code: Code,
 }
 
 impl Markdown {
-    /// Takes more of the text; returns the rows that will not change any more.
+    /// Appends text; returns the rows that will not change any more.
     pub(crate) fn push(&mut self, text: &str, look: Look) -> Vec<Row> {
         let text = self.letters.push(text);
         self.tail.push_str(&text);
@@ -66,7 +66,7 @@ impl Markdown {
         done
     }
 
-    /// The rows that may still change.
+    /// Returns the rows that may still change.
     pub(crate) fn rest(&self, look: Look) -> Vec<Row> {
         if let Some(fenced) = &self.fenced {
             let line = self.tail.as_str();
@@ -81,7 +81,7 @@ impl Markdown {
         laid.rows().skip(given).cloned().collect()
     }
 
-    /// The text is over: returns the rest.
+    /// Ends the text; returns the remaining rows.
     pub(crate) fn end(&mut self, look: Look) -> Vec<Row> {
         let last = self.letters.end();
         self.tail.push_str(&last);
@@ -119,7 +119,7 @@ impl Markdown {
             let new: Vec<Row> = laid.rows().take(until).skip(given).cloned().collect();
             let stays = until.max(given);
             self.begun |= stays > 0;
-            // What was given as a letter stays one.
+            // A mark that was returned as a letter stays one.
             let shown = stays.saturating_sub(before);
             let mut literal: Vec<usize> =
                 last.unsure.iter().filter(|it| it.row < shown).map(|it| it.at).collect();
@@ -151,7 +151,7 @@ impl Markdown {
         }
     }
 
-    /// Reads the line with the fence, where it is whole.
+    /// Reads the line of the opening fence, if it is complete.
     fn open_fence(&mut self, info: &str, blank: bool, done: &mut Vec<Row>) -> Option<Fenced> {
         let begins = usize::from(blank);
         let end = self.tail.get(begins..)?.find('\n')? + begins;
@@ -167,7 +167,7 @@ impl Markdown {
         Some(Fenced { fence, indent: line.len() - inside.len(), code: Code::new(info) })
     }
 
-    /// Gives the lines of code that are whole.
+    /// Adds the complete lines of code.
     fn take_code(&mut self, look: Look, done: &mut Vec<Row>) {
         while let Some(end) = self.tail.find('\n') {
             let Some(fenced) = &mut self.fenced else { return };
@@ -187,12 +187,12 @@ impl Markdown {
         }
     }
 
-    /// How many of these rows were given.
+    /// Returns how many of these rows were returned already.
     fn given_of(&self, laid: &Laid, look: Look) -> usize {
         if self.given.columns == look.columns || self.given.rows == 0 {
             return self.given.rows;
         }
-        // The terminal has another width by now: the same letters are on other rows.
+        // The terminal was resized: the same letters are on other rows.
         let mut letters = 0;
         let mut rows = 0;
         for row in laid.rows() {
@@ -217,7 +217,7 @@ impl Fenced {
         self.may_close(line) && line.trim().len() >= self.fence.len()
     }
 
-    /// May this line, once it is whole, be the fence that closes the code?
+    /// Returns whether this line may become the closing fence of the code.
     fn may_close(&self, line: &str) -> bool {
         let blank = line.len() - line.trim_start().len();
         let mark = self.fence.chars().next().unwrap_or('`');
@@ -225,8 +225,8 @@ impl Fenced {
     }
 }
 
-/// As much of a text as can be laid out without what the next letters may turn into something else: a line that has nothing
-/// but marks yet, a table that has no rule yet.
+/// Returns the part of a text that can be laid out before the next letters arrive. Leaves out a last line that has only marks
+/// so far, and a table without its rule.
 fn steady(tail: &str) -> &str {
     let line = tail.rfind('\n').map_or(0, |it| it + 1);
     let (whole, last) = tail.split_at(line);
@@ -246,7 +246,7 @@ fn steady(tail: &str) -> &str {
     shown
 }
 
-/// The lines that are whole; where there is none, all of it.
+/// Returns the complete lines; if there are none, the whole text.
 fn lines_of(text: &str) -> &str {
     text.rfind('\n').and_then(|it| text.get(..=it)).unwrap_or(text)
 }
@@ -255,7 +255,7 @@ fn line_start(text: &str, at: usize) -> usize {
     text.get(..at).and_then(|it| it.rfind('\n')).map_or(0, |it| it + 1)
 }
 
-/// How many letters of a row come from its text and not from how it is laid out.
+/// Returns how many letters of a row come from its text and not from the layout.
 fn letters_of(row: &Row) -> usize {
     row.text().chars().filter(|it| !it.is_whitespace() && !"│┌┐└┘├┤┬┴┼─↪".contains(*it)).count()
 }
@@ -276,7 +276,8 @@ mod tests {
         rows.iter().map(|it| it.text() + "\n").collect()
     }
 
-    /// Marks what is seen: `b` bold, `d` dim, `i` italic, `u` underlined, `x` struck out, `c` code.
+    /// Returns the text with its attributes as letters: `b` bold, `d` dim, `i` italic, `u` underlined, `x` struck out, `c`
+    /// code.
     fn marked(rows: &[Row]) -> String {
         let names = [
             ("1", 'b'),
@@ -313,7 +314,7 @@ mod tests {
         rows
     }
 
-    /// The rows of a text that comes in pieces of so many letters.
+    /// Returns the rows of a text that arrives in pieces of `size` letters.
     fn in_pieces(text: &str, size: usize, look: Look) -> Vec<Row> {
         let mut markdown = Markdown::default();
         let mut rows = Vec::new();

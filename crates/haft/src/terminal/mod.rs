@@ -1,6 +1,6 @@
-//! The terminal of `haft chat` and `haft run`: how an agent is shown there, how a person types and is asked.
+//! The terminal of `haft chat` and `haft run`: shows an agent, reads input, and asks the person.
 //!
-//! Everything up to [`row::Row`] is made by functions that write nothing; [`screen`] is the one place that draws.
+//! All modules up to [`row::Row`] are pure; only [`screen`] draws.
 
 pub(crate) mod abbreviate;
 mod activity;

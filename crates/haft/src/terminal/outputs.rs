@@ -1,4 +1,4 @@
-//! What calls answered and what the model thought, kept whole for a person who wants to read it.
+//! Stored outputs: the answers of calls and the model's thoughts, kept whole for a person who wants to read them.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -6,10 +6,10 @@ use agent::{Change, Event, Shown};
 
 use super::{abbreviate, view::title};
 
-/// So many are kept.
+/// Maximum number of stored outputs.
 const KEPT: usize = 200;
 
-/// So many bytes of them are kept; the newest one is, however long it is.
+/// Maximum size of all stored outputs, in bytes; the newest one is stored whatever its size.
 const BYTES: usize = 8 << 20;
 
 /// The outputs of a conversation since this process began, the oldest first.
@@ -17,38 +17,38 @@ const BYTES: usize = 8 << 20;
 pub(crate) struct Outputs {
     all: VecDeque<Output>,
     bytes: usize,
-    /// The titles of the calls that run.
+    /// The titles of the running calls.
     titles: HashMap<String, String>,
-    /// What the model thinks now.
+    /// The thought in progress.
     thought: String,
 }
 
 /// The answer of a call, or a thought.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Output {
-    /// What was called, and how it ended.
+    /// The call, and how it ended.
     pub(crate) title: String,
-    /// What it said. Of what was too long to be shown to the model, the middle is missing, and the whole is kept as a spill.
+    /// The text of the answer. If it was too long for the model, its middle is missing and the whole is stored as a spill.
     pub(crate) text: String,
     pub(crate) pictures: Vec<Shown>,
     /// The files that it changed.
     pub(crate) changes: Vec<Change>,
-    /// The agents below that called it, as their session is named after this one's: `explore_1`, or nothing.
+    /// The path of the subagent that called it, as its session is named after this one: `explore_1`, or empty.
     pub(crate) below: String,
 }
 
 impl Outputs {
-    /// Takes what an agent does.
+    /// Applies an event of the agent.
     pub(crate) fn hear(&mut self, event: &Event) {
         self.take(event, &[]);
     }
 
-    /// The one that is so many before the newest.
+    /// Returns the output at this distance from the newest.
     pub(crate) fn newest(&self, before: usize) -> Option<&Output> {
         self.all.iter().rev().nth(before)
     }
 
-    /// How many there are.
+    /// Returns how many outputs are stored.
     pub(crate) fn count(&self) -> usize {
         self.all.len()
     }

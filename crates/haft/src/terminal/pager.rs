@@ -1,6 +1,6 @@
-//! A pager of haft's own: a long text on the alternate screen, with scrolling and search.
+//! A built-in pager: shows a long text on the alternate screen, with scrolling and search.
 //!
-//! It knows nothing of the terminal: keys come in, rows go out.
+//! It does no I/O: it takes keys and returns rows.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
@@ -10,51 +10,51 @@ use super::{
     typed::Typed,
 };
 
-/// A text that is read.
+/// A text in the pager.
 #[derive(Debug)]
 pub(crate) struct Pager {
     title: String,
-    /// The lines of the text, however long they are.
+    /// The unwrapped lines of the text.
     lines: Vec<Row>,
-    /// The same as rows of so many columns, each with the line that it belongs to.
+    /// The lines wrapped to `columns`, each row with the index of its line.
     rows: Vec<(usize, Row)>,
     columns: usize,
-    /// How many rows there are room for.
+    /// How many rows fit on the screen.
     room: usize,
     /// The row at the top.
     top: usize,
     search: Search,
-    /// What stands at the right end of the last row.
+    /// The hint at the right end of the last row.
     hint: String,
-    /// The end is followed as the text grows.
+    /// The pager stays at the end as the text grows.
     follows: bool,
 }
 
 #[derive(Debug, Default)]
 struct Search {
-    /// What is being typed.
+    /// The search term that is being typed.
     typed: Option<Typed>,
-    /// What is looked for, in lower case.
+    /// The search term, in lower case.
     wanted: String,
-    /// The rows that have it.
+    /// The rows that contain it.
     found: Vec<usize>,
-    /// The one that was gone to last, as long as the person has not scrolled since.
+    /// The match that was shown last, until the person scrolls.
     at: Option<usize>,
 }
 
-/// What a key came to.
+/// The effect of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Paged {
     Stays,
-    /// The person has read enough.
+    /// The person leaves the pager.
     Leaves,
-    /// They want the text before this one, or the one after it.
+    /// The person goes to the text before this one, or the one after it.
     Earlier,
     Later,
 }
 
 impl Pager {
-    /// A text with its title. `hint` names the keys that lead to other texts.
+    /// Creates a pager with a title. `hint` names the keys that lead to other texts.
     pub(crate) fn new(title: &str, lines: Vec<Row>, hint: &str) -> Self {
         Self {
             title: harmless(title),
@@ -69,18 +69,18 @@ impl Pager {
         }
     }
 
-    /// The lines of a text that is no one's own.
+    /// Returns the lines of a text in one style.
     pub(crate) fn lines_of(text: &str, style: Style) -> Vec<Row> {
         text.trim_end().lines().map(|it| Row::new(harmless(it), style)).collect()
     }
 
-    /// Follows the end of a text that grows.
+    /// Stays at the end of a text that grows.
     pub(crate) fn following(mut self) -> Self {
         self.follows = true;
         self
     }
 
-    /// The text has become this.
+    /// Replaces the text.
     pub(crate) fn set_lines(&mut self, lines: Vec<Row>) {
         if self.lines.len() != lines.len() || self.lines.last() != lines.last() {
             self.lines = lines;
@@ -88,7 +88,7 @@ impl Pager {
         }
     }
 
-    /// The rows of a screen of this size.
+    /// Returns the rows of a screen of this size.
     pub(crate) fn rows(&mut self, columns: usize, lines: usize) -> Vec<Row> {
         self.fit(columns, lines);
         let head = Row::new(self.title.clone(), Style::BOLD).cut(columns);
@@ -100,7 +100,7 @@ impl Pager {
         rows
     }
 
-    /// Takes a key.
+    /// Applies a key.
     pub(crate) fn key(&mut self, key: KeyEvent) -> Paged {
         if let Some(mut typed) = self.search.typed.take() {
             match (key.code, typed.key(key)) {
@@ -134,7 +134,7 @@ impl Pager {
         Paged::Stays
     }
 
-    /// Takes what was pasted: it is looked for.
+    /// Applies pasted text: adds it to the search term.
     pub(crate) fn paste(&mut self, text: &str) {
         if let Some(typed) = &mut self.search.typed {
             typed.paste(text);
@@ -175,7 +175,7 @@ impl Pager {
             self.search.wanted = wanted.to_lowercase();
         }
         self.find();
-        // What is on the screen already is found there.
+        // A match on the current screen comes first.
         if let Some(at) = self.search.found.iter().find(|it| **it >= self.top).or(self.search.found.first()) {
             self.go_to(*at);
         }
@@ -190,7 +190,7 @@ impl Pager {
 
     fn next_found(&mut self, forwards: bool) {
         let found = &self.search.found;
-        // Where the end is on the screen, the row at the top says less.
+        // At the end of the text, the row at the top does not tell which match is current.
         let at = self.search.at.unwrap_or(self.top);
         let next = if forwards {
             found.iter().find(|it| **it > at).or(found.first())
@@ -240,7 +240,7 @@ impl Pager {
             (_, count) => format!(" · found {count} times, n next"),
         };
         let style = Style { reverse: true, ..Style::PLAIN };
-        // Hints that do not fit are dropped, first those for the keys that everybody tries anyway.
+        // Hints that do not fit are dropped, the most familiar keys first.
         let keys: [&[&str]; 4] = [
             &["↑↓ PgUp PgDn g G", "/ search", &self.hint, "q leaves"],
             &["/ search", &self.hint, "q leaves"],

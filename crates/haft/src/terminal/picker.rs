@@ -1,6 +1,6 @@
-//! A list to choose from, on the whole screen: typed words narrow it, Enter chooses.
+//! A full-screen list to choose from: typed words narrow it, Enter chooses.
 //!
-//! It knows nothing of the terminal: keys come in, rows go out.
+//! It does no I/O: it takes keys and returns rows.
 
 use std::io;
 
@@ -19,32 +19,32 @@ use super::{
 pub(crate) struct Picker {
     title: String,
     items: Vec<Item>,
-    /// What was typed.
+    /// The typed words.
     typed: Typed,
     words: String,
-    /// The items that have it, by their place.
+    /// The indices of the items that match.
     found: Vec<usize>,
-    /// The one that Enter chooses, among those.
+    /// The selected item, as an index of `found`.
     at: usize,
     top: usize,
 }
 
-/// Something that can be chosen.
+/// An item of the list.
 #[derive(Debug, Clone)]
 pub(crate) struct Item {
-    /// What stands first: a title.
+    /// The title, which stands first.
     pub(crate) text: String,
-    /// What is said of it, dimmed.
+    /// The description, dimmed.
     pub(crate) about: String,
 }
 
-/// What a key came to.
+/// The effect of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Picked {
     Stays,
-    /// The item at this place.
+    /// The person chose the item at this index.
     Chosen(usize),
-    /// None of them.
+    /// The person chose nothing.
     Leaves,
 }
 
@@ -55,7 +55,7 @@ impl Picker {
         Self { title: harmless(title), items, typed, words, found, at: 0, top: 0 }
     }
 
-    /// The rows of a screen of this size.
+    /// Returns the rows of a screen of this size.
     pub(crate) fn rows(&mut self, columns: usize, lines: usize) -> Vec<Row> {
         let room = lines.saturating_sub(2).max(1);
         if self.at < self.top {
@@ -85,7 +85,7 @@ impl Picker {
         rows
     }
 
-    /// Takes a key.
+    /// Applies a key.
     pub(crate) fn key(&mut self, key: KeyEvent) -> Picked {
         let control = key.modifiers.contains(KeyModifiers::CONTROL);
         let last = self.found.len().saturating_sub(1);
@@ -102,7 +102,7 @@ impl Picker {
             KeyCode::Home => self.at = 0,
             KeyCode::End => self.at = last,
             _ => {
-                // Enter alone ends it, and is taken above.
+                // Only Enter ends the line, and it is handled above.
                 let _ = self.typed.key(key);
                 self.find();
             }
@@ -110,7 +110,7 @@ impl Picker {
         Picked::Stays
     }
 
-    /// Takes what was pasted: it is looked for.
+    /// Applies pasted text: adds it to the typed words.
     pub(crate) fn paste(&mut self, text: &str) {
         self.typed.paste(text);
         self.find();
@@ -130,10 +130,10 @@ impl Picker {
     }
 }
 
-/// Has the person choose at the terminal, outside a chat; nothing, where they choose none.
+/// Has the person choose at the terminal, outside a chat; returns `None` if they choose nothing.
 ///
 /// # Errors
-/// When the terminal can't be read key by key.
+/// If the terminal can't be read key by key.
 pub(crate) async fn pick(
     title: &str,
     items: Vec<Item>,

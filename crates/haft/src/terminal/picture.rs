@@ -1,22 +1,22 @@
-//! Pictures in terminals that can show them.
+//! Inline pictures: the escape sequences for terminals that can show them.
 
 use kit::base64;
 
-/// A larger picture is named by its file.
+/// A larger picture, in bytes, is not shown.
 const LARGEST: usize = 8 << 20;
 
-/// One piece of what kitty's protocol carries.
+/// The chunk size of kitty's protocol, in bytes.
 const PIECE: usize = 4096;
 
-/// The protocols by which a terminal takes a picture.
+/// The protocols for inline pictures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Protocol {
     Kitty,
     ITerm,
 }
 
-/// The protocol that this terminal is known to have, as far as the variables say. What stands between it and us, such as
-/// tmux, would not pass a picture on.
+/// Returns the protocol that this terminal supports according to the environment variables. Returns `None` inside
+/// multiplexers such as tmux, as they would not pass a picture on.
 pub(crate) fn protocol(variables: &[(String, String)]) -> Option<Protocol> {
     let of = |name: &str| variables.iter().find(|it| it.0 == name).map_or("", |it| it.1.as_str());
     let term = of("TERM");
@@ -34,7 +34,7 @@ pub(crate) fn protocol(variables: &[(String, String)]) -> Option<Protocol> {
     }
 }
 
-/// What to write so that the picture is seen; nothing, where this protocol can't show it.
+/// Returns the escape sequence that shows the picture, or `None` if this protocol can't show it.
 pub(crate) fn escape(protocol: Protocol, mime: &str, bytes: &[u8]) -> Option<String> {
     if bytes.len() > LARGEST {
         return None;
@@ -45,7 +45,7 @@ pub(crate) fn escape(protocol: Protocol, mime: &str, bytes: &[u8]) -> Option<Str
             "\u{1b}]1337;File=inline=1;size={};width=auto;preserveAspectRatio=1:{data}\u{7}",
             bytes.len()
         )),
-        // It takes only PNG as it is.
+        // Of the formats, kitty accepts only PNG unchanged.
         Protocol::Kitty if mime == "image/png" => {
             let mut text = String::new();
             let mut rest = data.as_str();

@@ -1,7 +1,7 @@
-//! An agent in plain lines, for pipes, logs and terminals that can only print.
+//! Plain output: shows an agent in lines, for pipes, logs and terminals that can only print.
 //!
-//! What the model says goes to standard output, and nothing else; what it does goes to standard error, one line when a call
-//! ends, and one before that where it runs for long.
+//! Only the model's text goes to standard output. Its actions go to standard error: one line when a call ends, and one before
+//! that for a call that runs for long.
 
 use std::{
     collections::HashMap,
@@ -23,18 +23,18 @@ use super::{
 };
 use crate::{ask, print};
 
-/// So much of a call is told, in letters.
+/// Maximum length of the title of a call, in letters.
 const TITLE: usize = 240;
 
-/// So much of what came of it.
+/// Maximum length of the result of a call, in letters.
 const TELLING: usize = 240;
 
-/// A call that runs for so long is told of before it ends.
+/// A call that runs for this long gets a line before it ends.
 const LONG: Duration = Duration::from_secs(5);
 
-/// Standard output, of which the reader may go away.
+/// Standard output, whose reader may close it.
 pub(crate) struct Out {
-    /// Cancelled when nobody reads any more.
+    /// Cancelled when the reader has closed it.
     gone: CancellationToken,
 }
 
@@ -43,7 +43,7 @@ impl Out {
         Self { gone }
     }
 
-    /// Writes a text as it is. Without a reader there is nobody to work for: that is given to whoever does.
+    /// Writes a text as it is. Without a reader it cancels the token, so that the work stops.
     pub(crate) fn write(&self, text: &str) {
         let mut out = io::stdout().lock();
         if out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_err() && !self.gone.is_cancelled() {
@@ -53,38 +53,38 @@ impl Out {
     }
 }
 
-/// Tells what happens in lines.
+/// Shows events as lines.
 pub(crate) struct Plain {
     inner: Arc<Inner>,
 }
 
 struct Inner {
     out: Out,
-    /// What the agent does goes to standard output, too.
+    /// The lines about actions go to standard output, too.
     together: bool,
     state: Mutex<Lines>,
 }
 
-/// What was told, and what is to be told once it can be.
+/// The state of the output, and the pieces that wait to be written.
 #[derive(Default)]
 struct Lines {
-    /// Only what the model does is told, and not what it says.
+    /// Only actions are shown, and not the model's text.
     only_calls: bool,
     letters: Letters,
-    /// The text of the model that was written last has no end of line.
+    /// The last text of the model does not end with a line break.
     open: bool,
-    /// The calls that run.
+    /// The titles of the running calls.
     titles: HashMap<String, String>,
-    /// What came while the person was asked at this terminal.
+    /// Pieces that arrived while a question was open at this terminal.
     held: Vec<Told>,
 }
 
-/// A piece of what is told.
+/// A piece of output.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Told {
-    /// To standard output, as it is.
+    /// Text for standard output, as it is.
     Said(String),
-    /// To standard error, a line.
+    /// A line for standard error.
     Did(String),
 }
 
@@ -93,12 +93,12 @@ impl Plain {
         Self::of(out, false, false)
     }
 
-    /// The same without what the model says.
+    /// Creates an output that leaves out the model's text.
     pub(crate) fn of_calls(out: Out) -> Self {
         Self::of(out, false, true)
     }
 
-    /// All of it goes to standard output, in its order.
+    /// Creates an output that writes everything to standard output, in order.
     pub(crate) fn together(out: Out) -> Self {
         Self::of(out, true, false)
     }
@@ -117,7 +117,7 @@ impl Plain {
         });
     }
 
-    /// Nothing of this turn comes any more.
+    /// Ends the turn: writes the remaining pieces.
     pub(crate) fn end(&self) {
         let mut state = self.inner.state.lock();
         let mut told = std::mem::take(&mut state.held);
@@ -129,7 +129,8 @@ impl Plain {
 }
 
 impl Inner {
-    /// Tells what `what` makes of the state, unless a question stands: that is not pulled apart by what goes on meanwhile.
+    /// Writes the pieces that `what` derives from the state. While a question is open, it holds them back, so that they do
+    /// not interrupt it.
     fn told(&self, what: impl FnOnce(&mut Lines) -> Vec<Told>) {
         let mut state = self.state.lock();
         let told = what(&mut state);
@@ -140,7 +141,7 @@ impl Inner {
     }
 
     fn tell(&self, told: Vec<Told>) {
-        // Asked each time, as a terminal may change its size.
+        // Queried each time, as a terminal may be resized.
         let columns = if self.together { columns(&io::stdout()) } else { columns(&io::stderr()) };
         for it in told {
             match it {
@@ -169,7 +170,7 @@ impl Observer for Plain {
     }
 }
 
-/// The call that begins with this event.
+/// Returns the id of the call that begins with this event.
 fn begun(event: &Event) -> Option<&str> {
     match event {
         Event::Called { call, .. } => Some(call),
@@ -178,13 +179,13 @@ fn begun(event: &Event) -> Option<&str> {
     }
 }
 
-/// How wide a stream is, where it is a terminal.
+/// Returns the width of a stream in columns, if it is a terminal.
 fn columns(to: &(impl IsTerminal + AsFd)) -> Option<usize> {
     let size = if to.is_terminal() { rustix::termios::tcgetwinsize(to).ok() } else { None };
     size.map(|it| usize::from(it.ws_col)).filter(|it| *it > 0)
 }
 
-/// A line that is cut between words where the terminal ends. Elsewhere it stays one line.
+/// Wraps a line between words at the width of the terminal. Without one, it stays one line.
 fn wrapped(line: &str, columns: Option<usize>) -> String {
     let Some(columns) = columns else { return line.to_owned() };
     let rows = Row::new(line, Style::PLAIN).wrapped(columns, 4);
@@ -216,7 +217,7 @@ impl Lines {
                 let is_list = how == "ok" && checklist::is_list(tool);
                 let telling = match is_list {
                     true => checklist::summary(&checklist::read(text)),
-                    // The diff says what was done to the files.
+                    // The diff shows the changes of the files.
                     false if *ok && !changes.is_empty() => String::new(),
                     false => abbreviate::summary(text, *ok, TELLING),
                 };
@@ -225,7 +226,7 @@ impl Lines {
                     pictures.iter().map(|it| format!("; picture {} ({})", it.handle, it.mime)).collect();
                 below =
                     diff::plain(changes, 4, diff::SHOWN, &format!("haft log --diff --call {call} shows all"));
-                // Whatever is left out of the answer, the person can open what was given to them.
+                // Links are listed even if the answer is shortened, so that the person can open them.
                 below.extend(links.iter().map(|it| harmless(&format!("    {it}"))));
                 if is_list {
                     below.extend(checklist::read(text).iter().map(|it| format!("    {}", it.plain())));
@@ -249,7 +250,7 @@ impl Lines {
         told
     }
 
-    /// This call has run for long: it is told of, unless it is over by now.
+    /// Returns the line about a call that runs for long, unless it is over by now.
     fn still_runs(&mut self, call: &str) -> Vec<Told> {
         let Some(title) = self.titles.get(call) else { return Vec::new() };
         let line = harmless(&format!("> {title} (still running)"));
@@ -258,7 +259,7 @@ impl Lines {
         told
     }
 
-    /// The text is over: what comes next begins a line.
+    /// Ends the text of the model: the next piece begins a line.
     fn end_text(&mut self) -> Vec<Told> {
         let mut rest = self.letters.end();
         if !rest.is_empty() || self.open {

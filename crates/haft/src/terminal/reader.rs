@@ -1,4 +1,4 @@
-//! A text that is read at the terminal outside a chat: in the pager where it is longer than the screen, printed otherwise.
+//! A reader outside a chat: shows a text in the pager if it is longer than the screen, and prints it otherwise.
 
 use std::io::{self, IsTerminal};
 
@@ -16,7 +16,7 @@ use crate::print;
 /// Shows rows at the terminal. Returns once they were read.
 ///
 /// # Errors
-/// When the terminal can't be read key by key.
+/// If the terminal can't be read key by key.
 pub(crate) async fn read(title: &str, rows: Vec<Row>, colours: bool) -> io::Result<()> {
     let mut screen = Screen::new(colours);
     if rows.len() < screen.lines() || !io::stdin().is_terminal() {

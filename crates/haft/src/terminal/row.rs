@@ -1,4 +1,4 @@
-//! Rows of the screen: styled text that is measured, cut, wrapped and painted. Nothing in a row's text can act on the terminal.
+//! Rows of the screen: styled text that is measured, cut, wrapped and painted. The text of a row can't act on the terminal.
 
 use std::{
     fmt::Write as _,
@@ -18,13 +18,13 @@ pub(crate) struct Style {
     pub(crate) italic: bool,
     pub(crate) underline: bool,
     pub(crate) strike: bool,
-    /// Foreground and background change places.
+    /// Swaps foreground and background.
     pub(crate) reverse: bool,
     pub(crate) code: bool,
     pub(crate) tint: Tint,
 }
 
-/// A colour, by what it stands for.
+/// A colour, named by its purpose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Tint {
     #[default]
@@ -42,10 +42,10 @@ pub(crate) enum Tint {
     Name,
 }
 
-/// Which colours stand for what, for the whole process: there is one terminal.
+/// The theme of the whole process: there is one terminal.
 static THEME: AtomicU8 = AtomicU8::new(0);
 
-/// From now on these colours stand for what they mean.
+/// Sets the theme of the process.
 pub(crate) fn set_theme(theme: Theme) {
     let number = match theme {
         Theme::Dark | Theme::None => 0,
@@ -56,7 +56,7 @@ pub(crate) fn set_theme(theme: Theme) {
 }
 
 impl Tint {
-    /// The number of the colour in this theme; empty, where there is none.
+    /// Returns the SGR code of the colour in this theme; empty if it has none.
     fn code(self, theme: u8) -> &'static str {
         let [dark, light, color_blind] = match self {
             Self::None => ["", "", ""],
@@ -93,13 +93,13 @@ impl Style {
         tint: Tint::None,
     };
 
-    /// Plain text in this colour.
+    /// Returns plain text in this colour.
     pub(crate) const fn tinted(tint: Tint) -> Self {
         Self { tint, ..Self::PLAIN }
     }
 
     fn codes(self) -> String {
-        // Code in a text looks like a constant.
+        // Code in a text has the colour of a constant.
         let tint = if self.code && self.tint == Tint::None { Tint::Number } else { self.tint };
         let tint = tint.code(THEME.load(Ordering::Relaxed));
         let on = [
@@ -115,19 +115,19 @@ impl Style {
     }
 }
 
-/// A line: letters, each with its look.
+/// A line of text with styles.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Row {
     spans: Vec<(String, Style)>,
 }
 
 impl Row {
-    /// A line that looks the same all over.
+    /// Creates a line in one style.
     pub(crate) fn new(text: impl Into<String>, style: Style) -> Self {
         Self::default().with(text, style)
     }
 
-    /// The same line with more at its end.
+    /// Appends text in this style.
     #[must_use]
     pub(crate) fn with(mut self, text: impl Into<String>, style: Style) -> Self {
         self.push(&text.into(), style);
@@ -142,12 +142,12 @@ impl Row {
         }
     }
 
-    /// How many columns it takes.
+    /// Returns how many columns the line takes.
     pub(crate) fn width(&self) -> usize {
         self.spans.iter().map(|(text, _)| width(text)).sum()
     }
 
-    /// Only so many columns of it; what is left out is a dot.
+    /// Cuts the line to `columns` columns; `…` replaces the rest.
     #[must_use]
     pub(crate) fn cut(self, columns: usize) -> Self {
         if self.width() <= columns {
@@ -167,8 +167,7 @@ impl Row {
         row
     }
 
-    /// As lines of so many columns, cut between words where there are some; those after the first begin `indent`
-    /// columns further in.
+    /// Wraps the line to `columns` columns, between words where possible; continuation lines are indented by `indent` columns.
     pub(crate) fn wrapped(&self, columns: usize, indent: usize) -> Vec<Self> {
         let letters = self.letters();
         let lines = wrap(&letters, columns, indent, true);
@@ -183,7 +182,7 @@ impl Row {
             .collect()
     }
 
-    /// The letters of the row, each with its style.
+    /// Returns the letters of the row, each with its style.
     pub(crate) fn letters(&self) -> Vec<Letter> {
         let spans = self.spans.iter();
         spans
@@ -191,7 +190,7 @@ impl Row {
             .collect()
     }
 
-    /// The row with this text, which is in lower case, standing out wherever it is.
+    /// Highlights all occurrences of a text, which is in lower case.
     #[must_use]
     pub(crate) fn marked(&self, wanted: &str) -> Self {
         let wanted: Vec<char> = wanted.chars().collect();
@@ -208,7 +207,7 @@ impl Row {
         of_letters(&letters, 0)
     }
 
-    /// The line with another at its end.
+    /// Appends another line.
     #[must_use]
     pub(crate) fn and(mut self, other: Self) -> Self {
         for (text, style) in other.spans {
@@ -217,7 +216,7 @@ impl Row {
         self
     }
 
-    /// As lines of so many columns, where its text has line breaks.
+    /// Splits the text at line breaks, and wraps each line to `columns` columns.
     pub(crate) fn lines(&self, columns: usize) -> Vec<Self> {
         let mut lines = vec![Self::default()];
         for (text, style) in &self.spans {
@@ -233,12 +232,12 @@ impl Row {
         lines.iter().flat_map(|it| it.wrapped(columns, 2)).collect()
     }
 
-    /// The text without its styles.
+    /// Returns the text without its styles.
     pub(crate) fn text(&self) -> String {
         self.spans.iter().map(|(text, _)| text.as_str()).collect()
     }
 
-    /// As a terminal draws it. Nothing in the letters acts on the terminal.
+    /// Returns the text with its escape sequences for the terminal. The letters themselves are escaped.
     pub(crate) fn painted(&self, colours: bool) -> String {
         let mut painted = String::new();
         for (text, style) in &self.spans {
@@ -255,22 +254,22 @@ impl Row {
     }
 }
 
-/// A text in which nothing acts on a terminal, in one line.
+/// Escapes a text so that nothing in it acts on a terminal; the result is one line.
 pub(crate) fn harmless(text: &str) -> String {
     let (text, _) = visible(text);
     text.replace('\t', "    ").replace('\r', "\\r").replace('\n', "\\n")
 }
 
-/// A letter of a line that is still to be cut into lines.
+/// A letter with its style, for wrapping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Letter {
     pub(crate) letter: char,
     pub(crate) style: Style,
-    /// Where it ends in what it was made of.
+    /// The offset at which it ends in its source.
     pub(crate) end: usize,
 }
 
-/// Which letters are on which line of `columns`; those after the first have `indent` fewer.
+/// Returns the range of letters of each line of `columns` columns; lines after the first are narrower by `indent`.
 pub(crate) fn wrap(letters: &[Letter], columns: usize, indent: usize, at_words: bool) -> Vec<Range<usize>> {
     let mut lines = Vec::new();
     let (mut start, mut used, mut blank) = (0, 0, None);
@@ -284,7 +283,7 @@ pub(crate) fn wrap(letters: &[Letter], columns: usize, indent: usize, at_words: 
                 (start, used, blank) = (at + 1, 0, None);
                 continue;
             }
-            // A blank at the end of a line takes no room.
+            // A blank at the end of a line takes no column.
             let end = blank.filter(|_| at_words).map_or(at, |blank: usize| blank + 1);
             lines.push(start..end);
             start = end;
@@ -302,7 +301,7 @@ pub(crate) fn wrap(letters: &[Letter], columns: usize, indent: usize, at_words: 
     lines
 }
 
-/// These letters as a line, `indent` columns in.
+/// Creates a line from these letters, indented by `indent` columns.
 pub(crate) fn of_letters(letters: &[Letter], indent: usize) -> Row {
     let mut row = Row::default();
     row.push(&" ".repeat(indent), Style::PLAIN);
@@ -313,7 +312,7 @@ pub(crate) fn of_letters(letters: &[Letter], indent: usize) -> Row {
     row
 }
 
-/// How many columns a text takes.
+/// Returns how many columns a text takes.
 pub(crate) fn width(text: &str) -> usize {
     text.chars().map(columns_of).sum()
 }
@@ -322,7 +321,7 @@ fn columns_of(letter: char) -> usize {
     letter.width().unwrap_or(0)
 }
 
-/// As much of the beginning as fits, and whether that is all.
+/// Returns the part of the beginning that fits, and whether that is all.
 pub(crate) fn head(text: &str, columns: usize) -> (&str, bool) {
     let mut used = 0;
     for (at, letter) in text.char_indices() {
@@ -334,7 +333,7 @@ pub(crate) fn head(text: &str, columns: usize) -> (&str, bool) {
     (text, true)
 }
 
-/// As much of the end as fits.
+/// Returns the part of the end that fits.
 pub(crate) fn tail(text: &str, columns: usize) -> &str {
     let mut used = 0;
     for (at, letter) in text.char_indices().rev() {

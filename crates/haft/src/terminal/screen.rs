@@ -1,7 +1,7 @@
-//! The terminal's screen: the one place that draws there.
+//! The terminal's screen: the only module that draws there.
 //!
-//! What stays is written once and scrolls away. What is in motion stands below it, and is drawn anew in its place. A text that is
-//! read has the whole screen, the alternate one, for as long as that takes; what was to stay meanwhile is written after it.
+//! Permanent rows are written once and scroll away. The live area stands below them, and is redrawn in place. The pager has
+//! the whole alternate screen; permanent rows that arrive meanwhile are written after it.
 
 use std::{
     fmt::Write as _,
@@ -14,15 +14,15 @@ use super::row::Row;
 /// The alternate screen is shown.
 static FULL: AtomicBool = AtomicBool::new(false);
 
-/// Enters the alternate screen, empty, without a cursor; and leaves it as it was before.
+/// Enters the empty alternate screen without a cursor, and leaves it again.
 const ENTER: &str = "\u{1b}[?1049h\u{1b}[?25l\u{1b}[2J";
 const LEAVE: &str = "\u{1b}[?25h\u{1b}[?1049l";
 
-/// Begins and ends what is to be seen at once. Terminals that can't do that leave it out.
+/// Begins and ends a synchronised update. Terminals without that feature ignore it.
 const BEGINS: &str = "\u{1b}[?2026h";
 const ENDS: &str = "\u{1b}[?2026l";
 
-/// Gives the terminal back its own screen, whoever has it now: for the end of the process.
+/// Leaves the alternate screen at the end of the process.
 pub(crate) fn leave() {
     if FULL.swap(false, Ordering::AcqRel) {
         let mut out = io::stdout().lock();
@@ -36,27 +36,27 @@ pub(crate) struct Screen {
     colours: bool,
     columns: usize,
     lines: usize,
-    /// What is in motion.
+    /// The live area.
     live: Live,
-    /// What the alternate screen shows, while it is shown.
+    /// The rows of the alternate screen, while it is shown.
     full: Option<Vec<Row>>,
-    /// What is to stay once the alternate screen is left, or the terminal is ours again.
+    /// Permanent rows and pictures that are written after the alternate screen is left or the terminal is taken back.
     later: Vec<Later>,
-    /// Nobody sees it any more.
+    /// The terminal is gone: a write failed.
     gone: bool,
-    /// Another program has the terminal: what would be written waits.
+    /// Another program has the terminal: permanent rows wait.
     away: bool,
-    /// What stays ends with an empty line.
+    /// The permanent rows end with an empty line.
     parted: bool,
 }
 
-/// Something that is to stay.
+/// A row or a picture that is still to be written.
 enum Later {
     Row(Row),
     Picture(String),
 }
 
-/// What is in motion, and the line and column of it that the cursor is at; without one, the end.
+/// The live area, with the line and column of its cursor; without one, the cursor is at the end.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Live {
     pub(crate) rows: Vec<Row>,
@@ -70,14 +70,14 @@ impl From<Vec<Row>> for Live {
 }
 
 impl Live {
-    /// Only the last of it, as many lines as there is room for: the newest is what counts.
+    /// Keeps the last `most` rows: the newest ones matter.
     fn fit(&mut self, most: usize) {
         let over = self.rows.len().saturating_sub(most);
         self.rows.drain(..over);
         self.cursor = self.cursor.map(|(line, column)| (line.saturating_sub(over), column));
     }
 
-    /// Where the cursor is.
+    /// Returns the line and column of the cursor.
     fn at(&self) -> (usize, usize) {
         let end = || (self.rows.len().saturating_sub(1), self.rows.last().map_or(0, Row::width));
         self.cursor.unwrap_or_else(end)
@@ -102,12 +102,12 @@ impl Screen {
         screen
     }
 
-    /// How many columns a line may take. The last one stays free: terminals differ in when they begin a new line.
+    /// Returns how many columns a line may take. The last one stays free: terminals differ in when they begin a new line.
     pub(crate) fn columns(&self) -> usize {
         self.columns.saturating_sub(1).max(2)
     }
 
-    /// Are there colours?
+    /// Returns whether colours are used.
     pub(crate) fn colours(&self) -> bool {
         self.colours
     }
@@ -117,7 +117,7 @@ impl Screen {
     }
 
     pub(crate) fn resized(&mut self, columns: u16, lines: u16) {
-        // A terminal that does not know its size says that it has none.
+        // A terminal that does not know its size reports zero.
         if columns > 0 && lines > 0 {
             let is_other = (self.columns, self.lines) != (usize::from(columns), usize::from(lines));
             self.columns = usize::from(columns);
@@ -128,17 +128,17 @@ impl Screen {
         }
     }
 
-    /// How many lines there are.
+    /// Returns how many lines the terminal has.
     pub(crate) fn lines(&self) -> usize {
         self.lines
     }
 
-    /// Does what stays end with an empty line?
+    /// Returns whether the permanent rows end with an empty line.
     pub(crate) fn is_parted(&self) -> bool {
         self.parted
     }
 
-    /// Writes what stays, and draws what is in motion below it.
+    /// Writes permanent rows, and draws the live area below them.
     pub(crate) fn draw(&mut self, stays: &[Row], live: impl Into<Live>) {
         if let Some(last) = stays.last() {
             self.parted = last.width() == 0;
@@ -157,13 +157,13 @@ impl Screen {
         self.live = live;
     }
 
-    /// Gives the terminal to another program. Nothing is drawn until it [comes back](Self::come_back).
+    /// Hands the terminal to another program. Nothing is drawn until [`come_back`](Self::come_back).
     pub(crate) fn give(&mut self) {
         self.draw(&[], Vec::new());
         self.away = true;
     }
 
-    /// Takes the terminal back, and writes what would have been written meanwhile.
+    /// Takes the terminal back, and writes the rows that waited.
     pub(crate) fn come_back(&mut self) {
         self.away = false;
         self.live = Live::default();
@@ -173,14 +173,14 @@ impl Screen {
         self.write_later();
     }
 
-    /// Writes what a terminal acts on and does not show: the bell, its title, its clipboard.
+    /// Writes an invisible escape sequence: the bell, the title, the clipboard.
     pub(crate) fn signal(&mut self, escape: &str) {
         if !self.away {
             self.write(escape);
         }
     }
 
-    /// Writes a picture, in the words of the terminal, as something that stays.
+    /// Writes a picture, given as an escape sequence, as permanent output.
     pub(crate) fn picture(&mut self, escape: &str) {
         if self.full.is_some() || self.away {
             return self.later.push(Later::Picture(escape.to_owned()));
@@ -190,7 +190,7 @@ impl Screen {
         self.write(&format!("{clear}{escape}\r\n"));
     }
 
-    /// Shows these rows, one for each line of the terminal, and nothing else.
+    /// Shows these rows on the alternate screen, one for each line of the terminal.
     pub(crate) fn draw_full(&mut self, rows: Vec<Row>) {
         if self.full.as_ref() == Some(&rows) {
             return;
@@ -206,7 +206,7 @@ impl Screen {
         self.full = Some(rows);
     }
 
-    /// Shows again what was seen before, and writes what was to stay meanwhile.
+    /// Leaves the alternate screen, and writes the rows that waited.
     pub(crate) fn leave_full(&mut self) {
         if self.full.take().is_none() {
             return;
@@ -215,7 +215,7 @@ impl Screen {
         self.write_later();
     }
 
-    /// Writes what was to stay.
+    /// Writes the rows and pictures that waited.
     fn write_later(&mut self) {
         let mut rows = Vec::new();
         for later in std::mem::take(&mut self.later) {
@@ -232,13 +232,13 @@ impl Screen {
         }
     }
 
-    /// Wipes all that is seen.
+    /// Clears the screen.
     pub(crate) fn wipe(&mut self) {
         self.write("\u{1b}[H\u{1b}[2J");
         self.live = Live::default();
     }
 
-    /// Writes a frame: a terminal that can shows it only once it is whole, so that nothing flickers.
+    /// Writes a synchronised update, to avoid flicker.
     fn write(&mut self, text: &str) {
         let mut out = io::stdout().lock();
         let frame = format!("{BEGINS}{text}{ENDS}");
@@ -248,13 +248,13 @@ impl Screen {
     }
 }
 
-/// What to write so that `stays` stands above `live`, in the place of what was `drawn`.
+/// Returns the text that replaces the live area `drawn` by the rows `stays`, with `live` below them.
 fn frame(drawn: &Live, stays: &[Row], live: &Live, columns: usize, colours: bool) -> String {
     let mut frame = String::new();
     if !drawn.rows.is_empty() {
         let (line, column) = drawn.at();
         let columns = columns.max(1);
-        // A terminal that became narrower has cut the lines in two.
+        // A terminal that became narrower has wrapped the lines.
         let cut: usize = drawn.rows.iter().take(line).map(|it| it.width().max(1).div_ceil(columns)).sum();
         frame.push('\r');
         up(&mut frame, cut + column / columns);

@@ -16,26 +16,26 @@ use super::{
     row::{Row, Style, harmless},
 };
 
-/// How often the branch is looked up.
+/// Refresh interval of the branch.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// From this share of the window on, in percent, the context stands out.
+/// From this percentage of the window on, the context size is highlighted.
 const NEARLY_FULL: u64 = 80;
 
-/// A branch has at most so many letters on the screen.
+/// Maximum length of a branch on the screen, in letters.
 const BRANCH: usize = 30;
 
-/// A longer `HEAD` is none.
+/// A longer `HEAD`, in bytes, is not read.
 const HEAD: u64 = 4096;
 
-/// What is known of a conversation, for the status line.
+/// The state of a conversation for the status line.
 #[derive(Default)]
 pub(crate) struct Status {
     of: Option<Of>,
     /// Whether a message or an answer has been counted.
     is_counted: bool,
     cost: f64,
-    /// Some answer had a price, and some had none.
+    /// Some answers had a price, and some had none.
     priced: bool,
     unpriced: bool,
     home: PathBuf,
@@ -49,31 +49,31 @@ struct Of {
     crew: Option<Crew>,
 }
 
-/// What the line says.
+/// The parts of the status line.
 #[derive(Debug, Clone, Default)]
 struct Facts {
     model: String,
     used: Option<u64>,
-    /// The provider has not counted it.
+    /// The context size is an estimate and not counted by the provider.
     estimated: bool,
     window: u64,
     cost: Option<String>,
-    /// What limits the agent beyond the usual, which stands out.
+    /// Unusual limits of the agent, which are highlighted.
     limits: Vec<String>,
-    /// When a person is asked.
+    /// The approval mode.
     asks: &'static str,
     branch: Option<String>,
     folder: String,
 }
 
 impl Status {
-    /// The status of no conversation yet.
+    /// Creates the status without a conversation.
     pub(crate) fn new(variables: &[(String, String)]) -> Self {
         let home = variables.iter().find(|it| it.0 == "HOME").map(|it| PathBuf::from(&it.1));
         Self { home: home.unwrap_or_default(), ..Self::default() }
     }
 
-    /// From now on it is the status of this agent's conversation.
+    /// Switches to the conversation of this agent.
     pub(crate) fn follow(&mut self, agent: &Agent) {
         let of =
             Of { session: agent.session().clone(), steering: agent.steering(), crew: agent.crew().cloned() };
@@ -81,7 +81,7 @@ impl Status {
         *self = Self { of: Some(of), is_counted, home: std::mem::take(&mut self.home), ..Self::default() };
     }
 
-    /// Takes what an agent does.
+    /// Applies an event of the agent.
     pub(crate) fn hear(&mut self, event: &Event) {
         match event {
             Event::Used { cost, .. } => {
@@ -107,13 +107,13 @@ impl Status {
         self.unpriced |= cost.is_none();
     }
 
-    /// The line in so many columns; nothing, while there is no conversation.
+    /// Returns the line in `columns` columns, or `None` without a conversation.
     pub(crate) fn row(&mut self, now: Instant, columns: usize) -> Option<Row> {
         let facts = self.facts(now)?;
         Some(facts.row(columns))
     }
 
-    /// What a person should know when the conversation begins, in at most two lines.
+    /// Returns the welcome text of a conversation, in at most two lines.
     pub(crate) fn welcome(&mut self, now: Instant, columns: usize) -> Vec<Row> {
         let Some(facts) = self.facts(now) else { return Vec::new() };
         let policy = self.of.as_ref().map(|it| it.session.runtime().policy());
@@ -179,7 +179,7 @@ impl Status {
     }
 }
 
-/// When a person is asked, in the words of `--approve`.
+/// Returns the approval mode in the syntax of `--approve`.
 fn asks(approve: Approve) -> &'static str {
     match approve {
         Approve::Ask => "approve: ask",
@@ -189,7 +189,7 @@ fn asks(approve: Approve) -> &'static str {
     }
 }
 
-/// The name of a model; of a script, the file without its folders.
+/// Returns the name of a model; for a script, the file name without folders.
 fn short_name(name: &str) -> String {
     match name.strip_prefix("script:") {
         Some(file) => format!("script:{}", file.rsplit('/').next().unwrap_or(file)),
@@ -197,7 +197,7 @@ fn short_name(name: &str) -> String {
     }
 }
 
-/// A folder, from the home folder on.
+/// Returns a folder, relative to the home folder if it is inside.
 fn folder(path: &Path, home: &Path) -> String {
     match path.strip_prefix(home) {
         Ok(rest) if !home.as_os_str().is_empty() && rest.as_os_str().is_empty() => "~".to_owned(),
@@ -206,10 +206,10 @@ fn folder(path: &Path, home: &Path) -> String {
     }
 }
 
-/// The branch that is checked out here, or the beginning of the commit; nothing, where there is no git. No process is started.
+/// Returns the current branch or the abbreviated commit, or `None` without git. It starts no process.
 fn branch(workspace: &Path) -> Option<String> {
     let git = workspace.ancestors().map(|it| it.join(".git")).find(|it| it.exists())?;
-    // In a worktree and in a submodule it is a file that names the folder.
+    // In a worktree and in a submodule, `.git` is a file that names the folder.
     let folder = if git.is_dir() {
         git
     } else {
@@ -234,7 +234,7 @@ impl Facts {
     fn row(&self, columns: usize) -> Row {
         let last = self.folder.rsplit('/').next().unwrap_or_default().to_owned();
         let provider = |it: &str| it.split_once(':').map_or(it, |(_, model)| model).to_owned();
-        // What counts least is left out first.
+        // The least important parts are dropped first.
         let steps: [&dyn Fn(&mut Self); 8] = [
             &|_| {},
             &|it| it.folder.clone_from(&last),

@@ -1,4 +1,4 @@
-//! Typed answers to a question.
+//! One-line input for answers and search terms.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
@@ -11,7 +11,7 @@ pub(crate) struct Typed {
 }
 
 impl Typed {
-    /// Takes a key; gives the line, when it is the one that ends it.
+    /// Applies a key; returns the line if the key ends it.
     pub(crate) fn key(&mut self, key: KeyEvent) -> Option<String> {
         match (key.code, key.modifiers) {
             (KeyCode::Enter, _) => return Some(std::mem::take(&mut self.text)),
@@ -27,12 +27,12 @@ impl Typed {
         None
     }
 
-    /// Takes what was pasted, in one line.
+    /// Inserts pasted text, in one line.
     pub(crate) fn paste(&mut self, text: &str) {
         self.text.extend(text.chars().map(|it| if it.is_control() { ' ' } else { it }));
     }
 
-    /// As much of its end as fits.
+    /// Returns the part of its end that fits.
     pub(crate) fn shown(&self, columns: usize) -> &str {
         tail(&self.text, columns)
     }

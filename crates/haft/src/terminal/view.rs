@@ -1,4 +1,4 @@
-//! What a person sees of an agent: its events as rows that stay, and as rows that are still in motion.
+//! The view of an agent: its events as permanent rows, and as rows of the live area.
 
 use std::{
     collections::BTreeMap,
@@ -21,23 +21,23 @@ use super::{
 
 pub(crate) use super::markdown::Look;
 
-/// So many letters of a call are kept; what is shown is cut to the line.
+/// Maximum stored length of the title of a call, in letters; on the screen it is cut to the line.
 const TITLE: usize = 300;
 
 /// A thought of more rows is folded into one when it is over.
 const FOLDED: usize = 3;
 
-/// So many rows of a thought are seen while it is thought.
+/// Maximum number of rows of a thought in progress.
 const THOUGHT: usize = 3;
 
-/// Something that stays on the screen.
+/// A row or a picture that stays on the screen.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Drawn {
     Row(Row),
     Picture(Shown),
 }
 
-/// An agent as it is seen.
+/// The visible state of an agent.
 #[derive(Debug, Default)]
 pub(crate) struct View {
     text: Markdown,
@@ -46,27 +46,27 @@ pub(crate) struct View {
     calls: Calls,
     life: Life,
     tasks: Vec<Task>,
-    /// The plan was drawn just now, so it is not drawn once more below.
+    /// The plan was drawn just now, so it is not repeated in the live area.
     planned: bool,
-    /// Whole answers are shown, so nothing sums them up.
+    /// Whole answers are shown, so no summary follows.
     whole: bool,
     /// The changes that a question about a call showed.
     showed: BTreeMap<String, Vec<Change>>,
 }
 
-/// What was drawn last.
+/// The kind of the last output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Last {
     #[default]
     Nothing,
-    /// What the person said.
+    /// Input of the person.
     Person,
     Text,
     Thought,
     Call,
 }
 
-/// What the model thinks before it says something.
+/// A thought of the model in progress.
 #[derive(Debug, Default)]
 struct Thought {
     text: String,
@@ -75,25 +75,25 @@ struct Thought {
 }
 
 impl View {
-    /// A turn, or a command that the person ran, begins. `limit`: after so long without a byte the model is given up.
+    /// Begins a turn, or a command that the person ran. `limit`: a request is given up after this time without a byte.
     pub(crate) fn begin(&mut self, now: Instant, limit: Option<Duration>) {
         self.life.begin(now, limit);
         self.last = Last::Person;
     }
 
-    /// The whole answer of the next call is shown, so nothing sums it up.
+    /// Shows the whole answer of the next call, without a summary.
     pub(crate) fn shows_whole(&mut self) {
         self.whole = true;
     }
 
-    /// Takes an event; returns what stays of it.
+    /// Applies an event; returns the output that is permanent.
     pub(crate) fn hear(&mut self, event: &Event, now: Instant, look: Look) -> Vec<Drawn> {
         let mut drawn = Vec::new();
         self.take(event, &[], now, look, &mut drawn);
         drawn
     }
 
-    /// The turn is over: returns what was still in motion. The plan stays for the next one.
+    /// Ends the turn: returns the rest of the live area as permanent output. Keeps the plan for the next turn.
     pub(crate) fn end(&mut self, look: Look) -> Vec<Drawn> {
         let mut drawn = Vec::new();
         self.end_text(look, &mut drawn);
@@ -102,12 +102,12 @@ impl View {
         drawn
     }
 
-    /// Another conversation is shown from now on.
+    /// Switches to another conversation.
     pub(crate) fn forget(&mut self) {
         *self = Self::default();
     }
 
-    /// What is in motion, and below it the sign of life.
+    /// Returns the live area, with the activity indicator as its last row.
     pub(crate) fn live(&self, now: Instant, look: Look) -> Vec<Row> {
         let columns = look.columns;
         let mut rows = self.thought.live(look);
@@ -117,7 +117,7 @@ impl View {
             rows.push(Row::default());
         }
         rows.extend(calls);
-        // What the person said stands apart.
+        // Input of the person stands apart.
         if self.last == Last::Person {
             rows.insert(0, Row::default());
         }
@@ -132,28 +132,28 @@ impl View {
         rows
     }
 
-    /// A person was asked about a call for so long, which is not part of the time that it runs.
+    /// Excludes the time of a question from the run time of a call.
     pub(crate) fn asked(&mut self, call: &str, took: Duration) {
         self.calls.asked(call, took);
     }
 
-    /// A question about a call showed these changes, so they are not shown once more when they landed.
+    /// Records changes that a question showed, so that they are not shown again once they are applied.
     pub(crate) fn showed(&mut self, call: String, changes: Vec<Change>) {
         self.showed.insert(call, changes);
     }
 
-    /// The sign of life, while somebody works.
+    /// Returns the activity indicator, while work is in progress.
     pub(crate) fn life(&self, now: Instant, columns: usize) -> Option<Row> {
         let (running, waiting) = self.calls.standing();
         self.life.row(now, CallCounts { running, waiting }, columns)
     }
 
-    /// The id and the title of the newest call that is not over.
+    /// Returns the id and the title of the newest call that is not over.
     pub(crate) fn newest_call(&self) -> Option<(&str, &str)> {
         self.calls.newest()
     }
 
-    /// Takes up what is known of the calls from elsewhere.
+    /// Updates each running call with the state that `seen` returns.
     pub(crate) fn look_at_calls(&mut self, now: Instant, seen: impl Fn(&str) -> Seen) {
         self.calls.look(now, seen);
     }
@@ -188,12 +188,12 @@ impl View {
             Event::Answered { call, tool, ok, fault, exit, ms, text, pictures, changes, links } => {
                 let how = abbreviate::how(*ok, *exit, *fault);
                 let title = self.calls.title(call).unwrap_or_else(|| tool.clone());
-                // The diff says what was done to the files, and the person what they answered.
+                // The diff shows the changes of the files, and the person knows their own answer.
                 let is_said = self.whole || !changes.is_empty() || tool == "ask_user";
                 let text = if *ok && is_said { "" } else { text.as_str() };
                 let telling = match *fault {
                     Some(Kind::Denied) => refused(text).unwrap_or_else(|| summed_up(text, *ok, false)),
-                    // That it was stopped is said already: what it wrote by then is not.
+                    // `how` already shows that it was stopped, but not the output until then.
                     Some(Kind::Cancelled) => {
                         summed_up(text.split_once('\n').map_or("", |it| it.1), true, false)
                     }
@@ -212,7 +212,7 @@ impl View {
                     false => diff::rows(changes, indent, look.columns, diff::SHOWN, "Ctrl-O shows all"),
                 };
                 stays.extend(drawn_of(diffs));
-                // An address is of use only as a whole, so it is wrapped and not cut.
+                // An address is useful only as a whole, so it is wrapped and not cut.
                 let pad = " ".repeat(indent);
                 let links = links.iter().map(|it| Row::new(format!("{pad}{it}"), Style::default()));
                 stays.extend(drawn_of(links.flat_map(|it| it.wrapped(look.columns, indent)).collect()));
@@ -240,7 +240,7 @@ impl View {
         }
     }
 
-    /// What stays of an answer that is a plan: what changed in it.
+    /// Returns the permanent output of an answer that is a plan: the tasks that changed.
     fn plan(&mut self, depth: usize, tool: &str, text: &str, took: &str, look: Look) -> Vec<Drawn> {
         let tasks = checklist::read(text);
         let title = format!("{tool} {}", checklist::summary(&tasks));
@@ -256,7 +256,7 @@ impl View {
     }
 
     fn say(&mut self, text: &str, what: Last, now: Instant, look: Look, drawn: &mut Vec<Drawn>) {
-        // What a model begins with is often a line break.
+        // A model often begins with a line break.
         let text = if self.last == what { text } else { text.trim_start_matches('\n') };
         if text.is_empty() {
             return;
@@ -272,7 +272,7 @@ impl View {
         }
     }
 
-    /// What comes is of this kind: other kinds stand apart.
+    /// Begins output of this kind: an empty row separates it from another kind.
     fn begin_kind(&mut self, what: Last, drawn: &mut Vec<Drawn>) {
         if self.last != what && self.last != Last::Nothing {
             drawn.push(Drawn::Row(Row::default()));
@@ -306,14 +306,14 @@ impl Thought {
         if text.is_empty() { Vec::new() } else { Row::new(text, style).lines(look.columns) }
     }
 
-    /// The newest of it.
+    /// Returns the last rows of the thought.
     fn live(&self, look: Look) -> Vec<Row> {
         let rows = self.rows(look);
         let first = rows.len().saturating_sub(THOUGHT);
         rows.into_iter().skip(first).collect()
     }
 
-    /// It is over: a short one stays as it is, and of a long one a line.
+    /// Ends the thought: returns a short one whole, and one line for a long one.
     fn end(&mut self, look: Look) -> Vec<Row> {
         let rows = self.rows(look);
         let took = self.began.zip(self.last).map(|(began, last)| last.saturating_duration_since(began));
@@ -330,13 +330,13 @@ impl Thought {
     }
 }
 
-/// What the person said to a call that they refused, if they did: the rest of the fault is what they were asked.
+/// Returns the person's words if they refused the call: the rest of the fault repeats the question.
 fn refused(text: &str) -> Option<String> {
     let (_, words) = text.lines().next()?.split_once("; the person said no")?;
     Some(format!("you said no{}", abbreviate::line(words, TITLE)))
 }
 
-/// Did these changes land as they were shown? The diffs are cut elsewhere, and are not compared.
+/// Returns whether these changes were applied as shown. The diffs are not compared, as they are truncated differently.
 fn is_same(showed: &[Change], landed: &[Change]) -> bool {
     let alike = |(one, other): (&Change, &Change)| {
         (&one.path, one.kind, one.added, one.removed) == (&other.path, other.kind, other.added, other.removed)
@@ -344,7 +344,7 @@ fn is_same(showed: &[Change], landed: &[Change]) -> bool {
     showed.len() == landed.len() && showed.iter().zip(landed).all(alike)
 }
 
-/// The line of an answer that says most; of a command also how many lines it wrote.
+/// Returns the most informative line of an answer; for a command also its number of lines.
 fn summed_up(text: &str, ok: bool, is_command: bool) -> String {
     let telling = abbreviate::summary(text, ok, TITLE);
     let lines = text.trim_end().lines().filter(|it| !agent::is_frame(it)).count();
@@ -359,7 +359,7 @@ fn drawn_of(rows: Vec<Row>) -> Vec<Drawn> {
     rows.into_iter().map(Drawn::Row).collect()
 }
 
-/// A call in a line. Of a plan, the answer says all.
+/// Returns a call in one line. For a plan, it is only the tool: the answer shows the tasks.
 pub(crate) fn title(tool: &str, arguments: &serde_json::Value) -> String {
     if checklist::is_list(tool) {
         return tool.to_owned();
@@ -367,7 +367,7 @@ pub(crate) fn title(tool: &str, arguments: &serde_json::Value) -> String {
     format!("{tool} {}", abbreviate::arguments(arguments, TITLE)).trim_end().to_owned()
 }
 
-/// What was said in an earlier process, as it is seen again, with an empty line behind it.
+/// Returns the messages of an earlier process as rows, with an empty row after them.
 pub(crate) fn rows_before(said: &[Message], look: Look) -> Vec<Row> {
     let mut rows = Vec::new();
     let mut tools = false;
@@ -384,7 +384,7 @@ pub(crate) fn rows_before(said: &[Message], look: Look) -> Vec<Row> {
     rows
 }
 
-/// One message of it.
+/// Returns the rows of one message.
 pub(crate) fn said_before(message: &Message, look: Look) -> Vec<Row> {
     match message {
         Message::Person { text, attached } => {
@@ -602,7 +602,7 @@ mod tests {
         let mut view = View::default();
         view.showed("c".to_owned(), vec![change.clone()]);
         assert_eq!(stays_of(&mut view, &edited), "✓ edit  1.2 s\n    a (+1 -1)\n");
-        // What landed is not what was shown.
+        // The applied changes differ from those that were shown.
         let mut view = View::default();
         view.showed("c".to_owned(), vec![Change { added: 7, ..change }]);
         assert!(stays_of(&mut view, &edited).contains("1 + y"));

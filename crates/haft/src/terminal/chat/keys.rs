@@ -1,4 +1,4 @@
-//! What a key does in the chat beyond the line: it answers a question, stops a turn, leaves, or gives the terminal to another
+//! Keys of the chat outside the input line: they answer a question, stop a turn, leave, or hand the terminal to another
 //! program.
 
 use std::time::Duration;
@@ -21,27 +21,27 @@ use super::{
 };
 use crate::attach;
 
-/// So soon Ctrl-C has to be pressed again to leave.
+/// A second Ctrl-C within this time leaves the chat.
 const AGAIN: Duration = Duration::from_secs(2);
 
-/// A process that is not stopped by then will not be: no shell waits for it.
+/// A process that is not stopped after this time will not be: no shell waits for it.
 const STOPS: Duration = Duration::from_millis(300);
 
-/// How the terminal comes back.
+/// How haft regains the terminal.
 pub(super) enum Back {
-    /// The editor is closed: with this text, or why there is none.
+    /// The editor is closed, with this text or the reason why there is none.
     Editor(Result<String, String>),
-    /// The shell gave it back.
+    /// The shell continued this process.
     Shell,
 }
 
-/// Waits until the other program gives the terminal back. May be dropped and asked again.
+/// Waits until the other program returns the terminal. Cancel safe.
 pub(super) async fn returns(away: &mut Option<Away>) -> Back {
     match away {
         Some(Away::Editor(open)) => {
             Back::Editor(open.await.unwrap_or_else(|_| Err("the editor was lost".to_owned())))
         }
-        // That it was continued, the clock says too: it did not go on meanwhile.
+        // The clock also shows that the process was continued: time stood still for it meanwhile.
         Some(Away::Shell(since)) => {
             tokio::time::sleep_until(Instant::from_std(*since + STOPS)).await;
             Back::Shell
@@ -95,7 +95,7 @@ impl Front {
         }
     }
 
-    /// Is this a key for the pager, or one that opens it?
+    /// Returns whether this key is for the pager, or opens it.
     fn reads(&mut self, key: KeyEvent) -> bool {
         if let Some(reading) = &mut self.reading {
             if !reading.key(key, &self.outputs, self.session.as_ref()) {
@@ -115,7 +115,7 @@ impl Front {
         true
     }
 
-    /// A key for the question that stands.
+    /// Passes a key to the open question.
     fn answer(&mut self, dialog: Dialog, key: KeyEvent) {
         let asks = dialog.asks().map(|(call, since)| (call.to_owned(), since));
         let showed = dialog.showed().map(|(call, changes)| (call.to_owned(), changes.to_vec()));
@@ -136,7 +136,7 @@ impl Front {
         }
     }
 
-    /// A key for the line. A line that is done waits until it can be taken up.
+    /// Passes a key to the input line. A finished line is queued.
     fn key(&mut self, key: KeyEvent) {
         self.typed = Some(std::time::Instant::now());
         match self.line.key(key) {
@@ -152,10 +152,10 @@ impl Front {
         }
     }
 
-    /// Besides what it stops, Ctrl-C at the prompt clears the line; at an empty one, twice, it ends the chat.
+    /// Handles Esc and Ctrl-C at the prompt. Ctrl-C clears the line; twice at an empty one, it ends the chat.
     fn stopped(&mut self, key: KeyEvent) {
         if key.code != KeyCode::Esc && key.modifiers.contains(KeyModifiers::ALT) {
-            // Esc and the next key came at once.
+            // Esc and the next key arrived at once.
             self.key(KeyEvent::new(key.code, key.modifiers - KeyModifiers::ALT));
             return;
         }
@@ -171,12 +171,12 @@ impl Front {
         }
     }
 
-    /// Was Ctrl-C pressed just now at an empty prompt?
+    /// Returns whether Ctrl-C was pressed just now at an empty prompt.
     pub(super) fn is_leaving(&self) -> bool {
         self.leaving.is_some_and(|it| it.elapsed() < AGAIN)
     }
 
-    /// What was said for after a turn that was stopped is typed again: it may not be meant any more.
+    /// Puts queued input back on the input line after a turn was stopped: it may no longer apply.
     pub(super) fn take_back(&mut self) {
         let lines = self.said.drain(..).filter_map(|it| match it {
             Said::Line(entry) => Some(entry).filter(|it| !it.text.trim().is_empty()),
@@ -190,7 +190,7 @@ impl Front {
         }
     }
 
-    /// Opens the person's editor on what is typed. The agent goes on meanwhile.
+    /// Opens the person's editor on the typed text. The agent works on meanwhile.
     fn edit(&mut self) {
         let Some(command) = editor::command(&self.variables) else {
             self.tell("no editor was found: name one in the variable VISUAL or EDITOR", Style::BAD);
@@ -206,10 +206,10 @@ impl Front {
         }
     }
 
-    /// Stops this process, as Ctrl-Z does elsewhere: the shell has the terminal until it continues us.
+    /// Suspends this process, as Ctrl-Z does elsewhere: the shell has the terminal until it continues haft.
     fn suspend(&mut self) {
         self.leave();
-        // A signal that nobody sends stops nothing, and the terminal is taken back.
+        // If the signal can't be sent, nothing stops, and the terminal is taken back.
         let _ = rustix::process::kill_current_process_group(rustix::process::Signal::TSTP);
         self.away = Some(Away::Shell(std::time::Instant::now()));
     }
@@ -224,7 +224,7 @@ impl Front {
         }
     }
 
-    /// Gives the terminal away.
+    /// Hands the terminal over.
     fn leave(&mut self) {
         self.screen.give();
         self.input.pause();
@@ -234,20 +234,20 @@ impl Front {
     fn take(&mut self) {
         interrupt::is_elsewhere(false);
         if self.input.resume().is_err() {
-            // Who can't be heard has gone.
+            // A person whose keys can't be read has left.
             self.hangup.cancel();
         }
         self.screen.come_back();
     }
 
-    /// Somebody stopped and continued this process: the terminal may be as the shell wants it.
+    /// Takes the terminal back after this process was stopped and continued: the shell may have changed its mode.
     pub(super) fn retake(&mut self) {
         self.screen.give();
         self.take();
     }
 }
 
-/// Is this Esc or Ctrl-C? Esc with a key right after it comes as that key with Alt.
+/// Returns whether this is Esc or Ctrl-C. Esc with a key right after it arrives as that key with Alt.
 fn is_stop(key: KeyEvent) -> bool {
     match key.code {
         KeyCode::Esc => true,

@@ -1,4 +1,4 @@
-//! What a terminal is shown of a session: the agent's events, and what happens around them where the agent runs elsewhere.
+//! Session events for a terminal: the agent's events, and the events around them if the agent runs in another process.
 
 use std::time::{Duration, Instant};
 
@@ -18,15 +18,15 @@ use super::{
     Front,
 };
 
-/// Something that is shown.
+/// An event that a terminal shows.
 pub(crate) enum Seen {
-    /// What the agent did.
+    /// An event of the agent.
     Event(Event),
-    /// A turn began; with what somebody elsewhere said, and who.
+    /// A turn began; with the message that somebody elsewhere sent, and its sender.
     Began(Option<(String, String)>),
-    /// A turn ended; with what there is to say of that.
+    /// A turn ended; with a remark about its end.
     Ended(Option<String>),
-    /// A line that stays.
+    /// A permanent line.
     Line(String, Style),
     /// A background job ended, or waits for input.
     Job(Job),
@@ -34,23 +34,24 @@ pub(crate) enum Seen {
     Typed(String),
     /// A question for the person.
     Asks(Box<Asked>),
-    /// The question that stands was settled elsewhere: by whom, and how.
+    /// The open question was settled elsewhere: by whom, and how.
     Settled(String),
 }
 
 impl Front {
-    /// From now on it shows a session that another process runs, or may run.
+    /// Switches to a session that another process runs, or may run.
     pub(crate) fn attach(&mut self) {
         self.is_attached = true;
     }
 
-    /// Shows a part of a conversation as it was.
+    /// Shows a part of an earlier conversation.
     pub(crate) fn show_messages(&mut self, said: &[Message]) {
         let rows = super::super::view::rows_before(said, self.look());
         self.show(&rows);
     }
 
-    /// Has the person choose from a list; nothing, where they choose none. What happens meanwhile is shown after that.
+    /// Has the person choose from a list; returns `None` if they choose nothing. Events that arrive meanwhile are shown
+    /// afterwards.
     pub(crate) async fn pick(&mut self, title: &str, items: Vec<Item>) -> Option<usize> {
         let mut picker = Picker::new(title, items);
         let chosen = loop {
@@ -81,7 +82,7 @@ impl Front {
         chosen
     }
 
-    /// Takes what happens.
+    /// Applies an event.
     pub(super) fn see(&mut self, seen: Seen) {
         match seen {
             Seen::Event(event) => self.hear(&event),
@@ -122,7 +123,7 @@ impl Front {
     }
 }
 
-/// What became of a job that runs elsewhere.
+/// Returns the row about a job that runs elsewhere.
 fn job_row(job: &Job) -> Row {
     let name = if job.title.is_empty() { &job.tool } else { &job.title };
     let exit = job.exit.map_or_else(String::new, |it| format!(", exit {it}"));

@@ -1,41 +1,41 @@
-//! The languages whose code is coloured: how each writes comments, strings and keywords.
+//! The languages whose code is highlighted: their comments, strings and keywords.
 
 use crate::terminal::row::{Style, Tint};
 
-/// How a language is written.
+/// The syntax of a language.
 #[derive(Debug)]
 pub(super) struct Language {
-    /// Its names after a fence, in lower case.
+    /// Its names in an info string, in lower case.
     pub(super) names: &'static [&'static str],
     pub(super) family: Family,
-    /// What begins a comment to the end of the line.
+    /// The marks that begin a comment to the end of the line.
     pub(super) comments: &'static [&'static str],
-    /// What begins and ends a comment over lines.
+    /// The marks that begin and end a comment over several lines.
     pub(super) blocks: &'static [(&'static str, &'static str)],
     pub(super) quotes: &'static [Quote],
-    /// Words with a meaning of their own, between blanks.
+    /// Keywords, separated by blanks.
     keywords: &'static str,
-    /// Constants and the types that are built in, between blanks.
+    /// Constants and built-in types, separated by blanks.
     constants: &'static str,
-    /// Upper and lower case are the same.
+    /// Keywords are case-insensitive.
     any_case: bool,
     /// `$name` is a variable.
     pub(super) dollars: bool,
-    /// `@name` stands before what it decorates.
+    /// `@name` is a decorator.
     pub(super) decorators: bool,
     /// `'a` is a lifetime.
     pub(super) lifetimes: bool,
-    /// Names with a capital are types.
+    /// Capitalised names are types.
     types: bool,
-    /// What is followed by a bracket is called.
+    /// A name followed by a bracket is a call.
     calls: bool,
     /// `[name]` begins a section.
     pub(super) sections: bool,
-    /// What stands between a key and its value.
+    /// The character between a key and its value.
     pub(super) divider: char,
 }
 
-/// How the lines of a language are taken apart.
+/// How the lines of a language are parsed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Family {
     /// A programming language.
@@ -47,13 +47,13 @@ pub(super) enum Family {
     Diff,
 }
 
-/// A way to write a string.
+/// A form of string literal.
 #[derive(Debug)]
 pub(super) struct Quote {
     pub(super) mark: &'static str,
-    /// A backslash takes the meaning of the next letter.
+    /// A backslash escapes the next letter.
     pub(super) escapes: bool,
-    /// It may go over lines.
+    /// It may span several lines.
     pub(super) lines: bool,
 }
 
@@ -88,10 +88,10 @@ const PLAIN: Language = Language {
     divider: ':',
 };
 
-/// Like C: `//`, `/* */`, quotes of both kinds.
+/// C-like syntax: `//`, `/* */`, quotes of both kinds.
 const BRACES: Language = Language { comments: SLASHES, blocks: STARS, ..PLAIN };
 
-/// Like a script: `#`.
+/// Script-like syntax: `#`.
 const SCRIPT: Language = Language { comments: HASH, ..PLAIN };
 
 pub(super) static ALL: &[Language] = &[
@@ -321,7 +321,7 @@ pub(super) static ALL: &[Language] = &[
     Language { names: &["diff", "patch"], family: Family::Diff, ..PLAIN },
 ];
 
-/// The language of this name. What follows the name in an info string does not count.
+/// Returns the language that an info string names. Text after the name is ignored.
 pub(super) fn find(info: &str) -> Option<&'static Language> {
     let name = info.trim_start_matches(['{', '.', ' ']);
     let end = name.find([' ', ',', '{', '}', ':', '\t']).unwrap_or(name.len());
@@ -330,7 +330,7 @@ pub(super) fn find(info: &str) -> Option<&'static Language> {
 }
 
 impl Language {
-    /// How a word looks before what comes after it.
+    /// Returns the style of a word, given the text after it.
     pub(super) fn style_of(&self, word: &str, after: &str) -> Style {
         let lower = word.to_ascii_lowercase();
         let has = |list: &str| {

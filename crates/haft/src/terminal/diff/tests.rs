@@ -1,4 +1,4 @@
-//! How diffs look at several widths, and what of them is emphasised.
+//! Tests of diffs: the layout at several widths, and the emphasis.
 
 use expect_test::{Expect, expect};
 
@@ -15,8 +15,8 @@ fn change(path: &str, diff: &str) -> Change {
     }
 }
 
-/// Words that changed, lines that came and went, a second hunk, a tab, a line that is too long for any terminal, a
-/// letter of two columns, and what would act on a terminal.
+/// Returns changed words, added and removed lines, a second hunk, a tab, a line that is too long for any terminal, a letter
+/// of two columns, and text that would act on a terminal.
 fn example() -> Vec<Change> {
     let long = |word: &str| format!("const KEYS = \"{}{word}{}\";", "a".repeat(150), "b".repeat(1_000));
     let diff = format!(
@@ -38,7 +38,7 @@ fn painted(columns: usize, colours: bool, expected: &Expect) {
     let rows = rows(&example(), 4, columns, 100, "");
     assert!(rows.iter().all(|it| it.width() <= columns), "at most {columns} columns");
     let rows = rows.iter().map(|it| it.painted(colours).replace('\u{1b}', "^"));
-    // A margin, as blanks at the beginning of an expected text are its layout.
+    // A margin, as blanks at the beginning of an expected text are layout.
     let text: String = rows.map(|it| format!("│{}\n", it.trim_end())).collect();
     expected.assert_eq(&text);
 }
@@ -293,11 +293,11 @@ fn rows_are_bounded_and_the_rest_is_counted() {
     let shown = text(&rows(&[added(100), added(3)], 0, 80, 40, "d shows all"));
     assert_eq!(shown.len(), 41);
     assert_eq!(shown.last().map(String::as_str), Some("… 65 more lines; d shows all"));
-    // Of those that the diff itself left out, too.
+    // The lines that the diff itself omitted count, too.
     let cut = Change { more: 7, ..added(100) };
     let shown = text(&rows(&[cut], 0, 80, 40, ""));
     assert_eq!(shown.last().map(String::as_str), Some("… 68 more lines"));
-    // What is hardly longer is shown whole.
+    // A diff that is slightly longer is shown whole.
     assert_eq!(rows(&[added(40)], 0, 80, 40, "").len(), 41);
     assert_eq!(rows(&[added(500)], 0, 80, usize::MAX, "").len(), 501);
 }

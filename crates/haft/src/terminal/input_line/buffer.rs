@@ -1,23 +1,23 @@
-//! The text of the line and its cursor: movement, deletion and the kill ring, as readline has them.
+//! The text of the line and its cursor: movement, deletion and the kill ring, with the behaviour of readline.
 
 use super::text::Text;
 
-/// So many cut-out texts are kept.
+/// Maximum number of texts in the kill ring.
 const RING: usize = 20;
 
-/// What is typed, and where the next letter comes.
+/// The typed text, its cursor and the kill ring.
 #[derive(Default)]
 pub(super) struct Buffer {
     text: Text,
-    /// What was cut out, the newest last.
+    /// The kill ring, the newest text last.
     ring: Vec<String>,
-    /// The last key cut something out: the next cut belongs to it.
+    /// The last key killed text: the next kill is appended to it.
     cutting: bool,
-    /// What the last key put back, and which of the ring that was.
+    /// The range of the text that the last key yanked, and its index in the kill ring.
     put_back: Option<(std::ops::Range<usize>, usize)>,
 }
 
-/// In which direction something is cut out.
+/// The direction of a kill.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Side {
     Before,
@@ -37,12 +37,12 @@ impl Buffer {
         self.text().is_empty()
     }
 
-    /// Where the letter that begins here ends.
+    /// Returns where the letter that begins at `at` ends.
     pub(super) fn next_letter(&self, at: usize) -> usize {
         self.text.after(at)
     }
 
-    /// Puts another text in the place of all; the cursor is at its end.
+    /// Replaces the whole text; the cursor goes to its end.
     pub(super) fn put(&mut self, text: String) {
         self.text.set(text);
     }
@@ -55,12 +55,12 @@ impl Buffer {
         self.text.replace(self.at()..self.at(), text);
     }
 
-    /// Puts a text in the place of this part; the cursor is behind it.
+    /// Replaces this range; the cursor goes behind the new text.
     pub(super) fn replace(&mut self, range: std::ops::Range<usize>, text: &str) {
         self.text.replace(range, text);
     }
 
-    /// A key begins: what belongs together only if two keys follow each other ends, unless the key goes on with it.
+    /// Resets the state of consecutive kills and yanks at the start of a key; returns it for a key that continues one.
     pub(super) fn key_begins(&mut self) -> (bool, Option<(std::ops::Range<usize>, usize)>) {
         (std::mem::take(&mut self.cutting), self.put_back.take())
     }
@@ -89,12 +89,12 @@ impl Buffer {
         self.go(self.word_right());
     }
 
-    /// False: it is on the first line already.
+    /// Returns false if the cursor is on the first line already.
     pub(super) fn line_up(&mut self) -> bool {
         self.text.line_up()
     }
 
-    /// False: it is on the last line already.
+    /// Returns false if the cursor is on the last line already.
     pub(super) fn line_down(&mut self) -> bool {
         self.text.line_down()
     }
@@ -119,7 +119,7 @@ impl Buffer {
         self.cut(self.word_right(), Side::After, goes_on);
     }
 
-    /// To the blank before the cursor.
+    /// Kills the text back to the blank before the cursor.
     pub(super) fn cut_to_blank(&mut self, goes_on: bool) {
         let before = self.text().get(..self.at()).unwrap_or_default();
         let to = before.trim_end().trim_end_matches(|it: char| !it.is_whitespace()).len();
@@ -132,21 +132,21 @@ impl Buffer {
 
     pub(super) fn cut_line_right(&mut self, goes_on: bool) {
         let mut end = self.text.line().end;
-        // At its end, the line break goes.
+        // At the end of a line, its line break is killed.
         if end == self.at() && self.text().get(end..).is_some_and(|it| it.starts_with('\n')) {
             end += 1;
         }
         self.cut(end, Side::After, goes_on);
     }
 
-    /// Puts back what was cut out last.
+    /// Yanks the newest text of the kill ring.
     pub(super) fn put_back(&mut self) {
         let Some(newest) = self.ring.len().checked_sub(1) else { return };
         let at = self.at();
         self.put_back_from_ring(newest, at..at);
     }
 
-    /// In the place of what was just put back, what was cut out before that.
+    /// Replaces the text that was just yanked with the one before it in the kill ring.
     pub(super) fn put_back_older(&mut self, last: Option<(std::ops::Range<usize>, usize)>) {
         let Some((range, which)) = last else { return };
         let older = which.checked_sub(1).unwrap_or(self.ring.len().saturating_sub(1));
@@ -159,7 +159,7 @@ impl Buffer {
         self.put_back = Some((range.start..range.start + text.len(), which));
     }
 
-    /// Cuts out what is between the cursor and there. What was cut out right before it is joined to it.
+    /// Kills the text between the cursor and `to`. With `goes_on` it joins the newest text of the kill ring.
     fn cut(&mut self, to: usize, side: Side, goes_on: bool) {
         self.cutting = true;
         let at = self.at();

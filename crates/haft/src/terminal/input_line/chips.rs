@@ -1,18 +1,18 @@
-//! Chips: long pastes and pictures that stand in the line as one letter, and are sent whole.
+//! Chips: long pastes and pictures that occupy one letter in the line, and are sent whole.
 
 use std::path::{Path, PathBuf};
 
-/// A paste of more lines, or of more characters, becomes a chip.
+/// A paste with more lines, or more characters, becomes a chip.
 const LINES: usize = 10;
 const CHARACTERS: usize = 1_000;
 
-/// The letter of the first chip: the last plane of private use, which no font and no text uses.
+/// The letter of the first chip: the last private-use plane, which no font and no text uses.
 const FIRST: u32 = 0x10_0000;
 
-/// There are at most so many in one line.
+/// Maximum number of chips in one line.
 const MOST: usize = 1_000;
 
-/// What stands behind the letters.
+/// The content of the chips.
 #[derive(Debug, Default)]
 pub(super) struct Chips {
     all: Vec<Chip>,
@@ -25,7 +25,7 @@ enum Chip {
 }
 
 impl Chips {
-    /// What to put into the line for a text that was pasted: itself, or the letter of its chip.
+    /// Returns the text to insert for a paste: the paste itself, or the letter of its chip.
     pub(super) fn paste(&mut self, text: &str) -> String {
         let text = plain(text);
         if text.lines().count() <= LINES && text.chars().count() <= CHARACTERS {
@@ -38,12 +38,12 @@ impl Chips {
         }
     }
 
-    /// What to put into the line for a picture.
+    /// Returns the letter to insert for a picture.
     pub(super) fn picture(&mut self, path: &Path) -> String {
         self.add(Chip::Picture(path.to_owned())).map(String::from).unwrap_or_default()
     }
 
-    /// A text in which the notes that stand for these pictures are their chips again.
+    /// Returns a text in which the notes of these pictures are replaced by their chips.
     pub(super) fn with(&mut self, text: &str, pictures: &[PathBuf]) -> String {
         let mut text = plain(text);
         for path in pictures {
@@ -65,7 +65,7 @@ impl Chips {
         }
     }
 
-    /// How the chip of this letter is shown, if it is one.
+    /// Returns the label of the chip with this letter, if it is one.
     pub(super) fn shown(&self, letter: &str) -> Option<String> {
         Some(match self.of(letter.chars().next()?)? {
             Chip::Text(text) => match text.lines().count() {
@@ -79,7 +79,7 @@ impl Chips {
         })
     }
 
-    /// The line as it is sent; a picture is a note in it.
+    /// Returns the line as it is sent; a picture is a note in it.
     pub(super) fn whole(&self, line: &str) -> String {
         self.replaced(line, |chip| match chip {
             Chip::Text(text) => Some(text.clone()),
@@ -87,12 +87,12 @@ impl Chips {
         })
     }
 
-    /// The line as it is shown once it was sent.
+    /// Returns the line as it is shown after it was sent.
     pub(super) fn short(&self, line: &str) -> String {
         self.replaced(line, |_| None)
     }
 
-    /// The pictures in the line.
+    /// Returns the pictures in the line.
     pub(super) fn pictures(&self, line: &str) -> Vec<PathBuf> {
         let chips = line.chars().filter_map(|it| self.of(it));
         chips.filter_map(|it| if let Chip::Picture(path) = it { Some(path.clone()) } else { None }).collect()
@@ -117,7 +117,7 @@ impl Chips {
     }
 }
 
-/// A text as it may stand in a line: with line feeds alone, and without letters that could be taken for a chip.
+/// Normalises a text for the line: line feeds alone, and no letters that could be taken for a chip.
 pub(super) fn plain(text: &str) -> String {
     let text = text.replace("\r\n", "\n").replace('\r', "\n");
     text.chars().map(|it| if u32::from(it) >= FIRST { char::REPLACEMENT_CHARACTER } else { it }).collect()

@@ -1,4 +1,4 @@
-//! How the line is laid out: cut into rows of so many columns, with the cursor's place among them.
+//! Layout of the input line: wraps it into rows of a given width, and finds the cursor's place among them.
 
 use super::{
     super::row::{Row, Style, harmless, width},
@@ -6,13 +6,13 @@ use super::{
     chips::Chips,
 };
 
-/// How a chip looks.
+/// The style of a chip.
 const CHIP: Style = Style { reverse: true, ..Style::DIM };
 
-/// The mark before the line.
+/// The prompt before the line.
 const MARK: &str = "> ";
 
-/// All of the line, and where in it the cursor is.
+/// Returns all rows of the line, and the row and column of the cursor.
 pub(super) fn laid_out(buffer: &Buffer, chips: &Chips, columns: usize) -> (Vec<Row>, (usize, usize)) {
     let text = buffer.text();
     let mut rows = vec![Row::new(MARK, Style::BOLD)];
@@ -50,7 +50,7 @@ pub(super) fn laid_out(buffer: &Buffer, chips: &Chips, columns: usize) -> (Vec<R
     (rows, cursor)
 }
 
-/// At most so many of these rows, those around the cursor.
+/// Returns at most `most` of these rows, those around the cursor.
 pub(super) fn windowed(rows: Vec<Row>, cursor: (usize, usize), most: usize) -> (Vec<Row>, (usize, usize)) {
     let most = most.max(1);
     if rows.len() <= most {
@@ -61,7 +61,7 @@ pub(super) fn windowed(rows: Vec<Row>, cursor: (usize, usize), most: usize) -> (
     (rows, (cursor.0 - first, cursor.1))
 }
 
-/// How many columns a text takes.
+/// Returns how many columns a text takes.
 pub(super) fn columns_of(text: &str) -> usize {
     width(text)
 }

@@ -1,26 +1,26 @@
-//! The popup below the line: what the word may become, with one choice that Tab takes.
+//! The completion popup below the line: the choices for the word, one of which Tab takes.
 
 use super::super::{
     complete::{Choice, Offered},
     row::{Row, Style, harmless, width},
 };
 
-/// The widest column of names.
+/// Maximum width of the column of names.
 const NAMES: usize = 30;
 
-/// The choices that are offered.
+/// The choices for a word.
 #[derive(Debug)]
 pub(super) struct Popup {
-    /// Where the word begins.
+    /// The offset at which the word begins.
     pub(super) start: usize,
     choices: Vec<Choice>,
     chosen: Option<usize>,
-    /// What is said where there is no choice yet.
+    /// The text that is shown while there are no choices.
     says: &'static str,
 }
 
 impl Popup {
-    /// Offers these. The choice stays on the same one, if it is still there.
+    /// Creates a popup. The same choice stays selected if it is still there.
     pub(super) fn new(offered: Offered, before: Option<&Self>) -> Self {
         let Offered { start, choices, says, picks } = offered;
         let same = before.and_then(|it| it.moved().then(|| it.choice()).flatten());
@@ -33,12 +33,12 @@ impl Popup {
         self.choices.get(self.chosen?)
     }
 
-    /// Is there one choice alone?
+    /// Returns whether there is exactly one choice.
     pub(super) fn is_alone(&self) -> bool {
         self.choices.len() == 1
     }
 
-    /// Did the person choose?
+    /// Returns whether the person selected a choice.
     fn moved(&self) -> bool {
         self.chosen.is_some_and(|it| it > 0)
     }
@@ -56,7 +56,7 @@ impl Popup {
         self.chosen = self.chosen.and_then(|it| it.checked_sub(1)).or(last);
     }
 
-    /// It in rows of so many columns, at most so many of them.
+    /// Returns the popup in at most `most` rows of `columns` columns.
     pub(super) fn rows(&self, columns: usize, most: usize) -> Vec<Row> {
         if self.choices.is_empty() {
             return if self.says.is_empty() || most == 0 {
@@ -65,7 +65,7 @@ impl Popup {
                 vec![Row::new(format!("  {}", self.says), Style::DIM).cut(columns)]
             };
         }
-        // Where not all can be seen, the last row says how many there are.
+        // If not all choices fit, the last row shows how many there are.
         let all = self.choices.len() <= most;
         let room = if all { most } else { most.saturating_sub(1) };
         let chosen = self.chosen.unwrap_or(0);

@@ -1,22 +1,22 @@
-//! Incremental history search (Ctrl-R): what was typed before the search stands again when it is given up.
+//! Incremental history search (Ctrl-R): cancelling it restores the typed text.
 
 use super::super::input_history::Remembered;
 
-/// A search that goes on.
+/// A search in progress.
 #[derive(Debug)]
 pub(super) struct Search {
-    /// What is looked for.
+    /// The query.
     pub(super) query: String,
-    /// The line that was found.
+    /// The index of the line that was found.
     at: Option<usize>,
-    /// Nothing older has it.
+    /// No further line matches.
     pub(super) failed: bool,
-    /// What was typed before, and where the cursor was.
+    /// The text from before the search, and its cursor.
     pub(super) draft: (String, usize),
 }
 
 impl Search {
-    /// Looks for the newest line that has this in it, where it is something.
+    /// Starts a search for the newest line that contains `query`, unless that is empty.
     pub(super) fn begin(query: &str, draft: (String, usize), lines: &Remembered) -> Self {
         let mut search = Self { query: query.to_owned(), at: None, failed: false, draft };
         if !query.is_empty() {
@@ -25,12 +25,12 @@ impl Search {
         search
     }
 
-    /// What was found; what was typed before, as long as nothing was.
+    /// Returns the line that was found, or the text from before the search if there is none.
     pub(super) fn found<'a>(&'a self, lines: &'a Remembered) -> &'a str {
         self.at.and_then(|it| lines.get(it)).unwrap_or(&self.draft.0)
     }
 
-    /// Where what is looked for stands in what was found.
+    /// Returns the offset of the query in the line that was found.
     pub(super) fn place(&self, lines: &Remembered) -> usize {
         let found = self.found(lines);
         let lower =
@@ -38,12 +38,12 @@ impl Search {
         found.find(&self.query).or_else(lower).unwrap_or(found.len())
     }
 
-    /// The next older line.
+    /// Moves to the next older match.
     pub(super) fn older(&mut self, lines: &Remembered) {
         self.look(self.at.unwrap_or(lines.len()), lines);
     }
 
-    /// The next newer line.
+    /// Moves to the next newer match.
     pub(super) fn newer(&mut self, lines: &Remembered) {
         let Some(at) = self.at else { return };
         match lines.after(at, &self.query) {
@@ -52,13 +52,13 @@ impl Search {
         }
     }
 
-    /// One more letter is looked for: the line that was found may have it as well.
+    /// Appends a letter to the query: the current match stays if it contains the letter as well.
     pub(super) fn add(&mut self, letter: char, lines: &Remembered) {
         self.query.push(letter);
         self.look(self.at.map_or(lines.len(), |it| it + 1), lines);
     }
 
-    /// One letter less: the search begins anew.
+    /// Removes the last letter of the query, and restarts the search.
     pub(super) fn shorten(&mut self, lines: &Remembered) {
         self.query.pop();
         (self.at, self.failed) = (None, false);

@@ -7,7 +7,7 @@ fn line() -> Line {
     Line::new(Remembered::default(), Words::default())
 }
 
-/// Presses these: a letter alone, or with `^` for control and `!` for alt before it.
+/// Presses these keys: a letter alone, or with `^` for control and `!` for alt before it.
 fn press(line: &mut Line, keys: &str) -> Vec<String> {
     let mut lines = Vec::new();
     let mut letters = keys.chars();
@@ -119,7 +119,7 @@ fn a_picture_is_a_chip_too() {
     assert_eq!(seen(&line, 60).0, ["> [picture shot.png] what?"]);
     let Came::Line(entry) = line.key(KeyEvent::from(KeyCode::Enter)) else { unreachable!() };
     assert_eq!(entry.pictures, [Path::new("/tmp/shot.png")]);
-    // A line that comes back to the prompt has its picture.
+    // A line that is put back at the prompt keeps its picture.
     line.begin_with(&entry);
     line.set(&line.text().replace("what", "who"));
     let Came::Line(entry) = line.key(KeyEvent::from(KeyCode::Enter)) else { unreachable!() };
@@ -151,11 +151,11 @@ fn commands_pop_up_as_they_are_typed_and_enter_takes_the_choice() {
             "  /review [FILE]    Review it",
         ]
     );
-    // What may be followed by something is not sent at once.
+    // A command that accepts arguments is not sent at once.
     assert_eq!(press(&mut line, "↓↓↓\n"), [""; 0]);
     assert_eq!(seen(&line, 60).0, ["> /review "]);
     assert_eq!(press(&mut line, "src\n"), ["/review src"]);
-    // What needs nothing is.
+    // A command without arguments is sent at once.
     assert_eq!(press(&mut line, "/cos\n"), ["/cost"]);
     assert_eq!(press(&mut line, "/help\n"), ["/help"]);
     assert_eq!(press(&mut line, "/modle\n"), ["/modle"]);
@@ -166,7 +166,7 @@ fn tab_completes_and_what_may_follow_is_offered() {
     let mut line = with_own();
     press(&mut line, "/mo\t");
     assert_eq!(seen(&line, 60).0, ["> /model ", "  openai:gpt", "  anthropic:x"]);
-    // Nothing is chosen unless somebody does.
+    // No value is chosen unless the person chooses it.
     assert_eq!(press(&mut line, "\n"), ["/model "]);
     assert_eq!(press(&mut line, "/model ↓↓\n"), ["/model anthropic:x"]);
     assert_eq!(press(&mut line, "/model gp\n"), ["/model openai:gpt"]);

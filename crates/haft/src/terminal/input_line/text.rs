@@ -1,4 +1,4 @@
-//! A text with a cursor that moves by grapheme clusters: what a person sees as one letter is never cut.
+//! A text with a cursor that moves by grapheme clusters: a letter, as a person sees it, is never cut.
 
 use std::ops::Range;
 
@@ -31,7 +31,7 @@ impl Text {
         self.at = self.text.floor_char_boundary(to);
     }
 
-    /// Replaces a range; the cursor goes behind what replaced it. Nothing changes if the range splits a character.
+    /// Replaces a range; the cursor goes behind the new text. Nothing changes if the range splits a character.
     pub(super) fn replace(&mut self, range: Range<usize>, with: &str) {
         if self.text.get(range.clone()).is_some() {
             self.text.replace_range(range.clone(), with);
@@ -96,7 +96,7 @@ impl Text {
         }
     }
 
-    /// How many letters are before the cursor in its line.
+    /// Returns how many letters are before the cursor in its line.
     fn column(&self) -> usize {
         self.text.get(self.line().start..self.at).unwrap_or_default().graphemes(true).count()
     }

@@ -16,10 +16,10 @@ use crate::terminal::{
     row::{Letter, Row, Style, of_letters, width, wrap},
 };
 
-/// How far in code stands, where there is room.
+/// The indentation of code, if the screen is wide enough.
 const MARGIN: usize = 2;
 
-/// What stands before the rest of a line of code that was too long.
+/// The mark before each continuation of a long line of code.
 const GOES_ON: &str = "↪ ";
 
 /// The blocks of a text, laid out.
@@ -28,24 +28,24 @@ pub(super) struct Laid {
     pub(super) blocks: Vec<Block>,
 }
 
-/// A block that stands in nothing else.
+/// A top-level block.
 #[derive(Debug, Default)]
 pub(super) struct Block {
-    /// Where it begins in the text.
+    /// The offset in the text at which it begins.
     pub(super) start: usize,
     pub(super) rows: Vec<Row>,
-    /// So many of the rows stay as they are, whatever comes.
+    /// The number of rows that later text can't change.
     pub(super) sure: usize,
     /// The marks that have no partner yet.
     pub(super) unsure: Vec<Unsure>,
-    /// What stands after the fence, where it is code between fences.
+    /// The info string, if this is fenced code.
     pub(super) fence: Option<String>,
 }
 
 /// A mark that has no partner yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Unsure {
-    /// Where it is in the text.
+    /// Its offset in the text.
     pub(super) at: usize,
     /// The row of the block that it is in.
     pub(super) row: usize,
@@ -57,11 +57,11 @@ impl Laid {
     }
 }
 
-/// Lays out a text. `begun`: something stands before it.
+/// Lays out a text. `begun`: it is not the first one on the screen.
 pub(super) fn lay(source: &str, look: Look, begun: bool) -> Laid {
     let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
     let parser = Parser::new_ext(source, options).into_offset_iter();
-    // What other lines refer to is seen by itself, too.
+    // Reference definitions are shown as well.
     let mut defined: Vec<Range<usize>> =
         parser.reference_definitions().iter().map(|(_, it)| it.span.clone()).collect();
     defined.sort_by_key(|it| std::cmp::Reverse(it.start));
@@ -94,7 +94,7 @@ pub(super) fn lay(source: &str, look: Look, begun: bool) -> Laid {
     laid
 }
 
-/// Is the line before this place empty?
+/// Returns whether the line before this offset is empty.
 pub(super) fn is_blank_before(source: &str, at: usize) -> bool {
     let before = source.get(..at).unwrap_or_default();
     let Some((above, _)) = before.rsplit_once('\n') else { return false };
@@ -109,12 +109,12 @@ fn of_definition(source: &str, range: &Range<usize>, look: Look) -> Block {
     Block { start: range.start, sure: rows.len().saturating_sub(1), rows, ..Block::default() }
 }
 
-/// A line of code as rows: further in than text, and with a mark where it had to be cut.
+/// Returns a line of code as rows: indented, and with a mark before each continuation.
 pub(super) fn code_rows(line: &Row, columns: usize) -> Vec<Row> {
     let margin = if columns < 6 * MARGIN { 0 } else { MARGIN };
     let letters = as_drawn(&line.letters());
     let room = columns.saturating_sub(margin).max(2);
-    // What goes on stands below what it belongs to, as far as that leaves room for it.
+    // A continuation has the indentation of its line, as far as the width allows it.
     let indent = letters.iter().take_while(|it| it.letter == ' ').count();
     let indent = if indent > room / 2 || margin == 0 { 0 } else { indent };
     let lines = cut_code(&letters, room, indent);
@@ -152,7 +152,7 @@ fn cut_code(letters: &[Letter], room: usize, indent: usize) -> Vec<Range<usize>>
     lines
 }
 
-/// The letters with blanks for tabs, as they are drawn, so that they are counted as they are seen.
+/// Replaces tabs by blanks, as they are drawn, so that the width is right.
 fn as_drawn(letters: &[Letter]) -> Vec<Letter> {
     let mut drawn = Vec::with_capacity(letters.len());
     for it in letters {
@@ -163,20 +163,20 @@ fn as_drawn(letters: &[Letter]) -> Vec<Letter> {
     drawn
 }
 
-/// A block while it is laid out.
+/// A block during its layout.
 pub(super) struct Layout<'a> {
     pub(super) source: &'a str,
     pub(super) events: &'a [(Event<'a>, Range<usize>)],
     pub(super) at: usize,
     pub(super) look: Look,
-    /// What stands before each row: marks of lists and quotes.
+    /// The prefixes of each row: marks of lists and quotes.
     before: Vec<Before>,
     block: Block,
 }
 
-/// What stands before the rows of something.
+/// The prefixes of the rows of a list item or a quote.
 struct Before {
-    /// Before the first one, as long as that was not written.
+    /// The prefix of the first row, until that is written.
     first: Option<Row>,
     rest: Row,
 }
@@ -192,7 +192,7 @@ impl<'a> Layout<'a> {
         self.events.get(self.at)
     }
 
-    /// A heading and a table stand apart from what is before them.
+    /// Returns whether an empty row precedes the block: headings and tables stand apart.
     fn wants_room(&self) -> bool {
         matches!(self.event(), Some((Event::Start(Tag::Heading { .. } | Tag::Table(_)), _)))
     }
@@ -211,14 +211,14 @@ impl<'a> Layout<'a> {
         self.block.rows.push(if whole.text().trim().is_empty() { Row::default() } else { whole });
     }
 
-    /// An empty row, in the quotes that it is in.
+    /// Adds an empty row, with the marks of the quotes around it.
     fn put_blank(&mut self) {
         let marks = self.before.iter().take_while(|it| it.first.is_none()).map(|it| it.rest.clone());
         let row = marks.fold(Row::default(), Row::and);
         self.block.rows.push(if row.text().trim().is_empty() { Row::default() } else { row });
     }
 
-    /// What stands before what comes next. Where there is too little room, only its first row has it.
+    /// Adds prefixes for the next rows. If the screen is too narrow, only the first row has one.
     fn enter(&mut self, first: Row, rest: Row) {
         let used: usize = self.before.iter().map(Before::width).sum();
         let rest = if used + rest.width() > self.look.columns / 2 { Row::default() } else { rest };
@@ -226,14 +226,14 @@ impl<'a> Layout<'a> {
     }
 
     fn leave(&mut self) {
-        // Something that is empty shows its mark all the same.
+        // An empty item shows its mark all the same.
         if self.before.last().is_some_and(|it| it.first.is_some()) {
             self.put(Row::default());
         }
         self.before.pop();
     }
 
-    /// Everything up to the end of what was begun.
+    /// Lays out everything up to the end of the current container.
     fn inside(&mut self, is_item: bool) {
         let mut is_first = is_item;
         while let Some((event, range)) = self.event() {
@@ -249,7 +249,7 @@ impl<'a> Layout<'a> {
         }
     }
 
-    /// The block that begins here.
+    /// Lays out the block that begins here.
     fn block(&mut self) {
         let Some((event, range)) = self.event() else { return };
         let begins = self.block.rows.len();
@@ -308,7 +308,7 @@ impl<'a> Layout<'a> {
                 self.put(Row::new("─".repeat(self.room().min(60)), Style::DIM));
             }
             Event::Start(_) if !inline::is_inline(event) => {
-                // Nothing that is turned on: its text is shown.
+                // A block of an extension that is not enabled: its text is shown.
                 self.at += 1;
                 self.inside(true);
                 is_leaf = false;
@@ -357,7 +357,7 @@ impl<'a> Layout<'a> {
         }
     }
 
-    /// Puts a box in the place of a bullet. False: there is no bullet.
+    /// Replaces the bullet by a checkbox. Returns false if there is no bullet.
     pub(super) fn check(&mut self, checked: bool) -> bool {
         let mark = if checked { "☑ " } else { "☐ " };
         match self.before.last_mut() {
@@ -369,7 +369,7 @@ impl<'a> Layout<'a> {
         }
     }
 
-    /// The text of a paragraph, a heading or an item.
+    /// Lays out the text of a paragraph, a heading or an item.
     fn text(&mut self, base: Style) {
         let Inline { lines, unsure } = inline::read(self, base);
         let begins = self.block.rows.len();
@@ -389,7 +389,7 @@ impl<'a> Layout<'a> {
         let last = rows.saturating_sub(1).max(begins);
         // Without the mark, a word may move up to the row before.
         let first = marks.iter().map(|it| it.row.saturating_sub(1)).min().unwrap_or(last);
-        // A table, or a heading, is only known by its second line.
+        // A table or a heading is recognised only by its second line.
         let is_cell = lines.last().is_some_and(|it| it.first().is_some_and(|it| it.letter == '|'));
         self.block.sure = match () {
             () if is_cell => begins,
@@ -434,7 +434,7 @@ impl<'a> Layout<'a> {
         }
     }
 
-    /// The cells of a table, row by row; the first is its head.
+    /// Reads the cells of a table, row by row; the first row is its head.
     fn table(&mut self) -> Vec<Vec<table::Cell>> {
         let mut rows: Vec<Vec<table::Cell>> = Vec::new();
         while let Some((event, _)) = self.event() {

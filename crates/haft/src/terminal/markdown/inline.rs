@@ -1,20 +1,20 @@
-//! Inline Markdown: emphasis, code, links and marks of tasks as styled letters.
+//! Inline Markdown: emphasis, code, links and task marks as styled letters.
 
 use pulldown_cmark::{Event, LinkType, Tag, TagEnd};
 
 use super::blocks::Layout;
 use crate::terminal::row::{Letter, Style};
 
-/// A text without blocks.
+/// An inline text.
 #[derive(Debug, Default)]
 pub(super) struct Inline {
-    /// Its lines: a break in the text is one on the screen.
+    /// Its lines: a line break in the text is one on the screen.
     pub(super) lines: Vec<Vec<Letter>>,
-    /// Where in the source marks stand that have no partner yet.
+    /// The offsets in the source of marks that have no partner yet.
     pub(super) unsure: Vec<usize>,
 }
 
-/// Does this belong to a text, and not begin a block of its own?
+/// Returns whether this event is inline and does not begin a block.
 pub(super) fn is_inline(event: &Event<'_>) -> bool {
     match event {
         Event::Start(tag) => {
@@ -34,17 +34,17 @@ pub(super) fn is_inline(event: &Event<'_>) -> bool {
     }
 }
 
-/// A link that was begun.
+/// An open link.
 struct Link<'a> {
     url: &'a str,
-    /// What is shown of it is the address already.
+    /// The address itself is the visible text.
     bare: bool,
-    /// How many letters there were before it.
+    /// The number of letters before it.
     begins: usize,
     is_picture: bool,
 }
 
-/// Reads the text that begins here.
+/// Reads the inline text that begins here.
 pub(super) fn read(layout: &mut Layout<'_>, base: Style) -> Inline {
     let mut text = Inline { lines: vec![Vec::new()], unsure: Vec::new() };
     let mut styles = vec![base];
@@ -92,7 +92,7 @@ pub(super) fn read(layout: &mut Layout<'_>, base: Style) -> Inline {
                 }
             }
             Event::Start(Tag::Strikethrough) => {
-                // One tilde stands for "about", or for the home folder.
+                // A single tilde means "about" or the home folder.
                 let is_one = !source.starts_with("~~");
                 let mark = if is_one { "~" } else { marks(layout.look.plain) };
                 text.write(mark, style, range.start);
@@ -143,7 +143,7 @@ impl Inline {
         self.lines.iter().map(Vec::len).sum()
     }
 
-    /// The address stands after what is shown, unless that is the address: nobody is led where they don't see.
+    /// Ends a link: the address follows the visible text unless they are equal, so that no link target is hidden.
     fn end_link(&mut self, link: &Link<'_>, style: Style, end: usize) {
         if link.is_picture {
             self.write("]", style, end);
@@ -156,7 +156,7 @@ impl Inline {
     }
 }
 
-/// What shows that a text is struck out where no attribute can.
+/// Returns the marks around struck-out text on a screen without attributes.
 fn marks(plain: bool) -> &'static str {
     if plain { "~~" } else { "" }
 }
@@ -165,13 +165,13 @@ fn is_break(html: &str) -> bool {
     matches!(html.to_ascii_lowercase().replace(' ', "").as_str(), "<br>" | "<br/>")
 }
 
-/// `__init__` is a name, and no strong word.
+/// Returns whether this is a name such as `__init__`, and not strong emphasis.
 fn is_name(source: &str) -> bool {
     let inside = source.strip_prefix("__").and_then(|it| it.strip_suffix("__"));
     inside.is_some_and(|it| it.chars().all(|it| it.is_ascii_alphanumeric() || it == '_'))
 }
 
-/// May this letter, which is one by now, turn out to be a mark once its partner comes?
+/// Returns whether this letter may become a mark once its partner arrives.
 fn may_open(source: &str, at: usize, letter: char) -> bool {
     let before = source.get(..at).and_then(|it| it.chars().next_back());
     let after = source.get(at + letter.len_utf8()..).and_then(|it| it.chars().next());

@@ -1,4 +1,4 @@
-//! Tables: columns that are fitted to the width, with wrapped cells; where that is too narrow, a record for each row.
+//! Markdown tables: fits columns to the width and wraps cells; on a narrow screen, each row becomes a record.
 
 use pulldown_cmark::Alignment;
 
@@ -7,10 +7,10 @@ use crate::terminal::row::{Letter, Row, Style, of_letters, wrap};
 /// The lines of a cell.
 pub(super) type Cell = Vec<Vec<Letter>>;
 
-/// A column is not made narrower than its longest word, unless that is longer than this.
+/// A column is at least as wide as its longest word, up to this many columns.
 const WORD: usize = 16;
 
-/// The rows of a table whose first row is its head.
+/// Returns the rows of a table whose first row is its head.
 pub(super) fn rows(table: &[Vec<Cell>], alignments: &[Alignment], room: usize) -> Vec<Row> {
     let count = table.iter().map(Vec::len).max().unwrap_or(0);
     if count == 0 {
@@ -22,7 +22,7 @@ pub(super) fn rows(table: &[Vec<Cell>], alignments: &[Alignment], room: usize) -
     }
 }
 
-/// How wide each column is; nothing, where they don't fit side by side.
+/// Returns the width of each column, or `None` if they don't fit side by side.
 fn widths(table: &[Vec<Cell>], count: usize, room: usize) -> Option<Vec<usize>> {
     let cells = |at: usize| table.iter().filter_map(move |row| row.get(at));
     let natural: Vec<usize> =
@@ -37,7 +37,7 @@ fn widths(table: &[Vec<Cell>], count: usize, room: usize) -> Option<Vec<usize>> 
     }
     let mut widths = natural;
     while widths.iter().sum::<usize>() > room {
-        // The widest gives first, but none more than it can.
+        // The widest column shrinks first, but not below its minimum.
         let spare = |(at, width): &(usize, &usize)| **width > least.get(*at).copied().unwrap_or(1);
         let widest =
             widths.iter().enumerate().filter(spare).max_by_key(|(_, width)| **width).map(|(at, _)| at);
@@ -61,7 +61,7 @@ fn boxed(table: &[Vec<Cell>], alignments: &[Alignment], widths: &[usize]) -> Vec
             widths.iter().enumerate().map(cell).collect()
         })
         .collect();
-    // Where cells have several lines, rules tell the rows apart.
+    // If cells have several lines, rules separate the rows.
     let is_tall = laid.iter().skip(1).flatten().any(|it| it.len() > 1);
     let mut rows = vec![rule("┌", "┬", "┐")];
     for (number, cells) in laid.iter().enumerate() {
@@ -86,7 +86,7 @@ fn boxed(table: &[Vec<Cell>], alignments: &[Alignment], widths: &[usize]) -> Vec
     rows
 }
 
-/// Each row as lines of `head: cell`.
+/// Returns each row as lines of `head: cell`.
 fn records(table: &[Vec<Cell>], room: usize) -> Vec<Row> {
     let Some((head, body)) = table.split_first() else { return Vec::new() };
     let mut rows = Vec::new();
