@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 use crate::support::{PATIENCE, TestWorkspace};
 
-/// How a request of haft's is answered: with a result, or not at all.
+/// Answers a request of haft with a result, or with `None` not at all.
 type Answers = Box<dyn Fn(&str, &Value) -> Option<Value> + Send + Sync>;
 
 /// A running `haft acp` with its client.
@@ -31,7 +31,7 @@ pub(super) struct Client {
     stderr: Option<JoinHandle<String>>,
 }
 
-/// What haft wrote.
+/// Messages that haft wrote.
 #[derive(Default)]
 struct Heard {
     waiting: Mutex<HashMap<u64, Sender<(Instant, Value)>>>,
@@ -72,7 +72,7 @@ pub(super) fn set_script(test_ws: &TestWorkspace, script: &[Value]) {
     fs::write(test_ws.base().join("script"), text).unwrap();
 }
 
-/// `haft` in the room of this workspace, without `--dir`.
+/// Returns `haft` in this workspace, without `--dir`.
 pub(super) fn haft(test_ws: &TestWorkspace, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_haft"));
     command
@@ -181,7 +181,7 @@ impl Client {
         of.map(|it| it["params"]["update"].clone()).collect()
     }
 
-    /// Those of this kind.
+    /// Returns the updates of this kind.
     pub(super) fn of_kind(&self, session: &str, kind: &str) -> Vec<Value> {
         self.updates(session).into_iter().filter(|it| it["sessionUpdate"] == kind).collect()
     }
@@ -192,7 +192,7 @@ impl Client {
         chunks.iter().filter_map(|it| it["content"]["text"].as_str()).collect()
     }
 
-    /// What haft asked for by this method.
+    /// Returns haft's requests of this method.
     pub(super) fn asked(&self, method: &str) -> Vec<Value> {
         self.heard.messages.lock().unwrap().iter().filter(|it| it["method"] == method).cloned().collect()
     }

@@ -9,7 +9,7 @@ use super::support::{Fixture, Players, Wish, calls, says};
 
 const SCOUT: (&str, &str) = (".haft/agents/scout.md", "---\ndescription: looks\n---\nSCOUT\n");
 
-/// What the parent reads of a scout that never comes to an end by itself.
+/// Returns the result that the parent reads of a scout that never ends by itself.
 async fn ends(section: SubagentSection, arguments: serde_json::Value, wait: &str) -> String {
     let fixture = Fixture::new(&[SCOUT, ("a.txt", "one\n")]).await;
     let parent = calls(&[("subagent", arguments)]) + &says("ok");

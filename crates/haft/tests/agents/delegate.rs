@@ -32,7 +32,7 @@ async fn its_last_answer_is_the_result_and_its_work_is_heard_and_counted() {
     let under =
         heard.iter().any(|it| matches!(it, Event::Under { agent, .. } if agent.starts_with("scout_")));
     assert!(under, "{heard:?}");
-    // It sees nothing of the conversation, and is told that it is alone.
+    // The sub-agent sees nothing of the conversation, and its prompt says that it is alone.
     let asked = model.asked.lock().unwrap();
     assert!(
         asked.iter().any(|it| it.0.starts_with("BASE SCOUT") && it.0.contains("Your last answer is all"))

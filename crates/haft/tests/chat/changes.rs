@@ -1,4 +1,4 @@
-//! What a person sees of edits in the chat: the diff before they allow one, and after it landed.
+//! Edits in the chat: a person sees the diff before they allow one, and after it was applied.
 
 use serde_json::{Value, json};
 

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::support::{Ran, TestWorkspace, run};
 
-/// Types these lines into the chat of a room with the model that these answers are.
+/// Types these lines into a chat whose model gives these answers.
 fn chat(test_ws: &TestWorkspace, answers: &[serde_json::Value], options: &[&str], lines: &str) -> Ran {
     let file = test_ws.base().join("script.jsonl");
     fs::write(&file, answers.iter().map(|it| format!("{it}\n")).collect::<String>()).unwrap();

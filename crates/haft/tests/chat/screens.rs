@@ -1,4 +1,4 @@
-//! What a person sees in the chat, scene by scene: see [`stage`](super::stage) for how to add one.
+//! Screens of the chat, scene by scene: see [`stage`](super::stage) for how to add one.
 
 use serde_json::{Value, json};
 

@@ -48,13 +48,13 @@ use vt100::{Cell, Color, Parser};
 
 use crate::support::TestWorkspace;
 
-/// Nothing takes as long, unless it hangs.
+/// A timeout that only a program that hangs exceeds.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The terminals on which each scene plays: columns and lines.
 pub(crate) const SIZES: [(u16, u16); 3] = [(80, 24), (200, 50), (40, 12)];
 
-/// What ends a frame.
+/// The bytes that end a frame.
 const FRAME: &[u8] = b"\x1b[?2026l";
 
 /// Plays a scene on every terminal and compares what was seen with `screens/NAME.txt`.
@@ -94,7 +94,7 @@ pub(crate) fn scene(name: &str, play: impl Fn(&mut Stage) + Sync) {
     expect_file![format!("screens/{name}.txt")].assert_eq(&file);
 }
 
-/// Where a scene plays.
+/// The workspace and the size of the terminal of a scene.
 pub(crate) struct Stage {
     pub(crate) test_ws: TestWorkspace,
     /// Columns and lines.
@@ -107,7 +107,7 @@ pub(crate) struct Stage {
 struct Shot {
     caption: String,
     rows: Vec<String>,
-    /// How the letters of each row look.
+    /// The style of each letter, row by row.
     styles: Vec<String>,
 }
 
@@ -164,7 +164,7 @@ pub(crate) struct Screen<'a> {
     child: Child,
     ours: File,
     said: Receiver<Vec<u8>>,
-    /// What came and was not drawn yet.
+    /// Output that is not drawn yet.
     left: Vec<u8>,
     terminal: Parser,
 }
@@ -255,7 +255,7 @@ impl<'a> Screen<'a> {
         }
     }
 
-    /// What is on the screen.
+    /// Returns the text on the screen.
     pub(crate) fn text(&self) -> String {
         self.terminal.screen().rows(0, self.stage.size.0).map(|it| it.trim_end().to_owned() + "\n").collect()
     }
@@ -350,7 +350,7 @@ impl<'a> Screen<'a> {
 
 impl Drop for Screen<'_> {
     fn drop(&mut self) {
-        // It hears that its terminal is gone, too.
+        // The program also notices that its terminal is gone.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -374,7 +374,7 @@ impl Shot {
     }
 }
 
-/// How a letter looks, as one letter.
+/// Returns the style of a cell, as one letter.
 fn style_of(cell: &Cell) -> char {
     if cell.inverse() {
         return 'v';
@@ -458,7 +458,7 @@ fn steady(row: &str) -> String {
     words.join(" ").replace(concat!("haft ", env!("CARGO_PKG_VERSION")), "haft #.#.#")
 }
 
-/// Does this end with `Nov 23 01`, and what comes after the colon begin with `02`?
+/// Returns whether `before` ends like `Nov 23 01`, and `after` begins like `02`.
 fn is_date(before: &str, after: &str) -> bool {
     let is_digits = |it: &str| it.len() == 2 && it.bytes().all(|it| it.is_ascii_digit());
     let words: Vec<&str> = before.rsplitn(4, ' ').collect();

@@ -10,7 +10,7 @@ pub(super) fn all() -> Vec<Attack> {
     attacks
 }
 
-/// Those that need no deadline to be refused.
+/// Returns the attacks that are refused without a deadline.
 pub(super) fn quick() -> Vec<Attack> {
     vec![("widths.pdf", widths()), ("function.pdf", function()), ("fax.pdf", fax()), ("dashes.pdf", dashes())]
 }

@@ -14,10 +14,10 @@ use crate::{
     web::site::{Site, ok},
 };
 
-/// As many files are made if nothing else is asked for.
+/// The default number of files.
 const FILES: usize = 320;
 
-/// How a kind of file is decoded.
+/// The decoder of a kind of file.
 #[derive(Clone, Copy)]
 enum By {
     /// By `image_view`, and by `read`.
@@ -68,7 +68,7 @@ pub(super) fn run() {
     assert!(peak < MOST_MEMORY, "{peak} MiB");
 }
 
-/// All of these end in time, with a result or a fault that says what to do.
+/// Checks that all calls end in time, with a result or a fault that is not a bug.
 #[track_caller]
 fn ends(server: &Server, name: &str, calls: &[(&str, Value)]) {
     let begun = Instant::now();
@@ -84,7 +84,7 @@ fn ends(server: &Server, name: &str, calls: &[(&str, Value)]) {
     }
 }
 
-/// So many files, each with its name and how it is decoded.
+/// Returns so many files, each with its decoder and its name.
 fn files(count: usize) -> Vec<(By, String, Vec<u8>)> {
     let seeds = seeds();
     let mut random = Random(0x9e37_79b9_7f4a_7c15);

@@ -67,7 +67,7 @@ impl Watch {
     }
 }
 
-/// In KiB.
+/// Returns the memory of a process and its descendants, in KiB.
 fn used(root: u32) -> u64 {
     let kib = |pid: u32, name: &str| {
         status(pid, name).and_then(|it| it.strip_suffix(" kB")?.parse::<u64>().ok()).unwrap_or(0)

@@ -58,7 +58,7 @@ const FAMILIES: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// What stands before the tools.
+/// The text before the tools.
 const ABOUT_TOOLS: &str = "\
 # Tools
 
@@ -177,7 +177,7 @@ fn cell(text: &str) -> String {
     escaped(text).replace('|', "\\|")
 }
 
-/// What stands before the keys.
+/// The text before the keys.
 const ABOUT_CONFIGURATION: &str = "\
 # Configuration
 
@@ -242,7 +242,7 @@ fn is_key(line: &str) -> bool {
     !key.is_empty() && key.chars().all(|it| it.is_ascii_alphanumeric() || it == '_')
 }
 
-/// What stands before the verbs.
+/// The text before the commands.
 const ABOUT_CLI: &str = "\
 # Command line
 

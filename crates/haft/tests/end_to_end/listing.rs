@@ -166,7 +166,7 @@ fn what_is_called_through_another_tool_keeps_its_faults_its_rules_and_its_jobs()
     let through = |name: &str, arguments: Value| {
         server.call("call_tool", &json!({"name": name, "arguments": arguments}))
     };
-    // Arguments in quotes are understood, and what was repaired is told.
+    // Arguments in quotes are accepted, and the repair is reported.
     let said = through("filegrep", json!("{\"path\": \"file\", \"pattern\": \"one\", \"before\": \"1\"}"));
     assert!(!said.is_error && said.text.contains("|one"), "{said:?}");
     assert!(said.text.contains("note: "), "{said:?}");

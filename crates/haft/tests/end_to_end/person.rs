@@ -69,7 +69,7 @@ impl Client {
     fn next(&mut self) -> Value {
         loop {
             let message = self.lines.recv_timeout(PATIENCE).unwrap();
-            // What is told unasked is not part of this.
+            // Unrequested notifications are not part of this.
             let method = message["method"].as_str().unwrap_or_default();
             if !method.starts_with("notifications/message") && !method.ends_with("list_changed") {
                 return message;

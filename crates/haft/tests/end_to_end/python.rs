@@ -14,7 +14,7 @@ fn python(server: &Server, code: &str) -> Said {
     server.call("python", &json!({"code": code}))
 }
 
-/// What the model reads of code that ended, well or not.
+/// Returns the text that the model reads after this code ended, successfully or not.
 #[track_caller]
 fn says(code: &str) -> String {
     let test_ws = TestWorkspace::new();

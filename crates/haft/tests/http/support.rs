@@ -30,12 +30,12 @@ pub(crate) struct TestWorkspace {
 pub(crate) struct HttpServer {
     child: Child,
     pub(crate) address: SocketAddr,
-    /// What it said on standard error until it listened.
+    /// The lines on standard error until it listened.
     pub(crate) said: Vec<String>,
     _folder: Arc<tempfile::TempDir>,
 }
 
-/// What a server answered.
+/// The response of a server.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
@@ -62,7 +62,7 @@ impl TestWorkspace {
         file.write_all(text.as_bytes()).unwrap();
     }
 
-    /// `haft`, in this room.
+    /// Returns `haft` in this workspace.
     pub(crate) fn haft(&self) -> Command {
         let mut haft = self.haft_contained();
         haft.args(["--sandbox", "full"]);
@@ -169,7 +169,7 @@ impl HttpServer {
         reply.message()["result"].clone()
     }
 
-    /// What a tool says.
+    /// Returns the text of a tool's result.
     pub(crate) fn call(&self, token: &str, session: &str, tool: &str, arguments: Value) -> String {
         let result =
             self.request(token, session, "tools/call", json!({"name": tool, "arguments": arguments}));
@@ -241,7 +241,7 @@ pub(crate) fn initialize() -> Value {
         "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}})
 }
 
-/// All that comes until the connection ends.
+/// Reads everything until the connection ends.
 pub(crate) fn rest(socket: &mut TcpStream) -> Reply {
     let mut bytes = Vec::new();
     let mut buffer = [0; 64 * 1024];

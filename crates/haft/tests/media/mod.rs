@@ -17,7 +17,7 @@ use pictures::{
 };
 use serde_json::{Value, json};
 
-/// What a call of `image_view` gives: its line, and the picture.
+/// Returns the result of a call of `image_view`: its line, and the picture.
 #[track_caller]
 fn looks(server: &Server, arguments: &Value) -> (String, String, DynamicImage) {
     let answer = server.start_call("image_view", arguments).wait().unwrap();
@@ -30,7 +30,7 @@ fn looks(server: &Server, arguments: &Value) -> (String, String, DynamicImage) {
     (line, mime, picture)
 }
 
-/// What is left of a colour, however it was written.
+/// Returns whether a pixel is red, with a tolerance for lossy formats.
 fn is_red(pixel: image::Rgba<u8>) -> bool {
     pixel.0[0] > 200 && pixel.0[2] < 60
 }

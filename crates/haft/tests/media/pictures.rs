@@ -78,7 +78,7 @@ pub(crate) fn png_of(width: u32, height: u32, packed: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// So many megabytes of nothing, packed.
+/// Compresses so many MiB of zeros.
 pub(crate) fn packed(megabytes: usize) -> Vec<u8> {
     let mut encoder = ZlibEncoder::new(Vec::new(), Compression::best());
     let nothing = vec![0; 1 << 20];

@@ -21,7 +21,7 @@ fn read(server: &Server, uri: &str) -> Value {
     server.ask("resources/read", &json!({"uri": uri})).wait().unwrap()
 }
 
-/// All files below the folders of shared files.
+/// Returns all files below the folders of shared files.
 fn kept(test_ws: &TestWorkspace) -> Vec<PathBuf> {
     fn below(folder: &std::path::Path, found: &mut Vec<PathBuf>) {
         for entry in fs::read_dir(folder).into_iter().flatten() {

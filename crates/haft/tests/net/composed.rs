@@ -139,7 +139,7 @@ fn open_web_is_the_default_where_nobody_can_be_asked_and_is_said_once() {
         assert!(get("/text?a").contains(note) && !get("/text?b").contains(note));
         assert_eq!(far.connections(), 2);
         drop(server);
-        // Whoever said what they want is told nothing, and has it.
+        // A person who configured this gets no note.
         let server = configured("[net]\nweb = \"public\"\n").serve();
         assert!(!server.does("http_request", &json!({"url": url("/text?c")})).contains(note));
         drop(server);

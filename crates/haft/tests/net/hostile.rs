@@ -13,7 +13,7 @@ use std::{
     thread,
 };
 
-/// What a bomb unpacks to.
+/// The decompressed size of a bomb.
 const BOMB: u64 = 10 << 30;
 
 /// A server on loopback, until it is dropped.
@@ -73,7 +73,7 @@ impl Hostile {
                 let Ok(stream) = stream else { continue };
                 of_thread.connections.fetch_add(1, Ordering::AcqRel);
                 let state = of_thread.clone();
-                // Whoever has heard enough hangs up; that is not a failure here.
+                // A client may disconnect early; that is not a failure here.
                 thread::spawn(move || drop(serve(&state, stream)));
             }
         });
@@ -103,12 +103,12 @@ impl Hostile {
         self.heard().pop().unwrap()
     }
 
-    /// How often it was connected to, whatever was said then.
+    /// Returns the number of connections, whatever was sent over them.
     pub(crate) fn connections(&self) -> usize {
         self.state.connections.load(Ordering::Acquire)
     }
 
-    /// How many bytes of large bodies the other side has taken.
+    /// Returns the number of bytes of large bodies that the client received.
     pub(crate) fn sent(&self) -> usize {
         self.state.sent.load(Ordering::Acquire)
     }

@@ -102,7 +102,7 @@ fn calls(tool: &'static str, server: &Hostile, urls: &[&str], with: &Value) -> V
 fn private_address_is_refused_in_every_notation() {
     let server = Hostile::start();
     let test_ws = TestWorkspace::new();
-    // Neither whoever answers everything with yes, nor a grant of every host or of another port, opens the door.
+    // Neither an approver that allows everything nor a grant of every host or of another port is enough.
     let open = configured("[net]\nallow = [\"*\", \"127.0.0.1:1\", \"localhost\", \"127.0.0.1\"]\n");
     for (test_ws, options) in
         [(&test_ws, &[][..]), (&test_ws, &["--approve", "auto"][..]), (&open, &["--approve", "auto"][..])]

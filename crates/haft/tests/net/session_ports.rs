@@ -14,10 +14,10 @@ use crate::{
     web::site::{Asked, Site, ok},
 };
 
-/// What a command says that found no server.
+/// The output of a command that found no server.
 const NOBODY: &str = "nobody there";
 
-/// A room with a haft that serves, in which a background job listens, at a port at which the machine listens too.
+/// A workspace with a haft that serves, and a background job that listens at a port at which the machine listens too.
 struct Session {
     test_ws: TestWorkspace,
     haft: Server,
@@ -64,7 +64,7 @@ impl Session {
         self.haft.does("http_request", arguments)
     }
 
-    /// What is said of a request that is denied.
+    /// Returns the error of a request that is denied.
     #[track_caller]
     fn denied(&self, tool: &str, url: &str) -> String {
         let said = self.haft.call(tool, &json!({"url": url}));

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::{granting, hostile::Hostile};
 
-/// What the process may have used at most, in bytes.
+/// The maximum memory of the process, in bytes.
 const MEMORY: u64 = 200 << 20;
 
 #[test]
@@ -69,7 +69,7 @@ fn hostile_server_costs_little_time_and_memory() {
     assert!(said.text.ends_with("hello"), "{}", said.text);
     let peak = haft.peak_memory();
     assert!(peak < MEMORY, "{} MiB", peak >> 20);
-    // The positive control: it still serves whoever behaves.
+    // The positive control: it still serves a client that behaves.
     assert!(ask("/text").text.ends_with("hello\n"));
 }
 

@@ -1,4 +1,4 @@
-//! What a task is given: standard input, pictures, the person's own instructions.
+//! Input of a task: standard input, pictures, the person's own instructions.
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -36,7 +36,7 @@ fn what_is_piped_in_joins_the_task_as_data() {
     assert_eq!((ran.code, ran.out.as_str()), (0, "seen\n"), "{ran:?}");
     let ran = piped(&test_ws, &expects(&["explain it"]), &["--json", "explain it"], "x\n");
     assert_eq!(events(&ran.out)[0]["attached"], json!(["stdin, 2 bytes"]), "{ran:?}");
-    // What the person said is the task alone.
+    // The task in the list is only the person's text.
     let listed = test_ws.run(&["run", "--resume"]);
     assert_eq!(listed.code, 0, "{listed:?}");
 }

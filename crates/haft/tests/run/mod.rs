@@ -1,4 +1,4 @@
-//! `haft run`: does a task, tells of it in streams that a program can read, and stops when it is told to.
+//! `haft run`: does a task, writes streams that a program can read, and stops on request.
 
 mod background;
 mod given;
@@ -17,7 +17,7 @@ use serde_json::Value;
 
 const EXAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/fix-a-test");
 
-/// A script in this room, as `--model` names it.
+/// Writes a script in this workspace; returns its name for `--model`.
 fn script(test_ws: &TestWorkspace, lines: &str) -> String {
     let path = test_ws.base().join("script.jsonl");
     std::fs::write(&path, lines).unwrap();

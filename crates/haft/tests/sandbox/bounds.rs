@@ -109,7 +109,7 @@ pub(crate) fn shared_memory_counts(user: User) {
                    ctypes.memset(p, 1, SIZE << 20)";
     let own = "b = bytearray(b\"x\") * (SIZE << 20)";
     for (what, allocate) in [("memfd", memfd), ("shared", shared), ("segment", segment), ("own", own)] {
-        // Little of it is no trouble: it is not the call itself that fails.
+        // A small allocation is allowed: the call itself does not fail.
         for (size, is_ended) in [(60, false), (400, true)] {
             let script = allocate.replace("SIZE", &size.to_string());
             let command = format!(

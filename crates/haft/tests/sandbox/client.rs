@@ -96,7 +96,7 @@ impl Client {
         }
     }
 
-    /// Calls a tool: what it said, also where it failed.
+    /// Calls a tool; returns its text, also if it failed.
     pub(crate) fn call(&mut self, tool: &str, arguments: &Value) -> String {
         let id = self.ask("tools/call", &json!({"name": tool, "arguments": arguments}));
         let answer = self.answer(id);

@@ -177,7 +177,7 @@ pub(crate) fn confined(world: &World) -> Driver {
     world.start(&world.setup())
 }
 
-/// What outside the sandbox can't be tried or does not work for everybody.
+/// Returns whether an attack can't be tried outside the sandbox, or does not succeed there for every user.
 fn is_proved_outside(attack: &str, user: User) -> bool {
     let never = [
         "memory_of_the_first_process",
@@ -288,7 +288,7 @@ fn programs_of_every_day_work(user: User) {
     }
 }
 
-/// What is done with git every day, in a repository with one commit.
+/// Everyday git commands, in a repository with one commit.
 const EVERY_DAY: &str = "set -e; git status --short >/dev/null
     echo a > new && git add new && git commit -qm second && git branch side && git checkout -q side
     echo b > b && git add b && git commit -qm third && git checkout -q -
@@ -565,12 +565,12 @@ fn nothing_outlives_haft(user: User) {
     }
 }
 
-/// Does a process of this machine have the mark in its environment?
+/// Returns whether a process of this machine has the mark in its environment.
 pub(crate) fn is_marked(mark: &str) -> bool {
     marked(mark) > 0
 }
 
-/// How many processes of this machine have the mark in their environment?
+/// Returns the number of processes of this machine with the mark in their environment.
 pub(crate) fn marked(mark: &str) -> usize {
     let processes = fs::read_dir("/proc").unwrap().flatten();
     let environments = processes.filter_map(|it| fs::read(it.path().join("environ")).ok());
@@ -586,7 +586,7 @@ pub(crate) fn without_namespaces(world: &World, setup: &drive::Setup) -> Driver 
     world.start_by(command, setup)
 }
 
-/// Without bubblewrap, which may be allowed what we are not.
+/// Returns a setup without bubblewrap, which may have permissions that this user lacks.
 pub(crate) fn without_bubblewrap(setup: drive::Setup) -> drive::Setup {
     drive::Setup { path: "/usr/sbin:/sbin".to_owned(), ..setup }
 }
@@ -623,7 +623,7 @@ fn a_weaker_sandbox_is_had_by_name_and_still_holds(user: User) {
     );
     let before = world.outside();
     let attacks = driver.attack(&world, false);
-    // What it is known to let through is said when it is accepted.
+    // The gaps that this part is known to leave are shown when a person accepts it.
     let known = [
         "change_mode",
         "change_owner",

@@ -39,7 +39,7 @@ const CHANGES: &[&str] = &[
     "mv \"$PWD\" \"$PWD-elsewhere\"",
 ];
 
-/// What every tool may do beside itself.
+/// Writes that every tool may do beside its own file.
 const DATA: &str =
     "set -e; echo more > data.json; echo new > new.txt; echo x > data/x; mkdir -p deep/er; echo x > deep/er/x
     mv new.txt newer.txt; rm data/x; cat newer.txt";
@@ -56,7 +56,7 @@ fn run_in(driver: &mut Driver, tool: &OfTool, command: &str) -> Ran {
     run(driver, tool, &format!("cd {} && {command}", tool.folder.display()))
 }
 
-/// All that is code in the folder, which must stay as it was.
+/// Returns the content, mode and time of all code in the folder, which must stay unchanged.
 fn code(folder: &Path) -> Vec<(String, u32, i64)> {
     let read = |name: &&str| {
         let about = fs::metadata(folder.join(name)).unwrap();

@@ -76,7 +76,7 @@ fn tools_changed_at_run_time_are_withdrawn_and_the_client_is_notified() {
     assert!(said.contains("`haft mcp trust fix`") && !said.contains("Says something else"), "{said}");
     let ran = fixture.test_ws.run(&["mcp", "trust", "--yes", "fix"]);
     assert_eq!(ran.code, 0, "{ran:?}");
-    // The server that runs hears of it.
+    // The running server is notified.
     until(|| call().0);
     assert_eq!(fixture.marks("started"), 1 + fixture.marks("left"));
 }

@@ -99,7 +99,7 @@ impl Handler for Peer {
         Ok(())
     }
 
-    /// Does what the command names.
+    /// Misbehaves as the command says.
     async fn exec_request(
         &mut self,
         id: ChannelId,

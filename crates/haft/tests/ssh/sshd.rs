@@ -12,7 +12,7 @@ use std::{
 
 use crate::support::{PATIENCE, TestWorkspace};
 
-/// Where the server is looked for: it wants to be called by its whole name.
+/// The path of the server, which must be started by its absolute path.
 const SSHD: &str = "/usr/sbin/sshd";
 
 /// An OpenSSH server of the test's own, which ends with it.
@@ -24,7 +24,8 @@ pub(crate) struct Sshd {
 }
 
 impl Sshd {
-    /// A server on loopback that lets the key `~/.ssh/id_ed25519` of the room in, is known there, and may be reached.
+    /// Starts a server on loopback that accepts the workspace's key `~/.ssh/id_ed25519`, is in known_hosts, and may be
+    /// reached.
     pub(crate) fn start(test_ws: &TestWorkspace) -> Self {
         let sshd = Self::unknown(test_ws);
         sshd.is_known(test_ws);
@@ -56,7 +57,7 @@ impl Sshd {
         Self { child, port, log, folder }
     }
 
-    /// Its key stands in the room's known_hosts.
+    /// Adds its key to the workspace's known_hosts.
     pub(crate) fn is_known(&self, test_ws: &TestWorkspace) {
         let line = format!("[127.0.0.1]:{} {}", self.port, self.host_key());
         append(&ssh(test_ws).join("known_hosts"), &line);
@@ -90,7 +91,7 @@ impl Sshd {
         format!("127.0.0.1:{}", self.port)
     }
 
-    /// How many connections there were.
+    /// Returns the number of connections.
     pub(crate) fn connections(&self) -> usize {
         self.log.lock().unwrap().matches("Connection from").count()
     }
@@ -161,7 +162,7 @@ fn start(folder: &Path) -> (Child, Arc<Mutex<String>>) {
     (child, log)
 }
 
-/// The room's `~/.ssh`.
+/// Returns the workspace's `~/.ssh`.
 pub(crate) fn ssh(test_ws: &TestWorkspace) -> PathBuf {
     test_ws.base().join("home/.ssh")
 }
@@ -193,7 +194,7 @@ pub(crate) fn append(path: &Path, text: &str) {
     fs::write(path, format!("{before}{}\n", text.trim_end())).unwrap();
 }
 
-/// Who runs this test.
+/// Returns the user who runs this test.
 pub(crate) fn me() -> String {
     let said = Command::new("id").arg("-un").output().unwrap();
     String::from_utf8(said.stdout).unwrap().trim().to_owned()

@@ -22,7 +22,7 @@ pub(super) struct Provider {
 #[derive(Debug, Clone)]
 pub(super) struct Asked {
     pub(super) line: String,
-    /// What it had in `Authorization`.
+    /// The request's `Authorization` header.
     pub(super) key: Option<String>,
 }
 
@@ -41,7 +41,7 @@ impl Provider {
         Self { url, asked }
     }
 
-    /// What was asked until now.
+    /// Returns all requests until now.
     pub(super) fn asked(&self) -> Vec<Asked> {
         self.asked.lock().unwrap().clone()
     }

@@ -28,7 +28,7 @@ pub(crate) struct TestWorkspace {
     base: PathBuf,
 }
 
-/// What a run of the program came to.
+/// The result of a run of the program.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) code: i32,
@@ -36,7 +36,7 @@ pub(crate) struct Ran {
     pub(crate) err: String,
 }
 
-/// What came of one call, as `--json` tells it.
+/// The result of one call, from its `--json` output.
 #[derive(Debug)]
 pub(crate) struct Called {
     whole: Value,
@@ -52,7 +52,7 @@ impl TestWorkspace {
         Self { _folder: folder, base }
     }
 
-    /// Where this is in the workspace; `../outside` is outside of it.
+    /// Returns this path in the workspace; `../outside` is outside of it.
     pub(crate) fn at(&self, path: &str) -> PathBuf {
         self.base.join("ws").join(path)
     }
@@ -88,7 +88,7 @@ impl TestWorkspace {
         String::from_utf8(self.bytes(path)).unwrap()
     }
 
-    /// The program in this room, with an environment that holds nothing else.
+    /// Returns the program in this workspace, with a minimal environment.
     pub(crate) fn haft<S: AsRef<std::ffi::OsStr>>(&self, arguments: &[S]) -> Command {
         self.haft_in(&self.at(""), arguments)
     }
@@ -150,7 +150,7 @@ impl TestWorkspace {
             .collect()
     }
 
-    /// What is in the folder outside: names, kinds, contents, modes and times of change.
+    /// Returns the content of the folder outside: names, kinds, contents, modes and modification times.
     pub(crate) fn outside_now(&self) -> Vec<String> {
         let mut found = Vec::new();
         look(&self.outside(), &mut found);
@@ -182,7 +182,7 @@ impl Called {
         self.whole["notes"].to_string()
     }
 
-    /// Everything that was said: the output, or the fault with what was seen.
+    /// Returns all text: the output, or the error with the output until then.
     pub(crate) fn text(&self) -> String {
         let parts = |parts: &Value| -> Vec<String> {
             parts

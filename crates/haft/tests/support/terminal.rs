@@ -17,7 +17,7 @@ pub(crate) struct Terminal {
     child: Child,
     ours: File,
     said: Receiver<Vec<u8>>,
-    /// All that was seen there.
+    /// All output until now.
     seen: String,
 }
 
@@ -80,7 +80,7 @@ impl Terminal {
         self
     }
 
-    /// How it ended, and all that was seen.
+    /// Returns the exit code, and all output.
     pub(crate) fn ends(mut self) -> (Option<i32>, String) {
         let code = self.child.wait().unwrap().code();
         while let Ok(bytes) = self.said.recv_timeout(std::time::Duration::from_millis(100)) {

@@ -15,7 +15,7 @@ const SECTION: &str = "[tool.weather]\nenv = [\"SECRET_X\"]\n";
 /// Says what it has of the secret, backwards: as it is, it would be masked.
 const TELL: &str = "import os\nreturn os.environ.get('SECRET_X', 'nothing')[::-1]";
 
-/// What `TELL` says with the secret.
+/// The output of `TELL` with the secret.
 const TOLD: &str = "yek terces";
 
 fn weather() -> String {

@@ -113,7 +113,7 @@ fn dropper(evil: &str) -> String {
 
 const SECTION: &str = "[tool.evil]\nenv = [\"TIDY_TOKEN\"]\n";
 
-/// What it was given by the section that has its name.
+/// Creates a tool that returns the variable that its section grants.
 fn evil() -> String {
     navi("evil", "import os\nreturn os.environ.get('TIDY_TOKEN', 'nothing')").1
 }

@@ -13,7 +13,7 @@ mod upstream;
 use crate::support::TestWorkspace;
 use serde_json::{Value, json};
 
-/// One call, and what it comes to: a kind of fault or `ok`, and a part of what is said.
+/// One call and its outcome: a kind of fault or `ok`, and a part of the text.
 type Row = (&'static str, Value, &'static str, &'static str);
 
 /// The tools of a toolset: names, and which arguments each needs.

@@ -125,7 +125,7 @@ fn prompt_lists_the_subagents_with_id_name_and_description() {
     assert!(said.code == 0 && said.out.contains(lines), "{said:?}");
     let json = test_ws.run(&["--toolset", "nav", "prompt", "--json"]);
     assert!(json.out.contains("\"name\": \"subagents\""), "{json:?}");
-    // Whoever can start none is not told of them, and the other toolsets have tools that list them.
+    // An agent that can't start subagents gets no list of them, and the other toolsets have tools that list them.
     let alone = test_ws.run(&["--toolset", "nav", "prompt", "--profile", "alone"]);
     assert!(alone.code == 0 && !alone.out.contains("available_subagents"), "{alone:?}");
     let haft = test_ws.run(&["prompt"]);
@@ -270,13 +270,13 @@ fn a_newline_at_the_end_of_new_text_gives_an_empty_line() {
     assert_eq!(test_ws.text("file"), "1\n\ntwo\nthree\n\n");
 }
 
-/// The process id in what `shell` said of a command in the background.
+/// Returns the process id in the answer of `shell` about a background command.
 fn pid_in(said: &str) -> u32 {
     let (_, rest) = said.split_once("(pid: ").unwrap_or_else(|| panic!("{said}"));
     rest.split_once(')').unwrap().0.parse().unwrap()
 }
 
-/// Waits for the news of the end of a job, which comes with one answer: this one, or a later one.
+/// Waits for the notification of a job's end, which one answer contains: this one, or a later one.
 fn await_news(server: &Server, mut said: String, news: &str) {
     let late = Instant::now() + Duration::from_secs(60);
     while !said.contains(news) {

@@ -93,7 +93,7 @@ const NAVI: &[Row] = &[
     ("reflect", &["situation: string!", "assumptions: string!", "tried: string"], &["*"]),
 ];
 
-/// What is wrong with a tool beside what upstream says of it, one line each.
+/// Returns the differences between a tool and its upstream, one line each.
 fn differences(schema: &Value, (tool, arguments, more): &Row) -> Vec<String> {
     let mut wrong = Vec::new();
     let mut required: Vec<&str> = Vec::new();
@@ -136,7 +136,7 @@ fn at<'a>(schema: &'a Value, path: &str) -> Option<&'a Value> {
     Some(here)
 }
 
-/// Is a value of this JSON type accepted?
+/// Returns whether the schema accepts a value of this JSON type.
 fn takes(schema: &Value, kind: &str) -> bool {
     let one = |it: &str| it == kind || (kind == "number" && it == "integer");
     match schema.get("type") {

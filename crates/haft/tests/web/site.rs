@@ -13,18 +13,18 @@ pub(crate) struct Site {
     asked: Arc<Mutex<Vec<Asked>>>,
 }
 
-/// What a site was asked.
+/// A request that a site received.
 #[derive(Debug, Clone)]
 pub(crate) struct Asked {
     pub(crate) method: String,
-    /// With its query.
+    /// The path, with its query.
     pub(crate) path: String,
-    /// In small letters.
+    /// The headers, in lower case.
     pub(crate) head: String,
     pub(crate) body: String,
 }
 
-/// What a site answers.
+/// The response of a site.
 pub(crate) struct Answer {
     status: u16,
     headers: Vec<(String, String)>,

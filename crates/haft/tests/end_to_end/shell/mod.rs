@@ -37,7 +37,7 @@ impl Shells {
         self.server.call(tool, arguments)
     }
 
-    /// What the session's bash says to a command.
+    /// Returns the output of a command in the session's bash.
     #[track_caller]
     fn bash(&self, command: &str) -> String {
         self.does("bash", &json!({"command": command}))
@@ -83,12 +83,12 @@ fn job_in(answer: &str) -> String {
     answer[at..].chars().take_while(|it| it.is_alphanumeric() || *it == '_').collect()
 }
 
-/// What all commands of this room have in their environment: each is told to carry it.
+/// Returns a variable that every command of this workspace has in its environment.
 fn mark(test_ws: &TestWorkspace) -> String {
     format!("MARK={}", test_ws.base().display())
 }
 
-/// The command lines of processes that carry this room's mark, or are in its folders.
+/// Returns the command lines of processes that carry this workspace's mark, or are in its folders.
 fn alive(test_ws: &TestWorkspace) -> Vec<String> {
     let mark = mark(test_ws);
     let mut found = Vec::new();
