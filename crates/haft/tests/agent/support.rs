@@ -75,7 +75,7 @@ impl TestWorkspace {
         command
     }
 
-    /// The session in this process, whose commands the shipped program keeps.
+    /// Returns the session in this process, whose commands the shipped program keeps.
     pub(crate) fn session(&self) -> Session {
         let settings = Settings {
             network: Default::default(),

@@ -35,7 +35,7 @@ async fn at_its_answers() {
         said.contains("its 3 answers") && said.contains("(3 answers, 180 tokens") && said.contains("so far"),
         "{said}"
     );
-    // What the person allows is the most.
+    // The person's limit is the maximum.
     let section = SubagentSection { max_steps: Some(2), ..Default::default() };
     let said = ends(section, json!({"prompt": "go", "profile": "scout", "max_turns": 3}), "").await;
     assert!(said.contains("its 2 answers"), "{said}");

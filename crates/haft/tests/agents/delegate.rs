@@ -139,7 +139,7 @@ async fn two_sub_agents_run_concurrently() {
     let fixture = Fixture::new(&[(name, &text)]).await;
     let call = || ("subagent", json!({"prompt": "go", "profile": "scout"}));
     let parent = calls(&[call(), call()]) + &says("both");
-    // Neither gives its first answer before the other is asked for its own.
+    // Each model waits for the other before its first answer.
     let model = Players::new(&[("THE FIRST", &parent), ("SCOUT", &says("met"))]).meeting("SCOUT", 2);
     let mut home = fixture.agent(Arc::new(model), Wish::default());
     assert_eq!(home.turn().await.text, "both");

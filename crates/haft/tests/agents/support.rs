@@ -60,7 +60,7 @@ impl Players {
         self
     }
 
-    /// The tools that were shown to those with this key.
+    /// Returns the tools that were shown to those with this key.
     pub(crate) fn shown(&self, key: &str) -> Vec<Vec<String>> {
         self.asked.lock().unwrap().iter().filter(|it| it.0.contains(key)).map(|it| it.1.clone()).collect()
     }
@@ -202,7 +202,7 @@ impl Fixture {
         std::fs::read_to_string(self.path(name)).unwrap()
     }
 
-    /// An agent with this model.
+    /// Returns an agent with this model.
     pub(crate) fn agent(&self, model: Arc<dyn Model>, wish: Wish) -> Home {
         let heard = Arc::<Heard>::default();
         let session = self.runtime.session(None, "test", wish.approver);
@@ -297,7 +297,7 @@ impl Home {
     }
 }
 
-/// An answer with calls.
+/// Returns an answer with calls.
 pub(crate) fn calls(calls: &[(&str, Value)]) -> String {
     let calls: Vec<_> =
         calls.iter().map(|(tool, arguments)| json!({"tool": tool, "arguments": arguments})).collect();
@@ -309,7 +309,7 @@ pub(crate) fn says(text: &str) -> String {
     json!({"say": text}).to_string() + "\n"
 }
 
-/// A tool in a Python file whose body is this.
+/// Returns a tool in a Python file whose body is this.
 pub(crate) fn python_tool(name: &str, body: &str) -> (String, String) {
     let body = body.replace('\n', "\n    ");
     let code = format!(

@@ -15,7 +15,7 @@ fn script(test_ws: &TestWorkspace, lines: &str) -> String {
     format!("script:{}", path.display())
 }
 
-/// An answer of a scripted model with one call.
+/// Returns an answer of a scripted model with one call.
 fn calls(tool: &str, arguments: &Value) -> String {
     json!({"calls": [{"tool": tool, "arguments": arguments}]}).to_string() + "\n"
 }

@@ -116,7 +116,7 @@ impl Stage {
         Self { test_ws: TestWorkspace::new(), size, colours, shots: std::cell::RefCell::default() }
     }
 
-    /// The chat with the model that this script is; waits until a person can type.
+    /// Starts the chat with this script as its model; waits until a person can type.
     pub(crate) fn chat(&self, script: &str) -> Screen<'_> {
         self.chat_with(script, &[])
     }
@@ -128,7 +128,7 @@ impl Stage {
         screen
     }
 
-    /// Another verb with the model that this script is.
+    /// Starts another command with this script as its model.
     pub(crate) fn run(&self, script: &str, arguments: &[&str]) -> Screen<'_> {
         let file = self.test_ws.base().join("script.jsonl");
         std::fs::write(&file, priced(script)).unwrap();
@@ -144,7 +144,7 @@ impl Stage {
     }
 }
 
-/// The script with what each answer took, so that counts of tokens don't depend on the length of prompts.
+/// Returns the script with the token counts of each answer, so that they don't depend on the length of prompts.
 fn priced(script: &str) -> String {
     let lines = script.lines().filter(|it| !it.trim().is_empty()).map(|line| {
         let mut answer: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
@@ -303,7 +303,7 @@ impl<'a> Screen<'a> {
         while seen.last().is_some_and(|(row, style)| row.is_empty() && style.is_empty()) {
             seen.pop();
         }
-        // What was in motion may have been longer for a moment, and have pushed this up: how far is chance.
+        // A longer animated line may have pushed this up for a moment: how far is chance.
         let screen = self.terminal.screen_mut();
         screen.set_scrollback(usize::from(lines));
         let above = screen.scrollback();
@@ -318,7 +318,7 @@ impl<'a> Screen<'a> {
         self
     }
 
-    /// The rows of the screen, and how their letters look.
+    /// Returns the rows of the screen, with their styles.
     fn rows(&self) -> Vec<(String, String)> {
         let screen = self.terminal.screen();
         let (columns, lines) = self.stage.size;
@@ -398,7 +398,7 @@ fn style_of(cell: &Cell) -> char {
     }
 }
 
-/// One of the terminal's own colours.
+/// Returns one of the terminal's own colours.
 fn colour(at: u8) -> Option<char> {
     "krgylmcw".chars().nth(usize::from(at % 8))
 }
@@ -407,7 +407,7 @@ fn is_spin(letter: char) -> bool {
     ('\u{2801}'..='\u{28ff}').contains(&letter)
 }
 
-/// A row without what differs from run to run. Its length stays.
+/// Replaces the parts of a row that differ from run to run. Its length stays.
 fn steady(row: &str) -> String {
     let row: String = row.chars().map(|it| if is_spin(it) { '⠿' } else { it }).collect();
     let row = replaced(&row, " s", |before| {
@@ -466,7 +466,7 @@ fn is_date(before: &str, after: &str) -> bool {
         && after.get(..2).is_some_and(is_digits)
 }
 
-/// The text with as many of these letters as `found` says in the place of what stands before each `mark`.
+/// Replaces the text before each `mark` by as many of these letters as `found` returns.
 fn replaced(text: &str, mark: &str, found: impl Fn(&str) -> Option<(usize, char)>) -> String {
     let mut done = String::new();
     let mut rest = text;

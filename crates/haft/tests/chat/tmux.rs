@@ -26,7 +26,7 @@ impl Tmux {
         Self::verb(test_ws, script, columns, "", &[&["chat"], options].concat())
     }
 
-    /// A verb with the model that this script is; `before` stands before it in the shell: `printf x | `.
+    /// Starts a command with this script as its model; `before` precedes it in the shell: `printf x | `.
     pub(crate) fn verb(
         test_ws: &TestWorkspace,
         script: &str,
@@ -59,7 +59,7 @@ impl Tmux {
         words.push(haft.get_program().display().to_string());
         words.extend(haft.get_args().map(|it| it.display().to_string()));
         let quoted: Vec<String> = words.iter().map(|it| format!("'{it}'")).collect();
-        // What it says last is still to be seen.
+        // Its last output stays visible.
         let command = format!("{before}{}; cat", quoted.join(" "));
         // A name of its own: a server that is stopping still answers at its socket for a moment.
         static SERVERS: AtomicU32 = AtomicU32::new(0);
@@ -79,7 +79,7 @@ impl Tmux {
         self
     }
 
-    /// Something that tmux knows of the terminal.
+    /// Returns a value that tmux has of the terminal.
     pub(crate) fn knows(&self, format: &str) -> String {
         String::from_utf8(self.run(&["display-message", "-p", format]).stdout).unwrap().trim().to_owned()
     }

@@ -234,7 +234,7 @@ fn until(what: &str, holds: impl Fn() -> bool) {
     }
 }
 
-/// A document that is none of the attacks.
+/// Returns a document that is none of the attacks.
 fn document() -> Vec<u8> {
     pdf(&["one", "two"])
 }

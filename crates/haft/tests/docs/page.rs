@@ -64,7 +64,7 @@ impl Page {
         self.text.starts_with(GENERATED)
     }
 
-    /// Every page there is: README.md and all of `docs/`.
+    /// Returns every page there is: README.md and all of `docs/`.
     pub(crate) fn all() -> Vec<String> {
         let mut names = vec!["README.md".to_owned()];
         let entries = fs::read_dir(Path::new(REPOSITORY).join("docs")).unwrap();

@@ -9,7 +9,7 @@ use crate::support::{Server, TestWorkspace, run};
 /// Less than 3,000 tokens of four bytes.
 const MOST: usize = 12_000;
 
-/// The answer to `tools/list`, as it came.
+/// Returns the answer to `tools/list`, unchanged.
 fn list(server: &Server) -> Value {
     server.ask("tools/list", &json!({})).wait().unwrap()["result"].take()
 }
@@ -147,7 +147,7 @@ fn the_person_says_what_is_listed_and_how_much() {
     assert!(whole.len() > 30 && !whole.iter().any(|it| it == "call_tool"), "{whole:?}");
     let few = listed("list_tokens = 1500\nlisted = [\"json_read\"]");
     assert!(few.iter().any(|it| it == "json_read") && few.len() < 12, "{few:?}");
-    // What it is given is 1,500 tokens; what the client asks for on its command line counts more.
+    // The configured budget is 1,500 tokens; the client's command line takes precedence.
     let ran = run(
         &mut test_ws.haft(&["mcp", "--all-tools"]),
         "{\"jsonrpc\": \"2.0\", \"id\": 1, \"method\": \"initialize\", \"params\": {\"protocolVersion\": \"2025-11-25\", \

@@ -105,7 +105,7 @@ fn secret_is_found_only_where_it_was_sent() {
         assert!(said.matches(masked).count() > 8, "{masked} in {said}");
     }
 
-    // What fails, in every place in which it can.
+    // Requests that fail, at every stage.
     let failing = [
         json!({"url": url("/status/401?{{secret:one}}")}),
         json!({"url": url("/nothing?{{secret:one}}")}),
@@ -172,7 +172,7 @@ fn secret_is_found_only_where_it_was_sent() {
     assert!(!day.printed.contains(SHORT) && !day.printed.contains("q7%23Z"), "the short one was printed");
 }
 
-/// The ways in which a value is written.
+/// Returns the ways in which a value is written.
 fn forms(value: &str) -> Vec<String> {
     let json = Value::from(value).to_string();
     let escaped = |unreserved: &str| -> String {

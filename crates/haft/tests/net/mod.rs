@@ -36,7 +36,7 @@ fn granting(servers: &[&Hostile]) -> TestWorkspace {
     configured(&format!("[net]\nallow = [{}]\n", hosts.join(", ")))
 }
 
-/// One request in a process of its own: its kind, and what the model reads.
+/// Runs one request in a process of its own; returns its kind, and the text for the model.
 fn ask(test_ws: &TestWorkspace, arguments: &Value) -> (String, String) {
     let called = test_ws.call("http_request", arguments);
     (called.kind().to_owned(), called.text())

@@ -197,7 +197,7 @@ fn web_grant_does_not_allow_sending() {
     assert!(kind == "denied" && said.contains("`web`"), "{said}");
     let asked = configured("[net]\nweb = \"ask\"\n");
     assert_eq!(ask(&asked, &json!({"url": url})).0, "denied");
-    // What reads only also reads where nothing may be changed.
+    // A request that only reads is allowed where nothing may be changed, too.
     let reader = granting(&[&server]);
     let get =
         reader.call_with(&["--sandbox", "read-only"], "http_request", &json!({"url": server.url("/text")}));

@@ -25,7 +25,7 @@ struct Session {
 }
 
 impl Session {
-    /// A job that listens at this address of its own loopback.
+    /// Starts a job that listens at this address of its own loopback.
     fn listening_at(host: &str, options: &[&str], config: &str) -> Self {
         let session = Self::without_server(options, config);
         session.serve_at(host);
@@ -55,7 +55,7 @@ impl Session {
         self.haft.call("shell", &stop);
     }
 
-    /// An address at the port of both.
+    /// Returns an address at the port that both listen at.
     fn url(&self, host: &str, path: &str) -> String {
         format!("http://{host}:{}{path}", self.machine.port())
     }
@@ -139,7 +139,7 @@ fn port_of_the_machine_stays_closed_where_no_process_of_the_session_listens() {
     for options in [&[][..], &["--approve", "auto"]] {
         let session = Session::without_server(options, "");
         let url = session.url("127.0.0.1", "/text");
-        // Whatever else runs in the sandbox, and at whatever other port it listens.
+        // Other processes in the sandbox, and other ports, make no difference.
         session.haft.does("shell", &json!({"command": "true"}));
         for tool in ["http_request", "web_fetch"] {
             let said = session.denied(tool, &url);

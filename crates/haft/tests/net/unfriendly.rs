@@ -49,10 +49,10 @@ fn hostile_server_costs_little_time_and_memory() {
             &said.text[..80]
         );
         assert!(said.text.len() < 128 << 10, "{path}: {} bytes", said.text.len());
-        // What the system keeps on the way is all that is taken of it besides.
+        // Beyond that, only the system's buffers fill.
         assert!(server.sent() - before < 64 << 20, "{path}: {} bytes", server.sent() - before);
     }
-    // What haft doesn't offer to unpack stays as small as it came.
+    // An encoding that haft does not accept is not decompressed.
     for encoding in ["br", "zstd"] {
         let said = ask(&format!("/bomb/{encoding}"));
         let is_as_sent = said.text.contains(&format!("content-encoding: {encoding}"));

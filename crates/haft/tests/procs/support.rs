@@ -59,7 +59,7 @@ pub(crate) fn mark() -> (String, String) {
     ("HAFT_TEST_MARK".to_owned(), format!("mark-{}-{count}", std::process::id()))
 }
 
-/// The processes that have this in their environment.
+/// Returns the processes that have this in their environment.
 pub(crate) fn marked(mark: &(String, String)) -> Vec<u32> {
     let mark = format!("{}={}", mark.0, mark.1).into_bytes();
     let all = std::fs::read_dir("/proc").unwrap().flatten();

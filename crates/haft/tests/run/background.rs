@@ -14,7 +14,7 @@ fn line(say: &str, calls: &[(&str, Value)]) -> String {
     json!({ "say": say, "calls": calls }).to_string() + "\n"
 }
 
-/// A command whose result is promised.
+/// Returns a call in the background, whose result comes later.
 fn promised(command: &str) -> (&'static str, Value) {
     ("shell", json!({"command": command, "run_in_background": true}))
 }

@@ -12,13 +12,13 @@ use serde_json::json;
 use super::{events, script};
 use crate::support::{PATIENCE, Ran, TestWorkspace, run};
 
-/// A run of this script that is given `input`.
+/// Runs this script with `input` on standard input.
 fn piped(test_ws: &TestWorkspace, lines: &str, arguments: &[&str], input: &str) -> Ran {
     let model = script(test_ws, lines);
     run(&mut test_ws.haft(&[&["run", "--model", &model], arguments].concat()), input)
 }
 
-/// An answer that comes only if the model was sent all of these texts.
+/// Returns the script line of an answer, if the request contains all of these texts.
 fn expects(texts: &[&str]) -> String {
     format!("{}\n", json!({"expect": texts, "say": "seen"}))
 }

@@ -32,7 +32,7 @@ fn names(events: &[Value]) -> Vec<&str> {
     events.iter().map(|it| it["event"].as_str().unwrap()).collect()
 }
 
-/// A task that runs until somebody stops it; its first call has begun.
+/// Starts a task that runs until it is stopped; returns once its first call has begun.
 fn begun(
     test_ws: &TestWorkspace,
     model: &str,

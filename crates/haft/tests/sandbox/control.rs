@@ -136,7 +136,7 @@ pub(crate) fn what_git_s_configuration_runs_is_read_only(user: User) {
     }
     let ran = driver.sh("echo evil > .githooks/pre-push");
     assert!(ran.exit != 0 && !ws.join(".githooks/pre-push").exists(), "{ran:?}");
-    // What is named and not there is set aside once it is.
+    // A named control file that is missing is set aside once it is created.
     let ran = driver.sh("echo evil > tools/later");
     assert!(is_aside(&ran, "tools/later") && !ws.join("tools/later").exists(), "{ran:?}");
     // The positive control.

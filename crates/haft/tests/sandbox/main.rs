@@ -328,7 +328,7 @@ fn git_works_in_a_submodule(user: User) {
     }
 }
 
-/// A repository `main`, and `tree`, which is a worktree of it.
+/// Creates a repository `main`, and `tree`, a worktree of it.
 fn linked_worktree(world: &World) -> drive::Setup {
     let main = world.base.join("main");
     fs::create_dir(&main).unwrap();
@@ -466,7 +466,7 @@ fn a_granted_host_is_reached_through_the_proxy(user: User) {
             |it: &String| it.contains("rule `net`") && it.contains("own loopback is closed to commands");
         assert!(refused.exit != 0 && refused.denials.iter().any(says), "{refused:?}");
     }
-    // What it leaves to another process, and what that leaves, is still of the call.
+    // Processes that it leaves to another process still belong to the call.
     let below = format!("(setsid sh -c {} &) | cat", quoted(&fetch));
     let reached = driver.run(&json!({"command": below, "net": [host]}));
     assert_eq!(reached.text.trim(), "b'hi'", "{reached:?}");
@@ -521,7 +521,7 @@ fn a_fork_bomb_ends_at_its_limit(user: User) {
                 os.kill(0, 9)'";
     let ran = driver.sh(bomb);
     assert!(ran.denials.iter().any(|it| it.starts_with("sandbox: rule `processes`: ")), "{ran:?}");
-    // What was killed is still counted until it has gone.
+    // A killed process still counts until it is gone.
     let until = std::time::Instant::now() + std::time::Duration::from_secs(20);
     while driver.sh("echo alive").text != "alive\n" {
         assert!(std::time::Instant::now() < until, "no command starts any more");
@@ -577,7 +577,7 @@ pub(crate) fn marked(mark: &str) -> usize {
     environments.filter(|it| String::from_utf8_lossy(it).contains(mark)).count()
 }
 
-/// A driver in a user namespace that allows no other below it.
+/// Starts a driver in a user namespace that allows no other below it.
 pub(crate) fn without_namespaces(world: &World, setup: &drive::Setup) -> Driver {
     let mut command = Command::new("unshare");
     let script = "echo 0 > /proc/sys/user/max_user_namespaces && exec \"$@\"";

@@ -110,7 +110,7 @@ pub(crate) fn changes_data_and_no_code(world: &World, driver: &mut Driver) {
         let ran = run_in(driver, &tool, DATA);
         assert_eq!((ran.exit, ran.text.as_str()), (0, "new\n"), "{ran:?}");
         assert_eq!(fs::read_to_string(tool.folder.join("data.json")).unwrap(), "more\n");
-        // What Python would run in place of the code is not taken from there.
+        // A tool can't put bytecode there for Python to run in place of the code.
         assert!(run_in(driver, &tool, "mkdir -p __pycache__ && echo evil > __pycache__/mine.pyc").exit > 0);
         let ran = run_in(driver, &tool, "echo evil > new.py");
         let named = |it: &String| it.contains("rule `control_files`") && it.contains("tools/new.py is new");
@@ -129,7 +129,7 @@ pub(crate) fn a_tool_of_the_person_sees_no_more_of_the_configuration(user: User)
         for command in ["cat ../haft.toml", "cat ../../state/x"] {
             assert!(run_in(&mut driver, &tool, command).exit > 0, "{command}");
         }
-        // What is made around it, where that can be, is gone with the sandbox.
+        // Files that it creates around itself, where it can, are gone with the sandbox.
         let _ = run_in(&mut driver, &tool, "echo x > ../haft.toml; echo x > ../new");
         assert_eq!(run_in(&mut driver, &tool, "cat mine.py").text, "as it was\n");
         let ran = run_in(&mut driver, &tool, DATA);

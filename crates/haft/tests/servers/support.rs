@@ -15,7 +15,7 @@ pub(crate) struct Fixture {
 }
 
 impl Fixture {
-    /// The server does this.
+    /// Creates a fixture whose server behaves as `how` says.
     pub(crate) fn new(how: &Value) -> Self {
         Self::with(how, "")
     }
@@ -60,7 +60,7 @@ impl Fixture {
         fs::read_to_string(self.test_ws.at(name)).unwrap_or_default().lines().count()
     }
 
-    /// The server's tools that a model is shown.
+    /// Returns the server's tools that a model is shown.
     pub(crate) fn shown(&self) -> Vec<String> {
         let ran = self.test_ws.run(&["tools"]);
         let names = ran.out.lines().filter_map(|line| line.split_whitespace().next());

@@ -38,7 +38,7 @@ impl Hostile {
         Self { port, key, connections }
     }
 
-    /// The line by which it is known.
+    /// Returns the line by which it is known.
     pub(crate) fn line(&self) -> String {
         format!("[127.0.0.1]:{} {}", self.port, self.key.public_key().to_openssh().unwrap())
     }

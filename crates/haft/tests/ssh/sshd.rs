@@ -32,7 +32,7 @@ impl Sshd {
         sshd
     }
 
-    /// The same, and nobody knows its key.
+    /// Does the same, without an entry in known_hosts.
     pub(crate) fn unknown(test_ws: &TestWorkspace) -> Self {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let folder = test_ws.base().join(format!("sshd-{port}"));
@@ -73,12 +73,12 @@ impl Sshd {
         String::from_utf8(said.stdout).unwrap().split(' ').nth(1).unwrap().to_owned()
     }
 
-    /// One more key is let in.
+    /// Accepts one more key.
     pub(crate) fn lets_in(&self, public: &Path) {
         append(&self.folder.join("keys"), &fs::read_to_string(public).unwrap());
     }
 
-    /// The keys let in from now on run this and nothing else.
+    /// Restricts keys that are accepted later to this command.
     pub(crate) fn lets_in_only_for(&self, command: &str) {
         let file = self.folder.join("keys");
         let keys = fs::read_to_string(&file).unwrap();
@@ -167,7 +167,7 @@ pub(crate) fn ssh(test_ws: &TestWorkspace) -> PathBuf {
     test_ws.base().join("home/.ssh")
 }
 
-/// A new key.
+/// Creates a new key.
 pub(crate) fn keygen(path: &Path, passphrase: &str) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     let made =
@@ -175,7 +175,7 @@ pub(crate) fn keygen(path: &Path, passphrase: &str) {
     assert!(made.unwrap().success());
 }
 
-/// These ports of loopback may be reached without a question.
+/// Lets haft reach these ports of loopback without a question.
 pub(crate) fn allow(test_ws: &TestWorkspace, ports: &[u16]) {
     let hosts: Vec<String> = ports.iter().map(|port| format!("\"127.0.0.1:{port}\"")).collect();
     fs::create_dir_all(test_ws.config()).unwrap();

@@ -113,7 +113,7 @@ impl TestWorkspace {
         run(&mut self.haft(arguments), "")
     }
 
-    /// One call in a process of its own.
+    /// Runs one call in a process of its own.
     pub(crate) fn call(&self, tool: &str, arguments: &Value) -> Called {
         self.call_with(&[], tool, arguments)
     }
@@ -139,7 +139,7 @@ impl TestWorkspace {
         called
     }
 
-    /// The calls that the log knows, oldest first.
+    /// Returns the calls in the log, oldest first.
     pub(crate) fn log(&self) -> Vec<Value> {
         let ran = self.run(&["log", "--json", "-n", "100000"]);
         assert_eq!(ran.code, 0, "{ran:?}");
@@ -227,7 +227,7 @@ pub(crate) fn run(command: &mut Command, input: &str) -> Ran {
     }
 }
 
-/// The anchor, `LINE:HASH`, of the first line shown that reads `line`.
+/// Returns the anchor, `LINE:HASH`, of the first line shown that reads `line`.
 #[track_caller]
 pub(crate) fn anchor(shown: &str, line: &str) -> String {
     let found = shown.lines().find_map(|it| it.split_once('|').filter(|(_, text)| *text == line));

@@ -49,7 +49,7 @@ pub(crate) struct Said {
 }
 
 impl TestWorkspace {
-    /// A server that knows its client.
+    /// Starts an initialized server.
     pub(crate) fn serve(&self) -> Server {
         self.serve_with(&[])
     }
@@ -158,7 +158,7 @@ impl Server {
         self.child.lock().unwrap().id()
     }
 
-    /// The most memory it has had, in MiB.
+    /// Returns its peak memory, in MiB.
     pub(crate) fn peak_memory(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.process())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
@@ -185,7 +185,7 @@ impl Server {
         ended.unwrap_or_else(|_| panic!("it goes on without input"));
         let status = self.child.lock().unwrap().wait().unwrap();
         let mut other = self.heard.other.lock().unwrap().clone();
-        // What it may say unasked at any time.
+        // Notifications may come at any time.
         other.retain(|line| !line.contains(r#""method":"notifications/"#));
         assert!(other.is_empty(), "nobody asked for {other:?}");
         (status, self.errors.take().unwrap().join().unwrap())
@@ -222,7 +222,7 @@ impl Pending {
         self.id
     }
 
-    /// The whole answer; none if the server ended without one.
+    /// Waits for the whole answer; returns `None` if the server ended without one.
     pub(crate) fn wait(self) -> Option<Value> {
         match self.answer.recv_timeout(PATIENCE) {
             Ok(answer) => Some(answer),

@@ -22,7 +22,7 @@ pub(crate) struct Terminal {
 }
 
 impl Terminal {
-    /// The program in a session of its own; its input and errors are the terminal, its output is not.
+    /// Starts the program in a session of its own; standard input and error are the terminal, standard output is not.
     pub(crate) fn start(command: &Command) -> Self {
         Self::of(command, false)
     }

@@ -11,7 +11,7 @@ const HOSTILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tool_files/hos
 const GOOD: &str = "name = 'good'\ndescription = 'Works.'\nparameters = {'type': 'object', 'properties': {}}\n\
     async def execute(params):\n    return 'good'\n";
 
-/// A workspace with these files of the hostile ones, and one that works.
+/// Returns a workspace with these files of the hostile ones, and one that works.
 fn test_ws(names: &[&str]) -> TestWorkspace {
     let test_ws = TestWorkspace::new();
     for name in names {

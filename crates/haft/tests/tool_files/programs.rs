@@ -98,7 +98,7 @@ fn put(path: &Path, text: &str) {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
 }
 
-/// The tool `t` in sh, with this in its description, and this for a call.
+/// Returns the tool `t` in sh, with this in its description, and this for a call.
 fn script(more: &Value, body: &str) -> String {
     let mut spec = json!({"name": "t", "description": "For a test.", "touches": []});
     spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());

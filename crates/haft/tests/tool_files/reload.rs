@@ -15,7 +15,7 @@ use super::{
 };
 use crate::support::{PATIENCE, Server, TestWorkspace};
 
-/// A module that leaves a mark at each import.
+/// Returns a module that leaves a mark at each import.
 fn marking(mark: &std::path::Path, body: &str) -> String {
     format!("open({:?}, 'a').write('x')\n{}", mark.display().to_string(), navi("marks", body).1)
 }
@@ -133,7 +133,7 @@ fn a_client_hears_of_tools_that_come_change_and_go() {
     let server = test_ws.serve();
     assert_eq!(listed(&server), Vec::<String>::new());
     server.does("glob", &json!({"pattern": "*"}));
-    // Neither this folder nor the one above it exists until now.
+    // This folder and its parent do not exist yet.
     let tools = test_ws.config().join("tools");
     put(&tools, "one", "return 1");
     wait_for_change(&server);

@@ -10,7 +10,7 @@ use crate::support::TestWorkspace;
 const SECTIONS: &str = "toolset = \"hyperagents\"\n\
     [tool.bash]\nreplaces_built_in = true\n[tool.editor]\nreplaces_built_in = true\n";
 
-/// A file in HyperAgents' format.
+/// Returns a file in HyperAgents' format.
 fn hyper(name: &str, says: &str) -> String {
     format!(
         "def tool_info():\n    return {{'name': {name:?}, 'description': 'For a test.', 'input_schema': \

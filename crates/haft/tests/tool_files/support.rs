@@ -44,7 +44,7 @@ impl Default for Wish {
 /// A file: its name without its ending, and what it holds.
 pub(crate) type Code = (String, String);
 
-/// A module in navi's format, whose `execute` has this body.
+/// Returns a module in navi's format, whose `execute` has this body.
 pub(crate) fn navi(name: &str, body: &str) -> Code {
     after("", name, body)
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::support::{PATIENCE, Server, TestWorkspace};
 
-/// A tool that says `says`.
+/// Returns a tool that answers `says`.
 fn code(name: &str, says: &str) -> String {
     format!(
         "name = '{name}'\ndescription = 'Says it.'\n\

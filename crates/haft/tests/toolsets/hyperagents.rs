@@ -153,7 +153,7 @@ fn names_types_and_required_arguments_are_hyperagents_own() {
     assert_eq!(tools[1]["inputSchema"]["properties"]["command"]["enum"], json!(COMMANDS));
 }
 
-/// The type of an argument in words.
+/// Returns the type of an argument in words.
 fn type_of(schema: &Value) -> String {
     match (schema["type"].as_str(), &schema["items"]) {
         (Some("array"), items) => format!("array of {}", type_of(items)),

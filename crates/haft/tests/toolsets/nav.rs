@@ -153,7 +153,7 @@ fn configuration_of_nav_narrows_and_what_is_not_read_of_it_is_named() {
     let other = test_ws.run(&["tools"]);
     assert!(other.out.contains("edit"), "{other:?}");
     assert!(other.err.contains("nav.config.json is not read: it counts with `--toolset nav`"), "{other:?}");
-    // What the person left out stays out, and a link is not followed.
+    // Tools that the person excluded stay excluded, and a symlink is not followed.
     std::fs::create_dir(test_ws.config()).unwrap();
     std::fs::write(test_ws.config().join("haft.toml"), "tools = [\"read\", \"edit\"]\n").unwrap();
     let listed = test_ws.run(&["--toolset", "nav", "tools"]);
@@ -214,7 +214,7 @@ fn replacements_of_text_are_made_in_order_and_all_or_none() {
     let all = |old: &str, new: &str| json!({"old_string": old, "new_string": new, "replace_all": true});
     let said = server.does("edit", &json!({"path": "file", "edits": [all("q", "r"), all("r", "t")]}));
     assert_eq!(test_ws.text("file"), "t one\nt two\n");
-    // What the answer shows can be edited without another read.
+    // Lines in the answer can be edited without another read.
     server.does("edit", &json!({"path": "file", "anchor": anchor(&said, "t two"), "new_text": "u two"}));
     assert_eq!(test_ws.text("file"), "t one\nu two\n");
     let edits =

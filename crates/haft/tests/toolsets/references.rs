@@ -92,7 +92,7 @@ struct Text {
     text: String,
 }
 
-/// The string literals of code, as they are written there.
+/// Returns the string literals of code, as they are written there.
 fn literals(code: &str) -> Vec<String> {
     static LITERAL: LazyLock<Regex> = LazyLock::new(|| Regex::new(r#"(?s)"((?:[^"\\]|\\.)*)""#).unwrap());
     let lines: Vec<&str> = code.lines().filter(|it| !it.trim_start().starts_with("//")).collect();
@@ -122,7 +122,7 @@ static TEXTS: LazyLock<Vec<Text>> = LazyLock::new(|| {
     found
 });
 
-/// The calls that are put into texts by `call(TOOL, ARGUMENTS)`: the tool and the names of the arguments.
+/// Returns the calls that are put into texts by `call(TOOL, ARGUMENTS)`: the tool and the names of the arguments.
 fn calls() -> Vec<(String, String, Vec<String>)> {
     let call = Regex::new(r#"call\(\s*"(\w+)",\s*&json!\(\{(.*?)\}\)"#).unwrap();
     let name = Regex::new(r#""(\w+)":"#).unwrap();
@@ -137,7 +137,7 @@ fn calls() -> Vec<(String, String, Vec<String>)> {
     found
 }
 
-/// The names of the arguments, and of the fields of items.
+/// Returns the names of the arguments, and of the fields of items.
 fn argument_names(tool: &dyn AnyTool) -> BTreeSet<String> {
     let names = |schema: &Value| -> Vec<(String, Value)> {
         let properties = schema["properties"].as_object().cloned();
@@ -297,7 +297,7 @@ fn is_value(spec: &kit::Spec, word: &str) -> bool {
     is_said || (of_shell.contains(&word) && ["bash", "shell"].contains(&spec.name.as_str()))
 }
 
-/// The calls that the manual of a tool shows.
+/// Returns the calls that the manual of a tool shows.
 fn example_calls(toolset: &str, tool: &dyn AnyTool) -> Vec<Value> {
     let name = tool.spec().name.as_str();
     let manual = tools::manual_in(toolset, name).unwrap_or_default();

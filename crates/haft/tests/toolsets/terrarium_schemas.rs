@@ -145,7 +145,7 @@ fn names_and_schemas_are_those_of_upstream() {
             };
             wrong.extend(differs.map(|why| format!("{name} {argument}: {why}")));
         }
-        // What upstream does not require is not required here.
+        // An argument that upstream does not require is not required here.
         for required in schema["required"].as_array().into_iter().flatten() {
             let theirs = arguments.iter().any(|it| {
                 it.split_once(": ").is_some_and(|(path, kind)| path == required && kind.ends_with('!'))

@@ -76,7 +76,7 @@ impl Shells {
     }
 }
 
-/// The id of the job that an answer speaks of.
+/// Returns the id of the job in an answer.
 #[track_caller]
 fn job_in(answer: &str) -> String {
     let at = answer.find("job_").unwrap_or_else(|| panic!("no job in {answer}"));
