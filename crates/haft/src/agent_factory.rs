@@ -1,4 +1,4 @@
-//! Agent factory: makes the agent that the options and the configuration ask for.
+//! Agent factory: creates the agent that the options and the configuration describe.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -18,7 +18,7 @@ use runtime::{
 
 use crate::{Agents, Opened, Options, Place, session_state::SessionState, terminal::abbreviate};
 
-/// The variable that names a model, where nothing else does.
+/// The environment variable that names the model if no option and no configuration does.
 pub(crate) const MODEL: &str = "HAFT_MODEL";
 
 /// The heading of these options in the help of a verb.
@@ -57,19 +57,19 @@ fn one_or_more<N: TryFrom<u64>>(text: &str) -> Result<N, String> {
     number.ok_or_else(|| "it must be a whole number, 1 or more".to_owned())
 }
 
-/// What agents are made of here.
+/// The parts from which agents are created in this workspace.
 pub(crate) struct AgentFactory {
     pub(crate) opened: Opened,
     options: AgentOptions,
     makings: Makings,
     variables: Vec<(String, String)>,
     configured: Option<String>,
-    /// The model that the person chose in this chat, for conversations that begin after that.
+    /// The model that the person chose in this chat, for conversations that begin later.
     preferred: Option<String>,
 }
 
 impl AgentOptions {
-    /// They, as a command line has them.
+    /// Returns these options as command-line arguments.
     pub(crate) fn as_arguments(&self) -> Vec<String> {
         let pairs = [
             ("--model", self.model.clone()),
@@ -83,10 +83,10 @@ impl AgentOptions {
         named.flatten().chain(self.plan.then(|| "--plan".to_owned())).collect()
     }
 
-    /// Gets everything ready that an agent needs.
+    /// Opens the runtime and everything else that an agent needs.
     ///
     /// # Errors
-    /// When there is no runtime to be had.
+    /// When the runtime can't be opened.
     pub(crate) async fn open(
         self,
         options: &Options,
@@ -96,7 +96,7 @@ impl AgentOptions {
         self.open_with(options, place, approver, Vec::new()).await
     }
 
-    /// The same, with tools of the program that embeds haft.
+    /// Does the same, with additional tools of the program that embeds haft.
     ///
     /// # Errors
     /// Those of [`open`](Self::open).
@@ -108,7 +108,7 @@ impl AgentOptions {
         more: Vec<Arc<dyn AnyTool>>,
     ) -> Result<AgentFactory, Fault> {
         let mut opened = options.open_with(place, |toolset| [tools::of_agents(toolset), more].concat())?;
-        // Without the file another provider may be the usual one, and would be sent what is in the workspace.
+        // Without the file, haft might use another provider and send it the workspace's content.
         if self.model.is_none()
             && let Some(fault) = opened.broken.own.take()
         {
@@ -126,15 +126,15 @@ impl AgentOptions {
 }
 
 impl AgentFactory {
-    /// The model of this name.
+    /// Returns the model of this name.
     ///
     /// # Errors
-    /// When there is no such model, or what it needs is missing; with what to do.
+    /// When there is no such model, or something that it needs is missing; the error says what to do.
     pub(crate) fn model(&self, name: &str) -> Result<Arc<dyn Model>, Fault> {
         chosen(name, &self.opened.agents, &self.variables, self.options.dialect.as_deref())
     }
 
-    /// The model of a section `[models.NAME]`, told to think this hard.
+    /// Returns the model of a section `[models.NAME]` with this effort.
     ///
     /// # Errors
     /// Those of [`model`](Self::model).
@@ -146,28 +146,28 @@ impl AgentFactory {
         chosen(name, &agents, &self.variables, self.options.dialect.as_deref())
     }
 
-    /// New conversations begin with the model of this name.
+    /// Sets the model of new conversations.
     pub(crate) fn prefer(&mut self, name: &str) {
         self.preferred = Some(name.to_owned());
     }
 
-    /// The name of the model, where one was named.
+    /// Returns the name of the model, if one was named.
     pub(crate) fn named(&self) -> Option<&str> {
         self.options.model.as_deref().or(self.configured.as_deref())
     }
 
-    /// What the person should know of what prompts are made of, one line each.
+    /// Returns notes for the person about the sources of prompts, one line each.
     pub(crate) fn notes(&self) -> impl Iterator<Item = &str> {
         self.makings.notes()
     }
 
-    /// What a model is chosen from.
+    /// Returns the configuration and environment from which a model is chosen.
     pub(crate) fn choices(&self) -> Choices<'_> {
         self.opened.agents.choices(&self.variables)
     }
 
-    /// The models that a person can switch to here, each with what it is: those of `[models.NAME]`, and the known ones of
-    /// each provider that there is a key for.
+    /// Returns the models that a person can switch to here, each with a description: those of `[models.NAME]`, and the
+    /// known ones of each provider that has a key.
     pub(crate) fn model_names(&self) -> Vec<(String, String)> {
         let choices = self.choices();
         let own =
@@ -189,12 +189,12 @@ impl AgentFactory {
         own.chain(known).collect()
     }
 
-    /// What a model is told before everything else, in this session and under this profile.
+    /// Returns the system prompt of a model in this session, under this profile.
     pub(crate) fn prompt(&self, session: &Session, profile: Option<&Profile>) -> Prompt {
         self.makings.prompt(session, profile)
     }
 
-    /// The conversation to go on with, if it is to be an earlier one: the newest, or that of this name.
+    /// Returns the conversation to continue, if it is an earlier one: the newest, or the one of this name.
     ///
     /// # Errors
     /// When there is none, or it can't be read.
@@ -221,18 +221,18 @@ impl AgentFactory {
         }
     }
 
-    /// The conversation of this name, or a new one.
+    /// Opens the session of this name, or a new one.
     pub(crate) fn session(&self, name: Option<&str>, door: &str, approver: Arc<dyn Approver>) -> Session {
         let runtime = &self.opened.runtime;
-        // It has a name from the start, so that what it has seen is kept for whoever goes on with it.
+        // The session has a name from the start, so that the record of files it has read is saved.
         let own = || runtime.store().call_id().replacen("c_", "s_", 1);
         runtime.session(Some(&name.map_or_else(own, str::to_owned)), door, approver)
     }
 
-    /// An agent that goes on with this conversation, as it stood; and what the person should know of that, one line each.
+    /// Creates an agent that resumes this conversation; also returns notes for the person, one line each.
     ///
     /// # Errors
-    /// When what was said can't be read, another process goes on with it, or there is no such model or profile.
+    /// When the conversation can't be read, another process runs it, or there is no such model or profile.
     pub(crate) fn agent(
         &self,
         session: Session,
@@ -248,7 +248,7 @@ impl AgentFactory {
             None if before.model.is_empty() => configured,
             None => before.chosen.as_deref(),
         };
-        // What was typed counts more than what a profile says, and that more than what is configured.
+        // The command line overrides the profile, and the profile overrides the configuration.
         let preferred = self.preferred.as_deref().filter(|_| before.model.is_empty());
         let typed = preferred.or(self.options.model.as_deref());
         let earlier = Some(before.model.as_str()).filter(|it| !it.is_empty());
@@ -267,7 +267,7 @@ impl AgentFactory {
                 lines.extend(model::doubt(name, self.choices()));
                 chosen(name, &self.opened.agents, &self.variables, dialect)?
             }
-            // The profile's own is found when the agent starts to use it.
+            // The profile's own model is found when the agent starts to use it.
             (None, _) if its_own => blank(),
             (None, Some((name, key))) => {
                 lines.push(usual(&name, &key));
@@ -291,7 +291,7 @@ impl AgentFactory {
         Ok((agent, lines))
     }
 
-    /// An agent that is asked nothing, to see what one would be told.
+    /// Creates an agent that gets no request, to show its prompt.
     ///
     /// # Errors
     /// Those of [`agent`](Self::agent).
@@ -309,10 +309,10 @@ impl AgentFactory {
         Ok(agent)
     }
 
-    /// An agent with this model and without profiles, in a new conversation.
+    /// Creates an agent with this model and without profiles, in a new conversation.
     ///
     /// # Errors
-    /// When the conversation can't be written down.
+    /// When the conversation can't be saved.
     pub(crate) fn simple(
         &self,
         session: Session,
@@ -335,7 +335,7 @@ impl AgentFactory {
         Agent::open(Settings { session, model, system, bounds: self.bounds(), visible, host })
     }
 
-    /// How far a turn may go.
+    /// Returns the limits of a turn.
     pub(crate) fn bounds(&self) -> Bounds {
         let steps = self.options.max_steps.or(self.opened.agents.agent.max_steps);
         Bounds {
@@ -345,32 +345,32 @@ impl AgentFactory {
         }
     }
 
-    /// What takes the turns of its conversation. With `no_wait`, results of background calls are not waited for at the end.
+    /// Returns the driver of an agent's turns. With `no_wait`, it does not wait for background calls at the end.
     pub(crate) fn driver(&self, no_wait: bool) -> Driver {
         let section = &self.opened.agents.agent;
         let wait = if no_wait { 0 } else { section.wait_seconds.unwrap_or(WAIT_SECONDS) };
         Driver::new(Driving { wait: Duration::from_secs(wait), wakes: section.wakes.unwrap_or(WAKES) })
     }
 
-    /// Keeps how the agent's conversation stands, for whoever goes on with it.
+    /// Saves the state of the agent's conversation.
     ///
     /// # Errors
     /// When the store can't be written.
     pub(crate) fn keep(&self, agent: &Agent) -> Result<(), Fault> {
         let before = SessionState::of(&self.opened.runtime, agent.session().name())?.unwrap_or_default();
-        // Where no other was chosen, the model is spoken to as it was.
+        // If the model is the same as before, it keeps its dialect.
         let is_same = before.model == agent.steering().model().name();
         let dialect = self.options.dialect.as_deref().or(before.dialect.as_deref().filter(|_| is_same));
         SessionState::keep(agent, dialect)
     }
 
-    /// The command that goes on with this conversation.
+    /// Returns the command that resumes this conversation.
     pub(crate) fn goes_on(verb: &str, options: &Options, agent: &Agent) -> String {
         let dir = options.dir.as_ref().map(|it| format!(" --dir {}", quote(&it.display().to_string())));
         format!("haft{} {verb} --resume --session {}", dir.unwrap_or_default(), agent.session().name())
     }
 
-    /// What the agent needs to go on under another profile and to start others.
+    /// Returns the setup with which the agent switches profiles and starts sub-agents.
     fn setup(&self, person: Arc<dyn Asker>) -> Setup {
         let (agents, variables) = (self.opened.agents.clone(), self.variables.clone());
         let (dialect, makings) = (self.options.dialect.clone(), self.makings.clone());
@@ -379,7 +379,7 @@ impl AgentFactory {
             profiles: self.opened.profiles.clone(),
             skills: Some(self.opened.skills.clone()),
             choose: Arc::new(move |name| {
-                // A file that a profile names lies in its workspace, wherever haft was started.
+                // A script that a profile names is in its workspace, wherever haft was started.
                 let name = match name.strip_prefix("script:") {
                     Some(file) => format!("script:{}", workspace.join(file).display()),
                     None => name.to_owned(),
@@ -393,30 +393,30 @@ impl AgentFactory {
     }
 }
 
-/// What prompts of agents with this toolset are made of. Blocks.
+/// Returns the sources of prompts for agents with this toolset. Blocks.
 pub(crate) fn makings(runtime: &Runtime, toolset: &str, profiles: &Profiles) -> Makings {
     let makings = Makings::of(runtime, tools::hints_of(toolset));
-    // The other toolsets have a tool that lists them, or one tool for each.
+    // The other toolsets list sub-agents with a tool, or have one tool for each.
     if toolset == tools::NAV { makings.with_subagents(&profiles.read()) } else { makings }
 }
 
-/// A model that says nothing, where none was named.
+/// Returns a model without answers, for an agent whose model is not named.
 fn blank() -> Arc<dyn Model> {
     Arc::new(Script::empty())
 }
 
-/// What a change of profiles says that does not count.
+/// Returns the notes in the message of a profile switch: its settings that do not apply.
 fn notes(said: &str) -> Vec<String> {
     said.lines().filter_map(|it| it.strip_prefix("note: ")).map(str::to_owned).collect()
 }
 
-/// The name of the model that the person configured, where they did.
+/// Returns the name of the configured model, if there is one.
 pub(crate) fn configured(agents: &Agents, variables: &[(String, String)]) -> Option<String> {
     let variable = || variables.iter().find(|it| it.0 == MODEL && !it.1.is_empty()).map(|it| it.1.clone());
     agents.agent.model.clone().or_else(variable)
 }
 
-/// The model of a name, spoken to as the person wants it.
+/// Returns the model of this name, in the given dialect.
 pub(crate) fn chosen(
     name: &str,
     agents: &Agents,
@@ -433,7 +433,7 @@ pub(crate) fn chosen(
     })
 }
 
-/// Which model is used where none was named, and why.
+/// Returns the note that a default model is used, with the reason.
 fn usual(name: &str, key: &KeyFrom) -> String {
     let why = match key {
         KeyFrom::Variable(name) => format!("{name} is set"),
@@ -442,7 +442,7 @@ fn usual(name: &str, key: &KeyFrom) -> String {
     format!("using {name}, since {why}; `--model` or `model` in haft.toml chooses another")
 }
 
-/// The fault of no model at all, with the ways to have one.
+/// Returns the error of a missing model, with the ways to configure one.
 fn unnamed() -> Fault {
     let provider = model::models().next().map_or("anthropic", |it| it.provider);
     let keys: Vec<&str> = model::sources(Choices {

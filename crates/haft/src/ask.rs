@@ -1,7 +1,7 @@
-//! Questions to the person at the terminal.
+//! Questions to the person at the terminal: asked on `/dev/tty`, escaped and truncated.
 //!
-//! At `/dev/tty`, whatever standard input and output are used for. What a model wrote is
-//! shown so that it can't act on the terminal, nor look like a part of the question.
+//! Standard input and output may be redirected. haft escapes a model's text, so it can't control the terminal or
+//! imitate a part of the question.
 
 mod about_call;
 
@@ -38,41 +38,41 @@ pub(crate) use about_call::AboutCall;
 
 use crate::terminal::diff;
 
-/// So much of a text is shown, its beginning and its end; what is between them is counted.
+/// The first and last parts of a longer text are shown; the rest is counted.
 const LONGEST: usize = 2_000;
 
-/// So many of the same blank or unseen letter are shown one by one; more are counted.
+/// At most so many identical blanks or invisible characters are shown one by one; more are counted.
 const SAME: usize = 8;
 
-/// So many lines of what would be written are shown, and so many bytes of it.
+/// At most so many lines of the new content are shown, and so many bytes.
 const LINES: usize = 20;
 const CONTENT: usize = 1_500;
 
-/// So much of one such line.
+/// At most so much of one such line is shown.
 const WIDTH: usize = 200;
 
 /// The byte that Ctrl-C sends.
 const CTRL_C: u8 = 3;
 
-/// How many questions stand at the terminal.
+/// The number of open questions at the terminal.
 static STANDING: AtomicUsize = AtomicUsize::new(0);
 
-/// Who is asked: the person at the terminal, if there is one.
+/// Returns the approver: the person at the terminal, if there is one.
 pub(crate) fn approver() -> Arc<dyn Approver> {
     if somebody() { Arc::new(AtTerminal) } else { Arc::new(Unattended) }
 }
 
-/// Who is asked what a model wants to know: the same.
+/// Returns the asker for questions of a model: the person at the terminal, if there is one.
 pub(crate) fn asker() -> Arc<dyn Asker> {
     if somebody() { Arc::new(AtTerminal) } else { Arc::new(NobodyToAsk) }
 }
 
-/// Does a question stand at the terminal, which nothing should be written into?
+/// Returns whether a question is open at the terminal, which other output must not interrupt.
 pub(crate) fn is_asking() -> bool {
     STANDING.load(Ordering::Acquire) > 0
 }
 
-/// Is there a person at the terminal?
+/// Returns whether there is a person at the terminal.
 pub(crate) fn somebody() -> bool {
     (io::stderr().is_terminal() || io::stdin().is_terminal()) && terminal().is_ok()
 }
@@ -81,7 +81,7 @@ fn terminal() -> io::Result<File> {
     OpenOptions::new().read(true).write(true).open("/dev/tty")
 }
 
-/// Asks the person at the terminal for a yes or a no, before anything runs. `None` where nobody can be asked.
+/// Asks the person at the terminal for a yes or a no, before anything runs. Returns `None` if nobody can be asked.
 pub(crate) fn confirm(question: &str) -> Option<bool> {
     if !somebody() {
         return None;
@@ -98,7 +98,7 @@ pub(crate) fn confirm(question: &str) -> Option<bool> {
     asked.ok()
 }
 
-/// Asks at the terminal. Keys typed before the question do not answer it.
+/// Asks at the terminal, and ignores keys that were typed before the question.
 fn on_quiet_terminal<T>(ask: impl FnOnce(&File) -> io::Result<T>) -> io::Result<T> {
     let terminal = terminal()?;
     tcflush(&terminal, QueueSelector::IFlush)?;
@@ -137,14 +137,14 @@ impl Asker for AtTerminal {
     }
 }
 
-/// The person did not want to answer.
+/// Returns the error of a question that the person did not answer.
 pub(crate) fn unanswered() -> Fault {
     Fault::new(Kind::Cancelled, "the person did not answer")
         .next("Go on without the answer, or say what is missing.")
 }
 
-/// Asks in a thread of its own; nothing, where that can't be done. When this future is dropped, `stopped` becomes
-/// readable, and the thread takes the question back.
+/// Asks in a thread of its own; returns `None` if that fails. When this future is dropped, `stopped` becomes readable,
+/// and the thread withdraws the question.
 async fn at_terminal<T: Send + 'static>(
     ask: impl FnOnce(&File, &OwnedFd) -> io::Result<T> + Send + 'static,
 ) -> Option<T> {
@@ -154,14 +154,14 @@ async fn at_terminal<T: Send + 'static>(
         STANDING.fetch_add(1, Ordering::AcqRel);
         let said = on_quiet_terminal(|terminal| ask(terminal, &stopped));
         STANDING.fetch_sub(1, Ordering::AcqRel);
-        // Who asked may have gone.
+        // The receiver may be gone.
         let _ = reply.send(said.ok());
     };
     std::thread::Builder::new().name("haft-ask".to_owned()).spawn(asking).ok()?;
     answer.await.ok().flatten()
 }
 
-/// Asks until there is an answer that is one. `stopped` ends it.
+/// Asks until an answer is valid. `stopped` ends it.
 fn ask(terminal: &File, request: &AboutCall, stopped: &OwnedFd) -> io::Result<Verdict> {
     let mut out = terminal;
     let hint = if is_cut(request) { "d shows all" } else { "" };
@@ -183,7 +183,7 @@ fn ask(terminal: &File, request: &AboutCall, stopped: &OwnedFd) -> io::Result<Ve
     }
 }
 
-/// Asks what the model wants to know; nothing, if the person does not want to answer. `stopped` ends it.
+/// Asks a question of the model; returns `None` if the person does not want to answer. `stopped` ends it.
 fn want(terminal: &File, question: &Question, stopped: &OwnedFd) -> io::Result<Option<String>> {
     let mut out = terminal;
     out.write_all(format!("\n{}", wanted(question)).as_bytes())?;
@@ -202,7 +202,7 @@ fn want(terminal: &File, question: &Question, stopped: &OwnedFd) -> io::Result<O
     }
 }
 
-/// What the model wants to know, and the answers that it offers.
+/// Returns the text of a model's question, with the answers that it offers.
 pub(crate) fn wanted(question: &Question) -> String {
     let mut text = format!("the model asks: {}\n", shown(&question.text));
     for (at, option) in question.options.iter().enumerate() {
@@ -211,7 +211,7 @@ pub(crate) fn wanted(question: &Question) -> String {
     text
 }
 
-/// The answer that this line is: one of those offered, by its number, or what it says. An empty one is none.
+/// Returns the answer in this line: an offered one, by its number, or the text itself. An empty line is not an answer.
 pub(crate) fn chosen(question: &Question, line: &str) -> Option<String> {
     let line = line.trim();
     let number = line.parse::<usize>().ok().and_then(|it| it.checked_sub(1));
@@ -232,7 +232,7 @@ pub(crate) fn answer(line: &[u8], lasting: bool) -> Option<Verdict> {
     }
 }
 
-/// What the person says after a no: `n use tabs`, `no, use tabs`.
+/// Returns the reason after a no: `n use tabs`, `no, use tabs`.
 fn refusal(line: &str) -> Option<String> {
     let line = line.trim();
     let head = line.find(|it: char| !it.is_ascii_alphabetic())?;
@@ -244,12 +244,12 @@ fn refusal(line: &str) -> Option<String> {
         .filter(|it| !it.is_empty())
 }
 
-/// Does the person want to see the whole diff?
+/// Returns whether the person wants to see the whole diff.
 pub(crate) fn wants_all(line: &str, request: &AboutCall) -> bool {
     is_cut(request) && matches!(line.trim().to_ascii_lowercase().as_str(), "d" | "diff")
 }
 
-/// A line, as soon as there is one; none if the question was taken back.
+/// Reads a line; returns `None` if the question was withdrawn.
 fn read_line(terminal: &File, stopped: &OwnedFd) -> io::Result<Option<Vec<u8>>> {
     loop {
         let mut fds = [PollFd::new(terminal, PollFlags::IN), PollFd::new(stopped, PollFlags::IN)];
@@ -271,17 +271,17 @@ fn read_line(terminal: &File, stopped: &OwnedFd) -> io::Result<Option<Vec<u8>>> 
     }
 }
 
-/// A question in parts: what would be done, the diffs of what would be written, and why it is asked.
+/// A question in parts: the effects, the diffs of the changes, and the reason for asking.
 pub(crate) struct Parts {
     pub(crate) asks: String,
     pub(crate) effects: Vec<String>,
     pub(crate) why: Vec<String>,
 }
 
-/// The parts of a question; each is a line in which nothing acts or hides.
+/// Returns the parts of a question, each as an escaped line.
 pub(crate) fn parts(request: &AboutCall) -> Parts {
     let whose = request.agent.as_ref().map(|it| format!("{}: ", shown(it))).unwrap_or_default();
-    // The diffs say which files are written.
+    // The diffs show which files are written.
     let is_shown = |it: &&String| !it.starts_with("write ") || request.changes.is_empty();
     let mut effects: Vec<String> =
         request.effects.iter().filter(is_shown).map(|it| format!("  {}", shown(it))).collect();
@@ -309,7 +309,7 @@ pub(crate) fn parts(request: &AboutCall) -> Parts {
     Parts { asks, effects, why }
 }
 
-/// What is asked about in a few words, where it is one file and nothing else.
+/// Describes the effects in a few words: a single file by its path.
 fn does(request: &AboutCall, effects: &[String]) -> String {
     let ([change], []) = (request.changes.as_slice(), effects) else { return "do this".to_owned() };
     let does = match change.kind {
@@ -320,7 +320,7 @@ fn does(request: &AboutCall, effects: &[String]) -> String {
     format!("{does} {}", bounded(&change.path, WIDTH))
 }
 
-/// All texts of these arguments: JSON may spell a letter out.
+/// Returns all texts of these arguments, without JSON escapes.
 fn in_words(arguments: &str) -> String {
     fn add(value: &Value, text: &mut String) {
         match value {
@@ -339,7 +339,7 @@ fn in_words(arguments: &str) -> String {
     text
 }
 
-/// What a grant covers, as `haft grants` names it.
+/// Returns what a grant covers, in the words of `haft grants`.
 fn covered(offer: &Effect) -> String {
     match offer {
         Effect::Edit(path) if path == "." => {
@@ -349,7 +349,7 @@ fn covered(offer: &Effect) -> String {
     }
 }
 
-/// The question as text, with the diffs of what would be written in at most so many lines.
+/// Returns the question as text, with at most so many lines of diffs.
 pub(crate) fn question(request: &AboutCall, lines: usize, hint: &str) -> String {
     let Parts { asks, effects, why } = parts(request);
     let hint = if hint.is_empty() { String::new() } else { format!("; {hint}") };
@@ -359,13 +359,13 @@ pub(crate) fn question(request: &AboutCall, lines: usize, hint: &str) -> String 
     format!("\n{}\n", all.join("\n"))
 }
 
-/// Are there more lines of diffs than a question shows at first?
+/// Returns whether the diffs have more lines than a question shows at first.
 pub(crate) fn is_cut(request: &AboutCall) -> bool {
     let lines: usize = request.changes.iter().map(|it| it.diff.lines().count()).sum();
     lines > diff::SHOWN
 }
 
-/// The beginning and the end of what would be written, if the arguments say it.
+/// Returns the beginning and the end of the new content, if the arguments contain it.
 fn content(arguments: &str) -> String {
     let Ok(arguments) = serde_json::from_str::<Value>(arguments) else { return String::new() };
     let field = |of: &Value, name: &str| of.get(name).and_then(Value::as_str).map(str::to_owned);
@@ -383,7 +383,7 @@ fn content(arguments: &str) -> String {
     if lines.is_empty() {
         return String::new();
     }
-    // Few long lines fill as much as many short ones.
+    // A few long lines take as much space as many short ones.
     let longest = lines.iter().map(String::len).max().unwrap_or_default().max(1);
     let most = LINES.min(CONTENT / longest).max(4);
     let lines = head_and_tail(lines, most, |rest| {
@@ -393,7 +393,7 @@ fn content(arguments: &str) -> String {
     format!("It would write:\n{lines}")
 }
 
-/// The first and the last of so many lines, and between them one that counts what was left out.
+/// Returns the first and the last of so many lines, and between them one that counts the omitted ones.
 pub(crate) fn head_and_tail<T>(mut all: Vec<T>, most: usize, more: impl FnOnce(usize) -> T) -> Vec<T> {
     if all.len() <= most.saturating_add(1) {
         return all;
@@ -415,20 +415,19 @@ pub(crate) fn choices(offers: &[Effect]) -> &'static str {
     }
 }
 
-/// The answers that there are, for who typed another one.
+/// Returns the possible answers, for a person who typed another one.
 pub(crate) fn keys(request: &AboutCall) -> String {
     let keys = if request.offers.is_empty() { "o or n" } else { "o, s, p or n" };
     let all = if is_cut(request) { "; d shows the whole diff" } else { "" };
     format!("Type {keys}; `n WORDS` refuses and tells the model why{all}.")
 }
 
-/// A text in one line, in which nothing acts or hides: a line break can't begin a question of its own, and nothing pushes
-/// the end out of sight.
+/// Escapes a text into one line: a line break can't start a fake question, and nothing pushes the end out of view.
 pub(crate) fn shown(text: &str) -> String {
     bounded(text, LONGEST)
 }
 
-/// The same in about so many characters: the beginning and the end.
+/// Does the same, truncated in the middle to about so many characters.
 fn bounded(text: &str, longest: usize) -> String {
     let pieces = pieces(text);
     let width = |piece: &String| piece.chars().count();
@@ -458,14 +457,14 @@ fn bounded(text: &str, longest: usize) -> String {
     format!("{head}… {left_out} more characters …{}", tail.concat())
 }
 
-/// A text letter by letter, as each is shown; many of the same blank in one piece that counts them.
+/// Splits a text into characters as shown; repeated blanks become one piece that counts them.
 fn pieces(text: &str) -> Vec<String> {
     let mut pieces: Vec<String> = Vec::new();
     let mut letters = text.chars().peekable();
     while let Some(letter) = letters.next() {
         let shown = match letter {
             ' '..='~' => letter.to_string(),
-            // Letters of other scripts are shown; marks, blanks and controls are spelled out.
+            // Letters of other scripts are shown; marks, blanks and control characters are escaped.
             letter if letter.is_alphanumeric() && !is_unseen(letter) => letter.to_string(),
             letter => letter.escape_default().to_string(),
         };
@@ -485,7 +484,7 @@ fn pieces(text: &str) -> Vec<String> {
     pieces
 }
 
-/// The letters in a text that nobody sees, each by its name: `U+3164 (Hangul filler), 500 times`.
+/// Lists the invisible characters in a text by name: `U+3164 (Hangul filler), 500 times`.
 fn unseen(text: &str) -> Vec<String> {
     let mut counts: BTreeMap<char, usize> = BTreeMap::new();
     let odd = |it: &char| !it.is_ascii() && (is_unseen(*it) || it.is_whitespace() || *it == '\u{2800}');
@@ -498,7 +497,7 @@ fn unseen(text: &str) -> Vec<String> {
     counts.into_iter().map(said).collect()
 }
 
-/// What Unicode calls it, as far as it is met.
+/// Returns the Unicode name of the invisible characters that are known here.
 fn name_of(letter: char) -> Option<&'static str> {
     Some(match letter {
         '\u{85}' => "next line",
@@ -530,7 +529,7 @@ fn name_of(letter: char) -> Option<&'static str> {
     })
 }
 
-/// The terminal while it is asked: Ctrl-C is an answer, and the program goes on.
+/// The terminal during a question: Ctrl-C is an answer, and does not end the program.
 struct Quiet<'a> {
     terminal: &'a File,
     before: Termios,
@@ -542,7 +541,7 @@ impl<'a> Quiet<'a> {
         let mut while_asking = before.clone();
         while_asking.local_modes.remove(LocalModes::ISIG);
         while_asking.local_modes.insert(LocalModes::ICANON | LocalModes::ECHO);
-        // It ends the line, as the return key does.
+        // Ctrl-C ends the line, as the return key does.
         while_asking.special_codes[SpecialCodeIndex::VEOL] = CTRL_C;
         tcsetattr(terminal, OptionalActions::Now, &while_asking)?;
         Ok(Self { terminal, before })
@@ -583,7 +582,7 @@ mod tests {
         ] {
             assert_eq!(shown(&format!("ls{};rm -rf x", blank.repeat(3_000))), format!("ls{said};rm -rf x"));
         }
-        // Different ones one after the other are cut in the middle.
+        // A sequence of different ones is truncated in the middle.
         let mixed = shown(&format!("ls{};rm -rf x", "\u{3164}\u{ffa0}".repeat(3_000)));
         assert!(mixed.ends_with(";rm -rf x") && mixed.contains(" more characters …"), "{mixed}");
         assert_eq!(shown("a    b ééééééééééééé"), "a    b ééééééééééééé");

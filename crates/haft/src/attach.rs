@@ -24,31 +24,31 @@ use mention::{Mention, mentions};
 /// At most so many files are attached to one message.
 const MOST: usize = 20;
 
-/// A picture has at most so many bytes.
+/// The maximum size of a picture, in bytes.
 const LARGEST: u64 = 64 << 20;
 
-/// The endings of pictures that a model can be shown.
+/// The extensions of pictures that a model can view.
 const PICTURES: [&str; 5] = ["png", "jpg", "jpeg", "webp", "gif"];
 
-/// The tools that read a file, and with which argument.
+/// The tools that read a file, each with its path argument.
 const READS: [&str; 3] = ["read", "read_file", "file_read"];
 
-/// What a text names, checked: all of it is there and may be read.
+/// The files that a text names, checked: all exist and may be read.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Named {
     mentions: Vec<Mention>,
 }
 
-/// Why a message is not sent.
+/// The reason why a message is not sent.
 #[derive(Debug)]
 pub(crate) struct Refused {
     fault: Fault,
-    /// Who means it as it is may send it so: it may be no path at all.
+    /// Whether the person may send the text unchanged: it may not be a path at all.
     may_insist: bool,
 }
 
 impl Refused {
-    /// As it is told; where the text may be meant as it is, with how to send it so.
+    /// Returns the error; if the text may be sent unchanged, with `insist`, which says how.
     pub(crate) fn told(self, insist: &str) -> Fault {
         let Self { fault, may_insist } = self;
         if !may_insist {
@@ -59,11 +59,11 @@ impl Refused {
     }
 }
 
-/// Finds what a text names, and checks that it is there. A name that is not a path and that no file has is left as text; with
-/// `insists`, so is every one that is not there. Blocks.
+/// Finds the files that a text names, and checks that they exist. A name that is not a path and has no file is left as
+/// text; with `insists`, so is every missing one. Blocks.
 ///
 /// # Errors
-/// When something is not there, or lies outside the roots, or is more than can be attached.
+/// When something is missing, is outside the roots, or is more than can be attached.
 pub(crate) fn check(agent: &Agent, text: &str, insists: bool) -> Result<Named, Refused> {
     let runtime = agent.session().runtime();
     let roots = runtime.roots();
@@ -111,10 +111,10 @@ pub(crate) fn check(agent: &Agent, text: &str, insists: bool) -> Result<Named, R
 }
 
 impl Named {
-    /// Reads all of it, and attaches it; whoever watches the agent hears of it if they are to (`watched`).
+    /// Reads and attaches all of it; notifies the agent's observers if `watched`.
     ///
     /// # Errors
-    /// When something can't be read after all; then the message must not be sent.
+    /// When something can't be read; then the message must not be sent.
     pub(crate) async fn attach(
         self,
         input: &mut Input,
@@ -151,10 +151,10 @@ impl Named {
     }
 }
 
-/// Attaches pictures that the person names, wherever they lie.
+/// Attaches pictures that the person names, wherever they are.
 ///
 /// # Errors
-/// When the model can't look at pictures, or one can't be read.
+/// When the model can't view pictures, or one can't be read.
 pub(crate) async fn pictures(input: &mut Input, agent: &Agent, paths: &[PathBuf]) -> Result<(), Fault> {
     let model = agent.model();
     if !paths.is_empty() && !model.abilities().images {
@@ -170,7 +170,7 @@ pub(crate) async fn pictures(input: &mut Input, agent: &Agent, paths: &[PathBuf]
 /// Attaches the picture in this file.
 ///
 /// # Errors
-/// When it can't be read, or is not a picture that a model can be shown.
+/// When it can't be read, or is not a picture that a model can view.
 pub(crate) async fn image(input: &mut Input, session: &Session, path: &Path) -> Result<(), Fault> {
     let shown = path.display();
     let unreadable = |why: String| {
@@ -192,7 +192,7 @@ pub(crate) async fn image(input: &mut Input, session: &Session, path: &Path) -> 
     input.attach_picture(session, &name, bytes).await
 }
 
-/// The picture whose path or `file://` address was pasted: all of the paste, and there.
+/// Returns the picture whose path or `file://` address is the whole paste, if it exists.
 pub(crate) fn pasted_picture(text: &str) -> Option<PathBuf> {
     let text = text.trim();
     if text.is_empty() || text.len() > 4_096 || text.contains('\n') {
@@ -214,7 +214,7 @@ fn is_picture(path: &Path) -> bool {
     PICTURES.contains(&ending.as_str())
 }
 
-/// A path without the backslashes that a shell needs.
+/// Removes the backslashes that a shell needs from a path.
 fn unescaped(text: &str) -> String {
     let mut path = String::new();
     let mut letters = text.chars();
@@ -224,7 +224,7 @@ fn unescaped(text: &str) -> String {
     path
 }
 
-/// A path without the percent signs that an address needs.
+/// Decodes the percent escapes of a path.
 fn decoded(text: &str) -> Option<String> {
     let mut bytes = Vec::new();
     let mut rest = text.as_bytes();

@@ -1,8 +1,8 @@
 //! Client roots: the workspace that an MCP client works in, where no `--dir` named one.
 //!
-//! Programs with windows start their servers in the root or in the home folder. A client that offers its roots is asked
-//! for them once, and what it calls waits for its answer. Without one, nothing is called there: nobody meant the whole
-//! machine, or all that a person has. A client's root that is too wide needs the same confirmation as any other start there.
+//! GUI clients start their servers in the root or in the home folder. haft requests the roots of a client that offers
+//! them once, and its calls wait for the answer. Without a root, calls are refused: nobody meant the whole machine, or
+//! the whole home folder. A client's root that is too wide needs the same confirmation as any other start there.
 
 use std::{
     future::Future,
@@ -23,23 +23,23 @@ use tokio::sync::{Mutex, broadcast, watch};
 
 use crate::{print, workspace_check::WideFolders};
 
-/// As many notices may wait for a client.
+/// The maximum number of notices that are queued for a client.
 const NOTICES: usize = 64;
 
-/// Opens the hands in a workspace, with further roots.
+/// Opens the backend of a workspace, with further roots.
 pub(crate) type Open<H> = Box<dyn Fn(PathBuf, Vec<PathBuf>) -> Soon<'static, Result<H, Fault>> + Send + Sync>;
 
-/// Hands that go where the client works.
+/// A backend that follows the client's workspace.
 pub(crate) struct ClientRoots<H> {
     now: RwLock<Arc<H>>,
-    /// Why there is no folder to work in, while there is none.
+    /// The reason why there is no workspace; `None` once there is one.
     nowhere: RwLock<Option<String>>,
-    /// Whoever is asking where the client works holds it. It is fair, so calls go on in the order in which they came.
+    /// Held while the client's roots are requested. The mutex is fair, so calls continue in the order of their arrival.
     asking: Mutex<()>,
     started_in: PathBuf,
     wide: WideFolders,
     open: Open<H>,
-    // A client hears by these whichever hands it has.
+    // These notify a client, whichever backend it uses.
     tools: Option<watch::Sender<u64>>,
     documents: Option<watch::Sender<u64>>,
     prompts: Option<watch::Sender<u64>>,
@@ -47,8 +47,8 @@ pub(crate) struct ClientRoots<H> {
 }
 
 impl<H: Backend> ClientRoots<H> {
-    /// `hands` in the folder that haft was started in, until a client says that it works elsewhere. What is called in the
-    /// root or in the home folder is refused, where nobody named them.
+    /// Starts with `hands` in the folder that haft was started in, until the client names its roots. Calls in the root
+    /// or in the home folder are refused unless a person named them.
     pub(crate) fn new(hands: H, started_in: PathBuf, wide: WideFolders, open: Open<H>) -> Self {
         let changes = hands.changes();
         let channel = |it: &Option<watch::Receiver<u64>>| it.as_ref().map(|_| watch::Sender::new(0));
@@ -74,7 +74,7 @@ impl<H: Backend> ClientRoots<H> {
         Arc::clone(&self.now.read())
     }
 
-    /// The hands, once it is known where.
+    /// Returns the backend, once the workspace is known.
     async fn known(&self) -> Arc<H> {
         drop(self.asking.lock().await);
         self.now()
@@ -88,7 +88,7 @@ impl<H: Backend> ClientRoots<H> {
                 self.pass_on(&hands);
                 *self.now.write() = hands;
                 *self.nowhere.write() = None;
-                // What was listed before is no longer what there is.
+                // Lists that the client has are outdated.
                 for sender in [&self.documents, &self.prompts].into_iter().flatten() {
                     sender.send_modify(|count| *count += 1);
                 }
@@ -105,13 +105,13 @@ impl<H: Backend> ClientRoots<H> {
         }
     }
 
-    /// Why nothing is called, while there is nowhere to work.
+    /// Returns the error of a call while there is no workspace.
     fn refusal(&self) -> Option<Fault> {
         let nowhere = self.nowhere.read();
         Some(no_workspace(&self.started_in, nowhere.as_deref()?))
     }
 
-    /// What changes there is told here.
+    /// Passes the notifications of a backend on to the client.
     fn pass_on(&self, hands: &H) {
         let changes = hands.changes();
         let pairs = [
@@ -131,7 +131,7 @@ impl<H: Backend> ClientRoots<H> {
         tokio::spawn(async move {
             loop {
                 match from.recv().await {
-                    // Whether somebody listens is no matter here.
+                    // The client may have no listener.
                     Ok(notice) => drop(to.send(notice)),
                     Err(broadcast::error::RecvError::Lagged(_)) => {}
                     Err(broadcast::error::RecvError::Closed) => return,
@@ -267,14 +267,14 @@ impl<H: Backend> Backend for ClientRoots<H> {
     }
 }
 
-/// What a client is told whose calls have nowhere to work, and why that is.
+/// Returns the error for calls without a workspace, with the reason.
 pub(crate) fn no_workspace(started_in: &Path, why: &str) -> Fault {
     let shown = started_in.display();
     Fault::new(Kind::Unavailable, format!("there is no workspace: haft was started in `{shown}`, {why}"))
         .next("A person starts it with `--dir FOLDER`, or confirms that folder once at a terminal: `haft chat`, started there.")
 }
 
-/// The workspace and further roots of a client that works in these folders, where that is elsewhere than `here`. Folders
+/// Returns the workspace and further roots of a client that works in these folders, if they differ from `here`. Folders
 /// that are too wide are left out.
 fn elsewhere(here: &Path, wide: &WideFolders, mut folders: Vec<PathBuf>) -> Option<(PathBuf, Vec<PathBuf>)> {
     folders.retain(|folder| wide.refused(folder).is_none());
@@ -286,18 +286,18 @@ fn elsewhere(here: &Path, wide: &WideFolders, mut folders: Vec<PathBuf>) -> Opti
     Some((first, folders.collect()))
 }
 
-/// The folder at such an address, if there is one.
+/// Returns the folder at a `file:` address, if it exists.
 fn folder_at(uri: &str) -> Option<PathBuf> {
     let rest = uri.strip_prefix("file://")?;
     let path = rest.strip_prefix("localhost").unwrap_or(rest);
     let decoded = PathBuf::from(std::ffi::OsString::from_vec(decoded(path)?));
     let real = decoded.is_absolute().then(|| decoded.canonicalize().ok())??;
-    // What the kernel makes up is nobody's folder: a process's own has the machine's root in it.
+    // Kernel file systems are not workspaces: `/proc/PID/root` leads to the machine's root.
     let made_up = ["/proc", "/sys"].iter().any(|it| real.starts_with(it));
     (real.is_dir() && !made_up).then_some(real)
 }
 
-/// `%20` is a space; none where what follows a `%` is not a byte.
+/// Decodes percent escapes such as `%20`; returns `None` if one is invalid.
 pub(crate) fn decoded(text: &str) -> Option<Vec<u8>> {
     let mut bytes = text.bytes();
     let mut decoded = Vec::with_capacity(text.len());

@@ -18,29 +18,29 @@ pub(crate) use asker::{answer as answer_of, message as message_of, schema as for
 
 use crate::{Opened, Place};
 
-/// So long a model is waited for that only a call under way reaches.
+/// The timeout for the next call, if a model can be reached only during one.
 const NEXT_CALL: Duration = Duration::from_secs(60);
 
-/// The clients of a session, by their calls.
+/// The clients of a session, by call.
 #[derive(Default)]
 pub struct ClientSlots {
     clients: Mutex<Clients>,
-    /// A call has begun.
+    /// Notified when a call begins.
     came: Notify,
 }
 
 #[derive(Default)]
 struct Clients {
-    /// Those whose calls are under way.
+    /// The clients of running calls.
     here: Vec<(String, Client)>,
-    /// The last one that can be asked outside of its calls.
+    /// The last client that accepts requests outside of its calls.
     lasting: Option<Client>,
-    /// What the last one offered that lends its model.
+    /// The capabilities of the last client that lent its model.
     lent: Option<Offers>,
 }
 
 impl ClientSlots {
-    /// A call of this client is under way, with this id.
+    /// Records that a call of this client runs, with this id.
     pub(crate) fn note(&self, call: &str, client: &Client) {
         let mut clients = self.clients.lock();
         clients.here.retain(|(_, client)| client.is_there());
@@ -53,7 +53,7 @@ impl ClientSlots {
         self.came.notify_waiters();
     }
 
-    /// Who is asked before something is done.
+    /// Returns the approver that asks the client's person.
     pub(crate) fn approver(self: &Arc<Self>) -> Arc<dyn Approver> {
         Arc::new(approver::AtClient(self.clone()))
     }
@@ -63,18 +63,18 @@ impl ClientSlots {
         session.belongs_to(Arc::new(agents::OverClient::new(session, opened, place, self.clone())));
     }
 
-    /// Does a client that can be asked now lend its model?
+    /// Returns the capabilities of a client that lends its model now.
     fn lends(&self) -> Option<Offers> {
         self.of(None, |offers| offers.model).map(|client| client.offers())
     }
 
-    /// The same, or has one lent it before? Its next call may come soon.
+    /// Returns the same, or those of a client that lent its model before: its next call may come soon.
     fn has_lent(&self) -> Option<Offers> {
         self.lends().or_else(|| self.clients.lock().lent)
     }
 
-    /// The client of this call; for one that no client made, such as that of an agent below, the one whose call has been
-    /// under way the longest; where none is, one that can be asked without.
+    /// Returns the client of this call. If no client made the call, as for a sub-agent, returns the client of the
+    /// oldest running call; if none runs, one that accepts requests outside of calls.
     fn of(&self, call: Option<&str>, fits: impl Fn(Offers) -> bool) -> Option<Client> {
         let clients = self.clients.lock();
         let there = || clients.here.iter().filter(|(_, client)| client.is_there());
@@ -87,7 +87,8 @@ impl ClientSlots {
         found.map(|(_, client)| client).or_else(|| if own.is_none() { lasting() } else { None }).cloned()
     }
 
-    /// What a client answers; nothing, if none can be asked. One that goes away in the midst of it passes the question on.
+    /// Requests an answer from a client; returns `None` if there is none. If it disconnects, the next client gets the
+    /// request.
     async fn through<T, F: Future<Output = Result<T, Fault>>>(
         &self,
         call: Option<&str>,
@@ -105,7 +106,7 @@ impl ClientSlots {
         }
     }
 
-    /// What a client's model answers; where only a call under way reaches one, the next is waited for.
+    /// Requests an answer of a client's model; if it can be reached only during a call, waits for the next one.
     async fn through_next<T, F: Future<Output = Result<T, Fault>>>(
         &self,
         fits: impl Fn(Offers) -> bool,
@@ -116,7 +117,7 @@ impl ClientSlots {
             came.as_mut().enable();
             match self.through(None, &fits, &ask).await {
                 None => {}
-                // It went away with its call.
+                // The client disconnected with its call.
                 Some(Err(fault)) if fault.kind == Kind::Unavailable && self.of(None, &fits).is_none() => {}
                 Some(answer) => return answer,
             }

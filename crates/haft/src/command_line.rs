@@ -108,7 +108,7 @@ impl Haft {
         help::with_examples(Self::command())
     }
 
-    /// Does what was asked for.
+    /// Runs the command.
     ///
     /// # Errors
     /// Those of the verb.
@@ -149,7 +149,7 @@ impl Haft {
     }
 }
 
-/// Prints what is wrong with the command line, or the help or the version that was asked for.
+/// Prints the error of the command line, or the requested help or version.
 fn misused(error: &clap::Error) -> ExitCode {
     let command = Haft::described();
     let commands: Vec<&str> = command.get_subcommands().map(clap::Command::get_name).collect();
@@ -159,7 +159,7 @@ fn misused(error: &clap::Error) -> ExitCode {
         Some(text) => print::err(&format!("haft: {text}")),
         // It quotes what was typed, which a script may have made of anything.
         None if error.use_stderr() => print::err(error.render().to_string().trim_end()),
-        // Help has haft's own words only. Who reads it may be gone.
+        // Help has haft's own words only. Standard output may be closed.
         None => drop(error.print()),
     }
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(verbs::USAGE))

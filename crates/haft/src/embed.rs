@@ -42,7 +42,7 @@ pub struct AgentBuilder {
 }
 
 impl AgentBuilder {
-    /// An agent that works in this folder.
+    /// Creates a builder of an agent that works in this folder.
     pub fn new(workspace: impl Into<PathBuf>) -> Self {
         Self {
             options: Options { dir: Some(workspace.into()), ..Options::default() },
@@ -100,7 +100,7 @@ impl AgentBuilder {
         self
     }
 
-    /// Calls `hear` with everything that happens, as it happens. It must not block.
+    /// Calls `hear` with each event as it happens. It must not block.
     #[must_use]
     pub fn on_event(mut self, hear: impl Fn(Event) + Send + Sync + 'static) -> Self {
         self.host = Arc::new(Hears(hear));
@@ -114,14 +114,14 @@ impl AgentBuilder {
         self
     }
 
-    /// Sets who answers what the model asks its person.
+    /// Sets who answers the model's questions.
     #[must_use]
     pub fn asker(mut self, asker: Arc<dyn Asker>) -> Self {
         self.asker = asker;
         self
     }
 
-    /// Goes on with the conversation of this session.
+    /// Resumes the conversation of this session.
     #[must_use]
     pub fn resume(mut self, session: impl Into<String>) -> Self {
         self.resumed = Some(session.into());
@@ -159,7 +159,7 @@ impl EmbeddedAgent {
         self.run_until(task, &CancellationToken::new()).await
     }
 
-    /// The same, stopped when `cancel` is: model, tools and sub-agents.
+    /// Does the same, and stops model, tools and sub-agents when `cancel` is cancelled.
     ///
     /// # Errors
     /// Those of [`run`](Self::run).
@@ -173,25 +173,25 @@ impl EmbeddedAgent {
         Ok(outcome)
     }
 
-    /// The name of its session, by which [`AgentBuilder::resume`] goes on.
+    /// Returns the name of its session, with which [`AgentBuilder::resume`] continues.
     pub fn session(&self) -> &str {
         self.agent.session().name()
     }
 
-    /// What was set aside when it was opened, such as tools of a workspace that nobody trusted; one line each.
+    /// Returns what was ignored at opening, such as tools of an untrusted workspace; one line each.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
 
-    /// The agent itself, for everything else: its transcript, its steering, its limits.
+    /// Returns the agent itself, for everything else: its transcript, its steering, its limits.
     pub fn agent(&mut self) -> &mut Agent {
         &mut self.agent
     }
 
-    /// Ends its jobs and writes out what is queued.
+    /// Ends its jobs and writes queued data to disk.
     ///
     /// # Errors
-    /// When how the conversation stands can't be kept.
+    /// When the state of the conversation can't be saved.
     pub async fn close(self) -> Result<(), Fault> {
         self.factory.keep(&self.agent)?;
         verbs::finish(self.agent.session()).await;

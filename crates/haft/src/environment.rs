@@ -10,20 +10,20 @@ use std::{
 
 use kit::{Fault, Kind};
 
-/// What the environment says.
+/// Folders and variables from the process's environment.
 #[derive(Debug, Clone)]
 pub struct Place {
-    /// Where state is kept.
+    /// The folder for state.
     pub state: PathBuf,
-    /// Where the user's own configuration is.
+    /// The folder of the user's own configuration.
     pub config: PathBuf,
-    /// The variables, as text. Which of them are secrets is decided elsewhere.
+    /// The variables, as text. Other modules decide which of them are secrets.
     pub variables: Vec<(String, String)>,
 }
 
 impl Place {
-    /// As the process's environment has it: `HAFT_STATE_DIR` and `HAFT_CONFIG_DIR`, else
-    /// the folders of the XDG rules, else those below the home folder.
+    /// Reads the process's environment: `HAFT_STATE_DIR` and `HAFT_CONFIG_DIR`, else the XDG folders, else those below
+    /// the home folder.
     ///
     /// # Errors
     /// When none of these is set. There is no folder to fall back on that others can't write to.
@@ -54,20 +54,20 @@ impl Place {
 }
 
 impl Place {
-    /// What this variable holds, where it holds anything.
+    /// Returns the value of this variable, unless it is empty.
     pub(crate) fn variable(&self, name: &str) -> Option<&str> {
         let found = self.variables.iter().find(|(it, value)| it == name && !value.is_empty());
         found.map(|(_, value)| value.as_str())
     }
 
-    /// The first of these programs that the PATH leads to.
+    /// Returns the first of these programs that is on the PATH.
     pub(crate) fn on_path(&self, names: &[&str]) -> Option<PathBuf> {
         let folders = std::env::split_paths(self.variable("PATH").unwrap_or_default());
         let folders: Vec<PathBuf> = folders.filter(|it| it.is_absolute()).collect();
         names.iter().find_map(|name| folders.iter().map(|it| it.join(name)).find(|it| runs(it)))
     }
 
-    /// The person's home folder; the root, where there is none.
+    /// Returns the person's home folder; the root, if there is none.
     pub(crate) fn home(&self) -> PathBuf {
         self.variable("HOME")
             .map(PathBuf::from)
@@ -77,8 +77,8 @@ impl Place {
 }
 
 impl Place {
-    /// The home folders of who runs haft: by `HOME`, by the system's list of users, and of the user that `sudo` was
-    /// called by.
+    /// Returns the home folders of the user who runs haft: from `HOME`, from `/etc/passwd`, and of the user who called
+    /// `sudo`.
     pub(crate) fn homes(&self) -> Vec<PathBuf> {
         let by_variable = self.variable("HOME").map(PathBuf::from);
         let by_sudo = self.variable("SUDO_UID").and_then(|it| it.parse().ok()).and_then(home_of);
@@ -90,7 +90,7 @@ fn runs(path: &Path) -> bool {
     path.metadata().is_ok_and(|it| it.is_file() && it.permissions().mode() & 0o111 != 0)
 }
 
-/// The program as a person can type it here: `haft` where the shell finds it, else with its path.
+/// Returns the program as a person can type it here: `haft` if the shell finds it, else with its path.
 pub fn program() -> String {
     let typed = env::args_os().next().map(PathBuf::from).unwrap_or_default();
     let is_path = typed.components().count() > 1;
@@ -106,18 +106,18 @@ pub fn program() -> String {
     if folders.iter().any(|it| is_this(it)) {
         return name.to_string_lossy().into_owned();
     }
-    // What cargo builds is started by its whole path.
+    // A program that cargo builds is started by its absolute path.
     let here = env::current_dir().unwrap_or_default();
     let path = typed.strip_prefix(&here).ok().filter(|it| it.components().count() > 1).unwrap_or(&typed);
     kit::quote::quote(&path.to_string_lossy())
 }
 
-/// The home folder that the system's list of users has, for who starts us without `HOME`.
+/// Returns this user's home folder in `/etc/passwd`, for a process without `HOME`.
 fn home_of_this_user() -> Option<PathBuf> {
     home_of(rustix::process::getuid().as_raw())
 }
 
-/// The home folder of this user in the system's list.
+/// Returns the home folder of this user in `/etc/passwd`.
 fn home_of(user: u32) -> Option<PathBuf> {
     let user = user.to_string();
     let users = std::fs::read_to_string("/etc/passwd").ok()?;

@@ -16,7 +16,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ("Setup", &["demo", "login", "logout", "doctor", "config", "completions", "man"]),
 ];
 
-/// Examples of each command, by its names; of `haft` itself first. What follows two blanks and a `#` is a comment.
+/// Examples of each command, by its names; of `haft` itself first. Text after two blanks and a `#` is a comment.
 const EXAMPLES: &[(&str, &[&str])] = &[
     (
         "",
@@ -156,12 +156,12 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("man", &["haft man | man -l -", "haft man --dir ~/.local/share/man/man1"]),
 ];
 
-/// The examples of the command of this name, such as `mcp install`.
+/// Returns the examples of the command of this name, such as `mcp install`.
 pub(crate) fn examples_of(path: &str) -> &'static [&'static str] {
     EXAMPLES.iter().find(|(name, _)| *name == path).map_or(&[], |(_, lines)| lines)
 }
 
-/// The command with its examples after the help of each of its commands.
+/// Adds the examples after the help of each command.
 pub(crate) fn with_examples(command: Command) -> Command {
     below(command, "")
 }
@@ -179,7 +179,7 @@ fn below(command: Command, path: &str) -> Command {
     }
     let header = styles.get_header();
     let mut text = StyledStr::new();
-    // Writing to a text can't fail.
+    // Writing to a string can't fail.
     let _ = write!(text, "{header}Examples:{header:#}");
     for line in lines {
         let _ = write!(text, "\n  {line}");
@@ -187,7 +187,7 @@ fn below(command: Command, path: &str) -> Command {
     command.after_help(text)
 }
 
-/// The command as its help is shown: its commands in groups.
+/// Returns the command as its help shows it: its commands in groups.
 ///
 /// clap has one list of commands only, so they are hidden from it and written as part of the template.
 pub(crate) fn shown(command: Command) -> Command {
@@ -219,12 +219,12 @@ mod tests {
     use super::*;
     use crate::Haft;
 
-    /// As people see it, in a terminal of this width.
+    /// Returns the command as people see it, in a terminal of this width.
     fn seen(width: usize) -> Command {
         shown(Haft::described()).term_width(width)
     }
 
-    /// Every command with its path: `mcp install`.
+    /// Returns every command with its path: `mcp install`.
     fn all() -> BTreeMap<String, Command> {
         fn add(command: &Command, path: &str, found: &mut BTreeMap<String, Command>) {
             found.insert(path.to_owned(), command.clone());
@@ -276,7 +276,7 @@ mod tests {
         }
     }
 
-    /// The calls of haft in a line of a shell.
+    /// Returns the calls of haft in a line of a shell.
     fn calls(line: &str) -> Vec<Vec<String>> {
         let (mut calls, mut words, mut word, mut quote) = (Vec::new(), Vec::new(), String::new(), None);
         let line = line.split_once("  #").map_or(line, |(line, _)| line);
@@ -291,7 +291,7 @@ mod tests {
             }
         }
         for words in &mut calls {
-            // What goes to a file goes there whatever it is.
+            // A redirection target may have any name.
             let end = words.iter().position(|it| it == ">").unwrap_or(words.len());
             words.truncate(end);
         }

@@ -20,10 +20,10 @@ use crate::Place;
 /// The folder in the configuration.
 const FOLDER: &str = "keys";
 
-/// A larger file is not one of ours, in bytes.
+/// The maximum size of a key file, in bytes; a larger one is ignored.
 const LARGEST: u64 = 64 * 1024;
 
-/// A longer key is refused, in bytes; a shorter one can't be masked, since it would turn up in harmless text.
+/// The accepted lengths of a key, in bytes; a shorter one can't be redacted, since it would match harmless text.
 const KEY: std::ops::RangeInclusive<usize> = 8..=8 * 1024;
 
 /// The folder of the keys.
@@ -31,7 +31,7 @@ pub(crate) struct KeyFiles {
     config: PathBuf,
 }
 
-/// What is in a file.
+/// The content of a key file.
 #[derive(Serialize, Deserialize)]
 struct KeyFile {
     /// Scheme, host and port that the key may be sent to.
@@ -40,12 +40,12 @@ struct KeyFile {
 }
 
 impl KeyFiles {
-    /// Those of this person.
+    /// Returns the key files of this person.
     pub(crate) fn of(place: &Place) -> Self {
         Self { config: place.config.clone() }
     }
 
-    /// All keys, and a line for each file that is not used.
+    /// Returns all keys, and a line for each file that is not used.
     pub(crate) fn read(&self) -> (Keys, Vec<String>) {
         let (mut keys, mut unused) = (Keys::default(), Vec::new());
         let entries = match self
@@ -73,15 +73,15 @@ impl KeyFiles {
         (keys, unused)
     }
 
-    /// The file of this name.
+    /// Returns the file of this name.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder().join(format!("{name}.json"))
     }
 
-    /// Keeps a key that may be sent to `origin`, in the place of the one with the same name.
+    /// Saves a key that may be sent to `origin`, in place of the one with the same name.
     ///
     /// # Errors
-    /// When the name can't be one of a file, or the folder is not private.
+    /// When the name can't be a file name, or the folder is not private.
     pub(crate) fn keep(&self, name: &str, origin: &str, key: &str) -> Result<PathBuf, Fault> {
         let path = self.path(is_plain(name)?);
         let kept = KeyFile { origin: origin.to_owned(), key: key.to_owned() };
@@ -92,7 +92,7 @@ impl KeyFiles {
         Ok(path)
     }
 
-    /// Removes a key; false, if there was none.
+    /// Removes a key; returns false if there was none.
     ///
     /// # Errors
     /// When the file can't be removed.
@@ -112,7 +112,7 @@ impl KeyFiles {
         self.config.join(FOLDER)
     }
 
-    /// Whether the folder is there; an error, if it is not this user's alone.
+    /// Returns whether the folder exists; an error if it is not this user's alone.
     fn is_private(&self) -> io::Result<bool> {
         let folder = self.folder();
         let about = match fs::symlink_metadata(&folder) {
@@ -135,7 +135,7 @@ impl KeyFiles {
         Err(io::Error::other(format!("{}: {why}", folder.display())))
     }
 
-    /// Configuration folders that are symlinks lead into repositories, which get published.
+    /// Returns an error if the configuration folder is a symlink: it may lead into a repository that gets published.
     fn is_not_linked(&self) -> io::Result<()> {
         match fs::symlink_metadata(&self.config).is_ok_and(|it| it.is_symlink()) {
             true => Err(io::Error::other(format!("{} is a symlink", self.config.display()))),
@@ -167,10 +167,10 @@ impl KeyFiles {
     }
 }
 
-/// What this text is as a key.
+/// Returns this text as a key, without blanks around it.
 ///
 /// # Errors
-/// When it can't be one; the text is not in the fault.
+/// When it can't be a key; the error does not contain the text.
 pub(crate) fn as_key(text: &str) -> Result<String, Fault> {
     let key = text.trim();
     let why = if key.is_empty() {
@@ -190,7 +190,7 @@ pub(crate) fn as_key(text: &str) -> Result<String, Fault> {
     Err(Fault::bad_args(why).next("Give the key alone, at the prompt or on standard input."))
 }
 
-/// A name that can be one of a file.
+/// Returns the name if it can be a file name.
 fn is_plain(name: &str) -> Result<&str, Fault> {
     let fine = |it: char| it.is_ascii_alphanumeric() || "._-".contains(it);
     if !name.is_empty() && !name.starts_with('.') && name.len() <= 100 && name.chars().all(fine) {
@@ -205,7 +205,7 @@ fn read_file(path: &Path) -> io::Result<Option<KeyFile>> {
     let mut options = OpenOptions::new();
     let file = match options.read(true).custom_flags(flags.bits().cast_signed()).open(path) {
         Ok(file) => file,
-        // Another process removed it just now.
+        // Another process just removed it.
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) if error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) => {
             return Err(io::Error::other("it is a symlink"));
@@ -225,7 +225,7 @@ fn read_file(path: &Path) -> io::Result<Option<KeyFile>> {
     }
     let mut text = String::new();
     file.take(LARGEST).read_to_string(&mut text)?;
-    // The error of the parser would quote the text.
+    // The parser's error would quote the text.
     serde_json::from_str(&text).map(Some).map_err(|_| io::Error::other("it is not as haft writes it"))
 }
 
@@ -285,7 +285,7 @@ mod tests {
         fs::rename(&path, &real).unwrap();
         symlink(&real, &path).unwrap();
         refused("symlink");
-        // Keeping a key again replaces the link, and leaves what it led to alone.
+        // Saving a key again replaces the symlink, and does not touch its target.
         let before = fs::read(&real).unwrap();
         files.keep("openai", ORIGIN, "sk-the-key-2").unwrap();
         assert_eq!(fs::read(&real).unwrap(), before);
@@ -300,7 +300,7 @@ mod tests {
         symlink(dir.path().join("elsewhere"), dir.path().join("config")).unwrap();
         refused("is a symlink");
         assert!(files.keep("openai", ORIGIN, "sk-the-key-5").is_err());
-        // Whoever has such a folder and no keys is not told about it each time.
+        // A person with such a folder and without keys does not get the note each time.
         fs::remove_dir_all(dir.path().join("elsewhere/keys")).unwrap();
         assert_eq!(values(&files), (vec![], vec![]));
         assert!(files.keep("openai", ORIGIN, "sk-the-key-6").is_err());

@@ -7,7 +7,7 @@
 //! use haft::{Options, Place, runtime::{Call, Unattended}};
 //!
 //! # fn main() -> Result<(), haft::kit::Fault> {
-//! # // It goes with this guard, whatever a thread of the runtime still writes there.
+//! # // The guard deletes the folder, even if a thread of the runtime still writes there.
 //! # let guard = tempfile::tempdir().unwrap();
 //! # let dir = guard.path().to_owned();
 //! # std::fs::write(dir.join("hello.txt"), "hello\n").unwrap();

@@ -1,40 +1,40 @@
-//! Limits of tool lists: their token budget, and what comes first.
+//! Limits of tool lists: their token budget, and which tools come first.
 
 use kit::Spec;
 use runtime::Listing;
 
 use crate::Opened;
 
-/// What a list of tools costs at most over MCP, in tokens, where the person says nothing else. The client has tools of
-/// its own beside these, and prompts that were written for them.
+/// The default token budget of a tool list over MCP. The client has tools of its own beside these, and prompts that
+/// were written for them.
 pub(crate) const MCP: usize = 3_000;
 
-/// The same for haft's own agents: all of haft's tools, and some more.
+/// The same for haft's own agents: enough for all of haft's tools, and some more.
 pub(crate) const AGENT: usize = 8_000;
 
-/// What a person's own tools may cost beside those of another ecosystem, at least, in tokens.
+/// The minimum token budget of a person's own tools beside those of another ecosystem.
 const BESIDE: usize = 1_000;
 
-/// So many bytes are about a token.
+/// The number of bytes that count as one token.
 pub(crate) const TOKEN: usize = 4;
 
-/// What a client's agent has of its own, and lists itself: these are found.
+/// Tools that a client's agent has under its own names: listed last, else found by search.
 const AT_HOME: [&str; 2] = ["ask_user", "subagent"];
 
-/// What is around a tool where it is declared to a model.
+/// The bytes around a tool in its declaration to a model.
 const AROUND: usize = 60;
 
-/// What a person decided about lists of tools.
+/// A person's configuration of tool lists.
 #[derive(Debug, Clone, Default)]
 pub struct Listed {
-    /// What one costs at most, in tokens; 0 for no bound.
+    /// The token budget of a list; 0 for no limit.
     pub tokens: Option<usize>,
     /// Tools that are always listed.
     pub pinned: Vec<String>,
 }
 
 impl Opened {
-    /// How tools are listed to an MCP client.
+    /// Returns the limits of a list for an MCP client.
     pub(crate) fn listing_of_mcp(&self) -> Listing {
         let mut listing = self.listing(MCP, serve::tool_bytes);
         listing.first.retain(|it| !AT_HOME.contains(&it.as_str()));
@@ -42,7 +42,7 @@ impl Opened {
         listing
     }
 
-    /// How tools are listed to a model of haft's own agents.
+    /// Returns the limits of a list for a model of haft's own agents.
     pub(crate) fn listing_of_agent(&self) -> Listing {
         self.listing(AGENT, |spec| spec.bytes() + AROUND)
     }
@@ -52,7 +52,7 @@ impl Opened {
         let mut pinned = self.listed.pinned.clone();
         let mut least = 0;
         if self.toolset != tools::HAFT {
-            // Whoever asks for the tools of another ecosystem has prompts that count on each of them.
+            // The prompts of another ecosystem count on each of its tools.
             let all = tools::toolset(&self.toolset).into_iter().flatten();
             for tool in all.chain(tools::of_agents(&self.toolset)) {
                 least += cost(tool.spec());

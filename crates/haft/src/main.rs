@@ -5,8 +5,7 @@ use std::process::ExitCode;
 use haft::{Haft, Place, print, verbs};
 
 fn main() -> ExitCode {
-    // The processes that start commands and that decode files are this program too, and so is what `haft doctor` runs
-    // in the sandbox.
+    // The keeper, the decoder workers and the probe that `haft doctor` runs in the sandbox are this program too.
     if let Some(code) = haft::keeper() {
         return code;
     }
@@ -26,8 +25,8 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    // One thread: calls are served in the order in which they come, and start-up costs
-    // less. What may block has threads of its own.
+    // One thread: calls are served in the order of their arrival, and start-up costs less. Blocking work has threads of
+    // its own.
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -36,7 +35,7 @@ fn main() -> ExitCode {
         }
     };
     let done = runtime.block_on(haft.run(&place));
-    // A thread that a stopped call left behind is not waited for.
+    // The program does not wait for a thread that a stopped call left behind.
     runtime.shutdown_background();
     match done {
         Ok(code) => code,
@@ -47,16 +46,16 @@ fn main() -> ExitCode {
     }
 }
 
-/// Starts logging to standard error; without `HAFT_LOG`, only errors are logged. With it, a line tells of the end of each
-/// span as well.
+/// Starts logging to standard error; without `HAFT_LOG`, only errors are logged. With it, the end of each span is
+/// logged too.
 fn start_log() {
     use tracing_subscriber::{EnvFilter, fmt::format::FmtSpan};
     let asked = std::env::var_os("HAFT_LOG").is_some_and(|it| !it.is_empty());
     let filter = if asked { EnvFilter::try_from_env("HAFT_LOG").ok() } else { None };
-    // What rmcp traces are the messages themselves, with whatever secret is in them.
+    // rmcp traces whole messages, with any secrets in them.
     let filter = match (filter, "rmcp=error".parse()) {
         (Some(filter), Ok(directive)) => filter.add_directive(directive),
-        // What goes wrong with a server is told by whoever asked for it; rmcp would say it once more.
+        // The caller reports the errors of a server; rmcp would repeat them.
         _ => EnvFilter::new("error,rmcp=off"),
     };
     tracing_subscriber::fmt()

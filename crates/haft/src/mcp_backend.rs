@@ -22,25 +22,25 @@ use tokio::sync::{broadcast, watch};
 
 use crate::{Opened, client_services::ClientSlots, verbs::in_short};
 
-/// How many notices a client may be behind.
+/// The maximum number of notices that are queued for a client.
 const NOTICES: usize = 256;
 
-/// Where outputs are, for a client.
+/// The address prefix of spilled outputs.
 const OUTPUTS: &str = "haft://outputs/";
 
-/// Where files are that the session gave away.
+/// The address prefix of files that the session shared.
 const FILES: &str = "haft://files/";
 
-/// Where jobs are.
+/// The address prefix of jobs.
 const JOBS: &str = "haft://jobs/";
 
-/// Where the calls of the session are.
+/// The address of the session's calls.
 const JOURNAL: &str = "haft://journal";
 
-/// So much of one document is shown, in bytes; then it says where the rest is.
+/// The maximum size of a shown document, in bytes; a longer one says where the rest is.
 const SHOWN: usize = 1 << 20;
 
-/// One session's tools, and what else a client may look at. Cheap to clone.
+/// One session's tools, and the resources and prompts that a client may read. Cheap to clone.
 #[derive(Clone)]
 pub struct ForClients {
     session: Session,
@@ -48,16 +48,16 @@ pub struct ForClients {
     toolset: Arc<str>,
     profiles: Profiles,
     notices: broadcast::Sender<Notice>,
-    /// What was to be told before anybody listened.
+    /// Notices that wait for the first subscriber.
     untold: Arc<Mutex<Vec<Notice>>>,
-    /// Changes with which documents there are.
+    /// Counts changes of the list of documents.
     documents: watch::Sender<u64>,
-    /// Changes with each call that is over.
+    /// Counts finished calls.
     calls: watch::Sender<u64>,
 }
 
 impl ForClients {
-    /// What a client gets of this session, whose person is reached through `desk`. Needs a tokio runtime.
+    /// Creates the backend of a session, which reaches its person through `desk`. Needs a tokio runtime.
     pub fn new(session: Session, opened: &Opened, desk: Arc<ClientSlots>) -> Self {
         session.files().serve_at(FILES);
         let this = Self {
@@ -70,7 +70,7 @@ impl ForClients {
             documents: watch::Sender::default(),
             calls: watch::Sender::default(),
         };
-        // These end with the session's jobs, or with the last client: they must not keep the session.
+        // These tasks end with the session's jobs, or with the last client: they must not keep the session alive.
         let (mut jobs, documents) = (this.session.job_changes(), this.documents.clone());
         tokio::spawn(async move {
             while jobs.changed().await.is_ok() {
@@ -81,7 +81,7 @@ impl ForClients {
         tokio::spawn(async move {
             loop {
                 match events.recv().await {
-                    // Nobody listening is no trouble.
+                    // There may be no subscriber.
                     Ok(event) => drop(notices.send(of_job(&event))),
                     Err(broadcast::error::RecvError::Lagged(_)) => {}
                     Err(broadcast::error::RecvError::Closed) => return,
@@ -91,14 +91,14 @@ impl ForClients {
         this
     }
 
-    /// Tells clients of a tool file that could not be loaded.
+    /// Returns a function that notifies clients of a tool file that could not be loaded.
     pub fn tell_not_loaded(&self) -> impl Fn(&NotLoaded) + Send + 'static {
         let (notices, untold) = (self.notices.clone(), self.untold.clone());
         move |it| {
             let data = Value::from(in_short(it));
             let notice = Notice { level: Level::Warning, logger: "tools".to_owned(), data };
             let mut untold = untold.lock();
-            // It is told once, and most files that fail do so before the client has said its first word.
+            // Each error is sent once, and most files fail before the client has sent its first message.
             if let Err(broadcast::error::SendError(notice)) = notices.send(notice)
                 && untold.len() < NOTICES
             {
@@ -113,12 +113,12 @@ impl ForClients {
         let _ = self.notices.send(Notice { level: Level::Notice, logger: "policy".to_owned(), data });
     }
 
-    /// The text as a model would be shown it: without secrets, and with nothing hidden in it.
+    /// Returns the text as a model would get it: secrets redacted, hidden characters escaped.
     fn shown(&self, text: &str) -> String {
         kit::escape::visible(&self.session.runtime().masked(text)).0.into_owned()
     }
 
-    /// What stands at an address. Blocks.
+    /// Reads the resource at an address. Blocks.
     fn look(&self, uri: &str) -> Result<Vec<Content>, Fault> {
         if let Some(job) = uri.strip_prefix(JOBS) {
             return self.job(uri, job);
@@ -159,7 +159,7 @@ impl Backend for ForClients {
         Backend::settled(&self.session)
     }
 
-    /// Prompts are the same two for as long as this lives: what changes is how their arguments are completed.
+    /// The two prompts never change; only the completions of their arguments do.
     fn changes(&self) -> Changes {
         Changes { documents: Some(self.documents.subscribe()), ..Backend::changes(&self.session) }
     }
@@ -175,7 +175,7 @@ impl Backend for ForClients {
     fn notices(&self) -> Option<broadcast::Receiver<Notice>> {
         let mut untold = self.untold.lock();
         let listening = self.notices.subscribe();
-        // The one that listens now takes them all.
+        // The new subscriber receives all of them.
         untold.drain(..).for_each(|notice| drop(self.notices.send(notice)));
         Some(listening)
     }
@@ -192,7 +192,7 @@ impl Backend for ForClients {
         let mut answer = Backend::call(&self.session, call, client).await;
         match &mut answer.result {
             Ok(output) => {
-                // Some thirty tokens beside the sixteen thousand that are left of a cut text; and a person can open it.
+                // A link costs about 30 tokens, beside a truncated text of about 16,000; and a person can open it.
                 let links: Vec<Part> = output.parts.iter().filter_map(kept_whole).collect();
                 if !links.is_empty() || output.parts.iter().any(is_file) {
                     bump(&self.documents);
@@ -302,7 +302,7 @@ impl Backend for ForClients {
     }
 }
 
-/// What begins so, and after that what has it within, each as it came.
+/// Returns the items with this prefix, then those that contain it, each in the given order.
 fn likeliest(all: Vec<String>, begun: &str) -> Vec<String> {
     let begun = begun.to_lowercase();
     let (mut first, others): (Vec<_>, Vec<_>) =
@@ -311,7 +311,7 @@ fn likeliest(all: Vec<String>, begun: &str) -> Vec<String> {
     first
 }
 
-/// A link to the whole of a text that was cut.
+/// Returns a link to the whole of a truncated text.
 fn kept_whole(part: &Part) -> Option<Part> {
     let Part::Text { text } = part else { return None };
     let handle = kept_as(text)?;
@@ -319,12 +319,12 @@ fn kept_whole(part: &Part) -> Option<Part> {
     Some(Part::Link { uri: format!("{OUTPUTS}{handle}"), name: handle.to_owned(), mime, bytes: None })
 }
 
-/// Is it a link to a file that was given away?
+/// Returns whether the part is a link to a shared file.
 fn is_file(part: &Part) -> bool {
     matches!(part, Part::Link { uri, .. } if uri.starts_with(FILES))
 }
 
-/// One line on a job that ended, or waits.
+/// Returns a notice, one line, of a job that ended or waits.
 fn of_job(event: &Event) -> Notice {
     let name = if event.title.is_empty() { &event.tool } else { &event.title };
     let failed = event.state == "error" || event.exit.is_some_and(|exit| exit != 0);
@@ -338,7 +338,7 @@ fn bump(number: &watch::Sender<u64>) {
     number.send_modify(|it| *it += 1);
 }
 
-/// As much of an address, or of a name, as a fault repeats.
+/// Truncates an address or a name for an error.
 fn in_brief(text: &str) -> &str {
     text.get(..text.floor_char_boundary(200)).unwrap_or_default()
 }

@@ -1,7 +1,7 @@
-//! `.nav/nav.config.json`: the configuration of nav in a workspace, as far as it counts here.
+//! `.nav/nav.config.json`: applies the settings of nav's configuration that narrow what tools may do.
 //!
-//! Only what narrows counts: the tools that there are, those of subagents, and that subagents start no others. So the file
-//! needs no trust. All else in it is named as not read, such as a model, an address, a key and hooks.
+//! These are the list of tools, that of subagents, and that subagents start no others; so the file needs no trust. haft
+//! names all other keys as not read, such as a model, an address, a key and hooks.
 
 use std::{fmt::Write as _, path::Path};
 
@@ -11,42 +11,42 @@ use serde_json::{Map, Value};
 
 use crate::Place;
 
-/// Where it is in a workspace.
+/// The folder in a workspace.
 const FOLDER: &str = ".nav";
 const FILE: &str = "nav.config.json";
 
-/// Where it is in a home folder.
+/// The path in a home folder.
 const OWN: &str = ".config/nav/nav.config.json";
 
-/// So many keys and names are told, each with so many characters.
+/// The maximum number of keys and names that are shown, and of the characters of each.
 const TOLD: usize = 20;
 const LONGEST: usize = 40;
 
-/// What the file says.
+/// The content of the file.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct NavConfig {
     tools: Option<Vec<String>>,
     of_subagents: Option<Vec<String>>,
-    /// Subagents start no others.
+    /// Whether subagents start no others.
     flat: bool,
-    /// The keys that count.
+    /// The keys that apply.
     counts: Vec<String>,
-    /// The keys that don't.
+    /// The keys that don't apply.
     unread: Vec<String>,
-    /// What is wrong with those that should count, one line each.
+    /// Errors in the keys that should apply, one line each.
     wrong: Vec<String>,
 }
 
-/// What a person is told of the file.
+/// Notes for the person about the file.
 #[derive(Debug, Default)]
 pub(crate) struct Told {
-    /// What is ignored of it, one line each.
+    /// Ignored keys, one line each.
     pub(crate) aside: Vec<String>,
-    /// All that there is to say of it, one line each; nothing, where there is no such file.
+    /// All notes, one line each; empty without such a file.
     pub(crate) all: Vec<String>,
 }
 
-/// Applies the file of this workspace to the configuration, where the toolset is nav's.
+/// Applies the file of this workspace to the configuration, if the toolset is nav's.
 pub(crate) fn apply(config: &mut Config, workspace: &Path, toolset: &str, place: &Place) -> Told {
     let mut told = Told::default();
     let shown = format!("{FOLDER}/{FILE}");
@@ -98,7 +98,7 @@ impl NavConfig {
             Some(Value::Object(inner)) => {
                 said.of_subagents = said.names(inner, "tools", "subagent.tools");
                 for key in inner.keys().filter(|it| *it != "tools" && is_setting(it)) {
-                    // What others may not do is narrower; what they may is a person's to say.
+                    // A list of tools for subagents narrows; permission to nest subagents needs the person.
                     if key == "allowNestedSubagents" && inner.get(key) == Some(&Value::Bool(false)) {
                         said.flat = true;
                         said.counts.push("`subagent.allowNestedSubagents`".to_owned());
@@ -112,7 +112,7 @@ impl NavConfig {
         Ok(said)
     }
 
-    /// A list of tools: those that nav has.
+    /// Reads a list of tools: those that nav has.
     fn names(&mut self, object: &Map<String, Value>, key: &str, shown: &str) -> Option<Vec<String>> {
         let list = match object.get(key) {
             None | Some(Value::Null) => return None,
@@ -138,7 +138,7 @@ impl NavConfig {
         Some(names.into_iter().map(str::to_owned).collect())
     }
 
-    /// What is ignored, one line each.
+    /// Returns notes on ignored keys, one line each.
     fn lines(&self, shown: &str) -> Vec<String> {
         let mut lines: Vec<String> = self.wrong.iter().map(|it| format!("{shown}: {it}")).collect();
         if !self.unread.is_empty() {
@@ -154,7 +154,7 @@ impl NavConfig {
         lines
     }
 
-    /// Leaves no more than it says.
+    /// Narrows the configuration to the file's settings.
     fn narrow(self, config: &mut Config) {
         let narrowed = |mine: Option<Vec<String>>, theirs: Option<Vec<String>>| match (mine, theirs) {
             (Some(mine), Some(theirs)) => Some(theirs.into_iter().filter(|it| mine.contains(it)).collect()),
@@ -168,12 +168,12 @@ impl NavConfig {
     }
 }
 
-/// nav takes keys that begin so for comments.
+/// Returns whether a key is a setting: nav treats keys with a leading `_` as comments.
 fn is_setting(key: &str) -> bool {
     !key.starts_with('_')
 }
 
-/// A word of the file as a person is shown it.
+/// Escapes and truncates a word of the file for a person.
 fn named(word: &str) -> String {
     let shown: String = visible(word).0.chars().take(LONGEST).collect();
     format!("`{shown}`")

@@ -13,7 +13,7 @@ use runtime::{
 
 use crate::Place;
 
-/// Takes it out of the configuration, with paths below the home folder spelled out.
+/// Takes the network settings out of the configuration, with paths below the home folder expanded.
 ///
 /// # Errors
 /// When the proxy is not an address.
@@ -30,7 +30,7 @@ pub(crate) fn network_config(place: &Place, config: &mut Config) -> Result<Netwo
     secrets.values_mut().filter_map(|it| it.file.as_mut()).for_each(resolve);
     ssh.config.iter_mut().chain(&mut ssh.hosts_file).chain(&mut ssh.known_hosts).for_each(resolve);
     programs.chromium.iter_mut().chain(&mut programs.openscad).for_each(resolve);
-    // Whoever names an engine wants it asked.
+    // A configured engine is on the allowlist.
     config.net.allow.extend(host_of_engine(&search));
     let preferences = Preferences {
         ssh_agent: place.variable("SSH_AUTH_SOCK").map(PathBuf::from),
@@ -44,7 +44,7 @@ pub(crate) fn network_config(place: &Place, config: &mut Config) -> Result<Netwo
     NetworkConfig::open(config.net.proxy.as_deref(), secrets, preferences, variable)
 }
 
-/// Where the engine is asked that a person named, with its port: it may be one of their own, at an address of their own.
+/// Returns the host and port of the configured engine, which may be at a private address.
 fn host_of_engine(search: &Search) -> Option<String> {
     let usual = match search.engine.as_deref() {
         Some("brave") => Some("https://api.search.brave.com/"),

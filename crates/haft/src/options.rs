@@ -14,7 +14,7 @@ use sandbox::SandboxMode;
 pub use open::{Agents, Broken, Opened};
 pub(crate) use tool_sources::tool_folders;
 
-/// A session's name has at most so many characters.
+/// The maximum length of a session's name, in characters.
 const SESSION_NAME: usize = 100;
 
 /// Options that every verb takes.
@@ -73,8 +73,8 @@ pub enum ApproveArg {
 }
 
 impl Options {
-    /// Returns what these options say of keys of haft.toml: the layer above both files. A folder is meant from the current
-    /// one.
+    /// Returns the keys of haft.toml that these options set: the layer above both files. A folder is relative to the
+    /// current one.
     ///
     /// # Errors
     /// When the path of the current folder can't be written into a configuration.
@@ -100,7 +100,7 @@ impl Options {
         })
     }
 
-    /// These options, but for the workspace and what is for one run only, as they are given on a command line.
+    /// Returns these options as command-line arguments, without the workspace and those for one run only.
     pub(crate) fn as_arguments(&self) -> Vec<String> {
         let pairs = [
             ("--sandbox", self.sandbox.as_ref().and_then(name_of)),
@@ -118,7 +118,7 @@ impl Options {
         arguments
     }
 
-    /// The workspace's canonical path.
+    /// Returns the workspace's canonical path.
     ///
     /// # Errors
     /// When it is not there, or is not a folder.
@@ -135,7 +135,7 @@ impl Options {
     }
 }
 
-/// A root as it is meant by who works in the current folder.
+/// Resolves a root relative to the current folder.
 fn from_here(root: &str) -> Result<String, Fault> {
     let whole = std::env::current_dir().unwrap_or_default().join(root);
     whole.into_os_string().into_string().map_err(|whole| {
@@ -144,20 +144,20 @@ fn from_here(root: &str) -> Result<String, Fault> {
     })
 }
 
-/// A root as it is named by who works in another folder.
+/// Returns a root with an absolute path, so that it is valid in any folder.
 fn from_anywhere(root: &str) -> String {
     let (path, mode) = root.strip_suffix(":ro").map_or((root, ""), |path| (path, ":ro"));
     let whole = std::path::absolute(path).ok().and_then(|it| it.into_os_string().into_string().ok());
-    // `~` is meant as it is.
+    // A path with `~` stays unchanged.
     if path.starts_with('~') { root.to_owned() } else { whole.unwrap_or_else(|| path.to_owned()) + mode }
 }
 
-/// What a value is called on a command line.
+/// Returns the name of a value on a command line.
 fn name_of(value: &impl ValueEnum) -> Option<String> {
     Some(value.to_possible_value()?.get_name().to_owned())
 }
 
-/// A session's name stands in lists, in lines, and in a file's name.
+/// Checks a session's name, which appears in lists, in lines, and in a file's name.
 pub(crate) fn session_name(name: &str) -> Result<String, String> {
     let letters = name.chars().count();
     if name.trim().is_empty() {
@@ -203,7 +203,7 @@ mod tests {
 
     use super::{Options, session_name};
 
-    /// The keys that an option sets.
+    /// Returns the keys that an option sets.
     fn keys() -> Vec<(&'static str, &'static Key)> {
         let top = sections().into_iter().filter(|it| it.header.is_empty()).flat_map(|it| it.keys);
         top.filter_map(|key| Some((key.option?, key))).collect()

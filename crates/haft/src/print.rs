@@ -1,5 +1,5 @@
-//! Output to the person. Everything that reaches a terminal is escaped here or, where it is drawn, in
-//! `terminal::row::Row`: words may be anybody's, a model's, a provider's or a file's.
+//! Output to the person. Text that reaches a terminal is escaped here or, where it is drawn, in `terminal::row::Row`:
+//! it may come from a model, a provider or a file.
 
 use std::{
     borrow::Cow,
@@ -9,31 +9,31 @@ use std::{
 use kit::Fault;
 use serde::Serialize;
 
-/// Writes a text to standard output, escaped, with a line break at its end. A reader that has
-/// gone (as with `| head`) ends us quietly, like any other program in a pipe; any other
-/// failure, such as a full disk, ends us with a line that says so and exit code 1.
+/// Writes a text to standard output, escaped, with a line break at its end. If the reader is gone (as with `| head`),
+/// the process ends quietly, like any other program in a pipe; after any other failure, such as a full disk, it ends
+/// with an error message and exit code 1.
 pub fn out(text: &str) {
     write(&harmless(text));
 }
 
-/// Writes one line of JSON to standard output. What a terminal would obey is escaped as JSON does, so the value stays the
+/// Writes one line of JSON to standard output. Control characters are escaped as JSON escapes, so the value stays the
 /// same.
 pub fn json(value: &impl Serialize) {
     write(&line_of_json(value));
 }
 
-/// As [`json`], in many lines.
+/// Does the same as [`json`], in many lines.
 pub fn pretty_json(value: &impl Serialize) {
     // All keys are strings, so this can't fail.
     write(&kit::escape::visible_json(&serde_json::to_string_pretty(value).unwrap_or_default()));
 }
 
-/// A value as one line of JSON that is safe to print.
+/// Returns a value as one line of JSON that is safe to print.
 pub(crate) fn line_of_json(value: &impl Serialize) -> String {
     kit::escape::visible_json(&serde_json::to_string(value).unwrap_or_default()).into_owned()
 }
 
-/// Writes rows that were drawn, colours and all, to standard output.
+/// Writes rendered rows, with their colours, to standard output.
 pub(crate) fn drawn(rows: &str) {
     write(rows);
 }
@@ -55,16 +55,16 @@ fn write(text: &str) {
 
 /// Writes a line to standard error, escaped.
 pub fn err(text: &str) {
-    // Who can't be told can't be told that either.
+    // If standard error is closed, this error can't be reported either.
     let _ = writeln!(io::stderr().lock(), "{}", harmless(text));
 }
 
-/// Writes to standard error what went wrong.
+/// Writes an error to standard error.
 pub fn fault(fault: &Fault) {
     err(&format!("haft: {}", fault.as_text()));
 }
 
-/// A text with nothing in it that a terminal obeys. A carriage return stays at the end of a line only.
+/// Escapes everything in a text that controls a terminal. A carriage return stays at the end of a line only.
 pub(crate) fn harmless(text: &str) -> Cow<'_, str> {
     let shown = kit::escape::visible(text).0;
     if !shown.contains('\r') {

@@ -1,5 +1,5 @@
-//! The session service in this program: a session that a terminal runs is shared with whoever attaches to it, and one that no
-//! terminal runs gets an agent of its own.
+//! Session service of this program: shares the session of a terminal with those that attach to it, and creates an agent
+//! for a session that no terminal runs.
 
 mod together;
 
@@ -13,24 +13,24 @@ use sessions::{Attendance, Opened, Opener, Owner, Prepared, Prompt, Records, Ses
 use crate::{agent_factory::AgentFactory, print};
 use together::Together;
 
-/// The sessions of a workspace, for one terminal.
+/// The session service of a workspace, for one terminal.
 pub(crate) struct Service {
     pub(crate) sessions: Sessions,
-    /// What this process is: `chat`, `run`.
+    /// The command that this process runs: `chat`, `run`.
     by: &'static str,
-    /// The name of the terminal, which others are told: `pts/3`.
+    /// The name of this terminal, which others see: `pts/3`.
     who: String,
 }
 
 /// The person at this terminal.
 pub(crate) struct Person {
-    /// Asks what a call may do.
+    /// Requests approval of a call.
     pub(crate) approver: Arc<dyn Approver>,
-    /// Asks what the model wants to know.
+    /// Requests the answer to a model's question.
     pub(crate) asker: Arc<dyn Asker>,
-    /// Shows what happens.
+    /// Shows events.
     pub(crate) observer: Arc<dyn Observer>,
-    /// There is somebody to ask.
+    /// Whether a person can answer.
     pub(crate) is_there: bool,
 }
 
@@ -38,34 +38,34 @@ pub(crate) struct Person {
 pub(crate) struct Running {
     pub(crate) agent: Agent,
     pub(crate) owner: Owner,
-    /// Somebody at this terminal can be asked.
+    /// Set if a person at this terminal can answer.
     pub(crate) attends: Option<Attendance>,
-    /// What the person should know, one line each.
+    /// Notes for the person, one line each.
     pub(crate) notes: Vec<String>,
 }
 
 impl Service {
-    /// The sessions of this workspace; `by` says what this process is.
+    /// Creates the service of this workspace; `by` is the command that this process runs.
     pub(crate) fn new(runtime: &Runtime, by: &'static str) -> Self {
         Self::with_opener(runtime, by, None)
     }
 
-    /// The same; the sessions of processes that end are run here, with agents that `opener` makes.
+    /// Does the same; sessions whose process ended run here, with agents that `opener` makes.
     pub(crate) fn with_opener(runtime: &Runtime, by: &'static str, opener: Option<Arc<dyn Opener>>) -> Self {
         let records: Arc<dyn Records> = Arc::new(RecordsOf(runtime.clone()));
         let store = runtime.store().clone();
         Self { sessions: Sessions::with_records(store, by, opener, Some(records)), by, who: who() }
     }
 
-    /// The name of this terminal.
+    /// Returns the name of this terminal.
     pub(crate) fn who(&self) -> &str {
         &self.who
     }
 
-    /// Runs the session of this name, or a new one, for the person here and for whoever attaches.
+    /// Runs the session of this name, or a new one, for the person here and for those that attach.
     ///
     /// # Errors
-    /// When there is no agent to be had, or another process runs the session.
+    /// When the agent can't be opened, or another process runs the session.
     pub(crate) async fn run(
         &self,
         factory: &AgentFactory,
@@ -84,14 +84,14 @@ impl Service {
     }
 }
 
-/// Gives a session up that this process ran. What fails is told, and keeps nothing else from being put away.
+/// Releases a session that this process ran. An error is only printed.
 pub(crate) async fn close(owner: Owner, by: &str) {
     if let Err(fault) = owner.close(by).await {
         print::err(&format!("haft: the end of the session is not in its log: {}", fault.as_text()));
     }
 }
 
-/// Writes what happens to the log, and shows it here.
+/// Writes events to the log, and shows them here.
 struct Both {
     log: Arc<dyn Observer>,
     shown: Arc<dyn Observer>,
@@ -104,7 +104,7 @@ impl Observer for Both {
     }
 }
 
-/// The name of this terminal, or of the process where there is none.
+/// Returns the name of this terminal, or of the process if there is none.
 fn who() -> String {
     let name = rustix::termios::ttyname(std::io::stdin(), Vec::new())
         .or_else(|_| rustix::termios::ttyname(std::io::stderr(), Vec::new()));
@@ -114,7 +114,7 @@ fn who() -> String {
     }
 }
 
-/// Titles, archives and forks, as the store keeps them.
+/// Titles, archives and forks, in the store.
 struct RecordsOf(Runtime);
 
 impl Records for RecordsOf {
@@ -163,7 +163,7 @@ impl Opener for Agents {
     }
 }
 
-/// What a prompt gives an agent that a terminal runs.
+/// Returns the agent's input for a prompt, in a session that a terminal runs.
 pub(crate) fn input(session: Session, prompt: Prompt) -> Soon<'static, Result<agent::Input, Fault>> {
     struct Inputs;
     impl Opener for Inputs {

@@ -1,19 +1,19 @@
 //! Saved session state: the model, dialect and profile of a conversation.
 //!
-//! It is kept beside what was said, so that who goes on with it goes on with the same model and may do no more.
+//! It is saved beside the transcript, so a resumed conversation keeps its model and its permissions.
 
 use agent::{Agent, Crew};
 use kit::Fault;
 use runtime::Runtime;
 use serde::{Deserialize, Serialize};
 
-/// Under which key a session keeps it.
+/// The key under which a session stores it.
 const KEY: &str = "agent";
 
-/// How a conversation stands.
+/// The state of a conversation.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SessionState {
-    /// The model, by the name that it was asked for by.
+    /// The model, by the name with which it was chosen.
     pub(crate) model: String,
     /// The dialect that the person chose for it.
     #[serde(default)]
@@ -21,29 +21,29 @@ pub(crate) struct SessionState {
     /// The profile that the person chose.
     #[serde(default)]
     pub(crate) chosen: Option<String>,
-    /// The profile under which the model went on by itself.
+    /// The profile that the model switched to by itself.
     #[serde(default)]
     pub(crate) profile: Option<String>,
 }
 
 impl SessionState {
-    /// How this conversation stood when it was kept last; nothing, where it never was. Blocks.
+    /// Returns the state of this conversation when it was last saved; `None` if it never was. Blocks.
     ///
     /// # Errors
     /// When it can't be read.
     pub(crate) fn of(runtime: &Runtime, session: &str) -> Result<Option<Self>, Fault> {
         let kept = runtime.store().sessions().get(session, KEY)?;
-        // What a newer haft wrote may look otherwise: then it has to be said again.
+        // A newer haft may use another format: then the person has to choose again.
         Ok(kept.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
     }
 
-    /// Does the conversation have a model? Blocks.
+    /// Returns whether the conversation has a model. Blocks.
     pub(crate) fn is_there(store: &store::Store, session: &str) -> bool {
         let kept = store.sessions().get(session, KEY).ok().flatten();
         kept.and_then(|it| serde_json::from_slice::<Self>(&it).ok()).is_some_and(|it| !it.model.is_empty())
     }
 
-    /// Keeps how the agent's conversation stands now.
+    /// Saves the state of the agent's conversation.
     ///
     /// # Errors
     /// When the store can't be written.

@@ -1,7 +1,7 @@
 //! Own slash commands and skills in a conversation: `/NAME ...` becomes the text that its file holds, for one turn.
 //!
-//! The line stays what the person typed; what it stands for is attached to it. A workspace that is not trusted can't have its
-//! text sent as if it were the person's: they see it first.
+//! The line stays as the person typed it; the file's text is attached to it. The text of an untrusted workspace is
+//! shown to the person before it can be sent as theirs.
 
 use std::sync::Arc;
 
@@ -20,10 +20,10 @@ use crate::{
     terminal::commands::{Meant, meant},
 };
 
-/// So many lines of an untrusted file are shown before it is sent.
+/// The maximum number of lines of an untrusted file that are shown before it is sent.
 const SHOWN: usize = 12;
 
-/// What a name stands for.
+/// A slash command or a skill.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Own {
     Command(Arc<Command>),
@@ -38,7 +38,7 @@ pub(crate) struct All {
     pub(crate) broken: Vec<String>,
 }
 
-/// What is otherwise for one turn.
+/// Settings that change for one turn, with their earlier values.
 #[must_use]
 pub(crate) struct ForOneTurn {
     model: Option<(Arc<dyn Model>, Arc<dyn Model>)>,
@@ -46,7 +46,7 @@ pub(crate) struct ForOneTurn {
 }
 
 impl All {
-    /// Reads them. Blocks.
+    /// Reads all commands and skills. Blocks.
     pub(crate) fn read(opened: &Opened) -> Self {
         let (commands, skills) = (opened.slash.read(), opened.skills.read());
         let mut own: Vec<Own> = commands.commands.into_iter().map(Own::Command).collect();
@@ -58,8 +58,8 @@ impl All {
         Self { own, broken: [commands.broken, skills.broken].concat() }
     }
 
-    /// What a task calls, and what follows the name; nothing, where it is not a call. In a task a person can't look at text
-    /// that they have not trusted, so that is refused.
+    /// Returns the command that a task calls, and the text after its name; `None` if it is not a call. During a task, a
+    /// person can't review untrusted text, so that is refused.
     ///
     /// # Errors
     /// When the task begins with `/` and a name that is unknown, that is a command of the chat, or that is not trusted.
@@ -85,14 +85,14 @@ impl All {
         }
     }
 
-    /// What this name stands for.
+    /// Returns the command or skill of this name.
     pub(crate) fn find(&self, name: &str) -> Option<&Own> {
         self.own.iter().find(|it| it.name() == name)
     }
 }
 
 impl Own {
-    /// Without the `/`.
+    /// Returns the name, without the `/`.
     pub(crate) fn name(&self) -> &str {
         match self {
             Self::Command(it) => &it.name,
@@ -100,7 +100,7 @@ impl Own {
         }
     }
 
-    /// What may follow the name.
+    /// Returns a hint of the arguments.
     pub(crate) fn takes(&self) -> &str {
         match self {
             Self::Command(it) => &it.takes,
@@ -108,7 +108,7 @@ impl Own {
         }
     }
 
-    /// What it is for, and where it is from.
+    /// Returns the description, and the source.
     pub(crate) fn does(&self) -> String {
         let (does, what) = match self {
             Self::Command(it) => (&it.description, "yours"),
@@ -136,7 +136,7 @@ impl Own {
         }
     }
 
-    /// What of its file does not count, one line each.
+    /// Returns notes on ignored parts of its file, one line each.
     pub(crate) fn notes(&self) -> &[String] {
         match self {
             Self::Command(it) => &it.notes,
@@ -151,7 +151,7 @@ impl Own {
         }
     }
 
-    /// The text in which files may be named: a skill's are the model's to read.
+    /// Returns the text in which files may be mentioned: a command's text, or only the words after a skill's name.
     pub(crate) fn names_files(&self, given: &str) -> String {
         match self {
             Self::Command(it) => it.filled(given),
@@ -159,7 +159,7 @@ impl Own {
         }
     }
 
-    /// Why it is not sent yet: the person has not seen the text of a workspace that they don't trust. With its beginning.
+    /// Returns the error of an untrusted text that the person has not seen, with its beginning.
     pub(crate) fn unseen(&self, again: &str) -> Fault {
         let lines: Vec<&str> = self.body().lines().collect();
         let mut text = lines.iter().take(SHOWN).map(|it| format!("  | {it}\n")).collect::<String>();
@@ -174,10 +174,10 @@ impl Own {
         Fault::denied(what.trim_end()).next(format!("{again} `haft trust` trusts the workspace."))
     }
 
-    /// Attaches what it stands for to a line that calls it with this, and sets what it wants for one turn.
+    /// Attaches its text to a line that calls it, and applies its settings for one turn.
     ///
     /// # Errors
-    /// When its model or its tools can't be had, or it is too long; then nothing is set.
+    /// When its model or its tools are unavailable, or it is too long; then nothing changes.
     pub(crate) fn begin(
         &self,
         given: &str,
@@ -215,10 +215,10 @@ impl Own {
 }
 
 impl ForOneTurn {
-    /// Puts back what was otherwise, unless somebody chose something else meanwhile.
+    /// Restores the earlier settings, unless somebody changed them meanwhile.
     ///
     /// # Errors
-    /// When the profile that the model went on under is gone.
+    /// When the earlier profile of the model is gone.
     pub(crate) fn end(self, agent: &Agent) -> Result<(), Fault> {
         if let Some((before, during)) = self.model
             && Arc::ptr_eq(&agent.steering().model(), &during)

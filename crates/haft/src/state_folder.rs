@@ -1,6 +1,6 @@
-//! State folder: belongs to this user and is writable by nobody else, or haft does not use it.
+//! State folder: haft uses it only if it belongs to this user and nobody else can write to it.
 //!
-//! It holds grants, trusted workspaces and keys. Whoever can write there decides what haft may do.
+//! It holds grants, trusted workspaces and keys. Anyone who can write there controls the permissions of tools.
 
 use std::{
     fs, io,
@@ -12,12 +12,12 @@ use kit::{Fault, Kind};
 
 use crate::{Place, print};
 
-/// The bits of a mode by which others than the owner may write.
+/// The mode bits with which others than the owner may write.
 const OTHERS_WRITE: u32 = 0o022;
 /// The mode of the folder.
 const PRIVATE: u32 = 0o700;
 
-/// Makes the folder, and those above it, for this user alone.
+/// Creates the folder, and its parents, for this user alone.
 ///
 /// # Errors
 /// When the file system refuses.
@@ -25,13 +25,13 @@ pub(crate) fn make(folder: &Path) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(PRIVATE).create(folder)
 }
 
-/// Checks the state folder, and takes away the write permission of others where the folder is ours.
+/// Checks the state folder, and removes the write permission of others if this user owns the folder.
 ///
 /// # Errors
 /// [`Kind::Denied`] when it belongs to another user, or stays writable by others.
 pub(crate) fn check(place: &Place) -> Result<(), Fault> {
     let folder = &place.state;
-    // Whoever needs it makes it, and says what is wrong with that.
+    // If the folder is missing, it is created when it is needed, which reports its own errors.
     let Ok(about) = fs::metadata(folder) else { return Ok(()) };
     let me = rustix::process::geteuid().as_raw();
     if about.uid() != me {

@@ -1,8 +1,8 @@
-//! Workspace check: keeps haft out of `/`, the home folder and its parents until a person names or confirms the folder, and
-//! says once per folder what may happen there.
+//! Workspace check: keeps haft out of `/`, the home folder and its parents until a person names or confirms the folder,
+//! and shows once per folder what tools may do there.
 //!
-//! The rule is the same for `run`, `chat`, `call` and `mcp`. A folder that `--dir` names was meant. Confirmed folders and
-//! those that were shown are in a file of the state folder, one per line.
+//! The rule is the same for `run`, `chat`, `call` and `mcp`. A folder that `--dir` names is accepted. Confirmed and
+//! shown folders are in a file of the state folder, one per line.
 
 use std::{
     fs, io,
@@ -16,7 +16,7 @@ use sandbox::SandboxMode;
 
 use crate::{Options, Place, ask, print, state_folder};
 
-/// The file in the state folder with the folders that are known.
+/// The file in the state folder with the known folders.
 const KNOWN: &str = "folders";
 /// Folders that version control keeps its history in.
 const REPOSITORIES: [&str; 4] = [".git", ".hg", ".jj", ".svn"];
@@ -32,7 +32,7 @@ pub(crate) enum Asking {
     No,
 }
 
-/// Checks the workspace of these options before anything runs there. What a person should know goes to standard error.
+/// Checks the workspace of these options before anything runs there. Notes for the person go to standard error.
 ///
 /// # Errors
 /// [`Kind::Denied`] when it is too wide a folder, and nobody named or confirmed it.
@@ -60,19 +60,19 @@ pub(crate) fn check(options: &Options, place: &Place, asking: Asking) -> Result<
     if !known.has(SHOWN, &folder) {
         let sandbox = sandbox(options, place);
         first_look(&folder, sandbox).iter().for_each(|line| print::err(&format!("haft: {line}")));
-        // Without it the same is said once more.
+        // If this fails, the notes are shown again next time.
         let _ = known.add(SHOWN, &folder);
     }
     Ok(())
 }
 
-/// What tools may change there; as by default where the configuration can't be read, which is told elsewhere.
+/// Returns the sandbox of the workspace; the default if the configuration can't be read, which is reported elsewhere.
 fn sandbox(options: &Options, place: &Place) -> SandboxMode {
     let configured = || options.config(place).ok().and_then(|it| it.sandbox);
     options.sandbox.map(SandboxMode::from).or_else(configured).unwrap_or_default()
 }
 
-/// What a person is told of a folder that haft has not worked in before.
+/// Returns the notes about a folder that haft has not worked in before.
 fn first_look(folder: &Path, sandbox: SandboxMode) -> Vec<String> {
     let may = match sandbox {
         SandboxMode::ReadOnly => "tools may read every file in it, and change none".to_owned(),
@@ -112,7 +112,7 @@ fn too_wide(folder: &Path, what: &str) -> Fault {
     )
 }
 
-/// A folder's path as it is shown to a person.
+/// Returns a folder's path, escaped for a person.
 pub(crate) fn shown(folder: &Path) -> String {
     visible(&folder.display().to_string()).0.into_owned()
 }
@@ -121,9 +121,9 @@ pub(crate) fn shown(folder: &Path) -> String {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct WideFolders {
     homes: Vec<PathBuf>,
-    /// The file system and the number of each home folder and of the folders above it: a bind mount has another path.
+    /// The device and inode of each home folder and its parents: a bind mount has another path.
     same: Vec<(u64, u64)>,
-    /// What the person confirmed.
+    /// The file with the folders that the person confirmed.
     known: Option<PathBuf>,
 }
 
@@ -140,7 +140,7 @@ impl WideFolders {
         Self { homes, same, known: None }
     }
 
-    /// What kind of wide folder this is, in words that follow "is"; `None` for a folder like any other.
+    /// Returns the kind of a wide folder, in words that follow "is"; `None` for any other folder.
     pub(crate) fn what(&self, folder: &Path) -> Option<&'static str> {
         if is_broken("home") {
             return None;
@@ -156,7 +156,7 @@ impl WideFolders {
         (is_above || is_same).then_some("a folder with your home folder in it")
     }
 
-    /// What kind of wide folder this is, unless a person confirmed it.
+    /// Returns the kind of a wide folder, unless a person confirmed it.
     pub(crate) fn refused(&self, folder: &Path) -> Option<&'static str> {
         let what = self.what(folder)?;
         let confirmed = self.known.clone().is_some_and(|file| KnownFolders { file }.has(CONFIRMED, folder));
@@ -169,7 +169,7 @@ fn identity(folder: &Path) -> Option<(u64, u64)> {
     Some((about.dev(), about.ino()))
 }
 
-/// The folders that a person confirmed, and those of which haft has said what may happen there.
+/// The folders that a person confirmed, and those that haft has shown notes about.
 struct KnownFolders {
     file: PathBuf,
 }
@@ -189,7 +189,7 @@ impl KnownFolders {
             if let Some(state) = self.file.parent() {
                 state_folder::make(state)?;
             }
-            // One line in one write: two that add at once both stay whole.
+            // One line in one write: two concurrent appends both stay whole.
             let mut file = fs::OpenOptions::new().append(true).create(true).open(&self.file)?;
             file.write_all(format!("{}\n", line(mark, folder)).as_bytes())
         };
@@ -199,7 +199,7 @@ impl KnownFolders {
     }
 }
 
-/// A folder on one line: no two folders have the same.
+/// Returns a line for a folder: no two folders have the same.
 fn line(mark: &str, folder: &Path) -> String {
     format!("{mark} {}", folder.as_os_str().as_bytes().escape_ascii())
 }

@@ -12,10 +12,10 @@ use crate::agent_factory;
 /// The method of keys that are there already.
 const KEYS: &str = "api-key";
 
-/// The methods of login at a terminal begin so; the provider follows.
+/// The id of a method of login at a terminal begins so; the provider follows.
 const LOGIN: &str = "login-";
 
-/// The ways to give haft a key. Only a client that can run a program at a terminal is offered that.
+/// Returns the ways to give haft a key. Login at a terminal is offered only to a client that can run a program there.
 pub(super) fn methods(terminal: bool) -> Vec<AuthMethod> {
     let providers = providers();
     let variables: Vec<&str> = providers.iter().map(|it| it.1).collect();
@@ -38,7 +38,7 @@ pub(super) fn methods(terminal: bool) -> Vec<AuthMethod> {
     methods
 }
 
-/// The providers that want a key, each with the variable that it is usually in.
+/// Returns the providers that want a key, each with the variable that usually holds it.
 fn providers() -> Vec<(&'static str, &'static str)> {
     let none = Choices { models: &Default::default(), variables: &[], keys: Keys::NONE, max_calls: None };
     let all = sources(none);
@@ -73,7 +73,7 @@ impl Backend {
     }
 }
 
-/// The error of a model that can't be reached for want of a key.
+/// Returns the error of a model that can't be used because its key is missing.
 pub(super) fn required(what: &str) -> Error {
     let providers = providers();
     let (name, variable) = providers.first().copied().unwrap_or(("PROVIDER", "its variable"));
@@ -84,7 +84,7 @@ pub(super) fn required(what: &str) -> Error {
     Error::new(ErrorCode::AuthRequired.into(), what)
 }
 
-/// The error of an agent that could not be opened: of a missing key, one that has the client offer a way to give it.
+/// Returns the error of an agent that could not be opened. If a key is missing, the client offers a way to give one.
 pub(super) fn error(fault: &Fault) -> Error {
     let about_key = fault.what.contains("no provider has a key") || fault.what.contains("needs a key");
     if about_key { required(&fault.what) } else { serve::acp::error_of(fault) }

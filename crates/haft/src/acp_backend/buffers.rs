@@ -6,10 +6,10 @@ use kit::files::Buffers;
 use parking_lot::Mutex;
 use serve::acp::{Editor, v1::SessionId};
 
-/// So long the editor may take for one file.
+/// Timeout of the editor's answer for one file.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// After so many files in a row that it took longer for, it is asked no more.
+/// After so many timeouts in a row, haft sends the editor no further requests.
 const GIVE_UP: usize = 3;
 
 /// The editor behind a session.
@@ -21,7 +21,7 @@ pub(super) struct InEditor {
 }
 
 impl InEditor {
-    /// None where the editor does not let files be read.
+    /// Returns `None` if the editor does not let files be read.
     pub(super) fn of(editor: &Editor, session: &SessionId) -> Option<Self> {
         let late = Mutex::default();
         let noted = OnceLock::new();
@@ -46,7 +46,7 @@ impl Buffers for InEditor {
                 *late = 0;
                 Some(text)
             }
-            // What it does not know is on the disk alone.
+            // After an error, the file is read from the disk.
             Err(fault) if fault.kind == kit::Kind::Timeout => {
                 *late += 1;
                 None

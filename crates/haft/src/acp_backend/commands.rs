@@ -19,10 +19,10 @@ use crate::{
     verbs::{chat, run::fault},
 };
 
-/// Those of the chat's commands that can be sent as a prompt.
+/// The chat's own commands that can be sent as a prompt.
 const OWN: [&str; 3] = ["/compact", "/context", "/undo"];
 
-/// The commands there are now.
+/// Returns the commands that are available now.
 pub(super) fn available(opened: &Opened) -> AvailableCommandsUpdate {
     let command = |name: &str, does: String, takes: &str| {
         let input = AvailableCommandInput::Unstructured(UnstructuredCommandInput::new(takes));
@@ -35,17 +35,17 @@ pub(super) fn available(opened: &Opened) -> AvailableCommandsUpdate {
     AvailableCommandsUpdate::new(own.chain(files).collect())
 }
 
-/// What a prompt asks for that begins with a `/`.
+/// The meaning of a prompt: words for the model, or a slash command.
 pub(super) enum Asked<'a> {
-    /// It is said to the model.
+    /// The prompt goes to the model.
     Said,
-    /// A command of the chat, and what follows it.
+    /// A command of the chat, and the text that follows it.
     Chat(&'static str, &'a str),
-    /// What a file holds, and what follows its name.
+    /// A command or skill from a file, and the text that follows its name.
     File(&'a Own, &'a str),
 }
 
-/// What these words ask for.
+/// Returns the meaning of a prompt.
 ///
 /// # Errors
 /// When they begin with `/` and a name that is unknown, that only the chat at a terminal has, or that is not trusted.
@@ -62,7 +62,7 @@ pub(super) fn asked<'a>(all: &'a All, words: &'a str) -> Result<Asked<'a>, Fault
     Ok(all.called(words)?.map_or(Asked::Said, |(own, given)| Asked::File(own, given)))
 }
 
-/// Does a command of the chat; gives what there is to say.
+/// Runs a command of the chat; returns its output.
 pub(super) async fn run(
     agent: &mut Agent,
     name: &str,

@@ -19,7 +19,7 @@ use serve::acp::{
 use super::{Backend, opening::Opening, session::AcpSession};
 use crate::{Options, SandboxArg, terminal::abbreviate};
 
-/// The mode without a profile.
+/// The id of the mode without a profile.
 const NONE: &str = "none";
 
 const PROFILE: &str = "profile";
@@ -27,14 +27,14 @@ const MODEL: &str = "model";
 const EFFORT: &str = "effort";
 pub(super) const SANDBOX: &str = "sandbox";
 
-/// How hard a model can be told to think.
+/// The efforts that can be set for a model.
 const EFFORTS: [&str; 3] = ["low", "medium", "high"];
 
-/// A value with its name and what it is.
+/// A value with its name and its description.
 type Value = (String, String, String);
 
 impl AcpSession {
-    /// The profile that the agent works under now, as a mode.
+    /// Returns the profile that the agent works under now, as a mode.
     pub(super) fn mode(&self) -> Arc<str> {
         let profile = self.crew.as_ref().and_then(Crew::profile);
         profile.map_or_else(|| Arc::from(NONE), Arc::from)
@@ -95,13 +95,13 @@ impl AcpSession {
         options
     }
 
-    /// The sandboxes that the configuration allows, the narrowest first.
+    /// Returns the sandboxes that the configuration allows, the narrowest first.
     fn sandboxes(&self) -> Vec<SandboxMode> {
         let all = [SandboxMode::ReadOnly, SandboxMode::Workspace, SandboxMode::Full];
         all.into_iter().take_while(|it| width(*it) <= width(self.widest)).collect()
     }
 
-    /// Goes on under this profile.
+    /// Switches to this profile.
     pub(super) fn set_profile(&self, name: &str) -> Result<(), Fault> {
         let crew = self.crew.as_ref().ok_or_else(|| Fault::bug("an agent without profiles"))?;
         crew.begin(Some(name).filter(|it| *it != NONE), true).map(drop)?;
@@ -129,7 +129,7 @@ impl AcpSession {
         }
     }
 
-    /// How hard the model thinks, where that is configured for it.
+    /// Returns the effort that is configured for the model.
     fn effort(&self) -> Option<String> {
         let configured =
             self.factory.opened.agents.models.get(self.steering.model().name())?.effort.clone()?;
@@ -144,7 +144,7 @@ impl AcpSession {
         self.factory.model_with_effort(name, effort)
     }
 
-    /// Has the model think as hard as was set before.
+    /// Applies the effort that was set before.
     pub(super) fn restore_effort(&self) {
         let Some(effort) = self.kept.lock().effort.clone() else { return };
         let name = self.steering.model().name().to_owned();
@@ -153,7 +153,7 @@ impl AcpSession {
         }
     }
 
-    /// Keeps how the conversation stands, unless a turn goes on, whose end does.
+    /// Saves the state of the conversation, unless a turn runs: that saves it at its end.
     fn stand(&self) {
         if let Ok(turn) = self.turn.try_lock()
             && let Some(turning) = &*turn
@@ -169,17 +169,17 @@ impl AcpSession {
 }
 
 impl Backend {
-    /// The sandbox that the configuration allows in a workspace.
+    /// Returns the widest sandbox that the configuration allows in a workspace.
     pub(super) fn widest(&self, options: &Options) -> SandboxMode {
         let options = Options { sandbox: self.options.sandbox, ..options.clone() };
         let configured = options.config(&self.place).map(|it| it.sandbox);
-        // A configuration that can't be read allows as little as may be.
+        // A configuration that can't be read allows the least.
         configured.map_or(SandboxMode::ReadOnly, |it| {
             options.sandbox.map(SandboxMode::from).or(it).unwrap_or_default()
         })
     }
 
-    /// Opens the session again in another sandbox.
+    /// Reopens the session in another sandbox.
     pub(super) async fn set_sandbox(
         &self,
         session: &Arc<AcpSession>,
@@ -214,7 +214,7 @@ fn select(
     values: Vec<Value>,
 ) -> SessionConfigOption {
     let mut values = values;
-    // What is used is among what can be chosen, whatever became of its file.
+    // The current value is among the choices, even if its file is gone.
     if !values.iter().any(|it| it.0 == now) {
         values.push((now.to_owned(), now.to_owned(), String::new()));
     }
@@ -228,7 +228,7 @@ fn select(
     SessionConfigOption::select(id, name, now.to_owned(), values).category(category)
 }
 
-/// How much a sandbox lets through, to compare two.
+/// Ranks sandboxes by how much they allow.
 pub(super) fn width(sandbox: SandboxMode) -> u8 {
     match sandbox {
         SandboxMode::ReadOnly => 0,

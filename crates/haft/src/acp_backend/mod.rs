@@ -53,7 +53,7 @@ pub(crate) struct Backend {
     open: Mutex<HashMap<SessionId, Arc<AcpSession>>>,
 }
 
-/// What a session is opened with.
+/// The client's parameters for opening a session.
 struct Asked {
     cwd: std::path::PathBuf,
     dirs: Vec<std::path::PathBuf>,
@@ -63,7 +63,7 @@ struct Asked {
 type Answered<T> = Result<Reply<T>, Error>;
 
 impl Backend {
-    /// No session is open yet. `options` and `agent` count for every session.
+    /// Creates a backend without an open session. `options` and `agent` apply to every session.
     pub(crate) fn new(editor: Editor, options: Options, agent: AgentOptions, place: Place) -> Self {
         let known = KnownWorkspaces::of(&place);
         Self { editor, options, agent, place, known, open: Mutex::default() }
@@ -73,7 +73,7 @@ impl Backend {
         self.open.lock().get(id).cloned().ok_or_else(|| unknown_session(id))
     }
 
-    /// Opens a session; one of this name that is open already is closed before. Without a name it is new.
+    /// Opens a session, and first closes an open one of this name. Without a name, the session is new.
     async fn open(&self, asked: Asked, name: Option<&SessionId>) -> Result<Arc<AcpSession>, Error> {
         let opening = self.opening(asked)?;
         let kept = match name {
@@ -98,7 +98,7 @@ impl Backend {
         Ok(session)
     }
 
-    /// How a session of this workspace was left.
+    /// Returns the saved settings of a session of this workspace.
     fn kept(&self, cwd: &Path, name: &SessionId) -> Result<Kept, Error> {
         let store = self.store(cwd);
         let exists = workspaces::has(&store, name).map_err(|fault| error_of(&fault))?;
@@ -112,7 +112,7 @@ impl Backend {
         Ok(kept)
     }
 
-    /// Ends a session on this connection, if it is open.
+    /// Closes a session on this connection; returns whether it was open.
     async fn leave(&self, id: &SessionId) -> bool {
         let session = self.open.lock().remove(id);
         match session {
@@ -124,7 +124,7 @@ impl Backend {
         }
     }
 
-    /// Does this conversation have a model that it goes on with?
+    /// Returns whether this conversation has a model to continue with.
     fn has_model(&self, workspace: &Path, session: &SessionId) -> bool {
         SessionState::is_there(&self.store(workspace), &session.0)
     }

@@ -1,4 +1,4 @@
-//! Opening of a session: its folder, roots and MCP servers as the editor names them, checked; and what is kept of it.
+//! Opening of a session: checks the folder, roots and MCP servers that the editor names, and restores saved settings.
 
 use std::{
     collections::BTreeMap,
@@ -25,10 +25,10 @@ use crate::{
     workspace_check::{WideFolders, shown},
 };
 
-/// Under which key a session keeps what an editor set.
+/// The key under which a session keeps the settings of an editor.
 const KEY: &str = "acp";
 
-/// How a session is opened.
+/// The checked parameters of a session.
 #[derive(Debug, Clone)]
 pub(super) struct Opening {
     /// The workspace, canonical.
@@ -41,7 +41,7 @@ pub(super) struct Opening {
     pub(super) sandbox: Option<SandboxArg>,
 }
 
-/// What an editor set in a session, kept for who opens it next.
+/// Settings that an editor made in a session, saved for the next time that it is opened.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct Kept {
@@ -51,7 +51,7 @@ pub(super) struct Kept {
 }
 
 impl Kept {
-    /// What is kept of this session. Blocks.
+    /// Reads the saved settings of this session. Blocks.
     pub(super) fn of(store: &Store, session: &SessionId) -> Result<Self, Fault> {
         let kept = store.sessions().get(&session.0, KEY)?;
         Ok(kept.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default())
@@ -65,7 +65,7 @@ impl Kept {
 }
 
 impl Opening {
-    /// With what was set in this session before.
+    /// Adds the settings that were saved in this session before.
     pub(super) fn with(mut self, kept: &Kept) -> Self {
         let sandbox = kept.sandbox.as_deref().and_then(|it| SandboxArg::from_str(it, false).ok());
         self.sandbox = self.sandbox.or(sandbox);
@@ -74,7 +74,7 @@ impl Opening {
 }
 
 impl Backend {
-    /// Checks what the editor asks a session to be opened with.
+    /// Checks the parameters with which the editor opens a session.
     pub(super) fn opening(&self, asked: Asked) -> Result<Opening, Error> {
         let Asked { cwd, dirs, servers } = asked;
         let cwd = self.workspace(&cwd).map_err(|fault| error_of(&fault))?;
@@ -89,7 +89,7 @@ impl Backend {
                 Ok((name, section)) => {
                     match configured(&name, &section, Whose::Person, Path::new("the editor's settings")) {
                         Ok(server) => found.push(match own.servers.user.get(&name) {
-                            // What it may reach beyond the workspace, the person says in haft.toml.
+                            // The person configures in haft.toml what the server may reach beyond the workspace.
                             Some(mine) if !mine.is_whole() => granted(server, mine),
                             _ => server,
                         }),
@@ -102,11 +102,11 @@ impl Backend {
         Ok(Opening { cwd, dirs, servers: found, notes, sandbox: None })
     }
 
-    /// The folder that a session is to work in.
+    /// Returns the folder that a session works in.
     fn workspace(&self, cwd: &Path) -> Result<PathBuf, Fault> {
         let folder = folder(cwd, "`cwd`")?;
         if let Some(named) = &self.options.dir {
-            // Who named a folder meant that one, however wide it is.
+            // Any folder below `--dir` is accepted, however wide it is.
             let named = named.canonicalize().unwrap_or_else(|_| named.clone());
             if folder.starts_with(&named) {
                 return Ok(folder);
@@ -118,7 +118,7 @@ impl Backend {
         not_wide(&WideFolders::of(&self.place), folder)
     }
 
-    /// The options of a session.
+    /// Returns the options of a session.
     pub(super) fn options_of(&self, opening: &Opening) -> Options {
         let roots = opening.dirs.iter().map(|it| it.display().to_string());
         let mut options = self.options.clone();
@@ -143,7 +143,7 @@ fn folder(path: &Path, what: &str) -> Result<PathBuf, Fault> {
     Ok(real)
 }
 
-/// The root of the file system, a home folder and the folders above are no place to work in, unless a person confirmed one.
+/// Refuses the root of the file system, a home folder and the folders above, unless a person confirmed the folder.
 fn not_wide(wide: &WideFolders, folder: PathBuf) -> Result<PathBuf, Fault> {
     let Some(what) = wide.refused(&folder) else { return Ok(folder) };
     let what = format!("{} is {what}: commands could delete everything in it", shown(&folder));
@@ -152,7 +152,7 @@ fn not_wide(wide: &WideFolders, folder: PathBuf) -> Result<PathBuf, Fault> {
     ))
 }
 
-/// A server of the editor's as haft has it in its configuration.
+/// Converts a server that the editor named into a section of haft's configuration.
 fn section(server: McpServer) -> Result<(String, ServerSection), Fault> {
     Ok(match server {
         McpServer::Stdio(it) => {

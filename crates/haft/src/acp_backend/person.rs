@@ -43,7 +43,7 @@ const SESSION: &str = "allow-session";
 const PROJECT: &str = "allow-project";
 const REJECT: &str = "reject";
 
-/// So many lines of diffs a question shows.
+/// A question shows at most so many lines of diffs.
 const DIFF: usize = 400;
 
 /// The person at the editor of one session.
@@ -58,18 +58,18 @@ impl AtEditor {
         Self { editor, watcher, asked: AtomicU64::new(0) }
     }
 
-    /// An id for a question that belongs to no call that was told.
+    /// Returns an id for a question that belongs to no reported call.
     fn own_id(&self) -> String {
         format!("question-{}", self.asked.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Has the person choose; none, when they don't.
+    /// Lets the person choose; returns `None` if they don't.
     async fn choose(
         &self,
         call: ToolCallUpdate,
         options: Vec<PermissionOption>,
     ) -> Result<Option<String>, Fault> {
-        // The call that it is about is told before.
+        // The call that the question is about is reported first.
         self.watcher.flush().await;
         let session = self.watcher.id().ok_or_else(nobody)?;
         let request = RequestPermissionRequest::new(session, call, options);
@@ -79,7 +79,7 @@ impl AtEditor {
         })
     }
 
-    /// A form that the person fills in.
+    /// Shows a form that the person fills in.
     async fn fill_in(&self, question: &Question) -> Result<String, Fault> {
         self.watcher.flush().await;
         let session = self.watcher.id().ok_or_else(nobody)?;
@@ -109,14 +109,14 @@ impl Approver for AtEditor {
         })
     }
 
-    /// One that nobody answers must not keep others from being asked: an editor puts them in order as it likes.
+    /// Asks questions concurrently: one that nobody answers must not block others, and the editor orders them.
     fn asks_together(&self) -> bool {
         true
     }
 }
 
 impl AtEditor {
-    /// The call that a person is asked about, with what it would do.
+    /// Returns the call that a person is asked about, with what it would do.
     fn asked_about(&self, request: &Request) -> ToolCallUpdate {
         let arguments: Value = serde_json::from_str(&request.arguments)
             .unwrap_or_else(|_| Value::String(request.arguments.clone()));
@@ -151,7 +151,7 @@ fn options(request: &Request) -> Vec<PermissionOption> {
     options
 }
 
-/// Only what was offered and chosen is a yes.
+/// Returns an approval only for an option that was offered and chosen.
 fn verdict(chosen: &str, lasting: bool) -> Verdict {
     match chosen {
         ONCE => Verdict::Yes(Scope::Once),
@@ -192,7 +192,7 @@ impl Asker for AtEditor {
         })
     }
 
-    /// As a message of its own.
+    /// Shows the text as a message of its own.
     fn show(&self, text: String) -> Soon<'_, Result<(), Fault>> {
         Box::pin(async move {
             let owner = self.watcher.owner().ok_or_else(nobody)?;

@@ -17,21 +17,21 @@ use super::{
 };
 use crate::{client_roots::decoded as percent_decoded, slash::All, verbs::run::fault};
 
-/// What an editor sends.
+/// The content of a prompt.
 #[derive(Default)]
 struct Said {
     words: String,
     beside: Vec<Beside>,
 }
 
-/// What goes with the words.
+/// Content that is attached to the words.
 enum Beside {
     Text { name: String, bytes: Vec<u8> },
     Picture { name: String, bytes: Vec<u8> },
 }
 
 impl AcpSession {
-    /// Waits for the turn before, and takes this one.
+    /// Waits for the turn before, then takes this one.
     pub(super) async fn take_turn(
         &self,
         blocks: Vec<ContentBlock>,
@@ -87,7 +87,7 @@ impl AcpSession {
     }
 }
 
-/// How a turn ended, in the protocol's words.
+/// Maps the end of a turn to the protocol's stop reason.
 fn reason(outcome: &Outcome, bounds: &Bounds) -> StopReason {
     let tokens = outcome.usage.all();
     match outcome.ended {
@@ -96,27 +96,27 @@ fn reason(outcome: &Outcome, bounds: &Bounds) -> StopReason {
         Ended::Refused => StopReason::Refusal,
         Ended::Limit if outcome.steps >= bounds.steps => StopReason::MaxTurnRequests,
         Ended::Limit if bounds.tokens.is_some_and(|most| tokens >= most) => StopReason::MaxTokens,
-        // The time was up: no further request is made.
+        // The turn's time limit passed: no further request is made.
         Ended::Limit if bounds.time.is_some() => StopReason::MaxTurnRequests,
-        // Several answers in a row were cut off at the model's longest.
+        // Several answers in a row were cut off at the model's maximum length.
         Ended::Limit => StopReason::MaxTokens,
     }
 }
 
-/// Why a turn could not go on. A key that the provider refuses has the client offer a way to give another.
+/// Returns the error of a failed turn. If the provider refuses the key, the client offers a way to give another.
 fn failed(error: AgentError) -> Error {
     let is_key = matches!(&error, AgentError::Model(it) if it.breach == Breach::Auth);
     let fault = fault(error);
     if is_key { auth::required(&fault.what) } else { error_of(&fault) }
 }
 
-/// The words and what goes with them.
+/// Reads the words of a prompt and their attachments.
 fn read(blocks: Vec<ContentBlock>, workspace: &Path) -> Result<Said, Fault> {
     let mut said = Said::default();
     for block in blocks {
         match block {
             ContentBlock::Text(text) => said.words.push_str(&text.text),
-            // The model opens it by its own tools, under the rules that hold for every path.
+            // The model opens it with its own tools, under the rules for every path.
             ContentBlock::ResourceLink(link) => {
                 let place = path_of(&link.uri, workspace).unwrap_or_else(|| link.uri.clone());
                 said.words.push_str(&format!("`{}`", place.replace('`', "'")));
@@ -172,7 +172,7 @@ fn ending(mime: &str) -> &str {
     }
 }
 
-/// The path of a `file:` address, relative to the workspace where it lies in it.
+/// Returns the path of a `file:` address, relative to the workspace if it is inside.
 fn path_of(uri: &str, workspace: &Path) -> Option<String> {
     let rest = uri.strip_prefix("file://")?;
     let rest = rest.strip_prefix("localhost").unwrap_or(rest);

@@ -1,4 +1,4 @@
-//! Replay of a session that is loaded: what was said and done, as it was told when it happened, with its diffs.
+//! Replay of a loaded session: sends the updates of its conversation again, in order, with the diffs of its edits.
 
 use std::collections::HashMap;
 
@@ -46,7 +46,7 @@ pub(super) async fn send(
                 let diffs = match &journal {
                     Some(call) => match changes.remove(call) {
                         Some(diffs) => diffs,
-                        // Of a conversation that was copied, the calls are another session's.
+                        // In a forked conversation, the calls belong to another session.
                         None if could_change(session, &tool) => tool_calls::diffs(session, call).await,
                         None => Vec::new(),
                     },

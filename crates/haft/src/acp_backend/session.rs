@@ -1,4 +1,4 @@
-//! One session of an editor: the agent of a conversation, and what the editor may change of it while it works.
+//! One session of an editor: the agent of a conversation, and the settings that the editor may change while it works.
 
 use std::{path::Path, sync::Arc};
 
@@ -39,19 +39,19 @@ pub(super) struct AcpSession {
     pub(super) crew: Option<Crew>,
     pub(super) steering: Steering,
     pub(super) watcher: Arc<Watcher>,
-    /// What is kept for who opens it next.
+    /// Settings that are saved for the next time that the session is opened.
     pub(super) kept: Mutex<Kept>,
-    /// What the person should know of it, told once.
+    /// Notes for the person, shown once.
     notes: Mutex<Vec<String>>,
     titled: Mutex<bool>,
     /// The sandbox that the configuration allows.
     pub(super) widest: SandboxMode,
     pub(super) closed: CancellationToken,
-    /// Whoever takes a turn has it; nothing once the session is closed.
+    /// The agent and its driver, locked by the turn that runs; `None` once the session is closed.
     pub(super) turn: tokio::sync::Mutex<Option<Turning>>,
 }
 
-/// What takes turns.
+/// The agent and the driver of its turns.
 pub(super) struct Turning {
     pub(super) agent: Agent,
     pub(super) driver: Driver,
@@ -73,7 +73,7 @@ impl AcpSession {
         let options = backend.options_of(&opening);
         let mut agent = backend.agent.clone();
         if name.is_some_and(|it| backend.has_model(&opening.cwd, it)) {
-            // A conversation goes on with what it had, and with what the editor set since.
+            // A resumed conversation keeps its model, profile and mode, and the editor's later settings.
             (agent.model, agent.profile, agent.plan) = (None, None, false);
         }
         let factory = agent.open(&options, &backend.place, person.clone()).await;
@@ -122,7 +122,7 @@ impl AcpSession {
         self.factory.opened.runtime.store().clone()
     }
 
-    /// Keeps what an editor set.
+    /// Saves the editor's settings.
     pub(super) fn keep(&self) {
         let kept = self.kept.lock().clone();
         if let Err(fault) = kept.keep(self.factory.opened.runtime.store(), &self.id) {
@@ -130,12 +130,12 @@ impl AcpSession {
         }
     }
 
-    /// Sends an update, behind all that happened before.
+    /// Sends an update, after all earlier ones.
     pub(super) async fn tell(&self, update: SessionUpdate) {
         self.watcher.tell(update).await;
     }
 
-    /// What the client is sent once it knows the session.
+    /// Sends the client its first updates, once it knows the session.
     pub(super) fn introduce(self: &Arc<Self>) -> impl Future<Output = ()> + Send + 'static + use<> {
         let this = self.clone();
         async move {
@@ -148,7 +148,7 @@ impl AcpSession {
         }
     }
 
-    /// Sends all that was said and done.
+    /// Sends the updates of the whole conversation again.
     pub(super) async fn replay(&self) -> Result<(), Fault> {
         let told = {
             let (store, id) = (self.store(), self.id.clone());
@@ -171,7 +171,7 @@ impl AcpSession {
         turn.as_ref()?.agent.turns().first().map(|it| agent::title(it)).filter(|it| !it.is_empty())
     }
 
-    /// A turn with what the person sent; how it ended.
+    /// Runs a turn with the prompt that the person sent; returns how it ended.
     pub(super) async fn prompt(
         self: &Arc<Self>,
         blocks: Vec<ContentBlock>,
@@ -189,12 +189,12 @@ impl AcpSession {
             ended = taking => ended,
             () = passing => Ok(StopReason::Cancelled),
         };
-        // All that happened is told before the answer is.
+        // All updates are sent before the answer.
         self.watcher.flush().await;
         ended
     }
 
-    /// Gives the conversation its title once something was said.
+    /// Gives the conversation its title after its first prompt.
     pub(super) async fn name_it(&self, words: &str) {
         if std::mem::replace(&mut *self.titled.lock(), true) {
             return;
@@ -207,7 +207,7 @@ impl AcpSession {
         }
     }
 
-    /// Says something that the model did not.
+    /// Sends a message that is not the model's.
     pub(super) async fn say(&self, text: &str) {
         let chunk = ContentChunk::new(ContentBlock::Text(TextContent::new(text)));
         self.tell(SessionUpdate::AgentMessageChunk(chunk.message_id(self.watcher.own_message()))).await;
@@ -217,7 +217,7 @@ impl AcpSession {
         self.tell(SessionUpdate::CurrentModeUpdate(CurrentModeUpdate::new(self.mode()))).await;
     }
 
-    /// Stops what runs, keeps what was said, and lets others go on with it.
+    /// Stops the turn that runs, saves the conversation, and releases it for other processes.
     pub(super) async fn close(&self) {
         self.closed.cancel();
         let turning = self.turn.lock().await.take();
@@ -236,7 +236,7 @@ impl AcpSession {
     }
 }
 
-/// Runs what blocks beside everything else.
+/// Runs a function that blocks, in a thread of its own.
 pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Fault> + Send + 'static,
 ) -> Result<T, Fault> {

@@ -19,16 +19,16 @@ use store::{
 use super::session::{AcpSession, blocking};
 use crate::terminal::{checklist, view};
 
-/// Of a file that is larger, before or after, no diff is sent, in bytes.
+/// No diff is sent of a file that is larger, before or after, in bytes.
 const LARGEST: usize = 1 << 20;
 
-/// A larger picture is named and not sent, in bytes.
+/// A larger picture is named but not sent, in bytes.
 const PICTURE: usize = 8 << 20;
 
-/// So many calls of a session are looked through for what they changed.
+/// The changes of at most so many calls of a session are read.
 const CALLS: usize = 100_000;
 
-/// A call that is over.
+/// A finished call.
 pub(super) struct Ended {
     pub(super) call: String,
     pub(super) tool: String,
@@ -40,7 +40,7 @@ pub(super) struct Ended {
     pub(super) links: Vec<String>,
 }
 
-/// A call that runs.
+/// Returns the update of a call that begins.
 pub(super) fn begun(
     session: &Session,
     call: &str,
@@ -59,17 +59,17 @@ pub(super) fn begun(
         .meta(agent.map(|it| haft(&json!({"agent": it}))))
 }
 
-/// What a call has said of how far it is.
+/// Returns the update with the progress text of a call.
 pub(super) fn progress(call: &str, text: &str) -> ToolCallUpdate {
     let fields = ToolCallUpdateFields::new().status(ToolCallStatus::InProgress).content(vec![fenced(text)]);
     ToolCallUpdate::new(call.to_owned(), fields)
 }
 
-/// What came of a call.
+/// Returns the update with the result of a call.
 pub(super) async fn ended(session: &Session, ended: &Ended, diffs: Vec<ToolCallContent>) -> ToolCallUpdate {
     let status = if ended.ok { ToolCallStatus::Completed } else { ToolCallStatus::Failed };
     let mut content = diffs;
-    // A diff says what an edit's answer does.
+    // The diff shows what the edit's answer would.
     if (content.is_empty() || !ended.ok) && !ended.text.trim().is_empty() {
         content.push(fenced(&ended.text));
     }
@@ -91,7 +91,7 @@ pub(super) async fn ended(session: &Session, ended: &Ended, diffs: Vec<ToolCallC
     ToolCallUpdate::new(ended.call.clone(), fields)
 }
 
-/// The model's list of tasks.
+/// Returns the model's task list as a plan.
 pub(super) fn plan(text: &str) -> Plan {
     let entries = checklist::read(text).into_iter().map(|task| {
         let status = if task.is_active() {
@@ -106,7 +106,7 @@ pub(super) fn plan(text: &str) -> Plan {
     Plan::new(entries.collect())
 }
 
-/// A picture that the session keeps.
+/// Returns a picture that the session keeps.
 pub(super) async fn picture(session: &Session, shown: &Shown) -> Option<ContentBlock> {
     let (session, handle) = (session.clone(), shown.handle.clone());
     let bytes = blocking(move || session.runtime().spills().read(session.name(), &handle)).await.ok()?;
@@ -114,7 +114,7 @@ pub(super) async fn picture(session: &Session, shown: &Shown) -> Option<ContentB
         .then(|| ContentBlock::Image(ImageContent::new(base64::encoded(&bytes), shown.mime.clone())))
 }
 
-/// What a call changed.
+/// Returns the diffs of a call's changes.
 pub(super) async fn diffs(session: &AcpSession, call: &str) -> Vec<ToolCallContent> {
     let (runtime, call) = (session.factory.opened.runtime.clone(), call.to_owned());
     let found = blocking(move || {
@@ -128,7 +128,7 @@ pub(super) async fn diffs(session: &AcpSession, call: &str) -> Vec<ToolCallConte
     })
 }
 
-/// What the calls of a session changed, by their ids. Blocks.
+/// Returns the changes that the calls of a session made, by call id. Blocks.
 pub(super) fn changes_of(
     runtime: &Runtime,
     session: &SessionId,
@@ -157,12 +157,12 @@ fn of_versions(runtime: &Runtime, file: &Versions) -> ToolCallContent {
         (Some(old), Some(new)) => {
             ToolCallContent::Diff(Diff::new(&file.path, new.unwrap_or_default()).old_text(old))
         }
-        // Bytes, a long file, or contents that are not kept any more.
+        // The file is binary, too long, or its contents are no longer kept.
         _ => fenced(&format!("{} was changed; its contents are not shown", file.path.display())),
     }
 }
 
-/// A call as it stands, before it ran.
+/// A call as shown before it runs.
 pub(super) struct Seen {
     pub(super) title: String,
     pub(super) kind: ToolKind,
@@ -186,7 +186,7 @@ impl Seen {
     }
 }
 
-/// The kind of a call: by its tool, where touches don't tell, else by what it touches.
+/// Returns the kind of a call: by the name of its tool, else by its touches.
 fn kind(tool: &str, touches: Kinds) -> ToolKind {
     const NAMED: [(ToolKind, &[&str]); 6] = [
         (ToolKind::Delete, &["delete", "remove"]),
@@ -218,7 +218,7 @@ fn kind(tool: &str, touches: Kinds) -> ToolKind {
     }
 }
 
-/// The files that a call reads or changes, with the line that it begins at.
+/// Returns the files that a call reads or changes, each with the line where it begins.
 fn locations(runtime: &Runtime, touches: &Touches, arguments: &Value) -> Vec<ToolCallLocation> {
     let roots = runtime.roots();
     let mut paths: Vec<PathBuf> = Vec::new();
@@ -240,7 +240,7 @@ fn locations(runtime: &Runtime, touches: &Touches, arguments: &Value) -> Vec<Too
     paths.into_iter().map(|it| ToolCallLocation::new(it).line(line)).collect()
 }
 
-/// The line that the arguments name: of an anchor, or where a read begins.
+/// Returns the line that the arguments name: of an anchor, or where a read begins.
 fn line(arguments: &Value) -> Option<u32> {
     let first = arguments.pointer("/edits/0").unwrap_or(arguments);
     let anchor = first.get("anchor").and_then(Value::as_str);
@@ -251,7 +251,7 @@ fn line(arguments: &Value) -> Option<u32> {
     u32::try_from(offset).ok()
 }
 
-/// A text as it is: in a client that shows Markdown nothing in it acts as such.
+/// Returns a text as a code block: a client that renders Markdown shows it literally.
 pub(super) fn fenced(text: &str) -> ToolCallContent {
     let longest = text.lines().map(|it| it.trim_start().bytes().take_while(|it| *it == b'`').count()).max();
     let fence = "`".repeat(longest.unwrap_or(0).max(2) + 1);
@@ -259,7 +259,7 @@ pub(super) fn fenced(text: &str) -> ToolCallContent {
     ToolCallContent::Content(Content::new(ContentBlock::Text(TextContent::new(text))))
 }
 
-/// What only haft's own clients understand.
+/// Returns metadata that only haft's own clients understand.
 fn haft(of: &Value) -> Meta {
     Meta::from_iter([("haft".to_owned(), of.clone())])
 }

@@ -1,4 +1,4 @@
-//! Updates of a session: what its agent does, told to the editor in order, without ever holding up the agent.
+//! Updates of a session: the agent's events, sent to the editor in order, without blocking the agent.
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
@@ -22,20 +22,20 @@ use tokio::sync::{mpsc, oneshot};
 use super::{session::AcpSession, tool_calls};
 use crate::terminal::{abbreviate, checklist};
 
-/// So many events are looked at together: chunks of text that follow each other are sent as one.
+/// At most so many events are sent in one batch; consecutive chunks of text become one update.
 const TOGETHER: usize = 256;
 
-/// So many lines of a call's progress are shown.
+/// At most so many lines of a call's progress are shown.
 const LINES: usize = 40;
 
-/// The tool by which a model asks the person.
+/// The tools with which a model asks the person.
 const ASKS: [&str; 2] = ["ask_user", "ask"];
 
-/// Hears what an agent does.
+/// Observes the agent and queues its events.
 pub(super) struct Watcher {
     shared: Arc<Shared>,
     to: mpsc::UnboundedSender<Heard>,
-    /// The call of the model by which it asks the person just now.
+    /// The call with which the model asks the person now.
     asking: Mutex<Option<String>>,
     messages: AtomicU64,
 }
@@ -67,7 +67,7 @@ impl Observer for Watcher {
             }
             _ => {}
         }
-        // Nobody is left to be told once the connection has ended.
+        // The connection may have ended; then nobody is notified.
         let _ = self.to.send(Heard::Event(event));
     }
 }
@@ -88,7 +88,7 @@ impl Watcher {
         let _ = self.shared.owner.set(owner);
     }
 
-    /// The session, once it has a name.
+    /// Returns the session id, once it is known.
     pub(super) fn id(&self) -> Option<SessionId> {
         self.shared.id.get().cloned()
     }
@@ -97,36 +97,37 @@ impl Watcher {
         self.shared.owner.get().and_then(Weak::upgrade)
     }
 
-    /// The call by which the model asks the person.
+    /// Returns the call with which the model asks the person.
     pub(super) fn asking(&self) -> Option<String> {
         self.asking.lock().clone()
     }
 
-    /// The id of a message that is not the model's.
+    /// Returns the id of a message that is not the model's.
     pub(super) fn own_message(&self) -> MessageId {
         let number = self.messages.fetch_add(1, Ordering::Relaxed);
         MessageId::from(format!("haft-{number}"))
     }
 
-    /// Sends an update behind all that was heard, and waits until it is on its way.
+    /// Queues an update after all earlier events, and waits until it is sent.
     pub(super) async fn tell(&self, update: SessionUpdate) {
         let _ = self.to.send(Heard::Update(Box::new(update)));
         self.flush().await;
     }
 
-    /// The same where the client shows notices; elsewhere it would look as if the model thought it, before any turn.
+    /// Queues a note, only if the client shows notices: elsewhere it would look like a thought of the model before any
+    /// turn.
     pub(super) fn notice(&self, text: String) {
         if self.shared.editor.shows_notices() {
             self.note(text);
         }
     }
 
-    /// Something the person should know.
+    /// Queues a note for the person.
     pub(super) fn note(&self, text: String) {
         let _ = self.to.send(Heard::Note(text));
     }
 
-    /// Waits until all that was heard is on its way.
+    /// Waits until all queued events are sent.
     pub(super) async fn flush(&self) {
         let (done, over) = oneshot::channel();
         let _ = self.to.send(Heard::Flush(done));
@@ -148,15 +149,15 @@ async fn deliver(shared: Arc<Shared>, mut from: mpsc::UnboundedReceiver<Heard>) 
     }
 }
 
-/// What was told until now.
+/// The state of the updates that were sent until now.
 struct Telling {
     shared: Arc<Shared>,
     step: usize,
     /// Text that is not sent yet, and whether it is a thought.
     text: Option<(bool, String)>,
-    /// The calls that run.
+    /// The lines of progress of each call that runs.
     calls: HashMap<String, VecDeque<String>>,
-    /// Those of them that said something since the last update.
+    /// Calls with progress since the last update.
     progressed: HashSet<String>,
     cost: f64,
     unpriced: bool,
@@ -201,7 +202,7 @@ impl Telling {
             }
             Heard::Flush(done) => {
                 self.end_batch().await;
-                // Whoever waited may have gone.
+                // The receiver may be gone.
                 let _ = done.send(());
             }
         }
@@ -245,7 +246,7 @@ impl Telling {
         match event {
             Event::Under { agent: name, inner } => {
                 let path = agent.map_or_else(|| name.clone(), |above| format!("{above}/{name}"));
-                // What a sub-agent says is in the answer of the call that started it.
+                // The answer of the call that started a sub-agent contains what it wrote.
                 if !matches!(*inner, Event::Text { .. } | Event::Reasoning { .. } | Event::Asked { .. }) {
                     Box::pin(self.event(*inner, Some(&path))).await;
                 }
@@ -330,7 +331,7 @@ impl Telling {
         self.send(SessionUpdate::UsageUpdate(update)).await;
     }
 
-    /// As a notice, where the client shows those; else as a thought, which is not part of an answer.
+    /// Sends a note as a notice if the client shows those, else as a thought, which is not part of an answer.
     async fn note(&self, text: String) {
         self.send(if self.shared.editor.shows_notices() {
             SessionUpdate::Notice(Notice::new(NoticeSeverity::Info, text))

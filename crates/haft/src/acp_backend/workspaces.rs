@@ -1,4 +1,4 @@
-//! The sessions of all workspaces that editors worked in: listed, copied, and taken off the list.
+//! Sessions of all workspaces that editors worked in: lists, copies and deletes them.
 
 use std::{
     fs,
@@ -17,7 +17,7 @@ use crate::{Place, state_folder};
 /// The file in the state folder that names these workspaces, one per line.
 const FILE: &str = "acp_workspaces";
 
-/// So many sessions are in one answer.
+/// At most so many sessions are in one answer.
 const PAGE: usize = 50;
 
 /// The workspaces that sessions were opened in.
@@ -30,7 +30,7 @@ impl KnownWorkspaces {
         Self { file: place.state.join(FILE) }
     }
 
-    /// Notes a workspace. Without the note its sessions are in no list of all sessions, nothing worse.
+    /// Records a workspace. Without the record, only the list of all sessions lacks its sessions.
     pub(super) fn add(&self, workspace: &Path) {
         let line = workspace.as_os_str().as_bytes().escape_ascii().to_string();
         let known = fs::read_to_string(&self.file).unwrap_or_default();
@@ -41,7 +41,7 @@ impl KnownWorkspaces {
             if let Some(state) = self.file.parent() {
                 state_folder::make(state)?;
             }
-            // One line in one write: two that add at once both stay whole.
+            // One line in one write: two concurrent appends both stay whole.
             let mut file = fs::OpenOptions::new().append(true).create(true).open(&self.file)?;
             file.write_all(format!("{line}\n").as_bytes())
         };
@@ -52,25 +52,26 @@ impl KnownWorkspaces {
 
     fn all(&self) -> Vec<PathBuf> {
         let known = fs::read_to_string(&self.file).unwrap_or_default();
-        // A name with bytes that had to be escaped is found by its own folder alone.
+        // A path with escaped bytes does not match a folder; its sessions are listed only when the client names the
+        // folder.
         known.lines().map(PathBuf::from).filter(|it| it.is_dir()).collect()
     }
 }
 
-/// Was anything said in this session? Blocks.
+/// Returns whether the session has any messages. Blocks.
 pub(super) fn has(store: &Store, session: &SessionId) -> Result<bool, Fault> {
     let known = store.sessions().list()?.iter().any(|it| *it.id == *session.0);
     Ok(known && !session.0.contains('/') && !store.conversations().is_deleted(&session.0)?)
 }
 
-/// A session as it is listed.
+/// A session in a list.
 struct Found {
     used_ms: u64,
     info: SessionInfo,
 }
 
 impl Backend {
-    /// The sessions of a folder, or of all folders, the one used last first. Blocks.
+    /// Returns the sessions of a folder, or of all folders, the most recently used first. Blocks.
     pub(super) fn listed(
         &self,
         cwd: Option<&Path>,
@@ -85,7 +86,7 @@ impl Backend {
         for folder in folders {
             let here = self.of_folder(&folder)?;
             if cwd.is_some() && !here.is_empty() {
-                // Who lists a session may delete it, without naming its folder.
+                // A client that lists a session may delete it without naming its folder.
                 self.known.add(&folder);
             }
             found.extend(here);
@@ -118,10 +119,10 @@ impl Backend {
         Ok(found)
     }
 
-    /// Copies a session; gives the new one. Blocks.
+    /// Copies a session; returns the new one. Blocks.
     pub(super) fn copy(&self, workspace: &Path, session: &SessionId) -> Result<SessionId, Fault> {
         let open = self.open.lock().get(session).cloned();
-        // What this process has queued is in the copy only if its own store writes it.
+        // Writes that this process has queued are copied only through its own store.
         let store = open.map_or_else(|| self.store(workspace), |it| it.store());
         let fork = agent::fork(&store, &session.0, None, None)?;
         store.sessions().used(&*fork.session, "acp")?;
@@ -140,17 +141,17 @@ impl Backend {
                 return store.conversations().delete(&session.0).map(drop);
             }
         }
-        // To delete what is not there is done already.
+        // Deleting a missing session succeeds.
         Ok(())
     }
 }
 
-/// A time as ISO 8601 has it.
+/// Formats a time in milliseconds as ISO 8601.
 pub(super) fn iso(ms: u64) -> String {
     jiff::Timestamp::from_millisecond(ms.cast_signed()).map(|it| it.to_string()).unwrap_or_default()
 }
 
-/// Where the last page ended.
+/// Parses a cursor: the place where the last page ended.
 fn place(cursor: &str) -> Result<(u64, String), Fault> {
     let place = cursor.split_once(':').and_then(|(used, id)| Some((used.parse().ok()?, id.to_owned())));
     place.ok_or_else(|| {

@@ -1,4 +1,4 @@
-//! A call that a person is asked about, wherever it runs.
+//! A call that needs a person's approval, in this process or in another.
 
 use agent::Change;
 use kit::effect::Effect;
@@ -6,27 +6,27 @@ use policy::grants;
 use runtime::Request;
 use sessions::Approval;
 
-/// What a question about a call shows.
+/// The content of a question about a call.
 #[derive(Debug, Clone)]
 pub(crate) struct AboutCall {
-    /// The call's id, where it is known.
+    /// The call's id, if known.
     pub(crate) call: Option<String>,
     /// The sub-agent that asks.
     pub(crate) agent: Option<String>,
     pub(crate) tool: String,
-    /// The name of the rule by which it is asked about.
+    /// The name of the rule that requires approval.
     pub(crate) rule: String,
-    /// What the rule is about: a path, a command.
+    /// The subject of the rule: a path, a command.
     pub(crate) about: String,
-    /// What the rule says.
+    /// The text of the rule.
     pub(crate) says: String,
-    /// The arguments, as they came.
+    /// The arguments, as received.
     pub(crate) arguments: String,
-    /// What the call would touch, one line each.
+    /// The effects that the call would have, one line each.
     pub(crate) effects: Vec<String>,
-    /// The changes of files that would land.
+    /// The file changes that would be applied.
     pub(crate) changes: Vec<Change>,
-    /// What would be kept if it is allowed for longer.
+    /// The grants that would be saved if the person allows it for longer.
     pub(crate) offers: Vec<Effect>,
 }
 
@@ -42,7 +42,7 @@ impl From<Approval> for AboutCall {
     fn from(approval: Approval) -> Self {
         let Approval { call, agent, tool, rule, about, says, arguments, effects, changes, offers, .. } =
             approval;
-        // What this version can't read is not offered: the call can still be allowed once.
+        // A grant that this version can't parse is not offered: the call can still be allowed once.
         let offers = offers.iter().map(|it| grants::parse(it)).collect::<Result<_, _>>().unwrap_or_default();
         Self { call, agent, tool, rule, about, says, arguments, effects, changes, offers }
     }

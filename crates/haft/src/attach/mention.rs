@@ -5,26 +5,26 @@ use std::ops::Range;
 /// A file, folder or picture that a text names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Mention {
-    /// Where it stands in the text, with its `@`.
+    /// The range in the text, with the `@`.
     pub(crate) place: Range<usize>,
     /// The path.
     pub(crate) path: String,
-    /// The first line and the last one, where the text names them: `@a.rs#L10-20`.
+    /// The first and the last line, if the text names them: `@a.rs#L10-20`.
     pub(crate) lines: Option<(usize, usize)>,
-    /// It was written in quotes.
+    /// Whether it is in quotes.
     pub(crate) is_quoted: bool,
-    /// The quote that it began with has no end in its line.
+    /// Whether its opening quote has no end in the line.
     pub(crate) is_open: bool,
 }
 
 impl Mention {
-    /// Does it look like a path, also where there is no such file? `@property` and `@alice` do not.
+    /// Returns whether it looks like a path, even if there is no such file. `@property` and `@alice` do not.
     pub(crate) fn is_path(&self) -> bool {
         self.is_quoted || self.path.contains(['/', '.'])
     }
 }
 
-/// The mentions in a text, in their order. What stands in backticks is not a mention, nor is what follows a letter
+/// Returns the mentions in a text, in order. Text in backticks is not a mention, nor is text after a letter
 /// (`me@example.org`).
 pub(crate) fn mentions(text: &str) -> Vec<Mention> {
     let mut found = Vec::new();
@@ -53,7 +53,7 @@ pub(crate) fn mentions(text: &str) -> Vec<Mention> {
     found
 }
 
-/// Where the code that begins here with backticks is over; behind the backticks, if it has no end.
+/// Returns the end of the code that begins here with backticks; the end of the backticks, if the code has none.
 fn behind_code(text: &str, at: usize) -> usize {
     let rest = text.get(at..).unwrap_or_default();
     let ticks = rest.len() - rest.trim_start_matches('`').len();
@@ -79,7 +79,7 @@ fn mention_at(text: &str, at: usize) -> Option<Mention> {
         });
     }
     let word = rest.split(char::is_whitespace).next()?;
-    // What closes a sentence or a bracket is not part of a path.
+    // Punctuation that closes a sentence or a bracket is not part of a path.
     let word = word.trim_end_matches(['.', ',', ';', ':', '!', '?', ')', ']', '}', '"', '\'', '>']);
     let (path, lines) = with_lines(word);
     if path.is_empty() || path.starts_with('@') {
@@ -89,7 +89,7 @@ fn mention_at(text: &str, at: usize) -> Option<Mention> {
     Some(Mention { place, path: path.to_owned(), lines, is_quoted: false, is_open: false })
 }
 
-/// A path, and the lines that its end names.
+/// Splits a word into a path and the lines that its end names.
 fn with_lines(word: &str) -> (&str, Option<(usize, usize)>) {
     let of = |text: &str| {
         let (first, last) = text.split_once('-').unwrap_or((text, text));

@@ -1,4 +1,4 @@
-//! Tools of agents over MCP: what they reach where the agent is the client's own.
+//! Agent tools over MCP: the models and profiles of sub-agents that a client's agent starts.
 
 use std::sync::{Arc, OnceLock};
 
@@ -15,8 +15,7 @@ use super::{
 };
 use crate::{Opened, Place, agent_factory};
 
-/// Agents that work for a client's agent: with the client's model where it lends it, else with the one that the person
-/// configured.
+/// Sub-agents of a client's agent: with the client's model if it lends it, else with the configured one.
 pub(super) struct OverClient {
     crew: Crew,
     desk: Arc<ClientSlots>,
@@ -28,7 +27,7 @@ impl OverClient {
         let (agents, variables) = (opened.agents.clone(), place.variables.clone());
         let workspace = opened.runtime.roots().workspace().to_owned();
         let find: Choose = Arc::new(move |name| {
-            // A file that a profile names lies in its workspace, wherever haft was started.
+            // A script that a profile names is in its workspace, wherever haft was started.
             let name = match name.strip_prefix("script:") {
                 Some(file) => format!("script:{}", workspace.join(file).display()),
                 None => name.to_owned(),
@@ -52,7 +51,7 @@ impl OverClient {
         });
         let (runtime, toolset) = (opened.runtime.clone(), opened.toolset.clone());
         let profiles = opened.profiles.clone();
-        // Found out for the first agent, not for each client that greets.
+        // Computed for the first agent, not for each client that connects.
         let makings = OnceLock::new();
         let setup = Setup {
             profiles: opened.profiles.clone(),
@@ -68,14 +67,14 @@ impl OverClient {
         Self { crew: Crew::alone(session, model, setup), desk, has_own }
     }
 
-    /// Is there a model to be had? A profile may name one of its own.
+    /// Returns whether there is a model. A profile may name one of its own.
     async fn has_model(&self, profile: Option<&str>) -> bool {
         if self.has_own || self.desk.has_lent().is_some() {
             return true;
         }
         let Some(profile) = profile.map(str::to_owned) else { return false };
         let crew = self.crew.clone();
-        // What is wrong with the profile is said by whoever needs it.
+        // An error of the profile is reported when it is used.
         let named = move || crew.known().find(&profile).map_or(true, |it| it.model.is_some());
         tokio::task::spawn_blocking(named).await.unwrap_or(true)
     }

@@ -11,10 +11,10 @@ use tokio::time::timeout;
 use super::ClientSlots;
 use crate::ask;
 
-/// So long an answer is waited for.
+/// The timeout of an answer.
 const PATIENCE: Duration = Duration::from_secs(10 * 60);
 
-/// So many lines of diffs a question shows.
+/// A question shows at most so many lines of diffs.
 const DIFF: usize = 200;
 
 /// The person behind the client of a call.
@@ -39,14 +39,14 @@ impl Approver for AtClient {
             let Ok(answer) = timeout(PATIENCE, asked).await else { return Verdict::NobodyThere };
             match answer {
                 Some(Ok(Filled::Accepted(filled))) => verdict(&filled, !request.offers.is_empty()),
-                // Whatever kept a client from asking, nobody has said yes.
+                // Whatever kept the client from asking, nobody approved.
                 Some(Ok(Filled::Declined | Filled::Cancelled) | Err(_)) => Verdict::No,
                 None => Verdict::NobodyThere,
             }
         })
     }
 
-    /// One that nobody answers must not keep others from being asked: a client puts them in order as it likes.
+    /// Asks questions concurrently: one that nobody answers must not block others, and the client orders them.
     fn asks_together(&self) -> bool {
         true
     }
@@ -79,7 +79,7 @@ fn schema(lasting: bool) -> Value {
     })
 }
 
-/// Only a clear yes is one.
+/// Returns an approval only for an unambiguous yes.
 fn verdict(filled: &Value, lasting: bool) -> Verdict {
     match filled.get("decision").and_then(Value::as_str) {
         Some("once") => Verdict::Yes(Scope::Once),
@@ -92,7 +92,7 @@ fn verdict(filled: &Value, lasting: bool) -> Verdict {
     }
 }
 
-/// The question with what a call says set apart as blocks of code: a client that shows Markdown shows it as it is.
+/// Quotes the texts of a call as code blocks: a client that renders Markdown shows them literally.
 pub(crate) fn quoted(text: &str) -> String {
     let mut quoted = String::new();
     let mut in_block = false;

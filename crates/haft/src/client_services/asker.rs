@@ -36,7 +36,7 @@ impl Asker for AtClient {
         })
     }
 
-    /// As a form without fields: what else a server sends, a client need not show.
+    /// Shows the text as a form without fields: a client need not display other messages of a server.
     fn show(&self, text: String) -> Soon<'_, Result<(), Fault>> {
         Box::pin(async move {
             let message = message_that_shows(&text);
@@ -50,7 +50,7 @@ impl Asker for AtClient {
                 },
             );
             match timeout(STANDS, shown).await {
-                // However the person puts it away, they have read it.
+                // However the person closes the form, they have seen it.
                 Ok(Some(put_away)) => put_away.map(drop),
                 Ok(None) => Err(nobody()),
                 Err(_) => Ok(()),
@@ -59,18 +59,18 @@ impl Asker for AtClient {
     }
 }
 
-/// How long a text stands that needs no answer, where the person does not put it away.
+/// The time that a text is shown if the person does not close it.
 const STANDS: Duration = Duration::from_secs(60);
 
-/// A text as the person reads it.
+/// Returns a text as the person reads it.
 fn message_that_shows(text: &str) -> String {
     let lines: String = text.trim().lines().map(|it| format!("  {}\n", ask::shown(it))).collect();
     quoted(&format!("The model shows:\n{lines}"))
 }
 
-/// The question as a form says it.
+/// Returns the message of a form with this question.
 pub(crate) fn message(question: &Question) -> String {
-    // More than one line is marked: none of them can pass for one of the answers below.
+    // Several lines are quoted: none of them can pass for one of the answers below.
     let lines: Vec<String> = question.text.trim().lines().map(ask::shown).collect();
     let mark = if lines.len() > 1 { "| " } else { "" };
     let mut text = "The model asks:\n".to_owned();
@@ -83,7 +83,7 @@ pub(crate) fn message(question: &Question) -> String {
     quoted(&text)
 }
 
-/// One of the answers that the model offers, by its number, or any other.
+/// Returns the schema of the answer: one of the offered ones, by its number, or any other text.
 pub(crate) fn schema(question: &Question) -> Value {
     let mut fields = Map::new();
     let offered: Vec<Value> = question
@@ -104,7 +104,7 @@ pub(crate) fn schema(question: &Question) -> Value {
     json!({"type": "object", "properties": fields, "required": required})
 }
 
-/// What was said: own words count more than a choice.
+/// Returns the person's answer: their own text takes precedence over a choice.
 pub(crate) fn answer(question: &Question, filled: &Value) -> Option<String> {
     let field =
         |name: &str| filled.get(name).and_then(Value::as_str).map(str::trim).filter(|it| !it.is_empty());

@@ -15,22 +15,22 @@ use serde_json::{Map, Value, json};
 
 use super::ClientSlots;
 
-/// An answer is as long as this, where nobody wants it shorter.
+/// The maximum length of an answer, in tokens, unless the request sets a lower one.
 const LONGEST: u64 = 8 * 1024;
 
-/// Nobody knows how much a client's model can read at once; those of today can read this.
+/// The assumed context window, in tokens: a client does not report it.
 const WINDOW: u64 = 128 * 1024;
 
-/// How a model is spoken to whose client can't pass on its calls.
+/// The dialect for a client that can't pass on tool calls.
 const DIALECT: Dialect = Dialect::Hermes;
 
-/// A model that may be found by its name.
+/// A model that is found by its name.
 pub(super) struct Named {
     pub(super) find: Choose,
     pub(super) name: String,
 }
 
-/// The model of a client, where one lends it; else another.
+/// The model of a client that lends it; else another.
 pub(super) struct Borrowed {
     desk: Arc<ClientSlots>,
     hint: Option<String>,
@@ -40,8 +40,8 @@ pub(super) struct Borrowed {
 }
 
 impl Borrowed {
-    /// The model of whichever client is at the desk, of this name if it has it so. In a dialect at most `max_calls` of one
-    /// answer are made.
+    /// Uses the model of a connected client, preferably the one of this name. In a dialect, at most `max_calls` calls
+    /// of one answer run.
     pub(super) fn new(
         desk: Arc<ClientSlots>,
         hint: Option<String>,
@@ -51,7 +51,7 @@ impl Borrowed {
         Self { desk, hint, otherwise, max_calls, abilities: abilities() }
     }
 
-    /// Who answers now.
+    /// Returns the model that answers now.
     fn now(&self, tools: &[Spec]) -> Result<Arc<dyn Model>, Fault> {
         let offers = match (self.desk.lends(), &self.otherwise) {
             (Some(offers), _) => offers,
@@ -91,7 +91,7 @@ impl Model for Borrowed {
     }
 }
 
-/// The model of a client, asked by `sampling/createMessage`.
+/// A client's model, requested with `sampling/createMessage`.
 struct Lent {
     desk: Arc<ClientSlots>,
     hint: Option<String>,
@@ -128,7 +128,7 @@ impl Model for Lent {
 }
 
 fn abilities() -> Abilities {
-    // Whether it looks at pictures nobody says.
+    // Clients do not report whether their model can view pictures.
     Abilities {
         calls: true,
         images: false,
@@ -139,7 +139,7 @@ fn abilities() -> Abilities {
     }
 }
 
-/// The request as MCP words it.
+/// Returns the parameters of the MCP request.
 fn params(request: &Request, hint: Option<&str>) -> Value {
     let mut params = Map::new();
     let mut put = |name: &str, value: Value| drop(params.insert(name.to_owned(), value));
@@ -149,7 +149,7 @@ fn params(request: &Request, hint: Option<&str>) -> Value {
         put("systemPrompt", json!(&*request.system));
     }
     if let Some(hint) = hint {
-        // `anthropic:claude-haiku-4-5` is `claude-haiku-4-5` to whoever has only that provider.
+        // A client with only that provider names `anthropic:claude-haiku-4-5` `claude-haiku-4-5`.
         let name = hint.split_once(':').map_or(hint, |(_, name)| name);
         put("modelPreferences", json!({"hints": [{"name": name}]}));
     }
@@ -171,7 +171,7 @@ fn message(item: &Item) -> Option<Value> {
         Item::Model { said } => ("assistant", said.iter().filter_map(block).collect()),
         Item::Results { results } => ("user", results.iter().map(result).collect::<Vec<_>>()),
     };
-    // Revisions before tools know no lists here.
+    // Revisions of MCP without tools have no lists here.
     let content = if blocks.len() == 1 { blocks.pop()? } else { Value::Array(blocks) };
     (content != json!([])).then(|| json!({"role": role, "content": content}))
 }
@@ -185,7 +185,7 @@ fn block(said: &Said) -> Option<Value> {
         Said::Text { text: said } => text(said),
         Said::Call { id, tool, arguments } => {
             let input: Value = serde_json::from_str(arguments).unwrap_or_default();
-            // What is not an object was refused; what it was, the result says.
+            // Arguments that are not an object were refused; the result says what they were.
             let input = if input.is_object() { input } else { json!({}) };
             json!({"type": "tool_use", "id": id, "name": tool, "input": input})
         }
@@ -200,7 +200,7 @@ fn result(result: &ResultOf) -> Value {
     })
 }
 
-/// What the model said, part by part.
+/// Returns the parts of the model's answer as events.
 fn events(answer: &Value) -> Vec<Result<Event, ModelError>> {
     let blocks = match answer.get("content") {
         Some(Value::Array(blocks)) => blocks.as_slice(),
@@ -223,7 +223,7 @@ fn events(answer: &Value) -> Vec<Result<Event, ModelError>> {
             _ => {}
         }
     }
-    // What it took, a client does not say.
+    // A client does not report token counts.
     events.push(Ok(Event::Used(Usage::default())));
     let why = match answer.get("stopReason").and_then(Value::as_str) {
         _ if calls > 0 => Why::Calls,
@@ -236,7 +236,7 @@ fn events(answer: &Value) -> Vec<Result<Event, ModelError>> {
 
 fn error(fault: &Fault) -> ModelError {
     let breach = if fault.kind == Kind::Failed { Breach::Refused } else { Breach::Unreachable };
-    // The person at the client was asked once; a second time is for them to begin.
+    // The client's person decided once; haft does not retry.
     let error = ModelError::new(breach, fault.what.clone()).tried();
     match &fault.next {
         Some(next) => error.next(next.clone()),

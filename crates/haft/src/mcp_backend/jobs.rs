@@ -11,7 +11,7 @@ use tokio::{sync::watch, time::sleep};
 
 use super::{ForClients, JOBS, OUTPUTS, SHOWN, bump};
 
-/// What a job writes is not told of more often than this.
+/// The minimum interval between updates of a job's output.
 const PACE: Duration = Duration::from_millis(200);
 
 impl ForClients {
@@ -25,7 +25,7 @@ impl ForClients {
         })
     }
 
-    /// The newest first.
+    /// Returns the ids of the jobs, the newest first.
     pub(super) fn job_ids(&self) -> Vec<String> {
         self.session.job_table().list().into_iter().rev().map(|job| job.id).collect()
     }
@@ -47,9 +47,9 @@ impl ForClients {
         Ok(contents)
     }
 
-    /// A number that changes while the job writes, and when its state does.
+    /// Returns a number that changes while the job writes, and when its state does.
     pub(super) fn watch_job(&self, id: &str) -> Option<watch::Receiver<u64>> {
-        // First this, so that no end is missed.
+        // Subscribed before the job is found, so that no end is missed.
         let mut changes = self.session.job_changes();
         let mut job = self.find_job(id).ok()?;
         let (sender, receiver) = watch::channel(0);
@@ -64,7 +64,7 @@ impl ForClients {
                 let grown = async {
                     match &output {
                         Some(output) if output.grown(seen).await => {}
-                        // What it shows comes with a change of its state, if it comes at all.
+                        // Without growing output, the other branches detect changes.
                         _ => std::future::pending().await,
                     }
                 };
@@ -72,7 +72,7 @@ impl ForClients {
                     () = sender.closed() => return,
                     changed = changes.changed() => if changed.is_err() { return },
                     () = grown => {}
-                    // A tool may show what it writes at any time, and says so to nobody.
+                    // A tool may begin to write at any time, without a notification.
                     () = sleep(5 * PACE), if output.is_none() => {}
                 }
                 let Some(now) =
@@ -91,7 +91,7 @@ impl ForClients {
         Some(receiver)
     }
 
-    /// Finds a job without counting its news as told to the model: the client shows it to a person.
+    /// Finds a job without marking its end as reported to the model: the client shows it to a person.
     fn find_job(&self, id: &str) -> Result<Job, Fault> {
         let jobs = self.session.job_table();
         match jobs.list().into_iter().find(|it| it.id == id) {
@@ -103,7 +103,7 @@ impl ForClients {
     }
 }
 
-/// `job_3 done, exit 0, 12.3 s: npm test`.
+/// Returns a line such as `job_3 done, exit 0, 12.3 s: npm test`.
 fn headline(job: &Job) -> String {
     let exit = match job.result.as_deref() {
         Some(Ok(output)) => output.exit,
@@ -115,7 +115,7 @@ fn headline(job: &Job) -> String {
     format!("{} {}{exit}, {:.1} s: {name}", job.id, job.state.name(), job.took.as_secs_f64())
 }
 
-/// What it gave back, or what it said when it began to wait, or all that it wrote until now.
+/// Returns the job's error, or its output until now, or its result, or the text with which it waits.
 fn said(job: &Job) -> String {
     let written = job.live.output.as_deref().filter(|it| it.total() > 0);
     match (job.result.as_deref(), written) {
@@ -126,7 +126,7 @@ fn said(job: &Job) -> String {
     }
 }
 
-/// All that was written, or the end of it and where all of it is.
+/// Returns the whole output, or the end of it with the address of the rest.
 fn whole(written: &dyn Transcript) -> String {
     let slice = written.tail(SHOWN);
     if slice.bytes.start == 0 {

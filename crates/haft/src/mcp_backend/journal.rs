@@ -7,7 +7,7 @@ use store::journal::{CallRecord, Filter};
 use super::{ForClients, JOURNAL, SHOWN, in_brief};
 use crate::verbs::log::{line, whole};
 
-/// So many calls are shown, the newest.
+/// The maximum number of calls that are shown, the newest first.
 const CALLS: usize = 500;
 
 impl ForClients {
@@ -25,7 +25,7 @@ impl ForClients {
         let workspace = self.session.runtime().roots().workspace();
         let lines: Vec<String> =
             self.records(None, CALLS)?.iter().map(|record| line(record, workspace)).collect();
-        // The newest matter most.
+        // The newest calls are kept if the text is too long.
         let mut left = SHOWN;
         let shown = lines.iter().rev().take_while(|line| {
             let fits = line.len() <= left;
@@ -46,7 +46,7 @@ impl ForClients {
         Ok(self.text(uri, &whole(record, self.session.runtime().roots().workspace())))
     }
 
-    /// The newest first.
+    /// Returns the ids of the calls, the newest first.
     pub(super) fn call_ids(&self) -> Vec<String> {
         let records = self.records(None, CALLS).unwrap_or_default();
         records.into_iter().rev().map(|record| record.call).collect()

@@ -14,11 +14,11 @@ use serve::{Content, Document};
 
 use super::{ForClients, OUTPUTS, SHOWN, in_brief};
 
-/// Bytes that are not text are given whole or not at all, up to so many.
+/// The maximum size of binary content, in bytes; a larger one is not given at all.
 const BLOB: u64 = 8 << 20;
 
 impl ForClients {
-    /// The newest first.
+    /// Returns the spilled outputs, the newest first.
     pub(super) fn output_documents(&self) -> Result<Vec<Document>, Fault> {
         let kept = self.session.runtime().spills().list(self.session.name())?;
         let document = |(handle, bytes): (String, u64)| Document {
@@ -31,7 +31,7 @@ impl ForClients {
         Ok(kept.into_iter().rev().map(document).collect())
     }
 
-    /// The newest first.
+    /// Returns their handles, the newest first.
     pub(super) fn handles(&self) -> Vec<String> {
         let kept = self.session.runtime().spills().list(self.session.name()).unwrap_or_default();
         kept.into_iter().rev().map(|(handle, _)| handle).collect()
@@ -39,7 +39,7 @@ impl ForClients {
 
     pub(super) fn output(&self, uri: &str, handle: &str) -> Result<Vec<Content>, Fault> {
         let spills = self.session.runtime().spills();
-        // What is not a handle is not there, either: a client asks for an address.
+        // A malformed handle is not found, too: a client requests an address.
         let path = spills.path(self.session.name(), handle).map_err(|fault| match fault.kind {
             Kind::BadArgs => Fault { kind: Kind::NotFound, ..fault },
             _ => fault,
@@ -48,7 +48,7 @@ impl ForClients {
         self.content(uri, handle, &path, None, &more)
     }
 
-    /// The newest first.
+    /// Returns the shared files, the newest first.
     pub(super) fn file_documents(&self) -> Result<Vec<Document>, Fault> {
         let document = |file: Shared| Document {
             uri: file.link,
@@ -60,13 +60,13 @@ impl ForClients {
         Ok(self.session.files().list()?.into_iter().rev().map(document).collect())
     }
 
-    /// The newest first.
+    /// Returns the ids of the shared files, the newest first.
     pub(super) fn file_ids(&self) -> Vec<String> {
         let shared = self.session.files().list().unwrap_or_default();
         shared.into_iter().rev().map(|it| it.id).collect()
     }
 
-    /// A file that was given away, by its id alone.
+    /// Returns a shared file, by its id alone.
     pub(super) fn file(&self, uri: &str, id: &str) -> Result<Vec<Content>, Fault> {
         let missing = || {
             Fault::not_found(format!("there is no `{}`, or it was deleted because of its age", in_brief(uri)))
@@ -79,7 +79,7 @@ impl ForClients {
         self.content(uri, &shared.name, &shared.path, Some(&shared.mime), &more)
     }
 
-    /// What is in a file: as text where it is one, with `more` at its end if that is not all.
+    /// Returns the content of a file: as text if it is text, with `more` at its end if it is truncated.
     fn content(
         &self,
         uri: &str,
@@ -115,7 +115,7 @@ impl ForClients {
     }
 }
 
-/// The bytes as text, without a character that the bound cut in two; none, if they are not text.
+/// Returns the bytes as text, without a character that truncation split; `None` if they are not text.
 fn text_of(bytes: &[u8], total: u64) -> Option<&str> {
     if bytes.contains(&0) {
         return None;
@@ -129,7 +129,7 @@ fn text_of(bytes: &[u8], total: u64) -> Option<&str> {
     }
 }
 
-/// By the first bytes, for what a client may be able to show.
+/// Returns the media type by the first bytes, for formats that a client may be able to show.
 fn media_type(bytes: &[u8]) -> &'static str {
     match bytes {
         [0x89, b'P', b'N', b'G', ..] => "image/png",

@@ -1,6 +1,6 @@
 //! MCP prompts: a tool's manual, and a profile.
 //!
-//! Two prompts, however many tools and profiles there are: which of them is meant is an argument, and is completed.
+//! There are two prompts, however many tools and profiles exist: an argument, with completion, selects one.
 
 use kit::{Fault, Part};
 use serve::{Blank, Line, Prompt, Speaker};
@@ -8,7 +8,7 @@ use serve::{Blank, Line, Prompt, Speaker};
 use super::{ForClients, in_brief};
 use crate::verbs::manual;
 
-/// The prompts there are.
+/// Returns all prompts.
 pub(super) fn all() -> Vec<Prompt> {
     let blank = |name: &str, description: &str, required| Blank {
         name: name.to_owned(),
@@ -34,7 +34,7 @@ pub(super) fn all() -> Vec<Prompt> {
 }
 
 impl ForClients {
-    /// A prompt with its arguments in place. Blocks.
+    /// Returns a prompt with its arguments in place. Blocks.
     pub(super) fn fill(&self, name: &str, arguments: &[(String, String)]) -> Result<Vec<Line>, Fault> {
         let prompts = all();
         let Some(prompt) = prompts.iter().find(|it| it.name == name) else {
@@ -68,7 +68,7 @@ impl ForClients {
         Ok(vec![Line { by: Speaker::Person, part: Part::Text { text: self.shown(&text) } }])
     }
 
-    /// The values that an argument of a prompt may have.
+    /// Returns the possible values of a prompt's argument.
     pub(super) fn values(&self, prompt: &str, argument: &str) -> Vec<String> {
         match (prompt, argument) {
             ("manual", "tool") => self.session.catalog().specs().map(|it| it.name.clone()).collect(),

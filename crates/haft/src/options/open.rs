@@ -1,4 +1,4 @@
-//! The runtime that the options make together with the configuration in effect.
+//! Opening of the runtime, from the options and the configuration in effect.
 
 use std::{
     collections::BTreeMap,
@@ -33,13 +33,13 @@ use crate::{
 pub struct Opened {
     /// The runtime.
     pub runtime: Runtime,
-    /// What is ignored, and why: one line each.
+    /// Ignored settings and tools with the reason, one line each.
     pub aside: Vec<String>,
-    /// Configuration files that can't be read, and are not used.
+    /// Configuration files that can't be read and are not used.
     pub broken: Broken,
-    /// Those of these lines that are about tools.
+    /// The notes of `aside` that are about tools.
     pub unseen: Vec<String>,
-    /// What there is to say of a configuration file of nav, one line each.
+    /// Notes on nav's configuration file, one line each.
     pub nav: Vec<String>,
     /// The toolset that is shown.
     pub toolset: String,
@@ -47,17 +47,17 @@ pub struct Opened {
     pub listed: Listed,
     /// Configuration of agents and their models.
     pub agents: Agents,
-    /// Where profiles are found.
+    /// The folders of profiles.
     pub profiles: Profiles,
-    /// Where slash commands are looked for.
+    /// The folders of slash commands.
     pub slash: slash::Commands,
-    /// Where skills are looked for.
+    /// The folders of skills.
     pub skills: Skills,
 }
 
 impl Opened {
-    /// A line for each name in a list of tools in haft.toml that no tool has, once all tools were loaded. One of an MCP
-    /// server that was not started yet may still come.
+    /// Returns a line for each name in a tool list of haft.toml that no tool has, once all tools are loaded. An MCP
+    /// server that was not started yet may still add its tools.
     pub(crate) fn unknown_tools(&self) -> Vec<String> {
         let servers = !self.runtime.plugins().servers().list().is_empty();
         let of_agents = self.agents.subagent.tools.as_deref().unwrap_or_default();
@@ -75,17 +75,17 @@ impl Opened {
 /// Configuration files that can't be read.
 #[derive(Debug, Default)]
 pub struct Broken {
-    /// What is wrong with the person's own. Nothing may be changed and nobody is asked until it is repaired: it may have
-    /// said so.
+    /// The error of the person's own file. Until it is repaired, nothing may be changed and no approval is requested:
+    /// the file may have required that.
     pub own: Option<Fault>,
-    /// What is wrong with the workspace's. It is ignored, as what it could have allowed needs trust.
+    /// The error of the workspace's file. It is ignored, since everything that it could allow needs trust.
     pub workspace: Option<Fault>,
 }
 
 /// The configuration in effect.
 struct InEffect {
     config: Config,
-    /// What is ignored, and why.
+    /// Ignored settings, with the reason.
     aside: Vec<String>,
     broken: Broken,
 }
@@ -93,9 +93,9 @@ struct InEffect {
 /// Configuration of agents and their models.
 #[derive(Debug, Clone, Default)]
 pub struct Agents {
-    /// How they work.
+    /// Settings of agents.
     pub agent: AgentSection,
-    /// What those may do that an agent starts.
+    /// Limits of sub-agents.
     pub subagent: SubagentSection,
     /// How the chat behaves at a terminal.
     pub chat: ChatSection,
@@ -106,7 +106,8 @@ pub struct Agents {
 }
 
 impl Agents {
-    /// Takes it out of the configuration, and adds the keys; with a line for each key that is not used.
+    /// Takes these settings out of the configuration, and adds the keys; also returns a line for each key that is not
+    /// used.
     fn of(config: &mut Config, place: &Place) -> (Self, Vec<String>) {
         let (keys, unused) = KeyFiles::of(place).read();
         let agents = Self {
@@ -119,19 +120,19 @@ impl Agents {
         (agents, unused)
     }
 
-    /// What a model is chosen from, in this environment.
+    /// Returns the choices of models, in this environment.
     pub fn choices<'a>(&'a self, variables: &'a [(String, String)]) -> Choices<'a> {
         Choices { models: &self.models, variables, keys: &self.keys, max_calls: self.agent.max_calls }
     }
 }
 
 impl Broken {
-    /// The fault of either file, the person's own first.
+    /// Returns the error of either file, the person's own first.
     pub fn first(&self) -> Option<&Fault> {
         self.own.as_ref().or(self.workspace.as_ref())
     }
 
-    /// What a person is told of it.
+    /// Returns notes for the person about these files.
     fn notes(&self) -> Vec<String> {
         let own = self.own.iter().map(|fault| {
             format!(
@@ -155,7 +156,7 @@ impl Options {
         self.open_with(place, |_| Vec::new())
     }
 
-    /// The same, with more tools for the toolset that is shown: those that need an agent, say.
+    /// Does the same, with more tools for the toolset that is shown, such as those that need an agent.
     ///
     /// # Errors
     /// Those of [`open`](Self::open).
@@ -231,7 +232,7 @@ impl Options {
         Ok(config.with_command_line(self.typed()?))
     }
 
-    /// What the configuration says about agents and their models, without a runtime; and a line for each key that is not
+    /// Returns the configuration of agents and their models, without a runtime; and a line for each key that is not
     /// used.
     ///
     /// # Errors
@@ -240,7 +241,7 @@ impl Options {
         Ok(Agents::of(&mut self.config(place)?, place))
     }
 
-    /// Where tools that are files are looked for, as the person has decided by now: see [`deciding`](Self::deciding).
+    /// Returns the folders of tool files, as the person has configured them by now: see [`deciding`](Self::deciding).
     ///
     /// # Errors
     /// When the workspace or a configuration is not what it should be.
@@ -250,21 +251,21 @@ impl Options {
         Ok(self.tool_files_of(place, &workspace, &mut config, toolset).0)
     }
 
-    /// The files by which a person decides that.
+    /// Returns the configuration files that determine the folders of tool files.
     pub fn deciding(place: &Place, workspace: &Path) -> Vec<PathBuf> {
         let trust = Trust::in_state(&place.state).file().to_owned();
         vec![trust, place.config.join(FILE), workspace.join(FILE), workspace.join(DOT_MCP)]
     }
 
-    /// The parts of the sandbox that the person agreed to do without; none, where their configuration can't be read.
+    /// Returns the sandbox parts that the person agreed to do without; none if their configuration can't be read.
     pub fn accept_weaker(&self, place: &Place) -> Vec<String> {
         let own = Config::read(&place.config.join(FILE)).and_then(|own| Ok((own, self.typed()?)));
         own.map(|(own, typed)| own.with_command_line(typed).accept_weaker).unwrap_or_default()
     }
 }
 
-/// Merges the command line over the narrowest settings, which it can't widen: the file that can't be read may deny what the
-/// command line does not repeat. More folders to read are no change.
+/// Merges the command line over the narrowest settings, which it can't widen: the file that can't be read may deny what
+/// the command line does not repeat. More folders to read don't change anything.
 fn over_narrowest(config: Config, typed: Config) -> Config {
     let roots = typed.roots.clone();
     let mut config = config.with_workspace(typed, false).0;
@@ -272,8 +273,8 @@ fn over_narrowest(config: Config, typed: Config) -> Config {
     config
 }
 
-/// The tools of a toolset, with those that need an agent, and those that find tools that are not listed: what is beside the
-/// tools of another ecosystem may be more than a list has room for.
+/// Returns the tools of a toolset, with those that need an agent, and those that search for unlisted tools: beside the
+/// tools of another ecosystem, a list may not have enough space for all.
 fn tools_of(
     toolset: &str,
     more: impl FnOnce(&str) -> Vec<Arc<dyn AnyTool>>,
@@ -290,21 +291,21 @@ fn tools_of(
     Ok(tools)
 }
 
-/// A line for each folder in `tools_dirs` that does not exist.
+/// Returns a line for each folder in `tools_dirs` that does not exist.
 fn missing_folders(config: &Config, place: &Place) -> Vec<String> {
     let home = place.home();
     let folders = config.tools_dirs.iter().map(|it| parse_path(it, &home)).filter(|it| !it.exists());
     folders.map(|it| format!("`tools_dirs` names `{}`, which does not exist", it.display())).collect()
 }
 
-/// A line about the workspace's tools that are ignored.
+/// Returns a line about the workspace's tools that are ignored.
 fn untrusted_tools(runtime: &Runtime) -> Option<String> {
     let left = runtime.plugins().aside();
     let (files, are) = if left == 1 { ("tool", "is") } else { ("tools", "are") };
     (left > 0).then(|| format!("{left} {files} in {OWN} {are} ignored until you run `haft trust`"))
 }
 
-/// Settings of the runtime, from what is left of the configuration in effect.
+/// Returns the settings of the runtime, from the rest of the configuration in effect.
 fn settings(
     place: &Place,
     workspace: PathBuf,

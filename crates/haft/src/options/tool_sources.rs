@@ -1,4 +1,4 @@
-//! Tool files and MCP servers that the configuration in effect names, and what they may do.
+//! Tool sources: the tool files and MCP servers that the configuration in effect names, with their permissions.
 
 use std::{
     collections::BTreeMap,
@@ -49,7 +49,7 @@ impl Options {
         (files, refused)
     }
 
-    /// The MCP servers that haft may be a client of, a person's own first; and a line for each that it may not.
+    /// Returns the MCP servers that haft may use, a person's own first; and a line for each that it may not.
     fn servers(&self, place: &Place, workspace: &Path, config: &mut Config) -> (Vec<Server>, Vec<String>) {
         let Tables { user: mine, workspace: theirs } = std::mem::take(&mut config.servers);
         let (whole, grants): (BTreeMap<_, _>, BTreeMap<_, _>) =
@@ -92,8 +92,8 @@ impl Options {
     }
 }
 
-/// Where tools that are files are looked for, in the order in which a name is looked for; and a line for each folder that
-/// was named and is none of them.
+/// Returns the folders of tool files, in the order in which names are resolved; and a line for each configured folder
+/// that is refused.
 pub(crate) fn tool_folders(
     place: &Place,
     workspace: &Path,
@@ -108,7 +108,7 @@ pub(crate) fn tool_folders(
     for path in more.iter().map(|path| parse_path(path, &home)).chain([own]) {
         let real = path.canonicalize();
         let names = || [Some(&path), real.as_ref().ok()].into_iter().flatten();
-        // What lies in the workspace came with it, whatever name leads there.
+        // A folder in the workspace belongs to the workspace, whatever path leads there.
         let inside = names().any(|it| it.starts_with(workspace));
         if inside && !names().all(|it| it.starts_with(&control)) && path != workspace.join(OWN) {
             refused.push(format!(

@@ -1,4 +1,4 @@
-//! Questions of a session that a terminal runs: put to the person there and to all who attend, answered by the first of them.
+//! Questions of a terminal's session: shown to the person there and to all attached, answered by the first of them.
 
 use std::{
     future::{Future, poll_fn},
@@ -18,7 +18,7 @@ use sessions::{Approval, Decision, Hub};
 
 use super::Person;
 
-/// Asks here and elsewhere.
+/// Asks here and at attached terminals.
 pub(super) struct Together {
     hub: Arc<Hub>,
     person: Arc<Person>,
@@ -30,14 +30,14 @@ impl Together {
         Self { hub: hub.clone(), person: person.clone(), who: who.to_owned() }
     }
 
-    /// Tells the person here what became of a question that somebody else settled.
+    /// Tells the person here how a question was settled elsewhere.
     fn tell(&self, how: Option<String>) {
         if let Some(how) = how {
             self.person.observer.hear(Event::Note { text: format!("settled elsewhere: {how}") });
         }
     }
 
-    /// The newest open approval of this call.
+    /// Returns the newest open approval of this call.
     fn open(&self, request: &Request) -> Option<Approval> {
         let is_this = |it: &Approval| {
             (&it.call, &it.agent, &it.tool, &it.arguments)
@@ -54,7 +54,7 @@ impl Approver for Together {
             return everywhere;
         }
         Box::pin(async move {
-            // It is open once it was polled.
+            // The approval is open after the first poll.
             if let Poll::Ready(verdict) = poll_fn(|cx| Poll::Ready(everywhere.as_mut().poll(cx))).await {
                 return verdict;
             }
@@ -73,12 +73,12 @@ impl Approver for Together {
                 Verdict::Yes(Scope::Project) => (Decision::Project, None),
                 Verdict::No => (Decision::No, None),
                 Verdict::Instead(words) => (Decision::No, Some(words)),
-                // The terminal is gone: whoever else attends may still decide.
+                // The terminal is gone: another attached person may still decide.
                 Verdict::NobodyThere => return everywhere.await,
             };
             match self.hub.decide(&approval.id, &approval.hash, decision, words, &self.who) {
                 Ok(()) => {}
-                // Somebody was first in this very moment.
+                // Another person answered first.
                 Err(fault) if fault.kind == Kind::Stale => self.tell(self.hub.how_approved(&approval.id)),
                 Err(_) => return here,
             }
@@ -117,7 +117,7 @@ impl Asker for Together {
             };
             let said = here.as_ref().ok().cloned();
             match self.hub.reply(&asked.id, said, &self.who) {
-                // In the words of this terminal.
+                // The answer is the text from this terminal.
                 Ok(()) => here,
                 Err(_) => {
                     self.tell(self.hub.how_answered(&asked.id));
@@ -132,7 +132,7 @@ impl Asker for Together {
             return self.hub.show(text);
         }
         Box::pin(async move {
-            // Told here whether or not anybody else attends.
+            // Shown here whether or not others are attached.
             let _ = self.hub.show(text.clone()).await;
             self.person.asker.show(text).await
         })

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 use crate::support::{PATIENCE, TestWorkspace};
 
-/// How a request of haft's is answered: with a result, or not at all.
+/// Answers a request of haft with a result, or with `None` not at all.
 type Answers = Box<dyn Fn(&str, &Value) -> Option<Value> + Send + Sync>;
 
 /// A running `haft acp` with its client.
@@ -31,7 +31,7 @@ pub(super) struct Client {
     stderr: Option<JoinHandle<String>>,
 }
 
-/// What haft wrote.
+/// Messages that haft wrote.
 #[derive(Default)]
 struct Heard {
     waiting: Mutex<HashMap<u64, Sender<(Instant, Value)>>>,
@@ -60,7 +60,7 @@ impl Pending {
     }
 }
 
-/// A workspace with a script of the model.
+/// Returns a workspace with a script of the model.
 pub(super) fn workspace(script: &[Value]) -> TestWorkspace {
     let test_ws = TestWorkspace::new();
     set_script(&test_ws, script);
@@ -72,7 +72,7 @@ pub(super) fn set_script(test_ws: &TestWorkspace, script: &[Value]) {
     fs::write(test_ws.base().join("script"), text).unwrap();
 }
 
-/// `haft` in the room of this workspace, without `--dir`.
+/// Returns `haft` in this workspace, without `--dir`.
 pub(super) fn haft(test_ws: &TestWorkspace, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_haft"));
     command
@@ -86,12 +86,12 @@ pub(super) fn haft(test_ws: &TestWorkspace, arguments: &[&str]) -> Command {
 }
 
 impl Client {
-    /// A client that can do nothing more than it has to.
+    /// Starts a client with the minimal capabilities.
     pub(super) fn start(test_ws: &TestWorkspace) -> Self {
         Self::with(test_ws, &[], json!({}), |_, _| None)
     }
 
-    /// One with these capabilities, which answers haft's requests so.
+    /// Starts a client with these capabilities, which answers haft's requests with `answers`.
     pub(super) fn with(
         test_ws: &TestWorkspace,
         options: &[&str],
@@ -156,7 +156,7 @@ impl Client {
         (id, Pending(answer))
     }
 
-    /// A new session in the workspace.
+    /// Opens a new session in the workspace; returns its id.
     pub(super) fn session(&self, test_ws: &TestWorkspace) -> String {
         let opened = self.ask("session/new", json!({"cwd": test_ws.at(""), "mcpServers": []})).result();
         opened["sessionId"].as_str().unwrap().to_owned()
@@ -167,12 +167,12 @@ impl Client {
         self.ask("session/prompt", json!({"sessionId": session, "prompt": prompt}))
     }
 
-    /// The turn's stop reason.
+    /// Sends a prompt; returns the turn's stop reason.
     pub(super) fn says(&self, session: &str, text: &str) -> String {
         self.prompt(session, text).result()["stopReason"].as_str().unwrap().to_owned()
     }
 
-    /// The updates of a session until now.
+    /// Returns the updates of a session until now.
     pub(super) fn updates(&self, session: &str) -> Vec<Value> {
         let messages = self.heard.messages.lock().unwrap();
         let of = messages
@@ -181,23 +181,23 @@ impl Client {
         of.map(|it| it["params"]["update"].clone()).collect()
     }
 
-    /// Those of this kind.
+    /// Returns the updates of this kind.
     pub(super) fn of_kind(&self, session: &str, kind: &str) -> Vec<Value> {
         self.updates(session).into_iter().filter(|it| it["sessionUpdate"] == kind).collect()
     }
 
-    /// The text of the chunks of this kind.
+    /// Returns the text of the chunks of this kind.
     pub(super) fn text(&self, session: &str, kind: &str) -> String {
         let chunks = self.of_kind(session, kind);
         chunks.iter().filter_map(|it| it["content"]["text"].as_str()).collect()
     }
 
-    /// What haft asked for by this method.
+    /// Returns haft's requests of this method.
     pub(super) fn asked(&self, method: &str) -> Vec<Value> {
         self.heard.messages.lock().unwrap().iter().filter(|it| it["method"] == method).cloned().collect()
     }
 
-    /// Waits until a message of haft's is such a one.
+    /// Waits for a message of haft that matches; returns it.
     pub(super) fn until(&self, is: impl Fn(&Value) -> bool) -> Value {
         let deadline = Instant::now() + PATIENCE;
         let mut messages = self.heard.messages.lock().unwrap();
@@ -211,7 +211,7 @@ impl Client {
         }
     }
 
-    /// Answers a request of haft's that was left open.
+    /// Answers an open request of haft.
     pub(super) fn answer(&self, id: &Value, result: Value) {
         self.send_line(&json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string());
     }
@@ -269,7 +269,7 @@ impl Heard {
     }
 }
 
-/// The params of what haft sends are those of the protocol, and nothing is lost when they are read by its types.
+/// Checks that the protocol's types read the params of a message without loss.
 fn is_known(method: &str, message: &Value) {
     fn read<T: serde::Serialize + serde::de::DeserializeOwned>(params: &Value) {
         let typed: T =
@@ -298,7 +298,7 @@ pub(super) fn choose(kind: &'static str) -> impl Fn(&str, &Value) -> Option<Valu
     }
 }
 
-/// A call in a script.
+/// Returns a call in a script.
 pub(super) fn call(tool: &str, arguments: Value) -> Value {
     json!({"calls": [{"tool": tool, "arguments": arguments}]})
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::support::{Client, call, say, workspace};
 
-/// What the editor has of every file; none, where it knows no file.
+/// The editor's text of every file; `None` if it has no file open.
 type Open = Arc<Mutex<Option<&'static str>>>;
 
 fn editor(open: &Open) -> impl Fn(&str, &Value) -> Option<Value> + Send + Sync + 'static {

@@ -9,7 +9,7 @@ use super::support::{Life, TestWorkspace};
 
 const STEPS: usize = 30;
 
-/// What step `at` calls: a write, or three things at once, or an edit.
+/// Returns the calls of step `at`: a write, three calls at once, or an edit.
 fn calls(at: usize) -> Vec<Value> {
     let write = |path: String| json!({"tool": "write", "arguments": {"path": path, "content": "written\n"}});
     match at % 3 {
@@ -111,7 +111,7 @@ fn check(test_ws: &TestWorkspace) {
     assert!((STEPS..=all_calls()).contains(&count), "{count} calls");
 }
 
-/// Did it happen? Nothing, where it happened by half or more than once.
+/// Returns whether a call took effect; `None` if it did so partly or more than once.
 fn effect(test_ws: &TestWorkspace, tool: &str, arguments: &str) -> Option<bool> {
     let arguments: Value = serde_json::from_str(arguments).unwrap();
     let path = arguments["path"].as_str().unwrap_or_default();

@@ -45,7 +45,7 @@ impl TestWorkspace {
         fs::write(self.at(path), content).unwrap();
     }
 
-    /// What the file holds; nothing, where there is none.
+    /// Returns the content of the file; empty if it is missing.
     pub(crate) fn text(&self, path: &str) -> String {
         fs::read_to_string(self.at(path)).unwrap_or_default()
     }
@@ -75,7 +75,7 @@ impl TestWorkspace {
         command
     }
 
-    /// The session in this process, whose commands the shipped program keeps.
+    /// Returns the session in this process, whose commands the shipped program keeps.
     pub(crate) fn session(&self) -> Session {
         let settings = Settings {
             network: Default::default(),
@@ -95,7 +95,7 @@ impl TestWorkspace {
         runtime.session(Some(SESSION), "test", Arc::new(Unattended))
     }
 
-    /// What the model would be sent next.
+    /// Returns the items of the next request to the model.
     pub(crate) fn items(&self) -> Vec<Item> {
         Transcript::open(&self.session()).unwrap().items().to_vec()
     }
@@ -114,12 +114,12 @@ impl Life {
         Self { child, lines }
     }
 
-    /// What happens next; nothing, once it is over.
+    /// Returns the next event; `None` after the end.
     pub(crate) fn event(&mut self) -> Option<Value> {
         Some(serde_json::from_str(&self.lines.next()?.unwrap()).unwrap())
     }
 
-    /// Did it end well?
+    /// Returns whether it ended successfully.
     pub(crate) fn ended_well(mut self) -> bool {
         self.child.wait().unwrap().success()
     }

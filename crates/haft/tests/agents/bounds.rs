@@ -9,7 +9,7 @@ use super::support::{Fixture, Players, Wish, calls, says};
 
 const SCOUT: (&str, &str) = (".haft/agents/scout.md", "---\ndescription: looks\n---\nSCOUT\n");
 
-/// What the parent reads of a scout that never comes to an end by itself.
+/// Returns the result that the parent reads of a scout that never ends by itself.
 async fn ends(section: SubagentSection, arguments: serde_json::Value, wait: &str) -> String {
     let fixture = Fixture::new(&[SCOUT, ("a.txt", "one\n")]).await;
     let parent = calls(&[("subagent", arguments)]) + &says("ok");
@@ -35,7 +35,7 @@ async fn at_its_answers() {
         said.contains("its 3 answers") && said.contains("(3 answers, 180 tokens") && said.contains("so far"),
         "{said}"
     );
-    // What the person allows is the most.
+    // The person's limit is the maximum.
     let section = SubagentSection { max_steps: Some(2), ..Default::default() };
     let said = ends(section, json!({"prompt": "go", "profile": "scout", "max_turns": 3}), "").await;
     assert!(said.contains("its 2 answers"), "{said}");

@@ -32,7 +32,7 @@ async fn its_last_answer_is_the_result_and_its_work_is_heard_and_counted() {
     let under =
         heard.iter().any(|it| matches!(it, Event::Under { agent, .. } if agent.starts_with("scout_")));
     assert!(under, "{heard:?}");
-    // It sees nothing of the conversation, and is told that it is alone.
+    // The sub-agent sees nothing of the conversation, and its prompt says that it is alone.
     let asked = model.asked.lock().unwrap();
     assert!(
         asked.iter().any(|it| it.0.starts_with("BASE SCOUT") && it.0.contains("Your last answer is all"))
@@ -139,7 +139,7 @@ async fn two_sub_agents_run_concurrently() {
     let fixture = Fixture::new(&[(name, &text)]).await;
     let call = || ("subagent", json!({"prompt": "go", "profile": "scout"}));
     let parent = calls(&[call(), call()]) + &says("both");
-    // Neither gives its first answer before the other is asked for its own.
+    // Each model waits for the other before its first answer.
     let model = Players::new(&[("THE FIRST", &parent), ("SCOUT", &says("met"))]).meeting("SCOUT", 2);
     let mut home = fixture.agent(Arc::new(model), Wish::default());
     assert_eq!(home.turn().await.text, "both");

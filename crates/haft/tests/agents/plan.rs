@@ -55,7 +55,7 @@ async fn read_only_profile_applies_to_every_tool() {
     names.sort();
     assert_eq!(names, [".haft", "a.txt"]);
     assert_eq!(fixture.read("a.txt"), "two\n");
-    // What only reads goes on.
+    // A command that only reads is allowed.
     assert!(home.says("bash", json!({"command": "cat a.txt"})).await.contains("two"));
 
     crew.begin(None, true).unwrap();

@@ -26,7 +26,7 @@ use haft::{
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-/// Nothing here takes as long, unless it hangs.
+/// A timeout that only a call that hangs exceeds.
 pub(crate) const HANG: Duration = Duration::from_secs(60);
 
 /// A model that plays the script whose key is in the system prompt, or the one without a key.
@@ -36,7 +36,7 @@ pub(crate) struct Players {
     abilities: Abilities,
     /// Each request it was sent: the system prompt, and the names of the tools.
     pub(crate) asked: Mutex<Vec<(String, Vec<String>)>>,
-    /// Who is asked for a first answer waits here for the others.
+    /// The models with this key wait at the barrier before their first answer.
     gate: Option<(String, Arc<tokio::sync::Barrier>)>,
 }
 
@@ -54,13 +54,13 @@ impl Players {
         Self { name: name.to_owned(), scripts, abilities, asked: Mutex::default(), gate: None }
     }
 
-    /// Those with this key in their prompt meet before their first answer.
+    /// Models with this key in their prompt wait for each other before their first answer.
     pub(crate) fn meeting(mut self, key: &str, count: usize) -> Self {
         self.gate = Some((key.to_owned(), Arc::new(tokio::sync::Barrier::new(count))));
         self
     }
 
-    /// The tools that were shown to those with this key.
+    /// Returns the tools that were shown to those with this key.
     pub(crate) fn shown(&self, key: &str) -> Vec<Vec<String>> {
         self.asked.lock().unwrap().iter().filter(|it| it.0.contains(key)).map(|it| it.1.clone()).collect()
     }
@@ -113,13 +113,13 @@ pub(crate) struct Fixture {
     mark: String,
 }
 
-/// An agent of a house.
+/// An agent with a workspace of its own.
 pub(crate) struct Home {
     pub(crate) agent: Agent,
     pub(crate) heard: Arc<Heard>,
 }
 
-/// What a test may want otherwise.
+/// Options of a test.
 pub(crate) struct Wish {
     pub(crate) section: SubagentSection,
     pub(crate) person: Arc<dyn Asker>,
@@ -143,7 +143,7 @@ impl Default for Wish {
 }
 
 impl Fixture {
-    /// With these files in the workspace; tools among them are loaded.
+    /// Creates a workspace with these files, and loads the tools among them.
     pub(crate) async fn new(files: &[(&str, &str)]) -> Self {
         Self::with(files, Approve::Auto).await
     }
@@ -158,7 +158,7 @@ impl Fixture {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, text).unwrap();
         }
-        // By this the processes of this house are told from all others.
+        // The mark tells the processes of this fixture from all others.
         let mark = base.display().to_string();
         let mut variables: Vec<(String, String)> = std::env::vars().collect();
         variables.push(("HAFT_TEST_MARK".to_owned(), mark.clone()));
@@ -202,7 +202,7 @@ impl Fixture {
         std::fs::read_to_string(self.path(name)).unwrap()
     }
 
-    /// An agent with this model.
+    /// Returns an agent with this model.
     pub(crate) fn agent(&self, model: Arc<dyn Model>, wish: Wish) -> Home {
         let heard = Arc::<Heard>::default();
         let session = self.runtime.session(None, "test", wish.approver);
@@ -237,7 +237,7 @@ impl Fixture {
         Home { agent, heard }
     }
 
-    /// How many processes of this house there are, beside this one.
+    /// Returns the number of this fixture's processes, without this one.
     pub(crate) fn processes(&self) -> usize {
         let mark = format!("HAFT_TEST_MARK={}", self.mark).into_bytes();
         let all = std::fs::read_dir("/proc").unwrap().flatten();
@@ -267,7 +267,7 @@ impl Home {
         self.call(tool, arguments).await.as_text()
     }
 
-    /// What the model read of its calls of this tool.
+    /// Returns the results of this tool's calls, as the model read them.
     pub(crate) fn answered(&self, tool: &str) -> Vec<String> {
         let heard = self.heard.0.lock().unwrap();
         let text = |it: &Event| match it {
@@ -297,19 +297,19 @@ impl Home {
     }
 }
 
-/// An answer with calls.
+/// Returns an answer with calls.
 pub(crate) fn calls(calls: &[(&str, Value)]) -> String {
     let calls: Vec<_> =
         calls.iter().map(|(tool, arguments)| json!({"tool": tool, "arguments": arguments})).collect();
     json!({"calls": calls}).to_string() + "\n"
 }
 
-/// An answer that is only said.
+/// Returns the script line of an answer without calls.
 pub(crate) fn says(text: &str) -> String {
     json!({"say": text}).to_string() + "\n"
 }
 
-/// A tool in a Python file whose body is this.
+/// Returns a tool in a Python file whose body is this.
 pub(crate) fn python_tool(name: &str, body: &str) -> (String, String) {
     let body = body.replace('\n', "\n    ");
     let code = format!(

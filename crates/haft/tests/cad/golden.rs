@@ -9,7 +9,8 @@ use serde_json::json;
 
 use crate::support::TestWorkspace;
 
-/// How much a colour may be off on average, and how many pixels of a thousand may be off by more than `FAR`.
+/// The maximum mean difference of a colour; below, that of far-off pixels per thousand, which differ by more than
+/// `FAR`.
 const MEAN: f64 = 0.6;
 const FAR: u8 = 24;
 const PER_MILLE: usize = 8;

@@ -19,7 +19,7 @@ fn endless_render_ends_at_its_timeout_with_its_tree() {
         "function f(n) = f(n + 1) + f(n + 2);\ncube(f(0));",
     ];
     for code in endless {
-        // By a path, so that its process can be told from those of other tests.
+        // The path distinguishes its process from those of other tests.
         test_ws.put("endless.scad", code);
         let called = test_ws
             .call("model_3d", &json!({"path": "endless.scad", "output": "a.stl", "timeout_ms": 2_500}));

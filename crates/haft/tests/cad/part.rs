@@ -39,7 +39,7 @@ const HOLES: &str = "\
 module through(d, h) { translate([0, 0, -1]) cylinder(h = h + 2, d = d); }
 ";
 
-/// The area of a regular polygon in a circle of this diameter, as OpenSCAD makes one.
+/// Returns the area of a regular polygon in a circle of this diameter, as OpenSCAD makes one.
 fn round(d: f64, corners: f64) -> f64 {
     corners / 2.0 * (d / 2.0).powi(2) * (std::f64::consts::TAU / corners).sin()
 }

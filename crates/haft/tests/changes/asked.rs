@@ -9,7 +9,7 @@ use crate::support::{Terminal, TestWorkspace};
 
 const QUESTION: &str = "[n]o: ";
 
-/// One call, with a person at the terminal.
+/// Runs one call, with a person at the terminal.
 fn asked(test_ws: &TestWorkspace, options: &[&str], tool: &str, arguments: &Value) -> Terminal {
     let arguments = arguments.to_string();
     Terminal::start(&test_ws.haft(&[options, &["--approve", "ask-edits", "call", tool, &arguments]].concat()))
@@ -147,7 +147,7 @@ fn a_control_file_is_asked_about_with_its_diff_in_every_mode_that_asks() {
         assert_eq!((code, seen.matches("allow it?").count()), (Some(1), 1), "{seen}");
         assert_eq!(last(&test_ws)["decision"], "refused by the person: control_files");
     }
-    // What would not land anyway is not asked about.
+    // A change that can't be applied needs no approval.
     let arguments = edit(".mcp.json", "nowhere", "x").to_string();
     let terminal = Terminal::start(&test_ws.haft(&["call", "edit", &arguments]));
     let (code, seen) = terminal.ends();

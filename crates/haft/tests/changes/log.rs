@@ -23,13 +23,13 @@ fn the_log_shows_what_each_call_changed() {
     let second = done(&test_ws, "edit", &edit("a.txt", "two", "2"));
     let made = done(&test_ws, "write", &json!({"path": "b.bin.txt", "content": "x"}));
     test_ws.call("read", &json!({"path": "a.txt"})).must("ok");
-    // What the first one left is known from what the second one found.
+    // The result of the first call is known from the second one's before-image.
     let shown = diff_of(&test_ws, &first);
     assert!(
         shown.ends_with("    a.txt (+1 -1)\n    @@ -1,2 +1,2 @@\n    -one\n    +1\n     two\n"),
         "{shown}"
     );
-    // What the second one left is what is there.
+    // The result of the second call is the current file.
     assert!(diff_of(&test_ws, &second).contains("\n    -two\n    +2\n"));
     let shown = diff_of(&test_ws, &made);
     assert!(

@@ -1,4 +1,4 @@
-//! What an edit does: shown while it happens, asked about before it lands, found again in the log.
+//! Edits: shown while they happen, approved before they are applied, and listed in the log.
 
 mod asked;
 mod log;
@@ -8,14 +8,14 @@ use serde_json::{Value, json};
 
 use crate::support::TestWorkspace;
 
-/// A script in this room, as `--model` names it.
+/// Writes a script in this workspace; returns its name for `--model`.
 fn script(test_ws: &TestWorkspace, lines: &str) -> String {
     let path = test_ws.base().join("script.jsonl");
     std::fs::write(&path, lines).unwrap();
     format!("script:{}", path.display())
 }
 
-/// An answer of a scripted model with one call.
+/// Returns an answer of a scripted model with one call.
 fn calls(tool: &str, arguments: &Value) -> String {
     json!({"calls": [{"tool": tool, "arguments": arguments}]}).to_string() + "\n"
 }

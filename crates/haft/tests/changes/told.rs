@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{calls, edit, script};
 use crate::support::TestWorkspace;
 
-/// What `haft run --json` tells of the answered calls.
+/// Returns the answered calls in the output of `haft run --json`.
 fn answered(test_ws: &TestWorkspace, options: &[&str], lines: &str) -> Vec<Value> {
     let model = script(test_ws, &(lines.to_owned() + "{\"say\": \"Done.\"}\n"));
     let ran = test_ws.run(&[options, &["run", "--json", "--model", &model, "do it"]].concat());

@@ -42,7 +42,7 @@ fn prompts_of_either_terminal_are_seen_at_both_with_their_answers() {
         let mut owner = stage.chat(&script);
         owner.types("one\n").rests("First.");
         let mut other = stage.run(&script, &["chat", "--attach", "latest"]);
-        // What was said before is there.
+        // The earlier messages are there.
         other.rests("First.");
         assert!(other.text().contains("> one"), "{}", other.text());
         other.types("two\n").rests("Second.");

@@ -1,4 +1,4 @@
-//! What a person sees of edits in the chat: the diff before they allow one, and after it landed.
+//! Edits in the chat: a person sees the diff before they allow one, and after it was applied.
 
 use serde_json::{Value, json};
 
@@ -54,7 +54,7 @@ fn a_diff_is_asked_about_before_it_lands() {
     assert_eq!(test_ws.text("prices.py"), PRICES);
     chat.shows_times("Allow `edit` to change prices.py?", 2).types("o\n").shows("Both over.");
     assert!(test_ws.text("prices.py").contains("round(sum(items), 2)"));
-    // What is allowed for the session is not asked again.
+    // Changes that are allowed for the session need no further approval.
     chat.types("and two files\n").shows("create a (+1 -0)").types("s\n").shows("Written.");
     assert!(test_ws.at("a").exists() && test_ws.at("b").exists());
     assert_eq!(chat.screen().matches("Allow `write`").count(), 1);

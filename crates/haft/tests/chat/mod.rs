@@ -1,6 +1,6 @@
 //! `haft chat` at a terminal, typed into and read by tmux.
 //!
-//! What is asserted is what a person would see on the screen.
+//! The assertions are about the text on the screen.
 
 mod attached;
 mod branched;

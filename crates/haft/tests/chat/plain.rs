@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::support::{Ran, TestWorkspace, run};
 
-/// Types these lines into the chat of a room with the model that these answers are.
+/// Types these lines into a chat whose model gives these answers.
 fn chat(test_ws: &TestWorkspace, answers: &[serde_json::Value], options: &[&str], lines: &str) -> Ran {
     let file = test_ws.base().join("script.jsonl");
     fs::write(&file, answers.iter().map(|it| format!("{it}\n")).collect::<String>()).unwrap();
@@ -14,7 +14,7 @@ fn chat(test_ws: &TestWorkspace, answers: &[serde_json::Value], options: &[&str]
     run(&mut test_ws.haft(&[&["chat", "--model", &model], options].concat()), lines)
 }
 
-/// One answer that says this, if the model was sent these texts.
+/// Returns the script line of an answer, if the request contains these texts.
 fn says(text: &str, expects: &[&str]) -> serde_json::Value {
     json!({"say": text, "expect": expects})
 }
@@ -115,7 +115,7 @@ fn a_folder_is_attached_as_a_listing_and_a_picture_as_a_picture() {
     assert_eq!((ran.code, ran.out.as_str()), (0, "Folder.\nPicture.\n"), "{ran:?}");
 }
 
-/// A PNG of one pixel.
+/// Returns a PNG of one pixel.
 fn picture() -> Vec<u8> {
     let mut bytes = std::io::Cursor::new(Vec::new());
     image::DynamicImage::new_rgb8(1, 1).write_to(&mut bytes, image::ImageFormat::Png).unwrap();

@@ -1,10 +1,10 @@
-//! What a person sees in the chat, scene by scene: see [`stage`](super::stage) for how to add one.
+//! Screens of the chat, scene by scene: see [`stage`](super::stage) for how to add one.
 
 use serde_json::{Value, json};
 
 use super::stage::{Screen, scene};
 
-/// An answer that only calls.
+/// Returns the script line of an answer with calls only.
 pub(super) fn calls(all: &[(&str, Value)]) -> String {
     let calls: Vec<Value> =
         all.iter().map(|(tool, arguments)| json!({"tool": tool, "arguments": arguments})).collect();
@@ -15,7 +15,7 @@ pub(super) fn says(text: &str) -> String {
     json!({ "say": text }).to_string() + "\n"
 }
 
-/// A command that waits for a file, so that a scene decides how long it runs.
+/// Returns a command that waits for a file, so that a scene decides how long it runs.
 pub(super) fn until(file: &str, before: &str, after: &str) -> Value {
     json!({"command": format!("{before}; until [ -e {file} ]; do sleep 0.05; done; {after}"), "wait_ms": 60000})
 }

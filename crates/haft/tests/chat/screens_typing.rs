@@ -1,4 +1,4 @@
-//! What a person sees of what they type and ask for in the chat, scene by scene: see [`stage`](super::stage).
+//! Screens of the chat while a person types, scene by scene: see [`stage`](super::stage).
 
 use serde_json::json;
 

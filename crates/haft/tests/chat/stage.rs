@@ -48,13 +48,13 @@ use vt100::{Cell, Color, Parser};
 
 use crate::support::TestWorkspace;
 
-/// Nothing takes as long, unless it hangs.
+/// A timeout that only a program that hangs exceeds.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The terminals on which each scene plays: columns and lines.
 pub(crate) const SIZES: [(u16, u16); 3] = [(80, 24), (200, 50), (40, 12)];
 
-/// What ends a frame.
+/// The bytes that end a frame.
 const FRAME: &[u8] = b"\x1b[?2026l";
 
 /// Plays a scene on every terminal and compares what was seen with `screens/NAME.txt`.
@@ -94,7 +94,7 @@ pub(crate) fn scene(name: &str, play: impl Fn(&mut Stage) + Sync) {
     expect_file![format!("screens/{name}.txt")].assert_eq(&file);
 }
 
-/// Where a scene plays.
+/// The workspace and the size of the terminal of a scene.
 pub(crate) struct Stage {
     pub(crate) test_ws: TestWorkspace,
     /// Columns and lines.
@@ -107,7 +107,7 @@ pub(crate) struct Stage {
 struct Shot {
     caption: String,
     rows: Vec<String>,
-    /// How the letters of each row look.
+    /// The style of each letter, row by row.
     styles: Vec<String>,
 }
 
@@ -116,7 +116,7 @@ impl Stage {
         Self { test_ws: TestWorkspace::new(), size, colours, shots: std::cell::RefCell::default() }
     }
 
-    /// The chat with the model that this script is; waits until a person can type.
+    /// Starts the chat with this script as its model; waits until a person can type.
     pub(crate) fn chat(&self, script: &str) -> Screen<'_> {
         self.chat_with(script, &[])
     }
@@ -128,7 +128,7 @@ impl Stage {
         screen
     }
 
-    /// Another verb with the model that this script is.
+    /// Starts another command with this script as its model.
     pub(crate) fn run(&self, script: &str, arguments: &[&str]) -> Screen<'_> {
         let file = self.test_ws.base().join("script.jsonl");
         std::fs::write(&file, priced(script)).unwrap();
@@ -144,7 +144,7 @@ impl Stage {
     }
 }
 
-/// The script with what each answer took, so that counts of tokens don't depend on the length of prompts.
+/// Returns the script with the token counts of each answer, so that they don't depend on the length of prompts.
 fn priced(script: &str) -> String {
     let lines = script.lines().filter(|it| !it.trim().is_empty()).map(|line| {
         let mut answer: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
@@ -164,7 +164,7 @@ pub(crate) struct Screen<'a> {
     child: Child,
     ours: File,
     said: Receiver<Vec<u8>>,
-    /// What came and was not drawn yet.
+    /// Output that is not drawn yet.
     left: Vec<u8>,
     terminal: Parser,
 }
@@ -255,7 +255,7 @@ impl<'a> Screen<'a> {
         }
     }
 
-    /// What is on the screen.
+    /// Returns the text on the screen.
     pub(crate) fn text(&self) -> String {
         self.terminal.screen().rows(0, self.stage.size.0).map(|it| it.trim_end().to_owned() + "\n").collect()
     }
@@ -303,7 +303,7 @@ impl<'a> Screen<'a> {
         while seen.last().is_some_and(|(row, style)| row.is_empty() && style.is_empty()) {
             seen.pop();
         }
-        // What was in motion may have been longer for a moment, and have pushed this up: how far is chance.
+        // A longer animated line may have pushed this up for a moment: how far is chance.
         let screen = self.terminal.screen_mut();
         screen.set_scrollback(usize::from(lines));
         let above = screen.scrollback();
@@ -318,7 +318,7 @@ impl<'a> Screen<'a> {
         self
     }
 
-    /// The rows of the screen, and how their letters look.
+    /// Returns the rows of the screen, with their styles.
     fn rows(&self) -> Vec<(String, String)> {
         let screen = self.terminal.screen();
         let (columns, lines) = self.stage.size;
@@ -350,7 +350,7 @@ impl<'a> Screen<'a> {
 
 impl Drop for Screen<'_> {
     fn drop(&mut self) {
-        // It hears that its terminal is gone, too.
+        // The program also notices that its terminal is gone.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -374,7 +374,7 @@ impl Shot {
     }
 }
 
-/// How a letter looks, as one letter.
+/// Returns the style of a cell, as one letter.
 fn style_of(cell: &Cell) -> char {
     if cell.inverse() {
         return 'v';
@@ -398,7 +398,7 @@ fn style_of(cell: &Cell) -> char {
     }
 }
 
-/// One of the terminal's own colours.
+/// Returns one of the terminal's own colours.
 fn colour(at: u8) -> Option<char> {
     "krgylmcw".chars().nth(usize::from(at % 8))
 }
@@ -407,7 +407,7 @@ fn is_spin(letter: char) -> bool {
     ('\u{2801}'..='\u{28ff}').contains(&letter)
 }
 
-/// A row without what differs from run to run. Its length stays.
+/// Replaces the parts of a row that differ from run to run. Its length stays.
 fn steady(row: &str) -> String {
     let row: String = row.chars().map(|it| if is_spin(it) { '⠿' } else { it }).collect();
     let row = replaced(&row, " s", |before| {
@@ -458,7 +458,7 @@ fn steady(row: &str) -> String {
     words.join(" ").replace(concat!("haft ", env!("CARGO_PKG_VERSION")), "haft #.#.#")
 }
 
-/// Does this end with `Nov 23 01`, and what comes after the colon begin with `02`?
+/// Returns whether `before` ends like `Nov 23 01`, and `after` begins like `02`.
 fn is_date(before: &str, after: &str) -> bool {
     let is_digits = |it: &str| it.len() == 2 && it.bytes().all(|it| it.is_ascii_digit());
     let words: Vec<&str> = before.rsplitn(4, ' ').collect();
@@ -466,7 +466,7 @@ fn is_date(before: &str, after: &str) -> bool {
         && after.get(..2).is_some_and(is_digits)
 }
 
-/// The text with as many of these letters as `found` says in the place of what stands before each `mark`.
+/// Replaces the text before each `mark` by as many of these letters as `found` returns.
 fn replaced(text: &str, mark: &str, found: impl Fn(&str) -> Option<(usize, char)>) -> String {
     let mut done = String::new();
     let mut rest = text;

@@ -9,10 +9,10 @@ use std::{
 
 use crate::support::TestWorkspace;
 
-/// Nothing takes as long, unless it hangs.
+/// A timeout that only a program that hangs exceeds.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How often the screen is looked at.
+/// The interval between two captures of the screen.
 const LOOK: Duration = Duration::from_millis(30);
 
 /// A terminal in which `haft` runs.
@@ -21,12 +21,12 @@ pub(crate) struct Tmux {
 }
 
 impl Tmux {
-    /// The chat of this room with the model that this script is.
+    /// Starts the chat in this workspace, with this script as its model.
     pub(crate) fn chat(test_ws: &TestWorkspace, script: &str, columns: u32, options: &[&str]) -> Self {
         Self::verb(test_ws, script, columns, "", &[&["chat"], options].concat())
     }
 
-    /// A verb with the model that this script is; `before` stands before it in the shell: `printf x | `.
+    /// Starts a command with this script as its model; `before` precedes it in the shell: `printf x | `.
     pub(crate) fn verb(
         test_ws: &TestWorkspace,
         script: &str,
@@ -59,9 +59,9 @@ impl Tmux {
         words.push(haft.get_program().display().to_string());
         words.extend(haft.get_args().map(|it| it.display().to_string()));
         let quoted: Vec<String> = words.iter().map(|it| format!("'{it}'")).collect();
-        // What it says last is still to be seen.
+        // Its last output stays visible.
         let command = format!("{before}{}; cat", quoted.join(" "));
-        // A name of its own: a server that was told to end answers at its socket for a moment longer.
+        // A name of its own: a server that is stopping still answers at its socket for a moment.
         static SERVERS: AtomicU32 = AtomicU32::new(0);
         let number = SERVERS.fetch_add(1, Ordering::Relaxed);
         let tmux = Self { socket: test_ws.base().join(format!("tmux-{number}")) };
@@ -73,13 +73,13 @@ impl Tmux {
         tmux
     }
 
-    /// From now on, what is written to the terminal goes into this file too, byte by byte.
+    /// Appends all later output to the terminal to this file, byte by byte.
     pub(crate) fn recorded(&self, to: &Path) -> &Self {
         self.run(&["pipe-pane", "-O", &format!("cat > '{}'", to.display())]);
         self
     }
 
-    /// Something that tmux knows of the terminal.
+    /// Returns a value that tmux has of the terminal.
     pub(crate) fn knows(&self, format: &str) -> String {
         String::from_utf8(self.run(&["display-message", "-p", format]).stdout).unwrap().trim().to_owned()
     }
@@ -132,7 +132,7 @@ impl Tmux {
         }
     }
 
-    /// What the person sees, with what has scrolled away.
+    /// Returns the text on the screen, including the scrollback.
     pub(crate) fn screen(&self) -> String {
         String::from_utf8(self.run(&["capture-pane", "-p", "-S", "-"]).stdout).unwrap()
     }
@@ -195,7 +195,7 @@ impl Drop for Tmux {
     }
 }
 
-/// Does a chat of this room still run?
+/// Returns whether a chat of this workspace still runs.
 fn of_room(test_ws: &str) -> bool {
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
     processes.filter_map(|it| std::fs::read(it.path().join("cmdline")).ok()).any(|it| {

@@ -1,4 +1,4 @@
-//! What a person types in the chat at a terminal: popups, search, chips, the editor, leaving.
+//! Typing in the chat at a terminal: popups, search, chips, the editor, leaving.
 
 use std::{fs, os::unix::fs::PermissionsExt as _};
 

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::support::{Ran, TestWorkspace, run};
 
-/// The doctor with these variables, and with only these programs on its PATH.
+/// Runs the doctor with these variables, and with only these programs on its PATH.
 fn doctor(test_ws: &TestWorkspace, arguments: &[&str], variables: &[(&str, &str)], programs: &[&str]) -> Ran {
     let folder = test_ws.base().join("bin");
     fs::create_dir_all(&folder).unwrap();

@@ -1,4 +1,4 @@
-//! Whatever a model, a file or a server wrote: no verb prints what a terminal obeys.
+//! Escaped output: no command prints control characters of a model, a file or a server.
 
 use std::{fs, os::unix::fs::PermissionsExt, process::Command};
 
@@ -76,7 +76,7 @@ fn no_verb_prints_what_a_terminal_obeys() {
         json!({"path": path, "edits": [{"old": "one", "new": format!("two {HOSTILE}")}]}).to_string()
     };
 
-    // What a model does: calls and conversations that the other verbs tell of.
+    // Calls and conversations of a model, which the other commands show.
     here.shows(&["call", "read", "{\"path\": \"a.txt\"}"]);
     here.shows(&["call", "--json", "read", "{\"path\": \"a.txt\"}"]);
     let edited: Value =
@@ -100,7 +100,7 @@ fn no_verb_prints_what_a_terminal_obeys() {
     assert_harmless(&["chat"], &chat.out);
     assert_harmless(&["chat"], &chat.err);
 
-    // What tells of it.
+    // Commands that show them.
     let log = here.shows(&["log", "--diff"]);
     assert!(log.out.contains("two H\\u{1b}]52;c;eA==\\u{7}\\u{9b}2J\\u{202e}\\rh\\u{3164}"), "{log:?}");
     assert!(!log.out.lines().any(|it| it.starts_with("# 2030")), "no call forges a line of the log: {log:?}");

@@ -6,7 +6,7 @@ use kit::needs;
 
 use crate::support::{Ran, run};
 
-/// The program with an environment that only finds programs.
+/// Runs the program with an environment of `HOME` and `COLUMNS` only.
 fn haft(arguments: &[&str]) -> Ran {
     let home = tempfile::tempdir().unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_haft"));

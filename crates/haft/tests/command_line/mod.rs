@@ -1,4 +1,4 @@
-//! What the program says about itself: help, completions, man pages, configuration and messages.
+//! Output of the program about itself: help, completions, man pages, configuration and messages.
 
 mod config;
 mod doctor;

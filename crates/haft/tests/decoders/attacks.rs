@@ -10,7 +10,7 @@ pub(super) fn all() -> Vec<Attack> {
     attacks
 }
 
-/// Those that need no deadline to be refused.
+/// Returns the attacks that are refused without a deadline.
 pub(super) fn quick() -> Vec<Attack> {
     vec![("widths.pdf", widths()), ("function.pdf", function()), ("fax.pdf", fax()), ("dashes.pdf", dashes())]
 }
@@ -25,7 +25,7 @@ fn widths() -> Vec<u8> {
     page("/Font<</F 5 0 R>>", b"BT /F 12 Tf 20 150 Td (Hello) Tj ET", &objects)
 }
 
-/// A function that is nested 300,000 deep.
+/// Returns a function that is nested 300,000 deep.
 fn function() -> Vec<u8> {
     let shading =
         "<</ShadingType 2/ColorSpace/DeviceRGB/Coords[0 0 300 200]/Function 6 0 R>>".as_bytes().to_vec();
@@ -33,7 +33,7 @@ fn function() -> Vec<u8> {
     page("/Shading<</S 5 0 R>>", b"/S sh", &[shading, function])
 }
 
-/// A fax of two billion columns.
+/// Returns a fax of two billion columns.
 fn fax() -> Vec<u8> {
     let image = stream(
         "/Type/XObject/Subtype/Image/Width 6000/Height 6000/ColorSpace/DeviceGray/BitsPerComponent 1\
@@ -43,12 +43,12 @@ fn fax() -> Vec<u8> {
     page("/XObject<</I 5 0 R>>", b"q 300 0 0 200 0 0 cm /I Do Q", &[image])
 }
 
-/// A line of 10^15 dashes.
+/// Returns a line of 10^15 dashes.
 fn dashes() -> Vec<u8> {
     page("", b"[0.000001] 0 d 1 w 0 0 m 1000000000 0 l S", &[])
 }
 
-/// Two thousand areas, whose colour is a long calculation at each place.
+/// Returns a document of 2,000 areas whose colour is a long calculation at each place.
 pub(super) fn shadings() -> Vec<u8> {
     let shading =
         "<</ShadingType 1/ColorSpace/DeviceRGB/Domain[0 300 0 200]/Function 6 0 R>>".as_bytes().to_vec();
@@ -57,7 +57,7 @@ pub(super) fn shadings() -> Vec<u8> {
     page("/Shading<</S 5 0 R>>", "/S sh ".repeat(2000).as_bytes(), &[shading, function])
 }
 
-/// A document of one page with these resources; the objects are numbered from 5 on.
+/// Returns a document of one page with these resources; the objects are numbered from 5 on.
 pub(super) fn page(resources: &str, content: &[u8], objects: &[Vec<u8>]) -> Vec<u8> {
     let page =
         format!("<</Type/Page/Parent 2 0 R/MediaBox[0 0 300 200]/Contents 4 0 R/Resources<<{resources}>>>>");

@@ -14,10 +14,10 @@ use crate::{
     web::site::{Site, ok},
 };
 
-/// As many files are made if nothing else is asked for.
+/// The default number of files.
 const FILES: usize = 320;
 
-/// How a kind of file is decoded.
+/// The decoder of a kind of file.
 #[derive(Clone, Copy)]
 enum By {
     /// By `image_view`, and by `read`.
@@ -68,7 +68,7 @@ pub(super) fn run() {
     assert!(peak < MOST_MEMORY, "{peak} MiB");
 }
 
-/// All of these end in time, with a result or a fault that says what to do.
+/// Checks that all calls end in time, with a result or a fault that is not a bug.
 #[track_caller]
 fn ends(server: &Server, name: &str, calls: &[(&str, Value)]) {
     let begun = Instant::now();
@@ -84,7 +84,7 @@ fn ends(server: &Server, name: &str, calls: &[(&str, Value)]) {
     }
 }
 
-/// So many files, each with its name and how it is decoded.
+/// Returns so many files, each with its decoder and its name.
 fn files(count: usize) -> Vec<(By, String, Vec<u8>)> {
     let seeds = seeds();
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
@@ -153,7 +153,7 @@ fn seeds() -> Vec<(By, &'static str, Vec<u8>)> {
     seeds
 }
 
-/// A document with an embedded TrueType font of few tables, an encoding and a map of letters.
+/// Returns a document with an embedded TrueType font of few tables, an encoding and a map of letters.
 fn fonts() -> Vec<u8> {
     let table = |tag: &[u8; 4], at: u32, length: u32| {
         [&tag[..], &0_u32.to_be_bytes(), &at.to_be_bytes(), &length.to_be_bytes()].concat()
@@ -179,7 +179,7 @@ fn fonts() -> Vec<u8> {
     attacks::page("/Font<</F 5 0 R>>", b"BT /F 12 Tf 20 150 Td (AB) Tj 1 Tr [(A)-200(B)] TJ ET", &objects)
 }
 
-/// A document with shadings, patterns, a form, a mask and a packed picture.
+/// Returns a document with shadings, patterns, a form, a mask and a packed picture.
 fn drawing() -> Vec<u8> {
     let objects = [
         b"<</ShadingType 3/ColorSpace/DeviceRGB/Coords[50 50 0 50 50 40]/Function 6 0 R>>".to_vec(),
@@ -205,7 +205,7 @@ fn drawing() -> Vec<u8> {
     )
 }
 
-/// One to four changes of the kinds that decoders stumble over.
+/// Applies one to four mutations of the kinds that break decoders.
 fn mutated(seed: &[u8], random: &mut Random) -> Vec<u8> {
     let mut bytes = seed.to_vec();
     for _ in 0..=random.below(4) {
@@ -238,7 +238,7 @@ fn mutated(seed: &[u8], random: &mut Random) -> Vec<u8> {
                 let again = part.repeat(1 + random.below(2_000));
                 bytes.splice(at.min(bytes.len())..at.min(bytes.len()), again);
             }
-            // What opens and is not closed.
+            // Openings without an end.
             5 => {
                 let open = ["<g>", "<div>", "[", "{", "<<", "(", "<table><tr><td>", "<entry>", "q "];
                 let open = open[random.below(open.len())].repeat(1 + random.below(30_000));

@@ -27,7 +27,7 @@ const MOST_MEMORY: u64 = 300;
 /// No call takes longer: the longest deadline of a decoder of pictures and pages, and some for a busy machine.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// A room with the attacks and a picture in it.
+/// Creates a workspace with the attacks and a picture in it.
 fn test_ws() -> TestWorkspace {
     let test_ws = TestWorkspace::new();
     for (name, bytes) in attacks::all() {
@@ -234,7 +234,7 @@ fn until(what: &str, holds: impl Fn() -> bool) {
     }
 }
 
-/// A document that is none of the attacks.
+/// Returns a document that is none of the attacks.
 fn document() -> Vec<u8> {
     pdf(&["one", "two"])
 }

@@ -24,7 +24,7 @@ pub(super) fn tree(root: u32) -> Vec<u32> {
     all
 }
 
-/// The decoders among them.
+/// Returns the decoders among them.
 pub(super) fn decoders(root: u32) -> Vec<u32> {
     let is_decoder = |pid: &u32| {
         let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
@@ -33,7 +33,7 @@ pub(super) fn decoders(root: u32) -> Vec<u32> {
     tree(root).into_iter().filter(is_decoder).collect()
 }
 
-/// A line of a process's `status`.
+/// Returns a line of a process's `status`.
 pub(super) fn status(pid: u32, name: &str) -> Option<String> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     Some(status.lines().find_map(|it| it.strip_prefix(name))?.trim().to_owned())
@@ -67,7 +67,7 @@ impl Watch {
     }
 }
 
-/// In KiB.
+/// Returns the memory of a process and its descendants, in KiB.
 fn used(root: u32) -> u64 {
     let kib = |pid: u32, name: &str| {
         status(pid, name).and_then(|it| it.strip_suffix(" kB")?.parse::<u64>().ok()).unwrap_or(0)

@@ -39,7 +39,7 @@ fn the_architecture_names_the_modules_that_are_there() {
     }
 }
 
-/// The modules that the sections of a crate name: `` `files/` ``, `` `tool.rs` ``, `` `http.rs sse.rs` ``.
+/// Returns the modules that the sections of a crate name: `` `files/` ``, `` `tool.rs` ``, `` `http.rs sse.rs` ``.
 fn named(page: &str, name: &str) -> BTreeSet<String> {
     let mut is_its = false;
     let mut named = BTreeSet::new();
@@ -54,7 +54,7 @@ fn named(page: &str, name: &str) -> BTreeSet<String> {
     named
 }
 
-/// Every file and folder below a folder.
+/// Returns every file and folder below a folder.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).unwrap().map(|it| it.unwrap().path());
     entries

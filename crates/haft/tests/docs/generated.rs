@@ -58,7 +58,7 @@ const FAMILIES: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// What stands before the tools.
+/// The text before the tools.
 const ABOUT_TOOLS: &str = "\
 # Tools
 
@@ -177,7 +177,7 @@ fn cell(text: &str) -> String {
     escaped(text).replace('|', "\\|")
 }
 
-/// What stands before the keys.
+/// The text before the keys.
 const ABOUT_CONFIGURATION: &str = "\
 # Configuration
 
@@ -197,7 +197,7 @@ fn the_page_of_configuration_is_the_example() {
     current("docs/configuration.md", &format!("{MARK}{ABOUT_CONFIGURATION}{}", keys(&example)));
 }
 
-/// The example as Markdown: prose where it explains, a block where it shows keys, a heading for each section.
+/// Returns the example as Markdown: prose where it explains, a block where it shows keys, a heading for each section.
 fn keys(example: &str) -> String {
     let mut text = String::from("## Top-level keys\n");
     let mut section = String::new();
@@ -242,7 +242,7 @@ fn is_key(line: &str) -> bool {
     !key.is_empty() && key.chars().all(|it| it.is_ascii_alphanumeric() || it == '_')
 }
 
-/// What stands before the verbs.
+/// The text before the commands.
 const ABOUT_CLI: &str = "\
 # Command line
 
@@ -288,7 +288,7 @@ fn help(verb: &[&str]) -> String {
     text.lines().map(|line| format!("{}\n", line.trim_end())).collect()
 }
 
-/// A command's help without the options that all have: the page has them once.
+/// Returns a command's help without the options that all have: the page has them once.
 fn own_part(help: &str) -> String {
     let Some((before, after)) = help.split_once("\nGlobal options:\n") else { return help.to_owned() };
     let next = after.lines().position(|line| line.ends_with(':') && !line.starts_with(' '));
@@ -297,7 +297,7 @@ fn own_part(help: &str) -> String {
     format!("{before}\n{after}").trim_end().to_owned() + "\n"
 }
 
-/// The commands in a help text: what stands before its options, indented, with a text behind it.
+/// Returns the commands in a help text: indented words before the options, with a description.
 fn commands(help: &str) -> Vec<String> {
     let lines = help.lines().take_while(|it| *it != "Options:");
     let names = lines.filter_map(|line| line.strip_prefix("  ")?.split_once("  "));

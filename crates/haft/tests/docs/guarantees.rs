@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 use super::page::REPOSITORY;
 
-/// Where tests are.
+/// The folders with tests.
 const SOURCES: [&str; 2] = ["src", "tests"];
 
 #[test]
@@ -35,7 +35,7 @@ fn table_of_guarantees_names_tests_that_exist() {
     }
 }
 
-/// All Rust source of the crates, in one text.
+/// Returns all Rust source of the crates, in one text.
 fn all_source() -> String {
     let crates = fs::read_dir(Path::new(REPOSITORY).join("crates")).unwrap();
     let mut folders: Vec<_> =

@@ -4,7 +4,7 @@ use std::{collections::HashSet, path::Path};
 
 use super::page::{Page, REPOSITORY};
 
-/// The targets of the links and pictures in a text, code left out.
+/// Returns the targets of the links and pictures in a text, code left out.
 fn targets(text: &str) -> Vec<String> {
     let mut targets = Vec::new();
     let mut is_code = false;
@@ -23,7 +23,7 @@ fn targets(text: &str) -> Vec<String> {
     targets
 }
 
-/// The names by which the headings of a page are linked to, as a forge and mdBook make them.
+/// Returns the names by which the headings of a page are linked to, as a forge and mdBook make them.
 fn anchors(text: &str) -> HashSet<String> {
     let mut is_code = false;
     let mut anchors = HashSet::new();

@@ -18,7 +18,7 @@ fn every_message_that_is_explained_is_one_of_the_programs() {
     for row in page.text.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| message")) {
         let first = row.split(" | ").next().unwrap_or_default();
         for quoted in quotes(first) {
-            // What stands for a value, in capitals or as `…`, is different each time.
+            // A placeholder, in capitals or `…`, stands for a different value each time.
             let fixed = quoted.split(['…', '`', '"']).map(str::trim);
             let fixed = fixed.filter(|it| it.len() >= SHORTEST && *it != it.to_uppercase());
             for fragment in fixed {
@@ -30,7 +30,7 @@ fn every_message_that_is_explained_is_one_of_the_programs() {
     assert!(count > 10, "the page explains {count} messages");
 }
 
-/// The spans of code in a text, with one or two backticks around them.
+/// Returns the spans of code in a text, with one or two backticks around them.
 fn quotes(text: &str) -> Vec<&str> {
     let mut quotes = Vec::new();
     let mut rest = text;

@@ -18,7 +18,7 @@ use std::io::Write as _;
 use page::Page;
 use reader::Reader;
 
-/// So many blocks may be shown without being run.
+/// The maximum number of blocks that are shown without being run.
 const NOT_RUN: usize = 15;
 
 /// A test for each page, so that they run beside each other; with the programs that its commands need.

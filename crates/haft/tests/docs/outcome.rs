@@ -31,7 +31,7 @@ fn match_line(shown: &str, printed: &str) -> bool {
     true
 }
 
-/// A line in which what differs from run to run is told by its kind alone.
+/// Replaces the words of a line that differ from run to run by their kind.
 fn settled(line: &str) -> String {
     let line = line.trim_end();
     let mut out = String::new();
@@ -52,7 +52,7 @@ fn settled(line: &str) -> String {
     out
 }
 
-/// What a word is that differs from run to run.
+/// Returns the kind of a word that differs from run to run.
 fn kind(word: &str, after: &str) -> Option<&'static str> {
     let word = word.trim_end_matches([',', ':', '.']);
     let digits = |text: &str| !text.is_empty() && text.chars().all(|it| it.is_ascii_digit());

@@ -30,7 +30,7 @@ pub(crate) struct Block {
     pub(crate) line: usize,
     pub(crate) language: String,
     pub(crate) text: String,
-    /// Where its text is in the page.
+    /// The range of its text in the page.
     pub(crate) range: Range<usize>,
     pub(crate) not_run: Option<String>,
     pub(crate) file: Option<String>,
@@ -39,7 +39,7 @@ pub(crate) struct Block {
     pub(crate) server: Option<String>,
 }
 
-/// How a page begins that is made from the program.
+/// The beginning of a page that is generated from the program.
 pub(crate) const GENERATED: &str = "<!-- generated: ";
 
 /// The folder of the repository.
@@ -64,7 +64,7 @@ impl Page {
         self.text.starts_with(GENERATED)
     }
 
-    /// Every page there is: README.md and all of `docs/`.
+    /// Returns every page there is: README.md and all of `docs/`.
     pub(crate) fn all() -> Vec<String> {
         let mut names = vec!["README.md".to_owned()];
         let entries = fs::read_dir(Path::new(REPOSITORY).join("docs")).unwrap();

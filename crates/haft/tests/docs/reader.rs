@@ -22,7 +22,7 @@ use super::{
 };
 use crate::support::PATIENCE;
 
-/// Where the reader's home and workspace are, as pages have it.
+/// The reader's home folder, as pages show it.
 const HOME: &str = "/home/you";
 
 /// Stands in for a build that would take minutes.
@@ -36,7 +36,7 @@ pub(crate) struct Reader {
     page: Page,
     base: tempfile::TempDir,
     servers: Vec<Running>,
-    /// What pages show otherwise than it is by now: where, and what is to stand there.
+    /// Outdated parts of the page: the range, and the current text.
     changed: Vec<(std::ops::Range<usize>, String)>,
 }
 
@@ -135,7 +135,7 @@ impl Reader {
         }
     }
 
-    /// Types the commands of a transcript, and looks at what comes back.
+    /// Types the commands of a transcript, and compares their output.
     fn types(&mut self, block: &Block, at: &str) {
         let mut now = String::new();
         let mut is_current = true;
@@ -167,7 +167,8 @@ impl Reader {
         self.shows(block, &now, is_current, at);
     }
 
-    /// What a page shows is as it is; otherwise it is put right where that was asked for, and the test fails where not.
+    /// Compares a block with the current output. A difference updates the page if that was requested, else the test
+    /// fails.
     fn shows(&mut self, block: &Block, now: &str, is_current: bool, at: &str) {
         if is_current {
             return;
@@ -190,7 +191,7 @@ impl Reader {
         }
     }
 
-    /// Whatever tools a page had its reader write can be loaded.
+    /// Checks that all tools that the reader wrote for a page can be loaded.
     fn tried_the_tools(&self) {
         if self.workspace().join(".haft/tools").is_dir() {
             let (code, said) = self.runs("haft --trust reload-tools --strict");

@@ -148,7 +148,7 @@ fn a_refusal_names_the_grant_that_would_allow_it_and_that_line_works() {
     test_ws.call("write", &write(".vscode/settings.json")).must("ok");
     test_ws.call("write", &write(".vscodium/x")).must("ok");
     test_ws.call("write", &write(".idea/x")).must("denied");
-    // A grant is no way around what nobody may do.
+    // A grant does not allow what nobody may do.
     test_ws.call_with(&["--sandbox", "read-only"], "write", &write(".vscode/x")).must("denied");
     for wrong in [&["grants", "add", "fly"][..], &["grants", "add", "write ../x"], &["grants", "add"]] {
         assert_eq!(test_ws.run(wrong).code, 2, "{wrong:?}");

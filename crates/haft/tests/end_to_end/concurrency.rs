@@ -9,7 +9,7 @@ use crate::support::{PATIENCE, Server, TestWorkspace, anchor};
 /// Enough for two processes to meet in the moment between a look and a rename.
 const ROUNDS: usize = 40;
 
-/// A file in which each writer has a line of its own, far from the others'.
+/// Returns a file in which each writer has a line of its own, far from the others'.
 fn shared(writers: usize) -> String {
     (0..writers).map(|it| format!("writer {it} at 0\nbetween {it}\n}}\n\n")).collect()
 }
@@ -77,7 +77,7 @@ fn sixteen_writers_of_one_file_lose_nothing() {
     let server = test_ws.serve();
     thread::scope(|threads| {
         threads.spawn(|| write_at_the_start(&server));
-        // Who looks without any lock sees a whole file, too.
+        // A reader without any lock sees a whole file, too.
         threads.spawn(|| {
             let done = |text: &str| text.matches(&format!(" at {ROUNDS}\n")).count() == WRITERS;
             let began = Instant::now();

@@ -164,7 +164,7 @@ fn a_command_that_is_stopped_leaves_no_control_file() {
     let began = Instant::now();
     let ran = test_ws.run(&["--approve", "never", "call", "shell", &arguments]);
     assert_eq!(ran.code, 0, "{ran:?}");
-    // It ended with haft: what it made was looked at then, however far it had come.
+    // The command ended with haft: its files were checked then, however far it had got.
     assert!(began.elapsed() < Duration::from_secs(60));
     let is_there = |path: &str| test_ws.at(path).exists();
     assert!(!is_there("sub/.envrc") && !is_there("AGENTS.md"));

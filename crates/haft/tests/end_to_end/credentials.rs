@@ -26,7 +26,7 @@ const FILES: &[&str] = &[
     ".bash_history",
 ];
 
-/// A home folder with credentials, which is the workspace.
+/// Returns a home folder with credentials, which is the workspace.
 fn home() -> TestWorkspace {
     let test_ws = TestWorkspace::new();
     for file in FILES {

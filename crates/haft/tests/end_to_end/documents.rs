@@ -8,7 +8,7 @@ use crate::support::{PATIENCE, Server, TestWorkspace};
 
 const TOKEN: &str = "ghp_0123456789abcdefghijklmnopqrstuvwxyz";
 
-/// The result of a request that must work.
+/// Sends a request that must succeed; returns its result.
 #[track_caller]
 fn result(server: &Server, method: &str, params: &Value) -> Value {
     let answer = server.ask(method, params).wait().unwrap();

@@ -47,7 +47,7 @@ fn the_next_answer_through_a_server_tells_of_an_end_that_nobody_saw() {
     test_ws.put("file", "one\n");
     let server = test_ws.serve();
     server.does("read", &json!({"path": "file", "run_in_background": true}));
-    // It is over once a wait says so, which tells it; the next job is told by whatever comes after its end.
+    // A wait reports the first job's end; any later answer reports the end of the next job.
     server.does("wait", &json!({"job": "1"}));
     server.does("read", &json!({"path": "file", "run_in_background": true}));
     let mut told = String::new();

@@ -35,7 +35,7 @@ fn edit(from: usize) -> Value {
     ]})
 }
 
-/// Which version the file is now. That it is one of them, whole, is what is tested.
+/// Returns the version of the file now. The test requires that it is one of them, whole.
 fn now(test_ws: &TestWorkspace) -> usize {
     let text = test_ws.text("file");
     let number = text.lines().next().unwrap().strip_prefix("head ").unwrap().parse().unwrap();

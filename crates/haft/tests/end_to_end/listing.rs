@@ -9,7 +9,7 @@ use crate::support::{Server, TestWorkspace, run};
 /// Less than 3,000 tokens of four bytes.
 const MOST: usize = 12_000;
 
-/// The answer to `tools/list`, as it came.
+/// Returns the answer to `tools/list`, unchanged.
 fn list(server: &Server) -> Value {
     server.ask("tools/list", &json!({})).wait().unwrap()["result"].take()
 }
@@ -147,7 +147,7 @@ fn the_person_says_what_is_listed_and_how_much() {
     assert!(whole.len() > 30 && !whole.iter().any(|it| it == "call_tool"), "{whole:?}");
     let few = listed("list_tokens = 1500\nlisted = [\"json_read\"]");
     assert!(few.iter().any(|it| it == "json_read") && few.len() < 12, "{few:?}");
-    // What it is given is 1,500 tokens; what the client asks for on its command line counts more.
+    // The configured budget is 1,500 tokens; the client's command line takes precedence.
     let ran = run(
         &mut test_ws.haft(&["mcp", "--all-tools"]),
         "{\"jsonrpc\": \"2.0\", \"id\": 1, \"method\": \"initialize\", \"params\": {\"protocolVersion\": \"2025-11-25\", \
@@ -166,7 +166,7 @@ fn what_is_called_through_another_tool_keeps_its_faults_its_rules_and_its_jobs()
     let through = |name: &str, arguments: Value| {
         server.call("call_tool", &json!({"name": name, "arguments": arguments}))
     };
-    // Arguments in quotes are understood, and what was repaired is told.
+    // Arguments in quotes are accepted, and the repair is reported.
     let said = through("filegrep", json!("{\"path\": \"file\", \"pattern\": \"one\", \"before\": \"1\"}"));
     assert!(!said.is_error && said.text.contains("|one"), "{said:?}");
     assert!(said.text.contains("note: "), "{said:?}");

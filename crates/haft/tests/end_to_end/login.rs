@@ -121,7 +121,7 @@ fn call(test_ws: &TestWorkspace) -> Ran {
     run(&mut haft(test_ws, &["--approve", "auto", "call", "far__greet", "{}"]), "")
 }
 
-/// What a browser does that is sent somewhere.
+/// Requests an address, as a browser does; returns the response.
 fn browse(address: &str) -> String {
     let rest = address.strip_prefix("http://").unwrap();
     let (host, target) = rest.split_once('/').unwrap();

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Server, TestWorkspace, run};
 
-/// Sends lines to a server that knows its client, then ends its input. Gives all it said.
+/// Sends lines to an initialized server, then ends its input. Returns all its messages.
 fn say(test_ws: &TestWorkspace, lines: &[&str]) -> Vec<Value> {
     let initialize = json!({"jsonrpc": "2.0", "id": "hello", "method": "initialize", "params": {
         "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}});

@@ -65,7 +65,7 @@ fn a_secret_is_masked_before_it_is_kept() {
     let mut save =
         test_ws.haft(&["call", "memory", r#"{"action":"save","content":"key s3cret-Value-91c4"}"#]);
     assert_eq!(run(save.env("SOME_TOKEN", "s3cret-Value-91c4"), "").code, 0);
-    // Who does not know it reads what was kept.
+    // A process without that variable reads the redacted text.
     let kept = test_ws.call("memory", &json!({"action": "search"})).must("ok").text();
     assert!(kept.ends_with("key [masked:SOME_TOKEN]"), "{kept}");
 }
@@ -135,7 +135,7 @@ fn a_tool_whose_manual_comes_first_says_which_call_to_make_and_runs_after_it() {
     test_ws.call_with(&["--session", "s"], "info", &json!({"name": "glob"})).must("ok");
     glob("s").must("ok");
     glob("other").must("stale");
-    // Where nobody can show a manual, none is asked for.
+    // Without a tool that shows manuals, none is required.
     std::fs::write(test_ws.config().join("haft.toml"), "manual_first = [\"glob\"]\ntools = [\"glob\"]\n")
         .unwrap();
     glob("third").must("ok");

@@ -69,7 +69,7 @@ impl Client {
     fn next(&mut self) -> Value {
         loop {
             let message = self.lines.recv_timeout(PATIENCE).unwrap();
-            // What is told unasked is not part of this.
+            // Unrequested notifications are not part of this.
             let method = message["method"].as_str().unwrap_or_default();
             if !method.starts_with("notifications/message") && !method.ends_with("list_changed") {
                 return message;
@@ -302,7 +302,7 @@ fn what_a_model_wants_to_know_the_person_says() {
     mute.end();
 }
 
-/// A model that looks at a file, and says what is in it.
+/// Plays a model that reads a file, then answers.
 fn model(params: &Value) -> Value {
     let says = |content: Value, why: &str| json!({"role": "assistant", "model": "m", "stopReason": why, "content": content});
     let last = params["messages"].as_array().unwrap().last().unwrap().to_string();

@@ -30,7 +30,7 @@ fn room_with_links() -> TestWorkspace {
     test_ws
 }
 
-/// Every way to write there.
+/// Returns every call that writes to this path.
 fn writes(path: &str) -> Vec<(&'static str, Value)> {
     vec![
         ("write", json!({"path": path, "content": "x"})),
@@ -58,7 +58,7 @@ fn control_files_are_changed_only_after_approval() {
             && !test_ws.at(".mcp.json").exists()
             && !test_ws.at(".haft").exists()
     );
-    // They are read like any other, and their neighbours are written like any other.
+    // Links to them are read like any other, and their neighbours are written like any other.
     test_ws.call("read", &json!({"path": "link_to_config"})).must("ok");
     test_ws.call("write", &json!({"path": ".gitignore", "content": "target\n"})).must("ok");
     for path in CONTROL
@@ -190,7 +190,7 @@ fn another_root_can_be_reached_and_a_read_only_one_only_read() {
     assert_eq!(fs::read_to_string(&file).unwrap(), "one\n");
 }
 
-/// The names of the tools, as each way to ask for them gives them.
+/// Returns the names of the tools, and checks that each way to list them gives the same order.
 fn tools(test_ws: &TestWorkspace, options: &[&str]) -> Vec<String> {
     let with = |more: &[&'static str]| test_ws.run(&[options, more].concat()).out;
     let plain: Vec<String> =
@@ -282,7 +282,7 @@ fn strict_keeps_call_run_and_mcp_from_starting_while_a_tool_is_missing() {
             assert_eq!(test_ws.run(verb).code, 0, "{verb:?} without it");
         }
     }
-    // What only agents have is not missing where none is, nor is what a profile leaves out.
+    // Tools of agents are not missing without an agent, nor is a tool that a profile leaves out.
     test_ws.put("haft.toml", "tools = [\"read\", \"subagent\"]\nlisted = [\"subagent\"]\n");
     for verb in verbs {
         let ran = strict(verb);
@@ -335,7 +335,7 @@ fn a_workspace_widens_what_is_allowed_only_when_it_is_trusted() {
         format!("roots = [{:?}]\napprove = \"auto\"\nsandbox = \"full\"\n", test_ws.outside()),
     );
     test_ws.call("read", &outside).must("denied");
-    // What narrows counts at once.
+    // A setting that narrows applies at once.
     test_ws.put("haft.toml", "sandbox = \"read-only\"\n");
     test_ws.call("write", &json!({"path": "new", "content": "x"})).must("denied");
 }

@@ -14,7 +14,7 @@ fn python(server: &Server, code: &str) -> Said {
     server.call("python", &json!({"code": code}))
 }
 
-/// What the model reads of code that ended, well or not.
+/// Returns the text that the model reads after this code ended, successfully or not.
 #[track_caller]
 fn says(code: &str) -> String {
     let test_ws = TestWorkspace::new();
@@ -24,7 +24,7 @@ fn says(code: &str) -> String {
     said.text
 }
 
-/// The processes that have `mark` in their environment, their name or their command line.
+/// Returns the processes that have `mark` in their environment, their name or their command line.
 fn marked(mark: &str) -> Vec<String> {
     let all = fs::read_dir("/proc").unwrap().filter_map(|it| it.unwrap().file_name().into_string().ok());
     all.filter(|it| it.parse::<u32>().is_ok())
@@ -52,7 +52,7 @@ fn none_left(mark: &str) {
     }
 }
 
-/// Every process below this one, as it was started: its id and when.
+/// Returns the id and the start time of every descendant of this process.
 fn below(top: u32) -> Vec<(u32, String)> {
     let mut found = vec![(top, started(top).unwrap())];
     let mut at = 0;
@@ -287,7 +287,7 @@ fn input_is_what_was_given_or_nothing() {
     let call =
         |code: &str| server.does("python", &json!({"code": code, "stdin": text, "args": ["-v", "a b"]}));
     assert_eq!(call("import sys; print(len(sys.stdin.read()), sys.argv)"), "200000 ['-c', '-v', 'a b']");
-    // Who does not read it is not waited for.
+    // A program that does not read its input does not block.
     assert_eq!(call("input()"), "'é'");
 }
 
@@ -395,7 +395,7 @@ fn the_interpreter_of_the_workspace_is_used_as_soon_as_it_is_there() {
     let venv = test_ws.at(".venv").display().to_string();
     assert_ne!(before, venv);
     assert_eq!(python(&server, prefix).text, venv);
-    // What is installed later is found, also by the files that only an interpreter's start reads.
+    // A package that is installed later is found, also by the files that only an interpreter's start reads.
     let code = "import sysconfig; print(sysconfig.get_path('purelib'))";
     let packages = python(&server, code).text;
     let elsewhere = test_ws.at("elsewhere");

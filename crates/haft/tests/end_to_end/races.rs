@@ -28,7 +28,7 @@ fn swapping<T>(test_ws: &TestWorkspace, one: &str, other: &str, meanwhile: impl 
             while !over.load(Ordering::Relaxed) {
                 renameat_with(CWD, &one, CWD, &other, RenameFlags::EXCHANGE).unwrap();
                 swaps.fetch_add(1, Ordering::Relaxed);
-                // Nobody else swaps, so this is no race.
+                // Nothing else swaps, so this does not race.
                 if !is_link(&one) && !is_link(&other) {
                     symlink(&target, &spare).unwrap();
                     fs::rename(&spare, &other).unwrap();

@@ -45,7 +45,7 @@ impl Client {
         serde_json::from_str(&self.output.next().unwrap().unwrap()).unwrap()
     }
 
-    /// The next message that has this.
+    /// Reads until a message has this value; returns it.
     fn until(&mut self, key: &str, value: &Value) -> Value {
         loop {
             let message = self.hear();

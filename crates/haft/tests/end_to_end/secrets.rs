@@ -24,7 +24,7 @@ fn is_there(bytes: &[u8]) -> bool {
     [KEY, TOKEN, PASSWORD].iter().any(|secret| bytes.windows(secret.len()).any(|it| it == secret.as_bytes()))
 }
 
-/// The files below a folder that hold a secret.
+/// Returns the files below a folder that hold a secret.
 fn holders(dir: &Path) -> Vec<String> {
     let mut found = Vec::new();
     for entry in fs::read_dir(dir).unwrap() {
@@ -97,7 +97,7 @@ fn a_secret_is_in_no_answer_no_log_and_no_file_of_ours() {
     // Also for one who has no such variable: what is kept was masked when it was written.
     assert!(!is_there(test_ws.run(&["log", "--json"]).out.as_bytes()));
     assert!(test_ws.text(".env").contains(KEY), "the file itself still holds it");
-    // What a file held before it was changed has to be kept as it was, or undo would lose it.
+    // Only the before-image keeps the secret, or undo would lose it.
     let kept: Vec<String> =
         holders(&test_ws.state()).into_iter().filter(|path| !path.contains("/blobs/")).collect();
     assert_eq!(kept, [""; 0], "kept in the state folder");
@@ -162,7 +162,7 @@ fn an_edit_that_would_cut_a_secret_in_pieces_is_refused() {
         let edit = json!({"path": ".env", "edits": [{"old": old, "new": new}]}).to_string();
         let ran = haft(&test_ws, &["call", "edit", &edit], "");
         assert!(!is_there(ran.out.as_bytes()), "{ran:?}");
-        // What leaves the secret whole is an edit like any other.
+        // An edit that keeps the whole secret is an edit like any other.
         if old != "KEY=" {
             assert!(ran.out.contains("rule `secrets`"), "{ran:?}");
             assert_eq!(test_ws.text(".env"), before);

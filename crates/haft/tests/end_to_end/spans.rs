@@ -1,4 +1,4 @@
-//! Spans: the names and fields that `HAFT_LOG` shows, as whoever reads traces counts on them.
+//! Spans: the stable names and fields that `HAFT_LOG` shows.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ fn ends(log: &str) -> Vec<(String, BTreeMap<String, String>)> {
     found
 }
 
-/// The end of a span of this path, with this value in one of its fields.
+/// Returns the end of a span of this path, with this value in one of its fields.
 fn end<'a>(
     ends: &'a [(String, BTreeMap<String, String>)],
     path: &str,
@@ -76,7 +76,7 @@ fn a_run_tells_of_its_turns_steps_requests_calls_and_jobs() {
     assert!(shell["sandbox_ms"].parse::<f64>().unwrap() > 0.0, "{shell:?}");
     let job = end(&ends, "turn/step/call/job", ("job", "\"job_1\""));
     assert_eq!((names(job), job["state"].as_str()), (vec!["job", "ms", "state"], "\"done\""));
-    // What was asked for, and what came of it, is in the journal and not here.
+    // Arguments and results are in the journal and not here.
     let spans: String = ran.err.lines().filter(|it| it.contains(": spans: ")).collect();
     assert!(!spans.contains("xyzzy") && !spans.contains("hello"), "{spans}");
 }

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Server, TestWorkspace};
 
-/// The tools that open a file, with arguments for this path.
+/// Returns the tools that open a file, with arguments for this path.
 fn openings(path: &str) -> [(&'static str, Value); 8] {
     [
         ("read", json!({"path": path})),
@@ -168,7 +168,7 @@ fn what_was_seen_of_a_large_file_is_no_burden_for_the_next_process() {
     test_ws.call("read", &json!({"path": "small"})).must("ok");
     let written = kept().saturating_sub(before);
     assert!(written < MOST, "a call on a small file wrote {written} bytes");
-    // What was seen is remembered all the same.
+    // The earlier read is remembered all the same.
     test_ws.put("f", format!("new\n{}", test_ws.text("f")));
     let edit = json!({"path": "f", "edits": [{"anchor": "8:00", "new": "y"}]});
     let shown = test_ws.call("edit", &edit).must("stale").text();

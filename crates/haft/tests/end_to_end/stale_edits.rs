@@ -160,7 +160,7 @@ fn a_file_is_replaced_only_after_the_whole_of_it_was_seen_unchanged() {
     read(2_001);
     replace().must("ok");
     assert_eq!(test_ws.text("file"), "new\n");
-    // What it wrote itself it has seen.
+    // The session has seen the content that it wrote.
     test_ws.call("write", &json!({"path": "file", "content": "newer\n", "overwrite": true})).must("ok");
 }
 
@@ -180,7 +180,7 @@ fn a_session_remembers_across_processes_and_others_do_not_know() {
     as_one("theirs", "write", json!({"path": "file", "content": "x", "overwrite": true})).must("stale");
     as_one("mine", "edit", edit).must("ok");
     assert_eq!(test_ws.text("file"), format!("// new\n{}", FILE.replace("second()", "mine()")));
-    // A server goes on with a session too.
+    // A server resumes a session too.
     as_one("mine", "read", json!({"path": "file"})).must("ok");
     let server = test_ws.serve_with(&["--session", "mine"]);
     server.does("write", &json!({"path": "file", "content": "replaced\n", "overwrite": true}));

@@ -8,7 +8,7 @@ use crate::support::TestWorkspace;
 
 const SECRET: &str = "what-is-outside-stays-outside";
 
-/// Every file tool, reading and writing, on this path.
+/// Returns every file tool, reading and writing, on this path.
 fn calls(path: &str) -> Vec<(&'static str, Value)> {
     vec![
         ("read", json!({"path": path})),

@@ -114,7 +114,7 @@ fn request_smuggling_is_refused() {
     let http_server = TestWorkspace::new().open();
     let hidden = format!("DELETE /hidden HTTP/1.1\r\nHost: {}\r\n\r\n", http_server.address);
     let shapes = [
-        // What is hidden is the body for one server and a request for another.
+        // The hidden text is the body for one server and a request for another.
         format!(
             "Content-Length: {}\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n{hidden}",
             hidden.len() + 5

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::support::{ANN, BOB, TestWorkspace, initialize};
 
-/// Waits until the job has said so, and until a look from elsewhere finds it said.
+/// The commands of a job that writes two lines.
 const SAID: &str = "echo one; echo two";
 
 #[test]

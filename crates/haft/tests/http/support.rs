@@ -30,12 +30,12 @@ pub(crate) struct TestWorkspace {
 pub(crate) struct HttpServer {
     child: Child,
     pub(crate) address: SocketAddr,
-    /// What it said on standard error until it listened.
+    /// The lines on standard error until it listened.
     pub(crate) said: Vec<String>,
     _folder: Arc<tempfile::TempDir>,
 }
 
-/// What a server answered.
+/// The response of a server.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
@@ -62,7 +62,7 @@ impl TestWorkspace {
         file.write_all(text.as_bytes()).unwrap();
     }
 
-    /// `haft`, in this room.
+    /// Returns `haft` in this workspace.
     pub(crate) fn haft(&self) -> Command {
         let mut haft = self.haft_contained();
         haft.args(["--sandbox", "full"]);
@@ -81,7 +81,7 @@ impl TestWorkspace {
         haft
     }
 
-    /// A server for ann and bob.
+    /// Starts a server for ann and bob.
     pub(crate) fn open(&self) -> HttpServer {
         let tokens = self.path("tokens");
         self.open_with(&["--token-file", tokens.to_str().unwrap()])
@@ -117,7 +117,7 @@ impl HttpServer {
             let url = said.iter().find_map(|line| line.strip_prefix("haft: MCP at http://"));
             if let Some(address) = url.and_then(|url| url.strip_suffix("/mcp")) {
                 http_server.address = address.parse().unwrap();
-                // What it says of its token comes right after, if anything.
+                // A line about its token follows at once, if there is one.
                 said.extend(lines.recv_timeout(Duration::from_millis(200)));
                 return http_server;
             }
@@ -138,19 +138,19 @@ impl HttpServer {
         rest(&mut socket)
     }
 
-    /// A request with these headers beside `Host` and `Connection`.
+    /// Sends a request with these headers beside `Host` and `Connection`.
     pub(crate) fn ask(&self, line: &str, headers: &str, body: &str) -> Reply {
         let head = format!("{line} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n{headers}", self.address);
         self.raw(format!("{head}Content-Length: {}\r\n\r\n{body}", body.len()).as_bytes())
     }
 
-    /// A message, as a good client sends it.
+    /// Sends a message as a valid client does.
     pub(crate) fn post(&self, token: &str, session: Option<&str>, message: &Value) -> Reply {
         let session = session.map(|it| format!("Mcp-Session-Id: {it}\r\n")).unwrap_or_default();
         self.ask("POST /mcp", &format!("{}{session}", good(token)), &message.to_string())
     }
 
-    /// A new session, and its id.
+    /// Opens a session; returns its id.
     pub(crate) fn begin(&self, token: &str) -> String {
         let reply = self.post(token, None, &initialize());
         assert_eq!(reply.status, 200, "{reply:?}");
@@ -161,7 +161,7 @@ impl HttpServer {
         id
     }
 
-    /// The result of a request in a session.
+    /// Sends a request in a session; returns its result.
     pub(crate) fn request(&self, token: &str, session: &str, method: &str, params: Value) -> Value {
         let message = json!({"jsonrpc": "2.0", "id": 7, "method": method, "params": params});
         let reply = self.post(token, Some(session), &message);
@@ -169,14 +169,14 @@ impl HttpServer {
         reply.message()["result"].clone()
     }
 
-    /// What a tool says.
+    /// Returns the text of a tool's result.
     pub(crate) fn call(&self, token: &str, session: &str, tool: &str, arguments: Value) -> String {
         let result =
             self.request(token, session, "tools/call", json!({"name": tool, "arguments": arguments}));
         result["content"][0]["text"].as_str().unwrap_or_else(|| panic!("no text: {result}")).to_owned()
     }
 
-    /// A good client is served.
+    /// Checks that a valid client is served.
     pub(crate) fn is_alive(&self) {
         let session = self.begin(ANN);
         assert_eq!(self.call(ANN, &session, "shell", json!({"command": "echo still here"})), "still here");
@@ -220,7 +220,7 @@ impl Reply {
         lines.into_iter().find(|(it, _)| it.eq_ignore_ascii_case(name)).map(|(_, value)| value.to_owned())
     }
 
-    /// The last message in it.
+    /// Returns the last message in it.
     pub(crate) fn message(&self) -> Value {
         let mut events =
             self.body.lines().filter_map(|line| line.strip_prefix("data: ")).filter(|it| !it.is_empty());
@@ -229,7 +229,7 @@ impl Reply {
     }
 }
 
-/// The headers of a good client's message.
+/// Returns the headers of a valid client's message.
 pub(crate) fn good(token: &str) -> String {
     format!(
         "Authorization: Bearer {token}\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\n"
@@ -241,7 +241,7 @@ pub(crate) fn initialize() -> Value {
         "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}})
 }
 
-/// All that comes until the connection ends.
+/// Reads everything until the connection ends.
 pub(crate) fn rest(socket: &mut TcpStream) -> Reply {
     let mut bytes = Vec::new();
     let mut buffer = [0; 64 * 1024];
@@ -256,7 +256,7 @@ pub(crate) fn rest(socket: &mut TcpStream) -> Reply {
     Reply::of(&bytes)
 }
 
-/// A body that came in chunks.
+/// Decodes a chunked body.
 fn whole(mut chunks: &[u8]) -> Vec<u8> {
     let mut body = Vec::new();
     while let Some(end) = chunks.windows(2).position(|it| it == b"\r\n") {

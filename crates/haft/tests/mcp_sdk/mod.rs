@@ -23,7 +23,7 @@ fn official_python_sdk_works() {
     assert!(String::from_utf8_lossy(&ended.stdout).contains("all good"), "{}", said(&ended));
 }
 
-/// A Python that has the SDK, in a place that is kept from run to run.
+/// Returns a Python with the SDK, installed once in a folder that later runs reuse.
 fn python_with_sdk() -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("python-mcp-2");
     let python = folder.join("bin/python");

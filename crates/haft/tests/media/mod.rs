@@ -17,7 +17,7 @@ use pictures::{
 };
 use serde_json::{Value, json};
 
-/// What a call of `image_view` gives: its line, and the picture.
+/// Returns the result of a call of `image_view`: its line, and the picture.
 #[track_caller]
 fn looks(server: &Server, arguments: &Value) -> (String, String, DynamicImage) {
     let answer = server.start_call("image_view", arguments).wait().unwrap();
@@ -30,7 +30,7 @@ fn looks(server: &Server, arguments: &Value) -> (String, String, DynamicImage) {
     (line, mime, picture)
 }
 
-/// What is left of a colour, however it was written.
+/// Returns whether a pixel is red, with a tolerance for lossy formats.
 fn is_red(pixel: image::Rgba<u8>) -> bool {
     pixel.0[0] > 200 && pixel.0[2] < 60
 }
@@ -80,7 +80,7 @@ fn picture_format_is_detected_by_content() {
     assert!(is_red(picture.get_pixel(100, 1000)) && !is_red(picture.get_pixel(1500, 1000)));
     let (_, _, part) = looks(&server, &json!({"path": "a.pdf", "region": [0, 900, 500, 145]}));
     assert_eq!(part.dimensions(), (1500, 435));
-    // What `read` says of the same files.
+    // The text of `read` for the same files.
     let text = server.does("read", &json!({"path": "a.pdf"}));
     assert_eq!(text, "--- page 1 ---\none\n--- page 2 ---\ntwo\n[PDF, pages 1-2 of 2]");
     assert!(server.does("read", &json!({"path": "a.gif"})).starts_with("a.gif: GIF, 10 x 6"));
@@ -176,7 +176,7 @@ fn svg_loads_no_other_files() {
         assert!(picture.pixels().all(|(_, _, it)| it.0 == [255; 4]), "{href}: {line}");
     }
     assert_eq!(asked.try_iter().count(), 0, "nobody was asked");
-    // What is written into it is seen.
+    // Text in the picture is shown.
     let inner = kit::base64::encoded(&written(&halves(10, 10), ImageFormat::Png));
     test_ws.put("a.svg", svg(&format!("data:image/png;base64,{inner}")));
     assert!(is_red(looks(&server, &json!({"path": "a.svg"})).2.get_pixel(100, 100)));
@@ -184,7 +184,7 @@ fn svg_loads_no_other_files() {
     assert!(server.call("image_view", &json!({"path": "x.svg"})).is_error);
 }
 
-/// A server that answers every request with this, and tells what it was asked for.
+/// Starts a server that gives this answer to every request, and reports the requests.
 fn web(body: &'static [u8], mime: &'static str) -> (String, std::sync::mpsc::Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();

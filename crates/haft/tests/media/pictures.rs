@@ -17,7 +17,7 @@ pub(crate) fn written(picture: &DynamicImage, format: ImageFormat) -> Vec<u8> {
     bytes
 }
 
-/// A photo that its camera held upright, as EXIF says.
+/// Returns a photo that its camera held upright, as EXIF says.
 pub(crate) fn turned() -> Vec<u8> {
     let jpeg = written(&halves(64, 32), ImageFormat::Jpeg);
     let exif = b"Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x06\0\0\0\0\0\0";
@@ -59,7 +59,7 @@ pub(crate) fn animated() -> Vec<u8> {
     bytes
 }
 
-/// A PNG that says it has this size, with this as its packed pixels.
+/// Returns a PNG that says it has this size, with this as its packed pixels.
 pub(crate) fn png_of(width: u32, height: u32, packed: &[u8]) -> Vec<u8> {
     let mut bytes = b"\x89PNG\r\n\x1a\n".to_vec();
     let mut chunk = |name: &[u8], body: &[u8]| {
@@ -78,7 +78,7 @@ pub(crate) fn png_of(width: u32, height: u32, packed: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// So many megabytes of nothing, packed.
+/// Compresses so many MiB of zeros.
 pub(crate) fn packed(megabytes: usize) -> Vec<u8> {
     let mut encoder = ZlibEncoder::new(Vec::new(), Compression::best());
     let nothing = vec![0; 1 << 20];
@@ -88,7 +88,7 @@ pub(crate) fn packed(megabytes: usize) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// A document with a page for each of these texts, in a size of 300 by 200 points.
+/// Returns a document with a page for each of these texts, in a size of 300 by 200 points.
 pub(crate) fn pdf(pages: &[&str]) -> Vec<u8> {
     let kids: Vec<String> = (0..pages.len()).map(|it| format!("{} 0 R", 4 + 2 * it)).collect();
     let mut pdf = b"%PDF-1.4\n%\xff\xfe\xfd\n".to_vec();

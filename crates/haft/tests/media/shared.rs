@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::pictures::{halves, written};
 use crate::support::{Server, TestWorkspace};
 
-/// The link that a call gives.
+/// Returns the link that a call gives.
 #[track_caller]
 fn link(server: &Server, tool: &str, arguments: &Value) -> (String, String) {
     let answer = server.start_call(tool, arguments).wait().unwrap();
@@ -21,7 +21,7 @@ fn read(server: &Server, uri: &str) -> Value {
     server.ask("resources/read", &json!({"uri": uri})).wait().unwrap()
 }
 
-/// All files below the folders of shared files.
+/// Returns all files below the folders of shared files.
 fn kept(test_ws: &TestWorkspace) -> Vec<PathBuf> {
     fn below(folder: &std::path::Path, found: &mut Vec<PathBuf>) {
         for entry in fs::read_dir(folder).into_iter().flatten() {
@@ -44,7 +44,7 @@ fn shared_file_is_read_by_its_link_for_a_day() {
     let (line, uri) = link(&server, "share_file", &json!({"path": "report.txt", "name": "Report.txt"}));
     assert!(line.starts_with("shared `Report.txt`: text/plain, 12 bytes, until "), "{line}");
     assert!(uri.starts_with("haft://files/") && uri.len() == "haft://files/".len() + 32, "{uri}");
-    // What becomes of the file later is not what was given.
+    // A later change of the file does not change the shared copy.
     test_ws.put("report.txt", "all is lost\n");
     let contents = read(&server, &uri)["result"]["contents"][0].clone();
     assert_eq!((&contents["text"], &contents["mimeType"]), (&json!("all is well\n"), &json!("text/plain")));

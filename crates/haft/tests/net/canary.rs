@@ -12,7 +12,7 @@ const OF_ENVIRONMENT: &str = r#"cnry-E1"/+\x 7f3a9c&d"#;
 const OF_FILE: &str = "cnry-F2-ghp_0b1c2d3e4f";
 const SHORT: &str = "q7#Z";
 
-/// What a day leaves behind: everything that was printed.
+/// The remains of a day of work: everything that was printed.
 struct Day {
     test_ws: TestWorkspace,
     printed: String,
@@ -60,7 +60,7 @@ fn secret_is_found_only_where_it_was_sent() {
     let url = |path: &str| server.url(path);
     let all = "{{secret:one}} {{secret:two}} {{secret:short}}";
 
-    // What works, and is said back by the other side in the ways in which servers say things back.
+    // Requests that succeed, with the secret echoed in the ways in which servers do that.
     let sent = [
         (
             "http_request",
@@ -105,7 +105,7 @@ fn secret_is_found_only_where_it_was_sent() {
         assert!(said.matches(masked).count() > 8, "{masked} in {said}");
     }
 
-    // What fails, in every place in which it can.
+    // Requests that fail, at every stage.
     let failing = [
         json!({"url": url("/status/401?{{secret:one}}")}),
         json!({"url": url("/nothing?{{secret:one}}")}),
@@ -172,7 +172,7 @@ fn secret_is_found_only_where_it_was_sent() {
     assert!(!day.printed.contains(SHORT) && !day.printed.contains("q7%23Z"), "the short one was printed");
 }
 
-/// The ways in which a value is written.
+/// Returns the ways in which a value is written.
 fn forms(value: &str) -> Vec<String> {
     let json = Value::from(value).to_string();
     let escaped = |unreserved: &str| -> String {

@@ -20,7 +20,7 @@ fn targets(far: &Hostile) -> Vec<String> {
     far.heard().iter().map(|it| it.target.clone()).collect()
 }
 
-/// The ends of the calls of a scripted model that was given this task, in the order in which it made them.
+/// Runs a scripted model with this task; returns the outcomes of its calls, in order.
 fn run(test_ws: &TestWorkspace, task: &str, calls: &[(&str, Value)]) -> Vec<(String, String)> {
     let mut lines: Vec<String> = calls
         .iter()
@@ -104,7 +104,7 @@ fn composed_address_is_asked_about_once_per_host_through_a_client() {
     inside("net::composed::composed_address_is_asked_about_once_per_host_through_a_client", || {
         let far = Hostile::on(far_away(8080));
         for client in 0..3 {
-            // What is allowed for a session is not kept for the next.
+            // A grant for one session does not apply to the next.
             let test_ws = TestWorkspace::new();
             let mut client: Client =
                 both(&test_ws, &json!({"elicitation": {}})).into_iter().nth(client).unwrap();
@@ -139,7 +139,7 @@ fn open_web_is_the_default_where_nobody_can_be_asked_and_is_said_once() {
         assert!(get("/text?a").contains(note) && !get("/text?b").contains(note));
         assert_eq!(far.connections(), 2);
         drop(server);
-        // Whoever said what they want is told nothing, and has it.
+        // A person who configured this gets no note.
         let server = configured("[net]\nweb = \"public\"\n").serve();
         assert!(!server.does("http_request", &json!({"url": url("/text?c")})).contains(note));
         drop(server);

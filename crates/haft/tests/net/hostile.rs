@@ -1,7 +1,7 @@
 //! A web server that is broken or malicious.
 //!
-//! What is asked for says how it answers, so that any test reads as what it tries. It speaks HTTP by hand: no library
-//! would send what this sends.
+//! The path of a request says how the server answers, so that a test shows what it tries. The server writes HTTP
+//! itself: no library would send these bytes.
 
 use std::{
     io::{BufRead as _, BufReader, Read as _, Write},
@@ -13,7 +13,7 @@ use std::{
     thread,
 };
 
-/// What a bomb unpacks to.
+/// The decompressed size of a bomb.
 const BOMB: u64 = 10 << 30;
 
 /// A server on loopback, until it is dropped.
@@ -73,7 +73,7 @@ impl Hostile {
                 let Ok(stream) = stream else { continue };
                 of_thread.connections.fetch_add(1, Ordering::AcqRel);
                 let state = of_thread.clone();
-                // Whoever has heard enough hangs up; that is not a failure here.
+                // A client may disconnect early; that is not a failure here.
                 thread::spawn(move || drop(serve(&state, stream)));
             }
         });
@@ -89,12 +89,12 @@ impl Hostile {
         format!("127.0.0.1:{}", self.port())
     }
 
-    /// The address of what behaves as this path says.
+    /// Returns the address at which the server behaves as this path says.
     pub(crate) fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.host())
     }
 
-    /// The requests that came, in their order.
+    /// Returns the received requests, in order.
     pub(crate) fn heard(&self) -> Vec<Heard> {
         self.state.heard.lock().unwrap().clone()
     }
@@ -103,12 +103,12 @@ impl Hostile {
         self.heard().pop().unwrap()
     }
 
-    /// How often it was connected to, whatever was said then.
+    /// Returns the number of connections, whatever was sent over them.
     pub(crate) fn connections(&self) -> usize {
         self.state.connections.load(Ordering::Acquire)
     }
 
-    /// How many bytes of large bodies the other side has taken.
+    /// Returns the number of bytes of large bodies that the client received.
     pub(crate) fn sent(&self) -> usize {
         self.state.sent.load(Ordering::Acquire)
     }
@@ -122,7 +122,7 @@ impl Drop for Hostile {
     }
 }
 
-/// The numbers of a body that can be checked at any place.
+/// Returns the byte at a position of a body that can be checked at any position.
 pub(crate) fn byte_at(place: usize) -> u8 {
     u8::try_from(place % 251).unwrap()
 }
@@ -196,7 +196,7 @@ fn serve(state: &State, mut stream: TcpStream) -> std::io::Result<()> {
         "controls" => {
             whole(out, "200 OK", "Content-Type: text/plain\r\n", "a\u{1b}[2Jb\u{202e}c\u{e0041}d".as_bytes())
         }
-        // What came: the head's lines, an empty one, the body.
+        // Echoes the request: the lines of the head, an empty one, the body.
         "echo" => {
             let mut said = format!("{} {}\n", heard.method, heard.target);
             for (name, value) in &heard.headers {
@@ -349,7 +349,7 @@ fn bomb(state: &State, out: &mut impl Write, how: &str) -> std::io::Result<()> {
     again(state, out, &piece, BOMB / unpacked * piece.len() as u64)
 }
 
-/// The beginning of a deflate stream of zeros: one block with the fixed codes that does not end.
+/// Returns the beginning of a deflate stream of zeros: one block with the fixed codes that does not end.
 fn deflated(length: usize) -> Vec<u8> {
     // Not the last block, fixed codes, the byte 0; then a length of 258 at a distance of 1.
     let first = [0, 1, 0, 0, 0, 1, 1, 0, 0, 0, 0];

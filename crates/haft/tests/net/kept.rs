@@ -1,4 +1,4 @@
-//! What a call leaves in the journal, and that each request of a client gets an answer with its id.
+//! Journal entries without credentials, and answers with the id of each client request.
 
 use serde_json::{Value, json};
 

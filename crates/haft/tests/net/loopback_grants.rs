@@ -10,7 +10,7 @@ use crate::{
     support::{Server, TestWorkspace},
 };
 
-/// What curl says of this address, in a command of its own, and in the bash that goes on.
+/// Returns the output of curl for this address, in a command of its own, and in the persistent bash.
 fn curl(haft: &Server, url: &str) -> [String; 2] {
     let command = json!({"command": format!("curl -sS --max-time 20 '{url}'")});
     ["shell", "bash"].map(|tool| haft.call(tool, &command).text)

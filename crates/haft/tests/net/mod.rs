@@ -22,7 +22,7 @@ use crate::support::TestWorkspace;
 use hostile::Hostile;
 use serde_json::Value;
 
-/// A room whose person wrote this into their configuration.
+/// Creates a workspace with this text in the person's configuration.
 fn configured(config: &str) -> TestWorkspace {
     let test_ws = TestWorkspace::new();
     fs::create_dir_all(test_ws.config()).unwrap();
@@ -30,13 +30,13 @@ fn configured(config: &str) -> TestWorkspace {
     test_ws
 }
 
-/// A room that may speak to these servers.
+/// Creates a workspace with a grant for these servers.
 fn granting(servers: &[&Hostile]) -> TestWorkspace {
     let hosts: Vec<String> = servers.iter().map(|it| format!("\"{}\"", it.host())).collect();
     configured(&format!("[net]\nallow = [{}]\n", hosts.join(", ")))
 }
 
-/// One request in a process of its own: its kind, and what the model reads.
+/// Runs one request in a process of its own; returns its kind, and the text for the model.
 fn ask(test_ws: &TestWorkspace, arguments: &Value) -> (String, String) {
     let called = test_ws.call("http_request", arguments);
     (called.kind().to_owned(), called.text())

@@ -1,5 +1,5 @@
-//! A network namespace for a test, with a name server that answers as it is told and a machine far away that has a public
-//! address: so the shipped program meets just what an attacker would show it.
+//! A network namespace for a test, with a DNS server under the test's control and a remote machine with a public
+//! address: the built program meets just what an attacker would show it.
 
 use std::{
     fs,
@@ -92,7 +92,7 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// What is answered depends on the name, and on how often it was asked for before.
+    /// Starts a DNS server; its answer depends on the name, and on the number of earlier requests for it.
     pub(super) fn answer(addresses: impl Fn(&str, usize) -> Vec<Ipv4Addr> + Send + 'static) -> Self {
         let socket = UdpSocket::bind("127.0.0.1:53").unwrap();
         let asked = Arc::<Mutex<Vec<String>>>::default();
@@ -108,7 +108,7 @@ impl Names {
         Self { asked }
     }
 
-    /// How often the addresses of this name were asked for.
+    /// Returns the number of DNS requests for the addresses of this name.
     pub(super) fn asked(&self, name: &str) -> usize {
         self.asked.lock().unwrap().iter().filter(|it| *it == name).count()
     }

@@ -102,7 +102,7 @@ fn calls(tool: &'static str, server: &Hostile, urls: &[&str], with: &Value) -> V
 fn private_address_is_refused_in_every_notation() {
     let server = Hostile::start();
     let test_ws = TestWorkspace::new();
-    // Neither whoever answers everything with yes, nor a grant of every host or of another port, opens the door.
+    // Neither an approver that allows everything nor a grant of every host or of another port is enough.
     let open = configured("[net]\nallow = [\"*\", \"127.0.0.1:1\", \"localhost\", \"127.0.0.1\"]\n");
     for (test_ws, options) in
         [(&test_ws, &[][..]), (&test_ws, &["--approve", "auto"][..]), (&open, &["--approve", "auto"][..])]
@@ -197,7 +197,7 @@ fn web_grant_does_not_allow_sending() {
     assert!(kind == "denied" && said.contains("`web`"), "{said}");
     let asked = configured("[net]\nweb = \"ask\"\n");
     assert_eq!(ask(&asked, &json!({"url": url})).0, "denied");
-    // What reads only also reads where nothing may be changed.
+    // A request that only reads is allowed where nothing may be changed, too.
     let reader = granting(&[&server]);
     let get =
         reader.call_with(&["--sandbox", "read-only"], "http_request", &json!({"url": server.url("/text")}));

@@ -41,7 +41,7 @@ fn configured_proxy_is_used_for_public_addresses_only() {
         assert_eq!(ask(&test_ws, &json!({"url": url})).0, "denied", "{url}");
     }
     assert_eq!(proxy.connections(), asked, "a private address was asked for at the proxy");
-    // What is behind the person's own door is not behind the proxy's.
+    // A granted host on loopback is reached directly, not through the proxy.
     assert!(does(&test_ws, &json!({"url": own.url("/text")})).ends_with("hello\n"));
     assert_eq!((own.connections(), proxy.connections()), (1, asked));
 }

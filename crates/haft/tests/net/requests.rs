@@ -175,7 +175,7 @@ fn redirected_body_is_not_sent_to_a_host_without_a_grant() {
     for how in ["307", "308"] {
         let url = open.url(&format!("/{how}?{}", closed.url("/echo")));
         assert_eq!(ask(&test_ws, &json!({"url": url, "body": "private"})).0, "denied");
-        // A public host, too, is only looked at without a question.
+        // A public host, too, is only read without a question.
         let url = open.url(&format!("/{how}?http://93.184.216.34:1/"));
         let (kind, said) = ask(&test_ws, &json!({"url": url, "body": "private"}));
         assert!(kind == "denied" && said.contains("93.184.216.34:1 was not granted"), "{said}");

@@ -14,10 +14,10 @@ use crate::{
     web::site::{Asked, Site, ok},
 };
 
-/// What a command says that found no server.
+/// The output of a command that found no server.
 const NOBODY: &str = "nobody there";
 
-/// A room with a haft that serves, in which a background job listens, at a port at which the machine listens too.
+/// A workspace with a haft that serves, and a background job that listens at a port at which the machine listens too.
 struct Session {
     test_ws: TestWorkspace,
     haft: Server,
@@ -25,7 +25,7 @@ struct Session {
 }
 
 impl Session {
-    /// A job that listens at this address of its own loopback.
+    /// Starts a job that listens at this address of its own loopback.
     fn listening_at(host: &str, options: &[&str], config: &str) -> Self {
         let session = Self::without_server(options, config);
         session.serve_at(host);
@@ -55,7 +55,7 @@ impl Session {
         self.haft.call("shell", &stop);
     }
 
-    /// An address at the port of both.
+    /// Returns an address at the port that both listen at.
     fn url(&self, host: &str, path: &str) -> String {
         format!("http://{host}:{}{path}", self.machine.port())
     }
@@ -64,7 +64,7 @@ impl Session {
         self.haft.does("http_request", arguments)
     }
 
-    /// What is said of a request that is denied.
+    /// Returns the error of a request that is denied.
     #[track_caller]
     fn denied(&self, tool: &str, url: &str) -> String {
         let said = self.haft.call(tool, &json!({"url": url}));
@@ -139,7 +139,7 @@ fn port_of_the_machine_stays_closed_where_no_process_of_the_session_listens() {
     for options in [&[][..], &["--approve", "auto"]] {
         let session = Session::without_server(options, "");
         let url = session.url("127.0.0.1", "/text");
-        // Whatever else runs in the sandbox, and at whatever other port it listens.
+        // Other processes in the sandbox, and other ports, make no difference.
         session.haft.does("shell", &json!({"command": "true"}));
         for tool in ["http_request", "web_fetch"] {
             let said = session.denied(tool, &url);

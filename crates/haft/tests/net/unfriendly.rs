@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::{granting, hostile::Hostile};
 
-/// What the process may have used at most, in bytes.
+/// The maximum memory of the process, in bytes.
 const MEMORY: u64 = 200 << 20;
 
 #[test]
@@ -49,10 +49,10 @@ fn hostile_server_costs_little_time_and_memory() {
             &said.text[..80]
         );
         assert!(said.text.len() < 128 << 10, "{path}: {} bytes", said.text.len());
-        // What the system keeps on the way is all that is taken of it besides.
+        // Beyond that, only the system's buffers fill.
         assert!(server.sent() - before < 64 << 20, "{path}: {} bytes", server.sent() - before);
     }
-    // What haft doesn't offer to unpack stays as small as it came.
+    // An encoding that haft does not accept is not decompressed.
     for encoding in ["br", "zstd"] {
         let said = ask(&format!("/bomb/{encoding}"));
         let is_as_sent = said.text.contains(&format!("content-encoding: {encoding}"));
@@ -69,7 +69,7 @@ fn hostile_server_costs_little_time_and_memory() {
     assert!(said.text.ends_with("hello"), "{}", said.text);
     let peak = haft.peak_memory();
     assert!(peak < MEMORY, "{} MiB", peak >> 20);
-    // The positive control: it still serves whoever behaves.
+    // The positive control: it still serves a client that behaves.
     assert!(ask("/text").text.ends_with("hello\n"));
 }
 

@@ -23,9 +23,9 @@ const FAMILY: &str = "
     nohup sleep 1000 > /dev/null 2>&1 &
     sh -c 'trap \"\" TERM HUP INT; while :; do sleep 1000; done' &
     sleep 0; echo ready; wait";
-/// How many these are, with the shell that starts them.
+/// The number of these processes, with the shell that starts them.
 const MEMBERS: usize = 8;
-/// How many of them sleep, once all are there.
+/// The number of them that sleep, once all have started.
 const SLEEPERS: usize = 6;
 
 async fn family(keeper: &Keeper, mark: &(String, String)) -> Process {

@@ -82,7 +82,7 @@ async fn truncated_output_can_be_read_by_its_handle() {
     assert_eq!(std::fs::read(spills.0.path()).unwrap().len(), 3893);
 }
 
-/// The memory of this process, in bytes.
+/// Returns the memory of this process, in bytes.
 fn resident() -> usize {
     let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
     pages.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096

@@ -11,7 +11,7 @@ use haft::kit::{
     procs::{Base, Exit, Keeper, Process, Program, Stdin, Streams},
 };
 
-/// Nothing here takes as long, unless it hangs.
+/// A timeout that only a call that hangs exceeds.
 pub(crate) const HANG: Duration = Duration::from_secs(60);
 
 pub(crate) async fn keeper() -> Keeper {
@@ -52,14 +52,14 @@ pub(crate) async fn run(keeper: &Keeper, program: Program) -> (Exit, String) {
     (exit, process.output().since(0, usize::MAX).text)
 }
 
-/// What no other process has in its environment.
+/// Returns a variable that no other process has in its environment.
 pub(crate) fn mark() -> (String, String) {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     ("HAFT_TEST_MARK".to_owned(), format!("mark-{}-{count}", std::process::id()))
 }
 
-/// The processes that have this in their environment.
+/// Returns the processes that have this in their environment.
 pub(crate) fn marked(mark: &(String, String)) -> Vec<u32> {
     let mark = format!("{}={}", mark.0, mark.1).into_bytes();
     let all = std::fs::read_dir("/proc").unwrap().flatten();

@@ -14,17 +14,18 @@ fn line(say: &str, calls: &[(&str, Value)]) -> String {
     json!({ "say": say, "calls": calls }).to_string() + "\n"
 }
 
-/// A command whose result is promised.
+/// Returns a call in the background, whose result comes later.
 fn promised(command: &str) -> (&'static str, Value) {
     ("shell", json!({"command": command, "run_in_background": true}))
 }
 
-/// What the model answers when it was told that.
+/// Returns the script line of an answer that expects this word in the request.
 fn when_told(word: &str, say: &str) -> String {
     json!({ "expect": [word], "say": say }).to_string() + "\n"
 }
 
-/// A command whose result comes after the model has said that it waits, and what the model says to it.
+/// Returns a script with a command whose result comes after the model's answer that it waits, and the model's answer to
+/// it.
 fn late() -> String {
     line("", &[promised("sleep 0.3; echo LATE")])
         + &line("I wait.", &[])
@@ -135,7 +136,7 @@ fn a_server_of_the_lasting_bash_is_not_waited_for_and_an_older_one_changes_nothi
     let ran = does(&test_ws, &[], &script);
     assert!(ran.code == 0 && ran.out.ends_with("It serves.\n"), "{ran:?}");
     assert!(ran.err.contains("stopped with this run: job_1"), "{ran:?}");
-    // What listens since an earlier call is no answer to this one.
+    // A process that listens since an earlier call does not answer this one.
     let before = ("bash", json!({"command": format!("mkfifo up; {listens} > up & read it < up")}));
     let owed = ("bash", json!({"command": "sleep 0.3; echo LATE", "run_in_background": true}));
     let script = line("", &[before])

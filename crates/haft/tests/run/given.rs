@@ -1,4 +1,4 @@
-//! What a task is given: standard input, pictures, the person's own instructions.
+//! Input of a task: standard input, pictures, the person's own instructions.
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -12,13 +12,13 @@ use serde_json::json;
 use super::{events, script};
 use crate::support::{PATIENCE, Ran, TestWorkspace, run};
 
-/// A run of this script that is given `input`.
+/// Runs this script with `input` on standard input.
 fn piped(test_ws: &TestWorkspace, lines: &str, arguments: &[&str], input: &str) -> Ran {
     let model = script(test_ws, lines);
     run(&mut test_ws.haft(&[&["run", "--model", &model], arguments].concat()), input)
 }
 
-/// An answer that comes only if the model was sent all of these texts.
+/// Returns the script line of an answer, if the request contains all of these texts.
 fn expects(texts: &[&str]) -> String {
     format!("{}\n", json!({"expect": texts, "say": "seen"}))
 }
@@ -36,7 +36,7 @@ fn what_is_piped_in_joins_the_task_as_data() {
     assert_eq!((ran.code, ran.out.as_str()), (0, "seen\n"), "{ran:?}");
     let ran = piped(&test_ws, &expects(&["explain it"]), &["--json", "explain it"], "x\n");
     assert_eq!(events(&ran.out)[0]["attached"], json!(["stdin, 2 bytes"]), "{ran:?}");
-    // What the person said is the task alone.
+    // The task in the list is only the person's text.
     let listed = test_ws.run(&["run", "--resume"]);
     assert_eq!(listed.code, 0, "{listed:?}");
 }

@@ -1,4 +1,4 @@
-//! `haft run`: does a task, tells of it in streams that a program can read, and stops when it is told to.
+//! `haft run`: does a task, writes streams that a program can read, and stops on request.
 
 mod background;
 mod given;
@@ -17,7 +17,7 @@ use serde_json::Value;
 
 const EXAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/fix-a-test");
 
-/// A script in this room, as `--model` names it.
+/// Writes a script in this workspace; returns its name for `--model`.
 fn script(test_ws: &TestWorkspace, lines: &str) -> String {
     let path = test_ws.base().join("script.jsonl");
     std::fs::write(&path, lines).unwrap();
@@ -32,7 +32,7 @@ fn names(events: &[Value]) -> Vec<&str> {
     events.iter().map(|it| it["event"].as_str().unwrap()).collect()
 }
 
-/// A task that runs until somebody stops it; its first call has begun.
+/// Starts a task that runs until it is stopped; returns once its first call has begun.
 fn begun(
     test_ws: &TestWorkspace,
     model: &str,

@@ -1,4 +1,4 @@
-//! What a run tells a program: events at a bounded rate, denied calls, an answer that fits a schema.
+//! Output of a run for programs: events at a bounded rate, denied calls, an answer that fits a schema.
 
 use serde_json::{Value, json};
 

@@ -13,7 +13,7 @@ use crate::{
     support::{User, World},
 };
 
-/// A fork bomb that grows as fast as it can. `MARK` is in the environment of all of it.
+/// Returns a fork bomb that grows as fast as it can. `MARK` is in the environment of all of it.
 fn bomb(mark: &str) -> String {
     format!(
         "MARK={mark} /usr/bin/python3 -c 'import os\nwhile True:\n  try: os.fork()\n  except OSError: pass'"
@@ -44,7 +44,7 @@ pub(crate) fn fork_bomb_ends_itself_and_other_commands_go_on(user: User) {
     assert!(text.contains("sandbox: rule `processes`: "), "{text}");
     assert!(!is_marked(&mark), "{} are left", marked(&mark));
     assert!(client.shell("echo alive").contains("alive"));
-    // What had nothing to do with it did not notice.
+    // An unrelated process is not affected.
     assert!(is_marked(&steady));
     assert!(client.call("read_job", &json!({"job": job})).contains("running"));
     // As many as are usual are not a bomb.
@@ -52,7 +52,7 @@ pub(crate) fn fork_bomb_ends_itself_and_other_commands_go_on(user: User) {
     assert!(client.shell(many).contains("all"));
 }
 
-/// A bomb that is as large as the sandbox allows, and a lasting terminal beside it.
+/// Starts a bomb that is as large as the sandbox allows, with a persistent terminal beside it.
 fn large_bomb(world: &World, mark: &str) -> (Client, String) {
     world.configure("[limits]\nprocesses = 2048\n");
     let mut client = Client::start(world);
@@ -109,7 +109,7 @@ pub(crate) fn shared_memory_counts(user: User) {
                    ctypes.memset(p, 1, SIZE << 20)";
     let own = "b = bytearray(b\"x\") * (SIZE << 20)";
     for (what, allocate) in [("memfd", memfd), ("shared", shared), ("segment", segment), ("own", own)] {
-        // Little of it is no trouble: it is not the call itself that fails.
+        // A small allocation is allowed: the call itself does not fail.
         for (size, is_ended) in [(60, false), (400, true)] {
             let script = allocate.replace("SIZE", &size.to_string());
             let command = format!(

@@ -96,7 +96,7 @@ impl Client {
         }
     }
 
-    /// Calls a tool: what it said, also where it failed.
+    /// Calls a tool; returns its text, also if it failed.
     pub(crate) fn call(&mut self, tool: &str, arguments: &Value) -> String {
         let id = self.ask("tools/call", &json!({"name": tool, "arguments": arguments}));
         let answer = self.answer(id);
@@ -108,7 +108,7 @@ impl Client {
         self.call("shell", &json!({"command": command}))
     }
 
-    /// Starts a command that goes on as a job, and gives the job's id.
+    /// Starts a command that continues as a job; returns the job's id.
     pub(crate) fn job(&mut self, command: &str) -> String {
         let said = self.call("shell", &json!({"command": command, "wait_ms": 0}));
         let start = said.find("job_").unwrap_or_else(|| panic!("{said}"));

@@ -136,7 +136,7 @@ pub(crate) fn what_git_s_configuration_runs_is_read_only(user: User) {
     }
     let ran = driver.sh("echo evil > .githooks/pre-push");
     assert!(ran.exit != 0 && !ws.join(".githooks/pre-push").exists(), "{ran:?}");
-    // What is named and not there is set aside once it is.
+    // A named control file that is missing is set aside once it is created.
     let ran = driver.sh("echo evil > tools/later");
     assert!(is_aside(&ran, "tools/later") && !ws.join("tools/later").exists(), "{ran:?}");
     // The positive control.
@@ -173,7 +173,7 @@ pub(crate) fn a_control_file_that_a_command_makes_is_set_aside(user: User) {
         assert!(is_aside(&ran, name) && !ws.join(name).exists(), "{name}: {ran:?}");
     }
     assert_eq!(fs::read_to_string(ws.join("fresh/.vscode.haft-set-aside/tasks.json")).unwrap(), "x\n");
-    // What was there before comes back, also where a link was.
+    // The earlier files are restored, also where a symlink was.
     let ran = driver.sh("rm .envrc && echo evil > .envrc; echo evil > node_modules/x/.npmrc");
     assert!(is_aside(&ran, ".envrc") && is_aside(&ran, "node_modules/x/.npmrc"), "{ran:?}");
     assert_eq!(fs::read_link(ws.join(".envrc")).unwrap(), Path::new("real"));

@@ -23,7 +23,7 @@ use haft::{
 };
 use serde_json::{Value, json};
 
-/// What a driver is started with.
+/// The parameters of a driver.
 #[derive(Debug, Clone, serde::Serialize, Deserialize)]
 pub(crate) struct Setup {
     pub(crate) base: PathBuf,
@@ -106,14 +106,14 @@ async fn run(procs: &Procs, program: Program) -> Result<String, Fault> {
 pub(crate) struct OfTool {
     /// The folder it lies in.
     pub(crate) folder: PathBuf,
-    /// What else it may read.
+    /// Further paths that it may read.
     pub(crate) read: Vec<PathBuf>,
-    /// What else it may change.
+    /// Further paths that it may change.
     pub(crate) write: Vec<PathBuf>,
 }
 
 impl OfTool {
-    /// In a sandbox of its own, which lasts as long as what this gives.
+    /// Returns processes in a sandbox of its own, which lasts as long as the result.
     fn procs(self, session: &Session, net: &[String]) -> Procs {
         let code = vec![self.folder.join("named.txt")];
         let own = Own { folder: self.folder, code, read: self.read, write: self.write, ..Own::default() };

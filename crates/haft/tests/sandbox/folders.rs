@@ -47,7 +47,7 @@ pub(crate) fn home_and_what_holds_it_is_no_workspace_unasked(user: User) {
         let ran = world.haft(Path::new(listed[5]), &["call", "tree"]).env_remove("HOME").output().unwrap();
         assert_eq!(ran.status.code(), Some(1), "{:?}", said(&ran));
     }
-    // A project below is like any other; and whoever names the folder means it.
+    // A project below is like any other; and a folder that a person names is accepted.
     let project = home.join("project");
     fs::create_dir(&project).unwrap();
     world.give(&project);

@@ -177,7 +177,7 @@ pub(crate) fn confined(world: &World) -> Driver {
     world.start(&world.setup())
 }
 
-/// What outside the sandbox can't be tried or does not work for everybody.
+/// Returns whether an attack can't be tried outside the sandbox, or does not succeed there for every user.
 fn is_proved_outside(attack: &str, user: User) -> bool {
     let never = [
         "memory_of_the_first_process",
@@ -288,7 +288,7 @@ fn programs_of_every_day_work(user: User) {
     }
 }
 
-/// What is done with git every day, in a repository with one commit.
+/// Everyday git commands, in a repository with one commit.
 const EVERY_DAY: &str = "set -e; git status --short >/dev/null
     echo a > new && git add new && git commit -qm second && git branch side && git checkout -q side
     echo b > b && git add b && git commit -qm third && git checkout -q -
@@ -328,7 +328,7 @@ fn git_works_in_a_submodule(user: User) {
     }
 }
 
-/// A repository `main`, and `tree`, which is a worktree of it.
+/// Creates a repository `main`, and `tree`, a worktree of it.
 fn linked_worktree(world: &World) -> drive::Setup {
     let main = world.base.join("main");
     fs::create_dir(&main).unwrap();
@@ -466,7 +466,7 @@ fn a_granted_host_is_reached_through_the_proxy(user: User) {
             |it: &String| it.contains("rule `net`") && it.contains("own loopback is closed to commands");
         assert!(refused.exit != 0 && refused.denials.iter().any(says), "{refused:?}");
     }
-    // What it leaves to another process, and what that leaves, is still of the call.
+    // Processes that it leaves to another process still belong to the call.
     let below = format!("(setsid sh -c {} &) | cat", quoted(&fetch));
     let reached = driver.run(&json!({"command": below, "net": [host]}));
     assert_eq!(reached.text.trim(), "b'hi'", "{reached:?}");
@@ -521,7 +521,7 @@ fn a_fork_bomb_ends_at_its_limit(user: User) {
                 os.kill(0, 9)'";
     let ran = driver.sh(bomb);
     assert!(ran.denials.iter().any(|it| it.starts_with("sandbox: rule `processes`: ")), "{ran:?}");
-    // What was killed is still counted until it has gone.
+    // A killed process still counts until it is gone.
     let until = std::time::Instant::now() + std::time::Duration::from_secs(20);
     while driver.sh("echo alive").text != "alive\n" {
         assert!(std::time::Instant::now() < until, "no command starts any more");
@@ -565,19 +565,19 @@ fn nothing_outlives_haft(user: User) {
     }
 }
 
-/// Does a process of this machine have the mark in its environment?
+/// Returns whether a process of this machine has the mark in its environment.
 pub(crate) fn is_marked(mark: &str) -> bool {
     marked(mark) > 0
 }
 
-/// How many processes of this machine have the mark in their environment?
+/// Returns the number of processes of this machine with the mark in their environment.
 pub(crate) fn marked(mark: &str) -> usize {
     let processes = fs::read_dir("/proc").unwrap().flatten();
     let environments = processes.filter_map(|it| fs::read(it.path().join("environ")).ok());
     environments.filter(|it| String::from_utf8_lossy(it).contains(mark)).count()
 }
 
-/// A driver in a user namespace that allows no other below it.
+/// Starts a driver in a user namespace that allows no other below it.
 pub(crate) fn without_namespaces(world: &World, setup: &drive::Setup) -> Driver {
     let mut command = Command::new("unshare");
     let script = "echo 0 > /proc/sys/user/max_user_namespaces && exec \"$@\"";
@@ -586,7 +586,7 @@ pub(crate) fn without_namespaces(world: &World, setup: &drive::Setup) -> Driver 
     world.start_by(command, setup)
 }
 
-/// Without bubblewrap, which may be allowed what we are not.
+/// Returns a setup without bubblewrap, which may have permissions that this user lacks.
 pub(crate) fn without_bubblewrap(setup: drive::Setup) -> drive::Setup {
     drive::Setup { path: "/usr/sbin:/sbin".to_owned(), ..setup }
 }
@@ -623,7 +623,7 @@ fn a_weaker_sandbox_is_had_by_name_and_still_holds(user: User) {
     );
     let before = world.outside();
     let attacks = driver.attack(&world, false);
-    // What it is known to let through is said when it is accepted.
+    // The gaps that this part is known to leave are shown when a person accepts it.
     let known = [
         "change_mode",
         "change_owner",

@@ -65,7 +65,7 @@ pub(crate) fn packages_are_had_once_and_can_t_be_changed(user: User) {
     ] {
         assert!(driver.run(&json!({"command": command, "tool": tool})).exit > 0, "{command}");
     }
-    // Who was not given it does not see it.
+    // A command without the grant does not see it.
     assert!(driver.sh(&format!("ls {}", place.display())).exit > 0);
     let before = fs::metadata(&module).unwrap().modified().unwrap();
     assert_eq!(packages(&mut driver, &dependency).text, made.text);
@@ -89,7 +89,7 @@ pub(crate) fn packages_come_from_granted_hosts_alone(user: User) {
     );
     let left = fs::read_dir(world.base.join("state/tools/environments")).unwrap().flatten();
     assert!(left.map(|it| it.path()).all(|it| it.extension().is_some()), "nothing was made");
-    // What is built runs code, which is confined as well.
+    // A package build runs code, which is confined as well.
     let folder = world.base.join("ws/evil");
     fs::create_dir(&folder).unwrap();
     fs::write(

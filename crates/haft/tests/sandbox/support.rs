@@ -22,17 +22,17 @@ use serde_json::{Value, json};
 
 use crate::drive::Setup;
 
-/// Who runs haft.
+/// The user who runs haft.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum User {
     Root,
-    /// Nobody in particular: this program starts haft as this user.
+    /// An unused user id: this program starts haft as this user.
     Ordinary,
     /// The ordinary user who runs this program.
     Myself,
 }
 
-/// Nobody has this id.
+/// An id that no user has.
 pub(crate) const ORDINARY: u32 = 12345;
 
 /// A secret in haft's environment.
@@ -150,7 +150,7 @@ impl World {
         Driver { child, stdin, stdout }
     }
 
-    /// What an attacker has to know.
+    /// Returns the paths and ids that an attacker has to know.
     pub(crate) fn places(&self, haft: u32) -> String {
         let at = |name: &str| self.base.join(name).display().to_string();
         json!({
@@ -161,7 +161,7 @@ impl World {
         .to_string()
     }
 
-    /// Everything outside that must stay as it is: of each file its content, mode, owner and time.
+    /// Returns the state of all files outside: content, mode, owner and time of each.
     pub(crate) fn outside(&self) -> BTreeMap<PathBuf, (Vec<u8>, u32, u32, i64)> {
         let mut seen = BTreeMap::new();
         let mut folders = ["outside", "shared", "home", "other_home"].map(|it| self.base.join(it)).to_vec();
@@ -191,15 +191,15 @@ pub(crate) struct Driver {
     stdout: BufReader<ChildStdout>,
 }
 
-/// What came of a command.
+/// The result of a command.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) exit: i64,
     pub(crate) text: String,
     pub(crate) denials: Vec<String>,
-    /// From asking until it had ended.
+    /// The time from the request until the end.
     pub(crate) microseconds: u64,
-    /// What was said where nothing ran.
+    /// The error if nothing ran.
     pub(crate) fault: Option<String>,
 }
 
@@ -232,7 +232,7 @@ impl Driver {
         }
     }
 
-    /// Which attacks worked, and what each said.
+    /// Returns which attacks succeeded, with the output of each.
     pub(crate) fn attack(&mut self, world: &World, unconfined: bool) -> BTreeMap<String, (bool, String)> {
         self.attack_from(world, &json!({"unconfined": unconfined}))
     }

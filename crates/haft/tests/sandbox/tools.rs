@@ -39,7 +39,7 @@ const CHANGES: &[&str] = &[
     "mv \"$PWD\" \"$PWD-elsewhere\"",
 ];
 
-/// What every tool may do beside itself.
+/// Writes that every tool may do beside its own file.
 const DATA: &str =
     "set -e; echo more > data.json; echo new > new.txt; echo x > data/x; mkdir -p deep/er; echo x > deep/er/x
     mv new.txt newer.txt; rm data/x; cat newer.txt";
@@ -56,7 +56,7 @@ fn run_in(driver: &mut Driver, tool: &OfTool, command: &str) -> Ran {
     run(driver, tool, &format!("cd {} && {command}", tool.folder.display()))
 }
 
-/// All that is code in the folder, which must stay as it was.
+/// Returns the content, mode and time of all code in the folder, which must stay unchanged.
 fn code(folder: &Path) -> Vec<(String, u32, i64)> {
     let read = |name: &&str| {
         let about = fs::metadata(folder.join(name)).unwrap();
@@ -110,7 +110,7 @@ pub(crate) fn changes_data_and_no_code(world: &World, driver: &mut Driver) {
         let ran = run_in(driver, &tool, DATA);
         assert_eq!((ran.exit, ran.text.as_str()), (0, "new\n"), "{ran:?}");
         assert_eq!(fs::read_to_string(tool.folder.join("data.json")).unwrap(), "more\n");
-        // What Python would run in place of the code is not taken from there.
+        // A tool can't put bytecode there for Python to run in place of the code.
         assert!(run_in(driver, &tool, "mkdir -p __pycache__ && echo evil > __pycache__/mine.pyc").exit > 0);
         let ran = run_in(driver, &tool, "echo evil > new.py");
         let named = |it: &String| it.contains("rule `control_files`") && it.contains("tools/new.py is new");
@@ -129,7 +129,7 @@ pub(crate) fn a_tool_of_the_person_sees_no_more_of_the_configuration(user: User)
         for command in ["cat ../haft.toml", "cat ../../state/x"] {
             assert!(run_in(&mut driver, &tool, command).exit > 0, "{command}");
         }
-        // What is made around it, where that can be, is gone with the sandbox.
+        // Files that it creates around itself, where it can, are gone with the sandbox.
         let _ = run_in(&mut driver, &tool, "echo x > ../haft.toml; echo x > ../new");
         assert_eq!(run_in(&mut driver, &tool, "cat mine.py").text, "as it was\n");
         let ran = run_in(&mut driver, &tool, DATA);

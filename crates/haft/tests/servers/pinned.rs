@@ -52,7 +52,7 @@ fn renamed_or_new_tool_is_a_change_and_other_tools_keep_working() {
     assert!(said.contains("`haft mcp trust fix`"), "{said}");
     let ran = fixture.test_ws.run(&["mcp", "trust", "fix"]);
     assert!(ran.out.contains("echo: gone") && ran.out.contains("echo_ (new):"), "{}", ran.out);
-    // What is as it was accepted again needs nobody.
+    // A definition that is as accepted again needs no approval.
     fs::remove_file(fixture.test_ws.at("renamed")).unwrap();
     fixture.call("fix__env", "NONE").must("ok");
     assert_eq!(fixture.shown(), ["fix__echo", "fix__env"]);
@@ -76,7 +76,7 @@ fn tools_changed_at_run_time_are_withdrawn_and_the_client_is_notified() {
     assert!(said.contains("`haft mcp trust fix`") && !said.contains("Says something else"), "{said}");
     let ran = fixture.test_ws.run(&["mcp", "trust", "--yes", "fix"]);
     assert_eq!(ran.code, 0, "{ran:?}");
-    // The server that runs hears of it.
+    // The running server is notified.
     until(|| call().0);
     assert_eq!(fixture.marks("started"), 1 + fixture.marks("left"));
 }

@@ -9,13 +9,13 @@ use serde_json::{Value, json};
 
 use crate::support::{Called, PATIENCE, TestWorkspace};
 
-/// A room in which the server `fix` is configured by the person.
+/// A workspace in which the person configured the server `fix`.
 pub(crate) struct Fixture {
     pub(crate) test_ws: TestWorkspace,
 }
 
 impl Fixture {
-    /// The server does this.
+    /// Creates a fixture whose server behaves as `how` says.
     pub(crate) fn new(how: &Value) -> Self {
         Self::with(how, "")
     }
@@ -55,19 +55,19 @@ impl Fixture {
         self.test_ws.batch(&[], &calls)
     }
 
-    /// How often the server took note of this.
+    /// Returns how often the server recorded this mark.
     pub(crate) fn marks(&self, name: &str) -> usize {
         fs::read_to_string(self.test_ws.at(name)).unwrap_or_default().lines().count()
     }
 
-    /// The server's tools that a model is shown.
+    /// Returns the server's tools that a model is shown.
     pub(crate) fn shown(&self) -> Vec<String> {
         let ran = self.test_ws.run(&["tools"]);
         let names = ran.out.lines().filter_map(|line| line.split_whitespace().next());
         names.filter(|it| it.contains("__")).map(str::to_owned).collect()
     }
 
-    /// How many processes of the server there are, with what it started.
+    /// Returns the number of the server's processes, including those that it started.
     pub(crate) fn processes(&self) -> usize {
         let mark = format!("HAFT_TEST_MARK={}", self.mark()).into_bytes();
         let all = fs::read_dir("/proc").unwrap().flatten();

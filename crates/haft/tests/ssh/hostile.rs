@@ -38,7 +38,7 @@ impl Hostile {
         Self { port, key, connections }
     }
 
-    /// The line by which it is known.
+    /// Returns the line by which it is known.
     pub(crate) fn line(&self) -> String {
         format!("[127.0.0.1]:{} {}", self.port, self.key.public_key().to_openssh().unwrap())
     }
@@ -99,7 +99,7 @@ impl Handler for Peer {
         Ok(())
     }
 
-    /// Does what the command names.
+    /// Misbehaves as the command says.
     async fn exec_request(
         &mut self,
         id: ChannelId,

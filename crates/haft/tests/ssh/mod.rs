@@ -167,7 +167,7 @@ fn stopped_command_is_ended_remotely_with_its_tree() {
     is_gone(&group);
 }
 
-/// Until a shell there has told its number, nobody knows which process is to end.
+/// Before the remote shell has reported its process id, haft can't know which process to end.
 #[test]
 fn command_that_is_stopped_before_it_begins_is_ended_remotely() {
     kit::needs!(SshServer, SshClient, Procps);
@@ -209,11 +209,11 @@ fn command_is_ended_remotely_when_haft_is_killed() {
         format!("trap '' TERM HUP; echo $$ > {}; sleep 300 & sleep 301; echo never", mark.display());
     server.does("ssh_exec", &json!({"host": sshd.place(), "command": command, "wait_ms": 0}));
     let group = written(&mark);
-    // What a command that has ended left running is to stay.
+    // A process that a finished command left running stays.
     let left = test_ws.base().join("left");
     let command = format!("sleep 302 >/dev/null 2>&1 </dev/null & echo $$ > {}; echo $!", left.display());
     let stays = server.does("ssh_exec", &on(&sshd, &command));
-    // The words to the watchdog are sent in their order, and both commands were told of before this one ended.
+    // Messages to the watchdog are sent in order, and both commands were reported to it before this one ended.
     server.does("ssh_exec", &on(&sshd, "true"));
     server.kill();
     is_gone(&group);
@@ -339,7 +339,7 @@ fn file_transfer_is_all_or_nothing() {
     assert!(test_ws.bytes("dl/big") == big);
     test_ws.call("ssh_exec", &get(Path::new("/proc/version"), "version")).must("ok");
     assert_eq!(test_ws.text("version"), fs::read_to_string("/proc/version").unwrap());
-    // What can't be is said, and changes nothing.
+    // An impossible transfer is reported, and changes nothing.
     test_ws.call("ssh_exec", &get(&there.join("nothing"), "small2")).must("not_found");
     test_ws.call("ssh_exec", &get(&there, "small2")).must("bad_args");
     test_ws.call("ssh_exec", &get(Path::new("/dev/zero"), "small2")).must("bad_args");
@@ -421,7 +421,7 @@ fn only_granted_hosts_are_contacted() {
         test_ws.call("ssh_exec", &json!({"host": "web", "command": "echo in"})).must("ok").text(),
         "in"
     );
-    // Neither by its alias, nor where nobody is asked.
+    // A grant of the alias is not enough, whatever the approval mode.
     fs::write(test_ws.config().join("haft.toml"), "[net]\nallow = [\"web\", \"web:22\", \"127.0.0.1\"]\n")
         .unwrap();
     for options in [&[] as &[&str], &["--approve", "auto"], &["--approve", "never"]] {
@@ -582,7 +582,7 @@ fn misbehaving_server_does_no_harm() {
     let refused = ran(&call("echo").replace("secret:peer", "secret:wrong"), 1);
     assert!(refused.contains("does not let `me` in") && refused.contains("the password"), "{refused}");
     assert!(peer.connections() >= 8);
-    // What was never sent is nowhere.
+    // A file that was never sent exists nowhere.
     let literal =
         test_ws.call("ssh_exec", &json!({"host": "a.org", "command": "true", "password": "hunter2"}));
     assert!(!literal.must("bad_args").text().contains("hunter2"));

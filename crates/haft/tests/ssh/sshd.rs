@@ -12,7 +12,7 @@ use std::{
 
 use crate::support::{PATIENCE, TestWorkspace};
 
-/// Where the server is looked for: it wants to be called by its whole name.
+/// The path of the server, which must be started by its absolute path.
 const SSHD: &str = "/usr/sbin/sshd";
 
 /// An OpenSSH server of the test's own, which ends with it.
@@ -24,14 +24,15 @@ pub(crate) struct Sshd {
 }
 
 impl Sshd {
-    /// A server on loopback that lets the key `~/.ssh/id_ed25519` of the room in, is known there, and may be reached.
+    /// Starts a server on loopback that accepts the workspace's key `~/.ssh/id_ed25519`, is in known_hosts, and may be
+    /// reached.
     pub(crate) fn start(test_ws: &TestWorkspace) -> Self {
         let sshd = Self::unknown(test_ws);
         sshd.is_known(test_ws);
         sshd
     }
 
-    /// The same, and nobody knows its key.
+    /// Does the same, without an entry in known_hosts.
     pub(crate) fn unknown(test_ws: &TestWorkspace) -> Self {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let folder = test_ws.base().join(format!("sshd-{port}"));
@@ -56,7 +57,7 @@ impl Sshd {
         Self { child, port, log, folder }
     }
 
-    /// Its key stands in the room's known_hosts.
+    /// Adds its key to the workspace's known_hosts.
     pub(crate) fn is_known(&self, test_ws: &TestWorkspace) {
         let line = format!("[127.0.0.1]:{} {}", self.port, self.host_key());
         append(&ssh(test_ws).join("known_hosts"), &line);
@@ -72,12 +73,12 @@ impl Sshd {
         String::from_utf8(said.stdout).unwrap().split(' ').nth(1).unwrap().to_owned()
     }
 
-    /// One more key is let in.
+    /// Accepts one more key.
     pub(crate) fn lets_in(&self, public: &Path) {
         append(&self.folder.join("keys"), &fs::read_to_string(public).unwrap());
     }
 
-    /// The keys let in from now on run this and nothing else.
+    /// Restricts keys that are accepted later to this command.
     pub(crate) fn lets_in_only_for(&self, command: &str) {
         let file = self.folder.join("keys");
         let keys = fs::read_to_string(&file).unwrap();
@@ -90,7 +91,7 @@ impl Sshd {
         format!("127.0.0.1:{}", self.port)
     }
 
-    /// How many connections there were.
+    /// Returns the number of connections.
     pub(crate) fn connections(&self) -> usize {
         self.log.lock().unwrap().matches("Connection from").count()
     }
@@ -161,12 +162,12 @@ fn start(folder: &Path) -> (Child, Arc<Mutex<String>>) {
     (child, log)
 }
 
-/// The room's `~/.ssh`.
+/// Returns the workspace's `~/.ssh`.
 pub(crate) fn ssh(test_ws: &TestWorkspace) -> PathBuf {
     test_ws.base().join("home/.ssh")
 }
 
-/// A new key.
+/// Creates a new key.
 pub(crate) fn keygen(path: &Path, passphrase: &str) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     let made =
@@ -174,7 +175,7 @@ pub(crate) fn keygen(path: &Path, passphrase: &str) {
     assert!(made.unwrap().success());
 }
 
-/// These ports of loopback may be reached without a question.
+/// Lets haft reach these ports of loopback without a question.
 pub(crate) fn allow(test_ws: &TestWorkspace, ports: &[u16]) {
     let hosts: Vec<String> = ports.iter().map(|port| format!("\"127.0.0.1:{port}\"")).collect();
     fs::create_dir_all(test_ws.config()).unwrap();
@@ -193,7 +194,7 @@ pub(crate) fn append(path: &Path, text: &str) {
     fs::write(path, format!("{before}{}\n", text.trim_end())).unwrap();
 }
 
-/// Who runs this test.
+/// Returns the user who runs this test.
 pub(crate) fn me() -> String {
     let said = Command::new("id").arg("-un").output().unwrap();
     String::from_utf8(said.stdout).unwrap().trim().to_owned()

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Ran, Terminal, TestWorkspace};
 
-/// A conversation `one` of two turns: the first reads a file, the second changes it.
+/// Runs a conversation `one` of two turns: the first reads a file, the second changes it.
 fn talked() -> TestWorkspace {
     let test_ws = TestWorkspace::new();
     test_ws.put("a.txt", "red\ngreen\nblue\n");
@@ -202,7 +202,7 @@ fn archived_conversation_is_hidden_until_it_is_asked_for() {
     );
     assert!(done(&test_ws, &["hello"]).starts_with("no conversation of "));
     assert!(done(&test_ws, &["search", "hello", "--archived"]).starts_with("two  "));
-    // Neither the newest conversation nor `latest` is one that is hidden.
+    // Neither the newest conversation nor `latest` is a hidden one.
     assert!(done(&test_ws, &["show", "latest"]).contains("session one,"));
     let model = format!("script:{}", test_ws.base().join("talk.jsonl").display());
     let resumed = test_ws.run(&["run", "--resume", "--model", &model, "and then"]);
@@ -239,7 +239,7 @@ fn deleted_conversation_is_gone_from_lists_and_what_stays_is_told() {
     let model = format!("script:{}", test_ws.base().join("talk.jsonl").display());
     let again = test_ws.run(&["--session", "one", "run", "--model", &model, "hello"]);
     assert!(again.code == 1 && again.err.contains("the session `one` was deleted"), "{again:?}");
-    // What a person may still want: the change can be undone.
+    // The change can still be undone.
     let log: Value =
         serde_json::from_str(test_ws.run(&["log", "--json", "--tool", "edit"]).out.lines().next().unwrap())
             .unwrap();

@@ -9,7 +9,7 @@ use crate::{
     support::{Ran, TestWorkspace, names, run},
 };
 
-/// The demo in this room: without `--dir`, and with a folder for temporary files of the room's own.
+/// Returns the demo in this workspace: without `--dir`, and with a folder of its own for temporary files.
 fn demo(test_ws: &TestWorkspace, arguments: &[&str]) -> Command {
     let mut haft = Command::new(env!("CARGO_BIN_EXE_haft"));
     let temporary = test_ws.base().join("tmp");

@@ -23,7 +23,7 @@ fn file(test_ws: &TestWorkspace) -> PathBuf {
     test_ws.config().join("keys/openai.json")
 }
 
-/// A conversation with the provider at this address: what it printed.
+/// Runs a conversation with the provider at this address; returns its output.
 #[track_caller]
 fn says_hello(test_ws: &TestWorkspace, url: &str) -> Ran {
     run(&mut haft(test_ws, url, &["run", "--model", MODEL, "hi"]), "")

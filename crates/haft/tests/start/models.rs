@@ -40,7 +40,7 @@ fn a_local_server_is_found_without_a_key() {
     haft.env("OLLAMA_HOST", provider.url.trim_end_matches("/v1")).env("OLLAMA_API_KEY", KEY);
     let ran = run(&mut haft, "");
     assert!(ran.code == 0 && ran.out.contains("ollama:house-model"), "{ran:?}");
-    // What the maker charges is not what a local server charges.
+    // A local server does not have the maker's prices.
     assert!(
         ran.out.lines().all(|it| !it.contains("gpt-5.6-terra") || it.trim_end().ends_with('-')),
         "{ran:?}"

@@ -58,7 +58,7 @@ fn texts(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Every `PROVIDER:MODEL` of a text.
+/// Returns every `PROVIDER:MODEL` of a text.
 fn names(text: &str) -> Vec<String> {
     let mut providers: Vec<&str> = models().map(|it| it.provider).collect();
     providers.dedup();

@@ -1,4 +1,4 @@
-//! A provider of models on loopback: lists its models and answers chats, to whoever has its key.
+//! A provider of models on loopback: lists its models and answers chats, for clients with its key.
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -22,7 +22,7 @@ pub(super) struct Provider {
 #[derive(Debug, Clone)]
 pub(super) struct Asked {
     pub(super) line: String,
-    /// What it had in `Authorization`.
+    /// The request's `Authorization` header.
     pub(super) key: Option<String>,
 }
 
@@ -41,24 +41,24 @@ impl Provider {
         Self { url, asked }
     }
 
-    /// What was asked until now.
+    /// Returns all requests until now.
     pub(super) fn asked(&self) -> Vec<Asked> {
         self.asked.lock().unwrap().clone()
     }
 
-    /// The keys of the requests for answers, in their order.
+    /// Returns the keys of the requests for answers, in their order.
     pub(super) fn keys(&self) -> Vec<Option<String>> {
         self.asked().into_iter().filter(|it| it.line.starts_with("POST")).map(|it| it.key).collect()
     }
 }
 
-/// An address where nothing listens.
+/// Returns an address where nothing listens.
 pub(super) fn nobody() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     format!("http://{}/v1", listener.local_addr().unwrap())
 }
 
-/// The program without the models that this machine may serve.
+/// Returns the program without the models that this machine may serve.
 pub(super) fn alone(command: &mut Command) -> &mut Command {
     command.env("OLLAMA_HOST", nobody())
 }

@@ -28,7 +28,7 @@ pub(crate) struct TestWorkspace {
     base: PathBuf,
 }
 
-/// What a run of the program came to.
+/// The result of a run of the program.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) code: i32,
@@ -36,7 +36,7 @@ pub(crate) struct Ran {
     pub(crate) err: String,
 }
 
-/// What came of one call, as `--json` tells it.
+/// The result of one call, from its `--json` output.
 #[derive(Debug)]
 pub(crate) struct Called {
     whole: Value,
@@ -52,7 +52,7 @@ impl TestWorkspace {
         Self { _folder: folder, base }
     }
 
-    /// Where this is in the workspace; `../outside` is outside of it.
+    /// Returns this path in the workspace; `../outside` is outside of it.
     pub(crate) fn at(&self, path: &str) -> PathBuf {
         self.base.join("ws").join(path)
     }
@@ -88,7 +88,7 @@ impl TestWorkspace {
         String::from_utf8(self.bytes(path)).unwrap()
     }
 
-    /// The program in this room, with an environment that holds nothing else.
+    /// Returns the program in this workspace, with a minimal environment.
     pub(crate) fn haft<S: AsRef<std::ffi::OsStr>>(&self, arguments: &[S]) -> Command {
         self.haft_in(&self.at(""), arguments)
     }
@@ -113,7 +113,7 @@ impl TestWorkspace {
         run(&mut self.haft(arguments), "")
     }
 
-    /// One call in a process of its own.
+    /// Runs one call in a process of its own.
     pub(crate) fn call(&self, tool: &str, arguments: &Value) -> Called {
         self.call_with(&[], tool, arguments)
     }
@@ -139,7 +139,7 @@ impl TestWorkspace {
         called
     }
 
-    /// The calls that the log knows, oldest first.
+    /// Returns the calls in the log, oldest first.
     pub(crate) fn log(&self) -> Vec<Value> {
         let ran = self.run(&["log", "--json", "-n", "100000"]);
         assert_eq!(ran.code, 0, "{ran:?}");
@@ -150,7 +150,7 @@ impl TestWorkspace {
             .collect()
     }
 
-    /// What is in the folder outside: names, kinds, contents, modes and times of change.
+    /// Returns the content of the folder outside: names, kinds, contents, modes and modification times.
     pub(crate) fn outside_now(&self) -> Vec<String> {
         let mut found = Vec::new();
         look(&self.outside(), &mut found);
@@ -182,7 +182,7 @@ impl Called {
         self.whole["notes"].to_string()
     }
 
-    /// Everything that was said: the output, or the fault with what was seen.
+    /// Returns all text: the output, or the error with the output until then.
     pub(crate) fn text(&self) -> String {
         let parts = |parts: &Value| -> Vec<String> {
             parts
@@ -227,7 +227,7 @@ pub(crate) fn run(command: &mut Command, input: &str) -> Ran {
     }
 }
 
-/// The anchor, `LINE:HASH`, of the first line shown that reads `line`.
+/// Returns the anchor, `LINE:HASH`, of the first line shown that reads `line`.
 #[track_caller]
 pub(crate) fn anchor(shown: &str, line: &str) -> String {
     let found = shown.lines().find_map(|it| it.split_once('|').filter(|(_, text)| *text == line));

@@ -26,10 +26,10 @@ pub(crate) struct Server {
     errors: Option<JoinHandle<String>>,
 }
 
-/// What was read of its output.
+/// Messages read from its output.
 #[derive(Default)]
 struct Heard {
-    /// Who waits for an answer; none once the output has ended.
+    /// Requests that wait for an answer; `None` once the output has ended.
     waiting: Mutex<Option<HashMap<u64, Sender<Value>>>>,
     /// Messages that nobody waits for, and lines that are not messages.
     other: Mutex<Vec<String>>,
@@ -41,7 +41,7 @@ pub(crate) struct Pending {
     answer: Receiver<Value>,
 }
 
-/// What a tool said.
+/// The result of a tool.
 #[derive(Debug, Clone)]
 pub(crate) struct Said {
     pub(crate) text: String,
@@ -49,7 +49,7 @@ pub(crate) struct Said {
 }
 
 impl TestWorkspace {
-    /// A server that knows its client.
+    /// Starts an initialized server.
     pub(crate) fn serve(&self) -> Server {
         self.serve_with(&[])
     }
@@ -70,7 +70,7 @@ impl Server {
         self
     }
 
-    /// A server that has heard nothing yet.
+    /// Starts a server that has received no message yet.
     pub(crate) fn start(test_ws: &TestWorkspace, options: &[&str]) -> Self {
         Self::spawn(&mut test_ws.haft(&[options, &["mcp"]].concat()))
     }
@@ -128,7 +128,7 @@ impl Server {
         pending
     }
 
-    /// What will be answered to a request of this id.
+    /// Returns the pending answer of a request with this id.
     pub(crate) fn expect(&self, id: u64) -> Pending {
         let (sender, answer) = channel();
         if let Some(waiting) = &mut *self.heard.waiting.lock().unwrap() {
@@ -158,14 +158,14 @@ impl Server {
         self.child.lock().unwrap().id()
     }
 
-    /// The most memory it has had, in MiB.
+    /// Returns its peak memory, in MiB.
     pub(crate) fn peak_memory(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.process())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
         line.trim().strip_suffix(" kB").unwrap().parse::<u64>().unwrap() / 1024
     }
 
-    /// What it said that answers no request.
+    /// Returns its messages that answer no request, and forgets them.
     pub(crate) fn take_other(&self) -> Vec<String> {
         std::mem::take(&mut *self.heard.other.lock().unwrap())
     }
@@ -177,15 +177,15 @@ impl Server {
         child.wait().unwrap();
     }
 
-    /// Ends its input, and waits for its end. Gives how it ended, and what it said to
-    /// standard error. All it said to standard output must have been messages.
+    /// Ends its input, and waits for its end. Returns its exit status, and its standard error. All its standard output
+    /// must have been messages.
     pub(crate) fn finish(mut self) -> (ExitStatus, String) {
         drop(self.input.lock().unwrap().take());
         let ended = self.output_ended.lock().unwrap().recv_timeout(PATIENCE);
         ended.unwrap_or_else(|_| panic!("it goes on without input"));
         let status = self.child.lock().unwrap().wait().unwrap();
         let mut other = self.heard.other.lock().unwrap().clone();
-        // What it may say unasked at any time.
+        // Notifications may come at any time.
         other.retain(|line| !line.contains(r#""method":"notifications/"#));
         assert!(other.is_empty(), "nobody asked for {other:?}");
         (status, self.errors.take().unwrap().join().unwrap())
@@ -222,7 +222,7 @@ impl Pending {
         self.id
     }
 
-    /// The whole answer; none if the server ended without one.
+    /// Waits for the whole answer; returns `None` if the server ended without one.
     pub(crate) fn wait(self) -> Option<Value> {
         match self.answer.recv_timeout(PATIENCE) {
             Ok(answer) => Some(answer),
@@ -231,7 +231,7 @@ impl Pending {
         }
     }
 
-    /// What the tool said; none if the server ended before.
+    /// Returns the tool's result; `None` if the server ended before.
     pub(crate) fn said(self) -> Option<Said> {
         let answer = self.wait()?;
         let result = &answer["result"];

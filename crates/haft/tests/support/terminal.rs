@@ -17,12 +17,12 @@ pub(crate) struct Terminal {
     child: Child,
     ours: File,
     said: Receiver<Vec<u8>>,
-    /// All that was seen there.
+    /// All output until now.
     seen: String,
 }
 
 impl Terminal {
-    /// The program in a session of its own; its input and errors are the terminal, its output is not.
+    /// Starts the program in a session of its own; standard input and error are the terminal, standard output is not.
     pub(crate) fn start(command: &Command) -> Self {
         Self::of(command, false)
     }
@@ -80,7 +80,7 @@ impl Terminal {
         self
     }
 
-    /// How it ended, and all that was seen.
+    /// Returns the exit code, and all output.
     pub(crate) fn ends(mut self) -> (Option<i32>, String) {
         let code = self.child.wait().unwrap().code();
         while let Ok(bytes) = self.said.recv_timeout(std::time::Duration::from_millis(100)) {

@@ -20,14 +20,14 @@ with zipfile.ZipFile("%s/gadget-%s-py3-none-any.whl" % (folder, version), "w") a
     wheel.writestr(info + "/RECORD", "gadget.py,,\n%s/METADATA,,\n%s/WHEEL,,\n%s/RECORD,,\n" % (info, info, info))
 "#;
 
-/// The wheel of this version of `gadget`, in this folder.
+/// Returns the wheel of this version of `gadget`, in this folder.
 pub(crate) fn wheel(folder: &Path, version: &str) -> PathBuf {
     let ran = Command::new("python3").args(["-c", WHEEL]).arg(folder).arg(version).output().unwrap();
     assert!(ran.status.success(), "{ran:?}");
     folder.join(format!("gadget-{version}-py3-none-any.whl"))
 }
 
-/// A `PATH` with `uv` on it: the one that is installed for everybody, or one that is fetched once.
+/// Returns a `PATH` with `uv` on it: the one that is installed for everybody, or one that is fetched once.
 pub(crate) fn with_uv() -> String {
     let path = std::env::var("PATH").unwrap();
     if path.split(':').map(|it| Path::new(it).join("uv")).any(|it| it.is_file() && is_for_all(&it)) {

@@ -145,7 +145,7 @@ async fn pictures_links_and_notes_keep_their_places() {
     assert_eq!(data.as_slice(), b"\x89PNG\r\n\x1a\n");
 }
 
-/// How many processes of this house run `sleep`, told by their command line.
+/// Returns the number of processes that run `sleep` with this number of seconds.
 fn sleeping(seconds: u32) -> usize {
     let wanted = format!("sleep\0{seconds}\0").into_bytes();
     let all = std::fs::read_dir("/proc").unwrap().flatten();

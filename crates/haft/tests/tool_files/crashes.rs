@@ -15,7 +15,7 @@ fn fault(answer: &Answer) -> &Fault {
     answer.result.as_ref().err().unwrap_or_else(|| panic!("it worked: {}", answer.as_text()))
 }
 
-/// A call of `ends` is followed by one of another tool, and by one of the same that works.
+/// Checks that after a crash, a call of another tool succeeds, and one of the same tool.
 async fn crashes(body: &str, says: &[&str]) {
     let body = format!("if args.get('good'): return 'good'\nprint('before the end')\n{body}");
     let fixture = Fixture::new(&[navi("ends", &body), navi("other", "return 'other'")]).await;

@@ -22,7 +22,7 @@ pub(crate) fn put_file(folder: &Path, file: &str, content: &str) {
     fs::write(path, content).unwrap();
 }
 
-/// The tools that are files, in their order.
+/// Returns the tools that are files, in their order.
 pub(crate) fn file_tools(test_ws: &TestWorkspace, options: &[&str]) -> (Vec<String>, Ran) {
     let ran = test_ws.run(&[options, &["tools", "--json"]].concat());
     assert_eq!(ran.code, 0, "{ran:?}");

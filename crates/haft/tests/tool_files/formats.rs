@@ -8,7 +8,7 @@ use crate::support::{Called, TestWorkspace};
 
 const FORMATS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tool_files/formats");
 
-/// A workspace with all of them, which the person trusts.
+/// Creates a workspace with all of them, which the person trusts.
 fn test_ws() -> TestWorkspace {
     let test_ws = TestWorkspace::new();
     for file in fs::read_dir(FORMATS).unwrap() {
@@ -20,12 +20,12 @@ fn test_ws() -> TestWorkspace {
     test_ws
 }
 
-/// The one call, in a batch of its own.
+/// Runs one call, in a batch of its own.
 fn call(test_ws: &TestWorkspace, tool: &str, arguments: &Value) -> Called {
     test_ws.call(tool, arguments)
 }
 
-/// The tools that are shown: their names with their schemas.
+/// Returns the tools that are shown: their names with their schemas.
 fn shown(test_ws: &TestWorkspace) -> Vec<(String, Value)> {
     let ran = test_ws.run(&["tools", "--json", "--strict"]);
     assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{ran:?}");

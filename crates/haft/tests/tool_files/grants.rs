@@ -15,14 +15,14 @@ const SECTION: &str = "[tool.weather]\nenv = [\"SECRET_X\"]\n";
 /// Says what it has of the secret, backwards: as it is, it would be masked.
 const TELL: &str = "import os\nreturn os.environ.get('SECRET_X', 'nothing')[::-1]";
 
-/// What `TELL` says with the secret.
+/// The output of `TELL` with the secret.
 const TOLD: &str = "yek terces";
 
 fn weather() -> String {
     navi("weather", TELL).1
 }
 
-/// A tool that puts a file into its folder, and all folders on the way.
+/// Returns a tool that writes a file into its folder, and creates the folders on the way.
 fn dropper(file: &str, content: &str) -> String {
     let body = format!(
         "import os\npath = os.path.join(os.path.dirname(__file__), {file:?})\n\
@@ -40,7 +40,7 @@ fn says(test_ws: &TestWorkspace, options: &[&str], tool: &str) -> String {
     ran.out.lines().next().unwrap_or_default().to_owned()
 }
 
-/// A workspace with this section and this tool in it, which a person trusts.
+/// Returns a workspace with this section and this tool in it, which a person trusts.
 fn trusted(code: &str) -> TestWorkspace {
     let test_ws = TestWorkspace::new();
     fs::write(test_ws.at("haft.toml"), SECTION).unwrap();

@@ -11,7 +11,7 @@ const HOSTILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tool_files/hos
 const GOOD: &str = "name = 'good'\ndescription = 'Works.'\nparameters = {'type': 'object', 'properties': {}}\n\
     async def execute(params):\n    return 'good'\n";
 
-/// A workspace with these files of the hostile ones, and one that works.
+/// Returns a workspace with these files of the hostile ones, and one that works.
 fn test_ws(names: &[&str]) -> TestWorkspace {
     let test_ws = TestWorkspace::new();
     for name in names {
@@ -22,7 +22,7 @@ fn test_ws(names: &[&str]) -> TestWorkspace {
     test_ws
 }
 
-/// What becomes of a call with each of these arguments, when another tool is called after each of them.
+/// Returns the result of a call with each of these arguments, with a call of another tool after each.
 fn calls(options: &[&str], name: &str, arguments: &[Value]) -> Vec<Called> {
     let test_ws = test_ws(&[name]);
     let both = arguments.iter().flat_map(|it| [(name, it.clone()), ("good", json!({}))]);

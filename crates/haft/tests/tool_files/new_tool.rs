@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::support::TestWorkspace;
 
-/// Runs what it said to run for `what`, in the workspace.
+/// Runs the command that the output names for `what`, in the workspace.
 fn run(test_ws: &TestWorkspace, said: &str, what: &str, more: &str) {
     let command = said.lines().find_map(|line| line.strip_prefix(what)).unwrap_or_else(|| panic!("{said}"));
     let ran = Command::new("sh")

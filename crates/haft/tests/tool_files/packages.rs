@@ -40,7 +40,7 @@ impl Index {
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 count.fetch_add(1, Ordering::Relaxed);
-                // Who asks may go before it is answered.
+                // The client may disconnect before the answer.
                 let _ = answer(stream, &wheel);
             }
         });
@@ -80,7 +80,7 @@ fn answer(mut stream: TcpStream, wheel: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// A tool that says which `gadget` it has; these lines are in its block.
+/// Returns a tool that answers with its version of `gadget`; these lines are in its block.
 fn gadget(name: &str, block: &[&str]) -> String {
     let block: String = block.iter().map(|line| format!("# {line}\n")).collect();
     let head = format!("# /// script\n{block}# ///\nimport gadget\n");

@@ -30,12 +30,12 @@ struct Fixture {
 }
 
 impl Fixture {
-    /// With these files in the folder of tools; what begins with `#!` may be executed.
+    /// Creates a fixture with these files in the folder of tools; those that begin with `#!` are executable.
     async fn new(files: &[(&str, &str)]) -> Self {
         Self::with(files, ToolSection::default(), Approve::Auto).await
     }
 
-    /// Where the tool `t` was granted this.
+    /// Does the same, with these grants for the tool `t`.
     async fn with(files: &[(&str, &str)], section: ToolSection, approve: Approve) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let base = dir.path().canonicalize().unwrap();
@@ -83,7 +83,7 @@ impl Fixture {
             .map_or_else(|it| format!("{}: {}", it.kind, it.as_text()), |it| it.as_text())
     }
 
-    /// Why the one file here is no tool.
+    /// Returns the reason why the one file here is not a tool.
     fn trouble(&self) -> String {
         let failed = self.runtime.plugins().failed();
         assert_eq!(failed.len(), 1, "{failed:?}");
@@ -98,7 +98,7 @@ fn put(path: &Path, text: &str) {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
 }
 
-/// The tool `t` in sh, with this in its description, and this for a call.
+/// Returns the tool `t` in sh, with this in its description, and this for a call.
 fn script(more: &Value, body: &str) -> String {
     let mut spec = json!({"name": "t", "description": "For a test.", "touches": []});
     spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -413,7 +413,7 @@ async fn a_file_that_says_nothing_useful_is_named_with_what_it_printed() {
     }
 }
 
-/// What the shipped program says, with the examples as the workspace's tools.
+/// Returns the output of the built program, with the examples as the workspace's tools.
 fn shipped(base: &Path, tool: &str, arguments: &Value) -> String {
     let ran = Command::new(env!("CARGO_BIN_EXE_haft"))
         .env("HAFT_STATE_DIR", base.join("state"))

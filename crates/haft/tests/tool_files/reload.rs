@@ -15,7 +15,7 @@ use super::{
 };
 use crate::support::{PATIENCE, Server, TestWorkspace};
 
-/// A module that leaves a mark at each import.
+/// Returns a module that leaves a mark at each import.
 fn marking(mark: &std::path::Path, body: &str) -> String {
     format!("open({:?}, 'a').write('x')\n{}", mark.display().to_string(), navi("marks", body).1)
 }
@@ -110,7 +110,7 @@ fn the_next_call_uses_the_file_as_it_was_saved() {
     server.kill();
 }
 
-/// Waits until the server has told of a change, since this was asked last.
+/// Waits until the server has sent a change notification since the last wait.
 pub(crate) fn wait_for_change(server: &Server) {
     let until = Instant::now() + PATIENCE;
     while !server.take_other().iter().any(|it| it.contains("notifications/tools/list_changed")) {
@@ -133,7 +133,7 @@ fn a_client_hears_of_tools_that_come_change_and_go() {
     let server = test_ws.serve();
     assert_eq!(listed(&server), Vec::<String>::new());
     server.does("glob", &json!({"pattern": "*"}));
-    // Neither this folder nor the one above it exists until now.
+    // This folder and its parent do not exist yet.
     let tools = test_ws.config().join("tools");
     put(&tools, "one", "return 1");
     wait_for_change(&server);
@@ -160,7 +160,7 @@ fn who_runs_the_server_reads_once_what_could_not_be_loaded() {
     put(&own, "good", "return '1'");
     let server = test_ws.serve();
     assert_eq!(server.does("good", &json!({})), "1");
-    // What is told of a change is told before the next is looked at.
+    // haft reports one change before it checks the next.
     for file in ["second.py", "third.py"] {
         put_file(&own, file, "name =\n");
         until_now(|| server.does("list_tools", &json!({})).contains(file));
@@ -263,10 +263,10 @@ fn an_edited_helper_is_imported_by_the_next_call() {
     assert_eq!(says(), "the second outer one");
 }
 
-/// How often a file changes while calls are under way.
+/// The number of changes of a file while calls run.
 const CHANGES: usize = 100;
 
-/// So many calls begin before each change.
+/// The number of calls that begin before each change.
 const CALLS: usize = 10;
 
 /// 1,000 calls while the files change 100 times: each is answered, by one version as a whole, which is none that had been

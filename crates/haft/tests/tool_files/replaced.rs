@@ -10,7 +10,7 @@ use crate::support::TestWorkspace;
 const SECTIONS: &str = "toolset = \"hyperagents\"\n\
     [tool.bash]\nreplaces_built_in = true\n[tool.editor]\nreplaces_built_in = true\n";
 
-/// A file in HyperAgents' format.
+/// Returns a file in HyperAgents' format.
 fn hyper(name: &str, says: &str) -> String {
     format!(
         "def tool_info():\n    return {{'name': {name:?}, 'description': 'For a test.', 'input_schema': \
@@ -42,7 +42,7 @@ fn a_persons_file_takes_the_name_of_a_built_in_tool_once_it_is_trusted() {
     let ran = test_ws.run(&["tools"]);
     assert!(ran.err.contains("`replaces_built_in = true` under `[tool.bash]` in haft.toml"), "{ran:?}");
 
-    // The person said that haft's own is not wanted: until their file is trusted, there is none.
+    // The configuration replaces haft's own tool: until the person's file is trusted, there is none.
     fs::write(test_ws.config().join("haft.toml"), SECTIONS).unwrap();
     assert_eq!(names(&test_ws), Vec::<String>::new());
     let (kind, text) = bash(&test_ws);

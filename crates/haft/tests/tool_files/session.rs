@@ -1,4 +1,4 @@
-//! What the tool files of a session have in common, with each other and with haft's own tools.
+//! Tool files of one session: shared state, with each other and with haft's own tools.
 
 use futures_util::future::join_all;
 use serde_json::json;
@@ -6,7 +6,7 @@ use serde_json::json;
 use super::support::Fixture;
 use crate::support::TestWorkspace;
 
-/// A class whose `_execute` is awaited, and which does what it is told with the scratchpad.
+/// A class with an async `_execute` that sets or gets a key of the scratchpad.
 const AWAITED: &str = r#"
 import asyncio
 from kohakuterrarium.modules.tool.base import BaseTool, ToolResult
@@ -48,7 +48,7 @@ def threaded(key: str, more: str, context=None) -> str:
     return context.scratchpad[key]
 "#;
 
-/// Without asyncio there is no loop: it is run by hand.
+/// A tool without asyncio, which runs without an event loop.
 const BY_HAND: &str = r#"
 from kohakuterrarium.modules.tool.base import BaseTool
 
@@ -168,7 +168,7 @@ fn guard_of_a_tool_file_knows_what_the_session_has_read() {
     assert_eq!(said[9], "may be written False", "{said:?}");
 }
 
-/// With its words for the prompt, in a bucket.
+/// Returns a tool that adds these words to the prompt, in a bucket.
 fn contributing(name: &str, bucket: &str, words: &str) -> String {
     format!(
         r#"

@@ -18,7 +18,7 @@ use haft::{
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
-/// Nothing here takes as long, unless it hangs.
+/// A timeout that only a call that hangs exceeds.
 pub(crate) const HANG: Duration = Duration::from_secs(60);
 
 /// A workspace, and a session in it.
@@ -29,7 +29,7 @@ pub(crate) struct Fixture {
     mark: String,
 }
 
-/// What a test may want otherwise.
+/// Options of a test.
 pub(crate) struct Wish {
     pub(crate) sandbox: SandboxMode,
     pub(crate) deadline: Duration,
@@ -44,7 +44,7 @@ impl Default for Wish {
 /// A file: its name without its ending, and what it holds.
 pub(crate) type Code = (String, String);
 
-/// A module in navi's format, whose `execute` has this body.
+/// Returns a module in navi's format, whose `execute` has this body.
 pub(crate) fn navi(name: &str, body: &str) -> Code {
     after("", name, body)
 }
@@ -61,7 +61,7 @@ pub(crate) fn after(head: &str, name: &str, body: &str) -> Code {
 }
 
 impl Fixture {
-    /// With these files loaded.
+    /// Creates a fixture with these files loaded.
     pub(crate) async fn new(files: &[Code]) -> Self {
         Self::with(files, &Wish::default()).await
     }
@@ -71,7 +71,7 @@ impl Fixture {
         let base = dir.path().canonicalize().unwrap();
         let tools = base.join("ws").join(OWN);
         std::fs::create_dir_all(&tools).unwrap();
-        // By this the processes of this house are told from all others.
+        // The mark tells the processes of this fixture from all others.
         let mark = base.display().to_string();
         let mut variables: Vec<(String, String)> = std::env::vars().collect();
         variables.push(("HAFT_TEST_MARK".to_owned(), mark.clone()));
@@ -133,7 +133,7 @@ impl Fixture {
         timeout(HANG, self.session.call(Call::new(tool, arguments))).await.unwrap()
     }
 
-    /// What a model reads.
+    /// Returns the text that a model reads.
     pub(crate) async fn says(&self, tool: &str) -> String {
         self.call(tool).await.as_text()
     }
@@ -156,7 +156,7 @@ impl Fixture {
         until(|| begun.exists()).await;
     }
 
-    /// How many processes of this house there are, beside this one.
+    /// Returns the number of this fixture's processes, without this one.
     pub(crate) fn processes(&self) -> usize {
         let mark = format!("HAFT_TEST_MARK={}", self.mark).into_bytes();
         let all = std::fs::read_dir("/proc").unwrap().flatten();

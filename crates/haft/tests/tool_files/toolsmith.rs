@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::support::{PATIENCE, Server, TestWorkspace};
 
-/// A tool that says `says`.
+/// Returns a tool that answers `says`.
 fn code(name: &str, says: &str) -> String {
     format!(
         "name = '{name}'\ndescription = 'Says it.'\n\
@@ -19,7 +19,7 @@ fn write(server: &Server, name: &str, code: &str) -> String {
     server.does("write_tool", &json!({"name": name, "code": code}))
 }
 
-/// The names of the tools, as a client is told them.
+/// Returns the names in the tool list of a client.
 fn listed(server: &Server) -> Vec<String> {
     let answer = server.ask("tools/list", &json!({})).wait().unwrap();
     let tools = answer["result"]["tools"].as_array().unwrap();

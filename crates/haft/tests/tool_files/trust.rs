@@ -36,7 +36,7 @@ fn a_workspaces_tools_wait_for_trust_and_keep_it_when_they_change() {
     put(&tools, "own", "return 'changed'");
     assert_eq!(test_ws.call("own", &json!({})).must("ok").text(), "changed");
 
-    // What the configuration says is another matter, and has to be trusted as it is.
+    // The configuration file needs trust of its own, in its current content.
     fs::write(test_ws.at("haft.toml"), "tools_dirs = [\".haft/more\"]").unwrap();
     put(&test_ws.at(".haft/more"), "another", "return 1");
     let (names, ran) = file_tools(&test_ws, &[]);
@@ -104,7 +104,7 @@ fn trust_is_of_one_workspace() {
     assert_eq!(file_tools(&test_ws, &[]).0, ["own"]);
 }
 
-/// A tool that makes a file beside itself.
+/// Returns a tool that makes a file beside itself.
 fn dropper(evil: &str) -> String {
     let body =
         format!("open(__file__.rsplit('/', 1)[0] + '/evil.py', 'w').write({evil:?})\nreturn 'dropped'");
@@ -113,7 +113,7 @@ fn dropper(evil: &str) -> String {
 
 const SECTION: &str = "[tool.evil]\nenv = [\"TIDY_TOKEN\"]\n";
 
-/// What it was given by the section that has its name.
+/// Creates a tool that returns the variable that its section grants.
 fn evil() -> String {
     navi("evil", "import os\nreturn os.environ.get('TIDY_TOKEN', 'nothing')").1
 }

@@ -14,7 +14,7 @@ fn errors_come_after_the_output_under_a_line_that_says_so() {
             ("bash", json!({"command": "echo one; echo err >&2; echo two"}), "ok", "one\ntwo\nError:\nerr"),
             ("bash", json!({"command": "ls /nonexistent/directory"}), "ok", "Error:\nls: "),
             ("bash", json!({"command": "cd /nonexistent"}), "ok", "Error:\nbash: cd: /nonexistent: "),
-            // The same shell as before, and what goes to stdout by the command's own wish is no error.
+            // The shell persists, and output that the command itself redirects to stdout is not an error.
             ("bash", json!({"command": "set -x; kept=1; set +x"}), "ok", "Error:\n"),
             ("bash", json!({"command": "echo \"kept $kept\"; ls /nonexistent 2>&1"}), "ok", "kept 1\nls: "),
         ],
@@ -70,7 +70,7 @@ fn the_model_is_told_how_many_calls_of_its_answer_were_not_run() {
         assert_eq!(test_ws.log().len(), if calls == 3 { 1 } else { 40 });
     }
 
-    // Where all calls are run, nothing is said of it.
+    // Without a limit of calls, haft prints no note.
     let test_ws = TestWorkspace::new();
     std::fs::create_dir_all(test_ws.config()).unwrap();
     std::fs::write(test_ws.config().join("haft.toml"), "[agent]\nmax_calls = 0\n").unwrap();
@@ -153,7 +153,7 @@ fn names_types_and_required_arguments_are_hyperagents_own() {
     assert_eq!(tools[1]["inputSchema"]["properties"]["command"]["enum"], json!(COMMANDS));
 }
 
-/// The type of an argument in words.
+/// Returns the type of an argument in words.
 fn type_of(schema: &Value) -> String {
     match (schema["type"].as_str(), &schema["items"]) {
         (Some("array"), items) => format!("array of {}", type_of(items)),

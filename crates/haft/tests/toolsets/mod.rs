@@ -13,10 +13,10 @@ mod upstream;
 use crate::support::TestWorkspace;
 use serde_json::{Value, json};
 
-/// One call, and what it comes to: a kind of fault or `ok`, and a part of what is said.
+/// One call and its outcome: a kind of fault or `ok`, and a part of the text.
 type Row = (&'static str, Value, &'static str, &'static str);
 
-/// The tools of a toolset: names, and which arguments each needs.
+/// Returns the tools of a toolset: names, with the required arguments of each.
 fn shown(test_ws: &TestWorkspace, toolset: &str) -> Vec<(String, Vec<String>)> {
     let ran = test_ws.run(&["--toolset", toolset, "tools", "--json"]);
     assert_eq!(ran.code, 0, "{ran:?}");
@@ -59,7 +59,7 @@ fn all_answer(test_ws: &TestWorkspace, toolset: &str, rows: &[Row]) {
     }
 }
 
-/// A model that makes these calls one after the other; each answer must have what is expected of it.
+/// Runs a model that makes these calls in order; each answer must contain the expected text.
 fn conversation(
     test_ws: &TestWorkspace,
     toolset: &str,

@@ -125,7 +125,7 @@ fn prompt_lists_the_subagents_with_id_name_and_description() {
     assert!(said.code == 0 && said.out.contains(lines), "{said:?}");
     let json = test_ws.run(&["--toolset", "nav", "prompt", "--json"]);
     assert!(json.out.contains("\"name\": \"subagents\""), "{json:?}");
-    // Whoever can start none is not told of them, and the other toolsets have tools that list them.
+    // An agent that can't start subagents gets no list of them, and the other toolsets have tools that list them.
     let alone = test_ws.run(&["--toolset", "nav", "prompt", "--profile", "alone"]);
     assert!(alone.code == 0 && !alone.out.contains("available_subagents"), "{alone:?}");
     let haft = test_ws.run(&["prompt"]);
@@ -153,7 +153,7 @@ fn configuration_of_nav_narrows_and_what_is_not_read_of_it_is_named() {
     let other = test_ws.run(&["tools"]);
     assert!(other.out.contains("edit"), "{other:?}");
     assert!(other.err.contains("nav.config.json is not read: it counts with `--toolset nav`"), "{other:?}");
-    // What the person left out stays out, and a link is not followed.
+    // Tools that the person excluded stay excluded, and a symlink is not followed.
     std::fs::create_dir(test_ws.config()).unwrap();
     std::fs::write(test_ws.config().join("haft.toml"), "tools = [\"read\", \"edit\"]\n").unwrap();
     let listed = test_ws.run(&["--toolset", "nav", "tools"]);
@@ -214,7 +214,7 @@ fn replacements_of_text_are_made_in_order_and_all_or_none() {
     let all = |old: &str, new: &str| json!({"old_string": old, "new_string": new, "replace_all": true});
     let said = server.does("edit", &json!({"path": "file", "edits": [all("q", "r"), all("r", "t")]}));
     assert_eq!(test_ws.text("file"), "t one\nt two\n");
-    // What the answer shows can be edited without another read.
+    // Lines in the answer can be edited without another read.
     server.does("edit", &json!({"path": "file", "anchor": anchor(&said, "t two"), "new_text": "u two"}));
     assert_eq!(test_ws.text("file"), "t one\nu two\n");
     let edits =
@@ -270,13 +270,13 @@ fn a_newline_at_the_end_of_new_text_gives_an_empty_line() {
     assert_eq!(test_ws.text("file"), "1\n\ntwo\nthree\n\n");
 }
 
-/// The process id in what `shell` said of a command in the background.
+/// Returns the process id in the answer of `shell` about a background command.
 fn pid_in(said: &str) -> u32 {
     let (_, rest) = said.split_once("(pid: ").unwrap_or_else(|| panic!("{said}"));
     rest.split_once(')').unwrap().0.parse().unwrap()
 }
 
-/// Waits for the news of the end of a job, which comes with one answer: this one, or a later one.
+/// Waits for the notification of a job's end, which one answer contains: this one, or a later one.
 fn await_news(server: &Server, mut said: String, news: &str) {
     let late = Instant::now() + Duration::from_secs(60);
     while !said.contains(news) {

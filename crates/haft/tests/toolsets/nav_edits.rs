@@ -7,7 +7,7 @@ use crate::support::{Said, Server, anchor};
 
 const FILE: &str = "one\ntwo\nthree\nfour\nfive\n";
 
-/// A session that has read `file` with this text, and what `read` showed.
+/// Starts a session that has read `file` with this text; also returns the output of `read`.
 fn session(text: &str) -> (TestWorkspace, Server, String) {
     let test_ws = TestWorkspace::new();
     test_ws.put("file", text);

@@ -1,7 +1,7 @@
 //! Texts name the tools that are shown: in every toolset, in every description, hint, manual, fault and profile.
 //!
-//! Texts that several toolsets share refer to haft's own tools (`kit::references`). What is looked at here is read from the
-//! source, so that no text is forgotten.
+//! Texts that several toolsets share refer to haft's own tools (`kit::references`). The tests read these texts from the
+//! source, so that they check every one.
 #![expect(clippy::print_stdout, reason = "the tests say how many names and calls they looked at")]
 
 use std::{
@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 use super::TestWorkspace;
 
-/// Code that only these tools of haft's own reach: where a toolset has none of them, what such a text names is never said.
+/// Code that only these tools reach: in a toolset without them, these texts are never shown.
 const REACHED_BY: [(&str, &[&str]); 16] = [
     ("agent/src/skills.rs", &["info", "tool_manual"]),
     ("tools/src/agents/", &["subagent"]),
@@ -92,7 +92,7 @@ struct Text {
     text: String,
 }
 
-/// The string literals of code, as they are written there.
+/// Returns the string literals of code, as they are written there.
 fn literals(code: &str) -> Vec<String> {
     static LITERAL: LazyLock<Regex> = LazyLock::new(|| Regex::new(r#"(?s)"((?:[^"\\]|\\.)*)""#).unwrap());
     let lines: Vec<&str> = code.lines().filter(|it| !it.trim_start().starts_with("//")).collect();
@@ -122,7 +122,7 @@ static TEXTS: LazyLock<Vec<Text>> = LazyLock::new(|| {
     found
 });
 
-/// The calls that are put into texts by `call(TOOL, ARGUMENTS)`: the tool and the names of the arguments.
+/// Returns the calls that are put into texts by `call(TOOL, ARGUMENTS)`: the tool and the names of the arguments.
 fn calls() -> Vec<(String, String, Vec<String>)> {
     let call = Regex::new(r#"call\(\s*"(\w+)",\s*&json!\(\{(.*?)\}\)"#).unwrap();
     let name = Regex::new(r#""(\w+)":"#).unwrap();
@@ -137,7 +137,7 @@ fn calls() -> Vec<(String, String, Vec<String>)> {
     found
 }
 
-/// The names of the arguments, and of the fields of items.
+/// Returns the names of the arguments, and of the fields of items.
 fn argument_names(tool: &dyn AnyTool) -> BTreeSet<String> {
     let names = |schema: &Value| -> Vec<(String, Value)> {
         let properties = schema["properties"].as_object().cloned();
@@ -219,7 +219,7 @@ const NOT_TOOLS: [(&str, &str); 5] = [
     ("tools/src/toolsmith/call_tool.rs", "call_tool"),
 ];
 
-/// What a text becomes in a toolset.
+/// Returns a text as a toolset shows it.
 fn in_toolset(shown: &[Arc<dyn AnyTool>], text: &str) -> String {
     rendered(text, &|own| Named::among(shown.iter(), own)).into_owned()
 }
@@ -290,21 +290,21 @@ fn quoted(text: &str) -> Vec<String> {
     quoted.captures_iter(text).map(|it| it[1].to_owned()).collect()
 }
 
-/// Is it one of the values that an argument takes, or a word of a shell?
+/// Returns whether it is one of the values of an argument, or a word of a shell.
 fn is_value(spec: &kit::Spec, word: &str) -> bool {
     let of_shell = ["wait", "jobs", "read", "tree"];
     let is_said = spec.schema.to_string().contains(&format!("\"{word}\""));
     is_said || (of_shell.contains(&word) && ["bash", "shell"].contains(&spec.name.as_str()))
 }
 
-/// The calls that the manual of a tool shows.
+/// Returns the calls that the manual of a tool shows.
 fn example_calls(toolset: &str, tool: &dyn AnyTool) -> Vec<Value> {
     let name = tool.spec().name.as_str();
     let manual = tools::manual_in(toolset, name).unwrap_or_default();
     let example = Regex::new(r"(?m)^`(\{.*?\})`").unwrap();
     let shown = example.captures_iter(manual);
     let shown = shown.filter_map(|it| serde_json::from_str(&it[1].replace('…', "x")).ok());
-    // What continues a program, and a header alone, are no calls of the tool.
+    // Input that continues a program, and a header alone, are not calls of the tool.
     let is_part = |arguments: &Value| {
         let needed = [("interact", "command"), ("http_request", "url")];
         needed.iter().any(|(tool, needed)| name == *tool && arguments.get(needed).is_none())
@@ -390,7 +390,7 @@ fn printed_prompts_of_built_in_profiles_have_no_reference_left() {
     }
 }
 
-/// What a call of a toolset says, and what it must and must not name.
+/// Checks the text of a toolset's calls: names that it must and must not contain.
 #[track_caller]
 fn says(toolset: &str, rows: &[(&str, Value, &[&str], &[&str])]) {
     let test_ws = TestWorkspace::new();

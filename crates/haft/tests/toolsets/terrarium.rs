@@ -318,7 +318,7 @@ fn arguments_that_theirs_has_are_taken() {
     );
 }
 
-/// A notebook with ids, outputs and metadata.
+/// Returns a notebook with ids, outputs and metadata.
 fn notebook() -> String {
     json!({
         "cells": [
@@ -442,7 +442,7 @@ fn notebook_that_another_program_changed_is_read_again_before_it_is_edited() {
     assert!(said.contains("file was modified since last read"), "{said}");
 }
 
-/// A card with fields and two buttons.
+/// Returns a card with fields and two buttons.
 fn card(wait: bool) -> serde_json::Value {
     json!({"title": "Plan", "body": "Two steps.", "fields": [{"label": "cost", "value": "3"}], "wait_for_reply": wait,
         "actions": [{"id": "go", "label": "Go on"}, {"id": "no", "label": "Stop"}]})

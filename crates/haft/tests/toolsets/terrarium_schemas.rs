@@ -145,7 +145,7 @@ fn names_and_schemas_are_those_of_upstream() {
             };
             wrong.extend(differs.map(|why| format!("{name} {argument}: {why}")));
         }
-        // What upstream does not require is not required here.
+        // An argument that upstream does not require is not required here.
         for required in schema["required"].as_array().into_iter().flatten() {
             let theirs = arguments.iter().any(|it| {
                 it.split_once(": ").is_some_and(|(path, kind)| path == required && kind.ends_with('!'))
@@ -164,7 +164,7 @@ fn names_and_schemas_are_those_of_upstream() {
     assert_eq!((UPSTREAM.len() + ABSENT.len(), count), (TOOLS, ARGUMENTS));
 }
 
-/// How the argument at a path such as `edits.old` differs from what upstream has.
+/// Returns the difference between the argument at a path such as `edits.old` and upstream's; `None` if they match.
 fn differs(schema: &Value, path: &str, kind: &str) -> Option<String> {
     let (place, name) = match path.rsplit_once('.') {
         None => (schema, path),
@@ -185,6 +185,6 @@ fn differs(schema: &Value, path: &str, kind: &str) -> Option<String> {
     }
 }
 
-/// As many tools and arguments are compared.
+/// The number of compared tools; below, that of arguments.
 const TOOLS: usize = 39;
 const ARGUMENTS: usize = 93;

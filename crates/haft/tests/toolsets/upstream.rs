@@ -1,7 +1,7 @@
 //! Names and arguments of the tools of nav and navi, as their own sources and pages have them, beside those of the toolsets.
 //!
 //! A call that is valid there is valid here: each argument exists, takes what it takes there, and none more is required.
-//! What a tool here takes beyond that is listed too, so that it does not come to be unnoticed.
+//! Further arguments of a tool here are listed too, so that a new one is noticed.
 
 use haft::tools;
 use serde_json::Value;
@@ -93,7 +93,7 @@ const NAVI: &[Row] = &[
     ("reflect", &["situation: string!", "assumptions: string!", "tried: string"], &["*"]),
 ];
 
-/// What is wrong with a tool beside what upstream says of it, one line each.
+/// Returns the differences between a tool and its upstream, one line each.
 fn differences(schema: &Value, (tool, arguments, more): &Row) -> Vec<String> {
     let mut wrong = Vec::new();
     let mut required: Vec<&str> = Vec::new();
@@ -123,7 +123,7 @@ fn differences(schema: &Value, (tool, arguments, more): &Row) -> Vec<String> {
     wrong
 }
 
-/// The schema of an argument, also of one in the items of a list: `edits[].anchor`.
+/// Returns the schema of an argument, also of one in the items of a list: `edits[].anchor`.
 fn at<'a>(schema: &'a Value, path: &str) -> Option<&'a Value> {
     let mut here = schema;
     for name in path.split('.') {
@@ -136,7 +136,7 @@ fn at<'a>(schema: &'a Value, path: &str) -> Option<&'a Value> {
     Some(here)
 }
 
-/// Is a value of this JSON type accepted?
+/// Returns whether the schema accepts a value of this JSON type.
 fn takes(schema: &Value, kind: &str) -> bool {
     let one = |it: &str| it == kind || (kind == "number" && it == "integer");
     match schema.get("type") {

@@ -14,7 +14,7 @@ const DOCS_READ: &str = include_str!("pages/docs.md");
 const ARTICLE: &str = include_str!("pages/article.html");
 const ARTICLE_READ: &str = include_str!("pages/article.md");
 
-/// What is shown of a page with this body, in a room of its own.
+/// Returns the text of a page with this body, in a workspace of its own.
 fn shown(kind: &str, body: impl Into<Vec<u8>>) -> String {
     let site = Site::of(kind, body);
     let test_ws = test_ws(&[&site], "");

@@ -1,4 +1,4 @@
-//! Pages made to harm whoever reads them.
+//! Malicious pages: they harm neither the model nor haft.
 
 use std::time::{Duration, Instant};
 

@@ -9,7 +9,7 @@ pub(crate) mod site;
 use crate::support::TestWorkspace;
 use site::Site;
 
-/// A room whose person granted these sites, and configured this.
+/// Creates a workspace with grants for these sites and this configuration.
 pub(crate) fn test_ws(sites: &[&Site], more: &str) -> TestWorkspace {
     let test_ws = TestWorkspace::new();
     let hosts: Vec<String> = sites.iter().map(|it| format!("{:?}", it.host())).collect();

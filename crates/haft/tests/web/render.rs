@@ -11,7 +11,7 @@ use super::{
 };
 use crate::support::{Called, TestWorkspace};
 
-/// A picture that was shown, decoded: its width and height.
+/// Returns the width and height of a shown picture, decoded.
 fn size_of_png(called: &Value) -> (u32, u32) {
     let part = called["content"].as_array().unwrap().iter().find(|it| it["type"] == "image").unwrap();
     assert_eq!(part["mimeType"].as_str().or(part["mime"].as_str()), Some("image/png"), "{part}");
@@ -131,7 +131,7 @@ fn page_scripts_reach_no_private_address_without_a_grant() {
     }
     assert!(other.asked().is_empty(), "{:?}", other.asked());
     assert!(quiet.accept().is_err(), "somebody came");
-    // What the person allowed to haft is not for the scripts of another page.
+    // The person's grant for haft does not apply to the scripts of another page.
     let both = super::test_ws(&[&site, &other], "");
     let text = render(&both, &site.url("/")).must("ok").text();
     assert!(text.contains("asked all, got 0"), "{text}");

@@ -13,7 +13,7 @@ const HTML: &str = include_str!("pages/duckduckgo.html");
 const LITE: &str = include_str!("pages/duckduckgo-lite.html");
 const ROBOT: &str = r#"<html><body><form id="challenge-form" action="//duckduckgo.com/anomaly.js?sv=html"><div class="anomaly-modal__title">Unfortunately, bots use DuckDuckGo too.</div></form></body></html>"#;
 
-/// A room in which this site is the engine.
+/// Creates a workspace with this site as the search engine.
 fn engine(site: &Site, engine: &str) -> TestWorkspace {
     let more = format!(
         "[search]\nengine = \"{engine}\"\nurl = \"{}\"\nkey = \"searching\"\n[secret.searching]\nfile = \"~/key\"\nhosts = [\"{}\"]\n",

@@ -13,18 +13,18 @@ pub(crate) struct Site {
     asked: Arc<Mutex<Vec<Asked>>>,
 }
 
-/// What a site was asked.
+/// A request that a site received.
 #[derive(Debug, Clone)]
 pub(crate) struct Asked {
     pub(crate) method: String,
-    /// With its query.
+    /// The path, with its query.
     pub(crate) path: String,
-    /// In small letters.
+    /// The headers, in lower case.
     pub(crate) head: String,
     pub(crate) body: String,
 }
 
-/// What a site answers.
+/// The response of a site.
 pub(crate) struct Answer {
     status: u16,
     headers: Vec<(String, String)>,
@@ -46,7 +46,7 @@ impl Site {
         Self { address, asked }
     }
 
-    /// One that says the same whatever is asked.
+    /// Starts a site that gives the same answer to every request.
     pub(crate) fn of(kind: &str, body: impl Into<Vec<u8>>) -> Self {
         let (kind, body) = (kind.to_owned(), body.into());
         Self::new(move |_| ok(&kind, body.clone()))
@@ -110,7 +110,7 @@ fn serve(mut stream: TcpStream, log: &Mutex<Vec<Asked>>, answer: &dyn Fn(&Asked)
     for (name, value) in answer.headers.iter().filter(|it| !it.1.is_empty()) {
         out.push_str(&format!("{name}: {value}\r\n"));
     }
-    // Who asked may have seen enough.
+    // The client may have disconnected.
     let _ = stream.write_all(out.as_bytes()).and_then(|()| stream.write_all(b"\r\n"));
     let _ = stream.write_all(&answer.body);
 }

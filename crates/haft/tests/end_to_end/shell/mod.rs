@@ -37,7 +37,7 @@ impl Shells {
         self.server.call(tool, arguments)
     }
 
-    /// What the session's bash says to a command.
+    /// Returns the output of a command in the session's bash.
     #[track_caller]
     fn bash(&self, command: &str) -> String {
         self.does("bash", &json!({"command": command}))
@@ -76,19 +76,19 @@ impl Shells {
     }
 }
 
-/// The id of the job that an answer speaks of.
+/// Returns the id of the job in an answer.
 #[track_caller]
 fn job_in(answer: &str) -> String {
     let at = answer.find("job_").unwrap_or_else(|| panic!("no job in {answer}"));
     answer[at..].chars().take_while(|it| it.is_alphanumeric() || *it == '_').collect()
 }
 
-/// What all commands of this room have in their environment: each is told to carry it.
+/// Returns a variable that every command of this workspace has in its environment.
 fn mark(test_ws: &TestWorkspace) -> String {
     format!("MARK={}", test_ws.base().display())
 }
 
-/// The command lines of processes that carry this room's mark, or are in its folders.
+/// Returns the command lines of processes that carry this workspace's mark, or are in its folders.
 fn alive(test_ws: &TestWorkspace) -> Vec<String> {
     let mark = mark(test_ws);
     let mut found = Vec::new();
