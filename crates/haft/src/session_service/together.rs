@@ -128,13 +128,10 @@ impl Asker for Together {
     }
 
     fn show(&self, text: String) -> Soon<'_, Result<(), Fault>> {
-        if !self.person.is_there {
-            return self.hub.show(text);
-        }
         Box::pin(async move {
-            // Shown here whether or not others are attached.
-            let _ = self.hub.show(text.clone()).await;
-            self.person.asker.show(text).await
+            // A chat in a pipe has nobody to ask, and shows texts all the same.
+            let elsewhere = self.hub.show(text.clone()).await;
+            self.person.asker.show(text).await.or(elsewhere)
         })
     }
 }

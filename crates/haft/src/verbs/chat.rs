@@ -46,7 +46,7 @@ pub struct Chat {
     #[arg(value_name = "WORDS")]
     words: Vec<String>,
     /// Attach a picture to the first message: png, jpeg, webp or gif; may be repeated
-    #[arg(short, long = "image", value_name = "FILE")]
+    #[arg(short, long = "image", value_name = "FILE", conflicts_with = "attach")]
     images: Vec<PathBuf>,
     /// Continue the newest conversation of this workspace, or that of `--session`
     #[arg(long)]

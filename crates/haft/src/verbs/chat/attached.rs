@@ -182,6 +182,9 @@ impl Attached {
         match meant(&entry.text, &[]) {
             Meant::Nothing => {}
             Meant::Leave => return false,
+            Meant::Said(_) if !entry.pictures.is_empty() => {
+                self.refuse("pictures are sent", "Send it in the terminal that runs the session.");
+            }
             Meant::Said(text) => self.act(Operation::Prompt(Prompt::new(text))),
             Meant::Run(_) => self.refuse("`!` runs commands", "Run it in another terminal."),
             Meant::Command(name, given) => {
