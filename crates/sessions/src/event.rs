@@ -17,7 +17,7 @@ pub struct Row {
     pub first: u64,
     /// When it was written, in milliseconds since 1970.
     pub at_ms: u64,
-    /// What happened.
+    /// The event.
     pub event: Event,
 }
 
@@ -33,7 +33,7 @@ pub enum Event {
         epoch: u64,
         /// The process.
         pid: u32,
-        /// What it is: `chat`, `run`, `acp`.
+        /// The front end of the process: `chat`, `run`, `acp`.
         by: String,
     },
     /// A turn began.
@@ -41,11 +41,11 @@ pub enum Event {
         /// The idempotency key of its prompt, where it came as an operation.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         key: Option<String>,
-        /// Who began it.
+        /// The initiator of the turn.
         by: String,
-        /// What the person said; nothing, where it goes on where it was left, or the end of a job began it.
+        /// The person's words; empty, if the turn continues the conversation or the end of a job began it.
         text: String,
-        /// What they gave beside it, a line each.
+        /// The attachments, a line each.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         attached: Vec<String>,
         /// How many messages the transcript had before.
@@ -57,14 +57,14 @@ pub enum Event {
     ApprovalOpened(Approval),
     /// It is decided, or the call no longer waits.
     ApprovalClosed {
-        /// Which approval.
+        /// The id of the approval.
         id: String,
         /// How.
         decision: Decision,
-        /// Who decided; nobody, where it expired.
+        /// The actor that decided; `None` if nobody did.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<String>,
-        /// What they said to a no.
+        /// The person's words with a refusal.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         words: Option<String>,
     },
@@ -72,16 +72,16 @@ pub enum Event {
     QuestionOpened(Asked),
     /// It is answered, or no longer asked.
     QuestionClosed {
-        /// Which question.
+        /// The id of the question.
         id: String,
         /// The answer; nothing, where there is none.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         answer: Option<String>,
-        /// Who answered; nobody, where the question was taken back.
+        /// The actor that answered; `None` if the question was withdrawn.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<String>,
     },
-    /// The person is told a text that needs no answer.
+    /// A notification to the person that needs no answer.
     Told {
         /// The text.
         text: String,
@@ -113,7 +113,7 @@ pub enum Event {
     Rewound {
         /// How many.
         turns: usize,
-        /// What the person said at the beginning of the first of them.
+        /// The person's words at the beginning of the first of them.
         said: String,
     },
     /// Another session goes on from here.
@@ -126,15 +126,15 @@ pub enum Event {
         /// The call that was undone, where one was named.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         call: Option<String>,
-        /// What was put back.
+        /// A description of the changes that were put back.
         text: String,
     },
     /// The process that ran the session gave it up.
     Closed {
-        /// Who closed it.
+        /// The actor that closed it.
         by: String,
     },
-    /// What the agent did.
+    /// An event of the agent.
     #[serde(untagged)]
     Agent(agent::Event),
     /// Something that a newer haft wrote.
@@ -150,19 +150,19 @@ pub struct TurnEnd {
     pub key: Option<String>,
     /// `done`, `cancelled`, `limit`, `refused`; `error` where the model does not answer; `interrupted` where the process died.
     pub ended: String,
-    /// What the model said last.
+    /// The last text of the model.
     #[serde(default)]
     pub text: String,
     /// How many answers it took.
     #[serde(default)]
     pub steps: usize,
-    /// What they used.
+    /// The usage of these answers.
     #[serde(default)]
     pub usage: agent::model::Usage,
-    /// What that costs, in dollars, where it is known.
+    /// The cost of these answers in dollars, if it is known.
     #[serde(default)]
     pub cost: Option<f64>,
-    /// What failed.
+    /// The failure, if there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<Failure>,
 }
@@ -184,18 +184,18 @@ pub struct Approval {
     pub tool: String,
     /// The name of the rule by which it is asked about.
     pub rule: String,
-    /// What the rule is about.
+    /// The subject of the rule in this call: a path, a command.
     pub about: String,
-    /// What the rule says, in one sentence.
+    /// The explanation of the rule, in one sentence.
     pub says: String,
     /// The call's arguments, as they came.
     pub arguments: String,
-    /// What the call would touch, one line each.
+    /// The effects of the call that need approval, one line each.
     pub effects: Vec<String>,
     /// The changes of files that would land, where they are known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<Change>,
-    /// What would be kept if it is allowed for longer; if this is empty it can be allowed once only.
+    /// The grants that are stored if the person allows more than this call; empty, if only this call can be allowed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub offers: Vec<String>,
 }
@@ -233,16 +233,16 @@ pub struct Asked {
     pub seconds: Option<u64>,
 }
 
-/// What became of a background job.
+/// The state of a background job that ended or waits for input.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Job {
     /// Its id: `job_3`.
     pub job: String,
     /// The tool that was called.
     pub tool: String,
-    /// What a person calls it.
+    /// Its title, for people.
     pub title: String,
-    /// What became of it.
+    /// Its state.
     pub state: String,
     /// The exit code, where a command ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 pub struct Failure {
     /// The kind.
     pub kind: Kind,
-    /// What happened.
+    /// A description of the failure.
     pub what: String,
-    /// What to do next.
+    /// The next step for the reader.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
 }

@@ -12,7 +12,7 @@ use crate::{
     streams::{Kind, text_of},
 };
 
-/// What is known of a session.
+/// The state of a session, folded from its rows.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Fold {
     /// The highest number that was folded.
@@ -23,7 +23,7 @@ pub struct Fold {
     pub archived: bool,
     /// The model and the profile that were chosen.
     pub configured: (Option<String>, Option<String>),
-    /// Does a process run it?
+    /// Whether a process runs it.
     pub is_open: bool,
     /// The turn that goes on.
     pub turn: Option<Turn>,
@@ -31,7 +31,7 @@ pub struct Fold {
     pub approvals: Vec<Approval>,
     /// Questions that wait for an answer.
     pub questions: Vec<Asked>,
-    /// What was said and done, by agent: the session's own is the empty name.
+    /// The items and progress of each agent, by path: the session's own agent has the empty path.
     pub agents: BTreeMap<String, Agent>,
 }
 
@@ -40,13 +40,13 @@ pub struct Fold {
 pub struct Turn {
     /// The idempotency key of its prompt.
     pub key: Option<String>,
-    /// Who began it.
+    /// The initiator of the turn.
     pub by: String,
     /// How many messages the transcript had before.
     pub messages: u64,
 }
 
-/// What one agent said and did.
+/// The items and progress of one agent.
 #[derive(Debug, Clone, Default)]
 pub struct Agent {
     /// In order.
@@ -74,7 +74,7 @@ impl PartialEq for Agent {
     }
 }
 
-/// Something that was said or done.
+/// A text of the model, or an event.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Item {
     /// The model said this.

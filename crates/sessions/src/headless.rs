@@ -39,7 +39,7 @@ pub trait Opener: Send + Sync {
         crew.begin(name, true).map(drop)
     }
 
-    /// What the agent is given at the beginning of a turn.
+    /// Returns the agent's input for the beginning of a turn.
     fn input(&self, session: Session, prompt: Prompt) -> Soon<'_, Result<Input, Fault>> {
         Box::pin(input_of(session, prompt))
     }
@@ -54,17 +54,17 @@ pub trait Opener: Send + Sync {
     }
 }
 
-/// What an [`Opener`] made.
+/// The result of an [`Opener`].
 pub struct Opened {
     /// The agent, which holds the session's lease.
     pub agent: Agent,
-    /// What takes its turns.
+    /// The driver, which runs its turns.
     pub driver: Driver,
-    /// What the person should know, one line each.
+    /// Notes for the person, one line each.
     pub notes: Vec<String>,
 }
 
-/// What a workspace keeps of its sessions beside their events. Its functions block.
+/// Session data that a workspace keeps besides the events. Its functions block.
 pub trait Records: Send + Sync {
     /// Gives a session a title.
     ///
@@ -271,7 +271,7 @@ impl Running {
     }
 }
 
-/// What is kept beside the events; or the fault of a program that keeps nothing there.
+/// Returns the records, or [`Kind::Unavailable`] if the program keeps none.
 pub(crate) fn records(records: Option<&Arc<dyn Records>>) -> Result<&Arc<dyn Records>, Fault> {
     records.ok_or_else(|| Fault::new(Kind::Unavailable, "titles, archives and forks are not kept here"))
 }

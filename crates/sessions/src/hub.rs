@@ -67,12 +67,12 @@ impl Hub {
         Attendance { hub: self.clone() }
     }
 
-    /// Is there somebody to ask, now or later?
+    /// Returns whether there is somebody to ask, now or later.
     pub fn is_attended(&self) -> bool {
         self.waits.load(Ordering::Relaxed) || *self.attending.borrow() > 0
     }
 
-    /// Nobody will decide anything here any more: whoever waits is told that nobody is there.
+    /// Ends the hub: nobody decides here any more. Open approvals expire and open questions close.
     pub(crate) fn end(&self) {
         self.set_waits(false);
         self.end_approvals();
@@ -89,7 +89,7 @@ impl Hub {
         format!("{prefix}_{}_{count}", self.life.load(Ordering::Relaxed))
     }
 
-    /// What comes of this answer; nothing, where nobody attends any more and it is not to be waited for.
+    /// Waits for the answer. Returns `None` if its sender is dropped, or if nobody attends and nobody is waited for.
     async fn answer<T>(&self, answer: oneshot::Receiver<T>) -> Option<T> {
         let mut attending = self.attending.subscribe();
         let nobody = async {
@@ -117,7 +117,7 @@ impl Drop for Attendance {
     }
 }
 
-/// What was decided last, by its id.
+/// The newest settled approvals or questions: the id of each, and how it was settled.
 struct Remembered(VecDeque<(String, String)>);
 
 impl Default for Remembered {

@@ -1,7 +1,7 @@
 //! The session service: conversations apart from any connection.
 //!
 //! A session has one owner, the process that runs its agent, and any number of watchers, in any process. What happens is a
-//! numbered row on the disk before a watcher sees it; a watcher that comes back goes on after the number that it had, also
+//! numbered row on the disk before a watcher sees it; a watcher that reconnects goes on after the number that it had, also
 //! after the owner was killed. What people do is an operation with an idempotency key, done once.
 
 mod client;

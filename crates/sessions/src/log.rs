@@ -45,7 +45,7 @@ pub struct Log {
     pulse: Arc<Notify>,
 }
 
-/// What the writer's thread and watchers share with it. It owns no store: the writer must not be the last that does.
+/// The state that the writer's thread and watchers share with the log. It owns no store: the writer must not be the last owner.
 pub(crate) struct Shared {
     state: Mutex<State>,
     compaction: Mutex<Compaction>,
@@ -58,7 +58,7 @@ pub(crate) struct Shared {
 struct State {
     streams: Streams,
     waiting: Vec<Arc<Event>>,
-    /// What the writer has taken, until it is committed.
+    /// The events that the writer has taken, until they are committed.
     taken: Vec<Arc<Event>>,
     /// Compactions of what an earlier owner left in pieces.
     left: Vec<Write>,
@@ -80,7 +80,7 @@ struct Ring {
 }
 
 impl Log {
-    /// A log that keeps what it hears until the session [is claimed](Self::claimed). `head` is told of what is committed.
+    /// Returns a log that buffers events until the session [is claimed](Self::claimed). `head` is updated at each commit.
     /// Must be called within a tokio runtime.
     pub(crate) fn new(store: &Store, session: &str, head: watch::Sender<u64>) -> Arc<Self> {
         let pulse = Arc::<Notify>::default();
@@ -102,7 +102,7 @@ impl Log {
         log
     }
 
-    /// This process owns the session under this epoch, with `head` rows: what was heard until now is written after them.
+    /// Starts to write: this process owns the session under this epoch, with `head` rows. Buffered events follow these rows.
     pub(crate) fn claimed(&self, epoch: u64, head: u64, left: (Compaction, Vec<Write>)) {
         self.shared.head.send_replace(head);
         *self.shared.compaction.lock() = left.0;
@@ -112,7 +112,7 @@ impl Log {
         self.queue(&mut state);
     }
 
-    /// What happened in the session. Doesn't wait.
+    /// Adds an event of the session. Doesn't wait.
     pub fn add(&self, event: impl Into<Event>) {
         let event = event.into();
         let mut rows = Vec::new();
@@ -174,7 +174,7 @@ impl Log {
         &self.shared
     }
 
-    /// Does another process own the session by now?
+    /// Returns whether another process has taken the session over.
     pub(crate) fn is_over(&self) -> bool {
         self.shared.state.lock().is_over
     }
@@ -247,7 +247,7 @@ async fn keep_time(log: Weak<Log>, pulse: Arc<Notify>) {
 }
 
 impl Shared {
-    /// What is to be written, in the writer's transaction.
+    /// Takes the waiting events. Returns the writes for the writer's transaction.
     fn take(&self, head: u64) -> Vec<Write> {
         let mut state = self.state.lock();
         state.is_queued = false;
@@ -275,7 +275,7 @@ impl Shared {
         writes
     }
 
-    /// What was taken is committed, or was not written.
+    /// Publishes committed rows. On a fault, retries later, or drops all events if another process owns the session.
     fn written(&self, rows: Result<Vec<EventRow>, Fault>) {
         let mut state = self.state.lock();
         match rows {
@@ -367,7 +367,7 @@ pub(crate) fn page(events: &Events, session: &str, after: u64) -> Result<Vec<Eve
     events.page(session, after, PAGE_ROWS, PAGE_BYTES)
 }
 
-/// May there have been more rows than this page has?
+/// Returns whether the page is full, so that there may have been more rows.
 pub(crate) fn is_full(page: &[EventRow]) -> bool {
     page.len() >= PAGE_ROWS || page.iter().map(|it| it.body.len()).sum::<usize>() >= PAGE_BYTES
 }

@@ -18,19 +18,19 @@ pub enum Operation {
     },
     /// Decides an approval. The first decision wins; a later one fails as stale and says who decided.
     Approve {
-        /// Which approval.
+        /// The id of the approval.
         id: String,
         /// Its [`hash`](crate::Approval::hash), as it was shown.
         hash: String,
         /// The decision: `once`, `session`, `project` or `no`.
         decision: Decision,
-        /// What the person says to a no: the model does that instead.
+        /// The person's words with a refusal: the model does that instead.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         words: Option<String>,
     },
     /// Answers a question. The first answer wins.
     Answer {
-        /// Which question.
+        /// The id of the question.
         id: String,
         /// The answer; without one, the person does not want to answer.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -78,31 +78,31 @@ pub enum Operation {
     Close,
 }
 
-/// What a person says at the beginning of a turn.
+/// The person's input at the beginning of a turn.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Prompt {
     /// The words. Without words and attachments the turn goes on where the conversation was left.
     #[serde(default)]
     pub text: String,
-    /// What goes with them.
+    /// The attachments.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attachments: Vec<Attachment>,
 }
 
-/// What a person gives beside their words.
+/// A text or picture that a person attaches to their words.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Attachment {
     /// A text: the content of a file, or of a resource.
     Text {
-        /// What it is called.
+        /// Its name.
         name: String,
         /// The text.
         text: String,
     },
     /// A picture.
     Picture {
-        /// What it is called; the ending says its type.
+        /// Its name; the ending says its type.
         name: String,
         /// Its bytes, in base64.
         data: String,
@@ -115,19 +115,19 @@ impl Prompt {
         Self { text: text.into(), attachments: Vec::new() }
     }
 
-    /// Does the turn go on where the conversation was left?
+    /// Returns whether the turn goes on where the conversation was left.
     pub fn is_empty(&self) -> bool {
         self.text.is_empty() && self.attachments.is_empty()
     }
 }
 
 impl Operation {
-    /// Is it done at once, also while a turn goes on?
+    /// Returns whether it is done at once, also while a turn goes on.
     pub(crate) fn is_immediate(&self) -> bool {
         matches!(self, Self::Cancel { .. } | Self::Approve { .. } | Self::Answer { .. })
     }
 
-    /// May it be done again where nobody knows whether it was?
+    /// Returns whether it may be repeated if nobody knows whether it was done.
     pub(crate) fn is_repeatable(&self) -> bool {
         matches!(
             self,

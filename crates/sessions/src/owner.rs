@@ -46,7 +46,7 @@ const LONGEST_KEY: usize = 128;
 #[derive(Default)]
 pub(crate) struct Owned(Mutex<HashMap<String, Weak<Core>>>);
 
-/// What a session is run with before it is claimed: the observer, the approver and the asker of its agent.
+/// A session before it is claimed: provides the observer, the approver and the asker of its agent.
 pub struct Prepared {
     feed: Arc<Feed>,
     log: Arc<Log>,
@@ -101,7 +101,7 @@ pub struct State {
     pub epoch: u64,
     /// The process that runs it.
     pub pid: u32,
-    /// What that process is: `chat`, `run`, `acp`.
+    /// The front end of that process: `chat`, `run`, `acp`.
     pub by: String,
     /// The turn that goes on.
     pub turn: Option<RunningTurn>,
@@ -122,9 +122,9 @@ pub struct State {
 pub struct RunningTurn {
     /// The key of its prompt, where it is an operation.
     pub key: Option<String>,
-    /// Who began it.
+    /// The initiator of the turn.
     pub by: String,
-    /// What they said.
+    /// The person's words.
     pub text: String,
 }
 
@@ -232,7 +232,7 @@ impl Owner {
         &self.core.log
     }
 
-    /// What puts questions to those who attend.
+    /// Returns the hub, which puts questions to those who attend.
     pub fn hub(&self) -> &Arc<Hub> {
         &self.core.hub
     }
@@ -254,7 +254,7 @@ impl Owner {
         }
     }
 
-    /// A turn begins now. It is told to watchers, and can be cancelled by them.
+    /// Begins a turn, which watchers can cancel, and logs it unless it is resumed.
     pub fn begin_turn(&self, agent: &Agent, began: Began) -> Turn {
         let Began { key, by, text, attached, is_resumed } = began;
         let cancel = CancellationToken::new();
@@ -268,7 +268,7 @@ impl Owner {
         Turn { core: self.core.clone(), key, cancel, is_over: false }
     }
 
-    /// Which model and profile answer, for [`State`].
+    /// Records the model and profile that answer, for [`State`].
     pub fn describe(&self, agent: &Agent) {
         let profile = agent.crew().and_then(Crew::profile);
         *self.core.answers.lock() = (agent.model().name().to_owned(), profile);

@@ -98,7 +98,7 @@ async fn act(core: &Arc<Core>, key: &str, by: &str, operation: Operation) -> Ans
     }
 }
 
-/// Tells how far the log is. Who doesn't read is told the newest once they do.
+/// Sends the head of the log whenever it grows. A client that reads slowly skips to the newest one.
 async fn follow(
     core: Arc<Core>,
     attends: bool,

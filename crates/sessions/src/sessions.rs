@@ -49,7 +49,7 @@ pub struct Sessions {
 
 struct Inner {
     store: Store,
-    /// What this process is: `chat`, `run`, `acp`.
+    /// The front end of this process: `chat`, `run`, `acp`.
     by: String,
     opener: Option<Arc<dyn Opener>>,
     records: Option<Arc<dyn Records>>,
@@ -177,7 +177,7 @@ impl Sessions {
             .collect())
     }
 
-    /// The conversations in which something was said or done that answers to `query`, best first. Blocks.
+    /// Returns the conversations that match `query`, best first. Blocks.
     ///
     /// # Errors
     /// When the store can't be read.
@@ -310,7 +310,7 @@ impl Sessions {
         blocking(move || store.owners().get(&session)).await
     }
 
-    /// Is the process alive that claimed a session last?
+    /// Returns whether the process that claimed a session last is alive.
     async fn is_alive(&self, owner: &OwnerRecord) -> Result<bool, Fault> {
         let Some(instance) = owner.instance.clone() else { return Ok(false) };
         let folder = self.inner.store.live_folder();
@@ -358,7 +358,7 @@ impl Sessions {
         if self.inner.owned.get(session).is_some() {
             return Ok(());
         }
-        // Its lease is looked at first: whatever the agent fails for then is a reason.
+        // Checks the lease first, so that a held lease is not reported as a failure of the agent.
         let (store, name) = (self.inner.store.clone(), session.to_owned());
         let free = blocking(move || Ok(store.transcripts().hold(&name).map(drop))).await;
         free.map_err(Failed::Fault)?.map_err(Failed::Held)?;

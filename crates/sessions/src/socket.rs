@@ -17,7 +17,7 @@ use rustix::fs::{Mode, OFlags};
 use store::{Store, corpse, create_folder};
 use tokio::net::{UnixListener, UnixStream};
 
-/// A longer path is no address of a socket: `sun_path` has 108 bytes, one of which ends it.
+/// The longest path of a socket's address: `sun_path` has 108 bytes, one of which ends it.
 const LONGEST: usize = 107;
 
 /// The sockets of a workspace's owners.
@@ -69,7 +69,7 @@ pub(crate) async fn connect(folder: &Path, name: &str) -> io::Result<UnixStream>
     if is_ours(&stream) { Ok(stream) } else { Err(io::ErrorKind::PermissionDenied.into()) }
 }
 
-/// Is the other end a process of this user?
+/// Returns whether the other end is a process of this user.
 pub(crate) fn is_ours(stream: &UnixStream) -> bool {
     let me = rustix::process::geteuid().as_raw();
     stream.peer_cred().is_ok_and(|it| it.uid() == me)

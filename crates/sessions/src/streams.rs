@@ -11,7 +11,7 @@ use crate::event::Event;
 /// A stream has at most one row in this time, but for what is left of it when something else happens.
 const GAP: Duration = Duration::from_millis(30);
 
-/// What the pieces of a stream are.
+/// The kind of a stream's pieces.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Kind {
     /// Of the answer.
@@ -25,7 +25,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// What this is a piece of, where it is one.
+    /// Returns the kind of stream that the event is a piece of, if it is one.
     pub(crate) fn of(event: &Done) -> Option<Self> {
         match event {
             Done::Text { .. } => Some(Self::Text),
@@ -36,7 +36,7 @@ impl Kind {
         }
     }
 
-    /// Do its pieces stand in the order of what else is said?
+    /// Returns whether its pieces are text, which has a place in the order of items.
     pub(crate) fn is_text(&self) -> bool {
         matches!(self, Self::Text | Self::Reasoning)
     }

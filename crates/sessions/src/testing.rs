@@ -46,7 +46,7 @@ impl Tool for Say {
 pub struct Put {
     /// The file.
     path: String,
-    /// What it is to hold.
+    /// The new content.
     text: String,
 }
 
@@ -94,7 +94,7 @@ impl Tool for Ask {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Delegate {
-    /// What.
+    /// The task.
     prompt: String,
 }
 
@@ -113,8 +113,8 @@ impl Tool for Delegate {
     }
 }
 
-/// A model that does what it is told: a prompt is a JSON array of answers, each a line of a script
-/// ([`agent::model::script`]). Anything else it answers with `ok`.
+/// A scripted model: a prompt is a JSON array of answers, each a line of a script
+/// ([`agent::model::script`]). It answers anything else with `ok`.
 struct Obedient(Script);
 
 impl Model for Obedient {

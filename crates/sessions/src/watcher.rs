@@ -1,7 +1,7 @@
 //! Watchers of a session: a cursor into its rows, and a wake-up when there are more.
 //!
 //! A watcher has no buffer: it reads committed rows when it wants them. So one that is slow costs nothing and slows nobody,
-//! and one that comes back goes on after the number that it had.
+//! and one that reconnects goes on after the number that it had.
 
 use std::{
     collections::VecDeque,
@@ -28,7 +28,7 @@ pub(crate) struct Feed {
     local: Mutex<Weak<Shared>>,
     /// Changes when the session is claimed here.
     pub(crate) claims: watch::Sender<u64>,
-    /// What keeps the head up to date while another process owns the session.
+    /// The task that keeps the head up to date while another process owns the session.
     follows: Mutex<Option<AbortOnDropHandle<()>>>,
 }
 
@@ -79,7 +79,7 @@ impl Feed {
         self.claims.send_modify(|it| *it += 1);
     }
 
-    /// Does this process own the session?
+    /// Returns whether this process owns the session.
     pub(crate) fn has_log(&self) -> bool {
         self.local.lock().strong_count() > 0
     }
@@ -89,7 +89,7 @@ impl Feed {
         self.follows.lock().get_or_insert_with(task);
     }
 
-    /// Somebody read, or was told, that the log is so far.
+    /// Raises the head to this number, if it is higher.
     pub(crate) fn reached(&self, head: u64) {
         reached(&self.head, head);
     }
@@ -101,7 +101,7 @@ impl Feed {
     }
 }
 
-/// Somebody read, or was told, that a log is so far.
+/// Raises a head to this number and wakes its watchers, if it is higher.
 pub(crate) fn reached(head: &watch::Sender<u64>, now: u64) {
     head.send_if_modified(|it| {
         let is_more = now > *it;

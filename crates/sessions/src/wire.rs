@@ -12,7 +12,7 @@ pub(crate) const VERSION: u32 = 1;
 /// The longest line, in bytes: a prompt has pictures.
 pub(crate) const LONGEST: usize = 32 << 20;
 
-/// What a client asks for.
+/// A client's request.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Request {
@@ -32,7 +32,7 @@ pub(crate) enum Ask {
     Follow { attends: bool },
 }
 
-/// What an owner answers.
+/// An owner's answer.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Answer {

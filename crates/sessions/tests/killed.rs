@@ -91,7 +91,7 @@ async fn kill_again_and_again(seed: u64) {
         kills += 1;
     }
     check_order(&rows, 0);
-    // What was seen is what the log says, and that is said once.
+    // The watcher's rows fold to the same state as the log, and the log has each turn once.
     let reader = test_ws.process().sessions();
     let handle = reader.attach("s", "reader").await.unwrap();
     let log: Vec<Row> =

@@ -8,7 +8,7 @@ use sessions::{Event, Fold, Opener as _, Owner, Row, Watcher};
 
 use crate::support::{TestWorkspace, check_order};
 
-/// What happens next.
+/// A step of a random schedule.
 #[derive(Debug, Clone)]
 enum Step {
     /// The agent at this path does something.
@@ -17,7 +17,7 @@ enum Step {
     Attach(u8),
     /// This watcher reads so many rows.
     Reads(usize, usize),
-    /// It goes, and comes back with the number that it had.
+    /// This watcher detaches, and another one goes on after its last number.
     Leaves(usize),
     /// The owner goes, in the middle of whatever is going on, and another one takes over.
     TakeOver,
@@ -222,7 +222,7 @@ async fn run(steps: Vec<Step>) {
         check_order(&seen.rows, seen.since);
         assert_eq!(seen.fold, log, "of a watcher since {}", seen.since);
     }
-    // The fold has all that was said, in order, whatever became of its pieces.
+    // The fold has the whole text in order, whether or not its pieces were compacted.
     for (path, said) in PATHS.iter().zip(&schedule.said) {
         let items = log.agents.get(&path.join("/")).map(|it| it.items.clone()).unwrap_or_default();
         let text: String = items

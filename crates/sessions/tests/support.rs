@@ -24,7 +24,7 @@ impl TestWorkspace {
         self.folder.path()
     }
 
-    /// What a process has of it: each call is a process of its own, but for its id.
+    /// Returns an opener that acts as a process of its own on this workspace, but for its process id.
     pub(crate) fn process(&self) -> ScriptOpener {
         process(self.path())
     }

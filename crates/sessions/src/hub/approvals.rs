@@ -1,6 +1,6 @@
 //! Approvals: a call waits for one decision, which is bound to the hash of that very call.
 //!
-//! The first decision wins over all who attend; the others are told who decided. An approval expires with its call.
+//! The first decision wins over all who attend; the log shows the others who decided. An approval expires with its call.
 
 use std::{future::Future, pin::Pin};
 

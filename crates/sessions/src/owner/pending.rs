@@ -39,7 +39,7 @@ pub(crate) enum Life {
 }
 
 impl Pending {
-    /// What is to be done.
+    /// Returns the operation.
     pub fn operation(&self) -> &Operation {
         &self.operation
     }
@@ -49,17 +49,17 @@ impl Pending {
         &self.key
     }
 
-    /// Who asked for it.
+    /// Returns the actor that requested it.
     pub fn by(&self) -> &str {
         &self.by
     }
 
-    /// Was it begun by an owner that died, so that the log has its beginning?
+    /// Returns whether an owner that died began it, so that the log has its beginning.
     pub fn is_resumed(&self) -> bool {
         self.life == Life::Logged
     }
 
-    /// Was it cancelled while it waited?
+    /// Returns whether it was cancelled while it waited.
     pub fn is_cancelled(&self) -> bool {
         self.core.cancelled.lock().contains(&self.key)
     }

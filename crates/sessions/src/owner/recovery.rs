@@ -1,4 +1,4 @@
-//! What is done when a session is claimed: what an owner that died left open is settled, once.
+//! Recovery of a claimed session: settles once everything that an owner that died left open.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::{
     operation::Operation,
 };
 
-/// What the log of a session says about its last owner's life.
+/// The state that the log of a session had at the end of its last owner's life.
 pub(crate) struct Found {
     pub(crate) head: u64,
     pub(crate) fold: Fold,
@@ -124,7 +124,7 @@ impl Core {
     }
 }
 
-/// What is to be done.
+/// Parses the stored operation.
 pub(crate) fn parse(noted: &Noted) -> Result<Operation, Fault> {
     serde_json::from_str(&noted.body).map_err(|error| {
         Fault::bad_args(format!("the operation `{}` can't be read: {error}", noted.key))

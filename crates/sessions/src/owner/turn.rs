@@ -16,11 +16,11 @@ use crate::{
 pub struct Began {
     /// The key of its prompt, where it is an operation.
     pub key: Option<String>,
-    /// Who begins it.
+    /// The initiator of the turn.
     pub by: String,
-    /// What they say.
+    /// The person's words.
     pub text: String,
-    /// What they give beside it, a line each.
+    /// The attachments, a line each.
     pub attached: Vec<String>,
     /// It is resumed (`PendingOperation::is_resumed`): its beginning is in the log.
     pub is_resumed: bool,

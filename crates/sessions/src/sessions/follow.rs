@@ -10,7 +10,7 @@ use tokio::{sync::watch, time::sleep};
 
 use crate::{client, watcher::Feed};
 
-/// How often the disk is looked at where no owner can be reached.
+/// The interval between reads of the disk while no owner can be reached.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Keeps the feed's head up to date while this process does not own the session. It ends with the feed.
@@ -48,7 +48,7 @@ pub(super) async fn follow(
     }
 }
 
-/// Who owns the session: the socket, and that of this process. The head is brought up to date by what is on the disk.
+/// Returns the sockets of the session's owner and of this process, the session, and its head, raised to that on the disk.
 async fn look(feed: &Arc<Feed>) -> (Option<(String, String)>, String, watch::Sender<u64>) {
     let (store, session, head) = (feed.store().clone(), feed.session().to_owned(), feed.head().clone());
     let name = session.clone();

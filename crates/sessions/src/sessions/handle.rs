@@ -23,7 +23,7 @@ const LOOK: Duration = Duration::from_millis(50);
 /// How often it is looked again who owns the session meanwhile.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// What a front end holds of a session. Cheap to clone.
+/// A front end's access to a session. Cheap to clone.
 #[derive(Clone)]
 pub struct Handle {
     sessions: Sessions,
