@@ -215,7 +215,7 @@ def _(bench):
     assert at - began < 0.2, f"{(at - began) * 1000:.0f} ms"
 
 
-@check("session/cancel without a turn is no error, and the next turn goes on")
+@check("session/cancel without a turn is not an error, and the next turn goes on")
 def _(bench):
     agent = bench.start()
     session = bench.session(agent)
@@ -250,7 +250,7 @@ def _(bench):
     error_of(agent.ask("session/load", {"sessionId": "no-such", "cwd": bench.cwd, "mcpServers": []}))
 
 
-@check("session/resume sends nothing of what was said")
+@check("session/resume replays no messages")
 def _(bench):
     agent = bench.start()
     has(agent, "sessionCapabilities", "resume")
@@ -263,7 +263,7 @@ def _(bench):
     assert "user_message_chunk" not in kinds and "agent_message_chunk" not in kinds, kinds
 
 
-@check("session/list has a session in which something was said")
+@check("session/list has a session with a message")
 def _(bench):
     agent = bench.start()
     has(agent, "sessionCapabilities", "list")

@@ -38,7 +38,7 @@ pub struct Conversation {
     pub forked_at: Option<u64>,
 }
 
-/// So many names are told where several are meant.
+/// Maximum number of names to list where several conversations match.
 const NAMES: usize = 5;
 
 /// The conversations of the runtime's workspace, the one used last first. Blocks.

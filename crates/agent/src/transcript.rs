@@ -22,7 +22,7 @@ use store::{Buffer, SessionLease, Transcripts};
 use crate::model::{Item, Piece, ResultOf, Said};
 use conversation::Conversation;
 pub use fork::{Fork, fork};
-pub use history::{Told, history};
+pub use history::{HistoryItem, history};
 pub use reading::{Line, ToolCall, calls, lines};
 #[cfg(test)]
 pub(crate) use recovery::is_whole;
@@ -91,7 +91,7 @@ impl Transcript {
         self.messages
     }
 
-    /// What the person was shown, in its order. Blocks.
+    /// Returns the messages of the person's view, in order, without those taken back. Blocks.
     ///
     /// # Errors
     /// When they can't be read.

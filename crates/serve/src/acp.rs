@@ -60,7 +60,7 @@ pub async fn acp<B: AcpBackend>(
         tracing::warn!("sessions did not end in time; leaving them");
     }
     drop((dispatcher, backend));
-    // An error here is a client that has stopped reading: nobody is left to be told.
+    // An error here is a client that has stopped reading: nobody is left to notify.
     let _ = timeout(FLUSH, ends.output).await;
     Ok(())
 }

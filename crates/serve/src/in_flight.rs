@@ -67,7 +67,7 @@ impl InFlight {
         !state.closed
     }
 
-    /// Are as many requests under way as may be?
+    /// Returns whether the maximum number of requests is under way.
     pub(crate) fn is_full(&self) -> bool {
         self.state().under_way.len() >= REQUESTS
     }

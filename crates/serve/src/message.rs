@@ -189,7 +189,7 @@ fn values(line: &[u8]) -> usize {
     count
 }
 
-/// May this be the id of a request?
+/// Returns whether this can be the id of a request: a number or a short string.
 pub(crate) fn is_id(id: &Value) -> bool {
     match id {
         Value::Number(_) => true,

@@ -105,7 +105,7 @@ fn conversation(row: &Row<'_>) -> rusqlite::Result<Conversation> {
     })
 }
 
-/// Which conversations `archived` lets into a list, as a condition.
+/// Returns the SQL condition for the conversations that `archived` lets into a list.
 fn stands(archived: Archived) -> &'static str {
     match archived {
         Archived::Hidden => "AND archived_ms IS NULL",

@@ -25,23 +25,23 @@ pub struct EventRow {
     pub first: u64,
     /// When it was written, in milliseconds since 1970.
     pub at_ms: u64,
-    /// What happened: JSON, without secrets.
+    /// The event as JSON, without secrets.
     pub body: String,
 }
 
-/// What is written to a session's events.
+/// A write to a session's events.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Write {
     /// A row with the next number.
     Add {
-        /// What happened.
+        /// The event.
         body: Value,
     },
     /// A row in the place of others.
     Compact {
         /// The rows that it takes the place of, in order.
         pieces: Vec<u64>,
-        /// What they say together.
+        /// Their content, merged.
         body: Value,
     },
 }

@@ -26,17 +26,17 @@ pub struct Operation {
     pub session: String,
     /// Its idempotency key.
     pub key: String,
-    /// Who asked for it.
+    /// The requester.
     pub by: String,
-    /// What is to be done, as JSON without secrets; empty once there is a result.
+    /// The requested operation, as JSON without secrets; empty once there is a result.
     pub body: String,
     /// The epoch of the owner that began with it.
     pub begun: Option<u64>,
-    /// What came of it, as JSON.
+    /// The result, as JSON.
     pub result: Option<String>,
 }
 
-/// What became of an operation that was to be noted.
+/// The outcome of [`Operations::note`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Noted {
     /// It is new.

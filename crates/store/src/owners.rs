@@ -17,7 +17,7 @@ pub struct Owners {
     store: Store,
 }
 
-/// Who owns a session, or did last.
+/// The current or last owner of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OwnerRecord {
     /// How often the session was claimed.
@@ -84,7 +84,7 @@ impl Owners {
         })
     }
 
-    /// Who claimed a session last, if anybody did. Blocks.
+    /// Returns the current or last owner of a session, if any process ever claimed it. Blocks.
     ///
     /// # Errors
     /// When the database can't be read.

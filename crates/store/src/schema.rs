@@ -2,7 +2,7 @@
 
 use rusqlite::Connection;
 
-/// What is done to a database of version n to make it one of version n + 1. A step that
+/// The migrations: step n upgrades a database of version n to version n + 1. A step that
 /// was released is never changed; a new one is added below it.
 const STEPS: &[&str] = &[ONE, TWO, THREE, FOUR, FIVE, SIX, SEVEN];
 
@@ -125,7 +125,7 @@ CREATE TRIGGER said_rewound_fixed BEFORE UPDATE ON said_rewound BEGIN SELECT RAI
 CREATE INDEX said_by_person ON said (session, place) WHERE who = 'person';
 ";
 
-/// What a person did to a conversation as a whole: a title, hidden from lists, deleted; and which one it was forked from, after
+/// Properties of a conversation as a whole: its title, when it was archived or deleted; and which one it was forked from, after
 /// how many of the person's messages. A conversation without a row has none of that.
 const SIX: &str = "
 CREATE TABLE conversations (
@@ -186,7 +186,7 @@ pub(super) fn migrate(database: &Connection) -> Result<(), SchemaError> {
     Ok(())
 }
 
-/// What makes a database of this version, as a haft of that time did.
+/// Returns the SQL that creates a database of this version, by the same steps as a haft of that time.
 #[cfg(test)]
 pub(super) fn script_of(version: usize) -> String {
     let steps: String = STEPS.iter().take(version).copied().collect();

@@ -158,7 +158,7 @@ impl Transcripts {
     /// The id of the process that goes on with a session, if one does. Blocks.
     ///
     /// # Errors
-    /// When the lock can't be looked at.
+    /// When the lock can't be checked.
     pub fn holder(&self, session: &str) -> Result<Option<String>, Fault> {
         let path = self.lock_of(session);
         let failed = |error: std::io::Error| {

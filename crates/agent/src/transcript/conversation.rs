@@ -111,7 +111,7 @@ impl Conversation {
     }
 }
 
-/// What a row says.
+/// Parses a stored row.
 pub(super) fn read(stored: &Stored) -> Result<Row, Fault> {
     serde_json::from_str(&stored.body).map_err(|error| {
         Fault::bug(format!("row {} of what was said can't be read: {error}", stored.number))

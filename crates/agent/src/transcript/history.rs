@@ -8,17 +8,17 @@ use store::{Buffer, Transcripts};
 use super::row::{Message, Row};
 use crate::model::{Item, Piece, ResultOf, Said};
 
-/// Something that was said or done.
+/// One entry of a conversation: a message, or a call with its result.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Told {
-    /// The person said this.
+pub enum HistoryItem {
+    /// A message of the person.
     Person {
         /// The text.
         text: String,
-        /// What they gave beside it, a line each.
+        /// The attachments, a line each.
         attached: Vec<String>,
     },
-    /// The model said this.
+    /// A text of the model.
     Model {
         /// The text.
         text: String,
@@ -31,16 +31,16 @@ pub enum Told {
         tool: String,
         /// The arguments as they were written.
         arguments: String,
-        /// What came of it; none where the process died before.
+        /// The result; none where the process died before.
         result: Option<ResultOf>,
     },
 }
 
-/// What was said and done in a session, in its order, without what the person took back. Blocks.
+/// Returns the messages and calls of a session, in order, without the turns that the person took back. Blocks.
 ///
 /// # Errors
 /// When it can't be read.
-pub fn history(transcripts: &Transcripts, session: &str) -> Result<Vec<Told>, Fault> {
+pub fn history(transcripts: &Transcripts, session: &str) -> Result<Vec<HistoryItem>, Fault> {
     let messages = transcripts.rows(session, Buffer::Messages)?;
     let messages: HashMap<u64, String> = messages.into_iter().map(|it| (it.number, it.body)).collect();
     let mut history = History { messages, ..History::default() };
@@ -57,7 +57,7 @@ pub fn history(transcripts: &Transcripts, session: &str) -> Result<Vec<Told>, Fa
 #[derive(Default)]
 struct History {
     messages: HashMap<u64, String>,
-    told: Vec<Told>,
+    told: Vec<HistoryItem>,
     /// Where each turn of the person begins.
     turns: Vec<usize>,
     /// The ids in the journal, by the model's own.
@@ -79,7 +79,7 @@ impl History {
                     // Its words stand last.
                     _ => (pieces.last().map(Piece::line).unwrap_or_default(), Vec::new()),
                 };
-                self.told.push(Told::Person { text, attached });
+                self.told.push(HistoryItem::Person { text, attached });
             }
             Row::Item { item: Item::Model { said }, .. } => said.into_iter().for_each(|it| self.said(it)),
             Row::Item { item: Item::Results { results }, .. } => {
@@ -99,7 +99,7 @@ impl History {
                     self.calls.retain(|_, place| *place < at);
                 }
             }
-            // A summary takes the place of what the model is sent; what was said stays said.
+            // A summary replaces messages in the model's context, not in the history.
             Row::Instead { .. }
             | Row::Began { .. }
             | Row::Item { .. }
@@ -110,20 +110,20 @@ impl History {
 
     fn said(&mut self, said: Said) {
         match said {
-            Said::Text { text } if !text.is_empty() => self.told.push(Told::Model { text }),
+            Said::Text { text } if !text.is_empty() => self.told.push(HistoryItem::Model { text }),
             Said::Text { .. } | Said::Opaque { .. } => {}
             Said::Call { id, tool, arguments } => {
                 let journal = self.journal.get(&id).cloned();
                 let result = self.early.remove(&id);
                 self.calls.insert(id, self.told.len());
-                self.told.push(Told::Call { journal, tool, arguments, result });
+                self.told.push(HistoryItem::Call { journal, tool, arguments, result });
             }
         }
     }
 
     fn result(&mut self, of: ResultOf) {
         match self.calls.get(&of.id).and_then(|at| self.told.get_mut(*at)) {
-            Some(Told::Call { result, .. }) => *result = Some(of),
+            Some(HistoryItem::Call { result, .. }) => *result = Some(of),
             _ => drop(self.early.insert(of.id.clone(), of)),
         }
     }
@@ -171,9 +171,9 @@ mod tests {
             history.take(row);
         }
         let expected = vec![
-            Told::Person { text: "look".to_owned(), attached: Vec::new() },
-            Told::Model { text: "I look.".to_owned() },
-            Told::Call {
+            HistoryItem::Person { text: "look".to_owned(), attached: Vec::new() },
+            HistoryItem::Model { text: "I look.".to_owned() },
+            HistoryItem::Call {
                 journal: Some("c_1".to_owned()),
                 tool: "read".to_owned(),
                 arguments: "{}".to_owned(),

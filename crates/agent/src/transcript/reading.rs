@@ -24,7 +24,7 @@ pub struct Line {
     /// Of what the person said: the number of their message, from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub turn: Option<u64>,
-    /// What it says.
+    /// The message.
     #[serde(flatten)]
     pub message: Message,
 }
@@ -45,12 +45,12 @@ pub struct ToolCall {
     /// Whether it worked. Nothing, where no result is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ok: Option<bool>,
-    /// What the model was given as its result, where pictures are named by their handles.
+    /// The result that the model got, with pictures named by their handles.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub result: Option<String>,
 }
 
-/// What the person was shown in this session and did not take back, in its order. Blocks.
+/// Returns the lines of the person's view of this session, in order, without those taken back. Blocks.
 ///
 /// # Errors
 /// When it can't be read.

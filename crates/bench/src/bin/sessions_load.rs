@@ -33,7 +33,7 @@ const IDLE: usize = 50;
 const KILLS_OF_ONE: usize = 20;
 /// Prompts of a session that is killed.
 const PROMPTS: usize = 20;
-/// What is waited for comes within this time, or never.
+/// Timeout for the next row of a watcher.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 type Trouble = Box<dyn Error>;
@@ -285,7 +285,7 @@ async fn collect(watcher: &mut Watcher, rows: &mut Vec<Row>, most: usize) -> Res
     Ok(false)
 }
 
-/// What a watcher saw and what the log says is the same, each number once, and so are the turns.
+/// Compares a watcher's rows with the log: adds differences, repeated rows, and lost or repeated turns to `all`.
 async fn compare(sessions: &Sessions, rows: &[Row], after: u64, all: &mut Killed) -> Result<(), Trouble> {
     let mut log = sessions.export("s").await.map_err(|it| it.what)?;
     // Whoever closed it may have been killed right then, and have had to open and close it once more.

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use agent::{Told, model::Piece};
+use agent::{HistoryItem, model::Piece};
 use serde_json::Value;
 use serve::acp::v1::{
     ContentBlock, ContentChunk, MessageId, SessionUpdate, TextContent, ToolCallContent, ToolCallStatus,
@@ -17,7 +17,7 @@ use crate::terminal::checklist;
 /// Sends it, in its order. `changes` is what the session's own calls changed, by their ids.
 pub(super) async fn send(
     session: &AcpSession,
-    told: Vec<Told>,
+    told: Vec<HistoryItem>,
     mut changes: HashMap<String, Vec<ToolCallContent>>,
 ) {
     let mut plan = None;
@@ -27,12 +27,12 @@ pub(super) async fn send(
             ContentChunk::new(content).message_id(MessageId::from(format!("replay-{number}")))
         };
         match told {
-            Told::Person { text, attached } => {
+            HistoryItem::Person { text, attached } => {
                 let attached: String = attached.iter().map(|it| format!("\n[{it}]")).collect();
                 session.tell(SessionUpdate::UserMessageChunk(chunk(format!("{text}{attached}")))).await;
             }
-            Told::Model { text } => session.tell(SessionUpdate::AgentMessageChunk(chunk(text))).await,
-            Told::Call { journal, tool, arguments, result } => {
+            HistoryItem::Model { text } => session.tell(SessionUpdate::AgentMessageChunk(chunk(text))).await,
+            HistoryItem::Call { journal, tool, arguments, result } => {
                 let id = journal.clone().unwrap_or_else(|| format!("replay-{number}"));
                 let arguments = serde_json::from_str(&arguments).unwrap_or_else(|_| Value::String(arguments));
                 let mut begun = tool_calls::begun(&session.session, &id, &tool, &arguments, None);

@@ -59,7 +59,7 @@ struct Inner {
     review: Option<Arc<dyn Review>>,
     /// Changes that were approved and are not written yet.
     approved: Mutex<Vec<Approved>>,
-    /// What an editor has that is not saved counts.
+    /// Whether an editor's unsaved text counts as the content of a file.
     follows_editor: bool,
 }
 

@@ -61,7 +61,7 @@ pub struct Loaded {
 }
 
 impl Loaded {
-    /// Is it what an editor has, and not what is on the disk?
+    /// Returns whether the content is an editor's unsaved text, and not the content on disk.
     pub fn is_unsaved(&self) -> bool {
         self.unsaved
     }

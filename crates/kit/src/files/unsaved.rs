@@ -32,7 +32,7 @@ impl Roots {
         let _ = self.caches.buffers.set(buffers);
     }
 
-    /// What the editor has of this file, if that differs from what the disk has. `file` is the file, open.
+    /// Returns the editor's text of this file, if it differs from the text on disk. `file` is the file, open.
     pub(super) fn unsaved(&self, location: &Location, size: u64, file: &File) -> Option<Content> {
         let buffers = self.caches.buffers.get()?;
         let path = location.absolute();

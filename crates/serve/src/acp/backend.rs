@@ -12,9 +12,9 @@ use agent_client_protocol_schema::v1::{
 };
 use tokio_util::sync::CancellationToken;
 
-/// What an agent says of itself.
+/// An agent's description of itself.
 pub struct Described {
-    /// What it can do. Only what is there is true.
+    /// Its capabilities. An absent one is not supported.
     pub capabilities: AgentCapabilities,
     /// The ways to give it a key.
     pub auth_methods: Vec<AuthMethod>,
@@ -44,12 +44,12 @@ impl<T> Reply<T> {
     }
 }
 
-/// What a request of this result comes to.
+/// The outcome of a request with a result of this type.
 type Answered<T> = Result<Reply<T>, Error>;
 
 /// An agent that editors drive. Requests run at the same time; a future that is dropped stops its request.
 pub trait AcpBackend: Send + Sync + 'static {
-    /// What the agent says of itself to a client that can do this.
+    /// Returns the agent's description for a client with these capabilities.
     fn describe(&self, client: &ClientCapabilities) -> Described;
 
     /// Checks that the agent can reach a model by this method.
@@ -64,11 +64,11 @@ pub trait AcpBackend: Send + Sync + 'static {
         request: NewSessionRequest,
     ) -> impl Future<Output = Answered<NewSessionResponse>> + Send;
 
-    /// Opens a session, and sends all that was said and done in it before it answers.
+    /// Opens a session, and sends its messages and calls before it answers.
     fn load(&self, request: LoadSessionRequest)
     -> impl Future<Output = Answered<LoadSessionResponse>> + Send;
 
-    /// Opens a session without sending what was said.
+    /// Opens a session without sending its messages and calls.
     fn resume(
         &self,
         request: ResumeSessionRequest,
@@ -90,7 +90,7 @@ pub trait AcpBackend: Send + Sync + 'static {
         request: DeleteSessionRequest,
     ) -> impl Future<Output = Answered<DeleteSessionResponse>> + Send;
 
-    /// Ends a session on this connection: what runs is stopped, what was said is kept.
+    /// Ends a session on this connection: stops its work, and keeps the conversation.
     fn close(
         &self,
         request: CloseSessionRequest,

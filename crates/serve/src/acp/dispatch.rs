@@ -26,7 +26,7 @@ use crate::message::echo;
 /// How long the end waits for the answers of requests that were cancelled.
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
 
-/// What a request came to.
+/// The outcome of a request.
 type Outcome = Result<Reply<Value>, Error>;
 
 /// The requests of a connection.
@@ -38,7 +38,7 @@ pub(super) struct Dispatcher<B> {
     tasks: TaskTracker,
 }
 
-/// What can be cancelled.
+/// Requests and turns that can be cancelled.
 #[derive(Default)]
 struct UnderWay {
     requests: Mutex<HashMap<RequestId, CancellationToken>>,

@@ -32,7 +32,7 @@ struct Client {
     info: Option<Implementation>,
 }
 
-/// A request under way; when it is dropped, the client is told that nobody waits for its answer.
+/// A request to the client; when it is dropped unanswered, haft sends `$/cancel_request`.
 struct Asked<'a> {
     sender: &'a Sender,
     id: i64,
@@ -59,32 +59,32 @@ impl Editor {
         *self.client.write() = Client { capabilities, info };
     }
 
-    /// What it can do, as it said when the connection began.
+    /// Returns the client's capabilities, as declared when the connection began.
     pub fn capabilities(&self) -> ClientCapabilities {
         self.client.read().capabilities.clone()
     }
 
-    /// What it calls itself.
+    /// Returns the client's name, if it sent one.
     pub fn name(&self) -> Option<String> {
         self.client.read().info.as_ref().map(|it| it.name.clone())
     }
 
-    /// Can a form be filled in there?
+    /// Returns whether the client can show forms (elicitation).
     pub fn has_forms(&self) -> bool {
         self.client.read().capabilities.elicitation.as_ref().is_some_and(|it| it.form.is_some())
     }
 
-    /// Does it show notices, which are no part of the conversation?
+    /// Returns whether the client shows notices, which are not part of the conversation.
     pub fn shows_notices(&self) -> bool {
         self.client.read().capabilities.session.as_ref().is_some_and(|it| it.notices.is_some())
     }
 
-    /// Can the text of a file be read there, with what is not saved yet?
+    /// Returns whether the client can read text files, unsaved changes included.
     pub fn reads_files(&self) -> bool {
         self.client.read().capabilities.fs.read_text_file
     }
 
-    /// Tells what happens in a session. Waits for room while the client does not read.
+    /// Sends a `session/update` notification. Waits while the outbox is full, because the client does not read.
     pub async fn update(&self, session: &SessionId, update: SessionUpdate) {
         let params = SessionNotification::new(session.clone(), update);
         let message = json!({"jsonrpc": "2.0", "method": "session/update", "params": params});

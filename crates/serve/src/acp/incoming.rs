@@ -26,7 +26,7 @@ pub(super) enum Message {
     Nothing,
 }
 
-/// What a JSON value asks for.
+/// Parses a JSON value as a JSON-RPC message.
 pub(super) fn understand(value: Value) -> Result<Message, Refusal> {
     let bad = |id: Value, what: &str| Err(Refusal::new(id, ErrorCode::INVALID_REQUEST, what));
     let mut object = match value {

@@ -29,19 +29,19 @@ use crate::{
     stdio::{Ends, LONGEST_LINE, OUTBOX, write},
 };
 
-/// What the client asks for, or tells.
+/// A request or notification of the client.
 pub(super) enum Incoming {
     Request { id: RequestId, method: String, params: Value, ticket: Ticket },
     Notification { method: String, params: Value },
 }
 
-/// So many messages may wait until they are looked at.
+/// Capacity of the queue of incoming messages.
 const INBOX: usize = 64;
 
-/// How often a full outbox is tried again by who can't await room.
+/// Retry interval of a blocking send while the outbox is full.
 const ROOM: Duration = Duration::from_millis(1);
 
-/// Who waits for an answer of the client.
+/// The callback for the client's answer; it gets an error when the connection closes.
 type Waiting = Box<dyn FnOnce(Result<Value, Value>) + Send>;
 
 /// A connection.
@@ -121,7 +121,7 @@ impl Sender {
         self.outbox.send(line).await.is_ok()
     }
 
-    /// The same without a future: waits for room in the outbox, for at most `within`.
+    /// The same without a future: blocks while the outbox is full, for at most `within`.
     pub(super) fn send_blocking(&self, message: &impl Serialize, within: Duration) -> bool {
         let mut line = line(message);
         self.shared.flights.queued(line.len());
@@ -136,7 +136,7 @@ impl Sender {
         }
     }
 
-    /// The same where nothing can be awaited: where the outbox is full, a task waits for room.
+    /// The same where nothing can be awaited: if the outbox is full, a task sends the message later.
     pub(super) fn send_soon(&self, message: &impl Serialize) {
         let line = line(message);
         self.shared.flights.queued(line.len());

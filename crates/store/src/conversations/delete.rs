@@ -8,7 +8,7 @@ use rusqlite::{Connection, params};
 use super::Conversations;
 use crate::{now_ms, spill::folder_of};
 
-/// What a deletion removed, and what stays.
+/// Counts of the removed and the remaining data of a deleted conversation.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Deleted {
     /// Kept outputs that were removed.
@@ -19,7 +19,7 @@ pub struct Deleted {
     pub files: usize,
     /// Permissions of the session that were revoked.
     pub grants: usize,
-    /// Rows of what was said, which stay in the database.
+    /// Rows of the message buffer (the transcript that the person sees), which stay in the database.
     pub rows: u64,
     /// Calls in the journal, which stay.
     pub calls: u64,
@@ -34,7 +34,7 @@ fn below(column: &str) -> String {
 
 impl Conversations {
     /// Deletes the conversation of this session, with those of its sub-agents: its outputs, shared files, saved state and
-    /// permissions go. What was said, the journal and the changes are append-only and stay. Blocks.
+    /// permissions go. The transcript, the journal and the changes are append-only and stay. Blocks.
     ///
     /// # Errors
     /// When another process has the session open, or something of it can't be removed.

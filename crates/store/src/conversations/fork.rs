@@ -17,7 +17,7 @@ pub struct Cut {
     pub after: Option<u64>,
 }
 
-/// What went along.
+/// Counts of the data that a fork copied or shares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Forked {
     /// Rows of both buffers.
@@ -41,7 +41,7 @@ impl Conversations {
         let outputs = self.store.spills().share_all(from, to)?;
         let (from, name) = (from.to_owned(), to.to_owned());
         let rows = self.store.wait(move |database| {
-            // Two processes may have been told that it is free.
+            // Two processes may have found the name free.
             is_free(database, &name)?.then(|| copy(database, &from, &name, cut, takes)).transpose()
         })?;
         Ok(Forked { rows: rows.ok_or_else(|| taken(to))?, outputs })
