@@ -1,4 +1,4 @@
-//! Keys of haft.toml, one declaration each ([`section!`](declare)): its type, text, default, and merge.
+//! Keys of haft.toml, one declaration each (`section!` in `declare`): its type, text, default, and merge.
 //!
 //! The declarations generate the structs that serde reads, the merge of two layers, `haft config`, the reference
 //! and its page in the documentation.
