@@ -5,10 +5,24 @@ use std::{fs, time::Instant};
 use serde_json::{Value, json};
 
 use super::support::{Client, call, choose, haft, say, set_script, workspace};
+use crate::support::run;
 
 /// One pixel.
 const PNG: &str =
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg==";
+
+#[test]
+fn piped_requests_are_answered_before_the_end() {
+    let test_ws = workspace(&[]);
+    let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": 1}});
+    let list = json!({"jsonrpc": "2.0", "id": 2, "method": "session/list", "params": {}});
+    let ran = run(&mut haft(&test_ws, &["acp"]), &format!("{hello}\n{list}\n"));
+    let answers: Vec<Value> = ran.out.lines().map(|it| serde_json::from_str(it).unwrap()).collect();
+    let result = |id: u64| answers.iter().find(|it| it["id"] == id).map(|it| it["result"].clone()).unwrap();
+    assert_eq!(result(1)["protocolVersion"], 1, "{ran:?}");
+    assert_eq!(result(2)["sessions"], json!([]), "{ran:?}");
+    assert_eq!(ran.code, 0, "{ran:?}");
+}
 
 #[test]
 fn initialize_negotiates_the_version_and_offers_what_is_there() {

@@ -23,6 +23,10 @@ use super::{
 };
 use crate::message::echo;
 
+/// Time for requests to end by themselves after the end of input: a script that pipes its requests in has no other way to get
+/// the answers.
+const FINISH: Duration = Duration::from_millis(500);
+
 /// How long the end waits for the answers of requests that were cancelled.
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
 
@@ -51,7 +55,8 @@ impl<B: AcpBackend> Dispatcher<B> {
         Self { backend, editor, sender, under_way, tasks }
     }
 
-    /// Until the input ends or the output breaks; what is under way then is cancelled and answered.
+    /// Dispatches until the input ends or the output breaks. Requests under way then get a moment to end by themselves if the
+    /// output is there, and are cancelled and answered after it.
     pub(super) async fn run(&self, mut incoming: mpsc::Receiver<Incoming>, broken: &CancellationToken) {
         let mut begun = false;
         loop {
@@ -83,10 +88,13 @@ impl<B: AcpBackend> Dispatcher<B> {
                 }
             }
         }
+        self.tasks.close();
+        if !broken.is_cancelled() {
+            let _ = tokio::time::timeout(FINISH, self.tasks.wait()).await;
+        }
         for token in self.under_way.requests.lock().values() {
             token.cancel();
         }
-        self.tasks.close();
         // A request that does not end is left to `end`.
         let _ = tokio::time::timeout(LAST_ANSWERS, self.tasks.wait()).await;
     }
