@@ -81,14 +81,6 @@ impl ModelError {
 
 impl fmt::Display for Breach {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Auth => "auth",
-            Self::TooLong => "too_long",
-            Self::Refused => "refused",
-            Self::Busy => "busy",
-            Self::Unreachable => "unreachable",
-            Self::Broken => "broken",
-            Self::Malformed => "malformed",
-        })
+        f.write_str(self.name())
     }
 }
