@@ -67,10 +67,8 @@ mod tests {
     }
 
     fn text(row: Option<Row>) -> Option<String> {
-        match row?.event {
-            Event::Agent(agent::Event::Text { text }) => Some(text),
-            other => panic!("{other:?}"),
-        }
+        let Event::Agent(agent::Event::Text { text }) = row?.event else { return None };
+        Some(text)
     }
 
     #[test]
