@@ -2,7 +2,7 @@
 
 use kit::{Body, Output, Part};
 use runtime::{Answer, Session};
-use store::changes::{Bound, Change, Versions};
+use store::changes::{Change, DiffLimits, Versions};
 
 use crate::{
     event::{Event, Shown, ms},
@@ -88,7 +88,7 @@ async fn changes(session: &Session, files: Vec<Versions>) -> Vec<Change> {
         return Vec::new();
     }
     let runtime = session.runtime().clone();
-    let compared = tokio::task::spawn_blocking(move || runtime.changes(&files, Bound::default())).await;
+    let compared = tokio::task::spawn_blocking(move || runtime.changes(&files, DiffLimits::default())).await;
     compared.unwrap_or_else(|error| {
         tracing::warn!("what a call changed can't be shown: {error}");
         Vec::new()

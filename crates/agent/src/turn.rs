@@ -15,7 +15,7 @@ use kit::{Fault, Spec, spans};
 use parking_lot::Mutex;
 use runtime::{
     Limits, Session,
-    config::{STEPS, Visible},
+    config::{STEPS, ToolVisibility},
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -54,7 +54,7 @@ pub struct Agent {
     crew: Option<Crew>,
     transcript: Transcript,
     bounds: Bounds,
-    visible: Visible,
+    visible: ToolVisibility,
     host: Arc<dyn Observer>,
     shown: Shown,
     loops: LoopDetector,
@@ -77,7 +77,7 @@ pub struct Settings {
     /// The limits of one turn.
     pub bounds: Bounds,
     /// The time at which the model gets new tools.
-    pub visible: Visible,
+    pub visible: ToolVisibility,
     /// The observer of its events.
     pub host: Arc<dyn Observer>,
 }
@@ -471,7 +471,7 @@ impl Agent {
         let limits = self.session.limits();
         // Another model may have other tools of its provider.
         let is_other = provider_tools::offer(&self.session, self.steering.model().abilities());
-        let is_due = turn || self.visible == Visible::NextRequest;
+        let is_due = turn || self.visible == ToolVisibility::NextRequest;
         // Tools that the session may no longer use are removed at once, even where new tools wait for the
         // next message.
         if is_due || is_other || !Arc::ptr_eq(&limits, &self.shown.limits) {

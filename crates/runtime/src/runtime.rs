@@ -280,8 +280,8 @@ impl Runtime {
 
     /// Returns how these files changed, for a person: limited, and with the secrets redacted that this
     /// process knows. Blocks during the comparison.
-    pub fn changes(&self, files: &[Versions], bound: changes::Bound) -> Vec<Change> {
-        changes::changes(files, self.roots().workspace(), &self.inner.secrets, bound)
+    pub fn changes(&self, files: &[Versions], limits: changes::DiffLimits) -> Vec<Change> {
+        changes::changes(files, self.roots().workspace(), &self.inner.secrets, limits)
     }
 
     /// Redacts the secrets that this process knows.

@@ -20,12 +20,12 @@ const UNSENT: usize = 8 * 1024 * 1024;
 #[derive(Default)]
 pub(crate) struct InFlight {
     state: Mutex<State>,
-    room: Condvar,
+    capacity: Condvar,
 }
 
 #[derive(Default)]
 struct State {
-    under_way: HashMap<RequestId, Flight>,
+    under_way: HashMap<RequestId, OpenRequest>,
     next_number: u64,
     last_call: Option<CancellationToken>,
     unsent: usize,
@@ -33,7 +33,7 @@ struct State {
     closed: bool,
 }
 
-struct Flight {
+struct OpenRequest {
     number: u64,
     stage: Stage,
     batch: Option<Arc<Batch>>,
@@ -59,11 +59,11 @@ pub(crate) struct Ticket {
 
 impl InFlight {
     /// Waits until another request may be read. Returns false if no more will be read.
-    pub(crate) fn wait_for_room(&self) -> bool {
+    pub(crate) fn wait_for_capacity(&self) -> bool {
         let full = |state: &mut State| {
             !state.closed && (state.under_way.len() >= REQUESTS || state.unsent >= UNSENT)
         };
-        let state = self.room.wait_while(self.state(), full).unwrap_or_else(PoisonError::into_inner);
+        let state = self.capacity.wait_while(self.state(), full).unwrap_or_else(PoisonError::into_inner);
         !state.closed
     }
 
@@ -75,7 +75,7 @@ impl InFlight {
     /// Waits until the client has taken what waits for it. False: it never will.
     pub(crate) fn wait_until_read(&self) -> bool {
         let full = |state: &mut State| !state.closed && state.unsent >= UNSENT;
-        let state = self.room.wait_while(self.state(), full).unwrap_or_else(PoisonError::into_inner);
+        let state = self.capacity.wait_while(self.state(), full).unwrap_or_else(PoisonError::into_inner);
         !state.closed
     }
 
@@ -84,7 +84,7 @@ impl InFlight {
         let mut state = self.state();
         let number = state.next_number;
         let Entry::Vacant(vacant) = state.under_way.entry(id.clone()) else { return None };
-        vacant.insert(Flight { number, stage: Stage::Running, batch: batch.cloned() });
+        vacant.insert(OpenRequest { number, stage: Stage::Running, batch: batch.cloned() });
         state.next_number += 1;
         Some(Ticket {
             flights: Arc::clone(self),
@@ -99,22 +99,22 @@ impl InFlight {
     /// whether there will be an answer. Returns the batch that the request leaves.
     pub(crate) fn cancelled(&self, id: &RequestId) -> Option<Arc<Batch>> {
         let mut state = self.state();
-        let flight = state.under_way.get_mut(id)?;
-        let batch = flight.batch.take();
-        match flight.stage {
-            Stage::Running => flight.stage = Stage::Cancelled,
+        let request = state.under_way.get_mut(id)?;
+        let batch = request.batch.take();
+        match request.stage {
+            Stage::Running => request.stage = Stage::Cancelled,
             Stage::Done => drop(state.under_way.remove(id)),
             Stage::Cancelled => {}
         }
-        self.room.notify_all();
+        self.capacity.notify_all();
         batch
     }
 
     /// Removes an answered request, so that its id is free again. Returns the batch that the request leaves.
     pub(crate) fn answered(&self, id: &RequestId) -> Option<Arc<Batch>> {
-        let flight = self.state().under_way.remove(id);
-        self.room.notify_all();
-        flight?.batch
+        let request = self.state().under_way.remove(id);
+        self.capacity.notify_all();
+        request?.batch
     }
 
     /// Sets whether the agreed protocol revision has batches.
@@ -136,27 +136,27 @@ impl InFlight {
     pub(crate) fn sent(&self, bytes: usize) {
         let mut state = self.state();
         state.unsent = state.unsent.saturating_sub(bytes);
-        self.room.notify_all();
+        self.capacity.notify_all();
     }
 
     /// Refuses further requests.
     pub(crate) fn close(&self) {
         self.state().closed = true;
-        self.room.notify_all();
+        self.capacity.notify_all();
     }
 
     fn done(&self, id: &RequestId, number: u64) {
         let mut state = self.state();
-        let Some(flight) = state.under_way.get_mut(id) else { return };
-        if flight.number != number {
+        let Some(request) = state.under_way.get_mut(id) else { return };
+        if request.number != number {
             return;
         }
-        match flight.stage {
-            Stage::Running => flight.stage = Stage::Done,
+        match request.stage {
+            Stage::Running => request.stage = Stage::Done,
             Stage::Done => {}
             Stage::Cancelled => {
                 state.under_way.remove(id);
-                self.room.notify_all();
+                self.capacity.notify_all();
             }
         }
     }
@@ -226,19 +226,19 @@ mod tests {
     }
 
     #[test]
-    fn a_full_house_waits_for_room() {
+    fn reading_waits_at_the_limit_until_a_request_is_answered() {
         let flights = Arc::new(InFlight::default());
         let tickets: Vec<_> =
             (0..256).map(|number| flights.admit(&RequestId::Number(number), None).unwrap()).collect();
         let waiting = std::thread::spawn({
             let flights = Arc::clone(&flights);
-            move || flights.wait_for_room()
+            move || flights.wait_for_capacity()
         });
         drop(tickets);
         assert!(!waiting.is_finished());
         flights.answered(&RequestId::Number(7));
         assert!(waiting.join().unwrap());
         flights.close();
-        assert!(!flights.wait_for_room());
+        assert!(!flights.wait_for_capacity());
     }
 }

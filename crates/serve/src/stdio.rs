@@ -276,7 +276,7 @@ impl Reader {
             Message::Nothing => return Ok(()),
         };
         if let JsonRpcMessage::Request(request) = &mut message {
-            if !self.flights.wait_for_room() {
+            if !self.flights.wait_for_capacity() {
                 return Err(Over);
             }
             let Some(mut ticket) = self.flights.admit(&request.id, batch) else {
@@ -311,7 +311,7 @@ impl Reader {
 
     fn post(&self, line: Vec<u8>) -> Result<(), Over> {
         // Refusals wait for the limits too: the client may not be reading them.
-        if !self.flights.wait_for_room() {
+        if !self.flights.wait_for_capacity() {
             return Err(Over);
         }
         let Some(outbox) = self.outbox.upgrade() else { return Err(Over) };

@@ -113,7 +113,7 @@ impl Reviewing {
             ))
         })?;
         let versions: Vec<Versions> = changes.iter().map(versions).collect();
-        let changes = self.session.runtime().changes(&versions, changes::Bound::REVIEW);
+        let changes = self.session.runtime().changes(&versions, changes::DiffLimits::REVIEW);
         let asking = Asking {
             session: &self.session,
             whose: &self.whose,
