@@ -42,7 +42,7 @@ const SHOWN: usize = 1 << 20;
 
 /// One session's tools, and the resources and prompts that a client may read. Cheap to clone.
 #[derive(Clone)]
-pub struct ForClients {
+pub struct McpBackend {
     session: Session,
     desk: Arc<ClientSlots>,
     toolset: Arc<str>,
@@ -56,7 +56,7 @@ pub struct ForClients {
     calls: watch::Sender<u64>,
 }
 
-impl ForClients {
+impl McpBackend {
     /// Creates the backend of a session, which reaches its person through `desk`. Needs a tokio runtime.
     pub fn new(session: Session, opened: &Opened, desk: Arc<ClientSlots>) -> Self {
         session.files().serve_at(FILES);
@@ -138,7 +138,7 @@ impl ForClients {
     }
 }
 
-impl Backend for ForClients {
+impl Backend for McpBackend {
     fn specs(&self) -> Vec<Spec> {
         Backend::specs(&self.session)
     }

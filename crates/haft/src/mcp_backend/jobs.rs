@@ -9,12 +9,12 @@ use kit::{
 use serve::{Content, Document};
 use tokio::{sync::watch, time::sleep};
 
-use super::{ForClients, JOBS, OUTPUTS, SHOWN, bump};
+use super::{JOBS, McpBackend, OUTPUTS, SHOWN, bump};
 
 /// The minimum interval between updates of a job's output.
 const PACE: Duration = Duration::from_millis(200);
 
-impl ForClients {
+impl McpBackend {
     pub(super) fn job_documents(&self) -> impl Iterator<Item = Document> {
         self.session.job_table().list().into_iter().rev().map(|job| Document {
             uri: format!("{JOBS}{}", job.id),

@@ -8,7 +8,7 @@ use runtime::{Session, plugins::Watching};
 
 use super::ToolArgs;
 use crate::{
-    ForClients, Opened, Options, Place,
+    McpBackend, Opened, Options, Place,
     client_services::ClientSlots,
     print,
     verbs::{finish, in_short, tell_aside},
@@ -29,7 +29,7 @@ pub(super) struct Opening {
 struct OpenWorkspace {
     opened: Opened,
     /// The session backend for clients without a session of their own.
-    hands: ForClients,
+    hands: McpBackend,
     session: Session,
     _watching: Watching,
 }
@@ -50,7 +50,7 @@ impl Opening {
     ///
     /// # Errors
     /// When no workspace is open.
-    pub(super) fn hands(&self) -> Result<ForClients, Fault> {
+    pub(super) fn hands(&self) -> Result<McpBackend, Fault> {
         self.newest().map(|it| it.hands.clone())
     }
 
@@ -62,7 +62,7 @@ impl Opening {
         &self,
         workspace: PathBuf,
         others: Vec<PathBuf>,
-    ) -> Result<ForClients, Fault> {
+    ) -> Result<McpBackend, Fault> {
         let mut options = self.options.clone();
         options.dir = Some(workspace);
         options.roots.extend(others.into_iter().filter_map(|it| it.into_os_string().into_string().ok()));
@@ -75,12 +75,12 @@ impl Opening {
     ///
     /// # Errors
     /// As [`hands`](Self::hands).
-    pub(super) fn hands_of(&self, principal: &str) -> Result<ForClients, Fault> {
+    pub(super) fn hands_of(&self, principal: &str) -> Result<McpBackend, Fault> {
         let standing = self.newest()?;
         let (session, desk) = self.session(&standing.opened, None);
         // A client that reconnects with the same token finds its earlier jobs. Session names contain no slash.
         session.keep_jobs(&format!("http/{principal}"));
-        Ok(ForClients::new(session, &standing.opened, desk))
+        Ok(McpBackend::new(session, &standing.opened, desk))
     }
 
     /// Returns the instructions that clients get about the tools as a whole.
@@ -115,7 +115,7 @@ impl Opening {
         // A client doesn't need to restart when a person trusts the workspace.
         outside.follow(deciding, move || asked.tool_files(&place, &toolset).ok());
         outside.ask_servers(&self.place.variables);
-        let hands = ForClients::new(session.clone(), &opened, desk);
+        let hands = McpBackend::new(session.clone(), &opened, desk);
         let tell = hands.tell_not_loaded();
         // haft watches from here on, so that loading tools does not delay the first answer to a client.
         let watching = outside.watch(move |it| {
