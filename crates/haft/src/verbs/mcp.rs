@@ -31,7 +31,7 @@ pub struct Mcp {
     tools: ToolArgs,
 }
 
-/// Which tools are served.
+/// The selection of served tools.
 #[derive(Debug, Clone, Copy, Args)]
 struct ToolArgs {
     /// List all tools, instead of as many as `list_tokens` allows
@@ -49,7 +49,7 @@ impl ToolArgs {
     }
 }
 
-/// What is done in place of serving.
+/// Commands that run in place of serving.
 #[derive(Subcommand)]
 enum What {
     /// Add haft to an MCP client's configuration, or remove it

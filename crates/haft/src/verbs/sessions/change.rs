@@ -114,8 +114,8 @@ impl Delete {
             }
             let question = format!(
                 "Delete {} ({}, {})?\n\
-                 Its kept outputs, shared files, saved state and session approvals are removed. What was said, the journal and the \
-                 file changes stay in {}: these tables are append-only.\n\
+                 Its kept outputs, shared files, saved state and session approvals are removed. Its messages, the journal and the file \
+                 changes stay in {}: these tables are append-only.\n\
                  Delete it? [y/N] ",
                 print::harmless(&found.session),
                 print::harmless(&found.title),
