@@ -439,14 +439,14 @@ impl Agent {
 
     /// Adds the input and the events since the last turn to the conversation.
     fn take(&mut self, input: Option<Input>) {
-        let news: Vec<Piece> = self.session.news().into_iter().map(Piece::text).collect();
+        let notifications: Vec<Piece> = self.session.notifications().into_iter().map(Piece::text).collect();
         let is_said = matches!(self.transcript.items().last(), Some(Item::Model { .. }) | None);
         let mut pieces = self.transcript.notes();
         // Notes alone are not a reason to send a request.
-        if input.is_none() && news.is_empty() && (is_said || pieces.is_empty()) {
+        if input.is_none() && notifications.is_empty() && (is_said || pieces.is_empty()) {
             return;
         }
-        pieces.extend(news);
+        pieces.extend(notifications);
         match input {
             Some(input) => {
                 let is_persons = input.is_persons();
@@ -454,10 +454,10 @@ impl Agent {
                     self.session.said_by_person(input.words());
                 }
                 let (message, given) = input.into_parts();
-                let news = pieces.len();
+                let count = pieces.len();
                 pieces.extend(given);
                 if is_persons {
-                    self.transcript.begin_turn(&message, news, pieces);
+                    self.transcript.begin_turn(&message, count, pieces);
                 } else {
                     self.transcript.tell(&message);
                     self.transcript.add(Item::Person { pieces });

@@ -50,7 +50,7 @@ enum Stage {
 
 /// The handle of a request in flight, held for as long as the request is handled.
 pub(crate) struct Ticket {
-    flights: Arc<InFlight>,
+    in_flight: Arc<InFlight>,
     id: RequestId,
     number: u64,
     before: Option<CancellationToken>,
@@ -87,7 +87,7 @@ impl InFlight {
         vacant.insert(OpenRequest { number, stage: Stage::Running, batch: batch.cloned() });
         state.next_number += 1;
         Some(Ticket {
-            flights: Arc::clone(self),
+            in_flight: Arc::clone(self),
             id: id.clone(),
             number,
             before: None,
@@ -169,7 +169,7 @@ impl InFlight {
 impl Ticket {
     /// Returns the ticket, ordered after the calls that came earlier.
     pub(crate) fn in_order(mut self) -> Self {
-        self.before = self.flights.state().last_call.replace(self.entered.clone());
+        self.before = self.in_flight.state().last_call.replace(self.entered.clone());
         self
     }
 
@@ -189,7 +189,7 @@ impl Ticket {
 impl Drop for Ticket {
     fn drop(&mut self) {
         self.entered.cancel();
-        self.flights.done(&self.id, self.number);
+        self.in_flight.done(&self.id, self.number);
     }
 }
 
@@ -201,44 +201,44 @@ mod tests {
 
     #[test]
     fn an_id_is_free_once_it_is_answered() {
-        let flights = Arc::new(InFlight::default());
+        let in_flight = Arc::new(InFlight::default());
         let id = RequestId::Number(1);
-        let first = flights.admit(&id, None).unwrap();
-        assert!(flights.admit(&id, None).is_none());
+        let first = in_flight.admit(&id, None).unwrap();
+        assert!(in_flight.admit(&id, None).is_none());
         drop(first);
-        assert!(flights.admit(&id, None).is_none(), "its answer is not out yet");
-        flights.answered(&id);
-        assert!(flights.admit(&id, None).is_some());
+        assert!(in_flight.admit(&id, None).is_none(), "its answer is not out yet");
+        in_flight.answered(&id);
+        assert!(in_flight.admit(&id, None).is_some());
     }
 
     #[test]
     fn a_cancelled_id_is_free_once_nobody_works_on_it() {
-        let flights = Arc::new(InFlight::default());
+        let in_flight = Arc::new(InFlight::default());
         let id = RequestId::Number(1);
-        let first = flights.admit(&id, None).unwrap();
-        flights.cancelled(&id);
-        assert!(flights.admit(&id, None).is_none());
+        let first = in_flight.admit(&id, None).unwrap();
+        in_flight.cancelled(&id);
+        assert!(in_flight.admit(&id, None).is_none());
         drop(first);
-        let second = flights.admit(&id, None).unwrap();
+        let second = in_flight.admit(&id, None).unwrap();
         drop(second);
-        flights.cancelled(&id);
-        assert!(flights.admit(&id, None).is_some(), "cancelled between its work and its answer");
+        in_flight.cancelled(&id);
+        assert!(in_flight.admit(&id, None).is_some(), "cancelled between its work and its answer");
     }
 
     #[test]
     fn reading_waits_at_the_limit_until_a_request_is_answered() {
-        let flights = Arc::new(InFlight::default());
+        let in_flight = Arc::new(InFlight::default());
         let tickets: Vec<_> =
-            (0..256).map(|number| flights.admit(&RequestId::Number(number), None).unwrap()).collect();
+            (0..256).map(|number| in_flight.admit(&RequestId::Number(number), None).unwrap()).collect();
         let waiting = std::thread::spawn({
-            let flights = Arc::clone(&flights);
-            move || flights.wait_for_capacity()
+            let in_flight = Arc::clone(&in_flight);
+            move || in_flight.wait_for_capacity()
         });
         drop(tickets);
         assert!(!waiting.is_finished());
-        flights.answered(&RequestId::Number(7));
+        in_flight.answered(&RequestId::Number(7));
         assert!(waiting.join().unwrap());
-        flights.close();
-        assert!(!flights.wait_for_capacity());
+        in_flight.close();
+        assert!(!in_flight.wait_for_capacity());
     }
 }

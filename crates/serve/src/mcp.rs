@@ -330,7 +330,7 @@ impl<H: Backend> ServerHandler for McpServer<H> {
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
-        self.tell_listener(context).await;
+        self.notify_listener(context).await;
         Ok(())
     }
 

@@ -290,7 +290,7 @@ async fn a_call_that_becomes_a_job_is_answered_at_once_and_its_end_begins_the_ne
     fixture.at_work(1).await;
     fixture.let_go(1);
     assert_eq!(events.recv().await.unwrap().state, State::Done.name());
-    assert!(agent.session().owed_jobs().await.is_empty() && agent.session().owes_news());
+    assert!(agent.session().owed_jobs().await.is_empty() && agent.session().owes_notifications());
     let outcome = agent.turn(None, &CancellationToken::new()).await.unwrap();
     assert_eq!(outcome.text, "it is over");
     let asked = format!("{:?}", fixture.last_request().items.last());

@@ -29,7 +29,7 @@ const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 const NOW: Duration = Duration::from_millis(1);
 
 /// The end of the chat waits at most this long for the thread.
-const PATIENCE: Duration = Duration::from_secs(1);
+const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// An event from the keyboard.
 #[derive(Debug)]
@@ -124,7 +124,7 @@ impl Drop for Keys {
     fn drop(&mut self) {
         self.listens = None;
         // The thread must not read keys that are meant for the next program; but a read from a terminal that is gone may hang.
-        let _ = self.ended.recv_timeout(PATIENCE);
+        let _ = self.ended.recv_timeout(TIMEOUT);
         give_back();
     }
 }

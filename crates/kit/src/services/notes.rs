@@ -60,7 +60,7 @@ pub trait Notes: Send + Sync {
     ///
     /// # Errors
     /// When they can't be read.
-    fn said(&self, query: &str, limit: usize) -> Result<Vec<Saying>, Fault>;
+    fn find_messages(&self, query: &str, limit: usize) -> Result<Vec<Saying>, Fault>;
 }
 
 /// A stored fact.

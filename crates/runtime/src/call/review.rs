@@ -48,16 +48,16 @@ impl Reviewing {
         session: &Arc<SessionState>,
         whose: String,
         this: &Arc<ThisCall>,
-        told: &JournalEntry,
+        entry: &JournalEntry,
         own: Vec<(PathBuf, String)>,
     ) -> Arc<Self> {
-        let arguments = told.arguments.get(..told.arguments.floor_char_boundary(ARGUMENTS));
+        let arguments = entry.arguments.get(..entry.arguments.floor_char_boundary(ARGUMENTS));
         Arc::new(Self {
             session: session.clone(),
             whose,
             this: this.clone(),
             arguments: arguments.unwrap_or_default().to_owned(),
-            effects: questions::effects(&told.touches),
+            effects: questions::effects(&entry.touches),
             own,
             begun: Mutex::new(None),
             said: Mutex::default(),

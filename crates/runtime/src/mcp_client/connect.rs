@@ -96,7 +96,7 @@ impl Wanted<'_> {
     }
 
     /// Returns the time limit of the start.
-    pub(super) fn patience(&self) -> Duration {
+    pub(super) fn start_timeout(&self) -> Duration {
         self.server.section.start_seconds.map_or(START, Duration::from_secs)
     }
 
@@ -199,7 +199,7 @@ async fn start(wanted: &Wanted<'_>, lifecycle: ClientLifecycleMode) -> Result<Li
     let wire = Wire::new(ours, stray.clone());
     let running = Running { process: Arc::new(process), stray, procs: wanted.procs.clone() };
     let serving = wanted.handler.clone().serve_with_lifecycle(wire, lifecycle);
-    let began_in_time = timeout(wanted.patience(), serving).await;
+    let began_in_time = timeout(wanted.start_timeout(), serving).await;
     match began_in_time {
         Ok(Ok(service)) => {
             let lifecycle = began(&service);
@@ -220,7 +220,7 @@ async fn start(wanted: &Wanted<'_>, lifecycle: ClientLifecycleMode) -> Result<Li
             Err(Failed { fault, may_be_lifecycle, was_slow })
         }
         Err(_) => {
-            let seconds = wanted.patience().as_secs();
+            let seconds = wanted.start_timeout().as_secs();
             let what = format!("the server `{name}` did not answer within {seconds} s, so it was ended");
             let fault = running.with_seen(Fault::new(Kind::Timeout, what), None);
             running.end().await;

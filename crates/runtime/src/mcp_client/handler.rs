@@ -41,7 +41,7 @@ const IN_ONE_CALL: usize = 50;
 #[derive(Clone)]
 pub(super) struct Handler {
     /// The notifications that the server sends.
-    pub(super) news: Arc<ServerNotifications>,
+    pub(super) notifications: Arc<ServerNotifications>,
     /// The session that the connection belongs to; none, where haft only fetches the tools.
     pub(super) session: Option<FindSession>,
     /// The server's name.
@@ -79,10 +79,14 @@ impl Drop for Waiting {
 
 impl Handler {
     /// Creates haft's side of a connection to this server.
-    pub(super) fn new(server: &Server, news: Arc<ServerNotifications>, session: Option<FindSession>) -> Self {
+    pub(super) fn new(
+        server: &Server,
+        notifications: Arc<ServerNotifications>,
+        session: Option<FindSession>,
+    ) -> Self {
         let (calls, standing, asked) = Default::default();
         let (name, sampling) = (server.name.as_str().into(), server.section.sampling);
-        Self { news, session, server: name, sampling, calls, standing, asked }
+        Self { notifications, session, server: name, sampling, calls, standing, asked }
     }
 
     /// Registers a call: from now on the server may ask its caller.
@@ -256,11 +260,11 @@ impl ClientHandler for Handler {
     }
 
     async fn on_progress(&self, params: ProgressNotificationParam, _: NotificationContext<RoleClient>) {
-        self.news.progressed(&params);
+        self.notifications.progressed(&params);
     }
 
     async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
-        self.news.tools_changed.notify_one();
+        self.notifications.tools_changed.notify_one();
     }
 
     async fn on_logging_message(

@@ -18,7 +18,7 @@ pub(super) struct ServerNotifications {
 
 /// Delivers a call's progress until it is dropped.
 pub(super) struct Hearing<'a> {
-    news: &'a ServerNotifications,
+    notifications: &'a ServerNotifications,
     token: ProgressToken,
 }
 
@@ -26,7 +26,7 @@ impl ServerNotifications {
     /// Delivers progress of the call with this token to `progress` from now on.
     pub(super) fn hear(&self, token: ProgressToken, progress: Arc<dyn Progress>) -> Hearing<'_> {
         self.progress.lock().insert(token.clone(), progress);
-        Hearing { news: self, token }
+        Hearing { notifications: self, token }
     }
 
     /// Passes on progress to the receiver of its call.
@@ -40,6 +40,6 @@ impl ServerNotifications {
 
 impl Drop for Hearing<'_> {
     fn drop(&mut self) {
-        self.news.progress.lock().remove(&self.token);
+        self.notifications.progress.lock().remove(&self.token);
     }
 }

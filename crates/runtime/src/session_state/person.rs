@@ -80,7 +80,7 @@ impl Person {
 
     /// Returns the note for the first answer that reads the open web, if composed addresses are requested
     /// without a question.
-    pub(super) fn told_of_open_web(&self, wants: &[Want], policy: &Policy, store: &Store) -> Option<String> {
+    pub(super) fn open_web_note(&self, wants: &[Want], policy: &Policy, store: &Store) -> Option<String> {
         let composed =
             |it: &Want| matches!(it, Want::Web { host, known: false } if !says_private(split_port(host).0));
         if !wants.iter().any(composed) || policy.web != Some(Web::Public) {

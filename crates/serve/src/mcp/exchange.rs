@@ -93,7 +93,7 @@ struct Manner<'a> {
     by_answer: bool,
     /// The least severity of log records that the client wants; `None`: it wants none.
     logs: Option<Level>,
-    patience: Option<Duration>,
+    task_delay: Option<Duration>,
 }
 
 enum End<T> {
@@ -111,7 +111,7 @@ impl<H: Backend> McpServer<H> {
         &self,
         asked: Asked,
         context: &RequestContext<RoleServer>,
-        patience: Option<Duration>,
+        task_delay: Option<Duration>,
         begin: impl FnOnce(Client, CancellationToken) -> (F, Option<watch::Receiver<Option<Step>>>),
     ) -> Result<Round<T>, ErrorData>
     where
@@ -134,7 +134,7 @@ impl<H: Backend> McpServer<H> {
             cancelled: &context.ct,
             by_answer,
             logs: self.hearing.least(context),
-            patience,
+            task_delay,
         };
         loop {
             match exchange.round(manner, context.meta.get_progress_token()).await {
@@ -194,7 +194,7 @@ impl<H: Backend> McpServer<H> {
         match self.run_rounds(asked, context, None, begin).await? {
             Round::Over(done, _) => done.map(Ok).map_err(|fault| refused(&fault)),
             Round::Asks(asks) => Ok(Err(Box::new(asks))),
-            Round::Late(_) => Err(ErrorData::internal_error("nobody lost patience with this", None)),
+            Round::Late(_) => Err(ErrorData::internal_error("nobody wanted a task for this", None)),
         }
     }
 }
@@ -244,13 +244,13 @@ impl<T: Outcome> Exchange<T> {
     async fn until(&mut self, manner: Manner<'_>) -> End<T> {
         let mut put_to_client = FuturesUnordered::new();
         let late = async {
-            match manner.patience {
-                Some(patience) => tokio::time::sleep(patience).await,
+            match manner.task_delay {
+                Some(task_delay) => tokio::time::sleep(task_delay).await,
                 None => std::future::pending().await,
             }
         };
         let mut late = pin!(late);
-        if manner.patience.is_some_and(|it| it.is_zero()) {
+        if manner.task_delay.is_some_and(|it| it.is_zero()) {
             return End::Late;
         }
         loop {
@@ -268,12 +268,12 @@ impl<T: Outcome> Exchange<T> {
                 done = work => {
                     self.work = None;
                     while let Ok(ToClient::Log(log)) = self.said.try_recv() {
-                        log.tell(manner.peer, manner.logs).await;
+                        log.send(manner.peer, manner.logs).await;
                     }
                     return End::Over(done);
                 }
                 Some(said) = self.said.recv() => match said {
-                    ToClient::Log(log) => log.tell(manner.peer, manner.logs).await,
+                    ToClient::Log(log) => log.send(manner.peer, manner.logs).await,
                     // The client is no longer there to be asked.
                     ToClient::Question(_) if manner.cancelled.is_cancelled() => {}
                     ToClient::Question(question) if manner.by_answer => {
@@ -294,7 +294,7 @@ impl<T: Outcome> Exchange<T> {
         tokio::task::yield_now().await;
         while let Ok(said) = self.said.try_recv() {
             match said {
-                ToClient::Log(log) => log.tell(manner.peer, manner.logs).await,
+                ToClient::Log(log) => log.send(manner.peer, manner.logs).await,
                 ToClient::Question(question) => self.open.add(question, &mut self.given),
             }
         }

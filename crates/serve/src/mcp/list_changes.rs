@@ -35,7 +35,7 @@ impl<H: Backend> McpServer<H> {
     }
 
     /// Notifies a client that subscribed of each change, until the subscription ends.
-    pub(super) async fn tell_listener(&self, context: SubscriptionContext) {
+    pub(super) async fn notify_listener(&self, context: SubscriptionContext) {
         let (accepted, sink) = (context.accepted(), context.sink());
         let changes = self.backend.changes();
         let mut all: Vec<BoxFuture<'_, ()>> = Vec::new();
@@ -82,14 +82,14 @@ impl<H: Backend> McpServer<H> {
                 follow(changes.tools, || async { peer.notify_tool_list_changed().await.is_ok() }),
                 follow(changes.documents, || async { peer.notify_resource_list_changed().await.is_ok() }),
                 follow(changes.prompts, || async { peer.notify_prompt_list_changed().await.is_ok() }),
-                hearing.tell_notices(notices, peer),
+                hearing.send_notices(notices, peer),
             );
         });
     }
 }
 
 /// Notifies a client whenever the document changes, until this is cancelled.
-pub(super) fn tell_updates(
+pub(super) fn send_updates(
     uri: String,
     changes: watch::Receiver<u64>,
     peer: Peer<RoleServer>,

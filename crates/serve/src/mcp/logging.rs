@@ -63,7 +63,7 @@ impl Hearing {
     }
 
     /// Sends log records that belong to no request.
-    pub(super) async fn tell_notices(
+    pub(super) async fn send_notices(
         &self,
         notices: Option<broadcast::Receiver<Notice>>,
         peer: &Peer<RoleServer>,

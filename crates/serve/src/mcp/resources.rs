@@ -19,7 +19,7 @@ use serde_json::json;
 use super::{
     McpServer, aside,
     exchange::Asked,
-    list_changes::{WATCHED, tell_updates},
+    list_changes::{WATCHED, send_updates},
     pages::page,
     refused,
 };
@@ -116,7 +116,7 @@ impl<H: Backend> McpServer<H> {
             return Err(ErrorData::invalid_request(what, None));
         }
         let over = vacant.insert(self.gone.child_token()).clone();
-        tell_updates(uri, changes, context.peer.clone(), over);
+        send_updates(uri, changes, context.peer.clone(), over);
         Ok(())
     }
 

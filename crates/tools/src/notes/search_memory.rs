@@ -29,7 +29,7 @@ impl Tool for SearchMemory {
 
     async fn run(self, cx: &Cx) -> Result<Output, Fault> {
         cx.blocking(move |cx| {
-            let found = cx.notes().said(&self.query, self.limit.unwrap_or(LIMIT).clamp(1, MOST))?;
+            let found = cx.notes().find_messages(&self.query, self.limit.unwrap_or(LIMIT).clamp(1, MOST))?;
             if found.is_empty() {
                 let what = format!("nothing that was said here answers to `{}`", clipped(&self.query, 200));
                 return Ok(Output::text(what));

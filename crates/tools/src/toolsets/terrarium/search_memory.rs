@@ -46,7 +46,7 @@ impl Tool for SearchMemory {
             if self.query.trim().is_empty() {
                 return Err(Fault::bad_args("Query is required"));
             }
-            let found = cx.notes().said(&self.query, self.k.unwrap_or(LIMIT).clamp(1, MOST))?;
+            let found = cx.notes().find_messages(&self.query, self.k.unwrap_or(LIMIT).clamp(1, MOST))?;
             let mut text = format!("Found {} result(s) for: {}", found.len(), clipped(&self.query, 200));
             let asked = match self.mode {
                 Mode::Fts => None,
