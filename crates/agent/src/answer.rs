@@ -26,7 +26,7 @@ pub(crate) struct AnsweredCall {
 
 /// Converts the answer to the model's call `id`. Only image parts become pictures, whatever a text looks
 /// like.
-pub(crate) async fn heard(session: &Session, id: &str, tool: &str, answer: Answer) -> AnsweredCall {
+pub(crate) async fn answered_call(session: &Session, id: &str, tool: &str, answer: Answer) -> AnsweredCall {
     let (ok, mut text) = (answer.result.is_ok(), answer.as_text());
     let fault = answer.result.as_ref().err().map(|it| it.kind);
     let mut pieces = Vec::new();

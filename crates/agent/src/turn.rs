@@ -214,7 +214,7 @@ pub enum AgentError {
     Model(#[from] ModelError),
     /// The conversation can't be written or read.
     #[error(transparent)]
-    Kept(#[from] Fault),
+    Transcript(#[from] Fault),
 }
 
 impl Ended {
@@ -234,7 +234,7 @@ impl AgentError {
     fn name(&self) -> &'static str {
         match self {
             Self::Model(error) => error.breach.name(),
-            Self::Kept(fault) => fault.kind.name(),
+            Self::Transcript(fault) => fault.kind.name(),
         }
     }
 }
@@ -451,7 +451,7 @@ impl Agent {
             Some(input) => {
                 let is_persons = input.is_persons();
                 if is_persons {
-                    self.session.said_by_person(input.words());
+                    self.session.add_person_words(input.words());
                 }
                 let (message, given) = input.into_parts();
                 let count = pieces.len();
@@ -477,7 +477,7 @@ impl Agent {
         if is_due || is_other || !Arc::ptr_eq(&limits, &self.shown.limits) {
             let tools: Arc<[Spec]> = self.session.catalog().listed().cloned().collect();
             if let Some(crew) = self.crew.as_ref().filter(|_| tools != self.shown.tools) {
-                crew.tell_of_tools();
+                crew.update_system_prompt();
             }
             self.shown = Shown { tools, limits };
         }

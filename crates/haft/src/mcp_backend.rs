@@ -13,7 +13,7 @@ use kit::{
     services::{Jobs, NotLoaded},
 };
 use parking_lot::Mutex;
-use runtime::{Answer, Call, Event, Session, truncate::kept_as};
+use runtime::{Answer, Call, Event, Session, truncate::kept_handle};
 use serde_json::Value;
 use serve::{
     Abilities, Backend, Changes, Client, Content, Document, Level, Line, Notice, Pattern, Prompt, Subject,
@@ -314,7 +314,7 @@ fn likeliest(all: Vec<String>, begun: &str) -> Vec<String> {
 /// Returns a link to the whole of a truncated text.
 fn kept_whole(part: &Part) -> Option<Part> {
     let Part::Text { text } = part else { return None };
-    let handle = kept_as(text)?;
+    let handle = kept_handle(text)?;
     let mime = Some("text/plain".to_owned());
     Some(Part::Link { uri: format!("{OUTPUTS}{handle}"), name: handle.to_owned(), mime, bytes: None })
 }

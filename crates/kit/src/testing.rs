@@ -26,9 +26,9 @@ use crate::{
     procs::{Exit, Procs, Program, Slice, Spawner, Starting},
     seen::Views,
     services::{
-        Agents, Called, Caller, Change, Confirm, Fact, History, Job, Jobs, Listed, Live, NoAgent, NoServers,
-        NoShares, NobodyConfirms, Notes, Progress, Redact, Reloaded, Saying, Servers, Shares, Shelf, Soon,
-        Tools, Transcript, Undo, Until, Vault, Waited, Which,
+        Agents, Called, Caller, Change, Confirm, Fact, FoundMessage, History, Job, Jobs, Listed, Live,
+        NoAgent, NoServers, NoShares, NobodyConfirms, Notes, Progress, Redact, Reloaded, Servers, Shares,
+        Shelf, Soon, Tools, Transcript, Undo, Until, Vault, Waited, Which,
     },
     text::{Content, Digest},
 };
@@ -272,7 +272,7 @@ impl Notes for InMemory {
         Err(Fault::not_found(format!("there is no fact {number}")))
     }
 
-    fn find_messages(&self, _: &str, _: usize) -> Result<Vec<Saying>, Fault> {
+    fn find_messages(&self, _: &str, _: usize) -> Result<Vec<FoundMessage>, Fault> {
         Ok(Vec::new())
     }
 }

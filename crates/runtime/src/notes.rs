@@ -2,7 +2,7 @@
 
 use kit::{
     Fault,
-    services::{Change, Fact, Notes, Saying},
+    services::{Change, Fact, FoundMessage, Notes},
 };
 use store::Store;
 
@@ -64,7 +64,7 @@ impl Notes for NotesOf {
         found.ok_or_else(|| Fault::not_found(format!("no fact has the number {number}, or it was forgotten")))
     }
 
-    fn find_messages(&self, query: &str, limit: usize) -> Result<Vec<Saying>, Fault> {
+    fn find_messages(&self, query: &str, limit: usize) -> Result<Vec<FoundMessage>, Fault> {
         self.store.sayings().find(&self.session, query, limit)
     }
 }

@@ -276,8 +276,8 @@ impl Session {
 
     /// Records a message of the person: the addresses in it are requested without a question. It has no
     /// effect for an agent that another one started, which has no person of its own.
-    pub fn said_by_person(&self, words: &str) {
-        self.state.said_by_person(words);
+    pub fn add_person_words(&self, words: &str) {
+        self.state.add_person_words(words);
     }
 
     /// Returns the decoders of this session and its agents: their workers decode for no other session.

@@ -295,8 +295,8 @@ impl SessionState {
     }
 
     /// Records a message of the person: the addresses in it are requested without a question.
-    pub(crate) fn said_by_person(&self, words: &str) {
-        self.person.said(words);
+    pub(crate) fn add_person_words(&self, words: &str) {
+        self.person.add_words(words);
     }
 
     /// Records a web result of a call with this request.

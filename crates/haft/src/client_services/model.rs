@@ -79,8 +79,8 @@ impl Model for Borrowed {
         &self.abilities
     }
 
-    fn told(&self, system: &Arc<str>, tools: &[Spec]) -> Arc<str> {
-        self.now(tools).map_or_else(|_| system.clone(), |model| model.told(system, tools))
+    fn system_prompt(&self, system: &Arc<str>, tools: &[Spec]) -> Arc<str> {
+        self.now(tools).map_or_else(|_| system.clone(), |model| model.system_prompt(system, tools))
     }
 
     fn stream(&self, request: Request) -> Events {

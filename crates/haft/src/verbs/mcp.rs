@@ -147,7 +147,7 @@ async fn over_http(
     };
     let ending = stop.clone();
     tokio::spawn(async move {
-        http::told_to_end().await;
+        http::end_signal().await;
         ending.cancel();
     });
     serve::http(listener, settings, about, open, stop).await

@@ -40,7 +40,7 @@ pub(crate) struct Reviewing {
     /// The "begun" record, until the first decision is known.
     begun: Mutex<Option<Begun>>,
     /// The later decisions, one line each.
-    said: Mutex<Vec<String>>,
+    decisions: Mutex<Vec<String>>,
 }
 
 impl Reviewing {
@@ -60,7 +60,7 @@ impl Reviewing {
             effects: questions::effects(&entry.touches),
             own,
             begun: Mutex::new(None),
-            said: Mutex::default(),
+            decisions: Mutex::default(),
         })
     }
 
@@ -77,7 +77,7 @@ impl Reviewing {
 
     /// Returns the decisions, one line each, for the journal.
     pub(super) fn said(&self) -> Vec<String> {
-        std::mem::take(&mut *self.said.lock())
+        std::mem::take(&mut *self.decisions.lock())
     }
 
     /// Decides on these changes by the rules.
@@ -135,7 +135,7 @@ impl Reviewing {
                 self.session.store().journal().begin_blocking(begun)
             }
             None => {
-                self.said.lock().push(decision.to_owned());
+                self.decisions.lock().push(decision.to_owned());
                 Ok(())
             }
         }

@@ -193,7 +193,7 @@ impl Work {
     /// Writes the "begun" record, if no change did, and adds the decisions on changes.
     async fn end_review(&mut self) {
         let Some(review) = &self.review else { return };
-        self.entry.asked.extend(review.said());
+        self.entry.asked.extend(review.take_decisions());
         if let Some(begun) = review.unwritten()
             && let Err(fault) = self.session.store().journal().begin(begun, Durability::Later).await
         {
@@ -356,7 +356,7 @@ impl Work {
         let mut running = pin!(running);
         let attended = self.attend(running.as_mut(), deadline, &mut held).await;
         // The tool's answer itself reports the outcome.
-        self.entry.asked.extend(confirm.said());
+        self.entry.asked.extend(confirm.take_decisions());
         let stopped = match attended {
             Ok(done) => {
                 let done = settle(done);

@@ -209,7 +209,7 @@ async fn start(wanted: &Wanted<'_>, lifecycle: ClientLifecycleMode) -> Result<Li
             let exit = timeout(EXIT, running.process.exited()).await.ok();
             let what = match exit {
                 Some(exit) => format!("the server `{name}` {} while it was started", exit_words(exit)),
-                None => format!("the server `{name}` did not begin as MCP has it: {}", said(&error)),
+                None => format!("the server `{name}` did not begin as MCP has it: {}", message_of(&error)),
             };
             let was_slow = running.stray.was_slow();
             let fault = running.with_seen(Fault::new(Kind::Unavailable, what), exit);
@@ -261,10 +261,10 @@ fn not_seen(name: &str, named: &str, found: Option<&Path>) -> Fault {
 }
 
 /// Returns the message of a protocol error, without its wrapping.
-fn said(error: &ClientInitializeError) -> String {
+fn message_of(error: &ClientInitializeError) -> String {
     let text = match error {
         ClientInitializeError::JsonRpcError(error) => error.message.to_string(),
-        ClientInitializeError::LegacyFallbackFailed { fallback, .. } => return said(fallback),
+        ClientInitializeError::LegacyFallbackFailed { fallback, .. } => return message_of(fallback),
         other => other.to_string(),
     };
     visible(&text).0.chars().take(300).collect()

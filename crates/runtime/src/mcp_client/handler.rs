@@ -182,7 +182,7 @@ impl Handler {
         }
         let Some(session) = self.session() else { return Err(refused("the session is over")) };
         let _standing = self.asks()?;
-        let prompt = said(&params.messages)?;
+        let prompt = text_of(&params.messages)?;
         let system = params.system_prompt.unwrap_or_default();
         let agents = session.agents();
         let answer = agents.think(&system, &prompt).await;
@@ -204,7 +204,7 @@ impl Handler {
 }
 
 /// Renders the conversation of a sampling request as one text.
-fn said(messages: &[SamplingMessage]) -> Result<String, ErrorData> {
+fn text_of(messages: &[SamplingMessage]) -> Result<String, ErrorData> {
     let mut text = String::new();
     let single = messages.len() == 1;
     for message in messages {

@@ -50,9 +50,9 @@ impl Person {
 
     /// Records a message of the person. It has no effect for an agent that another one started, which has no
     /// person of its own.
-    pub(super) fn said(&self, words: &str) {
+    pub(super) fn add_words(&self, words: &str) {
         if self.agent.is_none() {
-            self.addresses.said(words);
+            self.addresses.add_person_words(words);
         }
     }
 
@@ -87,6 +87,6 @@ impl Person {
             return None;
         }
         self.recall_addresses(store);
-        self.addresses.tell_once().then(|| OPEN_WEB.to_owned())
+        self.addresses.is_first_report().then(|| OPEN_WEB.to_owned())
     }
 }

@@ -25,7 +25,7 @@ use crate::{
     backend::Backend,
     client::{Client, Level},
     in_flight::Ticket,
-    progress::{Step, tell},
+    progress::{Step, notify},
 };
 
 /// A request whose answer may take several rounds.
@@ -77,7 +77,7 @@ pub(super) struct Exchange<T> {
     lacks: Arc<Lacks>,
     /// Cancels the work.
     pub(super) cancel: CancellationToken,
-    heard: Option<watch::Receiver<Option<Step>>>,
+    progress: Option<watch::Receiver<Option<Step>>>,
     open: Open,
     given: InputResponses,
     /// The client. The work asks it in whatever form it goes on.
@@ -133,7 +133,7 @@ impl<H: Backend> McpServer<H> {
             peer: &context.peer,
             cancelled: &context.ct,
             by_answer,
-            logs: self.hearing.least(context),
+            logs: self.log_settings.least(context),
             task_delay,
         };
         loop {
@@ -211,7 +211,7 @@ impl<T: Outcome> Exchange<T> {
     {
         let (asking, said, lacks) = Asking::of(context);
         let client = Client::new(Arc::new(asking));
-        let (work, heard) = begin(client.clone(), cancel.clone());
+        let (work, progress) = begin(client.clone(), cancel.clone());
         // A panic would leave the client without an answer.
         let work = AssertUnwindSafe(work).catch_unwind().map(|done| {
             done.map_err(|_| {
@@ -219,14 +219,24 @@ impl<T: Outcome> Exchange<T> {
                 ErrorData::internal_error("haft failed at this call; this is a defect of haft", None)
             })
         });
-        Self { work: Some(Box::pin(work)), said, lacks, cancel, heard, open: Open::default(), given, client }
+        Self {
+            work: Some(Box::pin(work)),
+            said,
+            lacks,
+            cancel,
+            progress,
+            open: Open::default(),
+            given,
+            client,
+        }
     }
 
     /// Goes on until the work is over, the client is asked by an answer, or the time is up.
     async fn round(&mut self, manner: Manner<'_>, token: Option<ProgressToken>) -> End<T> {
         let over = CancellationToken::new();
-        let telling =
-            token.zip(self.heard.clone()).map(|(token, heard)| tell(heard, manner.peer, token, &over));
+        let telling = token
+            .zip(self.progress.clone())
+            .map(|(token, progress)| notify(progress, manner.peer, token, &over));
         let going_on = async {
             let end = self.until(manner).await;
             over.cancel();

@@ -71,18 +71,18 @@ impl<H: Backend> McpServer<H> {
     /// Notifies a client of a revision without subscriptions of every change from now on. Only the first call
     /// has an effect.
     pub(super) fn announce(&self, peer: &Peer<RoleServer>) {
-        if self.hearing.announced.swap(true, std::sync::atomic::Ordering::Relaxed) {
+        if self.log_settings.announced.swap(true, std::sync::atomic::Ordering::Relaxed) {
             return;
         }
         let (peer, changes) = (peer.clone(), self.backend.changes());
-        let (notices, hearing) = (self.backend.notices(), Arc::clone(&self.hearing));
+        let (notices, log_settings) = (self.backend.notices(), Arc::clone(&self.log_settings));
         spawn_until(self.gone.clone(), async move {
             let peer = &peer;
             tokio::join!(
                 follow(changes.tools, || async { peer.notify_tool_list_changed().await.is_ok() }),
                 follow(changes.documents, || async { peer.notify_resource_list_changed().await.is_ok() }),
                 follow(changes.prompts, || async { peer.notify_prompt_list_changed().await.is_ok() }),
-                hearing.send_notices(notices, peer),
+                log_settings.send_notices(notices, peer),
             );
         });
     }

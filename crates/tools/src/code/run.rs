@@ -151,7 +151,7 @@ impl Code<'_> {
             () = cx.cancelled() => (End::Stopped, Word::Kill, AT_ONCE),
             () = sleep(self.at_most) => (End::TimedOut, Word::Interrupt, LAST_WORDS),
         };
-        handed.tell(word).await;
+        handed.send(word).await;
         let ended = timeout(grace, handed.ended()).await;
         let ended = ended.unwrap_or(Ended { exit: Exit::Lost, left: 0 });
         if ended.exit == Exit::Lost {

@@ -167,7 +167,7 @@ impl Handed {
     }
 
     /// Requests its end.
-    pub(super) async fn tell(&mut self, word: Word) {
+    pub(super) async fn send(&mut self, word: Word) {
         // If this fails, it has ended.
         let _ = self.say.write_all(word.bytes()).await;
     }

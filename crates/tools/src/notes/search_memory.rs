@@ -1,6 +1,6 @@
 //! `search_memory`: searches earlier messages of this session.
 
-use kit::{prelude::*, services::Saying};
+use kit::{prelude::*, services::FoundMessage};
 
 use super::{clipped, day};
 
@@ -41,6 +41,6 @@ impl Tool for SearchMemory {
 }
 
 /// Formats `12 person, 2026-05-01: Why is the build red?`
-fn line(it: &Saying) -> String {
+fn line(it: &FoundMessage) -> String {
     format!("{} {}, {}: {}", it.place, it.who, day(it.at_ms), it.text)
 }

@@ -11,7 +11,7 @@ use crate::{
     McpBackend, Opened, Options, Place,
     client_services::ClientSlots,
     print,
-    verbs::{finish, in_short, tell_aside},
+    verbs::{finish, in_short, report_ignored},
 };
 
 /// Maximum number of MCP servers that the instructions name.
@@ -106,7 +106,7 @@ impl Opening {
     async fn open(&self, options: &Options) -> Result<(), Fault> {
         let opened = options.open_with(&self.place, tools::of_agents)?;
         self.tools.strict.require(&opened, &self.place).await?;
-        tell_aside(&opened, self.tools.strict.strict);
+        report_ignored(&opened, self.tools.strict.strict);
         let (session, slots) = self.session(&opened, options.session.as_deref());
         let outside = opened.runtime.plugins();
         outside.asks(slots.approver());

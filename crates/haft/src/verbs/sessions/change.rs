@@ -138,13 +138,13 @@ impl Delete {
             }
         }
         let deleted = store.conversations().delete(&found.session)?;
-        print::out(&told(&found.session, &deleted, &database.display().to_string()));
+        print::out(&summary(&found.session, &deleted, &database.display().to_string()));
         Ok(())
     }
 }
 
 /// Returns a text that names what was removed and what stays.
-fn told(session: &str, deleted: &Deleted, database: &str) -> String {
+fn summary(session: &str, deleted: &Deleted, database: &str) -> String {
     let number = |it: u64| usize::try_from(it).unwrap_or(usize::MAX);
     let size = abbreviate::size(number(deleted.bytes));
     let outputs = match deleted.outputs {

@@ -1,6 +1,6 @@
 //! `search_memory` as KohakuTerrarium has it: earlier messages of this session.
 
-use kit::{prelude::*, services::Saying};
+use kit::{prelude::*, services::FoundMessage};
 
 use crate::notes::{clipped, day};
 
@@ -68,6 +68,6 @@ impl Tool for SearchMemory {
     }
 }
 
-fn line(at: usize, it: &Saying) -> String {
+fn line(at: usize, it: &FoundMessage) -> String {
     format!("{at}. [{}, {}, #{}] {}", it.who, day(it.at_ms), it.place, clipped(&it.text, SHOWN))
 }
