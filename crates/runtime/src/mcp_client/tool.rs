@@ -269,7 +269,7 @@ impl OneCall {
             .service
             .service()
             .notifications
-            .hear(handle.progress_token.clone(), cx.services().progress.clone());
+            .subscribe(handle.progress_token.clone(), cx.services().progress.clone());
         let too_long = self.time_limit().and_then(|it| Instant::now().checked_add(it));
         let answer = tokio::select! {
             biased;
