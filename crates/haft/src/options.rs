@@ -30,7 +30,7 @@ pub struct Options {
     /// Files that tools may change [default: workspace]
     #[arg(long, global = true, value_enum)]
     pub sandbox: Option<SandboxArg>,
-    /// Handling of calls for which a rule wants a person's approval [default: ask]
+    /// Handling of calls that need a person's approval [default: ask]
     #[arg(long, global = true, value_enum)]
     pub approve: Option<ApproveArg>,
     /// Session to continue: what it has read and changed is remembered
