@@ -138,7 +138,7 @@ impl Runtime {
             appeared.clone(),
         ));
         let keeping = Arc::downgrade(&plugins);
-        appeared.tell(move || {
+        appeared.on_ended(move || {
             if let Some(plugins) = keeping.upgrade() {
                 plugins.note_appeared();
             }

@@ -33,7 +33,7 @@ impl Confirming {
     }
 
     /// Returns the decisions, one line each, for the journal.
-    pub(super) fn said(&self) -> Vec<String> {
+    pub(super) fn take_decisions(&self) -> Vec<String> {
         std::mem::take(&mut *self.decisions.lock())
     }
 

@@ -76,7 +76,7 @@ impl Reviewing {
     }
 
     /// Returns the decisions, one line each, for the journal.
-    pub(super) fn said(&self) -> Vec<String> {
+    pub(super) fn take_decisions(&self) -> Vec<String> {
         std::mem::take(&mut *self.decisions.lock())
     }
 
