@@ -147,7 +147,7 @@ impl Inner {
             match it {
                 Piece::Text(text) => self.out.write(&text),
                 Piece::Action(line) if self.together => {
-                    self.out.write(&format!("{}\n", wrapped(&line, columns)))
+                    self.out.write(&format!("{}\n", wrapped(&line, columns)));
                 }
                 Piece::Action(line) => print::err(&wrapped(&line, columns)),
             }
