@@ -54,7 +54,7 @@ const KILLS_OF_ONE: usize = 20;
 /// Prompts of a session that is killed.
 const PROMPTS: usize = 20;
 /// Timeout for the next row of a watcher.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// The first event of a measurement, which a watcher in another process waits for.
 const READY: &str = "ready";
 
@@ -166,7 +166,7 @@ fn quantiles(all: &mut [u64]) -> String {
 async fn measure(watcher: &mut Watcher, events: usize) -> Result<Vec<u64>, Trouble> {
     let mut all = Vec::new();
     while all.len() < events {
-        let row = tokio::time::timeout(PATIENCE, watcher.next()).await?.map_err(|it| it.what)?;
+        let row = tokio::time::timeout(TIMEOUT, watcher.next()).await?.map_err(|it| it.what)?;
         if let Event::Told { text } = &row.event
             && let Ok(at) = text.parse::<u64>()
         {
@@ -235,7 +235,7 @@ async fn watch(folder: &Path, events: usize) -> Result<(), Trouble> {
     let sessions = process(folder)?.watching();
     let mut watcher = sessions.watch("s", 0);
     loop {
-        let row = tokio::time::timeout(PATIENCE, watcher.next()).await?.map_err(|it| it.what)?;
+        let row = tokio::time::timeout(TIMEOUT, watcher.next()).await?.map_err(|it| it.what)?;
         if matches!(&row.event, Event::Told { text } if text == READY) {
             break;
         }
@@ -438,7 +438,7 @@ fn begin(folder: &Path) -> Result<std::process::Child, Trouble> {
 /// Collects so many rows, or those until the session is closed: then it gives true.
 async fn collect(watcher: &mut Watcher, rows: &mut Vec<Row>, most: usize) -> Result<bool, Trouble> {
     for _ in 0..most {
-        let row = tokio::time::timeout(PATIENCE, watcher.next()).await?.map_err(|it| it.what)?;
+        let row = tokio::time::timeout(TIMEOUT, watcher.next()).await?.map_err(|it| it.what)?;
         let is_closed = matches!(row.event, Event::Closed { .. });
         rows.push(row);
         if is_closed {

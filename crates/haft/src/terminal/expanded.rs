@@ -1,7 +1,7 @@
 //! The chat's reader: shows the whole output of a call, a thought, or a long list in the pager.
 
 use crossterm::event::KeyEvent;
-use runtime::truncate::kept_as;
+use runtime::truncate::kept_handle;
 
 use super::{
     abbreviate, diff,
@@ -103,7 +103,7 @@ fn lines(output: &Output, source: &Source) -> Vec<Row> {
     if !rows.is_empty() {
         rows.push(Row::default());
     }
-    let whole = kept_as(&output.text).and_then(|handle| {
+    let whole = kept_handle(&output.text).and_then(|handle| {
         let bytes = source.read(&output.below, handle).ok()?;
         let text = String::from_utf8_lossy(bytes.get(..MOST).unwrap_or(&bytes)).into_owned();
         Some(kit::escape::visible(&text).0.into_owned())

@@ -10,7 +10,7 @@ use std::{
 
 use agent::{Change, Event, Shown};
 use kit::Kind;
-use runtime::truncate::kept_as;
+use runtime::truncate::kept_handle;
 
 use super::{
     abbreviate,
@@ -308,7 +308,7 @@ fn summed_up(text: &str, ok: bool, is_command: bool) -> String {
     let telling = abbreviate::summary(text, ok, TITLE);
     let lines = text.trim_end().lines().filter(|it| !agent::is_frame(it)).count();
     match is_command && !telling.is_empty() {
-        true if kept_as(text).is_some() => format!("{telling}  (Ctrl-O shows all)"),
+        true if kept_handle(text).is_some() => format!("{telling}  (Ctrl-O shows all)"),
         true if lines > 1 => format!("{telling}  ({lines} lines)"),
         _ => telling,
     }

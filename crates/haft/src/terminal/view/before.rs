@@ -48,7 +48,7 @@ pub(crate) fn said_before(message: &Message, look: Look) -> Vec<Row> {
         }
         Message::Tool { tool, title: arguments, ok, exit, line, ms, .. } => {
             let arguments = serde_json::from_str(arguments).unwrap_or_else(|_| arguments.clone().into());
-            let how = abbreviate::how_told(*ok, *exit, line);
+            let how = abbreviate::how_of_line(*ok, *exit, line);
             let telling = abbreviate::summary(line, *ok, TITLE);
             ended(0, &title(tool, &arguments), &how, &abbreviate::ms(*ms), &telling, look.columns)
         }

@@ -21,7 +21,7 @@ use crate::{
     terminal::{
         abbreviate,
         asking::InChat,
-        chat::{Front, Passes, Said, Settings, seen::Seen},
+        chat::{Front, Passes, PromptInput, Settings, seen::Seen},
         commands::{Meant, meant},
         input_line::Entry,
         row::Style,
@@ -175,9 +175,9 @@ impl Attached {
     async fn talk(&mut self) {
         loop {
             match self.front.prompt().await {
-                Said::End => return,
-                Said::Stop => self.act(Operation::Cancel { prompt: None }),
-                Said::Line(entry) => {
+                PromptInput::End => return,
+                PromptInput::Stop => self.act(Operation::Cancel { prompt: None }),
+                PromptInput::Line(entry) => {
                     if !self.line(&entry).await {
                         return;
                     }
