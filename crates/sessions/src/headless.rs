@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use agent::{Agent, AgentError, Driver, Input, Outcome};
+use agent::{Agent, AgentError, Driver, Ended, Input, Outcome, Settled};
 use kit::{Fault, Kind, base64, services::Soon};
 use runtime::{Call, Session};
 use serde_json::{Value, json};
@@ -44,6 +44,20 @@ pub trait Opener: Send + Sync {
         Box::pin(input_of(session, prompt))
     }
 
+    /// Returns what a prompt begins. It may be a command of the front end, or change settings for one turn.
+    ///
+    /// # Errors
+    /// When it can't begin; then there is no turn.
+    fn begin<'a>(&'a self, agent: &'a mut Agent, prompt: Prompt) -> Soon<'a, Result<Begin, Fault>> {
+        let session = agent.session().clone();
+        Box::pin(async move { Ok(Begin::Turn { input: self.input(session, prompt).await?, after: None }) })
+    }
+
+    /// Returns whether a prompt is over only once the results that were promised to the model are there.
+    fn waits_for_jobs(&self) -> bool {
+        false
+    }
+
     /// Keeps how the conversation stands, for whoever goes on with it. Called after each operation. Blocks.
     ///
     /// # Errors
@@ -53,6 +67,27 @@ pub trait Opener: Send + Sync {
         Ok(())
     }
 }
+
+/// What a prompt begins.
+pub enum Begin {
+    /// A turn of the model.
+    Turn {
+        /// Its input.
+        input: Input,
+        /// Restores settings that were changed for this turn.
+        after: Option<After>,
+    },
+    /// A command of the front end. Its output is told to the watchers.
+    Command(Command),
+}
+
+/// Runs once a turn is over.
+pub type After = Box<dyn FnOnce(&mut Agent) -> Result<(), Fault> + Send>;
+
+/// A command of the front end: gives its output. It stops when the token is cancelled.
+pub type Command = Box<
+    dyn for<'a> FnOnce(&'a mut Agent, &'a CancellationToken) -> Soon<'a, Result<String, Fault>> + Send,
+>;
 
 /// The result of an [`Opener`].
 pub struct Opened {
@@ -186,29 +221,61 @@ impl Running {
     }
 
     async fn prompt(&mut self, pending: &Pending, prompt: Prompt) -> Result<Value, Fault> {
-        let text = prompt.text.clone();
-        let input = match prompt.is_empty() {
-            true => None,
-            false => Some(self.opener.input(self.agent.session().clone(), prompt).await?),
-        };
-        let began = Began {
+        let mut began = Began {
             key: Some(pending.key().to_owned()),
             by: pending.by().to_owned(),
-            text,
-            attached: input.as_ref().map(|it| it.attached().to_vec()).unwrap_or_default(),
+            text: prompt.text.clone(),
+            attached: Vec::new(),
             is_resumed: pending.is_resumed(),
         };
-        Ok(json!(self.turn(began, input).await))
+        if prompt.is_empty() {
+            return Ok(json!(self.turn(began, None).await));
+        }
+        match self.opener.begin(&mut self.agent, prompt).await? {
+            Begin::Command(command) => Ok(json!(self.command(began, command).await)),
+            Begin::Turn { input, after } => {
+                began.attached = input.attached().to_vec();
+                let end = self.turn(began, Some(input)).await;
+                if let Some(Err(fault)) = after.map(|it| it(&mut self.agent)) {
+                    self.owner.log().add(agent::Event::Note { text: fault.as_text() });
+                }
+                Ok(json!(end))
+            }
+        }
     }
 
     async fn turn(&mut self, began: Began, input: Option<Input>) -> TurnEnd {
         let turn = self.owner.begin_turn(&self.agent, began);
         let cancel = turn.cancel().clone();
         let result: Result<Outcome, AgentError> = match input {
+            Some(input) if self.opener.waits_for_jobs() => self.settle(input, &cancel).await,
             Some(input) => self.driver.say(&mut self.agent, input, &cancel).await,
             None => self.agent.turn(None, &cancel).await,
         };
         turn.end(&result)
+    }
+
+    async fn settle(&mut self, input: Input, cancel: &CancellationToken) -> Result<Outcome, AgentError> {
+        let Settled { outcome, late } = self.driver.settle(&mut self.agent, Some(input), cancel).await?;
+        if !late.is_empty() {
+            let names: Vec<&str> = late.iter().map(|it| it.name.as_str()).collect();
+            let text = format!("still running in the background: {}", names.join(", "));
+            self.owner.log().add(agent::Event::Note { text });
+        }
+        Ok(outcome)
+    }
+
+    async fn command(&mut self, began: Began, command: Command) -> TurnEnd {
+        let turn = self.owner.begin_turn(&self.agent, began);
+        let cancel = turn.cancel().clone();
+        match command(&mut self.agent, &cancel).await {
+            Ok(text) => {
+                self.owner.log().add(Event::Told { text: text.clone() });
+                turn.ended_as(Ended::Done, text)
+            }
+            Err(_) if cancel.is_cancelled() => turn.ended_as(Ended::Cancelled, String::new()),
+            Err(fault) => turn.failed(&AgentError::Kept(fault)),
+        }
     }
 
     /// A turn that the end of a job begins.

@@ -72,6 +72,11 @@ impl Hub {
         self.waits.load(Ordering::Relaxed) || *self.attending.borrow() > 0
     }
 
+    /// Returns how many attend.
+    pub fn attending(&self) -> usize {
+        *self.attending.borrow()
+    }
+
     /// Ends the hub: nobody decides here any more. Open approvals expire and open questions close.
     pub(crate) fn end(&self) {
         self.set_waits(false);

@@ -26,7 +26,7 @@ mod wire;
 pub use event::{Approval, Asked, Decision, Event, Job, Row, TurnEnd};
 pub use fault::Failure;
 pub use fold::{Agent, Fold, Item, Turn as FoldedTurn};
-pub use headless::{Opened, Opener, Records};
+pub use headless::{After, Begin, Command, Opened, Opener, Records};
 pub use hub::{Attendance, Hub};
 pub use log::Log;
 pub use operation::{Attachment, Operation, Prompt};
