@@ -85,9 +85,8 @@ pub enum Begin {
 pub type After = Box<dyn FnOnce(&mut Agent) -> Result<(), Fault> + Send>;
 
 /// A command of the front end: gives its output. It stops when the token is cancelled.
-pub type Command = Box<
-    dyn for<'a> FnOnce(&'a mut Agent, &'a CancellationToken) -> Soon<'a, Result<String, Fault>> + Send,
->;
+pub type Command =
+    Box<dyn for<'a> FnOnce(&'a mut Agent, &'a CancellationToken) -> Soon<'a, Result<String, Fault>> + Send>;
 
 /// The result of an [`Opener`].
 pub struct Opened {

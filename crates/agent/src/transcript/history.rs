@@ -362,8 +362,7 @@ mod tests {
             Row::Item { item: Item::Model { said: vec![call("m2")] }, turn: None },
             Row::Rewound { turns: 1, notes: Vec::new() },
         ]);
-        let expected =
-            [at(1, asked("look")), at(1, said("I look.")), at(1, called("m1", Some("1:aa|one")))];
+        let expected = [at(1, asked("look")), at(1, said("I look.")), at(1, called("m1", Some("1:aa|one")))];
         assert_eq!(items, expected);
     }
 

@@ -14,7 +14,7 @@ use crate::{
     slash::{All, Own},
     terminal::{
         abbreviate,
-        commands::{COMMANDS, Meant, meant},
+        commands::{COMMANDS, Command, Meant, meant},
     },
     verbs::{chat, run::fault},
 };

@@ -51,15 +51,15 @@ impl AcpSession {
     }
 
     fn model(&self) -> String {
-        self.here().map_or_else(|| self.there.lock().model.clone(), |it| it.steering.model().name().to_owned())
+        self.here()
+            .map_or_else(|| self.there.lock().model.clone(), |it| it.steering.model().name().to_owned())
     }
 
     fn profiles(&self) -> Vec<Value> {
         let mut all = vec![(NONE.to_owned(), "Default".to_owned(), "No profile".to_owned())];
         let known = self.factory().opened.profiles.read();
-        let shown = |it: &Arc<Profile>| {
-            (it.name.clone(), it.title.clone(), abbreviate::line(&it.description, 200))
-        };
+        let shown =
+            |it: &Arc<Profile>| (it.name.clone(), it.title.clone(), abbreviate::line(&it.description, 200));
         all.extend(known.profiles.iter().map(shown));
         all
     }
@@ -174,7 +174,8 @@ impl AcpSession {
 
     fn elsewhere(&self, what: &str) -> Fault {
         let there = self.there.lock();
-        let what = format!("process {} ({}) runs this session: its {what} can't be set here", there.pid, there.by);
+        let what =
+            format!("process {} ({}) runs this session: its {what} can't be set here", there.pid, there.by);
         Fault::new(Kind::Unavailable, what).next("Close it there, and load it again.")
     }
 

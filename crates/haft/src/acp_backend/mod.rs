@@ -32,9 +32,10 @@ use serve::acp::{
         LoadSessionRequest, LoadSessionResponse, McpCapabilities, McpServer, NewSessionRequest,
         NewSessionResponse, PromptCapabilities, PromptRequest, PromptResponse, ResumeSessionRequest,
         ResumeSessionResponse, SessionAdditionalDirectoriesCapabilities, SessionCapabilities,
-        SessionCloseCapabilities, SessionConfigOption, SessionDeleteCapabilities, SessionForkCapabilities, SessionId,
-        SessionListCapabilities, SessionModeState, SessionResumeCapabilities, SetSessionConfigOptionRequest,
-        SetSessionConfigOptionResponse, SetSessionModeRequest, SetSessionModeResponse,
+        SessionCloseCapabilities, SessionConfigOption, SessionDeleteCapabilities, SessionForkCapabilities,
+        SessionId, SessionListCapabilities, SessionModeState, SessionResumeCapabilities,
+        SetSessionConfigOptionRequest, SetSessionConfigOptionResponse, SetSessionModeRequest,
+        SetSessionModeResponse,
     },
 };
 use tokio_util::sync::CancellationToken;

@@ -61,7 +61,10 @@ impl AcpSession {
             Asked::Chat(..) | Asked::File(..) => {
                 let there = self.there.lock();
                 let name = prompt.text.split_whitespace().next().unwrap_or_default();
-                let what = format!("`{name}` works only in process {} ({}), which runs this session", there.pid, there.by);
+                let what = format!(
+                    "`{name}` works only in process {} ({}), which runs this session",
+                    there.pid, there.by
+                );
                 Err(Fault::new(Kind::Unavailable, what).next("Type it there, or write what is to be done."))
             }
         }
@@ -162,7 +165,7 @@ fn read(blocks: Vec<ContentBlock>, workspace: &Path) -> Result<Prompt, Fault> {
                     prompt.attachments.push(if is_picture {
                         picture(name, blob.blob)?
                     } else {
-                        let text = Text::share(decoded(&blob.blob)?.into()).map_err(|why| {
+                        let text = Text::parse(decoded(&blob.blob)?).map_err(|why| {
                             Fault::bad_args(format!("`{name}` is not text: {why}"))
                                 .next("Put it into a file of the workspace and name the file.")
                         })?;

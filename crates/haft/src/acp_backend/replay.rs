@@ -159,16 +159,19 @@ impl Turns {
 
     /// Returns whether the turn that this row began was not taken back. One that no person began stands with the one before.
     fn stands(&self, row: u64, standing: &BTreeSet<u64>, before: bool) -> bool {
-        let Some(turn) = self.0.iter().find(|it| it.row == row).filter(|it| it.is_person) else { return before };
+        let Some(turn) = self.0.iter().find(|it| it.row == row).filter(|it| it.is_person) else {
+            return before;
+        };
         standing.range(turn.messages + 1..turn.until).next().is_some()
     }
 }
 
 /// Returns whether the session's own agent was asked between these rows.
 fn has_asked(rows: &[Row], from: u64, until: u64) -> bool {
-    rows.iter().skip_while(|it| it.seq <= from).take_while(|it| it.seq < until).any(|it| {
-        matches!(it.event.of_agent(), Some((path, Done::Asked { .. })) if path.is_empty())
-    })
+    rows.iter()
+        .skip_while(|it| it.seq <= from)
+        .take_while(|it| it.seq < until)
+        .any(|it| matches!(it.event.of_agent(), Some((path, Done::Asked { .. })) if path.is_empty()))
 }
 
 #[cfg(test)]

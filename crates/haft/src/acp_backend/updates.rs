@@ -171,7 +171,7 @@ impl Updates {
                 self.note(format!("the newest messages of the person were taken back: {turns}")).await;
             }
             Event::Undone { text, .. } => self.note(text.clone()).await,
-            Event::Forked { into } => self.note(format!("forked into {into}")).await,
+            Event::Forked { into, .. } => self.note(format!("forked into {into}")).await,
             Event::JobEnded(_)
             | Event::JobWaits(_)
             | Event::Archived { .. }

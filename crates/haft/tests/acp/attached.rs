@@ -108,7 +108,8 @@ fn two_editors_have_one_session_and_the_first_answer_counts() {
     assert_eq!(turn.result()["stopReason"], "cancelled");
 
     // The process that ran it is killed: the other one goes on with it.
-    set_script(&test_ws, &[say("a"), say("b"), say("c"), say("d"), say("Taken over.")]);
+    let taken = || say("Taken over.");
+    set_script(&test_ws, &[taken(), taken(), taken(), taken(), taken(), taken()]);
     owner.kill();
     assert_eq!(other.says(&session, "go on"), "end_turn");
     assert!(other.text(&session, "agent_message_chunk").ends_with("Taken over."));

@@ -120,7 +120,8 @@ fn a_call_is_pending_while_the_model_writes_it_then_in_progress_then_over() {
     let id = client.calls(&session)[0]["toolCallId"].clone();
     let states: Vec<Value> =
         client.updates(&session).into_iter().filter(|it| it["toolCallId"] == id).collect();
-    let kinds: Vec<(&Value, &Value)> = states.iter().map(|it| (&it["sessionUpdate"], &it["status"])).collect();
+    let kinds: Vec<(&Value, &Value)> =
+        states.iter().map(|it| (&it["sessionUpdate"], &it["status"])).collect();
     let (call, update) = (json!("tool_call"), json!("tool_call_update"));
     let (pending, running, completed) = (json!("pending"), json!("in_progress"), json!("completed"));
     assert_eq!(kinds, [(&call, &pending), (&update, &running), (&update, &completed)], "{states:#?}");
@@ -130,9 +131,11 @@ fn a_call_is_pending_while_the_model_writes_it_then_in_progress_then_over() {
     assert_eq!(states[1]["locations"][0]["path"], json!(test_ws.at("a.txt")));
     client.notify("session/cancel", json!({"sessionId": session}));
     assert_eq!(turn.result()["stopReason"], "cancelled");
-    let open: Vec<Value> = client.calls(&session).into_iter().filter(|it| {
-        it["status"] != "completed" && it["status"] != "failed"
-    }).collect();
+    let open: Vec<Value> = client
+        .calls(&session)
+        .into_iter()
+        .filter(|it| it["status"] != "completed" && it["status"] != "failed")
+        .collect();
     assert!(open.is_empty(), "{open:#?}");
 }
 

@@ -70,7 +70,13 @@ impl Updates {
         self.send(SessionUpdate::ToolCall(written)).await;
     }
 
-    pub(super) async fn called(&mut self, path: &str, call: &str, tool: &str, arguments: &Value) {
+    pub(in crate::acp_backend) async fn called(
+        &mut self,
+        path: &str,
+        call: &str,
+        tool: &str,
+        arguments: &Value,
+    ) {
         if ASKS.contains(&tool) {
             self.calls.asking = Some(call.to_owned());
         }
@@ -109,7 +115,7 @@ impl Updates {
         self.send(SessionUpdate::ToolCallUpdate(update)).await;
     }
 
-    pub(super) async fn answered(&mut self, path: &str, event: &Done) {
+    pub(in crate::acp_backend) async fn answered(&mut self, path: &str, event: &Done) {
         let Done::Answered { call, tool, ok, fault, exit, text, pictures, changes, links, .. } = event else {
             return;
         };
