@@ -99,7 +99,7 @@ impl AcpSession {
             let cancel = Operation::Cancel { prompt: Some(key.to_owned()) };
             let done = self.handle.act(&self.new_key(), cancel).await;
             // It is not there yet, or it is over.
-            if !done.is_ok_and(|it| it["cancelled"] == true) {
+            if !done.is_ok_and(|it| it.get("cancelled").and_then(Value::as_bool) == Some(true)) {
                 tokio::time::sleep(AGAIN).await;
                 continue;
             }

@@ -162,7 +162,7 @@ impl Turns {
         let Some(turn) = self.0.iter().find(|it| it.row == row).filter(|it| it.is_person) else {
             return before;
         };
-        standing.range(turn.messages + 1..turn.until).next().is_some()
+        standing.iter().any(|it| (turn.messages + 1..turn.until).contains(it))
     }
 }
 

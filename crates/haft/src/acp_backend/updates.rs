@@ -135,13 +135,16 @@ impl Updates {
                 self.ask_if_live();
             }
             Event::ApprovalClosed { id, decision, by, .. } => {
-                if let Some(by) = by.as_ref().filter(|_| self.open.close(id)) {
+                // An expired one is taken back too.
+                let was_asked = self.open.close(id);
+                if let Some(by) = by.as_ref().filter(|_| was_asked) {
                     let how = format!("{decision:?}").to_lowercase();
                     self.note(format!("{by} decided: {how}")).await;
                 }
             }
             Event::QuestionClosed { id, by, .. } => {
-                if let Some(by) = by.as_ref().filter(|_| self.open.close(id)) {
+                let was_asked = self.open.close(id);
+                if let Some(by) = by.as_ref().filter(|_| was_asked) {
                     self.note(format!("{by} answered the question")).await;
                 }
             }

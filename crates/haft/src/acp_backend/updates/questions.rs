@@ -29,7 +29,10 @@ enum Waiting {
     /// With the call by which the model asks.
     Question(Asked, Option<String>),
     /// The editor was asked, and whether it has answered. Dropping it takes the request back.
-    AtEditor(Arc<AtomicBool>, AbortOnDropHandle<()>),
+    AtEditor {
+        has_answered: Arc<AtomicBool>,
+        _task: AbortOnDropHandle<()>,
+    },
 }
 
 impl Open {
@@ -43,7 +46,10 @@ impl Open {
 
     /// It has an answer. Returns whether the editor was still asked: then somebody else has given it.
     pub(super) fn close(&mut self, id: &str) -> bool {
-        matches!(self.all.remove(id), Some(Waiting::AtEditor(has_answered, _)) if !has_answered.load(Ordering::Relaxed))
+        match self.all.remove(id) {
+            Some(Waiting::AtEditor { has_answered, .. }) => !has_answered.load(Ordering::Relaxed),
+            _ => false,
+        }
     }
 
     /// Asks the editor what it was not asked yet.
@@ -63,9 +69,9 @@ impl Open {
                     tokio::spawn(asking.approval((**approval).clone(), seen))
                 }
                 Waiting::Question(asked, call) => tokio::spawn(asking.question(asked.clone(), call.take())),
-                Waiting::AtEditor(..) => continue,
+                Waiting::AtEditor { .. } => continue,
             };
-            *waiting = Waiting::AtEditor(has_answered, AbortOnDropHandle::new(task));
+            *waiting = Waiting::AtEditor { has_answered, _task: AbortOnDropHandle::new(task) };
         }
     }
 }
