@@ -273,7 +273,7 @@ impl Running {
                 turn.ended_as(Ended::Done, text)
             }
             Err(_) if cancel.is_cancelled() => turn.ended_as(Ended::Cancelled, String::new()),
-            Err(fault) => turn.failed(&AgentError::Kept(fault)),
+            Err(fault) => turn.failed(&AgentError::Transcript(fault)),
         }
     }
 

@@ -20,7 +20,7 @@ use sessions::{Attachment, Attendance, Begin, Hub, Log, Opened, Opener, Prepared
 use super::{
     commands::{self, Asked},
     config_options,
-    opening::Kept,
+    opening::SavedSettings,
 };
 use crate::{agent_factory::AgentFactory, slash::All};
 
@@ -29,7 +29,7 @@ pub(super) struct Shared {
     pub(super) factory: AgentFactory,
     pub(super) editor: Editor,
     /// Settings that are saved for the next time that the session is opened.
-    pub(super) kept: Mutex<Kept>,
+    pub(super) kept: Mutex<SavedSettings>,
     here: Mutex<Option<Arc<Here>>>,
 }
 
@@ -59,7 +59,7 @@ impl Here {
 }
 
 impl Shared {
-    pub(super) fn new(factory: AgentFactory, editor: Editor, kept: Kept) -> Self {
+    pub(super) fn new(factory: AgentFactory, editor: Editor, kept: SavedSettings) -> Self {
         Self { factory, editor, kept: Mutex::new(kept), here: Mutex::default() }
     }
 
@@ -111,7 +111,7 @@ impl Opener for EditorAgents {
             let all = All::read(&factory.opened);
             let words = prompt.text.clone();
             let own = match commands::asked(&all, &words)? {
-                Asked::Said => None,
+                Asked::Words => None,
                 Asked::File(own, given) => Some((own, given)),
                 Asked::Chat(name, given) => {
                     let given = given.to_owned();

@@ -54,7 +54,7 @@ impl AcpSession {
         }
         let all = All::read(&self.factory().opened);
         match commands::asked(&all, &prompt.text)? {
-            Asked::Said => Ok(Operation::Prompt(prompt)),
+            Asked::Words => Ok(Operation::Prompt(prompt)),
             Asked::Chat(commands::UNDO, given) => {
                 Ok(Operation::Undo { call: Some(given.to_owned()).filter(|it| !it.is_empty()) })
             }

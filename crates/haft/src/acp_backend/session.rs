@@ -27,7 +27,7 @@ use super::{
     commands,
     config_options::width,
     opener::{EditorAgents, Here, OfWorkspace, Shared},
-    opening::{Kept, Opening},
+    opening::{Opening, SavedSettings},
     person::AtEditor,
     replay,
     updates::{Telling, Updates},
@@ -86,7 +86,7 @@ impl AcpSession {
         backend: &Backend,
         mut opening: Opening,
         name: Option<&SessionId>,
-        mut kept: Kept,
+        mut kept: SavedSettings,
     ) -> Result<Arc<Self>, Error> {
         let editor: &Editor = &backend.editor;
         let widest = backend.widest(&backend.options_of(&opening));
@@ -112,7 +112,7 @@ impl AcpSession {
         }
         let who = editor.name().unwrap_or_else(|| "editor".to_owned());
         let handle = sessions.open(Some(&id.0), &who).await.map_err(|fault| auth::error(&fault))?;
-        shared.kept.lock().keep(runtime.store(), &id).map_err(|fault| error_of(&fault))?;
+        shared.kept.lock().save(runtime.store(), &id).map_err(|fault| error_of(&fault))?;
         let past = past(&handle).await.map_err(|fault| error_of(&fault))?;
         let session = Arc::new(Self {
             id,
@@ -220,7 +220,7 @@ impl AcpSession {
     /// Saves the editor's settings.
     pub(super) fn keep(&self) {
         let kept = self.shared.kept.lock().clone();
-        if let Err(fault) = kept.keep(self.runtime().store(), &self.id) {
+        if let Err(fault) = kept.save(self.runtime().store(), &self.id) {
             tracing::warn!("what the editor set is not kept: {fault}");
         }
     }
