@@ -68,7 +68,7 @@ pub trait Opener: Send + Sync {
     }
 }
 
-/// What a prompt begins.
+/// The beginning of a prompt's work.
 pub enum Begin {
     /// A turn of the model.
     Turn {
@@ -77,7 +77,7 @@ pub enum Begin {
         /// Restores settings that were changed for this turn.
         after: Option<After>,
     },
-    /// A command of the front end. Its output is told to the watchers.
+    /// A command of the front end. The watchers see its output.
     Command(Command),
 }
 

@@ -1,4 +1,4 @@
-//! What a loaded session is told: the same as when it happened, also after its process was killed in the middle.
+//! Replay of a loaded session: the same as when it happened, also after its process was killed in the middle.
 
 use std::fs;
 
@@ -12,7 +12,7 @@ fn load(client: &Client, test_ws: &TestWorkspace, session: &str) {
     client.ask("session/load", params).result();
 }
 
-/// Returns what was told of a session, without the words of the person, which their own editor is not told live.
+/// Returns the messages and calls of a session, without the person's messages, which their own editor does not get live.
 fn by_the_agent(client: &Client, session: &str) -> Vec<Value> {
     client.told(session).into_iter().filter(|it| it["kind"] != "user_message_chunk").collect()
 }
