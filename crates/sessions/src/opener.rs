@@ -65,7 +65,7 @@ pub trait Opener: Send + Sync {
     }
 }
 
-/// What a prompt begins.
+/// The beginning of a prompt's work.
 pub enum Begin {
     /// A turn of the model.
     Turn {
@@ -74,7 +74,7 @@ pub enum Begin {
         /// Restores settings that were changed for this turn.
         after: Option<After>,
     },
-    /// A command of the front end. Its output is shown to the watchers.
+    /// A command of the front end. The watchers see its output.
     Command(Command),
 }
 

@@ -138,7 +138,7 @@ impl Backend {
     }
 }
 
-/// Returns the answer to a request that opened a session, which the client is told of once it has the answer.
+/// Returns the answer to a request that opened a session. Its first updates follow the answer.
 fn introduced<T>(
     session: &Arc<AcpSession>,
     response: impl FnOnce(SessionModeState, Vec<SessionConfigOption>) -> T,

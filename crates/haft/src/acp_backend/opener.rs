@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{agent_factory::AgentFactory, slash::All};
 
-/// What an editor's session shares with the agent that runs here.
+/// The parts that an editor's session shares with the agent that runs here.
 pub(super) struct Shared {
     pub(super) factory: AgentFactory,
     pub(super) editor: Editor,
@@ -171,7 +171,7 @@ impl Asker for AtHub {
     }
 }
 
-/// Asks about what belongs to no call of a session, such as hosts of a tool's packages, as long as the agent runs here.
+/// Asks outside of a session's calls, such as about hosts of a tool's packages, as long as the agent runs here.
 #[derive(Default)]
 pub(super) struct OfWorkspace(OnceLock<Weak<Shared>>);
 

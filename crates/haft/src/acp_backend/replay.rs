@@ -1,4 +1,4 @@
-//! Replay of a loaded session: its rows told again, after what was said before there were rows of it.
+//! Replay of a loaded session: sends its rows again, after the messages from before its log.
 //!
 //! Messages from before the log (of a fork, or of an older version) come from the transcript, without thoughts. Turns that the
 //! person took back are left out of both.
@@ -24,7 +24,7 @@ pub(super) async fn send(
 ) -> Result<(), Fault> {
     let (runtime, id) = (session.runtime().clone(), session.id.clone());
     let turns = Turns::of(rows);
-    // Read before the messages of the log: what is said meanwhile is in rows that follow.
+    // Later messages are in rows that follow.
     let first = turns.first();
     let (said, told, changes, title) = blocking(move || {
         let said = lines(&runtime, &id.0)?;

@@ -77,12 +77,14 @@ pub(super) fn begins(
     agent: Option<&str>,
 ) -> ToolCallUpdate {
     let seen = Seen::of(session, tool, arguments);
-    let fields = ToolCallUpdateFields::new()
+    let mut fields = ToolCallUpdateFields::new()
         .title(titled(seen.title, agent))
         .kind(seen.kind)
         .status(ToolCallStatus::InProgress)
-        .locations(seen.locations)
         .raw_input(arguments.clone());
+    if !seen.locations.is_empty() {
+        fields = fields.locations(seen.locations);
+    }
     ToolCallUpdate::new(call.to_owned(), fields)
 }
 

@@ -1,6 +1,6 @@
 //! Updates of a session: its rows, live or read again, as the editor gets them.
 //!
-//! A loaded session is told by the same rows as a running one, so its messages are the same byte for byte.
+//! Live updates and a replay come from the same rows, so the messages are the same byte for byte.
 
 mod calls;
 mod questions;
@@ -32,7 +32,7 @@ use super::{
 };
 use crate::terminal::abbreviate;
 
-/// How rows are told.
+/// How rows are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Telling {
     /// As they happen.
@@ -93,7 +93,7 @@ impl Updates {
         }
     }
 
-    /// From now on rows are told as they happen; what waits for an answer is asked.
+    /// Sends rows as they happen from now on, and asks the open approvals and questions.
     pub(super) fn go_live(&mut self) {
         if self.telling == Telling::Silently {
             self.calls.forget_sub_agents();

@@ -1,4 +1,4 @@
-//! What a loaded session is told: the same as when it happened, also after its process was killed in the middle.
+//! Replay of a loaded session: the same as when it happened, also after its process was killed in the middle.
 
 use std::fs;
 
@@ -12,7 +12,7 @@ fn load(client: &Client, test_ws: &TestWorkspace, session: &str) {
     client.ask("session/load", params).result();
 }
 
-/// Returns what was told of a session, without the words of the person, which their own editor is not told live.
+/// Returns the messages and calls of a session, without the person's messages, which their own editor does not get live.
 fn by_the_agent(client: &Client, session: &str) -> Vec<Value> {
     client.told(session).into_iter().filter(|it| it["kind"] != "user_message_chunk").collect()
 }
@@ -79,6 +79,8 @@ fn a_turn_whose_process_was_killed_is_there_as_far_as_it_was_told_and_nothing_tw
     let live = by_the_agent(&client, &session);
     client.kill();
 
+    let again = || say("Here again.");
+    set_script(&test_ws, &[again(), again(), again(), again()]);
     let client = Client::start(&test_ws);
     load(&client, &test_ws, &session);
     assert_eq!(client.text(&session, "user_message_chunk"), "go");
@@ -87,8 +89,6 @@ fn a_turn_whose_process_was_killed_is_there_as_far_as_it_was_told_and_nothing_tw
         client.text(&session, "agent_message_chunk"),
         "I look.one two three four five six seven eight nine ten"
     );
-    let again = || say("Here again.");
-    set_script(&test_ws, &[again(), again(), again(), again()]);
     assert_eq!(client.says(&session, "are you there?"), "end_turn");
     client.end();
 
@@ -125,7 +125,7 @@ fn messages_that_were_taken_back_are_not_replayed() {
         &mut test_ws.haft(&["chat", "--resume", "--session", &session, "--model", &model]),
         "/rewind\n",
     );
-    assert!(ran.err.contains("went back") || ran.out.contains("went back"), "{ran:?}");
+    assert!(ran.out.contains("Went back"), "{ran:?}");
     let client = Client::start(&test_ws);
     load(&client, &test_ws, &session);
     assert_eq!(client.text(&session, "user_message_chunk"), "one/context");

@@ -217,7 +217,7 @@ impl Client {
         calls
     }
 
-    /// Returns what was said and done in a session, in order: each message with its whole text, each call as it is now.
+    /// Returns the messages and calls of a session, in order: each message with its whole text, each call as it is now.
     pub(super) fn told(&self, session: &str) -> Vec<Value> {
         let mut told: Vec<Value> = Vec::new();
         let calls = self.calls(session);

@@ -123,7 +123,8 @@ fn a_call_is_pending_while_the_model_writes_it_then_in_progress_then_over() {
     let kinds: Vec<(&Value, &Value)> =
         states.iter().map(|it| (&it["sessionUpdate"], &it["status"])).collect();
     let (call, update) = (json!("tool_call"), json!("tool_call_update"));
-    let (pending, running, completed) = (json!("pending"), json!("in_progress"), json!("completed"));
+    // Pending is what a call is whose status is left out.
+    let (pending, running, completed) = (Value::Null, json!("in_progress"), json!("completed"));
     assert_eq!(kinds, [(&call, &pending), (&update, &running), (&update, &completed)], "{states:#?}");
     assert_eq!((&states[0]["title"], &states[0]["kind"]), (&json!("read"), &json!("read")));
     assert!(states[0].get("rawInput").is_none());

@@ -18,7 +18,7 @@ use crate::acp_backend::{
     tool_calls::Seen,
 };
 
-/// What waits for an answer, by its id.
+/// The approvals and questions that wait for an answer, by id.
 #[derive(Default)]
 pub(super) struct Open {
     all: HashMap<String, Waiting>,
