@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use super::{MESSAGES, quoted};
 
-/// Send a message to a channel in your group: everybody who listens gets it. Not for one agent in particular
-/// [?: that is `tool:group_send`?].
+/// Send a message to a channel in your group: everybody who listens gets it. Not for one agent in
+/// particular[?: that is `tool:group_send`?].
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SendChannel {
