@@ -37,7 +37,7 @@ const ALONE: &str = "Another agent gave you one task. Nobody reads along and nob
     Your last answer is all that comes back: make it complete.";
 
 /// The instruction to such an agent that can send messages.
-const IN_TOUCH: &str = "Messages may arrive while you work. You can send one to `parent`, who gave you the task, with `group_send`.";
+const IN_TOUCH: &str = "Messages may arrive while you work. You can send one to `parent`, who gave you the task, with `tool:group_send`.";
 
 /// The parts of a new subagent.
 struct Made {
@@ -225,8 +225,8 @@ impl Crew {
         let keeps = task.system.is_none() || task.keep_system;
         let composed = (inner.setup.compose)(&made.session, made.profile.as_deref().filter(|_| keeps));
         let mut system = composed.text().to_string();
-        let in_touch = made.session.catalog().has("group_send").then_some(IN_TOUCH);
-        for more in [Some(ALONE), in_touch, task.system.as_deref()].into_iter().flatten() {
+        let in_touch = made.session.catalog().has("group_send").then(|| made.session.named(IN_TOUCH));
+        for more in [Some(ALONE), in_touch.as_deref(), task.system.as_deref()].into_iter().flatten() {
             system.push_str("\n\n");
             system.push_str(more);
         }
