@@ -80,11 +80,11 @@ impl Driver {
         let jobs_wake = self.woken < self.driving.wakes;
         let (mut jobs, mut inbox) = (session.job_changes(), arrivals(session));
         // After a failure the same message would fail again at once.
-        let mut waits_for_news = self.failed;
+        let mut waits_for_more = self.failed;
         loop {
             jobs.borrow_and_update();
             inbox.borrow_and_update();
-            if !waits_for_news && (has_message(session) || (jobs_wake && session.has_news())) {
+            if !waits_for_more && (has_message(session) || (jobs_wake && session.has_notifications())) {
                 return;
             }
             tokio::select! {
@@ -93,9 +93,9 @@ impl Driver {
                     if changed.is_err() {
                         return std::future::pending().await;
                     }
-                    waits_for_news = false;
+                    waits_for_more = false;
                 }
-                _ = inbox.changed() => waits_for_news = false,
+                _ = inbox.changed() => waits_for_more = false,
                 () = sleep(INBOX) => {}
             }
         }
@@ -116,7 +116,7 @@ impl Driver {
         cancel: &CancellationToken,
     ) -> Result<Outcome, AgentError> {
         // A message that the person typed is a message of theirs, and others end when their senders do.
-        if agent.session().has_news() {
+        if agent.session().has_notifications() {
             self.woken += 1;
         }
         let outcome = agent.turn(None, cancel).await;
@@ -146,7 +146,7 @@ impl Driver {
         while all.ended == Ended::Done {
             changes.borrow_and_update();
             inbox.borrow_and_update();
-            let is_owed = agent.session().owes_news() && self.woken < self.driving.wakes;
+            let is_owed = agent.session().owes_notifications() && self.woken < self.driving.wakes;
             let has_message = has_message(agent.session());
             if has_message && !all.text.is_empty() {
                 earlier.push(all.text.clone());
