@@ -18,6 +18,9 @@ pub const DAILY: &[&str] = &[
 
 /// All other tools, the most important first: those that don't fit into the list are found by a search.
 pub const SELDOM: &[&str] = &[
+    "group_send",
+    "send_channel",
+    "send_message",
     "web_search",
     "web_fetch",
     "python",

@@ -239,6 +239,9 @@ impl Updates {
                 self.note(format!("{why}; asking the model again in {seconds} s")).await;
             }
             Done::Note { text } => self.note(text.clone()).await,
+            Done::MessageShown { from, channel, text, .. } => {
+                self.note(abbreviate::message(from, channel.as_deref(), text)).await;
+            }
             Done::Waits { jobs, seconds } => self.note(abbreviate::waits(jobs, *seconds)).await,
             Done::Asked { .. }
             | Done::Text { .. }
