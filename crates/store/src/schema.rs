@@ -4,7 +4,7 @@ use rusqlite::Connection;
 
 /// The migrations: step n upgrades a database of version n to version n + 1. A step that
 /// was released is never changed; a new one is added below it.
-const STEPS: &[&str] = &[ONE, TWO, THREE, FOUR, FIVE, SIX, SEVEN];
+const STEPS: &[&str] = &[ONE, TWO, THREE, FOUR, FIVE, SIX, SEVEN, EIGHT];
 
 /// Processes, the journal, changes and sessions. The journal and the changes are append-only, which triggers
 /// enforce.
@@ -155,6 +155,51 @@ CREATE TABLE owners (
 ) WITHOUT ROWID;
 ";
 
+/// The inboxes of sessions; channels with their edges, messages and readers; and the sessions that others can send to by name.
+const EIGHT: &str = "
+CREATE TABLE inbox (
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
+  recipient TEXT NOT NULL, key TEXT NOT NULL, at_ms INTEGER NOT NULL,
+  source TEXT NOT NULL, sender TEXT NOT NULL, sender_session TEXT, channel TEXT,
+  message TEXT NOT NULL, reply_to TEXT, metadata TEXT, text TEXT NOT NULL, grants TEXT,
+  state TEXT NOT NULL DEFAULT 'queued' CHECK (state IN ('queued', 'shown', 'acted')),
+  shown_ms INTEGER, shown_row INTEGER, acted_ms INTEGER, calls TEXT
+);
+CREATE UNIQUE INDEX inbox_once ON inbox (recipient, key);
+CREATE INDEX inbox_all ON inbox (recipient, id);
+CREATE INDEX inbox_queued ON inbox (recipient, id) WHERE state = 'queued';
+CREATE INDEX inbox_shown ON inbox (recipient, id) WHERE state = 'shown';
+CREATE TRIGGER inbox_shown_once BEFORE UPDATE OF state ON inbox
+WHEN NOT ((old.state = 'queued' AND new.state = 'shown') OR (old.state = 'shown' AND new.state = 'acted'))
+BEGIN SELECT RAISE(ABORT, 'a message is queued, then shown, then acted'); END;
+
+CREATE TABLE channels (
+  scope TEXT NOT NULL, name TEXT NOT NULL, kind TEXT NOT NULL CHECK (kind IN ('queue', 'broadcast')),
+  description TEXT NOT NULL, capacity INTEGER NOT NULL, created_ms INTEGER NOT NULL, PRIMARY KEY (scope, name)
+) WITHOUT ROWID;
+CREATE TABLE channel_edges (
+  scope TEXT NOT NULL, channel TEXT NOT NULL, session TEXT NOT NULL,
+  direction TEXT NOT NULL CHECK (direction IN ('listen', 'send')), PRIMARY KEY (scope, channel, direction, session)
+) WITHOUT ROWID;
+CREATE INDEX channel_edges_of ON channel_edges (session);
+CREATE TABLE channel_messages (
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
+  scope TEXT NOT NULL, channel TEXT NOT NULL, message TEXT NOT NULL, key TEXT NOT NULL, at_ms INTEGER NOT NULL,
+  sender TEXT NOT NULL, sender_session TEXT, content TEXT NOT NULL, metadata TEXT NOT NULL, reply_to TEXT, taken_by TEXT
+);
+CREATE UNIQUE INDEX channel_messages_once ON channel_messages (scope, channel, key);
+CREATE INDEX channel_messages_of ON channel_messages (scope, channel, id);
+CREATE TABLE channel_readers (
+  scope TEXT NOT NULL, channel TEXT NOT NULL, reader TEXT NOT NULL, after INTEGER NOT NULL, seen_ms INTEGER NOT NULL,
+  PRIMARY KEY (scope, channel, reader)
+) WITHOUT ROWID;
+CREATE TABLE members (
+  session TEXT PRIMARY KEY, environment TEXT NOT NULL, id TEXT NOT NULL, name TEXT NOT NULL, parent TEXT,
+  privileged INTEGER NOT NULL, running INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX members_of ON members (environment);
+";
+
 /// The error of a migration.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SchemaError {
@@ -213,5 +258,6 @@ mod tests {
         assert_eq!((count("events"), count("operations"), count("owners")), (0, 0, 0));
         assert_eq!((count("memory_words"), count("said_words"), count("said_rewound")), (0, 0, 0));
         assert_eq!(count("conversations"), 0);
+        assert_eq!((count("inbox"), count("channels"), count("members")), (0, 0, 0));
     }
 }

@@ -4,7 +4,6 @@
 //! They are append-only, and the writer numbers the rows, so two processes can't both continue a session.
 
 use std::{
-    borrow::Cow,
     fs::{File, TryLockError},
     future::Future,
     io::{Read, Seek, Write},
@@ -12,16 +11,18 @@ use std::{
     time::Duration,
 };
 
-use kit::{Fault, Kind, redact::Secrets};
+use kit::{Fault, Kind};
 use rusqlite::params;
 use serde_json::Value;
 
 use super::{
-    Store, now_ms,
+    Store,
+    inbox::{self, Claim},
+    now_ms,
     paths::{create_folder, private_file},
     search_index,
 };
-use crate::credentials;
+use crate::masking::mask;
 
 /// The transcripts of one workspace's sessions.
 #[derive(Clone)]
@@ -116,8 +117,28 @@ impl Transcripts {
         number: u64,
         body: Value,
     ) -> impl Future<Output = Result<(), Fault>> + Send + use<> {
+        self.add_with(session, buffer, number, body, Claim::None)
+    }
+
+    /// Like [`add`](Self::add), and makes a claim on messages of the session's inbox in the same transaction: they are shown if
+    /// and only if the row is there.
+    ///
+    /// # Errors
+    /// Those of [`add`](Self::add), and when one of the messages was shown before; then nothing changes.
+    pub fn add_with(
+        &self,
+        session: &str,
+        buffer: Buffer,
+        number: u64,
+        body: Value,
+        claim: Claim,
+    ) -> impl Future<Output = Result<(), Fault>> + Send + use<> {
+        let claim = self.broken_apart(session, number, claim);
         let (session, at, stamp) = (session.to_owned(), now_ms().cast_signed(), self.store.stamp());
         self.store.ask(move |database| {
+            if !inbox::may_claim(database, &session, &claim)? {
+                return Err(rusqlite::Error::QueryReturnedNoRows);
+            }
             let mut body = body;
             mask(&mut body, &stamp.secrets, &KINDS);
             let body = body.to_string();
@@ -129,8 +150,21 @@ impl Transcripts {
             if buffer == Buffer::Messages {
                 search_index::keep(database, &session, number, at, &body)?;
             }
-            Ok(())
+            inbox::claim(database, &session, number, &claim)
         })
+    }
+
+    /// Makes the claim in a transaction of its own, later, where a test asks for that fault. Otherwise returns it as it is.
+    fn broken_apart(&self, session: &str, number: u64, claim: Claim) -> Claim {
+        if claim == Claim::None || !kit::deliberate_faults::is_broken("inbox-claim") {
+            return claim;
+        }
+        let (store, session) = (self.store.clone(), session.to_owned());
+        std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(30));
+            store.wait(move |database| inbox::claim(database, &session, number, &claim))
+        });
+        Claim::None
     }
 
     /// Returns the rows of a session in order. Blocks.
@@ -225,36 +259,13 @@ const A_LOOK: Duration = Duration::from_millis(2);
 /// The fields whose values name the kind of a row or of its parts.
 const KINDS: [&str; 6] = ["row", "item", "said", "piece", "who", "wire"];
 
-/// Masks the texts in a row; what makes it a row, under the names in `kinds`, stays, whatever a secret is called.
-pub(super) fn mask(value: &mut Value, secrets: &Secrets, kinds: &[&str]) {
-    match value {
-        Value::String(text) => {
-            if let Cow::Owned(masked) = secrets.mask(text) {
-                *text = masked;
-            }
-        }
-        Value::Array(all) => all.iter_mut().for_each(|it| mask(it, secrets, kinds)),
-        Value::Object(all) => {
-            if all.get("said").is_some_and(|it| it == "call")
-                && let Some(Value::String(arguments)) = all.get_mut("arguments")
-                && let Cow::Owned(hidden) = credentials::hide(arguments)
-            {
-                *arguments = hidden;
-            }
-            let texts =
-                all.iter_mut().filter(|(name, it)| !(it.is_string() && kinds.contains(&name.as_str())));
-            texts.for_each(|(_, it)| mask(it, secrets, kinds));
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) => {}
-    }
-}
-
 #[cfg(test)]
 mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
 
     use std::{path::Path, sync::Arc};
 
+    use kit::redact::Secrets;
     use serde_json::json;
 
     use super::*;
