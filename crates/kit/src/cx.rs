@@ -14,7 +14,7 @@ use crate::{
     redact::Redact,
     seen::Views,
     services::{
-        Agents, Caller, Confirm, History, Jobs, Notes, Progress, Servers, Shares, Shelf, Tools, Undo, Vault,
+        Agents, Caller, Confirm, History, Jobs, Notes, Progress, Servers, Shares, Shelf, Tools, Triggers, Undo, Vault,
     },
     text::Content,
 };
@@ -52,6 +52,8 @@ pub struct Services {
     pub notes: Arc<dyn Notes>,
     /// The files shared with the person.
     pub shares: Arc<dyn Shares>,
+    /// The triggers of the session.
+    pub triggers: Arc<dyn Triggers>,
     /// State that tools keep from one call to the next.
     pub shelf: Arc<Shelf>,
     /// Stores before-images.
@@ -195,6 +197,11 @@ impl Cx {
     /// Returns the files that the session shared with the person.
     pub fn shares(&self) -> &dyn Shares {
         &*self.inner.services.shares
+    }
+
+    /// Returns the triggers of the session.
+    pub fn triggers(&self) -> &dyn Triggers {
+        &*self.inner.services.triggers
     }
 
     /// Returns this call itself: its id as a job, and how it becomes one.

@@ -5,6 +5,7 @@ mod confirm;
 mod notes;
 mod servers;
 mod shares;
+mod triggers;
 
 use std::{
     any::{Any, TypeId},
@@ -32,6 +33,7 @@ pub use confirm::{Confirm, Matter, NobodyConfirms, Proposed, Review};
 pub use notes::{Change, Fact, Notes, Saying};
 pub use servers::{NewServer, NoServers, ServerInfo, ServerState, Servers};
 pub use shares::{NewShare, NoShares, Shared, Shares};
+pub use triggers::{MadeTrigger, NewTrigger, NoTriggers, Triggers};
 
 /// Keeps the content of files before they change, for undo.
 pub trait History: Send + Sync {

@@ -27,8 +27,8 @@ use crate::{
     seen::Views,
     services::{
         Agents, Called, Caller, Change, Confirm, Fact, History, Job, Jobs, Listed, Live, NoAgent, NoServers,
-        NoShares, NobodyConfirms, Notes, Progress, Redact, Reloaded, Saying, Servers, Shares, Shelf, Soon,
-        Tools, Transcript, Undo, Until, Vault, Waited, Which,
+        NoShares, NoTriggers, NobodyConfirms, Notes, Progress, Redact, Reloaded, Saying, Servers, Shares,
+        Shelf, Soon, Tools, Transcript, Triggers, Undo, Until, Vault, Waited, Which,
     },
     text::{Content, Digest},
 };
@@ -52,6 +52,8 @@ pub struct TestWorkspace {
     pub notes: Arc<dyn Notes>,
     /// Shared files: not available, unless a test replaces them.
     pub shares: Arc<dyn Shares>,
+    /// The triggers.
+    pub triggers: Arc<dyn Triggers>,
     /// The connector of tools, with its name lookup.
     pub line: Arc<Line>,
     /// The hosts that tools may contact besides those that their touches name: none, unless a test adds some.
@@ -106,6 +108,7 @@ impl TestWorkspace {
             servers: Arc::new(NoServers),
             notes: Arc::new(InMemory::default()),
             shares: Arc::new(NoShares),
+            triggers: Arc::new(NoTriggers),
             line: Arc::new(Line::new(Arc::new(System), None)),
             allowed: Allowed::default(),
             vault: Arc::new(Nothing),
@@ -157,6 +160,7 @@ impl TestWorkspace {
                 | Touch::Server { .. }
                 | Touch::Session(_)
                 | Touch::WriteTree { .. }
+                | Touch::Trigger(_)
                 | Touch::Exclusive => Vec::new(),
             })
             .filter_map(|(path, access)| Some(Grant { location: self.roots.locate(&path).ok()?, access }))
@@ -187,6 +191,7 @@ impl TestWorkspace {
             servers: self.servers.clone(),
             notes: self.notes.clone(),
             shares: self.shares.clone(),
+            triggers: self.triggers.clone(),
             shelf: self.shelf.clone(),
             history: Arc::new(Nothing),
             undo: Arc::new(Nothing),

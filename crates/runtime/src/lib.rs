@@ -22,6 +22,7 @@ mod result_parts;
 mod runtime;
 mod session;
 mod session_state;
+mod session_triggers;
 mod stored_changes;
 
 pub mod config;

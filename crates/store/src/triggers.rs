@@ -3,11 +3,12 @@
 //! A fire is one transaction: it claims the row by compare-and-swap, adds the history row, and posts the message to the
 //! session's inbox under the key of this fire. So a fire is neither doubled nor lost, whichever process dies when.
 
+mod channel;
 mod row;
 #[cfg(test)]
 mod tests;
 
-use std::future::Future;
+use std::{convert::Infallible, future::Future};
 
 use kit::Fault;
 use rusqlite::{Connection, OptionalExtension, params};
@@ -16,11 +17,13 @@ use tokio::sync::watch;
 
 use super::{
     Store,
-    database::whole,
     inbox::{self, NewMessage, Posted},
-    now_ms, signals,
-    transcript::mask,
+    masking::mask,
+    now_ms,
+    savepoint::whole,
+    signals,
 };
+pub(crate) use channel::watchers_of;
 pub use row::{HistoryEvent, HistoryRow, NewTriggerRow, TriggerRow, TriggerState};
 
 /// How long history rows are kept, in milliseconds: 90 days. A delivery id is known for as long.
@@ -183,8 +186,9 @@ impl Triggers {
         id: &str,
         paused: bool,
         due: Option<(u64, u64)>,
+        text: &str,
     ) -> impl Future<Output = Result<bool, Fault>> + Send + use<> {
-        let (owner, id) = (session.to_owned(), id.to_owned());
+        let (owner, id, text) = (session.to_owned(), id.to_owned(), text.to_owned());
         self.change(session.to_owned(), move |database| {
             let (from, to) = if paused { ("armed", "paused") } else { ("paused", "armed") };
             let changed = database
@@ -203,7 +207,7 @@ impl Triggers {
                 ])?;
             if changed > 0 {
                 let event = if paused { HistoryEvent::Paused } else { HistoryEvent::Resumed };
-                row::note(database, (&owner, &id), event, None, "", None)?;
+                row::note(database, (&owner, &id), event, None, &text, None)?;
             }
             Ok(changed > 0)
         })
@@ -366,7 +370,7 @@ impl Triggers {
                 let Some(fire) = row.busy else { continue };
                 let waits = database
                     .prepare_cached("SELECT 1 FROM inbox WHERE recipient = ?1 AND key = ?2 AND state = 'queued'")?
-                    .exists(params![session, fire_key(&row.id, fire)])?;
+                    .exists(params![session, fire_key(&row, fire)])?;
                 if !waits {
                     database
                         .prepare_cached("UPDATE triggers SET busy = NULL WHERE session = ?1 AND id = ?2")?
@@ -434,7 +438,11 @@ impl Triggers {
         F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
     {
         let folder = self.store.folder().to_owned();
-        let done = self.store.ask(move |database| whole(database, work));
+        let done = self.store.ask(move |database| {
+            match whole(database, |database| work(database).map(Ok::<T, Infallible>))? {
+                Ok(done) => Ok(done),
+            }
+        });
         async move {
             let done = done.await?;
             signals::fire(&folder, &signal_of(&session));
@@ -447,15 +455,15 @@ impl Triggers {
     }
 }
 
-/// Returns the idempotency key of a fire's message.
-pub fn fire_key(id: &str, fire: u64) -> String {
-    format!("trigger {id} fire {fire}")
+/// Returns the idempotency key of a fire's message. A trigger that was removed and made again is another one.
+fn fire_key(row: &TriggerRow, fire: u64) -> String {
+    format!("trigger {} of {} fire {fire}", row.id, row.made_ms)
 }
 
 /// Returns the trigger and the fire of a message's key, if it has one.
 pub fn fire_of(key: &str) -> Option<(&str, u64)> {
-    let (id, fire) = key.strip_prefix("trigger ")?.rsplit_once(" fire ")?;
-    Some((id, fire.parse().ok()?))
+    let (trigger, fire) = key.strip_prefix("trigger ")?.rsplit_once(" fire ")?;
+    Some((trigger.rsplit_once(" of ")?.0, fire.parse().ok()?))
 }
 
 fn signal_of(session: &str) -> String {
@@ -491,7 +499,7 @@ fn whole_fire(database: &Connection, fire: &Fire, message: &NewMessage) -> rusql
     let Some(number) = claim(database, of, fire.expected, fire.then, Some((&fire.day, today + 1)))? else {
         return Ok(Fired::Lost);
     };
-    let message = NewMessage { key: Some(fire_key(&fire.id, number)), ..message.clone() };
+    let message = NewMessage { key: Some(fire_key(&row, number)), ..message.clone() };
     let posted = match inbox::insert_all(database, &[message])? {
         Ok(mut posted) => posted.pop(),
         Err(_) => None,
@@ -552,11 +560,4 @@ fn claim(
         )
         .optional()
         .map(|it| it.map(i64::cast_unsigned))
-}
-
-/// Removes what is kept of a deleted session's triggers.
-pub(crate) fn delete_of(database: &Connection, session: &str) -> rusqlite::Result<()> {
-    database.prepare_cached("DELETE FROM triggers WHERE session = ?1")?.execute([session])?;
-    database.prepare_cached("DELETE FROM trigger_history WHERE session = ?1")?.execute([session])?;
-    Ok(())
 }
