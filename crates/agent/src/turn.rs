@@ -9,7 +9,7 @@ mod step;
 #[cfg(test)]
 mod tests;
 
-use std::{sync::Arc, time::Duration};
+use std::{any::Any, sync::Arc, time::Duration};
 
 use kit::{Fault, Spec, spans};
 use parking_lot::Mutex;
@@ -64,6 +64,8 @@ pub struct Agent {
     counted: Option<u64>,
     /// The JSON Schema for the last answer of a turn.
     format: Option<Arc<Value>>,
+    /// What lives as long as the agent.
+    kept: Vec<Box<dyn Any + Send + Sync>>,
 }
 
 /// The parts of an agent.
@@ -265,9 +267,15 @@ impl Agent {
             rate: Rate::default(),
             counted: None,
             format: None,
+            kept: Vec::new(),
         };
         agent.estimate_size();
         Ok(agent)
+    }
+
+    /// Keeps a value as long as the agent: work on its session that ends when the value is dropped.
+    pub fn keep_with(&mut self, value: Box<dyn Any + Send + Sync>) {
+        self.kept.push(value);
     }
 
     /// Returns the session.

@@ -30,6 +30,10 @@ enum Verb {
     Acp(verbs::acp::Acp),
     /// List, search, show, fork and delete earlier conversations
     Sessions(verbs::sessions::Sessions),
+    /// List, show, pause, fire and remove triggers: what begins turns without you
+    Triggers(verbs::triggers::Triggers),
+    /// Run sessions with triggers or messages, without a terminal
+    Agents(verbs::agents::Agents),
     /// List the models that you can use
     Models(verbs::models::Models),
     /// Call a tool and print what a model would read
@@ -126,6 +130,8 @@ impl Haft {
             Verb::Chat(verb) => verb.run(&options, place).await,
             Verb::Acp(verb) => verb.run(&options, place).await,
             Verb::Sessions(verb) => verb.run(&options, place).await,
+            Verb::Triggers(verb) => verb.run(&options, place).await,
+            Verb::Agents(verb) => verb.run(&options, place).await,
             Verb::Models(verb) => verb.run(&options, place).await,
             Verb::Call(verb) => verb.run(&options, place).await,
             Verb::Tools(verb) => verb.run(&options, place).await,

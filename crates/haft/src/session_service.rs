@@ -78,6 +78,10 @@ impl Service {
         let observer = Arc::new(Both { log: prepared.observer(), shown: person.observer.clone() });
         let session = factory.session(Some(&name), self.by, together.clone());
         let (agent, notes) = factory.agent(session, observer, together)?;
+        let mut notes = notes;
+        if person.is_there {
+            notes.extend(crate::triggers::news(factory.opened.runtime.store(), None).await?);
+        }
         let attends = person.is_there.then(|| prepared.hub().attend());
         let owner = prepared.own(&agent).await?;
         Ok(Running { agent, owner, attends, notes })

@@ -16,5 +16,5 @@ pub use clock::{Clock, FakeClock, SystemClock};
 pub use engine::{Engine, Sources};
 pub use files::{Changes, FileChanges, WatchedFiles};
 pub use schedule::{Cron, Schedule, ScheduleArgs};
-pub use service::{Added, Service};
+pub use service::{Added, Delivered, Service};
 pub use spec::{Common, Missed, Scheme, Spec, What};

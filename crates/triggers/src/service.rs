@@ -29,6 +29,17 @@ pub struct Added {
     pub secret: Option<String>,
 }
 
+/// A request whose signature was verified.
+#[derive(Debug)]
+pub struct Delivered<'a> {
+    /// The delivery id.
+    pub id: String,
+    /// The name of its event, where the sender gives one.
+    pub event: Option<String>,
+    /// The body.
+    pub body: &'a [u8],
+}
+
 /// What a fire is about, beside its trigger.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Cause {
@@ -231,6 +242,22 @@ impl Service {
         }
     }
 
+    /// Fires a webhook for a request whose signature was verified. The same delivery counts once.
+    ///
+    /// # Errors
+    /// When it can't be stored.
+    pub async fn deliver(&self, row: &TriggerRow, spec: &Spec, delivered: Delivered<'_>) -> Result<Fired, Fault> {
+        let body = String::from_utf8_lossy(delivered.body);
+        let event = delivered.event.as_deref().map_or_else(String::new, |it| format!(", event {}", short(it, 60)));
+        let cause = Cause {
+            text: format!("The request (delivery {}{event}):\n{body}", short(&delivered.id, 80)),
+            note: format!("delivery {}{event}, {} bytes", short(&delivered.id, 80), delivered.body.len()),
+            delivery: Some(delivered.id),
+            by_person: false,
+        };
+        self.fire(row, spec, None, Then::Same, store::now_ms(), cause).await
+    }
+
     /// Fires a trigger, or notes why it doesn't fire.
     pub(crate) async fn fire(
         &self,
@@ -262,7 +289,7 @@ impl Service {
                 day: spec.zone()?.to_datetime(instant(now_ms)).date().to_string(),
                 then,
                 overlaps: spec.overlaps(),
-                max_per_day: spec.common.max_per_day,
+                max_per_day: spec.max_per_day(),
                 by_person: cause.by_person,
                 delivery: cause.delivery,
                 message,

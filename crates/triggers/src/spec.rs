@@ -20,6 +20,9 @@ const LONGEST_DELAY: f64 = 86_400.0;
 /// The default time without another change after which watched files fire, in milliseconds.
 const DEBOUNCE_MS: u64 = 500;
 
+/// The default maximum of fires a day for watched files.
+const FILE_FIRES: u64 = 200;
+
 /// The default age at which a signed time counts as too old, in seconds: that of GitHub's and Standard Webhooks' libraries.
 const WINDOW: u64 = 300;
 
@@ -274,6 +277,12 @@ impl Spec {
     pub fn missed(&self) -> Missed {
         let is_once = matches!(&self.what, What::AddSchedule { schedule } if schedule.once.is_some());
         self.common.missed.unwrap_or(if is_once { Missed::Once } else { Missed::Skip })
+    }
+
+    /// Returns the maximum number of its fires a day. Watched files have one, as a turn may change them itself.
+    pub fn max_per_day(&self) -> Option<u64> {
+        let otherwise = matches!(self.what, What::WatchFiles { .. }).then_some(FILE_FIRES);
+        self.common.max_per_day.or(otherwise)
     }
 
     /// Returns whether it fires while the turn of the fire before is not over. Messages and requests are not left out unless

@@ -8,6 +8,7 @@ mod output;
 mod screen;
 mod stdin;
 mod task;
+mod wait;
 mod watch;
 
 use std::{path::PathBuf, process::ExitCode, sync::Arc};
@@ -55,6 +56,9 @@ pub struct Run {
     /// Don't wait for results of background calls at the end; stop them [default: wait `wait_seconds` of `[agent]`, 600 s]
     #[arg(long)]
     no_wait: bool,
+    /// Stay and run the turns that triggers and messages begin, until no trigger is armed or Ctrl-C; the task may be left out
+    #[arg(long, conflicts_with_all = ["no_wait", "output_schema"])]
+    wait: bool,
     /// Print events as lines of JSON, from `began` to `ended`
     #[arg(long)]
     json: bool,
@@ -74,6 +78,7 @@ struct Running<'a> {
     task: Option<Task>,
     resume: bool,
     no_wait: bool,
+    wait: bool,
     json: bool,
     schema: Option<AnswerSchema>,
     strict: Strict,
@@ -92,7 +97,7 @@ impl Run {
     }
 
     async fn work(self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
-        let Self { agent, task, images, resume, no_wait, json, output_schema, strict } = self;
+        let Self { agent, task, images, resume, no_wait, wait, json, output_schema, strict } = self;
         let schema = output_schema.as_deref().map(output::read).transpose()?;
         workspace_check::check(options, place, Asking::Possible)?;
         let at_terminal = !json && schema.is_none() && screen::is_possible(place);
@@ -104,19 +109,20 @@ impl Run {
                 format!("signals can't be handled, so nothing could be stopped: {error}"),
             )
         })?;
-        let task = match task::find(task.as_deref(), images, resume, &stopped).await? {
+        let task = match task::find(task.as_deref(), images, resume || wait, &stopped).await? {
             Found::Task(task) => Some(task),
             Found::Resume => None,
             Found::Stopped => return Ok(ExitCode::from(STOPPED)),
         };
-        let running = Running { options, place, agent, task, resume, no_wait, json, schema, strict };
+        let running = Running { options, place, agent, task, resume, no_wait, wait, json, schema, strict };
         if at_terminal { running.on_screen(stopped).await } else { running.in_lines(stopped).await }
     }
 }
 
 impl Running<'_> {
     async fn in_lines(self, cancel: CancellationToken) -> Result<ExitCode, Fault> {
-        let Self { options, place, agent, task, resume, no_wait, json, schema, strict } = self;
+        let Self { options, place, agent, task, resume, no_wait, wait, json, schema, strict } = self;
+        let stays = Stays { waits: wait, begins: task.is_some() || resume };
         let factory = agent.open(options, place, approver()).await?;
         strict.require(&factory.opened, place).await?;
         tell_aside(&factory.opened, strict.strict);
@@ -153,7 +159,7 @@ impl Running<'_> {
         }
         watch.line(&began);
         let mut driver = factory.driver(no_wait);
-        let done = of_owner(&owner, &service, &mut driver, &mut agent, input, schema.as_ref(), &cancel).await;
+        let done = of_owner(&owner, &service, &mut driver, &mut agent, input, (schema.as_ref(), stays), &cancel).await;
         drop(attends);
         for_one_turn.map_or(Ok(()), |it| it.end(&agent))?;
         watch.end();
@@ -164,6 +170,13 @@ impl Running<'_> {
     }
 }
 
+/// Whether a run begins with a turn, and whether it stays after it.
+#[derive(Clone, Copy)]
+struct Stays {
+    waits: bool,
+    begins: bool,
+}
+
 /// Works on the task as the turn of a session that others can watch, and stop.
 async fn of_owner(
     owner: &Owner,
@@ -171,9 +184,12 @@ async fn of_owner(
     driver: &mut Driver,
     agent: &mut Agent,
     input: Option<Input>,
-    schema: Option<&AnswerSchema>,
+    (schema, stays): (Option<&AnswerSchema>, Stays),
     cancel: &CancellationToken,
 ) -> Result<Done, AgentError> {
+    if !stays.begins {
+        return wait::wait(owner, service, driver, agent, Done::nothing(), cancel).await;
+    }
     let text = input.as_ref().map_or_else(String::new, |it| it.words().to_owned());
     let attached = input.as_ref().map(|it| it.attached().to_vec()).unwrap_or_default();
     let began = Began { by: service.who().to_owned(), text, attached, ..Began::default() };
@@ -192,7 +208,10 @@ async fn of_owner(
         Ok(done) => turn.end(&Ok(done.settled.outcome.clone())),
         Err(error) => turn.failed(error),
     };
-    done
+    match done {
+        Ok(done) if stays.waits => wait::wait(owner, service, driver, agent, done, cancel).await,
+        done => done,
+    }
 }
 
 /// Ends the session, and reports which of its jobs end with it.
