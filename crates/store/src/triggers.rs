@@ -17,7 +17,7 @@ use tokio::sync::watch;
 
 use super::{
     Store,
-    inbox::{self, NewMessage, Posted},
+    inbox::{self, NewMessage},
     masking::mask,
     now_ms,
     savepoint::whole,
@@ -93,14 +93,14 @@ pub struct Fire {
 }
 
 /// The outcome of a [`Fire`].
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Fired {
     /// It fired.
     Yes {
         /// The number of the fire.
         number: u64,
         /// Its message.
-        posted: Posted,
+        message: Box<NewMessage>,
     },
     /// It did not fire, and the history says why.
     No(HistoryEvent),
@@ -270,16 +270,23 @@ impl Triggers {
     pub fn fire(&self, fire: Fire) -> impl Future<Output = Result<Fired, Fault>> + Send + use<> {
         let prepared = inbox::prepared(vec![fire.message.clone()], &self.store.stamp().secrets);
         let session = fire.session.clone();
+        let broken = kit::deliberate_faults::is_broken("trigger-claim");
+        let later = self.store.inbox();
         let done = prepared.map(|mut messages| {
             let message = messages.pop();
             self.change(session.clone(), move |database| match &message {
-                Some(message) => whole_fire(database, &fire, message),
+                Some(message) => whole_fire(database, &fire, message, !broken),
                 None => Ok(Fired::Gone),
             })
         });
         let folder = self.store.folder().to_owned();
         async move {
             let fired = done?.await?;
+            // A test asks for a message that is not in the transaction of its claim.
+            if broken && let Fired::Yes { message, .. } = &fired {
+                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+                later.post(NewMessage::clone(message)).await?;
+            }
             if matches!(fired, Fired::Yes { .. }) {
                 inbox::fire(&folder, &session);
             }
@@ -471,7 +478,9 @@ fn signal_of(session: &str) -> String {
 }
 
 /// Fires within a transaction of the writer.
-fn whole_fire(database: &Connection, fire: &Fire, message: &NewMessage) -> rusqlite::Result<Fired> {
+///
+/// `posts`: whether it posts the message as well, as it has to; only a test leaves that for later.
+fn whole_fire(database: &Connection, fire: &Fire, message: &NewMessage, posts: bool) -> rusqlite::Result<Fired> {
     let of = (fire.session.as_str(), fire.id.as_str());
     let Some(row) = row::get(database, of.0, of.1)? else { return Ok(Fired::Gone) };
     if let Some(delivery) = &fire.delivery
@@ -500,19 +509,15 @@ fn whole_fire(database: &Connection, fire: &Fire, message: &NewMessage) -> rusql
         return Ok(Fired::Lost);
     };
     let message = NewMessage { key: Some(fire_key(&row, number)), ..message.clone() };
-    let posted = match inbox::insert_all(database, &[message])? {
-        Ok(mut posted) => posted.pop(),
-        Err(_) => None,
-    };
-    let Some(posted) = posted else {
+    if posts && inbox::insert_all(database, std::slice::from_ref(&message))?.is_err() {
         row::note(database, of, HistoryEvent::InboxFull, Some(number), &fire.note, fire.delivery.as_deref())?;
         database
             .prepare_cached("UPDATE triggers SET busy = NULL WHERE session = ?1 AND id = ?2")?
             .execute(params![of.0, of.1])?;
         return Ok(Fired::No(HistoryEvent::InboxFull));
-    };
+    }
     row::note(database, of, HistoryEvent::Fired, Some(number), &fire.note, fire.delivery.as_deref())?;
-    Ok(Fired::Yes { number, posted })
+    Ok(Fired::Yes { number, message: Box::new(message) })
 }
 
 /// Claims a row by compare-and-swap. Returns the number of its fires, if the row was as expected. `counts`: the day, and how

@@ -177,7 +177,7 @@ impl Engine {
         let expected = Expected { fires: row.fires, next_fire_ms: row.next_fire_ms };
         let is_immediate = matches!(spec.what, What::AddTimer { immediate: true, .. }) && row.fires == 0;
         let is_missed = !is_immediate && (begins && next < now || now - next > LATE_MS);
-        let was = instant(due).strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        let was = instant(due).to_string();
         if !is_missed {
             let cause = Cause { note: format!("due at {was}"), ..Cause::default() };
             self.service.fire(row, spec, Some(expected), then, now, cause).await?;
@@ -331,3 +331,6 @@ fn of_job(waited: &Waited) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests;

@@ -66,7 +66,7 @@ pub(crate) fn watchers_of(
             },
             note: format!("message {message} of {}", post.sender),
         };
-        let fired = whole_fire(database, &fire, &fire.message)?;
+        let fired = whole_fire(database, &fire, &fire.message, true)?;
         if !matches!(fired, Fired::Gone | Fired::Known) && !watchers.contains(&session) {
             watchers.push(session);
         }

@@ -1,7 +1,6 @@
 //! `haft run --wait`: stays after the task, and runs the turns that triggers and messages begin.
 
 use agent::{Agent, AgentError, Driver, Ended, Settled};
-use kit::Fault;
 use sessions::{Began, Owner};
 use store::TriggerState;
 use tokio_util::sync::CancellationToken;
@@ -63,14 +62,8 @@ pub(super) async fn wait(
     if cancel.is_cancelled() {
         done.settled.outcome.ended = Ended::Cancelled;
     }
-    Ok(done)
-}
-
-/// Tells the person what triggers were not granted or missed meanwhile.
-pub(super) async fn tell(agent: &Agent) -> Result<(), Fault> {
-    let store = agent.session().runtime().store();
-    for line in crate::triggers::news(store, Some(agent.session().name())).await? {
+    for line in crate::triggers::news(&store, Some(&name)).await? {
         print::err(&format!("haft: {line}"));
     }
-    Ok(())
+    Ok(done)
 }
