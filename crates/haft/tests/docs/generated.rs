@@ -41,6 +41,19 @@ const FAMILIES: &[(&str, &[&str])] = &[
     ("Pictures and files for a person", &["image_view", "share_file", "content_publish"]),
     ("CAD parts", &["scad_lint", "model_3d", "render_3d"]),
     ("Notes", &["todo", "scratchpad", "memory", "search_memory"]),
+    (
+        "Triggers",
+        &[
+            "add_timer",
+            "add_schedule",
+            "watch_channel",
+            "watch_files",
+            "watch_job",
+            "webhook",
+            "list_triggers",
+            "delete_trigger",
+        ],
+    ),
     ("Agents", &["subagent", "list_profiles", "switch_profile", "ask_user", "reflect"]),
     ("MCP servers", &["mcp_status", "mcp_connect", "mcp_list", "mcp_call", "mcp_disconnect"]),
     (
