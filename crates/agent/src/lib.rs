@@ -1,6 +1,7 @@
 //! The agent loop: runs a model with the tools of a session.
 
 mod answer;
+mod arrivals;
 mod asker;
 mod compaction;
 mod conversations;
@@ -17,6 +18,7 @@ mod subagent;
 mod summary_line;
 mod transcript;
 mod turn;
+mod unattended;
 
 pub mod dialect;
 pub mod model;
@@ -28,6 +30,7 @@ pub mod slash;
 /// The decoders of untrusted bytes that an agent needs.
 pub static DECODERS: &[kit::decoders::Entry] = &[kit::decoders::Entry::of::<images::Fit>()];
 
+pub use arrivals::InboxBounds;
 pub use asker::{Asker, NobodyToAsk, nobody};
 pub use compaction::size::{Context, ContextPart, ContextUsed};
 pub use conversations::{Conversation, conversation, conversations, find_conversations, title};

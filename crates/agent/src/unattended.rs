@@ -13,8 +13,10 @@ const TEXT: usize = 200;
 /// The fires whose messages a turn has shown, and what the turn may do.
 #[derive(Default)]
 pub(crate) struct Unattended {
-    /// The fires, each a trigger and a number.
+    /// The fires whose turn is not over, each a trigger and a number.
     fires: Vec<(String, u64)>,
+    /// The fires that began this turn, or the turn whose job began this one.
+    begun: Vec<(String, u64)>,
     /// The grants, if nobody attends the turn.
     grants: Option<Vec<String>>,
 }
@@ -22,45 +24,49 @@ pub(crate) struct Unattended {
 impl Unattended {
     /// Begins a turn. `shown` are its first messages; `begins` says whether they alone begin it: neither a person nor a program
     /// said anything.
-    ///
-    /// # Errors
-    /// When a grant can't be read; then nothing is granted.
-    pub(crate) fn begin(&mut self, session: &Session, shown: &[Arrival], begins: bool) -> Result<(), Fault> {
+    pub(crate) fn begin(&mut self, session: &Session, shown: &[Arrival], begins: bool) {
         // The end of a job that such a turn started belongs to that turn.
-        let goes_on = begins && shown.is_empty() && self.grants.is_some();
-        if !goes_on {
-            *self = Self::default();
-            self.shows(shown);
-            self.grants = begins.then(|| common(shown)).flatten();
+        let goes_on = begins && shown.is_empty();
+        // A turn that was dropped has ended as well.
+        for (trigger, fire) in std::mem::take(&mut self.fires) {
+            drop(session.runtime().store().triggers().turn_ended(session.name(), &trigger, fire, "stopped"));
         }
-        // Also what a turn that was dropped left behind ends here.
-        session.unattended(self.grants.as_deref()).map(drop).inspect_err(|_| {
-            // Without the grants the turn may do the least.
+        if !goes_on {
+            self.begun.clear();
+            self.grants = if begins { common(shown) } else { None };
+        }
+        self.shows(shown);
+        if let Err(fault) = session.unattended(self.grants.as_deref()) {
+            tracing::warn!(%fault, "a grant of a trigger can't be read, so its turn has none");
             self.grants = Some(Vec::new());
+            // No grant is no text that could be wrong.
             drop(session.unattended(Some(&[])));
-        })
+        }
     }
 
     /// Notes the messages that a running turn shows.
     pub(crate) fn shows(&mut self, shown: &[Arrival]) {
-        for (trigger, fire) in shown.iter().filter_map(|it| fire_of(&it.key)) {
-            self.fires.push((trigger.to_owned(), fire));
-        }
+        let fires = shown.iter().filter_map(|it| fire_of(&it.key));
+        let fires: Vec<_> = fires.map(|(trigger, fire)| (trigger.to_owned(), fire)).collect();
+        self.fires.extend(fires.iter().cloned());
+        self.begun.extend(fires);
     }
 
     /// Ends a turn: its fires are over, and what it was refused is in their history. `said` is its last text, or its error.
     ///
     /// # Errors
     /// When the store can't be written.
-    pub(crate) async fn end(&self, session: &Session, said: &str) -> Result<(), Fault> {
+    pub(crate) async fn end(&mut self, session: &Session, said: &str) -> Result<(), Fault> {
         let refused = session.unattended(None)?;
         let (triggers, name) = (session.runtime().store().triggers(), session.name());
-        for (trigger, fire) in &self.fires {
+        for (trigger, fire) in self.begun.iter().filter(|_| !refused.is_empty()) {
             for line in &refused {
                 triggers.note(name, trigger, HistoryEvent::Denied, Some(*fire), line).await?;
             }
-            let text: String = said.chars().take(TEXT).collect();
-            triggers.turn_ended(name, trigger, *fire, &text).await?;
+        }
+        let text: String = said.chars().take(TEXT).collect();
+        for (trigger, fire) in std::mem::take(&mut self.fires) {
+            triggers.turn_ended(name, &trigger, fire, &text).await?;
         }
         Ok(())
     }
