@@ -12,7 +12,6 @@ use std::{convert::Infallible, future::Future};
 
 use kit::Fault;
 use rusqlite::{Connection, OptionalExtension, params};
-use serde_json::Value;
 use tokio::sync::watch;
 
 use super::{
@@ -23,7 +22,7 @@ use super::{
     savepoint::whole,
     signals,
 };
-pub(crate) use channel::watchers_of;
+pub(crate) use channel::{OnChannel, watchers_of};
 pub use row::{HistoryEvent, HistoryRow, NewTriggerRow, TriggerRow, TriggerState};
 
 /// How long history rows are kept, in milliseconds: 90 days. A delivery id is known for as long.

@@ -165,7 +165,9 @@ impl WatchedFiles {
                     .next("Begin `glob` with a folder: `src/**/*.rs`; or list folders in `.gitignore`."));
             }
             match self.watcher.watch(entry.path(), RecursiveMode::NonRecursive) {
-                Ok(()) => drop(self.watched.insert(entry.into_path())),
+                Ok(()) => {
+                    self.watched.insert(entry.into_path());
+                }
                 // It is gone already.
                 Err(_) if !entry.path().exists() => {}
                 Err(error) => return Err(unwatched(entry.path(), &error)),

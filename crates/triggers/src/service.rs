@@ -105,14 +105,18 @@ impl Service {
         for (id, spec) in wanted {
             let (row, _) = self.row(session, &name::checked(id)?, spec, origin, now_ms)?;
             match known.iter().find(|it| it.id == *id) {
-                None => drop(self.rows().add(row).await?),
+                None => {
+                    self.rows().add(row).await?;
+                }
                 Some(old) if old.origin != origin => {
                     let what = format!("trigger `{id}` of the {origin} exists already in the session `{session}`");
                     return Err(Fault::bad_args(what).next(format!("Remove it: `haft triggers remove {id}`.")));
                 }
                 // What is due stays due: a restart does not begin it anew.
                 Some(old) if old.body == row.body => {}
-                Some(_) => drop(self.rows().replace(row).await?),
+                Some(_) => {
+                    self.rows().replace(row).await?;
+                }
             }
         }
         Ok(())

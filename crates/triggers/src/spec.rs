@@ -387,7 +387,7 @@ impl fmt::Display for Spec {
             What::AddSchedule { schedule } => {
                 let parsed = self.zone().and_then(|zone| schedule.parse(&zone));
                 match parsed {
-                    Ok(schedule) => schedule.fmt(f),
+                    Ok(schedule) => write!(f, "{schedule}"),
                     Err(_) => f.write_str(&self.arguments().join(", ")),
                 }
             }

@@ -55,14 +55,14 @@ pub fn verified(
 ) -> Result<String, Fault> {
     has_headers(scheme, request.header)?;
     let header = |name: &str| (request.header)(name).unwrap_or_default();
-    match scheme {
+    let id = match scheme {
         Scheme::Github => {
             let signature = header("x-hub-signature-256");
             let given = signature.strip_prefix("sha256=").and_then(from_hex);
             check(secret.as_bytes(), &[request.body], given.into_iter())?;
             // GitHub repeats an id where it delivers again; without one, the same body counts once.
             let id = header("x-github-delivery");
-            Ok(if id.is_empty() { format!("sha256:{}", hex(&Sha256::digest(request.body))) } else { id })
+            if id.is_empty() { format!("sha256:{}", hex(Sha256::digest(request.body).as_slice())) } else { id }
         }
         Scheme::Standard => {
             let (id, time) = (header("webhook-id"), header("webhook-timestamp"));
@@ -76,13 +76,13 @@ pub fn verified(
             let key = secret.strip_prefix("whsec_").and_then(base64::decoded);
             let key = key.unwrap_or_else(|| secret.as_bytes().to_vec());
             check(&key, &[id.as_bytes(), b".", time.as_bytes(), b".", request.body], given)?;
-            Ok(id)
+            id
         }
+    };
+    if id.len() > LONGEST_ID {
+        return Err(refused("the delivery id is too long".to_owned()));
     }
-    .and_then(|id| match id.len() <= LONGEST_ID {
-        true => Ok(id),
-        false => Err(refused("the delivery id is too long".to_owned())),
-    })
+    Ok(id)
 }
 
 /// Checks that one of the given signatures is that of the parts; in constant time.

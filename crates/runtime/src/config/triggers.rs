@@ -1,7 +1,7 @@
 //! `[[trigger]]`: triggers that a person configures.
 
 use kit::Fault;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value as Json, json};
 use triggers::Spec;
 
 use super::keys::{Fallback::*, declare::section};
@@ -207,15 +207,17 @@ impl TriggerSection {
 ///
 /// # Errors
 /// When it is none.
-pub fn spec_of_creature(keys: &Map<String, Value>) -> Result<Spec, Fault> {
+pub fn spec_of_creature(keys: &Map<String, Json>) -> Result<Spec, Fault> {
     let Some(kind) = keys.get("type") else { return spec_of(keys) };
     let mut keys = keys.clone();
     keys.remove("type");
-    if let Some(Value::Object(options)) = keys.remove("options") {
+    if let Some(Json::Object(options)) = keys.remove("options") {
         keys.extend(options);
     }
     match kind.as_str() {
-        Some("timer") => drop(keys.entry("interval").or_insert(json!(60))),
+        Some("timer") => {
+            keys.entry("interval").or_insert(json!(60));
+        }
         Some("schedule") => {}
         Some("channel") => {
             if let Some(channel) = keys.remove("channel") {
@@ -234,7 +236,7 @@ pub fn spec_of_creature(keys: &Map<String, Value>) -> Result<Spec, Fault> {
 ///
 /// # Errors
 /// When none does, or more than one.
-pub fn spec_of(keys: &Map<String, Value>) -> Result<Spec, Fault> {
+pub fn spec_of(keys: &Map<String, Json>) -> Result<Spec, Fault> {
     const TIMES: [&str; 5] = ["every_minutes", "daily_at", "hourly_at", "cron", "once"];
     const OTHERS: [(&str, &str); 4] = [
         ("interval", "add_timer"),
@@ -262,7 +264,7 @@ pub fn spec_of(keys: &Map<String, Value>) -> Result<Spec, Fault> {
     if let Some(one) = keys.get_mut("glob").filter(|it| it.is_string()) {
         *one = json!([one.clone()]);
     }
-    let spec = Spec::of(tool, &Value::Object(keys))?;
+    let spec = Spec::of(tool, &Json::Object(keys))?;
     spec.common.grants.iter().try_for_each(|it| policy::grants::parse(it).map(drop))?;
     Ok(spec)
 }

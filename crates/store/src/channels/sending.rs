@@ -149,7 +149,19 @@ fn send(database: &Connection, post: &NewPost) -> rusqlite::Result<Result<Sent, 
             post.reply_to,
         ])?;
     forget_old(database, &scope, &post.channel, is_queue)?;
-    let watchers = triggers::watchers_of(database, post, &scope, &message)?;
+    let watchers = triggers::watchers_of(
+        database,
+        &triggers::OnChannel {
+            scope: &scope,
+            channel: &post.channel,
+            sender: &post.sender,
+            sender_session: own,
+            content: &post.content,
+            metadata: &post.metadata,
+            message: &message,
+            reply_to: post.reply_to.as_deref(),
+        },
+    )?;
     let listeners = if is_queue { Vec::new() } else { edges(Direction::Listen)? };
     // A trigger on the channel takes the place of the copy.
     let is_reached = |it: &String| Some(it.as_str()) != own && !watchers.contains(it);

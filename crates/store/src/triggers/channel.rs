@@ -6,22 +6,30 @@ use serde_json::Value;
 
 use super::{Fire, Fired, Then, row, whole_fire};
 use crate::{
-    channels::NewPost,
     inbox::{NewMessage, Source},
     now_ms,
 };
+
+/// A message on a channel, as triggers see it.
+pub(crate) struct OnChannel<'a> {
+    /// The key of the channel's scope.
+    pub(crate) scope: &'a str,
+    pub(crate) channel: &'a str,
+    pub(crate) sender: &'a str,
+    pub(crate) sender_session: Option<&'a str>,
+    pub(crate) content: &'a Value,
+    pub(crate) metadata: &'a Value,
+    pub(crate) message: &'a str,
+    pub(crate) reply_to: Option<&'a str>,
+}
 
 /// The prompt of a trigger that has none.
 const PROMPT: &str = "[Channel '{channel}' from {sender}]: {content}";
 
 /// Fires the triggers that watch this channel. Returns their sessions, whether they fired or not: the message reaches them by
 /// their triggers alone.
-pub(crate) fn watchers_of(
-    database: &Connection,
-    post: &NewPost,
-    scope: &str,
-    message: &str,
-) -> rusqlite::Result<Vec<String>> {
+pub(crate) fn watchers_of(database: &Connection, post: &OnChannel<'_>) -> rusqlite::Result<Vec<String>> {
+    let (scope, message) = (post.scope, post.message);
     // The private channels of a session are its own; those of a group belong to all members.
     let found: Vec<(String, String)> = database
         .prepare_cached(
@@ -34,16 +42,16 @@ pub(crate) fn watchers_of(
         .collect::<rusqlite::Result<_>>()?;
     let mut watchers = Vec::new();
     for (session, id) in found {
-        if post.sender_session.as_deref() == Some(&session) {
+        if post.sender_session == Some(&*session) {
             continue;
         }
         let Some(trigger) = row::get(database, &session, &id)? else { continue };
         let text = |key: &str| trigger.body.get(key).and_then(Value::as_str).filter(|it| !it.is_empty());
-        let is_from = |wanted: &str| wanted == post.sender || post.sender_session.as_deref() == Some(wanted);
+        let is_from = |wanted: &str| wanted == post.sender || post.sender_session == Some(wanted);
         if text("filter_sender").is_some_and(|wanted| !is_from(wanted)) {
             continue;
         }
-        let prompt = filled(text("prompt").unwrap_or(PROMPT), post, message);
+        let prompt = filled(text("prompt").unwrap_or(PROMPT), post);
         let grants = trigger.body.get("grants").and_then(|it| serde_json::from_value(it.clone()).ok());
         let fire = Fire {
             session: session.clone(),
@@ -57,10 +65,10 @@ pub(crate) fn watchers_of(
             by_person: false,
             delivery: Some(format!("{scope} {message}")),
             message: NewMessage {
-                sender_session: post.sender_session.clone(),
-                channel: Some(post.channel.clone()),
+                sender_session: post.sender_session.map(str::to_owned),
+                channel: Some(post.channel.to_owned()),
                 message: Some(message.to_owned()),
-                reply_to: post.reply_to.clone(),
+                reply_to: post.reply_to.map(str::to_owned),
                 grants: Some(grants.unwrap_or_default()),
                 ..NewMessage::new(&session, Source::Trigger, &id, prompt)
             },
@@ -82,19 +90,19 @@ fn today(zone: Option<&str>) -> String {
 
 /// Fills the placeholders of a prompt: `{content}`, `{channel}`, `{sender}`, `{message_id}`, `{reply_to}`, `{sender_id}` and the
 /// keys of the metadata. One without a value is empty; other braces stay.
-fn filled(prompt: &str, post: &NewPost, message: &str) -> String {
+fn filled(prompt: &str, post: &OnChannel<'_>) -> String {
     let of = |value: &Value| match value {
         Value::String(text) => text.clone(),
         Value::Null => String::new(),
         other => other.to_string(),
     };
     let value = |name: &str| match name {
-        "content" => of(&post.content),
-        "channel" => post.channel.clone(),
-        "sender" => post.sender.clone(),
-        "message_id" => message.to_owned(),
-        "reply_to" => post.reply_to.clone().unwrap_or_default(),
-        "sender_id" => post.sender_session.clone().unwrap_or_default(),
+        "content" => of(post.content),
+        "channel" => post.channel.to_owned(),
+        "sender" => post.sender.to_owned(),
+        "message_id" => post.message.to_owned(),
+        "reply_to" => post.reply_to.unwrap_or_default().to_owned(),
+        "sender_id" => post.sender_session.unwrap_or_default().to_owned(),
         other => post.metadata.get(other).map(of).unwrap_or_default(),
     };
     let is_name = |name: &str| {
@@ -124,24 +132,22 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::channels::Scope;
 
     #[test]
     fn placeholders_are_filled_and_other_braces_stay() {
-        let post = NewPost {
-            scope: Scope::Session("s".to_owned()),
-            channel: "news".to_owned(),
-            sender: "ann".to_owned(),
-            sender_session: Some("s_ann".to_owned()),
-            content: json!("a {channel} b"),
-            metadata: json!({"topic": "x", "n": 3}),
+        let post = OnChannel {
+            scope: "session s",
+            channel: "news",
+            sender: "ann",
+            sender_session: Some("s_ann"),
+            content: &json!("a {channel} b"),
+            metadata: &json!({"topic": "x", "n": 3}),
+            message: "msg_1",
             reply_to: None,
-            key: None,
-            needs_edge: false,
         };
-        assert_eq!(filled(PROMPT, &post, "msg_1"), "[Channel 'news' from ann]: a {channel} b");
+        assert_eq!(filled(PROMPT, &post), "[Channel 'news' from ann]: a {channel} b");
         assert_eq!(
-            filled("{topic} {n} [{reply_to}] {sender_id} {message_id} {\"a\": {}} {no such} {", &post, "msg_1"),
+            filled("{topic} {n} [{reply_to}] {sender_id} {message_id} {\"a\": {}} {no such} {", &post),
             "x 3 [] s_ann msg_1 {\"a\": {}} {no such} {"
         );
     }

@@ -295,8 +295,10 @@ pub(super) fn history(
         "SELECT {OF_HISTORY} FROM trigger_history WHERE session = ?1 AND trigger = ?2 ORDER BY id DESC LIMIT ?3"
     );
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let found = database.prepare_cached(&sql)?.query_map(params![session, trigger, limit], history_row)?;
-    let mut found = found.collect::<rusqlite::Result<Vec<_>>>()?;
+    let mut found: Vec<HistoryRow> = database
+        .prepare_cached(&sql)?
+        .query_map(params![session, trigger, limit], history_row)?
+        .collect::<rusqlite::Result<_>>()?;
     found.reverse();
     Ok(found)
 }

@@ -97,9 +97,9 @@ async fn a_fire_is_held_back_by_the_turn_before_a_limit_or_a_pause_and_the_histo
     let by_person = Fire { by_person: true, ..fire("t", None) };
     assert!(matches!(triggers.fire(by_person).await.unwrap(), Fired::Yes { number: 4, .. }));
     assert!(triggers.set_paused("s", "t", false, Some((500, 500)), "2 left out").await.unwrap());
-    use HistoryEvent::*;
+    use HistoryEvent::{DailyCap, Ended, Fired as Did, Overlap, Paused, PausedFire, Resumed};
     assert_eq!(events(&store, "t"), [
-        Fired, Overlap, Ended, Fired, Ended, DailyCap, Fired, Paused, PausedFire, PausedFire, Fired, Resumed
+        Did, Overlap, Ended, Did, Ended, DailyCap, Did, Paused, PausedFire, PausedFire, Did, Resumed
     ]);
     assert_eq!(triggers.get("s", "t").unwrap().unwrap().next_fire_ms, Some(500));
 }

@@ -22,6 +22,7 @@ const MAKES: Kinds = Kinds::SESSION.with(Kinds::EXCLUSIVE);
 /// What happens to fires that were due while haft did not run.
 #[derive(Clone, Copy, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(inline)]
 enum Missed {
     Skip,
     Once,

@@ -19,9 +19,9 @@ use super::{
 
 /// Triggers in memory.
 #[derive(Default)]
-struct Some(Mutex<Vec<NewTrigger>>);
+struct InMemory(Mutex<Vec<NewTrigger>>);
 
-impl Triggers for Some {
+impl Triggers for InMemory {
     fn add(&self, new: NewTrigger) -> Soon<'_, Result<MadeTrigger, Fault>> {
         let (id, arguments) = (new.name.clone().unwrap_or("trigger_1".to_owned()), new.arguments.to_string());
         self.0.lock().push(new);
@@ -31,7 +31,7 @@ impl Triggers for Some {
     fn remove<'a>(&'a self, id: &'a str) -> Soon<'a, Result<bool, Fault>> {
         let mut all = self.0.lock();
         let before = all.len();
-        all.retain(|it| it.name.as_deref() != Option::Some(id));
+        all.retain(|it| it.name.as_deref() != Some(id));
         let removed = all.len() < before;
         Box::pin(async move { Ok(removed) })
     }
@@ -44,7 +44,7 @@ impl Triggers for Some {
 
 fn test_ws() -> TestWorkspace {
     let mut test_ws = TestWorkspace::empty();
-    test_ws.triggers = Arc::new(Some::default());
+    test_ws.triggers = Arc::new(InMemory::default());
     test_ws
 }
 

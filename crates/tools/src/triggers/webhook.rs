@@ -51,6 +51,7 @@ impl Tool for Webhook {
 /// How requests are signed.
 #[derive(Clone, Copy, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[schemars(inline)]
 enum Scheme {
     Github,
     Standard,

@@ -58,7 +58,7 @@ impl FromStr for Cron {
         let lower = text.to_ascii_lowercase();
         let known = ALIASES.iter().find(|(alias, _)| *alias == lower);
         let fields: Vec<&str> =
-            known.map_or(lower.as_str(), |(_, stands_for)| stands_for).split_whitespace().collect();
+            known.map_or(lower.as_str(), |it| it.1).split_whitespace().collect();
         let &[minute, hour, day, month, weekday] = fields.as_slice() else {
             return Err(wrong(text, &format!("has {} fields", fields.len())));
         };
