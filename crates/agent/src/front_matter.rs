@@ -106,7 +106,8 @@ impl<'a> FrontMatter<'a> {
     /// # Errors
     /// When its value has another type, with its line.
     pub(crate) fn tables(&self, word: &str) -> Result<Vec<Map<String, Value>>, String> {
-        let wrong = |value: &Value| self.wrong(word, &format!("`{word}` is {value}; it must be a list of tables"));
+        let wrong =
+            |value: &Value| self.wrong(word, &format!("`{word}` is {value}; it must be a list of tables"));
         match self.fields.get(word) {
             None | Some(Value::Null) => Ok(Vec::new()),
             Some(Value::Array(items)) => {

@@ -15,7 +15,10 @@ fn no_trigger_fires_twice_or_is_lost_when_its_process_is_killed() {
     let output = restarts("80", None);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
-    assert!(text.starts_with("80 restarts after kill -9, ") && text.ends_with(" 0 double, 0 lost\n"), "{text}");
+    assert!(
+        text.starts_with("80 restarts after kill -9, ") && text.ends_with(" 0 double, 0 lost\n"),
+        "{text}"
+    );
 }
 
 #[test]

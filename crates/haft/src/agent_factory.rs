@@ -3,7 +3,8 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use agent::{
-    Agent, Asker, Bounds, Crew, Driver, Driving, InboxBounds, Makings, NobodyToAsk, Observer, Prompt, Settings, Setup, Silent,
+    Agent, Asker, Bounds, Crew, Driver, Driving, InboxBounds, Makings, NobodyToAsk, Observer, Prompt,
+    Settings, Setup, Silent,
     dialect::{Dialect, Spoken},
     model::{self, Choices, KeyFrom, Keys, Model, script::Script},
     profiles::{PLAN, Profile, Profiles},
@@ -16,9 +17,7 @@ use runtime::{
     config::{WAIT_SECONDS, WAKES},
 };
 
-use crate::{
-    Agents, Opened, Options, Place, session_state::SessionState, terminal::abbreviate, triggers,
-};
+use crate::{Agents, Opened, Options, Place, session_state::SessionState, terminal::abbreviate, triggers};
 
 /// The environment variable that names the model if no option and no configuration does.
 pub(crate) const MODEL: &str = "HAFT_MODEL";
@@ -338,7 +337,8 @@ impl AgentFactory {
         session.list_within(self.opened.listing_of_agent());
         let system = (&self.prompt(&session, None)).into();
         let visible = self.opened.agents.agent.visible.unwrap_or_default();
-        let mut agent = Agent::open(Settings { session, model, system, bounds: self.bounds(), visible, host })?;
+        let mut agent =
+            Agent::open(Settings { session, model, system, bounds: self.bounds(), visible, host })?;
         agent.set_inbox_bounds(self.inbox_bounds());
         Ok(agent)
     }

@@ -39,10 +39,8 @@ pub(crate) fn begin(
     let handle = tokio::runtime::Handle::try_current()
         .map_err(|_| Fault::bug("triggers were to be run outside of an async runtime"))?;
     let store = session.runtime().store().clone();
-    let sources = SourcesOf {
-        workspace: session.runtime().roots().workspace().to_owned(),
-        session: session.weak(),
-    };
+    let sources =
+        SourcesOf { workspace: session.runtime().roots().workspace().to_owned(), session: session.weak() };
     let task = handle.spawn(async move {
         let service = Service::new(store.clone());
         for (origin, wanted) in [("config", &of_config), ("profile", &of_profile)] {

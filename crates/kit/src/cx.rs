@@ -14,7 +14,8 @@ use crate::{
     redact::Redact,
     seen::Views,
     services::{
-        Agents, Caller, Confirm, History, Jobs, Messages, Notes, Progress, Servers, Shares, Shelf, Tools, Triggers, Undo, Vault,
+        Agents, Caller, Confirm, History, Jobs, Messages, Notes, Progress, Servers, Shares, Shelf, Tools,
+        Triggers, Undo, Vault,
     },
     text::Content,
 };

@@ -28,8 +28,8 @@ use crate::{
     seen::Views,
     services::{
         Agents, Called, Caller, Change, Confirm, Fact, History, Job, Jobs, Listed, Live, Messages, NoAgent,
-        NoMessages, NoServers, NoShares, NoTriggers, NobodyConfirms, Notes, Progress, Redact, Reloaded, Saying, Servers, Shares, Shelf, Soon,
-        Tools, Transcript, Triggers, Undo, Until, Vault, Waited, Which,
+        NoMessages, NoServers, NoShares, NoTriggers, NobodyConfirms, Notes, Progress, Redact, Reloaded,
+        Saying, Servers, Shares, Shelf, Soon, Tools, Transcript, Triggers, Undo, Until, Vault, Waited, Which,
     },
     text::{Content, Digest},
 };

@@ -187,7 +187,8 @@ impl SessionGrants {
 
     fn held(&self) -> Vec<ActiveGrant> {
         if let Some(granted) = self.unattended.lock().clone() {
-            let of_trigger = |effect: &Effect| ActiveGrant { id: None, scope: Scope::Once, effect: effect.clone() };
+            let of_trigger =
+                |effect: &Effect| ActiveGrant { id: None, scope: Scope::Once, effect: effect.clone() };
             return granted.iter().map(of_trigger).collect();
         }
         let mut held: Vec<ActiveGrant> = self

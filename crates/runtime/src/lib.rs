@@ -45,5 +45,5 @@ pub use registry::{Failure, Registry, Snapshot};
 pub use repair::Arguments;
 pub use runtime::{Runtime, Settings};
 pub use session::{Session, WeakSession};
-pub use session_triggers::WEBHOOK_HOST;
 pub use session_state::Limits;
+pub use session_triggers::WEBHOOK_HOST;

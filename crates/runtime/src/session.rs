@@ -293,7 +293,8 @@ impl Session {
     /// # Errors
     /// [`Kind::BadArgs`](kit::Kind::BadArgs) for a text that is no grant; then nothing changes.
     pub fn unattended(&self, granted: Option<&[String]>) -> Result<Vec<String>, Fault> {
-        let parse = |all: &[String]| all.iter().map(|it| policy::grants::parse(it)).collect::<Result<Vec<_>, _>>();
+        let parse =
+            |all: &[String]| all.iter().map(|it| policy::grants::parse(it)).collect::<Result<Vec<_>, _>>();
         Ok(self.state.unattended(granted.map(parse).transpose()?))
     }
 

@@ -464,7 +464,8 @@ impl SessionState {
         let policy = self.policy();
         let web = policy.web.unwrap_or_else(|| {
             // What begins a turn may come from anywhere, so an address that the model composes needs a grant.
-            let can_ask = self.grants().is_unattended() || policy.approve.asks() && self.approver().is_attended(call);
+            let can_ask =
+                self.grants().is_unattended() || policy.approve.asks() && self.approver().is_attended(call);
             if can_ask { Web::Known } else { Web::Public }
         });
         Policy { web: Some(web), ..policy }

@@ -62,8 +62,8 @@ impl Triggers for TriggersOf {
 /// # Errors
 /// When it is not a trigger: then nobody is asked.
 pub(crate) fn planned(session: &SessionState, new: &str) -> Result<(String, String, Vec<Effect>), Fault> {
-    let new: NewTrigger =
-        serde_json::from_str(new).map_err(|error| Fault::bug(format!("a trigger was not declared: {error}")))?;
+    let new: NewTrigger = serde_json::from_str(new)
+        .map_err(|error| Fault::bug(format!("a trigger was not declared: {error}")))?;
     let spec = checked(session, &new)?;
     let grants = spec.common.grants.iter().map(|it| parse(it)).collect::<Result<_, _>>()?;
     Ok((spec.to_string(), spec.effects(new.name.as_deref()).join("\n"), grants))
@@ -73,7 +73,8 @@ pub(crate) fn planned(session: &SessionState, new: &str) -> Result<(String, Stri
 fn checked(session: &SessionState, new: &NewTrigger) -> Result<Spec, Fault> {
     if session.agent().is_some() {
         let what = "the session of a sub-agent ends with its task, so it has no triggers";
-        return Err(Fault::new(Kind::Unavailable, what).next("Report to the agent that started you what should begin when."));
+        return Err(Fault::new(Kind::Unavailable, what)
+            .next("Report to the agent that started you what should begin when."));
     }
     let spec = Spec::of(&new.tool, &new.arguments)?;
     spec.first_due("", store::now_ms())?;

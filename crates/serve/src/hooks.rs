@@ -169,7 +169,8 @@ mod tests {
         headers.append("x-one", "1".parse().unwrap());
         headers.append("x-two", "1".parse().unwrap());
         headers.append("x-two", "2".parse().unwrap());
-        let delivery = Delivery { session: String::new(), trigger: String::new(), headers, body: Bytes::new() };
+        let delivery =
+            Delivery { session: String::new(), trigger: String::new(), headers, body: Bytes::new() };
         assert_eq!((delivery.header("x-one").as_deref(), delivery.header("x-two")), (Some("1"), None));
     }
 }

@@ -47,7 +47,8 @@ pub use database::{Stamp, Store, folder_of};
 pub use events::{EventRow, Events, Write};
 pub use grants::{GrantRecord, Grants};
 pub use inbox::{
-    Arrival, ArrivalState, Claim, Inbox, LONGEST_MESSAGE, MOST_QUEUED, NewMessage, Posted, Refused, Source, message_id,
+    Arrival, ArrivalState, Claim, Inbox, LONGEST_MESSAGE, MOST_QUEUED, NewMessage, Posted, Refused, Source,
+    message_id,
 };
 pub use live::corpse;
 pub use operations::{Noted, Operation, Operations};
@@ -55,8 +56,8 @@ pub use owners::{OwnerRecord, Owners};
 pub use paths::{SPILL_PREFIX, create_folder, replace_file, spill_number};
 pub use prune::{PruneLimits, Pruned, Tended, Upkeep};
 pub use sessions::{SessionRecord, Sessions};
-pub use triggers::{
-    Expected, Fire, Fired, HistoryEvent, HistoryRow, NewTriggerRow, TRIGGERS_CHANGED, Then, TriggerRow, TriggerState, Triggers,
-    fire_of,
-};
 pub use transcript::{Buffer, Row, SessionLease, Transcripts};
+pub use triggers::{
+    Expected, Fire, Fired, HistoryEvent, HistoryRow, NewTriggerRow, TRIGGERS_CHANGED, Then, TriggerRow,
+    TriggerState, Triggers, fire_of,
+};

@@ -135,7 +135,11 @@ impl Triggers {
     ///
     /// # Errors
     /// When the database can't be written.
-    pub fn remove(&self, session: &str, id: &str) -> impl Future<Output = Result<bool, Fault>> + Send + use<> {
+    pub fn remove(
+        &self,
+        session: &str,
+        id: &str,
+    ) -> impl Future<Output = Result<bool, Fault>> + Send + use<> {
         let (owner, id) = (session.to_owned(), id.to_owned());
         self.change(session.to_owned(), move |database| {
             let removed = database
@@ -152,7 +156,10 @@ impl Triggers {
     ///
     /// # Errors
     /// When the database can't be written.
-    pub fn replace(&self, mut new: NewTriggerRow) -> impl Future<Output = Result<bool, Fault>> + Send + use<> {
+    pub fn replace(
+        &self,
+        mut new: NewTriggerRow,
+    ) -> impl Future<Output = Result<bool, Fault>> + Send + use<> {
         let stamp = self.store.stamp();
         self.change(new.session.clone(), move |database| {
             mask(&mut new.body, &stamp.secrets, &[]);
@@ -375,7 +382,9 @@ impl Triggers {
             for row in row::select(database, Some(&session))? {
                 let Some(fire) = row.busy else { continue };
                 let waits = database
-                    .prepare_cached("SELECT 1 FROM inbox WHERE recipient = ?1 AND key = ?2 AND state = 'queued'")?
+                    .prepare_cached(
+                        "SELECT 1 FROM inbox WHERE recipient = ?1 AND key = ?2 AND state = 'queued'",
+                    )?
                     .exists(params![session, fire_key(&row, fire)])?;
                 if !waits {
                     database
@@ -416,7 +425,9 @@ impl Triggers {
         self.store.ask(move |database| {
             for id in rows {
                 database
-                    .prepare_cached("UPDATE trigger_history SET told_ms = ?2 WHERE id = ?1 AND told_ms IS NULL")?
+                    .prepare_cached(
+                        "UPDATE trigger_history SET told_ms = ?2 WHERE id = ?1 AND told_ms IS NULL",
+                    )?
                     .execute(params![id.cast_signed(), now_ms().cast_signed()])?;
             }
             Ok(())
@@ -479,7 +490,12 @@ fn signal_of(session: &str) -> String {
 /// Fires within a transaction of the writer.
 ///
 /// `posts`: whether it posts the message as well, as it has to; only a test leaves that for later.
-fn whole_fire(database: &Connection, fire: &Fire, message: &NewMessage, posts: bool) -> rusqlite::Result<Fired> {
+fn whole_fire(
+    database: &Connection,
+    fire: &Fire,
+    message: &NewMessage,
+    posts: bool,
+) -> rusqlite::Result<Fired> {
     let of = (fire.session.as_str(), fire.id.as_str());
     let Some(row) = row::get(database, of.0, of.1)? else { return Ok(Fired::Gone) };
     if let Some(delivery) = &fire.delivery
@@ -493,12 +509,15 @@ fn whole_fire(database: &Connection, fire: &Fire, message: &NewMessage, posts: b
         TriggerState::Done => return Ok(Fired::Lost),
         TriggerState::Paused => Some(HistoryEvent::PausedFire),
         TriggerState::Armed if !fire.overlaps && row.busy.is_some() => Some(HistoryEvent::Overlap),
-        TriggerState::Armed if fire.max_per_day.is_some_and(|most| today >= most) => Some(HistoryEvent::DailyCap),
+        TriggerState::Armed if fire.max_per_day.is_some_and(|most| today >= most) => {
+            Some(HistoryEvent::DailyCap)
+        }
         TriggerState::Armed => None,
     };
     if let Some(event) = held {
         // A paused trigger with a schedule is due again when it is resumed.
-        if row.state == TriggerState::Armed && claim(database, of, fire.expected, fire.then, None)?.is_none() {
+        if row.state == TriggerState::Armed && claim(database, of, fire.expected, fire.then, None)?.is_none()
+        {
             return Ok(Fired::Lost);
         }
         row::note(database, of, event, None, &fire.note, fire.delivery.as_deref())?;

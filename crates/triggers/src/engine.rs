@@ -189,7 +189,9 @@ impl Engine {
         let event = match spec.missed() {
             Missed::Once => {
                 let cause = Cause {
-                    text: format!("(This trigger was {text}, while nothing ran here. It fires one time for all.)"),
+                    text: format!(
+                        "(This trigger was {text}, while nothing ran here. It fires one time for all.)"
+                    ),
                     note: format!("missed, {text}"),
                     ..Cause::default()
                 };
@@ -256,15 +258,24 @@ impl Engine {
             Seen::Files(changes) => self.fire_files(&row, &spec, changes).await,
             Seen::Job(Ok(waited)) if waited.met => {
                 let text = of_job(&waited);
-                let cause = Cause { note: text.lines().next().unwrap_or_default().to_owned(), text, ..Cause::default() };
-                self.service.fire(&row, &spec, Some(expected(&row)), Then::Done, self.clock.now_ms(), cause).await?;
+                let cause = Cause {
+                    note: text.lines().next().unwrap_or_default().to_owned(),
+                    text,
+                    ..Cause::default()
+                };
+                self.service
+                    .fire(&row, &spec, Some(expected(&row)), Then::Done, self.clock.now_ms(), cause)
+                    .await?;
                 Ok(())
             }
             Seen::Job(Ok(waited)) => {
-                let text = format!("{} ended without such a line: {}", waited.job.id, waited.job.state.name());
+                let text =
+                    format!("{} ended without such a line: {}", waited.job.id, waited.job.state.name());
                 self.over(&row, HistoryEvent::Error, &text).await
             }
-            Seen::Job(Err(fault)) | Seen::Failed(fault) => self.over(&row, HistoryEvent::Error, &fault.what).await,
+            Seen::Job(Err(fault)) | Seen::Failed(fault) => {
+                self.over(&row, HistoryEvent::Error, &fault.what).await
+            }
         }
     }
 

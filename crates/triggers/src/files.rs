@@ -150,7 +150,8 @@ impl WatchedFiles {
             .filter_entry(move |entry| {
                 let is_folder = entry.file_type().is_some_and(|it| it.is_dir());
                 let below = entry.path().strip_prefix(&root).unwrap_or(entry.path());
-                let leads_there = || bases.iter().any(|base| base.starts_with(below) || below.starts_with(base));
+                let leads_there =
+                    || bases.iter().any(|base| base.starts_with(below) || below.starts_with(base));
                 entry.file_name() != ".git" && (!is_folder || leads_there())
             })
             .build();
@@ -160,7 +161,8 @@ impl WatchedFiles {
                 continue;
             }
             if self.watched.len() >= MOST_FOLDERS {
-                let what = format!("more than {MOST_FOLDERS} folders of `{}` would be watched", self.root.display());
+                let what =
+                    format!("more than {MOST_FOLDERS} folders of `{}` would be watched", self.root.display());
                 return Err(Fault::new(Kind::TooBig, what)
                     .next("Begin `glob` with a folder: `src/**/*.rs`; or list folders in `.gitignore`."));
             }
@@ -256,7 +258,11 @@ fn base_of(glob: &str) -> PathBuf {
     let plain = glob.split('/').take_while(|it| !it.contains(['*', '?', '[', '{', '\\']));
     let base: PathBuf = plain.collect();
     // The last part of a glob without a pattern is a file.
-    if base.as_os_str().len() == glob.len() { base.parent().map(Path::to_owned).unwrap_or_default() } else { base }
+    if base.as_os_str().len() == glob.len() {
+        base.parent().map(Path::to_owned).unwrap_or_default()
+    } else {
+        base
+    }
 }
 
 fn unwatched(path: &Path, error: &notify::Error) -> Fault {

@@ -38,7 +38,8 @@ pub(crate) fn secret() -> Result<String, Fault> {
 
 fn random<const N: usize>() -> Result<[u8; N], Fault> {
     let mut bytes = [0; N];
-    getrandom::fill(&mut bytes).map_err(|error| Fault::bug(format!("the system gives no random bytes: {error}")))?;
+    getrandom::fill(&mut bytes)
+        .map_err(|error| Fault::bug(format!("the system gives no random bytes: {error}")))?;
     Ok(bytes)
 }
 

@@ -78,7 +78,9 @@ impl ScheduleArgs {
             [_] => {}
             more => {
                 let names = more.iter().map(|it| format!("`{it}`")).collect::<Vec<_>>().join(" and ");
-                return Err(Fault::bad_args(format!("{names} are given, and a schedule has one time")).next(which));
+                return Err(
+                    Fault::bad_args(format!("{names} are given, and a schedule has one time")).next(which)
+                );
             }
         }
         if let Some(minutes) = self.every_minutes {

@@ -3,12 +3,12 @@
 use kit::{Fault, Kind};
 use serde_json::json;
 use store::{
-    Expected, Fire, Fired, HistoryEvent, NewMessage, NewTriggerRow, Source, Store, Then, TriggerRow, TriggerState, Triggers,
+    Expected, Fire, Fired, HistoryEvent, NewMessage, NewTriggerRow, Source, Store, Then, TriggerRow,
+    TriggerState, Triggers,
 };
 
 use crate::{
-    Schedule, Spec, What,
-    name,
+    Schedule, Spec, What, name,
     spec::{instant, millis, named, short},
 };
 
@@ -109,8 +109,11 @@ impl Service {
                     self.rows().add(row).await?;
                 }
                 Some(old) if old.origin != origin => {
-                    let what = format!("trigger `{id}` of the {origin} exists already in the session `{session}`");
-                    return Err(Fault::bad_args(what).next(format!("Remove it: `haft triggers remove {id}`.")));
+                    let what =
+                        format!("trigger `{id}` of the {origin} exists already in the session `{session}`");
+                    return Err(
+                        Fault::bad_args(what).next(format!("Remove it: `haft triggers remove {id}`."))
+                    );
                 }
                 // What is due stays due: a restart does not begin it anew.
                 Some(old) if old.body == row.body => {}
@@ -182,8 +185,11 @@ impl Service {
             (Some(_), _) => {
                 let sessions: Vec<&str> =
                     all.iter().filter(|it| it.id == id).map(|it| it.session.as_str()).collect();
-                Err(Fault::new(Kind::Ambiguous, format!("trigger `{id}` is in the sessions {}", sessions.join(", ")))
-                    .next("Name the session with `--session`."))
+                Err(Fault::new(
+                    Kind::Ambiguous,
+                    format!("trigger `{id}` is in the sessions {}", sessions.join(", ")),
+                )
+                .next("Name the session with `--session`."))
             }
             (None, _) => {
                 let ids: Vec<&str> = all.iter().map(|it| it.id.as_str()).collect();
@@ -235,8 +241,7 @@ impl Service {
     /// When it is gone, or the session's inbox is full.
     pub async fn fire_now(&self, row: &TriggerRow, now_ms: u64) -> Result<u64, Fault> {
         let spec = Spec::of_body(&row.body)?;
-        let cause =
-            Cause { note: "fired by a person".to_owned(), by_person: true, ..Cause::default() };
+        let cause = Cause { note: "fired by a person".to_owned(), by_person: true, ..Cause::default() };
         match self.fire(row, &spec, None, Then::Same, now_ms, cause).await? {
             Fired::Yes { number, .. } => Ok(number),
             Fired::No(HistoryEvent::InboxFull) => {
@@ -250,9 +255,15 @@ impl Service {
     ///
     /// # Errors
     /// When it can't be stored.
-    pub async fn deliver(&self, row: &TriggerRow, spec: &Spec, delivered: Delivered<'_>) -> Result<Fired, Fault> {
+    pub async fn deliver(
+        &self,
+        row: &TriggerRow,
+        spec: &Spec,
+        delivered: Delivered<'_>,
+    ) -> Result<Fired, Fault> {
         let body = String::from_utf8_lossy(delivered.body);
-        let event = delivered.event.as_deref().map_or_else(String::new, |it| format!(", event {}", short(it, 60)));
+        let event =
+            delivered.event.as_deref().map_or_else(String::new, |it| format!(", event {}", short(it, 60)));
         let cause = Cause {
             text: format!("The request (delivery {}{event}):\n{body}", short(&delivered.id, 80)),
             note: format!("delivery {}{event}, {} bytes", short(&delivered.id, 80), delivered.body.len()),
@@ -304,12 +315,17 @@ impl Service {
 
     /// Returns the line for a model about a trigger.
     pub fn line(row: &TriggerRow) -> String {
-        let what = Spec::of_body(&row.body).map_or_else(|fault| fault.what, |spec| {
-            let prompt = spec.common.prompt.as_deref().map(|it| format!(", prompt '{}'", short(it, 80)));
-            format!("{spec}{}", prompt.unwrap_or_default())
-        });
+        let what = Spec::of_body(&row.body).map_or_else(
+            |fault| fault.what,
+            |spec| {
+                let prompt = spec.common.prompt.as_deref().map(|it| format!(", prompt '{}'", short(it, 80)));
+                format!("{spec}{}", prompt.unwrap_or_default())
+            },
+        );
         let next = match (row.state, row.next_fire_ms) {
-            (TriggerState::Armed, Some(at)) => format!(", next {}", instant(at).strftime("%Y-%m-%dT%H:%M:%SZ")),
+            (TriggerState::Armed, Some(at)) => {
+                format!(", next {}", instant(at).strftime("%Y-%m-%dT%H:%M:%SZ"))
+            }
             _ => String::new(),
         };
         let fires = if row.fires == 1 { "1 fire".to_owned() } else { format!("{} fires", row.fires) };

@@ -193,7 +193,8 @@ impl Spec {
                     .next("At most 32 KiB: put the rest into a file, and name it in the prompt."));
             }
             Some(prompt) if needs_prompt && prompt.trim().is_empty() => {
-                return Err(Fault::bad_args("`prompt` is empty").next("It is what the agent reads when the trigger fires."));
+                return Err(Fault::bad_args("`prompt` is empty")
+                    .next("It is what the agent reads when the trigger fires."));
             }
             None if needs_prompt => {
                 return Err(Fault::bad_args("`prompt` is missing")
@@ -204,10 +205,12 @@ impl Spec {
         if let Some(jitter) = self.common.jitter
             && !(0.0..=LONGEST_DELAY).contains(&jitter)
         {
-            return Err(Fault::bad_args(format!("`jitter` is {jitter}")).next("It is a number of seconds from 0 to 86400."));
+            return Err(Fault::bad_args(format!("`jitter` is {jitter}"))
+                .next("It is a number of seconds from 0 to 86400."));
         }
         if self.common.max_per_day == Some(0) {
-            return Err(Fault::bad_args("`max_per_day` is 0").next("It is 1 or more; `delete_trigger` removes a trigger."));
+            return Err(Fault::bad_args("`max_per_day` is 0")
+                .next("It is 1 or more; `delete_trigger` removes a trigger."));
         }
         match &self.what {
             What::WatchFiles { .. } => self.globs().map(drop),
@@ -399,9 +402,13 @@ impl fmt::Display for Spec {
             }
             What::WatchFiles { glob, .. } => write!(f, "changes of {}", glob.join(", ")),
             What::WatchJob { job, pattern: None } => write!(f, "the end of {job}"),
-            What::WatchJob { job, pattern: Some(pattern) } => write!(f, "a line of {job} that matches `{pattern}`"),
+            What::WatchJob { job, pattern: Some(pattern) } => {
+                write!(f, "a line of {job} that matches `{pattern}`")
+            }
             What::Webhook { scheme: Scheme::Github, .. } => f.write_str("webhook, signed as GitHub's"),
-            What::Webhook { scheme: Scheme::Standard, .. } => f.write_str("webhook, signed as Standard Webhooks"),
+            What::Webhook { scheme: Scheme::Standard, .. } => {
+                f.write_str("webhook, signed as Standard Webhooks")
+            }
         }
     }
 }

@@ -62,13 +62,20 @@ pub fn verified(
             check(secret.as_bytes(), &[request.body], given.into_iter())?;
             // GitHub repeats an id where it delivers again; without one, the same body counts once.
             let id = header("x-github-delivery");
-            if id.is_empty() { format!("sha256:{}", hex(Sha256::digest(request.body).as_slice())) } else { id }
+            if id.is_empty() {
+                format!("sha256:{}", hex(Sha256::digest(request.body).as_slice()))
+            } else {
+                id
+            }
         }
         Scheme::Standard => {
             let (id, time) = (header("webhook-id"), header("webhook-timestamp"));
-            let at: u64 = time.parse().map_err(|_| refused("`webhook-timestamp` is not a number of seconds".to_owned()))?;
+            let at: u64 = time
+                .parse()
+                .map_err(|_| refused("`webhook-timestamp` is not a number of seconds".to_owned()))?;
             if at.abs_diff(now_s) > window_s {
-                let what = format!("`webhook-timestamp` is {} s away from the clock here", at.abs_diff(now_s));
+                let what =
+                    format!("`webhook-timestamp` is {} s away from the clock here", at.abs_diff(now_s));
                 return Err(refused(format!("{what}; at most {window_s} are accepted")));
             }
             let signatures = header("webhook-signature");

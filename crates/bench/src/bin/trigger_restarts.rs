@@ -140,7 +140,8 @@ fn count(store: &Store, restarts: usize) -> Result<Found, Trouble> {
         let due: BTreeSet<&str> = fired.iter().map(|it| it.text.as_str()).collect();
         found.double += fired.len() - due.len();
         found.fires += fired.len();
-        let has_message = |fire: Option<u64>| fire.is_some_and(|fire| messages.contains(&(row.id.clone(), fire)));
+        let has_message =
+            |fire: Option<u64>| fire.is_some_and(|fire| messages.contains(&(row.id.clone(), fire)));
         found.lost += fired.iter().filter(|it| !has_message(it.fire)).count();
         if row.id != "beat" && fired.len() != 1 {
             found.lost += usize::from(fired.is_empty());

@@ -18,8 +18,8 @@ use policy::Policy;
 use runtime::{
     Commands, DEADLINE, Runtime, Settings,
     config::{
-        AgentSection, ChatSection, Config, DOT_MCP, FILE, ModelSection, SubagentSection, TriggerSection, Trust,
-        parse_path, parse_root,
+        AgentSection, ChatSection, Config, DOT_MCP, FILE, ModelSection, SubagentSection, TriggerSection,
+        Trust, parse_path, parse_root,
     },
     plugins::{OWN, ToolFiles},
 };

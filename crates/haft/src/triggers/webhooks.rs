@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use kit::{Fault, Kind, services::{Soon, Vault}};
+use kit::{
+    Fault, Kind,
+    services::{Soon, Vault},
+};
 use runtime::{Runtime, WEBHOOK_HOST};
 use serve::{Accepted, Delivery, Hooks};
 use store::{Fired, TriggerRow, TriggerState};
@@ -47,9 +50,11 @@ impl Webhooks {
         let secret = match secret {
             Some(name) => self.vault.reveal(name, WEBHOOK_HOST, 0)?,
             None => {
-                let (rows, session, id) = (self.runtime.store().triggers(), row.session.clone(), row.id.clone());
+                let (rows, session, id) =
+                    (self.runtime.store().triggers(), row.session.clone(), row.id.clone());
                 let kept = tokio::task::spawn_blocking(move || rows.secret(&session, &id)).await;
-                let kept = kept.map_err(|error| Fault::bug(format!("the secret was not read: {error}")))??;
+                let kept =
+                    kept.map_err(|error| Fault::bug(format!("the secret was not read: {error}")))??;
                 kept.ok_or_else(|| Fault::new(Kind::Unavailable, "this webhook has no secret"))?
             }
         };

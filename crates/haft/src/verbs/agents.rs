@@ -72,14 +72,18 @@ async fn up(agent: AgentOptions, options: &Options, place: &Place) -> Result<Exi
             .next("`haft run --session NAME --wait` runs one."));
     }
     let unhandled = |error: std::io::Error| {
-        Fault::new(Kind::Unavailable, format!("signals can't be handled, so nothing could be stopped: {error}"))
+        Fault::new(
+            Kind::Unavailable,
+            format!("signals can't be handled, so nothing could be stopped: {error}"),
+        )
     };
     let mut end = signal(SignalKind::terminate()).map_err(unhandled)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(unhandled)?;
     let factory = Arc::new(agent.open(options, place, approver()).await?);
     tell_aside(&factory.opened, false);
     let store = factory.opened.runtime.store().clone();
-    let service = Service::with_opener(&factory.opened.runtime, "agents", Some(Arc::new(AgentsOf(factory.clone()))));
+    let service =
+        Service::with_opener(&factory.opened.runtime, "agents", Some(Arc::new(AgentsOf(factory.clone()))));
     let mut daemon = Daemon { factory, store, service, running: BTreeMap::new(), failed: BTreeMap::new() };
     print::err(&format!("haft: agents of {}; Ctrl-C ends them", daemon.store.workspace().display()));
     let mut look = tokio::time::interval(LOOK);

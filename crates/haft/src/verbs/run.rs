@@ -159,7 +159,9 @@ impl Running<'_> {
         }
         watch.line(&began);
         let mut driver = factory.driver(no_wait);
-        let done = of_owner(&owner, &service, &mut driver, &mut agent, input, (schema.as_ref(), stays), &cancel).await;
+        let done =
+            of_owner(&owner, &service, &mut driver, &mut agent, input, (schema.as_ref(), stays), &cancel)
+                .await;
         drop(attends);
         for_one_turn.map_or(Ok(()), |it| it.end(&agent))?;
         watch.end();
@@ -195,13 +197,15 @@ async fn of_owner(
     let began = Began { by: service.who().to_owned(), text, attached, ..Began::default() };
     let turn = owner.begin_turn(agent, began);
     let stopped = turn.cancel().clone();
-    let work = output::work(driver, agent, input, schema, cancel);
-    tokio::pin!(work);
-    let done = tokio::select! {
-        done = &mut work => done,
-        () = stopped.cancelled() => {
-            cancel.cancel();
-            work.await
+    let done = {
+        let work = output::work(driver, agent, input, schema, cancel);
+        tokio::pin!(work);
+        tokio::select! {
+            done = &mut work => done,
+            () = stopped.cancelled() => {
+                cancel.cancel();
+                work.await
+            }
         }
     };
     match &done {

@@ -180,7 +180,14 @@ fn line(row: &TriggerRow) -> String {
         1 => "1 fire".to_owned(),
         fires => format!("{fires} fires"),
     };
-    format!("{}  {}  {}{}  {fires}  session {}", row.id, row.state.name(), what(row), next(row), plain(&row.session))
+    format!(
+        "{}  {}  {}{}  {fires}  session {}",
+        row.id,
+        row.state.name(),
+        what(row),
+        next(row),
+        plain(&row.session)
+    )
 }
 
 fn what(row: &TriggerRow) -> String {

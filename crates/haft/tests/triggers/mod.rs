@@ -91,7 +91,10 @@ fn an_unattended_turn_has_its_grants_alone_and_what_it_was_refused_is_reported_o
     let model = script(
         &test_ws,
         &[
-            call("add_timer", json!({"interval": 0.2, "prompt": "work", "name": "night", "grants": ["run touch yes"]})),
+            call(
+                "add_timer",
+                json!({"interval": 0.2, "prompt": "work", "name": "night", "grants": ["run touch yes"]}),
+            ),
             json!({"say": "armed"}),
             call("shell", json!({"command": "touch yes"})),
             call("shell", json!({"command": "touch no"})),
@@ -102,7 +105,8 @@ fn an_unattended_turn_has_its_grants_alone_and_what_it_was_refused_is_reported_o
             json!({"expect": ["Trigger not found: nothing"], "say": "some of it"}),
         ],
     );
-    let mut run = test_ws.haft(&["--approve", "auto", "--session", "s", "run", "--wait", "--model", &model, "go"]);
+    let mut run =
+        test_ws.haft(&["--approve", "auto", "--session", "s", "run", "--wait", "--model", &model, "go"]);
     let mut child = run.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     until(&test_ws, &["triggers", "history", "night"], "some of it");
     child.kill().unwrap();
@@ -113,7 +117,10 @@ fn an_unattended_turn_has_its_grants_alone_and_what_it_was_refused_is_reported_o
     assert_eq!(denied.len(), 1, "{history}");
     assert!(denied[0].contains("shell: `touch no`"), "{history}");
     let listed = good(test_ws.run(&["triggers"])).out;
-    assert!(listed.contains("trigger `night`, fire 1") && listed.contains("was not granted: shell: `touch no`"), "{listed}");
+    assert!(
+        listed.contains("trigger `night`, fire 1") && listed.contains("was not granted: shell: `touch no`"),
+        "{listed}"
+    );
     assert!(!good(test_ws.run(&["triggers"])).out.contains("was not granted"), "it is reported once");
     let shown = good(test_ws.run(&["triggers", "show", "night"])).out;
     assert!(shown.contains("grants: run touch yes") && shown.contains("prompt: work"), "{shown}");
@@ -136,7 +143,10 @@ fn a_fire_whose_process_is_killed_before_its_turn_is_shown_once_by_the_next_one(
     let fired = good(test_ws.run(&["triggers", "fire", "t"])).out;
     assert!(fired.contains("fired t, fire 1, in the session s"), "{fired}");
     let status = good(test_ws.run(&["agents", "status"])).out;
-    assert!(status.contains("s  not running  1 trigger armed") && status.contains("1 message queued"), "{status}");
+    assert!(
+        status.contains("s  not running  1 trigger armed") && status.contains("1 message queued"),
+        "{status}"
+    );
     let ran = good(test_ws.run(&["--session", "s", "run", "--wait"]));
     assert_eq!(ran.out.matches("seen").count(), 1, "{ran:?}");
     let ran = good(test_ws.run(&["--session", "s", "run", "--wait"]));
@@ -149,20 +159,32 @@ fn triggers_are_paused_resumed_shown_as_json_and_removed() {
     let model = script(
         &test_ws,
         &[
-            call("add_schedule", json!({"prompt": "x", "cron": "0 9 * * mon-fri", "zone": "UTC", "name": "work"})),
+            call(
+                "add_schedule",
+                json!({"prompt": "x", "cron": "0 9 * * mon-fri", "zone": "UTC", "name": "work"}),
+            ),
             json!({"say": "armed"}),
         ],
     );
     good(test_ws.run(&["--approve", "auto", "--session", "s", "run", "--model", &model, "go"]));
     let line = good(test_ws.run(&["triggers", "list"])).out;
-    assert!(line.starts_with("work  armed  cron 0 9 * * mon-fri  next ") && line.contains("  not fired yet  session s"), "{line}");
+    assert!(
+        line.starts_with("work  armed  cron 0 9 * * mon-fri  next ")
+            && line.contains("  not fired yet  session s"),
+        "{line}"
+    );
     assert_eq!(good(test_ws.run(&["triggers", "pause", "work"])).out.trim(), "paused work");
     assert!(test_ws.run(&["triggers", "pause", "work"]).err.contains("is paused"));
     let json: Value = serde_json::from_str(&good(test_ws.run(&["triggers", "--json"])).out).unwrap();
-    assert_eq!((&json["id"], &json["state"], &json["body"]["cron"]), (&json!("work"), &json!("paused"), &json!("0 9 * * mon-fri")));
+    assert_eq!(
+        (&json["id"], &json["state"], &json["body"]["cron"]),
+        (&json!("work"), &json!("paused"), &json!("0 9 * * mon-fri"))
+    );
     assert_eq!(good(test_ws.run(&["triggers", "resume", "work"])).out.trim(), "resumed work");
-    let shown: Value = serde_json::from_str(&good(test_ws.run(&["triggers", "show", "work", "--json"])).out).unwrap();
-    let events: Vec<&str> = shown["history"].as_array().unwrap().iter().map(|it| it["event"].as_str().unwrap()).collect();
+    let shown: Value =
+        serde_json::from_str(&good(test_ws.run(&["triggers", "show", "work", "--json"])).out).unwrap();
+    let events: Vec<&str> =
+        shown["history"].as_array().unwrap().iter().map(|it| it["event"].as_str().unwrap()).collect();
     assert_eq!(events, ["paused", "resumed"]);
     assert_eq!(good(test_ws.run(&["triggers", "remove", "work"])).out.trim(), "removed work");
     let gone = test_ws.run(&["triggers", "show", "work"]);

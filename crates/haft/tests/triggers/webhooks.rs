@@ -28,7 +28,9 @@ impl Server {
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let address = lines
-            .find_map(|it| Some(it.ok()?.strip_prefix("haft: MCP at http://")?.strip_suffix("/mcp")?.to_owned()))
+            .find_map(|it| {
+                Some(it.ok()?.strip_prefix("haft: MCP at http://")?.strip_suffix("/mcp")?.to_owned())
+            })
             .unwrap();
         std::thread::spawn(move || lines.for_each(drop));
         Self { child, address }
@@ -37,8 +39,11 @@ impl Server {
     /// Posts a request; returns the status and the text.
     fn post(&self, path: &str, headers: &[(&str, &str)], body: &str) -> (u16, String) {
         let mut stream = TcpStream::connect(&self.address).unwrap();
-        let mut request =
-            format!("POST {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\nContent-Length: {}\r\n", self.address, body.len());
+        let mut request = format!(
+            "POST {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\nContent-Length: {}\r\n",
+            self.address,
+            body.len()
+        );
         for (name, value) in headers {
             request.push_str(&format!("{name}: {value}\r\n"));
         }
@@ -61,7 +66,11 @@ impl Drop for Server {
 fn a_signed_delivery_fires_once_and_others_are_refused() {
     let test_ws = TestWorkspace::new();
     std::fs::create_dir_all(test_ws.config()).unwrap();
-    std::fs::write(test_ws.config().join("haft.toml"), "[secret.hook]\nenv = \"HOOK\"\nhosts = [\"webhook\"]\n").unwrap();
+    std::fs::write(
+        test_ws.config().join("haft.toml"),
+        "[secret.hook]\nenv = \"HOOK\"\nhosts = [\"webhook\"]\n",
+    )
+    .unwrap();
     let model = script(
         &test_ws,
         &[

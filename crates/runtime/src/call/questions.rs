@@ -158,7 +158,8 @@ fn grants(session: &SessionState, rule: &Rule) -> Vec<String> {
 }
 
 /// Why a turn that a trigger began is refused what it was not granted.
-pub(super) const UNATTENDED: &str = "a trigger began this turn, so nobody is asked, and its grants don't cover this";
+pub(super) const UNATTENDED: &str =
+    "a trigger began this turn, so nobody is asked, and its grants don't cover this";
 
 /// Returns the fault for a call that a rule forbids, with the steps that a person can take.
 pub(super) fn denied(session: &SessionState, rule: &Rule, why: &str) -> Fault {

@@ -72,7 +72,8 @@ impl Listing {
         if finders.len() < FINDERS.len() {
             return None;
         }
-        let is_named = |name: &String| self.pinned.contains(name) || allowed.is_some_and(|it| it.contains(name));
+        let is_named =
+            |name: &String| self.pinned.contains(name) || allowed.is_some_and(|it| it.contains(name));
         let is_unlisted = |spec: &Spec| {
             spec.origin == Origin::Program && self.unlisted.contains(&spec.name) && !is_named(&spec.name)
         };
@@ -215,7 +216,8 @@ mod tests {
     fn an_unlisted_tool_is_found_by_search_unless_a_list_names_it() {
         let tools = specs("read timer", "", &[]);
         assert_eq!(listed(9_000, &tools), "read search_tools call_tool");
-        let listing = Listing { bytes: Some(9_000), unlisted: vec!["timer".to_owned()], cost, ..Listing::default() };
+        let listing =
+            Listing { bytes: Some(9_000), unlisted: vec!["timer".to_owned()], cost, ..Listing::default() };
         let all: Vec<&Spec> = tools.iter().collect();
         let named = ["read", "timer", "search_tools", "call_tool"].map(str::to_owned);
         assert_eq!(listing.choose(&all, Some(&named)), None);

@@ -245,8 +245,11 @@ pub fn spec_of(keys: &Map<String, Json>) -> Result<Spec, Fault> {
         ("webhook", "webhook"),
     ];
     let times = TIMES.iter().map(|key| (*key, "add_schedule"));
-    let given: Vec<(&str, &str)> =
-        OTHERS.into_iter().chain(times).filter(|(key, _)| keys.get(*key).is_some_and(|it| !it.is_null())).collect();
+    let given: Vec<(&str, &str)> = OTHERS
+        .into_iter()
+        .chain(times)
+        .filter(|(key, _)| keys.get(*key).is_some_and(|it| !it.is_null()))
+        .collect();
     let which = "One of `interval`, `every_minutes`, `daily_at`, `hourly_at`, `cron`, `once`, `glob`, `channel_name` and `webhook` says \
                  when it fires.";
     let tool = match given.as_slice() {

@@ -218,8 +218,9 @@ pub(super) fn get(database: &Connection, session: &str, id: &str) -> rusqlite::R
 }
 
 pub(super) fn select(database: &Connection, session: Option<&str>) -> rusqlite::Result<Vec<TriggerRow>> {
-    let sql =
-        format!("SELECT {COLUMNS} FROM triggers WHERE ?1 IS NULL OR session = ?1 ORDER BY made_ms, session, id");
+    let sql = format!(
+        "SELECT {COLUMNS} FROM triggers WHERE ?1 IS NULL OR session = ?1 ORDER BY made_ms, session, id"
+    );
     database.prepare_cached(&sql)?.query_map([session], trigger)?.collect()
 }
 
@@ -279,7 +280,9 @@ pub(super) fn has_delivery(
     delivery: &str,
 ) -> rusqlite::Result<bool> {
     database
-        .prepare_cached("SELECT 1 FROM trigger_history WHERE session = ?1 AND trigger = ?2 AND delivery = ?3")?
+        .prepare_cached(
+            "SELECT 1 FROM trigger_history WHERE session = ?1 AND trigger = ?2 AND delivery = ?3",
+        )?
         .exists(params![session, trigger, delivery])
 }
 

@@ -60,7 +60,10 @@ async fn a_fire_is_claimed_once_and_its_message_is_in_the_inbox() {
     let (one, other) = (store(folder.path()), store(folder.path()));
     assert!(one.triggers().add(row("t", Some(100))).await.unwrap());
     assert!(!one.triggers().add(row("t", Some(100))).await.unwrap(), "the id is taken");
-    let both = tokio::join!(one.triggers().fire(fire("t", Some((0, 100)))), other.triggers().fire(fire("t", Some((0, 100)))));
+    let both = tokio::join!(
+        one.triggers().fire(fire("t", Some((0, 100)))),
+        other.triggers().fire(fire("t", Some((0, 100))))
+    );
     let (first, second) = (both.0.unwrap(), both.1.unwrap());
     let fired = [&first, &second].into_iter().filter(|it| matches!(it, Fired::Yes { number: 1, .. })).count();
     assert_eq!((fired, [&first, &second].into_iter().filter(|it| **it == Fired::Lost).count()), (1, 1));
@@ -98,9 +101,10 @@ async fn a_fire_is_held_back_by_the_turn_before_a_limit_or_a_pause_and_the_histo
     assert!(matches!(triggers.fire(by_person).await.unwrap(), Fired::Yes { number: 4, .. }));
     assert!(triggers.set_paused("s", "t", false, Some((500, 500)), "2 left out").await.unwrap());
     use HistoryEvent::{DailyCap, Ended, Fired as Did, Overlap, Paused, PausedFire, Resumed};
-    assert_eq!(events(&store, "t"), [
-        Did, Overlap, Ended, Did, Ended, DailyCap, Did, Paused, PausedFire, PausedFire, Did, Resumed
-    ]);
+    assert_eq!(
+        events(&store, "t"),
+        [Did, Overlap, Ended, Did, Ended, DailyCap, Did, Paused, PausedFire, PausedFire, Did, Resumed]
+    );
     assert_eq!(triggers.get("s", "t").unwrap().unwrap().next_fire_ms, Some(500));
 }
 
@@ -164,7 +168,10 @@ async fn a_person_is_told_once_of_refusals_and_missed_fires() {
     let expected = Expected { fires: 0, next_fire_ms: Some(100) };
     let then = Then::Due { due_ms: 200, next_fire_ms: 200 };
     assert!(triggers.pass("s", "t", expected, then, HistoryEvent::Asks, "due").await.unwrap());
-    assert!(!triggers.pass("s", "t", expected, then, HistoryEvent::Asks, "due").await.unwrap(), "it was passed");
+    assert!(
+        !triggers.pass("s", "t", expected, then, HistoryEvent::Asks, "due").await.unwrap(),
+        "it was passed"
+    );
     let untold = triggers.untold(None).unwrap();
     let texts: Vec<&str> = untold.iter().map(|it| it.text.as_str()).collect();
     assert_eq!(texts, ["shell: `x` [masked:A_TOKEN]", "due"]);

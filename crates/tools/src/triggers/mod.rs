@@ -73,8 +73,9 @@ fn touches(tool: &str, arguments: &impl Serialize) -> Touches {
 async fn add(tool: &str, arguments: &impl Serialize, cx: &Cx) -> Result<Output, Fault> {
     let made = cx.triggers().add(new(tool, arguments)).await?;
     let (id, arguments) = (&made.id, &made.arguments);
-    let mut lines =
-        vec![format!("Trigger `{tool}` correctly set up and running in the background with {arguments}. trigger_id={id}")];
+    let mut lines = vec![format!(
+        "Trigger `{tool}` correctly set up and running in the background with {arguments}. trigger_id={id}"
+    )];
     lines.extend(made.notes);
     Ok(Output::text(lines.join("\n")))
 }

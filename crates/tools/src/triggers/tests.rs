@@ -13,8 +13,8 @@ use parking_lot::Mutex;
 use serde_json::json;
 
 use super::{
-    add_schedule::AddSchedule, add_timer::AddTimer, delete_trigger::DeleteTrigger, list_triggers::ListTriggers,
-    webhook::Webhook,
+    add_schedule::AddSchedule, add_timer::AddTimer, delete_trigger::DeleteTrigger,
+    list_triggers::ListTriggers, webhook::Webhook,
 };
 
 /// Triggers in memory.
@@ -50,8 +50,10 @@ fn test_ws() -> TestWorkspace {
 
 #[test]
 fn a_trigger_is_declared_with_all_that_a_person_decides_about() {
-    let call: AddTimer =
-        serde_json::from_value(json!({"interval": 5, "prompt": "look", "name": "t", "grants": ["net a.org"]})).unwrap();
+    let call: AddTimer = serde_json::from_value(
+        json!({"interval": 5, "prompt": "look", "name": "t", "grants": ["net a.org"]}),
+    )
+    .unwrap();
     let touches: Vec<Touch> = call.touches().iter().cloned().collect();
     let [Touch::Trigger(new)] = touches.as_slice() else { unreachable!() };
     expect![[r#"{"tool":"add_timer","name":"t","arguments":{"interval":5.0,"prompt":"look","grants":["net a.org"]}}"#]]

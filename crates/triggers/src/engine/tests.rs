@@ -139,7 +139,10 @@ async fn a_restart_fires_no_timer_at_once_and_settles_what_was_missed_by_its_pol
     assert_eq!(bench.events("skip"), missed(HistoryEvent::Missed));
     assert_eq!(bench.events("ask"), missed(HistoryEvent::Asks));
     assert_eq!(bench.events("timer"), missed(HistoryEvent::Missed));
-    assert_eq!(bench.events("once"), [(HistoryEvent::Fired, "missed, due at 2026-11-24T21:31:00Z, and 9 more".to_owned())]);
+    assert_eq!(
+        bench.events("once"),
+        [(HistoryEvent::Fired, "missed, due at 2026-11-24T21:31:00Z, and 9 more".to_owned())]
+    );
     assert_eq!(bench.events("date").len(), 1);
     drop(running);
     // Once more, and nothing is due: nothing is missed or fired again.
@@ -249,11 +252,10 @@ async fn triggers_of_a_configuration_follow_it() {
     };
     let mut rows = next().await;
     rows.sort();
-    assert_eq!(rows, [
-        ("a".to_owned(), Some(10_000)),
-        ("b".to_owned(), Some(35_000)),
-        ("own".to_owned(), Some(5_000))
-    ]);
+    assert_eq!(
+        rows,
+        [("a".to_owned(), Some(10_000)), ("b".to_owned(), Some(35_000)), ("own".to_owned(), Some(5_000))]
+    );
     settle(&[("b", 30)], NOW + 6_000).await.unwrap();
     assert_eq!(next().await.len(), 2);
     let fault = settle(&[("own", 1)], NOW).await.unwrap_err();

@@ -22,7 +22,9 @@ pub(super) fn is_ignored(root: &Path, path: &Path, is_folder: bool) -> bool {
 fn excludes(root: &Path, path: &Path, is_folder: bool) -> bool {
     for folder in path.ancestors().skip(1).take_while(|it| it.starts_with(root)) {
         let exclude = (folder == root).then(|| root.join(".git/info/exclude"));
-        for file in [Some(folder.join(".ignore")), Some(folder.join(".gitignore")), exclude].into_iter().flatten() {
+        for file in
+            [Some(folder.join(".ignore")), Some(folder.join(".gitignore")), exclude].into_iter().flatten()
+        {
             if !file.is_file() {
                 continue;
             }

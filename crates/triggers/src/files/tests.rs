@@ -60,7 +60,9 @@ async fn files_in_a_new_folder_are_found_and_links_are_not_followed() {
 
 #[test]
 fn the_base_of_a_glob_is_its_part_without_patterns() {
-    for (glob, base) in [("src/**/*.rs", "src"), ("*.rs", ""), ("a/b/c.txt", "a/b"), ("a/b*/c", "a"), ("x.txt", "")] {
+    for (glob, base) in
+        [("src/**/*.rs", "src"), ("*.rs", ""), ("a/b/c.txt", "a/b"), ("a/b*/c", "a"), ("x.txt", "")]
+    {
         assert_eq!(base_of(glob), Path::new(base), "{glob}");
     }
 }

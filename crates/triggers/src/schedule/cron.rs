@@ -57,8 +57,7 @@ impl FromStr for Cron {
         let text = text.trim();
         let lower = text.to_ascii_lowercase();
         let known = ALIASES.iter().find(|(alias, _)| *alias == lower);
-        let fields: Vec<&str> =
-            known.map_or(lower.as_str(), |it| it.1).split_whitespace().collect();
+        let fields: Vec<&str> = known.map_or(lower.as_str(), |it| it.1).split_whitespace().collect();
         let &[minute, hour, day, month, weekday] = fields.as_slice() else {
             return Err(wrong(text, &format!("has {} fields", fields.len())));
         };
@@ -128,7 +127,8 @@ impl Cron {
             later || same && !strictly
         };
         (from.hour()..24).find_map(|hour| {
-            let minute = (0..60).find(|minute| holds(self.minutes, *minute) && is_late_enough(hour, *minute))?;
+            let minute =
+                (0..60).find(|minute| holds(self.minutes, *minute) && is_late_enough(hour, *minute))?;
             if holds(self.hours, hour) { Time::new(hour, minute, 0, 0).ok() } else { None }
         })
     }
@@ -172,8 +172,8 @@ impl Days {
     }
 
     fn has(&self, date: Date) -> bool {
-        let in_month = holds(self.of_month, date.day())
-            || self.last_of_month && date.day() == date.days_in_month();
+        let in_month =
+            holds(self.of_month, date.day()) || self.last_of_month && date.day() == date.days_in_month();
         let day = sunday_first(date.weekday());
         let is_nth = |number: u8| match number {
             0 => date.day() + 7 > date.days_in_month(),
@@ -279,26 +279,34 @@ mod tests {
             times("*/20 8,18 * * *", "2026-01-01T08:20", 3),
             ["Thu 2026-01-01 08:40", "Thu 2026-01-01 18:00", "Thu 2026-01-01 18:20"]
         );
-        assert_eq!(times("5/25 0 1 feb *", "2026-01-01T00:00", 2), ["Sun 2026-02-01 00:05", "Sun 2026-02-01 00:30"]);
+        assert_eq!(
+            times("5/25 0 1 feb *", "2026-01-01T00:00", 2),
+            ["Sun 2026-02-01 00:05", "Sun 2026-02-01 00:30"]
+        );
         assert_eq!(times("@weekly", "2026-11-24T00:00", 1), ["Sun 2026-11-29 00:00"]);
         assert_eq!(times("0 0 * * 7", "2026-11-24T00:00", 1), ["Sun 2026-11-29 00:00"]);
     }
 
     #[test]
     fn last_days_and_numbered_weekdays_are_found() {
-        assert_eq!(times("0 12 L * *", "2028-02-01T00:00", 2), ["Tue 2028-02-29 12:00", "Fri 2028-03-31 12:00"]);
-        assert_eq!(times("0 12 * * 5L", "2026-11-24T00:00", 2), ["Fri 2026-11-27 12:00", "Fri 2026-12-25 12:00"]);
+        assert_eq!(
+            times("0 12 L * *", "2028-02-01T00:00", 2),
+            ["Tue 2028-02-29 12:00", "Fri 2028-03-31 12:00"]
+        );
+        assert_eq!(
+            times("0 12 * * 5L", "2026-11-24T00:00", 2),
+            ["Fri 2026-11-27 12:00", "Fri 2026-12-25 12:00"]
+        );
         assert_eq!(times("0 12 * * mon#2", "2026-11-24T00:00", 1), ["Mon 2026-12-14 12:00"]);
         assert_eq!(times("0 0 29 2 *", "2026-11-24T00:00", 1), ["Tue 2028-02-29 00:00"]);
     }
 
     #[test]
     fn either_of_two_restricted_days_is_enough() {
-        assert_eq!(times("0 0 13 * fri", "2026-11-10T00:00", 3), [
-            "Fri 2026-11-13 00:00",
-            "Fri 2026-11-20 00:00",
-            "Fri 2026-11-27 00:00"
-        ]);
+        assert_eq!(
+            times("0 0 13 * fri", "2026-11-10T00:00", 3),
+            ["Fri 2026-11-13 00:00", "Fri 2026-11-20 00:00", "Fri 2026-11-27 00:00"]
+        );
     }
 
     #[test]

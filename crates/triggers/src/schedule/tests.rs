@@ -27,7 +27,10 @@ fn fires(schedule: Value, zone: &str, from: &str, count: usize) -> Vec<String> {
 fn exactly_one_time_is_given() {
     for (given, what) in [
         (json!({}), "the schedule says no time"),
-        (json!({"daily_at": "07:30", "cron": "* * * * *"}), "`daily_at` and `cron` are given, and a schedule has one time"),
+        (
+            json!({"daily_at": "07:30", "cron": "* * * * *"}),
+            "`daily_at` and `cron` are given, and a schedule has one time",
+        ),
         (json!({"daily_at": "7.30"}), "`7.30` is not a time of day"),
         (json!({"daily_at": "24:00"}), "`24:00` is not a time of day"),
         (json!({"daily_at": "+7:30"}), "`+7:30` is not a time of day"),
@@ -48,15 +51,24 @@ fn exactly_one_time_is_given() {
 #[test]
 fn schedules_follow_the_clock() {
     let from = "2026-11-24T21:31:12Z";
-    assert_eq!(fires(json!({"daily_at": "7:30"}), "Europe/Berlin", from, 2), ["11-25 07:30+01:00", "11-26 07:30+01:00"]);
-    assert_eq!(fires(json!({"hourly_at": 5}), "Europe/Berlin", from, 2), ["11-24 23:05+01:00", "11-25 00:05+01:00"]);
+    assert_eq!(
+        fires(json!({"daily_at": "7:30"}), "Europe/Berlin", from, 2),
+        ["11-25 07:30+01:00", "11-26 07:30+01:00"]
+    );
+    assert_eq!(
+        fires(json!({"hourly_at": 5}), "Europe/Berlin", from, 2),
+        ["11-24 23:05+01:00", "11-25 00:05+01:00"]
+    );
     assert_eq!(
         fires(json!({"every_minutes": 50}), "Europe/Berlin", from, 3),
         ["11-24 23:20+01:00", "11-25 00:00+01:00", "11-25 00:50+01:00"]
     );
     assert_eq!(fires(json!({"cron": "0 9 * * mon"}), "Europe/Berlin", from, 1), ["11-30 09:00+01:00"]);
     assert_eq!(fires(json!({"once": "2026-12-01T09:00"}), "Europe/Berlin", from, 1), ["12-01 09:00+01:00"]);
-    assert_eq!(fires(json!({"once": "2026-12-01T09:00+05:00"}), "Europe/Berlin", from, 1), ["12-01 05:00+01:00"]);
+    assert_eq!(
+        fires(json!({"once": "2026-12-01T09:00+05:00"}), "Europe/Berlin", from, 1),
+        ["12-01 05:00+01:00"]
+    );
 }
 
 #[test]
@@ -67,7 +79,10 @@ fn a_time_that_does_not_exist_counts_once_after_the_gap_and_one_that_exists_twic
         fires(json!({"daily_at": "02:30"}), zone, spring, 2),
         ["03-29 03:00+02:00", "03-30 02:30+02:00"]
     );
-    assert_eq!(fires(json!({"daily_at": "02:30"}), zone, autumn, 2), ["10-25 02:30+02:00", "10-26 02:30+01:00"]);
+    assert_eq!(
+        fires(json!({"daily_at": "02:30"}), zone, autumn, 2),
+        ["10-25 02:30+02:00", "10-26 02:30+01:00"]
+    );
     assert_eq!(
         fires(json!({"cron": "*/30 2 * * *"}), zone, spring, 2),
         ["03-29 03:00+02:00", "03-30 02:00+02:00"]
@@ -191,7 +206,8 @@ fn clock_changes_in_ten_time_zones_are_those_of_python() {
     serde_json::to_writer(python.stdin.take().unwrap(), &asked).unwrap();
     let output = python.wait_with_output().unwrap();
     assert!(output.status.success());
-    let answers: Vec<(String, String, Value, u64, u64, Vec<u64>)> = serde_json::from_slice(&output.stdout).unwrap();
+    let answers: Vec<(String, String, Value, u64, u64, Vec<u64>)> =
+        serde_json::from_slice(&output.stdout).unwrap();
     assert!(answers.len() >= 12 * 20, "only {} answers", answers.len());
     for (zone, kind, value, start, end, expected) in answers {
         let (schedule, zoned) = (args(json!({&kind: value})).unwrap(), TimeZone::get(&zone).unwrap());

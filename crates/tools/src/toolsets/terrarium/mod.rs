@@ -30,7 +30,9 @@ use std::sync::Arc;
 
 use kit::{AnyTool, erase};
 
-use crate::{agents::subagent::Subagent, code, groups, jobs::ContinueJob, triggers, web::web_search::WebSearch};
+use crate::{
+    agents::subagent::Subagent, code, groups, jobs::ContinueJob, triggers, web::web_search::WebSearch,
+};
 
 /// Returns them. The framework's commands `info`, `jobs`, `read_job` and `wait` are tools here.
 pub(super) fn tools() -> Vec<Arc<dyn AnyTool>> {
