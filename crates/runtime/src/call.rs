@@ -161,7 +161,7 @@ pub(crate) async fn run(session: &Arc<SessionState>, mut call: Call, within: Opt
     let id = call.id.take().unwrap_or_else(|| session.store().call_id());
     let span = spans::Call::begin(session.name(), &id, &call.tool);
     let entered = span.span();
-    answer(session, call, within, (id, offered), span).instrument(entered).await
+    Box::pin(answer(session, call, within, (id, offered), span)).instrument(entered).await
 }
 
 /// Runs a call in its span. `offered` says whether others may know its id.
@@ -243,7 +243,8 @@ async fn answer(
         let locks = session.schedule().lock_for(who, plan.locks.clone());
         (plan, locks)
     });
-    tokio::spawn(work.finish(planned).instrument(entered));
+    // Boxed first: a task moves its future several times before it runs.
+    tokio::spawn(Box::pin(work.finish(planned)).instrument(entered));
     let answer = answered.await.unwrap_or_else(|_| Answer {
         id: id.clone(),
         result: Err(Fault::bug("the call was lost")),

@@ -290,8 +290,7 @@ impl Telling {
             }
             Event::Note { text } => self.note(text).await,
             Event::MessageShown { from, channel, text, .. } => {
-                let on = channel.map_or_else(String::new, |it| format!(" on {it}"));
-                self.note(format!("message from {from}{on}: {text}")).await;
+                self.note(abbreviate::message(&from, channel.as_deref(), &text)).await;
             }
             Event::Waits { jobs, seconds } => self.note(abbreviate::waits(&jobs, seconds)).await,
             Event::Writing { .. } | Event::Text { .. } | Event::Reasoning { .. } => {}

@@ -234,8 +234,7 @@ impl View {
             }
             Event::Note { text } => self.note(text, depth, look, drawn),
             Event::MessageShown { from, channel, text, .. } => {
-                let on = channel.as_ref().map_or_else(String::new, |it| format!(" on {it}"));
-                self.note(&format!("message from {from}{on}: {text}"), depth, look, drawn);
+                self.note(&abbreviate::message(from, channel.as_deref(), text), depth, look, drawn);
             }
             Event::Waits { jobs, seconds } => {
                 self.note(&abbreviate::waits(jobs, *seconds), depth, look, drawn);

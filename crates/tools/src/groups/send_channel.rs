@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use super::{MESSAGES, quoted};
 
-/// Send a message to a channel in your group: everybody who listens gets it. Not for one agent in particular
-/// [?: that is `tool:group_send`?].
+/// Send a message to a channel in your group: everybody who listens gets it. Not for one agent in
+/// particular[?: that is `tool:group_send`?].
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SendChannel {
@@ -85,7 +85,9 @@ fn not_wired(channel: &str, own: &OwnIdentity, known: &[ChannelInfo]) -> Fault {
     } else {
         format!("Ask the privileged creature to wire you via {call}.")
     };
-    Fault::denied(format!("you are not wired as sender on '{channel}'; your outgoing channels: {outgoing}. {how}"))
+    Fault::denied(format!(
+        "you are not wired as sender on '{channel}'; your outgoing channels: {outgoing}. {how}"
+    ))
 }
 
 fn unknown(channel: &str, known: &[ChannelInfo]) -> Fault {
