@@ -82,7 +82,7 @@ impl Driver {
         loop {
             jobs.borrow_and_update();
             inbox.borrow_and_update();
-            if !waits_for_news && (has_message(session) || (jobs_wake && session.has_news())) {
+            if !waits_for_news && (has_message(session) || (jobs_wake && session.has_notifications())) {
                 return;
             }
             tokio::select! {
@@ -114,7 +114,7 @@ impl Driver {
         cancel: &CancellationToken,
     ) -> Result<Outcome, AgentError> {
         // A message that the person typed is a message of theirs, and others end when their senders do.
-        if agent.session().has_news() {
+        if agent.session().has_notifications() {
             self.woken += 1;
         }
         let outcome = agent.turn(None, cancel).await;
@@ -143,7 +143,7 @@ impl Driver {
         while all.ended == Ended::Done {
             changes.borrow_and_update();
             inbox.borrow_and_update();
-            let is_owed = agent.session().owes_news() && self.woken < self.driving.wakes;
+            let is_owed = agent.session().owes_notifications() && self.woken < self.driving.wakes;
             if is_owed || has_message(agent.session()) {
                 let more = self.wake(agent, cancel).await?;
                 all.add(more);

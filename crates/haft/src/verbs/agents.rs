@@ -9,7 +9,7 @@ use sessions::{Handle, Operation};
 use store::{Store, TriggerState, corpse};
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::{close, tell_aside};
+use super::{close, report_ignored};
 use crate::{
     Options, Place,
     agent_factory::{AgentFactory, AgentOptions},
@@ -80,7 +80,7 @@ async fn up(agent: AgentOptions, options: &Options, place: &Place) -> Result<Exi
     let mut end = signal(SignalKind::terminate()).map_err(unhandled)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(unhandled)?;
     let factory = Arc::new(agent.open(options, place, approver()).await?);
-    tell_aside(&factory.opened, false);
+    report_ignored(&factory.opened, false);
     let store = factory.opened.runtime.store().clone();
     let service =
         Service::with_opener(&factory.opened.runtime, "agents", Some(Arc::new(AgentsOf(factory.clone()))));
