@@ -60,12 +60,15 @@ pub struct Profile {
     /// Maximum model responses for one task.
     pub max_turns: Option<usize>,
     /// The triggers of a session that begins with it, each with its name, as their keys in YAML.
-    pub triggers: Vec<(String, Map<String, Value>)>,
+    pub triggers: Vec<NamedTrigger>,
     /// The source of the profile.
     pub origin: Origin,
     /// The settings in its file that are ignored, one line each.
     pub notes: Vec<String>,
 }
+
+/// A trigger of a profile: its name, and its keys in YAML.
+pub type NamedTrigger = (String, Map<String, Value>);
 
 /// The source of a profile.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -474,7 +474,8 @@ impl Agent {
         let is_said = matches!(self.transcript.items().last(), Some(Item::Model { .. }) | None);
         let mut pieces = self.transcript.notes();
         // Notes alone are not a reason to send a request.
-        if input.is_none() && notifications.is_empty() && arrivals.is_none() && (is_said || pieces.is_empty()) {
+        if input.is_none() && notifications.is_empty() && arrivals.is_none() && (is_said || pieces.is_empty())
+        {
             return Ok(());
         }
         let begun_by = arrivals.as_ref().map_or(&[][..], |it| &it.all);

@@ -1,4 +1,5 @@
 //! Restarts of processes that run triggers: a small sample of `trigger_restarts`.
+#![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::process::{Command, Output};
 

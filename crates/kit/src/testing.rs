@@ -27,9 +27,10 @@ use crate::{
     procs::{Exit, Procs, Program, Slice, Spawner, Starting},
     seen::Views,
     services::{
-        Agents, Called, Caller, Change, Confirm, Fact, FoundMessage, History, Job, Jobs, Listed, Live, Messages,
-        NoAgent, NoMessages, NoServers, NoShares, NoTriggers, NobodyConfirms, Notes, Progress, Redact, Reloaded,
-        Servers, Shares, Shelf, Soon, Tools, Transcript, Triggers, Undo, Until, Vault, Waited, Which,
+        Agents, Called, Caller, Change, Confirm, Fact, FoundMessage, History, Job, Jobs, Listed, Live,
+        Messages, NoAgent, NoMessages, NoServers, NoShares, NoTriggers, NobodyConfirms, Notes, Progress,
+        Redact, Reloaded, Servers, Shares, Shelf, Soon, Tools, Transcript, Triggers, Undo, Until, Vault,
+        Waited, Which,
     },
     text::{Content, Digest},
 };

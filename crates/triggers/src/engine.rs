@@ -61,8 +61,12 @@ pub struct Engine {
     watchers: HashMap<String, (serde_json::Value, Option<AbortOnDropHandle<()>>)>,
     /// Changes of files that wait until the turn of the fire before is over.
     changed: BTreeMap<String, Changes>,
-    seen: (mpsc::UnboundedSender<(String, Seen)>, mpsc::UnboundedReceiver<(String, Seen)>),
+    seen: mpsc::UnboundedReceiver<Sight>,
+    sees: mpsc::UnboundedSender<Sight>,
 }
+
+/// What the watcher of a trigger saw.
+type Sight = (String, Seen);
 
 /// What a watcher saw.
 enum Seen {
@@ -75,6 +79,7 @@ enum Seen {
 impl Engine {
     /// Creates the engine of a session, which this process runs.
     pub fn new(store: &Store, session: &str, clock: Arc<dyn Clock>, sources: Arc<dyn Sources>) -> Self {
+        let (sees, seen) = mpsc::unbounded_channel();
         Self {
             session: session.to_owned(),
             store: store.clone(),
@@ -83,7 +88,8 @@ impl Engine {
             sources,
             watchers: HashMap::new(),
             changed: BTreeMap::new(),
-            seen: mpsc::unbounded_channel(),
+            seen,
+            sees,
         }
     }
 
@@ -106,7 +112,7 @@ impl Engine {
             };
             let seen = tokio::select! {
                 biased;
-                seen = self.seen.1.recv() => seen,
+                seen = self.seen.recv() => seen,
                 _ = changes.changed() => None,
                 () = elsewhere.changed() => None,
                 () = self.clock.sleep_until(next) => None,
@@ -210,7 +216,7 @@ impl Engine {
         if self.watchers.contains_key(&row.id) {
             return Ok(());
         }
-        let (id, seen) = (row.id.clone(), self.seen.0.clone());
+        let (id, seen) = (row.id.clone(), self.sees.clone());
         let task = match &spec.what {
             What::WatchFiles { .. } => {
                 let (sources, spec) = (self.sources.clone(), spec.clone());

@@ -1,10 +1,8 @@
 //! Front matter of profiles: parses the formats of haft, Claude Code and nav.
 
-use runtime::config::spec_of_creature;
-use serde_json::{Map, Value};
-
-use super::{Origin, Profile};
+use super::{NamedTrigger, Origin, Profile};
 use crate::front_matter::{self, FrontMatter, one_line};
+use runtime::config::spec_of_creature;
 
 /// The format of a profile file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -115,12 +113,8 @@ pub(super) fn parse(format: Format, file: &str, text: &str) -> Result<Profile, S
 }
 
 /// Returns the triggers of a profile in haft's format, checked. One without a name gets that of the profile and a number.
-fn triggers_of(
-    said: &FrontMatter<'_>,
-    format: Format,
-    profile: &str,
-) -> Result<Vec<(String, Map<String, Value>)>, String> {
-    let mut triggers: Vec<(String, Map<String, Value>)> = Vec::new();
+fn triggers_of(said: &FrontMatter<'_>, format: Format, profile: &str) -> Result<Vec<NamedTrigger>, String> {
+    let mut triggers: Vec<NamedTrigger> = Vec::new();
     let all = if format == Format::Haft { said.tables("triggers")? } else { Vec::new() };
     for (at, mut keys) in all.into_iter().enumerate() {
         let name = keys.remove("name").and_then(|it| it.as_str().map(str::to_owned));
