@@ -47,11 +47,11 @@ fn an_agent_makes_its_own_timer_works_when_it_fires_and_removes_it() {
     let model = script(
         &test_ws,
         &[
-            call("add_timer", json!({"interval": 0.3, "prompt": "look around", "name": "beat"})),
-            json!({"expect": ["Trigger `add_timer` correctly set up and running in the background with interval=0.3, prompt='look around'. trigger_id=beat"], "say": "armed"}),
+            call("add_timer", json!({"interval": 3, "prompt": "look around", "name": "beat"})),
+            json!({"expect": ["Trigger `add_timer` correctly set up and running in the background with interval=3, prompt='look around'. trigger_id=beat"], "say": "armed"}),
             json!({"expect": ["look around", "source=\"trigger\"", "from=\"beat\"", "not the person's words"],
                    "calls": [{"tool": "list_triggers", "arguments": {}}]}),
-            json!({"expect": ["beat: armed add_timer, every 0.3 s"],
+            json!({"expect": ["beat: armed add_timer, every 3 s"],
                    "calls": [{"tool": "delete_trigger", "arguments": {"trigger_id": "beat"}}]}),
             json!({"expect": ["Removed trigger: beat"], "say": "over"}),
         ],
@@ -93,12 +93,12 @@ fn an_unattended_turn_has_its_grants_alone_and_what_it_was_refused_is_reported_o
         &[
             call(
                 "add_timer",
-                json!({"interval": 0.2, "prompt": "work", "name": "night", "grants": ["run touch yes"]}),
+                json!({"interval": 3, "prompt": "work", "name": "night", "grants": ["run touch yes"]}),
             ),
             json!({"say": "armed"}),
             call("shell", json!({"command": "touch yes"})),
             call("shell", json!({"command": "touch no"})),
-            json!({"expect": ["a trigger began this turn, so nobody is asked", "the trigger needs the grant"],
+            json!({"expect": ["a trigger began this turn, so nobody is asked"],
                    "calls": [{"tool": "ask_user", "arguments": {"question": "may I?"}}]}),
             json!({"expect": ["nobody is there to answer"],
                    "calls": [{"tool": "delete_trigger", "arguments": {"trigger_id": "nothing"}}]}),
