@@ -69,7 +69,7 @@ pub struct Agent {
     format: Option<Arc<Value>>,
     /// The fires that began the turn, and what it may do.
     unattended: Unattended,
-    /// What lives as long as the agent.
+    /// Values that live as long as the agent.
     kept: Vec<Box<dyn Any + Send + Sync>>,
 }
 

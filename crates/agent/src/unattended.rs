@@ -39,7 +39,7 @@ impl Unattended {
         if let Err(fault) = session.unattended(self.grants.as_deref()) {
             tracing::warn!(%fault, "a grant of a trigger can't be read, so its turn has none");
             self.grants = Some(Vec::new());
-            // No grant is no text that could be wrong.
+            // An empty list has no text that could be wrong.
             drop(session.unattended(Some(&[])));
         }
     }

@@ -1,4 +1,4 @@
-//! Triggers in this program: the engine of each session that runs here, configured triggers, webhooks, and what a person is told.
+//! Triggers in this program: the engine of each session that runs here, configured triggers, webhooks, and reports for a person.
 
 mod webhooks;
 
@@ -17,7 +17,7 @@ use triggers::{Engine, FileChanges, Service, Sources, Spec, SystemClock, Watched
 
 pub(crate) use webhooks::Webhooks;
 
-/// Number of lines that a person is told at the start of a chat.
+/// Number of lines that a chat reports at its start.
 const LINES: usize = 10;
 
 /// Begins the engine of a session that this process runs, with the triggers of its configuration and its profile. It ends when the
@@ -53,7 +53,7 @@ pub(crate) fn begin(
     Ok(Box::new(AbortOnDropHandle::new(task)))
 }
 
-/// What the engine of a session watches.
+/// The sources that the engine of a session watches.
 struct SourcesOf {
     workspace: PathBuf,
     session: WeakSession,

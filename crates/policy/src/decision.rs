@@ -167,7 +167,7 @@ pub enum Want {
     Tool(String),
     /// Making a trigger, with these grants for its turns.
     Trigger {
-        /// What it waits for.
+        /// Its event or its schedule.
         about: String,
         /// The grants of its turns.
         grants: Vec<Effect>,

@@ -291,7 +291,7 @@ impl Session {
     /// the call before, one line each.
     ///
     /// # Errors
-    /// [`Kind::BadArgs`](kit::Kind::BadArgs) for a text that is no grant; then nothing changes.
+    /// [`Kind::BadArgs`](kit::Kind::BadArgs) for a text that is not a grant; then nothing changes.
     pub fn unattended(&self, granted: Option<&[String]>) -> Result<Vec<String>, Fault> {
         let parse =
             |all: &[String]| all.iter().map(|it| policy::grants::parse(it)).collect::<Result<Vec<_>, _>>();

@@ -36,7 +36,7 @@ impl Delivery {
     }
 }
 
-/// What became of a request.
+/// The outcome of an accepted request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Accepted {
     /// It fires.

@@ -46,7 +46,7 @@ pub struct Expected {
     pub next_fire_ms: Option<u64>,
 }
 
-/// What a claim leaves behind.
+/// The due time that a claim leaves behind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Then {
     /// It stays due when it was, if ever: a trigger without a schedule.
@@ -75,7 +75,7 @@ pub struct Fire {
     pub at_ms: u64,
     /// The day of that, in the trigger's time zone.
     pub day: String,
-    /// What comes after it.
+    /// The due time after it.
     pub then: Then,
     /// Whether it may fire while the turn of the fire before is not over.
     pub overlaps: bool,
@@ -87,7 +87,7 @@ pub struct Fire {
     pub delivery: Option<String>,
     /// The message for the session; its key is that of the fire.
     pub message: NewMessage,
-    /// What is noted in the history.
+    /// Its text in the history.
     pub note: String,
 }
 
@@ -416,7 +416,7 @@ impl Triggers {
         self.store.read(move |database| row::untold(database, session.as_deref()))
     }
 
-    /// Notes that a person was told of these history rows.
+    /// Notes that these history rows were reported to a person.
     ///
     /// # Errors
     /// When the database can't be written.

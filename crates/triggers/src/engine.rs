@@ -38,7 +38,7 @@ const A_WAIT: Duration = Duration::from_secs(24 * 3_600);
 /// Bytes of a job's output that its message shows.
 const TAIL: usize = 2_000;
 
-/// What an engine watches beside the clock.
+/// Sources that an engine watches beside the clock.
 pub trait Sources: Send + Sync {
     /// Begins to watch files.
     ///
@@ -65,10 +65,10 @@ pub struct Engine {
     sees: mpsc::UnboundedSender<Sight>,
 }
 
-/// What the watcher of a trigger saw.
+/// The observation of a trigger's watcher, with the trigger's id.
 type Sight = (String, Seen);
 
-/// What a watcher saw.
+/// The observation of a watcher.
 enum Seen {
     Files(Changes),
     /// The outcome of a wait for a job, and how its message describes it.

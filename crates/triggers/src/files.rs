@@ -185,7 +185,7 @@ impl WatchedFiles {
         for path in paths {
             let is_folder = path.symlink_metadata().is_ok_and(|it| it.is_dir());
             if !is_folder {
-                // A folder that comes back needs a new watch.
+                // A folder that is made again needs a new watch.
                 self.watched.remove(&path);
                 changes.files.extend(self.wanted(&path));
                 continue;

@@ -1,4 +1,4 @@
-//! What people, tools and configuration do with the triggers of a session: make, list, pause, fire and remove them.
+//! Service for the triggers of a session: makes, lists, pauses, fires and removes them for people, tools and configuration.
 
 use kit::{Fault, Kind};
 use serde_json::json;
@@ -40,12 +40,12 @@ pub struct Delivered<'a> {
     pub body: &'a [u8],
 }
 
-/// What a fire is about, beside its trigger.
+/// The cause of a fire, beside its trigger.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Cause {
     /// Text below the prompt.
     pub(crate) text: String,
-    /// What the history notes.
+    /// The text in the history.
     pub(crate) note: String,
     /// The delivery id.
     pub(crate) delivery: Option<String>,

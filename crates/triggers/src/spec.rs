@@ -26,7 +26,7 @@ const FILE_FIRES: u64 = 200;
 /// The default age at which a signed time counts as too old, in seconds: that of GitHub's and Standard Webhooks' libraries.
 const WINDOW: u64 = 300;
 
-/// What a trigger waits for.
+/// The event or the schedule of a trigger.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum What {
@@ -54,7 +54,7 @@ pub enum What {
     },
     /// A change of files in the workspace.
     WatchFiles {
-        /// Which files.
+        /// Patterns of the files, relative to the workspace.
         glob: Vec<String>,
         /// Time without another change before it fires, in milliseconds.
         #[serde(default = "debounce_ms")]
@@ -93,7 +93,7 @@ pub enum Scheme {
     Standard,
 }
 
-/// What happens to a fire that was due while no process ran the session.
+/// Handling of a fire that was due while no process ran the session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Missed {
@@ -101,21 +101,21 @@ pub enum Missed {
     Skip,
     /// It fires one time, however many were missed.
     Once,
-    /// A person is told, who may fire it.
+    /// It is reported to a person, who may fire it.
     Ask,
 }
 
-/// What all triggers have.
+/// Settings that all triggers have.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Common {
     /// The message for the agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prompt: Option<String>,
-    /// What its turns may do beside what needs no approval, as `haft grants add` takes it.
+    /// Grants of its turns, as `haft grants add` takes them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub grants: Vec<String>,
-    /// What happens to missed fires.
+    /// Handling of missed fires.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub missed: Option<Missed>,
     /// Whether it fires while the turn of the fire before is not over.
@@ -135,10 +135,10 @@ pub struct Common {
 /// A trigger without its name.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Spec {
-    /// What it waits for.
+    /// Its event or its schedule.
     #[serde(flatten)]
     pub what: What,
-    /// What all triggers have.
+    /// Settings that all triggers have.
     #[serde(flatten)]
     pub common: Common,
 }

@@ -44,7 +44,7 @@ impl Sources for Nothing {
     }
 }
 
-/// What was found in one state folder.
+/// The counts of one state folder.
 #[derive(Default)]
 struct Found {
     restarts: usize,

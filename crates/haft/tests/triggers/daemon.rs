@@ -1,4 +1,4 @@
-//! `haft agents up`: runs sessions with triggers and messages, and comes back after a kill.
+//! `haft agents up`: runs sessions with triggers and messages, also after a kill.
 
 use std::{
     io::{BufRead as _, BufReader},

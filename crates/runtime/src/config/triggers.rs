@@ -131,7 +131,7 @@ section! {
                 default: Value(|| json!(300)),
                 workspace: NeedsTrust,
             }
-            /// What its turns may do beside what needs no approval, as `haft grants add` takes it. Nobody is asked during
+            /// Grants of its turns, beside the things that need no approval, as `haft grants add` takes them. Nobody is asked during
             /// such a turn: anything else fails, and is reported to you.
             #[serde(default, skip_serializing_if = "Vec::is_empty")]
             grants: Vec<String> {
@@ -139,7 +139,7 @@ section! {
                 default: Words("none"),
                 workspace: NeedsTrust,
             }
-            /// What happens to times that passed while nothing ran: "skip", fire "once" for all, or "ask" you.
+            /// Handling of times that passed while nothing ran: "skip", fire "once" for all, or "ask" you.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             missed: Option<String> {
                 example: r#""skip""#,

@@ -37,7 +37,7 @@ pub(super) struct Person {
     /// The files shared with the person. The agents that the session started share in its name.
     pub(super) files: SessionFiles,
     pub(super) decoders: Decoders,
-    /// What a turn that nobody attends wanted, and was not granted.
+    /// Refused effects of a turn that nobody attends.
     pub(super) refusals: Arc<Mutex<Vec<String>>>,
 }
 

@@ -18,7 +18,7 @@ pub struct NewTriggerRow {
     pub kind: String,
     /// Its specification.
     pub body: Value,
-    /// Who made it: `tool`, `config`, `profile`, `person`.
+    /// Its origin: `tool`, `config`, `profile`, `person`.
     pub origin: String,
     /// The channel that it watches.
     pub channel: Option<String>,
@@ -69,7 +69,7 @@ pub struct TriggerRow {
     pub kind: String,
     /// Its specification.
     pub body: Value,
-    /// Who made it: `tool`, `config`, `profile`, `person`.
+    /// Its origin: `tool`, `config`, `profile`, `person`.
     pub origin: String,
     /// The channel that it watches.
     pub channel: Option<String>,
@@ -91,7 +91,7 @@ pub struct TriggerRow {
     pub fires_of_day: u64,
 }
 
-/// What a history row is about.
+/// The event of a history row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HistoryEvent {
@@ -113,7 +113,7 @@ pub enum HistoryEvent {
     DailyCap,
     /// The session's inbox was full.
     InboxFull,
-    /// What it watches can't be watched.
+    /// Its source can't be watched.
     Error,
     /// A person paused it.
     Paused,
@@ -173,7 +173,7 @@ pub struct HistoryRow {
     pub trigger: String,
     /// When it happened.
     pub at_ms: u64,
-    /// What happened.
+    /// The event.
     pub event: HistoryEvent,
     /// The fire that it is about.
     pub fire: Option<u64>,

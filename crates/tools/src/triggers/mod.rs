@@ -16,10 +16,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// What a tool that makes a trigger may touch.
+/// The touches of a tool that makes a trigger.
 const MAKES: Kinds = Kinds::SESSION.with(Kinds::EXCLUSIVE);
 
-/// What happens to fires that were due while haft did not run.
+/// Handling of fires that were due while haft did not run.
 #[derive(Clone, Copy, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]

@@ -19,7 +19,7 @@ pub(crate) struct WatchJob {
     /// Its id; default: a new one.
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<String>,
-    /// What its turns may do beside what needs no approval: `run cargo test`, `net HOST`, `write PATH`. Nobody is asked then.
+    /// Grants of its turns: `run cargo test`, `net HOST`, `write PATH`. Nobody is asked then; anything else that needs approval fails.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     grants: Vec<String>,
     /// Maximum fires a day.

@@ -1,4 +1,4 @@
-//! Which files a workspace ignores, also of files that are gone.
+//! Ignored files of a workspace, by the rules of git; also for files that are gone.
 
 use std::path::Path;
 
@@ -29,7 +29,7 @@ fn excludes(root: &Path, path: &Path, is_folder: bool) -> bool {
                 continue;
             }
             let mut rules = GitignoreBuilder::new(folder);
-            // A line that is no pattern excludes nothing.
+            // A line that is not a pattern excludes nothing.
             drop(rules.add(file));
             let Ok(rules) = rules.build() else { continue };
             match rules.matched(path, is_folder) {

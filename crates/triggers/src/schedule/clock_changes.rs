@@ -12,7 +12,7 @@ use jiff::{
 /// Civil times that are tried for one instant: all minutes of a repeated day, and more.
 const TRIES: usize = 3_000;
 
-/// Returns the first instant after `after` of a schedule by the hands of the clock, each civil time once. `next` returns
+/// Returns the first instant after `after` of a schedule by civil times, each of them once. `next` returns
 /// the civil time that follows another.
 pub(super) fn next_once(
     after: Timestamp,

@@ -108,7 +108,7 @@ fn a_timer_keeps_its_rhythm() {
     assert_eq!(timer.next_of(at(100), at(1_234), &TimeZone::UTC), Some(at(1_240)));
 }
 
-/// A fire by brute force, written for this test: every minute is looked at, and no arithmetic of the schedule is used.
+/// A fire by brute force, written for this test: every minute is checked, and no arithmetic of the schedule is used.
 const REFERENCE: &str = r#"
 import json, sys
 from datetime import datetime, timedelta, timezone
