@@ -204,9 +204,14 @@ fn every_tool_and_every_field_is_described_within_the_budget() {
     }
     let all: usize = tools::all().iter().map(|tool| tool.spec().bytes()).sum();
     assert!(all <= ALL_BYTES, "all tools cost {all} bytes");
-    let is_listed = |tool: &&Arc<dyn AnyTool>| !tools::UNLISTED.contains(&tool.spec().name.as_str());
-    let of_agents = tools::of_agents(tools::HAFT);
-    let agents: usize = of_agents.iter().filter(is_listed).map(|tool| tool.spec().bytes()).sum();
+    // Those of a group come on top of that.
+    let in_a_group = |name: &str| matches!(name, "send_channel" | "send_message");
+    let agents: usize = tools::of_agents(tools::HAFT)
+        .iter()
+        .map(|tool| tool.spec())
+        .filter(|it| !in_a_group(&it.name) && !tools::UNLISTED.contains(&it.name.as_str()))
+        .map(kit::Spec::bytes)
+        .sum();
     assert!(agents <= AGENT_BYTES, "an agent's tools cost {agents} bytes");
 }
 

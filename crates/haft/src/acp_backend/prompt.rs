@@ -80,7 +80,7 @@ impl AcpSession {
         let settled = driver.settle(agent, Some(input), stop).await;
         let ended = for_one_turn.map_or(Ok(()), |it| it.end(agent));
         ended.and_then(|()| self.factory.keep(agent)).map_err(|fault| error_of(&fault))?;
-        let Settled { outcome, late } = settled.map_err(failed)?;
+        let Settled { outcome, late, .. } = settled.map_err(failed)?;
         if !late.is_empty() {
             let names: Vec<&str> = late.iter().map(|it| it.name.as_str()).collect();
             self.watcher.note(format!("still running in the background: {}", names.join(", ")));

@@ -240,7 +240,7 @@ fn tell(
     bounds: &Bounds,
     goes_on: &str,
 ) -> Result<ExitCode, Fault> {
-    let Done { settled: Settled { outcome, late }, output } = done.map_err(|error| {
+    let Done { settled: Settled { outcome, late, .. }, output } = done.map_err(|error| {
         let fault = fault(error);
         let next = fault.next.as_deref().map_or_else(String::new, |it| format!("{it}\n"));
         fault.next(format!("{next}To continue: {goes_on}"))
