@@ -2,4 +2,5 @@
 
 mod layers;
 mod promise;
+mod sessions_load;
 mod triggers;

@@ -117,7 +117,19 @@ impl Transcripts {
         number: u64,
         body: Value,
     ) -> impl Future<Output = Result<(), Fault>> + Send + use<> {
-        self.add_with(session, buffer, number, body, Claim::None)
+        self.add_all_with(session, vec![(buffer, number, body)], Claim::None)
+    }
+
+    /// Adds rows in one transaction: all of them, or none.
+    ///
+    /// # Errors
+    /// Those of [`add`](Self::add).
+    pub fn add_all(
+        &self,
+        session: &str,
+        rows: Vec<(Buffer, u64, Value)>,
+    ) -> impl Future<Output = Result<(), Fault>> + Send + use<> {
+        self.add_all_with(session, rows, Claim::None)
     }
 
     /// Like [`add`](Self::add), and makes a claim on messages of the session's inbox in the same transaction: they are shown if
@@ -133,24 +145,39 @@ impl Transcripts {
         body: Value,
         claim: Claim,
     ) -> impl Future<Output = Result<(), Fault>> + Send + use<> {
-        let claim = self.broken_apart(session, number, claim);
+        self.add_all_with(session, vec![(buffer, number, body)], claim)
+    }
+
+    /// Adds rows in one transaction with a claim, which names the first row.
+    ///
+    /// # Errors
+    /// Those of [`add_with`](Self::add_with).
+    pub fn add_all_with(
+        &self,
+        session: &str,
+        rows: Vec<(Buffer, u64, Value)>,
+        claim: Claim,
+    ) -> impl Future<Output = Result<(), Fault>> + Send + use<> {
+        let first = rows.first().map_or(0, |it| it.1);
+        let claim = self.broken_apart(session, first, claim);
         let (session, at, stamp) = (session.to_owned(), now_ms().cast_signed(), self.store.stamp());
         self.store.ask(move |database| {
             if !inbox::may_claim(database, &session, &claim)? {
                 return Err(rusqlite::Error::QueryReturnedNoRows);
             }
-            let mut body = body;
-            mask(&mut body, &stamp.secrets, &KINDS);
-            let body = body.to_string();
-            database
-                .prepare_cached(
-                    "INSERT INTO transcript (session, buffer, number, at_ms, body) VALUES (?1, ?2, ?3, ?4, ?5)",
-                )?
-                .execute(params![session, buffer.name(), number.cast_signed(), at, body])?;
-            if buffer == Buffer::Messages {
-                search_index::keep(database, &session, number, at, &body)?;
+            for (buffer, number, mut body) in rows {
+                mask(&mut body, &stamp.secrets, &KINDS);
+                let body = body.to_string();
+                database
+                    .prepare_cached(
+                        "INSERT INTO transcript (session, buffer, number, at_ms, body) VALUES (?1, ?2, ?3, ?4, ?5)",
+                    )?
+                    .execute(params![session, buffer.name(), number.cast_signed(), at, body])?;
+                if buffer == Buffer::Messages {
+                    search_index::keep(database, &session, number, at, &body)?;
+                }
             }
-            inbox::claim(database, &session, number, &claim)
+            inbox::claim(database, &session, first, &claim)
         })
     }
 
