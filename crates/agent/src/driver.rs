@@ -1,7 +1,7 @@
 //! The driver of a conversation: decides when the next turn begins.
 //!
-//! A turn begins with a message of a person or a program, or with the end of a job, whose result the model
-//! gets. `haft run`, the chat and sub-agents use this driver.
+//! A turn begins with a message of a person or a program, with a message in the session's inbox, or with the end of a job,
+//! whose result the model gets. `haft run`, the chat, sub-agents and the session service use this driver.
 
 use std::time::Duration;
 
@@ -19,6 +19,9 @@ use crate::{
 /// Interval at which haft checks whether an awaited job listens on a port.
 const PORTS: Duration = Duration::from_secs(2);
 
+/// Interval at which haft looks for messages that another process posted and could not tell it of.
+const INBOX: Duration = Duration::from_millis(250);
+
 /// Limits of the turns that begin by themselves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Driving {
@@ -34,6 +37,8 @@ pub struct Driver {
     driving: Driving,
     /// The number of turns that ends of jobs have begun since the last message.
     woken: usize,
+    /// Whether the last turn that began by itself failed: then only a new event begins the next one.
+    failed: bool,
 }
 
 /// The outcome of a turn and of the turns that awaited jobs began.
@@ -48,7 +53,7 @@ pub struct Settled {
 impl Driver {
     /// Creates a driver that has run no turn yet.
     pub fn new(driving: Driving) -> Self {
-        Self { driving, woken: 0 }
+        Self { driving, woken: 0, failed: false }
     }
 
     /// Runs one turn with a message of a person or a program.
@@ -62,28 +67,44 @@ impl Driver {
         cancel: &CancellationToken,
     ) -> Result<Outcome, AgentError> {
         self.woken = 0;
-        agent.turn_with(input, cancel).await
+        let outcome = agent.turn_with(input, cancel).await;
+        self.failed = outcome.is_err();
+        outcome
     }
 
-    /// Resolves when the event of a job may begin a turn. Dropping the future loses nothing.
+    /// Resolves when a message in the session's inbox or the event of a job may begin a turn. Dropping the future loses
+    /// nothing.
     pub async fn woken(&self, session: &Session) {
-        if self.woken >= self.driving.wakes {
-            return std::future::pending().await;
-        }
-        let mut changes = session.job_changes();
+        let jobs_wake = self.woken < self.driving.wakes;
+        let (mut jobs, mut inbox) = (session.job_changes(), arrivals(session));
+        // After a failure the same message would fail again at once.
+        let mut waits_for_news = self.failed;
         loop {
-            changes.borrow_and_update();
-            if session.has_news() {
+            jobs.borrow_and_update();
+            inbox.borrow_and_update();
+            if !waits_for_news && (has_message(session) || (jobs_wake && session.has_news())) {
                 return;
             }
-            // The session is gone, and no event can follow.
-            if changes.changed().await.is_err() {
-                return std::future::pending().await;
+            tokio::select! {
+                changed = jobs.changed(), if jobs_wake => {
+                    // The session is gone, and no event can follow.
+                    if changed.is_err() {
+                        return std::future::pending().await;
+                    }
+                    waits_for_news = false;
+                }
+                _ = inbox.changed() => waits_for_news = false,
+                () = sleep(INBOX) => {}
             }
         }
     }
 
-    /// Runs one turn that begins with the events of jobs.
+    /// Returns what begins the next turn, in a word: `message` or `job`.
+    pub fn cause(session: &Session) -> &'static str {
+        if has_message(session) { "message" } else { "job" }
+    }
+
+    /// Runs one turn that begins with messages of the inbox or with the events of jobs.
     ///
     /// # Errors
     /// Those of [`Agent::turn`].
@@ -92,12 +113,17 @@ impl Driver {
         agent: &mut Agent,
         cancel: &CancellationToken,
     ) -> Result<Outcome, AgentError> {
-        self.woken += 1;
-        agent.turn(None, cancel).await
+        // A message that the person typed is a message of theirs, and others end when their senders do.
+        if agent.session().has_news() {
+            self.woken += 1;
+        }
+        let outcome = agent.turn(None, cancel).await;
+        self.failed = outcome.is_err();
+        outcome
     }
 
-    /// Runs a turn, and then one more for each promised result that arrives. Without input it continues the
-    /// conversation where it stopped.
+    /// Runs a turn, and then one more for each promised result and each message that arrives until there is nothing to wait
+    /// for. Without input it continues the conversation where it stopped.
     ///
     /// # Errors
     /// Those of [`Agent::turn_with`].
@@ -111,12 +137,14 @@ impl Driver {
             Some(input) => self.say(agent, input, cancel).await?,
             None => agent.turn(None, cancel).await?,
         };
-        let mut changes = agent.session().job_changes();
+        let (mut changes, mut inbox) = (agent.session().job_changes(), arrivals(agent.session()));
         let mut until = Instant::now() + self.driving.wait;
         let mut told: Vec<OwedJob> = Vec::new();
         while all.ended == Ended::Done {
             changes.borrow_and_update();
-            if agent.session().owes_news() && self.woken < self.driving.wakes {
+            inbox.borrow_and_update();
+            let is_owed = agent.session().owes_news() && self.woken < self.driving.wakes;
+            if is_owed || has_message(agent.session()) {
                 let more = self.wake(agent, cancel).await?;
                 all.add(more);
                 (until, told) = (Instant::now() + self.driving.wait, Vec::new());
@@ -136,13 +164,24 @@ impl Driver {
                 biased;
                 () = cancel.cancelled() => all.ended = Ended::Cancelled,
                 _ = changes.changed() => {}
-                // A server that begins to listen sends no notification.
+                _ = inbox.changed() => {}
+                // A server that begins to listen sends no notification, nor does another process that posts a message.
                 () = sleep(PORTS) => {}
                 () = sleep_until(until) => return Ok(Settled { outcome: all, late: owed }),
             }
         }
         Ok(Settled { outcome: all, late: Vec::new() })
     }
+}
+
+/// Returns a counter that changes when this process posts a message for the session.
+fn arrivals(session: &Session) -> tokio::sync::watch::Receiver<u64> {
+    session.runtime().store().inbox().arrivals(session.name())
+}
+
+/// Returns whether a message waits in the session's inbox. An inbox that can't be read has none: the turn's own rows fail then.
+fn has_message(session: &Session) -> bool {
+    session.runtime().store().inbox().has_queued(session.name()).unwrap_or(false)
 }
 
 impl Outcome {

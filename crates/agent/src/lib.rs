@@ -1,6 +1,7 @@
 //! The agent loop: runs a model with the tools of a session.
 
 mod answer;
+mod arrivals;
 mod asker;
 mod compaction;
 mod conversations;
@@ -28,6 +29,7 @@ pub mod slash;
 /// The decoders of untrusted bytes that an agent needs.
 pub static DECODERS: &[kit::decoders::Entry] = &[kit::decoders::Entry::of::<images::Fit>()];
 
+pub use arrivals::InboxBounds;
 pub use asker::{Asker, NobodyToAsk, nobody};
 pub use compaction::size::{Context, ContextPart, ContextUsed};
 pub use conversations::{Conversation, conversation, conversations, find_conversations, title};

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use agent::{
-    Agent, Asker, Bounds, Driver, Driving, Makings, NobodyToAsk, Observer, Prompt, Settings, Setup, Silent,
+    Agent, Asker, Bounds, Driver, Driving, InboxBounds, Makings, NobodyToAsk, Observer, Prompt, Settings, Setup, Silent,
     dialect::{Dialect, Spoken},
     model::{self, Choices, KeyFrom, Keys, Model, script::Script},
     profiles::{PLAN, Profile, Profiles},
@@ -332,7 +332,18 @@ impl AgentFactory {
         session.list_within(self.opened.listing_of_agent());
         let system = (&self.prompt(&session, None)).into();
         let visible = self.opened.agents.agent.visible.unwrap_or_default();
-        Agent::open(Settings { session, model, system, bounds: self.bounds(), visible, host })
+        let mut agent = Agent::open(Settings { session, model, system, bounds: self.bounds(), visible, host })?;
+        agent.set_inbox_bounds(self.inbox_bounds());
+        Ok(agent)
+    }
+
+    /// Returns how much of the inbox one request shows in full.
+    fn inbox_bounds(&self) -> InboxBounds {
+        let (section, default) = (&self.opened.agents.agent, InboxBounds::default());
+        InboxBounds {
+            messages: section.inbox_messages.unwrap_or(default.messages),
+            bytes: section.inbox_bytes.unwrap_or(default.bytes),
+        }
     }
 
     /// Returns the limits of a turn.

@@ -30,6 +30,12 @@ enum Verb {
     Acp(verbs::acp::Acp),
     /// List, search, show, fork and delete earlier conversations
     Sessions(verbs::sessions::Sessions),
+    /// Send a message to the agent of a session
+    ///
+    /// The agent gets it before its next step, also while it works; an agent that waits begins a turn. The message is on the
+    /// disk when this command ends, and is shown once. Only a text that is typed at a terminal counts as your word; what a
+    /// program sends is data.
+    Send(verbs::send::Send),
     /// List the models that you can use
     Models(verbs::models::Models),
     /// Call a tool and print what a model would read
@@ -126,6 +132,7 @@ impl Haft {
             Verb::Chat(verb) => verb.run(&options, place).await,
             Verb::Acp(verb) => verb.run(&options, place).await,
             Verb::Sessions(verb) => verb.run(&options, place).await,
+            Verb::Send(verb) => verb.run(&options, place).await,
             Verb::Models(verb) => verb.run(&options, place).await,
             Verb::Call(verb) => verb.run(&options, place).await,
             Verb::Tools(verb) => verb.run(&options, place).await,

@@ -14,7 +14,7 @@ use crate::{
     redact::Redact,
     seen::Views,
     services::{
-        Agents, Caller, Confirm, History, Jobs, Notes, Progress, Servers, Shares, Shelf, Tools, Undo, Vault,
+        Agents, Caller, Confirm, History, Jobs, Messages, Notes, Progress, Servers, Shares, Shelf, Tools, Undo, Vault,
     },
     text::Content,
 };
@@ -46,6 +46,8 @@ pub struct Services {
     pub tools: Arc<dyn Tools>,
     /// The agent that the session belongs to.
     pub agents: Arc<dyn Agents>,
+    /// Messages to other agents.
+    pub messages: Arc<dyn Messages>,
     /// The MCP servers.
     pub servers: Arc<dyn Servers>,
     /// Notes of the session and facts of the workspace.
@@ -180,6 +182,11 @@ impl Cx {
     /// Returns the agent that the session belongs to.
     pub fn agents(&self) -> &dyn Agents {
         &*self.inner.services.agents
+    }
+
+    /// Returns the service that sends messages to other agents.
+    pub fn messages(&self) -> &dyn Messages {
+        &*self.inner.services.messages
     }
 
     /// Returns the MCP servers that the session can use.

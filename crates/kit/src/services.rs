@@ -2,6 +2,7 @@
 
 mod agents;
 mod confirm;
+mod messages;
 mod notes;
 mod servers;
 mod shares;
@@ -29,6 +30,10 @@ use crate::{
 pub use crate::redact::Redact;
 pub use agents::{Agents, NoAgent, ProfileInfo, Profiles, Question, Report, Task, TaskEnd};
 pub use confirm::{Confirm, Matter, NobodyConfirms, Proposed, Review};
+pub use messages::{
+    ChannelInfo, ChannelRequest, Delivery, Kin, Messages, NoMessages, OtherAgent, Outgoing, OwnIdentity,
+    Undelivered,
+};
 pub use notes::{Change, Fact, Notes, Saying};
 pub use servers::{NewServer, NoServers, ServerInfo, ServerState, Servers};
 pub use shares::{NewShare, NoShares, Shared, Shares};

@@ -1,6 +1,7 @@
 //! Workspaces for tests, each made from one string, and the programs that tests need.
 
 pub mod needs;
+mod wired;
 
 use std::{
     collections::BTreeMap,
@@ -26,12 +27,14 @@ use crate::{
     procs::{Exit, Procs, Program, Slice, Spawner, Starting},
     seen::Views,
     services::{
-        Agents, Called, Caller, Change, Confirm, Fact, History, Job, Jobs, Listed, Live, NoAgent, NoServers,
-        NoShares, NobodyConfirms, Notes, Progress, Redact, Reloaded, Saying, Servers, Shares, Shelf, Soon,
+        Agents, Called, Caller, Change, Confirm, Fact, History, Job, Jobs, Listed, Live, Messages, NoAgent,
+        NoMessages, NoServers, NoShares, NobodyConfirms, Notes, Progress, Redact, Reloaded, Saying, Servers, Shares, Shelf, Soon,
         Tools, Transcript, Undo, Until, Vault, Waited, Which,
     },
     text::{Content, Digest},
 };
+
+pub use wired::Wired;
 
 /// A temporary workspace, which is deleted when this is dropped.
 pub struct TestWorkspace {
@@ -46,6 +49,8 @@ pub struct TestWorkspace {
     pub tools: Arc<dyn Tools>,
     /// The agent that tools see: none, unless a test replaces it.
     pub agents: Arc<dyn Agents>,
+    /// The messages that tools send: not available, unless a test replaces them.
+    pub messages: Arc<dyn Messages>,
     /// The MCP servers that tools see.
     pub servers: Arc<dyn Servers>,
     /// Notes: in memory, unless a test replaces them.
@@ -103,6 +108,7 @@ impl TestWorkspace {
             jobs: Arc::new(Nothing),
             tools: Arc::new(Nothing),
             agents: Arc::new(NoAgent),
+            messages: Arc::new(NoMessages),
             servers: Arc::new(NoServers),
             notes: Arc::new(InMemory::default()),
             shares: Arc::new(NoShares),
@@ -184,6 +190,7 @@ impl TestWorkspace {
             jobs: self.jobs.clone(),
             tools: self.tools.clone(),
             agents: self.agents.clone(),
+            messages: self.messages.clone(),
             servers: self.servers.clone(),
             notes: self.notes.clone(),
             shares: self.shares.clone(),

@@ -199,6 +199,12 @@ impl Session {
         self.state.tools().plan(plans);
     }
 
+    /// Sets the tools by which the session's agent sends messages to others. Without a call of this it has none, but those that
+    /// its list of tools names.
+    pub fn sends_by(&self, tools: &[&str]) {
+        self.state.tools().sends_by(tools);
+    }
+
     /// Limits the size of tool lists from now on, for this session and those opened below it later.
     pub fn list_within(&self, listing: Listing) {
         self.state.tools().list_within(listing);

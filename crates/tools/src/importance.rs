@@ -14,6 +14,9 @@ pub const DAILY: &[&str] = &[
     "stop_task",
     "ask_user",
     "subagent",
+    "group_send",
+    "send_channel",
+    "send_message",
 ];
 
 /// All other tools, the most important first: those that don't fit into the list are found by a search.

@@ -4,6 +4,7 @@ mod agents;
 mod cad;
 mod code;
 mod files;
+mod groups;
 mod importance;
 mod jobs;
 mod manuals;

@@ -8,7 +8,7 @@ use kit::Fault;
 
 use super::{Mark, Row, Transcript, body, conversation::Turn};
 use crate::model::{Item, Piece, Said};
-use store::Buffer;
+use store::{Buffer, Claim};
 
 /// The removed part of a conversation.
 #[derive(Debug, Default, PartialEq)]
@@ -49,7 +49,7 @@ impl Transcript {
         let since = first.begins.message;
         self.put(Row::Rewound { turns, notes });
         self.messages += 1;
-        self.writing.add(Buffer::Messages, self.messages, body(&Mark::Rewound { since }));
+        self.writing.add(Buffer::Messages, self.messages, body(&Mark::Rewound { since }), Claim::None);
         Ok(back)
     }
 

@@ -5,7 +5,7 @@ use std::{collections::VecDeque, future::Future, pin::Pin};
 use kit::Fault;
 use parking_lot::Mutex;
 use serde_json::Value;
-use store::{Buffer, Transcripts};
+use store::{Buffer, Claim, Transcripts};
 
 /// The rows of one session that are not yet on the disk.
 pub(super) struct Writing {
@@ -20,6 +20,8 @@ struct OnItsWay {
     buffer: Buffer,
     number: u64,
     body: Value,
+    /// The claim on messages of the inbox that is made with it.
+    claim: Claim,
     /// `None` after a failure. The mutex is never locked: it makes a turn `Sync`, as the turn of an agent
     /// inside another agent's call has to be.
     written: Option<Mutex<OnDisk>>,
@@ -32,9 +34,10 @@ impl Writing {
 
     /// Queues a row at once, so that rows and the records of the journal reach the disk in the order of their
     /// making.
-    pub(super) fn add(&mut self, buffer: Buffer, number: u64, body: Value) {
-        let written: OnDisk = Box::pin(self.store.add(&self.session, buffer, number, body.clone()));
-        self.rows.push_back(OnItsWay { buffer, number, body, written: Some(Mutex::new(written)) });
+    pub(super) fn add(&mut self, buffer: Buffer, number: u64, body: Value, claim: Claim) {
+        let adding = self.store.add_with(&self.session, buffer, number, body.clone(), claim.clone());
+        let written: OnDisk = Box::pin(adding);
+        self.rows.push_back(OnItsWay { buffer, number, body, claim, written: Some(Mutex::new(written)) });
     }
 
     /// Waits until all rows are on the disk. Can be dropped and called again; a row that failed is then tried
@@ -46,7 +49,8 @@ impl Writing {
         while let Some(row) = self.rows.front_mut() {
             let (store, session) = (&self.store, &self.session);
             let written = row.written.get_or_insert_with(|| {
-                let again: OnDisk = Box::pin(store.add(session, row.buffer, row.number, row.body.clone()));
+                let (body, claim) = (row.body.clone(), row.claim.clone());
+                let again: OnDisk = Box::pin(store.add_with(session, row.buffer, row.number, body, claim));
                 Mutex::new(again)
             });
             if let Err(fault) = written.get_mut().as_mut().await {

@@ -289,6 +289,10 @@ impl Telling {
                 self.note(format!("{why}; asking the model again in {seconds} s")).await;
             }
             Event::Note { text } => self.note(text).await,
+            Event::MessageShown { from, channel, text, .. } => {
+                let on = channel.map_or_else(String::new, |it| format!(" on {it}"));
+                self.note(format!("message from {from}{on}: {text}")).await;
+            }
             Event::Waits { jobs, seconds } => self.note(abbreviate::waits(&jobs, seconds)).await,
             Event::Writing { .. } | Event::Text { .. } | Event::Reasoning { .. } => {}
         }

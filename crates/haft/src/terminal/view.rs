@@ -233,6 +233,10 @@ impl View {
                 self.note(why, depth, look, drawn);
             }
             Event::Note { text } => self.note(text, depth, look, drawn),
+            Event::MessageShown { from, channel, text, .. } => {
+                let on = channel.as_ref().map_or_else(String::new, |it| format!(" on {it}"));
+                self.note(&format!("message from {from}{on}: {text}"), depth, look, drawn);
+            }
             Event::Waits { jobs, seconds } => {
                 self.note(&abbreviate::waits(jobs, *seconds), depth, look, drawn);
             }

@@ -18,6 +18,7 @@ pub mod new_tool;
 pub mod prompt;
 pub mod reload_tools;
 pub mod run;
+pub mod send;
 pub mod sessions;
 pub mod start;
 pub mod strict;

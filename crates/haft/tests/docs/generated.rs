@@ -42,6 +42,7 @@ const FAMILIES: &[(&str, &[&str])] = &[
     ("CAD parts", &["scad_lint", "model_3d", "render_3d"]),
     ("Notes", &["todo", "scratchpad", "memory", "search_memory"]),
     ("Agents", &["subagent", "list_profiles", "switch_profile", "ask_user", "reflect"]),
+    ("Messages", &["group_send", "send_channel", "send_message"]),
     ("MCP servers", &["mcp_status", "mcp_connect", "mcp_list", "mcp_call", "mcp_disconnect"]),
     (
         "Tools about tools",

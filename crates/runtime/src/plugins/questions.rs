@@ -1,6 +1,6 @@
 //! Questions of tool files: the requests that a tool may make to haft during its call.
 //!
-//! They are about the session's scratchpad, the files that the session has read, the caller, and the jobs.
+//! They are about the session's scratchpad, the files that the session has read, the caller, the jobs, and channels.
 //! `host/questions.py` is at the other end.
 
 use std::{
@@ -9,7 +9,12 @@ use std::{
     time::SystemTime,
 };
 
-use kit::{Cx, Fault, Files, Kind, Pad, seen::Whole, services::Job, text::Text};
+use kit::{
+    Cx, Fault, Files, Kind, Pad,
+    seen::Whole,
+    services::{ChannelRequest, Job},
+    text::Text,
+};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -53,6 +58,10 @@ pub(super) enum Question {
     /// The caller's identity, and how its model writes calls.
     Context,
     Jobs,
+    /// About channels and the shared state of the group.
+    Channel {
+        request: ChannelRequest,
+    },
 }
 
 /// An answer on the wire.
@@ -96,7 +105,15 @@ fn answer(cx: &Cx, question: Question) -> Result<Value, Fault> {
         Question::Context => {
             let profiles = cx.agents().profiles().known;
             let current = profiles.into_iter().find(|it| it.current).map(|it| it.name);
-            json!({"agent": current, "tool_format": cx.agents().tool_format()})
+            json!({
+                "agent": current,
+                "tool_format": cx.agents().tool_format(),
+                "creature": cx.messages().own().ok().map(|it| it.id),
+            })
+        }
+        // The thread is one that may block.
+        Question::Channel { request } => {
+            tokio::runtime::Handle::current().block_on(cx.messages().request(request))?
         }
         Question::Jobs => json!(cx.jobs().list().iter().map(job).collect::<Vec<_>>()),
     })

@@ -7,7 +7,7 @@ use arc_swap::ArcSwap;
 use kit::{Fault, Origin, references};
 use serde_json::Value;
 
-use crate::{Catalog, Listing, Runtime, Snapshot, mcp_client::SessionTools};
+use crate::{Catalog, Listing, Runtime, Snapshot, catalog::Mode, mcp_client::SessionTools};
 
 /// The limits of a session, beyond those of its runtime. They may change while the session lives.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -22,8 +22,8 @@ pub struct Limits {
 #[derive(Clone, Default)]
 struct CallLimits {
     limits: Arc<Limits>,
-    /// Whether its agent is in plan mode.
-    plans: bool,
+    /// Whether its agent is in plan mode, and can send to others.
+    mode: Mode,
     /// The tools that the provider of its model runs.
     own: Vec<String>,
     /// The limit of its tool list.
@@ -92,13 +92,24 @@ impl ShownTools {
     /// Sets whether the session's agent is in plan mode: some tools exist only then.
     pub(crate) fn plan(&self, plans: bool) {
         if self.plans() != plans {
-            self.change(|terms| terms.plans = plans);
+            self.change(|terms| terms.mode.plans = plans);
         }
     }
 
     /// Returns whether the session's agent is in plan mode.
     pub(crate) fn plans(&self) -> bool {
-        self.terms.load().plans
+        self.terms.load().mode.plans
+    }
+
+    /// Sets the tools by which the session's agent sends messages to others; it has no other tools of that kind. Returns
+    /// whether that is a change.
+    pub(crate) fn sends_by(&self, tools: &[&str]) -> bool {
+        let is_new = self.terms.load().mode.sends_by != tools;
+        if is_new {
+            let tools: Vec<String> = tools.iter().map(|it| (*it).to_owned()).collect();
+            self.change(|terms| terms.mode.sends_by.clone_from(&tools));
+        }
+        is_new
     }
 
     /// Limits the size of tool lists from now on, for this session and those opened below it later.
@@ -155,7 +166,7 @@ impl Shown {
             (all, mine) => all.map(<[String]>::to_vec).or_else(|| mine.clone()),
         };
         let of = |snapshot: &Snapshot| {
-            Catalog::of(snapshot, allowed.as_deref(), &terms.own, terms.plans, &terms.listing)
+            Catalog::of(snapshot, allowed.as_deref(), &terms.own, &terms.mode, &terms.listing)
         };
         let more = &terms.more;
         let catalog = if more.is_empty() { of(&snapshot) } else { of(&snapshot.with(more)) };
