@@ -12,8 +12,6 @@ mod following;
 mod life;
 mod opening;
 mod state;
-#[cfg(test)]
-mod tests;
 
 use std::{
     path::PathBuf,
@@ -30,7 +28,7 @@ use serde_json::{Value, json};
 use sessions::{Row, Sessions};
 use store::{
     SessionLease, Store,
-    groups::{GroupRecord, NewGroupEvent, Used},
+    groups::{GroupRecord, NewGroupEvent, Shape, Used},
 };
 use tokio::sync::{mpsc, watch};
 use tokio_util::task::AbortOnDropHandle;
@@ -116,6 +114,14 @@ pub enum Settled {
     Paused,
     /// It was stopped.
     Stopped,
+}
+
+/// Returns the graphs of a group from its rows.
+///
+/// # Errors
+/// When the rows don't fit together.
+pub fn stored(shape: Shape) -> Result<Topology, Fault> {
+    Ok(State::read(0, shape)?.topology)
 }
 
 /// Returns the name of the lease of a group, which is also where its control rows are.
@@ -263,13 +269,17 @@ impl Service {
         self.inner.act(None, act).await
     }
 
-    /// Waits until nobody works and nothing waits, or a limit is reached, or the group is stopped.
+    /// Waits until nobody works and nothing waits, or a limit is reached, or the group is stopped. With `after_change` it
+    /// first waits for something to happen, or a moment.
     ///
     /// # Errors
     /// When the store can't be read.
-    pub async fn settled(&self) -> Result<Settled, Fault> {
+    pub async fn settled(&self, after_change: bool) -> Result<Settled, Fault> {
         let inner = &self.inner;
         let mut changed = inner.changed.subscribe();
+        if after_change {
+            drop(tokio::time::timeout(LOOK, changed.changed()).await);
+        }
         loop {
             changed.borrow_and_update();
             if let Some(limit) = inner.meter.exhausted() {

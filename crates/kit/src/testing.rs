@@ -108,6 +108,7 @@ impl TestWorkspace {
             jobs: Arc::new(Nothing),
             tools: Arc::new(Nothing),
             agents: Arc::new(NoAgent),
+            groups: Arc::new(NoGroup),
             messages: Arc::new(NoMessages),
             servers: Arc::new(NoServers),
             notes: Arc::new(InMemory::default()),

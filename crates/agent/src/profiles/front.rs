@@ -15,7 +15,7 @@ pub(super) enum Format {
 }
 
 /// The known fields.
-const WORDS: [&str; 10] = [
+const WORDS: [&str; 11] = [
     "name",
     "description",
     "model",
@@ -26,6 +26,7 @@ const WORDS: [&str; 10] = [
     "maxTurns",
     "max_steps",
     "permissionMode",
+    "group",
 ];
 
 /// Parses a profile. An error names the line.

@@ -101,22 +101,19 @@ impl Inner {
             agent::Event::Answered { tool, ok: true, .. } if !TALK.contains(&tool.as_str()) => {
                 self.state.lock().exchanges.changed(&[id.to_owned()]);
             }
-            agent::Event::MessageShown { source, sender_session, .. } => {
-                self.message_shown(id, source, sender_session.as_deref()).await?;
-            }
+            agent::Event::MessageShown { source, from, .. } => self.message_shown(id, source, from).await?,
             _ => {}
         }
         Ok(())
     }
 
     /// Counts a message between members, and pauses those that only answer each other.
-    async fn message_shown(&self, id: &str, source: &str, sender: Option<&str>) -> Result<(), Fault> {
+    async fn message_shown(&self, id: &str, source: &str, from: &str) -> Result<(), Fault> {
         let most = self.meter.limits().exchanges.unwrap_or(Limits::EXCHANGES).max(1);
         let looping = {
             let mut state = self.state.lock();
-            let from = sender.and_then(|it| state.by_session(it)).cloned();
-            match from {
-                Some(from) if from != id && matches!(source, "channel" | "direct" | "output") => {
+            match state.topology.resolve(id, from) {
+                Ok(from) if from != id && matches!(source, "channel" | "direct" | "output") => {
                     state.exchanges.delivered(&from, id, most)
                 }
                 _ => {

@@ -5,6 +5,21 @@ use serde_json::Value;
 use super::Soon;
 use crate::{Fault, Kind};
 
+/// The tools of an agent that may change its group.
+pub const PRIVILEGED_TOOLS: [&str; 11] = [
+    "group_status",
+    "group_spawn_child",
+    "group_add_node",
+    "group_remove_node",
+    "group_start_node",
+    "group_stop_node",
+    "group_pause_node",
+    "group_resume_node",
+    "group_kill_node",
+    "group_channel",
+    "group_wire",
+];
+
 /// The group of a session's agent.
 pub trait Groups: Send + Sync {
     /// Does this in the group, in the name of the session's agent. Returns the result as the model reads it.

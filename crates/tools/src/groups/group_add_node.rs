@@ -25,7 +25,7 @@ pub(crate) struct GroupAddNode {
 impl Tool for GroupAddNode {
     const NAME: &str = "group_add_node";
     const AT_MOST: Kinds = Kinds::SESSION;
-    const ONLY_FOR_PRIVILEGED: bool = true;
+    const ONLY_AMONG_AGENTS: bool = true;
 
     fn touches(&self) -> Touches {
         Touches::session(GROUP)

@@ -43,7 +43,7 @@ enum Direction {
 impl Tool for GroupChannel {
     const NAME: &str = "group_channel";
     const AT_MOST: Kinds = Kinds::SESSION;
-    const ONLY_FOR_PRIVILEGED: bool = true;
+    const ONLY_AMONG_AGENTS: bool = true;
 
     fn touches(&self) -> Touches {
         Touches::session(GROUP)

@@ -18,7 +18,7 @@ pub(crate) struct GroupKillNode {
 impl Tool for GroupKillNode {
     const NAME: &str = "group_kill_node";
     const AT_MOST: Kinds = Kinds::SESSION;
-    const ONLY_FOR_PRIVILEGED: bool = true;
+    const ONLY_AMONG_AGENTS: bool = true;
 
     fn touches(&self) -> Touches {
         Touches::session(GROUP)

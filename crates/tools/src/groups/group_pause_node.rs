@@ -18,7 +18,7 @@ pub(crate) struct GroupPauseNode {
 impl Tool for GroupPauseNode {
     const NAME: &str = "group_pause_node";
     const AT_MOST: Kinds = Kinds::SESSION;
-    const ONLY_FOR_PRIVILEGED: bool = true;
+    const ONLY_AMONG_AGENTS: bool = true;
 
     fn touches(&self) -> Touches {
         Touches::session(GROUP)

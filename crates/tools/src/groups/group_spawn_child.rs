@@ -27,7 +27,7 @@ pub(crate) struct GroupSpawnChild {
 impl Tool for GroupSpawnChild {
     const NAME: &str = "group_spawn_child";
     const AT_MOST: Kinds = Kinds::SESSION;
-    const ONLY_FOR_PRIVILEGED: bool = true;
+    const ONLY_AMONG_AGENTS: bool = true;
 
     fn touches(&self) -> Touches {
         Touches::session(GROUP)

@@ -30,7 +30,7 @@ fn yes() -> bool {
 impl Tool for GroupStatus {
     const NAME: &str = "group_status";
     const AT_MOST: Kinds = Kinds::SESSION;
-    const ONLY_FOR_PRIVILEGED: bool = true;
+    const ONLY_AMONG_AGENTS: bool = true;
 
     fn touches(&self) -> Touches {
         Touches::session(GROUP)

@@ -18,7 +18,7 @@ pub(crate) struct GroupStopNode {
 impl Tool for GroupStopNode {
     const NAME: &str = "group_stop_node";
     const AT_MOST: Kinds = Kinds::SESSION;
-    const ONLY_FOR_PRIVILEGED: bool = true;
+    const ONLY_AMONG_AGENTS: bool = true;
 
     fn touches(&self) -> Touches {
         Touches::session(GROUP)

@@ -55,7 +55,7 @@ fn yes() -> bool {
 impl Tool for GroupWire {
     const NAME: &str = "group_wire";
     const AT_MOST: Kinds = Kinds::SESSION;
-    const ONLY_FOR_PRIVILEGED: bool = true;
+    const ONLY_AMONG_AGENTS: bool = true;
 
     fn touches(&self) -> Touches {
         Touches::session(GROUP)
