@@ -97,7 +97,7 @@ fn every_key_of_a_terrarium_is_read_and_what_has_no_effect_is_named() {
     assert_eq!(writer.model.as_deref(), Some("fast"));
     assert_eq!(writer.tool_format.as_deref(), Some("bracket"));
     assert_eq!(writer.tools.as_ref().unwrap(), &["grep", "edit", "mine"], "bases first, a name once");
-    assert_eq!(writer.prompt, "Be kind.\n\nWrite about ${TOPIC:news}. Be brief.");
+    assert_eq!(writer.prompt, "Be kind.\n\nWrite about ${TOPIC:news}. Be brief.\n");
     assert_eq!((writer.max_steps, writer.startup.as_deref()), (Some(30), Some("Begin.")));
     assert_eq!(writer.triggers[0].options["interval"], 60);
     assert_eq!((writer.triggers[0].kind.as_str(), writer.triggers[0].name.as_deref()), ("timer", Some("tick")));
