@@ -204,8 +204,8 @@ impl Session {
         self.state.tools().plan(plans);
     }
 
-    /// Sets the tools by which the session's agent sends messages to others. Without a call of this it has none, but those that
-    /// its list of tools names.
+    /// Adds tools by which the session's agent reaches others: of those that are only for such agents, it has these, and those
+    /// that its list of tools names.
     pub fn sends_by(&self, tools: &[&str]) {
         self.state.tools().sends_by(tools);
     }

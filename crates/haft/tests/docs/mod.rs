@@ -46,6 +46,7 @@ pages! {
     tools: "docs/tools.md",
     writing_tools: "docs/writing-tools.md" [Python],
     profiles: "docs/profiles.md",
+    agents_messages: "docs/messages.md",
     mcp_servers: "docs/mcp-servers.md",
     configuration: "docs/configuration.md",
     cli: "docs/cli.md",

@@ -101,15 +101,16 @@ impl ShownTools {
         self.terms.load().mode.plans
     }
 
-    /// Sets the tools by which the session's agent sends messages to others; it has no other tools of that kind. Returns
-    /// whether that is a change.
-    pub(crate) fn sends_by(&self, tools: &[&str]) -> bool {
-        let is_new = self.terms.load().mode.sends_by != tools;
-        if is_new {
-            let tools: Vec<String> = tools.iter().map(|it| (*it).to_owned()).collect();
-            self.change(|terms| terms.mode.sends_by.clone_from(&tools));
+    /// Adds tools by which the session's agent sends messages to others.
+    pub(crate) fn sends_by(&self, tools: &[&str]) {
+        let is_new = |terms: &CallLimits, name: &str| !terms.mode.sends_by.iter().any(|it| it == name);
+        if tools.iter().any(|it| is_new(&self.terms.load(), it)) {
+            self.change(|terms| {
+                let new = tools.iter().filter(|it| is_new(terms, it)).map(|it| (*it).to_owned());
+                let new: Vec<String> = new.collect();
+                terms.mode.sends_by.extend(new);
+            });
         }
-        is_new
     }
 
     /// Limits the size of tool lists from now on, for this session and those opened below it later.
