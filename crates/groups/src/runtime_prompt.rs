@@ -67,7 +67,7 @@ pub fn block(all: &Topology, member: &str) -> Option<String> {
     if is_privileged {
         let count = graph.members.len();
         let population = match graph.cap {
-            0 => format!("The group has {}.", kit::plural(count, "agent")),
+            0 => format!("The group has {}.", kit::counted(count, "agent")),
             cap => format!("The group has {count} of at most {cap} agents."),
         };
         let _ = writeln!(

@@ -143,7 +143,7 @@ impl Wire {
         match self.prompt_format {
             Format::Simple => simple(template, |name| with.get(name, self.with_content)),
             Format::Jinja => {
-                jinja(template, with.as_json(self.with_content)).unwrap_or_else(|error| {
+                jinja(template, &with.as_json(self.with_content)).unwrap_or_else(|error| {
                     tracing::warn!(%error, to = %self.to, "the template of an output wire failed");
                     simple(usual, |name| with.get(name, self.with_content))
                 })
@@ -207,12 +207,12 @@ pub(crate) fn simple(template: &str, value: impl Fn(&str) -> String) -> String {
 ///
 /// # Errors
 /// When the template can't be parsed or takes too long.
-pub(crate) fn jinja(template: &str, with: Value) -> Result<String, String> {
-    engine().render_str(template, with).map_err(|error| error.to_string())
+pub(crate) fn jinja(template: &str, with: &Value) -> Result<String, String> {
+    engine().render_str(template, minijinja::Value::from_serialize(with)).map_err(|error| error.to_string())
 }
 
 /// Returns an engine without files, and with bounded work.
-fn engine() -> Environment<'static> {
+fn engine<'a>() -> Environment<'a> {
     let mut engine = Environment::new();
     engine.set_undefined_behavior(UndefinedBehavior::Chainable);
     engine.set_fuel(Some(FUEL));

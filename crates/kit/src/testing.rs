@@ -27,8 +27,8 @@ use crate::{
     procs::{Exit, Procs, Program, Slice, Spawner, Starting},
     seen::Views,
     services::{
-        Agents, Called, Caller, Change, Confirm, Fact, History, Job, Jobs, Listed, Live, Messages, NoAgent,
-        NoMessages, NoServers, NoShares, NobodyConfirms, Notes, Progress, Redact, Reloaded, Saying, Servers, Shares, Shelf, Soon,
+        Agents, Called, Caller, Change, Confirm, Fact, Groups, History, Job, Jobs, Listed, Live, Messages, NoAgent,
+        NoGroup, NoMessages, NoServers, NoShares, NobodyConfirms, Notes, Progress, Redact, Reloaded, Saying, Servers, Shares, Shelf, Soon,
         Tools, Transcript, Undo, Until, Vault, Waited, Which,
     },
     text::{Content, Digest},
@@ -49,6 +49,8 @@ pub struct TestWorkspace {
     pub tools: Arc<dyn Tools>,
     /// The agent that tools see: none, unless a test replaces it.
     pub agents: Arc<dyn Agents>,
+    /// The group.
+    pub groups: Arc<dyn Groups>,
     /// The messages that tools send: not available, unless a test replaces them.
     pub messages: Arc<dyn Messages>,
     /// The MCP servers that tools see.
@@ -191,6 +193,7 @@ impl TestWorkspace {
             jobs: self.jobs.clone(),
             tools: self.tools.clone(),
             agents: self.agents.clone(),
+            groups: self.groups.clone(),
             messages: self.messages.clone(),
             servers: self.servers.clone(),
             notes: self.notes.clone(),

@@ -262,7 +262,7 @@ fn with_context(
     if context.is_empty() {
         return Ok(prompt);
     }
-    jinja(&prompt, Value::Object(context))
+    jinja(&prompt, &Value::Object(context))
         .map_err(|why| Fault::bad_args(format!("the system prompt is not a Jinja template: {why}")))
 }
 

@@ -162,7 +162,7 @@ pub(super) async fn watch_over(inner: Weak<Inner>) {
         }
     };
     tokio::select! {
-        reached = exhausted.wait_for(Option::is_some) => if reached.is_err() { return },
+        reached = async { exhausted.wait_for(Option::is_some).await.is_ok() } => if !reached { return },
         () = timer => meter.reach(&format!("{} minutes", meter.inner.limits.minutes.unwrap_or_default())),
     }
     let (Some(inner), Some(limit)) = (inner.upgrade(), meter.exhausted()) else { return };

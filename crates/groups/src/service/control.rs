@@ -64,7 +64,7 @@ pub async fn request(store: &Store, group: &str, key: &str, by: &str, request: &
         if let Some(result) = found.and_then(|it| it.result) {
             let result: Value = serde_json::from_str(&result).unwrap_or_default();
             return match result.get("fault").and_then(Value::as_str) {
-                Some(fault) => Err(Fault::failed(fault)),
+                Some(fault) => Err(Fault::new(Kind::Failed, fault)),
                 None => Ok(result.get("ok").cloned().unwrap_or_default()),
             };
         }

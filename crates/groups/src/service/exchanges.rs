@@ -31,11 +31,10 @@ impl Exchanges {
             counted.1 += 1;
         }
         // An exchange is a message and its answer.
-        let exchanges = counted.1.div_ceil(2);
-        if counted.1 >= most.saturating_mul(2).saturating_sub(1) {
-            let members = vec![pair.0, pair.1];
-            self.changed(&members[..1]);
-            return Some(Looping { members, exchanges });
+        let turns = counted.1;
+        if turns >= most.saturating_mul(2).saturating_sub(1) {
+            self.changed(std::slice::from_ref(&pair.0));
+            return Some(Looping { members: vec![pair.0, pair.1], exchanges: turns.div_ceil(2) });
         }
         self.circle(most)
     }

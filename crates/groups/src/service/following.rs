@@ -176,7 +176,8 @@ impl Inner {
             "interrupted" | "cancelled" => {}
             "done" => {
                 step.messages = self.wired(id, row, end, began.as_ref().map_or("message", |it| it.0.as_str()));
-                step.messages.extend(self.report(id, row, end, began.map_or(0, |it| it.1), &step.messages).await?);
+                let report = self.report(id, row, end, began.map_or(0, |it| it.1), &step.messages).await?;
+                step.messages.extend(report);
                 step.events.push(event("creature_output", Some(id), json!({"text": end.text, "steps": end.steps})));
             }
             _ => {

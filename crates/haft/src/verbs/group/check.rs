@@ -32,7 +32,7 @@ impl Check {
             print::json(&json!({"name": recipe.name, "graph": topology, "members": specs, "notes": notes}));
             return Ok(ExitCode::SUCCESS);
         }
-        let mut text = format!("{}: {}\n", recipe.name, kit::plural(members.len(), "agent"));
+        let mut text = format!("{}: {}\n", recipe.name, kit::counted(members.len(), "agent"));
         text.push_str(&drawn(&topology));
         for (_, spec) in &members {
             let model = spec.model.as_deref().unwrap_or("the group's model");
@@ -45,7 +45,7 @@ impl Check {
             text.push_str(&format!(
                 "{}: {model}; tools: {tools}; prompt of {}{}{}\n",
                 spec.name,
-                kit::plural(spec.prompt.len(), "byte"),
+                kit::counted(spec.prompt.len(), "byte"),
                 if triggers.is_empty() { String::new() } else { format!("; triggers: {}", triggers.join(", ")) },
                 if spec.startup.is_some() { "; startup prompt" } else { "" },
             ));

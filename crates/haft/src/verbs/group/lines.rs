@@ -81,6 +81,7 @@ fn line_of_group(member: Option<&str>, event: &NewGroupEvent) -> Option<String> 
     let who = member.unwrap_or("group");
     let text = |key: &str| event.body.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
     Some(match event.kind.as_str() {
+        "creature_output" if text("text").trim().is_empty() => return None,
         "creature_output" => prefixed(who, &text("text")),
         "creature_failed" => format!("[{who}] failed: {}", short(&text("why"))),
         "creature_added" => format!("[{who}] added to the group"),

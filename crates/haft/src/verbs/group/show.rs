@@ -45,7 +45,7 @@ impl List {
         let mut text = String::new();
         for group in runtime.store().groups().list()? {
             let runs = is_run(runtime.store(), &group.name)?;
-            let state = if runs { "running" } else if group.state == "running" { "interrupted" } else { &group.state };
+            let state = if runs { "running" } else if group.state == "running" { "interrupted" } else { group.state.as_str() };
             if self.json {
                 print::json(&json!({"name": group.name, "file": group.file, "state": state, "tokens": group.used.tokens}));
                 continue;
@@ -70,7 +70,7 @@ impl Status {
         let group = self.group.find(runtime)?;
         let shape = store.groups().shape(&group.name)?;
         let runs = is_run(store, &group.name)?;
-        let state = if runs { "running" } else { &group.state };
+        let state = if runs { "running" } else { group.state.as_str() };
         let events = newest(store, &group.name, self.events)?;
         if self.json {
             let members: Vec<Value> = shape
@@ -89,7 +89,7 @@ impl Status {
             "{}  {state}  {} tokens, {}, {}\n",
             group.name,
             abbreviate::count(group.used.tokens),
-            kit::plural(usize::try_from(group.used.steps).unwrap_or(usize::MAX), "step"),
+            kit::counted(usize::try_from(group.used.steps).unwrap_or(usize::MAX), "step"),
             abbreviate::dollars(group.used.cost),
         );
         for member in &shape.members {
@@ -100,14 +100,14 @@ impl Status {
                 _ => "",
             };
             let queued = store.inbox().queued(&member.session)?.len();
-            let waits = if queued > 0 { format!(", {} waiting", kit::plural(queued, "message")) } else { String::new() };
+            let waits = if queued > 0 { format!(", {} waiting", kit::counted(queued, "message")) } else { String::new() };
             let _ = writeln!(
                 text,
                 "{}{}  {}{flags}, {}{waits}  session {}",
                 member.name,
                 if member.privileged { " (privileged)" } else { "" },
                 status.name(),
-                kit::plural(usize::try_from(member.used.turns).unwrap_or(usize::MAX), "turn"),
+                kit::counted(usize::try_from(member.used.turns).unwrap_or(usize::MAX), "turn"),
                 member.session
             );
         }
@@ -174,7 +174,7 @@ pub(super) fn drawn(all: &Topology) -> String {
     let mut text = String::new();
     for (id, graph) in &all.graphs {
         let cap = if graph.cap > 0 { format!(" of at most {}", graph.cap) } else { String::new() };
-        let _ = writeln!(text, "{id}: {}{cap}", kit::plural(graph.members.len(), "agent"));
+        let _ = writeln!(text, "{id}: {}{cap}", kit::counted(graph.members.len(), "agent"));
         for member in &graph.members {
             let mark = if all.is_privileged(member) { " (privileged)" } else { "" };
             let parent = graph.parents.get(member).map(|it| format!(", started by {}", all.name(it)));
