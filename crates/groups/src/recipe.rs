@@ -232,7 +232,8 @@ fn of_terrarium(
             .and_then(|it| usize::try_from(it).ok())
             .ok_or_else(|| wrong("max_creatures", value, "a number from 0"))?,
     };
-    let unknown = fields.keys().filter(|it| !KEYS.contains(&it.as_str())).map(|it| format!("`terrarium.{it}`"));
+    let unknown =
+        fields.keys().filter(|it| !KEYS.contains(&it.as_str())).map(|it| format!("`terrarium.{it}`"));
     for key in unknown.chain(beside.keys().map(|it| format!("`{it}`"))) {
         recipe.notes.push(format!("{key} is not a key of a recipe that haft knows; it is ignored"));
     }
@@ -273,12 +274,19 @@ fn channel(name: &str, about: &Value, notes: &mut Vec<String>) -> Result<String,
 }
 
 /// Reads an entry of `creatures`, or `root`: an agent's config with `channels` and `output_log` beside it.
-fn member(name: &str, mut fields: Map<String, Value>, folder: &Path, places: &Places) -> Result<MemberSpec, Fault> {
+fn member(
+    name: &str,
+    mut fields: Map<String, Value>,
+    folder: &Path,
+    places: &Places,
+) -> Result<MemberSpec, Fault> {
     let within = |fault: Fault| Fault { what: format!("`{name}`: {}", fault.what), ..fault };
     let channels = match fields.remove("channels") {
         None | Some(Value::Null) => Map::new(),
         Some(Value::Object(channels)) => channels,
-        Some(other) => return Err(within(wrong("channels", &other, "a mapping with `listen` and `can_send`"))),
+        Some(other) => {
+            return Err(within(wrong("channels", &other, "a mapping with `listen` and `can_send`")));
+        }
     };
     let logs = fields.remove("output_log").is_some_and(|it| it == Value::Bool(true));
     let size = fields.remove("output_log_size").and_then(|it| it.as_u64()).unwrap_or(100);
@@ -414,7 +422,9 @@ impl Recipe {
         }
         let of = |spec: &MemberSpec| -> Vec<String> {
             let missing = spec.listen.iter().chain(&spec.send).filter(|it| !known.contains(it.as_str()));
-            missing.map(|it| format!("{}: no channel `{it}` is declared; the edge is left out", spec.name)).collect()
+            missing
+                .map(|it| format!("{}: no channel `{it}` is declared; the edge is left out", spec.name))
+                .collect()
         };
         self.all().flat_map(of).collect()
     }

@@ -150,7 +150,8 @@ impl Service {
             created_ms: store::now_ms(),
             used: Used::default(),
         };
-        let events = state.topology.names.keys().map(|id| event("creature_added", Some(id), json!({}))).collect();
+        let events =
+            state.topology.names.keys().map(|id| event("creature_added", Some(id), json!({}))).collect();
         if parts.store.groups().add(record, state.shape(), events).await?.is_none() {
             return Err(Fault::bug(format!("there is a group `{name}` already")));
         }
@@ -169,7 +170,8 @@ impl Service {
             Ok(record.map(|it| (it, shape)))
         });
         let (record, shape) = found.await?.ok_or_else(|| {
-            Fault::not_found(format!("this workspace has no group `{name}`")).next("`haft group list` shows all.")
+            Fault::not_found(format!("this workspace has no group `{name}`"))
+                .next("`haft group list` shows all.")
         })?;
         let lease = parts.store.transcripts().hold(&lease_name(name)).map_err(|_| {
             Fault::new(Kind::Unavailable, format!("another process runs the group `{name}`"))
@@ -182,7 +184,13 @@ impl Service {
         Ok(Self::of(parts, name.to_owned(), state, (limits, record.used), lease))
     }
 
-    fn of(parts: Parts, name: String, state: State, (limits, used): (Limits, Used), lease: SessionLease) -> Self {
+    fn of(
+        parts: Parts,
+        name: String,
+        state: State,
+        (limits, used): (Limits, Used),
+        lease: SessionLease,
+    ) -> Self {
         let Parts { store, maker, places, workspace, by } = parts;
         let inner = Arc::new_cyclic(|weak: &Weak<Inner>| Inner {
             sessions: Sessions::new(store.clone(), &by, Some(Arc::new(opening::Members(weak.clone())))),

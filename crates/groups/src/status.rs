@@ -141,7 +141,9 @@ mod tests {
         all.add_channel("graph_1", "tasks", Channel::default()).unwrap();
         all.set_edge("worker_1", "tasks", Direction::Listen, true).unwrap();
         all.add_wire("worker_1", Wire::to("lead")).unwrap();
-        let history = |_: &str| vec![json!({"message_id": "msg_1", "sender": "lead", "content": "go", "reply_to": null})];
+        let history = |_: &str| {
+            vec![json!({"message_id": "msg_1", "sender": "lead", "content": "go", "reply_to": null})]
+        };
         let shown = Shown {
             standing: &|id| Standing {
                 status: if id == "lead_1" { Status::Busy } else { Status::Idle },

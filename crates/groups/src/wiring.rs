@@ -124,12 +124,10 @@ impl Wire {
             return Err("an output wire needs `to`".to_owned());
         }
         match (&self.prompt, self.prompt_format) {
-            (Some(prompt), Format::Jinja) => {
-                engine().template_from_str(prompt).map(drop).map_err(|error| {
-                    let line = error.line().map_or(String::new(), |it| format!("line {it}: "));
-                    format!("the prompt of the wire to `{}` is not a Jinja template: {line}{error}", self.to)
-                })
-            }
+            (Some(prompt), Format::Jinja) => engine().template_from_str(prompt).map(drop).map_err(|error| {
+                let line = error.line().map_or(String::new(), |it| format!("line {it}: "));
+                format!("the prompt of the wire to `{}` is not a Jinja template: {line}{error}", self.to)
+            }),
             _ => Ok(()),
         }
     }
@@ -142,12 +140,10 @@ impl Wire {
         let template = self.prompt.as_deref().unwrap_or(usual);
         match self.prompt_format {
             Format::Simple => simple(template, |name| with.get(name, self.with_content)),
-            Format::Jinja => {
-                jinja(template, &with.as_json(self.with_content)).unwrap_or_else(|error| {
-                    tracing::warn!(%error, to = %self.to, "the template of an output wire failed");
-                    simple(usual, |name| with.get(name, self.with_content))
-                })
-            }
+            Format::Jinja => jinja(template, &with.as_json(self.with_content)).unwrap_or_else(|error| {
+                tracing::warn!(%error, to = %self.to, "the template of an output wire failed");
+                simple(usual, |name| with.get(name, self.with_content))
+            }),
         }
     }
 }
@@ -237,12 +233,7 @@ mod tests {
     };
 
     fn wire(prompt: Option<&str>, format: Format, with_content: bool) -> Wire {
-        Wire {
-            prompt: prompt.map(str::to_owned),
-            prompt_format: format,
-            with_content,
-            ..Wire::to("editor")
-        }
+        Wire { prompt: prompt.map(str::to_owned), prompt_format: format, with_content, ..Wire::to("editor") }
     }
 
     #[test]
@@ -274,9 +265,10 @@ mod tests {
         let broken = wire(Some("{% if %}"), Format::Jinja, true);
         assert!(broken.check().unwrap_err().contains("is not a Jinja template"));
         assert!(broken.render(WITH).starts_with("[output-wire from writer]"));
-        let endless =
-            "{% for a in range(9999) %}{% for b in range(9999) %}{{ a }}{% endfor %}{% endfor %}";
-        assert!(wire(Some(endless), Format::Jinja, true).render(WITH).starts_with("[output-wire from writer]"));
+        let endless = "{% for a in range(9999) %}{% for b in range(9999) %}{{ a }}{% endfor %}{% endfor %}";
+        assert!(
+            wire(Some(endless), Format::Jinja, true).render(WITH).starts_with("[output-wire from writer]")
+        );
     }
 
     #[test]

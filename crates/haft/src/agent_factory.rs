@@ -3,7 +3,8 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use agent::{
-    Agent, Asker, Bounds, Driver, Driving, InboxBounds, Makings, NobodyToAsk, Observer, Prompt, Settings, Setup, Silent,
+    Agent, Asker, Bounds, Driver, Driving, InboxBounds, Makings, NobodyToAsk, Observer, Prompt, Settings,
+    Setup, Silent,
     dialect::{Dialect, Spoken},
     model::{self, Choices, KeyFrom, Keys, Model, script::Script},
     profiles::{PLAN, Profile, Profiles},
@@ -336,7 +337,12 @@ impl AgentFactory {
     }
 
     /// Lets an agent switch profiles and start other agents, by a setup that `change` changes.
-    pub(crate) fn lead(&self, agent: &mut Agent, person: Arc<dyn Asker>, change: impl FnOnce(Setup) -> Setup) {
+    pub(crate) fn lead(
+        &self,
+        agent: &mut Agent,
+        person: Arc<dyn Asker>,
+        change: impl FnOnce(Setup) -> Setup,
+    ) {
         agent.set_crew(change(self.setup(person)));
     }
 
@@ -355,7 +361,8 @@ impl AgentFactory {
         session.list_within(self.opened.listing_of_agent());
         let system = (&self.prompt(&session, None)).into();
         let visible = self.opened.agents.agent.visible.unwrap_or_default();
-        let mut agent = Agent::open(Settings { session, model, system, bounds: self.bounds(), visible, host })?;
+        let mut agent =
+            Agent::open(Settings { session, model, system, bounds: self.bounds(), visible, host })?;
         agent.set_inbox_bounds(self.inbox_bounds());
         Ok(agent)
     }

@@ -39,7 +39,12 @@ pub(crate) struct GroupMembers {
 
 impl GroupMembers {
     /// Returns the profile of a member, and notes.
-    fn profile_of(&self, session: &Session, member: &NewAgent<'_>, notes: &mut Vec<String>) -> Result<Profile, Fault> {
+    fn profile_of(
+        &self,
+        session: &Session,
+        member: &NewAgent<'_>,
+        notes: &mut Vec<String>,
+    ) -> Result<Profile, Fault> {
         let spec = member.spec;
         let base = match &spec.profile {
             Some(name) => Some(self.factory.opened.profiles.read().find(name)?),
@@ -106,11 +111,13 @@ impl GroupMembers {
             }
             counts
         });
-        let dialect = spec.tool_format.as_deref().filter(|it| *it == "native" || it.parse::<Dialect>().is_ok());
+        let dialect =
+            spec.tool_format.as_deref().filter(|it| *it == "native" || it.parse::<Dialect>().is_ok());
         if let (Some(name), None) = (&spec.tool_format, dialect) {
             notes.push(format!("{}: `tool_format: {name}` is not known here", spec.name));
         }
-        let usual = || factory.named().map(str::to_owned).or_else(|| model::usual(factory.choices()).map(|it| it.0));
+        let usual =
+            || factory.named().map(str::to_owned).or_else(|| model::usual(factory.choices()).map(|it| it.0));
         match wanted {
             Some(name) => match self.named(name, dialect) {
                 Ok(model) => return Ok(model),
@@ -138,9 +145,7 @@ impl GroupMembers {
             None => name.to_owned(),
         };
         match dialect {
-            Some(dialect) => {
-                chosen(&name, &factory.opened.agents, factory.variables(), Some(dialect))
-            }
+            Some(dialect) => chosen(&name, &factory.opened.agents, factory.variables(), Some(dialect)),
             None => factory.model(&name),
         }
     }
@@ -203,8 +208,9 @@ impl Maker for GroupMembers {
     }
 
     fn profile(&self, name: &str) -> Result<MemberSpec, Fault> {
-        let profile = self.factory.opened.profiles.read().find(name).map_err(|fault| {
-            Fault { what: format!("there is no config and no profile `{name}`"), ..fault }
+        let profile = self.factory.opened.profiles.read().find(name).map_err(|fault| Fault {
+            what: format!("there is no config and no profile `{name}`"),
+            ..fault
         })?;
         Ok(MemberSpec {
             name: profile.name.clone(),
@@ -240,7 +246,8 @@ impl Maker for GroupMembers {
         if agents.models.contains_key(name) || self.factory.named() == Some(name) {
             return Ok(());
         }
-        let mut known: Vec<&str> = agents.models.keys().map(String::as_str).chain(self.factory.named()).collect();
+        let mut known: Vec<&str> =
+            agents.models.keys().map(String::as_str).chain(self.factory.named()).collect();
         known.dedup();
         let fault = Fault::denied(format!("the person did not configure a model `{name}`"));
         Err(match known.as_slice() {

@@ -77,10 +77,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         "sessions export",
         &["haft sessions export latest", "haft sessions export s_0tv7 --format json -o talk.json"],
     ),
-    (
-        "send",
-        &["haft send latest \"also run the tests\"", "make 2>&1 | tail -20 | haft send s_0tv7"],
-    ),
+    ("send", &["haft send latest \"also run the tests\"", "make 2>&1 | tail -20 | haft send s_0tv7"]),
     (
         "acp",
         &[

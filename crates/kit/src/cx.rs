@@ -14,7 +14,8 @@ use crate::{
     redact::Redact,
     seen::Views,
     services::{
-        Agents, Caller, Confirm, Groups, History, Jobs, Messages, Notes, Progress, Servers, Shares, Shelf, Tools, Undo, Vault,
+        Agents, Caller, Confirm, Groups, History, Jobs, Messages, Notes, Progress, Servers, Shares, Shelf,
+        Tools, Undo, Vault,
     },
     text::Content,
 };

@@ -27,9 +27,9 @@ use crate::{
     procs::{Exit, Procs, Program, Slice, Spawner, Starting},
     seen::Views,
     services::{
-        Agents, Called, Caller, Change, Confirm, Fact, Groups, History, Job, Jobs, Listed, Live, Messages, NoAgent,
-        NoGroup, NoMessages, NoServers, NoShares, NobodyConfirms, Notes, Progress, Redact, Reloaded, Saying, Servers, Shares, Shelf, Soon,
-        Tools, Transcript, Undo, Until, Vault, Waited, Which,
+        Agents, Called, Caller, Change, Confirm, Fact, Groups, History, Job, Jobs, Listed, Live, Messages,
+        NoAgent, NoGroup, NoMessages, NoServers, NoShares, NobodyConfirms, Notes, Progress, Redact, Reloaded,
+        Saying, Servers, Shares, Shelf, Soon, Tools, Transcript, Undo, Until, Vault, Waited, Which,
     },
     text::{Content, Digest},
 };

@@ -29,8 +29,8 @@ use rustix::fs::OFlags;
 use sandbox::SandboxMode;
 
 pub use agents::{
-    AgentSection, CALLS, ChatSection, INBOX_BYTES, INBOX_MESSAGES, Notify, STEPS, SUBAGENT_SECONDS, SUBAGENT_STEPS, SubagentSection,
-    Theme, Visible, WAIT_SECONDS, WAKES,
+    AgentSection, CALLS, ChatSection, INBOX_BYTES, INBOX_MESSAGES, Notify, STEPS, SUBAGENT_SECONDS,
+    SUBAGENT_STEPS, SubagentSection, Theme, Visible, WAIT_SECONDS, WAKES,
 };
 pub use commands::{CommandRule, CommandsSection};
 use files::{bounded, text, wrong};

@@ -246,7 +246,11 @@ impl Messages for MessagesOf {
         })
     }
 
-    fn send_direct(&self, to: OtherAgent, text: String) -> Soon<'_, Result<Result<String, Undelivered>, Fault>> {
+    fn send_direct(
+        &self,
+        to: OtherAgent,
+        text: String,
+    ) -> Soon<'_, Result<Result<String, Undelivered>, Fault>> {
         Box::pin(async move {
             // A name means something to those who can send to it: to its children an agent is `parent`.
             let sender = if to.kin == Kin::Child { "parent".to_owned() } else { self.display_name()? };
@@ -286,7 +290,9 @@ fn fault_of(channel: &str, refused: &Undelivered) -> Fault {
             Fault::denied(format!("this session is not wired as a sender on channel `{channel}`"))
         }
         Undelivered::Stopped => Fault::new(Kind::Unavailable, format!("`{channel}` does not run")),
-        Undelivered::Full(what) => Fault::new(Kind::Unavailable, format!("`{what}` has no room for more messages")),
+        Undelivered::Full(what) => {
+            Fault::new(Kind::Unavailable, format!("`{what}` has no room for more messages"))
+        }
     }
 }
 
@@ -385,7 +391,10 @@ mod tests {
         let only = Outgoing { shared_only: true, channel: "absent".to_owned(), ..message() };
         assert_eq!(messages.send(only).await.unwrap(), Err(Undelivered::Unknown));
         let listed = messages.channels().unwrap();
-        assert_eq!(listed.iter().map(|it| (it.shared, it.kind)).collect::<Vec<_>>(), [(true, "broadcast"), (false, "queue")]);
+        assert_eq!(
+            listed.iter().map(|it| (it.shared, it.kind)).collect::<Vec<_>>(),
+            [(true, "broadcast"), (false, "queue")]
+        );
     }
 
     #[tokio::test]

@@ -136,7 +136,9 @@ async fn an_arrival_begins_a_turn_and_is_acted_on_in_its_state() {
     });
     assert_eq!(began.as_deref(), Some("message"));
     let told = rows.iter().find_map(|it| match &it.event {
-        Event::Agent(agent::Event::MessageShown { from, source, text, .. }) => Some((from.clone(), source.clone(), text.clone())),
+        Event::Agent(agent::Event::MessageShown { from, source, text, .. }) => {
+            Some((from.clone(), source.clone(), text.clone()))
+        }
         _ => None,
     });
     assert_eq!(told, Some(("ci".to_owned(), "webhook".to_owned(), "the build is red …".to_owned())));

@@ -184,7 +184,11 @@ impl Channels {
     ///
     /// # Errors
     /// When the database can't be written.
-    pub fn remove(&self, scope: &Scope, name: &str) -> impl Future<Output = Result<bool, Fault>> + Send + use<> {
+    pub fn remove(
+        &self,
+        scope: &Scope,
+        name: &str,
+    ) -> impl Future<Output = Result<bool, Fault>> + Send + use<> {
         let (scope, name) = (scope.key(), name.to_owned());
         self.store.ask(move |database| {
             let removed = database

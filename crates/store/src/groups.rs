@@ -128,9 +128,10 @@ impl Groups {
         async move {
             match done.await? {
                 Ok(()) => Ok(generation + 1),
-                Err(()) => {
-                    Err(Fault::new(Kind::Stale, format!("another process changed the group `{shown}` meanwhile")))
-                }
+                Err(()) => Err(Fault::new(
+                    Kind::Stale,
+                    format!("another process changed the group `{shown}` meanwhile"),
+                )),
             }
         }
     }
@@ -248,7 +249,11 @@ impl Groups {
     ///
     /// # Errors
     /// When the database can't be written.
-    pub fn set_limits(&self, name: &str, limits: &Value) -> impl Future<Output = Result<(), Fault>> + Send + use<> {
+    pub fn set_limits(
+        &self,
+        name: &str,
+        limits: &Value,
+    ) -> impl Future<Output = Result<(), Fault>> + Send + use<> {
         let (name, limits) = (name.to_owned(), limits.to_string());
         self.store.ask(move |database| {
             database

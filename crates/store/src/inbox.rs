@@ -15,7 +15,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use serde_json::Value;
 use tokio::sync::watch;
 
-use super::{Store, now_ms, savepoint::whole, signals, masking::mask};
+use super::{Store, masking::mask, now_ms, savepoint::whole, signals};
 pub use row::{Arrival, ArrivalState, NewMessage, Posted, Source};
 
 /// Maximum length of a message's text, in bytes.
@@ -149,7 +149,9 @@ impl Inbox {
     /// When the database can't be read.
     pub fn queued(&self, recipient: &str) -> Result<Vec<Arrival>, Fault> {
         let recipient = recipient.to_owned();
-        self.store.read(move |database| row::select(database, "recipient = ?1 AND state = 'queued' ORDER BY id", &recipient))
+        self.store.read(move |database| {
+            row::select(database, "recipient = ?1 AND state = 'queued' ORDER BY id", &recipient)
+        })
     }
 
     /// Returns whether a message waits to be shown. Blocks, mostly for microseconds.
@@ -214,8 +216,10 @@ pub(crate) fn prepared(messages: Vec<NewMessage>, secrets: &Secrets) -> Result<V
         .into_iter()
         .map(|mut it| {
             if it.text.len() > LONGEST_MESSAGE {
-                let what =
-                    format!("the message has {} bytes; at most {LONGEST_MESSAGE} are delivered", it.text.len());
+                let what = format!(
+                    "the message has {} bytes; at most {LONGEST_MESSAGE} are delivered",
+                    it.text.len()
+                );
                 return Err(Fault::new(Kind::TooBig, what).next("Put it into a file and name the file."));
             }
             it.text = secrets.mask(&it.text).into_owned();
@@ -263,10 +267,10 @@ fn insert(database: &Connection, new: &NewMessage) -> rusqlite::Result<Result<Po
         return Ok(Ok(Posted { id: id.cast_unsigned(), message, is_new: false }));
     }
     let (count, bytes): (i64, i64) = database
-        .prepare_cached(
-            "SELECT count(*), coalesce(sum(length(text)), 0) FROM inbox WHERE recipient = ?1 AND state = 'queued'",
-        )?
-        .query_row([&new.recipient], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        .prepare_cached("SELECT messages, bytes FROM inbox_waiting WHERE recipient = ?1")?
+        .query_row([&new.recipient], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?
+        .unwrap_or_default();
     if count.cast_unsigned() >= MOST_QUEUED || bytes.cast_unsigned() >= MOST_BYTES {
         return Ok(Err(Refused::Full(new.recipient.clone())));
     }

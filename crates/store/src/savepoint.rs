@@ -27,9 +27,7 @@ mod tests {
     fn refused_work_and_errors_leave_nothing() {
         let database = Connection::open_in_memory().unwrap();
         database.execute_batch("CREATE TABLE t (n INTEGER); BEGIN").unwrap();
-        let add = |n: i64| {
-            database.execute("INSERT INTO t VALUES (?1)", [n]).map(drop)
-        };
+        let add = |n: i64| database.execute("INSERT INTO t VALUES (?1)", [n]).map(drop);
         assert_eq!(whole(&database, |_| add(1).map(|()| Ok::<_, ()>(()))).unwrap(), Ok(()));
         assert_eq!(whole(&database, |_| add(2).map(|()| Err::<(), _>("refused"))).unwrap(), Err("refused"));
         let broke = whole::<(), ()>(&database, |database| {

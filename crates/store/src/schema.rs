@@ -169,6 +169,21 @@ CREATE UNIQUE INDEX inbox_once ON inbox (recipient, key);
 CREATE INDEX inbox_all ON inbox (recipient, id);
 CREATE INDEX inbox_queued ON inbox (recipient, id) WHERE state = 'queued';
 CREATE INDEX inbox_shown ON inbox (recipient, id) WHERE state = 'shown';
+CREATE TABLE inbox_waiting (
+  recipient TEXT PRIMARY KEY, messages INTEGER NOT NULL, bytes INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE TRIGGER inbox_came AFTER INSERT ON inbox BEGIN
+  INSERT INTO inbox_waiting VALUES (new.recipient, 1, length(CAST(new.text AS BLOB)))
+  ON CONFLICT (recipient) DO UPDATE SET messages = messages + 1, bytes = bytes + excluded.bytes;
+END;
+CREATE TRIGGER inbox_went AFTER UPDATE OF state ON inbox WHEN old.state = 'queued' BEGIN
+  UPDATE inbox_waiting SET messages = messages - 1, bytes = bytes - length(CAST(old.text AS BLOB))
+  WHERE recipient = old.recipient;
+END;
+CREATE TRIGGER inbox_dropped AFTER DELETE ON inbox WHEN old.state = 'queued' BEGIN
+  UPDATE inbox_waiting SET messages = messages - 1, bytes = bytes - length(CAST(old.text AS BLOB))
+  WHERE recipient = old.recipient;
+END;
 CREATE TRIGGER inbox_shown_once BEFORE UPDATE OF state ON inbox
 WHEN NOT ((old.state = 'queued' AND new.state = 'shown') OR (old.state = 'shown' AND new.state = 'acted'))
 BEGIN SELECT RAISE(ABORT, 'a message is queued, then shown, then acted'); END;

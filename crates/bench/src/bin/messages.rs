@@ -117,7 +117,8 @@ async fn main() -> Result<(), Trouble> {
     let shown = shown_to_agents(&sessions, runtime.store()).await?;
     let peer = python.map(|it| terrarium(&it, folder.path())).transpose()?;
     let of = |at: usize| {
-        peer.as_ref().map_or_else(|| "—".to_owned(), |it| format!("{:.2} ms", it.0.get(at).unwrap_or(&0.0) * 1e3))
+        peer.as_ref()
+            .map_or_else(|| "—".to_owned(), |it| format!("{:.2} ms", it.0.get(at).unwrap_or(&0.0) * 1e3))
     };
     let version = peer.as_ref().map_or_else(String::new, |it| format!(" ({})", it.1));
     writeln!(out, "| message to the start of a turn, p50 | {half:.2?} | {}{version} |", of(0))?;
@@ -131,11 +132,7 @@ async fn main() -> Result<(), Trouble> {
     Ok(())
 }
 
-async fn turns(
-    sessions: &Sessions,
-    model: &Stamped,
-    store: &Store,
-) -> Result<(Duration, Duration), Trouble> {
+async fn turns(sessions: &Sessions, model: &Stamped, store: &Store) -> Result<(Duration, Duration), Trouble> {
     let _handle = sessions.open(Some("bob"), "bench").await?;
     let mut took = Vec::with_capacity(TURNS);
     for at in 0..TURNS {
@@ -148,7 +145,8 @@ async fn turns(
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     took.sort_unstable();
-    let at = |part: usize| took.get((took.len() * part / 100).min(took.len() - 1)).copied().unwrap_or_default();
+    let at =
+        |part: usize| took.get((took.len() * part / 100).min(took.len() - 1)).copied().unwrap_or_default();
     Ok((at(50), at(99)))
 }
 

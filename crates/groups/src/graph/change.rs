@@ -66,7 +66,9 @@ pub enum Broken {
         name: String,
     },
     /// No other member fits.
-    #[error("population cap reached ({0}/{1}). Remove a member with group_remove_node before spawning another.")]
+    #[error(
+        "population cap reached ({0}/{1}). Remove a member with group_remove_node before spawning another."
+    )]
     Full(usize, usize),
     /// Both graphs have a channel of this name.
     #[error("the graphs can't be merged: both have the channels {0:?}")]

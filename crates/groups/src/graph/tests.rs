@@ -92,10 +92,7 @@ fn targets_are_ids_first_and_then_names_of_the_own_graph() {
     let unknown = all.resolve("a", "far").unwrap_err().to_string();
     assert!(unknown.contains("'far'") && unknown.ends_with("there are: a, worker"), "{unknown}");
     assert_eq!(all.resolve("nobody", "a"), Err(Unresolved::Caller));
-    assert!(matches!(
-        all.add_member(&graph, "w_2", names("worker"), None),
-        Err(Broken::IsMember { .. })
-    ));
+    assert!(matches!(all.add_member(&graph, "w_2", names("worker"), None), Err(Broken::IsMember { .. })));
 }
 
 #[test]

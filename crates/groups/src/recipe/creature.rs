@@ -154,7 +154,9 @@ pub fn of_fields(places: &Places, folder: &Path, fields: Map<String, Value>) -> 
         match IGNORED.iter().find(|it| it.0 == key) {
             Some((_, "")) => {}
             Some((_, why)) => notes.push(format!("`{key}` has no effect: {why}")),
-            None => notes.push(format!("`{key}` is not a field of a creature that haft knows; it is ignored")),
+            None => {
+                notes.push(format!("`{key}` is not a field of a creature that haft knows; it is ignored"))
+            }
         }
     }
     spec.notes = notes;
@@ -179,11 +181,13 @@ fn inherit(
     let mut prompts = match fields.get("base_config").and_then(Value::as_str).map(str::to_owned) {
         Some(base) => {
             let left = left.checked_sub(1).ok_or_else(|| {
-                Fault::bad_args(format!("`base_config: {base}`: more than {BASES} configs on top of each other"))
+                Fault::bad_args(format!(
+                    "`base_config: {base}`: more than {BASES} configs on top of each other"
+                ))
             })?;
-            let path = places.find(folder, &base).map_err(|fault| {
-                Fault { what: format!("`base_config: {base}`: {}", fault.what), ..fault }
-            })?;
+            let path = places
+                .find(folder, &base)
+                .map_err(|fault| Fault { what: format!("`base_config: {base}`: {}", fault.what), ..fault })?;
             let file = document::config_in(&path)?;
             let above = file.parent().unwrap_or(&file).to_owned();
             let base = inherit(places, &above, document::mapping(&file)?, left, notes)?;
@@ -250,7 +254,9 @@ fn with_context(
     prompt: String,
     notes: &mut Vec<String>,
 ) -> Result<String, Fault> {
-    let Some(files) = fields.get("prompt_context_files").and_then(Value::as_object) else { return Ok(prompt) };
+    let Some(files) = fields.get("prompt_context_files").and_then(Value::as_object) else {
+        return Ok(prompt);
+    };
     let mut context = Map::new();
     for (name, file) in files {
         match file.as_str().map(|it| places.read(folder, it)) {
@@ -267,7 +273,11 @@ fn with_context(
 }
 
 /// Takes the model, and how it writes calls.
-fn of_model(fields: &Map<String, Value>, spec: &mut MemberSpec, notes: &mut Vec<String>) -> Result<(), Fault> {
+fn of_model(
+    fields: &Map<String, Value>,
+    spec: &mut MemberSpec,
+    notes: &mut Vec<String>,
+) -> Result<(), Fault> {
     let empty = Map::new();
     let controller = match fields.get("controller") {
         None | Some(Value::Null) => &empty,
@@ -302,7 +312,11 @@ fn of_model(fields: &Map<String, Value>, spec: &mut MemberSpec, notes: &mut Vec<
 }
 
 /// Returns the names in a list of names or of mappings with `name`. A tool that is a trigger has the trigger's name.
-fn names(fields: &Map<String, Value>, key: &str, notes: &mut Vec<String>) -> Result<Option<Vec<String>>, Fault> {
+fn names(
+    fields: &Map<String, Value>,
+    key: &str,
+    notes: &mut Vec<String>,
+) -> Result<Option<Vec<String>>, Fault> {
     if fields.get(key).is_none_or(Value::is_null) {
         return Ok(None);
     }
@@ -329,8 +343,11 @@ fn trigger(raw: &Value) -> Result<TriggerSpec, Fault> {
     let kind = text(fields, "type")?
         .ok_or_else(|| Fault::bad_args("a trigger needs `type`: timer, schedule, context or channel"))?;
     let own = ["type", "name", "prompt", "options", "module", "class"];
-    let mut options: Map<String, Value> =
-        fields.iter().filter(|it| !own.contains(&it.0.as_str())).map(|it| (it.0.clone(), it.1.clone())).collect();
+    let mut options: Map<String, Value> = fields
+        .iter()
+        .filter(|it| !own.contains(&it.0.as_str()))
+        .map(|it| (it.0.clone(), it.1.clone()))
+        .collect();
     if let Some(Value::Object(more)) = fields.get("options") {
         options.extend(more.clone());
     }

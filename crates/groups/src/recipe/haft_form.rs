@@ -41,10 +41,10 @@ pub(super) fn of_profile(file: &Path, folder: &Path, places: &Places) -> Result<
     let shown = file.display();
     let text_of = places.read(folder, &file.to_string_lossy())?;
     let front = text_of.strip_prefix("---\n").and_then(|it| it.split_once("\n---\n"));
-    let (front, body) =
-        front.ok_or_else(|| Fault::bad_args(format!("{shown} has no front matter between two lines `---`")))?;
-    let mut fields =
-        document::parse("yaml", front).map_err(|why| Fault::bad_args(format!("{shown}: front matter, {why}")))?;
+    let (front, body) = front
+        .ok_or_else(|| Fault::bad_args(format!("{shown} has no front matter between two lines `---`")))?;
+    let mut fields = document::parse("yaml", front)
+        .map_err(|why| Fault::bad_args(format!("{shown}: front matter, {why}")))?;
     let Some(Value::Object(group)) = fields.remove("group") else {
         return Err(Fault::bad_args(format!("{shown} has no `group:` in its front matter")));
     };
@@ -167,9 +167,10 @@ fn number(fields: &Map<String, Value>, key: &str) -> Result<Option<usize>, Fault
 
 fn known(what: &str, fields: &Map<String, Value>, keys: &[&str]) -> Result<(), Fault> {
     match fields.keys().find(|it| !keys.contains(&it.as_str())) {
-        Some(other) => {
-            Err(Fault::bad_args(format!("`{other}` is not a key of `{what}`; those are: {}", keys.join(", "))))
-        }
+        Some(other) => Err(Fault::bad_args(format!(
+            "`{other}` is not a key of `{what}`; those are: {}",
+            keys.join(", ")
+        ))),
         None => Ok(()),
     }
 }

@@ -88,7 +88,11 @@ fn every_key_of_a_terrarium_is_read_and_what_has_no_effect_is_named() {
     let named = |it: &str| (it.to_owned(), String::new());
     assert_eq!(
         recipe.channels,
-        [("tasks".to_owned(), "What is to be written".to_owned()), ("drafts".to_owned(), "Texts".to_owned()), named("bare")]
+        [
+            ("tasks".to_owned(), "What is to be written".to_owned()),
+            ("drafts".to_owned(), "Texts".to_owned()),
+            named("bare")
+        ]
     );
     let root = recipe.root.as_ref().unwrap();
     assert_eq!((root.name.as_str(), root.prompt.as_str()), (ROOT, "You lead.\n\nYou decide."));
@@ -100,7 +104,10 @@ fn every_key_of_a_terrarium_is_read_and_what_has_no_effect_is_named() {
     assert_eq!(writer.prompt, "Be kind.\n\nWrite about ${TOPIC:news}. Be brief.\n");
     assert_eq!((writer.max_steps, writer.startup.as_deref()), (Some(30), Some("Begin.")));
     assert_eq!(writer.triggers[0].options["interval"], 60);
-    assert_eq!((writer.triggers[0].kind.as_str(), writer.triggers[0].name.as_deref()), ("timer", Some("tick")));
+    assert_eq!(
+        (writer.triggers[0].kind.as_str(), writer.triggers[0].name.as_deref()),
+        ("timer", Some("tick"))
+    );
     assert_eq!(writer.wires[0], Wire::to("root"));
     assert_eq!((writer.wires[1].with_content, writer.wires[1].prompt_format), (false, Format::Jinja));
     assert_eq!((writer.output_log, writer.source.as_str()), (7, "creatures/base"));
@@ -124,7 +131,10 @@ fn every_key_of_a_terrarium_is_read_and_what_has_no_effect_is_named() {
 fn graph_of_a_recipe_has_direct_channels_and_those_of_the_root() {
     let recipe = loaded(WHOLE, "terrarium.yaml").unwrap();
     let (all, members) = recipe.graph().unwrap();
-    assert_eq!(members.iter().map(|it| it.1.name.as_str()).collect::<Vec<_>>(), ["writer", "checker", "root"]);
+    assert_eq!(
+        members.iter().map(|it| it.1.name.as_str()).collect::<Vec<_>>(),
+        ["writer", "checker", "root"]
+    );
     let graph = all.graphs.values().next().unwrap();
     let id = |name: &str| members.iter().find(|it| it.1.name == name).unwrap().0.as_str();
     assert_eq!(graph.cap, 5);
@@ -152,11 +162,13 @@ fn a_recipe_that_names_things_twice_or_goes_outside_is_refused() {
     assert!(loaded(many, "terrarium.yaml").unwrap_err().contains("2 members; 1 is the most"));
     let missing = "//- terrarium.yaml\nterrarium:\n  creatures: [{name: a, base_config: ../nobody}]\n";
     assert!(loaded(missing, "terrarium.yaml").unwrap_err().contains("`a`: `base_config: ../nobody`"));
-    let outside = "//- terrarium.yaml\nterrarium:\n  creatures: [{name: a, system_prompt_file: /etc/passwd}]\n";
+    let outside =
+        "//- terrarium.yaml\nterrarium:\n  creatures: [{name: a, system_prompt_file: /etc/passwd}]\n";
     assert!(loaded(outside, "terrarium.yaml").unwrap_err().contains("outside of the workspace"));
     let endless = "//- terrarium.yaml\nterrarium:\n  creatures: [{name: a, base_config: b}]\n//- b/config.yaml\nbase_config: ../b\n";
     assert!(loaded(endless, "terrarium.yaml").unwrap_err().contains("more than 8 configs"));
-    let package = "//- terrarium.yaml\nterrarium:\n  creatures: [{name: a, base_config: '@kt/creatures/x'}]\n";
+    let package =
+        "//- terrarium.yaml\nterrarium:\n  creatures: [{name: a, base_config: '@kt/creatures/x'}]\n";
     assert!(loaded(package, "terrarium.yaml").unwrap_err().contains("no packages are installed"));
     let broken = "//- terrarium.yaml\nterrarium:\n  creatures: [{name: a\n";
     assert!(loaded(broken, "terrarium.yaml").unwrap_err().contains("terrarium.yaml: line "));

@@ -7,11 +7,7 @@ use kit::{
     services::{ChannelChange, GroupAct, NewNode, WireChange},
 };
 use serde_json::{Value, json};
-use store::{
-    NewMessage, Source,
-    channels::Scope,
-    groups::NewGroupEvent,
-};
+use store::{NewMessage, Source, channels::Scope, groups::NewGroupEvent};
 
 use super::{Inner, blocking, event, state::session_of};
 use crate::{
@@ -85,9 +81,7 @@ impl Inner {
         let newest = |channel: &str| -> Vec<Value> {
             let limit = history.unwrap_or_default().min(HISTORY);
             let messages = self.store.channels().history(&scope, channel, limit).unwrap_or_default();
-            let one = |it: store::channels::ChannelMessage| {
-                json!({"message_id": it.message_id, "sender": it.sender, "content": it.content, "reply_to": it.reply_to})
-            };
+            let one = |it: store::channels::ChannelMessage| json!({"message_id": it.message_id, "sender": it.sender, "content": it.content, "reply_to": it.reply_to});
             messages.into_iter().map(one).collect()
         };
         let newest: &dyn Fn(&str) -> Vec<Value> = &newest;
@@ -133,7 +127,9 @@ impl Inner {
         };
         let most = self.meter.limits().depth.unwrap_or(Limits::DEPTH);
         if depth > most {
-            return Err(Fault::denied(format!("agents may start agents {most} deep; this one would be {depth} deep")));
+            return Err(Fault::denied(format!(
+                "agents may start agents {most} deep; this one would be {depth} deep"
+            )));
         }
         let mut spec = self.spec_of(&node, caller.is_some()).await?;
         if spec.model.is_none() {
@@ -163,7 +159,8 @@ impl Inner {
             return Err(Fault { what, ..fault });
         }
         let mut result = json!({"creature_id": id, "name": name, "graph_id": graph_id});
-        let mut put = |key: &str, value: Value| drop(result.as_object_mut().map(|it| it.insert(key.to_owned(), value)));
+        let mut put =
+            |key: &str, value: Value| drop(result.as_object_mut().map(|it| it.insert(key.to_owned(), value)));
         if node.says_delivered {
             let delivered = match &node.task {
                 Some(task) => self.give_task(&whose, &parent_name, &session, task).await?,
@@ -231,7 +228,11 @@ impl Inner {
         let removes = |all: &mut Topology| {
             let mut events = vec![event("creature_removed", Some(id), json!({"name": all.name(id)}))];
             if let Some(parent) = parent {
-                events.push(event("parent_link_changed", Some(id), json!({"parent": parent, "change": "removed"})));
+                events.push(event(
+                    "parent_link_changed",
+                    Some(id),
+                    json!({"parent": parent, "change": "removed"}),
+                ));
             }
             let delta = all.remove_member(id)?;
             events.push(topology_changed(&delta));
@@ -289,7 +290,9 @@ impl Inner {
     /// Returns the target of an edge. A wire may lead to a member of another graph, which is then merged.
     fn target_of_edge(&self, caller: Option<&str>, member: &str, is_there: bool) -> Result<String, Fault> {
         match self.resolve(caller, member) {
-            Err(_) if is_there && self.state.lock().topology.names.contains_key(member) => Ok(member.to_owned()),
+            Err(_) if is_there && self.state.lock().topology.names.contains_key(member) => {
+                Ok(member.to_owned())
+            }
             found => found,
         }
     }
@@ -313,7 +316,8 @@ impl Inner {
             "direction": direction.name(),
             "caller_graph_id": own,
         });
-        let mut put = |key: &str, value: Value| drop(result.as_object_mut().map(|it| it.insert(key.to_owned(), value)));
+        let mut put =
+            |key: &str, value: Value| drop(result.as_object_mut().map(|it| it.insert(key.to_owned(), value)));
         if is_there && own != other {
             self.check_channel_for(&own, channel, target)?;
             let (sender, receiver) = match direction {

@@ -46,7 +46,13 @@ pub enum Request {
 ///
 /// # Errors
 /// [`Kind::Unavailable`] when nobody runs the group or it does not answer, and those of the request.
-pub async fn request(store: &Store, group: &str, key: &str, by: &str, request: &Request) -> Result<Value, Fault> {
+pub async fn request(
+    store: &Store,
+    group: &str,
+    key: &str,
+    by: &str,
+    request: &Request,
+) -> Result<Value, Fault> {
     let name = lease_name(group);
     if let Ok(lease) = store.transcripts().hold(&name) {
         drop(lease);

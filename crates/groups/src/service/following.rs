@@ -175,10 +175,15 @@ impl Inner {
         match end.ended.as_str() {
             "interrupted" | "cancelled" => {}
             "done" => {
-                step.messages = self.wired(id, row, end, began.as_ref().map_or("message", |it| it.0.as_str()));
+                step.messages =
+                    self.wired(id, row, end, began.as_ref().map_or("message", |it| it.0.as_str()));
                 let report = self.report(id, row, end, began.map_or(0, |it| it.1), &step.messages).await?;
                 step.messages.extend(report);
-                step.events.push(event("creature_output", Some(id), json!({"text": end.text, "steps": end.steps})));
+                step.events.push(event(
+                    "creature_output",
+                    Some(id),
+                    json!({"text": end.text, "steps": end.steps}),
+                ));
             }
             _ => {
                 let why = match &end.error {

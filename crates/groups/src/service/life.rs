@@ -170,7 +170,9 @@ impl Inner {
             LifeChange::Pause if paused => is("already paused"),
             LifeChange::Resume if !paused => is("not paused"),
             LifeChange::Start => {
-                self.start(&id).await.map_err(|fault| Fault { what: format!("start failed: {}", fault.what), ..fault })?;
+                self.start(&id)
+                    .await
+                    .map_err(|fault| Fault { what: format!("start failed: {}", fault.what), ..fault })?;
                 Ok(json!({"started": id}))
             }
             LifeChange::Stop | LifeChange::Kill => {
@@ -183,7 +185,11 @@ impl Inner {
                 self.end(&id).await;
                 let ended = event("creature_stopped", Some(&id), json!({"killed": is_kill}));
                 self.note(vec![ended]).await?;
-                Ok(if is_kill { json!({"killed": id, "hard_kill_supported": true}) } else { json!({"stopped": id}) })
+                Ok(if is_kill {
+                    json!({"killed": id, "hard_kill_supported": true})
+                } else {
+                    json!({"stopped": id})
+                })
             }
             LifeChange::Pause => {
                 self.hold_turns(&id, true);
@@ -225,11 +231,15 @@ impl Inner {
     pub(super) async fn say(&self, member: Option<&str>, text: &str, key: &str) -> Result<String, Fault> {
         let id = match member {
             Some(name) => self.resolve(None, name)?,
-            None => self.state.lock().first().cloned().ok_or_else(|| Fault::not_found("the group is empty"))?,
+            None => {
+                self.state.lock().first().cloned().ok_or_else(|| Fault::not_found("the group is empty"))?
+            }
         };
         let session = self.state.lock().live.get(&id).map(|it| it.session.clone()).unwrap_or_default();
-        let message =
-            NewMessage { key: Some(key.to_owned()), ..NewMessage::new(session, Source::Person, "the person", text) };
+        let message = NewMessage {
+            key: Some(key.to_owned()),
+            ..NewMessage::new(session, Source::Person, "the person", text)
+        };
         let posted = self.store.inbox().post_to_member(message).await?;
         match posted {
             Ok(posted) => {
@@ -304,7 +314,9 @@ impl Inner {
             let weak = {
                 let state = self.state.lock();
                 let id = state.by_session(&session);
-                id.and_then(|id| state.live.get(id)).and_then(|it| it.agent.as_ref()).map(|it| it.session.clone())
+                id.and_then(|id| state.live.get(id))
+                    .and_then(|it| it.agent.as_ref())
+                    .map(|it| it.session.clone())
             };
             if let Some(session) = weak.and_then(|it| it.get())
                 && !session.owed_jobs().await.is_empty()

@@ -120,7 +120,8 @@ impl State {
         let (mut live, mut order) = (BTreeMap::new(), Vec::new());
         for member in members {
             let graph = topology.graphs.get_mut(&member.graph);
-            let graph = graph.ok_or_else(|| Fault::bug(format!("the graph `{}` is missing", member.graph)))?;
+            let graph =
+                graph.ok_or_else(|| Fault::bug(format!("the graph `{}` is missing", member.graph)))?;
             graph.members.insert(member.id.clone());
             graph.listen.entry(member.id.clone()).or_default();
             graph.send.entry(member.id.clone()).or_default();
@@ -130,8 +131,9 @@ impl State {
             topology
                 .names
                 .insert(member.id.clone(), Names { name: member.name, is_privileged: member.privileged });
-            let spec: MemberSpec = serde_json::from_value(member.spec)
-                .map_err(|error| Fault::bug(format!("the config of `{}` can't be read: {error}", member.id)))?;
+            let spec: MemberSpec = serde_json::from_value(member.spec).map_err(|error| {
+                Fault::bug(format!("the config of `{}` can't be read: {error}", member.id))
+            })?;
             order.push(member.id.clone());
             let mut it = Live::new(member.session, spec);
             it.standing =
@@ -145,7 +147,9 @@ impl State {
             live.insert(member.id, it);
         }
         for EdgeRecord { graph, channel, session, listens } in edges {
-            let (Some(graph), Some(id)) = (topology.graphs.get_mut(&graph), ids.get(&session)) else { continue };
+            let (Some(graph), Some(id)) = (topology.graphs.get_mut(&graph), ids.get(&session)) else {
+                continue;
+            };
             let edges = if listens { &mut graph.listen } else { &mut graph.send };
             edges.entry(id.clone()).or_default().insert(channel);
         }
@@ -185,9 +189,9 @@ impl State {
                 }
             }
             for (source, wires) in &graph.wires {
-                shape
-                    .wires
-                    .extend(wires.iter().map(|wire| WireRecord { source: source.clone(), body: json!(wire) }));
+                shape.wires.extend(
+                    wires.iter().map(|wire| WireRecord { source: source.clone(), body: json!(wire) }),
+                );
             }
         }
         let order = self.order.iter().map(String::as_str).chain(new.map(|it| it.0));

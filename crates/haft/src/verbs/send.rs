@@ -51,7 +51,8 @@ impl Send {
         let text = self.text()?;
         let service = Service::new(runtime, "send");
         // Only words that a person types at a terminal are a person's. A program that runs this command is a program.
-        let is_typed = !self.text.is_empty() && std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
+        let is_typed =
+            !self.text.is_empty() && std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
         let (source, sender) =
             if is_typed { (Source::Person, service.who()) } else { (Source::Direct, "haft send") };
         let message = NewMessage {
@@ -65,7 +66,8 @@ impl Send {
         service.sessions.tell_of_message(above, &session).await;
         let runs = runtime.store().transcripts().holder(above)?.is_some();
         if self.json {
-            let said = json!({"session": session, "message": posted.message, "new": posted.is_new, "running": runs});
+            let said =
+                json!({"session": session, "message": posted.message, "new": posted.is_new, "running": runs});
             print::json(&said);
             return Ok(());
         }
@@ -84,12 +86,15 @@ impl Send {
         let mut text = self.text.join(" ");
         if text.is_empty() && !std::io::stdin().is_terminal() {
             let most = u64::try_from(store::LONGEST_MESSAGE).unwrap_or(u64::MAX) + 1;
-            std::io::stdin().take(most).read_to_string(&mut text).map_err(|error| {
-                Fault::bad_args(format!("standard input can't be read as text: {error}"))
-            })?;
+            std::io::stdin()
+                .take(most)
+                .read_to_string(&mut text)
+                .map_err(|error| Fault::bad_args(format!("standard input can't be read as text: {error}")))?;
         }
         if text.trim().is_empty() {
-            return Err(Fault::bad_args("there is no text to send").next("haft send latest \"also run the tests\""));
+            return Err(
+                Fault::bad_args("there is no text to send").next("haft send latest \"also run the tests\"")
+            );
         }
         Ok(text)
     }
@@ -100,7 +105,8 @@ fn recipient(runtime: &Runtime, name: &str) -> Result<String, Fault> {
     if name.contains('/') {
         let running = runtime.store().channels().member(name)?;
         return running.map(|it| it.session).ok_or_else(|| {
-            Fault::new(Kind::NotFound, format!("no agent `{name}` runs")).next("Send to the session that started it.")
+            Fault::new(Kind::NotFound, format!("no agent `{name}` runs"))
+                .next("Send to the session that started it.")
         });
     }
     match conversation(runtime, name) {

@@ -59,11 +59,17 @@ async fn background_agent_is_messaged_while_it_works_and_messages_its_parent() {
     let items = format!("{:?}", home.agent.transcript().items());
     assert!(items.contains("B IS EMPTY") && items.contains("both are empty"), "{items}");
     assert_eq!(items.matches("] B IS EMPTY").count(), 1);
-    let below = model.asked.lock().unwrap().iter().filter(|it| it.0.starts_with("BASE")).cloned().collect::<Vec<_>>();
-    assert!(below[0].0.contains("You can send one to `parent`") && below[0].1.contains(&"group_send".to_owned()));
+    let below =
+        model.asked.lock().unwrap().iter().filter(|it| it.0.starts_with("BASE")).cloned().collect::<Vec<_>>();
+    assert!(
+        below[0].0.contains("You can send one to `parent`") && below[0].1.contains(&"group_send".to_owned())
+    );
     // It ended: nobody is there any more.
     let refused = home.says("group_send", json!({"to": "job_1", "message": "more"})).await;
-    assert!(refused.contains("not in your group") && refused.contains("Nobody else is running."), "{refused}");
+    assert!(
+        refused.contains("not in your group") && refused.contains("Nobody else is running."),
+        "{refused}"
+    );
 }
 
 #[tokio::test]
@@ -96,7 +102,10 @@ async fn session_without_others_has_no_tools_for_a_group() {
     tokio::time::timeout(Duration::from_secs(60), home.turn()).await.unwrap();
     let shown = model.shown("THE FIRST").pop().unwrap();
     assert!(shown.contains(&"group_send".to_owned()), "{shown:?}");
-    assert!(!shown.contains(&"send_channel".to_owned()) && !shown.contains(&"send_message".to_owned()), "{shown:?}");
+    assert!(
+        !shown.contains(&"send_channel".to_owned()) && !shown.contains(&"send_message".to_owned()),
+        "{shown:?}"
+    );
     let refused = home.says("send_channel", json!({"channel": "x", "message": "x"})).await;
     assert!(refused.contains("only available to agents of a group"), "{refused}");
 }

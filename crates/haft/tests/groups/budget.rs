@@ -6,8 +6,10 @@ use super::support::{Actor, Stage, calls, says};
 
 fn stage() -> Stage {
     let send = |to: &str| calls(&[("group_send", json!({"to": to, "message": "more"}))]);
-    let actor = |name| Actor { name, script: vec![send("root"), says("sent"), send("root"), says("sent")], more: "" };
-    let root = vec![send("ann"), send("bob"), says("1"), send("ann"), says("2"), send("bob"), says("3"), says("4")];
+    let actor =
+        |name| Actor { name, script: vec![send("root"), says("sent"), send("root"), says("sent")], more: "" };
+    let root =
+        vec![send("ann"), send("bob"), says("1"), send("ann"), says("2"), send("bob"), says("3"), says("4")];
     Stage::new("", root, &[actor("ann"), actor("bob")])
 }
 

@@ -57,7 +57,10 @@ fn unknown_agents_and_stopped_ones_are_named_in_the_refusal() {
     let name = playing.name();
     playing.waits_for_output("root", "ready");
     let ran = stage.group(&["send", &name, "nobody", "hello"]);
-    assert!(ran.err.contains("has no agent `nobody`") && ran.err.contains("There are: worker, root."), "{ran:?}");
+    assert!(
+        ran.err.contains("has no agent `nobody`") && ran.err.contains("There are: worker, root."),
+        "{ran:?}"
+    );
     stage.group_json(&["stop", &name, "worker"]);
     let ran = stage.group(&["send", &name, "worker", "hello"]);
     assert!(ran.code == 1 && ran.err.contains("`worker` is stopped"), "{ran:?}");

@@ -38,8 +38,11 @@ fn worker_that_reported_itself_is_not_reported_twice() {
 
 #[test]
 fn failure_of_a_worker_reaches_who_started_it() {
-    let root =
-        vec![spawn("creatures/worker", "count"), says("started"), hears("[failure of worker]", says("a pity"))];
+    let root = vec![
+        spawn("creatures/worker", "count"),
+        says("started"),
+        hears("[failure of worker]", says("a pity")),
+    ];
     let stage = Stage::new("", root, &[]);
     stage.creature("worker", &[json!({"fault": "auth"}), says("never")]);
     let played = stage.plays(&[]);
@@ -50,7 +53,13 @@ fn failure_of_a_worker_reaches_who_started_it() {
 #[test]
 fn population_cap_holds_for_both_ways_to_start_an_agent() {
     let add = calls(&[("group_add_node", json!({"config_path": "creatures/worker", "name": "second"}))]);
-    let root = vec![spawn("creatures/worker", "wait"), add, spawn("creatures/worker", "x"), says("full"), says("ok")];
+    let root = vec![
+        spawn("creatures/worker", "wait"),
+        add,
+        spawn("creatures/worker", "x"),
+        says("full"),
+        says("ok"),
+    ];
     let stage = Stage::new("max_agents = 2", root, &[]);
     stage.creature("worker", &[says("waiting")]);
     let played = stage.plays(&[]);
@@ -81,7 +90,8 @@ fn paused_worker_begins_no_turn_until_it_is_resumed() {
         life("group_resume_node"),
         says("resumed"),
     ];
-    let worker = Actor { name: "worker", script: vec![hears("[direct from root] now", says("here"))], more: "" };
+    let worker =
+        Actor { name: "worker", script: vec![hears("[direct from root] now", says("here"))], more: "" };
     let stage = Stage::new("", root, &[worker]);
     let played = stage.plays(&[]);
     assert_eq!(played.outputs("worker"), ["here"], "{played:#?}");
@@ -134,7 +144,9 @@ fn privileged_agents_and_unknown_ones_are_refused_as_targets() {
         says("ok"),
     ];
     let played = Stage::new("", root, &[]).plays(&[]);
-    assert!(played.results("root", "group_stop_node")[0].contains("cannot start/stop privileged creature 'root'"));
+    assert!(
+        played.results("root", "group_stop_node")[0].contains("cannot start/stop privileged creature 'root'")
+    );
     assert!(played.results("root", "group_kill_node")[0].contains("cannot kill privileged creature 'root'"));
     assert!(played.results("root", "group_remove_node")[0].contains("target 'nobody' is not an agent"));
 }
@@ -149,7 +161,10 @@ fn group_tools_are_not_there_for_agents_that_are_not_privileged() {
     let send = calls(&[("group_send", json!({"to": "worker", "message": "try"}))]);
     let played = Stage::new("", vec![send, says("sent")], &[worker]).plays(&[]);
     let result = &played.results("worker", "group_status")[0];
-    assert!(result.contains("is only available to agents of a group") || result.contains("does not have"), "{result}");
+    assert!(
+        result.contains("is only available to agents of a group") || result.contains("does not have"),
+        "{result}"
+    );
 }
 
 #[test]
@@ -164,7 +179,11 @@ fn two_agents_that_only_answer_each_other_are_both_paused() {
     let mut root = vec![kick, says("begun")];
     // The root listens to both channels.
     root.extend((0..40).map(|_| says("I listen")));
-    let stage = Stage::new("channels = { a = \"\", b = \"\" }\nlimits = { exchanges = 3, steps = 200 }", root, &actors);
+    let stage = Stage::new(
+        "channels = { a = \"\", b = \"\" }\nlimits = { exchanges = 3, steps = 200 }",
+        root,
+        &actors,
+    );
     let played = stage.plays(&[]);
     let paused = played.events("loop_paused");
     assert_eq!(paused.len(), 1, "{played:#?}");

@@ -55,7 +55,8 @@ impl Stage {
     /// A group with a root and these actors; `group` is more TOML for `[group]`.
     pub(super) fn new(group: &str, root: Vec<Value>, actors: &[Actor<'_>]) -> Self {
         let test_ws = TestWorkspace::new();
-        let mut toml = format!("[group]\nname = \"play\"\n{group}\n[group.root]\nmodel = \"script:root.jsonl\"\n");
+        let mut toml =
+            format!("[group]\nname = \"play\"\n{group}\n[group.root]\nmodel = \"script:root.jsonl\"\n");
         let put = |name: &str, script: &[Value]| {
             let lines: String = script.iter().map(|it| format!("{it}\n")).collect();
             test_ws.put(&format!("{name}.jsonl"), lines);
@@ -74,7 +75,8 @@ impl Stage {
 
     /// Puts a creature with a script, which the root may start.
     pub(super) fn creature(&self, name: &str, script: &[Value]) {
-        let config = format!("name: {name}\ncontroller: {{llm: 'script:{name}.jsonl'}}\ntools: [read, shell]\n");
+        let config =
+            format!("name: {name}\ncontroller: {{llm: 'script:{name}.jsonl'}}\ntools: [read, shell]\n");
         self.test_ws.put(&format!("creatures/{name}/config.yaml"), config);
         let lines: String = script.iter().map(|it| format!("{it}\n")).collect();
         self.test_ws.put(&format!("{name}.jsonl"), lines);
@@ -140,7 +142,9 @@ impl Played {
 
     /// The results of a tool's calls, in their order.
     pub(super) fn results(&self, member: &str, tool: &str) -> Vec<String> {
-        let of = |it: &&Value| it["agent"] == member && it["row"]["event"] == "answered" && it["row"]["tool"] == tool;
+        let of = |it: &&Value| {
+            it["agent"] == member && it["row"]["event"] == "answered" && it["row"]["tool"] == tool
+        };
         self.lines.iter().filter(of).map(|it| it["row"]["text"].as_str().unwrap().to_owned()).collect()
     }
 
@@ -168,7 +172,8 @@ impl Playing {
         }
         loop {
             let left = until.saturating_duration_since(Instant::now());
-            let line = self.lines.recv_timeout(left).unwrap_or_else(|_| panic!("it never came: {:#?}", self.seen));
+            let line =
+                self.lines.recv_timeout(left).unwrap_or_else(|_| panic!("it never came: {:#?}", self.seen));
             self.seen.push(line.clone());
             if is_it(&line) {
                 return line;

@@ -329,7 +329,10 @@ fn tool_files_reach_channels_and_state_that_outlive_their_process() {
         assert_eq!(ran.code, 0, "{ran:?}");
         ran.out.trim_end().to_owned()
     };
-    assert_eq!(says("send"), "full at 2, queue, [{'name': 'q', 'type': 'queue', 'description': 'for tests'}]");
+    assert_eq!(
+        says("send"),
+        "full at 2, queue, [{'name': 'q', 'type': 'queue', 'description': 'for tests'}]"
+    );
     assert_eq!(says("receive"), "{'n': 0} me {'a': 1} msg_0 q True, then {'n': 1}");
     assert_eq!(says("broadcast"), "hello None hello 1 ['news']");
     assert_eq!(says("state"), "{'by': 'two'} 3 True");

@@ -37,7 +37,11 @@ pub trait Messages: Send + Sync {
     ///
     /// # Errors
     /// Those of [`send`](Self::send).
-    fn send_direct(&self, to: OtherAgent, text: String) -> Soon<'_, Result<Result<String, Undelivered>, Fault>>;
+    fn send_direct(
+        &self,
+        to: OtherAgent,
+        text: String,
+    ) -> Soon<'_, Result<Result<String, Undelivered>, Fault>>;
 
     /// Answers a tool file about channels and about the shared state of the group.
     ///

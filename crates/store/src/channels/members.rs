@@ -31,11 +31,18 @@ impl Channels {
     /// When the database can't be written.
     pub fn join(&self, member: Member) -> impl Future<Output = Result<(), Fault>> + Send + use<> {
         self.store.ask(move |database| {
-            let sql = format!("INSERT OR REPLACE INTO members ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)");
+            let sql =
+                format!("INSERT OR REPLACE INTO members ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)");
             let Member { session, environment, id, name, parent, privileged, running } = &member;
-            database
-                .prepare_cached(&sql)?
-                .execute(params![session, environment, id, name, parent, privileged, running])?;
+            database.prepare_cached(&sql)?.execute(params![
+                session,
+                environment,
+                id,
+                name,
+                parent,
+                privileged,
+                running
+            ])?;
             Ok(())
         })
     }

@@ -5,8 +5,7 @@ use super::*;
 /// Time after which a subscription that nobody reads from ends, in milliseconds.
 const UNREAD: u64 = 24 * 60 * 60 * 1000;
 
-const MESSAGE: &str =
-    "SELECT id, channel, message, at_ms, sender, sender_session, content, metadata, reply_to FROM channel_messages";
+const MESSAGE: &str = "SELECT id, channel, message, at_ms, sender, sender_session, content, metadata, reply_to FROM channel_messages";
 
 impl Channels {
     /// Returns the newest messages of a channel, oldest first: at most the last [`HISTORY`]. Blocks.
@@ -18,7 +17,10 @@ impl Channels {
         let limit = limit.min(HISTORY);
         let mut found = self.store.read(move |database| {
             let sql = format!("{MESSAGE} WHERE scope = ?1 AND channel = ?2 ORDER BY id DESC LIMIT {limit}");
-            database.prepare_cached(&sql)?.query_map([&scope, &channel], message)?.collect::<rusqlite::Result<Vec<_>>>()
+            database
+                .prepare_cached(&sql)?
+                .query_map([&scope, &channel], message)?
+                .collect::<rusqlite::Result<Vec<_>>>()
         })?;
         found.reverse();
         Ok(found)
@@ -32,8 +34,13 @@ impl Channels {
     pub fn after(&self, scope: &Scope, channel: &str, after: u64) -> Result<Vec<ChannelMessage>, Fault> {
         let (scope, channel) = (scope.key(), channel.to_owned());
         self.store.read(move |database| {
-            let sql = format!("{MESSAGE} WHERE scope = ?1 AND channel = ?2 AND id > ?3 ORDER BY id LIMIT {HISTORY}");
-            database.prepare_cached(&sql)?.query_map(params![scope, channel, after.cast_signed()], message)?.collect()
+            let sql = format!(
+                "{MESSAGE} WHERE scope = ?1 AND channel = ?2 AND id > ?3 ORDER BY id LIMIT {HISTORY}"
+            );
+            database
+                .prepare_cached(&sql)?
+                .query_map(params![scope, channel, after.cast_signed()], message)?
+                .collect()
         })
     }
 
@@ -49,7 +56,9 @@ impl Channels {
     ) -> impl Future<Output = Result<Option<ChannelMessage>, Fault>> + Send + use<> {
         let (scope, channel, receiver) = (scope.key(), channel.to_owned(), receiver.to_owned());
         self.store.ask(move |database| {
-            let sql = format!("{MESSAGE} WHERE scope = ?1 AND channel = ?2 AND taken_by IS NULL ORDER BY id LIMIT 1");
+            let sql = format!(
+                "{MESSAGE} WHERE scope = ?1 AND channel = ?2 AND taken_by IS NULL ORDER BY id LIMIT 1"
+            );
             let found = database.prepare_cached(&sql)?.query_row([&scope, &channel], message).optional()?;
             if let Some(found) = &found {
                 database
@@ -100,7 +109,9 @@ impl Channels {
         let (scope, channel, reader) = (scope.key(), channel.to_owned(), reader.to_owned());
         self.store.ask(move |database| {
             let after: Option<i64> = database
-                .prepare_cached("SELECT after FROM channel_readers WHERE scope = ?1 AND channel = ?2 AND reader = ?3")?
+                .prepare_cached(
+                    "SELECT after FROM channel_readers WHERE scope = ?1 AND channel = ?2 AND reader = ?3",
+                )?
                 .query_row([&scope, &channel, &reader], |row| row.get(0))
                 .optional()?;
             let Some(after) = after else { return Ok(None) };
@@ -117,7 +128,13 @@ impl Channels {
                         "UPDATE channel_readers SET after = ?4, seen_ms = ?5
                          WHERE scope = ?1 AND channel = ?2 AND reader = ?3",
                     )?
-                    .execute(params![scope, channel, reader, found.id.cast_signed(), now_ms().cast_signed()])?;
+                    .execute(params![
+                        scope,
+                        channel,
+                        reader,
+                        found.id.cast_signed(),
+                        now_ms().cast_signed()
+                    ])?;
             }
             Ok(found)
         })
@@ -136,7 +153,9 @@ impl Channels {
         let (scope, channel, reader) = (scope.key(), channel.to_owned(), reader.to_owned());
         self.store.ask(move |database| {
             database
-                .prepare_cached("DELETE FROM channel_readers WHERE scope = ?1 AND channel = ?2 AND reader = ?3")?
+                .prepare_cached(
+                    "DELETE FROM channel_readers WHERE scope = ?1 AND channel = ?2 AND reader = ?3",
+                )?
                 .execute([&scope, &channel, &reader])?;
             Ok(())
         })

@@ -104,7 +104,9 @@ fn send(database: &Connection, post: &NewPost) -> rusqlite::Result<Result<Sent, 
     let Some(channel) = get(database, &scope, &post.channel)? else { return Ok(Err(NotSent::Unknown)) };
     if let Some(key) = &post.key {
         let known: Option<String> = database
-            .prepare_cached("SELECT message FROM channel_messages WHERE scope = ?1 AND channel = ?2 AND key = ?3")?
+            .prepare_cached(
+                "SELECT message FROM channel_messages WHERE scope = ?1 AND channel = ?2 AND key = ?3",
+            )?
             .query_row([&scope, &post.channel, key], |row| row.get(0))
             .optional()?;
         if let Some(message_id) = known {
@@ -120,7 +122,8 @@ fn send(database: &Connection, post: &NewPost) -> rusqlite::Result<Result<Sent, 
             .collect()
     };
     let own = post.sender_session.as_deref();
-    if post.needs_edge && !own.is_some_and(|own| edges(Direction::Send).is_ok_and(|it| it.iter().any(|it| it == own)))
+    if post.needs_edge
+        && !own.is_some_and(|own| edges(Direction::Send).is_ok_and(|it| it.iter().any(|it| it == own)))
     {
         return Ok(Err(NotSent::NotWired));
     }

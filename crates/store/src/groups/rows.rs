@@ -103,7 +103,8 @@ impl std::ops::AddAssign for Used {
     }
 }
 
-const GROUP: &str = "SELECT name, file, recipe, limits, state, generation, created_ms, turns, tokens, steps, cost
+const GROUP: &str =
+    "SELECT name, file, recipe, limits, state, generation, created_ms, turns, tokens, steps, cost
   FROM groups";
 
 pub(super) fn group(database: &Connection, name: &str) -> rusqlite::Result<Option<GroupRecord>> {

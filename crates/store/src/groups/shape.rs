@@ -231,7 +231,9 @@ fn write_members(
 pub(super) fn read(database: &Connection, group: &str) -> rusqlite::Result<Shape> {
     let graphs: Vec<GraphRecord> = database
         .prepare_cached("SELECT id, cap FROM group_graphs WHERE grp = ?1 ORDER BY id")?
-        .query_map([group], |row| Ok(GraphRecord { id: row.get(0)?, cap: row.get::<_, i64>(1)?.cast_unsigned() }))?
+        .query_map([group], |row| {
+            Ok(GraphRecord { id: row.get(0)?, cap: row.get::<_, i64>(1)?.cast_unsigned() })
+        })?
         .collect::<rusqlite::Result<_>>()?;
     let mut shape = Shape { members: members(database, group)?, ..Shape::default() };
     for graph in &graphs {

@@ -117,7 +117,8 @@ async fn a_split_moves_a_channel_with_its_history_and_ends_what_nobody_uses() {
     };
     store.groups().change("g", 1, split.clone(), Vec::new()).await.unwrap();
     assert_eq!(store.groups().shape("g").unwrap(), split);
-    let (here, gone) = (Scope::Environment("env_graph_2".to_owned()), Scope::Environment("env_graph_1".to_owned()));
+    let (here, gone) =
+        (Scope::Environment("env_graph_2".to_owned()), Scope::Environment("env_graph_1".to_owned()));
     assert_eq!(store.channels().history(&here, "talk", 9).unwrap().len(), 1);
     assert_eq!(store.channels().list(&gone).unwrap(), Vec::new());
     assert_eq!(store.channels().member("g/a").unwrap().unwrap().environment, "env_graph_2");

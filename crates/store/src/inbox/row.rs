@@ -182,11 +182,16 @@ pub struct Arrival {
     pub calls: Vec<String>,
 }
 
-const COLUMNS: &str = "id, recipient, at_ms, source, sender, sender_session, channel, message, reply_to, metadata, text, key,
+const COLUMNS: &str =
+    "id, recipient, at_ms, source, sender, sender_session, channel, message, reply_to, metadata, text, key,
     grants, state, shown_ms, shown_row, calls";
 
 /// Returns the messages that fit a condition on the recipient.
-pub(super) fn select(database: &Connection, condition: &str, recipient: &str) -> rusqlite::Result<Vec<Arrival>> {
+pub(super) fn select(
+    database: &Connection,
+    condition: &str,
+    recipient: &str,
+) -> rusqlite::Result<Vec<Arrival>> {
     let sql = format!("SELECT {COLUMNS} FROM inbox WHERE {condition}");
     database.prepare_cached(&sql)?.query_map([recipient], arrival)?.collect()
 }

@@ -69,7 +69,10 @@ async fn row_and_claim_are_one_transaction() {
     let act = Claim::Act { messages: vec![one], calls: vec!["c_1".to_owned()] };
     transcripts.add_with("s", Buffer::Context, 2, json!({}), act).await.unwrap();
     let all = inbox.list("s", 10).unwrap();
-    assert_eq!(all.iter().map(|it| it.state).collect::<Vec<_>>(), [ArrivalState::Acted, ArrivalState::Queued]);
+    assert_eq!(
+        all.iter().map(|it| it.state).collect::<Vec<_>>(),
+        [ArrivalState::Acted, ArrivalState::Queued]
+    );
     let first = all.first().unwrap();
     assert_eq!((first.shown_row, first.calls.as_slice()), (Some(1), &["c_1".to_owned()][..]));
 }

@@ -38,8 +38,7 @@ impl Tool for GroupSend {
             return Err(Fault::bad_args("'to' and 'message' are required"));
         }
         let messages = cx.services().messages.clone();
-        let (own, others) =
-            cx.blocking(move |_| Ok((messages.own()?, messages.others()?))).await?;
+        let (own, others) = cx.blocking(move |_| Ok((messages.own()?, messages.others()?))).await?;
         let target = found(&to, &others)?;
         if target.id == own.id {
             return Err(Fault::bad_args("group_send cannot target the caller itself"));
@@ -79,7 +78,8 @@ fn found<'a>(to: &str, others: &'a [OtherAgent]) -> Result<&'a OtherAgent, Fault
         (Some(it), None) => Ok(it),
         (Some(_), Some(_)) => {
             let ids: Vec<&str> = others.iter().filter(|it| it.name == to).map(|it| it.id.as_str()).collect();
-            Err(Fault::bad_args(format!("several agents are called '{to}'")).next(format!("Give an id: {}.", ids.join(", "))))
+            Err(Fault::bad_args(format!("several agents are called '{to}'"))
+                .next(format!("Give an id: {}.", ids.join(", "))))
         }
         (None, _) => Err(Fault::not_found(format!("creature '{to}' not in your group")).next(there(others))),
     }
@@ -135,17 +135,20 @@ mod tests {
         let says = |privileged, to: &str| {
             workspace(privileged).says::<GroupSend>(&json!({"to": to, "message": "hi"}))
         };
-        expect![[r#"{"delivered":true,"message_id":"direct_1","to":"bob_id"}"#]].assert_eq(&says(true, "bob"));
+        expect![[r#"{"delivered":true,"message_id":"direct_1","to":"bob_id"}"#]]
+            .assert_eq(&says(true, "bob"));
         expect![[r#"{"delivered":true,"message_id":"direct_1","to":"explore_1"}"#]]
             .assert_eq(&says(false, "explore_1"));
         expect!["denied: non-privileged creatures can only group_send to privileged creatures; 'bob' is not privileged"]
             .assert_eq(&says(false, "bob_id"));
         expect![[r#"
             not_found: creature 'eve' not in your group
-            Running: bob, explore_1, me."#]].assert_eq(&says(true, "eve"));
+            Running: bob, explore_1, me."#]]
+        .assert_eq(&says(true, "eve"));
         expect![[r#"
             unavailable: target 'stopped' is not running
-            Running: bob, explore_1, me."#]].assert_eq(&says(true, "stopped"));
+            Running: bob, explore_1, me."#]]
+        .assert_eq(&says(true, "stopped"));
         expect!["bad_args: group_send cannot target the caller itself"].assert_eq(&says(true, "me"));
         expect!["bad_args: 'to' and 'message' are required"].assert_eq(&says(true, " "));
     }

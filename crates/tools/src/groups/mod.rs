@@ -17,10 +17,7 @@ mod send_message;
 
 use std::sync::Arc;
 
-use kit::{
-    AnyTool, Cx, Fault, Output, erase,
-    services::GroupAct,
-};
+use kit::{AnyTool, Cx, Fault, Output, erase, services::GroupAct};
 
 /// The key of the session's messages: its calls send one after the other.
 const MESSAGES: &str = "messages";

@@ -85,7 +85,9 @@ fn not_wired(channel: &str, own: &OwnIdentity, known: &[ChannelInfo]) -> Fault {
     } else {
         format!("Ask the privileged creature to wire you via {call}.")
     };
-    Fault::denied(format!("you are not wired as sender on '{channel}'; your outgoing channels: {outgoing}. {how}"))
+    Fault::denied(format!(
+        "you are not wired as sender on '{channel}'; your outgoing channels: {outgoing}. {how}"
+    ))
 }
 
 fn unknown(channel: &str, known: &[ChannelInfo]) -> Fault {

@@ -68,8 +68,10 @@ impl Tool for SendMessage {
         let (own, known) = cx.blocking(move |_| Ok((messages.own()?, messages.channels()?))).await?;
         Err(match refused {
             Undelivered::NotWired => not_wired(&channel, &own, &known),
-            Undelivered::Full(what) => Fault::new(Kind::Unavailable, format!("'{what}' has no room for more messages"))
-                .next("Send again once somebody has read them."),
+            Undelivered::Full(what) => {
+                Fault::new(Kind::Unavailable, format!("'{what}' has no room for more messages"))
+                    .next("Send again once somebody has read them.")
+            }
             Undelivered::Unknown | Undelivered::Stopped => unknown(&channel, &known),
         })
     }

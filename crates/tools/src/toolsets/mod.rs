@@ -16,7 +16,8 @@ use kit::AnyTool;
 #[cfg(feature = "ssh")]
 use crate::remote;
 use crate::{
-    agents, cad, code, files, groups, jobs, manuals::manual, media, notes, search, servers, shell, toolsmith, web,
+    agents, cad, code, files, groups, jobs, manuals::manual, media, notes, search, servers, shell, toolsmith,
+    web,
 };
 
 /// The default toolset.

@@ -46,7 +46,11 @@ impl Check {
                 "{}: {model}; tools: {tools}; prompt of {}{}{}\n",
                 spec.name,
                 kit::counted(spec.prompt.len(), "byte"),
-                if triggers.is_empty() { String::new() } else { format!("; triggers: {}", triggers.join(", ")) },
+                if triggers.is_empty() {
+                    String::new()
+                } else {
+                    format!("; triggers: {}", triggers.join(", "))
+                },
                 if spec.startup.is_some() { "; startup prompt" } else { "" },
             ));
         }

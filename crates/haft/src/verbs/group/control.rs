@@ -99,7 +99,9 @@ impl Send {
         };
         service.sessions.tell_of_message(&session, &session).await;
         if self.asked.json {
-            print::json(&json!({"delivered": true, "to": session, "message_id": posted.message, "new": posted.is_new}));
+            print::json(
+                &json!({"delivered": true, "to": session, "message_id": posted.message, "new": posted.is_new}),
+            );
         } else {
             let what = if posted.is_new { "delivered" } else { "it had a message of this key before" };
             print::out(&format!("{} to {}: {what}\n", posted.message, self.agent));

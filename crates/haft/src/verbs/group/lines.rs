@@ -44,7 +44,9 @@ impl Lines {
     fn event(&self, member: Option<&str>, event: &NewGroupEvent) {
         if self.is_json {
             let (kind, body) = (&event.kind, &event.body);
-            print::json(&json!({"group_event": kind, "agent": member, "creature_id": event.member, "body": body}));
+            print::json(
+                &json!({"group_event": kind, "agent": member, "creature_id": event.member, "body": body}),
+            );
             return;
         }
         if let Some(line) = line_of_group(member, event) {
@@ -86,7 +88,9 @@ fn line_of_group(member: Option<&str>, event: &NewGroupEvent) -> Option<String> 
         "creature_failed" => format!("[{who}] failed: {}", short(&text("why"))),
         "creature_added" => format!("[{who}] added to the group"),
         "creature_removed" => format!("[group] {} removed", text("name")),
-        "creature_stopped" if event.body.get("killed") == Some(&Value::Bool(true)) => format!("[{who}] killed"),
+        "creature_stopped" if event.body.get("killed") == Some(&Value::Bool(true)) => {
+            format!("[{who}] killed")
+        }
         "creature_stopped" => format!("[{who}] stopped"),
         "creature_paused" => format!("[{who}] paused"),
         "creature_resumed" => format!("[{who}] resumed"),
@@ -97,7 +101,10 @@ fn line_of_group(member: Option<&str>, event: &NewGroupEvent) -> Option<String> 
             let names: Vec<&str> =
                 event.body.get("members")?.as_array()?.iter().filter_map(Value::as_str).collect();
             let times = event.body.get("exchanges").and_then(Value::as_u64).unwrap_or_default();
-            format!("[group] paused {}: they answered each other {times} times and changed nothing else", names.join(", "))
+            format!(
+                "[group] paused {}: they answered each other {times} times and changed nothing else",
+                names.join(", ")
+            )
         }
         "budget_exhausted" => format!("[group] budget used up: {}", text("limit")),
         _ => return None,

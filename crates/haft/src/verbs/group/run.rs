@@ -104,7 +104,10 @@ impl Run {
         workspace_check::check(options, place, Asking::Possible)?;
         let stopped = CancellationToken::new();
         interrupt::watch(stopped.clone(), || ()).map_err(|error| {
-            Fault::new(Kind::Unavailable, format!("signals can't be handled, so nothing could be stopped: {error}"))
+            Fault::new(
+                Kind::Unavailable,
+                format!("signals can't be handled, so nothing could be stopped: {error}"),
+            )
         })?;
         let factory = Arc::new(self.agent.clone().open(options, place, approver()).await?);
         tell_aside(&factory.opened, false);
@@ -135,7 +138,9 @@ impl Run {
                 let shown = file.display().to_string();
                 Service::begin(parts, &recipe, &shown, self.budget.limits()).await?
             }
-            (None, None) => return Err(Fault::bad_args("a recipe is missing").next("haft group run FILE TASK")),
+            (None, None) => {
+                return Err(Fault::bad_args("a recipe is missing").next("haft group run FILE TASK"));
+            }
         };
         let done = self.work(&group, wanted.task, &stopped).await;
         close(&runtime);
@@ -147,7 +152,9 @@ impl Run {
         let file = if self.resume.is_some() { None } else { words.next().map(PathBuf::from) };
         let task = words.next();
         if words.next().is_some() {
-            return Err(Fault::bad_args("with `--resume` there is at most one text").next("Put the task in quotes."));
+            return Err(
+                Fault::bad_args("with `--resume` there is at most one text").next("Put the task in quotes.")
+            );
         }
         Ok(Wanted { file, task })
     }
@@ -177,7 +184,8 @@ impl Run {
         group.start().await?;
         if let Some(task) = &task {
             // A group begins with one task; what a later run adds is another message.
-            let key = if self.resume.is_some() { format!("task {}", store::now_ms()) } else { "task".to_owned() };
+            let key =
+                if self.resume.is_some() { format!("task {}", store::now_ms()) } else { "task".to_owned() };
             group.say(self.to.as_deref(), task, &key).await?;
         }
         let settled = group.settled(false);

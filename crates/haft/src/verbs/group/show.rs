@@ -45,15 +45,27 @@ impl List {
         let mut text = String::new();
         for group in runtime.store().groups().list()? {
             let runs = is_run(runtime.store(), &group.name)?;
-            let state = if runs { "running" } else if group.state == "running" { "interrupted" } else { group.state.as_str() };
+            let state = if runs {
+                "running"
+            } else if group.state == "running" {
+                "interrupted"
+            } else {
+                group.state.as_str()
+            };
             if self.json {
-                print::json(&json!({"name": group.name, "file": group.file, "state": state, "tokens": group.used.tokens}));
+                print::json(
+                    &json!({"name": group.name, "file": group.file, "state": state, "tokens": group.used.tokens}),
+                );
                 continue;
             }
             let _ = writeln!(text, "{}  {state}  {}", group.name, group.file);
         }
         if !self.json {
-            print::out(if text.is_empty() { "no groups yet: `haft group run FILE TASK` begins one\n" } else { &text });
+            print::out(if text.is_empty() {
+                "no groups yet: `haft group run FILE TASK` begins one\n"
+            } else {
+                &text
+            });
         }
         Ok(())
     }
@@ -73,11 +85,8 @@ impl Status {
         let state = if runs { "running" } else { group.state.as_str() };
         let events = newest(store, &group.name, self.events)?;
         if self.json {
-            let members: Vec<Value> = shape
-                .members
-                .iter()
-                .map(|it| described(store, it, runs))
-                .collect::<Result<_, Fault>>()?;
+            let members: Vec<Value> =
+                shape.members.iter().map(|it| described(store, it, runs)).collect::<Result<_, Fault>>()?;
             print::json(&json!({
                 "name": group.name, "file": group.file, "state": state, "limits": group.limits,
                 "tokens": group.used.tokens, "steps": group.used.steps, "cost": group.used.cost,
@@ -100,7 +109,11 @@ impl Status {
                 _ => "",
             };
             let queued = store.inbox().queued(&member.session)?.len();
-            let waits = if queued > 0 { format!(", {} waiting", kit::counted(queued, "message")) } else { String::new() };
+            let waits = if queued > 0 {
+                format!(", {} waiting", kit::counted(queued, "message"))
+            } else {
+                String::new()
+            };
             let _ = writeln!(
                 text,
                 "{}{}  {}{flags}, {}{waits}  session {}",
@@ -186,13 +199,23 @@ pub(super) fn drawn(all: &Topology) -> String {
         };
         for (name, about) in &graph.channels {
             let (from, to) = (graph.senders(name).collect(), graph.listeners(name).collect());
-            let about = if about.description.is_empty() { String::new() } else { format!("  ({})", about.description) };
+            let about = if about.description.is_empty() {
+                String::new()
+            } else {
+                format!("  ({})", about.description)
+            };
             let _ = writeln!(text, "  {} --[{name}]--> {}{about}", names(from), names(to));
         }
         for (from, wires) in &graph.wires {
             for wire in wires {
                 let what = if wire.with_content { "output" } else { "turn end" };
-                let _ = writeln!(text, "  {} =={what}==> {}  ({})", all.name(from), all.name(&wire.to), wire.id());
+                let _ = writeln!(
+                    text,
+                    "  {} =={what}==> {}  ({})",
+                    all.name(from),
+                    all.name(&wire.to),
+                    wire.id()
+                );
             }
         }
     }
