@@ -17,6 +17,17 @@ pub const DAILY: &[&str] = &[
     "group_send",
     "send_channel",
     "send_message",
+    "group_status",
+    "group_spawn_child",
+    "group_add_node",
+    "group_remove_node",
+    "group_start_node",
+    "group_stop_node",
+    "group_pause_node",
+    "group_resume_node",
+    "group_kill_node",
+    "group_channel",
+    "group_wire",
 ];
 
 /// All other tools, the most important first: those that don't fit into the list are found by a search.
