@@ -318,7 +318,11 @@ impl Recipe {
     /// Returns all notes, each with the member that it is about.
     pub fn all_notes(&self) -> Vec<String> {
         let of = |spec: &MemberSpec| -> Vec<String> {
-            spec.notes.iter().map(|it| format!("{}: {it}", spec.name)).collect()
+            let triggers = spec.triggers.iter().map(|it| {
+                let name = it.name.as_deref().unwrap_or("without a name");
+                format!("the trigger {name} ({}) is read and does not fire in a group yet", it.kind)
+            });
+            spec.notes.iter().cloned().chain(triggers).map(|it| format!("{}: {it}", spec.name)).collect()
         };
         self.notes.iter().cloned().chain(self.all().flat_map(of)).collect()
     }

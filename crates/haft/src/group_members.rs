@@ -118,15 +118,14 @@ impl GroupMembers {
         }
         let usual =
             || factory.named().map(str::to_owned).or_else(|| model::usual(factory.choices()).map(|it| it.0));
-        match wanted {
-            Some(name) => match self.named(name, dialect) {
+        if let Some(name) = wanted {
+            match self.named(name, dialect) {
                 Ok(model) => return Ok(model),
                 Err(fault) if usual().is_some() => {
                     notes.push(format!("{}: {}; the group's model is used", spec.name, fault.what));
                 }
                 Err(fault) => return Err(fault),
-            },
-            None => {}
+            }
         }
         let name = usual().ok_or_else(|| {
             Fault::bad_args(format!("no model was named for `{}`", spec.name))
