@@ -204,7 +204,7 @@ pub(crate) fn simple(template: &str, value: impl Fn(&str) -> String) -> String {
 /// # Errors
 /// When the template can't be parsed or takes too long.
 pub(crate) fn jinja(template: &str, with: &Value) -> Result<String, String> {
-    engine().render_str(template, minijinja::Value::from_serialize(with)).map_err(|error| error.to_string())
+    engine().render_str(template, minijinja::value::Serde(with)).map_err(|error| error.to_string())
 }
 
 /// Returns an engine without files, and with bounded work.

@@ -78,8 +78,15 @@ impl Stage {
         let config =
             format!("name: {name}\ncontroller: {{llm: 'script:{name}.jsonl'}}\ntools: [read, shell]\n");
         self.test_ws.put(&format!("creatures/{name}/config.yaml"), config);
-        let lines: String = script.iter().map(|it| format!("{it}\n")).collect();
-        self.test_ws.put(&format!("{name}.jsonl"), lines);
+        // Its model takes longer than that of the root, which works on meanwhile.
+        let slow = |(at, answer): (usize, &Value)| {
+            let mut answer = answer.clone();
+            if at == 0 && answer.get("fault").is_none() {
+                answer["after_ms"] = json!(500);
+            }
+            format!("{answer}\n")
+        };
+        self.test_ws.put(&format!("{name}.jsonl"), script.iter().enumerate().map(slow).collect::<String>());
     }
 
     fn command(&self, more: &[&str]) -> Command {
