@@ -51,6 +51,8 @@ pub struct Driver {
 pub struct Settled {
     /// The outcome of the last turn, with the totals of all.
     pub outcome: Outcome,
+    /// The last texts of the turns that were followed by one that a message began.
+    pub earlier: Vec<String>,
     /// The promised jobs that did not end in time.
     pub late: Vec<OwedJob>,
 }
@@ -106,11 +108,11 @@ impl Driver {
         let jobs_wake = self.woken < self.driving.wakes;
         let (mut jobs, mut inbox) = (session.job_changes(), arrivals(session));
         // After a failure the same message would fail again at once.
-        let mut waits_for_news = self.failed;
+        let mut waits_for_more = self.failed;
         loop {
             jobs.borrow_and_update();
             inbox.borrow_and_update();
-            if !waits_for_news && (has_message(session) || (jobs_wake && session.has_news())) {
+            if !waits_for_more && (has_message(session) || (jobs_wake && session.has_notifications())) {
                 return;
             }
             tokio::select! {
@@ -119,9 +121,9 @@ impl Driver {
                     if changed.is_err() {
                         return std::future::pending().await;
                     }
-                    waits_for_news = false;
+                    waits_for_more = false;
                 }
-                _ = inbox.changed() => waits_for_news = false,
+                _ = inbox.changed() => waits_for_more = false,
                 () = sleep(INBOX) => {}
             }
         }
@@ -142,7 +144,7 @@ impl Driver {
         cancel: &CancellationToken,
     ) -> Result<Outcome, AgentError> {
         // A message that the person typed is a message of theirs, and others end when their senders do.
-        if agent.session().has_news() {
+        if agent.session().has_notifications() {
             self.woken += 1;
         }
         let outcome = agent.turn(None, cancel).await;
@@ -168,11 +170,16 @@ impl Driver {
         let (mut changes, mut inbox) = (agent.session().job_changes(), arrivals(agent.session()));
         let mut until = Instant::now() + self.driving.wait;
         let mut told: Vec<OwedJob> = Vec::new();
+        let mut earlier = Vec::new();
         while all.ended == Ended::Done {
             changes.borrow_and_update();
             inbox.borrow_and_update();
-            let is_owed = agent.session().owes_news() && self.woken < self.driving.wakes;
-            if is_owed || has_message(agent.session()) {
+            let is_owed = agent.session().owes_notifications() && self.woken < self.driving.wakes;
+            let has_message = has_message(agent.session());
+            if has_message && !all.text.is_empty() {
+                earlier.push(all.text.clone());
+            }
+            if is_owed || has_message {
                 let more = self.wake(agent, cancel).await?;
                 all.add(more);
                 (until, told) = (Instant::now() + self.driving.wait, Vec::new());
@@ -180,7 +187,7 @@ impl Driver {
             }
             let owed = agent.session().owed_jobs().await;
             if owed.is_empty() || self.woken >= self.driving.wakes {
-                return Ok(Settled { outcome: all, late: owed });
+                return Ok(Settled { outcome: all, earlier, late: owed });
             }
             if told != owed {
                 let left = until.saturating_duration_since(Instant::now());
@@ -195,10 +202,10 @@ impl Driver {
                 _ = inbox.changed() => {}
                 // A server that begins to listen sends no notification, nor does another process that posts a message.
                 () = sleep(PORTS) => {}
-                () = sleep_until(until) => return Ok(Settled { outcome: all, late: owed }),
+                () = sleep_until(until) => return Ok(Settled { outcome: all, earlier, late: owed }),
             }
         }
-        Ok(Settled { outcome: all, late: Vec::new() })
+        Ok(Settled { outcome: all, earlier, late: Vec::new() })
     }
 }
 

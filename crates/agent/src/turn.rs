@@ -15,7 +15,7 @@ use kit::{Fault, Spec, services::PRIVILEGED_TOOLS, spans};
 use parking_lot::Mutex;
 use runtime::{
     Limits, Session,
-    config::{STEPS, Visible},
+    config::{STEPS, ToolVisibility},
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -56,7 +56,7 @@ pub struct Agent {
     transcript: Transcript,
     bounds: Bounds,
     inbox: InboxBounds,
-    visible: Visible,
+    visible: ToolVisibility,
     host: Arc<dyn Observer>,
     shown: Shown,
     loops: LoopDetector,
@@ -79,7 +79,7 @@ pub struct Settings {
     /// The limits of one turn.
     pub bounds: Bounds,
     /// The time at which the model gets new tools.
-    pub visible: Visible,
+    pub visible: ToolVisibility,
     /// The observer of its events.
     pub host: Arc<dyn Observer>,
 }
@@ -216,7 +216,7 @@ pub enum AgentError {
     Model(#[from] ModelError),
     /// The conversation can't be written or read.
     #[error(transparent)]
-    Kept(#[from] Fault),
+    Transcript(#[from] Fault),
 }
 
 impl Ended {
@@ -236,7 +236,7 @@ impl AgentError {
     fn name(&self) -> &'static str {
         match self {
             Self::Model(error) => error.breach.name(),
-            Self::Kept(fault) => fault.kind.name(),
+            Self::Transcript(fault) => fault.kind.name(),
         }
     }
 }
@@ -456,27 +456,28 @@ impl Agent {
     /// Adds the input, the messages of the inbox and the events since the last turn to the conversation.
     fn take(&mut self, input: Option<Input>) -> Result<(), Fault> {
         let arrivals = self.arrivals()?;
-        let news: Vec<Piece> = self.session.news().into_iter().map(Piece::text).collect();
+        let notifications: Vec<Piece> = self.session.notifications().into_iter().map(Piece::text).collect();
         let is_said = matches!(self.transcript.items().last(), Some(Item::Model { .. }) | None);
         let mut pieces = self.transcript.notes();
         // Notes alone are not a reason to send a request.
-        if input.is_none() && news.is_empty() && arrivals.is_none() && (is_said || pieces.is_empty()) {
+        if input.is_none() && notifications.is_empty() && arrivals.is_none() && (is_said || pieces.is_empty())
+        {
             return Ok(());
         }
-        pieces.extend(news);
+        pieces.extend(notifications);
         let shown = arrivals.as_ref().map(|it| it.ids.clone()).unwrap_or_default();
         pieces.extend(arrivals.iter().flat_map(|it| it.pieces.iter().cloned()));
         match input {
             Some(input) => {
                 let is_persons = input.is_persons();
                 if is_persons {
-                    self.session.said_by_person(input.words());
+                    self.session.add_person_words(input.words());
                 }
                 let (message, given) = input.into_parts();
-                let news = pieces.len();
+                let count = pieces.len();
                 pieces.extend(given);
                 if is_persons {
-                    self.transcript.begin_turn(&message, news, pieces, shown);
+                    self.transcript.begin_turn(&message, count, pieces, shown);
                 } else {
                     self.transcript.tell(&message);
                     self.transcript.add_shown(Item::Person { pieces }, shown);
@@ -509,7 +510,7 @@ impl Agent {
 
     /// Tells the person and the observer of messages that the model is shown.
     fn tell_of(&mut self, arrivals: Arrivals) {
-        arrivals.of_person.iter().for_each(|it| self.session.said_by_person(it));
+        arrivals.of_person.iter().for_each(|it| self.session.add_person_words(it));
         arrivals.lines.iter().for_each(|it| self.transcript.tell(it));
         arrivals.events.into_iter().for_each(|it| self.host.hear(it));
     }
@@ -518,13 +519,13 @@ impl Agent {
         let limits = self.session.limits();
         // Another model may have other tools of its provider.
         let is_other = provider_tools::offer(&self.session, self.steering.model().abilities());
-        let is_due = turn || self.visible == Visible::NextRequest;
+        let is_due = turn || self.visible == ToolVisibility::NextRequest;
         // Tools that the session may no longer use are removed at once, even where new tools wait for the
         // next message.
         if is_due || is_other || !Arc::ptr_eq(&limits, &self.shown.limits) {
             let tools: Arc<[Spec]> = self.session.catalog().listed().cloned().collect();
             if let Some(crew) = self.crew.as_ref().filter(|_| tools != self.shown.tools) {
-                crew.tell_of_tools();
+                crew.update_system_prompt();
             }
             self.shown = Shown { tools, limits };
         }

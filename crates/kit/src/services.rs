@@ -38,7 +38,7 @@ pub use messages::{
     ChannelInfo, ChannelRequest, Delivery, Kin, Messages, NoMessages, OtherAgent, Outgoing, OwnIdentity,
     Undelivered,
 };
-pub use notes::{Change, Fact, Notes, Saying};
+pub use notes::{Change, Fact, FoundMessage, Notes};
 pub use servers::{NewServer, NoServers, ServerInfo, ServerState, Servers};
 pub use shares::{NewShare, NoShares, Shared, Shares};
 

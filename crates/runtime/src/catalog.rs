@@ -42,7 +42,7 @@ struct Shown {
 
 /// The conditions under which an agent has tools that others have not.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Mode {
+pub struct AgentMode {
     /// Whether the agent is in plan mode.
     pub plans: bool,
     /// The tools by which it sends messages to other agents.
@@ -68,7 +68,7 @@ impl Catalog {
         snapshot: &Snapshot,
         allowed: Option<&[String]>,
         own: &[String],
-        mode: &Mode,
+        mode: &AgentMode,
         listing: &Listing,
     ) -> Self {
         let mut failed = snapshot.failed().to_vec();
@@ -261,7 +261,7 @@ mod tests {
     }
 
     fn of(registry: &Registry, allowed: Option<&[String]>, own: &[String]) -> Catalog {
-        Catalog::of(&registry.snapshot(), allowed, own, &Mode::default(), &Listing::default())
+        Catalog::of(&registry.snapshot(), allowed, own, &AgentMode::default(), &Listing::default())
     }
 
     fn names(catalog: &Catalog) -> Vec<&str> {
@@ -328,7 +328,7 @@ mod tests {
             let cost: fn(&Spec) -> usize = |_| 999;
             let pinned = pinned.iter().map(|it| (*it).to_owned()).collect();
             let listing = Listing { bytes: Some(tools * 1_000 + 200), pinned, cost, ..Listing::default() };
-            Catalog::of(&registry.snapshot(), None, &[], &Mode::default(), &listing)
+            Catalog::of(&registry.snapshot(), None, &[], &AgentMode::default(), &listing)
         };
         let listed = |catalog: &Catalog| catalog.listed().map(|it| it.name.clone()).collect::<Vec<_>>();
         let some = within(2, &["undo"]);

@@ -30,7 +30,7 @@ use sandbox::SandboxMode;
 
 pub use agents::{
     AgentSection, CALLS, ChatSection, INBOX_BYTES, INBOX_MESSAGES, Notify, STEPS, SUBAGENT_SECONDS,
-    SUBAGENT_STEPS, SubagentSection, Theme, Visible, WAIT_SECONDS, WAKES,
+    SUBAGENT_STEPS, SubagentSection, Theme, ToolVisibility, WAIT_SECONDS, WAKES,
 };
 pub use commands::{CommandRule, CommandsSection};
 use files::{bounded, text, wrong};

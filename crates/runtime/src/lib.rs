@@ -35,7 +35,7 @@ pub mod vault;
 pub use answer_schema::AnswerSchema;
 pub use approve::{Approver, Request, Unattended, Verdict};
 pub use call::{Answer, Call};
-pub use catalog::{Catalog, Listing, Mode};
+pub use catalog::{AgentMode, Catalog, Listing};
 pub use deadline::DEADLINE;
 pub use execution::{Commands, Own};
 pub use jobs::{Event, OwedJob, is_of_a_job};

@@ -77,7 +77,7 @@ pub struct Channel {
     pub kind: ChannelKind,
     /// Its purpose.
     pub description: String,
-    /// Maximum number of messages that wait in a queue; 0 is no limit.
+    /// Maximum number of messages that wait in a queue; 0 means unlimited.
     pub capacity: u64,
     /// Number of messages in a queue that nobody has received yet.
     pub waiting: u64,

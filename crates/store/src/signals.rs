@@ -1,6 +1,6 @@
 //! Signals within one process: wakes whoever waits for a row, after the commit.
 //!
-//! All stores of one workspace in this process share them. A process is told of the rows of others by their own means.
+//! All stores of one workspace in this process share them. They do not cross processes.
 
 use std::{
     collections::HashMap,

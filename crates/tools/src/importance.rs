@@ -14,6 +14,10 @@ pub const DAILY: &[&str] = &[
     "stop_task",
     "ask_user",
     "subagent",
+];
+
+/// All other tools, the most important first: those that don't fit into the list are found by a search.
+pub const SELDOM: &[&str] = &[
     "group_send",
     "send_channel",
     "send_message",
@@ -28,10 +32,6 @@ pub const DAILY: &[&str] = &[
     "group_kill_node",
     "group_channel",
     "group_wire",
-];
-
-/// All other tools, the most important first: those that don't fit into the list are found by a search.
-pub const SELDOM: &[&str] = &[
     "web_search",
     "web_fetch",
     "python",

@@ -12,7 +12,7 @@ use kit::{
 };
 use runtime::{
     Limits, Session,
-    config::{SUBAGENT_SECONDS, SUBAGENT_STEPS, Visible, WAKES},
+    config::{SUBAGENT_SECONDS, SUBAGENT_STEPS, ToolVisibility, WAKES},
 };
 use store::{Store, channels::Member};
 use tokio_util::sync::CancellationToken;
@@ -37,7 +37,7 @@ const ALONE: &str = "Another agent gave you one task. Nobody reads along and nob
     Your last answer is all that comes back: make it complete.";
 
 /// The instruction to such an agent that can send messages.
-const IN_TOUCH: &str = "Messages may arrive while you work. You can send one to `parent`, who gave you the task, with `group_send`.";
+const IN_TOUCH: &str = "Messages may arrive while you work. You can send one to `parent`, who gave you the task, with `tool:group_send`.";
 
 /// The parts of a new subagent.
 struct Made {
@@ -109,7 +109,9 @@ impl Crew {
         let seen = || Output::text(now.text());
         let name = &made.name;
         // The time limit passed while it waited for others; during a turn, the limit ends the turn.
-        let ended = ended.unwrap_or_else(|_| Ok(Settled { outcome: Outcome::limited(), late: Vec::new() }));
+        let ended = ended.unwrap_or_else(|_| {
+            Ok(Settled { outcome: Outcome::limited(), earlier: Vec::new(), late: Vec::new() })
+        });
         let outcome = ended.map(|it| it.outcome).map_err(|error| {
             Fault::new(Kind::Unavailable, format!("{name} could not go on: {error}")).seen(seen())
         })?;
@@ -223,15 +225,15 @@ impl Crew {
         let keeps = task.system.is_none() || task.keep_system;
         let composed = (inner.setup.compose)(&made.session, made.profile.as_deref().filter(|_| keeps));
         let mut system = composed.text().to_string();
-        let in_touch = made.session.catalog().has("group_send").then_some(IN_TOUCH);
-        for more in [Some(ALONE), in_touch, task.system.as_deref()].into_iter().flatten() {
+        let in_touch = made.session.catalog().has("group_send").then(|| made.session.named(IN_TOUCH));
+        for more in [Some(ALONE), in_touch.as_deref(), task.system.as_deref()].into_iter().flatten() {
             system.push_str("\n\n");
             system.push_str(more);
         }
         let (session, model) = (made.session.clone(), made.model.clone());
         let (host, system) = (watch.clone(), system.into());
         // Opening reads the conversation, which is empty, but the store may be slow.
-        let visible = Visible::default();
+        let visible = ToolVisibility::default();
         let settings = Settings { session, model, system, bounds, visible, host };
         let opened = tokio::task::spawn_blocking(move || Agent::open(settings)).await;
         let agent = opened.map_err(|error| Fault::bug(format!("the agent was not opened: {error}")))??;
@@ -282,12 +284,15 @@ async fn turns(
     let mut settled = driver.settle(agent, Some(Input::new(task)), stop).await?;
     while settled.outcome.ended == Ended::Done && !channels.leave_if_idle(agent.session().name()).await? {
         let more = driver.settle(agent, None, stop).await?;
-        // Its report is all that it said at its end, also before the last message came.
-        let report = [std::mem::take(&mut settled.outcome.text), more.outcome.text.clone()].join("\n\n");
+        settled.earlier.push(std::mem::take(&mut settled.outcome.text));
+        settled.earlier.extend(more.earlier);
         settled.outcome.add(more.outcome);
-        settled.outcome.text = report;
         settled.late = more.late;
     }
+    // Its report is all that it said at an end, also before a message came.
+    settled.earlier.push(std::mem::take(&mut settled.outcome.text));
+    settled.earlier.retain(|it| !it.trim().is_empty());
+    settled.outcome.text = settled.earlier.join("\n\n");
     Ok(settled)
 }
 

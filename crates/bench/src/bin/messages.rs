@@ -95,7 +95,7 @@ impl Opener for Agents {
     }
 }
 
-#[tokio::main(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Trouble> {
     let python = std::env::args().nth(1);
     let mut out = io::stdout();

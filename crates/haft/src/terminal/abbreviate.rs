@@ -33,6 +33,12 @@ pub(crate) fn arguments(arguments: &Value, longest: usize) -> String {
     }
 }
 
+/// Returns the line about a message that the model is shown.
+pub(crate) fn message(from: &str, channel: Option<&str>, text: &str) -> String {
+    let on = channel.map_or_else(String::new, |it| format!(" on {it}"));
+    format!("message from {from}{on}: {text}")
+}
+
 /// Returns the line that names the background jobs awaited at the end of a turn.
 pub(crate) fn waits(jobs: &[OwedJob], seconds: u64) -> String {
     const NAMED: usize = 3;
@@ -70,7 +76,7 @@ pub(crate) fn how(ok: bool, exit: Option<i32>, fault: Option<Kind>) -> String {
 }
 
 /// Returns the same as [`how`] for a call of an earlier process, where only the line of its answer was kept and not its fault.
-pub(crate) fn how_told(ok: bool, exit: Option<i32>, line: &str) -> String {
+pub(crate) fn how_of_line(ok: bool, exit: Option<i32>, line: &str) -> String {
     let was_denied =
         !ok && (line.contains("; the person said no") || line.ends_with("there was nobody to ask"));
     how(ok, exit, was_denied.then_some(Kind::Denied))

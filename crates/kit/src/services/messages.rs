@@ -72,7 +72,7 @@ pub struct OtherAgent {
     pub id: String,
     /// Its display name.
     pub name: String,
-    /// What it is to the sender.
+    /// Its relation to the sender.
     pub kin: Kin,
     /// Whether it may be sent to by any member.
     pub privileged: bool,
@@ -158,7 +158,7 @@ pub enum ChannelRequest {
         name: String,
         /// `queue` or `broadcast`.
         kind: String,
-        /// Maximum number of waiting messages; 0 is no limit.
+        /// Maximum number of waiting messages; 0 means unlimited.
         #[serde(default)]
         capacity: u64,
         /// Its purpose.

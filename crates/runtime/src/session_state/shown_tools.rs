@@ -7,7 +7,7 @@ use arc_swap::ArcSwap;
 use kit::{Fault, Origin, references};
 use serde_json::Value;
 
-use crate::{Catalog, Listing, Runtime, Snapshot, catalog::Mode, mcp_client::SessionTools};
+use crate::{Catalog, Listing, Runtime, Snapshot, catalog::AgentMode, mcp_client::SessionTools};
 
 /// The limits of a session, beyond those of its runtime. They may change while the session lives.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub struct Limits {
 struct CallLimits {
     limits: Arc<Limits>,
     /// Whether its agent is in plan mode, and can send to others.
-    mode: Mode,
+    mode: AgentMode,
     /// The tools that the provider of its model runs.
     own: Vec<String>,
     /// The limit of its tool list.

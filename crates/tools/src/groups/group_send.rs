@@ -8,8 +8,8 @@ use serde_json::json;
 
 use super::MESSAGES;
 
-/// Send a message directly to one agent: a member of your group, a running agent that you started, or `parent`, who started
-/// you. It reads the message before its next step. Nothing comes back but what it sends you.
+/// Send a message to one agent: a member of your group, a running agent that you started, or `parent`, who started you. It
+/// reads it before its next step.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct GroupSend {
@@ -135,9 +135,9 @@ mod tests {
         let says = |privileged, to: &str| {
             workspace(privileged).says::<GroupSend>(&json!({"to": to, "message": "hi"}))
         };
-        expect![[r#"{"delivered":true,"message_id":"direct_1","to":"bob_id"}"#]]
+        expect![[r#"{"delivered":true,"to":"bob_id","message_id":"direct_1"}"#]]
             .assert_eq(&says(true, "bob"));
-        expect![[r#"{"delivered":true,"message_id":"direct_1","to":"explore_1"}"#]]
+        expect![[r#"{"delivered":true,"to":"explore_1","message_id":"direct_1"}"#]]
             .assert_eq(&says(false, "explore_1"));
         expect!["denied: non-privileged creatures can only group_send to privileged creatures; 'bob' is not privileged"]
             .assert_eq(&says(false, "bob_id"));

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use super::{MESSAGES, quoted};
 
-/// Send a message to a channel in your group: everybody who listens gets it. Not for one agent in particular
-/// [?: that is `tool:group_send`?].
+/// Send a message to a channel in your group: everybody who listens gets it. Not for one agent in
+/// particular[?: that is `tool:group_send`?].
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SendChannel {
@@ -121,7 +121,7 @@ mod tests {
             let test_ws = wired.workspace();
             test_ws.says::<SendChannel>(&json!({"channel": name, "message": "hi"}))
         };
-        expect![[r#"{"caller_graph_id":"graph_1","channel":"tasks","message_id":"msg_1"}"#]]
+        expect![[r#"{"channel":"tasks","message_id":"msg_1","caller_graph_id":"graph_1"}"#]]
             .assert_eq(&says(false, "tasks"));
         expect!["denied: you are not wired as sender on 'results'; your outgoing channels: ['tasks']. Ask the privileged creature to wire you via group_channel(action='wire', direction='send', channel='results', creature_id='me_id')."]
             .assert_eq(&says(false, "results"));
