@@ -23,7 +23,7 @@ use crate::{
     group_members::GroupMembers,
     print,
     terminal::interrupt::{self, STOPPED},
-    verbs::{FAULT, close, tell_aside},
+    verbs::{FAULT, close, report_ignored},
     workspace_check::{self, Asking},
 };
 
@@ -110,7 +110,7 @@ impl Run {
             )
         })?;
         let factory = Arc::new(self.agent.clone().open(options, place, approver()).await?);
-        tell_aside(&factory.opened, false);
+        report_ignored(&factory.opened, false);
         let runtime = factory.opened.runtime.clone();
         let places = places(&runtime, place, wanted.file.as_deref());
         let members = GroupMembers {
