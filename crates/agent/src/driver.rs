@@ -6,7 +6,10 @@
 use std::time::Duration;
 
 use runtime::{OwedJob, Session};
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep, sleep_until},
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -39,6 +42,8 @@ pub struct Driver {
     woken: usize,
     /// Whether the last turn that began by itself failed: then only a new event begins the next one.
     failed: bool,
+    /// Whether messages and jobs may begin turns now.
+    gate: Option<watch::Receiver<bool>>,
 }
 
 /// The outcome of a turn and of the turns that awaited jobs began.
@@ -55,7 +60,13 @@ pub struct Settled {
 impl Driver {
     /// Creates a driver that has run no turn yet.
     pub fn new(driving: Driving) -> Self {
-        Self { driving, woken: 0, failed: false }
+        Self { driving, woken: 0, failed: false, gate: None }
+    }
+
+    /// Lets messages and jobs begin turns only while the value is true.
+    #[must_use]
+    pub fn gated(self, gate: watch::Receiver<bool>) -> Self {
+        Self { gate: Some(gate), ..self }
     }
 
     /// Runs one turn with a message of a person or a program.
@@ -77,6 +88,23 @@ impl Driver {
     /// Resolves when a message in the session's inbox or the event of a job may begin a turn. Dropping the future loses
     /// nothing.
     pub async fn woken(&self, session: &Session) {
+        let Some(gate) = &self.gate else { return self.has_cause(session).await };
+        let mut gate = gate.clone();
+        loop {
+            if gate.wait_for(|it| *it).await.is_err() {
+                return std::future::pending().await;
+            }
+            tokio::select! {
+                () = self.has_cause(session) => {}
+                _ = gate.changed() => continue,
+            }
+            if *gate.borrow() {
+                return;
+            }
+        }
+    }
+
+    async fn has_cause(&self, session: &Session) {
         let jobs_wake = self.woken < self.driving.wakes;
         let (mut jobs, mut inbox) = (session.job_changes(), arrivals(session));
         // After a failure the same message would fail again at once.

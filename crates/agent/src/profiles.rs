@@ -98,6 +98,8 @@ pub struct Profiles {
     own: Option<PathBuf>,
     roots: Option<Roots>,
     trusted: bool,
+    /// A profile that comes before all others.
+    first: Option<Arc<Profile>>,
 }
 
 /// The profiles as they are now.
@@ -112,18 +114,25 @@ pub struct Known {
 impl Profiles {
     /// Uses only the profiles of the program.
     pub fn built_in() -> Self {
-        Self { own: None, roots: None, trusted: false }
+        Self { own: None, roots: None, trusted: false, first: None }
     }
 
     /// Uses the profiles of the program, of the person's folder `own`, and of a workspace. The model of a
     /// profile is ignored if its workspace is not trusted.
     pub fn new(own: PathBuf, roots: Roots, trusted: bool) -> Self {
-        Self { own: Some(own), roots: Some(roots), trusted }
+        Self { own: Some(own), roots: Some(roots), trusted, first: None }
+    }
+
+    /// Adds a profile that comes before all others: one of its name is not used.
+    #[must_use]
+    pub fn with_first(self, profile: Arc<Profile>) -> Self {
+        Self { first: Some(profile), ..self }
     }
 
     /// Reads all profiles. Blocks.
     pub fn read(&self) -> Known {
         let mut known = Known::default();
+        known.profiles.extend(self.first.clone());
         let mut left = ALL;
         if let Some(own) = &self.own {
             for (name, path) in files_in(own) {

@@ -11,7 +11,7 @@ mod tests;
 
 use std::{any::Any, sync::Arc, time::Duration};
 
-use kit::{Fault, Spec, spans};
+use kit::{Fault, Spec, services::PRIVILEGED_TOOLS, spans};
 use parking_lot::Mutex;
 use runtime::{
     Limits, Session,
@@ -639,8 +639,12 @@ impl Agent {
 /// another one started or that `leads` others. Blocks.
 fn offer_messages(session: &Session, leads: bool) -> Result<(), Fault> {
     let member = session.runtime().store().channels().member(session.name())?;
-    if member.is_some_and(|it| !it.environment.is_empty()) {
-        session.sends_by(&["group_send", "send_channel", "send_message"]);
+    if let Some(member) = member.filter(|it| !it.environment.is_empty()) {
+        let mut tools = vec!["group_send", "send_channel", "send_message"];
+        if member.privileged {
+            tools.extend(PRIVILEGED_TOOLS);
+        }
+        session.sends_by(&tools);
     } else if leads || session.agent().is_some() {
         session.sends_by(&["group_send"]);
     }

@@ -332,6 +332,34 @@ impl AgentFactory {
         self.blank_agent(session, model, host)
     }
 
+    /// Creates an agent of a group with this model, without a profile.
+    ///
+    /// # Errors
+    /// When the conversation can't be saved.
+    pub(crate) fn member(
+        &self,
+        session: Session,
+        model: Arc<dyn Model>,
+        host: Arc<dyn Observer>,
+    ) -> Result<Agent, Fault> {
+        self.blank_agent(session, model, host)
+    }
+
+    /// Lets an agent switch profiles and start other agents, by a setup that `change` changes.
+    pub(crate) fn lead(
+        &self,
+        agent: &mut Agent,
+        person: Arc<dyn Asker>,
+        change: impl FnOnce(Setup) -> Setup,
+    ) {
+        agent.set_crew(change(self.setup(person)));
+    }
+
+    /// Returns the variables of the environment.
+    pub(crate) fn variables(&self) -> &[(String, String)] {
+        &self.variables
+    }
+
     fn blank_agent(
         &self,
         session: Session,

@@ -40,6 +40,8 @@ enum Verb {
     /// disk when this command ends, and is shown once. Only a text that is typed at a terminal counts as your word; what a
     /// program sends is data.
     Send(verbs::send::Send),
+    /// Run several agents that work together, and steer them
+    Group(verbs::group::Group),
     /// List the models that you can use
     Models(verbs::models::Models),
     /// Call a tool and print what a model would read
@@ -139,6 +141,7 @@ impl Haft {
             Verb::Triggers(verb) => verb.run(&options, place).await,
             Verb::Agents(verb) => verb.run(&options, place).await,
             Verb::Send(verb) => verb.run(&options, place).await,
+            Verb::Group(verb) => verb.run(&options, place).await,
             Verb::Models(verb) => verb.run(&options, place).await,
             Verb::Call(verb) => verb.run(&options, place).await,
             Verb::Tools(verb) => verb.run(&options, place).await,

@@ -35,6 +35,7 @@ mod command_line;
 mod decoders;
 mod embed;
 mod environment;
+mod group_members;
 mod help;
 mod keys;
 mod listing;

@@ -14,8 +14,8 @@ use crate::{
     redact::Redact,
     seen::Views,
     services::{
-        Agents, Caller, Confirm, History, Jobs, Messages, Notes, Progress, Servers, Shares, Shelf, Tools,
-        Triggers, Undo, Vault,
+        Agents, Caller, Confirm, Groups, History, Jobs, Messages, Notes, Progress, Servers, Shares, Shelf,
+        Tools, Triggers, Undo, Vault,
     },
     text::Content,
 };
@@ -47,6 +47,8 @@ pub struct Services {
     pub tools: Arc<dyn Tools>,
     /// The agent that the session belongs to.
     pub agents: Arc<dyn Agents>,
+    /// The group that this agent belongs to.
+    pub groups: Arc<dyn Groups>,
     /// Messages to other agents.
     pub messages: Arc<dyn Messages>,
     /// The MCP servers.
@@ -190,6 +192,11 @@ impl Cx {
     /// Returns the service that sends messages to other agents.
     pub fn messages(&self) -> &dyn Messages {
         &*self.inner.services.messages
+    }
+
+    /// Returns the group that the session's agent belongs to.
+    pub fn groups(&self) -> &dyn Groups {
+        &*self.inner.services.groups
     }
 
     /// Returns the MCP servers that the session can use.

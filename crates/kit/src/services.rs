@@ -2,6 +2,7 @@
 
 mod agents;
 mod confirm;
+mod groups;
 mod messages;
 mod notes;
 mod servers;
@@ -31,6 +32,9 @@ use crate::{
 pub use crate::redact::Redact;
 pub use agents::{Agents, NoAgent, ProfileInfo, Profiles, Question, Report, Task, TaskEnd};
 pub use confirm::{Confirm, Matter, NobodyConfirms, Proposed, Review};
+pub use groups::{
+    ChannelChange, GroupAct, Groups, LifeChange, NewNode, NoGroup, PRIVILEGED_TOOLS, WireChange,
+};
 pub use messages::{
     ChannelInfo, ChannelRequest, Delivery, Kin, Messages, NoMessages, OtherAgent, Outgoing, OwnIdentity,
     Undelivered,

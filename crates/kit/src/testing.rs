@@ -27,10 +27,10 @@ use crate::{
     procs::{Exit, Procs, Program, Slice, Spawner, Starting},
     seen::Views,
     services::{
-        Agents, Called, Caller, Change, Confirm, Fact, FoundMessage, History, Job, Jobs, Listed, Live,
-        Messages, NoAgent, NoMessages, NoServers, NoShares, NoTriggers, NobodyConfirms, Notes, Progress,
-        Redact, Reloaded, Servers, Shares, Shelf, Soon, Tools, Transcript, Triggers, Undo, Until, Vault,
-        Waited, Which,
+        Agents, Called, Caller, Change, Confirm, Fact, FoundMessage, Groups, History, Job, Jobs, Listed,
+        Live, Messages, NoAgent, NoGroup, NoMessages, NoServers, NoShares, NoTriggers, NobodyConfirms, Notes,
+        Progress, Redact, Reloaded, Servers, Shares, Shelf, Soon, Tools, Transcript, Triggers, Undo, Until,
+        Vault, Waited, Which,
     },
     text::{Content, Digest},
 };
@@ -50,6 +50,8 @@ pub struct TestWorkspace {
     pub tools: Arc<dyn Tools>,
     /// The agent that tools see: none, unless a test replaces it.
     pub agents: Arc<dyn Agents>,
+    /// The group.
+    pub groups: Arc<dyn Groups>,
     /// The messages that tools send: not available, unless a test replaces them.
     pub messages: Arc<dyn Messages>,
     /// The MCP servers that tools see.
@@ -111,6 +113,7 @@ impl TestWorkspace {
             jobs: Arc::new(Nothing),
             tools: Arc::new(Nothing),
             agents: Arc::new(NoAgent),
+            groups: Arc::new(NoGroup),
             messages: Arc::new(NoMessages),
             servers: Arc::new(NoServers),
             notes: Arc::new(InMemory::default()),
@@ -195,6 +198,7 @@ impl TestWorkspace {
             jobs: self.jobs.clone(),
             tools: self.tools.clone(),
             agents: self.agents.clone(),
+            groups: self.groups.clone(),
             messages: self.messages.clone(),
             servers: self.servers.clone(),
             notes: self.notes.clone(),

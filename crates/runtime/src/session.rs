@@ -11,7 +11,7 @@ use kit::{
     Fault, Touches,
     decoders::Decoders,
     procs::Procs,
-    services::{Agents, Shelf, Transcript},
+    services::{Agents, Groups, Shelf, Transcript},
 };
 use sandbox::proxy::Hosts;
 use store::shares::SessionFiles;
@@ -104,6 +104,11 @@ impl Session {
     /// Sets the agent that the session belongs to. The first one stays.
     pub fn belongs_to(&self, agent: Arc<dyn Agents>) {
         self.state.belongs_to(agent);
+    }
+
+    /// Sets the group that the session's agent belongs to. The first one stays.
+    pub fn joins(&self, group: Arc<dyn Groups>) {
+        self.state.joins(group);
     }
 
     /// Returns whether [`Self::notifications`] has something to report.

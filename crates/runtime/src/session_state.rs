@@ -27,7 +27,7 @@ use kit::{
     net::{HostPattern, SessionPorts as _},
     redact::Secrets,
     seen::Views,
-    services::{Agents, NoAgent, Reloaded, Review, Shelf, Undo},
+    services::{Agents, Groups, NoAgent, NoGroup, Reloaded, Review, Shelf, Undo},
 };
 use policy::{Decision, Policy, Rule, Want, Web, grants::SessionGrants};
 use sandbox::SandboxMode;
@@ -73,6 +73,7 @@ pub(crate) struct SessionState {
     tool_files: KnownToolFiles,
     /// The agent that it belongs to, once there is one.
     agents: OnceLock<Arc<dyn Agents>>,
+    groups: OnceLock<Arc<dyn Groups>>,
     seen: SeenFiles,
     manuals: ShownManuals,
     outputs: SpilledOutputs,
@@ -130,6 +131,7 @@ impl SessionState {
             front_end: front_end.to_owned(),
             person,
             agents: OnceLock::new(),
+            groups: OnceLock::new(),
             seen: SeenFiles::default(),
             manuals: ShownManuals::default(),
             refused: LastRefused::default(),
@@ -217,6 +219,16 @@ impl SessionState {
     /// Sets the agent that the session belongs to. The first one stays.
     pub(crate) fn belongs_to(&self, agent: Arc<dyn Agents>) {
         let _ = self.agents.set(agent);
+    }
+
+    /// Sets the group that its agent belongs to. The first one stays.
+    pub(crate) fn joins(&self, group: Arc<dyn Groups>) {
+        let _ = self.groups.set(group);
+    }
+
+    /// Returns the group that its agent belongs to.
+    pub(crate) fn groups(&self) -> Arc<dyn Groups> {
+        self.groups.get().cloned().unwrap_or_else(|| Arc::new(NoGroup))
     }
 
     /// Returns the service that starts agents for the session and requests answers of its model.

@@ -34,6 +34,7 @@ mod writer;
 pub mod changes;
 pub mod channels;
 pub mod credentials;
+pub mod groups;
 pub mod history;
 pub mod journal;
 pub mod shares;

@@ -4,7 +4,7 @@ use rusqlite::Connection;
 
 /// The migrations: step n upgrades a database of version n to version n + 1. A step that
 /// was released is never changed; a new one is added below it.
-const STEPS: &[&str] = &[ONE, TWO, THREE, FOUR, FIVE, SIX, SEVEN, EIGHT, NINE];
+const STEPS: &[&str] = &[ONE, TWO, THREE, FOUR, FIVE, SIX, SEVEN, EIGHT, NINE, TEN];
 
 /// Processes, the journal, changes and sessions. The journal and the changes are append-only, which triggers
 /// enforce.
@@ -235,6 +235,35 @@ CREATE INDEX trigger_history_by_age ON trigger_history (at_ms);
 CREATE INDEX trigger_history_untold ON trigger_history (id) WHERE told_ms IS NULL;
 CREATE UNIQUE INDEX trigger_fires_once ON trigger_history (session, trigger, fire) WHERE event = 'fired';
 CREATE UNIQUE INDEX trigger_deliveries_once ON trigger_history (session, trigger, delivery) WHERE delivery IS NOT NULL;
+";
+
+/// Groups of agents: their members, graphs, wires and events. Channels and edges are those of the one before.
+const TEN: &str = "
+CREATE TABLE groups (
+  name TEXT PRIMARY KEY, file TEXT NOT NULL, recipe TEXT NOT NULL, limits TEXT NOT NULL, state TEXT NOT NULL,
+  generation INTEGER NOT NULL, created_ms INTEGER NOT NULL,
+  turns INTEGER NOT NULL DEFAULT 0, tokens INTEGER NOT NULL DEFAULT 0, steps INTEGER NOT NULL DEFAULT 0,
+  cost REAL NOT NULL DEFAULT 0
+) WITHOUT ROWID;
+CREATE TABLE group_graphs (
+  grp TEXT NOT NULL, id TEXT NOT NULL, cap INTEGER NOT NULL, PRIMARY KEY (grp, id)
+) WITHOUT ROWID;
+CREATE TABLE group_members (
+  grp TEXT NOT NULL, id TEXT NOT NULL, place INTEGER NOT NULL, name TEXT NOT NULL, session TEXT NOT NULL,
+  graph TEXT NOT NULL, parent TEXT, privileged INTEGER NOT NULL, spec TEXT NOT NULL,
+  running INTEGER NOT NULL, paused INTEGER NOT NULL, killed INTEGER NOT NULL,
+  seen INTEGER NOT NULL DEFAULT 0, turns INTEGER NOT NULL DEFAULT 0, tokens INTEGER NOT NULL DEFAULT 0,
+  steps INTEGER NOT NULL DEFAULT 0, cost REAL NOT NULL DEFAULT 0, PRIMARY KEY (grp, id)
+);
+CREATE UNIQUE INDEX group_members_session ON group_members (session);
+CREATE TABLE group_wires (
+  grp TEXT NOT NULL, place INTEGER NOT NULL, source TEXT NOT NULL, body TEXT NOT NULL, PRIMARY KEY (grp, place)
+) WITHOUT ROWID;
+CREATE TABLE group_events (
+  seq INTEGER PRIMARY KEY AUTOINCREMENT, grp TEXT NOT NULL, at_ms INTEGER NOT NULL, kind TEXT NOT NULL,
+  member TEXT, graph TEXT, body TEXT NOT NULL
+);
+CREATE INDEX group_events_of ON group_events (grp, seq);
 ";
 
 /// The error of a migration.

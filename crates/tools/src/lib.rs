@@ -94,6 +94,7 @@ pub const COMMANDS: &str = include_str!("../hints/_commands.md");
 pub const HINTS: &[(&str, Bucket, &str)] = &[
     ("bash", Bucket::Normal, include_str!("../hints/bash.md")),
     ("edit", Bucket::First, include_str!("../hints/edit.md")),
+    ("group_status", Bucket::First, include_str!("../hints/group_status.md")),
     ("memory", Bucket::Last, include_str!("../hints/memory.md")),
     ("read", Bucket::First, include_str!("../hints/read.md")),
     ("search_tools", Bucket::Last, include_str!("../hints/search_tools.md")),

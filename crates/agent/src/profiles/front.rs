@@ -28,6 +28,7 @@ const WORDS: [&str; 11] = [
     "max_steps",
     "triggers",
     "permissionMode",
+    "group",
 ];
 
 /// Parses a profile. An error names the line.

@@ -47,6 +47,8 @@ pub struct Opened {
     pub listed: Listed,
     /// Configuration of agents and their models.
     pub agents: Agents,
+    /// Whether the workspace's profiles and recipes may choose models.
+    pub trusted: bool,
     /// The folders of profiles.
     pub profiles: Profiles,
     /// The folders of slash commands.
@@ -196,7 +198,20 @@ impl Options {
         let slash = slash::Commands::new(place.config.join("commands"), roots.clone(), trusted);
         let skills = Skills::new(place.config.join("skills"), roots, trusted);
         let nav = nav.all;
-        Ok(Opened { runtime, aside, broken, unseen, nav, toolset, listed, agents, profiles, slash, skills })
+        Ok(Opened {
+            runtime,
+            aside,
+            broken,
+            unseen,
+            nav,
+            toolset,
+            listed,
+            agents,
+            trusted,
+            profiles,
+            slash,
+            skills,
+        })
     }
 
     /// Merges the user's configuration, the workspace's and the command line. If the user's file can't be read, the narrowest

@@ -9,6 +9,7 @@ pub mod config;
 pub mod demo;
 pub mod doctor;
 pub mod grants;
+pub mod group;
 pub mod log;
 pub mod login;
 pub mod man;

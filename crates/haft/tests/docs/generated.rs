@@ -56,6 +56,22 @@ const FAMILIES: &[(&str, &[&str])] = &[
     ),
     ("Agents", &["subagent", "list_profiles", "switch_profile", "ask_user", "reflect"]),
     ("Messages", &["group_send", "send_channel", "send_message"]),
+    (
+        "Groups",
+        &[
+            "group_status",
+            "group_spawn_child",
+            "group_add_node",
+            "group_remove_node",
+            "group_start_node",
+            "group_stop_node",
+            "group_pause_node",
+            "group_resume_node",
+            "group_kill_node",
+            "group_channel",
+            "group_wire",
+        ],
+    ),
     ("MCP servers", &["mcp_status", "mcp_connect", "mcp_list", "mcp_call", "mcp_disconnect"]),
     (
         "Tools about tools",

@@ -342,6 +342,7 @@ impl Work {
                 self.landed.clone(),
             )),
             agents: self.session.agents(),
+            groups: self.session.groups(),
             messages: Arc::new(MessagesOf::new(
                 self.session.store().clone(),
                 self.session.name(),
