@@ -18,6 +18,7 @@ mod command_line;
 mod decoders;
 mod docs;
 mod end_to_end;
+mod hooks;
 mod http;
 mod mcp_sdk;
 mod media;

@@ -6,6 +6,7 @@
 
 mod confirm;
 mod folder_check;
+pub(crate) mod hooks;
 mod manual;
 mod missing;
 mod model_output;
@@ -147,6 +148,8 @@ struct JournalEntry {
     touches: Touches,
     decision: String,
     notes: Vec<String>,
+    /// What the hooks after the call get, if there are any.
+    seen_by_hooks: Option<Box<hooks::Seen>>,
     /// The questions to a person within the call, and the answers: for the journal only.
     asked: Vec<String>,
 }
@@ -166,7 +169,7 @@ pub(crate) async fn run(session: &Arc<SessionState>, mut call: Call, within: Opt
 /// Runs a call in its span. `offered` says whether others may know its id.
 async fn answer(
     session: &Arc<SessionState>,
-    call: Call,
+    mut call: Call,
     within: Option<&Within>,
     (id, offered): (String, bool),
     span: spans::Call,
@@ -196,7 +199,12 @@ async fn answer(
             () = session.look_for_server_of(&tool) => {}
         }
     }
-    let planned = match plan(session, call, &whose, &mut told) {
+    let gate = match session.runtime().hooks() {
+        None => hooks::Gate::default(),
+        Some(hooks) => hooks::before(session, hooks, &mut call, &id, &cancel).await,
+    };
+    let planned = gate.over(plan(session, call, &whose, &mut told), session, &mut told);
+    let planned = match planned {
         Ok((plan, Decision::Allow)) => Ok(plan),
         Ok((plan, Decision::Deny(rule))) => {
             told.decision = format!("denied: {}", rule.name);

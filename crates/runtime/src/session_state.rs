@@ -3,6 +3,7 @@
 //! [`Session`](crate::Session) is the caller's handle; calls themselves hold the state, which does not keep
 //! the session from ending.
 
+mod hooks;
 mod manuals;
 mod outputs;
 mod person;
@@ -46,6 +47,8 @@ use crate::{
     put_back,
     schedule::Schedule,
 };
+use hooks::SessionHooks;
+pub use hooks::HookWord;
 use manuals::ShownManuals;
 use outputs::SpilledOutputs;
 use person::Person;
@@ -79,6 +82,7 @@ pub(crate) struct SessionState {
     execution: Execution,
     jobs: Arc<Jobs>,
     shelf: Arc<Shelf>,
+    hooks: SessionHooks,
 }
 
 impl SessionState {
@@ -133,6 +137,7 @@ impl SessionState {
             refused: LastRefused::default(),
             jobs: Arc::default(),
             shelf: Arc::default(),
+            hooks: SessionHooks::default(),
         });
         if named {
             state.keep_jobs(state.name());
@@ -255,6 +260,11 @@ impl SessionState {
     /// itself.
     pub(crate) fn knows_tools(&self, as_of: Arc<Loaded>) {
         self.tool_files.knows(as_of);
+    }
+
+    /// Returns what its hooks said and did.
+    pub(crate) fn hooks(&self) -> &SessionHooks {
+        &self.hooks
     }
 
     /// Returns its saved state, if it has a name.

@@ -8,6 +8,7 @@ pub mod config;
 pub mod demo;
 pub mod doctor;
 pub mod grants;
+pub mod hooks;
 pub mod log;
 pub mod login;
 pub mod man;
