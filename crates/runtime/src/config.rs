@@ -34,8 +34,8 @@ pub use agents::{
     Theme, Visible, WAIT_SECONDS, WAKES,
 };
 pub use commands::{CommandRule, CommandsSection};
-use files::{bounded, text, wrong};
 pub use files::{another_text, servers_text, text_of_another, workspace_text};
+use files::{bounded, text, wrong};
 pub use general::{Config, HardLinks, Tables};
 pub use hooks::{HookEvent, HookSection, OnFailure};
 pub(crate) use hooks::{files_named, files_of_home, whole_name};

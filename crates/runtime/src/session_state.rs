@@ -47,8 +47,8 @@ use crate::{
     put_back,
     schedule::Schedule,
 };
-use hooks::SessionHooks;
 pub use hooks::HookWord;
+use hooks::SessionHooks;
 use manuals::ShownManuals;
 use outputs::SpilledOutputs;
 use person::Person;

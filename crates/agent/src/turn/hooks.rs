@@ -47,8 +47,11 @@ impl Agent {
         self.hear_hooks();
         for word in words {
             if let Some((hook, reason)) = word.denied {
-                let what = format!("the hook `{hook}` refused the message, and the model did not get it: {reason}");
-                return Err(Fault::denied(what).next("Change the message, or the hook: `haft hooks` shows it.").into());
+                let what =
+                    format!("the hook `{hook}` refused the message, and the model did not get it: {reason}");
+                return Err(Fault::denied(what)
+                    .next("Change the message, or the hook: `haft hooks` shows it.")
+                    .into());
             }
             if let Some(reason) = word.halt {
                 let what = format!("a hook stopped the turn before it began: {reason}");
@@ -77,7 +80,9 @@ impl Agent {
         self.hear_hooks();
         let Some((hook, reason)) = word.denied.filter(|_| word.halt.is_none()) else { return false };
         if turn.stops >= MOST_STOPS {
-            let text = format!("the hook `{hook}` wanted the model to go on, for the {MOST_STOPS}th time in this turn: the turn ends");
+            let text = format!(
+                "the hook `{hook}` wanted the model to go on, for the {MOST_STOPS}th time in this turn: the turn ends"
+            );
             self.host.hear(Event::Note { text });
             return false;
         }

@@ -3,9 +3,7 @@
 use std::path::Path;
 
 use runtime::{
-    config::{
-        CLAUDE, CLAUDE_SETTINGS, Config, FILE, Trust, another_text, has_hooks, text_of_another,
-    },
+    config::{CLAUDE, CLAUDE_SETTINGS, Config, FILE, Trust, another_text, has_hooks, text_of_another},
     hooks::{Found, Hook, Hooks, Whose, in_settings},
 };
 

@@ -78,7 +78,8 @@ async fn tested(session: &runtime::Session, event: HookEvent, tool: &str, input:
     let word = match event.is_of_call() {
         true => session.try_hooks(event, tool, parsed, &stop).await,
         false => {
-            let fields = json!({"prompt": input, "source": "startup", "reason": "other", "stop_hook_active": false});
+            let fields =
+                json!({"prompt": input, "source": "startup", "reason": "other", "stop_hook_active": false});
             session.run_hooks(event, "startup", fields, &stop).await
         }
     };

@@ -118,8 +118,13 @@ fn trust_workspace(options: &Options, place: &Place) -> Result<ExitCode, Fault> 
     if hooks {
         let trusting = Options { trust: true, ..options.clone() };
         let found = trusting.hooks_of(place, &workspace);
-        let of_workspace: Vec<_> =
-            found.hooks.list().iter().filter(|it| it.whose == runtime::hooks::Whose::Workspace).cloned().collect();
+        let of_workspace: Vec<_> = found
+            .hooks
+            .list()
+            .iter()
+            .filter(|it| it.whose == runtime::hooks::Whose::Workspace)
+            .cloned()
+            .collect();
         said.push_str("trusted until they or the files that they run change: the hooks of this workspace\n");
         said.push_str(&super::hooks::listed(&of_workspace));
     }

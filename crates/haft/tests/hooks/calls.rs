@@ -45,8 +45,11 @@ fn changed_arguments_run_and_the_journal_says_so() {
 #[test]
 fn changed_arguments_are_decided_anew_so_a_hook_can_not_widen() {
     let test_ws = TestWorkspace::new();
-    for (path, rule) in [("../outside/x", "outside"), ("haft.toml", "control_files"), (".git/config", "control_files")] {
-        let changed = json!({"permissionDecision": "deny-not", "updatedInput": {"path": path, "content": "x\n"}});
+    for (path, rule) in
+        [("../outside/x", "outside"), ("haft.toml", "control_files"), (".git/config", "control_files")]
+    {
+        let changed =
+            json!({"permissionDecision": "deny-not", "updatedInput": {"path": path, "content": "x\n"}});
         own(&test_ws, &printing("before_tool", &changed).replace("command", "match = \"write\"\ncommand"));
         let called = test_ws.call("write", &json!({"path": "a.txt", "content": "x\n"}));
         assert_ne!(called.kind(), "ok", "{path}: {}", called.text());
@@ -67,12 +70,15 @@ fn allow_of_the_persons_own_hook_is_a_yes_and_never_overrides_a_deny_rule() {
     test_ws.call("write", &json!({"path": ".envrc", "content": "x\n"})).must("ok");
     let called = test_ws.call("shell", &json!({"command": "touch y"})).must("denied");
     assert!(called.text().contains("command_deny"), "{}", called.text());
-    test_ws.call_with(&["--sandbox", "read-only"], "write", &json!({"path": "z", "content": "x\n"})).must("denied");
+    test_ws
+        .call_with(&["--sandbox", "read-only"], "write", &json!({"path": "z", "content": "x\n"}))
+        .must("denied");
     // The same words of a workspace's hook are no yes, though the workspace is trusted.
     own(&test_ws, "");
     test_ws.put("haft.toml", printing("before_tool", &allow));
-    let called =
-        test_ws.call_with(&["--trust"], "write", &json!({"path": ".direnvrc", "content": "x\n"})).must("denied");
+    let called = test_ws
+        .call_with(&["--trust"], "write", &json!({"path": ".direnvrc", "content": "x\n"}))
+        .must("denied");
     assert!(called.text().contains("control_files"), "{}", called.text());
 }
 
@@ -145,7 +151,10 @@ fn tool_file_is_a_hook_and_gets_the_same_object() {
          return json.dumps({'decision': 'block', 'reason': 'no ' + params['tool_name'] + ' of ' + params['tool_input']['path']})\n",
     )
     .unwrap();
-    own(&test_ws, "[[hook]]\nevent = \"before_tool\"\nmatch = \"write\"\ntool = \"guard\"\non_failure = \"deny\"\n");
+    own(
+        &test_ws,
+        "[[hook]]\nevent = \"before_tool\"\nmatch = \"write\"\ntool = \"guard\"\non_failure = \"deny\"\n",
+    );
     let arguments = json!({"path": "a", "content": "x"}).to_string();
     let mut command = test_ws.haft(&["call", "write", &arguments]);
     let ran = run(command.env("PATH", "/usr/local/bin:/usr/bin:/bin"), "");

@@ -27,12 +27,13 @@ fn script(test_ws: &TestWorkspace, name: &str, text: &str) -> String {
 
 /// Returns a hook that prints this JSON.
 fn printing(event: &str, value: &Value) -> String {
-    format!("[[hook]]\nevent = \"{event}\"\ncommand = '''echo '{value}' '''\n")
+    format!("[[hook]]\nevent = \"{event}\"\ncommand = '''printf %s '{value}' '''\n")
 }
 
 /// Returns the settings of Claude Code with one hook.
 fn settings(event: &str, matcher: &str, command: &str) -> String {
-    let hook = json!([{"matcher": matcher, "hooks": [{"type": "command", "command": command, "timeout": 20}]}]);
+    let hook =
+        json!([{"matcher": matcher, "hooks": [{"type": "command", "command": command, "timeout": 20}]}]);
     json!({"hooks": {event: hook}}).to_string()
 }
 

@@ -71,7 +71,9 @@ fn files_that_hooks_run_are_control_files() {
     let test_ws = TestWorkspace::new();
     test_ws.put("scripts/check.sh", "exit 0\n");
     own(&test_ws, "[[hook]]\nevent = \"before_tool\"\ncommand = \"sh scripts/check.sh\"\n");
-    for path in ["scripts/check.sh", ".claude/settings.json", ".claude/settings.local.json", ".claude/hooks/x.sh"] {
+    for path in
+        ["scripts/check.sh", ".claude/settings.json", ".claude/settings.local.json", ".claude/hooks/x.sh"]
+    {
         let call = json!({"path": path, "content": "exit 2\n", "overwrite": true});
         let called = test_ws.call("write", &call).must("denied");
         assert!(called.text().contains("control_files"), "{path}: {}", called.text());

@@ -17,7 +17,8 @@ fn stop_hook_makes_the_model_go_on_a_bounded_number_of_times() {
     let test_ws = TestWorkspace::new();
     let once = "[[hook]]\nevent = \"stop\"\ncommand = '''grep -q '\"stop_hook_active\":false' && { echo 'run the tests' >&2; exit 2; }; exit 0'''\n";
     own(&test_ws, once);
-    let ran = play(&test_ws, &[json!({"say": "done"}), json!({"expect": ["run the tests"], "say": "tests pass"})]);
+    let ran =
+        play(&test_ws, &[json!({"say": "done"}), json!({"expect": ["run the tests"], "say": "tests pass"})]);
     assert!(ran.code == 0 && ran.out.contains("tests pass"), "{ran:?}");
     own(&test_ws, "[[hook]]\nevent = \"stop\"\ncommand = \"echo more >&2; exit 2\"\n");
     let lines: Vec<Value> = (0..20).map(|at| json!({"say": format!("answer {at}")})).collect();
@@ -37,10 +38,17 @@ fn message_that_a_hook_refuses_does_not_reach_the_model() {
 #[test]
 fn context_of_a_message_and_of_a_session_s_start_is_attached_as_data() {
     let test_ws = TestWorkspace::new();
-    let start = "[[hook]]\nevent = \"session_start\"\nmatch = \"startup\"\ncommand = \"echo it is release week\"\n";
-    let prompt = printing("prompt_submit", &json!({"hookSpecificOutput": {"additionalContext": "branch main"}}));
+    let start =
+        "[[hook]]\nevent = \"session_start\"\nmatch = \"startup\"\ncommand = \"echo it is release week\"\n";
+    let prompt =
+        printing("prompt_submit", &json!({"hookSpecificOutput": {"additionalContext": "branch main"}}));
     own(&test_ws, &format!("{start}{prompt}"));
-    let expect = ["A hook of the configuration added this", "it is release week", "branch main", "not the person's words"];
+    let expect = [
+        "A hook of the configuration added this",
+        "it is release week",
+        "branch main",
+        "not the person's words",
+    ];
     let ran = play(&test_ws, &[json!({"expect": expect, "say": "seen"})]);
     assert!(ran.code == 0 && ran.out.contains("seen"), "{ran:?}");
 }

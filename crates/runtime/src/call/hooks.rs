@@ -209,7 +209,9 @@ pub(crate) async fn try_out(
     let chosen = hooks.of(event, &names.both());
     let mut more = Map::new();
     match event {
-        HookEvent::AfterTool => drop(more.insert("tool_response".to_owned(), response(&arguments, &Output::text("ok")))),
+        HookEvent::AfterTool => {
+            drop(more.insert("tool_response".to_owned(), response(&arguments, &Output::text("ok"))))
+        }
         HookEvent::ToolFailed => drop(more.insert("error".to_owned(), json!("failed: an error of a test"))),
         _ => {}
     }
@@ -321,7 +323,8 @@ fn of_call(session: &SessionState, hook: &Hook, about: &About<'_>) -> Map<String
 /// Returns a result for a hook, with the fields that scripts for Claude Code read.
 fn response(arguments: &Value, output: &Output) -> Value {
     let text = cut(&output.as_text());
-    let mut fields = json!({"success": true, "output": text, "stdout": text, "stderr": "", "interrupted": false});
+    let mut fields =
+        json!({"success": true, "output": text, "stdout": text, "stderr": "", "interrupted": false});
     if let (Some(fields), Some(exit)) = (fields.as_object_mut(), output.exit) {
         fields.insert("exit_code".to_owned(), json!(exit));
     }

@@ -9,8 +9,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{
-    AgentSection, ChatSection, CommandRule, CommandsSection, HookSection, LONGEST, LimitsSection, ModelSection, Net,
-    ProgramsSection, SearchSection, SecretSection, ServerSection, SshSection, SubagentSection, ToolSection,
+    AgentSection, ChatSection, CommandRule, CommandsSection, HookSection, LONGEST, LimitsSection,
+    ModelSection, Net, ProgramsSection, SearchSection, SecretSection, ServerSection, SshSection,
+    SubagentSection, ToolSection,
     keys::{Fallback::*, declare::section, merging::*, types::named},
     tool_list,
 };

@@ -15,8 +15,10 @@ use super::{
     hooks::{commands_in, files_named},
 };
 
-/// Claude Code's folder in a workspace, and the files there that have hooks.
+/// Claude Code's folder in a workspace.
 pub const CLAUDE: &str = ".claude";
+
+/// The files there that have hooks.
 pub const CLAUDE_SETTINGS: [&str; 2] = ["settings.json", "settings.local.json"];
 
 /// The record of trusted workspaces: the configuration of each by its exact text, its tools by its path. Each

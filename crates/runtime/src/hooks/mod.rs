@@ -142,7 +142,10 @@ impl Hook {
     }
 
     fn is_for(&self, names: &[&str]) -> bool {
-        let Some(matcher) = &self.matcher else { return true };
+        // As in Claude Code, these events have nothing to compare with.
+        let is_plain =
+            matches!(self.event, HookEvent::PromptSubmit | HookEvent::Stop | HookEvent::SubagentStop);
+        let Some(matcher) = self.matcher.as_ref().filter(|_| !is_plain) else { return true };
         names.iter().any(|name| matcher.is_match(name.as_bytes()).unwrap_or(false))
     }
 }

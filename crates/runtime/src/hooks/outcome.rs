@@ -40,7 +40,6 @@ pub(crate) struct Outcome {
 struct Printed {
     r#continue: Option<bool>,
     stop_reason: Option<String>,
-    suppress_output: Option<bool>,
     system_message: Option<String>,
     decision: Option<String>,
     reason: Option<String>,
@@ -96,14 +95,11 @@ impl Outcome {
     fn refused(hook: &Hook, reason: String) -> Self {
         let by = (hook.name(), reason);
         match hook.event {
-            HookEvent::BeforeTool
-            | HookEvent::PromptSubmit
-            | HookEvent::Stop
-            | HookEvent::SubagentStop => Self { denied: Some(by), ..Self::default() },
-            HookEvent::AfterTool | HookEvent::ToolFailed => Self { context: vec![by], ..Self::default() },
-            HookEvent::SessionStart | HookEvent::SessionEnd => {
-                Self { notes: vec![by.1], ..Self::default() }
+            HookEvent::BeforeTool | HookEvent::PromptSubmit | HookEvent::Stop | HookEvent::SubagentStop => {
+                Self { denied: Some(by), ..Self::default() }
             }
+            HookEvent::AfterTool | HookEvent::ToolFailed => Self { context: vec![by], ..Self::default() },
+            HookEvent::SessionStart | HookEvent::SessionEnd => Self { notes: vec![by.1], ..Self::default() },
         }
     }
 
@@ -121,8 +117,7 @@ impl Outcome {
     }
 
     fn of_json(hook: &Hook, printed: Printed) -> Self {
-        let Printed { r#continue, stop_reason, suppress_output: _, system_message, decision, reason, .. } =
-            &printed;
+        let Printed { r#continue, stop_reason, system_message, decision, reason, .. } = &printed;
         let of = |field: fn(&Specific) -> Option<String>| {
             printed.hook_specific_output.as_ref().and_then(field).or_else(|| field(&printed.top))
         };
@@ -140,7 +135,8 @@ impl Outcome {
         if hook.event == HookEvent::BeforeTool {
             let updated = printed.hook_specific_output.as_ref().and_then(|it| it.updated_input.clone());
             let updated = updated.or_else(|| printed.top.updated_input.clone());
-            it.updated = updated.filter(Value::is_object).map(|value| (hook.name(), value, hook.claude_names));
+            it.updated =
+                updated.filter(Value::is_object).map(|value| (hook.name(), value, hook.claude_names));
         }
         if let Some(context) = of(|it| it.additional_context.clone()).filter(|it| !it.trim().is_empty()) {
             it.context.push((hook.name(), tidy(&context)));

@@ -19,7 +19,7 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::AnswerSchema;
+use crate::answer_schema::AnswerSchema;
 
 /// Limit of a file that haft compares with what was read of it, in bytes.
 const LARGEST: u64 = 64 << 20;
@@ -120,7 +120,8 @@ async fn report(cx: &Cx, asked: AgentTask) -> Result<Value, Fault> {
     let schema = answer_schema.map(|it| AnswerSchema::parse(&it.to_string())).transpose()?;
     let time = seconds.and_then(|it| Duration::try_from_secs_f64(it).ok());
     let keep_system = system.is_some();
-    let mut task = Task { profile, prompt: prompt.clone(), briefing, system, keep_system, steps, time, tokens };
+    let mut task =
+        Task { profile, prompt: prompt.clone(), briefing, system, keep_system, steps, time, tokens };
     let mut misses = 0;
     loop {
         if let Some(schema) = &schema {

@@ -6,11 +6,11 @@ use runtime::config::{Source, Why};
 use serde_json::Value;
 
 use super::super::hooks::listed;
-use crate::options::HooksFound;
 use super::{
     reference::Entry,
     values::{File, From, Setting},
 };
+use crate::options::HooksFound;
 
 /// Returns the files that haft reads, one line each.
 pub(super) fn files(files: &[File]) -> String {
