@@ -2,7 +2,7 @@
 
 use kit::{Body, Output, Part};
 use runtime::{Answer, Session};
-use store::changes::{Bound, Change, Versions};
+use store::changes::{Change, DiffLimits, Versions};
 
 use crate::{
     event::{Event, Shown, ms},
@@ -26,7 +26,7 @@ pub(crate) struct AnsweredCall {
 
 /// Converts the answer to the model's call `id`. Only image parts become pictures, whatever a text looks
 /// like.
-pub(crate) async fn heard(session: &Session, id: &str, tool: &str, answer: Answer) -> AnsweredCall {
+pub(crate) async fn answered_call(session: &Session, id: &str, tool: &str, answer: Answer) -> AnsweredCall {
     let (ok, mut text) = (answer.result.is_ok(), answer.as_text());
     let fault = answer.result.as_ref().err().map(|it| it.kind);
     let mut pieces = Vec::new();
@@ -88,7 +88,7 @@ async fn changes(session: &Session, files: Vec<Versions>) -> Vec<Change> {
         return Vec::new();
     }
     let runtime = session.runtime().clone();
-    let compared = tokio::task::spawn_blocking(move || runtime.changes(&files, Bound::default())).await;
+    let compared = tokio::task::spawn_blocking(move || runtime.changes(&files, DiffLimits::default())).await;
     compared.unwrap_or_else(|error| {
         tracing::warn!("what a call changed can't be shown: {error}");
         Vec::new()

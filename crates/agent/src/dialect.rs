@@ -147,14 +147,14 @@ impl Model for Spoken {
         self.inner.idle_limit()
     }
 
-    fn told(&self, system: &Arc<str>, tools: &[Spec]) -> Arc<str> {
+    fn system_prompt(&self, system: &Arc<str>, tools: &[Spec]) -> Arc<str> {
         with_words(system, &syntax::of(self.dialect.manner(), tools), self.most)
     }
 
     fn stream(&self, request: Request) -> Events {
         let syntax = syntax::of(self.dialect.manner(), &request.tools);
         let inner = self.inner.stream(in_words(request, &syntax, self.most));
-        heard(inner, Parser::new(syntax, self.most), self.most)
+        with_parsed_calls(inner, Parser::new(syntax, self.most), self.most)
     }
 }
 
@@ -186,7 +186,7 @@ fn spoken(items: Vec<Item>, syntax: &Syntax) -> Vec<Item> {
                 spoken.push(Item::Model { said: written(said, syntax, &mut arguments_of) });
                 continue;
             }
-            Item::Results { results } => told(&results, syntax, &arguments_of),
+            Item::Results { results } => results_as_text(&results, syntax, &arguments_of),
             Item::Person { pieces } => pieces,
         };
         // Results and the person's next message are one message: providers require alternating roles.
@@ -228,7 +228,11 @@ fn written(said: Vec<Said>, syntax: &Syntax, arguments_of: &mut HashMap<String, 
 }
 
 /// Returns the results as text of the person's role, each followed by its pictures.
-fn told(results: &[ResultOf], syntax: &Syntax, arguments_of: &HashMap<String, String>) -> Vec<Piece> {
+fn results_as_text(
+    results: &[ResultOf],
+    syntax: &Syntax,
+    arguments_of: &HashMap<String, String>,
+) -> Vec<Piece> {
     let mut pieces: Vec<Piece> = Vec::new();
     for result in results {
         let arguments = arguments_of.get(&result.id).map_or("{}", String::as_str);
@@ -247,7 +251,7 @@ fn told(results: &[ResultOf], syntax: &Syntax, arguments_of: &HashMap<String, St
 }
 
 /// Returns the events of the answer, with the calls parsed out of its text.
-fn heard(mut inner: Events, mut parser: Parser, most: usize) -> Events {
+fn with_parsed_calls(mut inner: Events, mut parser: Parser, most: usize) -> Events {
     Box::pin(stream! {
         let last = loop {
             match inner.next().await {

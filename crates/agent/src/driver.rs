@@ -73,7 +73,7 @@ impl Driver {
         let mut changes = session.job_changes();
         loop {
             changes.borrow_and_update();
-            if session.has_news() {
+            if session.has_notifications() {
                 return;
             }
             // The session is gone, and no event can follow.
@@ -116,7 +116,7 @@ impl Driver {
         let mut told: Vec<OwedJob> = Vec::new();
         while all.ended == Ended::Done {
             changes.borrow_and_update();
-            if agent.session().owes_news() && self.woken < self.driving.wakes {
+            if agent.session().owes_notifications() && self.woken < self.driving.wakes {
                 let more = self.wake(agent, cancel).await?;
                 all.add(more);
                 (until, told) = (Instant::now() + self.driving.wait, Vec::new());

@@ -54,7 +54,7 @@ pub trait Model: Send + Sync {
 
     /// Returns the system prompt as the model gets it with these tools. It begins with `system`; a model that
     /// uses a dialect also gets the instructions on calls.
-    fn told(&self, system: &Arc<str>, _tools: &[Spec]) -> Arc<str> {
+    fn system_prompt(&self, system: &Arc<str>, _tools: &[Spec]) -> Arc<str> {
         system.clone()
     }
 

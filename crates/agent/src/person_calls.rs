@@ -6,7 +6,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    answer::heard,
+    answer::answered_call,
     event::{Event, Observer, Silent},
     model::Piece,
     turn::Agent,
@@ -43,12 +43,12 @@ impl Agent {
         let (cancel, own) = (cancel.child_token(), Some(id.clone()));
         let call = Call { cancel, id: own, by_person: true, ..Call::new(tool, arguments) };
         let answer = session.call(call).await;
-        let heard = heard(session, &id, tool, answer).await;
-        let text = match &heard.event {
+        let answered = answered_call(session, &id, tool, answer).await;
+        let text = match &answered.event {
             Event::Answered { text, .. } => text.clone(),
             _ => String::new(),
         };
-        host.hear(heard.event);
-        Looked { ok: heard.result.ok, exit: heard.exit, text, pieces: heard.result.pieces }
+        host.hear(answered.event);
+        Looked { ok: answered.result.ok, exit: answered.exit, text, pieces: answered.result.pieces }
     }
 }

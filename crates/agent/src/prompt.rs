@@ -142,8 +142,8 @@ impl Makings {
         }
         let reader = catalog.stand_in("info").map(|it| it.name.as_str());
         prompt.add("skills", &session.runtime().masked(&self.skills.listing(reader)));
-        prompt.add("own", &self.own.told());
-        prompt.add("project", &self.project.as_ref().map(|it| it.told()).unwrap_or_default());
+        prompt.add("own", &self.own.section());
+        prompt.add("project", &self.project.as_ref().map(|it| it.section()).unwrap_or_default());
         if let Some(profile) = profile {
             // Prompts of the program refer to tools by placeholders, as each toolset has other names.
             let text = match profile.origin {
@@ -175,7 +175,7 @@ impl Prompt {
     /// Adds the part of `told`, the prompt as a model gets it, that a dialect appends: the instructions on
     /// calls.
     #[must_use]
-    pub fn told_by(mut self, told: &str) -> Self {
+    pub fn with_dialect(mut self, told: &str) -> Self {
         if let Some(more) = told.strip_prefix(&self.text()) {
             self.add("dialect", more);
         }

@@ -101,7 +101,7 @@ impl Skills {
         let (name, file) = asked.split_once('/').map_or((asked, None), |(name, file)| (name, Some(file)));
         let known = self.read();
         let skill = known.find(name)?;
-        let Some(file) = file else { return Some(skill.told()) };
+        let Some(file) = file else { return Some(skill.prompt_text()) };
         let Origin::Person(path) = &skill.origin else { return None };
         let folder = path.parent()?.canonicalize().ok()?;
         let is_plain = Path::new(file).components().all(|it| matches!(it, Component::Normal(_)));
@@ -188,7 +188,7 @@ impl Skill {
     }
 
     /// Returns its text, and the place of its other files.
-    pub fn told(&self) -> String {
+    pub fn prompt_text(&self) -> String {
         let body = self.body.replace("</skill", "< /skill");
         let files = match &self.origin {
             Origin::Workspace(file) => {
@@ -285,7 +285,7 @@ mod tests {
         let (_room, skills) = skills(&file(".haft/skills/a", "description: x"), false);
         let known = skills.read();
         assert!(known.listing(Some("info")).contains("not the person's"), "{}", known.listing(Some("info")));
-        assert!(known.find("a").unwrap().told().contains("it permits nothing"));
+        assert!(known.find("a").unwrap().prompt_text().contains("it permits nothing"));
     }
 
     #[test]

@@ -168,7 +168,7 @@ impl Command {
     ///
     /// # Errors
     /// When it is too long to send.
-    pub fn told(&self, given: &str) -> Result<String, String> {
+    pub fn prompt_text(&self, given: &str) -> Result<String, String> {
         let text = self.filled(given).replace("</command", "< /command");
         if text.len() > LONGEST {
             return Err(format!("`/{}` has {} bytes; {LONGEST} is the most", self.name, text.len()));
@@ -338,13 +338,13 @@ mod tests {
         let (_room, known) = read(fixture, false);
         let command = known.find("a").unwrap();
         assert_eq!((command.model.as_deref(), command.trusted), (None, false));
-        let told = command.told("").unwrap();
+        let told = command.prompt_text("").unwrap();
         assert!(told.contains("not the person's") && told.contains("were not run"), "{told}");
         assert_eq!(told.matches("</command>").count(), 1, "{told}");
         let (_room, known) = read(fixture, true);
         let command = known.find("a").unwrap();
         assert_eq!(command.model.as_deref(), Some("openai:gpt-5"));
-        assert!(!command.told("").unwrap().contains("not the person's"));
+        assert!(!command.prompt_text("").unwrap().contains("not the person's"));
     }
 
     #[test]

@@ -235,7 +235,7 @@ impl Crew {
     }
 
     /// Updates the system prompt after a change of the session's tools. It takes effect with the next answer.
-    pub(crate) fn tell_of_tools(&self) {
+    pub(crate) fn update_system_prompt(&self) {
         if let Ok(session) = self.session() {
             let profile = self.inner.profile.lock().clone();
             self.inner.steering.set_system((self.inner.setup.compose)(&session, profile.as_deref()));
@@ -480,7 +480,7 @@ impl Agents for Crew {
             tokio::select! {
                 biased;
                 () = cx.cancelled() => Err(Fault::new(Kind::Cancelled, "the question was taken back")),
-                answer = asked => answer.inspect(|words| session.said_by_person(words)),
+                answer = asked => answer.inspect(|words| session.add_person_words(words)),
             }
         })
     }

@@ -16,7 +16,7 @@ use kit::{Fault, Spec, spans};
 use parking_lot::Mutex;
 use runtime::{
     Limits, Session,
-    config::{STEPS, Visible},
+    config::{STEPS, ToolVisibility},
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -55,7 +55,7 @@ pub struct Agent {
     crew: Option<Crew>,
     transcript: Transcript,
     bounds: Bounds,
-    visible: Visible,
+    visible: ToolVisibility,
     host: Arc<dyn Observer>,
     shown: Shown,
     loops: LoopDetector,
@@ -80,7 +80,7 @@ pub struct Settings {
     /// The limits of one turn.
     pub bounds: Bounds,
     /// The time at which the model gets new tools.
-    pub visible: Visible,
+    pub visible: ToolVisibility,
     /// The observer of its events.
     pub host: Arc<dyn Observer>,
 }
@@ -217,7 +217,7 @@ pub enum AgentError {
     Model(#[from] ModelError),
     /// The conversation can't be written or read.
     #[error(transparent)]
-    Kept(#[from] Fault),
+    Transcript(#[from] Fault),
 }
 
 impl Ended {
@@ -237,7 +237,7 @@ impl AgentError {
     fn name(&self) -> &'static str {
         match self {
             Self::Model(error) => error.breach.name(),
-            Self::Kept(fault) => fault.kind.name(),
+            Self::Transcript(fault) => fault.kind.name(),
         }
     }
 }
@@ -444,25 +444,25 @@ impl Agent {
 
     /// Adds the input and the events since the last turn to the conversation.
     fn take(&mut self, input: Option<Input>) {
-        let news: Vec<Piece> = self.session.news().into_iter().map(Piece::text).collect();
+        let notifications: Vec<Piece> = self.session.notifications().into_iter().map(Piece::text).collect();
         let is_said = matches!(self.transcript.items().last(), Some(Item::Model { .. }) | None);
         let mut pieces = self.transcript.notes();
         // Notes alone are not a reason to send a request.
-        if input.is_none() && news.is_empty() && (is_said || pieces.is_empty()) {
+        if input.is_none() && notifications.is_empty() && (is_said || pieces.is_empty()) {
             return;
         }
-        pieces.extend(news);
+        pieces.extend(notifications);
         match input {
             Some(input) => {
                 let is_persons = input.is_persons();
                 if is_persons {
-                    self.session.said_by_person(input.words());
+                    self.session.add_person_words(input.words());
                 }
                 let (message, given) = input.into_parts();
-                let news = pieces.len();
+                let count = pieces.len();
                 pieces.extend(given);
                 if is_persons {
-                    self.transcript.begin_turn(&message, news, pieces);
+                    self.transcript.begin_turn(&message, count, pieces);
                 } else {
                     self.transcript.tell(&message);
                     self.transcript.add(Item::Person { pieces });
@@ -476,13 +476,13 @@ impl Agent {
         let limits = self.session.limits();
         // Another model may have other tools of its provider.
         let is_other = provider_tools::offer(&self.session, self.steering.model().abilities());
-        let is_due = turn || self.visible == Visible::NextRequest;
+        let is_due = turn || self.visible == ToolVisibility::NextRequest;
         // Tools that the session may no longer use are removed at once, even where new tools wait for the
         // next message.
         if is_due || is_other || !Arc::ptr_eq(&limits, &self.shown.limits) {
             let tools: Arc<[Spec]> = self.session.catalog().listed().cloned().collect();
             if let Some(crew) = self.crew.as_ref().filter(|_| tools != self.shown.tools) {
-                crew.tell_of_tools();
+                crew.update_system_prompt();
             }
             self.shown = Shown { tools, limits };
         }

@@ -222,11 +222,16 @@ impl AgentFactory {
     }
 
     /// Opens the session of this name, or a new one.
-    pub(crate) fn session(&self, name: Option<&str>, door: &str, approver: Arc<dyn Approver>) -> Session {
+    pub(crate) fn session(
+        &self,
+        name: Option<&str>,
+        front_end: &str,
+        approver: Arc<dyn Approver>,
+    ) -> Session {
         let runtime = &self.opened.runtime;
         // The session has a name from the start, so that the record of files it has read is saved.
         let own = || runtime.store().call_id().replacen("c_", "s_", 1);
-        runtime.session(Some(&name.map_or_else(own, str::to_owned)), door, approver)
+        runtime.session(Some(&name.map_or_else(own, str::to_owned)), front_end, approver)
     }
 
     /// Creates an agent that resumes this conversation; also returns notes for the person, one line each.

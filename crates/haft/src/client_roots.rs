@@ -47,10 +47,10 @@ pub(crate) struct ClientRoots<H> {
 }
 
 impl<H: Backend> ClientRoots<H> {
-    /// Starts with `hands` in the folder that haft was started in, until the client names its roots. Calls in the root
+    /// Starts with `backend` in the folder that haft was started in, until the client names its roots. Calls in the root
     /// or in the home folder are refused unless a person named them.
-    pub(crate) fn new(hands: H, started_in: PathBuf, wide: WideFolders, open: Open<H>) -> Self {
-        let changes = hands.changes();
+    pub(crate) fn new(backend: H, started_in: PathBuf, wide: WideFolders, open: Open<H>) -> Self {
+        let changes = backend.changes();
         let channel = |it: &Option<watch::Receiver<u64>>| it.as_ref().map(|_| watch::Sender::new(0));
         let nowhere =
             wide.refused(&started_in).map(|_| "and the client did not say where it works".to_owned());
@@ -59,8 +59,8 @@ impl<H: Backend> ClientRoots<H> {
             tools: channel(&changes.tools),
             documents: channel(&changes.documents),
             prompts: channel(&changes.prompts),
-            notices: hands.notices().map(|_| broadcast::Sender::new(NOTICES)),
-            now: RwLock::new(Arc::new(hands)),
+            notices: backend.notices().map(|_| broadcast::Sender::new(NOTICES)),
+            now: RwLock::new(Arc::new(backend)),
             asking: Mutex::new(()),
             started_in,
             wide,
@@ -83,10 +83,10 @@ impl<H: Backend> ClientRoots<H> {
     async fn go(&self, workspace: PathBuf, others: Vec<PathBuf>) {
         let shown = workspace.display().to_string();
         match (self.open)(workspace, others).await {
-            Ok(hands) => {
-                let hands = Arc::new(hands);
-                self.pass_on(&hands);
-                *self.now.write() = hands;
+            Ok(backend) => {
+                let backend = Arc::new(backend);
+                self.pass_on(&backend);
+                *self.now.write() = backend;
                 *self.nowhere.write() = None;
                 // Lists that the client has are outdated.
                 for sender in [&self.documents, &self.prompts].into_iter().flatten() {
@@ -112,8 +112,8 @@ impl<H: Backend> ClientRoots<H> {
     }
 
     /// Passes the notifications of a backend on to the client.
-    fn pass_on(&self, hands: &H) {
-        let changes = hands.changes();
+    fn pass_on(&self, backend: &H) {
+        let changes = backend.changes();
         let pairs = [
             (changes.tools, &self.tools),
             (changes.documents, &self.documents),
@@ -127,7 +127,7 @@ impl<H: Backend> ClientRoots<H> {
                 }
             });
         }
-        let (Some(mut from), Some(to)) = (hands.notices(), self.notices.clone()) else { return };
+        let (Some(mut from), Some(to)) = (backend.notices(), self.notices.clone()) else { return };
         tokio::spawn(async move {
             loop {
                 match from.recv().await {
@@ -200,9 +200,9 @@ impl<H: Backend> Backend for ClientRoots<H> {
     }
 
     async fn call(&self, call: Call, client: Client) -> Answer {
-        let hands = self.known().await;
+        let backend = self.known().await;
         match self.refusal() {
-            None => hands.call(call, client).await,
+            None => backend.call(call, client).await,
             Some(fault) => Answer {
                 id: call.id.unwrap_or_default(),
                 result: Err(fault),
@@ -225,8 +225,8 @@ impl<H: Backend> Backend for ClientRoots<H> {
         self.now().job_of(call)
     }
 
-    fn patience(&self, tool: &str) -> Duration {
-        self.now().patience(tool)
+    fn task_delay(&self, tool: &str) -> Duration {
+        self.now().task_delay(tool)
     }
 
     fn documents(&self) -> Result<Vec<Document>, Fault> {

@@ -58,7 +58,7 @@ pub use embed::{AgentBuilder, EmbeddedAgent, keeper};
 pub use environment::{Place, program};
 pub use kit;
 pub use listing::Listed;
-pub use mcp_backend::ForClients;
+pub use mcp_backend::McpBackend;
 pub use options::{Agents, ApproveArg, Broken, Opened, Options, SandboxArg};
 pub use policy;
 pub use runtime;

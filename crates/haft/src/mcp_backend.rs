@@ -13,7 +13,7 @@ use kit::{
     services::{Jobs, NotLoaded},
 };
 use parking_lot::Mutex;
-use runtime::{Answer, Call, Event, Session, truncate::kept_as};
+use runtime::{Answer, Call, Event, Session, truncate::kept_handle};
 use serde_json::Value;
 use serve::{
     Abilities, Backend, Changes, Client, Content, Document, Level, Line, Notice, Pattern, Prompt, Subject,
@@ -42,31 +42,31 @@ const SHOWN: usize = 1 << 20;
 
 /// One session's tools, and the resources and prompts that a client may read. Cheap to clone.
 #[derive(Clone)]
-pub struct ForClients {
+pub struct McpBackend {
     session: Session,
-    desk: Arc<ClientSlots>,
+    slots: Arc<ClientSlots>,
     toolset: Arc<str>,
     profiles: Profiles,
     notices: broadcast::Sender<Notice>,
     /// Notices that wait for the first subscriber.
-    untold: Arc<Mutex<Vec<Notice>>>,
+    unsent: Arc<Mutex<Vec<Notice>>>,
     /// Counts changes of the list of documents.
     documents: watch::Sender<u64>,
     /// Counts finished calls.
     calls: watch::Sender<u64>,
 }
 
-impl ForClients {
-    /// Creates the backend of a session, which reaches its person through `desk`. Needs a tokio runtime.
-    pub fn new(session: Session, opened: &Opened, desk: Arc<ClientSlots>) -> Self {
+impl McpBackend {
+    /// Creates the backend of a session, which reaches its person through `slots`. Needs a tokio runtime.
+    pub fn new(session: Session, opened: &Opened, slots: Arc<ClientSlots>) -> Self {
         session.files().serve_at(FILES);
         let this = Self {
             session,
-            desk,
+            slots,
             toolset: opened.toolset.as_str().into(),
             profiles: opened.profiles.clone(),
             notices: broadcast::Sender::new(NOTICES),
-            untold: Arc::default(),
+            unsent: Arc::default(),
             documents: watch::Sender::default(),
             calls: watch::Sender::default(),
         };
@@ -92,22 +92,22 @@ impl ForClients {
     }
 
     /// Returns a function that notifies clients of a tool file that could not be loaded.
-    pub fn tell_not_loaded(&self) -> impl Fn(&NotLoaded) + Send + 'static {
-        let (notices, untold) = (self.notices.clone(), self.untold.clone());
+    pub fn report_not_loaded(&self) -> impl Fn(&NotLoaded) + Send + 'static {
+        let (notices, unsent) = (self.notices.clone(), self.unsent.clone());
         move |it| {
             let data = Value::from(in_short(it));
             let notice = Notice { level: Level::Warning, logger: "tools".to_owned(), data };
-            let mut untold = untold.lock();
+            let mut unsent = unsent.lock();
             // Each error is sent once, and most files fail before the client has sent its first message.
             if let Err(broadcast::error::SendError(notice)) = notices.send(notice)
-                && untold.len() < NOTICES
+                && unsent.len() < NOTICES
             {
-                untold.push(notice);
+                unsent.push(notice);
             }
         }
     }
 
-    fn tell_denied(&self, tool: &str, fault: &Fault) {
+    fn report_denied(&self, tool: &str, fault: &Fault) {
         let why = fault.what.lines().next().unwrap_or_default();
         let data = Value::from(format!("{tool}: {why}"));
         let _ = self.notices.send(Notice { level: Level::Notice, logger: "policy".to_owned(), data });
@@ -138,7 +138,7 @@ impl ForClients {
     }
 }
 
-impl Backend for ForClients {
+impl Backend for McpBackend {
     fn specs(&self) -> Vec<Spec> {
         Backend::specs(&self.session)
     }
@@ -173,10 +173,10 @@ impl Backend for ForClients {
     }
 
     fn notices(&self) -> Option<broadcast::Receiver<Notice>> {
-        let mut untold = self.untold.lock();
+        let mut unsent = self.unsent.lock();
         let listening = self.notices.subscribe();
         // The new subscriber receives all of them.
-        untold.drain(..).for_each(|notice| drop(self.notices.send(notice)));
+        unsent.drain(..).for_each(|notice| drop(self.notices.send(notice)));
         Some(listening)
     }
 
@@ -187,7 +187,7 @@ impl Backend for ForClients {
     async fn call(&self, call: Call, client: Client) -> Answer {
         let tool = call.tool.clone();
         if let Some(id) = &call.id {
-            self.desk.note(id, &client);
+            self.slots.note(id, &client);
         }
         let mut answer = Backend::call(&self.session, call, client).await;
         match &mut answer.result {
@@ -199,7 +199,7 @@ impl Backend for ForClients {
                 }
                 output.parts.extend(links);
             }
-            Err(fault) if fault.kind == Kind::Denied => self.tell_denied(&tool, fault),
+            Err(fault) if fault.kind == Kind::Denied => self.report_denied(&tool, fault),
             Err(_) => {}
         }
         bump(&self.calls);
@@ -314,7 +314,7 @@ fn likeliest(all: Vec<String>, begun: &str) -> Vec<String> {
 /// Returns a link to the whole of a truncated text.
 fn kept_whole(part: &Part) -> Option<Part> {
     let Part::Text { text } = part else { return None };
-    let handle = kept_as(text)?;
+    let handle = kept_handle(text)?;
     let mime = Some("text/plain".to_owned());
     Some(Part::Link { uri: format!("{OUTPUTS}{handle}"), name: handle.to_owned(), mime, bytes: None })
 }

@@ -19,7 +19,7 @@ const FILE: &str = "nav.config.json";
 const OWN: &str = ".config/nav/nav.config.json";
 
 /// The maximum number of keys and names that are shown, and of the characters of each.
-const TOLD: usize = 20;
+const SHOWN: usize = 20;
 const LONGEST: usize = 40;
 
 /// The content of the file.
@@ -39,7 +39,7 @@ pub(crate) struct NavConfig {
 
 /// Notes for the person about the file.
 #[derive(Debug, Default)]
-pub(crate) struct Told {
+pub(crate) struct Notes {
     /// Ignored keys, one line each.
     pub(crate) aside: Vec<String>,
     /// All notes, one line each; empty without such a file.
@@ -47,40 +47,40 @@ pub(crate) struct Told {
 }
 
 /// Applies the file of this workspace to the configuration, if the toolset is nav's.
-pub(crate) fn apply(config: &mut Config, workspace: &Path, toolset: &str, place: &Place) -> Told {
-    let mut told = Told::default();
+pub(crate) fn apply(config: &mut Config, workspace: &Path, toolset: &str, place: &Place) -> Notes {
+    let mut notes = Notes::default();
     let shown = format!("{FOLDER}/{FILE}");
     let text = match text_of_another(workspace, FOLDER, FILE) {
         Ok(text) => text,
         Err(error) => {
-            told.aside.push(format!("{shown} can't be read: {error}"));
+            notes.aside.push(format!("{shown} can't be read: {error}"));
             None
         }
     };
     if toolset != tools::NAV {
         if text.is_some() {
-            told.aside.push(format!("{shown} is not read: it counts with `--toolset nav`"));
+            notes.aside.push(format!("{shown} is not read: it counts with `--toolset nav`"));
         }
     } else {
         match text.as_deref().map(NavConfig::parse) {
             None => {}
-            Some(Err(fault)) => told.aside.push(format!("{shown} is ignored: {}", fault.what)),
+            Some(Err(fault)) => notes.aside.push(format!("{shown} is ignored: {}", fault.what)),
             Some(Ok(said)) => {
                 if !said.counts.is_empty() {
-                    told.all.push(format!("{shown}: {} count", said.counts.join(", ")));
+                    notes.all.push(format!("{shown}: {} count", said.counts.join(", ")));
                 }
-                told.aside.extend(said.lines(&shown));
+                notes.aside.extend(said.lines(&shown));
                 said.narrow(config);
             }
         }
         let own = place.home().join(OWN);
         if own.is_file() {
             let file = visible(&own.display().to_string()).0.into_owned();
-            told.aside.push(format!("{file} is not read; haft's own settings are in haft.toml"));
+            notes.aside.push(format!("{file} is not read; haft's own settings are in haft.toml"));
         }
     }
-    told.all.extend(told.aside.iter().cloned());
-    told
+    notes.all.extend(notes.aside.iter().cloned());
+    notes
 }
 
 impl NavConfig {
@@ -180,9 +180,9 @@ fn named(word: &str) -> String {
 }
 
 fn listed(words: &[String]) -> String {
-    let mut text = words.iter().take(TOLD).cloned().collect::<Vec<_>>().join(", ");
-    if words.len() > TOLD {
-        let _ = write!(text, " and {} more", words.len() - TOLD);
+    let mut text = words.iter().take(SHOWN).cloned().collect::<Vec<_>>().join(", ");
+    if words.len() > SHOWN {
+        let _ = write!(text, " and {} more", words.len() - SHOWN);
     }
     text
 }
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_list_leaves_no_tools_and_a_wrong_one_is_told() {
+    fn an_empty_list_leaves_no_tools_and_a_wrong_one_is_reported() {
         assert_eq!(narrowed(r#"{"tools": []}"#, &[]).0.tools.unwrap(), Vec::<String>::new());
         let (config, lines) = narrowed(r#"{"tools": "read", "subagent": 1}"#, &["edit"]);
         assert_eq!(config.tools.unwrap(), ["edit"]);
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn words_of_the_file_are_escaped_and_bounded_where_they_are_told() {
+    fn words_of_the_file_are_escaped_and_bounded_where_they_are_shown() {
         let keys: Vec<String> =
             (0..100).map(|at| format!("\"\\u001b[2J{at}{}\": 1", "x".repeat(999))).collect();
         let (_, lines) = narrowed(&format!("{{{}}}", keys.join(",")), &[]);

@@ -29,10 +29,10 @@ pub struct Options {
     /// Additional folder that tools may reach, `PATH:ro` for read-only; repeatable
     #[arg(long = "root", global = true, value_name = "PATH[:ro]")]
     pub roots: Vec<String>,
-    /// What tools may change [default: workspace]
+    /// Files that tools may change [default: workspace]
     #[arg(long, global = true, value_enum)]
     pub sandbox: Option<SandboxArg>,
-    /// What to do where a rule wants a person's approval [default: ask]
+    /// Handling of calls that need a person's approval [default: ask]
     #[arg(long, global = true, value_enum)]
     pub approve: Option<ApproveArg>,
     /// Session to continue: what it has read and changed is remembered

@@ -189,11 +189,12 @@ impl Own {
         let mut turn = ForOneTurn { model: None, narrowed: None };
         match self {
             Self::Skill(skill) => {
-                let told = format!("The person's next line calls this skill. Follow it.\n{}", skill.told());
+                let told =
+                    format!("The person's next line calls this skill. Follow it.\n{}", skill.prompt_text());
                 input.attach(format!("skill {}", skill.name), vec![Piece::text(masked(&told))]);
             }
             Self::Command(command) => {
-                let told = command.told(given).map_err(Fault::bad_args)?;
+                let told = command.prompt_text(given).map_err(Fault::bad_args)?;
                 let model = command.model.as_deref().map(|name| factory.model(name)).transpose();
                 let model = model.map_err(|fault| Fault {
                     what: format!("the model of `/{}` is unavailable: {}", command.name, fault.what),

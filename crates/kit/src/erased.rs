@@ -49,8 +49,8 @@ pub trait Prepared: Send {
         Address::Composed
     }
 
-    /// Returns the time limit that it declares: see [`Tool::patience`].
-    fn patience(&self) -> Option<Duration> {
+    /// Returns the time limit that it declares: see [`Tool::time_limit`].
+    fn time_limit(&self) -> Option<Duration> {
         None
     }
 
@@ -222,8 +222,8 @@ impl<T: Tool> Prepared for Ready<T> {
         self.0.address()
     }
 
-    fn patience(&self) -> Option<Duration> {
-        self.0.patience()
+    fn time_limit(&self) -> Option<Duration> {
+        self.0.time_limit()
     }
 
     fn title(&self) -> String {
@@ -252,7 +252,7 @@ impl Spec {
             .and_then(|object| object.remove("description"))
             .and_then(|text| text.as_str().map(unwrap_lines))
             .unwrap_or_default();
-        diet(&mut schema);
+        minify(&mut schema);
         // `{"type": "object"}` alone is refused by some clients.
         if let Some(object) = schema.as_object_mut() {
             object.entry("properties").or_insert_with(|| Value::Object(Map::new()));
@@ -275,7 +275,7 @@ impl Spec {
 }
 
 /// Minifies a schema: drops what only a validator uses, about a quarter of the bytes.
-fn diet(schema: &mut Value) {
+fn minify(schema: &mut Value) {
     match schema {
         Value::Object(object) => {
             for key in ["$schema", "title", "format", "minimum", "default"] {
@@ -301,13 +301,13 @@ fn diet(schema: &mut Value) {
                 match value {
                     // The keys in here are the tool's own words: an argument may be called `title`.
                     Value::Object(properties) if key == "properties" => {
-                        properties.values_mut().for_each(diet);
+                        properties.values_mut().for_each(minify);
                     }
-                    value => diet(value),
+                    value => minify(value),
                 }
             }
         }
-        Value::Array(items) => items.iter_mut().for_each(diet),
+        Value::Array(items) => items.iter_mut().for_each(minify),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }

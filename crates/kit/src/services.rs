@@ -29,7 +29,7 @@ use crate::{
 pub use crate::redact::Redact;
 pub use agents::{Agents, NoAgent, ProfileInfo, Profiles, Question, Report, Task, TaskEnd};
 pub use confirm::{Confirm, Matter, NobodyConfirms, Proposed, Review};
-pub use notes::{Change, Fact, Notes, Saying};
+pub use notes::{Change, Fact, FoundMessage, Notes};
 pub use servers::{NewServer, NoServers, ServerInfo, ServerState, Servers};
 pub use shares::{NewShare, NoShares, Shared, Shares};
 

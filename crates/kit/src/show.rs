@@ -23,9 +23,9 @@ impl Cx {
     }
 
     /// Like [`show`](Self::show), beside the answer to an edit: anchors of an earlier read keep their meaning.
-    pub fn show_beside(&self, location: &Location, text: &Text, rows: &Rows) -> Rendered {
+    pub fn show_also(&self, location: &Location, text: &Text, rows: &Rows) -> Rendered {
         let rendered = self.rendered(text, rows);
-        self.views().showed_beside(&location.absolute(), text, &rendered.shown);
+        self.views().also_showed(&location.absolute(), text, &rendered.shown);
         rendered
     }
 

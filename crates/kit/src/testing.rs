@@ -22,13 +22,13 @@ use crate::{
     erase,
     files::{Access, Grant, OtherNames, RootSpec, Roots},
     model_tools::{OWN, own_files},
-    net::{Allowed, Line, Net, System},
+    net::{Allowed, Connector, Net, System},
     procs::{Exit, Procs, Program, Slice, Spawner, Starting},
     seen::Views,
     services::{
-        Agents, Called, Caller, Change, Confirm, Fact, History, Job, Jobs, Listed, Live, NoAgent, NoServers,
-        NoShares, NobodyConfirms, Notes, Progress, Redact, Reloaded, Saying, Servers, Shares, Shelf, Soon,
-        Tools, Transcript, Undo, Until, Vault, Waited, Which,
+        Agents, Called, Caller, Change, Confirm, Fact, FoundMessage, History, Job, Jobs, Listed, Live,
+        NoAgent, NoServers, NoShares, NobodyConfirms, Notes, Progress, Redact, Reloaded, Servers, Shares,
+        Shelf, Soon, Tools, Transcript, Undo, Until, Vault, Waited, Which,
     },
     text::{Content, Digest},
 };
@@ -53,7 +53,7 @@ pub struct TestWorkspace {
     /// Shared files: not available, unless a test replaces them.
     pub shares: Arc<dyn Shares>,
     /// The connector of tools, with its name lookup.
-    pub line: Arc<Line>,
+    pub connector: Arc<Connector>,
     /// The hosts that tools may contact besides those that their touches name: none, unless a test adds some.
     pub allowed: Allowed,
     /// The named secrets: none, unless a test replaces them.
@@ -106,7 +106,7 @@ impl TestWorkspace {
             servers: Arc::new(NoServers),
             notes: Arc::new(InMemory::default()),
             shares: Arc::new(NoShares),
-            line: Arc::new(Line::new(Arc::new(System), None)),
+            connector: Arc::new(Connector::new(Arc::new(System), None)),
             allowed: Allowed::default(),
             vault: Arc::new(Nothing),
             preferences: Arc::default(),
@@ -176,7 +176,7 @@ impl TestWorkspace {
         let services = Services {
             procs: Procs::new(Arc::new(Nothing)),
             decoders: Decoders::here(),
-            net: Net::new(self.line.clone(), allowed),
+            net: Net::new(self.connector.clone(), allowed),
             vault: self.vault.clone(),
             preferences: self.preferences.clone(),
             confirm: self.confirm.clone(),
@@ -272,7 +272,7 @@ impl Notes for InMemory {
         Err(Fault::not_found(format!("there is no fact {number}")))
     }
 
-    fn said(&self, _: &str, _: usize) -> Result<Vec<Saying>, Fault> {
+    fn find_messages(&self, _: &str, _: usize) -> Result<Vec<FoundMessage>, Fault> {
         Ok(Vec::new())
     }
 }

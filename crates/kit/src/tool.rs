@@ -52,7 +52,7 @@ pub trait Tool: DeserializeOwned + JsonSchema + Send + 'static {
 
     /// Returns the time limit of this call, if it is longer than most: a command with a time of its own, a
     /// wait. The runtime's deadline allows that, within its limits.
-    fn patience(&self) -> Option<Duration> {
+    fn time_limit(&self) -> Option<Duration> {
         None
     }
 

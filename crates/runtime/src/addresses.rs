@@ -47,13 +47,13 @@ struct Known {
     /// Oldest first.
     order: VecDeque<Key>,
     /// Whether the session was informed that composed addresses are requested without a question.
-    told: bool,
+    is_reported: bool,
     changed: bool,
 }
 
 impl Addresses {
     /// Remembers the addresses in a person's words, also those without a scheme: `example.org/a`.
-    pub(crate) fn said(&self, text: &str) {
+    pub(crate) fn add_person_words(&self, text: &str) {
         self.add(written(text).chain(bare(text)));
     }
 
@@ -82,10 +82,10 @@ impl Addresses {
     }
 
     /// Returns true once per conversation.
-    pub(crate) fn tell_once(&self) -> bool {
+    pub(crate) fn is_first_report(&self) -> bool {
         let mut known = self.known.lock();
-        let first = !known.told;
-        known.told = true;
+        let first = !known.is_reported;
+        known.is_reported = true;
         known.changed |= first;
         first
     }
@@ -109,7 +109,7 @@ impl Addresses {
             return None;
         }
         let keys = known.order.iter().flatten().copied();
-        Some((KEPT, std::iter::once(u8::from(known.told)).chain(keys).collect()))
+        Some((KEPT, std::iter::once(u8::from(known.is_reported)).chain(keys).collect()))
     }
 }
 
@@ -128,8 +128,8 @@ impl Known {
     }
 
     fn restore(&mut self, kept: &[u8]) {
-        let Some((told, keys)) = kept.split_first() else { return };
-        self.told |= *told == 1;
+        let Some((is_reported, keys)) = kept.split_first() else { return };
+        self.is_reported |= *is_reported == 1;
         let since: Vec<Key> = self.order.drain(..).collect();
         self.keys.clear();
         keys.as_chunks::<KEY>().0.iter().copied().chain(since).for_each(|key| self.add(key));
@@ -228,7 +228,7 @@ mod tests {
 
     fn has(text: &str, url: &str) -> bool {
         let addresses = Addresses::default();
-        addresses.said(text);
+        addresses.add_person_words(text);
         addresses.has(&Url::parse(url).unwrap())
     }
 
@@ -286,11 +286,11 @@ mod tests {
         let url = |at: usize| Url::parse(&format!("https://a.org/{at}")).unwrap();
         addresses.add((0..=MOST).map(url));
         assert!(!addresses.has(&url(0)) && addresses.has(&url(1)) && addresses.has(&url(MOST)));
-        assert!(addresses.tell_once() && !addresses.tell_once());
+        assert!(addresses.is_first_report() && !addresses.is_first_report());
         let (_, kept) = addresses.keep().unwrap();
         assert!(addresses.keep().is_none());
         let again = Addresses::default();
         again.known.lock().restore(&kept);
-        assert!(again.has(&url(1)) && !again.has(&url(0)) && !again.tell_once());
+        assert!(again.has(&url(1)) && !again.has(&url(0)) && !again.is_first_report());
     }
 }

@@ -148,7 +148,7 @@ struct JournalEntry {
     touches: Touches,
     decision: String,
     notes: Vec<String>,
-    /// What the hooks after the call get, if there are any.
+    /// The call for the hooks after it, if there are any.
     seen_by_hooks: Option<Box<hooks::Seen>>,
     /// The questions to a person within the call, and the answers: for the journal only.
     asked: Vec<String>,
@@ -163,7 +163,7 @@ pub(crate) async fn run(session: &Arc<SessionState>, mut call: Call, within: Opt
     let id = call.id.take().unwrap_or_else(|| session.store().call_id());
     let span = spans::Call::begin(session.name(), &id, &call.tool);
     let entered = span.span();
-    answer(session, call, within, (id, offered), span).instrument(entered).await
+    Box::pin(answer(session, call, within, (id, offered), span)).instrument(entered).await
 }
 
 /// Runs a call in its span. `offered` says whether others may know its id.
@@ -182,7 +182,7 @@ async fn answer(
     let stop_with_us = cancel.clone().drop_guard();
     let tool = call.tool.clone();
     let progress = call.progress.clone();
-    let mut told = JournalEntry::default();
+    let mut entry = JournalEntry::default();
     let outside = session.runtime().plugins();
     // A file that was saved since then is the one that this call means. Most calls don't wait here.
     if outside.wants_a_look(&tool) {
@@ -201,38 +201,39 @@ async fn answer(
     }
     let gate = match session.runtime().hooks() {
         None => hooks::Gate::default(),
-        Some(hooks) => hooks::before(session, hooks, &mut call, &id, &cancel).await,
+        // Boxed: most calls have no hooks.
+        Some(hooks) => Box::pin(hooks::before(session, hooks, &mut call, &id, &cancel)).await,
     };
-    let planned = gate.over(plan(session, call, &whose, &mut told), session, &mut told);
+    let planned = gate.over(plan(session, call, &whose, &mut entry), session, &mut entry);
     let planned = match planned {
         Ok((plan, Decision::Allow)) => Ok(plan),
         Ok((plan, Decision::Deny(rule))) => {
-            told.decision = format!("denied: {}", rule.name);
+            entry.decision = format!("denied: {}", rule.name);
             drop(plan);
             Err(denied(session, &rule, why_not(session.policy_of(&whose).approve, &rule)))
         }
         Ok((plan, Decision::Ask(rule))) if plan.by_person && !rule.firm => Ok(plan),
         Ok((plan, Decision::Ask(rule))) if plan.can_ask_later(session, &whose, &rule) => {
-            told.decision = "not reached".to_owned();
+            entry.decision = "not reached".to_owned();
             Ok(Plan { asks_later: true, ..plan })
         }
         Ok((plan, Decision::Ask(rule))) => {
             let asking = Asking { session, whose: &whose, tool: &tool, asked: &asked, cancel: &cancel };
-            let mut effects = questions::effects(&told.touches);
+            let mut effects = questions::effects(&entry.touches);
             if rule.name == COMPOSED {
-                effects.push(plan.sends(session, &told.arguments));
+                effects.push(plan.sends(session, &entry.arguments));
             }
-            let about = About { rule: &rule, arguments: &told.arguments, effects, changes: Vec::new() };
+            let about = About { rule: &rule, arguments: &entry.arguments, effects, changes: Vec::new() };
             let answered = asking.ask(about).await;
             answered.and_then(|answered| {
-                told.decision = answered.decision;
+                entry.decision = answered.decision;
                 answered.allowed.map(|()| plan.approved())
             })
         }
         Err(fault) => Err(fault),
     };
-    span.decided(&told.decision);
-    span.touches(told.touches.kinds());
+    span.decided(&entry.decision);
+    span.touches(entry.touches.kinds());
     let title = planned.as_ref().map_or_else(|_| String::new(), |plan| plan.prepared.title());
     let call_tool = tool.clone();
     let this = ThisCall::new(tool, model_output::title(session, title), began, asked.clone(), session.jobs());
@@ -243,13 +244,14 @@ async fn answer(
     }
     let (reply, answered) = oneshot::channel();
     let entered = span.span();
-    let work = Work::new(session, id.clone(), whose, this, told, cancel, progress, reply, span);
+    let work = Work::new(session, id.clone(), whose, this, entry, cancel, progress, reply, span);
     // The call enters the queue here, so that calls run in the order in which they arrived.
     let planned = planned.map(|plan| {
         let locks = session.schedule().lock_for(who, plan.locks.clone());
         (plan, locks)
     });
-    tokio::spawn(work.finish(planned).instrument(entered));
+    // Boxed first: a task moves its future several times before it runs.
+    tokio::spawn(Box::pin(work.finish(planned)).instrument(entered));
     let answer = answered.await.unwrap_or_else(|_| Answer {
         id: id.clone(),
         result: Err(Fault::bug("the call was lost")),
@@ -278,14 +280,14 @@ fn plan(
     session: &Arc<SessionState>,
     call: Call,
     whose: &str,
-    told: &mut JournalEntry,
+    entry: &mut JournalEntry,
 ) -> Result<(Plan, Decision), Fault> {
     if let Arguments::Json(value) = &call.arguments {
-        told.arguments = value.to_string();
+        entry.arguments = value.to_string();
     } else if let Arguments::Raw(text) = &call.arguments {
-        told.arguments.clone_from(text);
+        entry.arguments.clone_from(text);
     }
-    told.decision = "not reached".to_owned();
+    entry.decision = "not reached".to_owned();
     let catalog = session.catalog();
     let Some(tool) = catalog.get(&call.tool) else { return Err(missing::fault(session, &call.tool)) };
     let spec = tool.spec();
@@ -294,10 +296,10 @@ fn plan(
     let (by_person, is_program) = (call.by_person, spec.origin == Origin::Program);
     let mut options = Options::of(spec);
     let prepared = repair::repair(spec, call.arguments).and_then(|Repaired { mut arguments, notes }| {
-        told.notes = notes;
+        entry.notes = notes;
         if raw {
             // The parsed form: an escape in the text must not hide anything.
-            told.arguments = arguments.to_string();
+            entry.arguments = arguments.to_string();
         }
         options.take(spec, &mut arguments)?;
         let fault = |fault| if catalog.has("read_job") { options::among_known(fault, spec) } else { fault };
@@ -316,14 +318,14 @@ fn plan(
         })
     });
     let prepared =
-        prepared.map_err(|fault| session.with_schema_at_second_time(fault, spec, &told.arguments))?;
+        prepared.map_err(|fault| session.with_schema_at_second_time(fault, spec, &entry.arguments))?;
     let touches = prepared.touches_with(&session.runtime().preferences());
     let only_files = Kinds::WRITE.covers(touches.kinds());
     if !spec.at_most.covers(touches.kinds()) {
         return Err(Fault::bug(format!("`{}` touches more than it declared", spec.name)));
     }
     let read_only = touches.kinds().is_read_only();
-    if !read_only && let Some(placeholder) = session.secrets().placeholder(&told.arguments) {
+    if !read_only && let Some(placeholder) = session.secrets().placeholder(&entry.arguments) {
         return Err(Fault::bad_args(format!(
             "the arguments contain `{placeholder}`, which stands for a secret that was not shown; writing it would lose the secret"
         ))
@@ -352,14 +354,14 @@ fn plan(
     };
     let mut wants = Vec::new();
     for touch in touches.iter() {
-        told.touches = std::mem::take(&mut told.touches).and(plan.add(touch, session, &mut wants)?);
+        entry.touches = std::mem::take(&mut entry.touches).and(plan.add(touch, session, &mut wants)?);
     }
     if options.allow_concurrent {
         plan.locks.retain(|(key, _)| *key != Key::World);
     }
     let (mut decision, by) = session.grants().decide(&policy, &wants);
-    told.notes.extend(session.told_of_open_web(&wants, &policy));
-    told.decision = by;
+    entry.notes.extend(session.open_web_note(&wants, &policy));
+    entry.decision = by;
     // A grant to what a file runs would outlast the file's content.
     if let (Decision::Ask(rule), Origin::File(_)) = (&mut decision, &spec.origin)
         && rule.name != "net"

@@ -31,7 +31,7 @@ use sandbox::SandboxMode;
 
 pub use agents::{
     AgentSection, CALLS, ChatSection, Notify, STEPS, SUBAGENT_SECONDS, SUBAGENT_STEPS, SubagentSection,
-    Theme, Visible, WAIT_SECONDS, WAKES,
+    Theme, ToolVisibility, WAIT_SECONDS, WAKES,
 };
 pub use commands::{CommandRule, CommandsSection};
 pub use files::{another_text, servers_text, text_of_another, workspace_text};

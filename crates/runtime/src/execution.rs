@@ -391,8 +391,8 @@ struct OfSession {
 impl Spilling for OfSession {
     fn open(&self) -> Result<SpillFile, Fault> {
         let (handle, file) = self.spills.create(&self.session)?;
-        let room = self.spills.room(&self.session, &handle);
-        Ok(SpillFile { handle, file, room: Some(room) })
+        let space = self.spills.space(&self.session, &handle);
+        Ok(SpillFile { handle, file, space: Some(space) })
     }
 
     fn mask(&self) -> Option<Arc<dyn Redact>> {

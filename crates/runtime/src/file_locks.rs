@@ -48,7 +48,7 @@ pub(crate) async fn lock(folder: &Path, paths: &[PathBuf]) -> Result<FileLocks, 
 /// # Errors
 /// Those of [`lock`], and [`Kind::Timeout`] after half a minute.
 pub(crate) fn lock_blocking(folder: &Path, path: &Path, held: &[PathBuf]) -> Result<FileLocks, Fault> {
-    const PATIENCE: Duration = Duration::from_secs(30);
+    const TIMEOUT: Duration = Duration::from_secs(30);
     let stripe = stripe(path);
     if stripes(held).contains(&stripe) {
         return Ok(FileLocks { _files: Vec::new() });
@@ -57,7 +57,7 @@ pub(crate) fn lock_blocking(folder: &Path, path: &Path, held: &[PathBuf]) -> Res
     let asked = Instant::now();
     let mut pause = SOON;
     while !try_lock(folder, &file)? {
-        if asked.elapsed() > PATIENCE {
+        if asked.elapsed() > TIMEOUT {
             return Err(Fault::new(
                 Kind::Timeout,
                 format!("another haft process holds on to `{}`", path.display()),

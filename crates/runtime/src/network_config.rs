@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use kit::{
     Fault, Preferences,
-    net::{Line, System, Url},
+    net::{Connector, System, Url},
 };
 
 use crate::{config::SecretSection, vault::Vault};
@@ -12,7 +12,7 @@ use crate::{config::SecretSection, vault::Vault};
 /// The network services of tools that reach beyond the workspace.
 pub struct NetworkConfig {
     /// The connector.
-    pub line: Arc<Line>,
+    pub connector: Arc<Connector>,
     /// The named secrets.
     pub vault: Vault,
     /// A person's configuration of such tools.
@@ -24,7 +24,7 @@ pub struct NetworkConfig {
 impl Default for NetworkConfig {
     fn default() -> Self {
         Self {
-            line: Arc::new(Line::new(Arc::new(System), None)),
+            connector: Arc::new(Connector::new(Arc::new(System), None)),
             vault: Vault::default(),
             preferences: Preferences::default(),
             proxy_password: None,
@@ -55,7 +55,7 @@ impl NetworkConfig {
         }
         let proxy_password = proxy.as_ref().and_then(|it| it.password().map(str::to_owned));
         Ok(Self {
-            line: Arc::new(Line::new(Arc::new(System), proxy)),
+            connector: Arc::new(Connector::new(Arc::new(System), proxy)),
             proxy_password,
             vault: Vault::open(secrets, variable),
             preferences,

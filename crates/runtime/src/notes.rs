@@ -2,7 +2,7 @@
 
 use kit::{
     Fault,
-    services::{Change, Fact, Notes, Saying},
+    services::{Change, Fact, FoundMessage, Notes},
 };
 use store::Store;
 
@@ -64,7 +64,7 @@ impl Notes for NotesOf {
         found.ok_or_else(|| Fault::not_found(format!("no fact has the number {number}, or it was forgotten")))
     }
 
-    fn said(&self, query: &str, limit: usize) -> Result<Vec<Saying>, Fault> {
+    fn find_messages(&self, query: &str, limit: usize) -> Result<Vec<FoundMessage>, Fault> {
         self.store.sayings().find(&self.session, query, limit)
     }
 }
@@ -144,7 +144,7 @@ mod tests {
         }
         for it in HOSTILE.iter().copied().chain([&*"\"x ".repeat(5_000), &*"y".repeat(100_000)]) {
             notes.recall(it, 5).unwrap_or_else(|fault| unreachable!("{it:?}: {fault}"));
-            notes.said(it, 5).unwrap_or_else(|fault| unreachable!("{it:?}: {fault}"));
+            notes.find_messages(it, 5).unwrap_or_else(|fault| unreachable!("{it:?}: {fault}"));
         }
     }
 
@@ -198,7 +198,7 @@ mod tests {
         say("s", 5, r#"{"who":"something newer"}"#);
         say("s/sub", 1, r#"{"who":"person","text":"Another build."}"#);
         let said = |session, query| -> Vec<(u64, String, String)> {
-            let found = notes(&store, session).said(query, 10).unwrap();
+            let found = notes(&store, session).find_messages(query, 10).unwrap();
             found.into_iter().map(|it| (it.place, it.who, it.text)).collect()
         };
         let row = |place, who: &str, text: &str| (place, who.to_owned(), text.to_owned());
@@ -216,7 +216,7 @@ mod tests {
         let store = open(dir.path());
         let body = format!(r#"{{"who":"model","text":"{0} needle {0}"}}"#, "hay ".repeat(5_000));
         drop(store.transcripts().add("s", Buffer::Messages, 1, serde_json::from_str(&body).unwrap()));
-        let found = notes(&store, "s").said("needle", 1).unwrap();
+        let found = notes(&store, "s").find_messages("needle", 1).unwrap();
         let text = &found.first().unwrap().text;
         assert!(text.contains("needle") && text.len() < 2_000, "{text}");
     }

@@ -38,7 +38,7 @@ pub enum Whose {
 #[derive(Clone, Default)]
 pub(crate) struct Provenance {
     times: Arc<Mutex<Vec<Time>>>,
-    told: Arc<OnceLock<OnEnded>>,
+    on_ended: Arc<OnceLock<OnEnded>>,
 }
 
 /// Called when a period has ended in which a tool may have made files.
@@ -69,9 +69,9 @@ pub(crate) struct Open {
 
 impl Provenance {
     /// Sets the callback for a period that has ended and left files that a tool may have made.
-    pub(crate) fn tell(&self, told: impl Fn() + Send + Sync + 'static) {
+    pub(crate) fn on_ended(&self, on_ended: impl Fn() + Send + Sync + 'static) {
         // The runtime sets it once, at the start.
-        let _ = self.told.set(Box::new(told));
+        let _ = self.on_ended.set(Box::new(on_ended));
     }
 
     /// Records that this folder is writable, except the `closed` entries.
@@ -100,7 +100,7 @@ impl Provenance {
 
 impl Time {
     /// Returns whether the folder, or a folder in it, has a new entry with a name that a tool may have.
-    fn has_news(&self) -> bool {
+    fn has_new_entry(&self) -> bool {
         let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
         let mut named = entries.filter(|it| !it.file_name().as_encoded_bytes().starts_with(b"_"));
         named.any(|it| self.is_about(&it.path()))
@@ -132,10 +132,10 @@ impl Drop for Open {
             return;
         };
         time.ended = Some(now());
-        let is_news = time.has_news();
+        let has_new_entry = time.has_new_entry();
         drop(times);
-        if is_news && let Some(told) = self.appeared.told.get() {
-            told();
+        if has_new_entry && let Some(on_ended) = self.appeared.on_ended.get() {
+            on_ended();
         }
     }
 }

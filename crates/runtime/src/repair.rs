@@ -80,7 +80,7 @@ pub(crate) fn repair(spec: &Spec, arguments: Arguments) -> Result<Repaired, Faul
         .next(format!("For example {}.", example(spec))));
     };
     let schema = Schema::of(spec);
-    schema.mend_object(object, &spec.schema, "", &mut notes);
+    schema.repair_object(object, &spec.schema, "", &mut notes);
     Ok(Repaired { arguments: value, notes })
 }
 
@@ -128,7 +128,7 @@ impl<'a> Schema<'a> {
         Self { root: &spec.schema, is_ours: spec.origin == Origin::Program, left: Cell::new(STEPS) }
     }
 
-    fn mend_object(
+    fn repair_object(
         &self,
         object: &mut Map<String, Value>,
         schema: &Value,
@@ -152,7 +152,7 @@ impl<'a> Schema<'a> {
         }
         for (name, value) in object {
             if let Some(schema) = properties.get(name) {
-                self.mend(value, schema, &join(at, name), notes);
+                self.repair_value(value, schema, &join(at, name), notes);
             }
         }
     }
@@ -167,7 +167,7 @@ impl<'a> Schema<'a> {
         notes: &mut Vec<String>,
     ) {
         if self.is_ours {
-            mend_timeout(object, properties, at, notes);
+            convert_timeout(object, properties, at, notes);
         }
         let unknown: Vec<String> =
             object.keys().filter(|name| !properties.contains_key(*name)).cloned().collect();
@@ -197,7 +197,7 @@ impl<'a> Schema<'a> {
         }
     }
 
-    fn mend(&self, value: &mut Value, schema: &Value, at: &str, notes: &mut Vec<String>) {
+    fn repair_value(&self, value: &mut Value, schema: &Value, at: &str, notes: &mut Vec<String>) {
         if let Value::String(text) = value
             && !self.takes(schema, "string")
             && let Some(meant) = self.unquote(text, schema)
@@ -237,11 +237,11 @@ impl<'a> Schema<'a> {
             }
         }
         match value {
-            Value::Object(object) => self.mend_object(object, schema, at, notes),
+            Value::Object(object) => self.repair_object(object, schema, at, notes),
             Value::Array(items) => {
                 let Some(schema) = self.form_of(schema, "array").get("items") else { return };
                 for (index, item) in items.iter_mut().enumerate() {
-                    self.mend(item, schema, &format!("{at}[{index}]"), notes);
+                    self.repair_value(item, schema, &format!("{at}[{index}]"), notes);
                 }
             }
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
@@ -325,7 +325,7 @@ const TYPES: [&str; 7] = ["string", "integer", "number", "boolean", "array", "ob
 const SECONDS: f64 = 1000.0;
 
 /// Converts a `timeout`, mostly in seconds, to the `timeout_ms` that a tool has.
-fn mend_timeout(
+fn convert_timeout(
     object: &mut Map<String, Value>,
     properties: &Map<String, Value>,
     at: &str,
@@ -417,25 +417,25 @@ mod tests {
         }
     }
 
-    fn mended(value: Value) -> (Value, usize) {
+    fn repaired_value(value: Value) -> (Value, usize) {
         let repaired = repair(&spec(), Arguments::Json(value)).unwrap();
         (repaired.arguments, repaired.notes.len())
     }
 
     #[test]
     fn clear_mistakes_are_repaired_and_reported() {
-        assert_eq!(mended(json!({"limit": "200"})), (json!({"limit": 200}), 1));
-        assert_eq!(mended(json!({"limit": 200.0})), (json!({"limit": 200}), 0));
-        assert_eq!(mended(json!({"all": "True"})), (json!({"all": true}), 1));
-        assert_eq!(mended(json!({"names": "[\"a\"]"})), (json!({"names": ["a"]}), 1));
-        assert_eq!(mended(json!({"names": "a"})), (json!({"names": ["a"]}), 1));
-        assert_eq!(mended(json!({"edits": {"line": "3"}})), (json!({"edits": [{"line": 3}]}), 2));
+        assert_eq!(repaired_value(json!({"limit": "200"})), (json!({"limit": 200}), 1));
+        assert_eq!(repaired_value(json!({"limit": 200.0})), (json!({"limit": 200}), 0));
+        assert_eq!(repaired_value(json!({"all": "True"})), (json!({"all": true}), 1));
+        assert_eq!(repaired_value(json!({"names": "[\"a\"]"})), (json!({"names": ["a"]}), 1));
+        assert_eq!(repaired_value(json!({"names": "a"})), (json!({"names": ["a"]}), 1));
+        assert_eq!(repaired_value(json!({"edits": {"line": "3"}})), (json!({"edits": [{"line": 3}]}), 2));
         // A number in place of a path is a mistake, not a file's name.
-        assert_eq!(mended(json!({"path": 404})), (json!({"path": 404}), 0));
-        assert_eq!(mended(json!({"limit": null})), (json!({}), 0));
-        assert_eq!(mended(json!({"file_path": "a"})), (json!({"path": "a"}), 1));
-        assert_eq!(mended(json!({"filePath": "a"})), (json!({"path": "a"}), 1));
-        assert_eq!(mended(json!("{\"path\": \"a\"}")), (json!({"path": "a"}), 1));
+        assert_eq!(repaired_value(json!({"path": 404})), (json!({"path": 404}), 0));
+        assert_eq!(repaired_value(json!({"limit": null})), (json!({}), 0));
+        assert_eq!(repaired_value(json!({"file_path": "a"})), (json!({"path": "a"}), 1));
+        assert_eq!(repaired_value(json!({"filePath": "a"})), (json!({"path": "a"}), 1));
+        assert_eq!(repaired_value(json!("{\"path\": \"a\"}")), (json!({"path": "a"}), 1));
         let schema =
             json!({"properties": {"query": {"type": "object"}, "body": {"type": "string"}, "json": {}}});
         let sends = Spec { schema, ..spec() };
@@ -486,7 +486,7 @@ mod tests {
             json!({"path": "a", "file_path": "b"}),
             json!({"unheard_of": 1}),
         ] {
-            assert_eq!(mended(value.clone()), (value, 0));
+            assert_eq!(repaired_value(value.clone()), (value, 0));
         }
     }
 

@@ -12,7 +12,7 @@ use std::{
 use kit::{
     AnyTool, Fault, Preferences,
     files::{OtherNames, RootSpec, Roots},
-    net::Line,
+    net::Connector,
     redact::Secrets,
     services::{Undo, Vault},
 };
@@ -97,7 +97,7 @@ struct Inner {
     hidden: [PathBuf; 2],
     recovery: Recovery,
     appeared: Provenance,
-    line: Arc<Line>,
+    connector: Arc<Connector>,
     vault: Arc<vault::Vault>,
     preferences: Arc<Preferences>,
     hooks: OnceLock<Arc<Hooks>>,
@@ -140,7 +140,7 @@ impl Runtime {
             appeared.clone(),
         ));
         let keeping = Arc::downgrade(&plugins);
-        appeared.tell(move || {
+        appeared.on_ended(move || {
             if let Some(plugins) = keeping.upgrade() {
                 plugins.note_appeared();
             }
@@ -162,7 +162,7 @@ impl Runtime {
                 hidden: own,
                 recovery: Recovery::default(),
                 appeared,
-                line: settings.network.line,
+                connector: settings.network.connector,
                 vault: Arc::new(settings.network.vault),
                 preferences: Arc::new(Preferences {
                     workspace: workspace_of_calls,
@@ -294,8 +294,8 @@ impl Runtime {
 
     /// Returns how these files changed, for a person: limited, and with the secrets redacted that this
     /// process knows. Blocks during the comparison.
-    pub fn changes(&self, files: &[Versions], bound: changes::Bound) -> Vec<Change> {
-        changes::changes(files, self.roots().workspace(), &self.inner.secrets, bound)
+    pub fn changes(&self, files: &[Versions], limits: changes::DiffLimits) -> Vec<Change> {
+        changes::changes(files, self.roots().workspace(), &self.inner.secrets, limits)
     }
 
     /// Redacts the secrets that this process knows.
@@ -321,8 +321,8 @@ impl Runtime {
         self.inner.allowed.as_deref()
     }
 
-    pub(crate) fn line(&self) -> Arc<Line> {
-        self.inner.line.clone()
+    pub(crate) fn connector(&self) -> Arc<Connector> {
+        self.inner.connector.clone()
     }
 
     pub(crate) fn vault(&self) -> Arc<dyn Vault> {

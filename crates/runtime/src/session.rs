@@ -69,9 +69,9 @@ impl Drop for Hold {
 }
 
 impl Runtime {
-    /// Opens a session. With a name it continues that session; `door` names the front end.
-    pub fn session(&self, name: Option<&str>, door: &str, approver: Arc<dyn Approver>) -> Session {
-        Session::of(SessionState::open(self, name, door, approver))
+    /// Opens a session. With a name it continues that session; `front_end` names the front end.
+    pub fn session(&self, name: Option<&str>, front_end: &str, approver: Arc<dyn Approver>) -> Session {
+        Session::of(SessionState::open(self, name, front_end, approver))
     }
 }
 
@@ -109,16 +109,16 @@ impl Session {
         self.state.belongs_to(agent);
     }
 
-    /// Returns whether [`Self::news`] has something to report.
-    pub fn has_news(&self) -> bool {
-        self.state.jobs().has_news()
+    /// Returns whether [`Self::notifications`] has something to report.
+    pub fn has_notifications(&self) -> bool {
+        self.state.jobs().has_notifications()
     }
 
     /// Returns the notifications for the model: jobs that have ended or wait for input, each with its result
     /// or the end of it. Returns each once.
-    pub fn news(&self) -> Vec<String> {
-        let news = self.state.jobs().take_news();
-        Jobs::results(&news, self.catalog().has("read_job")).collect()
+    pub fn notifications(&self) -> Vec<String> {
+        let notifications = self.state.jobs().take_notifications();
+        Jobs::results(&notifications, self.catalog().has("read_job")).collect()
     }
 
     /// Returns the running jobs whose results the model expects: those of calls with
@@ -128,8 +128,8 @@ impl Session {
     }
 
     /// Returns whether such a job has ended and the model was not notified.
-    pub fn owes_news(&self) -> bool {
-        self.state.jobs().owes_news()
+    pub fn owes_notifications(&self) -> bool {
+        self.state.jobs().owes_notifications()
     }
 
     /// Stores bytes as long as the session's outputs are stored; returns the handle to read them.
@@ -318,8 +318,8 @@ impl Session {
 
     /// Records a message of the person: the addresses in it are requested without a question. It has no
     /// effect for an agent that another one started, which has no person of its own.
-    pub fn said_by_person(&self, words: &str) {
-        self.state.said_by_person(words);
+    pub fn add_person_words(&self, words: &str) {
+        self.state.add_person_words(words);
     }
 
     /// Returns the decoders of this session and its agents: their workers decode for no other session.

@@ -68,7 +68,7 @@ pub(crate) struct SessionState {
     /// Whether it has a name, and so can be continued.
     named: bool,
     /// The front end that opened it.
-    door: String,
+    front_end: String,
     person: Person,
     /// The tools that it shows.
     tools: ShownTools,
@@ -90,7 +90,7 @@ impl SessionState {
     pub(crate) fn open(
         runtime: &Runtime,
         name: Option<&str>,
-        door: &str,
+        front_end: &str,
         approver: Arc<dyn Approver>,
     ) -> Arc<Self> {
         let named = name.is_some();
@@ -98,29 +98,29 @@ impl SessionState {
         let person = Person {
             approver,
             agent: None,
-            grants: SessionGrants::new(runtime.store().clone(), &name, named, door),
+            grants: SessionGrants::new(runtime.store().clone(), &name, named, front_end),
             asking: Arc::default(),
             asked: Arc::default(),
             addresses: Arc::default(),
             files: SessionFiles::new(folder_of(&runtime.store().files_folder(), &name)),
             decoders: runtime.commands().decoders(),
         };
-        Self::of(runtime, name, named, door, person)
+        Self::of(runtime, name, named, front_end, person)
     }
 
     /// Opens the state of a session for an agent that this one's agent starts. It asks the same person, under
     /// the agent's name. It has the grants of this session, and lists no more tools.
     pub(crate) fn below(&self, agent: &str) -> Arc<Self> {
         let name = format!("{}/{agent}", self.name);
-        let below = Self::of(&self.runtime, name, self.named, &self.door, self.person.below(agent));
+        let below = Self::of(&self.runtime, name, self.named, &self.front_end, self.person.below(agent));
         below.limit(Limits::clone(&self.limits()));
         below.tools.list_as(&self.tools);
         below
     }
 
-    fn of(runtime: &Runtime, name: String, named: bool, door: &str, person: Person) -> Arc<Self> {
+    fn of(runtime: &Runtime, name: String, named: bool, front_end: &str, person: Person) -> Arc<Self> {
         // The time of use is for lists of sessions; no call depends on it.
-        let _ = runtime.store().sessions().used(&*name, door);
+        let _ = runtime.store().sessions().used(&*name, front_end);
         let state = Arc::new(Self {
             tools: ShownTools::new(runtime.clone()),
             tool_files: KnownToolFiles::new(runtime.plugins().loaded()),
@@ -129,7 +129,7 @@ impl SessionState {
             runtime: runtime.clone(),
             name,
             named,
-            door: door.to_owned(),
+            front_end: front_end.to_owned(),
             person,
             agents: OnceLock::new(),
             seen: SeenFiles::default(),
@@ -241,19 +241,19 @@ impl SessionState {
 
     /// Returns the note on changed tools for the next answer, and the state to pass to
     /// [`knows_tools`](Self::knows_tools) after it.
-    pub(crate) fn tool_news(&self) -> Option<(Option<String>, Arc<Loaded>)> {
+    pub(crate) fn tool_changes(&self) -> Option<(Option<String>, Arc<Loaded>)> {
         let now = self.runtime.plugins().loaded();
         let (allowed, limits) = (self.runtime.allowed(), self.limits());
         let is_on =
             |list: Option<&[String]>, name: &str| list.is_none_or(|it| it.iter().any(|it| it == name));
         let is_shown = |name: &str| is_on(allowed, name) && is_on(limits.tools.as_deref(), name);
-        let news = self.tool_files.news(&now, is_shown)?;
-        Some((news, now))
+        let note = self.tool_files.note(&now, is_shown)?;
+        Some((note, now))
     }
 
     /// Returns this report with the changes since the model's last notification, and marks them as known.
-    pub(crate) fn tools_told(&self, report: Reloaded) -> Reloaded {
-        self.tool_files.told(report, self.runtime.plugins().loaded())
+    pub(crate) fn since_last_report(&self, report: Reloaded) -> Reloaded {
+        self.tool_files.since_last_report(report, self.runtime.plugins().loaded())
     }
 
     /// Records that the model knows the tool files of this moment: it was notified, or made the change
@@ -305,8 +305,8 @@ impl SessionState {
     }
 
     /// Records a message of the person: the addresses in it are requested without a question.
-    pub(crate) fn said_by_person(&self, words: &str) {
-        self.person.said(words);
+    pub(crate) fn add_person_words(&self, words: &str) {
+        self.person.add_words(words);
     }
 
     /// Records a web result of a call with this request.
@@ -321,11 +321,11 @@ impl SessionState {
 
     /// Returns the note for the first answer that reads the open web, if composed addresses are requested
     /// without a question and nobody configured that.
-    pub(crate) fn told_of_open_web(&self, wants: &[Want], policy: &Policy) -> Option<String> {
+    pub(crate) fn open_web_note(&self, wants: &[Want], policy: &Policy) -> Option<String> {
         if self.runtime.policy().web.is_some() {
             return None;
         }
-        self.person.told_of_open_web(wants, policy, self.store())
+        self.person.open_web_note(wants, policy, self.store())
     }
 
     /// Returns the service that undoes changes of this session, on behalf of the call of `history`. That call
@@ -367,7 +367,7 @@ impl SessionState {
             execution: &self.execution,
             grants: self.grants(),
             policy: Policy { web: Some(web), ..self.policy() },
-            line: self.runtime.line(),
+            connector: self.runtime.connector(),
         }
     }
 

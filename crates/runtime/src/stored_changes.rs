@@ -60,7 +60,7 @@ pub(crate) fn changed_by(
         if landed == Landed::No && row.is_tried_again {
             continue;
         }
-        let before = kept(store, row.recorded.before.as_ref(), None)?;
+        let before = stored(store, row.recorded.before.as_ref(), None)?;
         let after = match landed {
             Landed::No => {
                 Version::Unknown("this change did not land, or was taken back by another program".to_owned())
@@ -69,7 +69,7 @@ pub(crate) fn changed_by(
                 "this change may not have landed: the call did not end, and nothing shows what the file held then"
                     .to_owned(),
             ),
-            Landed::Yes => kept(store, row.recorded.after.as_ref(), now.flatten())?,
+            Landed::Yes => stored(store, row.recorded.after.as_ref(), now.flatten())?,
         };
         let new = Versions { path: path.clone(), before, after };
         match changed.iter_mut().rfind(|it| it.path == new.path) {
@@ -81,7 +81,7 @@ pub(crate) fn changed_by(
 }
 
 /// Returns the content with this hash: from the store, or from the file if it has that content now.
-fn kept(store: &Store, hash: Option<&Hash>, now: Option<Vec<u8>>) -> Result<Version, Fault> {
+fn stored(store: &Store, hash: Option<&Hash>, now: Option<Vec<u8>>) -> Result<Version, Fault> {
     let Some(hash) = hash else { return Ok(Version::Absent) };
     Ok(match store.blobs().get(hash)? {
         Found::Bytes(bytes) => Version::Known(bytes.into()),

@@ -241,7 +241,7 @@ fn where_it_is(kept: &Result<String, String>) -> String {
 }
 
 /// Returns the handle in the note of a cut text.
-pub fn kept_as(text: &str) -> Option<&str> {
+pub fn kept_handle(text: &str) -> Option<&str> {
     // The note is in the middle: the tool may itself show part of another cut text.
     let (_, rest) = text.split_once(" left out; all of it: ")?;
     let end = rest.find(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_')?;
@@ -347,12 +347,12 @@ mod tests {
         for (limit, text) in [(380, numbered(200)), (1000, "x".repeat(5000))] {
             let limits = Limits { text: limit, ..Limits::default() };
             let cut = truncate(Output::text(text), &limits, &kept).as_text();
-            assert_eq!(kept_as(&cut), Some("out_12"), "{cut}");
+            assert_eq!(kept_handle(&cut), Some("out_12"), "{cut}");
         }
         let lost = truncate(Output::text(numbered(200)), &Limits { text: 380, ..Limits::default() }, &full);
-        assert_eq!(kept_as(&lost.as_text()), None);
+        assert_eq!(kept_handle(&lost.as_text()), None);
         for text in ["", "out_12", "5 left out; all of it: it", "1 left out; all of it: out_012]"] {
-            assert_eq!(kept_as(text), None, "{text}");
+            assert_eq!(kept_handle(text), None, "{text}");
         }
     }
 

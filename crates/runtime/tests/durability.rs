@@ -495,7 +495,7 @@ async fn queued_records_are_written_when_the_last_owner_is_dropped() {
     store.sessions().remove("s", "views").unwrap();
     assert_eq!(store.sessions().get("s", "views").unwrap(), None);
     let sessions = store.sessions().list().unwrap();
-    assert_eq!((sessions.len(), sessions[0].door.as_str()), (1, "cli"));
+    assert_eq!((sessions.len(), sessions[0].front_end.as_str()), (1, "cli"));
     // Open calls of a process that closed stay open until a recovery.
     assert_eq!(store.journal().recover(&read_real).unwrap().len(), 100);
     assert!(store.close(Duration::from_secs(10)));

@@ -73,7 +73,7 @@ impl Tool for Actor {
         if self.act.starts_with("alone") { Touches::exclusive() } else { Touches::none() }
     }
 
-    fn patience(&self) -> Option<Duration> {
+    fn time_limit(&self) -> Option<Duration> {
         self.act.contains("patient").then_some(Duration::from_secs(600))
     }
 
@@ -188,7 +188,7 @@ impl Tool for Hand {
         Touches::none()
     }
 
-    fn patience(&self) -> Option<Duration> {
+    fn time_limit(&self) -> Option<Duration> {
         Some(Duration::from_secs(self.at_most))
     }
 

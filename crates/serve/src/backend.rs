@@ -13,7 +13,7 @@ use crate::{
 
 /// Time after which a call becomes a task, where the client supports tasks. Nearly every call that is not a
 /// build, a test run or an agent ends sooner.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TASK_DELAY: Duration = Duration::from_secs(5);
 
 /// The backend of a transport: the tools and documents of one session, and the runner of its calls.
 pub trait Backend: Send + Sync + 'static {
@@ -94,8 +94,8 @@ pub trait Backend: Send + Sync + 'static {
 
     /// Returns the time that a client with support for tasks waits for this tool's answer before it gets a
     /// task instead; with zero it gets one at once.
-    fn patience(&self, _tool: &str) -> Duration {
-        PATIENCE
+    fn task_delay(&self, _tool: &str) -> Duration {
+        TASK_DELAY
     }
 
     /// Returns the documents that can be read now, in a stable order. May block.

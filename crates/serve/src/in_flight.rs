@@ -20,12 +20,12 @@ const UNSENT: usize = 8 * 1024 * 1024;
 #[derive(Default)]
 pub(crate) struct InFlight {
     state: Mutex<State>,
-    room: Condvar,
+    capacity: Condvar,
 }
 
 #[derive(Default)]
 struct State {
-    under_way: HashMap<RequestId, Flight>,
+    under_way: HashMap<RequestId, OpenRequest>,
     next_number: u64,
     last_call: Option<CancellationToken>,
     unsent: usize,
@@ -33,7 +33,7 @@ struct State {
     closed: bool,
 }
 
-struct Flight {
+struct OpenRequest {
     number: u64,
     stage: Stage,
     batch: Option<Arc<Batch>>,
@@ -50,7 +50,7 @@ enum Stage {
 
 /// The handle of a request in flight, held for as long as the request is handled.
 pub(crate) struct Ticket {
-    flights: Arc<InFlight>,
+    in_flight: Arc<InFlight>,
     id: RequestId,
     number: u64,
     before: Option<CancellationToken>,
@@ -59,11 +59,11 @@ pub(crate) struct Ticket {
 
 impl InFlight {
     /// Waits until another request may be read. Returns false if no more will be read.
-    pub(crate) fn wait_for_room(&self) -> bool {
+    pub(crate) fn wait_for_capacity(&self) -> bool {
         let full = |state: &mut State| {
             !state.closed && (state.under_way.len() >= REQUESTS || state.unsent >= UNSENT)
         };
-        let state = self.room.wait_while(self.state(), full).unwrap_or_else(PoisonError::into_inner);
+        let state = self.capacity.wait_while(self.state(), full).unwrap_or_else(PoisonError::into_inner);
         !state.closed
     }
 
@@ -75,7 +75,7 @@ impl InFlight {
     /// Waits until the client has taken what waits for it. False: it never will.
     pub(crate) fn wait_until_read(&self) -> bool {
         let full = |state: &mut State| !state.closed && state.unsent >= UNSENT;
-        let state = self.room.wait_while(self.state(), full).unwrap_or_else(PoisonError::into_inner);
+        let state = self.capacity.wait_while(self.state(), full).unwrap_or_else(PoisonError::into_inner);
         !state.closed
     }
 
@@ -84,10 +84,10 @@ impl InFlight {
         let mut state = self.state();
         let number = state.next_number;
         let Entry::Vacant(vacant) = state.under_way.entry(id.clone()) else { return None };
-        vacant.insert(Flight { number, stage: Stage::Running, batch: batch.cloned() });
+        vacant.insert(OpenRequest { number, stage: Stage::Running, batch: batch.cloned() });
         state.next_number += 1;
         Some(Ticket {
-            flights: Arc::clone(self),
+            in_flight: Arc::clone(self),
             id: id.clone(),
             number,
             before: None,
@@ -99,22 +99,22 @@ impl InFlight {
     /// whether there will be an answer. Returns the batch that the request leaves.
     pub(crate) fn cancelled(&self, id: &RequestId) -> Option<Arc<Batch>> {
         let mut state = self.state();
-        let flight = state.under_way.get_mut(id)?;
-        let batch = flight.batch.take();
-        match flight.stage {
-            Stage::Running => flight.stage = Stage::Cancelled,
+        let request = state.under_way.get_mut(id)?;
+        let batch = request.batch.take();
+        match request.stage {
+            Stage::Running => request.stage = Stage::Cancelled,
             Stage::Done => drop(state.under_way.remove(id)),
             Stage::Cancelled => {}
         }
-        self.room.notify_all();
+        self.capacity.notify_all();
         batch
     }
 
     /// Removes an answered request, so that its id is free again. Returns the batch that the request leaves.
     pub(crate) fn answered(&self, id: &RequestId) -> Option<Arc<Batch>> {
-        let flight = self.state().under_way.remove(id);
-        self.room.notify_all();
-        flight?.batch
+        let request = self.state().under_way.remove(id);
+        self.capacity.notify_all();
+        request?.batch
     }
 
     /// Sets whether the agreed protocol revision has batches.
@@ -136,27 +136,27 @@ impl InFlight {
     pub(crate) fn sent(&self, bytes: usize) {
         let mut state = self.state();
         state.unsent = state.unsent.saturating_sub(bytes);
-        self.room.notify_all();
+        self.capacity.notify_all();
     }
 
     /// Refuses further requests.
     pub(crate) fn close(&self) {
         self.state().closed = true;
-        self.room.notify_all();
+        self.capacity.notify_all();
     }
 
     fn done(&self, id: &RequestId, number: u64) {
         let mut state = self.state();
-        let Some(flight) = state.under_way.get_mut(id) else { return };
-        if flight.number != number {
+        let Some(request) = state.under_way.get_mut(id) else { return };
+        if request.number != number {
             return;
         }
-        match flight.stage {
-            Stage::Running => flight.stage = Stage::Done,
+        match request.stage {
+            Stage::Running => request.stage = Stage::Done,
             Stage::Done => {}
             Stage::Cancelled => {
                 state.under_way.remove(id);
-                self.room.notify_all();
+                self.capacity.notify_all();
             }
         }
     }
@@ -169,7 +169,7 @@ impl InFlight {
 impl Ticket {
     /// Returns the ticket, ordered after the calls that came earlier.
     pub(crate) fn in_order(mut self) -> Self {
-        self.before = self.flights.state().last_call.replace(self.entered.clone());
+        self.before = self.in_flight.state().last_call.replace(self.entered.clone());
         self
     }
 
@@ -189,7 +189,7 @@ impl Ticket {
 impl Drop for Ticket {
     fn drop(&mut self) {
         self.entered.cancel();
-        self.flights.done(&self.id, self.number);
+        self.in_flight.done(&self.id, self.number);
     }
 }
 
@@ -201,44 +201,44 @@ mod tests {
 
     #[test]
     fn an_id_is_free_once_it_is_answered() {
-        let flights = Arc::new(InFlight::default());
+        let in_flight = Arc::new(InFlight::default());
         let id = RequestId::Number(1);
-        let first = flights.admit(&id, None).unwrap();
-        assert!(flights.admit(&id, None).is_none());
+        let first = in_flight.admit(&id, None).unwrap();
+        assert!(in_flight.admit(&id, None).is_none());
         drop(first);
-        assert!(flights.admit(&id, None).is_none(), "its answer is not out yet");
-        flights.answered(&id);
-        assert!(flights.admit(&id, None).is_some());
+        assert!(in_flight.admit(&id, None).is_none(), "its answer is not out yet");
+        in_flight.answered(&id);
+        assert!(in_flight.admit(&id, None).is_some());
     }
 
     #[test]
     fn a_cancelled_id_is_free_once_nobody_works_on_it() {
-        let flights = Arc::new(InFlight::default());
+        let in_flight = Arc::new(InFlight::default());
         let id = RequestId::Number(1);
-        let first = flights.admit(&id, None).unwrap();
-        flights.cancelled(&id);
-        assert!(flights.admit(&id, None).is_none());
+        let first = in_flight.admit(&id, None).unwrap();
+        in_flight.cancelled(&id);
+        assert!(in_flight.admit(&id, None).is_none());
         drop(first);
-        let second = flights.admit(&id, None).unwrap();
+        let second = in_flight.admit(&id, None).unwrap();
         drop(second);
-        flights.cancelled(&id);
-        assert!(flights.admit(&id, None).is_some(), "cancelled between its work and its answer");
+        in_flight.cancelled(&id);
+        assert!(in_flight.admit(&id, None).is_some(), "cancelled between its work and its answer");
     }
 
     #[test]
-    fn a_full_house_waits_for_room() {
-        let flights = Arc::new(InFlight::default());
+    fn reading_waits_at_the_limit_until_a_request_is_answered() {
+        let in_flight = Arc::new(InFlight::default());
         let tickets: Vec<_> =
-            (0..256).map(|number| flights.admit(&RequestId::Number(number), None).unwrap()).collect();
+            (0..256).map(|number| in_flight.admit(&RequestId::Number(number), None).unwrap()).collect();
         let waiting = std::thread::spawn({
-            let flights = Arc::clone(&flights);
-            move || flights.wait_for_room()
+            let in_flight = Arc::clone(&in_flight);
+            move || in_flight.wait_for_capacity()
         });
         drop(tickets);
         assert!(!waiting.is_finished());
-        flights.answered(&RequestId::Number(7));
+        in_flight.answered(&RequestId::Number(7));
         assert!(waiting.join().unwrap());
-        flights.close();
-        assert!(!flights.wait_for_room());
+        in_flight.close();
+        assert!(!in_flight.wait_for_capacity());
     }
 }

@@ -41,7 +41,7 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::{answer, backend::Backend, message::LISTENING, stdio};
-use logging::Hearing;
+use logging::LogSettings;
 use multi_round::PendingRounds;
 use pages::page;
 use tasks::Tasks;
@@ -145,7 +145,7 @@ pub(crate) struct McpServer<H> {
     stop: CancellationToken,
     rounds: Arc<PendingRounds>,
     tasks: Arc<Tasks>,
-    hearing: Arc<Hearing>,
+    log_settings: Arc<LogSettings>,
     /// Cancelled when the client is gone, or is to be disconnected.
     gone: CancellationToken,
     _gone_when_dropped: DropGuard,
@@ -163,7 +163,7 @@ impl<H: Backend> McpServer<H> {
             stop,
             rounds: Arc::clone(&lasting.rounds),
             tasks: Arc::clone(&lasting.tasks),
-            hearing: Arc::default(),
+            log_settings: Arc::default(),
             gone,
             _gone_when_dropped: dropped,
         }
@@ -330,7 +330,7 @@ impl<H: Backend> ServerHandler for McpServer<H> {
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
-        self.tell_listener(context).await;
+        self.notify_listener(context).await;
         Ok(())
     }
 
@@ -381,7 +381,7 @@ impl<H: Backend> ServerHandler for McpServer<H> {
             if !self.backend.abilities().log || *revision(&context) >= *LISTENING {
                 return Err(ErrorData::method_not_found::<SetLevelRequestMethod>());
             }
-            self.hearing.set(request.level);
+            self.log_settings.set(request.level);
             Ok(())
         })
         .await

@@ -48,7 +48,7 @@ impl Progress for Steps {
 
 /// Notifies the client of each report that increases, rate-limited, until the call is `over`; without a
 /// report for a while, of a heartbeat. When this returns, no notification is pending.
-pub(crate) async fn tell(
+pub(crate) async fn notify(
     mut steps: watch::Receiver<Option<Step>>,
     peer: &Peer<RoleServer>,
     token: ProgressToken,

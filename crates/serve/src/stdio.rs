@@ -52,7 +52,7 @@ pub(crate) struct Ends {
 pub(crate) struct Wire {
     inbox: mpsc::Receiver<ClientJsonRpcMessage>,
     outbox: Option<mpsc::Sender<Vec<u8>>>,
-    flights: Arc<InFlight>,
+    in_flight: Arc<InFlight>,
     broken: CancellationToken,
     begun: bool,
 }
@@ -77,11 +77,11 @@ pub(crate) fn open(
     let (to_rmcp, inbox) = mpsc::channel(1);
     let (outbox, to_client) = mpsc::channel(OUTBOX);
     let (written, output_done) = oneshot::channel();
-    let flights = Arc::new(InFlight::default());
+    let in_flight = Arc::new(InFlight::default());
     let ends =
         Ends { input: CancellationToken::new(), broken: CancellationToken::new(), output: output_done };
 
-    let reader = Reader { flights: Arc::clone(&flights), to_rmcp, outbox: outbox.downgrade() };
+    let reader = Reader { in_flight: Arc::clone(&in_flight), to_rmcp, outbox: outbox.downgrade() };
     let input_ended = ends.input.clone().drop_guard();
     thread::Builder::new().name("mcp-read".to_owned()).spawn(move || {
         reader.read(input);
@@ -90,17 +90,17 @@ pub(crate) fn open(
     let wire = Wire {
         inbox,
         outbox: Some(outbox),
-        flights: Arc::clone(&flights),
+        in_flight: Arc::clone(&in_flight),
         broken: ends.broken.clone(),
         begun: false,
     };
     let broken = ends.broken.clone();
     thread::Builder::new().name("mcp-write".to_owned()).spawn(move || {
-        if let Err(error) = write(to_client, output, &flights) {
+        if let Err(error) = write(to_client, output, &in_flight) {
             tracing::info!(%error, "the client has stopped reading");
         }
         broken.cancel();
-        flights.close();
+        in_flight.close();
         // The receiver is gone if the server was abandoned.
         let _ = written.send(());
     })?;
@@ -117,7 +117,7 @@ impl Transport<RoleServer> for Wire {
         let line = self.line(&message);
         let outbox = self.outbox.clone();
         if let (Some(line), Some(_)) = (&line, &outbox) {
-            self.flights.queued(line.len());
+            self.in_flight.queued(line.len());
         }
         async move {
             let sent = match (outbox, line) {
@@ -152,7 +152,7 @@ impl Transport<RoleServer> for Wire {
     async fn close(&mut self) -> Result<(), io::Error> {
         self.outbox = None;
         self.inbox.close();
-        self.flights.close();
+        self.in_flight.close();
         Ok(())
     }
 }
@@ -163,11 +163,11 @@ impl Wire {
         let batch = match message {
             JsonRpcMessage::Response(response) => {
                 if let ServerResult::InitializeResult(agreed) = &response.result {
-                    self.flights.allow_batches(agreed.protocol_version == ProtocolVersion::V_2025_03_26);
+                    self.in_flight.allow_batches(agreed.protocol_version == ProtocolVersion::V_2025_03_26);
                 }
-                self.flights.answered(&response.id)
+                self.in_flight.answered(&response.id)
             }
-            JsonRpcMessage::Error(error) => error.id.as_ref().and_then(|id| self.flights.answered(id)),
+            JsonRpcMessage::Error(error) => error.id.as_ref().and_then(|id| self.in_flight.answered(id)),
             JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => None,
         };
         let line = line(message);
@@ -179,12 +179,12 @@ impl Wire {
 
     fn note(&self, notification: &ClientNotification) {
         let ClientNotification::CancelledNotification(cancelled) = notification else { return };
-        let batch = cancelled.params.request_id.as_ref().and_then(|id| self.flights.cancelled(id));
+        let batch = cancelled.params.request_id.as_ref().and_then(|id| self.in_flight.cancelled(id));
         // The others of its batch may have waited for this one.
         if let Some(line) = batch.and_then(|batch| batch.leave(None))
             && let Some(outbox) = self.outbox.clone()
         {
-            self.flights.queued(line.len());
+            self.in_flight.queued(line.len());
             tokio::spawn(async move { outbox.send(line).await });
         }
     }
@@ -192,13 +192,13 @@ impl Wire {
 
 impl Drop for Wire {
     fn drop(&mut self) {
-        self.flights.close();
+        self.in_flight.close();
     }
 }
 
 /// The reader thread.
 struct Reader {
-    flights: Arc<InFlight>,
+    in_flight: Arc<InFlight>,
     to_rmcp: mpsc::Sender<ClientJsonRpcMessage>,
     // Weak, so that the writer ends with the server and not with the input.
     outbox: mpsc::WeakSender<Vec<u8>>,
@@ -251,7 +251,7 @@ impl Reader {
 
     fn batch(&self, members: Vec<Value>) -> Result<(), Over> {
         let what = match members.len() {
-            _ if !self.flights.are_batches_allowed() => {
+            _ if !self.in_flight.are_batches_allowed() => {
                 "only revision 2025-03-26 has batches; send one message per line".to_owned()
             }
             0 => "the batch is empty".to_owned(),
@@ -276,10 +276,10 @@ impl Reader {
             Message::Nothing => return Ok(()),
         };
         if let JsonRpcMessage::Request(request) = &mut message {
-            if !self.flights.wait_for_room() {
+            if !self.in_flight.wait_for_capacity() {
                 return Err(Over);
             }
-            let Some(mut ticket) = self.flights.admit(&request.id, batch) else {
+            let Some(mut ticket) = self.in_flight.admit(&request.id, batch) else {
                 let id = request.id.clone().into_json_value();
                 let what = format!("a request with the id {id} is under way");
                 return self.refuse(&Refusal::new(id, ErrorCode::INVALID_REQUEST, what), batch);
@@ -311,11 +311,11 @@ impl Reader {
 
     fn post(&self, line: Vec<u8>) -> Result<(), Over> {
         // Refusals wait for the limits too: the client may not be reading them.
-        if !self.flights.wait_for_room() {
+        if !self.in_flight.wait_for_capacity() {
             return Err(Over);
         }
         let Some(outbox) = self.outbox.upgrade() else { return Err(Over) };
-        self.flights.queued(line.len());
+        self.in_flight.queued(line.len());
         outbox.blocking_send(line).map_err(|_| Over)
     }
 }
@@ -324,7 +324,7 @@ impl Reader {
 pub(crate) fn write(
     mut lines: mpsc::Receiver<Vec<u8>>,
     mut output: impl Write,
-    flights: &InFlight,
+    in_flight: &InFlight,
 ) -> io::Result<()> {
     const TOGETHER: usize = 64 * 1024;
     while let Some(mut bytes) = lines.blocking_recv() {
@@ -335,7 +335,7 @@ pub(crate) fn write(
         }
         output.write_all(&bytes)?;
         output.flush()?;
-        flights.sent(bytes.len());
+        in_flight.sent(bytes.len());
     }
     Ok(())
 }

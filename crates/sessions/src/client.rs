@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// How long an owner may take to say how a session stands.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The owner was not reached, or went before it answered.
 pub(crate) struct Unreached;
@@ -50,7 +50,7 @@ pub(crate) async fn act(
 /// How a session stands.
 pub(crate) async fn state(folder: &Path, socket: &str, session: &str) -> Result<State, Unreached> {
     let asking = asked(folder, socket, session, Ask::State);
-    match timeout(PATIENCE, asking).await.map_err(|_| Unreached)??.1 {
+    match timeout(TIMEOUT, asking).await.map_err(|_| Unreached)??.1 {
         Answer::State(state) => Ok(*state),
         _ => Err(Unreached),
     }

@@ -34,7 +34,7 @@ impl From<Failure> for Fault {
 impl From<&agent::AgentError> for Failure {
     fn from(error: &agent::AgentError) -> Self {
         match error {
-            agent::AgentError::Kept(fault) => fault.into(),
+            agent::AgentError::Transcript(fault) => fault.into(),
             agent::AgentError::Model(error) => {
                 Self { kind: Kind::Unavailable, what: error.what.clone(), next: error.next.clone() }
             }

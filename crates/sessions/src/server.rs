@@ -26,7 +26,7 @@ use crate::{
 const CONNECTIONS: usize = 512;
 
 /// How long a connection may take for its first request, and for taking an answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Serves the sessions that this process owns, until what this gives is dropped.
 pub(crate) fn serve(listening: Listening, owned: Arc<Owned>) -> AbortOnDropHandle<()> {
@@ -60,7 +60,7 @@ async fn connection(stream: UnixStream, owned: &Owned) {
     let (reading, mut writing) = stream.into_split();
     let mut reading = BufReader::new(reading);
     loop {
-        let answer = match timeout(PATIENCE, line(&mut reading)).await {
+        let answer = match timeout(TIMEOUT, line(&mut reading)).await {
             Ok(Ok(line)) => match serde_json::from_slice::<Request>(&line) {
                 Ok(request) if request.version != VERSION => Err(other_version(request.version)),
                 Ok(request) => match owned.get(&request.session) {
@@ -82,7 +82,7 @@ async fn connection(stream: UnixStream, owned: &Owned) {
             Ok(answer) => (answer, true),
             Err(fault) => (Answer::Fault(Failure::from(&fault)), false),
         };
-        let sent = timeout(PATIENCE, writing.write_all(&written(&answer))).await;
+        let sent = timeout(TIMEOUT, writing.write_all(&written(&answer))).await;
         if !goes_on || !sent.is_ok_and(|it| it.is_ok()) {
             return;
         }

@@ -59,7 +59,7 @@ pub enum ChangeKind {
 
 /// The size limit of all diffs of one call together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Bound {
+pub struct DiffLimits {
     /// In lines.
     pub lines: usize,
     /// In bytes.
@@ -68,14 +68,14 @@ pub struct Bound {
     pub columns: usize,
 }
 
-impl Bound {
+impl DiffLimits {
     /// No limit.
     pub const NONE: Self = Self { lines: usize::MAX, bytes: usize::MAX, columns: usize::MAX };
     /// For a person's review before a change is made, which has to show everything that a person can read.
     pub const REVIEW: Self = Self { lines: 5_000, bytes: 512 << 10, columns: 2_000 };
 }
 
-impl Default for Bound {
+impl Default for DiffLimits {
     /// For an event: 400 lines, 32 KiB.
     fn default() -> Self {
         Self { lines: 400, bytes: 32 << 10, columns: 500 }
@@ -148,8 +148,8 @@ enum Side {
 /// Returns the changes of these files, in order. Unchanged files are left out.
 ///
 /// This reads and compares whole contents: call it from a thread that may block.
-pub fn changes(files: &[Versions], workspace: &Path, secrets: &Secrets, bound: Bound) -> Vec<Change> {
-    let mut budget = Budget::new(bound);
+pub fn changes(files: &[Versions], workspace: &Path, secrets: &Secrets, limits: DiffLimits) -> Vec<Change> {
+    let mut budget = Budget::new(limits);
     let is_change = |it: &&Versions| it.before != it.after || matches!(it.before, Version::Unknown(_));
     files.iter().filter(is_change).map(|it| change(it, workspace, secrets, &mut budget)).collect()
 }

@@ -22,7 +22,8 @@ pub struct GrantRecord {
     /// The permission, in the syntax of `haft grants add`.
     pub effect: String,
     /// The front end through which the person gave it.
-    pub door: String,
+    #[serde(rename = "door")]
+    pub front_end: String,
     /// The time, in milliseconds since 1970.
     pub since_ms: u64,
     /// Number of calls that it has allowed.
@@ -46,16 +47,16 @@ impl Grants {
     ///
     /// # Errors
     /// When the database can't be written.
-    pub fn add(&self, effect: &Effect, session: Option<&str>, door: &str) -> Result<i64, Fault> {
-        self.store.wait(insert(effect, session, door))
+    pub fn add(&self, effect: &Effect, session: Option<&str>, front_end: &str) -> Result<i64, Fault> {
+        self.store.wait(insert(effect, session, front_end))
     }
 
     /// Like [`add`](Self::add), for a task.
     ///
     /// # Errors
     /// When the database can't be written.
-    pub async fn keep(&self, effect: &Effect, session: Option<&str>, door: &str) -> Result<i64, Fault> {
-        self.store.ask(insert(effect, session, door)).await
+    pub async fn keep(&self, effect: &Effect, session: Option<&str>, front_end: &str) -> Result<i64, Fault> {
+        self.store.ask(insert(effect, session, front_end)).await
     }
 
     /// Returns the grants in force, oldest first: all of them, or those that apply to a session. Blocks.
@@ -118,7 +119,7 @@ fn select(database: &Connection, session: Option<&str>) -> rusqlite::Result<Vec<
                 id: row.get(0)?,
                 session: row.get(1)?,
                 effect: row.get(2)?,
-                door: row.get(3)?,
+                front_end: row.get(3)?,
                 since_ms: row.get::<_, i64>(4)?.cast_unsigned(),
                 uses: row.get::<_, i64>(5)?.cast_unsigned(),
             })
@@ -129,9 +130,9 @@ fn select(database: &Connection, session: Option<&str>) -> rusqlite::Result<Vec<
 fn insert(
     effect: &Effect,
     session: Option<&str>,
-    door: &str,
+    front_end: &str,
 ) -> impl FnOnce(&Connection) -> rusqlite::Result<i64> + Send + 'static {
-    let (effect, session, door) = (effect.to_string(), session.map(str::to_owned), door.to_owned());
+    let (effect, session, front_end) = (effect.to_string(), session.map(str::to_owned), front_end.to_owned());
     move |database| {
         let same = database
             .prepare_cached(
@@ -144,7 +145,7 @@ fn insert(
         }
         database
             .prepare_cached("INSERT INTO grants (session, effect, door, since_ms) VALUES (?1, ?2, ?3, ?4)")?
-            .execute(params![session, effect, door, now_ms().cast_signed()])?;
+            .execute(params![session, effect, front_end, now_ms().cast_signed()])?;
         Ok(database.last_insert_rowid())
     }
 }

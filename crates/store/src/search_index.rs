@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use kit::{Fault, services::Saying};
+use kit::{Fault, services::FoundMessage};
 use rusqlite::{Connection, Row, params, types::Value};
 use serde::Deserialize;
 
@@ -84,7 +84,7 @@ impl Store {
 
 impl Sayings {
     /// Returns the lines of a session that match `query`, best first; without words in it the newest. Blocks.
-    pub fn find(&self, session: &str, query: &str, limit: usize) -> Result<Vec<Saying>, Fault> {
+    pub fn find(&self, session: &str, query: &str, limit: usize) -> Result<Vec<FoundMessage>, Fault> {
         let newest = format!(
             "SELECT place, who, at_ms, substr(text, 1, ?3) FROM said d
              WHERE session = ?1 AND {STANDS} ORDER BY place DESC LIMIT ?2"
@@ -107,7 +107,7 @@ impl Sayings {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         self.store.wait(move |database| {
             if words.is_empty() {
-                return rows(database, &newest, params![session, limit, WHOLE_LINE], saying);
+                return rows(database, &newest, params![session, limit, WHOLE_LINE], found_message);
             }
             let params = |asked| {
                 vec![
@@ -117,13 +117,13 @@ impl Sayings {
                     Value::Integer(WHOLE_LINE),
                 ]
             };
-            words.find(database, (&whole, &part), params, saying)
+            words.find(database, (&whole, &part), params, found_message)
         })
     }
 }
 
-fn saying(row: &Row<'_>) -> rusqlite::Result<Saying> {
-    Ok(Saying {
+fn found_message(row: &Row<'_>) -> rusqlite::Result<FoundMessage> {
+    Ok(FoundMessage {
         place: row.get::<_, i64>(0)?.cast_unsigned(),
         who: row.get(1)?,
         at_ms: row.get::<_, i64>(2)?.cast_unsigned(),

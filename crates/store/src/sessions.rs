@@ -18,7 +18,8 @@ pub struct SessionRecord {
     /// Its name, or its generated id.
     pub id: String,
     /// The front end that first opened it.
-    pub door: String,
+    #[serde(rename = "door")]
+    pub front_end: String,
     /// The time of that, in milliseconds since 1970.
     pub created_ms: u64,
     /// The time of its last use.
@@ -41,15 +42,15 @@ impl Sessions {
     ///
     /// # Errors
     /// When the database is known to be out of order.
-    pub fn used(&self, id: impl Into<String>, door: impl Into<String>) -> Result<(), Fault> {
-        let (id, door, now) = (id.into(), door.into(), now_ms().cast_signed());
+    pub fn used(&self, id: impl Into<String>, front_end: impl Into<String>) -> Result<(), Fault> {
+        let (id, front_end, now) = (id.into(), front_end.into(), now_ms().cast_signed());
         self.store.later(move |database| {
             database
                 .prepare_cached(
                     "INSERT INTO sessions (id, door, created_ms, used_ms) VALUES (?1, ?2, ?3, ?3)
                      ON CONFLICT (id) DO UPDATE SET used_ms = max(used_ms, excluded.used_ms)",
                 )?
-                .execute(params![id, door, now])?;
+                .execute(params![id, front_end, now])?;
             Ok(())
         })
     }
@@ -67,7 +68,7 @@ impl Sessions {
                 .query_map([], |row| {
                     Ok(SessionRecord {
                         id: row.get(0)?,
-                        door: row.get(1)?,
+                        front_end: row.get(1)?,
                         created_ms: row.get::<_, i64>(2)?.cast_unsigned(),
                         used_ms: row.get::<_, i64>(3)?.cast_unsigned(),
                     })

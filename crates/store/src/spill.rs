@@ -61,14 +61,14 @@ impl Spills {
     }
 
     /// Returns the reservation of an output that is being written.
-    pub fn room(&self, session: &str, handle: &str) -> Arc<dyn SpillSpace> {
+    pub fn space(&self, session: &str, handle: &str) -> Arc<dyn SpillSpace> {
         let number = spill_number(handle).unwrap_or(0);
-        let room = Arc::new(OfOutput { spills: self.clone(), session: session.to_owned(), number });
+        let space = Arc::new(OfOutput { spills: self.clone(), session: session.to_owned(), number });
         let mut all = self.kept.lock();
         let kept = all.entry(session.to_owned()).or_insert_with(|| self.counted(session));
         kept.growing.retain(|it| it.strong_count() > 0);
-        kept.growing.push(Arc::downgrade(&room));
-        room
+        kept.growing.push(Arc::downgrade(&space));
+        space
     }
 
     /// Reserves space for more bytes, and deletes the oldest finished outputs for it; returns how many bytes fit.
@@ -359,15 +359,15 @@ mod tests {
         let spills = store(&state).spills().bounded(100);
         assert_eq!(spills.keep("s", &[b'a'; 60]).unwrap(), "out_1");
         let (handle, mut file) = spills.create("s").unwrap();
-        let room = spills.room("s", &handle);
+        let space = spills.space("s", &handle);
         for _ in 0..4 {
-            let fits = room.take(30);
+            let fits = space.take(30);
             file.write_all(&vec![b'b'; usize::try_from(fits).unwrap()]).unwrap();
         }
         assert_eq!(file.metadata().unwrap().len(), 100, "what grows is not emptied, and stops at the bound");
         assert_eq!(spills.read("s", "out_1").unwrap_err().what, "out_1 was too old to be kept");
         assert!(spills.keep("s", b"x").is_err(), "there is nothing left to make room");
-        drop(room);
+        drop(space);
         assert_eq!(spills.keep("s", b"x").unwrap(), "out_3");
         assert_eq!(spills.list("s").unwrap(), [("out_3".to_owned(), 1)]);
         assert_eq!(spills.keep("other", &[b'a'; 100]).unwrap(), "out_1");

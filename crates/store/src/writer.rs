@@ -20,7 +20,7 @@ use super::{
 };
 
 /// Time that another process may hold the database.
-pub(super) const PATIENCE: Duration = Duration::from_secs(10);
+pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time after a failed opening before the writer tries again, when there is work.
 const RETRY: Duration = Duration::from_secs(1);
 /// Idle time after which the writer prunes.
@@ -96,7 +96,7 @@ impl Open {
         let life = Life::begin(&place.live(), instance).map_err(file)?;
         // One process at a time switches to WAL and migrates.
         let lock = private_file(&place.locks().join("open")).map_err(file)?;
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + BUSY_TIMEOUT;
         loop {
             match lock.try_lock() {
                 Ok(()) => break,
@@ -109,7 +109,7 @@ impl Open {
                         format!(
                             "haft's record of this workspace, {}: another process has been opening it for {} s",
                             path.display(),
-                            PATIENCE.as_secs()
+                            BUSY_TIMEOUT.as_secs()
                         ),
                         "Look for a haft process that is stopped or stuck, then try again.",
                     ));
@@ -120,7 +120,7 @@ impl Open {
         drop(private_file(&path).map_err(file)?);
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let database = Connection::open_with_flags(&path, flags).map_err(sqlite)?;
-        database.busy_timeout(PATIENCE).map_err(sqlite)?;
+        database.busy_timeout(BUSY_TIMEOUT).map_err(sqlite)?;
         // A file system without shared memory answers with another mode, which works too.
         database.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(())).map_err(sqlite)?;
         database.execute_batch("PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON;").map_err(sqlite)?;

@@ -77,7 +77,7 @@ pub fn doubt(name: &str, among: Choices<'_>) -> Option<String> {
     if !provider.address(Variables(among.variables)).1 {
         return None;
     }
-    let near = known::near(provider.name, told(model).1)?;
+    let near = known::near(provider.name, split_wire(model).1)?;
     Some(format!(
         "`{model}` is not in haft's list of models ({}); did you mean `{}:{near}`? Trying `{name}` as it is.",
         known::AS_OF,
@@ -117,7 +117,7 @@ impl Plan {
             };
             return Ok(Self::new(Wire::Chat, model, Endpoint::new(url)));
         }
-        match provided(name).map(|(provider, model)| (provider, told(model))) {
+        match provided(name).map(|(provider, model)| (provider, split_wire(model))) {
             Some((provider, (wire, model))) if !model.is_empty() => {
                 Self::at(provider, model, wire, None, among)
             }
@@ -176,7 +176,7 @@ pub(super) fn provided(name: &str) -> Option<(&'static Provider, &str)> {
 }
 
 /// Splits a model's name into the wire format, if it has one, and the rest.
-fn told(model: &str) -> (Option<Wire>, &str) {
+fn split_wire(model: &str) -> (Option<Wire>, &str) {
     match model.split_once(':') {
         Some(("chat", model)) => (Some(Wire::Chat), model),
         Some(("responses", model)) => (Some(Wire::Responses), model),
@@ -241,7 +241,7 @@ fn configured(name: &str, section: &ModelSection, among: Choices<'_>) -> Result<
         }
         (None, None) => match provided(model) {
             Some((provider, model)) => {
-                let (wire, model) = told(model);
+                let (wire, model) = split_wire(model);
                 Plan::at(provider, model, wire, key, among)?
             }
             None => {

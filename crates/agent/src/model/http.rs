@@ -163,7 +163,7 @@ struct Failed {
 async fn answered(post: &Post) -> Result<(Vec<u8>, Response), Failed> {
     let sent = send(post).await;
     let mut response = sent.map_err(|Unsent { error, at_once }| Failed { error, wait: None, at_once })?;
-    let wait = told_to_wait(response.headers());
+    let wait = retry_after(response.headers());
     let failed = |error| Failed { error, wait, at_once: false };
     if !response.status().is_success() {
         return Err(failed(refused(response, &post.secrets).await));
@@ -268,7 +268,7 @@ fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
 }
 
 /// Returns the pause that the provider asks for: `retry-after-ms`, or `retry-after` in seconds or as a date.
-fn told_to_wait(headers: &HeaderMap) -> Option<Duration> {
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     if let Some(ms) = text(headers, "retry-after-ms").and_then(|it| it.parse::<f64>().ok()) {
         return Duration::try_from_secs_f64(ms / 1000.0).ok();
     }

@@ -206,7 +206,7 @@ impl Source {
         let path = if self.wire == Wire::Anthropic { "models?limit=1000" } else { "models" };
         let list = self.get(path, within).await?;
         // Ollama sends `null` where it has no model yet.
-        let data = list.get("data").ok_or_else(|| self.told(&no_list()))?;
+        let data = list.get("data").ok_or_else(|| self.fault_of(&no_list()))?;
         let mut offered: Vec<Offered> =
             data.as_array().into_iter().flatten().filter_map(|it| self.offered(it)).collect();
         offered.sort_by(|one, other| one.name.cmp(&other.name));
@@ -222,11 +222,11 @@ impl Source {
             }
             get(&self.endpoint.at(path), headers, &self.endpoint.secrets(), within).await
         };
-        got.await.map_err(|error: ModelError| self.told(&error))
+        got.await.map_err(|error: ModelError| self.fault_of(&error))
     }
 
     /// Returns the fault for an error, with the next step for this source.
-    fn told(&self, error: &ModelError) -> Fault {
+    fn fault_of(&self, error: &ModelError) -> Fault {
         let kind = if error.breach == Breach::Auth { Kind::Denied } else { Kind::Unavailable };
         let fault = Fault::new(kind, error.what.clone());
         let next = match (error.breach, &self.key) {

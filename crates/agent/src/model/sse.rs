@@ -52,7 +52,7 @@ impl Events {
             let Some((ended, rest)) = rest.split_first() else { return Ok(()) };
             self.after_return = *ended == b'\r';
             let line = std::mem::take(&mut self.line);
-            self.heard(&line);
+            self.take_line(&line);
             bytes = rest;
         }
         Ok(())
@@ -72,7 +72,7 @@ impl Events {
         self.ready.pop_front()
     }
 
-    fn heard(&mut self, line: &[u8]) {
+    fn take_line(&mut self, line: &[u8]) {
         let begun = std::mem::replace(&mut self.begun, true);
         let line = if begun { line } else { line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line) };
         if line.is_empty() {

@@ -36,7 +36,7 @@ impl Project {
 
     /// Returns the section of the prompt: marked, so that the model does not take it for the person's own
     /// words.
-    pub(super) fn told(&self) -> String {
+    pub(super) fn section(&self) -> String {
         let Self { file, text, cut } = self;
         let text = text.replace("</project", "< /project");
         let cut = if *cut { format!("\n[{file} is longer; read the rest of it]") } else { String::new() };

@@ -194,10 +194,10 @@ fn instructions_of_a_dialect_are_their_own_section() {
     let place = Place::with(Some(&["read"]), &[]);
     let prompt = place.prompt();
     let told = format!("{}\n\nWrite calls as <json>.", prompt.text());
-    let whole = prompt.clone().told_by(&told);
+    let whole = prompt.clone().with_dialect(&told);
     assert_eq!(section(&whole, "dialect"), Some("Write calls as <json>."));
     assert_eq!(whole.text(), told);
-    assert_eq!(prompt.clone().told_by(&prompt.text()), prompt);
+    assert_eq!(prompt.clone().with_dialect(&prompt.text()), prompt);
 }
 
 #[test]

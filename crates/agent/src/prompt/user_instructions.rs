@@ -46,7 +46,7 @@ impl Own {
     }
 
     /// Returns the section of the prompt; empty without instructions.
-    pub(super) fn told(&self) -> String {
+    pub(super) fn section(&self) -> String {
         let Self { text, longer, .. } = self;
         if text.is_empty() {
             return String::new();

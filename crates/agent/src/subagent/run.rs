@@ -12,7 +12,7 @@ use kit::{
 };
 use runtime::{
     Limits, Session,
-    config::{SUBAGENT_SECONDS, SUBAGENT_STEPS, Visible, WAKES},
+    config::{SUBAGENT_SECONDS, SUBAGENT_STEPS, ToolVisibility, WAKES},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -207,7 +207,7 @@ impl Crew {
         let (session, model) = (made.session.clone(), made.model.clone());
         let (host, system) = (watch.clone(), system.into());
         // Opening reads the conversation, which is empty, but the store may be slow.
-        let visible = Visible::default();
+        let visible = ToolVisibility::default();
         let settings = Settings { session, model, system, bounds, visible, host };
         let opened = tokio::task::spawn_blocking(move || Agent::open(settings)).await;
         let agent = opened.map_err(|error| Fault::bug(format!("the agent was not opened: {error}")))??;

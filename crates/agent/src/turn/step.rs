@@ -19,7 +19,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    answer::{AnsweredCall, heard},
+    answer::{AnsweredCall, answered_call},
     event::{Event, Observer, Shown},
     loop_detection::LoopDetector,
     model::{self, Events, ModelError, Piece, ResultOf, Said, Usage, Why},
@@ -287,7 +287,7 @@ impl<'a> Answering<'a> {
                 let (notes, changes) = (Vec::new(), Vec::new());
                 Answer { id: journal, result: Err(fault), notes, changes, took: Duration::ZERO }
             });
-            (place, heard(session, &id, &name, answer).await)
+            (place, answered_call(session, &id, &name, answer).await)
         })
     }
 

@@ -11,7 +11,7 @@ mod test_model;
 use std::time::{Duration, Instant};
 
 use kit::services::State;
-use runtime::config::Visible;
+use runtime::config::ToolVisibility;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
@@ -290,7 +290,7 @@ async fn a_call_that_becomes_a_job_is_answered_at_once_and_its_end_begins_the_ne
     fixture.at_work(1).await;
     fixture.let_go(1);
     assert_eq!(events.recv().await.unwrap().state, State::Done.name());
-    assert!(agent.session().owed_jobs().await.is_empty() && agent.session().owes_news());
+    assert!(agent.session().owed_jobs().await.is_empty() && agent.session().owes_notifications());
     let outcome = agent.turn(None, &CancellationToken::new()).await.unwrap();
     assert_eq!(outcome.text, "it is over");
     let asked = format!("{:?}", fixture.last_request().items.last());
@@ -299,7 +299,9 @@ async fn a_call_that_becomes_a_job_is_answered_at_once_and_its_end_begins_the_ne
 
 #[tokio::test]
 async fn a_new_tool_is_shown_with_the_next_message_or_with_the_next_request() {
-    for (visible, then) in [(Visible::NextMessage, [1, 1, 2]), (Visible::NextRequest, [1, 2, 2])] {
+    for (visible, then) in
+        [(ToolVisibility::NextMessage, [1, 1, 2]), (ToolVisibility::NextRequest, [1, 2, 2])]
+    {
         let fixture = Fixture::new();
         fixture.plays([calls(&[("1", "act", r#"{"act":"new tool"}"#)]), said("one"), said("two")]);
         let mut agent = fixture.agent_with(|settings| settings.visible = visible);

@@ -34,7 +34,7 @@ const KILLS_OF_ONE: usize = 20;
 /// Prompts of a session that is killed.
 const PROMPTS: usize = 20;
 /// Timeout for the next row of a watcher.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 type Trouble = Box<dyn Error>;
 
@@ -95,7 +95,7 @@ fn quantiles(all: &mut [u64]) -> String {
 async fn measure(watcher: &mut Watcher) -> Result<Vec<u64>, Trouble> {
     let mut all = Vec::new();
     while all.len() < EVENTS {
-        let row = tokio::time::timeout(PATIENCE, watcher.next()).await?.map_err(|it| it.what)?;
+        let row = tokio::time::timeout(TIMEOUT, watcher.next()).await?.map_err(|it| it.what)?;
         if let Event::Told { text } = &row.event
             && let Ok(at) = text.parse::<u64>()
         {
@@ -275,7 +275,7 @@ fn begin(folder: &Path) -> Result<std::process::Child, Trouble> {
 /// Collects so many rows, or those until the session is closed: then it gives true.
 async fn collect(watcher: &mut Watcher, rows: &mut Vec<Row>, most: usize) -> Result<bool, Trouble> {
     for _ in 0..most {
-        let row = tokio::time::timeout(PATIENCE, watcher.next()).await?.map_err(|it| it.what)?;
+        let row = tokio::time::timeout(TIMEOUT, watcher.next()).await?.map_err(|it| it.what)?;
         let is_closed = matches!(row.event, Event::Closed { .. });
         rows.push(row);
         if is_closed {

@@ -13,14 +13,14 @@ use bench::speed;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let names: Vec<String> = std::env::args().skip(1).collect();
-    let known: Vec<&str> = speed::ROOMS.iter().map(|(name, _)| *name).collect();
+    let known: Vec<&str> = speed::BENCHMARKS.iter().map(|(name, _)| *name).collect();
     if let Some(name) = names.iter().find(|name| !known.contains(&name.as_str())) {
         return Err(format!("there is no `{name}`; the names are {}", known.join(", ")).into());
     }
     let scratch = speed::Scratch::new()?;
     let mut out = io::stdout().lock();
     writeln!(out, "{}", speed::HEADING)?;
-    for (name, measure) in speed::ROOMS {
+    for (name, measure) in speed::BENCHMARKS {
         if names.is_empty() || names.iter().any(|it| it == name) {
             match measure(&scratch) {
                 Ok(rows) => rows.iter().try_for_each(|row| writeln!(out, "{row}"))?,

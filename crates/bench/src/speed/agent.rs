@@ -186,7 +186,7 @@ fn open(fixture: &Fixture, model: Arc<dyn Model>) -> Result<Agent, Trouble> {
     let session = fixture.session.runtime().session(None, "bench", Arc::new(runtime::Unattended));
     let bounds = Bounds { steps: STEPS, ..Bounds::default() };
     let (system, host, visible) =
-        ("You measure.".into(), Arc::new(Silent), runtime::config::Visible::default());
+        ("You measure.".into(), Arc::new(Silent), runtime::config::ToolVisibility::default());
     Ok(Agent::open(Settings { session, model, system, bounds, visible, host })?)
 }
 

@@ -38,7 +38,7 @@ pub type Trouble = Box<dyn Error>;
 pub type Measure = fn(&Scratch) -> Result<Vec<Row>, Trouble>;
 
 /// The benchmarks, by the name on the command line.
-pub const ROOMS: [(&str, Measure); 15] = [
+pub const BENCHMARKS: [(&str, Measure); 15] = [
     ("agent", agent::rows),
     ("call", call::rows),
     ("read", large::rows),

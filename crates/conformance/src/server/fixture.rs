@@ -68,8 +68,8 @@ impl Backend for Fixture {
         Answer { id: String::new(), result, notes: Vec::new(), changes: Vec::new(), took: Duration::ZERO }
     }
 
-    fn patience(&self, tool: &str) -> Duration {
-        tasks::patience(tool)
+    fn task_delay(&self, tool: &str) -> Duration {
+        tasks::task_delay(tool)
     }
 
     fn documents(&self) -> Result<Vec<Document>, Fault> {

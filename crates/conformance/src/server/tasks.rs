@@ -41,7 +41,7 @@ pub(super) fn has(name: &str) -> bool {
 }
 
 /// Returns the time limit after which a call becomes a task; most are tasks from the start.
-pub(super) fn patience(tool: &str) -> Duration {
+pub(super) fn task_delay(tool: &str) -> Duration {
     match tool {
         "greet" => Duration::MAX,
         "test_tool_with_task" => SHORT,

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use serve::acp::{Editor, v1::SessionId};
 
 /// Timeout of the editor's answer for one file.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// After so many timeouts in a row, haft sends the editor no further requests.
 const GIVE_UP: usize = 3;
@@ -39,7 +39,7 @@ impl Buffers for InEditor {
             });
             return None;
         }
-        let text = self.editor.read_text_file(&self.session, path, PATIENCE);
+        let text = self.editor.read_text_file(&self.session, path, TIMEOUT);
         let mut late = self.late.lock();
         match text {
             Ok(text) => {

@@ -38,7 +38,7 @@ pub(super) fn available(opened: &Opened) -> AvailableCommandsUpdate {
 /// The meaning of a prompt: words for the model, or a slash command.
 pub(super) enum Asked<'a> {
     /// The prompt goes to the model.
-    Said,
+    Words,
     /// A command of the chat, and the text that follows it.
     Chat(&'static str, &'a str),
     /// A command or skill from a file, and the text that follows its name.
@@ -51,7 +51,7 @@ pub(super) enum Asked<'a> {
 /// When they begin with `/` and a name that is unknown, that only the chat at a terminal has, or that is not trusted.
 pub(super) fn asked<'a>(all: &'a All, words: &'a str) -> Result<Asked<'a>, Fault> {
     if !words.starts_with('/') {
-        return Ok(Asked::Said);
+        return Ok(Asked::Words);
     }
     let names: Vec<String> = all.own.iter().map(|it| it.name().to_owned()).collect();
     if let Meant::Command(name, given) = meant(words, &names)
@@ -59,7 +59,7 @@ pub(super) fn asked<'a>(all: &'a All, words: &'a str) -> Result<Asked<'a>, Fault
     {
         return Ok(Asked::Chat(name, given));
     }
-    Ok(all.called(words)?.map_or(Asked::Said, |(own, given)| Asked::File(own, given)))
+    Ok(all.called(words)?.map_or(Asked::Words, |(own, given)| Asked::File(own, given)))
 }
 
 /// Runs a command of the chat; returns its output.

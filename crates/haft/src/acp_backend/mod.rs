@@ -37,7 +37,7 @@ use serve::acp::{
 use tokio_util::sync::CancellationToken;
 
 use self::{
-    opening::{Kept, Opening},
+    opening::{Opening, SavedSettings},
     session::AcpSession,
     workspaces::KnownWorkspaces,
 };
@@ -77,7 +77,7 @@ impl Backend {
     async fn open(&self, asked: Asked, name: Option<&SessionId>) -> Result<Arc<AcpSession>, Error> {
         let opening = self.opening(asked)?;
         let kept = match name {
-            None => Kept::default(),
+            None => SavedSettings::default(),
             Some(name) => self.kept(&opening.cwd, name)?,
         };
         if let Some(name) = name {
@@ -90,7 +90,7 @@ impl Backend {
         &self,
         opening: Opening,
         name: Option<&SessionId>,
-        kept: Kept,
+        kept: SavedSettings,
     ) -> Result<Arc<AcpSession>, Error> {
         self.known.add(&opening.cwd);
         let session = AcpSession::open(self, opening, name, kept).await?;
@@ -99,10 +99,10 @@ impl Backend {
     }
 
     /// Returns the saved settings of a session of this workspace.
-    fn kept(&self, cwd: &Path, name: &SessionId) -> Result<Kept, Error> {
+    fn kept(&self, cwd: &Path, name: &SessionId) -> Result<SavedSettings, Error> {
         let store = self.store(cwd);
         let exists = workspaces::has(&store, name).map_err(|fault| error_of(&fault))?;
-        let kept = Kept::of(&store, name).map_err(|fault| error_of(&fault))?;
+        let kept = SavedSettings::of(&store, name).map_err(|fault| error_of(&fault))?;
         if !exists {
             let what = format!("there is no session `{name}` in {}", cwd.display());
             let fault = Fault::not_found(what)

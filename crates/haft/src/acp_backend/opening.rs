@@ -44,20 +44,20 @@ pub(super) struct Opening {
 /// Settings that an editor made in a session, saved for the next time that it is opened.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub(super) struct Kept {
+pub(super) struct SavedSettings {
     pub(super) dirs: Vec<PathBuf>,
     pub(super) sandbox: Option<String>,
     pub(super) effort: Option<String>,
 }
 
-impl Kept {
+impl SavedSettings {
     /// Reads the saved settings of this session. Blocks.
     pub(super) fn of(store: &Store, session: &SessionId) -> Result<Self, Fault> {
         let kept = store.sessions().get(&session.0, KEY)?;
         Ok(kept.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default())
     }
 
-    pub(super) fn keep(&self, store: &Store, session: &SessionId) -> Result<(), Fault> {
+    pub(super) fn save(&self, store: &Store, session: &SessionId) -> Result<(), Fault> {
         let bytes = serde_json::to_vec(self)
             .map_err(|error| Fault::bug(format!("what an editor set can't be written: {error}")))?;
         store.sessions().put(&*session.0, KEY, bytes)
@@ -66,7 +66,7 @@ impl Kept {
 
 impl Opening {
     /// Adds the settings that were saved in this session before.
-    pub(super) fn with(mut self, kept: &Kept) -> Self {
+    pub(super) fn with(mut self, kept: &SavedSettings) -> Self {
         let sandbox = kept.sandbox.as_deref().and_then(|it| SandboxArg::from_str(it, false).ok());
         self.sandbox = self.sandbox.or(sandbox);
         self

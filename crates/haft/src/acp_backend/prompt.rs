@@ -19,13 +19,13 @@ use crate::{client_roots::decoded as percent_decoded, slash::All, verbs::run::fa
 
 /// The content of a prompt.
 #[derive(Default)]
-struct Said {
+struct PromptContent {
     words: String,
-    beside: Vec<Beside>,
+    attachments: Vec<Attachment>,
 }
 
 /// Content that is attached to the words.
-enum Beside {
+enum Attachment {
     Text { name: String, bytes: Vec<u8> },
     Picture { name: String, bytes: Vec<u8> },
 }
@@ -37,7 +37,7 @@ impl AcpSession {
         blocks: Vec<ContentBlock>,
         stop: &CancellationToken,
     ) -> Result<StopReason, Error> {
-        let said = read(blocks, self.cwd()).map_err(|fault| error_of(&fault))?;
+        let content = read(blocks, self.cwd()).map_err(|fault| error_of(&fault))?;
         let mut turn = tokio::select! {
             biased;
             () = stop.cancelled() => return Ok(StopReason::Cancelled),
@@ -45,9 +45,9 @@ impl AcpSession {
         };
         let Some(Turning { agent, driver }) = &mut *turn else { return Err(unknown_session(&self.id)) };
         let all = All::read(&self.factory.opened);
-        let mut input = Input::new(said.words.clone());
-        let own = match commands::asked(&all, &said.words).map_err(|fault| error_of(&fault))? {
-            Asked::Said => None,
+        let mut input = Input::new(content.words.clone());
+        let own = match commands::asked(&all, &content.words).map_err(|fault| error_of(&fault))? {
+            Asked::Words => None,
             Asked::File(own, given) => Some((own, given)),
             Asked::Chat(name, given) => {
                 let done = commands::run(agent, name, given, stop).await;
@@ -61,20 +61,22 @@ impl AcpSession {
                 };
             }
         };
-        for beside in said.beside {
-            let attached = match beside {
-                Beside::Text { name, bytes } => input.attach_text(&self.session, "file", &name, &bytes),
-                Beside::Picture { .. } if !agent.model().abilities().images => {
+        for attachment in content.attachments {
+            let attached = match attachment {
+                Attachment::Text { name, bytes } => input.attach_text(&self.session, "file", &name, &bytes),
+                Attachment::Picture { .. } if !agent.model().abilities().images => {
                     let what = format!("`{}` can't look at pictures", agent.model().name());
                     Err(Fault::bad_args(what).next("Choose a model that can, or leave the picture out."))
                 }
-                Beside::Picture { name, bytes } => input.attach_picture(&self.session, &name, bytes).await,
+                Attachment::Picture { name, bytes } => {
+                    input.attach_picture(&self.session, &name, bytes).await
+                }
             };
             attached.map_err(|fault| error_of(&fault))?;
         }
         let begun = own.map(|(own, given)| own.begin(given, &mut input, &self.factory, agent));
         let for_one_turn = begun.transpose().map_err(|fault| error_of(&fault))?;
-        self.name_it(&said.words).await;
+        self.name_it(&content.words).await;
         let settled = driver.settle(agent, Some(input), stop).await;
         let ended = for_one_turn.map_or(Ok(()), |it| it.end(agent));
         ended.and_then(|()| self.factory.keep(agent)).map_err(|fault| error_of(&fault))?;
@@ -111,34 +113,34 @@ fn failed(error: AgentError) -> Error {
 }
 
 /// Reads the words of a prompt and their attachments.
-fn read(blocks: Vec<ContentBlock>, workspace: &Path) -> Result<Said, Fault> {
-    let mut said = Said::default();
+fn read(blocks: Vec<ContentBlock>, workspace: &Path) -> Result<PromptContent, Fault> {
+    let mut content = PromptContent::default();
     for block in blocks {
         match block {
-            ContentBlock::Text(text) => said.words.push_str(&text.text),
+            ContentBlock::Text(text) => content.words.push_str(&text.text),
             // The model opens it with its own tools, under the rules for every path.
             ContentBlock::ResourceLink(link) => {
                 let place = path_of(&link.uri, workspace).unwrap_or_else(|| link.uri.clone());
-                said.words.push_str(&format!("`{}`", place.replace('`', "'")));
+                content.words.push_str(&format!("`{}`", place.replace('`', "'")));
             }
             ContentBlock::Image(image) => {
                 let name = image.uri.as_deref().and_then(|it| path_of(it, workspace));
                 let name = name.unwrap_or_else(|| format!("image.{}", ending(&image.mime_type)));
-                said.beside.push(Beside::Picture { name, bytes: decoded(&image.data)? });
+                content.attachments.push(Attachment::Picture { name, bytes: decoded(&image.data)? });
             }
             ContentBlock::Resource(resource) => match resource.resource {
                 EmbeddedResourceResource::TextResourceContents(text) => {
                     let name = path_of(&text.uri, workspace).unwrap_or(text.uri);
-                    said.beside.push(Beside::Text { name, bytes: text.text.into_bytes() });
+                    content.attachments.push(Attachment::Text { name, bytes: text.text.into_bytes() });
                 }
                 EmbeddedResourceResource::BlobResourceContents(blob) => {
                     let name = path_of(&blob.uri, workspace).unwrap_or(blob.uri);
                     let bytes = decoded(&blob.blob)?;
                     let is_picture = blob.mime_type.as_deref().is_some_and(|it| it.starts_with("image/"));
-                    said.beside.push(if is_picture {
-                        Beside::Picture { name, bytes }
+                    content.attachments.push(if is_picture {
+                        Attachment::Picture { name, bytes }
                     } else {
-                        Beside::Text { name, bytes }
+                        Attachment::Text { name, bytes }
                     });
                 }
                 _ => return Err(unknown_content()),
@@ -149,10 +151,10 @@ fn read(blocks: Vec<ContentBlock>, workspace: &Path) -> Result<Said, Fault> {
             _ => return Err(unknown_content()),
         }
     }
-    if said.words.trim().is_empty() && said.beside.is_empty() {
+    if content.words.trim().is_empty() && content.attachments.is_empty() {
         return Err(Fault::bad_args("the prompt is empty").next("Say what is to be done."));
     }
-    Ok(said)
+    Ok(content)
 }
 
 fn unknown_content() -> Fault {
@@ -191,21 +193,21 @@ mod tests {
 
     use super::*;
 
-    fn said(blocks: serde_json::Value) -> Result<Said, Fault> {
+    fn content(blocks: serde_json::Value) -> Result<PromptContent, Fault> {
         read(serde_json::from_value(blocks).unwrap(), Path::new("/ws"))
     }
 
     #[test]
-    fn links_become_paths_and_embedded_text_goes_beside_the_words() {
-        let said = said(json!([
+    fn links_become_paths_and_embedded_text_is_attached() {
+        let content = content(json!([
             {"type": "text", "text": "look at "},
             {"type": "resource_link", "name": "a.rs", "uri": "file:///ws/src/a%20b.rs#L3"},
             {"type": "resource", "resource": {"uri": "file:///other/c.txt", "text": "three"}},
         ]))
         .unwrap();
-        assert_eq!(said.words, "look at `src/a b.rs#L3`");
-        assert!(matches!(said.beside.as_slice(),
-            [Beside::Text { name, bytes }] if name == "/other/c.txt" && bytes == b"three"));
+        assert_eq!(content.words, "look at `src/a b.rs#L3`");
+        assert!(matches!(content.attachments.as_slice(),
+            [Attachment::Text { name, bytes }] if name == "/other/c.txt" && bytes == b"three"));
     }
 
     #[test]
@@ -216,7 +218,7 @@ mod tests {
             json!([{"type": "text", "text": " "}]),
             json!([{"type": "image", "data": "%%%", "mimeType": "image/png"}]),
         ] {
-            assert!(said(blocks.clone()).is_err(), "{blocks}");
+            assert!(content(blocks.clone()).is_err(), "{blocks}");
         }
     }
 

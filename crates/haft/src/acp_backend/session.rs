@@ -22,7 +22,7 @@ use super::{
     buffers::InEditor,
     commands,
     config_options::width,
-    opening::{Kept, Opening},
+    opening::{Opening, SavedSettings},
     person::AtEditor,
     replay, tool_calls,
     watcher::Watcher,
@@ -40,7 +40,7 @@ pub(super) struct AcpSession {
     pub(super) steering: Steering,
     pub(super) watcher: Arc<Watcher>,
     /// Settings that are saved for the next time that the session is opened.
-    pub(super) kept: Mutex<Kept>,
+    pub(super) kept: Mutex<SavedSettings>,
     /// Notes for the person, shown once.
     notes: Mutex<Vec<String>>,
     titled: Mutex<bool>,
@@ -63,7 +63,7 @@ impl AcpSession {
         backend: &Backend,
         mut opening: Opening,
         name: Option<&SessionId>,
-        mut kept: Kept,
+        mut kept: SavedSettings,
     ) -> Result<Arc<Self>, Error> {
         let editor: &Editor = &backend.editor;
         let watcher = Arc::new(Watcher::start(editor.clone()));
@@ -88,7 +88,7 @@ impl AcpSession {
         let (agent, lines) = opened.map_err(|fault| auth::error(&fault))?;
         kept.dirs.clone_from(&opening.dirs);
         let runtime = &factory.opened.runtime;
-        if let Err(fault) = kept.keep(runtime.store(), &id) {
+        if let Err(fault) = kept.save(runtime.store(), &id) {
             return Err(serve::acp::error_of(&fault));
         }
         let notes = [factory.opened.aside.clone(), lines, opening.notes.clone()].concat();
@@ -125,7 +125,7 @@ impl AcpSession {
     /// Saves the editor's settings.
     pub(super) fn keep(&self) {
         let kept = self.kept.lock().clone();
-        if let Err(fault) = kept.keep(self.factory.opened.runtime.store(), &self.id) {
+        if let Err(fault) = kept.save(self.factory.opened.runtime.store(), &self.id) {
             tracing::warn!("what the editor set is not kept: {fault}");
         }
     }

@@ -34,7 +34,7 @@ const ASKS: [&str; 2] = ["ask_user", "ask"];
 /// Observes the agent and queues its events.
 pub(super) struct Watcher {
     shared: Arc<Shared>,
-    to: mpsc::UnboundedSender<Heard>,
+    to: mpsc::UnboundedSender<Queued>,
     /// The call with which the model asks the person now.
     asking: Mutex<Option<String>>,
     messages: AtomicU64,
@@ -46,7 +46,7 @@ struct Shared {
     owner: OnceLock<Weak<AcpSession>>,
 }
 
-enum Heard {
+enum Queued {
     Event(Event),
     Update(Box<SessionUpdate>),
     Note(String),
@@ -68,7 +68,7 @@ impl Observer for Watcher {
             _ => {}
         }
         // The connection may have ended; then nobody is notified.
-        let _ = self.to.send(Heard::Event(event));
+        let _ = self.to.send(Queued::Event(event));
     }
 }
 
@@ -110,7 +110,7 @@ impl Watcher {
 
     /// Queues an update after all earlier events, and waits until it is sent.
     pub(super) async fn tell(&self, update: SessionUpdate) {
-        let _ = self.to.send(Heard::Update(Box::new(update)));
+        let _ = self.to.send(Queued::Update(Box::new(update)));
         self.flush().await;
     }
 
@@ -124,24 +124,24 @@ impl Watcher {
 
     /// Queues a note for the person.
     pub(super) fn note(&self, text: String) {
-        let _ = self.to.send(Heard::Note(text));
+        let _ = self.to.send(Queued::Note(text));
     }
 
     /// Waits until all queued events are sent.
     pub(super) async fn flush(&self) {
         let (done, over) = oneshot::channel();
-        let _ = self.to.send(Heard::Flush(done));
+        let _ = self.to.send(Queued::Flush(done));
         let _ = over.await;
     }
 }
 
-async fn deliver(shared: Arc<Shared>, mut from: mpsc::UnboundedReceiver<Heard>) {
+async fn deliver(shared: Arc<Shared>, mut from: mpsc::UnboundedReceiver<Queued>) {
     let mut telling = Telling::new(shared);
     while let Some(first) = from.recv().await {
         let mut next = Some(first);
         let mut left = TOGETHER;
-        while let Some(heard) = next {
-            telling.take(heard).await;
+        while let Some(queued) = next {
+            telling.take(queued).await;
             left -= 1;
             next = if left > 0 { from.try_recv().ok() } else { None };
         }
@@ -184,23 +184,23 @@ impl Telling {
         }
     }
 
-    async fn take(&mut self, heard: Heard) {
-        match heard {
-            Heard::Event(Event::Text { text }) => self.push(false, &text).await,
-            Heard::Event(Event::Reasoning { text }) => self.push(true, &text).await,
-            Heard::Event(event) => {
+    async fn take(&mut self, queued: Queued) {
+        match queued {
+            Queued::Event(Event::Text { text }) => self.push(false, &text).await,
+            Queued::Event(Event::Reasoning { text }) => self.push(true, &text).await,
+            Queued::Event(event) => {
                 self.end_text().await;
                 self.event(event, None).await;
             }
-            Heard::Update(update) => {
+            Queued::Update(update) => {
                 self.end_batch().await;
                 self.send(*update).await;
             }
-            Heard::Note(text) => {
+            Queued::Note(text) => {
                 self.end_text().await;
                 self.note(text).await;
             }
-            Heard::Flush(done) => {
+            Queued::Flush(done) => {
                 self.end_batch().await;
                 // The receiver may be gone.
                 let _ = done.send(());

@@ -11,7 +11,7 @@ use kit::Fault;
 use serve::acp::v1::{ListSessionsResponse, SessionId, SessionInfo};
 use store::Store;
 
-use super::{Backend, opening::Kept};
+use super::{Backend, opening::SavedSettings};
 use crate::{Place, state_folder};
 
 /// The file in the state folder that names these workspaces, one per line.
@@ -109,7 +109,7 @@ impl Backend {
         for conversation in store.conversations().list(agent::Archived::Hidden, usize::MAX)? {
             let conversation = agent::Conversation::from(conversation);
             let id = SessionId::from(conversation.session);
-            let kept = Kept::of(&store, &id)?;
+            let kept = SavedSettings::of(&store, &id)?;
             let info = SessionInfo::new(id, folder)
                 .title(conversation.title)
                 .updated_at(iso(conversation.used_ms))

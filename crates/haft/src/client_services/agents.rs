@@ -18,12 +18,12 @@ use crate::{Opened, Place, agent_factory};
 /// Sub-agents of a client's agent: with the client's model if it lends it, else with the configured one.
 pub(super) struct OverClient {
     crew: Crew,
-    desk: Arc<ClientSlots>,
+    slots: Arc<ClientSlots>,
     has_own: bool,
 }
 
 impl OverClient {
-    pub(super) fn new(session: &Session, opened: &Opened, place: &Place, desk: Arc<ClientSlots>) -> Self {
+    pub(super) fn new(session: &Session, opened: &Opened, place: &Place, slots: Arc<ClientSlots>) -> Self {
         let (agents, variables) = (opened.agents.clone(), place.variables.clone());
         let workspace = opened.runtime.roots().workspace().to_owned();
         let find: Choose = Arc::new(move |name| {
@@ -40,8 +40,8 @@ impl OverClient {
         });
         let has_own = own.is_some();
         let max_calls = opened.agents.agent.max_calls;
-        let model = Arc::new(Borrowed::new(desk.clone(), None, own, max_calls));
-        let lending = desk.clone();
+        let model = Arc::new(Borrowed::new(slots.clone(), None, own, max_calls));
+        let lending = slots.clone();
         let choose: Choose = Arc::new(move |name| {
             if lending.lends().is_none() {
                 return find(name);
@@ -62,14 +62,14 @@ impl OverClient {
                 (&makings.prompt(session, profile)).into()
             }),
             section: opened.agents.subagent.clone(),
-            person: Arc::new(asker::AtClient(desk.clone())),
+            person: Arc::new(asker::AtClient(slots.clone())),
         };
-        Self { crew: Crew::alone(session, model, setup), desk, has_own }
+        Self { crew: Crew::alone(session, model, setup), slots, has_own }
     }
 
     /// Returns whether there is a model. A profile may name one of its own.
     async fn has_model(&self, profile: Option<&str>) -> bool {
-        if self.has_own || self.desk.has_lent().is_some() {
+        if self.has_own || self.slots.has_lent().is_some() {
             return true;
         }
         let Some(profile) = profile.map(str::to_owned) else { return false };

@@ -12,7 +12,7 @@ use super::ClientSlots;
 use crate::ask;
 
 /// The timeout of an answer.
-const PATIENCE: Duration = Duration::from_secs(10 * 60);
+const TIMEOUT: Duration = Duration::from_secs(10 * 60);
 
 /// A question shows at most so many lines of diffs.
 const DIFF: usize = 200;
@@ -36,7 +36,7 @@ impl Approver for AtClient {
                     async move { client.form(message, schema).await }
                 },
             );
-            let Ok(answer) = timeout(PATIENCE, asked).await else { return Verdict::NobodyThere };
+            let Ok(answer) = timeout(TIMEOUT, asked).await else { return Verdict::NobodyThere };
             match answer {
                 Some(Ok(Filled::Accepted(filled))) => verdict(&filled, !request.offers.is_empty()),
                 // Whatever kept the client from asking, nobody approved.

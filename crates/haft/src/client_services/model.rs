@@ -32,7 +32,7 @@ pub(super) struct Named {
 
 /// The model of a client that lends it; else another.
 pub(super) struct Borrowed {
-    desk: Arc<ClientSlots>,
+    slots: Arc<ClientSlots>,
     hint: Option<String>,
     otherwise: Option<Named>,
     max_calls: Option<usize>,
@@ -43,25 +43,25 @@ impl Borrowed {
     /// Uses the model of a connected client, preferably the one of this name. In a dialect, at most `max_calls` calls
     /// of one answer run.
     pub(super) fn new(
-        desk: Arc<ClientSlots>,
+        slots: Arc<ClientSlots>,
         hint: Option<String>,
         otherwise: Option<Named>,
         max_calls: Option<usize>,
     ) -> Self {
-        Self { desk, hint, otherwise, max_calls, abilities: abilities() }
+        Self { slots, hint, otherwise, max_calls, abilities: abilities() }
     }
 
     /// Returns the model that answers now.
     fn now(&self, tools: &[Spec]) -> Result<Arc<dyn Model>, Fault> {
-        let offers = match (self.desk.lends(), &self.otherwise) {
+        let offers = match (self.slots.lends(), &self.otherwise) {
             (Some(offers), _) => offers,
             (None, Some(Named { find, name })) => return find(name),
             (None, None) => self
-                .desk
+                .slots
                 .has_lent()
                 .ok_or_else(|| Fault::new(Kind::Unavailable, "no client offers its model (sampling)"))?,
         };
-        let lent = Lent { desk: self.desk.clone(), hint: self.hint.clone(), abilities: abilities() };
+        let lent = Lent { slots: self.slots.clone(), hint: self.hint.clone(), abilities: abilities() };
         Ok(if tools.is_empty() || offers.model_with_tools {
             Arc::new(lent)
         } else {
@@ -79,8 +79,8 @@ impl Model for Borrowed {
         &self.abilities
     }
 
-    fn told(&self, system: &Arc<str>, tools: &[Spec]) -> Arc<str> {
-        self.now(tools).map_or_else(|_| system.clone(), |model| model.told(system, tools))
+    fn system_prompt(&self, system: &Arc<str>, tools: &[Spec]) -> Arc<str> {
+        self.now(tools).map_or_else(|_| system.clone(), |model| model.system_prompt(system, tools))
     }
 
     fn stream(&self, request: Request) -> Events {
@@ -93,7 +93,7 @@ impl Model for Borrowed {
 
 /// A client's model, requested with `sampling/createMessage`.
 struct Lent {
-    desk: Arc<ClientSlots>,
+    slots: Arc<ClientSlots>,
     hint: Option<String>,
     abilities: Abilities,
 }
@@ -108,10 +108,10 @@ impl Model for Lent {
     }
 
     fn stream(&self, request: Request) -> Events {
-        let (desk, params) = (self.desk.clone(), params(&request, self.hint.as_deref()));
+        let (slots, params) = (self.slots.clone(), params(&request, self.hint.as_deref()));
         let with_tools = params.get("tools").is_some();
         let answered = async move {
-            let asked = desk.through_next(
+            let asked = slots.through_next(
                 |offers| if with_tools { offers.model_with_tools } else { offers.model },
                 |client| {
                     let params = params.clone();

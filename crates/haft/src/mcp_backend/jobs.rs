@@ -9,12 +9,12 @@ use kit::{
 use serve::{Content, Document};
 use tokio::{sync::watch, time::sleep};
 
-use super::{ForClients, JOBS, OUTPUTS, SHOWN, bump};
+use super::{JOBS, McpBackend, OUTPUTS, SHOWN, bump};
 
 /// The minimum interval between updates of a job's output.
 const PACE: Duration = Duration::from_millis(200);
 
-impl ForClients {
+impl McpBackend {
     pub(super) fn job_documents(&self) -> impl Iterator<Item = Document> {
         self.session.job_table().list().into_iter().rev().map(|job| Document {
             uri: format!("{JOBS}{}", job.id),
@@ -34,7 +34,7 @@ impl ForClients {
         let job = self.find_job(id)?;
         let mut text = headline(&job);
         text.push('\n');
-        text.push_str(&said(&job));
+        text.push_str(&state_text(&job));
         let content =
             |mime: &str, body: Body| Content { uri: uri.to_owned(), mime: Some(mime.to_owned()), body };
         let mut contents = vec![content("text/plain", Body::Text(self.shown(&text)))];
@@ -116,7 +116,7 @@ fn headline(job: &Job) -> String {
 }
 
 /// Returns the job's error, or its output until now, or its result, or the text with which it waits.
-fn said(job: &Job) -> String {
+fn state_text(job: &Job) -> String {
     let written = job.live.output.as_deref().filter(|it| it.total() > 0);
     match (job.result.as_deref(), written) {
         (Some(Err(fault)), _) => fault.as_text(),

@@ -4,13 +4,13 @@ use kit::{Body, Fault};
 use serve::{Content, Document};
 use store::journal::{CallRecord, Filter};
 
-use super::{ForClients, JOURNAL, SHOWN, in_brief};
+use super::{JOURNAL, McpBackend, SHOWN, in_brief};
 use crate::verbs::log::{line, whole};
 
 /// The maximum number of calls that are shown, the newest first.
 const CALLS: usize = 500;
 
-impl ForClients {
+impl McpBackend {
     pub(super) fn journal_document(&self) -> Document {
         Document {
             uri: JOURNAL.to_owned(),

@@ -12,12 +12,12 @@ use kit::{
 };
 use serve::{Content, Document};
 
-use super::{ForClients, OUTPUTS, SHOWN, in_brief};
+use super::{McpBackend, OUTPUTS, SHOWN, in_brief};
 
 /// The maximum size of binary content, in bytes; a larger one is not given at all.
 const BLOB: u64 = 8 << 20;
 
-impl ForClients {
+impl McpBackend {
     /// Returns the spilled outputs, the newest first.
     pub(super) fn output_documents(&self) -> Result<Vec<Document>, Fault> {
         let kept = self.session.runtime().spills().list(self.session.name())?;

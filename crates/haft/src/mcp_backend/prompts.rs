@@ -5,7 +5,7 @@
 use kit::{Fault, Part};
 use serve::{Blank, Line, Prompt, Speaker};
 
-use super::{ForClients, in_brief};
+use super::{McpBackend, in_brief};
 use crate::verbs::manual;
 
 /// Returns all prompts.
@@ -33,7 +33,7 @@ pub(super) fn all() -> Vec<Prompt> {
     ]
 }
 
-impl ForClients {
+impl McpBackend {
     /// Returns a prompt with its arguments in place. Blocks.
     pub(super) fn fill(&self, name: &str, arguments: &[(String, String)]) -> Result<Vec<Line>, Fault> {
         let prompts = all();

@@ -70,7 +70,7 @@ pub(crate) fn how(ok: bool, exit: Option<i32>, fault: Option<Kind>) -> String {
 }
 
 /// Returns the same as [`how`] for a call of an earlier process, where only the line of its answer was kept and not its fault.
-pub(crate) fn how_told(ok: bool, exit: Option<i32>, line: &str) -> String {
+pub(crate) fn how_of_line(ok: bool, exit: Option<i32>, line: &str) -> String {
     let was_denied =
         !ok && (line.contains("; the person said no") || line.ends_with("there was nobody to ask"));
     how(ok, exit, was_denied.then_some(Kind::Denied))

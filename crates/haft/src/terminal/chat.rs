@@ -138,7 +138,7 @@ pub(crate) struct Front {
     /// The note about who settled the open question, if that was somebody else.
     settled: Option<String>,
     /// Input that is queued and not processed yet.
-    said: VecDeque<Said>,
+    said: VecDeque<PromptInput>,
     /// Rows and pictures that arrived while a question was open.
     held: Vec<Drawn>,
     session: Option<Session>,
@@ -155,7 +155,7 @@ pub(crate) struct Front {
 
 /// Input of the person at the prompt.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Said {
+pub(crate) enum PromptInput {
     Line(Entry),
     /// The process that runs the turn is to stop it.
     Stop,
@@ -326,23 +326,23 @@ impl Front {
     /// Queues a text from the command line as the first input.
     pub(crate) fn says_first(&mut self, words: String) {
         if !words.trim().is_empty() {
-            self.said.push_front(Said::Line(Entry::new(words)));
+            self.said.push_front(PromptInput::Line(Entry::new(words)));
         }
     }
 
     /// Returns the next input of the person. Input that was typed during the agent's turn comes first.
-    pub(crate) async fn prompt(&mut self) -> Said {
+    pub(crate) async fn prompt(&mut self) -> PromptInput {
         let mut moves = moves();
         loop {
             if self.hangup.is_cancelled() || self.screen.is_gone() {
-                return Said::End;
+                return PromptInput::End;
             }
             if self.dialog.is_none()
                 && self.reading.is_none()
                 && let Some(said) = self.said.pop_front()
             {
                 self.flush();
-                if let Said::Line(entry) = &said
+                if let PromptInput::Line(entry) = &said
                     && !entry.text.trim().is_empty()
                 {
                     let text = format!("> {}", entry.shown.trim_end().replace('\n', "\n  "));
@@ -358,7 +358,7 @@ impl Front {
             self.happens(&mut moves, &cancel).await;
             if cancel.is_cancelled() && self.is_attached && self.is_busy && !self.hangup.is_cancelled() {
                 self.drop_dialogs();
-                return Said::Stop;
+                return PromptInput::Stop;
             }
             if cancel.is_cancelled() {
                 self.drop_dialogs();
@@ -431,7 +431,7 @@ impl Front {
                     let _ = shown.send(());
                 }
             },
-            heard = self.input.next() => self.typed(heard, cancel),
+            event = self.input.next() => self.typed(event, cancel),
             event = next_job(&mut self.jobs) => {
                 let rows = job_line(&event).wrapped(self.columns(), 4);
                 self.held.extend(rows.into_iter().map(Drawn::Row));
@@ -443,9 +443,9 @@ impl Front {
         }
         // Events that arrive together are drawn once.
         while !cancel.is_cancelled()
-            && let Some(heard) = self.input.next_now()
+            && let Some(event) = self.input.next_now()
         {
-            self.typed(heard, cancel);
+            self.typed(event, cancel);
         }
         while let Ok(seen) = self.events.try_recv() {
             self.see(seen);
@@ -525,7 +525,7 @@ impl Front {
         self.look_at_calls(now);
         let mut rows = self.view.live(now, self.look());
         for it in &self.said {
-            if let Said::Line(entry) = it {
+            if let PromptInput::Line(entry) = it {
                 rows.push(Row::new(format!("> {}  (next)", harmless(&entry.shown)), Style::DIM).cut(columns));
             }
         }

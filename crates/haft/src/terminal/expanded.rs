@@ -1,7 +1,7 @@
 //! The chat's reader: shows the whole output of a call, a thought, or a long list in the pager.
 
 use crossterm::event::KeyEvent;
-use runtime::{Session, truncate::kept_as};
+use runtime::{Session, truncate::kept_handle};
 
 use super::{
     abbreviate, diff,
@@ -111,7 +111,7 @@ fn lines(output: &Output, session: &Session) -> Vec<Row> {
     if !rows.is_empty() {
         rows.push(Row::default());
     }
-    let whole = kept_as(&output.text).and_then(|handle| {
+    let whole = kept_handle(&output.text).and_then(|handle| {
         let bytes = spills.read(&of, handle).ok()?;
         let text = String::from_utf8_lossy(bytes.get(..MOST).unwrap_or(&bytes)).into_owned();
         Some(kit::escape::visible(&text).0.into_owned())

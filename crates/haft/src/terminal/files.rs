@@ -23,7 +23,7 @@ use super::fuzzy;
 const MOST: usize = 50_000;
 
 /// Maximum duration of a walk.
-const PATIENCE: Duration = Duration::from_secs(3);
+const TIMEOUT: Duration = Duration::from_secs(3);
 
 /// An older index is rebuilt at the next query.
 const STALE: Duration = Duration::from_secs(5);
@@ -118,9 +118,9 @@ impl Index {
                 paths.lock().push(format!("{path}{end}"));
             }
             let count = met.fetch_add(1, Ordering::Relaxed);
-            if count < MOST && began.elapsed() < PATIENCE { Go::On } else { Go::Stop }
+            if count < MOST && began.elapsed() < TIMEOUT { Go::On } else { Go::Stop }
         });
-        let cut = done.is_err() || met.into_inner() >= MOST || began.elapsed() >= PATIENCE;
+        let cut = done.is_err() || met.into_inner() >= MOST || began.elapsed() >= TIMEOUT;
         let mut paths = paths.into_inner();
         paths.sort_unstable();
         Self { paths, cut }

@@ -29,11 +29,11 @@ const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 const NOW: Duration = Duration::from_millis(1);
 
 /// The end of the chat waits at most this long for the thread.
-const PATIENCE: Duration = Duration::from_secs(1);
+const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// An event from the keyboard.
 #[derive(Debug)]
-pub(crate) enum Heard {
+pub(crate) enum InputEvent {
     Key(KeyEvent),
     /// Pasted text.
     Paste(String),
@@ -50,7 +50,7 @@ pub(crate) struct Input {
 
 /// The thread that reads, while it runs.
 struct Keys {
-    heard: UnboundedReceiver<Heard>,
+    events: UnboundedReceiver<InputEvent>,
     /// Dropped to end the thread.
     listens: Option<mpsc::Sender<()>>,
     /// Notified when the thread has ended.
@@ -67,16 +67,16 @@ impl Input {
     }
 
     /// Waits for the next event; pending while another program has the keyboard.
-    pub(crate) async fn next(&mut self) -> Heard {
+    pub(crate) async fn next(&mut self) -> InputEvent {
         match &mut self.keys {
-            Some(keys) => keys.heard.recv().await.unwrap_or(Heard::End),
+            Some(keys) => keys.events.recv().await.unwrap_or(InputEvent::End),
             None => std::future::pending().await,
         }
     }
 
     /// Returns the next event if one has arrived.
-    pub(crate) fn next_now(&mut self) -> Option<Heard> {
-        self.keys.as_mut()?.heard.try_recv().ok()
+    pub(crate) fn next_now(&mut self) -> Option<InputEvent> {
+        self.keys.as_mut()?.events.try_recv().ok()
     }
 
     /// Hands the keyboard over: restores the terminal mode from before the chat.
@@ -98,7 +98,7 @@ impl Input {
 impl Keys {
     fn start() -> io::Result<Self> {
         let (listens, is_heard) = mpsc::channel();
-        let (tell, heard) = unbounded_channel();
+        let (tell, events) = unbounded_channel();
         let (end, ended) = mpsc::channel();
         let keys = keyboard()?;
         enable_raw_mode()?;
@@ -112,11 +112,11 @@ impl Keys {
                 }
                 Some(())
             });
-            let _ = tell.send(Heard::End);
+            let _ = tell.send(InputEvent::End);
             let _ = end.send(());
         });
         thread.inspect_err(|_| give_back())?;
-        Ok(Self { heard, listens: Some(listens), ended })
+        Ok(Self { events, listens: Some(listens), ended })
     }
 }
 
@@ -124,7 +124,7 @@ impl Drop for Keys {
     fn drop(&mut self) {
         self.listens = None;
         // The thread must not read keys that are meant for the next program; but a read from a terminal that is gone may hang.
-        let _ = self.ended.recv_timeout(PATIENCE);
+        let _ = self.ended.recv_timeout(TIMEOUT);
         give_back();
     }
 }
@@ -144,7 +144,7 @@ fn give_back() {
 }
 
 /// Reads text that was typed before raw mode: the terminal turned the return key into a line feed then, which is Ctrl-J now.
-fn read_before(tell: &UnboundedSender<Heard>) -> Option<()> {
+fn read_before(tell: &UnboundedSender<InputEvent>) -> Option<()> {
     let as_meant = |key: KeyEvent| match (key.code, key.modifiers) {
         (KeyCode::Char('j'), KeyModifiers::CONTROL) => KeyEvent::from(KeyCode::Enter),
         _ => key,
@@ -176,15 +176,15 @@ fn wait(keys: &OwnedFd) -> Option<()> {
 }
 
 /// Sends all events that have arrived. Returns `None` when the keyboard or the receiver is gone.
-fn read(tell: &UnboundedSender<Heard>, as_meant: impl Fn(KeyEvent) -> KeyEvent) -> Option<()> {
+fn read(tell: &UnboundedSender<InputEvent>, as_meant: impl Fn(KeyEvent) -> KeyEvent) -> Option<()> {
     while event::poll(NOW).ok()? {
-        let heard = match event::read().ok()? {
-            Event::Key(key) if key.kind != KeyEventKind::Release => Heard::Key(as_meant(key)),
-            Event::Paste(text) => Heard::Paste(text),
-            Event::Resize(columns, lines) => Heard::Resized(columns, lines),
+        let event = match event::read().ok()? {
+            Event::Key(key) if key.kind != KeyEventKind::Release => InputEvent::Key(as_meant(key)),
+            Event::Paste(text) => InputEvent::Paste(text),
+            Event::Resize(columns, lines) => InputEvent::Resized(columns, lines),
             _ => continue,
         };
-        tell.send(heard).ok()?;
+        tell.send(event).ok()?;
     }
     Some(())
 }

@@ -12,7 +12,7 @@ use super::{code::Code, letters::Letters, row::Row};
 use blocks::{Laid, lay};
 
 /// A mark without a partner holds back at most this many rows; then it is a letter like any other.
-const PATIENCE: usize = 4;
+const HELD_ROWS: usize = 4;
 
 /// A longer block, in bytes, is cut in two.
 const LONGEST: usize = 16 << 10;
@@ -470,7 +470,7 @@ mod tests {
         let mut rows = markdown.push(&" word".repeat(100), look);
         assert!(rows.len() > 20 && markdown.rest(look).len() == 1);
         rows.extend(markdown.push(&format!(" **open{}", " more".repeat(100)), look));
-        assert!(markdown.rest(look).len() <= PATIENCE + 1, "{:?}", markdown.rest(look));
+        assert!(markdown.rest(look).len() <= HELD_ROWS + 1, "{:?}", markdown.rest(look));
         rows.extend(markdown.push("** late", look));
         rows.extend(markdown.end(look));
         let seen = text(&rows);

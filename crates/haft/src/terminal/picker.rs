@@ -8,7 +8,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    input::{Heard, Input},
+    input::{Input, InputEvent},
     row::{Row, Style, harmless},
     screen::Screen,
     typed::Typed,
@@ -148,19 +148,19 @@ pub(crate) async fn pick(
         if screen.is_gone() {
             break None;
         }
-        let heard = tokio::select! {
+        let event = tokio::select! {
             () = hangup.cancelled() => break None,
-            heard = input.next() => heard,
+            event = input.next() => event,
         };
-        match heard {
-            Heard::Key(key) => match picker.key(key) {
+        match event {
+            InputEvent::Key(key) => match picker.key(key) {
                 Picked::Stays => {}
                 Picked::Chosen(at) => break Some(at),
                 Picked::Leaves => break None,
             },
-            Heard::Paste(text) => picker.paste(&text),
-            Heard::Resized(columns, lines) => screen.resized(columns, lines),
-            Heard::End => break None,
+            InputEvent::Paste(text) => picker.paste(&text),
+            InputEvent::Resized(columns, lines) => screen.resized(columns, lines),
+            InputEvent::End => break None,
         }
     };
     screen.leave_full();

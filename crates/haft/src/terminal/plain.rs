@@ -76,16 +76,16 @@ struct Lines {
     /// The titles of the running calls.
     titles: HashMap<String, String>,
     /// Pieces that arrived while a question was open at this terminal.
-    held: Vec<Told>,
+    held: Vec<Piece>,
 }
 
 /// A piece of output.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum Piece {
     /// Text for standard output, as it is.
-    Said(String),
+    Text(String),
     /// A line for standard error.
-    Did(String),
+    Action(String),
 }
 
 impl Plain {
@@ -110,44 +110,46 @@ impl Plain {
 
     /// Shows the person a text, on standard output.
     pub(crate) fn show(&self, text: &str) {
-        self.inner.told(|state| {
-            let mut told = state.end_text();
-            told.push(Told::Said(text.lines().map(|it| format!("{}\n", ask::shown(it))).collect()));
-            told
+        self.inner.update(|state| {
+            let mut pieces = state.end_text();
+            pieces.push(Piece::Text(text.lines().map(|it| format!("{}\n", ask::shown(it))).collect()));
+            pieces
         });
     }
 
     /// Ends the turn: writes the remaining pieces.
     pub(crate) fn end(&self) {
         let mut state = self.inner.state.lock();
-        let mut told = std::mem::take(&mut state.held);
-        told.extend(state.end_text());
+        let mut pieces = std::mem::take(&mut state.held);
+        pieces.extend(state.end_text());
         state.titles.clear();
         drop(state);
-        self.inner.tell(told);
+        self.inner.write(pieces);
     }
 }
 
 impl Inner {
     /// Writes the pieces that `what` derives from the state. While a question is open, it holds them back, so that they do
     /// not interrupt it.
-    fn told(&self, what: impl FnOnce(&mut Lines) -> Vec<Told>) {
+    fn update(&self, what: impl FnOnce(&mut Lines) -> Vec<Piece>) {
         let mut state = self.state.lock();
-        let told = what(&mut state);
-        state.held.extend(told);
-        let told = if ask::is_asking() { Vec::new() } else { std::mem::take(&mut state.held) };
+        let pieces = what(&mut state);
+        state.held.extend(pieces);
+        let pieces = if ask::is_asking() { Vec::new() } else { std::mem::take(&mut state.held) };
         drop(state);
-        self.tell(told);
+        self.write(pieces);
     }
 
-    fn tell(&self, told: Vec<Told>) {
+    fn write(&self, pieces: Vec<Piece>) {
         // Queried each time, as a terminal may be resized.
         let columns = if self.together { columns(&io::stdout()) } else { columns(&io::stderr()) };
-        for it in told {
+        for it in pieces {
             match it {
-                Told::Said(text) => self.out.write(&text),
-                Told::Did(line) if self.together => self.out.write(&format!("{}\n", wrapped(&line, columns))),
-                Told::Did(line) => print::err(&wrapped(&line, columns)),
+                Piece::Text(text) => self.out.write(&text),
+                Piece::Action(line) if self.together => {
+                    self.out.write(&format!("{}\n", wrapped(&line, columns)));
+                }
+                Piece::Action(line) => print::err(&wrapped(&line, columns)),
             }
         }
     }
@@ -155,7 +157,7 @@ impl Inner {
 
 impl Observer for Plain {
     fn hear(&self, event: Event) {
-        self.inner.told(|state| state.hear(&event, ""));
+        self.inner.update(|state| state.hear(&event, ""));
         if let Some(call) = begun(&event)
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
@@ -163,7 +165,7 @@ impl Observer for Plain {
             runtime.spawn(async move {
                 tokio::time::sleep(LONG).await;
                 if let Some(inner) = inner.upgrade() {
-                    inner.told(|state| state.still_runs(&call));
+                    inner.update(|state| state.still_runs(&call));
                 }
             });
         }
@@ -193,23 +195,23 @@ fn wrapped(line: &str, columns: Option<usize>) -> String {
 }
 
 impl Lines {
-    fn hear(&mut self, event: &Event, under: &str) -> Vec<Told> {
-        let mut told = Vec::new();
+    fn hear(&mut self, event: &Event, under: &str) -> Vec<Piece> {
+        let mut pieces = Vec::new();
         let mut below = Vec::new();
         let line = match event {
-            Event::Text { .. } if self.only_calls => return told,
+            Event::Text { .. } if self.only_calls => return pieces,
             Event::Text { text } if under.is_empty() => {
                 let shown = self.letters.push(text);
                 if !shown.is_empty() {
                     self.open = !shown.ends_with('\n');
-                    told.push(Told::Said(shown));
+                    pieces.push(Piece::Text(shown));
                 }
-                return told;
+                return pieces;
             }
             Event::Called { call, tool, arguments } => {
                 let title = abbreviate::line(&format!("{under}{}", title(tool, arguments)), TITLE);
                 self.titles.insert(call.clone(), title);
-                return told;
+                return pieces;
             }
             Event::Answered { call, tool, ok, fault, exit, ms, text, pictures, changes, links } => {
                 let title = self.titles.remove(call).unwrap_or_else(|| format!("{under}{tool}"));
@@ -242,31 +244,31 @@ impl Lines {
             Event::Waits { jobs, seconds } => format!("! {under}{}", abbreviate::waits(jobs, *seconds)),
             Event::Used { .. } if under.is_empty() => return self.end_text(),
             Event::Under { agent, inner } => return self.hear(inner, &format!("{under}{agent}: ")),
-            _ => return told,
+            _ => return pieces,
         };
-        told.extend(self.end_text());
-        told.push(Told::Did(harmless(&line)));
-        told.extend(below.into_iter().map(Told::Did));
-        told
+        pieces.extend(self.end_text());
+        pieces.push(Piece::Action(harmless(&line)));
+        pieces.extend(below.into_iter().map(Piece::Action));
+        pieces
     }
 
     /// Returns the line about a call that runs for long, unless it is over by now.
-    fn still_runs(&mut self, call: &str) -> Vec<Told> {
+    fn still_runs(&mut self, call: &str) -> Vec<Piece> {
         let Some(title) = self.titles.get(call) else { return Vec::new() };
         let line = harmless(&format!("> {title} (still running)"));
-        let mut told = self.end_text();
-        told.push(Told::Did(line));
-        told
+        let mut pieces = self.end_text();
+        pieces.push(Piece::Action(line));
+        pieces
     }
 
     /// Ends the text of the model: the next piece begins a line.
-    fn end_text(&mut self) -> Vec<Told> {
+    fn end_text(&mut self) -> Vec<Piece> {
         let mut rest = self.letters.end();
         if !rest.is_empty() || self.open {
             rest.push('\n');
         }
         self.open = false;
-        if rest.is_empty() { Vec::new() } else { vec![Told::Said(rest)] }
+        if rest.is_empty() { Vec::new() } else { vec![Piece::Text(rest)] }
     }
 }
 
@@ -277,7 +279,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_said_and_what_is_done_are_told_apart_and_line_by_line() {
+    fn texts_and_actions_are_separate_pieces_each_on_its_own_lines() {
         let mut lines = Lines::default();
         let text = |text: &str| Event::Text { text: text.to_owned() };
         let called = Event::Called {
@@ -299,12 +301,12 @@ mod tests {
         };
         let under = Event::Under { agent: "explore_1".into(), inner: Box::new(text("not told")) };
         let events = [text("I ru"), text("n it."), called, under, answered, text("Done\n")];
-        let mut told: Vec<Told> = events.iter().flat_map(|it| lines.hear(it, "")).collect();
-        told.extend(lines.end_text());
-        let said = |it: &str| Told::Said(it.to_owned());
-        let did = |it: &str| Told::Did(it.to_owned());
+        let mut pieces: Vec<Piece> = events.iter().flat_map(|it| lines.hear(it, "")).collect();
+        pieces.extend(lines.end_text());
+        let said = |it: &str| Piece::Text(it.to_owned());
+        let did = |it: &str| Piece::Action(it.to_owned());
         assert_eq!(
-            told,
+            pieces,
             [
                 said("I ru"),
                 said("n it."),
@@ -316,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_runs_for_long_is_told_of_before_it_ends() {
+    fn a_call_that_runs_for_long_is_shown_before_it_ends() {
         let mut lines = Lines::default();
         let called = |call: &str| Event::Called {
             call: call.to_owned(),
@@ -328,10 +330,10 @@ mod tests {
             assert_eq!(lines.hear(&event, ""), []);
         }
         assert_eq!((begun(&called("a")), begun(&under)), (Some("a"), Some("b")));
-        assert_eq!(lines.still_runs("a"), [Told::Did("> shell make a (still running)".to_owned())]);
+        assert_eq!(lines.still_runs("a"), [Piece::Action("> shell make a (still running)".to_owned())]);
         assert_eq!(
             lines.still_runs("b"),
-            [Told::Did("> explore_1: shell make b (still running)".to_owned())]
+            [Piece::Action("> explore_1: shell make b (still running)".to_owned())]
         );
         assert_eq!(lines.still_runs("c"), [], "it is over");
     }
@@ -347,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn where_only_calls_are_told_no_word_of_the_model_is() {
+    fn text_of_the_model_is_left_out_where_only_calls_are_shown() {
         let mut lines = Lines { only_calls: true, ..Lines::default() };
         assert_eq!(lines.hear(&Event::Text { text: "I look.".to_owned() }, ""), []);
         assert_eq!(lines.end_text(), []);

@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    input::{Heard, Input, restore},
+    input::{Input, InputEvent, restore},
     interrupt,
     pager::{Paged, Pager},
     row::Row,
@@ -30,16 +30,16 @@ pub(crate) async fn read(title: &str, rows: Vec<Row>, colours: bool) -> io::Resu
     while !screen.is_gone() {
         let rows = pager.rows(screen.columns(), screen.lines());
         screen.draw_full(rows);
-        let heard = tokio::select! {
+        let event = tokio::select! {
             () = hangup.cancelled() => break,
-            heard = input.next() => heard,
+            event = input.next() => event,
         };
-        match heard {
-            Heard::Key(key) if pager.key(key) == Paged::Leaves => break,
-            Heard::Key(_) => {}
-            Heard::Paste(text) => pager.paste(&text),
-            Heard::Resized(columns, lines) => screen.resized(columns, lines),
-            Heard::End => break,
+        match event {
+            InputEvent::Key(key) if pager.key(key) == Paged::Leaves => break,
+            InputEvent::Key(_) => {}
+            InputEvent::Paste(text) => pager.paste(&text),
+            InputEvent::Resized(columns, lines) => screen.resized(columns, lines),
+            InputEvent::End => break,
         }
     }
     screen.leave_full();

@@ -7,7 +7,7 @@ use std::{
 
 use agent::{Change, Event, Message, Shown};
 use kit::Kind;
-use runtime::truncate::kept_as;
+use runtime::truncate::kept_handle;
 
 use super::{
     abbreviate,
@@ -349,7 +349,7 @@ fn summed_up(text: &str, ok: bool, is_command: bool) -> String {
     let telling = abbreviate::summary(text, ok, TITLE);
     let lines = text.trim_end().lines().filter(|it| !agent::is_frame(it)).count();
     match is_command && !telling.is_empty() {
-        true if kept_as(text).is_some() => format!("{telling}  (Ctrl-O shows all)"),
+        true if kept_handle(text).is_some() => format!("{telling}  (Ctrl-O shows all)"),
         true if lines > 1 => format!("{telling}  ({lines} lines)"),
         _ => telling,
     }
@@ -403,7 +403,7 @@ pub(crate) fn said_before(message: &Message, look: Look) -> Vec<Row> {
         }
         Message::Tool { tool, title: arguments, ok, exit, line, ms, .. } => {
             let arguments = serde_json::from_str(arguments).unwrap_or_else(|_| arguments.clone().into());
-            let how = abbreviate::how_told(*ok, *exit, line);
+            let how = abbreviate::how_of_line(*ok, *exit, line);
             let telling = abbreviate::summary(line, *ok, TITLE);
             ended(0, &title(tool, &arguments), &how, &abbreviate::ms(*ms), &telling, look.columns)
         }

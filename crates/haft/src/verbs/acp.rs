@@ -21,7 +21,7 @@ pub struct Acp {
     login: Option<String>,
 }
 
-/// What is done in place of serving.
+/// Commands that run in place of serving.
 #[derive(Subcommand)]
 enum What {
     /// Add haft to an editor's configuration, or remove it

@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use tokio::sync::mpsc::{Receiver, channel};
 use tokio_util::sync::CancellationToken;
 
-use super::{FAULT, SHELL_SESSION, finish, manual::needs_agent, strict::Strict, tell_aside};
+use super::{FAULT, SHELL_SESSION, finish, manual::needs_agent, report_ignored, strict::Strict};
 use crate::{
     Options, Place,
     ask::{self, approver},
@@ -76,7 +76,7 @@ impl Call {
         let opened = options.open(place)?;
         opened.runtime.plugins().asks(approver());
         self.strict.require(&opened, place).await?;
-        tell_aside(&opened, self.strict.strict);
+        report_ignored(&opened, self.strict.strict);
         opened.runtime.load_tools().await;
         let name = options.session.as_deref().unwrap_or(SHELL_SESSION);
         let session = opened.runtime.session(Some(name), "cli", approver());
@@ -156,7 +156,7 @@ impl Call {
 /// Makes a call. The fault for a tool that only agents and MCP clients have says so.
 async fn called(with: &With<'_>, tool: &str, arguments: Arguments) -> Answer {
     if ask::somebody() {
-        with.session.said_by_person(&match &arguments {
+        with.session.add_person_words(&match &arguments {
             Arguments::Raw(text) => text.clone(),
             Arguments::Json(value) => value.to_string(),
         });

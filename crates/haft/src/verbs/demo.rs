@@ -97,7 +97,7 @@ impl Demo {
             )
         })?;
         let (factory, session, confined) = confined(project, options).await?;
-        tell(&texts::beginning(project, &confined), screen);
+        show(&texts::beginning(project, &confined), screen);
         let outcome = if screen {
             on_screen(&factory, &session, project, stopped.clone()).await
         } else {
@@ -111,7 +111,7 @@ impl Demo {
             return Ok(ExitCode::from(STOPPED));
         }
         let ending = Ending { project, confined: &confined, works, has_key, removed: self.remove };
-        tell(&ending.text(), screen);
+        show(&ending.text(), screen);
         Ok(if works { ExitCode::SUCCESS } else { ExitCode::from(FAULT) })
     }
 }
@@ -166,7 +166,7 @@ fn is_screen(place: &Place) -> bool {
 }
 
 /// Prints a text, wrapped at a terminal.
-fn tell(text: &str, screen: bool) {
+fn show(text: &str, screen: bool) {
     let columns = crossterm::terminal::size().map_or(80, |it| usize::from(it.0));
     // One column stays free, as some terminals need it.
     print::out(&if screen {
@@ -211,7 +211,7 @@ async fn on_screen(
     // The view has no running lines any more.
     front.show(&[]);
     drop(front);
-    outcome.map_err(told)
+    outcome.map_err(unexpected)
 }
 
 /// Prints the turn in lines, without pauses.
@@ -225,11 +225,11 @@ async fn in_lines(
     let mut agent = agent(factory, session, script()?.without_pauses(), plain.clone())?;
     let outcome = agent.turn(Some(TASK.to_owned()), &stopped).await;
     plain.end();
-    outcome.map_err(told)
+    outcome.map_err(unexpected)
 }
 
 /// Returns the fault for a script that stopped because a result was unexpected.
-fn told(error: AgentError) -> Fault {
+fn unexpected(error: AgentError) -> Fault {
     fault(error).next("Run `haft doctor`, and report this: the demo plays the same everywhere.")
 }
 

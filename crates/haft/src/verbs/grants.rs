@@ -109,7 +109,12 @@ fn line(record: &GrantRecord) -> String {
         1 => "used once".to_owned(),
         uses => format!("used {uses} times"),
     };
-    format!("{}  {scope}  {}  since {since} by {}, {uses}\n", record.id, plain(&record.effect), record.door)
+    format!(
+        "{}  {scope}  {}  since {since} by {}, {uses}\n",
+        record.id,
+        plain(&record.effect),
+        record.front_end
+    )
 }
 
 /// Escapes a command line that a model wrote: nothing in it acts on the terminal or begins a line.

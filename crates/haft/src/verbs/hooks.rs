@@ -11,7 +11,7 @@ use runtime::{
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::{FAULT, finish, tell_aside};
+use super::{FAULT, finish, report_ignored};
 use crate::{Options, Place, ask::approver, print};
 
 #[derive(Args)]
@@ -44,7 +44,7 @@ impl Hooks {
     pub async fn run(&self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
         let opened = options.open(place)?;
         if let Some(What::Test { event, tool, input }) = &self.what {
-            tell_aside(&opened, false);
+            report_ignored(&opened, false);
             opened.runtime.load_tools().await;
             let event = HookEvent::parse(event).ok_or_else(|| {
                 let names: Vec<_> = HookEvent::ALL.iter().map(|it| it.name()).collect();
@@ -66,7 +66,7 @@ impl Hooks {
             }
             false => print::out(&hooks.iter().map(as_text).collect::<String>()),
         }
-        tell_aside(&opened, false);
+        report_ignored(&opened, false);
         Ok(ExitCode::SUCCESS)
     }
 }

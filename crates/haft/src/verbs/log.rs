@@ -7,7 +7,7 @@ use kit::{Fault, Touch};
 use runtime::Runtime;
 use serde_json::{Value, json};
 use store::{
-    changes::{Bound, Change},
+    changes::{Change, DiffLimits},
     journal::{CallRecord, Filter, local_time},
 };
 
@@ -102,7 +102,7 @@ impl Log {
 
     /// Returns the changes of a call if `--diff` is set.
     fn diffs(&self, runtime: &Runtime, record: &CallRecord) -> Result<Option<Vec<Change>>, Fault> {
-        let of_call = || Ok(runtime.changes(&runtime.changed_by(record)?, Bound::NONE));
+        let of_call = || Ok(runtime.changes(&runtime.changed_by(record)?, DiffLimits::NONE));
         self.diff.then(of_call).transpose()
     }
 }

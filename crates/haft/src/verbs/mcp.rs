@@ -31,7 +31,7 @@ pub struct Mcp {
     tools: ToolArgs,
 }
 
-/// Which tools are served.
+/// The selection of served tools.
 #[derive(Debug, Clone, Copy, Args)]
 struct ToolArgs {
     /// List all tools, instead of as many as `list_tokens` allows
@@ -49,7 +49,7 @@ impl ToolArgs {
     }
 }
 
-/// What is done in place of serving.
+/// Commands that run in place of serving.
 #[derive(Subcommand)]
 enum What {
     /// Add haft to an MCP client's configuration, or remove it
@@ -112,14 +112,14 @@ impl Mcp {
         let about = opening.about()?;
         let served = match listening {
             Some(listening) => over_http(listening, about, opening.clone(), options.session.is_some()).await,
-            None if options.dir.is_some() => serve::mcp_stdio(opening.hands()?, about).await,
+            None if options.dir.is_some() => serve::mcp_stdio(opening.backend()?, about).await,
             None => {
                 let elsewhere = opening.clone();
                 let open: Open<_> = Box::new(move |workspace, others| {
                     let opening = elsewhere.clone();
-                    Box::pin(async move { opening.hands_in(workspace, others).await })
+                    Box::pin(async move { opening.backend_in(workspace, others).await })
                 });
-                let client_roots = ClientRoots::new(opening.hands()?, options.workspace()?, wide, open);
+                let client_roots = ClientRoots::new(opening.backend()?, options.workspace()?, wide, open);
                 serve::mcp_stdio(client_roots, about).await
             }
         };
@@ -141,13 +141,13 @@ async fn over_http(
     settings.one_session = named;
     let stop = CancellationToken::new();
     let open = move |visit: serve::Visit<'_>| {
-        let hands =
-            if named { opening.hands() } else { opening.hands_of(visit.principal.unwrap_or_default()) };
-        hands.map_err(|fault| io::Error::other(fault.as_text()))
+        let backend =
+            if named { opening.backend() } else { opening.backend_of(visit.principal.unwrap_or_default()) };
+        backend.map_err(|fault| io::Error::other(fault.as_text()))
     };
     let ending = stop.clone();
     tokio::spawn(async move {
-        http::told_to_end().await;
+        http::end_signal().await;
         ending.cancel();
     });
     serve::http(listener, settings, about, open, stop).await

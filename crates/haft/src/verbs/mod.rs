@@ -55,7 +55,7 @@ pub(crate) async fn finish(session: &Session) {
 }
 
 /// Prints the ignored files and tools; with `--strict` without those that [`all_seen`] reports.
-fn tell_aside(opened: &Opened, strict: bool) {
+fn report_ignored(opened: &Opened, strict: bool) {
     for line in opened.aside.iter().filter(|line| !strict || !opened.unseen.contains(line)) {
         print::err(&format!("haft: {line}"));
     }

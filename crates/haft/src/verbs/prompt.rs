@@ -7,7 +7,7 @@ use kit::{Fault, Origin, Spec};
 use runtime::Unattended;
 use serde_json::{Map, Value, json};
 
-use super::{close, tell_aside};
+use super::{close, report_ignored};
 use crate::{Options, Place, agent_factory::AgentOptions, print};
 
 #[derive(Args)]
@@ -40,8 +40,8 @@ impl Prompt {
         let of_provider: Vec<Spec>;
         if let Some(model) = &model {
             let text: Arc<str> = prompt.text().into();
-            let told = model.told(&text, &specs);
-            prompt = prompt.told_by(&told);
+            let told = model.system_prompt(&text, &specs);
+            prompt = prompt.with_dialect(&told);
             // A dialect describes the tools in the prompt; then haft declares only the tools that the provider runs.
             if told != text || !model.abilities().calls {
                 of_provider = specs.iter().filter(|it| it.origin == Origin::Provider).cloned().collect();
@@ -63,7 +63,7 @@ impl Prompt {
         } else {
             print::out(&format!("{}\n\n---\n{}", prompt.text(), bill.as_text()));
         }
-        tell_aside(&factory.opened, false);
+        report_ignored(&factory.opened, false);
         factory.notes().for_each(|it| print::err(&format!("haft: {it}")));
         Ok(ExitCode::SUCCESS)
     }

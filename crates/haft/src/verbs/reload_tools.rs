@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Args;
 use kit::{Fault, services::Reloaded};
 
-use super::{FAULT, all_seen, close, tell_aside};
+use super::{FAULT, all_seen, close, report_ignored};
 use crate::{Options, Place, ask::approver, print};
 
 #[derive(Args)]
@@ -20,7 +20,7 @@ impl ReloadTools {
     /// When no runtime can be opened.
     pub async fn run(&self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
         let opened = options.open(place)?;
-        tell_aside(&opened, self.strict);
+        report_ignored(&opened, self.strict);
         opened.runtime.plugins().asks(approver());
         let report = opened.runtime.plugins().reload(true).await;
         close(&opened.runtime);

@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use sessions::{Began, Owner};
 use tokio_util::sync::CancellationToken;
 
-use super::{FAULT, finish, strict::Strict, tell_aside};
+use super::{FAULT, finish, report_ignored, strict::Strict};
 use crate::{
     Options, Place,
     agent_factory::{AgentFactory, AgentOptions},
@@ -119,7 +119,7 @@ impl Running<'_> {
         let Self { options, place, agent, task, resume, no_wait, json, schema, strict } = self;
         let factory = agent.open(options, place, approver()).await?;
         strict.require(&factory.opened, place).await?;
-        tell_aside(&factory.opened, strict.strict);
+        report_ignored(&factory.opened, strict.strict);
         let name = factory.earlier(resume, options.session.as_deref())?;
         let out = Out::new(cancel.clone());
         let watch = Arc::new(Watch::new(match (json, &schema) {
@@ -314,7 +314,7 @@ pub(crate) fn bill(steps: usize, usage: &Usage, cost: Option<f64>) -> String {
 /// Returns the fault for a turn that could not continue, as every command reports it.
 pub(crate) fn fault(error: AgentError) -> Fault {
     match error {
-        AgentError::Kept(fault) => fault,
+        AgentError::Transcript(fault) => fault,
         AgentError::Model(error) => {
             let fault = Fault::new(Kind::Unavailable, error.what);
             match error.next {

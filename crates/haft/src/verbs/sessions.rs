@@ -23,7 +23,7 @@ use crate::{Opened, Options, Place};
 pub struct Sessions {
     #[command(subcommand)]
     what: Option<What>,
-    /// Show only conversations in which this was said or done, or whose name or title has it
+    /// Show only conversations whose messages, calls, name or title match
     #[arg(value_name = "SEARCH")]
     search: Option<String>,
     #[command(flatten)]
@@ -34,9 +34,9 @@ pub struct Sessions {
 enum What {
     /// List conversations, the one used last first
     List(list::Listing),
-    /// Search what was said and done, and show the line that was found
+    /// Search messages and calls, and show the line that matches
     Search(list::Search),
-    /// Show a conversation: what was said, and each call in a line
+    /// Show a conversation: its messages, and one line per call
     Show(show::Show),
     /// Give a conversation a title
     Rename(change::Rename),
@@ -49,8 +49,8 @@ enum What {
     Archive(change::Archive),
     /// Delete a conversation, its kept outputs and its shared files
     ///
-    /// No list shows it any more, and it can't be resumed. What was said, the journal of calls and the file changes are in
-    /// append-only tables: they stay in the workspace's haft.db.
+    /// Lists no longer show it, and it can't be resumed. Its messages, the journal of calls and the file changes are in append-only
+    /// tables: they stay in the workspace's haft.db.
     Delete(change::Delete),
     /// Write a conversation as Markdown or JSON
     Export(export::Export),
@@ -88,7 +88,7 @@ impl Sessions {
     }
 }
 
-/// Which conversation is meant.
+/// The conversation that a command works on.
 #[derive(Args)]
 struct Named {
     /// Conversation: its name, the beginning of it, or `latest`

@@ -10,9 +10,8 @@ use runtime::{Session, Unattended};
 use serde_json::json;
 
 use super::{
-    close, in_short,
+    close, in_short, report_ignored,
     strict::{Strict, all_there, offer_own_tools, unknown_names},
-    tell_aside,
 };
 use crate::{Opened, Options, Place, print};
 use cost::Bill;
@@ -52,7 +51,7 @@ impl Tools {
             print::err(&format!("haft: {}", in_short(&NotLoaded { file, why, older_serves })));
         }
         unknown.iter().for_each(|line| print::err(&format!("haft: {line}")));
-        tell_aside(&opened, self.strict.strict);
+        report_ignored(&opened, self.strict.strict);
         lapsed.iter().for_each(|line| print::err(&format!("haft: {line}")));
         Ok(ExitCode::SUCCESS)
     }

@@ -9,7 +9,7 @@ use std::{
 use clap::Args;
 use kit::{Fault, services::Which};
 use store::{
-    changes::Bound,
+    changes::DiffLimits,
     journal::{Begun, Durability, Ended, Filter, Outcome},
     undo::Scope,
 };
@@ -81,7 +81,7 @@ impl Undo {
         journal.end_later(ended)?;
         let filter = Filter { call: Some(call), ..Filter::default() };
         let diffs = journal.log(filter).and_then(|records| match records.first() {
-            Some(record) => Ok(runtime.changes(&runtime.changed_by(record)?, Bound::NONE)),
+            Some(record) => Ok(runtime.changes(&runtime.changed_by(record)?, DiffLimits::NONE)),
             None => Ok(Vec::new()),
         });
         close(&runtime);

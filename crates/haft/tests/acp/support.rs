@@ -26,14 +26,14 @@ type Answers = Box<dyn Fn(&str, &Value) -> Option<Value> + Send + Sync>;
 pub(super) struct Client {
     child: Child,
     input: Arc<Mutex<Option<ChildStdin>>>,
-    heard: Arc<Heard>,
+    received: Arc<Received>,
     next: AtomicU64,
     stderr: Option<JoinHandle<String>>,
 }
 
 /// Messages that haft wrote.
 #[derive(Default)]
-struct Heard {
+struct Received {
     waiting: Mutex<HashMap<u64, Sender<(Instant, Value)>>>,
     /// Notifications, and requests that haft sent.
     messages: Mutex<Vec<Value>>,
@@ -114,9 +114,9 @@ impl Client {
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let input = Arc::new(Mutex::new(child.stdin.take()));
-        let heard = Arc::new(Heard::default());
+        let received = Arc::new(Received::default());
         let output = BufReader::new(child.stdout.take().unwrap());
-        let (to, back) = (heard.clone(), input.clone());
+        let (to, back) = (received.clone(), input.clone());
         let answers: Answers = Box::new(answers);
         thread::spawn(move || {
             for line in output.lines() {
@@ -131,7 +131,7 @@ impl Client {
             let _ = errors.read_to_string(&mut text);
             text
         });
-        Self { child, input, heard, next: AtomicU64::new(1), stderr: Some(stderr) }
+        Self { child, input, received, next: AtomicU64::new(1), stderr: Some(stderr) }
     }
 
     pub(super) fn send_line(&self, line: &str) {
@@ -151,7 +151,7 @@ impl Client {
     pub(super) fn ask_with_id(&self, method: &str, params: Value) -> (u64, Pending) {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let (to, answer) = channel();
-        self.heard.waiting.lock().unwrap().insert(id, to);
+        self.received.waiting.lock().unwrap().insert(id, to);
         self.send_line(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string());
         (id, Pending(answer))
     }
@@ -174,7 +174,7 @@ impl Client {
 
     /// Returns the updates of a session until now.
     pub(super) fn updates(&self, session: &str) -> Vec<Value> {
-        let messages = self.heard.messages.lock().unwrap();
+        let messages = self.received.messages.lock().unwrap();
         let of = messages
             .iter()
             .filter(|it| it["method"] == "session/update" && it["params"]["sessionId"] == session);
@@ -194,20 +194,20 @@ impl Client {
 
     /// Returns haft's requests of this method.
     pub(super) fn asked(&self, method: &str) -> Vec<Value> {
-        self.heard.messages.lock().unwrap().iter().filter(|it| it["method"] == method).cloned().collect()
+        self.received.messages.lock().unwrap().iter().filter(|it| it["method"] == method).cloned().collect()
     }
 
     /// Waits for a message of haft that matches; returns it.
     pub(super) fn until(&self, is: impl Fn(&Value) -> bool) -> Value {
         let deadline = Instant::now() + PATIENCE;
-        let mut messages = self.heard.messages.lock().unwrap();
+        let mut messages = self.received.messages.lock().unwrap();
         loop {
             if let Some(found) = messages.iter().find(|it| is(it)) {
                 return found.clone();
             }
             let left = deadline.saturating_duration_since(Instant::now());
             assert!(!left.is_zero(), "no such message came; there were {messages:#?}");
-            messages = self.heard.changed.wait_timeout(messages, left).unwrap().0;
+            messages = self.received.changed.wait_timeout(messages, left).unwrap().0;
         }
     }
 
@@ -239,7 +239,7 @@ impl Drop for Client {
     }
 }
 
-impl Heard {
+impl Received {
     fn line(&self, line: &str, back: &Arc<Mutex<Option<ChildStdin>>>, answers: &Answers) {
         let message: Value = serde_json::from_str(line).unwrap_or_else(|_| panic!("not a message: {line}"));
         assert_eq!(message["jsonrpc"], "2.0", "{line}");

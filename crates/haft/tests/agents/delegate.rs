@@ -28,10 +28,10 @@ async fn its_last_answer_is_the_result_and_its_work_is_heard_and_counted() {
     assert_eq!(outcome.text, "It says one.");
     assert!(outcome.usage.input >= 110, "{:?}", outcome.usage);
     assert!(home.answered_below("read")[0].contains("|one"));
-    let heard = home.heard.0.lock().unwrap();
+    let events = home.events.0.lock().unwrap();
     let under =
-        heard.iter().any(|it| matches!(it, Event::Under { agent, .. } if agent.starts_with("scout_")));
-    assert!(under, "{heard:?}");
+        events.iter().any(|it| matches!(it, Event::Under { agent, .. } if agent.starts_with("scout_")));
+    assert!(under, "{events:?}");
     // The sub-agent sees nothing of the conversation, and its prompt says that it is alone.
     let asked = model.asked.lock().unwrap();
     assert!(
@@ -158,7 +158,7 @@ async fn background_sub_agent_returns_its_result_as_a_job() {
     let said = home.says("subagent", call).await;
     assert!(said.contains("job_1 runs in the background: look around"), "{said}");
     tokio::time::timeout(HANG, events.recv()).await.unwrap().unwrap();
-    assert!(home.session().news().concat().contains("job_1"));
+    assert!(home.session().notifications().concat().contains("job_1"));
     assert!(home.says("read_job", json!({"job": "job_1"})).await.contains("found it"));
     until(|| home.session().running_jobs().is_empty()).await;
 }

@@ -17,7 +17,7 @@ use haft::{
     policy::{Approve, Policy},
     runtime::{
         Answer, Approver, Call, Commands, Runtime, Session, Settings, Unattended,
-        config::{SubagentSection, Visible},
+        config::{SubagentSection, ToolVisibility},
         plugins::{Folder, OWN, ToolFiles, Whose},
     },
     sandbox::SandboxMode,
@@ -98,9 +98,9 @@ impl Model for Players {
 
 /// Keeps what happens.
 #[derive(Default)]
-pub(crate) struct Heard(pub(crate) Mutex<Vec<Event>>);
+pub(crate) struct Recorded(pub(crate) Mutex<Vec<Event>>);
 
-impl Observer for Heard {
+impl Observer for Recorded {
     fn hear(&self, event: Event) {
         self.0.lock().unwrap().push(event);
     }
@@ -116,7 +116,7 @@ pub(crate) struct Fixture {
 /// An agent with a workspace of its own.
 pub(crate) struct Home {
     pub(crate) agent: Agent,
-    pub(crate) heard: Arc<Heard>,
+    pub(crate) events: Arc<Recorded>,
 }
 
 /// Options of a test.
@@ -204,15 +204,15 @@ impl Fixture {
 
     /// Returns an agent with this model.
     pub(crate) fn agent(&self, model: Arc<dyn Model>, wish: Wish) -> Home {
-        let heard = Arc::<Heard>::default();
+        let events = Arc::<Recorded>::default();
         let session = self.runtime.session(None, "test", wish.approver);
         let settings = Made {
             session,
             model,
             system: "THE FIRST".into(),
             bounds: wish.bounds,
-            visible: Visible::NextMessage,
-            host: heard.clone(),
+            visible: ToolVisibility::NextMessage,
+            host: events.clone(),
         };
         let mut agent = Agent::open(settings).unwrap();
         let models = wish.models;
@@ -234,7 +234,7 @@ impl Fixture {
             section: wish.section,
             person: wish.person,
         });
-        Home { agent, heard }
+        Home { agent, events }
     }
 
     /// Returns the number of this fixture's processes, without this one.
@@ -269,17 +269,17 @@ impl Home {
 
     /// Returns the results of this tool's calls, as the model read them.
     pub(crate) fn answered(&self, tool: &str) -> Vec<String> {
-        let heard = self.heard.0.lock().unwrap();
+        let events = self.events.0.lock().unwrap();
         let text = |it: &Event| match it {
             Event::Answered { tool: this, text, .. } if this == tool => Some(text.clone()),
             _ => None,
         };
-        heard.iter().filter_map(text).collect()
+        events.iter().filter_map(text).collect()
     }
 
     /// The same of the calls of those that it started.
     pub(crate) fn answered_below(&self, tool: &str) -> Vec<String> {
-        let heard = self.heard.0.lock().unwrap();
+        let events = self.events.0.lock().unwrap();
         let text = |it: &Event| match it {
             Event::Under { inner, .. } => {
                 let mut inner = &**inner;
@@ -293,7 +293,7 @@ impl Home {
             }
             _ => None,
         };
-        heard.iter().filter_map(text).collect()
+        events.iter().filter_map(text).collect()
     }
 }
 

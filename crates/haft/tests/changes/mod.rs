@@ -2,7 +2,7 @@
 
 mod asked;
 mod log;
-mod told;
+mod run_output;
 
 use serde_json::{Value, json};
 

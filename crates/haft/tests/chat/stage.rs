@@ -7,7 +7,7 @@
 //! #[test]
 //! fn a_table_is_fitted_to_the_width() {
 //!     scene("table", |stage| {
-//!         stage.room.put("a.txt", "hello\n");
+//!         stage.test_ws.put("a.txt", "hello\n");
 //!         let mut chat = stage.chat(r#"{"say": "| a | b |\n|---|---|\n| 1 | 2 |\n\nDone."}"#);
 //!         chat.types("go\n").rests("Done.").snapshot("a table");
 //!         chat.key("C-o").shows("Nothing to read").snapshot("nothing to read");

@@ -74,7 +74,7 @@ fn ends(server: &Server, name: &str, calls: &[(&str, Value)]) {
     let begun = Instant::now();
     let started: Vec<_> = calls.iter().map(|(tool, arguments)| server.start_call(tool, arguments)).collect();
     for (call, (tool, _)) in started.into_iter().zip(calls) {
-        let said = call.said().unwrap_or_else(|| panic!("{tool} {name}: no answer"));
+        let said = call.result().unwrap_or_else(|| panic!("{tool} {name}: no answer"));
         assert!(
             !said.text.contains("(bug)") && !said.text.contains("panicked"),
             "{tool} {name}: {}",

@@ -16,7 +16,6 @@ struct Rules {
     rule: Vec<Rule>,
     #[serde(default)]
     allow: Vec<Allow>,
-    pending: Pending,
 }
 
 /// A form that is not used.
@@ -43,13 +42,6 @@ struct Allow {
     line: String,
     #[expect(dead_code, reason = "for readers of the file; it has to be given")]
     reason: String,
-}
-
-/// Paths, or beginnings of paths, that are not checked yet.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Pending {
-    paths: Vec<String>,
 }
 
 #[derive(Deserialize, Clone, Copy, Debug, PartialEq, Eq)]
@@ -192,9 +184,6 @@ fn comments_names_and_pages_avoid_the_listed_forms() {
     assert!(texts.len() > 20_000, "{}", texts.len());
     let (mut wrong, mut used) = (Vec::new(), vec![false; rules.allow.len()]);
     for it in texts {
-        if rules.pending.paths.iter().any(|path| it.path.starts_with(path)) {
-            continue;
-        }
         let applies = |rule: &&Rule| rule.of.iter().any(|of| it.places.contains(of)) && rule.finds(&it.text);
         for rule in rules.rule.iter().filter(applies) {
             match rules.allow.iter().position(|allow| allow.path == it.path && it.text.contains(&allow.line))
@@ -222,13 +211,6 @@ fn each_rule_finds_its_examples_and_passes_the_others() {
                 assert_eq!(rule.finds(example), wanted, "{} {example}", rule.pattern);
             }
         }
-    }
-}
-
-#[test]
-fn pending_paths_exist() {
-    for path in rules().pending.paths {
-        assert!(Path::new(REPOSITORY).join(&path).exists(), "{path} is gone: remove it from wording.toml");
     }
 }
 

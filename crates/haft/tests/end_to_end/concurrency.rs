@@ -140,10 +140,10 @@ fn edits_of_one_file_in_one_message_land_in_order() {
         .collect();
     let read = server.start_call("read", &json!({"path": "file"}));
     for call in calls {
-        let said = call.said().unwrap();
+        let said = call.result().unwrap();
         assert!(!said.is_error, "{}", said.text);
     }
-    assert!(read.said().unwrap().text.contains("|count 100"), "a read after them sees them all");
+    assert!(read.result().unwrap().text.contains("|count 100"), "a read after them sees them all");
     assert_eq!(
         (test_ws.text("file"), test_ws.text("other")),
         ("count 100\n".to_owned(), "count 100\n".to_owned())

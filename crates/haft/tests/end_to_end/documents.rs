@@ -197,7 +197,7 @@ fn a_long_list_of_documents_comes_in_pages() {
     let reads: Vec<_> = (0..105)
         .map(|_| server.start_call("read", &json!({"path": "file", "run_in_background": true})))
         .collect();
-    assert!(reads.into_iter().all(|it| it.said().is_some_and(|said| !said.is_error)));
+    assert!(reads.into_iter().all(|it| it.result().is_some_and(|said| !said.is_error)));
     server.does("wait", &json!({"job": "105"}));
     let first = result(&server, "resources/list", &json!({}));
     assert_eq!(first["resources"].as_array().unwrap().len(), 100);

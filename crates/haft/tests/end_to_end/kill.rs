@@ -88,7 +88,7 @@ fn kill_a_server(test_ws: &TestWorkspace, from: usize, delay: Duration) -> usize
     thread::sleep(delay);
     server.kill();
     // One after the other, so the first without an answer is the end.
-    let answers: Vec<_> = calls.into_iter().map_while(crate::support::Pending::said).collect();
+    let answers: Vec<_> = calls.into_iter().map_while(crate::support::Pending::result).collect();
     assert!(answers.iter().all(|said| !said.is_error), "{answers:?}");
     answers.len()
 }

@@ -4,13 +4,13 @@ use std::{fs, thread, time::Instant};
 
 use serde_json::json;
 
-use crate::support::{PATIENCE, Said, Server, TestWorkspace};
+use crate::support::{CallResult, PATIENCE, Server, TestWorkspace};
 
 fn serve(test_ws: &TestWorkspace) -> Server {
     test_ws.serve_with(&["--approve", "auto"])
 }
 
-fn python(server: &Server, code: &str) -> Said {
+fn python(server: &Server, code: &str) -> CallResult {
     server.call("python", &json!({"code": code}))
 }
 
@@ -439,7 +439,7 @@ fn no_process_outlives_the_server() {
         assert!(all.len() > 5, "the server, the keepers and what was started: {all:?}");
         if killed {
             server.kill();
-            assert!(call.said().is_none());
+            assert!(call.result().is_none());
         } else {
             assert!(server.finish().0.success());
         }
@@ -493,6 +493,6 @@ while len([it for it in os.listdir() if it.startswith('there_')]) < {CALLS}: tim
         .map(|it| server.start_call("python", &json!({"code": code(it), "allow_concurrent": true})))
         .collect();
     for (number, call) in calls.into_iter().enumerate() {
-        assert_eq!(call.said().unwrap().text, number.to_string());
+        assert_eq!(call.result().unwrap().text, number.to_string());
     }
 }

@@ -58,7 +58,7 @@ fn many(server: &Server, mut call: impl FnMut(usize) -> (&'static str, serde_jso
             })
             .collect();
         for call in calls {
-            let said = call.said().unwrap();
+            let said = call.result().unwrap();
             assert!(!said.text.contains(SECRET), "it came from outside: {}", said.text);
             *(if said.is_error { &mut refused } else { &mut done }) += 1;
         }

@@ -30,7 +30,7 @@ fn openings(path: &str) -> [(&'static str, Value); 8] {
 /// An answer within this is an answer at once, on a machine that is busy with other tests.
 const SOON: Duration = Duration::from_secs(10);
 
-fn soon(server: &Server, tool: &str, arguments: &Value) -> crate::support::Said {
+fn soon(server: &Server, tool: &str, arguments: &Value) -> crate::support::CallResult {
     let began = Instant::now();
     let said = server.call(tool, arguments);
     assert!(began.elapsed() < SOON, "{tool} {arguments} took {:?}", began.elapsed());

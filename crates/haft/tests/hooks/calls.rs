@@ -73,7 +73,7 @@ fn allow_of_the_persons_own_hook_is_a_yes_and_never_overrides_a_deny_rule() {
     test_ws
         .call_with(&["--sandbox", "read-only"], "write", &json!({"path": "z", "content": "x\n"}))
         .must("denied");
-    // The same words of a workspace's hook are no yes, though the workspace is trusted.
+    // The same words of a hook in a workspace don't count as a yes, though the workspace is trusted.
     own(&test_ws, "");
     test_ws.put("haft.toml", printing("before_tool", &allow));
     let called = test_ws

@@ -141,17 +141,17 @@ fn secret_is_found_only_where_it_was_sent() {
     day.haft(&["call", "http_request", &json!({"url": url("/echo"), "body": all}).to_string()], "");
 
     // The positive control: all of them arrived, in every way.
-    let heard: Vec<u8> = server
-        .heard()
+    let received: Vec<u8> = server
+        .requests()
         .iter()
         .flat_map(|it| [format!("{} {:?}\n", it.target, it.headers).into_bytes(), it.body.clone()].concat())
         .collect();
     for secret in [OF_ENVIRONMENT, OF_FILE] {
         for it in &forms(secret)[..4] {
-            assert!(contains(&heard, it.as_bytes()), "{it} was not sent");
+            assert!(contains(&received, it.as_bytes()), "{it} was not sent");
         }
     }
-    assert!(contains(&heard, base64::encoded(format!("me:{OF_ENVIRONMENT}").as_bytes()).as_bytes()));
+    assert!(contains(&received, base64::encoded(format!("me:{OF_ENVIRONMENT}").as_bytes()).as_bytes()));
     assert!(contains(&fs::read(day.test_ws.at("saved.txt")).unwrap(), OF_FILE.as_bytes()));
 
     // And are found nowhere else.

@@ -17,7 +17,7 @@ fn url(path: &str) -> String {
 }
 
 fn targets(far: &Hostile) -> Vec<String> {
-    far.heard().iter().map(|it| it.target.clone()).collect()
+    far.requests().iter().map(|it| it.target.clone()).collect()
 }
 
 /// Runs a scripted model with this task; returns the outcomes of its calls, in order.

@@ -24,7 +24,7 @@ pub(crate) struct Hostile {
 
 #[derive(Default)]
 struct State {
-    heard: Mutex<Vec<Heard>>,
+    requests: Mutex<Vec<ReceivedRequest>>,
     connections: AtomicUsize,
     sent: AtomicUsize,
     stop: AtomicBool,
@@ -32,7 +32,7 @@ struct State {
 
 /// A request as it came.
 #[derive(Debug, Clone)]
-pub(crate) struct Heard {
+pub(crate) struct ReceivedRequest {
     pub(crate) method: String,
     /// Path and query.
     pub(crate) target: String,
@@ -42,7 +42,7 @@ pub(crate) struct Heard {
     pub(crate) at: SocketAddr,
 }
 
-impl Heard {
+impl ReceivedRequest {
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(it, _)| it.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
     }
@@ -95,12 +95,12 @@ impl Hostile {
     }
 
     /// Returns the received requests, in order.
-    pub(crate) fn heard(&self) -> Vec<Heard> {
-        self.state.heard.lock().unwrap().clone()
+    pub(crate) fn requests(&self) -> Vec<ReceivedRequest> {
+        self.state.requests.lock().unwrap().clone()
     }
 
-    pub(crate) fn last(&self) -> Heard {
-        self.heard().pop().unwrap()
+    pub(crate) fn last(&self) -> ReceivedRequest {
+        self.requests().pop().unwrap()
     }
 
     /// Returns the number of connections, whatever was sent over them.
@@ -127,7 +127,7 @@ pub(crate) fn byte_at(place: usize) -> u8 {
     u8::try_from(place % 251).unwrap()
 }
 
-fn read(stream: &TcpStream) -> std::io::Result<Option<Heard>> {
+fn read(stream: &TcpStream) -> std::io::Result<Option<ReceivedRequest>> {
     let mut reader = BufReader::new(stream);
     let mut line = String::new();
     if reader.read_line(&mut line)? == 0 {
@@ -142,11 +142,11 @@ fn read(stream: &TcpStream) -> std::io::Result<Option<Heard>> {
         let Some((name, value)) = line.trim_end().split_once(':') else { break };
         headers.push((name.to_owned(), value.trim().to_owned()));
     }
-    let mut heard = Heard { method, target, headers, body: Vec::new(), at: stream.local_addr()? };
-    if let Some(length) = heard.header("content-length").and_then(|it| it.parse().ok()) {
-        heard.body = vec![0; length];
-        reader.read_exact(&mut heard.body)?;
-    } else if heard.header("transfer-encoding").is_some() {
+    let mut request = ReceivedRequest { method, target, headers, body: Vec::new(), at: stream.local_addr()? };
+    if let Some(length) = request.header("content-length").and_then(|it| it.parse().ok()) {
+        request.body = vec![0; length];
+        reader.read_exact(&mut request.body)?;
+    } else if request.header("transfer-encoding").is_some() {
         loop {
             let mut line = String::new();
             reader.read_line(&mut line)?;
@@ -156,16 +156,16 @@ fn read(stream: &TcpStream) -> std::io::Result<Option<Heard>> {
             if length == 0 {
                 break;
             }
-            heard.body.extend_from_slice(&piece[..length]);
+            request.body.extend_from_slice(&piece[..length]);
         }
     }
-    Ok(Some(heard))
+    Ok(Some(request))
 }
 
 fn serve(state: &State, mut stream: TcpStream) -> std::io::Result<()> {
-    let Some(heard) = read(&stream)? else { return Ok(()) };
-    state.heard.lock().unwrap().push(heard.clone());
-    let (path, query) = heard.target.split_once('?').unwrap_or((&heard.target, ""));
+    let Some(request) = read(&stream)? else { return Ok(()) };
+    state.requests.lock().unwrap().push(request.clone());
+    let (path, query) = request.target.split_once('?').unwrap_or((&request.target, ""));
     let mut parts = path.trim_start_matches('/').splitn(2, '/');
     let (what, more) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
     let out = &mut stream;
@@ -198,12 +198,12 @@ fn serve(state: &State, mut stream: TcpStream) -> std::io::Result<()> {
         }
         // Echoes the request: the lines of the head, an empty one, the body.
         "echo" => {
-            let mut said = format!("{} {}\n", heard.method, heard.target);
-            for (name, value) in &heard.headers {
+            let mut said = format!("{} {}\n", request.method, request.target);
+            for (name, value) in &request.headers {
                 said.push_str(&format!("{name}: {value}\n"));
             }
             said.push('\n');
-            whole(out, "200 OK", "Content-Type: text/plain\r\n", &[said.as_bytes(), &heard.body].concat())
+            whole(out, "200 OK", "Content-Type: text/plain\r\n", &[said.as_bytes(), &request.body].concat())
         }
         "status" => whole(
             out,

@@ -137,7 +137,7 @@ fn grant_of_one_command_forwards_nothing_for_another_command() {
     });
     assert_eq!((asked, is_error), (1, false), "{said}");
     assert_eq!(said.matches("hello").count(), 2, "{said}");
-    let targets: Vec<String> = server.heard().iter().map(|it| it.target.clone()).collect();
+    let targets: Vec<String> = server.requests().iter().map(|it| it.target.clone()).collect();
     assert_eq!(targets, ["/text?before", "/text?after"]);
     assert!(!test_ws.text("done").contains("hello"), "{}", test_ws.text("done"));
     // With the call its grant has ended.
@@ -146,5 +146,5 @@ fn grant_of_one_command_forwards_nothing_for_another_command() {
             panic!("{method}")
         });
     assert!(said.contains("own loopback is closed to commands"), "{said}");
-    assert_eq!(server.heard().len(), 2);
+    assert_eq!(server.requests().len(), 2);
 }

@@ -4,7 +4,7 @@ mod canary;
 mod composed;
 mod files;
 mod hostile;
-mod kept;
+mod journal;
 mod loopback_grants;
 mod namespace;
 mod own_address;

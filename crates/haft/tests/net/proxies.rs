@@ -30,9 +30,9 @@ fn configured_proxy_is_used_for_public_addresses_only() {
     // The proxy answers in the place of a host that only it may know.
     let said = does(&test_ws, &json!({"url": "http://nobody.invalid/text"}));
     assert!(said.contains("nothing here") || said.contains("hello"), "{said}");
-    let heard = proxy.last();
-    assert_eq!(heard.target, "http://nobody.invalid/text");
-    assert!(heard.header("proxy-authorization").is_some_and(|it| it.starts_with("Basic ")), "{heard:?}");
+    let request = proxy.last();
+    assert_eq!(request.target, "http://nobody.invalid/text");
+    assert!(request.header("proxy-authorization").is_some_and(|it| it.starts_with("Basic ")), "{request:?}");
     let said = does(&test_ws, &json!({"url": "http://93.184.216.34/text"}));
     assert!(said.starts_with("HTTP "), "{said}");
     let asked = proxy.connections();

@@ -10,11 +10,11 @@ fn each_kind_of_body_is_sent_as_given() {
     let test_ws = granting(&[&server]);
     test_ws.put("data.bin", b"\0\x01\xff binary");
     let url = server.url("/echo?a=1");
-    let heard = |arguments: Value| {
+    let requested = |arguments: Value| {
         does(&test_ws, &arguments);
         server.last()
     };
-    let it = heard(
+    let it = requested(
         json!({"url": url, "query": {"q": "two words & more", "n": 3, "tag": ["x", "y"]}, "headers": {"X-Own": "yes"}}),
     );
     assert_eq!(
@@ -23,18 +23,18 @@ fn each_kind_of_body_is_sent_as_given() {
     );
     assert_eq!(it.header("x-own"), Some("yes"));
     assert!(it.header("user-agent").is_some_and(|it| it.starts_with("haft/")), "{it:?}");
-    let it = heard(json!({"url": url, "json": {"b": 1, "a": ["ü"]}}));
+    let it = requested(json!({"url": url, "json": {"b": 1, "a": ["ü"]}}));
     assert_eq!((it.method.as_str(), it.text().as_str()), ("POST", r#"{"b":1,"a":["ü"]}"#));
     assert_eq!(it.header("content-type"), Some("application/json"));
-    let it = heard(json!({"url": url, "method": "put", "form": {"a b": "c&d", "n": 1}}));
+    let it = requested(json!({"url": url, "method": "put", "form": {"a b": "c&d", "n": 1}}));
     assert_eq!((it.method.as_str(), it.text().as_str()), ("PUT", "a+b=c%26d&n=1"));
-    let it = heard(
+    let it = requested(
         json!({"url": url, "method": "PATCH", "body": "<a/>", "headers": {"content-type": "text/xml"}}),
     );
     assert_eq!((it.header("content-type"), it.text().as_str()), (Some("text/xml"), "<a/>"));
-    let it = heard(json!({"url": url, "upload": "data.bin"}));
+    let it = requested(json!({"url": url, "upload": "data.bin"}));
     assert_eq!((it.body.as_slice(), it.header("content-length")), (&b"\0\x01\xff binary"[..], Some("10")));
-    let it = heard(json!({"url": url, "multipart": [
+    let it = requested(json!({"url": url, "multipart": [
         {"name": "note", "value": "hi"},
         {"name": "f\"\r\nile", "path": "data.bin", "content_type": "image/png"},
     ]}));
@@ -52,8 +52,8 @@ fn each_kind_of_body_is_sent_as_given() {
     );
     assert!(text.ends_with(&format!("\r\n--{boundary}--\r\n")), "{text}");
     assert_eq!(it.header("content-length").map(str::to_owned), Some(it.body.len().to_string()));
-    assert_eq!(heard(json!({"url": url, "method": "HEAD"})).method, "HEAD");
-    assert_eq!(heard(json!({"url": url, "method": "PROPFIND"})).method, "PROPFIND");
+    assert_eq!(requested(json!({"url": url, "method": "HEAD"})).method, "HEAD");
+    assert_eq!(requested(json!({"url": url, "method": "PROPFIND"})).method, "PROPFIND");
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn invalid_request_is_refused_before_anything_is_sent() {
     }
     assert_eq!(ask(&test_ws, &json!({"url": url, "upload": "../outside/x"})).0, "denied");
     assert_eq!(ask(&test_ws, &json!({"url": url, "save_to": "../outside/x"})).0, "denied");
-    assert!(server.heard().is_empty(), "{:?}", server.heard());
+    assert!(server.requests().is_empty(), "{:?}", server.requests());
 }
 
 #[test]
@@ -158,11 +158,11 @@ fn credentials_are_not_sent_to_another_origin_on_redirect() {
         json!({"Authorization": "Bearer abc", "Cookie": "a=b", "X-Api-Key": "k", "Accept": "text/plain"});
     does(&test_ws, &json!({"url": url, "headers": headers}));
     assert_eq!(from.last().header("authorization"), Some("Bearer abc"));
-    let heard = to.last();
+    let requested = to.last();
     for name in ["authorization", "cookie", "x-api-key", "referer"] {
-        assert_eq!(heard.header(name), None, "{heard:?}");
+        assert_eq!(requested.header(name), None, "{requested:?}");
     }
-    assert_eq!(heard.header("accept"), Some("text/plain"));
+    assert_eq!(requested.header("accept"), Some("text/plain"));
     // The positive control: in the same place they are sent on.
     does(&test_ws, &json!({"url": from.url("/302?/echo"), "headers": headers}));
     assert_eq!(from.last().header("x-api-key"), Some("k"));

@@ -40,7 +40,7 @@ fn pass_of_a_granted_command_opens_nothing_to_another_command() {
         assert_eq!(said.matches("hello").count(), 2, "{said}");
         let stolen = test_ws.text("stolen");
         assert!(stolen.contains("Blocked by haft's sandbox") && stolen.contains("http://haft:"), "{stolen}");
-        let targets: Vec<String> = far.heard().iter().map(|it| it.target.clone()).collect();
+        let targets: Vec<String> = far.requests().iter().map(|it| it.target.clone()).collect();
         assert_eq!(targets, ["/text?before", "/text?after"]);
         drop(server);
     });

@@ -79,7 +79,7 @@ fn cancelled_request_closes_its_connection() {
     let test_ws = granting(&[&server]);
     let haft = test_ws.serve();
     let pending = haft.start_call("http_request", &json!({"url": server.url("/slow-body"), "save_to": "x"}));
-    while server.heard().is_empty() {
+    while server.requests().is_empty() {
         std::thread::yield_now();
     }
     let id = pending.id();

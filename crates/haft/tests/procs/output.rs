@@ -18,7 +18,7 @@ struct Spills(tempfile::NamedTempFile);
 
 impl Spilling for Spills {
     fn open(&self) -> Result<SpillFile, Fault> {
-        Ok(SpillFile { handle: "out_1".to_owned(), file: self.0.reopen().unwrap(), room: None })
+        Ok(SpillFile { handle: "out_1".to_owned(), file: self.0.reopen().unwrap(), space: None })
     }
 }
 

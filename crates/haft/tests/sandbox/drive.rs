@@ -51,12 +51,12 @@ impl Approver for Agreeable {
 /// Run a command.
 #[derive(Deserialize, JsonSchema)]
 pub(crate) struct Run {
-    /// What.
+    /// A command line of `sh`.
     command: String,
-    /// Outside the sandbox.
+    /// Whether it runs outside the sandbox.
     #[serde(default)]
     unconfined: bool,
-    /// Which hosts it may reach.
+    /// Hosts that it may reach.
     #[serde(default)]
     net: Vec<String>,
 }

@@ -67,7 +67,7 @@ fn connection_is_reused_and_replaced_when_it_died() {
     let calls: Vec<_> =
         (0..10).map(|n| server.start_call("ssh_exec", &on(&sshd, &format!("echo {n}")))).collect();
     for (n, call) in calls.into_iter().enumerate() {
-        assert_eq!(call.said().unwrap().text, n.to_string());
+        assert_eq!(call.result().unwrap().text, n.to_string());
     }
     assert_eq!(sshd.connections(), 1);
     sshd.restart();

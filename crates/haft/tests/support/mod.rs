@@ -15,7 +15,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-pub(crate) use server::{Pending, Said, Server};
+pub(crate) use server::{CallResult, Pending, Server};
 pub(crate) use terminal::Terminal;
 
 /// Long enough for the slowest machine; a test that waits this long has failed.

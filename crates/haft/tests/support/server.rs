@@ -21,14 +21,14 @@ pub(crate) struct Server {
     child: Mutex<Child>,
     input: Mutex<Option<ChildStdin>>,
     last_id: AtomicU64,
-    heard: Arc<Heard>,
+    received: Arc<Received>,
     output_ended: Mutex<Receiver<()>>,
     errors: Option<JoinHandle<String>>,
 }
 
 /// Messages read from its output.
 #[derive(Default)]
-struct Heard {
+struct Received {
     /// Requests that wait for an answer; `None` once the output has ended.
     waiting: Mutex<Option<HashMap<u64, Sender<Value>>>>,
     /// Messages that nobody waits for, and lines that are not messages.
@@ -43,7 +43,7 @@ pub(crate) struct Pending {
 
 /// The result of a tool.
 #[derive(Debug, Clone)]
-pub(crate) struct Said {
+pub(crate) struct CallResult {
     pub(crate) text: String,
     pub(crate) is_error: bool,
 }
@@ -79,10 +79,11 @@ impl Server {
     pub(crate) fn spawn(command: &mut Command) -> Self {
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let heard = Arc::new(Heard { waiting: Mutex::new(Some(HashMap::new())), other: Mutex::default() });
+        let received =
+            Arc::new(Received { waiting: Mutex::new(Some(HashMap::new())), other: Mutex::default() });
         let (ended, output_ended) = channel();
         let output = BufReader::new(child.stdout.take().unwrap());
-        let to = Arc::clone(&heard);
+        let to = Arc::clone(&received);
         thread::spawn(move || {
             for line in output.split(b'\n') {
                 // The last line of a process that was killed may be cut short.
@@ -102,7 +103,7 @@ impl Server {
             input: Mutex::new(child.stdin.take()),
             child: Mutex::new(child),
             last_id: AtomicU64::new(0),
-            heard,
+            received,
             output_ended: Mutex::new(output_ended),
             errors: Some(errors),
         }
@@ -131,7 +132,7 @@ impl Server {
     /// Returns the pending answer of a request with this id.
     pub(crate) fn expect(&self, id: u64) -> Pending {
         let (sender, answer) = channel();
-        if let Some(waiting) = &mut *self.heard.waiting.lock().unwrap() {
+        if let Some(waiting) = &mut *self.received.waiting.lock().unwrap() {
             waiting.insert(id, sender);
         }
         Pending { id, answer }
@@ -142,8 +143,8 @@ impl Server {
         self.ask("tools/call", &json!({"name": tool, "arguments": arguments}))
     }
 
-    pub(crate) fn call(&self, tool: &str, arguments: &Value) -> Said {
-        self.start_call(tool, arguments).said().unwrap_or_else(|| panic!("the server died at `{tool}`"))
+    pub(crate) fn call(&self, tool: &str, arguments: &Value) -> CallResult {
+        self.start_call(tool, arguments).result().unwrap_or_else(|| panic!("the server died at `{tool}`"))
     }
 
     /// Calls that must work.
@@ -167,7 +168,7 @@ impl Server {
 
     /// Returns its messages that answer no request, and forgets them.
     pub(crate) fn take_other(&self) -> Vec<String> {
-        std::mem::take(&mut *self.heard.other.lock().unwrap())
+        std::mem::take(&mut *self.received.other.lock().unwrap())
     }
 
     /// Kills it, as `kill -9` does.
@@ -184,7 +185,7 @@ impl Server {
         let ended = self.output_ended.lock().unwrap().recv_timeout(PATIENCE);
         ended.unwrap_or_else(|_| panic!("it goes on without input"));
         let status = self.child.lock().unwrap().wait().unwrap();
-        let mut other = self.heard.other.lock().unwrap().clone();
+        let mut other = self.received.other.lock().unwrap().clone();
         // Notifications may come at any time.
         other.retain(|line| !line.contains(r#""method":"notifications/"#));
         assert!(other.is_empty(), "nobody asked for {other:?}");
@@ -202,7 +203,7 @@ impl Drop for Server {
     }
 }
 
-impl Heard {
+impl Received {
     fn line(&self, line: &str) {
         let message: Option<Value> =
             serde_json::from_str(line).ok().filter(|it: &Value| it["jsonrpc"] == "2.0");
@@ -232,11 +233,11 @@ impl Pending {
     }
 
     /// Returns the tool's result; `None` if the server ended before.
-    pub(crate) fn said(self) -> Option<Said> {
+    pub(crate) fn result(self) -> Option<CallResult> {
         let answer = self.wait()?;
         let result = &answer["result"];
         let parts = result["content"].as_array().unwrap_or_else(|| panic!("no result of a call: {answer}"));
         let text: Vec<&str> = parts.iter().filter_map(|part| part["text"].as_str()).collect();
-        Some(Said { text: text.join("\n"), is_error: result["isError"] == true })
+        Some(CallResult { text: text.join("\n"), is_error: result["isError"] == true })
     }
 }

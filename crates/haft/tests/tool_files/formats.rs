@@ -145,7 +145,7 @@ fn calls_of_one_that_touches_nothing_run_at_the_same_time() {
     let test_ws = test_ws();
     let server = test_ws.serve();
     let calls: Vec<_> = (0..4).map(|_| server.start_call("navi_waits", &json!({"expected": 4}))).collect();
-    let mut places: Vec<String> = calls.into_iter().map(|it| it.said().unwrap().text).collect();
+    let mut places: Vec<String> = calls.into_iter().map(|it| it.result().unwrap().text).collect();
     places.sort();
     assert_eq!(places, ["place 1", "place 2", "place 3", "place 4"]);
 }

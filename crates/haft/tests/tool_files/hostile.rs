@@ -178,7 +178,7 @@ fn a_file_that_is_gone_while_it_runs_ends_its_call_and_is_no_tool_after() {
     fs::read(test_ws.at("begun")).unwrap();
     fs::remove_file(test_ws.at(".haft/tools/slow.py")).unwrap();
     fs::write(test_ws.at("go"), "to the end").unwrap();
-    assert_eq!(slow.said().unwrap().text, "to the end");
+    assert_eq!(slow.result().unwrap().text, "to the end");
     assert!(server.start_call("slow", &json!({})).wait().is_some_and(|it| it.to_string().contains("slow")));
     assert_eq!(server.does("good", &json!({})), "good");
 }

@@ -190,7 +190,7 @@ fn a_tool_is_tried_with_success_though_it_fails_and_nothing_waits_for_itself() {
     assert!(said.starts_with("ok: greet, ") && said.contains("\nhello Ada"), "{said}");
     let both: Vec<_> = (0..4).map(|_| server.start_call("test_tool", &json!({"name": "greet"}))).collect();
     for pending in both {
-        assert!(pending.said().unwrap().text.starts_with("ok: greet, "));
+        assert!(pending.result().unwrap().text.starts_with("ok: greet, "));
     }
     write(
         &server,

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::TestWorkspace;
-use crate::support::{Said, Server, anchor};
+use crate::support::{CallResult, Server, anchor};
 
 const FILE: &str = "one\ntwo\nthree\nfour\nfive\n";
 
@@ -17,7 +17,7 @@ fn session(text: &str) -> (TestWorkspace, Server, String) {
 }
 
 /// Edits `file` with these arguments.
-fn edit(server: &Server, mut arguments: Value) -> Said {
+fn edit(server: &Server, mut arguments: Value) -> CallResult {
     arguments["path"] = json!("file");
     server.call("edit", &arguments)
 }

@@ -174,13 +174,13 @@ fn views_that_disagree_refuse_once() {
     let mut fixture = Fixture::read("}\nb\n}\n").changed("new\nb\n}\n");
     fixture.show(0..3);
     let mut twice = Fixture::read("a\n}\nb\n}\n").changed("a\nb\n}\n}\n");
-    twice.views.showed_beside(Path::new(FILE), &twice.now, &Rows::from(0..4));
+    twice.views.also_showed(Path::new(FILE), &twice.now, &Rows::from(0..4));
     let said = twice.refuses(&[replace(4, "}", "x")], Kind::Stale);
     assert!(said.contains("line 4 stood for something else in an earlier view"), "{said}");
     twice.lands(&[replace(4, "}", "x")], "a\nb\n}\nx\n");
     fixture.lands(&[replace(3, "}", "x")], "new\nb\nx\n");
     let both = Fixture::read("a\nk\nb\n").changed("n\nk\na\nk\nb\n");
-    both.views.showed_beside(Path::new(FILE), &both.now, &Rows::from(0..5));
+    both.views.also_showed(Path::new(FILE), &both.now, &Rows::from(0..5));
     let said = both.refuses(&[replace(2, "k", "x")], Kind::Stale);
     assert!(said.contains("line 2 was shown more than once; it may be line "), "{said}");
 }

@@ -54,7 +54,7 @@ impl Lookup for System {
 ///
 /// There are several pools of connections: a connection that was opened for a call that may reach a private
 /// address is never used for one that may not.
-pub struct Line {
+pub struct Connector {
     lookup: Arc<dyn Lookup>,
     proxy: Option<Url>,
     clients: Mutex<HashMap<Use, Client>>,
@@ -78,7 +78,7 @@ pub(super) struct Use {
     pub(super) as_sent: bool,
 }
 
-impl Line {
+impl Connector {
     /// Creates a connector with this proxy, if a person configured one. Proxy variables of the environment
     /// are ignored.
     pub fn new(lookup: Arc<dyn Lookup>, proxy: Option<Url>) -> Self {
@@ -228,10 +228,10 @@ struct Resolver {
 
 impl Resolve for Resolver {
     fn resolve(&self, name: Name) -> Resolving {
-        let line = Line::new(self.lookup.clone(), None);
+        let connector = Connector::new(self.lookup.clone(), None);
         let reach = self.reach;
         Box::pin(async move {
-            let found = line.find(&plain(name.as_str()), 0, reach).await?;
+            let found = connector.find(&plain(name.as_str()), 0, reach).await?;
             Ok(Box::new(found.into_iter()) as Addrs)
         })
     }

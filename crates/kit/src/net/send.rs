@@ -18,7 +18,7 @@ use reqwest::{
 use tokio::{net::TcpStream, time::timeout};
 
 use super::{
-    Allowed, Body, Hop, Line, Reach, Request, Response, SessionPorts,
+    Allowed, Body, Connector, Hop, Reach, Request, Response, SessionPorts,
     connector::{Unreached, Use, why_closed},
     ip_rules::{plain, with_port},
     request::for_others,
@@ -29,7 +29,7 @@ use crate::{Fault, Kind};
 /// A call's access to the network: http and https, and only the hosts that it may contact. Cheap to clone.
 #[derive(Clone)]
 pub struct Net {
-    line: Arc<Line>,
+    connector: Arc<Connector>,
     allowed: Arc<Allowed>,
     /// The session's ports, if the call may reach them.
     ports: Option<Arc<dyn SessionPorts>>,
@@ -39,8 +39,8 @@ pub struct Net {
 
 impl Net {
     /// Creates the network access of one call.
-    pub fn new(line: Arc<Line>, allowed: Allowed) -> Self {
-        Self { line, allowed: Arc::new(allowed), ports: None, was_private: Arc::default() }
+    pub fn new(connector: Arc<Connector>, allowed: Allowed) -> Self {
+        Self { connector, allowed: Arc::new(allowed), ports: None, was_private: Arc::default() }
     }
 
     /// Also reaches ports of the session, until a redirect leads elsewhere.
@@ -114,7 +114,7 @@ impl Net {
                 .map_err(|error| session_port::unreached(host, port, &error));
         }
         let Some(reach) = self.allowed.reach(host, port, false) else { return Err(not_granted(host, port)) };
-        self.line.connect(host, port, reach).await.map_err(|error| unreached(host, port, &error))
+        self.connector.connect(host, port, reach).await.map_err(|error| unreached(host, port, &error))
     }
 
     async fn once(
@@ -136,12 +136,12 @@ impl Net {
             return Err(not_granted(&host, port));
         };
         self.was_private.fetch_or(reach == Reach::Anywhere, Ordering::AcqRel);
-        let way = timeout(left(), self.line.way(&host, port, reach))
+        let way = timeout(left(), self.connector.way(&host, port, reach))
             .await
             .map_err(|_| too_slow(request.name(), request.within))?
             .map_err(|error| unreached(&host, port, &error))?;
         let client = self
-            .line
+            .connector
             .client(Use { way, reach, as_sent: request.as_sent })
             .map_err(|error| Fault::new(Kind::Unavailable, format!("no request can be sent: {error}")))?;
         let mut out = client.request(request.method.clone(), request.url.clone()).headers(headers);

@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 
 use super::{
-    Allowed, Body, Form, Line, Lookup, Method, Net, Reach, Request, Url,
+    Allowed, Body, Connector, Form, Lookup, Method, Net, Reach, Request, Url,
     connector::{Unreached, Way},
     only_looks,
     request::for_others,
@@ -34,16 +34,16 @@ impl Lookup for Offline {
 
 #[tokio::test]
 async fn faults_distinguish_no_network_unknown_names_and_servers_without_tls() {
-    let offline = Net::new(Arc::new(Line::new(Arc::new(Offline), None)), Allowed::default().and_web());
+    let offline = Net::new(Arc::new(Connector::new(Arc::new(Offline), None)), Allowed::default().and_web());
     let fault = offline.send(get("https://a.test/")).await.err().unwrap();
     assert!(format!("{fault:?}").contains("There may be no network here"), "{fault}");
-    let unknown = Net::new(Arc::new(Line::new(Script::new(&[&[]]), None)), Allowed::default().and_web());
+    let unknown = Net::new(Arc::new(Connector::new(Script::new(&[&[]]), None)), Allowed::default().and_web());
     let fault = unknown.send(get("https://a.test/")).await.err().unwrap();
     assert_eq!(fault.what, "unknown host name: a.test");
     assert!(!format!("{fault:?}").contains("no network"), "{fault}");
     let (port, _) = listen("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
-    let line = Arc::new(Line::new(Script::new(&[&[OWN]]), None));
-    let net = Net::new(line, Allowed::default().and(&format!("127.0.0.1:{port}")));
+    let connector = Arc::new(Connector::new(Script::new(&[&[OWN]]), None));
+    let net = Net::new(connector, Allowed::default().and(&format!("127.0.0.1:{port}")));
     let fault = net.send(get(&format!("https://127.0.0.1:{port}/"))).await.err().unwrap();
     assert!(format!("{fault:?}").contains(&format!("Try http://127.0.0.1:{port}")), "{fault}");
 }
@@ -96,8 +96,11 @@ fn get(url: &str) -> Request {
 #[tokio::test]
 async fn names_resolve_to_public_addresses_only() {
     let find = async |answers: &[&[Ipv4Addr]], reach| {
-        let line = Line::new(Script::new(answers), None);
-        line.find("a.test", 80, reach).await.map(|found| found.iter().map(SocketAddr::ip).collect::<Vec<_>>())
+        let connector = Connector::new(Script::new(answers), None);
+        connector
+            .find("a.test", 80, reach)
+            .await
+            .map(|found| found.iter().map(SocketAddr::ip).collect::<Vec<_>>())
     };
     assert_eq!(find(&[&[OWN, PUBLIC]], Reach::Public).await.unwrap(), [PUBLIC]);
     assert_eq!(find(&[&[OWN, PUBLIC]], Reach::Anywhere).await.unwrap().len(), 2);
@@ -109,18 +112,18 @@ async fn names_resolve_to_public_addresses_only() {
 async fn each_connection_resolves_its_name_and_skips_private_addresses() {
     let (port, connections) = listen(HELLO);
     let script = Script::new(&[&[PUBLIC], &[OWN]]);
-    let line = Arc::new(Line::new(script.clone(), None));
+    let connector = Arc::new(Connector::new(script.clone(), None));
     // The first lookup of another call finds a public address.
-    assert_eq!(line.find("rebind.test", port, Reach::Public).await.unwrap()[0].ip(), PUBLIC);
-    let net = Net::new(line.clone(), Allowed::default().and_web());
+    assert_eq!(connector.find("rebind.test", port, Reach::Public).await.unwrap()[0].ip(), PUBLIC);
+    let net = Net::new(connector.clone(), Allowed::default().and_web());
     let fault = net.send(get(&format!("http://rebind.test:{port}/"))).await.err().unwrap();
     assert_eq!((fault.kind, script.1.load(Ordering::Acquire)), (Kind::Denied, 2), "{fault}");
     assert!(fault.what.contains("rebind.test is at 127.0.0.1"), "{fault}");
-    let spoken = Net::new(line.clone(), Allowed::default().and("rebind.test"));
+    let spoken = Net::new(connector.clone(), Allowed::default().and("rebind.test"));
     assert_eq!(spoken.connect("rebind.test", port).await.err().unwrap().kind, Kind::Denied);
     assert_eq!(connections.load(Ordering::Acquire), 0);
     // The positive control: if a person granted it with its port, it is reached, by a connection of its own.
-    let granted = Net::new(line, Allowed::default().and(&format!("rebind.test:{port}")));
+    let granted = Net::new(connector, Allowed::default().and(&format!("rebind.test:{port}")));
     let mut answer = granted.send(get(&format!("http://rebind.test:{port}/"))).await.unwrap();
     assert_eq!(answer.bytes(10).await.unwrap(), b"hello");
     assert!(granted.connect("rebind.test", port).await.is_ok());
@@ -131,7 +134,7 @@ async fn each_connection_resolves_its_name_and_skips_private_addresses() {
 async fn with_a_proxy_private_addresses_are_refused_and_granted_ones_are_direct() {
     let proxy = Url::parse("http://127.0.0.1:1").unwrap();
     let way = async |answer: &[Ipv4Addr], host: &str, reach| {
-        Line::new(Script::new(&[answer]), Some(proxy.clone())).way(host, 80, reach).await
+        Connector::new(Script::new(&[answer]), Some(proxy.clone())).way(host, 80, reach).await
     };
     assert!(matches!(way(&[PUBLIC], "a.test", Reach::Public).await, Ok(Way::Proxy)));
     assert!(matches!(way(&[], "known.to.the.proxy", Reach::Public).await, Ok(Way::Proxy)));
@@ -196,9 +199,9 @@ async fn a_sensitive_body_is_not_sent_to_another_origin() {
             "HTTP/1.1 {status}\r\nLocation: http://127.0.0.1:{other}/\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
         );
         let (port, _) = listen(to.leak());
-        let line = Arc::new(Line::new(Script::new(&[&[OWN]]), None));
+        let connector = Arc::new(Connector::new(Script::new(&[&[OWN]]), None));
         let net = Net::new(
-            line,
+            connector,
             Allowed::default().and(&format!("127.0.0.1:{port}")).and(&format!("127.0.0.1:{other}")),
         );
         let post = |body: Body| Request {

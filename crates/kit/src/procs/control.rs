@@ -168,18 +168,18 @@ async fn listen(
     begin: oneshot::Sender<Begun>,
     dropped: CancellationToken,
 ) {
-    let hear = hear(&shared, &exit, begin);
-    tokio::pin!(hear);
+    let receiving = receive_reports(&shared, &exit, begin);
+    tokio::pin!(receiving);
     tokio::select! {
-        () = &mut hear => {}
-        () = dropped.cancelled() => leave(&shared, hear).await,
+        () = &mut receiving => {}
+        () = dropped.cancelled() => leave(&shared, receiving).await,
         () = shared.keeper.gone() => {
             // In a PID namespace it has ended with the keeper; elsewhere it ends when it notices. Messages
             // that it sent before can still be read.
-            let over = timeout(Duration::ZERO, &mut hear).await.is_ok();
+            let over = timeout(Duration::ZERO, &mut receiving).await.is_ok();
             exit.send_if_modified(|it| it.is_none().then(|| *it = Some(Exit::Lost)).is_some());
             if !over {
-                leave(&shared, hear).await;
+                leave(&shared, receiving).await;
             }
         }
     }
@@ -191,14 +191,14 @@ async fn listen(
 }
 
 /// Tells the supervisor to kill its tree and end, and enforces that.
-async fn leave(shared: &Shared, hear: impl Future<Output = ()>) {
+async fn leave(shared: &Shared, receiving: impl Future<Output = ()>) {
     let _ = rustix::net::shutdown(&shared.socket, rustix::net::Shutdown::Write);
-    if timeout(LEAVE, hear).await.is_err() {
+    if timeout(LEAVE, receiving).await.is_err() {
         shared.keeper.kill(shared.id).await;
     }
 }
 
-async fn hear(shared: &Shared, exit: &watch::Sender<Option<Exit>>, begin: oneshot::Sender<Begun>) {
+async fn receive_reports(shared: &Shared, exit: &watch::Sender<Option<Exit>>, begin: oneshot::Sender<Begun>) {
     let mut files = Vec::new();
     let mut supervisor = None;
     let Ok(begun) = reply_from(&shared.socket, &mut files, &mut supervisor).await else { return };

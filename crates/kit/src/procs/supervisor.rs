@@ -25,7 +25,8 @@ use super::{
     wire::{self, ABOVE, Failure, ORDER, Order, Reply, Request, Step},
 };
 
-/// Time for a tree to end after it was killed, before the supervisor reports that it does not.
+/// Time in which no further process of a killed tree ends, before the supervisor reports that the tree does not end. Processes
+/// that end one after the other on a busy machine get as long as haft waits.
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// First interval at which the supervisor checks whether processes have ended.
 const SOON: Duration = Duration::from_millis(1);
@@ -159,6 +160,8 @@ struct Ending {
     spared: Spared,
     ended: HashSet<i32>,
     kill_at: Instant,
+    /// The fewest processes that were left, and since when.
+    fewest: (usize, Instant),
     next_look: Duration,
 }
 
@@ -264,7 +267,8 @@ impl Supervisor<'_> {
             }
         }
         let kill_at = Instant::now() + grace;
-        self.endings.push(Ending { number, spared, ended, kill_at, next_look: SOON });
+        let fewest = (usize::MAX, kill_at);
+        self.endings.push(Ending { number, spared, ended, kill_at, fewest, next_look: SOON });
     }
 
     /// Takes each ending a step further. Returns false if the rest can't be killed and haft no longer waits for it.
@@ -282,7 +286,7 @@ impl Supervisor<'_> {
                 tree::below(&ending.spared).len()
             };
             ending.next_look = (ending.next_look * 2).min(LATER);
-            let given_up = now >= ending.kill_at + TIMEOUT;
+            let given_up = ending.is_stuck(left);
             // A list of children may miss one while others end; but "no child at all" is certain.
             let over = left == 0
                 && if ending.spared.alone.is_none() {
@@ -321,6 +325,18 @@ impl Supervisor<'_> {
 }
 
 impl Ending {
+    /// Returns whether a killed tree, of which so many processes are left, has not become smaller for [`TIMEOUT`].
+    fn is_stuck(&mut self, left: usize) -> bool {
+        let now = Instant::now();
+        if now < self.kill_at {
+            return false;
+        }
+        if left < self.fewest.0 {
+            self.fewest = (left, now);
+        }
+        now >= self.fewest.1 + TIMEOUT
+    }
+
     fn sleep(&self) -> Duration {
         let until_kill = self.kill_at.saturating_duration_since(Instant::now());
         if until_kill.is_zero() { self.next_look } else { until_kill.min(self.next_look) }

@@ -109,7 +109,7 @@ impl Views {
 
     /// Records rows that were shown beside the answer to something else, such as an edit. Anchors of an
     /// earlier read keep their meaning.
-    pub fn showed_beside(&self, file: &Path, text: &Text, rows: &Rows) {
+    pub fn also_showed(&self, file: &Path, text: &Text, rows: &Rows) {
         self.change(file, |file| file.show(text, None, rows));
     }
 

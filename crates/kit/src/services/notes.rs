@@ -60,7 +60,7 @@ pub trait Notes: Send + Sync {
     ///
     /// # Errors
     /// When they can't be read.
-    fn said(&self, query: &str, limit: usize) -> Result<Vec<Saying>, Fault>;
+    fn find_messages(&self, query: &str, limit: usize) -> Result<Vec<FoundMessage>, Fault>;
 }
 
 /// A stored fact.
@@ -78,7 +78,7 @@ pub struct Fact {
 
 /// A message or a call of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Saying {
+pub struct FoundMessage {
     /// Its position in the session, counted from 1.
     pub place: u64,
     /// Its author: `person`, `model`, or the name of a tool.

@@ -67,7 +67,7 @@ pub(super) fn look(part: &mut Part, input: &Input) {
     let unclear = match program.as_str() {
         "sed" | "gsed" => sed(&arguments),
         "awk" | "gawk" | "mawk" | "nawk" => awk(&arguments),
-        "gdb" | "lldb" | "ed" | "ex" => !only_tells(&arguments),
+        "gdb" | "lldb" | "ed" | "ex" => !only_prints_help(&arguments),
         "vi" | "vim" | "nvim" | "view" | "gvim" => arguments.iter().any(|it| {
             it.plain().is_none_or(|it| {
                 it.starts_with('+') && it.len() > 1
@@ -102,7 +102,7 @@ pub(super) fn look(part: &mut Part, input: &Input) {
 }
 
 /// Returns whether a command only prints its version or help.
-fn only_tells(arguments: &[Word]) -> bool {
+fn only_prints_help(arguments: &[Word]) -> bool {
     !arguments.is_empty()
         && arguments
             .iter()
@@ -118,7 +118,7 @@ pub(super) fn is_brought(file: &str) -> bool {
 }
 
 fn interpreter(speaks: &Speaks, arguments: &[Word]) -> bool {
-    if only_tells(arguments) {
+    if only_prints_help(arguments) {
         return false;
     }
     let mut rest = arguments.iter();

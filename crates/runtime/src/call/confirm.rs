@@ -24,17 +24,17 @@ pub(super) struct Confirming {
     /// The id of the client's call.
     whose: String,
     this: Arc<ThisCall>,
-    said: Mutex<Vec<String>>,
+    decisions: Mutex<Vec<String>>,
 }
 
 impl Confirming {
     pub(super) fn new(session: &Arc<SessionState>, whose: String, this: &Arc<ThisCall>) -> Arc<Self> {
-        Arc::new(Self { session: session.clone(), whose, this: this.clone(), said: Mutex::default() })
+        Arc::new(Self { session: session.clone(), whose, this: this.clone(), decisions: Mutex::default() })
     }
 
     /// Returns the decisions, one line each, for the journal.
-    pub(super) fn said(&self) -> Vec<String> {
-        std::mem::take(&mut *self.said.lock())
+    pub(super) fn take_decisions(&self) -> Vec<String> {
+        std::mem::take(&mut *self.decisions.lock())
     }
 
     async fn ask(&self, matter: Matter) -> Result<bool, Fault> {
@@ -55,7 +55,7 @@ impl Confirming {
         };
         match verdict {
             Verdict::Yes(scope) => {
-                self.said.lock().push(format!("{}: {} `{}`", verdict.name(), rule.name, rule.about));
+                self.decisions.lock().push(format!("{}: {} `{}`", verdict.name(), rule.name, rule.about));
                 Ok(scope != Scope::Once)
             }
             Verdict::No => refused("the person said no"),

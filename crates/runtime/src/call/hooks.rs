@@ -28,7 +28,7 @@ pub(super) struct Seen {
     arguments: Value,
 }
 
-/// What the hooks before a call decided.
+/// The decision of the hooks before a call.
 #[derive(Default)]
 pub(super) struct Gate {
     refused: Option<(String, String)>,
@@ -101,25 +101,25 @@ impl Gate {
         self,
         planned: Result<(Plan, Decision), Fault>,
         session: &SessionState,
-        told: &mut JournalEntry,
+        entry: &mut JournalEntry,
     ) -> Result<(Plan, Decision), Fault> {
         let secrets = session.secrets();
-        told.notes.extend(self.notes.iter().map(|it| secrets.mask(it).into_owned()));
+        entry.notes.extend(self.notes.iter().map(|it| secrets.mask(it).into_owned()));
         if let Some((hook, reason)) = self.refused {
-            told.decision = format!("denied by the hook `{hook}`");
+            entry.decision = format!("denied by the hook `{hook}`");
             let what = format!("the hook `{hook}` refused this call, which did nothing: {reason}");
             return Err(Fault::denied(what)
                 .next("Go on without it, or do what the hook asks for; a person configured the hook."));
         }
         let (plan, decision) = planned?;
-        told.seen_by_hooks = self.seen;
+        entry.seen_by_hooks = self.seen;
         Ok(match (decision, self.asks, self.allowed) {
             (Decision::Allow, Some(rule), _) => match session.runtime().policy().approve {
                 Approve::Never => (plan, Decision::Deny(rule)),
                 _ => (plan, Decision::Ask(rule)),
             },
             (Decision::Ask(rule), None, Some(hook)) if !rule.firm => {
-                told.decision = format!("allowed by the hook `{hook}`: {}", rule.name);
+                entry.decision = format!("allowed by the hook `{hook}`: {}", rule.name);
                 (plan.approved(), Decision::Allow)
             }
             (decision, ..) => (plan, decision),
@@ -133,7 +133,7 @@ pub(super) async fn after(
     id: &str,
     seen: Seen,
     result: Result<Output, Fault>,
-    told: &mut JournalEntry,
+    entry: &mut JournalEntry,
     cancel: &CancellationToken,
 ) -> Result<Output, Fault> {
     let event = if result.is_ok() { HookEvent::AfterTool } else { HookEvent::ToolFailed };
@@ -160,7 +160,7 @@ pub(super) async fn after(
     if texts.is_empty() {
         return result;
     }
-    told.notes.extend(all.context.iter().map(|(hook, _)| format!("the hook `{hook}` added to the result")));
+    entry.notes.extend(all.context.iter().map(|(hook, _)| format!("the hook `{hook}` added to the result")));
     match result {
         Ok(mut output) => {
             output.parts.extend(texts.into_iter().map(|text| Part::Text { text }));
@@ -237,7 +237,7 @@ pub(crate) async fn end(session: &Arc<SessionState>) {
     session.hooks().end();
 }
 
-/// What hooks around a call read about it.
+/// The part of a hook's input that is about a call.
 struct About<'a> {
     names: &'a Names,
     arguments: &'a Value,

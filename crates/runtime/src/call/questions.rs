@@ -102,7 +102,7 @@ impl Asking<'_> {
             Some(Verdict::No) => Err(Fault::denied(format!("{rule}; the person said no"))
                 .next("Leave it, and go on without it; or ask the person what they want instead.")),
             Some(Verdict::Instead(words)) => {
-                self.session.said_by_person(&words);
+                self.session.add_person_words(&words);
                 Err(Fault::denied(format!("{rule}; the person said no: {words}"))
                     .next("Nothing was changed. Do what the person says."))
             }

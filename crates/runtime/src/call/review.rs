@@ -40,7 +40,7 @@ pub(crate) struct Reviewing {
     /// The "begun" record, until the first decision is known.
     begun: Mutex<Option<Begun>>,
     /// The later decisions, one line each.
-    said: Mutex<Vec<String>>,
+    decisions: Mutex<Vec<String>>,
 }
 
 impl Reviewing {
@@ -48,19 +48,19 @@ impl Reviewing {
         session: &Arc<SessionState>,
         whose: String,
         this: &Arc<ThisCall>,
-        told: &JournalEntry,
+        entry: &JournalEntry,
         own: Vec<(PathBuf, String)>,
     ) -> Arc<Self> {
-        let arguments = told.arguments.get(..told.arguments.floor_char_boundary(ARGUMENTS));
+        let arguments = entry.arguments.get(..entry.arguments.floor_char_boundary(ARGUMENTS));
         Arc::new(Self {
             session: session.clone(),
             whose,
             this: this.clone(),
             arguments: arguments.unwrap_or_default().to_owned(),
-            effects: questions::effects(&told.touches),
+            effects: questions::effects(&entry.touches),
             own,
             begun: Mutex::new(None),
-            said: Mutex::default(),
+            decisions: Mutex::default(),
         })
     }
 
@@ -76,8 +76,8 @@ impl Reviewing {
     }
 
     /// Returns the decisions, one line each, for the journal.
-    pub(super) fn said(&self) -> Vec<String> {
-        std::mem::take(&mut *self.said.lock())
+    pub(super) fn take_decisions(&self) -> Vec<String> {
+        std::mem::take(&mut *self.decisions.lock())
     }
 
     /// Decides on these changes by the rules.
@@ -113,7 +113,7 @@ impl Reviewing {
             ))
         })?;
         let versions: Vec<Versions> = changes.iter().map(versions).collect();
-        let changes = self.session.runtime().changes(&versions, changes::Bound::REVIEW);
+        let changes = self.session.runtime().changes(&versions, changes::DiffLimits::REVIEW);
         let asking = Asking {
             session: &self.session,
             whose: &self.whose,
@@ -135,7 +135,7 @@ impl Reviewing {
                 self.session.store().journal().begin_blocking(begun)
             }
             None => {
-                self.said.lock().push(decision.to_owned());
+                self.decisions.lock().push(decision.to_owned());
                 Ok(())
             }
         }

@@ -65,7 +65,7 @@ pub(super) struct Work {
     allowed: Clock,
     /// The time that the person of the session had been asked until then.
     asked_before: Duration,
-    told: JournalEntry,
+    entry: JournalEntry,
     cancel: CancellationToken,
     progress: Option<Arc<dyn Progress>>,
     /// Receives the answer. After the answer, the call is a job.
@@ -94,7 +94,7 @@ impl Work {
         id: String,
         whose: String,
         this: Arc<ThisCall>,
-        told: JournalEntry,
+        entry: JournalEntry,
         cancel: CancellationToken,
         progress: Option<Arc<dyn Progress>>,
         reply: oneshot::Sender<Answer>,
@@ -113,7 +113,7 @@ impl Work {
             this,
             allowed,
             asked_before,
-            told,
+            entry,
             cancel,
             progress,
             reply,
@@ -155,7 +155,7 @@ impl Work {
             session: self.session.name().to_owned(),
             outcome: result.as_ref().map_or_else(|fault| Outcome::Fault(fault.kind), |_| Outcome::Ok),
             said: result.as_ref().err().map(|fault| fault.what.clone()),
-            notes: self.told.notes.iter().chain(&self.told.asked).cloned().collect(),
+            notes: self.entry.notes.iter().chain(&self.entry.asked).cloned().collect(),
             took: self.took(),
             waited: self.waited,
             job: self.is_job().then(|| self.this.id()),
@@ -184,11 +184,11 @@ impl Work {
 
     /// Runs the hooks after the call, which see its result and may add to it.
     async fn after_hooks(&mut self, result: Result<Output, Fault>) -> Result<Output, Fault> {
-        match self.told.seen_by_hooks.take() {
+        match self.entry.seen_by_hooks.take() {
             None => result,
             Some(seen) => {
                 let stop = if self.is_job() { self.this.stop.clone() } else { self.cancel.clone() };
-                hooks::after(&self.session, &self.id, *seen, result, &mut self.told, &stop).await
+                hooks::after(&self.session, &self.id, *seen, result, &mut self.entry, &stop).await
             }
         }
     }
@@ -205,7 +205,7 @@ impl Work {
     /// Writes the "begun" record, if no change did, and adds the decisions on changes.
     async fn end_review(&mut self) {
         let Some(review) = &self.review else { return };
-        self.told.asked.extend(review.said());
+        self.entry.asked.extend(review.take_decisions());
         if let Some(begun) = review.unwritten()
             && let Err(fault) = self.session.store().journal().begin(begun, Durability::Later).await
         {
@@ -223,9 +223,9 @@ impl Work {
             call: self.id.clone(),
             session: self.session.name().to_owned(),
             tool: self.this.tool.clone(),
-            arguments: std::mem::take(&mut self.told.arguments),
-            touches: std::mem::take(&mut self.told.touches),
-            decision: std::mem::take(&mut self.told.decision),
+            arguments: std::mem::take(&mut self.entry.arguments),
+            touches: std::mem::take(&mut self.entry.touches),
+            decision: std::mem::take(&mut self.entry.decision),
         }
     }
 
@@ -234,7 +234,7 @@ impl Work {
         let asks = self.session.policy().approve.asks() && !plan.by_person && !plan.read_only;
         asks.then(|| {
             let own = std::mem::take(&mut plan.own);
-            Reviewing::new(&self.session, self.whose.clone(), &self.this, &self.told, own)
+            Reviewing::new(&self.session, self.whose.clone(), &self.this, &self.entry, own)
         })
     }
 
@@ -269,7 +269,7 @@ impl Work {
         self.others_asked = asked.min(locks.waited);
         self.waited = locks.waited.saturating_sub(self.others_asked);
         if self.waited > LONG_WAIT {
-            self.told.notes.push(format!(
+            self.entry.notes.push(format!(
                 "waited {:.1} s for other calls on the same things",
                 self.waited.as_secs_f32()
             ));
@@ -310,9 +310,9 @@ impl Work {
     }
 
     async fn run_tool(&mut self, plan: Plan, mut held: Option<HeldLocks>) -> Result<Output, Fault> {
-        let patience = plan.prepared.patience().map(|it| it.min(LONGEST) + MARGIN);
+        let time_limit = plan.prepared.time_limit().map(|it| it.min(LONGEST) + MARGIN);
         let deadline = self.allowed + self.session.deadline();
-        let deadline = patience.map_or(deadline, |patience| deadline.max(Clock::now() + patience));
+        let deadline = time_limit.map_or(deadline, |time_limit| deadline.max(Clock::now() + time_limit));
         let history = self.session.store().history(self.session.name(), &self.id);
         self.landed = history.landed().clone();
         let (net, procs) = {
@@ -368,7 +368,7 @@ impl Work {
         let mut running = pin!(running);
         let attended = self.attend(running.as_mut(), deadline, &mut held).await;
         // The tool's answer itself reports the outcome.
-        self.told.asked.extend(confirm.said());
+        self.entry.asked.extend(confirm.take_decisions());
         let stopped = match attended {
             Ok(done) => {
                 let done = settle(done);
@@ -490,14 +490,14 @@ impl Work {
     fn answer(&mut self, result: Result<Output, Fault>) {
         let Some(reply) = self.reply.take() else { return };
         self.span.answered();
-        let mut notes = self.told.notes.clone();
+        let mut notes = self.entry.notes.clone();
         // An answer that nobody reads delivers no notifications.
         let read = !reply.is_closed() && !self.cancel.is_cancelled();
-        let news = if read { self.session.jobs().take_news() } else { VecDeque::new() };
-        if !news.is_empty() {
-            notes.extend(Jobs::notes(&news, self.has("read_job")));
+        let notifications = if read { self.session.jobs().take_notifications() } else { VecDeque::new() };
+        if !notifications.is_empty() {
+            notes.extend(Jobs::notes(&notifications, self.has("read_job")));
         }
-        let changed = if read { self.session.tool_news() } else { None };
+        let changed = if read { self.session.tool_changes() } else { None };
         notes.extend(changed.iter().filter_map(|(note, _)| note.clone()));
         let (id, changes) = (self.id.clone(), self.landed.take());
         let answer = Answer { id, result, notes, changes, took: self.took().saturating_sub(self.waited) };
@@ -505,8 +505,8 @@ impl Work {
             if let Some((_, as_of)) = changed {
                 self.session.knows_tools(as_of);
             }
-        } else if !news.is_empty() {
-            self.session.jobs().give_back(news);
+        } else if !notifications.is_empty() {
+            self.session.jobs().give_back(notifications);
         }
     }
 
@@ -515,7 +515,7 @@ impl Work {
         let (result, spelled) = model_output::shown(&self.session, result);
         if spelled > 0 {
             let what = if spelled == 1 { "1 character".to_owned() } else { format!("{spelled} characters") };
-            self.told.notes.push(format!("{what} that can't be seen: spelled out as \\u{{…}} above"));
+            self.entry.notes.push(format!("{what} that can't be seen: spelled out as \\u{{…}} above"));
         }
         result
     }

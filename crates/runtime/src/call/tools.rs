@@ -89,7 +89,7 @@ impl Tools for ToolsOf {
                 hosts.renew();
             }
             // The changes may be loaded already, and still be new to the model.
-            self.session.tools_told(report)
+            self.session.since_last_report(report)
         })
     }
 

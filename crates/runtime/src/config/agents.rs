@@ -59,8 +59,8 @@ section! {
                 merge: lower(STEPS),
             }
             /// Maximum tool calls of one response that are run, where the model writes them in a dialect
-            /// (`dialect`, `--dialect`). The model is told how many were not run. 1 is HyperAgents' own rule;
-            /// 0: no limit. A workspace may only lower it.
+            /// (`dialect`, `--dialect`). The model gets the number of calls that were not run. 1 is
+            /// HyperAgents' own rule; 0: no limit. A workspace may only lower it.
             max_calls: Option<usize> {
                 example: "40",
                 default: Value(|| json!(CALLS)),
@@ -69,14 +69,14 @@ section! {
             }
             /// When the model learns of a new tool: "next_message" (with your next message) or "next_request"
             /// (with the next request to the model).
-            visible: Option<Visible> {
+            visible: Option<ToolVisibility> {
                 example: r#""next_message""#,
-                default: Value(|| json!(Visible::default())),
+                default: Value(|| json!(ToolVisibility::default())),
                 workspace: Counts,
                 merge: replace,
             }
             /// How long `haft run` and sub-agents wait at their end for the results of calls with
-            /// `run_in_background`; the model is told each one. 0: not at all (`--no-wait`). A workspace may
+            /// `run_in_background`; the model gets each result. 0: not at all (`--no-wait`). A workspace may
             /// only lower it.
             wait_seconds: Option<u64> {
                 unit: "seconds",
@@ -111,7 +111,7 @@ section! {
                 default: Value(|| json!(Notify::default())),
                 workspace: OwnFile,
             }
-            /// Which of the terminal's own 16 colours are used: "dark", "light", "color_blind" (blue and
+            /// Choice of the terminal's own 16 colours: "dark", "light", "color_blind" (blue and
             /// yellow in place of green and red), "none" (as with NO_COLOR).
             theme: Option<Theme> {
                 example: r#""dark""#,
@@ -207,7 +207,7 @@ pub enum Notify {
 /// The time at which a model is informed of a new tool.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Visible {
+pub enum ToolVisibility {
     /// With the next message of the person.
     #[default]
     NextMessage,
@@ -215,4 +215,4 @@ pub enum Visible {
     NextRequest,
 }
 
-named!(OneOf: Theme, Notify, Visible);
+named!(OneOf: Theme, Notify, ToolVisibility);

@@ -66,7 +66,7 @@ section! {
                 default: Required,
                 workspace: Counts,
             }
-            /// What happens to them; "allow" needs trust in a workspace's file.
+            /// Treatment of these command lines; "allow" needs trust in a workspace's file.
             then: Then {
                 example: r#""ask""#,
                 default: Required,

@@ -78,7 +78,7 @@ section! {
                 workspace: NeedsTrust,
                 merge: append_trusted,
             }
-            /// What tools may change: "read-only" (nothing), "workspace" (the workspace and roots without
+            /// Files that tools may change: "read-only" (none), "workspace" (the workspace and roots without
             /// `:ro`), "full" (the same for files; commands run outside the OS sandbox, each after approval).
             /// A workspace may lower it; raising it needs trust.
             sandbox: Option<SandboxMode> {
@@ -88,11 +88,11 @@ section! {
                 workspace: Narrows,
                 merge: narrow(|theirs, mine| rank(*theirs) <= rank(mine.copied().unwrap_or_default())),
             }
-            /// What happens where a rule wants a person's approval: "ask", "ask-edits" (the same, and asks
-            /// before each file edit, with its diff), "auto" (allows it) or "never" (denies it). "auto"
-            /// doesn't cover addresses that are not public, SSH hosts with an unknown key, and command lines
-            /// that your `deny` rules can't judge: those are refused. In a workspace's file a value that asks
-            /// less than yours needs trust.
+            /// Handling of calls that need a person's approval: "ask", "ask-edits" (the same, and asks before
+            /// each file edit, with its diff), "auto" (allows it) or "never" (denies it). "auto" doesn't
+            /// cover addresses that are not public, SSH hosts with an unknown key, and command lines that
+            /// your `deny` rules can't judge: those are refused. In a workspace's file a value that asks less
+            /// than yours needs trust.
             approve: Option<Approve> {
                 option: "--approve",
                 example: r#""ask""#,

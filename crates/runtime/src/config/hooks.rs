@@ -68,7 +68,7 @@ section! {
                 default: Words("false"),
                 workspace: NeedsTrust,
             }
-            /// What happens when it fails or takes too long: "continue" (with a note) or "deny".
+            /// The effect when it fails or takes too long: "continue" (with a note) or "deny".
             #[serde(default)]
             on_failure: OnFailure {
                 example: r#""deny""#,

@@ -33,8 +33,8 @@ section! {
                 workspace: Lowers,
                 merge: lower(Limits::default().memory >> 20),
             }
-            /// Outputs of a session that were too long to show, together, in MiB. The oldest make room for
-            /// new ones.
+            /// Outputs of a session that were too long to show, together, in MiB. The oldest are
+            /// removed for new ones.
             outputs_mib: Option<u64> {
                 unit: "MiB",
                 range: 1..=1 << 24,

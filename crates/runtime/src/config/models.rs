@@ -148,13 +148,13 @@ section! {
                 default: Words("\"line\""),
                 workspace: NeedsTrust,
             }
-            /// What a line that is an argument begins with.
+            /// The beginning of a line that is an argument.
             arg_prefix: Option<String> {
                 example: r#""--""#,
                 default: Words("\"@@\""),
                 workspace: NeedsTrust,
             }
-            /// What stands between an argument's name and its value.
+            /// The text between an argument's name and its value.
             arg_kv_sep: Option<String> {
                 example: r#"": ""#,
                 default: Words("\"=\""),

@@ -38,15 +38,15 @@ pub struct Hook {
     pub event: HookEvent,
     /// The expression for the names of tools; empty for all.
     pub pattern: String,
-    /// What it runs.
+    /// Its command or tool.
     pub does: Does,
     /// Its time limit.
     pub within: Duration,
     /// Whether its command may change the workspace.
     pub write: bool,
-    /// What happens when it fails.
+    /// The effect when it fails.
     pub on_failure: OnFailure,
-    /// Whose configuration it is in.
+    /// The owner of its configuration.
     pub whose: Whose,
     /// The file that has it, as a person reads it.
     pub file: String,
@@ -59,7 +59,7 @@ pub struct Hook {
     matcher: Option<RegexMatcher>,
 }
 
-/// What a hook runs.
+/// The command or tool of a hook.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Does {
     /// A command line for `sh`.
@@ -68,7 +68,7 @@ pub enum Does {
     Tool(String),
 }
 
-/// Whose configuration a hook is in.
+/// The owner of a configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Whose {
     /// The person's own.
@@ -77,10 +77,10 @@ pub enum Whose {
     Workspace,
 }
 
-/// Where a hook was found.
+/// The place where a hook was found.
 #[derive(Debug, Clone, Copy)]
 pub struct Found<'a> {
-    /// Whose configuration it is.
+    /// The owner of the configuration.
     pub whose: Whose,
     /// The file, as a person reads it.
     pub file: &'a str,

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::Hook;
 use crate::config::{HookEvent, OnFailure};
 
-/// What a hook said, before its meaning.
+/// The raw result of a hook.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Said {
     /// Its exit code, its stdout and its stderr.
@@ -15,7 +15,7 @@ pub(crate) enum Said {
     Failed(String),
 }
 
-/// What one hook, or all of an event, decided.
+/// The decision of one hook, or of all hooks of an event.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Outcome {
     /// The hook that refuses, and its reason.

@@ -27,7 +27,7 @@ use tokio::{
 };
 
 pub use notifications::Event;
-pub(crate) use notifications::Notifications;
+pub(crate) use notifications::JobNotification;
 pub(crate) use persisted::PersistedJobs;
 pub use persisted::is_of_a_job;
 use running_call::End;
@@ -56,8 +56,8 @@ pub struct OwedJob {
 pub(crate) struct Jobs {
     last: AtomicU64,
     table: Mutex<Table>,
-    /// The number of untold notifications in the table: most answers need not lock it.
-    untold: AtomicUsize,
+    /// The number of unreported notifications in the table: most answers need not lock it.
+    unreported: AtomicUsize,
     events: OnceLock<broadcast::Sender<Event>>,
     /// Their records, if a later session can read them.
     kept: OnceLock<Arc<PersistedJobs>>,
@@ -70,7 +70,7 @@ struct Table {
     jobs: BTreeMap<u64, Arc<ThisCall>>,
     /// Finished jobs, in the order of their ends.
     over: VecDeque<u64>,
-    untold: VecDeque<Notifications>,
+    unreported: VecDeque<JobNotification>,
     /// Calls that are not jobs yet, and that a client can move to the background.
     calls: HashMap<String, Weak<ThisCall>>,
     /// The ids of the calls that are jobs now.
@@ -119,17 +119,17 @@ impl Jobs {
     /// output.
     pub(crate) fn waits(&self, call: &Arc<ThisCall>, said: Output, answered: bool) {
         let mut table = self.table.lock();
-        let is_news = call.change(|now| {
+        let is_unreported = call.change(|now| {
             ThisCall::waits(now, said);
-            now.is_news = !answered;
-            now.is_news && now.watchers == 0
+            now.is_unreported = !answered;
+            now.is_unreported && now.watchers == 0
         });
-        if is_news {
-            self.put_news(&mut table, Notifications::of(call));
+        if is_unreported {
+            self.put_notification(&mut table, JobNotification::of(call));
         }
         drop(table);
         self.written_down(call);
-        self.tell_hosts(call);
+        self.send_event(call);
     }
 
     /// Records the end of the job. Only the first end counts.
@@ -146,14 +146,14 @@ impl Jobs {
             }
             now.end = Some(End { state, result: Arc::new(result), took });
             now.said = None;
-            now.is_news = true;
+            now.is_unreported = true;
             // The process must not outlive its job.
             now.live.listens = None;
             Some((now.live.process.take(), now.watchers == 0))
         });
-        let Some((process, is_news)) = ended else { return };
-        if is_news {
-            self.put_news(&mut table, Notifications::of(call));
+        let Some((process, is_unreported)) = ended else { return };
+        if is_unreported {
+            self.put_notification(&mut table, JobNotification::of(call));
         }
         table.over.push_back(number);
         if table.over.len() > KEPT
@@ -165,7 +165,7 @@ impl Jobs {
         drop(table);
         drop(process);
         self.written_down(call);
-        self.tell_hosts(call);
+        self.send_event(call);
     }
 
     /// Ends a job whose task is gone.
@@ -316,7 +316,7 @@ impl Jobs {
     fn look(&self, call: &Arc<ThisCall>) -> Job {
         let job = call.job();
         if job.state.is_over() || job.state == State::Waiting {
-            self.told(call);
+            self.mark_reported(call);
         }
         job
     }
@@ -376,7 +376,7 @@ impl kit::services::Jobs for Jobs {
             if !call.put(input) {
                 return Err(refused(&self.look(&call)));
             }
-            self.told(&call);
+            self.mark_reported(&call);
             let settled = timeout(at_most, call.settled()).await;
             let job = self.look(&call);
             drop(watch);

@@ -47,12 +47,12 @@ pub struct Event {
 }
 
 /// A notification about a job, which one answer carries.
-pub(crate) struct Notifications {
+pub(crate) struct JobNotification {
     number: u64,
     call: Arc<ThisCall>,
 }
 
-impl Notifications {
+impl JobNotification {
     pub(super) fn of(call: &Arc<ThisCall>) -> Self {
         Self { number: call.number(), call: call.clone() }
     }
@@ -112,77 +112,77 @@ impl Jobs {
         self.changes.send_modify(|number| *number += 1);
     }
 
-    pub(super) fn tell_hosts(&self, call: &ThisCall) {
+    pub(super) fn send_event(&self, call: &ThisCall) {
         self.changed();
         let Some(events) = self.events.get() else { return };
         // There may be no receiver.
         let _ = events.send(event(&call.job()));
     }
 
-    pub(super) fn put_news(&self, table: &mut Table, news: Notifications) {
-        table.untold.retain(|it| it.number != news.number);
-        table.untold.push_back(news);
-        self.count(&table.untold);
+    pub(super) fn put_notification(&self, table: &mut Table, notification: JobNotification) {
+        table.unreported.retain(|it| it.number != notification.number);
+        table.unreported.push_back(notification);
+        self.count(&table.unreported);
     }
 
     /// Records that the model knows the state of this job.
-    pub(super) fn told(&self, call: &ThisCall) {
+    pub(super) fn mark_reported(&self, call: &ThisCall) {
         let number = call.number();
         let mut table = self.table.lock();
-        call.now.lock().is_news = false;
-        table.untold.retain(|it| it.number != number);
-        self.count(&table.untold);
+        call.now.lock().is_unreported = false;
+        table.unreported.retain(|it| it.number != number);
+        self.count(&table.unreported);
     }
 
     /// Returns whether there is something that the model does not know yet.
-    pub(crate) fn has_news(&self) -> bool {
-        self.untold.load(Ordering::Acquire) > 0
+    pub(crate) fn has_notifications(&self) -> bool {
+        self.unreported.load(Ordering::Acquire) > 0
     }
 
     /// Takes the notifications for an answer. An answer that is not delivered [gives them
     /// back](Self::give_back).
-    pub(crate) fn take_news(&self) -> VecDeque<Notifications> {
+    pub(crate) fn take_notifications(&self) -> VecDeque<JobNotification> {
         // Most calls return here.
-        if !self.has_news() {
+        if !self.has_notifications() {
             return VecDeque::new();
         }
         let mut table = self.table.lock();
-        let news = std::mem::take(&mut table.untold);
-        for it in &news {
-            it.call.now.lock().is_news = false;
+        let notifications = std::mem::take(&mut table.unreported);
+        for it in &notifications {
+            it.call.now.lock().is_unreported = false;
         }
-        self.count(&table.untold);
-        news
+        self.count(&table.unreported);
+        notifications
     }
 
     /// Restores the notifications of an answer that was not delivered.
-    pub(crate) fn give_back(&self, news: VecDeque<Notifications>) {
+    pub(crate) fn give_back(&self, notifications: VecDeque<JobNotification>) {
         let mut table = self.table.lock();
-        for it in news {
-            it.call.now.lock().is_news = true;
-            self.put_news(&mut table, it);
+        for it in notifications {
+            it.call.now.lock().is_unreported = true;
+            self.put_notification(&mut table, it);
         }
     }
 
     /// Returns the notes for these notifications. `reads` says whether the session has `read_job`.
     pub(crate) fn notes<'a>(
-        news: &'a VecDeque<Notifications>,
+        notifications: &'a VecDeque<JobNotification>,
         reads: bool,
     ) -> impl Iterator<Item = String> + use<'a> {
-        each(news, move |it| it.note(reads))
+        each(notifications, move |it| it.note(reads))
     }
 
     /// Returns the notes with the result of each job, for a model that gets it in no other way.
     pub(crate) fn results<'a>(
-        news: &'a VecDeque<Notifications>,
+        notifications: &'a VecDeque<JobNotification>,
         reads: bool,
     ) -> impl Iterator<Item = String> + use<'a> {
-        each(news, move |it| it.with_result(reads))
+        each(notifications, move |it| it.with_result(reads))
     }
 
     /// Returns whether there is an expected result that the model does not know.
-    pub(crate) fn owes_news(&self) -> bool {
-        self.has_news() && self.table.lock().untold.iter().any(|it| it.call.now.lock().is_owed)
+    pub(crate) fn owes_notifications(&self) -> bool {
+        self.has_notifications() && self.table.lock().unreported.iter().any(|it| it.call.now.lock().is_owed)
     }
 
     /// Watches a job: the watcher informs the model of it, so other answers don't.
@@ -191,8 +191,8 @@ impl Jobs {
         Watch { jobs: self, call }
     }
 
-    fn count(&self, untold: &VecDeque<Notifications>) {
-        self.untold.store(untold.len(), Ordering::Release);
+    fn count(&self, unreported: &VecDeque<JobNotification>) {
+        self.unreported.store(unreported.len(), Ordering::Release);
     }
 }
 
@@ -205,26 +205,26 @@ pub(super) struct Watch<'a> {
 impl Drop for Watch<'_> {
     fn drop(&mut self) {
         let mut table = self.jobs.table.lock();
-        let is_news = {
+        let is_unreported = {
             let mut now = self.call.now.lock();
             now.watchers -= 1;
-            now.is_news && now.watchers == 0
+            now.is_unreported && now.watchers == 0
         };
         // The watcher was dropped before it could inform the model.
-        if is_news {
-            self.jobs.put_news(&mut table, Notifications::of(self.call));
+        if is_unreported {
+            self.jobs.put_notification(&mut table, JobNotification::of(self.call));
         }
     }
 }
 
 /// Returns the first of the notifications as text, and the number of further ones.
-fn each<'a, F: Fn(&Notifications) -> String>(
-    news: &'a VecDeque<Notifications>,
+fn each<'a, F: Fn(&JobNotification) -> String>(
+    notifications: &'a VecDeque<JobNotification>,
     words: F,
 ) -> impl Iterator<Item = String> + use<'a, F> {
-    let more = news.len().saturating_sub(NOTES);
+    let more = notifications.len().saturating_sub(NOTES);
     let more = (more > 0).then(|| format!("{more} more jobs ended"));
-    news.iter().take(NOTES).map(words).chain(more)
+    notifications.iter().take(NOTES).map(words).chain(more)
 }
 
 /// Returns the end of a text, within the limit.

@@ -52,7 +52,7 @@ pub(super) struct Now {
     /// The number of watchers that wait for its notifications.
     pub(super) watchers: usize,
     /// Whether there is something that nobody was informed of.
-    pub(super) is_news: bool,
+    pub(super) is_unreported: bool,
     /// Whether the model expects its result: it was called with `run_in_background`.
     pub(super) is_owed: bool,
 }
@@ -189,7 +189,7 @@ impl ThisCall {
             }
             now.stage = Stage::Running;
             now.said = None;
-            now.is_news = false;
+            now.is_unreported = false;
             now.input = Some(input);
             true
         })

@@ -96,7 +96,7 @@ impl Wanted<'_> {
     }
 
     /// Returns the time limit of the start.
-    pub(super) fn patience(&self) -> Duration {
+    pub(super) fn start_timeout(&self) -> Duration {
         self.server.section.start_seconds.map_or(START, Duration::from_secs)
     }
 
@@ -199,7 +199,7 @@ async fn start(wanted: &Wanted<'_>, lifecycle: ClientLifecycleMode) -> Result<Li
     let wire = Wire::new(ours, stray.clone());
     let running = Running { process: Arc::new(process), stray, procs: wanted.procs.clone() };
     let serving = wanted.handler.clone().serve_with_lifecycle(wire, lifecycle);
-    let began_in_time = timeout(wanted.patience(), serving).await;
+    let began_in_time = timeout(wanted.start_timeout(), serving).await;
     match began_in_time {
         Ok(Ok(service)) => {
             let lifecycle = began(&service);
@@ -209,7 +209,7 @@ async fn start(wanted: &Wanted<'_>, lifecycle: ClientLifecycleMode) -> Result<Li
             let exit = timeout(EXIT, running.process.exited()).await.ok();
             let what = match exit {
                 Some(exit) => format!("the server `{name}` {} while it was started", exit_words(exit)),
-                None => format!("the server `{name}` did not begin as MCP has it: {}", said(&error)),
+                None => format!("the server `{name}` did not begin as MCP has it: {}", message_of(&error)),
             };
             let was_slow = running.stray.was_slow();
             let fault = running.with_seen(Fault::new(Kind::Unavailable, what), exit);
@@ -220,7 +220,7 @@ async fn start(wanted: &Wanted<'_>, lifecycle: ClientLifecycleMode) -> Result<Li
             Err(Failed { fault, may_be_lifecycle, was_slow })
         }
         Err(_) => {
-            let seconds = wanted.patience().as_secs();
+            let seconds = wanted.start_timeout().as_secs();
             let what = format!("the server `{name}` did not answer within {seconds} s, so it was ended");
             let fault = running.with_seen(Fault::new(Kind::Timeout, what), None);
             running.end().await;
@@ -261,10 +261,10 @@ fn not_seen(name: &str, named: &str, found: Option<&Path>) -> Fault {
 }
 
 /// Returns the message of a protocol error, without its wrapping.
-fn said(error: &ClientInitializeError) -> String {
+fn message_of(error: &ClientInitializeError) -> String {
     let text = match error {
         ClientInitializeError::JsonRpcError(error) => error.message.to_string(),
-        ClientInitializeError::LegacyFallbackFailed { fallback, .. } => return said(fallback),
+        ClientInitializeError::LegacyFallbackFailed { fallback, .. } => return message_of(fallback),
         other => other.to_string(),
     };
     visible(&text).0.chars().take(300).collect()

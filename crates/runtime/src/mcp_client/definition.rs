@@ -50,7 +50,7 @@ impl Definition {
     }
 
     /// Returns the description that a model reads.
-    pub(super) fn told(&self) -> String {
+    pub(super) fn shown(&self) -> String {
         let text = if self.description.is_empty() {
             self.title.as_deref().unwrap_or_default()
         } else {
@@ -216,7 +216,7 @@ mod tests {
         );
         let (kept, _) = definitions(vec![long.clone(), long]);
         assert_eq!(kept.len(), 1);
-        let told = kept.first().unwrap().told();
+        let told = kept.first().unwrap().shown();
         assert!(
             told.starts_with("a\\u{202e}b") && told.ends_with("bytes left out]") && told.len() < 4200,
             "{told}"

@@ -43,7 +43,7 @@ impl Manifest {
     }
 
     /// Returns the record after the server declared these definitions.
-    pub(super) fn told(&self, lifecycle: Lifecycle, said: Vec<Definition>) -> Self {
+    pub(super) fn updated(&self, lifecycle: Lifecycle, said: Vec<Definition>) -> Self {
         let is_same = said.len() == self.accepted.len() && self.accepted.iter().all(|it| said.contains(it));
         Self { lifecycle, pending: (!is_same).then_some(said), ..self.clone() }
     }

@@ -41,7 +41,7 @@ const IN_ONE_CALL: usize = 50;
 #[derive(Clone)]
 pub(super) struct Handler {
     /// The notifications that the server sends.
-    pub(super) news: Arc<ServerNotifications>,
+    pub(super) notifications: Arc<ServerNotifications>,
     /// The session that the connection belongs to; none, where haft only fetches the tools.
     pub(super) session: Option<FindSession>,
     /// The server's name.
@@ -79,10 +79,14 @@ impl Drop for Waiting {
 
 impl Handler {
     /// Creates haft's side of a connection to this server.
-    pub(super) fn new(server: &Server, news: Arc<ServerNotifications>, session: Option<FindSession>) -> Self {
+    pub(super) fn new(
+        server: &Server,
+        notifications: Arc<ServerNotifications>,
+        session: Option<FindSession>,
+    ) -> Self {
         let (calls, standing, asked) = Default::default();
         let (name, sampling) = (server.name.as_str().into(), server.section.sampling);
-        Self { news, session, server: name, sampling, calls, standing, asked }
+        Self { notifications, session, server: name, sampling, calls, standing, asked }
     }
 
     /// Registers a call: from now on the server may ask its caller.
@@ -178,7 +182,7 @@ impl Handler {
         }
         let Some(session) = self.session() else { return Err(refused("the session is over")) };
         let _standing = self.asks()?;
-        let prompt = said(&params.messages)?;
+        let prompt = text_of(&params.messages)?;
         let system = params.system_prompt.unwrap_or_default();
         let agents = session.agents();
         let answer = agents.think(&system, &prompt).await;
@@ -200,7 +204,7 @@ impl Handler {
 }
 
 /// Renders the conversation of a sampling request as one text.
-fn said(messages: &[SamplingMessage]) -> Result<String, ErrorData> {
+fn text_of(messages: &[SamplingMessage]) -> Result<String, ErrorData> {
     let mut text = String::new();
     let single = messages.len() == 1;
     for message in messages {
@@ -256,11 +260,11 @@ impl ClientHandler for Handler {
     }
 
     async fn on_progress(&self, params: ProgressNotificationParam, _: NotificationContext<RoleClient>) {
-        self.news.progressed(&params);
+        self.notifications.progressed(&params);
     }
 
     async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
-        self.news.tools_changed.notify_one();
+        self.notifications.tools_changed.notify_one();
     }
 
     async fn on_logging_message(

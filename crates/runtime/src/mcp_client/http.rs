@@ -87,7 +87,7 @@ pub(super) async fn connect(
         Some(Lifecycle::Legacy) => (ClientLifecycleMode::Initialize, auto()),
         Some(Lifecycle::Modern) | None => (auto(), ClientLifecycleMode::Initialize),
     };
-    let greeted = timeout(wanted.patience(), async {
+    let greeted = timeout(wanted.start_timeout(), async {
         let error = match greet(first).await {
             Err(error) if refused(name, &error).is_none() => error,
             other => return other,
@@ -108,7 +108,7 @@ pub(super) async fn connect(
         Err(_) => {
             let what = format!(
                 "the server `{name}` at {url} did not answer within {} s",
-                wanted.patience().as_secs()
+                wanted.start_timeout().as_secs()
             );
             Err(Fault::new(Kind::Timeout, what))
         }

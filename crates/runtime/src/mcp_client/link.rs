@@ -140,7 +140,7 @@ impl Link {
             Arc::new(move |lifecycle, (said, _): (Vec<Definition>, _)| {
                 let mut own = own.lock();
                 let manifest = match &*own {
-                    Some(before) => before.told(lifecycle, said),
+                    Some(before) => before.updated(lifecycle, said),
                     None => Manifest::first(&name, lifecycle, said),
                 };
                 *own = Some(Arc::new(manifest));

@@ -17,16 +17,20 @@ pub(super) struct ServerNotifications {
 }
 
 /// Delivers a call's progress until it is dropped.
-pub(super) struct Hearing<'a> {
-    news: &'a ServerNotifications,
+pub(super) struct ProgressSubscription<'a> {
+    notifications: &'a ServerNotifications,
     token: ProgressToken,
 }
 
 impl ServerNotifications {
     /// Delivers progress of the call with this token to `progress` from now on.
-    pub(super) fn hear(&self, token: ProgressToken, progress: Arc<dyn Progress>) -> Hearing<'_> {
+    pub(super) fn subscribe(
+        &self,
+        token: ProgressToken,
+        progress: Arc<dyn Progress>,
+    ) -> ProgressSubscription<'_> {
         self.progress.lock().insert(token.clone(), progress);
-        Hearing { news: self, token }
+        ProgressSubscription { notifications: self, token }
     }
 
     /// Passes on progress to the receiver of its call.
@@ -38,8 +42,8 @@ impl ServerNotifications {
     }
 }
 
-impl Drop for Hearing<'_> {
+impl Drop for ProgressSubscription<'_> {
     fn drop(&mut self) {
-        self.news.progress.lock().remove(&self.token);
+        self.notifications.progress.lock().remove(&self.token);
     }
 }

@@ -164,7 +164,7 @@ impl Servers {
         // A person may have accepted a change meanwhile, in another process.
         let kept = definition_store::read(&path);
         let manifest = match &kept {
-            Some((manifest, _)) => manifest.told(lifecycle, said),
+            Some((manifest, _)) => manifest.updated(lifecycle, said),
             None => Manifest::first(&server.name, lifecycle, said),
         };
         let mut written = kept.as_ref().and_then(|it| it.1);

@@ -78,7 +78,7 @@ impl ServersOf {
         Some(ServerInfo { name: name.to_owned(), state, about: server.starts(), tools, notes })
     }
 
-    fn told(&self, connections: &Connections, name: &str) -> Result<ServerInfo, Fault> {
+    fn known_info(&self, connections: &Connections, name: &str) -> Result<ServerInfo, Fault> {
         self.info(connections, name).ok_or_else(|| connections.servers.unknown(name))
     }
 }
@@ -123,7 +123,7 @@ impl Servers for ServersOf {
             // A caller that names the server does not wait for the backoff.
             link.forget_failures();
             connections.live(&link).await?;
-            self.told(&connections, server)
+            self.known_info(&connections, server)
         })
     }
 
@@ -133,7 +133,7 @@ impl Servers for ServersOf {
             let name = server.name.clone();
             connections.add(server).await?;
             self.session.has_tools_of_its_own(connections.own_tools());
-            self.told(&connections, &name)
+            self.known_info(&connections, &name)
         })
     }
 

@@ -53,7 +53,7 @@ impl Start {
         let section = &server.section;
         let execution = self.execution.of_server(section.read.clone(), section.write.clone());
         let procs = execution.of_call_to(&server.name, &Touches::run(server.starts()), &section.net);
-        let news = Arc::<ServerNotifications>::default();
+        let notifications = Arc::<ServerNotifications>::default();
         let live = connect(Wanted {
             server,
             lifecycle: servers.manifest(&server.name).map(|it: Arc<Manifest>| it.lifecycle),
@@ -61,7 +61,7 @@ impl Start {
             workspace: &self.workspace,
             variables: &self.variables,
             logins: Some(servers.logins()),
-            handler: Handler::new(server, news.clone(), self.session.clone()),
+            handler: Handler::new(server, notifications.clone(), self.session.clone()),
         })
         .await?;
         let learns: Learns = match own {
@@ -79,19 +79,19 @@ impl Start {
                 return Err(fault);
             }
         }
-        watch(&live, server.clone(), news, learns);
+        watch(&live, server.clone(), notifications, learns);
         Ok(live)
     }
 }
 
 /// Lists the tools again whenever the server reports a change, as long as the connection lives.
-fn watch(live: &Arc<Live>, server: Arc<Server>, news: Arc<ServerNotifications>, learns: Learns) {
+fn watch(live: &Arc<Live>, server: Arc<Server>, notifications: Arc<ServerNotifications>, learns: Learns) {
     let weak = Arc::downgrade(live);
     let watching = tokio::spawn({
-        let (weak, news) = (weak.clone(), news.clone());
+        let (weak, notifications) = (weak.clone(), notifications.clone());
         async move {
             loop {
-                news.tools_changed.notified().await;
+                notifications.tools_changed.notified().await;
                 let Some(live) = weak.upgrade() else { return };
                 match list(&live, &server).await {
                     Ok(tools) => learns(live.lifecycle, definitions(tools)),
@@ -112,7 +112,7 @@ fn watch(live: &Arc<Live>, server: Arc<Server>, news: Arc<ServerNotifications>, 
             let filter = SubscriptionFilter::builder().tools_list_changed().build();
             let Ok(mut heard) = peer.listen(filter).await else { return };
             while let Ok(Some(_)) = heard.next().await {
-                news.tools_changed.notify_one();
+                notifications.tools_changed.notify_one();
             }
         })
     });

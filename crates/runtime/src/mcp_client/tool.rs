@@ -67,7 +67,7 @@ impl ServerTool {
         };
         let spec = Spec {
             name: called(&server.name, &definition.name),
-            description: definition.told(),
+            description: definition.shown(),
             schema: definition.schema.clone(),
             mode: Mode::Direct,
             at_most,
@@ -116,7 +116,7 @@ impl Prepared for OneCall {
         if *reads || server.section.url.is_some() { touches } else { touches.and(Touch::Exclusive) }
     }
 
-    fn patience(&self) -> Option<Duration> {
+    fn time_limit(&self) -> Option<Duration> {
         self.terms.server.section.timeout_seconds.map(Duration::from_secs)
     }
 
@@ -265,9 +265,12 @@ impl OneCall {
         let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
         let sent = live.service.send_cancellable_request(request, PeerRequestOptions::no_options()).await;
         let mut handle = sent.map_err(|error| self.failed(error))?;
-        let _hearing =
-            live.service.service().news.hear(handle.progress_token.clone(), cx.services().progress.clone());
-        let too_long = self.patience().and_then(|it| Instant::now().checked_add(it));
+        let _hearing = live
+            .service
+            .service()
+            .notifications
+            .subscribe(handle.progress_token.clone(), cx.services().progress.clone());
+        let too_long = self.time_limit().and_then(|it| Instant::now().checked_add(it));
         let answer = tokio::select! {
             biased;
             answer = &mut handle.rx => Some(answer),
@@ -277,7 +280,7 @@ impl OneCall {
                 return Err(Lost::Otherwise(self.stopped()));
             }
             () = until(too_long) => {
-                let seconds = self.patience().unwrap_or_default().as_secs();
+                let seconds = self.time_limit().unwrap_or_default().as_secs();
                 let _ = handle.cancel(Some("the call took too long".to_owned())).await;
                 let what = format!("`{}` did not answer within its {seconds} s, so the call was stopped; it may or may not have been done", self.terms.spec.name);
                 return Err(Lost::Otherwise(live.with_seen(Fault::new(Kind::Timeout, what)).await));

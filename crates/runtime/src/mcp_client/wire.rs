@@ -190,7 +190,7 @@ impl Wire {
 
     fn message(&mut self, text: &[u8]) {
         match serde_json::from_slice::<RxJsonRpcMessage<RoleClient>>(text) {
-            Ok(message) => self.hear(message),
+            Ok(message) => self.take_message(message),
             Err(error) => {
                 let value = serde_json::from_slice::<Value>(text).ok();
                 let is_answer = match &value {
@@ -211,7 +211,7 @@ impl Wire {
         }
     }
 
-    fn hear(&mut self, message: RxJsonRpcMessage<RoleClient>) {
+    fn take_message(&mut self, message: RxJsonRpcMessage<RoleClient>) {
         let id = match &message {
             JsonRpcMessage::Response(response) => Some(&response.id),
             JsonRpcMessage::Error(error) => error.id.as_ref(),
@@ -234,7 +234,7 @@ impl Wire {
         let Some(id) = id else { return };
         let error = json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32603, "message": why}});
         if let Ok(message) = serde_json::from_value(error) {
-            self.hear(message);
+            self.take_message(message);
         }
     }
 

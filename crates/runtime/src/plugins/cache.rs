@@ -15,13 +15,13 @@ use super::Described;
 use store::{create_folder, replace_file};
 
 /// Entries that no load has used for this long are removed: seven days, in seconds.
-const KEPT: u64 = 7 * 24 * 3600;
+const MAX_AGE: u64 = 7 * 24 * 3600;
 
 /// Resolution of the time of last use, in seconds.
 const DAY: u64 = 24 * 3600;
 
 /// Time after which haft describes a failed file again, in seconds.
-const PATIENCE: u64 = 60;
+const RETRY_AFTER: u64 = 60;
 
 /// The cached declarations of one tool folder, in the state folder. Only speed depends on it: a damaged cache
 /// counts as an empty one.
@@ -69,7 +69,7 @@ impl Failed {
 
     /// Returns whether the file may work by now: the folder has changed, or enough time has passed.
     pub(super) fn is_due(&self, among: &str) -> bool {
-        self.among != among || seconds().abs_diff(self.at) >= PATIENCE
+        self.among != among || seconds().abs_diff(self.at) >= RETRY_AFTER
     }
 }
 
@@ -146,7 +146,7 @@ impl Cache {
         }
         let now = seconds();
         for known in self.about.files.values_mut() {
-            known.retain(|it| now.abs_diff(it.met) < KEPT);
+            known.retain(|it| now.abs_diff(it.met) < MAX_AGE);
         }
         self.about.files.retain(|_, known| !known.is_empty());
         let write = || {

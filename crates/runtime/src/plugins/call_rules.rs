@@ -78,7 +78,7 @@ impl CallRules {
     }
 
     /// Returns the time limit of a call, if there is one: the person's, or else the file's.
-    pub(super) fn patience(&self) -> Option<Duration> {
+    pub(super) fn time_limit(&self) -> Option<Duration> {
         let declared = || self.described.timeout_seconds.and_then(|it| Duration::try_from_secs_f64(it).ok());
         let granted = self.served.section.timeout_seconds.map(Duration::from_secs);
         granted.or_else(declared).filter(|it| !it.is_zero())
@@ -87,7 +87,7 @@ impl CallRules {
     /// Resolves when a call that begins now has exceeded its time limit.
     pub(super) async fn too_long(&self) {
         // A deadline beyond the clock's range never comes.
-        match self.patience().and_then(|it| Instant::now().checked_add(it)) {
+        match self.time_limit().and_then(|it| Instant::now().checked_add(it)) {
             Some(deadline) => sleep_until(deadline).await,
             None => pending().await,
         }

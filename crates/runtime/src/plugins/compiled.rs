@@ -39,7 +39,7 @@ impl Compiled {
     }
 
     /// Returns whether haft stores bytecode for this interpreter.
-    pub(super) fn is_kept(&self) -> bool {
+    pub(super) fn is_stored(&self) -> bool {
         self.path.is_some()
     }
 
@@ -102,6 +102,6 @@ mod tests {
         *bytes.last_mut().unwrap() = b'x';
         fs::write(&path, bytes).unwrap();
         assert_eq!(compiled.pieces(), b"0000000000000000");
-        assert!(!Compiled::at(None).is_kept());
+        assert!(!Compiled::at(None).is_stored());
     }
 }

@@ -107,8 +107,8 @@ impl Prepared for OneCall {
         self.touches.clone()
     }
 
-    fn patience(&self) -> Option<Duration> {
-        self.called.terms.patience()
+    fn time_limit(&self) -> Option<Duration> {
+        self.called.terms.time_limit()
     }
 
     fn run(self: Box<Self>, cx: Cx) -> Running {
@@ -164,7 +164,7 @@ impl OneCall {
             }
             Ok(exit) => Err(failed(name, &process, exit, &procs)),
             Err(Kind::Timeout) => {
-                let seconds = self.called.terms.patience().unwrap_or_default().as_secs_f64();
+                let seconds = self.called.terms.time_limit().unwrap_or_default().as_secs_f64();
                 let what = format!("`{name}` did not end within its {seconds} s, so it was ended");
                 Err(with_seen(Fault::new(Kind::Timeout, what), &process, None))
             }

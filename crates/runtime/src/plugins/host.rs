@@ -263,7 +263,7 @@ impl Host {
         let mut first = framed(BOOT);
         first.extend(compiled.pieces());
         first.extend(framed(&SCRIPT.concat()));
-        first.extend(line(&First { token: &token, mode, keep: compiled.is_kept() })?);
+        first.extend(line(&First { token: &token, mode, keep: compiled.is_stored() })?);
         let state = State { compiled: Some(compiled), ..State::default() };
         let link = Arc::new(Link {
             stream,
@@ -441,7 +441,7 @@ async fn attend(link: Arc<Link>, process: Arc<Process>, dropped: CancellationTok
     let why = tokio::select! {
         biased;
         () = dropped.cancelled() => Why::Unneeded,
-        why = link.hear(&mut buffer) => match why {
+        why = link.receive(&mut buffer) => match why {
             Some(why) => why,
             None => match timeout(EXIT, process.exited()).await {
                 Ok(exit) => Why::Exited(exit),
@@ -481,7 +481,7 @@ impl Link {
     }
 
     /// Reads messages until there are no more. Returns the reason, or nothing at the end of the stream.
-    async fn hear(self: &Arc<Self>, buffer: &mut ReadBuffer) -> Option<Why> {
+    async fn receive(self: &Arc<Self>, buffer: &mut ReadBuffer) -> Option<Why> {
         loop {
             let all_sent = self.state.lock().unsent.is_empty();
             let interest =

@@ -198,7 +198,7 @@ impl Hosts {
                 Next::Soon(start)
             }
         };
-        let gone = if is_new || slot.is_old { slots.make_room(served) } else { Vec::new() };
+        let gone = if is_new || slot.is_old { slots.evict(served) } else { Vec::new() };
         if slots.sweeper.is_none() {
             slots.sweeper = Some(AbortOnDropHandle::new(tokio::spawn(sweep(Arc::downgrade(inner)))));
         }
@@ -235,7 +235,7 @@ impl Inner {
 
 impl Slots {
     /// Removes slots before a call: those of other versions of its file, and the ones idle longest.
-    fn make_room(&mut self, served: &Served) -> Vec<Slot> {
+    fn evict(&mut self, served: &Served) -> Vec<Slot> {
         for (key, slot) in &mut self.by_key {
             if slot.served.version.path == served.version.path {
                 slot.is_old = *key != served.key && slot.served.version.hash != served.version.hash;

@@ -47,14 +47,14 @@ impl ProvenanceRecords {
 
     /// Reads the records.
     pub(super) fn marks(&self) -> Provenances {
-        let mut marks = self.kept();
+        let mut marks = self.saved();
         for mark in &*self.this_run {
             marks.entry(mark.clone()).or_insert(Author::Person);
         }
         Provenances(marks)
     }
 
-    fn kept(&self) -> HashMap<String, Author> {
+    fn saved(&self) -> HashMap<String, Author> {
         let mut marks = HashMap::new();
         for line in fs::read_to_string(&self.file).unwrap_or_default().lines() {
             match line.split_once(' ') {
@@ -81,7 +81,7 @@ impl ProvenanceRecords {
             Author::Model => '+',
             Author::Person => '-',
         };
-        let mut kept = self.kept();
+        let mut kept = self.saved();
         let new = marks.filter(|it| kept.insert(it.clone(), author) != Some(author));
         let lines: String = new.map(|it| format!("{sign} {it}\n")).collect();
         if lines.is_empty() {

@@ -91,8 +91,8 @@ impl Prepared for PythonCall {
         self.touches.clone()
     }
 
-    fn patience(&self) -> Option<Duration> {
-        self.tool.terms.patience()
+    fn time_limit(&self) -> Option<Duration> {
+        self.tool.terms.time_limit()
     }
 
     fn title(&self) -> String {
@@ -150,7 +150,7 @@ impl PythonCall {
             tell,
         })?;
         let first = asked.id();
-        let limit = self.tool.terms.patience();
+        let limit = self.tool.terms.time_limit();
         let (kind, what) = loop {
             tokio::select! {
                 biased;

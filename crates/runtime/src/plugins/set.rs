@@ -278,7 +278,7 @@ impl Loaded {
 
     /// Returns one line on the changes for a model that knew the tools as in `then`; none if there is no
     /// change for it.
-    pub(crate) fn news(&self, then: &Self, is_shown: impl Fn(&str) -> bool) -> Option<String> {
+    pub(crate) fn change_note(&self, then: &Self, is_shown: impl Fn(&str) -> bool) -> Option<String> {
         // The load was not finished then, so the model did not know the tools yet.
         if then.is_pending {
             return None;

@@ -93,13 +93,13 @@ impl Eyes {
     fn new(changed: &Arc<Notify>) -> Self {
         let places = Arc::<ArcSwap<Vec<PathBuf>>>::default();
         let (of, changed) = (places.clone(), changed.clone());
-        let hear = move |event: notify::Result<Event>| {
+        let on_event = move |event: notify::Result<Event>| {
             // An error may mean that changes were lost.
             if event.map_or(true, |event| is_change(&event, &of.load())) {
                 changed.notify_one();
             }
         };
-        let watcher = notify::recommended_watcher(hear)
+        let watcher = notify::recommended_watcher(on_event)
             .map_err(|error| tracing::warn!("tools are not watched, but looked at now and then: {error}"))
             .ok();
         Self { places, watcher, watched: BTreeMap::new(), missed: false }

@@ -21,14 +21,14 @@ pub(crate) struct SessionHooks {
     began: AtomicBool,
 }
 
-/// What the hooks of an event said, apart from those of a call.
+/// The answer of an event's hooks, apart from those of a call.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HookWord {
     /// The hook that refuses, and its reason.
     pub denied: Option<(String, String)>,
     /// Context for the model, each with its hook.
     pub context: Vec<(String, String)>,
-    /// What hooks changed of a call or decided about it, one line each.
+    /// Changes of a call and decisions about it, one line each.
     pub changes: Vec<String>,
     /// The reason to stop the agent.
     pub halt: Option<String>,

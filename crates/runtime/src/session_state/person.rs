@@ -50,9 +50,9 @@ impl Person {
 
     /// Records a message of the person. It has no effect for an agent that another one started, which has no
     /// person of its own.
-    pub(super) fn said(&self, words: &str) {
+    pub(super) fn add_words(&self, words: &str) {
         if self.agent.is_none() {
-            self.addresses.said(words);
+            self.addresses.add_person_words(words);
         }
     }
 
@@ -80,13 +80,13 @@ impl Person {
 
     /// Returns the note for the first answer that reads the open web, if composed addresses are requested
     /// without a question.
-    pub(super) fn told_of_open_web(&self, wants: &[Want], policy: &Policy, store: &Store) -> Option<String> {
+    pub(super) fn open_web_note(&self, wants: &[Want], policy: &Policy, store: &Store) -> Option<String> {
         let composed =
             |it: &Want| matches!(it, Want::Web { host, known: false } if !says_private(split_port(host).0));
         if !wants.iter().any(composed) || policy.web != Some(Web::Public) {
             return None;
         }
         self.recall_addresses(store);
-        self.addresses.tell_once().then(|| OPEN_WEB.to_owned())
+        self.addresses.is_first_report().then(|| OPEN_WEB.to_owned())
     }
 }

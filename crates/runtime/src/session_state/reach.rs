@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use kit::{
     Address, Kinds, Touches,
-    net::{Allowed, HostPattern, Line, Net, Reach as Range, host_of, says_private, split_port, with_port},
+    net::{
+        Allowed, Connector, HostPattern, Net, Reach as Range, host_of, says_private, split_port, with_port,
+    },
     procs::Procs,
 };
 use policy::{Policy, Want, Web, grants::SessionGrants};
@@ -65,7 +67,7 @@ pub(crate) struct Reach<'a> {
     pub(super) execution: &'a Execution,
     pub(super) grants: &'a SessionGrants,
     pub(super) policy: Policy,
-    pub(super) line: Arc<Line>,
+    pub(super) connector: Arc<Connector>,
 }
 
 impl Reach<'_> {
@@ -118,7 +120,7 @@ impl Reach<'_> {
     /// those that are open to reading.
     pub(crate) fn net(&self, call: &CallHosts) -> Net {
         if call.wants.is_empty() {
-            return Net::new(self.line.clone(), Allowed::default());
+            return Net::new(self.connector.clone(), Allowed::default());
         }
         // A redirect counts as a part of the approved request.
         let open = if call.opens_web() { Allowed::default().and_web() } else { Allowed::default() };
@@ -139,7 +141,7 @@ impl Reach<'_> {
             // Reading is open or was approved; that does not permit sending.
             _ => it,
         };
-        let net = Net::new(self.line.clone(), call.wants.iter().fold(allowed, of_call));
+        let net = Net::new(self.connector.clone(), call.wants.iter().fold(allowed, of_call));
         if call.has_session_ports() { net.and_session_ports(self.execution.ports().clone()) } else { net }
     }
 }

@@ -17,16 +17,16 @@ impl KnownToolFiles {
     }
 
     /// Returns the note on changed tools for the next answer, if a shown tool has changed.
-    pub(super) fn news(&self, now: &Arc<Loaded>, is_shown: impl Fn(&str) -> bool) -> Option<Option<String>> {
+    pub(super) fn note(&self, now: &Arc<Loaded>, is_shown: impl Fn(&str) -> bool) -> Option<Option<String>> {
         let known = self.0.load();
         if Arc::ptr_eq(&known, now) {
             return None;
         }
-        Some(now.news(&known, is_shown))
+        Some(now.change_note(&known, is_shown))
     }
 
     /// Returns this report with the changes since the model's last notification, and marks them as known.
-    pub(super) fn told(&self, report: Reloaded, now: Arc<Loaded>) -> Reloaded {
+    pub(super) fn since_last_report(&self, report: Reloaded, now: Arc<Loaded>) -> Reloaded {
         let known = self.0.load_full();
         let since = now.since(&known);
         self.knows(now);

@@ -59,7 +59,7 @@ pub(super) struct Sender {
 }
 
 struct Shared {
-    flights: Arc<InFlight>,
+    in_flight: Arc<InFlight>,
     pending: Mutex<Option<HashMap<i64, Waiting>>>,
     next: AtomicI64,
 }
@@ -72,9 +72,9 @@ pub(super) fn open(
     let (to_dispatcher, incoming) = mpsc::channel(INBOX);
     let (outbox, to_client) = mpsc::channel(OUTBOX);
     let (written, output_done) = oneshot::channel();
-    let flights = Arc::new(InFlight::default());
+    let in_flight = Arc::new(InFlight::default());
     let pending = Mutex::new(Some(HashMap::new()));
-    let shared = Arc::new(Shared { flights: flights.clone(), pending, next: AtomicI64::new(0) });
+    let shared = Arc::new(Shared { in_flight: in_flight.clone(), pending, next: AtomicI64::new(0) });
     let ends =
         Ends { input: CancellationToken::new(), broken: CancellationToken::new(), output: output_done };
 
@@ -87,11 +87,11 @@ pub(super) fn open(
     })?;
     let (broken, closed) = (ends.broken.clone(), shared.clone());
     thread::Builder::new().name("acp-write".to_owned()).spawn(move || {
-        if let Err(error) = write(to_client, output, &flights) {
+        if let Err(error) = write(to_client, output, &in_flight) {
             tracing::info!(%error, "the client has stopped reading");
         }
         broken.cancel();
-        flights.close();
+        in_flight.close();
         closed.give_up();
         // Nobody waits any more when the connection was given up.
         let _ = written.send(());
@@ -117,14 +117,14 @@ impl Sender {
     /// Sends a message; false when nobody reads any more.
     pub(super) async fn send(&self, message: &impl Serialize) -> bool {
         let line = line(message);
-        self.shared.flights.queued(line.len());
+        self.shared.in_flight.queued(line.len());
         self.outbox.send(line).await.is_ok()
     }
 
     /// The same without a future: blocks while the outbox is full, for at most `within`.
     pub(super) fn send_blocking(&self, message: &impl Serialize, within: Duration) -> bool {
         let mut line = line(message);
-        self.shared.flights.queued(line.len());
+        self.shared.in_flight.queued(line.len());
         let deadline = Instant::now() + within;
         loop {
             line = match self.outbox.try_send(line) {
@@ -139,7 +139,7 @@ impl Sender {
     /// The same where nothing can be awaited: if the outbox is full, a task sends the message later.
     pub(super) fn send_soon(&self, message: &impl Serialize) {
         let line = line(message);
-        self.shared.flights.queued(line.len());
+        self.shared.in_flight.queued(line.len());
         if let Err(mpsc::error::TrySendError::Full(line)) = self.outbox.try_send(line)
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
@@ -150,7 +150,7 @@ impl Sender {
 
     /// Answers a request: its id is free again.
     pub(super) async fn answer(&self, id: &RequestId, answer: Result<Value, impl Serialize>) {
-        self.shared.flights.answered(id);
+        self.shared.in_flight.answered(id);
         let id = id.clone().into_json_value();
         let message = match answer {
             Ok(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
@@ -242,13 +242,13 @@ impl Reader {
     }
 
     fn request(&self, id: RequestId, method: String, params: Value) -> Result<(), Over> {
-        let flights = &self.shared.flights;
+        let in_flight = &self.shared.in_flight;
         // Not by waiting: an answer of the client may be what a request under way waits for.
-        if flights.is_full() {
+        if in_flight.is_full() {
             let what = "too many requests are under way; wait for some of the answers";
             return self.refuse(&Refusal::new(id.into_json_value(), ErrorCode::INVALID_REQUEST, what));
         }
-        let Some(ticket) = flights.admit(&id, None) else {
+        let Some(ticket) = in_flight.admit(&id, None) else {
             let id = id.into_json_value();
             let what = format!("a request with the id {id} is under way");
             return self.refuse(&Refusal::new(id, ErrorCode::INVALID_REQUEST, what));
@@ -262,12 +262,12 @@ impl Reader {
 
     fn refuse(&self, refusal: &Refusal) -> Result<(), Over> {
         // These wait until the client reads: they too are answers that nobody may be reading.
-        if !self.shared.flights.wait_until_read() {
+        if !self.shared.in_flight.wait_until_read() {
             return Err(Over);
         }
         let line = line(&refusal.to_json());
         let Some(outbox) = self.outbox.upgrade() else { return Err(Over) };
-        self.shared.flights.queued(line.len());
+        self.shared.in_flight.queued(line.len());
         outbox.blocking_send(line).map_err(|_| Over)
     }
 }

@@ -22,7 +22,7 @@ use tokio::sync::watch;
 /// Maximum number of stored events per session.
 const EVENTS: usize = 64;
 
-/// Maximum size of stored events, in bytes; the newest one is always kept.
+/// Maximum size of stored events, in bytes; the newest one is always stored.
 const BYTES: usize = 4 * 1024 * 1024;
 
 /// Maximum number of streams; above it, streams without stored events are dropped.
@@ -30,7 +30,7 @@ const STREAMS: usize = 1024;
 
 /// The newest events of one session.
 pub(super) struct Events {
-    kept: Mutex<StoredEvent>,
+    stored: Mutex<StoredEvent>,
     /// Number of events so far.
     count: watch::Sender<u64>,
 }
@@ -51,11 +51,11 @@ struct Event {
 
 impl Events {
     pub(super) fn new() -> Arc<Self> {
-        Arc::new(Self { kept: Mutex::default(), count: watch::Sender::new(0) })
+        Arc::new(Self { stored: Mutex::default(), count: watch::Sender::new(0) })
     }
 
-    fn kept(&self) -> MutexGuard<'_, StoredEvent> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    fn stored(&self) -> MutexGuard<'_, StoredEvent> {
+        self.stored.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn keep(&self, stream: &str, event: &ServerSseMessage) -> EventId {
@@ -65,44 +65,44 @@ impl Events {
             drop(serde_json::to_writer(&mut counter, message));
             counter.0
         });
-        let mut kept = self.kept();
+        let mut stored = self.stored();
         let number = *self.count.borrow() + 1;
-        if kept.streams.len() > STREAMS {
+        if stored.streams.len() > STREAMS {
             // Mostly streams of requests that the client cancelled.
-            let held: HashSet<u64> = kept.events.iter().map(|it| it.stream).collect();
-            kept.streams.retain(|_, it| held.contains(it));
+            let held: HashSet<u64> = stored.events.iter().map(|it| it.stream).collect();
+            stored.streams.retain(|_, it| held.contains(it));
         }
-        let stream = *kept.streams.entry(stream.to_owned()).or_insert(number);
+        let stream = *stored.streams.entry(stream.to_owned()).or_insert(number);
         let id = format!("{number}.{stream}");
         let mut message = event.clone();
         message.event_id = Some(id.clone());
         // An event without a message only has a number, and is not replayed.
         if event.message.is_some() {
-            kept.bytes += bytes;
-            kept.events.push_back(Event { number, stream, bytes, message });
+            stored.bytes += bytes;
+            stored.events.push_back(Event { number, stream, bytes, message });
         }
-        while kept.events.len() > EVENTS || (kept.bytes > BYTES && kept.events.len() > 1) {
-            let Some(oldest) = kept.events.pop_front() else { break };
-            kept.bytes -= oldest.bytes;
+        while stored.events.len() > EVENTS || (stored.bytes > BYTES && stored.events.len() > 1) {
+            let Some(oldest) = stored.events.pop_front() else { break };
+            stored.bytes -= oldest.bytes;
         }
         if is_last(event) {
-            kept.streams.retain(|_, it| *it != stream);
+            stored.streams.retain(|_, it| *it != stream);
         }
-        drop(kept);
+        drop(stored);
         self.count.send_replace(number);
         id
     }
 
     /// Returns the first event of this stream after that one.
     fn after(&self, stream: u64, number: u64) -> Option<(u64, ServerSseMessage)> {
-        let kept = self.kept();
-        let next = kept.events.iter().find(|it| it.stream == stream && it.number > number);
+        let stored = self.stored();
+        let next = stored.events.iter().find(|it| it.stream == stream && it.number > number);
         next.map(|it| (it.number, it.message.clone()))
     }
 
     fn is_open(&self, stream: u64) -> bool {
-        let kept = self.kept();
-        kept.streams.values().any(|it| *it == stream) || kept.events.iter().any(|it| it.stream == stream)
+        let stored = self.stored();
+        stored.streams.values().any(|it| *it == stream) || stored.events.iter().any(|it| it.stream == stream)
     }
 }
 

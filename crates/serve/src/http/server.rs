@@ -49,7 +49,7 @@ pub(super) struct Server<H> {
     open: Opening<H>,
     principals: Vec<Place<H>>,
     one_session: bool,
-    room: BodyPermits,
+    body_permits: BodyPermits,
     /// Sessions that are ending.
     endings: TaskTracker,
     under_way: watch::Sender<usize>,
@@ -113,7 +113,7 @@ impl<H: Backend> Server<H> {
             open,
             principals: if named.is_empty() { vec![place(None)] } else { named },
             one_session: settings.one_session,
-            room: BodyPermits::new(),
+            body_permits: BodyPermits::new(),
             endings,
             under_way: watch::Sender::new(0),
             closing: CancellationToken::new(),
@@ -232,16 +232,16 @@ impl<H: Backend> Server<H> {
         let about = self.about.clone();
         let lasting = opened.lasting.clone();
         let server = move || Ok(McpServer::new(backend.clone(), about.clone(), stop.clone(), &lasting));
-        let desk = Arc::new(SessionTable::new(place.sessions.clone(), opens.then_some(opened)));
+        let table = Arc::new(SessionTable::new(place.sessions.clone(), opens.then_some(opened)));
         // haft has checked Host and Origin already, more strictly than rmcp.
         let config = StreamableHttpServerConfig::default()
             .disable_allowed_hosts()
             .disable_allowed_origins()
             .with_cancellation_token(self.ended.clone())
             .with_max_request_body_bytes(usize::MAX);
-        let service = StreamableHttpService::new(server, desk.clone(), config);
+        let service = StreamableHttpService::new(server, table.clone(), config);
         let reply = service.handle(request.map(Full::new)).await;
-        desk.tidy();
+        table.tidy();
         reply
     }
 
@@ -256,20 +256,20 @@ impl<H: Backend> Server<H> {
             return Ok(session.opened().clone());
         }
         if opens {
-            let room = place.sessions.place();
-            let room = room
+            let permit = place.sessions.place();
+            let permit = permit
                 .ok_or_else(|| Box::new(replies::full("there are too many sessions; end one with DELETE")))?;
             if self.one_session {
                 let shared = self.shared(place)?;
                 return Ok(Opened {
                     stop: self.ended.child_token(),
-                    place: room,
+                    place: permit,
                     lasting: Arc::default(),
                     ends: false,
                     ..shared
                 });
             }
-            return self.newly_opened(place, false, room);
+            return self.newly_opened(place, false, permit);
         }
         self.shared(place)
     }
@@ -280,9 +280,9 @@ impl<H: Backend> Server<H> {
         if let Some(shared) = &*shared {
             return Ok(shared.clone());
         }
-        let room = Arc::clone(&place.shared_places).try_acquire_owned();
-        let room = room.map_err(|_| Box::new(replies::full("haft is ending")))?;
-        let opened = self.newly_opened(place, true, Arc::new(room))?;
+        let permit = Arc::clone(&place.shared_places).try_acquire_owned();
+        let permit = permit.map_err(|_| Box::new(replies::full("haft is ending")))?;
+        let opened = self.newly_opened(place, true, Arc::new(permit))?;
         Ok(shared.insert(opened).clone())
     }
 
@@ -290,7 +290,7 @@ impl<H: Backend> Server<H> {
         &self,
         place: &Place<H>,
         is_shared: bool,
-        room: Arc<OwnedSemaphorePermit>,
+        permit: Arc<OwnedSemaphorePermit>,
     ) -> Result<Opened<H>, Box<Reply>> {
         let visit = Visit { principal: place.name.as_deref(), is_shared };
         let backend = (self.open)(visit).map_err(|error| {
@@ -303,7 +303,7 @@ impl<H: Backend> Server<H> {
         Ok(Opened {
             backend: Arc::new(backend),
             stop: self.ended.child_token(),
-            place: room,
+            place: permit,
             lasting: Arc::default(),
             ends: true,
         })
@@ -316,7 +316,7 @@ impl<H: Backend> Server<H> {
             let what = "a message is sent as `Content-Type: application/json` in UTF-8, without an encoding";
             return Err(replies::last(StatusCode::UNSUPPORTED_MEDIA_TYPE, what));
         }
-        let bytes = self.room.read(body).await?;
+        let bytes = self.body_permits.read(body).await?;
         // rmcp parses these bytes once more.
         let bytes = repaired(&bytes).map_or(bytes, Bytes::from);
         let refusal = |refusal: &Refusal| replies::refused(StatusCode::BAD_REQUEST, refusal);

@@ -66,8 +66,8 @@ impl<H: Backend> McpServer<H> {
             (async move { in_turn(entering, backend.call(call, client)).await }, heard)
         };
         let follows = self.follows_tasks(&context);
-        let patience = follows.then(|| self.backend.patience(&tool));
-        match self.run_rounds(asked, &context, patience, begin).await? {
+        let task_delay = follows.then(|| self.backend.task_delay(&tool));
+        match self.run_rounds(asked, &context, task_delay, begin).await? {
             Round::Asks(asks) => Ok(asks.into()),
             Round::Late(exchange) => self.call_goes_on(exchange, &tool, id.as_deref(), &context).await,
             Round::Over(answer, exchange) if follows => {

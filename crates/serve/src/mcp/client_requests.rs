@@ -144,7 +144,7 @@ impl Way for Asking {
 
 impl Log {
     /// Sends it to the client, if it is severe enough.
-    pub(super) async fn tell(self, peer: &Peer<RoleServer>, least: Option<Level>) {
+    pub(super) async fn send(self, peer: &Peer<RoleServer>, least: Option<Level>) {
         if least.is_some_and(|least| self.level >= least) {
             // If the client is gone, nothing is sent.
             let _ = peer.notify_logging_message(worded(self.level, &self.logger, self.data)).await;

@@ -25,7 +25,7 @@ use crate::{
     backend::Backend,
     client::{Client, Level},
     in_flight::Ticket,
-    progress::{Step, tell},
+    progress::{Step, notify},
 };
 
 /// A request whose answer may take several rounds.
@@ -77,7 +77,7 @@ pub(super) struct Exchange<T> {
     lacks: Arc<Lacks>,
     /// Cancels the work.
     pub(super) cancel: CancellationToken,
-    heard: Option<watch::Receiver<Option<Step>>>,
+    progress: Option<watch::Receiver<Option<Step>>>,
     open: Open,
     given: InputResponses,
     /// The client. The work asks it in whatever form it goes on.
@@ -93,7 +93,7 @@ struct Manner<'a> {
     by_answer: bool,
     /// The least severity of log records that the client wants; `None`: it wants none.
     logs: Option<Level>,
-    patience: Option<Duration>,
+    task_delay: Option<Duration>,
 }
 
 enum End<T> {
@@ -111,7 +111,7 @@ impl<H: Backend> McpServer<H> {
         &self,
         asked: Asked,
         context: &RequestContext<RoleServer>,
-        patience: Option<Duration>,
+        task_delay: Option<Duration>,
         begin: impl FnOnce(Client, CancellationToken) -> (F, Option<watch::Receiver<Option<Step>>>),
     ) -> Result<Round<T>, ErrorData>
     where
@@ -133,8 +133,8 @@ impl<H: Backend> McpServer<H> {
             peer: &context.peer,
             cancelled: &context.ct,
             by_answer,
-            logs: self.hearing.least(context),
-            patience,
+            logs: self.log_settings.least(context),
+            task_delay,
         };
         loop {
             match exchange.round(manner, context.meta.get_progress_token()).await {
@@ -194,7 +194,7 @@ impl<H: Backend> McpServer<H> {
         match self.run_rounds(asked, context, None, begin).await? {
             Round::Over(done, _) => done.map(Ok).map_err(|fault| refused(&fault)),
             Round::Asks(asks) => Ok(Err(Box::new(asks))),
-            Round::Late(_) => Err(ErrorData::internal_error("nobody lost patience with this", None)),
+            Round::Late(_) => Err(ErrorData::internal_error("nobody wanted a task for this", None)),
         }
     }
 }
@@ -211,7 +211,7 @@ impl<T: Outcome> Exchange<T> {
     {
         let (asking, said, lacks) = Asking::of(context);
         let client = Client::new(Arc::new(asking));
-        let (work, heard) = begin(client.clone(), cancel.clone());
+        let (work, progress) = begin(client.clone(), cancel.clone());
         // A panic would leave the client without an answer.
         let work = AssertUnwindSafe(work).catch_unwind().map(|done| {
             done.map_err(|_| {
@@ -219,14 +219,24 @@ impl<T: Outcome> Exchange<T> {
                 ErrorData::internal_error("haft failed at this call; this is a defect of haft", None)
             })
         });
-        Self { work: Some(Box::pin(work)), said, lacks, cancel, heard, open: Open::default(), given, client }
+        Self {
+            work: Some(Box::pin(work)),
+            said,
+            lacks,
+            cancel,
+            progress,
+            open: Open::default(),
+            given,
+            client,
+        }
     }
 
     /// Goes on until the work is over, the client is asked by an answer, or the time is up.
     async fn round(&mut self, manner: Manner<'_>, token: Option<ProgressToken>) -> End<T> {
         let over = CancellationToken::new();
-        let telling =
-            token.zip(self.heard.clone()).map(|(token, heard)| tell(heard, manner.peer, token, &over));
+        let telling = token
+            .zip(self.progress.clone())
+            .map(|(token, progress)| notify(progress, manner.peer, token, &over));
         let going_on = async {
             let end = self.until(manner).await;
             over.cancel();
@@ -244,13 +254,13 @@ impl<T: Outcome> Exchange<T> {
     async fn until(&mut self, manner: Manner<'_>) -> End<T> {
         let mut put_to_client = FuturesUnordered::new();
         let late = async {
-            match manner.patience {
-                Some(patience) => tokio::time::sleep(patience).await,
+            match manner.task_delay {
+                Some(task_delay) => tokio::time::sleep(task_delay).await,
                 None => std::future::pending().await,
             }
         };
         let mut late = pin!(late);
-        if manner.patience.is_some_and(|it| it.is_zero()) {
+        if manner.task_delay.is_some_and(|it| it.is_zero()) {
             return End::Late;
         }
         loop {
@@ -268,12 +278,12 @@ impl<T: Outcome> Exchange<T> {
                 done = work => {
                     self.work = None;
                     while let Ok(ToClient::Log(log)) = self.said.try_recv() {
-                        log.tell(manner.peer, manner.logs).await;
+                        log.send(manner.peer, manner.logs).await;
                     }
                     return End::Over(done);
                 }
                 Some(said) = self.said.recv() => match said {
-                    ToClient::Log(log) => log.tell(manner.peer, manner.logs).await,
+                    ToClient::Log(log) => log.send(manner.peer, manner.logs).await,
                     // The client is no longer there to be asked.
                     ToClient::Question(_) if manner.cancelled.is_cancelled() => {}
                     ToClient::Question(question) if manner.by_answer => {
@@ -294,7 +304,7 @@ impl<T: Outcome> Exchange<T> {
         tokio::task::yield_now().await;
         while let Ok(said) = self.said.try_recv() {
             match said {
-                ToClient::Log(log) => log.tell(manner.peer, manner.logs).await,
+                ToClient::Log(log) => log.send(manner.peer, manner.logs).await,
                 ToClient::Question(question) => self.open.add(question, &mut self.given),
             }
         }

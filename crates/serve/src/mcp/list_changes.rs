@@ -35,7 +35,7 @@ impl<H: Backend> McpServer<H> {
     }
 
     /// Notifies a client that subscribed of each change, until the subscription ends.
-    pub(super) async fn tell_listener(&self, context: SubscriptionContext) {
+    pub(super) async fn notify_listener(&self, context: SubscriptionContext) {
         let (accepted, sink) = (context.accepted(), context.sink());
         let changes = self.backend.changes();
         let mut all: Vec<BoxFuture<'_, ()>> = Vec::new();
@@ -71,25 +71,25 @@ impl<H: Backend> McpServer<H> {
     /// Notifies a client of a revision without subscriptions of every change from now on. Only the first call
     /// has an effect.
     pub(super) fn announce(&self, peer: &Peer<RoleServer>) {
-        if self.hearing.announced.swap(true, std::sync::atomic::Ordering::Relaxed) {
+        if self.log_settings.announced.swap(true, std::sync::atomic::Ordering::Relaxed) {
             return;
         }
         let (peer, changes) = (peer.clone(), self.backend.changes());
-        let (notices, hearing) = (self.backend.notices(), Arc::clone(&self.hearing));
+        let (notices, log_settings) = (self.backend.notices(), Arc::clone(&self.log_settings));
         spawn_until(self.gone.clone(), async move {
             let peer = &peer;
             tokio::join!(
                 follow(changes.tools, || async { peer.notify_tool_list_changed().await.is_ok() }),
                 follow(changes.documents, || async { peer.notify_resource_list_changed().await.is_ok() }),
                 follow(changes.prompts, || async { peer.notify_prompt_list_changed().await.is_ok() }),
-                hearing.tell_notices(notices, peer),
+                log_settings.send_notices(notices, peer),
             );
         });
     }
 }
 
 /// Notifies a client whenever the document changes, until this is cancelled.
-pub(super) fn tell_updates(
+pub(super) fn send_updates(
     uri: String,
     changes: watch::Receiver<u64>,
     peer: Peer<RoleServer>,

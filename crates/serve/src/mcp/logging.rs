@@ -36,19 +36,19 @@ const LEAST: Level = Level::Warning;
 const WAITING: usize = 64;
 
 /// The levels and subscriptions of a client.
-pub(super) struct Hearing {
+pub(super) struct LogSettings {
     least: Mutex<Level>,
     pub(super) announced: AtomicBool,
     pub(super) subscriptions: Mutex<HashMap<String, CancellationToken>>,
 }
 
-impl Default for Hearing {
+impl Default for LogSettings {
     fn default() -> Self {
         Self { least: Mutex::new(LEAST), announced: AtomicBool::default(), subscriptions: Mutex::default() }
     }
 }
 
-impl Hearing {
+impl LogSettings {
     /// Sets the client's level.
     pub(super) fn set(&self, level: LoggingLevel) {
         *self.least.lock().unwrap_or_else(PoisonError::into_inner) = understood(level);
@@ -63,7 +63,7 @@ impl Hearing {
     }
 
     /// Sends log records that belong to no request.
-    pub(super) async fn tell_notices(
+    pub(super) async fn send_notices(
         &self,
         notices: Option<broadcast::Receiver<Notice>>,
         peer: &Peer<RoleServer>,
@@ -99,7 +99,7 @@ impl<H: Backend> McpServer<H> {
     ) -> Result<T, ErrorData> {
         let (sender, lines) = mpsc::channel(WAITING);
         let client = Client::new(std::sync::Arc::new(Teller {
-            least: self.hearing.least(context),
+            least: self.log_settings.least(context),
             name: context.client_info().map(|it| it.name),
             lines: sender,
         }));

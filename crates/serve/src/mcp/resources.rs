@@ -19,7 +19,7 @@ use serde_json::json;
 use super::{
     McpServer, aside,
     exchange::Asked,
-    list_changes::{WATCHED, tell_updates},
+    list_changes::{WATCHED, send_updates},
     pages::page,
     refused,
 };
@@ -108,7 +108,7 @@ impl<H: Backend> McpServer<H> {
             let read = self.work(context, |client| self.backend.read(&uri, client)).await;
             return read.map(drop).map_err(|error| with_uri(error, &uri));
         };
-        let mut watched = self.hearing.subscriptions.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut watched = self.log_settings.subscriptions.lock().unwrap_or_else(PoisonError::into_inner);
         let count = watched.len();
         let Entry::Vacant(vacant) = watched.entry(uri.clone()) else { return Ok(()) };
         if count >= WATCHED {
@@ -116,13 +116,13 @@ impl<H: Backend> McpServer<H> {
             return Err(ErrorData::invalid_request(what, None));
         }
         let over = vacant.insert(self.gone.child_token()).clone();
-        tell_updates(uri, changes, context.peer.clone(), over);
+        send_updates(uri, changes, context.peer.clone(), over);
         Ok(())
     }
 
     /// Stops watching this document. It need not have been watched.
     pub(super) fn unwatch_document(&self, uri: &str) {
-        let mut watched = self.hearing.subscriptions.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut watched = self.log_settings.subscriptions.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(over) = watched.remove(uri) {
             over.cancel();
         }

@@ -57,7 +57,7 @@ const LOOK: Duration = Duration::from_secs(60 * 60);
 /// The tasks of a server.
 #[derive(Default)]
 pub(crate) struct Tasks {
-    kept: Mutex<HashMap<String, Arc<StoredTask>>>,
+    tasks: Mutex<HashMap<String, Arc<StoredTask>>>,
 }
 
 /// One task.
@@ -79,26 +79,26 @@ struct State {
 
 impl Tasks {
     fn is_below_limit(&self) -> bool {
-        let mut kept = self.kept();
-        kept.retain(|_, task| !task.is_past());
-        kept.len() < MOST
+        let mut tasks = self.tasks();
+        tasks.retain(|_, task| !task.is_past());
+        tasks.len() < MOST
     }
 
     fn add(&self, id: &str, whose: Whose, cancel: CancellationToken) -> Arc<StoredTask> {
         let (now, began) = (current_timestamp(), Instant::now());
         let state = State { open: Open::default(), over: None, updated: now.clone(), seen: began };
         let task = Arc::new(StoredTask { whose, created: now, began, cancel, state: Mutex::new(state) });
-        self.kept().insert(id.to_owned(), Arc::clone(&task));
+        self.tasks().insert(id.to_owned(), Arc::clone(&task));
         task
     }
 
     fn find(&self, id: &str, whose: &Whose) -> Result<Arc<StoredTask>, ErrorData> {
-        let task = self.kept().get(id).filter(|task| task.whose == *whose && !task.is_past()).cloned();
+        let task = self.tasks().get(id).filter(|task| task.whose == *whose && !task.is_past()).cloned();
         task.ok_or_else(|| ErrorData::invalid_params(format!("there is no task `{}`", echo(id)), None))
     }
 
-    fn kept(&self) -> MutexGuard<'_, HashMap<String, Arc<StoredTask>>> {
-        lock(&self.kept)
+    fn tasks(&self) -> MutexGuard<'_, HashMap<String, Arc<StoredTask>>> {
+        lock(&self.tasks)
     }
 }
 

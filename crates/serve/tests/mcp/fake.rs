@@ -74,7 +74,7 @@ impl Backend for FakeBackend {
         TOOLS.iter().any(|tool| tool.0 == name)
     }
 
-    fn patience(&self, tool: &str) -> Duration {
+    fn task_delay(&self, tool: &str) -> Duration {
         if tool == "echo" { Duration::from_secs(3600) } else { Duration::ZERO }
     }
 

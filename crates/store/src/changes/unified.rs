@@ -5,7 +5,7 @@ use std::{borrow::Cow, ops::Range, time::Duration};
 use kit::{redact::Secrets, services::Redact};
 use similar::{Algorithm, DiffOp, capture_diff_slices_deadline, group_diff_ops};
 
-use super::Bound;
+use super::DiffLimits;
 
 /// Lines of context around a change.
 const CONTEXT: usize = 3;
@@ -79,8 +79,8 @@ pub(super) struct Budget {
 }
 
 impl Budget {
-    pub(super) fn new(bound: Bound) -> Self {
-        Self { lines: bound.lines, bytes: bound.bytes, columns: bound.columns }
+    pub(super) fn new(limits: DiffLimits) -> Self {
+        Self { lines: limits.lines, bytes: limits.bytes, columns: limits.columns }
     }
 
     /// Reserves space for this line; returns false if the limit is reached.
@@ -232,13 +232,13 @@ mod tests {
         Versions { path: path.into(), before: version(before), after: version(after) }
     }
 
-    fn diff(before: Option<&[u8]>, after: Option<&[u8]>, bound: Bound) -> Change {
+    fn diff(before: Option<&[u8]>, after: Option<&[u8]>, limits: DiffLimits) -> Change {
         let file = versions("/w/src/a.txt", before, after);
-        changes(&[file], Path::new("/w"), &Secrets::none(), bound).into_iter().next().unwrap()
+        changes(&[file], Path::new("/w"), &Secrets::none(), limits).into_iter().next().unwrap()
     }
 
     fn of(before: &str, after: &str) -> Change {
-        diff(Some(before.as_bytes()), Some(after.as_bytes()), Bound::default())
+        diff(Some(before.as_bytes()), Some(after.as_bytes()), DiffLimits::default())
     }
 
     /// Applies a unified diff: each hunk exactly where its header says.
@@ -282,7 +282,7 @@ mod tests {
             after in "([ab+ -]{0,3}\r?\n){0,30}[ab@]{0,2}",
         ) {
             prop_assume!(before != after);
-            let change = diff(Some(before.as_bytes()), Some(after.as_bytes()), Bound::NONE);
+            let change = diff(Some(before.as_bytes()), Some(after.as_bytes()), DiffLimits::NONE);
             prop_assert_eq!(applied(&before, &change.diff), after.clone());
             let count = |sign: char| change.diff.lines().skip(2).filter(|it| it.starts_with(sign)).count();
             prop_assert_eq!((count('+'), count('-')), (change.added, change.removed));
@@ -297,8 +297,8 @@ mod tests {
         ) {
             prop_assume!(before != after);
             let body = |it: &Change| it.diff.lines().skip(2).count();
-            let whole = diff(Some(before.as_bytes()), Some(after.as_bytes()), Bound::NONE);
-            let cut = diff(Some(before.as_bytes()), Some(after.as_bytes()), Bound { lines, ..Bound::NONE });
+            let whole = diff(Some(before.as_bytes()), Some(after.as_bytes()), DiffLimits::NONE);
+            let cut = diff(Some(before.as_bytes()), Some(after.as_bytes()), DiffLimits { lines, ..DiffLimits::NONE });
             prop_assert_eq!((whole.added, whole.removed), (cut.added, cut.removed));
             prop_assert_eq!(cut.more, body(&whole).saturating_sub(lines));
             prop_assert_eq!(cut.diff.contains('…'), cut.more > 0);
@@ -320,13 +320,13 @@ mod tests {
 
     #[test]
     fn created_and_deleted_files_differ_from_empty_ones() {
-        let made = diff(None, Some(b"a\nb\n"), Bound::default());
+        let made = diff(None, Some(b"a\nb\n"), DiffLimits::default());
         assert_eq!(made.diff, "--- /dev/null\n+++ b/src/a.txt\n@@ -0,0 +1,2 @@\n+a\n+b\n");
-        let gone = diff(Some(b"a\n"), None, Bound::default());
+        let gone = diff(Some(b"a\n"), None, DiffLimits::default());
         assert_eq!(gone.diff, "--- a/src/a.txt\n+++ /dev/null\n@@ -1 +0,0 @@\n-a\n");
         let emptied = of("a\n", "");
         assert_eq!(emptied.diff, "--- a/src/a.txt\n+++ b/src/a.txt\n@@ -1 +0,0 @@\n-a\n");
-        let empty = diff(None, Some(b""), Bound::default());
+        let empty = diff(None, Some(b""), DiffLimits::default());
         assert_eq!((empty.diff.as_str(), empty.note.as_deref()), ("", Some("empty file")));
         let kinds = [made, gone, emptied].map(|it| serde_json::to_value(it.kind).unwrap());
         assert_eq!(kinds, ["created", "deleted", "changed"]);
@@ -334,10 +334,10 @@ mod tests {
 
     #[test]
     fn binary_files_are_shown_by_size() {
-        let change = diff(Some(b"\x7fELF\0\0"), Some(b"\x7fELF\0\0\0\0"), Bound::default());
+        let change = diff(Some(b"\x7fELF\0\0"), Some(b"\x7fELF\0\0\0\0"), DiffLimits::default());
         assert_eq!((change.diff.as_str(), change.added), ("", 0));
         assert_eq!(change.note.as_deref(), Some("binary, 6 bytes -> 8 bytes"));
-        let made = diff(None, Some(b"\0\0\0\0"), Bound::default());
+        let made = diff(None, Some(b"\0\0\0\0"), DiffLimits::default());
         assert_eq!(made.note.as_deref(), Some("binary, 4 bytes"));
         let json = serde_json::to_string(&made).unwrap();
         assert_eq!(
@@ -350,10 +350,10 @@ mod tests {
     fn other_encodings_are_decoded_and_a_change_of_encoding_is_shown() {
         let wide = |text: &str| -> Vec<u8> { text.encode_utf16().flat_map(u16::to_le_bytes).collect() };
         let (one, two) = (wide("\u{feff}grün\nrot\n"), wide("\u{feff}grün\nblau\n"));
-        let change = diff(Some(&one), Some(&two), Bound::default());
+        let change = diff(Some(&one), Some(&two), DiffLimits::default());
         assert!(change.diff.ends_with("@@ -1,2 +1,2 @@\n grün\n-rot\n+blau\n"), "{}", change.diff);
         assert_eq!(change.note, None);
-        let change = diff(Some(&one), Some("grün\nrot\n".as_bytes()), Bound::default());
+        let change = diff(Some(&one), Some("grün\nrot\n".as_bytes()), DiffLimits::default());
         assert_eq!(
             (change.diff.as_str(), change.note.as_deref()),
             ("", Some("encoding: UTF-16 LE -> UTF-8"))
@@ -363,7 +363,7 @@ mod tests {
         let broken = diff(
             Some(b"\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9 \xff\n"),
             Some(b"\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9 \xfe\n"),
-            Bound::default(),
+            DiffLimits::default(),
         );
         assert_eq!(broken.note.as_deref(), Some("only bytes that are not valid text differ"));
     }
@@ -378,7 +378,8 @@ mod tests {
         let before = format!("a\nkey = {key} end\nz\n");
         let after = format!("a\nkey = {key} end\nz = hunter2!, hunter2!\n");
         let file = versions("/w/x", Some(before.as_bytes()), Some(after.as_bytes()));
-        let change = changes(&[file], Path::new("/w"), &secrets, Bound::NONE).into_iter().next().unwrap();
+        let change =
+            changes(&[file], Path::new("/w"), &secrets, DiffLimits::NONE).into_iter().next().unwrap();
         assert!(!change.diff.contains("short=") && !change.diff.contains("hunter2"), "{}", change.diff);
         assert!(
             change.diff.ends_with(
@@ -403,7 +404,7 @@ mod tests {
         let text = "line\n".repeat(300);
         let files: Vec<Versions> =
             (0..3).map(|at| versions(&format!("/w/{at}"), None, Some(text.as_bytes()))).collect();
-        let all = changes(&files, Path::new("/w"), &Secrets::none(), Bound::default());
+        let all = changes(&files, Path::new("/w"), &Secrets::none(), DiffLimits::default());
         let more: Vec<(usize, usize)> = all.iter().map(|it| (it.added, it.more)).collect();
         assert_eq!(more, [(300, 0), (300, 202), (300, 301)]);
         assert!(all[1].diff.ends_with("\n+line\n… 202 more lines\n"));
@@ -412,7 +413,7 @@ mod tests {
     #[test]
     fn a_path_cannot_break_the_lines_of_the_diff() {
         let file = versions("/w/a\n+++ b/evil\u{1b}[2J", None, Some(b"x\n"));
-        let change = &changes(&[file], Path::new("/w"), &Secrets::none(), Bound::NONE)[0];
+        let change = &changes(&[file], Path::new("/w"), &Secrets::none(), DiffLimits::NONE)[0];
         assert_eq!(change.diff.lines().nth(1), Some("+++ b/a\\n+++ b/evil\\u{1b}[2J"));
     }
 }

@@ -27,8 +27,8 @@ impl Tool for AskUser {
         Touches::none()
     }
 
-    fn patience(&self) -> Option<Duration> {
-        Some(patience(self.within))
+    fn time_limit(&self) -> Option<Duration> {
+        Some(time_limit(self.within))
     }
 
     fn title(&self) -> String {
@@ -41,7 +41,7 @@ impl Tool for AskUser {
 }
 
 /// Returns the time limit of a question with this waiting time.
-pub(crate) fn patience(within: Option<u32>) -> Duration {
+pub(crate) fn time_limit(within: Option<u32>) -> Duration {
     within.map_or(TIMEOUT, |it| Duration::from_secs(it.into()))
 }
 

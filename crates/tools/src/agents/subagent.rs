@@ -30,7 +30,7 @@ impl Tool for Subagent {
         Touches::none()
     }
 
-    fn patience(&self) -> Option<Duration> {
+    fn time_limit(&self) -> Option<Duration> {
         Some(TIMEOUT)
     }
 

@@ -63,7 +63,7 @@ impl Tool for Model3d {
         touches.and(Touch::Run(self.title()))
     }
 
-    fn patience(&self) -> Option<Duration> {
+    fn time_limit(&self) -> Option<Duration> {
         // OpenSCAD's own time limit comes first, and is reported.
         Some(Duration::from_millis(self.timeout_ms.min(LONGEST_MS)) + Duration::from_secs(10))
     }

@@ -44,7 +44,7 @@ impl Tool for CodeExec {
         touches(&self.code)
     }
 
-    fn patience(&self) -> Option<Duration> {
+    fn time_limit(&self) -> Option<Duration> {
         Some(Duration::from_secs_f64(seconds(self.timeout, 30.0).unwrap_or(LONGEST) + 5.0))
     }
 
@@ -66,7 +66,7 @@ impl Tool for TerrariumPython {
         touches(&self.code)
     }
 
-    fn patience(&self) -> Option<Duration> {
+    fn time_limit(&self) -> Option<Duration> {
         Some(Duration::from_secs_f64(seconds(self.timeout, 60.0).unwrap_or(LONGEST) + 5.0))
     }
 

@@ -47,7 +47,7 @@ impl Tool for Python {
         self.net.iter().cloned().map(Touch::Net).fold(run, Touches::and).and(Touch::Exclusive)
     }
 
-    fn patience(&self) -> Option<Duration> {
+    fn time_limit(&self) -> Option<Duration> {
         Some(Duration::from_secs(self.timeout_s.unwrap_or(TIMEOUT).min(LONGEST)) + AROUND)
     }
 
@@ -168,9 +168,9 @@ mod tests {
 
     #[test]
     fn the_runtime_waits_longer_than_the_call() {
-        let patience = |arguments| call(arguments).patience().unwrap().as_secs();
-        assert_eq!(patience(serde_json::json!({"code": ""})), 35);
-        assert_eq!(patience(serde_json::json!({"code": "", "timeout_s": 600})), 605);
+        let time_limit = |arguments| call(arguments).time_limit().unwrap().as_secs();
+        assert_eq!(time_limit(serde_json::json!({"code": ""})), 35);
+        assert_eq!(time_limit(serde_json::json!({"code": "", "timeout_s": 600})), 605);
     }
 
     #[test]

@@ -145,14 +145,14 @@ impl Code<'_> {
 
     /// Waits for the end, or enforces it.
     async fn watch(&self, mut handed: Handed, warm: &Arc<Warm>, cx: &Cx) -> (End, Ended) {
-        let (end, word, patience) = tokio::select! {
+        let (end, word, grace) = tokio::select! {
             biased;
             ended = handed.ended() => return (End::Exited(ended.exit), ended),
             () = cx.cancelled() => (End::Stopped, Word::Kill, AT_ONCE),
             () = sleep(self.at_most) => (End::TimedOut, Word::Interrupt, LAST_WORDS),
         };
-        handed.tell(word).await;
-        let ended = timeout(patience, handed.ended()).await;
+        handed.send(word).await;
+        let ended = timeout(grace, handed.ended()).await;
         let ended = ended.unwrap_or(Ended { exit: Exit::Lost, left: 0 });
         if ended.exit == Exit::Lost {
             // The interpreter that should have killed it does not: kill its whole tree.
@@ -248,8 +248,8 @@ async fn start(request: &Request<'_>, names: &[String], cx: &Cx) -> Result<Proce
 
 /// Waits for the rest of the output. The writer has ended, so little is left.
 async fn drain(output: &Recording, end: &End) {
-    let patience = if matches!(end, End::Stopped) { Duration::from_millis(20) } else { DRAIN };
-    let _ = timeout(patience, async { while output.grown(output.total()).await {} }).await;
+    let grace = if matches!(end, End::Stopped) { Duration::from_millis(20) } else { DRAIN };
+    let _ = timeout(grace, async { while output.grown(output.total()).await {} }).await;
 }
 
 fn pipe() -> std::io::Result<(OwnedFd, OwnedFd)> {

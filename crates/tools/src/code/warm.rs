@@ -45,7 +45,7 @@ pub(super) struct Warm {
     /// The program that this name resolved to.
     pub(super) executable: String,
     process: Process,
-    door: OwnedFd,
+    socket: OwnedFd,
 }
 
 /// A request to an interpreter.
@@ -111,9 +111,9 @@ impl Warm {
             ready = timeout(START, ready) => ready.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())),
             _ = process.exited() => Err(io::ErrorKind::UnexpectedEof.into()),
         };
-        let (door, executable) = ready.or_fault(Kind::Unavailable, "the interpreter can't be kept warm")?;
+        let (socket, executable) = ready.or_fault(Kind::Unavailable, "the interpreter can't be kept warm")?;
         let executable = if executable.is_empty() { name.to_owned() } else { executable };
-        Ok(Self { name: name.to_owned(), executable, process, door: door.into() })
+        Ok(Self { name: name.to_owned(), executable, process, socket: socket.into() })
     }
 
     pub(super) fn is_gone(&self) -> bool {
@@ -134,7 +134,7 @@ impl Warm {
         };
         let asked = feed(request.encoded())?;
         let files = [theirs.as_fd(), asked.as_fd(), stdin.as_fd(), output.as_fd()];
-        if send(self.door.as_fd(), &files).is_err() {
+        if send(self.socket.as_fd(), &files).is_err() {
             return Ok(None);
         }
         drop((theirs, asked, stdin, output));
@@ -167,7 +167,7 @@ impl Handed {
     }
 
     /// Requests its end.
-    pub(super) async fn tell(&mut self, word: Word) {
+    pub(super) async fn send(&mut self, word: Word) {
         // If this fails, it has ended.
         let _ = self.say.write_all(word.bytes()).await;
     }
@@ -212,13 +212,13 @@ fn feed(bytes: Vec<u8>) -> io::Result<OwnedFd> {
     Ok(read)
 }
 
-fn send(door: BorrowedFd<'_>, files: &[BorrowedFd<'_>]) -> io::Result<()> {
+fn send(socket: BorrowedFd<'_>, files: &[BorrowedFd<'_>]) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     if !ancillary.push(SendAncillaryMessage::ScmRights(files)) {
         return Err(io::ErrorKind::InvalidInput.into());
     }
-    sendmsg(door, &[IoSlice::new(b"c")], &mut ancillary, SendFlags::NOSIGNAL)?;
+    sendmsg(socket, &[IoSlice::new(b"c")], &mut ancillary, SendFlags::NOSIGNAL)?;
     Ok(())
 }
 

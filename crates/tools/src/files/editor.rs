@@ -282,7 +282,7 @@ impl Editor {
         if cx.views().anchor(&file, line).is_none() {
             let mut rows = Rows::new();
             rows.add(line - 1..line);
-            cx.show_beside(opened.location(), &opened.text, &rows);
+            cx.show_also(opened.location(), &opened.text, &rows);
         }
         cx.views()
             .anchor(&file, line)
@@ -300,7 +300,7 @@ impl Editor {
         }
         let (numbered, whole) = clip::numbered(cx, &plan.text, &rows, self.clips.then_some(CLIPPED));
         if let Ok(location) = cx.files().locate(path) {
-            cx.show_beside(&location, &plan.text, &whole);
+            cx.show_also(&location, &plan.text, &whole);
         }
         let notes: String = plan.notes.iter().map(|note| format!("{note}\n")).collect();
         Output::text(format!(

@@ -56,7 +56,7 @@ pub(crate) fn rewrite(
             // The other lines may not have been read; these were written just now.
             let mut rows = Rows::new();
             regions.iter().for_each(|(_, come)| rows.add(come.clone()));
-            cx.show_beside(&saved.location, text, &rows);
+            cx.show_also(&saved.location, text, &rows);
         }
     }
     Ok(Rewritten { location: saved.location, text, regions })

@@ -35,7 +35,7 @@ impl Tool for ContinueJob {
         if typed.is_empty() { Touches::none() } else { Touches::run(typed) }
     }
 
-    fn patience(&self) -> Option<Duration> {
+    fn time_limit(&self) -> Option<Duration> {
         Some(AT_MOST)
     }
 

@@ -48,7 +48,7 @@ impl Tool for Wait {
         Touches::none()
     }
 
-    fn patience(&self) -> Option<Duration> {
+    fn time_limit(&self) -> Option<Duration> {
         Some(self.at_most())
     }
 

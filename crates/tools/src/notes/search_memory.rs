@@ -1,6 +1,6 @@
 //! `search_memory`: searches earlier messages of this session.
 
-use kit::{prelude::*, services::Saying};
+use kit::{prelude::*, services::FoundMessage};
 
 use super::{clipped, day};
 
@@ -29,7 +29,7 @@ impl Tool for SearchMemory {
 
     async fn run(self, cx: &Cx) -> Result<Output, Fault> {
         cx.blocking(move |cx| {
-            let found = cx.notes().said(&self.query, self.limit.unwrap_or(LIMIT).clamp(1, MOST))?;
+            let found = cx.notes().find_messages(&self.query, self.limit.unwrap_or(LIMIT).clamp(1, MOST))?;
             if found.is_empty() {
                 let what = format!("nothing that was said here answers to `{}`", clipped(&self.query, 200));
                 return Ok(Output::text(what));
@@ -41,6 +41,6 @@ impl Tool for SearchMemory {
 }
 
 /// Formats `12 person, 2026-05-01: Why is the build red?`
-fn line(it: &Saying) -> String {
+fn line(it: &FoundMessage) -> String {
     format!("{} {}, {}: {}", it.place, it.who, day(it.at_ms), it.text)
 }

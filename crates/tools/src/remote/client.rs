@@ -147,7 +147,7 @@ async fn reach(
             })?
         }
     };
-    let within = hop.patience + TO_LET_IN;
+    let within = hop.connect_timeout + TO_LET_IN;
     match timeout(within, authenticate(cx, &mut handle, hop)).await {
         Ok(done) => done?,
         Err(_) => return Err(silent(hop, "let us in or refused", within)),
@@ -180,9 +180,10 @@ async fn shake(
         }
         Some(handle) => {
             let opening = handle.channel_open_direct_tcpip(&hop.host, u32::from(hop.port), "127.0.0.1", 0);
-            let opened = timeout(hop.patience, opening).await;
-            let opened = opened
-                .map_err(|_| silent(hop, "could be reached from the machine before it", hop.patience))?;
+            let opened = timeout(hop.connect_timeout, opening).await;
+            let opened = opened.map_err(|_| {
+                silent(hop, "could be reached from the machine before it", hop.connect_timeout)
+            })?;
             let what = format!("{} can't be reached from the machine before it", hop.place());
             Box::new(opened.or_fault(Kind::Unavailable, &what)?.into_stream())
         }
@@ -190,8 +191,8 @@ async fn shake(
     let seen = Arc::new(Seen::default());
     let client = Client { known: known.clone(), seen: seen.clone() };
     let making = client::connect_stream(Arc::new(config(known)), stream, client);
-    let Ok(made) = timeout(hop.patience, making).await else {
-        return Err(silent(hop, "answered as an SSH server does", hop.patience));
+    let Ok(made) = timeout(hop.connect_timeout, making).await else {
+        return Err(silent(hop, "answered as an SSH server does", hop.connect_timeout));
     };
     let shown = seen.key.lock().take();
     match (made, shown) {

@@ -57,7 +57,7 @@ pub(super) struct Section {
     pub(super) agent: Option<String>,
     pub(super) jump: Option<String>,
     pub(super) key_alias: Option<String>,
-    pub(super) patience: Option<u64>,
+    pub(super) connect_timeout: Option<u64>,
     /// A ProxyCommand that is not `none`.
     pub(super) proxy_command: Option<String>,
     /// Whether a Host names it, other than by `*`.
@@ -161,7 +161,7 @@ impl Section {
             "identitiesonly" => first(&mut self.identities_only, Some(value.eq_ignore_ascii_case("yes"))),
             "identityagent" => first(&mut self.agent, Some(value.clone())),
             "hostkeyalias" => first(&mut self.key_alias, Some(value.clone())),
-            "connecttimeout" => first(&mut self.patience, value.parse().ok()),
+            "connecttimeout" => first(&mut self.connect_timeout, value.parse().ok()),
             // The first of the two excludes the other.
             "proxyjump" if self.proxy_command.is_none() => first(&mut self.jump, Some(value.clone())),
             "proxycommand" if self.jump.is_none() => first(&mut self.proxy_command, Some(words.join(" "))),

@@ -56,7 +56,7 @@ pub(super) struct Hop {
     pub(super) known_as: Option<String>,
     pub(super) password: Option<SecretName>,
     pub(super) passphrase: Option<SecretName>,
-    pub(super) patience: Duration,
+    pub(super) connect_timeout: Duration,
 }
 
 impl Hop {
@@ -212,8 +212,8 @@ impl<'a> Book<'a> {
             known_as: section.key_alias.clone(),
             password: secret(&asked.password, |it| &it.password),
             passphrase: secret(&asked.passphrase, |it| &it.passphrase),
-            patience: section
-                .patience
+            connect_timeout: section
+                .connect_timeout
                 .map_or(TIMEOUT, |it| Duration::from_secs(it.clamp(1, LONGEST_TIMEOUT))),
             host,
             port,

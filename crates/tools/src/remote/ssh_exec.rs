@@ -125,7 +125,7 @@ impl Tool for SshExec {
         hops.iter().fold(self.touches(), |touches, hop| touches.and(Touch::Net(hop.place())))
     }
 
-    fn patience(&self) -> Option<Duration> {
+    fn time_limit(&self) -> Option<Duration> {
         Some(self.wait() + TO_CONNECT)
     }
 

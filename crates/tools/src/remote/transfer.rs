@@ -229,7 +229,7 @@ impl Moving<'_> {
         let local = path.to_owned();
         let (mut file, size, mode) = cx.blocking(move |cx| opened(cx, &local)).await?;
         let (to, old) = self.destination(path, sftp.path(to)).await?;
-        let new = beside(&to)?;
+        let new = temporary_name(&to)?;
         let mode = old.as_ref().and_then(|it| it.permissions).unwrap_or(mode) & 0o7777;
         let private = FileAttributes { permissions: Some(0o600), ..FileAttributes::empty() };
         let flags = OpenFlags::CREATE | OpenFlags::EXCLUDE | OpenFlags::WRITE;
@@ -256,7 +256,7 @@ impl Moving<'_> {
                 sent += piece.len() as u64;
                 sending.spawn(async move { raw.write(handle, at, piece).await.map(drop) });
             }
-            self.tell(cx, "put", path, sent, size);
+            self.report(cx, "put", path, sent, size);
         }
         while let Some(done) = sending.join_next().await {
             one(Some(done))?;
@@ -384,7 +384,7 @@ impl Moving<'_> {
                         Ok((file, full))
                     })
                     .await?;
-                self.tell(cx, "get", from, got, size);
+                self.report(cx, "get", from, got, size);
             }
         }
         let _ = sftp.raw.close(handle.as_str()).await;
@@ -400,7 +400,7 @@ impl Moving<'_> {
     }
 
     /// Reports progress: to the waiting caller, and now and then to watchers of the job.
-    fn tell(&self, cx: &Cx, verb: &str, path: &str, done: u64, size: u64) {
+    fn report(&self, cx: &Cx, verb: &str, path: &str, done: u64, size: u64) {
         let line = format!("{verb} {path}: {done} of {size} bytes");
         #[expect(clippy::cast_precision_loss, reason = "it is shown, not counted with")]
         cx.progress(done as f64, (size > 0).then_some(size as f64), &line);
@@ -474,7 +474,7 @@ fn read(file: File) -> Result<(File, Vec<u8>), Fault> {
 }
 
 /// Returns an unused name in the same folder.
-fn beside(path: &str) -> Result<String, Fault> {
+fn temporary_name(path: &str) -> Result<String, Fault> {
     let mut random = [0; 8];
     getrandom::fill(&mut random).map_err(|error| Fault::bug(format!("no random number: {error}")))?;
     let random = u64::from_ne_bytes(random);

@@ -40,7 +40,7 @@ impl Tool for McpConnect {
         Touches::none().and(Touch::Server { name: format!("{}: {what}", self.server), reads: false })
     }
 
-    fn patience(&self) -> Option<Duration> {
+    fn time_limit(&self) -> Option<Duration> {
         Some(TIMEOUT)
     }
 

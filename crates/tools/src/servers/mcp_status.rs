@@ -28,7 +28,7 @@ impl Tool for McpStatus {
         self.server.as_deref().map_or_else(Touches::none, starts)
     }
 
-    fn patience(&self) -> Option<Duration> {
+    fn time_limit(&self) -> Option<Duration> {
         Some(TIMEOUT)
     }
 

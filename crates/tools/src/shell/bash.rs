@@ -78,7 +78,7 @@ impl Tool for Bash {
         if self.command.is_empty() { touches } else { touches.and(Touch::Run(self.command.clone())) }
     }
 
-    fn patience(&self) -> Option<Duration> {
+    fn time_limit(&self) -> Option<Duration> {
         Some(self.deadline() + LAST_WORDS)
     }
 

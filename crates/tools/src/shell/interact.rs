@@ -81,7 +81,7 @@ impl Tool for Interact {
         Touches::run(&self.command).and(Touch::Exclusive)
     }
 
-    fn patience(&self) -> Option<Duration> {
+    fn time_limit(&self) -> Option<Duration> {
         Some(limit(self.until.as_deref(), self.wait_ms) + LAST_WORDS)
     }
 

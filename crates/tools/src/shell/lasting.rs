@@ -46,7 +46,7 @@ pub(super) struct Lasting {
     /// All output in its order, with separate stderr too.
     all: Arc<Recording>,
     script: Sender,
-    told: StatusPipe,
+    status: StatusPipe,
     /// The result of the last command.
     pub(super) last: State,
     /// The state to restore before the next command.
@@ -110,8 +110,9 @@ pub(super) enum Came {
 impl Lasting {
     /// Starts a bash in `cwd`.
     pub(super) async fn start(cx: &Cx, cwd: PathBuf, errors: Errors) -> Result<Self, Fault> {
-        let (told, telling) = io::pipe().or_fault(Kind::Unavailable, "no pipe for bash")?;
-        let told = Receiver::from_owned_fd(told.into()).or_fault(Kind::Unavailable, "no pipe for bash")?;
+        let (status, telling) = io::pipe().or_fault(Kind::Unavailable, "no pipe for bash")?;
+        let status =
+            Receiver::from_owned_fd(status.into()).or_fault(Kind::Unavailable, "no pipe for bash")?;
         let (script, writing) = io::pipe().or_fault(Kind::Unavailable, "no pipe for bash")?;
         let script_name = script_name();
         let program = Program {
@@ -145,7 +146,7 @@ impl Lasting {
             process: Arc::new(process),
             all,
             script,
-            told: StatusPipe { pipe: told, heard: Vec::new() },
+            status: StatusPipe { pipe: status, received: Vec::new() },
             last: State::default(),
             restore: Restore::default(),
             shown: 0,
@@ -213,7 +214,7 @@ impl Lasting {
     pub(super) async fn came(&mut self, word: &str) -> Came {
         let heard = tokio::select! {
             biased;
-            heard = self.told.hear(word) => heard,
+            heard = self.status.next(word) => heard,
             exit = self.process.finished(DRAIN) => return Came::Ended(exit),
         };
         self.take(heard);
@@ -256,8 +257,8 @@ impl Lasting {
             let _ = tokio::time::timeout(TO_SKIP, kill.exited()).await;
         }
         let ended = self.process.end(Ending { grace, spare: Some(mark) }).await;
-        let told = tokio::time::timeout(TO_SKIP, self.came(word)).await;
-        (ended, told == Ok(Came::Done))
+        let status = tokio::time::timeout(TO_SKIP, self.came(word)).await;
+        (ended, status == Ok(Came::Done))
     }
 }
 
@@ -319,7 +320,7 @@ fn quoted(text: &str) -> String {
 /// The read end of the pipe on which bash reports results.
 struct StatusPipe {
     pipe: Receiver,
-    heard: Vec<u8>,
+    received: Vec<u8>,
 }
 
 /// A reported result.
@@ -333,10 +334,10 @@ struct ShellStatus {
 
 impl StatusPipe {
     /// Waits until bash has reported the result under this word; without limit. Nothing is lost when this is dropped.
-    async fn hear(&mut self, word: &str) -> ShellStatus {
+    async fn next(&mut self, word: &str) -> ShellStatus {
         loop {
-            if let Some(heard) = ShellStatus::find(&self.heard, word) {
-                self.heard.clear();
+            if let Some(heard) = ShellStatus::find(&self.received, word) {
+                self.received.clear();
                 return heard;
             }
             let mut buffer = [0; 4096];
@@ -351,7 +352,7 @@ impl StatusPipe {
                 }
                 Err(_) => std::future::pending().await,
             };
-            self.heard.extend_from_slice(buffer.get(..got).unwrap_or_default());
+            self.received.extend_from_slice(buffer.get(..got).unwrap_or_default());
         }
     }
 }

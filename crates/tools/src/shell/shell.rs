@@ -63,7 +63,7 @@ impl Tool for Shell {
         if self.unconfined { touches.and(Touch::Unconfined) } else { touches }
     }
 
-    fn patience(&self) -> Option<Duration> {
+    fn time_limit(&self) -> Option<Duration> {
         Some(self.wait() + LAST_WORDS)
     }
 

@@ -27,7 +27,7 @@ impl Tool for CallTool {
         Touches::none()
     }
 
-    fn patience(&self) -> Option<Duration> {
+    fn time_limit(&self) -> Option<Duration> {
         Some(LONGEST)
     }
 

@@ -22,7 +22,7 @@ impl Tool for ReloadTools {
         Touches::session("tools")
     }
 
-    fn patience(&self) -> Option<Duration> {
+    fn time_limit(&self) -> Option<Duration> {
         Some(TIMEOUT)
     }
 

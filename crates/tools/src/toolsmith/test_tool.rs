@@ -34,7 +34,7 @@ impl Tool for TestTool {
         Touches::none()
     }
 
-    fn patience(&self) -> Option<Duration> {
+    fn time_limit(&self) -> Option<Duration> {
         Some(LONGEST)
     }
 

@@ -42,7 +42,7 @@ impl Tool for WriteTool {
         Touches::none().and(Touch::Tool(self.name.clone()))
     }
 
-    fn patience(&self) -> Option<Duration> {
+    fn time_limit(&self) -> Option<Duration> {
         Some(TIMEOUT)
     }
 

@@ -115,7 +115,7 @@ impl Tool for HttpRequest {
         }
     }
 
-    fn patience(&self) -> Option<Duration> {
+    fn time_limit(&self) -> Option<Duration> {
         Some(self.within())
     }
 

@@ -75,7 +75,7 @@ impl Tool for WebFetch {
         address::parse(&self.url).map_or(Address::Composed, Address::Plain)
     }
 
-    fn patience(&self) -> Option<Duration> {
+    fn time_limit(&self) -> Option<Duration> {
         Some(LONGEST)
     }
 

@@ -12,7 +12,7 @@ use crate::model::{Item, OwnTool, Piece, Request, ResultOf, Said, endpoint::Serv
 const PICTURES: [&str; 4] = ["image/jpeg", "image/png", "image/gif", "image/webp"];
 /// Number of the person's last messages with a cache breakpoint. With those of the system prompt and the
 /// tools, they are the four that the provider allows.
-const MARKS: usize = 2;
+const CACHE_BREAKPOINTS: usize = 2;
 /// Minimum budget of thinking, in tokens.
 const LEAST_BUDGET: u64 = 1024;
 
@@ -191,7 +191,7 @@ fn finish(messages: Vec<Message>) -> Vec<Value> {
         kept.insert(0, Message { role: "user", content: vec![json!({ "type": "text", "text": "Go on." })] });
     }
     let persons = kept.iter_mut().rev().filter(|it| it.role == "user");
-    for block in persons.take(MARKS).filter_map(|it| it.content.last_mut()) {
+    for block in persons.take(CACHE_BREAKPOINTS).filter_map(|it| it.content.last_mut()) {
         mark(block);
     }
     kept.into_iter().map(|it| json!({ "role": it.role, "content": it.content })).collect()

@@ -212,7 +212,7 @@ fn retry_after_date_is_relative_to_now() {
     let told = |value: &str| {
         let mut headers = HeaderMap::new();
         headers.insert("retry-after", value.parse().unwrap());
-        told_to_wait(&headers)
+        retry_after(&headers)
     };
     let soon = jiff::Timestamp::now() + Duration::from_secs(3600);
     let date = soon.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string();

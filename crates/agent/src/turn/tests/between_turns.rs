@@ -51,7 +51,7 @@ async fn rewind_of_all_turns_begins_anew_and_of_more_is_refused() {
     fixture.plays([said("one"), said("two"), said("three")]);
     let mut agent = fixture.agent();
     let error = |it: AgentError| match it {
-        AgentError::Kept(fault) => fault.what,
+        AgentError::Transcript(fault) => fault.what,
         other => panic!("{other}"),
     };
     assert_eq!(error(agent.rewind(1).await.unwrap_err()), "nothing to rewind: nothing was said yet");
@@ -160,7 +160,7 @@ async fn failed_or_cancelled_compaction_changes_nothing() {
     let cancel = CancellationToken::new();
     cancel.cancel();
     let error = agent.compact(None, &cancel).await.unwrap_err();
-    assert!(matches!(error, AgentError::Kept(fault) if fault.kind == kit::Kind::Cancelled));
+    assert!(matches!(error, AgentError::Transcript(fault) if fault.kind == kit::Kind::Cancelled));
     assert_eq!(agent.transcript().items(), items);
     assert_eq!(agent.turns(), ["go"]);
 }

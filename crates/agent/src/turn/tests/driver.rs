@@ -154,7 +154,7 @@ async fn turns_begun_by_jobs_are_limited_until_the_next_message() {
     fixture.let_go(1);
     assert_eq!(events.recv().await.unwrap().state, State::Done.name());
     let again = tokio::time::timeout(Duration::ZERO, driver.woken(agent.session())).await;
-    assert!(again.is_err() && agent.session().has_news(), "it waits for a word of the person");
+    assert!(again.is_err() && agent.session().has_notifications(), "it waits for a word of the person");
     let outcome = driver.say(&mut agent, Input::new("and now?".to_owned()), &cancel).await.unwrap();
     assert_eq!(outcome.text, "three");
 }

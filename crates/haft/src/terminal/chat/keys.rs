@@ -12,12 +12,12 @@ use super::{
         dialog::{Dialog, Pressed},
         editor,
         expanded::Reading,
-        input::Heard,
+        input::InputEvent,
         input_line::{Came, Entry},
         interrupt,
         row::{Row, Style},
     },
-    Away, Front, Said,
+    Away, Front, PromptInput,
 };
 use crate::attach;
 
@@ -51,10 +51,10 @@ pub(super) async fn returns(away: &mut Option<Away>) -> Back {
 }
 
 impl Front {
-    pub(super) fn typed(&mut self, heard: Heard, cancel: &CancellationToken) {
-        match heard {
-            Heard::Key(key) if self.reads(key) => {}
-            Heard::Key(key) if is_stop(key) => {
+    pub(super) fn typed(&mut self, event: InputEvent, cancel: &CancellationToken) {
+        match event {
+            InputEvent::Key(key) if self.reads(key) => {}
+            InputEvent::Key(key) if is_stop(key) => {
                 self.attention.idle(&mut self.screen);
                 let is_escape = key.code == KeyCode::Esc;
                 let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
@@ -64,7 +64,7 @@ impl Front {
                 cancel.cancel();
                 self.stopped(key);
             }
-            Heard::Key(key) => {
+            InputEvent::Key(key) => {
                 self.attention.idle(&mut self.screen);
                 self.leaving = None;
                 match self.dialog.take() {
@@ -74,7 +74,7 @@ impl Front {
                     None => {}
                 }
             }
-            Heard::Paste(text) => match (&mut self.reading, &mut self.dialog) {
+            InputEvent::Paste(text) => match (&mut self.reading, &mut self.dialog) {
                 (Some(reading), _) => reading.paste(&text),
                 (None, Some(dialog)) => dialog.paste(&text),
                 (None, None) if !self.prompt => {}
@@ -87,8 +87,8 @@ impl Front {
                     }
                 }
             },
-            Heard::Resized(columns, lines) => self.screen.resized(columns, lines),
-            Heard::End => {
+            InputEvent::Resized(columns, lines) => self.screen.resized(columns, lines),
+            InputEvent::End => {
                 self.hangup.cancel();
                 cancel.cancel();
             }
@@ -143,9 +143,9 @@ impl Front {
             Came::Nothing => {}
             Came::Line(entry) => {
                 self.typed = None;
-                self.said.push_back(Said::Line(entry));
+                self.said.push_back(PromptInput::Line(entry));
             }
-            Came::End => self.said.push_back(Said::End),
+            Came::End => self.said.push_back(PromptInput::End),
             Came::Wipe => self.screen.wipe(),
             Came::Edit => self.edit(),
             Came::Suspend => self.suspend(),
@@ -165,7 +165,7 @@ impl Front {
         } else if !self.line.is_empty() {
             self.line.clear();
         } else if self.is_leaving() {
-            self.said.push_back(Said::End);
+            self.said.push_back(PromptInput::End);
         } else {
             self.leaving = Some(std::time::Instant::now());
         }
@@ -179,8 +179,8 @@ impl Front {
     /// Puts queued input back on the input line after a turn was stopped: it may no longer apply.
     pub(super) fn take_back(&mut self) {
         let lines = self.said.drain(..).filter_map(|it| match it {
-            Said::Line(entry) => Some(entry).filter(|it| !it.text.trim().is_empty()),
-            Said::End | Said::Stop => None,
+            PromptInput::Line(entry) => Some(entry).filter(|it| !it.text.trim().is_empty()),
+            PromptInput::End | PromptInput::Stop => None,
         });
         let lines: Vec<Entry> = lines.collect();
         if !lines.is_empty() {

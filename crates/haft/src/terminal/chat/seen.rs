@@ -9,7 +9,7 @@ use super::{
     super::{
         abbreviate,
         asking::Asked,
-        input::Heard,
+        input::InputEvent,
         input_line::Entry,
         picker::{Item, Picked, Picker},
         row::{Row, Style, harmless},
@@ -60,19 +60,19 @@ impl Front {
             if self.screen.is_gone() {
                 break None;
             }
-            let heard = tokio::select! {
+            let event = tokio::select! {
                 () = self.hangup.cancelled() => break None,
-                heard = self.input.next() => heard,
+                event = self.input.next() => event,
             };
-            match heard {
-                Heard::Key(key) => match picker.key(key) {
+            match event {
+                InputEvent::Key(key) => match picker.key(key) {
                     Picked::Stays => {}
                     Picked::Chosen(at) => break Some(at),
                     Picked::Leaves => break None,
                 },
-                Heard::Paste(text) => picker.paste(&text),
-                Heard::Resized(columns, lines) => self.screen.resized(columns, lines),
-                Heard::End => {
+                InputEvent::Paste(text) => picker.paste(&text),
+                InputEvent::Resized(columns, lines) => self.screen.resized(columns, lines),
+                InputEvent::End => {
                     self.hangup.cancel();
                     break None;
                 }

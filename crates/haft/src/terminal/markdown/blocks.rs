@@ -7,7 +7,7 @@ use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag};
 use unicode_width::UnicodeWidthChar;
 
 use super::{
-    Look, PATIENCE,
+    HELD_ROWS, Look,
     inline::{self, Inline},
     table,
 };
@@ -393,7 +393,7 @@ impl<'a> Layout<'a> {
         let is_cell = lines.last().is_some_and(|it| it.first().is_some_and(|it| it.letter == '|'));
         self.block.sure = match () {
             () if is_cell => begins,
-            () if last.saturating_sub(first) > PATIENCE => last,
+            () if last.saturating_sub(first) > HELD_ROWS => last,
             () => first.clamp(begins, last),
         };
         self.block.unsure = marks;

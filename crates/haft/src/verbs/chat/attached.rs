@@ -20,7 +20,7 @@ use crate::{
     session_service::{Agents, Service},
     terminal::{
         asking::InChat,
-        chat::{Front, Passes, Said, Settings, seen::Seen},
+        chat::{Front, Passes, PromptInput, Settings, seen::Seen},
         commands::{Meant, meant},
         input_line::Entry,
         row::Style,
@@ -163,9 +163,9 @@ impl Attached {
     async fn talk(&mut self) {
         loop {
             match self.front.prompt().await {
-                Said::End => return,
-                Said::Stop => self.act(Operation::Cancel { prompt: None }),
-                Said::Line(entry) => {
+                PromptInput::End => return,
+                PromptInput::Stop => self.act(Operation::Cancel { prompt: None }),
+                PromptInput::Line(entry) => {
                     if !self.line(&entry).await {
                         return;
                     }

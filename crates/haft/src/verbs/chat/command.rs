@@ -5,7 +5,7 @@ use kit::Fault;
 use runtime::{Call, Session};
 use serde_json::json;
 use sessions::Event as Logged;
-use store::changes::Bound;
+use store::changes::DiffLimits;
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -167,7 +167,7 @@ impl<F: Face> Conversation<F> {
         let cancel = CancellationToken::new();
         let call = Call { cancel: cancel.child_token(), by_person: true, ..Call::new(tool, arguments) };
         let answer = self.face.attend(session.call(call), &cancel).await;
-        let changes = session.runtime().changes(&answer.changes, Bound::default());
+        let changes = session.runtime().changes(&answer.changes, DiffLimits::default());
         self.face.show_changes(&changes);
         let text = answer.as_text();
         if tool == "undo" && answer.result.is_ok() {

@@ -18,7 +18,7 @@ use crate::{
     session_service::{Person, Running, Service},
     slash::{All, Own},
     terminal::{
-        chat::Said,
+        chat::PromptInput,
         commands::{Meant, meant},
         input_line::Entry,
         row::Style,
@@ -88,7 +88,7 @@ impl Observer for Bill {
 
 /// The event that ended a wait for the person.
 enum Next {
-    Said(Said),
+    Input(PromptInput),
     /// An attached process requests this operation.
     Asked(Pending),
     /// A job ended, and the model must be notified.
@@ -153,16 +153,16 @@ impl<F: Face> Conversation<F> {
         loop {
             let next = tokio::select! {
                 biased;
-                said = self.face.prompt() => Next::Said(said),
+                input = self.face.prompt() => Next::Input(input),
                 pending = self.owner.next() => Next::Asked(pending),
                 () = self.driver.woken(self.agent.session()) => Next::Woken,
             };
             let entry = match next {
-                Next::Said(Said::Line(entry)) => entry,
-                Next::Said(Said::End) if self.face.waits_at_end() => return self.settle().await,
-                Next::Said(Said::End) => return,
+                Next::Input(PromptInput::Line(entry)) => entry,
+                Next::Input(PromptInput::End) if self.face.waits_at_end() => return self.settle().await,
+                Next::Input(PromptInput::End) => return,
                 // Nothing runs while it is this terminal's turn.
-                Next::Said(Said::Stop) => continue,
+                Next::Input(PromptInput::Stop) => continue,
                 Next::Asked(pending) => {
                     self.asked(pending).await;
                     if self.closed.is_some() {

@@ -7,7 +7,7 @@ use kit::Fault;
 use tokio_util::sync::CancellationToken;
 
 use crate::terminal::{
-    chat::{Front, Said},
+    chat::{Front, PromptInput},
     complete::{Own, Value},
     diff,
     input_line::Entry,
@@ -21,7 +21,7 @@ pub(super) const HINT: &str = "haft log --diff shows all";
 /// The connection between the person and the agent of a chat.
 pub(super) trait Face {
     /// Returns the next input of the person.
-    async fn prompt(&mut self) -> Said;
+    async fn prompt(&mut self) -> PromptInput;
 
     /// Shows events until `work` is done. A person who stops it triggers `cancel`.
     async fn attend<T>(&mut self, work: impl Future<Output = T>, cancel: &CancellationToken) -> T;
@@ -79,7 +79,7 @@ pub(super) trait Face {
 }
 
 impl Face for Front {
-    async fn prompt(&mut self) -> Said {
+    async fn prompt(&mut self) -> PromptInput {
         Self::prompt(self).await
     }
 

@@ -31,7 +31,7 @@ use crate::{
     session_service::{self, Person},
     terminal::{
         abbreviate,
-        chat::Said,
+        chat::PromptInput,
         complete::{Own, Value},
         diff,
         input_line::Entry,
@@ -111,16 +111,16 @@ struct Lines {
 }
 
 impl Face for Lines {
-    async fn prompt(&mut self) -> Said {
+    async fn prompt(&mut self) -> PromptInput {
         if let Some(words) = self.first.take() {
-            return Said::Line(Entry::new(words));
+            return PromptInput::Line(Entry::new(words));
         }
         mark();
         let line = tokio::select! {
             () = self.cancel.cancelled() => None,
             line = self.lines.recv() => line,
         };
-        line.map_or(Said::End, |line| Said::Line(Entry::new(line)))
+        line.map_or(PromptInput::End, |line| PromptInput::Line(Entry::new(line)))
     }
 
     async fn attend<T>(&mut self, work: impl Future<Output = T>, cancel: &CancellationToken) -> T {

@@ -153,7 +153,7 @@ impl HttpArgs {
                 .map_err(|why| Fault::bad_args(format!("{VARIABLE}: {why}")))?;
             return Ok((vec![principal], None));
         }
-        let (token, made) = kept(&place.state.join(FILE))?;
+        let (token, made) = saved_token(&place.state.join(FILE))?;
         let principal = Principal::new(DEFAULT, token).map_err(|why| {
             Fault::bad_args(format!("{}: {why}", place.state.join(FILE).display()))
                 .next("Remove the file; haft then creates a new token.")
@@ -169,7 +169,7 @@ enum Made {
 }
 
 /// Returns the token that haft created, now or at an earlier start: a client that reconnects can use the same token.
-fn kept(file: &Path) -> Result<(String, Made), Fault> {
+fn saved_token(file: &Path) -> Result<(String, Made), Fault> {
     let broken = |error: io::Error| {
         Fault::new(Kind::Unavailable, format!("the token can't be saved in {}: {error}", file.display()))
             .next("Give one with `--token-file FILE`.")
@@ -235,7 +235,7 @@ fn private(file: &Path) -> io::Result<String> {
 }
 
 /// Resolves when the process gets SIGTERM or SIGINT.
-pub(super) async fn told_to_end() {
+pub(super) async fn end_signal() {
     use tokio::signal::unix::{SignalKind, signal};
     let (Ok(mut end), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
     else {

@@ -8,10 +8,10 @@ use runtime::{Session, plugins::Watching};
 
 use super::ToolArgs;
 use crate::{
-    ForClients, Opened, Options, Place,
+    McpBackend, Opened, Options, Place,
     client_services::ClientSlots,
     print,
-    verbs::{finish, in_short, tell_aside},
+    verbs::{finish, in_short, report_ignored},
 };
 
 /// Maximum number of MCP servers that the instructions name.
@@ -29,7 +29,7 @@ pub(super) struct Opening {
 struct OpenWorkspace {
     opened: Opened,
     /// The session backend for clients without a session of their own.
-    hands: ForClients,
+    backend: McpBackend,
     session: Session,
     _watching: Watching,
 }
@@ -50,43 +50,43 @@ impl Opening {
     ///
     /// # Errors
     /// When no workspace is open.
-    pub(super) fn hands(&self) -> Result<ForClients, Fault> {
-        self.newest().map(|it| it.hands.clone())
+    pub(super) fn backend(&self) -> Result<McpBackend, Fault> {
+        self.newest().map(|it| it.backend.clone())
     }
 
     /// Opens the workspace that the client works in, and returns its session backend.
     ///
     /// # Errors
     /// When that folder can't be the workspace.
-    pub(super) async fn hands_in(
+    pub(super) async fn backend_in(
         &self,
         workspace: PathBuf,
         others: Vec<PathBuf>,
-    ) -> Result<ForClients, Fault> {
+    ) -> Result<McpBackend, Fault> {
         let mut options = self.options.clone();
         options.dir = Some(workspace);
         options.roots.extend(others.into_iter().filter_map(|it| it.into_os_string().into_string().ok()));
         self.open(&options).await?;
-        self.hands()
+        self.backend()
     }
 
     /// Returns the session backend for one of several clients: a new session, with the jobs of earlier sessions of this
     /// principal.
     ///
     /// # Errors
-    /// As [`hands`](Self::hands).
-    pub(super) fn hands_of(&self, principal: &str) -> Result<ForClients, Fault> {
+    /// As [`backend`](Self::backend).
+    pub(super) fn backend_of(&self, principal: &str) -> Result<McpBackend, Fault> {
         let standing = self.newest()?;
-        let (session, desk) = self.session(&standing.opened, None);
+        let (session, slots) = self.session(&standing.opened, None);
         // A client that reconnects with the same token finds its earlier jobs. Session names contain no slash.
         session.keep_jobs(&format!("http/{principal}"));
-        Ok(ForClients::new(session, &standing.opened, desk))
+        Ok(McpBackend::new(session, &standing.opened, slots))
     }
 
     /// Returns the instructions that clients get about the tools as a whole.
     ///
     /// # Errors
-    /// As [`hands`](Self::hands).
+    /// As [`backend`](Self::backend).
     pub(super) fn about(&self) -> Result<serve::About, Fault> {
         let standing = self.newest()?;
         let catalog = standing.session.catalog();
@@ -106,17 +106,17 @@ impl Opening {
     async fn open(&self, options: &Options) -> Result<(), Fault> {
         let opened = options.open_with(&self.place, tools::of_agents)?;
         self.tools.strict.require(&opened, &self.place).await?;
-        tell_aside(&opened, self.tools.strict.strict);
-        let (session, desk) = self.session(&opened, options.session.as_deref());
+        report_ignored(&opened, self.tools.strict.strict);
+        let (session, slots) = self.session(&opened, options.session.as_deref());
         let outside = opened.runtime.plugins();
-        outside.asks(desk.approver());
+        outside.asks(slots.approver());
         let (asked, place, toolset) = (options.clone(), self.place.clone(), opened.toolset.clone());
         let deciding = Options::deciding(&place, opened.runtime.roots().workspace());
         // A client doesn't need to restart when a person trusts the workspace.
         outside.follow(deciding, move || asked.tool_files(&place, &toolset).ok());
         outside.ask_servers(&self.place.variables);
-        let hands = ForClients::new(session.clone(), &opened, desk);
-        let tell = hands.tell_not_loaded();
+        let backend = McpBackend::new(session.clone(), &opened, slots);
+        let tell = backend.report_not_loaded();
         // haft watches from here on, so that loading tools does not delay the first answer to a client.
         let watching = outside.watch(move |it| {
             print::err(&format!("haft: {}", in_short(it)));
@@ -127,19 +127,19 @@ impl Opening {
             loaded.settled().await;
             loaded.lapsed().iter().for_each(|line| print::err(&format!("haft: {line}")));
         });
-        self.standing.lock().push(Arc::new(OpenWorkspace { opened, hands, session, _watching: watching }));
+        self.standing.lock().push(Arc::new(OpenWorkspace { opened, backend, session, _watching: watching }));
         Ok(())
     }
 
     /// Returns a session, and the slots of the clients that approve its calls.
     fn session(&self, opened: &Opened, name: Option<&str>) -> (Session, Arc<ClientSlots>) {
-        let desk = Arc::new(ClientSlots::default());
-        let session = opened.runtime.session(name, "mcp", desk.approver());
-        desk.serve_agents(&session, opened, &self.place);
+        let slots = Arc::new(ClientSlots::default());
+        let session = opened.runtime.session(name, "mcp", slots.approver());
+        slots.serve_agents(&session, opened, &self.place);
         if !self.tools.all_tools {
             session.list_within(opened.listing_of_mcp());
         }
-        (session, desk)
+        (session, slots)
     }
 
     fn newest(&self) -> Result<Arc<OpenWorkspace>, Fault> {

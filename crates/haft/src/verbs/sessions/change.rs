@@ -114,8 +114,8 @@ impl Delete {
             }
             let question = format!(
                 "Delete {} ({}, {})?\n\
-                 Its kept outputs, shared files, saved state and session approvals are removed. What was said, the journal and the \
-                 file changes stay in {}: these tables are append-only.\n\
+                 Its kept outputs, shared files, saved state and session approvals are removed. Its messages, the journal and the file \
+                 changes stay in {}: these tables are append-only.\n\
                  Delete it? [y/N] ",
                 print::harmless(&found.session),
                 print::harmless(&found.title),
@@ -138,13 +138,13 @@ impl Delete {
             }
         }
         let deleted = store.conversations().delete(&found.session)?;
-        print::out(&told(&found.session, &deleted, &database.display().to_string()));
+        print::out(&summary(&found.session, &deleted, &database.display().to_string()));
         Ok(())
     }
 }
 
 /// Returns a text that names what was removed and what stays.
-fn told(session: &str, deleted: &Deleted, database: &str) -> String {
+fn summary(session: &str, deleted: &Deleted, database: &str) -> String {
     let number = |it: u64| usize::try_from(it).unwrap_or(usize::MAX);
     let size = abbreviate::size(number(deleted.bytes));
     let outputs = match deleted.outputs {

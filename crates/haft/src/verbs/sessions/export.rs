@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use kit::Fault;
 use runtime::Runtime;
 use serde_json::{Value, json};
-use store::{changes::Bound, journal::Filter};
+use store::{changes::DiffLimits, journal::Filter};
 
 use super::{
     Named,
@@ -29,7 +29,7 @@ pub(super) struct Export {
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Format {
-    /// What was said, and each call in a line
+    /// Messages, and one line per call
     Md,
     /// The same, the calls with their whole results, and the file changes as diffs
     Json,
@@ -70,7 +70,7 @@ fn whole(runtime: &Runtime, about: &Conversation) -> Result<Value, Fault> {
     let filter = Filter { session: Some(about.session.clone()), limit: usize::MAX, ..Filter::default() };
     let mut changes = Vec::new();
     for record in runtime.store().journal().log(filter)? {
-        for change in runtime.changes(&runtime.changed_by(&record)?, Bound::NONE) {
+        for change in runtime.changes(&runtime.changed_by(&record)?, DiffLimits::NONE) {
             let mut value = json!({"call": record.call, "tool": record.tool, "at_ms": record.began_ms});
             if let (Some(fields), Ok(Value::Object(more))) =
                 (value.as_object_mut(), serde_json::to_value(change))

@@ -39,7 +39,7 @@ pub(in crate::verbs) fn markdown(title: &str, session: &str, said: &[Message]) -
                 }
                 let arguments = serde_json::from_str(title).unwrap_or_else(|_| title.clone().into());
                 let what = format!("{tool} {}", abbreviate::arguments(&arguments, 200));
-                let how = abbreviate::how_told(*ok, *exit, line);
+                let how = abbreviate::how_of_line(*ok, *exit, line);
                 let line =
                     if line.trim().is_empty() { String::new() } else { format!(" — {}", line.trim()) };
                 text.push_str(&format!("- {} ({how}){line}\n", code(what.trim_end())));

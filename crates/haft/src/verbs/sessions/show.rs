@@ -130,7 +130,7 @@ fn plain(about: &Conversation, said: &[Line]) -> String {
             Message::Tool { tool, title, ok, exit, line, ms, .. } => {
                 let arguments = serde_json::from_str(title).unwrap_or_else(|_| title.clone().into());
                 let call = format!("{tool} {}", abbreviate::arguments(&arguments, TITLE));
-                let how = abbreviate::how_told(*ok, *exit, line);
+                let how = abbreviate::how_of_line(*ok, *exit, line);
                 let telling = abbreviate::summary(line, *ok, TITLE);
                 let telling = if telling.is_empty() { telling } else { format!("\n    {telling}") };
                 writeln!(text, "< {}  {how}, {}{telling}", call.trim_end(), abbreviate::ms(*ms))

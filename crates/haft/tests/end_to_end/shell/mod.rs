@@ -13,7 +13,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::support::{PATIENCE, Said, Server, TestWorkspace};
+use crate::support::{CallResult, PATIENCE, Server, TestWorkspace};
 
 /// A server that may run commands, and what it started.
 struct Shells {
@@ -33,7 +33,7 @@ impl Shells {
         self.server.does(tool, arguments)
     }
 
-    fn call(&self, tool: &str, arguments: &Value) -> Said {
+    fn call(&self, tool: &str, arguments: &Value) -> CallResult {
         self.server.call(tool, arguments)
     }
 

@@ -129,7 +129,7 @@ fn sixteen_commands_at_once_do_not_mix() {
         })
         .collect();
     for (number, call) in calls.into_iter().enumerate() {
-        let said = call.said().unwrap();
+        let said = call.result().unwrap();
         assert_eq!(said.text, format!("{number}\n{number}"));
     }
     shells.finish();

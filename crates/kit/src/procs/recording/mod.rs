@@ -34,7 +34,7 @@ const LOOK_BACK: usize = 4096;
 pub struct Recording {
     state: Mutex<State>,
     /// Notified when there are more bytes, or when the end is known.
-    news: Notify,
+    changed: Notify,
     spilling: Option<Arc<dyn Spilling>>,
     /// The pipe, as long as bytes may come.
     source: OnceLock<Weak<AsyncFd<OwnedFd>>>,
@@ -72,7 +72,7 @@ pub struct SpillFile {
     /// Open for appending, and for reading.
     pub file: File,
     /// The size limit that it shares with others; `None` if it has none.
-    pub room: Option<Arc<dyn SpillSpace>>,
+    pub space: Option<Arc<dyn SpillSpace>>,
 }
 
 /// A size limit on several files together, also while they grow.
@@ -133,7 +133,7 @@ impl Recording {
     fn wanted(spilling: Option<Arc<dyn Spilling>>, dropped: CancellationToken) -> Self {
         Self {
             state: Mutex::default(),
-            news: Notify::new(),
+            changed: Notify::new(),
             spilling,
             source: OnceLock::new(),
             reading: Mutex::default(),
@@ -170,7 +170,7 @@ impl Recording {
             spill.finish();
         }
         self.state.lock().over = true;
-        self.news.notify_waiters();
+        self.changed.notify_waiters();
     }
 
     /// Returns the number of bytes written until now.
@@ -234,9 +234,9 @@ impl Recording {
     /// Waits until there are more than `seen` bytes, or the end. Returns false at the end.
     pub async fn grown(&self, seen: u64) -> bool {
         loop {
-            let news = self.news.notified();
-            tokio::pin!(news);
-            news.as_mut().enable();
+            let changed = self.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
             {
                 let state = self.state.lock();
                 if state.newest.total() > seen {
@@ -246,7 +246,7 @@ impl Recording {
                     return false;
                 }
             }
-            news.await;
+            changed.await;
         }
     }
 
@@ -271,7 +271,7 @@ impl Recording {
         }
         state.newest.push(bytes);
         drop(state);
-        self.news.notify_waiters();
+        self.changed.notify_waiters();
         if let Some(copy) = self.copy.get() {
             copy.take(bytes);
         }

@@ -32,7 +32,7 @@ struct Writing {
     written: u64,
     most: u64,
     /// The size limit that it shares with others.
-    room: Option<Arc<dyn SpillSpace>>,
+    space: Option<Arc<dyn SpillSpace>>,
     trouble: Option<String>,
 }
 
@@ -42,8 +42,8 @@ impl Spill {
     }
 
     fn bounded(file: SpillFile, mask: Option<Arc<dyn Redact>>, most: u64) -> Self {
-        let SpillFile { handle, file, room } = file;
-        let writing = Writing { file, mask, held: Vec::new(), written: 0, most, room, trouble: None };
+        let SpillFile { handle, file, space } = file;
+        let writing = Writing { file, mask, held: Vec::new(), written: 0, most, space, trouble: None };
         Self { handle, file: Mutex::new(writing) }
     }
 
@@ -93,7 +93,7 @@ impl Writing {
         }
         let room = usize::try_from(self.most - self.written).unwrap_or(usize::MAX);
         let wanted = bytes.len().min(room);
-        let given = self.room.as_ref().map_or(wanted as u64, |it| it.take(wanted as u64));
+        let given = self.space.as_ref().map_or(wanted as u64, |it| it.take(wanted as u64));
         let fits = bytes.get(..usize::try_from(given).unwrap_or(wanted).min(wanted)).unwrap_or_default();
         if let Err(error) = self.file.write_all(fits) {
             self.trouble = Some(format!("it could not be written on: {error}"));
@@ -153,7 +153,7 @@ mod tests {
 
     fn spilled(parts: &[Vec<u8>], mask: bool, most: u64) -> (Vec<u8>, Option<String>) {
         let mut file = tempfile::tempfile().unwrap();
-        let spill = SpillFile { handle: "out_1".to_owned(), file: file.try_clone().unwrap(), room: None };
+        let spill = SpillFile { handle: "out_1".to_owned(), file: file.try_clone().unwrap(), space: None };
         let spill = Spill::bounded(spill, mask.then(|| Arc::new(Word) as Arc<dyn Redact>), most);
         for part in parts {
             spill.write(part);

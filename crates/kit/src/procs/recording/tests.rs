@@ -33,7 +33,7 @@ impl Spilling for Spills {
             return Err(Fault::new(Kind::Unavailable, "the disk is full"));
         }
         self.opened.fetch_add(1, Ordering::Relaxed);
-        Ok(SpillFile { handle: "out_1".to_owned(), file: self.file.try_clone().unwrap(), room: None })
+        Ok(SpillFile { handle: "out_1".to_owned(), file: self.file.try_clone().unwrap(), space: None })
     }
 
     fn mask(&self) -> Option<Arc<dyn Redact>> {

@@ -62,7 +62,7 @@ impl Redirect {
                 let Ok((stream, _)) = self.listener.accept().await else { continue };
                 let (found, state) = (found.clone(), signing.state().to_owned());
                 tokio::spawn(async move {
-                    if let Ok(Some(target)) = timeout(AT_ONCE, heard(stream, &state)).await {
+                    if let Ok(Some(target)) = timeout(AT_ONCE, target_of(stream, &state)).await {
                         let _ = found.send(target).await;
                     }
                     drop(seat);
@@ -84,7 +84,7 @@ impl Redirect {
 }
 
 /// Reads a request and returns its target, if it carries this state.
-async fn heard(mut stream: TcpStream, state: &str) -> Option<String> {
+async fn target_of(mut stream: TcpStream, state: &str) -> Option<String> {
     let mut head = Vec::new();
     while head.len() < FEW && !head.windows(4).any(|it| it == b"\r\n\r\n") {
         if stream.read_buf(&mut head).await.ok()? == 0 {

@@ -53,7 +53,7 @@ impl Logins {
         redirect: &str,
     ) -> Result<Signing, Fault> {
         let login = self.login(server, variables)?;
-        let kept = login.page.read().map_err(|error| unkept(&error))?;
+        let kept = login.page.read().map_err(|error| not_saved(&error))?;
         let (challenge, status) = match &kept.challenge {
             Some(challenge) => (Some(challenge.clone()), None),
             None => challenge(&login.url).await,
@@ -84,7 +84,7 @@ impl Logins {
     /// # Errors
     /// When they can't be removed.
     pub fn forget(&self, server: &Server, variables: &[(String, String)]) -> Result<bool, Fault> {
-        self.login(server, variables)?.page.forget().map_err(|error| unkept(&error))
+        self.login(server, variables)?.page.forget().map_err(|error| not_saved(&error))
     }
 
     /// Returns whether there is a token for a server.
@@ -166,8 +166,8 @@ impl Signing {
             credentials,
         };
         let kept = CredentialFile { url: self.login.url.to_string(), tokens: Some(tokens), challenge: None };
-        let _alone = self.login.page.lock().await.map_err(|error| unkept(&error))?;
-        self.login.page.write(&kept).map_err(|error| unkept(&error))
+        let _alone = self.login.page.lock().await.map_err(|error| not_saved(&error))?;
+        self.login.page.write(&kept).map_err(|error| not_saved(&error))
     }
 }
 
@@ -313,6 +313,6 @@ async fn probe(url: &Url) -> Option<reqwest::Response> {
     request.json(&asked).send().await.ok()
 }
 
-fn unkept(error: &std::io::Error) -> Fault {
+fn not_saved(error: &std::io::Error) -> Fault {
     Fault::new(Kind::Unavailable, format!("what haft signs in with can't be kept: {error}"))
 }

@@ -29,8 +29,8 @@ impl Tool for Bash {
         self.inner().touches()
     }
 
-    fn patience(&self) -> Option<Duration> {
-        self.inner().patience()
+    fn time_limit(&self) -> Option<Duration> {
+        self.inner().time_limit()
     }
 
     fn title(&self) -> String {

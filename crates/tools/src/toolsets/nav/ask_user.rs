@@ -26,7 +26,7 @@ impl Tool for AskUser {
         Touches::none()
     }
 
-    fn patience(&self) -> Option<Duration> {
+    fn time_limit(&self) -> Option<Duration> {
         Some(TIMEOUT)
     }
 

@@ -104,7 +104,7 @@ fn shown(cx: &Cx, path: &str, written: &Rewritten) -> Output {
     if let Some(text) = &written.text {
         let rows = around(&written.regions, text.line_count());
         said.push('\n');
-        said.push_str(&cx.show_beside(&written.location, text, &rows).text);
+        said.push_str(&cx.show_also(&written.location, text, &rows).text);
     }
     Output::page(said)
 }

@@ -39,7 +39,7 @@ impl Tool for Shell {
         Touches::run(&self.command).and(Touch::Exclusive)
     }
 
-    fn patience(&self) -> Option<Duration> {
+    fn time_limit(&self) -> Option<Duration> {
         Some(self.wait() + LAST_WORDS)
     }
 

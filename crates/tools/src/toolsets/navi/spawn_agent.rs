@@ -41,7 +41,7 @@ impl Tool for SpawnAgent {
         Touches::none()
     }
 
-    fn patience(&self) -> Option<Duration> {
+    fn time_limit(&self) -> Option<Duration> {
         Some(TIMEOUT)
     }
 

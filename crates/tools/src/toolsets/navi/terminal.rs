@@ -101,7 +101,7 @@ impl Tool for Terminal {
         }
     }
 
-    fn patience(&self) -> Option<Duration> {
+    fn time_limit(&self) -> Option<Duration> {
         Some(self.time() + LAST_WORDS)
     }
 

@@ -30,8 +30,8 @@ impl Tool for AskUser {
         Touches::none()
     }
 
-    fn patience(&self) -> Option<Duration> {
-        Some(ask_user::patience(self.within()))
+    fn time_limit(&self) -> Option<Duration> {
+        Some(ask_user::time_limit(self.within()))
     }
 
     async fn run(self, cx: &Cx) -> Result<Output, Fault> {

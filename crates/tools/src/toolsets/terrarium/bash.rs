@@ -46,7 +46,7 @@ impl Tool for Bash {
         Touches::run(&self.command).and(Touch::Exclusive)
     }
 
-    fn patience(&self) -> Option<Duration> {
+    fn time_limit(&self) -> Option<Duration> {
         let seconds = self.seconds().unwrap_or(DEFAULT);
         Some(Duration::from_secs_f64(seconds) + LAST_WORDS)
     }

@@ -22,7 +22,7 @@ impl Tool for Critic {
         Touches::none()
     }
 
-    fn patience(&self) -> Option<Duration> {
+    fn time_limit(&self) -> Option<Duration> {
         Some(TIMEOUT)
     }
 

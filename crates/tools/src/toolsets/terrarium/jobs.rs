@@ -114,7 +114,7 @@ impl Tool for Wait {
         Touches::none()
     }
 
-    fn patience(&self) -> Option<Duration> {
+    fn time_limit(&self) -> Option<Duration> {
         Some(self.time() + Duration::from_secs(5))
     }
 

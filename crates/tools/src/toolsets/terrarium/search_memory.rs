@@ -1,6 +1,6 @@
 //! `search_memory` as KohakuTerrarium has it: earlier messages of this session.
 
-use kit::{prelude::*, services::Saying};
+use kit::{prelude::*, services::FoundMessage};
 
 use crate::notes::{clipped, day};
 
@@ -46,7 +46,7 @@ impl Tool for SearchMemory {
             if self.query.trim().is_empty() {
                 return Err(Fault::bad_args("Query is required"));
             }
-            let found = cx.notes().said(&self.query, self.k.unwrap_or(LIMIT).clamp(1, MOST))?;
+            let found = cx.notes().find_messages(&self.query, self.k.unwrap_or(LIMIT).clamp(1, MOST))?;
             let mut text = format!("Found {} result(s) for: {}", found.len(), clipped(&self.query, 200));
             let asked = match self.mode {
                 Mode::Fts => None,
@@ -68,6 +68,6 @@ impl Tool for SearchMemory {
     }
 }
 
-fn line(at: usize, it: &Saying) -> String {
+fn line(at: usize, it: &FoundMessage) -> String {
     format!("{at}. [{}, {}, #{}] {}", it.who, day(it.at_ms), it.place, clipped(&it.text, SHOWN))
 }

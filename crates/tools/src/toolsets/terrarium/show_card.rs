@@ -89,8 +89,8 @@ impl Tool for ShowCard {
         Touches::none()
     }
 
-    fn patience(&self) -> Option<Duration> {
-        Some(ask_user::patience(self.within()))
+    fn time_limit(&self) -> Option<Duration> {
+        Some(ask_user::time_limit(self.within()))
     }
 
     fn title(&self) -> String {

@@ -23,8 +23,8 @@ impl Tool for WebFetch {
         self.0.address()
     }
 
-    fn patience(&self) -> Option<Duration> {
-        self.0.patience()
+    fn time_limit(&self) -> Option<Duration> {
+        self.0.time_limit()
     }
 
     fn title(&self) -> String {

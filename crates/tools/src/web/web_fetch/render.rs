@@ -263,7 +263,7 @@ async fn show(tools: &mut DevTools, url: &Url, screenshot: bool, wait: Duration)
     while let Ok(event) = timeout_at(until, tools.event()).await {
         event?;
     }
-    let told = timeout(TELL, tell(tools, &frame, screenshot, &mut shown)).await;
+    let told = timeout(TELL, read_page(tools, &frame, screenshot, &mut shown)).await;
     told.unwrap_or_else(|_| {
         Err(Fault::new(Kind::Timeout, format!("the scripts of {url} keep the browser busy")))
     })?;
@@ -353,7 +353,12 @@ fn failed(url: &Url, error: &str, shown: Shown, is_known: bool) -> Result<Shown,
 }
 
 /// Reads the page as it is now.
-async fn tell(tools: &mut DevTools, frame: &str, screenshot: bool, shown: &mut Shown) -> Result<(), Fault> {
+async fn read_page(
+    tools: &mut DevTools,
+    frame: &str,
+    screenshot: bool,
+    shown: &mut Shown,
+) -> Result<(), Fault> {
     // Before the page is changed for reading.
     if screenshot {
         shown.picture = Some(picture(tools).await?);

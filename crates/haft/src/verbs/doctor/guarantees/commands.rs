@@ -28,7 +28,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 /// Time limit of each program: only one that hangs takes as long.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Number of processes that exceeds the limit of the test session.
 const PROCESSES: u64 = 40;
@@ -267,7 +267,7 @@ impl Tool for Start {
             files: vec![(OWN, own.into())],
         };
         let process = cx.procs().start(program).await?;
-        let ended = tokio::time::timeout(PATIENCE, process.finished(PATIENCE)).await;
+        let ended = tokio::time::timeout(TIMEOUT, process.finished(TIMEOUT)).await;
         if leaves && process.left().await.processes.is_empty() {
             return Err(Fault::bug("it left nothing behind to look for"));
         }

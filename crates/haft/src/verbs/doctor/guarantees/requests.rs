@@ -7,7 +7,7 @@ use std::sync::{
 
 use kit::{
     Fault, Kind,
-    net::{Allowed, Line, Lookup, Net, Request, System, Url},
+    net::{Allowed, Connector, Lookup, Net, Request, System, Url},
 };
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -69,7 +69,7 @@ fn expect_refusal(asked: Result<(), Fault>, what: &str) -> Result<(), String> {
 
 async fn ask(lookup: &Arc<dyn Lookup>, allowed: Allowed, url: &str) -> Result<(), Fault> {
     let url = Url::parse(url).map_err(|error| Fault::bad_args(error.to_string()))?;
-    let net = Net::new(Arc::new(Line::new(lookup.clone(), None)), allowed);
+    let net = Net::new(Arc::new(Connector::new(lookup.clone(), None)), allowed);
     net.send(Request::get(url)).await.map(drop)
 }
 

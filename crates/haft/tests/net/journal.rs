@@ -21,7 +21,7 @@ fn credentials_that_a_model_wrote_out_are_not_in_the_journal() {
         ask(&test_ws, &arguments);
     }
     // The positive control: the server got what it was sent, and the journal has the calls.
-    let bearer = server.heard()[0].header("authorization").map(str::to_owned);
+    let bearer = server.requests()[0].header("authorization").map(str::to_owned);
     assert_eq!(bearer, Some(format!("Bearer {CANARY}")));
     let log = test_ws.log();
     assert_eq!(log.len(), 5);
