@@ -195,7 +195,7 @@ pub(crate) fn whole_name(pattern: &str) -> Result<Option<RegexMatcher>, Fault> {
 /// covers their content, and no tool changes them without approval.
 ///
 /// A word counts if it names a place in the workspace, alone or after `$CLAUDE_PROJECT_DIR`.
-pub fn files_named(command: &str, workspace: &Path, home: &Path) -> Vec<PathBuf> {
+pub(crate) fn files_named(command: &str, workspace: &Path, home: &Path) -> Vec<PathBuf> {
     let expanded = command
         .replace("${CLAUDE_PROJECT_DIR}", "$CLAUDE_PROJECT_DIR")
         .replace("\"$CLAUDE_PROJECT_DIR\"", "$CLAUDE_PROJECT_DIR")
@@ -223,7 +223,7 @@ fn words(command: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Returns every text under the key `command`, at any depth: the command lines in a settings file.
-pub fn commands_in(settings: &Value) -> Vec<String> {
+pub(crate) fn commands_in(settings: &Value) -> Vec<String> {
     match settings {
         Value::Object(fields) => fields
             .iter()
