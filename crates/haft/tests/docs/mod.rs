@@ -45,6 +45,7 @@ pages! {
     models: "docs/models.md",
     tools: "docs/tools.md",
     writing_tools: "docs/writing-tools.md" [Python],
+    hooks: "docs/hooks.md",
     profiles: "docs/profiles.md",
     mcp_servers: "docs/mcp-servers.md",
     configuration: "docs/configuration.md",

@@ -116,6 +116,9 @@ fn hooks_in_effect_are_listed_and_tried() {
     assert_eq!((tried.code, tried.out.as_str()), (0, "goes on\n"));
     assert_eq!(test_ws.run(&["hooks", "test", "never"]).code, 2);
     own(&test_ws, "[[hook]]\nevent = \"stop\"\n");
-    let ran = test_ws.run(&["config"]);
+    let ran = test_ws.run(&["hooks"]);
     assert!(ran.err.contains("needs either `command` or `tool`"), "{ran:?}");
+    own(&test_ws, "[[hook]]\nevent = \"stop\"\nmatch = \"(\"\ncommand = \"true\"\n");
+    let ran = test_ws.run(&["config"]);
+    assert!(ran.err.contains("is not a regular expression"), "{ran:?}");
 }

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Answer, Call, JournalEntry, Plan, model_output};
 use crate::{
     config::HookEvent,
-    hooks::{Does, Hook, Hooks, Names, Outcome, Said, arguments_of, combined, restored, run},
+    hooks::{Does, Hook, Hooks, Names, Outcome, RunResult, arguments_of, combined, restored, run},
     repair::{self, Arguments, Repaired},
     session_state::{HookWord, SessionState},
 };
@@ -341,16 +341,16 @@ async fn by_tool(
     tool: &str,
     input: &Value,
     cancel: &CancellationToken,
-) -> Said {
+) -> RunResult {
     let Some(arguments) = declared(session, tool, input) else {
-        return Said::Failed(format!("there is no tool `{tool}`"));
+        return RunResult::Failed(format!("there is no tool `{tool}`"));
     };
     let call = Call { cancel: cancel.child_token(), ..Call::new(tool, arguments) };
     let called = tokio::time::timeout(hook.within, called(session, call)).await;
     match called.map(|answer| answer.result) {
-        Err(_) => Said::Failed(format!("did not end within {} s and was ended", hook.within.as_secs())),
-        Ok(Ok(output)) => Said::Ended { code: 0, out: output.as_text(), err: String::new() },
-        Ok(Err(fault)) => Said::Failed(fault.what),
+        Err(_) => RunResult::Failed(format!("did not end within {} s and was ended", hook.within.as_secs())),
+        Ok(Ok(output)) => RunResult::Ended { code: 0, out: output.as_text(), err: String::new() },
+        Ok(Err(fault)) => RunResult::Failed(fault.what),
     }
 }
 

@@ -167,12 +167,8 @@ impl HookEvent {
 }
 
 impl HookSection {
-    /// Checks that it has a command or a tool, and that its expression is valid.
+    /// Checks that its expression is valid.
     pub(super) fn check(&self) -> Result<(), Fault> {
-        if self.command.is_some() == self.tool.is_some() {
-            let what = format!("a `[[hook]]` for {} needs either `command` or `tool`", self.event.name());
-            return Err(Fault::bad_args(what));
-        }
         whole_name(self.r#match.as_deref().unwrap_or_default()).map(drop)
     }
 }

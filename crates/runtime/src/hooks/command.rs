@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::{Hook, Said};
+use super::{Hook, RunResult};
 use crate::execution::Execution;
 
 /// Limit of the output that haft reads, in bytes.
@@ -38,7 +38,7 @@ pub(crate) async fn run(
     input: &Value,
     (executions, session): (&HookExecutions, &Execution),
     cancel: &CancellationToken,
-) -> Said {
+) -> RunResult {
     let execution = executions.of(hook, session);
     let procs = execution.of_call(&Touches::run(command), &[]);
     let workspace = session.workspace().to_owned();
@@ -57,7 +57,7 @@ pub(crate) async fn run(
     };
     let process = match procs.start(program).await {
         Ok(process) => process,
-        Err(fault) => return Said::Failed(format!("could not be started: {}", fault.what)),
+        Err(fault) => return RunResult::Failed(format!("could not be started: {}", fault.what)),
     };
     // A hook that reads nothing, or has ended already, may be right.
     let _ = process.write(input.to_string().as_bytes()).await;
@@ -76,13 +76,13 @@ pub(crate) async fn run(
         process.finished(LAST_BYTES).await;
     }
     match ended {
-        Err(why) => Said::Failed(why),
+        Err(why) => RunResult::Failed(why),
         Ok(Exit::Code(code)) => {
             let err = process.errors().map(|it| text(it)).unwrap_or_default();
-            Said::Ended { code, out: text(process.output()), err }
+            RunResult::Ended { code, out: text(process.output()), err }
         }
-        Ok(Exit::Signal(signal)) => Said::Failed(format!("was ended by {}", signal_name(signal))),
-        Ok(Exit::Lost) => Said::Failed("ended, and nobody knows how".to_owned()),
+        Ok(Exit::Signal(signal)) => RunResult::Failed(format!("was ended by {}", signal_name(signal))),
+        Ok(Exit::Lost) => RunResult::Failed("ended, and nobody knows how".to_owned()),
     }
 }
 

@@ -20,7 +20,7 @@ use kit::Fault;
 
 pub(crate) use claude::{Names, arguments_of, restored};
 pub(crate) use command::{HookExecutions, run};
-pub(crate) use outcome::{Outcome, Said, combined};
+pub(crate) use outcome::{Outcome, RunResult, combined};
 pub use settings::{InSettings, in_settings};
 
 use crate::config::{HookEvent, HookSection, OnFailure, files_named, files_of_home, whole_name};
@@ -103,7 +103,13 @@ impl Hook {
         let does = match (command, tool) {
             (Some(command), None) => Does::Command(command),
             (None, Some(tool)) => Does::Tool(tool),
-            _ => return Err(Fault::bad_args("a hook needs either a command or a tool")),
+            _ => {
+                let what = format!(
+                    "a `[[hook]]` for {} needs either `command` or `tool`, and does not run",
+                    event.name()
+                );
+                return Err(Fault::bad_args(what));
+            }
         };
         let (mut may_allow, mut read) = (false, Vec::new());
         if let (Does::Command(command), Whose::Person) = (&does, found.whose) {

@@ -8,7 +8,7 @@ use crate::config::{HookEvent, OnFailure};
 
 /// The raw result of a hook.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Said {
+pub(crate) enum RunResult {
     /// Its exit code, its stdout and its stderr.
     Ended { code: i32, out: String, err: String },
     /// Why it did not end by itself, or could not start.
@@ -60,16 +60,16 @@ struct Specific {
 
 impl Outcome {
     /// Returns the meaning of what a hook said.
-    pub(crate) fn of(hook: &Hook, said: Said) -> Self {
+    pub(crate) fn of(hook: &Hook, said: RunResult) -> Self {
         let name = hook.name();
         match said {
-            Said::Failed(why) => Self::failed(hook, &why),
-            Said::Ended { code: 0, out, .. } => Self::printed(hook, &out),
-            Said::Ended { code: 2, err, out } => {
+            RunResult::Failed(why) => Self::failed(hook, &why),
+            RunResult::Ended { code: 0, out, .. } => Self::printed(hook, &out),
+            RunResult::Ended { code: 2, err, out } => {
                 let reason = [err, out].into_iter().find(|it| !it.trim().is_empty());
                 Self::refused(hook, reason.map_or_else(|| "it gave no reason".to_owned(), |it| tidy(&it)))
             }
-            Said::Ended { code, err, .. } => {
+            RunResult::Ended { code, err, .. } => {
                 let why = err.trim().lines().next().unwrap_or_default().to_owned();
                 let why = if why.is_empty() { String::new() } else { format!(": {why}") };
                 Self::failed(hook, &format!("ended with exit code {code}{why}"))
@@ -209,8 +209,8 @@ mod tests {
         Hook::new(section, Found { whose, file: "haft.toml", workspace, home, claude_names: false }).unwrap()
     }
 
-    fn ended(code: i32, out: &str, err: &str) -> Said {
-        Said::Ended { code, out: out.to_owned(), err: err.to_owned() }
+    fn ended(code: i32, out: &str, err: &str) -> RunResult {
+        RunResult::Ended { code, out: out.to_owned(), err: err.to_owned() }
     }
 
     #[test]
@@ -230,7 +230,9 @@ mod tests {
         assert_eq!(it.denied, None);
         assert_eq!(it.notes, ["hook `check`: ended with exit code 1: Traceback"]);
         let strict = hook(HookEvent::BeforeTool, Whose::Person, OnFailure::Deny);
-        for said in [ended(1, "", ""), Said::Failed("did not end within 1 s".to_owned()), ended(0, "{", "")] {
+        for said in
+            [ended(1, "", ""), RunResult::Failed("did not end within 1 s".to_owned()), ended(0, "{", "")]
+        {
             assert!(Outcome::of(&strict, said).denied.is_some());
         }
     }
