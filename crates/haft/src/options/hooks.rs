@@ -15,13 +15,15 @@ use crate::environment::Place;
 pub(crate) struct HooksFound {
     pub(crate) hooks: Hooks,
     pub(crate) aside: Vec<String>,
+    /// A line for each event of Claude Code that haft does not have.
+    pub(crate) unknown: Vec<String>,
 }
 
 impl Options {
     /// Finds the hooks of this workspace; none of the person's own, if their configuration can't be read.
     pub(crate) fn hooks_of(&self, place: &Place, workspace: &Path) -> HooksFound {
         let home = place.home();
-        let (mut list, mut aside) = (Vec::new(), Vec::new());
+        let (mut list, mut aside, mut unknown) = (Vec::new(), Vec::new(), Vec::new());
         let own_file = place.config.join(FILE);
         // A broken file is reported elsewhere; everything is read-only then, and no hook could widen that.
         let own = Config::read(&own_file);
@@ -45,12 +47,13 @@ impl Options {
                     let it = in_settings(text.as_deref().unwrap_or("{}"), found, write);
                     list.extend(it.hooks);
                     aside.extend(it.aside);
+                    unknown.extend(it.unknown);
                 }
                 Err(error) => aside.push(format!("{file} can't be read, so its hooks don't run: {error}")),
             }
         }
         if !has_hooks(workspace) {
-            return HooksFound { hooks: Hooks::new(list), aside };
+            return HooksFound { hooks: Hooks::new(list), aside, unknown };
         }
         if is_broken || !(self.trust || Trust::in_state(&place.state).holds_hooks(workspace)) {
             aside.push(
@@ -58,7 +61,7 @@ impl Options {
                  file that they run have changed"
                     .to_owned(),
             );
-            return HooksFound { hooks: Hooks::new(list), aside };
+            return HooksFound { hooks: Hooks::new(list), aside, unknown };
         }
         let found = Found { whose: Whose::Workspace, file: FILE, ..found };
         // A broken file is reported elsewhere.
@@ -76,10 +79,11 @@ impl Options {
                     let it = in_settings(text.as_deref().unwrap_or("{}"), found, write);
                     list.extend(it.hooks);
                     aside.extend(it.aside);
+                    unknown.extend(it.unknown);
                 }
                 Err(error) => aside.push(format!("{file} can't be read, so its hooks don't run: {error}")),
             }
         }
-        HooksFound { hooks: Hooks::new(list), aside }
+        HooksFound { hooks: Hooks::new(list), aside, unknown }
     }
 }

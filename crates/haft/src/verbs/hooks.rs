@@ -67,6 +67,8 @@ impl Hooks {
             false => print::out(&hooks.iter().map(as_text).collect::<String>()),
         }
         report_ignored(&opened, false);
+        let unknown = options.hooks_of(place, &options.workspace()?).unknown;
+        unknown.iter().for_each(|line| print::err(&format!("haft: {line}")));
         Ok(ExitCode::SUCCESS)
     }
 }

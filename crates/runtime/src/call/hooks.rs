@@ -160,7 +160,8 @@ pub(super) async fn after(
     if texts.is_empty() {
         return result;
     }
-    entry.notes.extend(all.context.iter().map(|(hook, _)| format!("the hook `{hook}` added to the result")));
+    // For the journal only: the model reads the text itself.
+    entry.asked.extend(all.context.iter().map(|(hook, _)| format!("the hook `{hook}` added to the result")));
     match result {
         Ok(mut output) => {
             output.parts.extend(texts.into_iter().map(|text| Part::Text { text }));

@@ -13,6 +13,8 @@ pub struct InSettings {
     pub hooks: Vec<Hook>,
     /// One line for each that does not run.
     pub aside: Vec<String>,
+    /// One line for each event that haft does not have.
+    pub unknown: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -61,7 +63,7 @@ pub fn in_settings(text: &str, found: Found<'_>, write: bool) -> InSettings {
     }
     for (name, groups) in settings.hooks {
         let Some(event) = HookEvent::parse(&name).filter(|it| it.claude_name() == name) else {
-            all.aside.push(format!("{}: haft has no event `{name}`, so its hooks don't run", found.file));
+            all.unknown.push(format!("{}: haft has no event `{name}`, so its hooks don't run", found.file));
             continue;
         };
         match serde_json::from_value::<Vec<Group>>(groups) {
@@ -136,7 +138,7 @@ mod tests {
         let names: Vec<_> = it.hooks.iter().map(|it| (it.event, it.name(), it.within.as_secs())).collect();
         assert!(names.contains(&(HookEvent::BeforeTool, "check.sh".to_owned(), 5)), "{names:?}");
         assert!(names.contains(&(HookEvent::Stop, "done.sh".to_owned(), 60)), "{names:?}");
-        assert_eq!(it.aside.len(), 2, "{:?}", it.aside);
+        assert_eq!((it.aside.len(), it.unknown.len()), (1, 1), "{:?}", it.aside);
         let hooks = crate::hooks::Hooks::new(it.hooks);
         assert_eq!(hooks.of(HookEvent::BeforeTool, &["write", "Write"]).len(), 1);
         assert!(hooks.of(HookEvent::BeforeTool, &["WriteAll"]).is_empty(), "the whole name has to match");
