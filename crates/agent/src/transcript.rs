@@ -26,6 +26,7 @@ pub use history::{HistoryItem, history};
 pub use reading::{Line, ToolCall, calls, lines};
 #[cfg(test)]
 pub(crate) use recovery::is_whole;
+pub use rewind::rewound_after;
 pub use row::Message;
 use row::{Begins, Mark, Row};
 use writing::Writing;

@@ -6,5 +6,6 @@ mod killed;
 mod many;
 mod operations;
 mod property;
+mod resumed;
 mod socket;
 mod support;

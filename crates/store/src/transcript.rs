@@ -116,18 +116,31 @@ impl Transcripts {
         number: u64,
         body: Value,
     ) -> impl Future<Output = Result<(), Fault>> + Send + use<> {
+        self.add_all(session, vec![(buffer, number, body)])
+    }
+
+    /// Adds rows in one transaction: all of them, or none.
+    ///
+    /// # Errors
+    /// Those of [`add`](Self::add).
+    pub fn add_all(
+        &self,
+        session: &str,
+        rows: Vec<(Buffer, u64, Value)>,
+    ) -> impl Future<Output = Result<(), Fault>> + Send + use<> {
         let (session, at, stamp) = (session.to_owned(), now_ms().cast_signed(), self.store.stamp());
         self.store.ask(move |database| {
-            let mut body = body;
-            mask(&mut body, &stamp.secrets, &KINDS);
-            let body = body.to_string();
-            database
-                .prepare_cached(
-                    "INSERT INTO transcript (session, buffer, number, at_ms, body) VALUES (?1, ?2, ?3, ?4, ?5)",
-                )?
-                .execute(params![session, buffer.name(), number.cast_signed(), at, body])?;
-            if buffer == Buffer::Messages {
-                search_index::keep(database, &session, number, at, &body)?;
+            for (buffer, number, mut body) in rows {
+                mask(&mut body, &stamp.secrets, &KINDS);
+                let body = body.to_string();
+                database
+                    .prepare_cached(
+                        "INSERT INTO transcript (session, buffer, number, at_ms, body) VALUES (?1, ?2, ?3, ?4, ?5)",
+                    )?
+                    .execute(params![session, buffer.name(), number.cast_signed(), at, body])?;
+                if buffer == Buffer::Messages {
+                    search_index::keep(database, &session, number, at, &body)?;
+                }
             }
             Ok(())
         })

@@ -17,9 +17,8 @@ pub(super) struct Writing {
 type OnDisk = Pin<Box<dyn Future<Output = Result<(), Fault>> + Send>>;
 
 struct OnItsWay {
-    buffer: Buffer,
-    number: u64,
-    body: Value,
+    /// Rows of one transaction: each with its buffer, its number and its body.
+    rows: Vec<(Buffer, u64, Value)>,
     /// `None` after a failure. The mutex is never locked: it makes a turn `Sync`, as the turn of an agent
     /// inside another agent's call has to be.
     written: Option<Mutex<OnDisk>>,
@@ -33,8 +32,13 @@ impl Writing {
     /// Queues a row at once, so that rows and the records of the journal reach the disk in the order of their
     /// making.
     pub(super) fn add(&mut self, buffer: Buffer, number: u64, body: Value) {
-        let written: OnDisk = Box::pin(self.store.add(&self.session, buffer, number, body.clone()));
-        self.rows.push_back(OnItsWay { buffer, number, body, written: Some(Mutex::new(written)) });
+        self.add_all(vec![(buffer, number, body)]);
+    }
+
+    /// Queues rows of one transaction: all of them reach the disk, or none.
+    pub(super) fn add_all(&mut self, rows: Vec<(Buffer, u64, Value)>) {
+        let written: OnDisk = Box::pin(self.store.add_all(&self.session, rows.clone()));
+        self.rows.push_back(OnItsWay { rows, written: Some(Mutex::new(written)) });
     }
 
     /// Waits until all rows are on the disk. Can be dropped and called again; a row that failed is then tried
@@ -46,7 +50,7 @@ impl Writing {
         while let Some(row) = self.rows.front_mut() {
             let (store, session) = (&self.store, &self.session);
             let written = row.written.get_or_insert_with(|| {
-                let again: OnDisk = Box::pin(store.add(session, row.buffer, row.number, row.body.clone()));
+                let again: OnDisk = Box::pin(store.add_all(session, row.rows.clone()));
                 Mutex::new(again)
             });
             if let Err(fault) = written.get_mut().as_mut().await {

@@ -9,6 +9,7 @@ mod plain;
 mod screens;
 mod screens_typing;
 mod stage;
+mod taking_part;
 pub(crate) mod tmux;
 mod typed;
 

@@ -34,6 +34,25 @@ pub struct Turn {
     pub(super) is_over: bool,
 }
 
+/// Work that goes on and is not a turn.
+pub struct Work {
+    pub(super) core: Arc<Core>,
+    pub(super) cancel: CancellationToken,
+}
+
+impl Work {
+    /// Stops the work.
+    pub fn cancel(&self) -> &CancellationToken {
+        &self.cancel
+    }
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        *self.core.running.lock() = None;
+    }
+}
+
 impl Turn {
     /// Stops the turn.
     pub fn cancel(&self) -> &CancellationToken {
