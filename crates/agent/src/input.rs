@@ -161,6 +161,7 @@ fn whence(tag: &str) -> &'static str {
     match tag {
         "stdin" => "The person piped this to the standard input of this run.",
         "file" => "The person attached this file.",
+        "hook" => "A hook of the configuration added this.",
         "command" => "The person ran this command; this is its output.",
         _ => "The person attached this.",
     }

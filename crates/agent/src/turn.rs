@@ -4,6 +4,7 @@
 //! run in parallel as far as their locks allow; their results are sent in the model's order.
 
 mod between_turns;
+mod hooks;
 mod request;
 mod step;
 #[cfg(test)]
@@ -71,6 +72,8 @@ pub struct Agent {
     unattended: Unattended,
     /// Values that live as long as the agent.
     kept: Vec<Box<dyn Any + Send + Sync>>,
+    /// Whether the hooks of the session's start have run.
+    hooks_began: bool,
 }
 
 /// The parts of an agent.
@@ -280,6 +283,7 @@ impl Agent {
             format: None,
             unattended: Unattended::default(),
             kept: Vec::new(),
+            hooks_began: false,
         };
         agent.estimate_size();
         Ok(agent)
@@ -404,9 +408,10 @@ impl Agent {
 
     async fn turn_in_span(
         &mut self,
-        input: Option<Input>,
+        mut input: Option<Input>,
         cancel: &CancellationToken,
     ) -> Result<Outcome, AgentError> {
+        self.hooks_before(&mut input, cancel).await?;
         // Closes an answer of a turn that was dropped.
         self.transcript.mend(&self.session)?;
         let mut outcome = Outcome {
@@ -554,7 +559,7 @@ impl Agent {
         below: &mut (Usage, Option<f64>),
         stop: &CancellationToken,
     ) -> Result<(), AgentError> {
-        let mut cut_short = 0;
+        let (mut cut_short, mut hooks) = (0, hooks::TurnHooks::default());
         loop {
             let (usage, cost) = self.steering.take_below();
             below.0 += usage;
@@ -584,6 +589,10 @@ impl Agent {
             self.host.hear(Event::Used { usage: step.usage, cost });
             let (why, called, whole) = (step.why, step.has_calls(), step.whole);
             let unwritten = self.keep(step);
+            if self.hear_hooks().is_some() && called {
+                outcome.ended = Ended::Limit;
+                return Ok(());
+            }
             // A cancellation after the last word stops nothing.
             if stop.is_cancelled() && (called || !whole || why != Why::Done) {
                 outcome.ended = Ended::Cancelled;
@@ -603,6 +612,7 @@ impl Agent {
                     self.transcript.add(Item::person(cut_off(&unwritten)));
                 }
                 Why::Paused => {}
+                _ if !called && self.hooks_at_stop(&mut hooks, stop).await => {}
                 _ if !called => return Ok(()),
                 _ => cut_short = 0,
             }

@@ -68,10 +68,12 @@ enum Verb {
     Undo(verbs::undo::Undo),
     /// List, add and revoke permissions that need no approval
     Grants(verbs::grants::Grants),
-    /// Trust this workspace: use its haft.toml and run its tools
+    /// List the hooks in effect, and try them
+    Hooks(verbs::hooks::Hooks),
+    /// Trust this workspace: use its haft.toml and run its tools and hooks
     ///
     /// haft ignores a workspace's own tools and the parts of its haft.toml that allow more, until you trust them. The trust
-    /// in haft.toml and .mcp.json ends when they change. Tools stay trusted when they change; new ones in .haft/tools
+    /// in haft.toml, .mcp.json and hooks ends when they change. Tools stay trusted when they change; new ones in .haft/tools
     /// are trusted too.
     ///
     /// Permissions of `[tool.NAME]` apply only to the content that a tool's file has now; trust it again after a change.
@@ -152,6 +154,7 @@ impl Haft {
             Verb::Log(verb) => verb.run(&options, place),
             Verb::Undo(verb) => verb.run(&options, place).await,
             Verb::Grants(verb) => verb.run(&options, place),
+            Verb::Hooks(verb) => verb.run(&options, place).await,
             Verb::Trust(verb) => verb.run(&options, place).await,
             Verb::ReloadTools(verb) => verb.run(&options, place).await,
             Verb::Demo(verb) => verb.run(&options, place).await,

@@ -1,5 +1,6 @@
 //! Global options, and the runtime that they make together with the configuration.
 
+mod hooks;
 mod open;
 mod tool_sources;
 
@@ -11,6 +12,7 @@ use policy::Approve;
 use runtime::{config::Config, mcp_client::Server};
 use sandbox::SandboxMode;
 
+pub(crate) use hooks::HooksFound;
 pub use open::{Agents, Broken, Opened};
 pub(crate) use tool_sources::tool_folders;
 

@@ -19,6 +19,7 @@ mod decoders;
 mod docs;
 mod end_to_end;
 mod groups;
+mod hooks;
 mod http;
 mod mcp_sdk;
 mod media;

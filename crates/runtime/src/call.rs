@@ -6,6 +6,7 @@
 
 mod confirm;
 mod folder_check;
+pub(crate) mod hooks;
 mod manual;
 mod missing;
 mod model_output;
@@ -148,6 +149,8 @@ struct JournalEntry {
     touches: Touches,
     decision: String,
     notes: Vec<String>,
+    /// The call for the hooks after it, if there are any.
+    seen_by_hooks: Option<Box<hooks::Seen>>,
     /// The questions to a person within the call, and the answers: for the journal only.
     asked: Vec<String>,
 }
@@ -167,7 +170,7 @@ pub(crate) async fn run(session: &Arc<SessionState>, mut call: Call, within: Opt
 /// Runs a call in its span. `offered` says whether others may know its id.
 async fn answer(
     session: &Arc<SessionState>,
-    call: Call,
+    mut call: Call,
     within: Option<&Within>,
     (id, offered): (String, bool),
     span: spans::Call,
@@ -197,7 +200,13 @@ async fn answer(
             () = session.look_for_server_of(&tool) => {}
         }
     }
-    let planned = match plan(session, call, &whose, &mut entry) {
+    let gate = match session.runtime().hooks() {
+        None => hooks::Gate::default(),
+        // Boxed: most calls have no hooks.
+        Some(hooks) => Box::pin(hooks::before(session, hooks, &mut call, &id, &cancel)).await,
+    };
+    let planned = gate.over(plan(session, call, &whose, &mut entry), session, &mut entry);
+    let planned = match planned {
         Ok((plan, Decision::Allow)) => Ok(plan),
         Ok((plan, Decision::Deny(rule))) => {
             entry.decision = format!("denied: {}", rule.name);

@@ -8,6 +8,7 @@ mod agents;
 mod commands;
 mod files;
 mod general;
+mod hooks;
 pub mod keys;
 mod limits;
 mod models;
@@ -34,9 +35,11 @@ pub use agents::{
     SUBAGENT_STEPS, SubagentSection, Theme, ToolVisibility, WAIT_SECONDS, WAKES,
 };
 pub use commands::{CommandRule, CommandsSection};
+pub use files::{another_text, servers_text, text_of_another, workspace_text};
 use files::{bounded, text, wrong};
-pub use files::{servers_text, text_of_another, workspace_text};
 pub use general::{Config, HardLinks, Tables};
+pub use hooks::{HookEvent, HookSection, OnFailure};
+pub(crate) use hooks::{files_named, files_of_home, whole_name};
 use keys::{Bounded, merging::Upper};
 pub use limits::LimitsSection;
 pub use models::{ArgStyle, DialectSection, ModelSection, PriceSection};
@@ -45,7 +48,7 @@ pub use provenance::{Layer, Origin, Origins, Source, Unused, Why, origins};
 pub use servers::{DOT_MCP, OauthSection, ServerSection, Variables};
 pub use tool_files::ToolSection;
 pub use triggers::{TRIGGERS_SESSION, TriggerSection, spec_of, spec_of_creature};
-pub use trust::Trust;
+pub use trust::{CLAUDE, CLAUDE_SETTINGS, Trust, has_hooks};
 
 /// The longest deadline, in seconds.
 const LONGEST: u64 = 3600;
@@ -111,6 +114,7 @@ impl Config {
     fn check(&self) -> Result<(), Fault> {
         self.rules(Path::new(""))?;
         self.triggers.iter().try_for_each(|it| it.spec().map(drop))?;
+        self.hook.iter().try_for_each(HookSection::check)?;
         let named = |table: &str, name: &str, hosts: &[String]| {
             hosts.iter().map(|host| (host.clone(), format!("[{table}.{name}]"))).collect::<Vec<_>>()
         };

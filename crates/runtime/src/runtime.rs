@@ -5,7 +5,7 @@
 
 use std::{
     path::PathBuf,
-    sync::Arc,
+    sync::{Arc, OnceLock},
     time::{Duration, Instant},
 };
 
@@ -34,6 +34,7 @@ use store::{
 use crate::{
     NetworkConfig, Registry, catalog, deadline,
     execution::{Commands, Execution, Resources},
+    hooks::Hooks,
     plugins::{self, Plugins, ToolFiles},
     provenance::Provenance,
     put_back::{self, UndoFiles, Workspace},
@@ -99,6 +100,7 @@ struct Inner {
     connector: Arc<Connector>,
     vault: Arc<vault::Vault>,
     preferences: Arc<Preferences>,
+    hooks: OnceLock<Arc<Hooks>>,
 }
 
 /// Whether the recovery after dead processes is finished.
@@ -166,6 +168,7 @@ impl Runtime {
                     workspace: workspace_of_calls,
                     ..settings.network.preferences
                 }),
+                hooks: OnceLock::new(),
             }),
         };
         runtime.plugins().stands_on(Execution::contained(&runtime.resources(), "tools"));
@@ -260,6 +263,17 @@ impl Runtime {
     pub(crate) fn undo_workspace(&self) -> Workspace {
         let Inner { roots, store, plugins, .. } = &*self.inner;
         Workspace { roots: roots.clone(), store: store.clone(), plugins: plugins.clone() }
+    }
+
+    /// Sets the hooks of all sessions, before the first one is opened. The first ones stay.
+    pub fn set_hooks(&self, hooks: Hooks) {
+        self.inner.policy.configured.also(hooks.files(self.roots().workspace()));
+        let _ = self.inner.hooks.set(Arc::new(hooks));
+    }
+
+    /// Returns the hooks; none, if there are none.
+    pub fn hooks(&self) -> Option<&Arc<Hooks>> {
+        self.inner.hooks.get().filter(|it| !it.is_empty())
     }
 
     /// Returns the data that the processes of all sessions share.

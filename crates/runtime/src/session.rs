@@ -14,17 +14,20 @@ use kit::{
     services::{Agents, Groups, Shelf, Transcript},
 };
 use sandbox::proxy::Hosts;
+use serde_json::Value;
 use store::shares::SessionFiles;
 use tokio::sync::{broadcast, watch};
+use tokio_util::sync::CancellationToken;
 
 use crate::{
     Answer, Call, Catalog, Limits, Listing, Runtime,
     approve::Approver,
     call,
+    config::HookEvent,
     execution::Own,
     jobs::{Event, Jobs, OwedJob},
     mcp_client::SessionAccess as _,
-    session_state::SessionState,
+    session_state::{HookWord, SessionState},
 };
 
 /// Time that the end of a session waits for its jobs.
@@ -270,11 +273,50 @@ impl Session {
     /// Stops the session's jobs, waits briefly until they are over, and drops what its tools kept. A job that
     /// starts after that is stopped.
     pub async fn end(&self) {
+        call::hooks::end(&self.state).await;
         self.state.jobs().end_all(LAST_JOBS).await;
         if let Some(connections) = self.state.find_connections() {
             connections.end_all().await;
         }
         self.state.shelf().clear();
+    }
+
+    /// Returns whether a hook runs at this event.
+    pub fn has_hooks(&self, event: HookEvent) -> bool {
+        self.state.runtime().hooks().is_some_and(|it| it.list().iter().any(|it| it.event == event))
+    }
+
+    /// Runs the hooks of an event that is not about a call. `subject` is what their expression is compared
+    /// with; `fields` are added to what they read.
+    pub async fn run_hooks(
+        &self,
+        event: HookEvent,
+        subject: &str,
+        fields: Value,
+        cancel: &CancellationToken,
+    ) -> HookWord {
+        call::hooks::at(&self.state, event, subject, fields, cancel).await
+    }
+
+    /// Runs the hooks of a call of this tool without the call, for a person who tries them.
+    pub async fn try_hooks(
+        &self,
+        event: HookEvent,
+        tool: &str,
+        arguments: Value,
+        cancel: &CancellationToken,
+    ) -> HookWord {
+        call::hooks::try_out(&self.state, event, tool, arguments, cancel).await
+    }
+
+    /// Returns what hooks have to say to the person. Returns each line once.
+    pub fn hook_notes(&self) -> Vec<String> {
+        self.state.hooks().take_notes()
+    }
+
+    /// Returns the reason why a hook of a call wants the agent to stop. Returns it once.
+    pub fn hook_halt(&self) -> Option<String> {
+        self.state.hooks().take_halt()
     }
 
     /// Saves the state of a named session, so that another process can continue it.

@@ -3,6 +3,7 @@
 //! [`Session`](crate::Session) is the caller's handle; calls themselves hold the state, which does not keep
 //! the session from ending.
 
+mod hooks;
 mod manuals;
 mod outputs;
 mod person;
@@ -47,6 +48,8 @@ use crate::{
     put_back,
     schedule::Schedule,
 };
+pub use hooks::HookWord;
+use hooks::SessionHooks;
 use manuals::ShownManuals;
 use outputs::SpilledOutputs;
 use person::Person;
@@ -81,6 +84,7 @@ pub(crate) struct SessionState {
     execution: Execution,
     jobs: Arc<Jobs>,
     shelf: Arc<Shelf>,
+    hooks: SessionHooks,
 }
 
 impl SessionState {
@@ -137,6 +141,7 @@ impl SessionState {
             refused: LastRefused::default(),
             jobs: Arc::default(),
             shelf: Arc::default(),
+            hooks: SessionHooks::default(),
         });
         if named {
             state.keep_jobs(state.name());
@@ -269,6 +274,11 @@ impl SessionState {
     /// itself.
     pub(crate) fn knows_tools(&self, as_of: Arc<Loaded>) {
         self.tool_files.knows(as_of);
+    }
+
+    /// Returns what its hooks said and did.
+    pub(crate) fn hooks(&self) -> &SessionHooks {
+        &self.hooks
     }
 
     /// Returns its saved state, if it has a name.

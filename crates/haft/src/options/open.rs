@@ -188,6 +188,9 @@ impl Options {
         aside.extend(refused);
         let settings = settings(place, workspace, config, tool_files, &agents)?;
         let runtime = Runtime::open(settings, [tools, agent::provider_tools::all()].concat())?;
+        let found = self.hooks_of(place, runtime.roots().workspace());
+        aside.extend(found.aside);
+        runtime.set_hooks(found.hooks);
         if let Some(line) = untrusted_tools(&runtime) {
             unseen.push(line.clone());
             aside.push(line);

@@ -54,6 +54,8 @@ struct Workspace {
     unknown: Vec<String>,
     /// Remarks on configuration files of nav, one line each.
     nav: Vec<String>,
+    /// The hooks in effect.
+    hooks: Vec<runtime::hooks::Hook>,
     /// Configuration files that can't be read.
     broken: Broken,
 }
@@ -100,8 +102,9 @@ impl Workspace {
         let tools = outside.standing(&place.variables);
         let servers = servers(outside.servers());
         let unknown = opened.unknown_tools();
+        let hooks = opened.runtime.hooks().map(|it| it.list().to_vec()).unwrap_or_default();
         super::close(&opened.runtime);
-        Ok(Self { tools, servers, unknown, nav: opened.nav, broken: opened.broken })
+        Ok(Self { hooks, tools, servers, unknown, nav: opened.nav, broken: opened.broken })
     }
 
     fn tools_as_text(&self) -> String {
@@ -143,6 +146,9 @@ impl Report {
         match &self.workspace {
             Ok(workspace) => {
                 section(&mut text, "Your own tools", &workspace.tools_as_text());
+                if !workspace.hooks.is_empty() {
+                    section(&mut text, "Hooks", &super::hooks::listed(&workspace.hooks));
+                }
                 if !workspace.nav.is_empty() {
                     let lines: String = workspace.nav.iter().map(|line| format!("{line}\n")).collect();
                     section(&mut text, "nav's configuration", &lines);
@@ -183,6 +189,8 @@ impl Report {
             "nav_config": workspace.map_or_else(&fault, |it| json!(it.nav)),
             "mcp_servers": workspace
                 .map_or_else(fault, |it| list(it.servers.iter().map(Server::as_json).collect())),
+            "hooks": workspace
+                .map_or_else(&fault, |it| list(it.hooks.iter().map(super::hooks::as_json).collect())),
             "mcp_clients": self.clients.as_json(),
             "next": self.next(),
         })

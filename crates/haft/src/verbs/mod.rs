@@ -10,6 +10,7 @@ pub mod demo;
 pub mod doctor;
 pub mod grants;
 pub mod group;
+pub mod hooks;
 pub mod log;
 pub mod login;
 pub mod man;

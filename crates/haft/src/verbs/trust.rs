@@ -8,7 +8,7 @@ use std::{
 use clap::Args;
 use kit::{Fault, Kind};
 use runtime::{
-    config::{Config, DOT_MCP, FILE, ToolSection, Trust as Trusted, servers_text, workspace_text},
+    config::{Config, DOT_MCP, FILE, ToolSection, Trust as Trusted, has_hooks, servers_text, workspace_text},
     plugins::{Attestation, OWN, Whose, adopt},
 };
 
@@ -94,9 +94,10 @@ fn trust_workspace(options: &Options, place: &Place) -> Result<ExitCode, Fault> 
     let servers = servers_text(&workspace).map_err(|error| {
         Fault::new(Kind::Unavailable, format!("nothing was trusted: can't read `{DOT_MCP}`: {error}"))
     })?;
-    if text.is_none() && !own && servers.is_none() {
+    let hooks = has_hooks(&workspace);
+    if text.is_none() && !own && servers.is_none() && !hooks {
         return Err(Fault::not_found(format!(
-            "nothing to trust in `{}`: it has no {FILE}, no {OWN} and no {DOT_MCP}",
+            "nothing to trust in `{}`: it has no {FILE}, no {OWN}, no {DOT_MCP} and no hooks",
             workspace.display()
         )));
     }
@@ -113,6 +114,19 @@ fn trust_workspace(options: &Options, place: &Place) -> Result<ExitCode, Fault> 
         let file = workspace.join(DOT_MCP);
         said.push_str(&format!("trusted until it changes: {}\n{}\n", file.display(), text.trim_end()));
         said.push_str("the first start of each of its servers still needs approval; `haft grants add 'server NAME@HASH'` gives it beforehand (the refusal names the hash)\n");
+    }
+    if hooks {
+        let trusting = Options { trust: true, ..options.clone() };
+        let found = trusting.hooks_of(place, &workspace);
+        let of_workspace: Vec<_> = found
+            .hooks
+            .list()
+            .iter()
+            .filter(|it| it.whose == runtime::hooks::Whose::Workspace)
+            .cloned()
+            .collect();
+        said.push_str("trusted until they or the files that they run change: the hooks of this workspace\n");
+        said.push_str(&super::hooks::listed(&of_workspace));
     }
     if !tools.is_empty() {
         said.push_str("trusted, with every later change: the tools of this workspace; `[tool.NAME]` applies to their current content only\n");

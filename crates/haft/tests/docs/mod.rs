@@ -46,6 +46,7 @@ pages! {
     models: "docs/models.md",
     tools: "docs/tools.md",
     writing_tools: "docs/writing-tools.md" [Python],
+    hooks: "docs/hooks.md",
     profiles: "docs/profiles.md",
     agents_messages: "docs/messages.md",
     mcp_servers: "docs/mcp-servers.md",

@@ -57,7 +57,7 @@ pub(super) fn shown(
 }
 
 /// Redacts every text in a value. Names are the tool's own, but may contain what it read.
-fn mask_all(secrets: &Secrets, value: &mut Value) {
+pub(super) fn mask_all(secrets: &Secrets, value: &mut Value) {
     match value {
         Value::String(text) => {
             if let Cow::Owned(masked) = secrets.mask(text) {

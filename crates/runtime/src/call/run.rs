@@ -26,7 +26,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Answer, JournalEntry, Plan, Reviewing, Within, confirm::Confirming, model_output, tools::ToolsOf,
+    Answer, JournalEntry, Plan, Reviewing, Within, confirm::Confirming, hooks, model_output, tools::ToolsOf,
 };
 use crate::{
     deadline::LONGEST,
@@ -138,7 +138,8 @@ impl Work {
                     self.grant(Wish::Background);
                 }
                 let read_only = plan.read_only;
-                (self.run_locked(plan, locks).await, read_only)
+                let result = self.run_locked(plan, locks).await;
+                (self.after_hooks(result).await, read_only)
             }
             Err(fault) => {
                 // A refused call is in the journal too; one that a rule forbade is written for certain.
@@ -181,6 +182,17 @@ impl Work {
             span.ended(state.name());
         }
         self.session.jobs().end(&self.this, state, result);
+    }
+
+    /// Runs the hooks after the call, which see its result and may add to it.
+    async fn after_hooks(&mut self, result: Result<Output, Fault>) -> Result<Output, Fault> {
+        match self.entry.seen_by_hooks.take() {
+            None => result,
+            Some(seen) => {
+                let stop = if self.is_job() { self.this.stop.clone() } else { self.cancel.clone() };
+                hooks::after(&self.session, &self.id, *seen, result, &mut self.entry, &stop).await
+            }
+        }
     }
 
     fn is_job(&self) -> bool {

@@ -72,6 +72,18 @@ pub fn text_of_another(workspace: &Path, folder: &str, file: &str) -> io::Result
     }
 }
 
+/// Reads the text of another program's configuration file outside a workspace; none, if there is no such file.
+///
+/// # Errors
+/// When it is not a short regular file, or not text.
+pub fn another_text(path: &Path) -> io::Result<Option<String>> {
+    match bounded(path, OFlags::empty()) {
+        Ok(bytes) => String::from_utf8(bytes).map(Some).map_err(io::Error::other),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 /// Reads the bytes of a configuration file, which must be regular and short. Refuses a pipe or a device at
 /// once.
 pub(super) fn bounded(path: &Path, how: OFlags) -> io::Result<Vec<u8>> {

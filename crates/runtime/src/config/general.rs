@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{
-    AgentSection, ChatSection, CommandRule, CommandsSection, LONGEST, LimitsSection, ModelSection, Net,
-    ProgramsSection, SearchSection, SecretSection, ServerSection, SshSection, SubagentSection, ToolSection,
-    TriggerSection,
+    AgentSection, ChatSection, CommandRule, CommandsSection, HookSection, LONGEST, LimitsSection,
+    ModelSection, Net, ProgramsSection, SearchSection, SecretSection, ServerSection, SshSection,
+    SubagentSection, ToolSection, TriggerSection,
     keys::{Fallback::*, declare::section, merging::*, types::named},
     tool_list,
 };
@@ -143,12 +143,30 @@ section! {
                 workspace: Counts,
                 merge: append,
             }
+            /// Whether the hooks of your own Claude Code settings, ~/.claude/settings.json, run in haft too. Those
+            /// of a workspace's .claude/settings.json run where you trust the workspace.
+            claude_hooks: bool {
+                example: "true",
+                default: Words("false"),
+                workspace: OwnFile,
+                merge: own_file,
+            }
+            /// Whether hooks of Claude Code's settings may change the workspace, as formatters do. Otherwise it is
+            /// read-only for them.
+            claude_hooks_write: bool {
+                example: "true",
+                default: Words("false"),
+                workspace: OwnFile,
+                merge: own_file,
+            }
         }
         tables {
             /// The rules about commands.
             commands: CommandsSection as CommandsSection = CommandsSection::merge;
             /// The rules about commands in their long form, each with examples.
             command: Vec<CommandRule> as CommandRule = rules;
+            /// The hooks around calls, prompts and sessions.
+            hook: Vec<HookSection> as HookSection = append_trusted;
             /// The hosts that may be contacted.
             net: Net as Net = Net::merge;
             /// The named secrets.

@@ -7,8 +7,19 @@ use std::{
 
 use kit::{Fault, Kind};
 use rustix::fs::OFlags;
+use serde_json::Value;
 
-use super::{DOT_MCP, FILE, files::bounded};
+use super::{
+    Config, DOT_MCP, FILE,
+    files::{bounded, text_of_another},
+    hooks::{commands_in, files_named},
+};
+
+/// Claude Code's folder in a workspace.
+pub const CLAUDE: &str = ".claude";
+
+/// The files there that have hooks.
+pub const CLAUDE_SETTINGS: [&str; 2] = ["settings.json", "settings.local.json"];
 
 /// The record of trusted workspaces: the configuration of each by its exact text, its tools by its path. Each
 /// line records one fact; a line that ends the trust revokes those before it.
@@ -38,7 +49,13 @@ impl Trust {
         self.has(workspace, &mark_of_servers(workspace))
     }
 
-    /// Trusts the configuration, the servers and the tools.
+    /// Returns whether the workspace's present hooks may run: those in its haft.toml and in Claude Code's
+    /// settings. This covers the content of the files of the workspace that they name.
+    pub fn holds_hooks(&self, workspace: &Path) -> bool {
+        self.has(workspace, &mark_of_hooks(workspace))
+    }
+
+    /// Trusts the configuration, the servers, the hooks and the tools.
     ///
     /// # Errors
     /// When the list can't be written.
@@ -46,6 +63,9 @@ impl Trust {
         self.put(workspace, &mark(workspace))?;
         if workspace.join(DOT_MCP).exists() {
             self.put(workspace, &mark_of_servers(workspace))?;
+        }
+        if has_hooks(workspace) {
+            self.put(workspace, &mark_of_hooks(workspace))?;
         }
         self.put(workspace, &mark_of_tools(workspace))
     }
@@ -114,6 +134,44 @@ fn mark_of_tools(workspace: &Path) -> String {
 fn mark_of_servers(workspace: &Path) -> String {
     let text = bounded(&workspace.join(DOT_MCP), OFlags::NOFOLLOW).unwrap_or_default();
     format!("servers:{} {}", blake3::hash(&text).to_hex(), name_of(workspace))
+}
+
+/// Returns the command lines of the workspace's hooks.
+fn hook_commands(workspace: &Path) -> Vec<String> {
+    let own = Config::read_workspace(workspace).map(|it| it.hook).unwrap_or_default();
+    let mut commands: Vec<String> = own.into_iter().filter_map(|it| it.command).collect();
+    for file in CLAUDE_SETTINGS {
+        let text = text_of_another(workspace, CLAUDE, file).ok().flatten().unwrap_or_default();
+        let settings: Value = serde_json::from_str(&text).unwrap_or_default();
+        commands.extend(settings.get("hooks").map(commands_in).unwrap_or_default());
+    }
+    commands
+}
+
+/// Returns whether a file of the workspace has hooks.
+pub fn has_hooks(workspace: &Path) -> bool {
+    !hook_commands(workspace).is_empty()
+        || Config::read_workspace(workspace).is_ok_and(|it| !it.hook.is_empty())
+}
+
+/// Returns the line that trusts the workspace's hooks: the present text of the files that have them, and of
+/// those that they name.
+fn mark_of_hooks(workspace: &Path) -> String {
+    let mut hasher = blake3::Hasher::new();
+    let mut take = |path: &Path| {
+        let bytes = fs::read(path).unwrap_or_default();
+        hasher.update(path.as_os_str().as_encoded_bytes());
+        hasher.update(&(bytes.len() as u64).to_le_bytes());
+        hasher.update(&bytes);
+    };
+    for file in CLAUDE_SETTINGS {
+        take(&workspace.join(CLAUDE).join(file));
+    }
+    take(&workspace.join(FILE));
+    // The home folder is another place than the workspace, or the workspace itself.
+    let commands = hook_commands(workspace);
+    commands.iter().flat_map(|it| files_named(it, workspace, Path::new("/"))).for_each(|it| take(&it));
+    format!("hooks:{} {}", hasher.finalize().to_hex(), name_of(workspace))
 }
 
 /// Returns the line that revokes all earlier ones for this workspace.

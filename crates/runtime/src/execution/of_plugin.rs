@@ -96,6 +96,22 @@ impl Execution {
         self.another(own, roots, sandbox, session.hosts.below(), &session.held)
     }
 
+    /// Returns the execution environment of hooks: always in the sandbox, and without `write` with nothing that
+    /// they can change. `read` is what they read outside the workspace.
+    pub(crate) fn of_hook(&self, read: Vec<PathBuf>, write: bool) -> Self {
+        let session = &*self.inner;
+        let mut roots = session.roots.clone();
+        roots.iter_mut().for_each(|(_, writable)| *writable &= write);
+        read.iter().for_each(|path| add_root(&mut roots, path, false));
+        let sandbox = match session.sandbox {
+            _ if !write => SandboxMode::ReadOnly,
+            SandboxMode::Full => SandboxMode::Workspace,
+            sandbox => sandbox,
+        };
+        let own = Own { read, ..Own::default() };
+        self.another(own, roots, sandbox, session.hosts.below(), &session.held)
+    }
+
     /// Returns the execution environment of a browser that shows untrusted pages. It is always in the
     /// sandbox. It sees the machine but not the workspace, stores nothing, and contacts only these hosts:
     /// `public` ones at public addresses only. With `session_ports` it also contacts servers that the session

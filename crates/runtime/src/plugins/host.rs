@@ -48,13 +48,14 @@ pub(super) const OLDEST: u8 = 8;
 /// The code that loads the script.
 const BOOT: &str = include_str!("boot.py");
 /// The host script: its parts share one set of globals.
-const SCRIPT: [&str; 12] = [
+const SCRIPT: [&str; 13] = [
     include_str!("host/wire.py"),
     include_str!("host/faults.py"),
     include_str!("host/signature.py"),
     include_str!("host/navi.py"),
     include_str!("host/terrarium.py"),
     include_str!("host/channels.py"),
+    include_str!("host/agents.py"),
     include_str!("host/shims.py"),
     include_str!("host/results.py"),
     include_str!("host/questions.py"),
@@ -602,6 +603,15 @@ impl Link {
         // gets no answers.
         if self.asked.fetch_add(1, Ordering::Relaxed) >= MOST_QUESTIONS {
             self.asked.fetch_sub(1, Ordering::Relaxed);
+            return;
+        }
+        // An agent works for minutes, and its own calls may ask questions: it takes no permit from them.
+        if let Some(Question::Agent(task)) = said.question {
+            tokio::spawn(async move {
+                let answer = questions::reply_of_agent(cx, said.number, task).await;
+                let _ = link.send(&mut link.state.lock(), &line(&answer).unwrap_or_default());
+                link.asked.fetch_sub(1, Ordering::Relaxed);
+            });
             return;
         }
         tokio::spawn(async move {

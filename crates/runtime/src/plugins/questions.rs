@@ -6,18 +6,20 @@
 use std::{
     collections::HashMap,
     path::{Path, PathBuf},
-    time::SystemTime,
+    time::{Duration, SystemTime},
 };
 
 use kit::{
-    Cx, Fault, Files, Kind, Pad,
+    Cx, Fault, Files, Kind, Output, Pad,
     seen::Whole,
-    services::{ChannelRequest, Job},
+    services::{ChannelRequest, Job, Task, TaskEnd},
     text::Text,
 };
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+
+use crate::answer_schema::AnswerSchema;
 
 /// Limit of a file that haft compares with what was read of it, in bytes.
 const LARGEST: u64 = 64 << 20;
@@ -62,6 +64,21 @@ pub(super) enum Question {
     Channel {
         request: ChannelRequest,
     },
+    /// The report of an agent on a task; answered by [`reply_of_agent`].
+    Agent(AgentTask),
+}
+
+/// A task for an agent.
+#[derive(Debug, Deserialize)]
+pub(super) struct AgentTask {
+    profile: Option<String>,
+    task: String,
+    system: Option<String>,
+    briefing: Option<String>,
+    steps: Option<usize>,
+    seconds: Option<f64>,
+    tokens: Option<u64>,
+    answer_schema: Option<Value>,
 }
 
 /// An answer on the wire.
@@ -84,6 +101,61 @@ pub(super) fn reply(cx: Option<Cx>, number: u64, question: Option<Question>) -> 
         Err(fault) => (Value::Null, Some(fault.as_text())),
     };
     Answer { op: "answer", number, value, error }
+}
+
+/// Answers a question that an agent works on. The agent stops with the call.
+pub(super) async fn reply_of_agent(cx: Option<Cx>, number: u64, task: AgentTask) -> Answer {
+    let answer = match cx {
+        Some(cx) => report(&cx, task).await,
+        None => Err(Fault::bad_args("the call is over")),
+    };
+    let (value, error) = match answer {
+        Ok(value) => (value, None),
+        Err(fault) => (Value::Null, Some(fault.as_text())),
+    };
+    Answer { op: "answer", number, value, error }
+}
+
+/// The number of answers of an agent that may miss the schema.
+const MISSES: usize = 2;
+
+async fn report(cx: &Cx, asked: AgentTask) -> Result<Value, Fault> {
+    let AgentTask { profile, task: prompt, system, briefing, steps, seconds, tokens, answer_schema } = asked;
+    let schema = answer_schema.map(|it| AnswerSchema::parse(&it.to_string())).transpose()?;
+    let time = seconds.and_then(|it| Duration::try_from_secs_f64(it).ok());
+    let keep_system = system.is_some();
+    let mut task =
+        Task { profile, prompt: prompt.clone(), briefing, system, keep_system, steps, time, tokens };
+    let mut misses = 0;
+    loop {
+        if let Some(schema) = &schema {
+            task.prompt.push_str(&format!(
+                "\n\nYour last answer must be one JSON value, and nothing else, that matches this schema:\n{}",
+                schema.schema()
+            ));
+        }
+        let report = cx.agents().delegate(task.clone(), cx).await?;
+        let value = schema.as_ref().map(|it| it.fit(&report.text)).transpose();
+        let problems = match value {
+            Ok(value) => {
+                let ended = match report.ended {
+                    TaskEnd::Completed => "completed".to_owned(),
+                    TaskEnd::Limit(limit) => format!("limit: {limit}"),
+                };
+                return Ok(json!({
+                    "text": report.text, "value": value, "agent": report.agent, "ended": ended,
+                    "steps": report.steps, "tokens": report.tokens, "cost": report.cost,
+                }));
+            }
+            Err(problems) => problems,
+        };
+        misses += 1;
+        if misses >= MISSES {
+            let what = format!("the answer of {} does not match the schema: {problems}", report.agent);
+            return Err(Fault::new(Kind::Failed, what).seen(Output::text(report.text)));
+        }
+        task.prompt = format!("{prompt}\n\nAn earlier answer did not match the schema: {problems}");
+    }
 }
 
 fn answer(cx: &Cx, question: Question) -> Result<Value, Fault> {
@@ -115,6 +187,7 @@ fn answer(cx: &Cx, question: Question) -> Result<Value, Fault> {
         Question::Channel { request } => {
             tokio::runtime::Handle::current().block_on(cx.messages().request(request))?
         }
+        Question::Agent(_) => return Err(Fault::bug("an agent's task is answered elsewhere")),
         Question::Jobs => json!(cx.jobs().list().iter().map(job).collect::<Vec<_>>()),
     })
 }

@@ -10,7 +10,7 @@ use std::{
     ffi::OsStr,
     fmt, fs,
     path::{Component, Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, OnceLock},
     time::{Duration, Instant},
 };
 
@@ -82,6 +82,8 @@ struct Inner {
     home: Option<PathBuf>,
     index: Index,
     found: Mutex<Option<Found>>,
+    /// Further files that another configuration names.
+    also: OnceLock<BTreeSet<PathBuf>>,
 }
 
 struct Found {
@@ -110,14 +112,23 @@ impl Configured {
     pub fn new(roots: Vec<PathBuf>, variables: &[(String, String)], index: Index) -> Self {
         let home = crate::home::home(variables);
         let everywhere = everywhere(variables, home.as_deref());
-        let inner = Inner { roots, everywhere, home, index, found: Mutex::default() };
+        let inner = Inner { roots, everywhere, home, index, found: Mutex::default(), also: OnceLock::new() };
         Self { inner: Arc::new(inner) }
+    }
+
+    /// Adds files in the roots that another configuration names as something to run, such as hooks of haft.
+    /// Only the first call has an effect.
+    pub fn also(&self, files: Vec<PathBuf>) {
+        let _ = self.inner.also.set(files.into_iter().collect());
     }
 
     /// Returns whether a configuration names this file, or a folder around it, as something to run or to read.
     pub fn names(&self, path: &Path) -> bool {
         if self.inner.roots.is_empty() || is_broken("git-configuration") {
             return false;
+        }
+        if self.inner.also.get().is_some_and(|it| it.contains(path)) {
+            return true;
         }
         let around = path.ancestors().skip(1).map(Path::to_owned);
         let near = self.named_by(around.filter(|it| it.join(".git").exists() || is_git_folder(it)));
@@ -167,6 +178,7 @@ impl Configured {
                 self.add(&top, &git, &mut named);
             }
         }
+        named.extend(self.inner.also.get().into_iter().flatten().cloned());
         let in_a_root =
             |path: &PathBuf| self.inner.roots.iter().any(|root| path.starts_with(root) && path != root);
         named.into_iter().flat_map(|it| places(&it)).filter(in_a_root).collect()

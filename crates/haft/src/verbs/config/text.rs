@@ -5,10 +5,12 @@ use std::path::Path;
 use runtime::config::{Source, Why};
 use serde_json::Value;
 
+use super::super::hooks::listed;
 use super::{
     reference::Entry,
     values::{File, From, Setting},
 };
+use crate::options::HooksFound;
 
 /// Returns the files that haft reads, one line each.
 pub(super) fn files(files: &[File]) -> String {
@@ -26,10 +28,15 @@ pub(super) fn files(files: &[File]) -> String {
 }
 
 /// Returns the whole configuration: its files and its settings.
-pub(super) fn all(workspace: &Path, read: &[File], settings: &[Setting]) -> String {
+pub(super) fn all(workspace: &Path, read: &[File], settings: &[Setting], hooks: &HooksFound) -> String {
     let mut text = format!("Configuration in effect in {}\n\nFiles\n", workspace.display());
     files(read).lines().for_each(|line| text.push_str(&format!("  {line}\n")));
     text.push_str(&groups(settings));
+    if !hooks.hooks.is_empty() {
+        text.push_str("\nHooks\n");
+        listed(hooks.hooks.list()).lines().for_each(|line| text.push_str(&format!("  {line}\n")));
+    }
+    hooks.aside.iter().for_each(|line| text.push_str(&format!("\n{line}\n")));
     if settings.iter().flat_map(|it| &it.unused).any(|it| it.why == Why::NeedsTrust) {
         text.push_str("\nRead the workspace's haft.toml, then run `haft trust` to use all of it.\n");
     }

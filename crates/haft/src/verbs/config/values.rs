@@ -132,14 +132,14 @@ pub(super) fn defaults() -> Vec<(String, Fallback)> {
     let mut keys = Vec::new();
     for section in sections().into_iter().filter(|it| !is_named(it)) {
         match section.path().as_slice() {
-            ["command"] => keys.push(("command".to_owned(), Fallback::Words("none"))),
+            [list @ ("command" | "hook")] => keys.push(((*list).to_owned(), Fallback::Words("none"))),
             path => keys.extend(section.keys.iter().map(|key| {
                 let names: Vec<&str> = path.iter().copied().chain([key.name]).collect();
                 (names.join("."), key.default)
             })),
         }
     }
-    // `[[command]]` is shown as a value among those at the top.
+    // A list of tables is shown as a value among those at the top.
     keys.sort_by_key(|(key, _)| key.contains('.'));
     keys
 }
@@ -281,8 +281,9 @@ mod tests {
         let path = |section: &Section| section.path().into_iter().map(str::to_owned).collect::<Vec<_>>();
         let mut keys = Vec::new();
         for section in sections() {
-            if section.header == "[[command]]" {
-                keys.push((path(section), None));
+            if section.header.starts_with("[[") {
+                let needs = section.keys.iter().all(|it| it.workspace == Workspace::NeedsTrust);
+                keys.push((path(section), needs.then_some(Why::NeedsTrust)));
                 continue;
             }
             keys.extend(section.keys.iter().map(|key| {

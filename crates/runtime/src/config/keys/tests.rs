@@ -47,6 +47,7 @@ fn every_name_that_serde_reads_is_declared_and_every_declared_key_is_read() {
         (&[], fields_of::<Config>()),
         (&["commands"], fields_of::<CommandsSection>()),
         (&["command"], fields_of::<CommandRule>()),
+        (&["hook"], fields_of::<HookSection>()),
         (&["net"], fields_of::<Net>()),
         (&["secret", "github"], fields_of::<SecretSection>()),
         (&["search"], fields_of::<SearchSection>()),

@@ -577,6 +577,7 @@ def terrarium_context(call):
         file_read_state=session.read_state,
         path_guard=session.path_guard,
         job_store=JobStore(call),
+        agent=Agent(None, call),
     )
 
 

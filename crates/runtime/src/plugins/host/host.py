@@ -18,7 +18,10 @@ none, and its coroutines are run by hand, which saves the import of asyncio, mos
 function has a thread for each call that is running, so that it may block, or call `asyncio.run`.
 """
 
-from contextvars import copy_context
+from contextvars import ContextVar, copy_context
+
+# The call that runs here.
+CURRENT = ContextVar("call", default=None)
 
 
 # How often an answer is begun anew.
@@ -62,6 +65,7 @@ class Call:
 
     def start(self):
         """In the context of the call: what the tool returns, or a coroutine that gives it."""
+        CURRENT.set(self)
         variables = sys.modules.get("navi.tools.base")
         if variables is not None:
             variables.current_session_id.set(self.session)

@@ -27,7 +27,7 @@ class Questions:
     later = []
 
 
-def ask(call, what, **given):
+def ask(call, what, wait=MOST_SECONDS, **given):
     """What haft answers to a question of a call. Raises RuntimeError with haft's words for why there is no answer."""
     answer = SimpleQueue()
     with Questions.lock:
@@ -38,7 +38,7 @@ def ask(call, what, **given):
         # What a tool keeps from one call to the next asks for the call that runs now.
         running = call.id if call.id in Serving.running else next(iter(list(Serving.running)), call.id)
         send({"op": "question", "id": running, "number": number, "question": dict(given, what=what)})
-        said = read_answer(answer) if get_ident() == Questions.main else answer.get(timeout=MOST_SECONDS)
+        said = read_answer(answer) if get_ident() == Questions.main else answer.get(timeout=wait)
     except Empty:
         raise RuntimeError("haft has not answered: another thread of the tool blocks its process") from None
     except Unfit as error:

@@ -1,5 +1,6 @@
 """What do files import that were written for another system, and what do they get here?
 
+    haft                             agent, which asks a model
     navi.tools.base …                Tool, ToolResult and the variables of a call
     kohakuterrarium.modules.tool …   BaseTool, ToolResult, ToolContext, @tool and what goes with them
     agent.tools.X, tools.X           the other files of the folder of tools
@@ -179,6 +180,7 @@ def imported(name):
 
 
 MODULES = {
+    "haft": haft_top,
     "navi": nothing,
     "navi.config": navi_config,
     "navi.llm": nothing,
