@@ -128,8 +128,8 @@ impl Model for Metered {
         self.model.idle_limit()
     }
 
-    fn told(&self, system: &Arc<str>, tools: &[Spec]) -> Arc<str> {
-        self.model.told(system, tools)
+    fn system_prompt(&self, system: &Arc<str>, tools: &[Spec]) -> Arc<str> {
+        self.model.system_prompt(system, tools)
     }
 
     fn stream(&self, request: Request) -> Events {
