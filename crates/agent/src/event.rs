@@ -51,6 +51,9 @@ pub enum Event {
     Writing {
         /// The number of the call in this answer.
         index: usize,
+        /// The id that the call has in the journal once it begins. Empty in events of older versions.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        call: String,
         /// The tool.
         tool: String,
         /// The bytes of its arguments so far.
@@ -191,7 +194,7 @@ mod tests {
             Event::Asked { step: 1 },
             Event::Text { text: text() },
             Event::Reasoning { text: text() },
-            Event::Writing { index: 0, tool: text(), bytes: 1 },
+            Event::Writing { index: 0, call: text(), tool: text(), bytes: 1 },
             Event::Called { call: text(), tool: text(), arguments: json!({}) },
             Event::Progress { call: text(), line: text() },
             Event::Answered {

@@ -7,7 +7,6 @@
 mod conversation;
 mod fork;
 mod history;
-mod reading;
 mod recovery;
 mod rewind;
 mod row;
@@ -22,10 +21,10 @@ use store::{Buffer, Claim, SessionLease, Transcripts};
 use crate::model::{Item, Piece, ResultOf, Said};
 use conversation::Conversation;
 pub use fork::{Fork, fork};
-pub use history::{HistoryItem, history};
-pub use reading::{Line, ToolCall, calls, lines};
+pub use history::{Entry, HistoryItem, Line, ToolCall, calls, history, lines};
 #[cfg(test)]
 pub(crate) use recovery::is_whole;
+pub use rewind::rewound_after;
 pub use row::Message;
 use row::{Begins, Mark, Row};
 use writing::Writing;
@@ -104,7 +103,7 @@ impl Transcript {
     /// When they can't be read.
     pub fn messages(&self) -> Result<Vec<Message>, Fault> {
         let rows = self.store.rows(&self.session, Buffer::Messages)?;
-        Ok(reading::standing(&rows).into_iter().map(|it| it.message).collect())
+        Ok(history::standing(&rows).into_iter().map(|it| it.message).collect())
     }
 
     /// Closes an answer that broke off: gives every call a result.

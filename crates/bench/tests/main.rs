@@ -2,3 +2,4 @@
 
 mod layers;
 mod promise;
+mod sessions_load;

@@ -172,6 +172,15 @@ pub(crate) async fn pictures(input: &mut Input, agent: &Agent, paths: &[PathBuf]
 /// # Errors
 /// When it can't be read, or is not a picture that a model can view.
 pub(crate) async fn image(input: &mut Input, session: &Session, path: &Path) -> Result<(), Fault> {
+    let (name, bytes) = picture(path)?;
+    input.attach_picture(session, &name, bytes).await
+}
+
+/// Returns the name and the bytes of the picture in this file. Blocks.
+///
+/// # Errors
+/// When it can't be read.
+pub(crate) fn picture(path: &Path) -> Result<(String, Vec<u8>), Fault> {
     let shown = path.display();
     let unreadable = |why: String| {
         Fault::bad_args(format!("the picture `{shown}` can't be read: {why}"))
@@ -189,7 +198,7 @@ pub(crate) async fn image(input: &mut Input, session: &Session, path: &Path) -> 
     let read = File::open(path).and_then(|it| it.take(LARGEST).read_to_end(&mut bytes));
     read.map_err(|error| unreadable(error.to_string()))?;
     let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
-    input.attach_picture(session, &name, bytes).await
+    Ok((name.into_owned(), bytes))
 }
 
 /// Returns the picture whose path or `file://` address is the whole paste, if it exists.

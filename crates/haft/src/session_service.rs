@@ -1,17 +1,21 @@
 //! Session service of this program: shares the session of a terminal with those that attach to it, and creates an agent
 //! for a session that no terminal runs.
 
-mod together;
+mod here;
+mod pieces;
+pub(crate) mod terminals;
+mod viewer;
 
 use std::sync::Arc;
 
-use agent::{Agent, Asker, Event, Message, Observer, fork, lines};
+use agent::{Agent, Message, fork, lines};
 use kit::{Fault, Kind, services::Soon};
-use runtime::{Approver, Runtime, Session};
-use sessions::{Attendance, Opened, Opener, Owner, Prepared, Prompt, Records, Sessions};
+use runtime::{Runtime, Session};
+use sessions::{Opened, Opener, Owner, Prepared, Prompt, Records, Sessions};
 
 use crate::{agent_factory::AgentFactory, print};
-use together::Together;
+use here::Here;
+pub(crate) use viewer::{Answers, Reply, View, Viewer};
 
 /// The session service of a workspace, for one terminal.
 pub(crate) struct Service {
@@ -24,22 +28,20 @@ pub(crate) struct Service {
 
 /// The person at this terminal.
 pub(crate) struct Person {
-    /// Requests approval of a call.
-    pub(crate) approver: Arc<dyn Approver>,
-    /// Requests the answer to a model's question.
-    pub(crate) asker: Arc<dyn Asker>,
-    /// Shows events.
-    pub(crate) observer: Arc<dyn Observer>,
+    /// Shows the session, and asks.
+    pub(crate) viewer: Arc<dyn Viewer>,
     /// Whether a person can answer.
     pub(crate) is_there: bool,
+    /// Whether texts are shown even if nobody can answer.
+    pub(crate) shows_texts: bool,
 }
 
 /// A session that this process runs.
 pub(crate) struct Running {
     pub(crate) agent: Agent,
     pub(crate) owner: Owner,
-    /// Set if a person at this terminal can answer.
-    pub(crate) attends: Option<Attendance>,
+    /// Shows the log at this terminal.
+    pub(crate) view: View,
     /// Notes for the person, one line each.
     pub(crate) notes: Vec<String>,
 }
@@ -52,9 +54,9 @@ impl Service {
 
     /// Does the same; sessions whose process ended run here, with agents that `opener` makes.
     pub(crate) fn with_opener(runtime: &Runtime, by: &'static str, opener: Option<Arc<dyn Opener>>) -> Self {
-        let records: Arc<dyn Records> = Arc::new(RecordsOf(runtime.clone()));
         let store = runtime.store().clone();
-        Self { sessions: Sessions::with_records(store, by, opener, Some(records)), by, who: who() }
+        let records = Some(records(runtime));
+        Self { sessions: Sessions::with_records(store, by, opener, records), by, who: who() }
     }
 
     /// Returns the name of this terminal.
@@ -74,13 +76,15 @@ impl Service {
     ) -> Result<Running, Fault> {
         let name = name.map_or_else(|| self.sessions.new_name(), str::to_owned);
         let prepared = self.sessions.prepare(&name);
-        let together = Arc::new(Together::new(prepared.hub(), person, &self.who));
-        let observer = Arc::new(Both { log: prepared.observer(), shown: person.observer.clone() });
-        let session = factory.session(Some(&name), self.by, together.clone());
-        let (agent, notes) = factory.agent(session, observer, together)?;
-        let attends = person.is_there.then(|| prepared.hub().attend());
+        let hub = prepared.hub().clone();
+        let attends = person.is_there.then(|| hub.attend());
+        let here = Here { hub, is_attended: person.is_there, shows_texts: person.shows_texts };
+        let here = Arc::new(here);
+        let session = factory.session(Some(&name), self.by, here.clone());
+        let (agent, notes) = factory.agent(session, prepared.observer(), here)?;
         let owner = prepared.own(&agent).await?;
-        Ok(Running { agent, owner, attends, notes })
+        let view = View::of_owner(&owner, &person.viewer, &self.who, attends);
+        Ok(Running { agent, owner, view, notes })
     }
 }
 
@@ -88,19 +92,6 @@ impl Service {
 pub(crate) async fn close(owner: Owner, by: &str) {
     if let Err(fault) = owner.close(by).await {
         print::err(&format!("haft: the end of the session is not in its log: {}", fault.as_text()));
-    }
-}
-
-/// Writes events to the log, and shows them here.
-struct Both {
-    log: Arc<dyn Observer>,
-    shown: Arc<dyn Observer>,
-}
-
-impl Observer for Both {
-    fn hear(&self, event: Event) {
-        self.log.hear(event.clone());
-        self.shown.hear(event);
     }
 }
 
@@ -112,6 +103,11 @@ fn who() -> String {
         Some(name) => name.strip_prefix("/dev/").unwrap_or(&name).to_owned(),
         None => format!("process {}", std::process::id()),
     }
+}
+
+/// Returns the titles, archives and forks of a workspace.
+pub(crate) fn records(runtime: &Runtime) -> Arc<dyn Records> {
+    Arc::new(RecordsOf(runtime.clone()))
 }
 
 /// Titles, archives and forks, in the store.
@@ -126,14 +122,19 @@ impl Records for RecordsOf {
         self.0.store().conversations().archive(session, archived).map(drop)
     }
 
-    fn fork(&self, session: &str, without: usize) -> Result<String, Fault> {
+    fn fork(&self, session: &str, without: usize, to: &str) -> Result<(), Fault> {
         let said = lines(&self.0, session)?;
         let turns = said.iter().filter(|it| matches!(it.message, Message::Person { .. })).count();
         let left = turns.checked_sub(without).filter(|it| *it > 0).ok_or_else(|| {
             Fault::bad_args(format!("{without} of {turns} messages can't be left out: nothing would be left"))
         })?;
         let at = if without == 0 { None } else { Some(left as u64) };
-        fork(self.0.store(), session, at, None).map(|it| it.session)
+        fork(self.0.store(), session, at, Some(to)).map(drop)
+    }
+
+    fn is_fork(&self, session: &str, to: &str) -> Result<bool, Fault> {
+        let known = self.0.store().conversations().about(to)?;
+        Ok(known.is_some_and(|it| it.forked_from.as_deref() == Some(session)))
     }
 
     fn delete(&self, session: &str) -> Result<(), Fault> {
@@ -163,17 +164,20 @@ impl Opener for Agents {
     }
 }
 
+/// The opener of a loop that has its agent, and changes its model by itself.
+pub(crate) struct Inputs;
+
+impl Opener for Inputs {
+    fn open(&self, _: &Prepared) -> Result<Opened, Fault> {
+        Err(Fault::new(Kind::Unavailable, "this process makes no agents"))
+    }
+
+    fn set_model(&self, _: &Agent, _: &str) -> Result<(), Fault> {
+        Err(Fault::new(Kind::Unavailable, "this process makes no agents"))
+    }
+}
+
 /// Returns the agent's input for a prompt, in a session that a terminal runs.
 pub(crate) fn input(session: Session, prompt: Prompt) -> Soon<'static, Result<agent::Input, Fault>> {
-    struct Inputs;
-    impl Opener for Inputs {
-        fn open(&self, _: &Prepared) -> Result<Opened, Fault> {
-            Err(Fault::new(Kind::Unavailable, "this process makes no agents"))
-        }
-
-        fn set_model(&self, _: &Agent, _: &str) -> Result<(), Fault> {
-            Err(Fault::new(Kind::Unavailable, "this process makes no agents"))
-        }
-    }
     Box::pin(async move { Inputs.input(session, prompt).await })
 }

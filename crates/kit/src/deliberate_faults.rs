@@ -11,6 +11,14 @@ pub fn passed_on() -> Option<(&'static str, std::ffi::OsString)> {
     Some((VARIABLE, value))
 }
 
+/// Kills this process (SIGKILL) if a test has asked for that at this point.
+pub fn killed_at(point: &str) {
+    if is_broken(point) {
+        // Nothing is left to do if that fails: the test finds the process alive.
+        let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
+    }
+}
+
 /// Returns whether a test has asked to break this guarantee.
 pub fn is_broken(what: &str) -> bool {
     cfg!(debug_assertions) && std::env::var(VARIABLE).is_ok_and(|it| it.split(',').any(|one| one == what))

@@ -2,7 +2,7 @@
 
 use kit::Fault;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 use store::{EventRow, changes::Change};
 
 use crate::fault::Failure;
@@ -109,8 +109,34 @@ pub enum Event {
         /// Whether it is.
         archived: bool,
     },
+    /// A person runs a command; its call follows.
+    Command {
+        /// The idempotency key, where it came as an operation.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        key: Option<String>,
+        /// The person's terminal or front end.
+        by: String,
+        /// The command.
+        command: String,
+    },
+    /// A summary took the place of the conversation.
+    Compacted {
+        /// The idempotency key, where it came as an operation.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        key: Option<String>,
+        /// Approximate number of tokens of the next request, before it.
+        before: u64,
+        /// Approximate number of tokens after it.
+        after: u64,
+        /// The cost in dollars, where it is known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cost: Option<f64>,
+    },
     /// The newest turns were taken back.
     Rewound {
+        /// The idempotency key, where it came as an operation.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        key: Option<String>,
         /// How many.
         turns: usize,
         /// The person's words at the beginning of the first of them.
@@ -118,11 +144,17 @@ pub enum Event {
     },
     /// Another session goes on from here.
     Forked {
+        /// The idempotency key, where it came as an operation.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        key: Option<String>,
         /// Its name.
         into: String,
     },
     /// Changes of files were put back.
     Undone {
+        /// The idempotency key, where it came as an operation.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        key: Option<String>,
         /// The call that was undone, where one was named.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         call: Option<String>,
@@ -285,6 +317,19 @@ impl Event {
             event = inner;
         }
         Some((path, event))
+    }
+}
+
+impl Event {
+    /// Returns the key and the result of the operation that this event completes, if it is such an event.
+    pub(crate) fn completes(&self) -> Option<(&str, Value)> {
+        let (key, result) = match self {
+            Self::Rewound { key, turns, said } => (key, json!({"turns": turns, "said": said, "changed": []})),
+            Self::Forked { key, into } => (key, json!({"session": into})),
+            Self::Undone { key, text, .. } => (key, json!({"text": text})),
+            _ => return None,
+        };
+        key.as_deref().map(|key| (key, result))
     }
 }
 

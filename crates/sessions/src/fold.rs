@@ -121,6 +121,8 @@ impl Fold {
             Event::Told { .. }
             | Event::JobEnded(_)
             | Event::JobWaits(_)
+            | Event::Command { .. }
+            | Event::Compacted { .. }
             | Event::Rewound { .. }
             | Event::Forked { .. }
             | Event::Undone { .. }

@@ -17,7 +17,7 @@ use std::{
 use kit::{Fault, Kind};
 use tokio::sync::{oneshot, watch};
 
-use crate::log::Log;
+use crate::{event::Event, log::Log};
 use approvals::Approvals;
 use questions::Questions;
 
@@ -70,6 +70,16 @@ impl Hub {
     /// Returns whether there is somebody to ask, now or later.
     pub fn is_attended(&self) -> bool {
         self.waits.load(Ordering::Relaxed) || *self.attending.borrow() > 0
+    }
+
+    /// Shows a text to whoever watches, whether somebody attends or not.
+    pub fn tell(&self, text: String) {
+        self.log.add(Event::Told { text });
+    }
+
+    /// Returns how many attend.
+    pub fn attending(&self) -> usize {
+        *self.attending.borrow()
     }
 
     /// Ends the hub: nobody decides here any more. Open approvals expire and open questions close.

@@ -6,12 +6,14 @@
 
 mod client;
 mod compaction;
+mod doing;
 mod event;
 mod fault;
 mod fold;
 mod headless;
 mod hub;
 mod log;
+mod opener;
 mod operation;
 mod owner;
 mod server;
@@ -23,13 +25,14 @@ pub mod testing;
 mod watcher;
 mod wire;
 
+pub use doing::{CommandOutputs, Doer, attach_command, begin, check_pictures};
 pub use event::{Approval, Asked, Decision, Event, Job, Row, TurnEnd};
 pub use fault::Failure;
 pub use fold::{Agent, Fold, Item, Turn as FoldedTurn};
-pub use headless::{Opened, Opener, Records};
 pub use hub::{Attendance, Hub};
 pub use log::Log;
+pub use opener::{After, Begin, Command, Opened, Opener, Records};
 pub use operation::{Attachment, Operation, Prompt};
-pub use owner::{Began, Owner, Pending, Prepared, RunningTurn, State, Turn};
+pub use owner::{Began, Owner, Pending, Prepared, RunningTurn, State, Turn, Work};
 pub use sessions::{Attending, Handle, Sessions};
 pub use watcher::Watcher;

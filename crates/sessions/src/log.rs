@@ -164,6 +164,11 @@ impl Log {
         }
     }
 
+    /// The number of the last row on the disk.
+    pub fn head(&self) -> u64 {
+        *self.shared.head.borrow()
+    }
+
     /// Forgets the newest rows: nobody watches, and nothing happens.
     pub(crate) fn rest(&self) {
         self.shared.ring.lock().clear();

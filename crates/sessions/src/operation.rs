@@ -74,6 +74,18 @@ pub enum Operation {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         name: Option<String>,
     },
+    /// Runs a command for the person, in the session's sandbox and under their own word. The model gets its output with the
+    /// next message. The result is `{"ok": …, "exit": …, "text": …}`.
+    Command {
+        /// The command.
+        command: String,
+    },
+    /// Replaces the conversation with a summary. The result is an [`agent::Compacted`].
+    Compact {
+        /// The subjects that the summary keeps.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        keep: Option<String>,
+    },
     /// Has its owner give the session up, once the turn that goes on has ended.
     Close,
 }

@@ -34,7 +34,7 @@ use crate::{
 pub use pending::Pending;
 pub(crate) use pending::{GivenUp, Life};
 pub(crate) use recovery::parse;
-pub use turn::{Began, Turn};
+pub use turn::{Began, Turn, Work};
 
 /// So many operations may wait for a turn to end.
 const WAITING: usize = 64;
@@ -61,6 +61,7 @@ pub struct Owner {
     core: Arc<Core>,
     inbox: mpsc::UnboundedReceiver<Pending>,
     owned: Arc<Owned>,
+    claimed_at: u64,
     _jobs: AbortOnDropHandle<()>,
 }
 
@@ -155,6 +156,11 @@ impl Prepared {
         self.log.clone()
     }
 
+    /// The log: events of the session that are not the agent's are added there.
+    pub fn log(&self) -> &Arc<Log> {
+        &self.log
+    }
+
     /// Asks about calls, also those of sub-agents.
     pub fn approver(&self) -> Arc<dyn Approver> {
         self.hub.clone()
@@ -204,9 +210,15 @@ impl Prepared {
             answers: Mutex::default(),
         });
         let jobs = tokio::spawn(tell_of_jobs(agent.session().events(), Arc::downgrade(&core.log)));
-        let owner = Owner { core, inbox: receiver, owned: self.owned, _jobs: AbortOnDropHandle::new(jobs) };
+        let owner = Owner {
+            core,
+            inbox: receiver,
+            owned: self.owned,
+            claimed_at: found.head,
+            _jobs: AbortOnDropHandle::new(jobs),
+        };
         owner.describe(agent);
-        owner.core.settle(&found.fold, agent.transcript().message_count()).await?;
+        owner.core.settle(&found.fold, &found.done, agent.transcript().message_count()).await?;
         // Last: from this row on the next owner looks for what is left open.
         let (pid, by) = (std::process::id(), owner.core.by.clone());
         owner.core.log.add(Event::Opened { epoch, pid, by });
@@ -225,6 +237,11 @@ impl Owner {
     /// The fencing token: how often the session was claimed.
     pub fn epoch(&self) -> u64 {
         self.core.epoch
+    }
+
+    /// The number of the last row before this process claimed the session.
+    pub fn claimed_at(&self) -> u64 {
+        self.claimed_at
     }
 
     /// The log.
@@ -254,6 +271,18 @@ impl Owner {
         }
     }
 
+    /// The next operation for the loop, if one waits.
+    pub fn try_next(&mut self) -> Option<Pending> {
+        let pending = self.inbox.try_recv().ok()?;
+        self.core.waiting.fetch_sub(1, Ordering::Relaxed);
+        Some(pending)
+    }
+
+    /// Stops the turn or the work that goes on.
+    pub fn cancel(&self) {
+        self.core.cancel(None);
+    }
+
     /// Begins a turn, which watchers can cancel, and logs it unless it is resumed.
     pub fn begin_turn(&self, agent: &Agent, began: Began) -> Turn {
         let Began { key, by, text, attached, is_resumed } = began;
@@ -266,6 +295,14 @@ impl Owner {
             self.core.log.add(Event::TurnBegan { key: key.clone(), by, text, attached, messages });
         }
         Turn { core: self.core.clone(), key, cancel, is_over: false }
+    }
+
+    /// Begins work that is not a turn, which watchers can cancel. Dropped, it has ended.
+    pub fn begin_work(&self, pending: &Pending, text: &str) -> Work {
+        let (key, by, text) = (Some(pending.key().to_owned()), pending.by().to_owned(), text.to_owned());
+        let cancel = CancellationToken::new();
+        *self.core.running.lock() = Some(Running { key, by, text, cancel: cancel.clone() });
+        Work { core: self.core.clone(), cancel }
     }
 
     /// Records the model and profile that answer, for [`State`].
@@ -374,6 +411,18 @@ impl Core {
         operation: Operation,
         life: Life,
     ) -> watch::Receiver<Option<Outcome>> {
+        self.start_planned(key, by, operation, life, None)
+    }
+
+    /// Does the same; `plan` is what its row says that it does.
+    fn start_planned(
+        self: &Arc<Self>,
+        key: &str,
+        by: &str,
+        operation: Operation,
+        life: Life,
+        plan: Option<Value>,
+    ) -> watch::Receiver<Option<Outcome>> {
         let mut results = self.results.lock();
         if let Some(known) = results.get(key) {
             return known.clone();
@@ -383,7 +432,7 @@ impl Core {
         drop(results);
         let (key, by) = (key.to_owned(), by.to_owned());
         let is_immediate = operation.is_immediate();
-        let pending = Pending { core: self.clone(), key, by, operation, life, result };
+        let pending = Pending { core: self.clone(), key, by, operation, life, plan, result };
         if is_immediate {
             tokio::spawn(pending.at_once());
         } else if self.waiting.fetch_add(1, Ordering::Relaxed) >= WAITING {

@@ -23,8 +23,9 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::{
     client,
     event::{Event, Row},
-    headless::{self, Opener, Records},
+    headless,
     log::{Log, page},
+    opener::{self, Opener, Records},
     operation::Operation,
     owner::{Life, Owned, Prepared, parse},
     server, socket,
@@ -222,9 +223,10 @@ impl Sessions {
     /// # Errors
     /// Those of [`Handle::act`].
     pub async fn fork(&self, session: &str, without: usize) -> Result<String, Fault> {
-        let records = headless::records(self.inner.records.as_ref())?.clone();
-        let name = session.to_owned();
-        let into = blocking(move || records.fork(&name, without)).await?;
+        let records = opener::records(self.inner.records.as_ref())?.clone();
+        let (name, into) = (session.to_owned(), self.new_name());
+        let to = into.clone();
+        blocking(move || records.fork(&name, without, &to)).await?;
         // The log of a session that runs is its owner's: who forks from outside leaves it as it is.
         Ok(into)
     }
@@ -404,7 +406,7 @@ impl Sessions {
             let key = self.inner.store.call_id();
             return self.handle(session, &self.inner.by).act(&key, operation).await.map(drop);
         };
-        let records = headless::records(self.inner.records.as_ref())?.clone();
+        let records = opener::records(self.inner.records.as_ref())?.clone();
         let name = session.to_owned();
         blocking(move || change(&*records, &name)).await?;
         let feed = self.feed(session);

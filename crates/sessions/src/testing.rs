@@ -13,7 +13,7 @@ use runtime::{Commands, Runtime};
 use sandbox::SandboxMode;
 use serde_json::{Value, json};
 
-use crate::{Opened, Opener, Prepared, Sessions};
+use crate::{Opened, Opener, Prepared, Records, Sessions};
 
 /// Say a text.
 #[derive(Deserialize, JsonSchema)]
@@ -64,6 +64,29 @@ impl Tool for Put {
             Ok(Output::text("written"))
         })
         .await
+    }
+}
+
+/// Undo the changes of a call.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Undo {
+    /// The call.
+    #[serde(default)]
+    call: Option<String>,
+}
+
+impl Tool for Undo {
+    const NAME: &str = "undo";
+    const AT_MOST: Kinds = Kinds::WRITE.with(Kinds::EXCLUSIVE);
+
+    fn touches(&self) -> Touches {
+        Touches::exclusive()
+    }
+
+    async fn run(self, cx: &Cx) -> Result<Output, Fault> {
+        use kit::services::Which;
+        cx.blocking(move |cx| cx.undo().undo(self.call.map_or(Which::Last, Which::Call))).await
     }
 }
 
@@ -191,7 +214,8 @@ impl ScriptOpener {
             secrets,
             commands: Commands { decodes_here: true, ..Commands::default() },
         };
-        let tools = vec![erase::<Say>(), erase::<Put>(), erase::<Ask>(), erase::<Delegate>()];
+        let tools =
+            vec![erase::<Say>(), erase::<Put>(), erase::<Ask>(), erase::<Delegate>(), erase::<Undo>()];
         let runtime = Runtime::open(settings, tools)?;
         Ok(Self { runtime, model: Arc::new(Obedient(Script::empty())) })
     }
@@ -206,9 +230,42 @@ impl ScriptOpener {
         Sessions::new(self.runtime.store().clone(), "test", Some(Arc::new(self.clone())))
     }
 
+    /// The same, with forks.
+    pub fn with_forks(&self) -> Sessions {
+        let records: Arc<dyn Records> = Arc::new(Forks(self.runtime.clone()));
+        let store = self.runtime.store().clone();
+        Sessions::with_records(store, "test", Some(Arc::new(self.clone())), Some(records))
+    }
+
     /// The sessions of its workspace for a process that runs none.
     pub fn watching(&self) -> Sessions {
         Sessions::new(self.runtime.store().clone(), "test", None)
+    }
+}
+
+/// Forks in the store. Nothing else is kept.
+struct Forks(Runtime);
+
+impl Records for Forks {
+    fn rename(&self, _: &str, _: &str) -> Result<(), Fault> {
+        Err(Fault::new(Kind::Unavailable, "titles are not kept here"))
+    }
+
+    fn archive(&self, _: &str, _: bool) -> Result<(), Fault> {
+        Err(Fault::new(Kind::Unavailable, "archives are not kept here"))
+    }
+
+    fn fork(&self, session: &str, _: usize, to: &str) -> Result<(), Fault> {
+        agent::fork(self.0.store(), session, None, Some(to)).map(drop)
+    }
+
+    fn is_fork(&self, session: &str, to: &str) -> Result<bool, Fault> {
+        let known = self.0.store().conversations().about(to)?;
+        Ok(known.is_some_and(|it| it.forked_from.as_deref() == Some(session)))
+    }
+
+    fn delete(&self, session: &str) -> Result<(), Fault> {
+        self.0.store().conversations().delete_held(session).map(drop)
     }
 }
 

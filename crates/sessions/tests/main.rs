@@ -7,5 +7,6 @@ mod killed;
 mod many;
 mod operations;
 mod property;
+mod resumed;
 mod socket;
 mod support;

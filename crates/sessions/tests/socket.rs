@@ -1,6 +1,11 @@
 //! The socket of an owner: what comes there harms nobody else.
 
-use std::{os::unix::fs::PermissionsExt as _, path::PathBuf};
+use std::{
+    io::{Read as _, Write as _},
+    os::unix::{fs::PermissionsExt as _, process::CommandExt as _},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
 
 use serde_json::{Value, json};
 use sessions::{Operation, Prompt};
@@ -103,4 +108,86 @@ async fn an_owner_without_a_socket_is_asked_by_rows() {
     assert_eq!((&end["ended"], &end["text"]), (&json!("done"), &json!("ok")));
     until(&mut watcher, is_end).await;
     assert_eq!(process.runtime().store().owners().get("s").unwrap().unwrap().epoch, 1, "nobody took it over");
+}
+
+const SOCKET: &str = "HAFT_TEST_SESSIONS_SOCKET";
+
+/// Asks an owner how its session stands, and prints what comes of it: `refused`, `cut off`, or the answer.
+#[test]
+#[ignore = "a process of another user, which a test begins"]
+fn other_user() {
+    let said = match std::os::unix::net::UnixStream::connect(std::env::var_os(SOCKET).unwrap()) {
+        Err(error) => format!("refused: {:?}", error.kind()),
+        Ok(mut stream) => {
+            let mut answer = String::new();
+            // Both may fail once the owner has ended the connection.
+            let _ = stream.write_all(b"{\"version\":1,\"session\":\"s\",\"ask\":\"state\"}\n");
+            let _ = stream.shutdown(std::net::Shutdown::Write);
+            let _ = stream.read_to_string(&mut answer);
+            if answer.is_empty() { "cut off".to_owned() } else { format!("answered: {answer}") }
+        }
+    };
+    std::io::stdout().write_all(format!("<<{said}>>").as_bytes()).unwrap();
+}
+
+fn as_user(uid: u32, program: &Path, socket: &Path) -> String {
+    let mut child = Command::new(program)
+        .args(["--exact", "socket::other_user", "--ignored", "--nocapture"])
+        .current_dir("/")
+        .env(SOCKET, socket)
+        .uid(uid)
+        .gid(uid)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut said = String::new();
+    let mut out = child.stdout.take().unwrap();
+    let mut byte = [0];
+    while !said.ends_with(">>") && out.read(&mut byte).unwrap() == 1 {
+        said.push(char::from(byte[0]));
+    }
+    child.wait().unwrap();
+    said.split_once("<<").unwrap().1.trim_end_matches(">>").to_owned()
+}
+
+fn open_to_all(path: &Path) {
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o777)).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_user_is_refused_by_the_folder_and_by_the_owner() {
+    if kit::testing::needs::skips_without_root(
+        "socket::another_user_is_refused_by_the_folder_and_by_the_owner",
+    ) {
+        return;
+    }
+    const OTHER: u32 = 65_534;
+    let test_ws = TestWorkspace::new();
+    let process = test_ws.process();
+    let handle = process.sessions().open(Some("s"), "one").await.unwrap();
+    let socket = socket(&process);
+    // The target folder may be closed to the other user.
+    open_to_all(test_ws.path());
+    let program = test_ws.path().join("tests");
+    let built = std::env::current_exe().unwrap();
+    if std::fs::hard_link(&built, &program).is_err() {
+        std::fs::copy(&built, &program).unwrap();
+    }
+    let asks = |uid: u32| {
+        let (program, socket) = (program.clone(), socket.clone());
+        tokio::task::spawn_blocking(move || as_user(uid, &program, &socket))
+    };
+    assert_eq!(asks(OTHER).await.unwrap(), "refused: PermissionDenied", "the state folder is private");
+    // Even with all folders and the socket open, the owner looks at who is there.
+    let state = test_ws.path().join("state");
+    let mut at = Some(socket.as_path());
+    while let Some(path) = at.filter(|it| it.starts_with(&state)) {
+        open_to_all(path);
+        at = path.parent();
+    }
+    assert_eq!(asks(OTHER).await.unwrap(), "cut off");
+    let said = asks(0).await.unwrap();
+    assert!(said.starts_with("answered: {\"state\":"), "{said}");
+    assert_eq!(handle.act("k", Operation::Prompt(Prompt::new("hi"))).await.unwrap()["text"], "ok");
 }

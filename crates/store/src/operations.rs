@@ -118,6 +118,29 @@ impl Operations {
         })
     }
 
+    /// Does the same, and notes in the body what the operation is about to do, in the same transaction.
+    ///
+    /// # Errors
+    /// When the database can't be written.
+    pub fn begin_with(
+        &self,
+        session: &str,
+        key: &str,
+        epoch: u64,
+        plan: Value,
+    ) -> impl Future<Output = Result<bool, Fault>> + Send + use<> {
+        let (session, key) = (session.to_owned(), key.to_owned());
+        self.store.ask(move |database| {
+            let begun = database
+                .prepare_cached(
+                    "UPDATE operations SET begun = ?3, body = json_set(body, '$.plan', json(?4))
+                     WHERE session = ?1 AND key = ?2 AND begun IS NULL AND result IS NULL",
+                )?
+                .execute(params![session, key, epoch.cast_signed(), plan.to_string()])?;
+            Ok(begun > 0)
+        })
+    }
+
     /// Gives an operation its result, unless it has one. It is queued at once.
     ///
     /// # Errors

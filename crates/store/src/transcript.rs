@@ -20,6 +20,7 @@ use super::{
     inbox::{self, Claim},
     now_ms,
     paths::{create_folder, private_file},
+    savepoint::whole,
     search_index,
 };
 use crate::masking::mask;
@@ -133,24 +134,54 @@ impl Transcripts {
         body: Value,
         claim: Claim,
     ) -> impl Future<Output = Result<(), Fault>> + Send + use<> {
-        let claim = self.broken_apart(session, number, claim);
+        self.add_claiming(session, vec![(buffer, number, body)], claim)
+    }
+
+    /// Adds rows in one transaction: all of them, or none.
+    ///
+    /// # Errors
+    /// Those of [`add`](Self::add).
+    pub fn add_all(
+        &self,
+        session: &str,
+        rows: Vec<(Buffer, u64, Value)>,
+    ) -> impl Future<Output = Result<(), Fault>> + Send + use<> {
+        self.add_claiming(session, rows, Claim::None)
+    }
+
+    /// Adds rows and makes a claim for the first of them, in one transaction: all of it, or nothing.
+    ///
+    /// # Errors
+    /// Those of [`add_with`](Self::add_with).
+    pub fn add_claiming(
+        &self,
+        session: &str,
+        rows: Vec<(Buffer, u64, Value)>,
+        claim: Claim,
+    ) -> impl Future<Output = Result<(), Fault>> + Send + use<> {
+        let first = rows.first().map_or(0, |it| it.1);
+        let claim = self.broken_apart(session, first, claim);
         let (session, at, stamp) = (session.to_owned(), now_ms().cast_signed(), self.store.stamp());
         self.store.ask(move |database| {
-            if !inbox::may_claim(database, &session, &claim)? {
-                return Err(rusqlite::Error::QueryReturnedNoRows);
-            }
-            let mut body = body;
-            mask(&mut body, &stamp.secrets, &KINDS);
-            let body = body.to_string();
-            database
-                .prepare_cached(
-                    "INSERT INTO transcript (session, buffer, number, at_ms, body) VALUES (?1, ?2, ?3, ?4, ?5)",
-                )?
-                .execute(params![session, buffer.name(), number.cast_signed(), at, body])?;
-            if buffer == Buffer::Messages {
-                search_index::keep(database, &session, number, at, &body)?;
-            }
-            inbox::claim(database, &session, number, &claim)
+            let done = whole(database, |database| {
+                if !inbox::may_claim(database, &session, &claim)? {
+                    return Ok(Err(rusqlite::Error::QueryReturnedNoRows));
+                }
+                for (buffer, number, mut body) in rows {
+                    mask(&mut body, &stamp.secrets, &KINDS);
+                    let body = body.to_string();
+                    database
+                        .prepare_cached(
+                            "INSERT INTO transcript (session, buffer, number, at_ms, body) VALUES (?1, ?2, ?3, ?4, ?5)",
+                        )?
+                        .execute(params![session, buffer.name(), number.cast_signed(), at, body])?;
+                    if buffer == Buffer::Messages {
+                        search_index::keep(database, &session, number, at, &body)?;
+                    }
+                }
+                inbox::claim(database, &session, first, &claim).map(Ok)
+            });
+            done?
         })
     }
 

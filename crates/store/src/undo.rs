@@ -16,6 +16,7 @@ use std::{
 
 use kit::{
     Fault, Kind, Output,
+    deliberate_faults::killed_at,
     services::{Undo, Which},
     text::Content,
 };
@@ -269,11 +270,14 @@ impl CallUndo {
             let (now, before) = (now.as_deref(), before.as_deref());
             let (held, holds) = (now.map(Content::from), before.map(Content::from));
             self.history.record(&first.path, held.as_ref(), holds.as_ref(), Some(landed))?;
+            killed_at("undo-recorded");
             if let Err(fault) = self.restore.write(&first.path, before, now) {
                 report.refused(&name, fault);
                 return Ok(());
             }
+            killed_at("undo-written");
             self.mark(run)?;
+            killed_at("undo-marked");
             report.restored(match (now, before) {
                 (_, None) => format!("removed {name} (created by {})", first.call),
                 (None, Some(_)) => format!("restored {name} (removed by {})", landed.call),
@@ -385,14 +389,7 @@ fn pending(database: &Connection, which: &Which, session: Option<&str>) -> rusql
     match which {
         Which::Call(call) => all_of(call, ""),
         Which::Last => {
-            let last: Option<String> = database
-                .prepare_cached(&format!(
-                    "SELECT c.call FROM changes c WHERE {of_session} AND c.depth % 2 = 0 AND {OPEN}
-                     ORDER BY c.id DESC LIMIT 1"
-                ))?
-                .query_row(params![session], |row| row.get(0))
-                .optional()?;
-            last.map_or(Ok(Vec::new()), |call| all_of(&call, "AND c.depth % 2 = 0"))
+            newest(database, session)?.map_or(Ok(Vec::new()), |call| all_of(&call, "AND c.depth % 2 = 0"))
         }
         Which::File(path) => database
             .prepare_cached(&format!(
@@ -402,6 +399,17 @@ fn pending(database: &Connection, which: &Which, session: Option<&str>) -> rusql
             .query_map(params![session, path.as_os_str().as_bytes()], change)?
             .collect(),
     }
+}
+
+/// Returns the newest call whose changes are not undone yet, other than calls that undid something.
+fn newest(database: &Connection, session: Option<&str>) -> rusqlite::Result<Option<String>> {
+    database
+        .prepare_cached(&format!(
+            "SELECT c.call FROM changes c WHERE (?1 IS NULL OR c.session = ?1) AND c.depth % 2 = 0 AND {OPEN}
+             ORDER BY c.id DESC LIMIT 1"
+        ))?
+        .query_row(params![session], |row| row.get(0))
+        .optional()
 }
 
 fn open_changes(database: &Connection, session: Option<&str>, limit: usize) -> rusqlite::Result<Vec<Change>> {

@@ -6,9 +6,9 @@
 
 use kit::Fault;
 
-use super::{Mark, Row, Transcript, body, conversation::Turn};
+use super::{Mark, Row, Transcript, body, conversation::Turn, row::Message};
 use crate::model::{Item, Piece, Said};
-use store::{Buffer, Claim};
+use store::{Buffer, Store};
 
 /// The removed part of a conversation.
 #[derive(Debug, Default, PartialEq)]
@@ -47,9 +47,15 @@ impl Transcript {
         let back = TakenBack { said: self.said_at(&first), calls: calls.collect() };
         let notes = self.still_to_tell(there - turns);
         let since = first.begins.message;
-        self.put(Row::Rewound { turns, notes });
+        let row = Row::Rewound { turns, notes };
+        self.rows += 1;
         self.messages += 1;
-        self.writing.add(Buffer::Messages, self.messages, body(&Mark::Rewound { since }), Claim::None);
+        // In one transaction: after a kill, the model and the person have the same conversation.
+        self.writing.add_all(vec![
+            (Buffer::Context, self.rows, body(&row)),
+            (Buffer::Messages, self.messages, body(&Mark::Rewound { since })),
+        ]);
+        self.conversation.apply(row);
         Ok(back)
     }
 
@@ -71,6 +77,26 @@ impl Transcript {
         notes.extend(self.conversation.notes.iter().filter(|it| is_lasting(it)).cloned());
         notes
     }
+}
+
+/// Returns the person's words at the beginning of the first turn that the first rewind behind this message removed; `None` if
+/// there was no rewind since. Blocks.
+///
+/// # Errors
+/// When the conversation can't be read.
+pub fn rewound_after(store: &Store, session: &str, message: u64) -> Result<Option<String>, Fault> {
+    let rows = store.transcripts().rows(session, Buffer::Messages)?;
+    let mark = rows.iter().filter(|it| it.number > message).find_map(|it| {
+        let Mark::Rewound { since } = serde_json::from_str(&it.body).ok()?;
+        Some(since)
+    });
+    let Some(since) = mark else { return Ok(None) };
+    let said = rows.iter().find(|it| it.number == since);
+    let said = said.and_then(|it| serde_json::from_str::<Message>(&it.body).ok());
+    Ok(Some(match said {
+        Some(Message::Person { text, .. }) => text,
+        _ => String::new(),
+    }))
 }
 
 /// Returns whether this is a note on a job, which a rewind does not affect.

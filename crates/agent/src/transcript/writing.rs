@@ -17,10 +17,9 @@ pub(super) struct Writing {
 type OnDisk = Pin<Box<dyn Future<Output = Result<(), Fault>> + Send>>;
 
 struct OnItsWay {
-    buffer: Buffer,
-    number: u64,
-    body: Value,
-    /// The claim on messages of the inbox that is made with it.
+    /// Rows of one transaction: each with its buffer, its number and its body.
+    rows: Vec<(Buffer, u64, Value)>,
+    /// The claim on messages of the inbox that is made with them.
     claim: Claim,
     /// `None` after a failure. The mutex is never locked: it makes a turn `Sync`, as the turn of an agent
     /// inside another agent's call has to be.
@@ -35,9 +34,18 @@ impl Writing {
     /// Queues a row at once, so that rows and the records of the journal reach the disk in the order of their
     /// making.
     pub(super) fn add(&mut self, buffer: Buffer, number: u64, body: Value, claim: Claim) {
-        let adding = self.store.add_with(&self.session, buffer, number, body.clone(), claim.clone());
+        self.queue(vec![(buffer, number, body)], claim);
+    }
+
+    /// Queues rows of one transaction: all of them reach the disk, or none.
+    pub(super) fn add_all(&mut self, rows: Vec<(Buffer, u64, Value)>) {
+        self.queue(rows, Claim::None);
+    }
+
+    fn queue(&mut self, rows: Vec<(Buffer, u64, Value)>, claim: Claim) {
+        let adding = self.store.add_claiming(&self.session, rows.clone(), claim.clone());
         let written: OnDisk = Box::pin(adding);
-        self.rows.push_back(OnItsWay { buffer, number, body, claim, written: Some(Mutex::new(written)) });
+        self.rows.push_back(OnItsWay { rows, claim, written: Some(Mutex::new(written)) });
     }
 
     /// Waits until all rows are on the disk. Can be dropped and called again; a row that failed is then tried
@@ -49,8 +57,8 @@ impl Writing {
         while let Some(row) = self.rows.front_mut() {
             let (store, session) = (&self.store, &self.session);
             let written = row.written.get_or_insert_with(|| {
-                let (body, claim) = (row.body.clone(), row.claim.clone());
-                let again: OnDisk = Box::pin(store.add_with(session, row.buffer, row.number, body, claim));
+                let again = store.add_claiming(session, row.rows.clone(), row.claim.clone());
+                let again: OnDisk = Box::pin(again);
                 Mutex::new(again)
             });
             if let Err(fault) = written.get_mut().as_mut().await {

@@ -1,7 +1,7 @@
 //! Operations between turns: compacts the conversation, and removes its newest turns.
 
 use kit::Fault;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
 use super::{Agent, AgentError};
@@ -37,14 +37,14 @@ pub struct Rewound {
 }
 
 /// A call that changed files.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChangedBy {
     /// Its id in the journal, for undo.
     pub call: String,
     /// The tool.
     pub tool: String,
     /// The session that made it, where that is another one: it was made before a fork, and is undone with `haft undo --call`.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub elsewhere: Option<String>,
     /// The files, relative to the workspace where they are in it.
     pub files: Vec<String>,

@@ -1,13 +1,15 @@
-//! The session service under load: latency from an event to its watchers, attaching, memory, and processes that are killed.
+//! The session service under load: latency from an event to its watchers, attaching, memory, connections that are cut, and
+//! processes that are killed.
 //!
-//! `cargo run --release -p bench --bin sessions_load [KILLS [SEED]]`; by default 1,000 kills. Each figure of another process is
-//! one of this program.
+//! `cargo run --release -p bench --bin sessions_load [-- --kills N --seed N | -- --sample]`; by default 1,000 kills in one go.
+//! `--sample` is a run of less than two minutes, also of a debug build: a test runs it. Each figure of another process is one
+//! of this program. It fails if anything is lost or repeated.
 
 use std::{
     collections::HashMap,
     error::Error,
     fs,
-    io::{self, Write as _},
+    io::{self, BufRead as _, Write as _},
     path::{Path, PathBuf},
     process::{Command, Stdio},
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
@@ -15,26 +17,46 @@ use std::{
 
 use kit::redact::Secrets;
 use serde_json::{Value, json};
-use sessions::{Event, Fold, Opener as _, Operation, Prompt, Row, Sessions, Watcher, testing::ScriptOpener};
+use sessions::{
+    Event, Fold, Handle, Opener as _, Operation, Prompt, Row, Sessions, Watcher, testing::ScriptOpener,
+};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::UnixStream,
+};
 
-/// Kills, unless the first argument says how many.
-const KILLS: usize = 1000;
-/// The seed of when, unless the second argument says which.
-const SEED: u64 = 20_261_124;
-/// Events whose way is measured, one every two milliseconds.
-const EVENTS: usize = 2000;
-/// Events of the session that is attached to.
-const LONG: usize = 10_000;
-/// Watchers at once.
-const WATCHERS: usize = 100;
-/// Sessions that do nothing.
-const IDLE: usize = 50;
+/// How much of everything.
+#[derive(Debug, Clone, Copy)]
+struct Load {
+    /// Events whose way is measured, one every two milliseconds.
+    events: usize,
+    /// Events of the session that is attached to.
+    long: usize,
+    /// Watchers at once.
+    watchers: usize,
+    /// Sessions that do nothing.
+    idle: usize,
+    /// Connections that are cut.
+    cuts: usize,
+    /// Processes that are killed.
+    kills: usize,
+    /// Of when they are cut and killed.
+    seed: u64,
+}
+
+const WHOLE: Load =
+    Load { events: 2000, long: 10_000, watchers: 100, idle: 50, cuts: 1000, kills: 1000, seed: 20_261_124 };
+
+const SAMPLE: Load = Load { events: 200, long: 2000, watchers: 20, idle: 10, cuts: 100, kills: 20, ..WHOLE };
+
 /// Kills of one session, before the next one begins.
 const KILLS_OF_ONE: usize = 20;
 /// Prompts of a session that is killed.
 const PROMPTS: usize = 20;
 /// Timeout for the next row of a watcher.
 const TIMEOUT: Duration = Duration::from_secs(60);
+/// The first event of a measurement, which a watcher in another process waits for.
+const READY: &str = "ready";
 
 type Trouble = Box<dyn Error>;
 
@@ -42,35 +64,84 @@ type Trouble = Box<dyn Error>;
 async fn main() -> Result<(), Trouble> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
-        ["watch", folder] => watch(Path::new(folder)).await,
+        ["watch", folder, events] => watch(Path::new(folder), events.parse()?).await,
         ["run", folder] => run(Path::new(folder)).await,
-        rest => {
-            let kills = rest.first().map_or(Ok(KILLS), |it| it.parse())?;
-            let seed = rest.get(1).map_or(Ok(SEED), |it| it.parse())?;
-            table(kills, seed).await
+        rest => table(load(rest)?).await,
+    }
+}
+
+fn load(mut arguments: &[&str]) -> Result<Load, Trouble> {
+    let mut load = WHOLE;
+    loop {
+        match arguments {
+            [] => return Ok(load),
+            ["--sample", rest @ ..] => (load, arguments) = (SAMPLE, rest),
+            ["--kills", kills, rest @ ..] => (load.kills, arguments) = (kills.parse()?, rest),
+            ["--cuts", cuts, rest @ ..] => (load.cuts, arguments) = (cuts.parse()?, rest),
+            ["--seed", seed, rest @ ..] => (load.seed, arguments) = (seed.parse()?, rest),
+            [other, ..] => {
+                let what = format!("`{other}` is unknown: use --sample, --kills N, --cuts N or --seed N");
+                return Err(what.into());
+            }
         }
     }
 }
 
-async fn table(kills: usize, seed: u64) -> Result<(), Trouble> {
+async fn table(load: Load) -> Result<(), Trouble> {
+    let Load { long, watchers, idle: sessions, .. } = load;
     let mut out = io::stdout();
     writeln!(out, "| what | figure |\n|---|---|")?;
-    let memory = idle().await?;
-    writeln!(out, "| memory of an idle session, {IDLE} of them after a turn | {:.0} kB |", memory / 1e3)?;
-    let (mut here, there) = latencies(1).await?;
+    let memory = idle(load).await?;
+    writeln!(out, "| memory of an idle session, {sessions} of them after a turn | {:.0} kB |", memory / 1e3)?;
+    let (mut here, there) = latencies(load, 1).await?;
     writeln!(out, "| event to watcher, in process | {} |", quantiles(&mut here))?;
     writeln!(out, "| event to watcher, another process | {there} |")?;
-    let (mut here, _) = latencies(WATCHERS).await?;
-    writeln!(out, "| event to each of {WATCHERS} watchers, in process | {} |", quantiles(&mut here))?;
-    let (own, other) = attach().await?;
-    writeln!(out, "| attach to {LONG} events and read all, in the owner | {own:.0?} |")?;
-    writeln!(out, "| attach to {LONG} events and read all, beside it | {other:.0?} |")?;
-    let Killed { kills, rows, lost, repeated } = kill(kills, seed).await?;
+    let (mut here, _) = latencies(load, watchers).await?;
+    writeln!(out, "| event to each of {watchers} watchers, in process | {} |", quantiles(&mut here))?;
+    let (own, other) = attach(load).await?;
+    writeln!(out, "| attach to {long} events and read all, taking over | {own:.0?} |")?;
+    writeln!(out, "| attach to {long} events and read all, beside the owner | {other:.0?} |")?;
+    let mut random = Random(load.seed);
+    let cut = cut(load.cuts, &mut random).await?;
+    let Bad { lost, repeated } = cut.bad;
+    let (cuts, done) = (load.cuts, cut.done);
     writeln!(
         out,
-        "| kill -9, {rows} rows seen meanwhile | {kills} kills: {lost} losses, {repeated} repeats |"
+        "| connections cut at any byte, {done} operations came through | {cuts} cuts: {lost} losses, {repeated} repeats |"
     )?;
-    if lost + repeated > 0 { Err("events were lost or repeated".into()) } else { Ok(()) }
+    out.flush()?;
+    let killed = kill(load.kills, &mut random).await?;
+    let Killed { kills, rows, .. } = killed;
+    writeln!(
+        out,
+        "| kill -9, {rows} rows seen meanwhile | {kills} kills: {} losses, {} repeats |",
+        killed.bad.lost, killed.bad.repeated
+    )?;
+    let bad = lost + repeated + killed.bad.lost + killed.bad.repeated;
+    if bad > 0 { Err("events were lost or repeated".into()) } else { Ok(()) }
+}
+
+/// A linear congruential generator: the same seed, the same schedule.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0
+    }
+
+    /// A number below this one.
+    fn below(&mut self, most: usize) -> usize {
+        let most = most.max(1) as u64;
+        usize::try_from((self.next() >> 33) % most).unwrap_or_default()
+    }
+}
+
+/// The number of failures of each kind.
+#[derive(Debug, Clone, Copy, Default)]
+struct Bad {
+    lost: usize,
+    repeated: usize,
 }
 
 fn process(folder: &Path) -> Result<ScriptOpener, Trouble> {
@@ -92,9 +163,9 @@ fn quantiles(all: &mut [u64]) -> String {
 }
 
 /// How long each event took that says when it was.
-async fn measure(watcher: &mut Watcher) -> Result<Vec<u64>, Trouble> {
+async fn measure(watcher: &mut Watcher, events: usize) -> Result<Vec<u64>, Trouble> {
     let mut all = Vec::new();
-    while all.len() < EVENTS {
+    while all.len() < events {
         let row = tokio::time::timeout(TIMEOUT, watcher.next()).await?.map_err(|it| it.what)?;
         if let Event::Told { text } = &row.event
             && let Ok(at) = text.parse::<u64>()
@@ -106,26 +177,41 @@ async fn measure(watcher: &mut Watcher) -> Result<Vec<u64>, Trouble> {
 }
 
 /// Latencies of so many watchers here, and what one in another process says.
-async fn latencies(watchers: usize) -> Result<(Vec<u64>, String), Trouble> {
+async fn latencies(load: Load, watchers: usize) -> Result<(Vec<u64>, String), Trouble> {
+    let events = load.events;
     let folder = tempfile::tempdir()?;
     let opener = process(folder.path())?;
     let sessions = opener.sessions();
     let prepared = sessions.prepare("s");
     let opened = opener.open(&prepared).map_err(|it| it.what)?;
     let owner = prepared.own(&opened.agent).await.map_err(|it| it.what)?;
-    let child = Command::new(std::env::current_exe()?)
+    let mut child = Command::new(std::env::current_exe()?)
         .arg("watch")
         .arg(folder.path())
+        .arg(events.to_string())
         .stdout(Stdio::piped())
         .spawn()?;
+    let mut said = io::BufReader::new(child.stdout.take().ok_or("the watcher has no output")?);
     let mut tasks = Vec::new();
     for _ in 0..watchers {
         let mut watcher = owner.watch(0);
-        tasks.push(tokio::spawn(async move { measure(&mut watcher).await.map_err(|it| it.to_string()) }));
+        tasks.push(tokio::spawn(
+            async move { measure(&mut watcher, events).await.map_err(|it| it.to_string()) },
+        ));
     }
-    // Until it follows by the socket.
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    for _ in 0..EVENTS {
+    // Until the other process follows by the socket: by then it says that it saw the first event.
+    let mut ready = tokio::task::spawn_blocking(move || {
+        let mut line = String::new();
+        said.read_line(&mut line).map(|_| said)
+    });
+    let said = loop {
+        owner.log().add(Event::Told { text: READY.to_owned() });
+        tokio::select! {
+            said = &mut ready => break said??,
+            () = tokio::time::sleep(Duration::from_millis(100)) => {}
+        }
+    };
+    for _ in 0..events {
         owner.log().add(Event::Told { text: now().to_string() });
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
@@ -133,29 +219,43 @@ async fn latencies(watchers: usize) -> Result<(Vec<u64>, String), Trouble> {
     for task in tasks {
         all.extend(task.await??);
     }
-    let there = tokio::task::spawn_blocking(move || child.wait_with_output()).await??;
+    let there = tokio::task::spawn_blocking(move || {
+        let mut line = String::new();
+        let mut said = said;
+        said.read_line(&mut line)?;
+        child.wait().map(|_| line)
+    });
+    let there = there.await??;
     owner.close("bench").await.map_err(|it| it.what)?;
-    Ok((all, String::from_utf8_lossy(&there.stdout).trim().to_owned()))
+    Ok((all, there.trim().to_owned()))
 }
 
 /// A watcher in a process of its own.
-async fn watch(folder: &Path) -> Result<(), Trouble> {
+async fn watch(folder: &Path, events: usize) -> Result<(), Trouble> {
     let sessions = process(folder)?.watching();
-    let mut all = measure(&mut sessions.watch("s", 0)).await?;
+    let mut watcher = sessions.watch("s", 0);
+    loop {
+        let row = tokio::time::timeout(TIMEOUT, watcher.next()).await?.map_err(|it| it.what)?;
+        if matches!(&row.event, Event::Told { text } if text == READY) {
+            break;
+        }
+    }
+    writeln!(io::stdout(), "{READY}")?;
+    let mut all = measure(&mut watcher, events).await?;
     writeln!(io::stdout(), "{}", quantiles(&mut all))?;
     Ok(())
 }
 
-async fn read_all(from: &mut Watcher) -> Result<(), Trouble> {
+async fn read_all(from: &mut Watcher, long: usize) -> Result<(), Trouble> {
     let mut fold = Fold::new();
     while let Some(row) = from.try_next().await.map_err(|it| it.what)? {
         fold.add(&row);
     }
-    if fold.head < LONG as u64 { Err("the session is shorter than it was made".into()) } else { Ok(()) }
+    if fold.head < long as u64 { Err("the session is shorter than it was made".into()) } else { Ok(()) }
 }
 
 /// How long it takes to attach to a long session, in its owner and beside it.
-async fn attach() -> Result<(Duration, Duration), Trouble> {
+async fn attach(Load { long, .. }: Load) -> Result<(Duration, Duration), Trouble> {
     let folder = tempfile::tempdir()?;
     let opener = process(folder.path())?;
     let handle = opener.sessions();
@@ -163,7 +263,7 @@ async fn attach() -> Result<(Duration, Duration), Trouble> {
         let prepared = handle.prepare("s");
         let opened = opener.open(&prepared).map_err(|it| it.what)?;
         let owner = prepared.own(&opened.agent).await.map_err(|it| it.what)?;
-        for at in 0..LONG {
+        for at in 0..long {
             owner.log().add(agent::Event::Note { text: format!("event {at} of a long session") });
             if at % 1000 == 0 {
                 owner.log().flush().await.map_err(|it| it.what)?;
@@ -173,12 +273,12 @@ async fn attach() -> Result<(Duration, Duration), Trouble> {
     }
     let began = Instant::now();
     let own = handle.attach("s", "bench").await.map_err(|it| it.what)?;
-    read_all(&mut own.watch(0)).await?;
+    read_all(&mut own.watch(0), long).await?;
     let here = began.elapsed();
     let beside = process(folder.path())?.watching();
     let began = Instant::now();
     let other = beside.attach("s", "bench").await.map_err(|it| it.what)?;
-    read_all(&mut other.watch(0)).await?;
+    read_all(&mut other.watch(0), long).await?;
     Ok((here, began.elapsed()))
 }
 
@@ -189,12 +289,12 @@ fn resident() -> Result<f64, Trouble> {
 }
 
 /// The memory of a session that did one turn, in bytes.
-async fn idle() -> Result<f64, Trouble> {
+async fn idle(load: Load) -> Result<f64, Trouble> {
     let folder = tempfile::tempdir()?;
     let sessions = process(folder.path())?.sessions();
     let mut handles = Vec::new();
     let mut before = 0.0;
-    for at in 0..=IDLE {
+    for at in 0..=load.idle {
         let handle = sessions.open(None, "bench").await.map_err(|it| it.what)?;
         let said =
             Operation::Prompt(Prompt::new(json!([{"say": "a word and another ".repeat(50)}]).to_string()));
@@ -205,14 +305,79 @@ async fn idle() -> Result<f64, Trouble> {
             before = resident()?;
         }
     }
-    Ok((resident()? - before) / IDLE as f64)
+    Ok((resident()? - before) / load.idle as f64)
+}
+
+struct Cut {
+    /// Operations that came through.
+    done: usize,
+    bad: Bad,
+}
+
+/// Cuts connections to an owner at any byte of a request, and compares what a watcher saw with the log.
+async fn cut(cuts: usize, random: &mut Random) -> Result<Cut, Trouble> {
+    let folder = tempfile::tempdir()?;
+    let opener = process(folder.path())?;
+    let handle = opener.sessions().open(Some("s"), "bench").await.map_err(|it| it.what)?;
+    let beside = process(folder.path())?.watching();
+    let (mut watcher, mut rows) = (beside.watch("s", 0), Vec::new());
+    let owner = opener.runtime().store().owners().get("s").map_err(|it| it.what)?;
+    let name = owner.and_then(|it| it.socket).ok_or("the owner has no socket")?;
+    let socket = opener.runtime().store().folder().join("sockets").join(name);
+    for at in 0..cuts {
+        let act = json!({"version": 1, "session": "s", "ask": {"act": {"key": format!("k{at}"), "by": "bench",
+            "operation": {"operation": "cancel"}}}});
+        let follow = json!({"version": 1, "session": "s", "ask": {"follow": {"attends": true}}});
+        let line = format!("{}\n", if at % 2 == 0 { act } else { follow });
+        let mut stream = UnixStream::connect(&socket).await?;
+        // A third of the requests is whole, and cut before the answer.
+        let sent = if random.below(3) == 0 { line.len() } else { 1 + random.below(line.len()) };
+        stream.write_all(line.as_bytes().get(..sent).unwrap_or_default()).await?;
+        if random.below(4) == 0 {
+            let wait = Duration::from_micros(random.below(2000) as u64);
+            // The answer, or the cut, is both well.
+            let _ = tokio::time::timeout(wait, stream.read(&mut [0])).await;
+        }
+        drop(stream);
+        if at % 50 == 0 {
+            let said = Operation::Prompt(Prompt::new("hi"));
+            handle.act(&format!("p{at}"), said).await.map_err(|it| it.what)?;
+        }
+    }
+    let operations = opener.runtime().store().operations();
+    finish_cuts(&handle, &operations, cuts, &mut watcher, &mut rows).await
+}
+
+/// Asks for the operations of cut connections again, and counts what was lost or done twice.
+async fn finish_cuts(
+    handle: &Handle,
+    operations: &store::Operations,
+    cuts: usize,
+    watcher: &mut Watcher,
+    rows: &mut Vec<Row>,
+) -> Result<Cut, Trouble> {
+    let (mut bad, mut done) = (Bad::default(), 0);
+    for at in (0..cuts).step_by(2) {
+        let key = format!("k{at}");
+        done += usize::from(operations.get("s", &key).map_err(|it| it.what)?.is_some());
+        // No turn goes on, so nothing is cancelled, whoever asked for it first.
+        let result = handle.act(&key, Operation::Cancel { prompt: None }).await.map_err(|it| it.what)?;
+        bad.lost += usize::from(result != json!({"cancelled": false}));
+    }
+    handle.act("close", Operation::Close).await.map_err(|it| it.what)?;
+    while !collect(watcher, rows, usize::MAX).await? {}
+    bad.repeated += rows.windows(2).filter(|it| matches!(it, [one, next] if next.seq <= one.seq)).count();
+    let ended = rows.iter().filter(|it| matches!(it.event, Event::TurnEnded(_))).count();
+    let prompts = cuts.div_ceil(50);
+    bad.lost += prompts.saturating_sub(ended);
+    bad.repeated += ended.saturating_sub(prompts);
+    Ok(Cut { done, bad })
 }
 
 struct Killed {
     kills: usize,
     rows: usize,
-    lost: usize,
-    repeated: usize,
+    bad: Bad,
 }
 
 fn prompt(at: usize) -> Operation {
@@ -238,9 +403,8 @@ async fn run(folder: &Path) -> Result<(), Trouble> {
 }
 
 /// Kills processes that run a session, and compares what a watcher saw with the log.
-async fn kill(most: usize, seed: u64) -> Result<Killed, Trouble> {
-    let mut all = Killed { kills: 0, rows: 0, lost: 0, repeated: 0 };
-    let mut random = seed;
+async fn kill(most: usize, random: &mut Random) -> Result<Killed, Trouble> {
+    let mut all = Killed { kills: 0, rows: 0, bad: Bad::default() };
     while all.kills < most {
         let folder = tempfile::tempdir()?;
         let sessions = process(folder.path())?.watching();
@@ -248,21 +412,20 @@ async fn kill(most: usize, seed: u64) -> Result<Killed, Trouble> {
         let mut left = KILLS_OF_ONE.min(most - all.kills);
         loop {
             let mut child = begin(folder.path())?;
-            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            let until = if left > 0 { 2 + usize::try_from(random >> 58)? } else { usize::MAX };
+            let until = if left > 0 { 2 + random.below(64) } else { usize::MAX };
             let is_over = collect(&mut watcher, &mut rows, until).await?;
             if is_over {
                 child.wait()?;
                 break;
             }
-            tokio::time::sleep(Duration::from_micros(random >> 50)).await;
+            tokio::time::sleep(Duration::from_micros(random.below(16_384) as u64)).await;
             child.kill()?;
             child.wait()?;
             all.kills += 1;
             left -= 1;
         }
         all.rows += rows.len();
-        compare(&sessions, &rows, watcher.after(), &mut all).await?;
+        compare(&sessions, &rows, watcher.after(), &mut all.bad).await?;
     }
     Ok(all)
 }
@@ -286,7 +449,7 @@ async fn collect(watcher: &mut Watcher, rows: &mut Vec<Row>, most: usize) -> Res
 }
 
 /// Compares a watcher's rows with the log: adds differences, repeated rows, and lost or repeated turns to `all`.
-async fn compare(sessions: &Sessions, rows: &[Row], after: u64, all: &mut Killed) -> Result<(), Trouble> {
+async fn compare(sessions: &Sessions, rows: &[Row], after: u64, all: &mut Bad) -> Result<(), Trouble> {
     let mut log = sessions.export("s").await.map_err(|it| it.what)?;
     // Whoever closed it may have been killed right then, and have had to open and close it once more.
     log.retain(|it| it.seq <= after);

@@ -2,15 +2,11 @@
 
 use std::{future::Future, pin::Pin};
 
-use agent::{Asker, nobody};
-use kit::{
-    Fault,
-    services::{Question, Soon},
-};
+use kit::services::Question;
 use runtime::{Approver, Request, Verdict};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::ask::{self, AboutCall};
+use crate::ask::AboutCall;
 
 /// A question that waits for its answer. The asker withdraws it by closing the channel.
 pub(crate) enum Asked {
@@ -29,6 +25,15 @@ impl Asked {
         }
     }
 
+    /// Answers that the person refuses, or does not want to answer.
+    pub(crate) fn refuse(self) {
+        // The asker may be gone.
+        match self {
+            Self::May(_, reply) => drop(reply.send(Verdict::No)),
+            Self::Wants(_, reply) => drop(reply.send(None)),
+        }
+    }
+
     /// Returns whether the question was withdrawn.
     pub(crate) fn is_taken_back(&self) -> bool {
         match self {
@@ -38,22 +43,15 @@ impl Asked {
     }
 }
 
-/// A message from a call to the person in the chat.
-pub(crate) enum ToPerson {
-    Asks(Box<Asked>),
-    /// A text that needs no answer, and the channel that reports that it was shown.
-    Shows(String, oneshot::Sender<()>),
-}
-
-/// Sends questions to the chat.
+/// Sends questions about plugins to the chat. Those of a session come with its events.
 #[derive(Clone)]
 pub(crate) struct InChat {
-    to: mpsc::UnboundedSender<ToPerson>,
+    to: mpsc::UnboundedSender<Asked>,
 }
 
 impl InChat {
     /// Returns the sender of questions, and the channel that receives them.
-    pub(crate) fn new() -> (Self, mpsc::UnboundedReceiver<ToPerson>) {
+    pub(crate) fn new() -> (Self, mpsc::UnboundedReceiver<Asked>) {
         let (to, from) = mpsc::unbounded_channel();
         (Self { to }, from)
     }
@@ -63,28 +61,10 @@ impl Approver for InChat {
     fn approve(&self, request: Request) -> Pin<Box<dyn Future<Output = Verdict> + Send + '_>> {
         Box::pin(async move {
             let (reply, answer) = oneshot::channel();
-            match self.to.send(ToPerson::Asks(Box::new(Asked::May(request.into(), reply)))) {
+            match self.to.send(Asked::May(request.into(), reply)) {
                 Ok(()) => answer.await.unwrap_or(Verdict::No),
                 Err(_) => Verdict::NobodyThere,
             }
-        })
-    }
-}
-
-impl Asker for InChat {
-    fn ask(&self, question: Question) -> Soon<'_, Result<String, Fault>> {
-        Box::pin(async move {
-            let (reply, answer) = oneshot::channel();
-            self.to.send(ToPerson::Asks(Box::new(Asked::Wants(question, reply)))).map_err(|_| nobody())?;
-            answer.await.ok().flatten().ok_or_else(ask::unanswered)
-        })
-    }
-
-    fn show(&self, text: String) -> Soon<'_, Result<(), Fault>> {
-        Box::pin(async move {
-            let (reply, shown) = oneshot::channel();
-            self.to.send(ToPerson::Shows(text, reply)).map_err(|_| nobody())?;
-            shown.await.map_err(|_| nobody())
         })
     }
 }

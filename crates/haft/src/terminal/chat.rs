@@ -16,16 +16,10 @@ use std::{
 
 use agent::{Agent, Event, Observer, Steering};
 use kit::{Fault, Kind, files::Roots};
-use runtime::{
-    Session,
-    config::{Notify, Theme},
-};
+use runtime::config::{Notify, Theme};
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
-    sync::{
-        broadcast,
-        mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
-    },
+    sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
     time::{Interval, MissedTickBehavior},
 };
 use tokio_util::sync::CancellationToken;
@@ -35,7 +29,7 @@ use seen::Seen;
 
 use super::{
     abbreviate, activity,
-    asking::{Asked, ToPerson},
+    asking::Asked,
     attention::Attention,
     calls,
     complete::Words,
@@ -51,6 +45,7 @@ use super::{
     picture::{self, Protocol},
     row::{Row, Style, harmless, set_theme},
     screen::{Live, Screen},
+    source::Source,
     status::Status,
     view::{Drawn, View},
 };
@@ -111,7 +106,7 @@ pub(crate) struct Front {
     view: View,
     pictures: Option<Protocol>,
     events: UnboundedReceiver<Seen>,
-    asked: UnboundedReceiver<ToPerson>,
+    asked: UnboundedReceiver<Asked>,
     waiting: VecDeque<Asked>,
     dialog: Option<Dialog>,
     /// Since when a question is open or waits.
@@ -141,14 +136,13 @@ pub(crate) struct Front {
     said: VecDeque<PromptInput>,
     /// Rows and pictures that arrived while a question was open.
     held: Vec<Drawn>,
-    session: Option<Session>,
+    source: Option<Source>,
     steering: Option<Steering>,
     status: Status,
     /// The outputs that can be read in full.
     outputs: Outputs,
     /// The text that the person reads now.
     reading: Option<Reading>,
-    jobs: Option<broadcast::Receiver<runtime::Event>>,
     /// Cancelled when the chat is ended from outside.
     hangup: CancellationToken,
 }
@@ -194,7 +188,7 @@ impl Front {
     /// If the terminal can't be read key by key, or signals can't be received.
     pub(crate) fn new(
         settings: Settings,
-        asked: UnboundedReceiver<ToPerson>,
+        asked: UnboundedReceiver<Asked>,
         variables: &[(String, String)],
         hangup: CancellationToken,
     ) -> io::Result<(Self, Passes)> {
@@ -228,12 +222,11 @@ impl Front {
             settled: None,
             said: VecDeque::new(),
             held: Vec::new(),
-            session: None,
+            source: None,
             steering: None,
             status: Status::new(variables),
             outputs: Outputs::default(),
             reading: None,
-            jobs: None,
             hangup,
         };
         front.attention.idle(&mut front.screen);
@@ -272,8 +265,7 @@ impl Front {
     /// Switches to the conversation of this agent.
     pub(crate) fn follow(&mut self, agent: &Agent) {
         let session = agent.session();
-        self.jobs = Some(session.events());
-        self.session = Some(session.clone());
+        self.source = Some(Source::of(session));
         self.steering = Some(agent.steering());
         self.status.follow(agent);
         self.outputs = Outputs::default();
@@ -421,21 +413,8 @@ impl Front {
         tokio::select! {
             () = self.hangup.cancelled(), if !cancel.is_cancelled() => cancel.cancel(),
             Some(seen) = self.events.recv() => self.see(seen),
-            Some(asked) = self.asked.recv() => match asked {
-                ToPerson::Asks(asked) => self.waiting.push_back(*asked),
-                ToPerson::Shows(text, shown) => {
-                    let columns = self.columns();
-                    let rows = text.lines().flat_map(|it| Row::new(harmless(it), Style::PLAIN).wrapped(columns, 4));
-                    self.held.extend(rows.map(Drawn::Row));
-                    // The call that shows it may have been stopped.
-                    let _ = shown.send(());
-                }
-            },
+            Some(asked) = self.asked.recv() => self.waiting.push_back(asked),
             event = self.input.next() => self.typed(event, cancel),
-            event = next_job(&mut self.jobs) => {
-                let rows = job_line(&event).wrapped(self.columns(), 4);
-                self.held.extend(rows.into_iter().map(Drawn::Row));
-            },
             back = returns(&mut self.away) => self.comes_back(back),
             _ = self.continued.recv(), if self.away.is_none() => self.retake(),
             () = self.line.words.changed() => self.line.refresh(),
@@ -494,19 +473,20 @@ impl Front {
         }
     }
 
-    /// Withdraws all questions.
+    /// Refuses all questions: the person stopped the work that asks them.
     fn drop_dialogs(&mut self) {
-        if self.dialog.take().is_some() {
+        if let Some(dialog) = self.dialog.take() {
+            dialog.refuse();
             self.show(&[Row::new("(question withdrawn)", Style::DIM)]);
         }
-        self.waiting.clear();
+        self.waiting.drain(..).for_each(Asked::refuse);
     }
 
     fn draw(&mut self) {
         let now = Instant::now();
         let columns = self.columns();
         if let Some(reading) = &mut self.reading {
-            let mut rows = reading.rows(columns, self.screen.lines(), self.session.as_ref());
+            let mut rows = reading.rows(columns, self.screen.lines(), self.source.as_ref());
             if self.asked_since.is_some()
                 && let Some(head) = rows.first_mut()
             {
@@ -573,10 +553,9 @@ impl Front {
 
     /// Draws a picture if the terminal can show one, and a line that describes it.
     fn picture(&mut self, picture: &agent::Shown) {
-        let Some(session) = &self.session else { return };
-        let spills = session.runtime().spills();
+        let Some(source) = &self.source else { return };
         let escape = self.pictures.and_then(|protocol| {
-            let bytes = spills.read(session.name(), &picture.handle).ok()?;
+            let bytes = source.read("", &picture.handle).ok()?;
             picture::escape(protocol, &picture.mime, &bytes)
         });
         let is_shown = escape.is_some();
@@ -592,14 +571,18 @@ impl Front {
 
     /// Updates each running call with its output so far and with what it waits for.
     fn look_at_calls(&mut self, now: Instant) {
-        let Some(session) = &self.session else { return };
+        let Some(source) = &self.source else { return };
         let waiting = self.waiting.iter().filter_map(Asked::call);
         let asking: HashSet<String> = waiting.map(str::to_owned).collect();
         self.view.look_at_calls(now, |call| {
-            let written = session.written(call).map(|it| it.tail(LAST).text);
+            let written = source.written(call, LAST);
             let line = written
                 .and_then(|it| it.lines().rfind(|it| !it.trim().is_empty()).map(|it| it.trim().to_owned()));
-            calls::Seen { line, waits: session.waits_for(call), asks: asking.contains(call) }
+            calls::Seen {
+                line,
+                waits: source.session().and_then(|it| it.waits_for(call)),
+                asks: asking.contains(call),
+            }
         });
     }
 }
@@ -609,31 +592,4 @@ fn moves() -> Interval {
     let mut moves = tokio::time::interval(MOVES);
     moves.set_missed_tick_behavior(MissedTickBehavior::Skip);
     moves
-}
-
-async fn next_job(jobs: &mut Option<broadcast::Receiver<runtime::Event>>) -> runtime::Event {
-    while let Some(events) = jobs {
-        match events.recv().await {
-            Ok(event) => return event,
-            Err(broadcast::error::RecvError::Lagged(_)) => {}
-            Err(broadcast::error::RecvError::Closed) => *jobs = None,
-        }
-    }
-    std::future::pending().await
-}
-
-/// Returns the line about the end of a job.
-fn job_line(event: &runtime::Event) -> Row {
-    let name = if event.title.is_empty() { &event.tool } else { &event.title };
-    let exit = event.exit.map_or_else(String::new, |it| format!(", exit {it}"));
-    let took = abbreviate::took(event.took);
-    let telling = abbreviate::summary(&event.tail, true, 80);
-    let telling = if telling.is_empty() { telling } else { format!(": {telling}") };
-    let name = abbreviate::line(name, 60);
-    let bad = event.state == "error" || event.exit.is_some_and(|it| it != 0);
-    let style = if bad { Style::BAD } else { Style::GOOD };
-    Row::new("* ", style).with(
-        harmless(&format!("{} ({name}) {}{exit}, {took}{telling}", event.job, event.state)),
-        Style::PLAIN,
-    )
 }

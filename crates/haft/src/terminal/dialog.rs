@@ -59,6 +59,11 @@ impl Dialog {
         rows
     }
 
+    /// Answers that the person refuses, or does not want to answer.
+    pub(crate) fn refuse(self) {
+        self.asked.refuse();
+    }
+
     /// Returns the rows in which the answer is typed.
     pub(crate) fn live(&self, columns: usize) -> Vec<Row> {
         let says = match &self.asked {

@@ -33,6 +33,7 @@ pub(crate) mod plain;
 pub(crate) mod reader;
 pub(crate) mod row;
 mod screen;
+pub(crate) mod source;
 mod status;
 mod typed;
 pub(crate) mod view;

@@ -108,6 +108,11 @@ impl Plain {
         Self { inner: Arc::new(Inner { out, together, state }) }
     }
 
+    /// Leaves out the model's text from now on.
+    pub(crate) fn only_calls(&self) {
+        self.inner.state.lock().only_calls = true;
+    }
+
     /// Shows the person a text, on standard output.
     pub(crate) fn show(&self, text: &str) {
         self.inner.update(|state| {

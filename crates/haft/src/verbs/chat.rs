@@ -107,7 +107,7 @@ impl Chat {
         };
         let (asks, asked) = InChat::new();
         let Self { agent, words, images, resume, .. } = self;
-        let factory = agent.open(options, place, Arc::new(asks.clone())).await?;
+        let factory = agent.open(options, place, Arc::new(asks)).await?;
         let name = match chosen {
             Some(name) => Some(name),
             None => factory.earlier(resume, options.session.as_deref())?,
@@ -115,12 +115,7 @@ impl Chat {
         let settings = Settings::of(place, &factory.opened, true);
         let (front, passes) = Front::new(settings, asked, &place.variables, hangup.clone())
             .map_err(|error| Fault::new(Kind::Unavailable, format!("the terminal can't be used: {error}")))?;
-        let person = Person {
-            approver: Arc::new(asks.clone()),
-            asker: Arc::new(asks),
-            observer: Arc::new(passes),
-            is_there: true,
-        };
+        let person = Person { viewer: Arc::new(passes), is_there: true, shows_texts: false };
         let mut talk = Conversation::open(front, factory, name.as_deref(), person).await?;
         talk.pictures = images;
         let words = words.join(" ");

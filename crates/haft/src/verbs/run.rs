@@ -4,6 +4,7 @@
 //! calls to standard error, or both as lines of JSON.
 
 mod json;
+mod others;
 mod output;
 mod screen;
 mod stdin;
@@ -24,9 +25,9 @@ use super::{FAULT, finish, report_ignored, strict::Strict};
 use crate::{
     Options, Place,
     agent_factory::{AgentFactory, AgentOptions},
-    ask::{approver, asker, somebody},
+    ask::{approver, somebody},
     print,
-    session_service::{self, Person, Running as Shared, Service},
+    session_service::{self, Agents, Person, Running as Shared, Service, View},
     terminal::{
         abbreviate,
         input::restore,
@@ -36,6 +37,7 @@ use crate::{
     },
     workspace_check::{self, Asking},
 };
+use others::Others;
 use output::Done;
 use task::{Found, Task};
 use watch::{To, Watch};
@@ -117,7 +119,7 @@ impl Run {
 impl Running<'_> {
     async fn in_lines(self, cancel: CancellationToken) -> Result<ExitCode, Fault> {
         let Self { options, place, agent, task, resume, no_wait, json, schema, strict } = self;
-        let factory = agent.open(options, place, approver()).await?;
+        let factory = Arc::new(agent.open(options, place, approver()).await?);
         strict.require(&factory.opened, place).await?;
         report_ignored(&factory.opened, strict.strict);
         let name = factory.earlier(resume, options.session.as_deref())?;
@@ -128,14 +130,9 @@ impl Running<'_> {
             // Standard output contains only the answer.
             (false, Some(_)) => To::Lines(Plain::of_calls(out)),
         }));
-        let person = Arc::new(Person {
-            approver: approver(),
-            asker: asker(),
-            observer: watch.clone(),
-            is_there: somebody(),
-        });
+        let person = Arc::new(Person { viewer: watch.clone(), is_there: somebody(), shows_texts: false });
         let service = Service::new(&factory.opened.runtime, "run");
-        let Shared { mut agent, owner, attends, notes: lines } =
+        let Shared { mut agent, mut owner, view, notes: lines } =
             service.run(&factory, name.as_deref(), &person).await?;
         lines.iter().for_each(|it| print::err(&format!("haft: {it}")));
         let (input, for_one_turn) = match task {
@@ -153,10 +150,15 @@ impl Running<'_> {
         }
         watch.line(&began);
         let mut driver = factory.driver(no_wait);
-        let done = of_owner(&owner, &service, &mut driver, &mut agent, input, schema.as_ref(), &cancel).await;
-        drop(attends);
+        let work = of_owner(&owner, &service, &mut driver, &mut agent, input, schema.as_ref(), &cancel);
+        let done = view.after(work).await;
         for_one_turn.map_or(Ok(()), |it| it.end(&agent))?;
         watch.end();
+        if done.is_ok() && !cancel.is_cancelled() {
+            watch.leaves_to_others();
+            others(&factory, &mut owner, &mut agent, &mut driver, &view, &cancel).await?;
+        }
+        drop(view);
         session_service::close(owner, service.who()).await;
         close(&factory, &agent, &done).await?;
         let goes_on = AgentFactory::goes_on("run", options, &agent);
@@ -193,6 +195,21 @@ async fn of_owner(
         Err(error) => turn.failed(error),
     };
     done
+}
+
+/// Does what attached people asked for meanwhile, and shows it.
+async fn others(
+    factory: &Arc<AgentFactory>,
+    owner: &mut Owner,
+    agent: &mut Agent,
+    driver: &mut Driver,
+    view: &View,
+    cancel: &CancellationToken,
+) -> Result<(), Fault> {
+    let opener = Agents(factory.clone());
+    let records = session_service::records(&factory.opened.runtime);
+    let others = Others { owner, agent, driver, opener: &opener, records: &*records };
+    view.after(others.work(cancel)).await
 }
 
 /// Ends the session, and reports which of its jobs end with it.

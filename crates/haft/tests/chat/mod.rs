@@ -8,7 +8,8 @@ mod changes;
 mod plain;
 mod screens;
 mod screens_typing;
-mod stage;
+pub(crate) mod stage;
+mod taking_part;
 pub(crate) mod tmux;
 mod typed;
 

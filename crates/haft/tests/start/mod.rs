@@ -8,3 +8,4 @@ mod models;
 mod names;
 mod provider;
 mod sessions;
+mod state_folder;

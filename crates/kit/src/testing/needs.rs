@@ -120,6 +120,16 @@ fn has_venv() -> bool {
     })
 }
 
+/// Returns whether this test is skipped because it does not run as root, and reports it. Also in strict mode: that is not a
+/// program that can be installed.
+pub fn skips_without_root(test: &str) -> bool {
+    let is_root = rustix::process::geteuid().is_root();
+    if !is_root {
+        report(&format!("skipped: {test}: needs root, to become another user\n"));
+    }
+    !is_root
+}
+
 /// Returns whether this test is skipped for lack of a program, and reports it.
 ///
 /// # Panics

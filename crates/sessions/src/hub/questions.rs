@@ -115,7 +115,7 @@ impl Asker for Hub {
             if !self.is_attended() {
                 return Err(nobody());
             }
-            self.log.add(Event::Told { text });
+            self.tell(text);
             Ok(())
         })
     }

@@ -20,6 +20,8 @@ pub struct Pending {
     pub(super) by: String,
     pub(super) operation: Operation,
     pub(super) life: Life,
+    /// The plan in its row, once it was begun.
+    pub(super) plan: Option<Value>,
     pub(super) result: watch::Sender<Option<Outcome>>,
 }
 
@@ -62,6 +64,28 @@ impl Pending {
     /// Returns whether it was cancelled while it waited.
     pub fn is_cancelled(&self) -> bool {
         self.core.cancelled.lock().contains(&self.key)
+    }
+
+    /// Returns whether an owner that died began it: it may be done.
+    pub fn was_begun(&self) -> bool {
+        self.life != Life::New
+    }
+
+    /// Returns what its row says that it does, once it was begun.
+    pub fn plan(&self) -> Option<&Value> {
+        self.plan.as_ref()
+    }
+
+    /// Does the same as [`begin`](Self::begin), and notes with it what the operation is about to do, for the owner that may
+    /// have to go on with it. Where an owner that died noted that, its plan stands.
+    ///
+    /// # Errors
+    /// When that can't be written.
+    pub async fn begin_with(&mut self, plan: Option<Value>) -> Result<bool, Fault> {
+        let (Life::New, Some(plan)) = (self.life, plan) else { return self.begin().await };
+        self.plan = Some(plan.clone());
+        let (core, session) = (&self.core, self.core.feed.session());
+        core.store.operations().begin_with(session, &self.key, core.epoch, plan).await
     }
 
     /// Notes that it begins now. Nothing is to be done where this gives false: it has a result, or another owner began it.

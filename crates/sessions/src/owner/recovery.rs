@@ -1,6 +1,6 @@
 //! Recovery of a claimed session: settles once everything that an owner that died left open.
 
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
 use kit::{Fault, Kind};
 use serde_json::{Value, json};
@@ -20,6 +20,8 @@ use crate::{
 pub(crate) struct Found {
     pub(crate) head: u64,
     pub(crate) fold: Fold,
+    /// The results of operations that the log says were done, by their keys.
+    pub(crate) done: HashMap<String, Value>,
     pub(crate) compaction: (Compaction, Vec<Write>),
 }
 
@@ -47,12 +49,19 @@ pub(crate) fn read(events: &Events, session: &str) -> Result<Found, Fault> {
         }
     }
     let head = events.head(session)?;
-    Ok(Found { head, fold, compaction: of_rows(rows.iter()) })
+    let done =
+        rows.iter().filter_map(|it| it.event.completes()).map(|(key, it)| (key.to_owned(), it)).collect();
+    Ok(Found { head, fold, done, compaction: of_rows(rows.iter()) })
 }
 
 impl Core {
     /// Settles what the last owner left open. `messages` is how many the transcript has.
-    pub(crate) async fn settle(self: &Arc<Self>, fold: &Fold, messages: u64) -> Result<(), Fault> {
+    pub(crate) async fn settle(
+        self: &Arc<Self>,
+        fold: &Fold,
+        done: &HashMap<String, Value>,
+        messages: u64,
+    ) -> Result<(), Fault> {
         for approval in &fold.approvals {
             let id = approval.id.clone();
             self.log().add(Event::ApprovalClosed { id, decision: Decision::Expired, by: None, words: None });
@@ -82,7 +91,10 @@ impl Core {
             }
         }
         for noted in open.iter().filter(|it| Some(&it.key) != settled.as_ref()) {
-            self.take_over(noted, fold).await?;
+            match done.get(&noted.key) {
+                Some(result) => self.finish(noted, Ok(result.clone())).await?,
+                None => self.take_over(noted, fold).await?,
+            }
         }
         Ok(())
     }
@@ -112,6 +124,11 @@ impl Core {
             drop(self.start(&noted.key, &noted.by, operation, Life::Begun));
             return Ok(());
         }
+        // Its row says what it was about to do: who goes on finds out what is left of that.
+        if let Some(plan) = plan_of(noted) {
+            drop(self.start_planned(&noted.key, &noted.by, operation, Life::Begun, Some(plan)));
+            return Ok(());
+        }
         let what = "the process that did this died in the middle of it: it may be done, or not";
         let fault =
             Fault::new(Kind::Unavailable, what).next("Look at the session, then ask again under a new key.");
@@ -122,6 +139,12 @@ impl Core {
         let outcome = json!(Outcome::of(&result));
         self.store().operations().finish(self.session(), &noted.key, outcome).await
     }
+}
+
+/// Returns what the stored operation was about to do.
+fn plan_of(noted: &Noted) -> Option<Value> {
+    let mut body: Value = serde_json::from_str(&noted.body).ok()?;
+    body.get_mut("plan").map(Value::take)
 }
 
 /// Parses the stored operation.

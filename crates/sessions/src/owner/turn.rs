@@ -34,6 +34,25 @@ pub struct Turn {
     pub(super) is_over: bool,
 }
 
+/// Work that goes on and is not a turn.
+pub struct Work {
+    pub(super) core: Arc<Core>,
+    pub(super) cancel: CancellationToken,
+}
+
+impl Work {
+    /// Stops the work.
+    pub fn cancel(&self) -> &CancellationToken {
+        &self.cancel
+    }
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        *self.core.running.lock() = None;
+    }
+}
+
 impl Turn {
     /// Stops the turn.
     pub fn cancel(&self) -> &CancellationToken {
@@ -59,6 +78,11 @@ impl Turn {
     /// It failed so. Gives the same.
     pub fn failed(self, error: &AgentError) -> TurnEnd {
         self.ended(TurnEnd { error: Some(Failure::from(error)), ..TurnEnd::of("error") })
+    }
+
+    /// It ended without an answer of the model, with this text. Gives the same.
+    pub(crate) fn ended_as(self, ended: agent::Ended, text: String) -> TurnEnd {
+        self.ended(TurnEnd { text, ..TurnEnd::of(ended.name()) })
     }
 
     fn ended(mut self, mut end: TurnEnd) -> TurnEnd {

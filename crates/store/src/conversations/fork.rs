@@ -1,6 +1,6 @@
 //! Forking a conversation: a new session with the rows of another one up to a place, its saved state and its outputs.
 
-use kit::{Fault, Kind};
+use kit::{Fault, Kind, deliberate_faults::killed_at};
 use rusqlite::{Connection, params};
 
 use super::Conversations;
@@ -39,6 +39,7 @@ impl Conversations {
             .ok_or_else(|| taken(to))?;
         // Before the rows that name them.
         let outputs = self.store.spills().share_all(from, to)?;
+        killed_at("fork-outputs-shared");
         let (from, name) = (from.to_owned(), to.to_owned());
         let rows = self.store.wait(move |database| {
             // Two processes may have found the name free.

@@ -22,6 +22,15 @@ pub struct Changed {
 }
 
 impl Store {
+    /// Returns the newest call of a session whose changes an undo would revert. Blocks.
+    ///
+    /// # Errors
+    /// When the database can't be read.
+    pub fn newest_to_undo(&self, session: &str) -> Result<Option<String>, Fault> {
+        let session = session.to_owned();
+        self.wait(move |database| super::newest(database, Some(&session)))
+    }
+
     /// Returns the changes of these calls that can still be undone, the newest first. Blocks.
     ///
     /// # Errors

@@ -98,7 +98,7 @@ impl Front {
     /// Returns whether this key is for the pager, or opens it.
     fn reads(&mut self, key: KeyEvent) -> bool {
         if let Some(reading) = &mut self.reading {
-            if !reading.key(key, &self.outputs, self.session.as_ref()) {
+            if !reading.key(key, &self.outputs, self.source.as_ref()) {
                 self.reading = None;
                 self.screen.leave_full();
             }
@@ -107,8 +107,8 @@ impl Front {
         if key.code != KeyCode::Char('o') || key.modifiers != KeyModifiers::CONTROL {
             return false;
         }
-        let Some(session) = &self.session else { return true };
-        self.reading = Reading::newest(self.view.newest_call(), &self.outputs, session);
+        let Some(source) = &self.source else { return true };
+        self.reading = Reading::newest(self.view.newest_call(), &self.outputs, source);
         if self.reading.is_none() {
             self.show(&[Row::new("Nothing to read yet: no call has ended.", Style::DIM)]);
         }

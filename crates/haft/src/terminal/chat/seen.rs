@@ -1,4 +1,4 @@
-//! Session events for a terminal: the agent's events, and the events around them if the agent runs in another process.
+//! Session events for a terminal: those of the agent, its questions, and the events around them.
 
 use std::time::{Duration, Instant};
 
@@ -13,6 +13,7 @@ use super::{
         input_line::Entry,
         picker::{Item, Picked, Picker},
         row::{Row, Style, harmless},
+        source::Source,
         view::Drawn,
     },
     Front,
@@ -28,6 +29,10 @@ pub(crate) enum Seen {
     Ended(Option<String>),
     /// A permanent line.
     Line(String, Style),
+    /// The end of a command that the person here ran: its output is shown whole.
+    Whole(Event),
+    /// A text that a call shows the person.
+    Text(String),
     /// A background job ended, or waits for input.
     Job(Job),
     /// A line that is put at the prompt, to be changed and sent.
@@ -40,8 +45,9 @@ pub(crate) enum Seen {
 
 impl Front {
     /// Switches to a session that another process runs, or may run.
-    pub(crate) fn attach(&mut self) {
+    pub(crate) fn attach(&mut self, source: Source) {
         self.is_attached = true;
+        self.source = Some(source);
     }
 
     /// Shows a part of an earlier conversation.
@@ -106,6 +112,20 @@ impl Front {
                 self.held.push(Drawn::Row(Row::default()));
             }
             Seen::Line(text, style) => self.line(&text, style),
+            Seen::Whole(event) => {
+                self.view.shows_whole();
+                self.hear(&event);
+                self.view.shows_summaries();
+                let text = if let Event::Answered { text, .. } = &event { text.trim_end() } else { "" };
+                self.line(if text.is_empty() { "(no output)" } else { text }, Style::PLAIN);
+                self.held.push(Drawn::Row(Row::default()));
+            }
+            Seen::Text(text) => {
+                let columns = self.columns();
+                let rows =
+                    text.lines().flat_map(|it| Row::new(harmless(it), Style::PLAIN).wrapped(columns, 4));
+                self.held.extend(rows.map(Drawn::Row));
+            }
             Seen::Job(job) => {
                 let row = job_row(&job);
                 let rows = row.wrapped(self.columns(), 4);
@@ -123,7 +143,7 @@ impl Front {
     }
 }
 
-/// Returns the row about a job that runs elsewhere.
+/// Returns the row about a job that ended or waits for input.
 fn job_row(job: &Job) -> Row {
     let name = if job.title.is_empty() { &job.tool } else { &job.title };
     let exit = job.exit.map_or_else(String::new, |it| format!(", exit {it}"));

@@ -3,45 +3,55 @@
 
 mod feed;
 
-use std::{sync::Arc, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use agent::{Message, conversation, lines};
-use kit::{Fault, Kind};
+use agent::{Message, conversation, lines, profiles::PLAN};
+use kit::{Fault, Kind, base64};
 use runtime::Runtime;
 use serde_json::Value;
-use sessions::{Event, Handle, Operation, Prompt, Watcher};
+use sessions::{Attachment, Event, Handle, Operation, Prompt, Watcher};
 use tokio_util::sync::CancellationToken;
 
 use super::{Chat, conversation::SHOWN, export, report};
 use crate::{
     Options, Place,
     agent_factory::AgentFactory,
-    print,
-    session_service::{Agents, Service},
+    attach, print,
+    session_service::{Agents, Answers, Service, View},
     terminal::{
+        abbreviate,
         asking::InChat,
         chat::{Front, Passes, PromptInput, Settings, seen::Seen},
         commands::{Meant, meant},
         input_line::Entry,
         row::Style,
+        source::Source,
     },
     verbs::{close, sessions::resumes},
 };
+use feed::Shown;
 
 /// The commands that work on a session that another process runs.
-const COMMANDS: [(&str, &str); 11] = [
+const COMMANDS: [(&str, &str); 15] = [
     ("/status", "show who runs the session, its model and profile"),
     ("/model NAME", "have another model answer"),
     ("/profile NAME", "go on under another profile; `none` leaves it"),
+    ("/plan [TASK]", "plan mode, on or off: nothing is changed"),
+    ("/compact [KEEP]", "summarize the conversation now, keeping KEEP"),
     ("/undo [CALL]", "undo the last file change, or CALL's"),
     ("/rewind [N]", "go back to before your last message, or the Nth last, and edit it"),
     ("/fork [N]", "a new session with the conversation up to your message N"),
     ("/rename TITLE", "give the session a title"),
     ("/export [FILE]", "write the conversation to a Markdown file"),
     ("/quit", "leave, as Ctrl-D does; the session goes on"),
+    ("!command", "run a command yourself; the model sees its output"),
+    ("Ctrl-O", "show the whole output of the last call"),
     ("Esc", "stop the turn that goes on"),
     ("Enter", "send; it is done after the turn that goes on"),
 ];
+
+/// Maximum size of the pictures of one message, in bytes: they go through the owner's socket in one line.
+const PICTURES: usize = 20 << 20;
 
 /// How many times haft checks whether a session that this process took over has ended, and how long it waits in between.
 const ENDS: usize = 300;
@@ -77,7 +87,7 @@ pub(super) async fn run(
     let settings = Settings::of(place, &factory.opened, true);
     let (mut front, passes) = Front::new(settings, asked, &place.variables, hangup)
         .map_err(|error| Fault::new(Kind::Unavailable, format!("the terminal can't be used: {error}")))?;
-    front.attach();
+    front.attach(Source::elsewhere(&runtime, name));
     let passes = Arc::new(passes);
     let mut attached = Attached { front, handle, service, factory, passes };
     attached.welcome().await;
@@ -90,11 +100,13 @@ pub(super) async fn run(
     }
     attached.front.says_first(words.join(" "));
     let attending = attached.handle.attend();
-    let feed = feed::follow(watcher, &attached.handle, attached.service.who(), &attached.passes);
+    let who = attached.service.who().to_owned();
+    let shown = Arc::new(Shown::new(&attached.passes, &who));
+    let view = View::follow(watcher, shown, Answers::There(attached.handle.clone()), &who);
     attached.talk().await;
     let Attached { front, handle, .. } = attached;
     // haft restores the terminal before it prints anything else.
-    drop((front, feed, attending));
+    drop((front, view, attending));
     left(&handle, &runtime, options).await;
     close(&runtime);
     Ok(())
@@ -180,13 +192,11 @@ impl Attached {
     /// Executes a line; returns false if the person leaves.
     async fn line(&mut self, entry: &Entry) -> bool {
         match meant(&entry.text, &[]) {
+            Meant::Nothing if !entry.pictures.is_empty() => self.say("", entry),
             Meant::Nothing => {}
             Meant::Leave => return false,
-            Meant::Said(_) if !entry.pictures.is_empty() => {
-                self.refuse("pictures are sent", "Send it in the terminal that runs the session.");
-            }
-            Meant::Said(text) => self.act(Operation::Prompt(Prompt::new(text))),
-            Meant::Run(_) => self.refuse("`!` runs commands", "Run it in another terminal."),
+            Meant::Said(text) => self.say(text, entry),
+            Meant::Run(command) => self.act(Operation::Command { command: command.to_owned() }),
             Meant::Command(name, given) => {
                 if let Err(fault) = self.command(name, given).await {
                     self.fails(&fault);
@@ -214,6 +224,11 @@ impl Attached {
                 let name = Some(given.to_owned()).filter(|it| it != "none");
                 self.act(Operation::Profile { name });
             }
+            "/plan" => self.plan(given).await?,
+            "/compact" => {
+                let keep = Some(given.to_owned()).filter(|it| !it.is_empty());
+                self.act(Operation::Compact { keep });
+            }
             "/undo" if given.is_empty() || given.starts_with("c_") => {
                 let call = Some(given.to_owned()).filter(|it| !it.is_empty());
                 self.act(Operation::Undo { call });
@@ -232,6 +247,28 @@ impl Attached {
                 return Err(Fault::bad_args(what).next("/help lists what works here."));
             }
         }
+        Ok(())
+    }
+
+    /// Sends a message with its pictures; if one can't be read, the message goes back to the prompt.
+    fn say(&mut self, text: &str, entry: &Entry) {
+        match attachments(&entry.pictures) {
+            Ok(attachments) => self.act(Operation::Prompt(Prompt { text: text.to_owned(), attachments })),
+            Err(fault) => {
+                self.front.put(entry);
+                self.fails(&fault);
+            }
+        }
+    }
+
+    /// Switches plan mode on or off; with a task, switches it on and works on the task.
+    async fn plan(&mut self, task: &str) -> Result<(), Fault> {
+        let is_on = self.handle.state().await?.profile.as_deref() == Some(PLAN);
+        let on = !is_on || !task.is_empty();
+        let profile = Operation::Profile { name: on.then(|| PLAN.to_owned()) };
+        let task = Some(Prompt::new(task)).filter(|it| !it.is_empty()).map(Operation::Prompt);
+        let profile = Some(profile).filter(|_| on != is_on);
+        self.act_all(profile.into_iter().chain(task).collect(), |_| None);
         Ok(())
     }
 
@@ -287,25 +324,44 @@ impl Attached {
 
     /// Requests an operation, and shows what `then` makes of its result.
     fn act_then(&self, operation: Operation, then: fn(Value) -> Option<Seen>) {
-        let key = self.factory.opened.runtime.store().call_id();
-        let (handle, passes) = (self.handle.clone(), self.passes.clone());
-        tokio::spawn(async move {
-            let seen = match handle.act(&key, operation).await {
-                Ok(value) => then(value),
-                Err(fault) => Some(Seen::Line(told(&fault), Style::BAD)),
-            };
-            seen.into_iter().for_each(|it| passes.see(it));
-        });
+        self.act_all(vec![operation], then);
     }
 
-    fn refuse(&mut self, what: &str, next: &str) {
-        let fault = Fault::bad_args(format!("{what} only in the terminal that runs this session"));
-        self.fails(&fault.next(next));
+    /// Requests operations one after the other, until one of them fails.
+    fn act_all(&self, operations: Vec<Operation>, then: fn(Value) -> Option<Seen>) {
+        let store = self.factory.opened.runtime.store();
+        let operations: Vec<_> = operations.into_iter().map(|it| (store.call_id(), it)).collect();
+        let (handle, passes) = (self.handle.clone(), self.passes.clone());
+        tokio::spawn(async move {
+            for (key, operation) in operations {
+                match handle.act(&key, operation).await {
+                    Ok(value) => then(value).into_iter().for_each(|it| passes.see(it)),
+                    Err(fault) => return passes.see(Seen::Line(told(&fault), Style::BAD)),
+                }
+            }
+        });
     }
 
     fn fails(&mut self, fault: &Fault) {
         self.front.tell(&told(fault), Style::BAD);
     }
+}
+
+/// Returns the pictures as attachments.
+fn attachments(pictures: &[PathBuf]) -> Result<Vec<Attachment>, Fault> {
+    let mut size = 0;
+    let mut all = Vec::new();
+    for path in pictures {
+        let (name, bytes) = attach::picture(path)?;
+        size += bytes.len();
+        if size > PICTURES {
+            let what = format!("the pictures of one message have {} together", abbreviate::size(size));
+            return Err(Fault::new(Kind::TooBig, what)
+                .next(format!("An attached terminal sends at most {}.", abbreviate::size(PICTURES))));
+        }
+        all.push(Attachment::Picture { name, data: base64::encoded(&bytes) });
+    }
+    Ok(all)
 }
 
 fn unknown(name: &str) -> Fault {

@@ -171,7 +171,7 @@ impl<F: Face> Conversation<F> {
         self.face.show_changes(&changes);
         let text = answer.as_text();
         if tool == "undo" && answer.result.is_ok() {
-            self.owner.log().add(Logged::Undone { call: None, text: text.clone() });
+            self.owner.log().add(Logged::Undone { key: None, call: None, text: text.clone() });
         }
         match answer.result {
             // The diffs already name the restored files.
@@ -229,7 +229,7 @@ impl<F: Face> Conversation<F> {
             })?,
         };
         let rewound = self.agent.rewind(back).await.map_err(fault)?;
-        self.owner.log().add(Logged::Rewound { turns: rewound.turns, said: rewound.said.clone() });
+        self.owner.log().add(Logged::Rewound { key: None, turns: rewound.turns, said: rewound.said.clone() });
         self.beside.clear();
         let messages =
             if rewound.turns == 1 { "message".to_owned() } else { format!("{} messages", rewound.turns) };
@@ -261,13 +261,14 @@ impl<F: Face> Conversation<F> {
     async fn compact(&mut self, keep: &str) -> Result<String, Fault> {
         let cancel = CancellationToken::new();
         let keep = Some(keep).filter(|it| !it.is_empty());
-        let done = self.face.attend(self.agent.compact(keep, &cancel), &cancel).await.map_err(fault)?;
-        let cost = done.cost.map_or_else(String::new, |it| format!(", {}", abbreviate::dollars(it)));
-        Ok(format!(
-            "Compacted: about {} tokens became {}{cost}. All of it stays readable for the model.",
-            abbreviate::count(done.before),
-            abbreviate::count(done.after)
-        ))
+        let done = self
+            .face
+            .attend(self.view.after(self.agent.compact(keep, &cancel)), &cancel)
+            .await
+            .map_err(fault)?;
+        let (before, after, cost) = (done.before, done.after, done.cost);
+        self.owner.log().add(Logged::Compacted { key: None, before, after, cost });
+        Ok(report::compacted(before, after, cost))
     }
 
     fn cost(&self) -> String {
@@ -349,7 +350,7 @@ impl<F: Face> Conversation<F> {
         // The fork gets the session's state as it is now.
         self.agent.session().keep()?;
         let made = agent::fork(self.factory.opened.runtime.store(), &before, at, None)?;
-        self.owner.log().add(Logged::Forked { into: made.session.clone() });
+        self.owner.log().add(Logged::Forked { key: None, into: made.session.clone() });
         self.go_on(Some(&made.session)).await?;
         Ok(format!("A fork of {before}; /resume {before} goes back to it."))
     }
@@ -438,10 +439,10 @@ impl<F: Face> Conversation<F> {
 
     /// Resumes another conversation, or begins a new one.
     async fn go_on(&mut self, name: Option<&str>) -> Result<String, Fault> {
-        let Running { agent, owner, attends, notes: lines } =
+        let Running { agent, owner, view, notes: lines } =
             self.service.run(&self.factory, name, &self.person).await?;
         let owned = std::mem::replace(&mut self.owner, owner);
-        self.attends = attends;
+        self.view = view;
         session_service::close(owned, self.service.who()).await;
         let before = std::mem::replace(&mut self.agent, agent);
         // The session's state is saved and its jobs end, as at the end of the chat.
@@ -471,7 +472,7 @@ fn without_restored(text: &str) -> String {
 }
 
 /// Returns the answer of a tool in the words of the chat: the undo call that it names becomes a chat command.
-fn here(text: &str) -> String {
+pub(super) fn here(text: &str) -> String {
     let line = |line: &str| {
         let call = line.strip_prefix("To redo: undo the call ").and_then(|it| it.split(' ').next());
         call.map_or_else(|| line.to_owned(), |call| format!("To redo: /undo {call}"))

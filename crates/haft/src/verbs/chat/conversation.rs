@@ -2,20 +2,19 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use agent::{
-    Agent, AgentError, ChangedBy, Driver, Ended, Event, Input, Observer, Outcome,
-    model::{Piece, Usage},
-};
-use kit::Fault;
+use agent::{Agent, AgentError, ChangedBy, Driver, Ended, Event, Input, Observer, Outcome, model::Usage};
+use kit::{Fault, services::Question};
 use parking_lot::Mutex;
-use sessions::{Attendance, Began, Owner, Pending};
+use runtime::Verdict;
+use sessions::{Began, CommandOutputs, Job, Owner, Pending};
 use tokio_util::sync::CancellationToken;
 
 use super::front_end::Face;
 use crate::{
     agent_factory::AgentFactory,
+    ask::AboutCall,
     attach::{self, Named},
-    session_service::{Person, Running, Service},
+    session_service::{Person, Reply, Running, Service, View, Viewer},
     slash::{All, Own},
     terminal::{
         chat::PromptInput,
@@ -35,17 +34,18 @@ pub(super) struct Conversation<F> {
     pub(super) agent: Agent,
     pub(super) factory: AgentFactory,
     /// Runs the turns of the agent.
-    driver: Driver,
+    pub(super) driver: Driver,
     pub(super) host: Arc<Bill>,
     pub(super) person: Arc<Person>,
     pub(super) service: Service,
     /// The session as others reach it.
     pub(super) owner: Owner,
-    pub(super) attends: Option<Attendance>,
+    /// Shows its log.
+    pub(super) view: View,
     /// Somebody elsewhere closed the session.
     pub(super) closed: Option<String>,
     /// Attachments of the next message: the output of commands that the person ran, and pictures.
-    pub(super) beside: Vec<(String, Vec<Piece>)>,
+    pub(super) beside: CommandOutputs,
     pub(super) pictures: Vec<PathBuf>,
     /// A message that was not sent: sent again, it is meant as it is.
     pub(super) refused: Option<String>,
@@ -59,7 +59,7 @@ pub(super) struct Conversation<F> {
 
 /// Passes events on, and sums up usage and cost.
 pub(super) struct Bill {
-    pub(super) passes: Arc<dyn Observer>,
+    pub(super) viewer: Arc<dyn Viewer>,
     pub(super) taken: Mutex<Taken>,
 }
 
@@ -82,7 +82,33 @@ impl Observer for Bill {
             taken.cost += cost.unwrap_or(0.0);
             taken.unpriced |= cost.is_none();
         }
-        self.passes.hear(event);
+        self.viewer.hear(event);
+    }
+}
+
+impl Viewer for Bill {
+    fn job(&self, job: Job) {
+        self.viewer.job(job);
+    }
+
+    fn text(&self, text: &str) {
+        self.viewer.text(text);
+    }
+
+    fn approve(&self, call: AboutCall) -> Reply<Verdict> {
+        self.viewer.approve(call)
+    }
+
+    fn ask(&self, question: Question) -> Reply<Option<String>> {
+        self.viewer.ask(question)
+    }
+
+    fn settled(&self, how: &str) {
+        self.viewer.settled(how);
+    }
+
+    fn fails(&self, fault: &Fault) {
+        self.viewer.fails(fault);
     }
 }
 
@@ -107,10 +133,10 @@ impl<F: Face> Conversation<F> {
         name: Option<&str>,
         person: Person,
     ) -> Result<Self, Fault> {
-        let host = Arc::new(Bill { passes: person.observer.clone(), taken: Mutex::default() });
-        let person = Arc::new(Person { observer: host.clone(), ..person });
+        let host = Arc::new(Bill { viewer: person.viewer.clone(), taken: Mutex::default() });
+        let person = Arc::new(Person { viewer: host.clone(), ..person });
         let service = Service::new(&factory.opened.runtime, "chat");
-        let Running { agent, owner, attends, notes } = service.run(&factory, name, &person).await?;
+        let Running { agent, owner, view, notes } = service.run(&factory, name, &person).await?;
         factory.opened.aside.iter().chain(&notes).for_each(|it| face.note(it));
         let driver = factory.driver(false);
         Ok(Self {
@@ -122,7 +148,7 @@ impl<F: Face> Conversation<F> {
             person,
             service,
             owner,
-            attends,
+            view,
             closed: None,
             beside: Vec::new(),
             pictures: Vec::new(),
@@ -282,7 +308,7 @@ impl<F: Face> Conversation<F> {
             attach::pictures(&mut input, &self.agent, &paths).await?;
             named.attach(&mut input, &self.agent, true, &cancel).await
         };
-        if let Err(fault) = self.face.attend(attaching, &cancel).await {
+        if let Err(fault) = self.face.attend(self.view.after(attaching), &cancel).await {
             self.face.give_back(entry);
             self.fails(&fault);
             return None;
@@ -300,7 +326,7 @@ impl<F: Face> Conversation<F> {
         let turn = self.owner.begin_turn(&self.agent, Began { attached: input.attached().to_vec(), ..began });
         let cancel = turn.cancel().clone();
         let work = self.driver.say(&mut self.agent, input, &cancel);
-        let outcome = self.face.attend(work, &cancel).await;
+        let outcome = self.face.attend(self.view.after(work), &cancel).await;
         let end = turn.end(&outcome);
         self.tell_outcome(outcome);
         serde_json::json!(end)
@@ -312,7 +338,7 @@ impl<F: Face> Conversation<F> {
         let turn = self.owner.begin_turn(&self.agent, began);
         let cancel = turn.cancel().clone();
         let work = self.agent.turn(None, &cancel);
-        let outcome = self.face.attend(work, &cancel).await;
+        let outcome = self.face.attend(self.view.after(work), &cancel).await;
         let end = turn.end(&outcome);
         self.tell_outcome(outcome);
         serde_json::json!(end)
@@ -324,7 +350,7 @@ impl<F: Face> Conversation<F> {
         let turn = self.owner.begin_turn(&self.agent, Began { by, ..Began::default() });
         let cancel = turn.cancel().clone();
         let work = self.driver.wake(&mut self.agent, &cancel);
-        let outcome = self.face.attend(work, &cancel).await;
+        let outcome = self.face.attend(self.view.after(work), &cancel).await;
         turn.end(&outcome);
         self.tell_outcome(outcome);
         self.kept();
@@ -338,7 +364,7 @@ impl<F: Face> Conversation<F> {
         }
         let cancel = CancellationToken::new();
         let turns = self.driver.settle(&mut self.agent, None, &cancel);
-        let settled = self.face.attend(turns, &cancel).await;
+        let settled = self.face.attend(self.view.after(turns), &cancel).await;
         self.tell_outcome(settled.map(|it| it.outcome));
     }
 

@@ -10,11 +10,8 @@ use std::{
     sync::Arc,
 };
 
-use agent::{Agent, Asker, Change, Message};
-use kit::{
-    Fault, Kind,
-    services::{Question, Soon},
-};
+use agent::{Agent, Change, Message};
+use kit::{Fault, Kind};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio_util::sync::CancellationToken;
 
@@ -26,7 +23,7 @@ use super::{
 use crate::{
     Options, Place,
     agent_factory::AgentFactory,
-    ask::{approver, asker, somebody},
+    ask::{approver, somebody},
     print,
     session_service::{self, Person},
     terminal::{
@@ -58,9 +55,7 @@ pub(super) async fn run(chat: Chat, options: &Options, place: &Place) -> Result<
     let first = Some(words.join(" ")).filter(|it| !it.trim().is_empty());
     let lines =
         Lines { plain: plain.clone(), first, lines: read_lines(), cancel: cancel.clone(), failed: false };
-    let in_lines = InLines { plain: plain.clone(), asker: asker() };
-    let person =
-        Person { approver: approver(), asker: Arc::new(in_lines), observer: plain, is_there: somebody() };
+    let person = Person { viewer: plain, is_there: somebody(), shows_texts: true };
     let mut talk = Conversation::open(lines, factory, name.as_deref(), person).await?;
     talk.pictures = images;
     talk.begin();
@@ -80,23 +75,6 @@ pub(super) async fn run(chat: Chat, options: &Options, place: &Place) -> Result<
     } else {
         ExitCode::SUCCESS
     })
-}
-
-/// Asks at the terminal, if there is one. Texts that need no answer are printed among the lines.
-struct InLines {
-    plain: Arc<Plain>,
-    asker: Arc<dyn Asker>,
-}
-
-impl Asker for InLines {
-    fn ask(&self, question: Question) -> Soon<'_, Result<String, Fault>> {
-        self.asker.ask(question)
-    }
-
-    fn show(&self, text: String) -> Soon<'_, Result<(), Fault>> {
-        self.plain.show(&text);
-        Box::pin(std::future::ready(Ok(())))
-    }
 }
 
 /// Lines in, lines out.

@@ -151,6 +151,16 @@ pub(crate) fn context(context: &Context) -> String {
     )
 }
 
+/// Returns the result of a compaction.
+pub(super) fn compacted(before: u64, after: u64, cost: Option<f64>) -> String {
+    let cost = cost.map_or_else(String::new, |it| format!(", {}", abbreviate::dollars(it)));
+    format!(
+        "Compacted: about {} tokens became {}{cost}. All of it stays readable for the model.",
+        abbreviate::count(before),
+        abbreviate::count(after)
+    )
+}
+
 /// Returns how much of the context window is used, in a line.
 pub(super) fn used(used: ContextUsed) -> String {
     let about = if used.estimated { "about " } else { "" };

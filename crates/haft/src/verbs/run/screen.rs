@@ -7,7 +7,7 @@ use kit::{Fault, Kind};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Running, close, of_owner, tell,
+    Running, close, of_owner, others, tell,
     watch::{To, Watch},
 };
 use crate::{
@@ -38,21 +38,16 @@ impl Running<'_> {
     pub(super) async fn on_screen(self, hangup: CancellationToken) -> Result<ExitCode, Fault> {
         let Self { options, place, agent, task, resume, no_wait, strict, .. } = self;
         let (asks, asked) = InChat::new();
-        let factory = agent.open(options, place, Arc::new(asks.clone())).await?;
+        let factory = Arc::new(agent.open(options, place, Arc::new(asks)).await?);
         strict.require(&factory.opened, place).await?;
         let name = factory.earlier(resume, options.session.as_deref())?;
         let settings = Settings::of(place, &factory.opened, false);
         let (mut front, passes) = Front::new(settings, asked, &place.variables, hangup)
             .map_err(|error| Fault::new(Kind::Unavailable, format!("the terminal can't be used: {error}")))?;
         let watch = Arc::new(Watch::new(To::View(passes)));
-        let person = Arc::new(Person {
-            approver: Arc::new(asks.clone()),
-            asker: Arc::new(asks),
-            observer: watch.clone(),
-            is_there: true,
-        });
+        let person = Arc::new(Person { viewer: watch.clone(), is_there: true, shows_texts: false });
         let service = Service::new(&factory.opened.runtime, "run");
-        let Shared { mut agent, owner, attends, notes: lines } =
+        let Shared { mut agent, mut owner, view, notes: lines } =
             service.run(&factory, name.as_deref(), &person).await?;
         front.follow(&agent);
         let cancel = CancellationToken::new();
@@ -68,14 +63,19 @@ impl Running<'_> {
         front.show(&rows);
         let mut driver = factory.driver(no_wait);
         let work = of_owner(&owner, &service, &mut driver, &mut agent, input, None, &cancel);
-        let done = front.attend(work, &cancel).await;
-        drop(attends);
+        let done = front.attend(view.after(work), &cancel).await;
+        for_one_turn.map_or(Ok(()), |it| it.end(&agent))?;
+        if done.is_ok() && !cancel.is_cancelled() {
+            watch.leaves_to_others();
+            let work = others(&factory, &mut owner, &mut agent, &mut driver, &view, &cancel);
+            front.attend(work, &cancel).await?;
+        }
+        drop(view);
         // The running lines are removed, and the summary is set apart.
         front.show(&[Row::default()]);
         // haft restores the terminal before it prints anything else.
         drop(front);
         session_service::close(owner, service.who()).await;
-        for_one_turn.map_or(Ok(()), |it| it.end(&agent))?;
         close(&factory, &agent, &done).await?;
         let goes_on = AgentFactory::goes_on("run", options, &agent);
         tell(&watch, &agent, done, &factory.bounds(), &goes_on)

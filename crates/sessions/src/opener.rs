@@ -1,0 +1,162 @@
+//! Traits of a program that runs sessions: how it makes agents, and what it keeps of sessions besides their events.
+
+use std::sync::Arc;
+
+use agent::{Agent, Driver, Input};
+use kit::{Fault, Kind, base64, services::Soon};
+use runtime::Session;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    operation::{Attachment, Prompt},
+    owner::Prepared,
+};
+
+/// How agents are made, for sessions that no terminal runs.
+pub trait Opener: Send + Sync {
+    /// Opens the agent of the prepared session, with its [observer](Prepared::observer), [approver](Prepared::approver) and
+    /// [asker](Prepared::asker). Blocks.
+    ///
+    /// # Errors
+    /// When there is no agent to be had.
+    fn open(&self, prepared: &Prepared) -> Result<Opened, Fault>;
+
+    /// Has the model of this name answer from now on. Blocks.
+    ///
+    /// # Errors
+    /// When there is no such model.
+    fn set_model(&self, agent: &Agent, name: &str) -> Result<(), Fault>;
+
+    /// Goes on under this profile, or without one. Blocks.
+    ///
+    /// # Errors
+    /// When there is no such profile.
+    fn set_profile(&self, agent: &Agent, name: Option<&str>) -> Result<(), Fault> {
+        let crew = agent.crew().ok_or_else(|| Fault::new(Kind::Unavailable, "this agent has no profiles"))?;
+        crew.begin(name, true).map(drop)
+    }
+
+    /// Returns the agent's input for the beginning of a turn.
+    fn input(&self, session: Session, prompt: Prompt) -> Soon<'_, Result<Input, Fault>> {
+        Box::pin(input_of(session, prompt))
+    }
+
+    /// Returns what a prompt begins. It may be a command of the front end, or change settings for one turn.
+    ///
+    /// # Errors
+    /// When it can't begin; then there is no turn.
+    fn begin<'a>(&'a self, agent: &'a mut Agent, prompt: Prompt) -> Soon<'a, Result<Begin, Fault>> {
+        let session = agent.session().clone();
+        Box::pin(async move { Ok(Begin::Turn { input: self.input(session, prompt).await?, after: None }) })
+    }
+
+    /// Returns whether a prompt is over only once the results that were promised to the model are there.
+    fn waits_for_jobs(&self) -> bool {
+        false
+    }
+
+    /// Keeps how the conversation stands, for whoever goes on with it. Called after each operation. Blocks.
+    ///
+    /// # Errors
+    /// When that can't be written.
+    fn keep(&self, agent: &Agent) -> Result<(), Fault> {
+        let _ = agent;
+        Ok(())
+    }
+}
+
+/// The beginning of a prompt's work.
+pub enum Begin {
+    /// A turn of the model.
+    Turn {
+        /// Its input.
+        input: Input,
+        /// Restores settings that were changed for this turn.
+        after: Option<After>,
+    },
+    /// A command of the front end. The watchers see its output.
+    Command(Command),
+}
+
+/// Runs once a turn is over.
+pub type After = Box<dyn FnOnce(&mut Agent) -> Result<(), Fault> + Send>;
+
+/// A command of the front end: gives its output. It stops when the token is cancelled.
+pub type Command =
+    Box<dyn for<'a> FnOnce(&'a mut Agent, &'a CancellationToken) -> Soon<'a, Result<String, Fault>> + Send>;
+
+/// The result of an [`Opener`].
+pub struct Opened {
+    /// The agent, which holds the session's lease.
+    pub agent: Agent,
+    /// The driver, which runs its turns.
+    pub driver: Driver,
+    /// Notes for the person, one line each.
+    pub notes: Vec<String>,
+}
+
+/// Session data that a workspace keeps besides the events. Its functions block.
+pub trait Records: Send + Sync {
+    /// Gives a session a title.
+    ///
+    /// # Errors
+    /// When that can't be written.
+    fn rename(&self, session: &str, title: &str) -> Result<(), Fault>;
+
+    /// Archives a session, or takes it back from there.
+    ///
+    /// # Errors
+    /// When that can't be written.
+    fn archive(&self, session: &str, archived: bool) -> Result<(), Fault>;
+
+    /// Makes the session `to`, which goes on from this one, `without` so many of its newest turns.
+    ///
+    /// # Errors
+    /// When there are not so many turns, there is a session `to`, or it can't be written.
+    fn fork(&self, session: &str, without: usize, to: &str) -> Result<(), Fault>;
+
+    /// Returns whether there is a session `to` that was forked from this one.
+    ///
+    /// # Errors
+    /// When that can't be read.
+    fn is_fork(&self, session: &str, to: &str) -> Result<bool, Fault>;
+
+    /// Deletes what is kept of a session that nobody owns.
+    ///
+    /// # Errors
+    /// When that can't be written.
+    fn delete(&self, session: &str) -> Result<(), Fault>;
+}
+
+/// Returns the records, or [`Kind::Unavailable`] if the program keeps none.
+pub(crate) fn records(records: Option<&Arc<dyn Records>>) -> Result<&Arc<dyn Records>, Fault> {
+    records.ok_or_else(not_kept)
+}
+
+/// Returns the fault of a program that keeps no records.
+pub(crate) fn not_kept() -> Fault {
+    Fault::new(Kind::Unavailable, "titles, archives and forks are not kept here")
+}
+
+/// The prompt with what is attached.
+async fn input_of(session: Session, prompt: Prompt) -> Result<Input, Fault> {
+    let mut input = Input::new(prompt.text);
+    for attachment in prompt.attachments {
+        match attachment {
+            Attachment::Text { name, text } => {
+                let attached = session.clone();
+                input = tokio::task::spawn_blocking(move || {
+                    input.attach_text(&attached, "file", &name, text.as_bytes()).map(|()| input)
+                })
+                .await
+                .map_err(|error| Fault::bug(format!("a text was not attached: {error}")))??;
+            }
+            Attachment::Picture { name, data } => {
+                let bytes = base64::decoded(&data)
+                    .ok_or_else(|| Fault::bad_args(format!("the picture `{name}` is not base64")))?;
+                input.attach_picture(&session, &name, bytes).await?;
+            }
+        }
+    }
+    Ok(input)
+}
