@@ -49,6 +49,8 @@ pub(crate) struct Arrivals {
     pub(crate) events: Vec<Event>,
     /// The texts that the person typed.
     pub(crate) of_person: Vec<String>,
+    /// The messages.
+    pub(crate) all: Vec<Arrival>,
 }
 
 impl Arrivals {
@@ -84,6 +86,7 @@ impl Arrivals {
             lines: queued.iter().map(|it| Message::Note { text: line_for_person(it) }).collect(),
             events: queued.iter().map(event).collect(),
             of_person: persons.map(|it| it.text.clone()).collect(),
+            all: queued,
         }))
     }
 }

@@ -18,6 +18,7 @@ mod subagent;
 mod summary_line;
 mod transcript;
 mod turn;
+mod unattended;
 
 pub mod dialect;
 pub mod model;

@@ -5,6 +5,7 @@ mod front;
 use std::{fs, path::PathBuf, sync::Arc};
 
 use kit::{Fault, files::Roots};
+use serde_json::{Map, Value};
 
 use crate::markdown_files;
 use front::Format;
@@ -58,11 +59,16 @@ pub struct Profile {
     pub read_only: bool,
     /// Maximum model responses for one task.
     pub max_turns: Option<usize>,
+    /// The triggers of a session that begins with it, each with its name, as their keys in YAML.
+    pub triggers: Vec<NamedTrigger>,
     /// The source of the profile.
     pub origin: Origin,
     /// The settings in its file that are ignored, one line each.
     pub notes: Vec<String>,
 }
+
+/// A trigger of a profile: its name, and its keys in YAML.
+pub type NamedTrigger = (String, Map<String, Value>);
 
 /// The source of a profile.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -172,6 +178,10 @@ impl Profiles {
             && let Some(model) = profile.model.take()
         {
             profile.notes.push(format!("its model `{model}` does not count until you run `haft trust`"));
+        }
+        if !self.trusted && !profile.triggers.is_empty() {
+            profile.triggers.clear();
+            profile.notes.push("its triggers do not count until you run `haft trust`".to_owned());
         }
         profile.origin = Origin::Workspace(file);
         profile

@@ -9,7 +9,7 @@ mod step;
 #[cfg(test)]
 mod tests;
 
-use std::{sync::Arc, time::Duration};
+use std::{any::Any, sync::Arc, time::Duration};
 
 use kit::{Fault, Spec, spans};
 use parking_lot::Mutex;
@@ -37,6 +37,7 @@ use crate::{
     provider_tools,
     subagent::{Crew, Setup},
     transcript::Transcript,
+    unattended::Unattended,
 };
 pub use between_turns::{ChangedBy, Compacted, Rewound};
 use step::Step;
@@ -66,6 +67,10 @@ pub struct Agent {
     counted: Option<u64>,
     /// The JSON Schema for the last answer of a turn.
     format: Option<Arc<Value>>,
+    /// The fires that began the turn, and what it may do.
+    unattended: Unattended,
+    /// Values that live as long as the agent.
+    kept: Vec<Box<dyn Any + Send + Sync>>,
 }
 
 /// The parts of an agent.
@@ -273,9 +278,16 @@ impl Agent {
             rate: Rate::default(),
             counted: None,
             format: None,
+            unattended: Unattended::default(),
+            kept: Vec::new(),
         };
         agent.estimate_size();
         Ok(agent)
+    }
+
+    /// Keeps a value as long as the agent: work on its session that ends when the value is dropped.
+    pub fn keep_with(&mut self, value: Box<dyn Any + Send + Sync>) {
+        self.kept.push(value);
     }
 
     /// Returns the session.
@@ -433,6 +445,8 @@ impl Agent {
         let price = self.steering.model().abilities().price;
         outcome.cost = sum(price.map(|it| outcome.usage.cost(&it)), below.1);
         outcome.usage += below.0;
+        let said = went.as_ref().map_or_else(ToString::to_string, |()| outcome.text.clone());
+        self.unattended.end(&self.session, &said).await?;
         went?;
         match outcome.ended {
             Ended::Cancelled => self.transcript.note("The person stopped you here, before you were done."),
@@ -464,6 +478,8 @@ impl Agent {
         {
             return Ok(());
         }
+        let begun_by = arrivals.as_ref().map_or(&[][..], |it| &it.all);
+        self.unattended.begin(&self.session, begun_by, input.is_none());
         pieces.extend(notifications);
         let shown = arrivals.as_ref().map(|it| it.ids.clone()).unwrap_or_default();
         pieces.extend(arrivals.iter().flat_map(|it| it.pieces.iter().cloned()));
@@ -504,6 +520,7 @@ impl Agent {
         let mut pieces = self.transcript.notes();
         pieces.extend(arrivals.pieces.iter().cloned());
         self.transcript.add_shown(Item::Person { pieces }, arrivals.ids.clone());
+        self.unattended.shows(&arrivals.all);
         self.tell_of(arrivals);
         Ok(())
     }

@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use agent::{
-    Agent, Asker, Bounds, Driver, Driving, InboxBounds, Makings, NobodyToAsk, Observer, Prompt, Settings,
-    Setup, Silent,
+    Agent, Asker, Bounds, Crew, Driver, Driving, InboxBounds, Makings, NobodyToAsk, Observer, Prompt,
+    Settings, Setup, Silent,
     dialect::{Dialect, Spoken},
     model::{self, Choices, KeyFrom, Keys, Model, script::Script},
     profiles::{PLAN, Profile, Profiles},
@@ -17,7 +17,7 @@ use runtime::{
     config::{WAIT_SECONDS, WAKES},
 };
 
-use crate::{Agents, Opened, Options, Place, session_state::SessionState, terminal::abbreviate};
+use crate::{Agents, Opened, Options, Place, session_state::SessionState, terminal::abbreviate, triggers};
 
 /// The environment variable that names the model if no option and no configuration does.
 pub(crate) const MODEL: &str = "HAFT_MODEL";
@@ -293,6 +293,10 @@ impl AgentFactory {
         } else if let (Some(crew), Some(profile), None) = (agent.crew(), &before.profile, asked) {
             lines.extend(notes(&crew.resume(profile)?));
         }
+        let name = agent.crew().and_then(Crew::chosen);
+        let profile = name.map(|name| self.opened.profiles.read().find(&name)).transpose()?;
+        let engine = triggers::begin(agent.session(), &self.opened.agents.triggers, profile.as_deref())?;
+        agent.keep_with(engine);
         self.keep(&agent)?;
         Ok((agent, lines))
     }

@@ -30,6 +30,10 @@ enum Verb {
     Acp(verbs::acp::Acp),
     /// List, search, show, fork and delete earlier conversations
     Sessions(verbs::sessions::Sessions),
+    /// List, show, pause, fire and remove triggers: what begins turns without you
+    Triggers(verbs::triggers::Triggers),
+    /// Run sessions with triggers or messages, without a terminal
+    Agents(verbs::agents::Agents),
     /// Send a message to the agent of a session
     ///
     /// The agent gets it before its next step, also while it works; an agent that waits begins a turn. The message is on the
@@ -132,6 +136,8 @@ impl Haft {
             Verb::Chat(verb) => verb.run(&options, place).await,
             Verb::Acp(verb) => verb.run(&options, place).await,
             Verb::Sessions(verb) => verb.run(&options, place).await,
+            Verb::Triggers(verb) => verb.run(&options, place).await,
+            Verb::Agents(verb) => verb.run(&options, place).await,
             Verb::Send(verb) => verb.run(&options, place).await,
             Verb::Models(verb) => verb.run(&options, place).await,
             Verb::Call(verb) => verb.run(&options, place).await,

@@ -48,6 +48,7 @@ mod session_state;
 mod slash;
 mod state_folder;
 mod terminal;
+mod triggers;
 pub mod verbs;
 mod workspace_check;
 

@@ -31,4 +31,5 @@ mod start;
 mod support;
 mod tool_files;
 mod toolsets;
+mod triggers;
 mod web;

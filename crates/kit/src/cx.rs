@@ -15,7 +15,7 @@ use crate::{
     seen::Views,
     services::{
         Agents, Caller, Confirm, History, Jobs, Messages, Notes, Progress, Servers, Shares, Shelf, Tools,
-        Undo, Vault,
+        Triggers, Undo, Vault,
     },
     text::Content,
 };
@@ -55,6 +55,8 @@ pub struct Services {
     pub notes: Arc<dyn Notes>,
     /// The files shared with the person.
     pub shares: Arc<dyn Shares>,
+    /// The triggers of the session.
+    pub triggers: Arc<dyn Triggers>,
     /// State that tools keep from one call to the next.
     pub shelf: Arc<Shelf>,
     /// Stores before-images.
@@ -203,6 +205,11 @@ impl Cx {
     /// Returns the files that the session shared with the person.
     pub fn shares(&self) -> &dyn Shares {
         &*self.inner.services.shares
+    }
+
+    /// Returns the triggers of the session.
+    pub fn triggers(&self) -> &dyn Triggers {
+        &*self.inner.services.triggers
     }
 
     /// Returns this call itself: its id as a job, and how it becomes one.

@@ -6,6 +6,7 @@ mod messages;
 mod notes;
 mod servers;
 mod shares;
+mod triggers;
 
 use std::{
     any::{Any, TypeId},
@@ -37,6 +38,7 @@ pub use messages::{
 pub use notes::{Change, Fact, FoundMessage, Notes};
 pub use servers::{NewServer, NoServers, ServerInfo, ServerState, Servers};
 pub use shares::{NewShare, NoShares, Shared, Shares};
+pub use triggers::{MadeTrigger, NewTrigger, NoTriggers, Triggers};
 
 /// Keeps the content of files before they change, for undo.
 pub trait History: Send + Sync {

@@ -28,8 +28,9 @@ use crate::{
     seen::Views,
     services::{
         Agents, Called, Caller, Change, Confirm, Fact, FoundMessage, History, Job, Jobs, Listed, Live,
-        Messages, NoAgent, NoMessages, NoServers, NoShares, NobodyConfirms, Notes, Progress, Redact,
-        Reloaded, Servers, Shares, Shelf, Soon, Tools, Transcript, Undo, Until, Vault, Waited, Which,
+        Messages, NoAgent, NoMessages, NoServers, NoShares, NoTriggers, NobodyConfirms, Notes, Progress,
+        Redact, Reloaded, Servers, Shares, Shelf, Soon, Tools, Transcript, Triggers, Undo, Until, Vault,
+        Waited, Which,
     },
     text::{Content, Digest},
 };
@@ -57,6 +58,8 @@ pub struct TestWorkspace {
     pub notes: Arc<dyn Notes>,
     /// Shared files: not available, unless a test replaces them.
     pub shares: Arc<dyn Shares>,
+    /// The triggers.
+    pub triggers: Arc<dyn Triggers>,
     /// The connector of tools, with its name lookup.
     pub connector: Arc<Connector>,
     /// The hosts that tools may contact besides those that their touches name: none, unless a test adds some.
@@ -112,6 +115,7 @@ impl TestWorkspace {
             servers: Arc::new(NoServers),
             notes: Arc::new(InMemory::default()),
             shares: Arc::new(NoShares),
+            triggers: Arc::new(NoTriggers),
             connector: Arc::new(Connector::new(Arc::new(System), None)),
             allowed: Allowed::default(),
             vault: Arc::new(Nothing),
@@ -163,6 +167,7 @@ impl TestWorkspace {
                 | Touch::Server { .. }
                 | Touch::Session(_)
                 | Touch::WriteTree { .. }
+                | Touch::Trigger(_)
                 | Touch::Exclusive => Vec::new(),
             })
             .filter_map(|(path, access)| Some(Grant { location: self.roots.locate(&path).ok()?, access }))
@@ -194,6 +199,7 @@ impl TestWorkspace {
             servers: self.servers.clone(),
             notes: self.notes.clone(),
             shares: self.shares.clone(),
+            triggers: self.triggers.clone(),
             shelf: self.shelf.clone(),
             history: Arc::new(Nothing),
             undo: Arc::new(Nothing),

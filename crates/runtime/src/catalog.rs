@@ -104,7 +104,7 @@ impl Catalog {
             shown.spec = with_options(shown.tool.spec()).map(Arc::new);
         }
         catalog.name_tools();
-        catalog.list(listing);
+        catalog.list(listing, allowed);
         catalog
     }
 
@@ -141,9 +141,9 @@ impl Catalog {
     }
 
     /// If every tool is listed, no search is needed.
-    fn list(&mut self, listing: &Listing) {
+    fn list(&mut self, listing: &Listing, allowed: Option<&[String]>) {
         let specs: Vec<&Spec> = self.tools.iter().map(Shown::spec).collect();
-        let chosen = listing.choose(&specs);
+        let chosen = listing.choose(&specs, allowed);
         let is_listed: Vec<bool> = specs
             .iter()
             .map(|spec| match &chosen {

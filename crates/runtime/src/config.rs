@@ -16,6 +16,7 @@ mod provenance;
 mod servers;
 mod tool_files;
 mod tool_list;
+mod triggers;
 mod trust;
 
 use std::{
@@ -43,6 +44,7 @@ pub use network::{Net, ProgramsSection, SearchSection, SecretSection, SshSection
 pub use provenance::{Layer, Origin, Origins, Source, Unused, Why, origins};
 pub use servers::{DOT_MCP, OauthSection, ServerSection, Variables};
 pub use tool_files::ToolSection;
+pub use triggers::{TRIGGERS_SESSION, TriggerSection, spec_of, spec_of_creature};
 pub use trust::Trust;
 
 /// The longest deadline, in seconds.
@@ -108,6 +110,7 @@ impl Config {
     /// Checks the rules with their examples, and the names of hosts.
     fn check(&self) -> Result<(), Fault> {
         self.rules(Path::new(""))?;
+        self.triggers.iter().try_for_each(|it| it.spec().map(drop))?;
         let named = |table: &str, name: &str, hosts: &[String]| {
             hosts.iter().map(|host| (host.clone(), format!("[{table}.{name}]"))).collect::<Vec<_>>()
         };

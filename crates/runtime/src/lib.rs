@@ -23,6 +23,7 @@ mod result_parts;
 mod runtime;
 mod session;
 mod session_state;
+mod session_triggers;
 mod stored_changes;
 
 pub mod config;
@@ -45,3 +46,4 @@ pub use repair::Arguments;
 pub use runtime::{Runtime, Settings};
 pub use session::{Session, WeakSession};
 pub use session_state::Limits;
+pub use session_triggers::WEBHOOK_HOST;

@@ -286,6 +286,23 @@ impl Session {
         self.state.add_person_words(words);
     }
 
+    /// Begins a turn that nobody attends, with the only grants that count in it: nobody is asked, and what is not granted is
+    /// denied in every approval mode, also to the agents that this one starts. `None` ends it. Returns what was denied since
+    /// the call before, one line each.
+    ///
+    /// # Errors
+    /// [`Kind::BadArgs`](kit::Kind::BadArgs) for a text that is not a grant; then nothing changes.
+    pub fn unattended(&self, granted: Option<&[String]>) -> Result<Vec<String>, Fault> {
+        let parse =
+            |all: &[String]| all.iter().map(|it| policy::grants::parse(it)).collect::<Result<Vec<_>, _>>();
+        Ok(self.state.unattended(granted.map(parse).transpose()?))
+    }
+
+    /// Returns whether a turn runs that nobody attends.
+    pub fn is_unattended(&self) -> bool {
+        self.state.grants().is_unattended()
+    }
+
     /// Returns the decoders of this session and its agents: their workers decode for no other session.
     pub fn decoders(&self) -> &Decoders {
         self.state.decoders()

@@ -64,7 +64,7 @@ pub(crate) async fn tell_of_message(
     recipient: &str,
 ) -> Result<(), Unreached> {
     let asking = asked(folder, socket, session, Ask::Message { recipient: recipient.to_owned() });
-    timeout(PATIENCE, asking).await.map_err(|_| Unreached)?.map(drop)
+    timeout(TIMEOUT, asking).await.map_err(|_| Unreached)?.map(drop)
 }
 
 /// Tells whoever listens to `head` how far the log is, until the owner goes.

@@ -167,7 +167,7 @@ impl Doer<'_> {
     }
 
     async fn settle(&mut self, input: Input, cancel: &CancellationToken) -> Result<Outcome, AgentError> {
-        let Settled { outcome, late } = self.driver.settle(self.agent, Some(input), cancel).await?;
+        let Settled { outcome, late, .. } = self.driver.settle(self.agent, Some(input), cancel).await?;
         if !late.is_empty() {
             let names: Vec<&str> = late.iter().map(|it| it.name.as_str()).collect();
             let text = format!("still running in the background: {}", names.join(", "));

@@ -1,7 +1,7 @@
 //! Inboxes of sessions: durable messages of people, triggers, channels and other agents, each shown exactly once.
 //!
 //! A message is on the disk before its sender is answered. A session shows it in a row of its transcript; that row and the
-//! change of the message's state are one transaction ([`Transcripts::add_with`](crate::Transcripts::add_with)), so a message is
+//! change of the message's state are one transaction ([`Transcripts::add_rows`](crate::Transcripts::add_rows)), so a message is
 //! shown once, whenever a process dies.
 
 mod row;

@@ -28,6 +28,7 @@ mod search_query;
 mod sessions;
 mod signals;
 mod transcript;
+mod triggers;
 mod writer;
 
 pub mod changes;
@@ -56,3 +57,7 @@ pub use paths::{SPILL_PREFIX, create_folder, replace_file, spill_number};
 pub use prune::{PruneLimits, Pruned, Tended, Upkeep};
 pub use sessions::{SessionRecord, Sessions};
 pub use transcript::{Buffer, Row, SessionLease, Transcripts};
+pub use triggers::{
+    Expected, Fire, Fired, HistoryEvent, HistoryRow, NewTriggerRow, TRIGGERS_CHANGED, Then, TriggerRow,
+    TriggerState, Triggers, fire_of,
+};

@@ -4,7 +4,7 @@ use rusqlite::Connection;
 
 /// The migrations: step n upgrades a database of version n to version n + 1. A step that
 /// was released is never changed; a new one is added below it.
-const STEPS: &[&str] = &[ONE, TWO, THREE, FOUR, FIVE, SIX, SEVEN, EIGHT];
+const STEPS: &[&str] = &[ONE, TWO, THREE, FOUR, FIVE, SIX, SEVEN, EIGHT, NINE];
 
 /// Processes, the journal, changes and sessions. The journal and the changes are append-only, which triggers
 /// enforce.
@@ -215,6 +215,28 @@ CREATE TABLE members (
 CREATE INDEX members_of ON members (environment);
 ";
 
+/// Triggers of sessions, and the history of their fires.
+const NINE: &str = "
+CREATE TABLE triggers (
+  session TEXT NOT NULL, id TEXT NOT NULL, kind TEXT NOT NULL, body TEXT NOT NULL, origin TEXT NOT NULL,
+  channel TEXT, secret TEXT, made_ms INTEGER NOT NULL,
+  state TEXT NOT NULL CHECK (state IN ('armed', 'paused', 'done')),
+  due_ms INTEGER, next_fire_ms INTEGER, fires INTEGER NOT NULL DEFAULT 0, busy INTEGER,
+  day TEXT, fires_of_day INTEGER NOT NULL DEFAULT 0, PRIMARY KEY (session, id)
+) WITHOUT ROWID;
+CREATE INDEX triggers_of_channel ON triggers (channel) WHERE channel IS NOT NULL AND state <> 'done';
+CREATE TABLE trigger_history (
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
+  session TEXT NOT NULL, trigger TEXT NOT NULL, at_ms INTEGER NOT NULL, event TEXT NOT NULL, fire INTEGER, text TEXT NOT NULL,
+  delivery TEXT, told_ms INTEGER
+);
+CREATE INDEX trigger_history_of ON trigger_history (session, trigger, id);
+CREATE INDEX trigger_history_by_age ON trigger_history (at_ms);
+CREATE INDEX trigger_history_untold ON trigger_history (id) WHERE told_ms IS NULL;
+CREATE UNIQUE INDEX trigger_fires_once ON trigger_history (session, trigger, fire) WHERE event = 'fired';
+CREATE UNIQUE INDEX trigger_deliveries_once ON trigger_history (session, trigger, delivery) WHERE delivery IS NOT NULL;
+";
+
 /// The error of a migration.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SchemaError {
@@ -274,5 +296,6 @@ mod tests {
         assert_eq!((count("memory_words"), count("said_words"), count("said_rewound")), (0, 0, 0));
         assert_eq!(count("conversations"), 0);
         assert_eq!((count("inbox"), count("channels"), count("members")), (0, 0, 0));
+        assert_eq!((count("triggers"), count("trigger_history")), (0, 0));
     }
 }

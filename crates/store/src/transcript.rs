@@ -118,49 +118,22 @@ impl Transcripts {
         number: u64,
         body: Value,
     ) -> impl Future<Output = Result<(), Fault>> + Send + use<> {
-        self.add_with(session, buffer, number, body, Claim::None)
+        self.add_rows(session, vec![(buffer, number, body)], Claim::None)
     }
 
-    /// Like [`add`](Self::add), and makes a claim on messages of the session's inbox in the same transaction: they are shown if
-    /// and only if the row is there.
+    /// Adds rows, and makes a claim on messages of the session's inbox, in one transaction: all of it is done, or nothing. The
+    /// messages are shown in the last of these rows.
     ///
     /// # Errors
     /// Those of [`add`](Self::add), and when one of the messages was shown before; then nothing changes.
-    pub fn add_with(
-        &self,
-        session: &str,
-        buffer: Buffer,
-        number: u64,
-        body: Value,
-        claim: Claim,
-    ) -> impl Future<Output = Result<(), Fault>> + Send + use<> {
-        self.add_claiming(session, vec![(buffer, number, body)], claim)
-    }
-
-    /// Adds rows in one transaction: all of them, or none.
-    ///
-    /// # Errors
-    /// Those of [`add`](Self::add).
-    pub fn add_all(
-        &self,
-        session: &str,
-        rows: Vec<(Buffer, u64, Value)>,
-    ) -> impl Future<Output = Result<(), Fault>> + Send + use<> {
-        self.add_claiming(session, rows, Claim::None)
-    }
-
-    /// Adds rows and makes a claim for the first of them, in one transaction: all of it, or nothing.
-    ///
-    /// # Errors
-    /// Those of [`add_with`](Self::add_with).
-    pub fn add_claiming(
+    pub fn add_rows(
         &self,
         session: &str,
         rows: Vec<(Buffer, u64, Value)>,
         claim: Claim,
     ) -> impl Future<Output = Result<(), Fault>> + Send + use<> {
-        let first = rows.first().map_or(0, |it| it.1);
-        let claim = self.broken_apart(session, first, claim);
+        let last = rows.last().map_or(0, |it| it.1);
+        let claim = self.broken_apart(session, last, claim);
         let (session, at, stamp) = (session.to_owned(), now_ms().cast_signed(), self.store.stamp());
         self.store.ask(move |database| {
             let done = whole(database, |database| {
@@ -179,7 +152,7 @@ impl Transcripts {
                         search_index::keep(database, &session, number, at, &body)?;
                     }
                 }
-                inbox::claim(database, &session, first, &claim).map(Ok)
+                inbox::claim(database, &session, last, &claim).map(Ok)
             });
             done?
         })

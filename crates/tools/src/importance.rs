@@ -63,4 +63,24 @@ pub const SELDOM: &[&str] = &[
     "switch_profile",
     "list_profiles",
     "reflect",
+    "add_timer",
+    "add_schedule",
+    "watch_channel",
+    "watch_files",
+    "watch_job",
+    "webhook",
+    "list_triggers",
+    "delete_trigger",
+];
+
+/// Tools that are found by search only, unless a person or a profile names them.
+pub const UNLISTED: &[&str] = &[
+    "add_timer",
+    "add_schedule",
+    "watch_channel",
+    "watch_files",
+    "watch_job",
+    "webhook",
+    "list_triggers",
+    "delete_trigger",
 ];

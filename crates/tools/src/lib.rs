@@ -17,13 +17,14 @@ mod servers;
 mod shell;
 mod toolsets;
 mod toolsmith;
+mod triggers;
 mod web;
 
 use std::sync::Arc;
 
 use kit::{AnyTool, Bucket, Hint, Origin, Spec, decoders::Entry};
 
-pub use importance::{DAILY, SELDOM};
+pub use importance::{DAILY, SELDOM, UNLISTED};
 pub use manuals::{MANUALS, manual};
 pub use toolsets::{HAFT, NAV, all, manual_in, of_agents, shown_in, toolset, toolsets};
 pub use toolsmith::with_enabled;

@@ -34,17 +34,12 @@ impl Writing {
     /// Queues a row at once, so that rows and the records of the journal reach the disk in the order of their
     /// making.
     pub(super) fn add(&mut self, buffer: Buffer, number: u64, body: Value, claim: Claim) {
-        self.queue(vec![(buffer, number, body)], claim);
+        self.add_rows(vec![(buffer, number, body)], claim);
     }
 
     /// Queues rows of one transaction: all of them reach the disk, or none.
-    pub(super) fn add_all(&mut self, rows: Vec<(Buffer, u64, Value)>) {
-        self.queue(rows, Claim::None);
-    }
-
-    fn queue(&mut self, rows: Vec<(Buffer, u64, Value)>, claim: Claim) {
-        let adding = self.store.add_claiming(&self.session, rows.clone(), claim.clone());
-        let written: OnDisk = Box::pin(adding);
+    pub(super) fn add_rows(&mut self, rows: Vec<(Buffer, u64, Value)>, claim: Claim) {
+        let written: OnDisk = Box::pin(self.store.add_rows(&self.session, rows.clone(), claim.clone()));
         self.rows.push_back(OnItsWay { rows, claim, written: Some(Mutex::new(written)) });
     }
 
@@ -57,8 +52,7 @@ impl Writing {
         while let Some(row) = self.rows.front_mut() {
             let (store, session) = (&self.store, &self.session);
             let written = row.written.get_or_insert_with(|| {
-                let again = store.add_claiming(session, row.rows.clone(), row.claim.clone());
-                let again: OnDisk = Box::pin(again);
+                let again: OnDisk = Box::pin(store.add_rows(session, row.rows.clone(), row.claim.clone()));
                 Mutex::new(again)
             });
             if let Err(fault) = written.get_mut().as_mut().await {

@@ -18,8 +18,8 @@ use policy::Policy;
 use runtime::{
     Commands, DEADLINE, Runtime, Settings,
     config::{
-        AgentSection, ChatSection, Config, DOT_MCP, FILE, ModelSection, SubagentSection, Trust, parse_path,
-        parse_root,
+        AgentSection, ChatSection, Config, DOT_MCP, FILE, ModelSection, SubagentSection, TriggerSection,
+        Trust, parse_path, parse_root,
     },
     plugins::{OWN, ToolFiles},
 };
@@ -103,6 +103,8 @@ pub struct Agents {
     pub models: BTreeMap<String, ModelSection>,
     /// The keys that were entered with `haft login`.
     pub keys: Keys,
+    /// The configured triggers.
+    pub triggers: Vec<TriggerSection>,
 }
 
 impl Agents {
@@ -116,6 +118,7 @@ impl Agents {
             chat: config.chat,
             models: std::mem::take(&mut config.models),
             keys,
+            triggers: std::mem::take(&mut config.triggers),
         };
         (agents, unused)
     }

@@ -1,6 +1,7 @@
 //! Commands of the command line: one file for each command, and the code that they share.
 
 pub mod acp;
+pub mod agents;
 pub mod call;
 pub mod chat;
 pub mod completions;
@@ -23,6 +24,7 @@ pub mod sessions;
 pub mod start;
 pub mod strict;
 pub mod tools;
+pub mod triggers;
 pub mod trust;
 pub mod undo;
 

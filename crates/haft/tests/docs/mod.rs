@@ -42,6 +42,7 @@ pages! {
     clients: "docs/clients.md",
     acp: "docs/acp.md",
     terminal: "docs/terminal.md",
+    triggers: "docs/triggers.md",
     models: "docs/models.md",
     tools: "docs/tools.md",
     writing_tools: "docs/writing-tools.md" [Python],

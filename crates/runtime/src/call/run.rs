@@ -37,6 +37,7 @@ use crate::{
     notes::NotesOf,
     schedule::Locks,
     session_state::SessionState,
+    session_triggers::TriggersOf,
 };
 
 /// Time that a stopped tool has to return its partial result.
@@ -349,6 +350,7 @@ impl Work {
             servers: Arc::new(ServersOf::new(self.session.clone())),
             notes: Arc::new(NotesOf::new(self.session.store().clone(), self.session.name())),
             shares: Arc::new(self.session.files().clone()),
+            triggers: Arc::new(TriggersOf::new(&self.session)),
             shelf: self.session.shelf().clone(),
             history,
             undo,

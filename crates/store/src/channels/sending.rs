@@ -4,6 +4,7 @@ use super::*;
 use crate::{
     inbox::{self, LONGEST_MESSAGE, NewMessage, Refused, Source, message_id},
     masking::mask,
+    triggers,
 };
 use kit::Kind;
 
@@ -151,11 +152,29 @@ fn send(database: &Connection, post: &NewPost) -> rusqlite::Result<Result<Sent, 
             post.reply_to,
         ])?;
     forget_old(database, &scope, &post.channel, is_queue)?;
+    let watchers = triggers::watchers_of(
+        database,
+        &triggers::OnChannel {
+            scope: &scope,
+            channel: &post.channel,
+            sender: &post.sender,
+            sender_session: own,
+            content: &post.content,
+            metadata: &post.metadata,
+            message: &message,
+            reply_to: post.reply_to.as_deref(),
+        },
+    )?;
     let listeners = if is_queue { Vec::new() } else { edges(Direction::Listen)? };
-    let recipients: Vec<String> = listeners.into_iter().filter(|it| Some(it.as_str()) != own).collect();
+    // A trigger on the channel takes the place of the copy.
+    let is_reached = |it: &String| Some(it.as_str()) != own && !watchers.contains(it);
+    let mut recipients: Vec<String> = listeners.into_iter().filter(is_reached).collect();
     let copies: Vec<NewMessage> = recipients.iter().map(|it| copy(post, it, &message)).collect();
     Ok(match inbox::insert_all(database, &copies)? {
-        Ok(_) => Ok(Sent { message_id: message, recipients, is_new: true }),
+        Ok(_) => {
+            recipients.extend(watchers);
+            Ok(Sent { message_id: message, recipients, is_new: true })
+        }
         Err(Refused::Full(recipient)) => Err(NotSent::InboxFull(recipient)),
         Err(Refused::Unknown | Refused::Stopped) => Err(NotSent::Unknown),
     })

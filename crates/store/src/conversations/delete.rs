@@ -76,6 +76,9 @@ fn marked(database: &Connection, session: &str) -> rusqlite::Result<(Vec<String>
     for table in ["events", "operations", "owners"] {
         database.execute(&format!("DELETE FROM {table} WHERE {}", below("session")), params![session])?;
     }
+    for table in ["triggers", "trigger_history"] {
+        database.execute(&format!("DELETE FROM {table} WHERE {}", below("session")), params![session])?;
+    }
     database.execute(&format!("DELETE FROM inbox WHERE {}", below("recipient")), params![session])?;
     for table in ["members", "channel_edges"] {
         database.execute(&format!("DELETE FROM {table} WHERE {}", below("session")), params![session])?;

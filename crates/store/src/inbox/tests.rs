@@ -53,21 +53,25 @@ async fn row_and_claim_are_one_transaction() {
     let one = inbox.post(message("one")).await.unwrap().id;
     let two = inbox.post(message("two")).await.unwrap().id;
     let show = |number, ids: &[u64]| {
-        transcripts.add_with("s", Buffer::Context, number, json!({"row": "x"}), Claim::Show(ids.to_vec()))
+        transcripts.add_rows(
+            "s",
+            vec![(Buffer::Context, number, json!({"row": "x"}))],
+            Claim::Show(ids.to_vec()),
+        )
     };
     show(1, &[one]).await.unwrap();
     assert_eq!(texts(&inbox.queued("s").unwrap()), ["two"]);
     assert_eq!(inbox.unanswered("s").unwrap(), [one]);
     // A message that was shown before, one of another session, and a row whose number is taken: nothing changes.
     show(2, &[two, one]).await.unwrap_err();
-    let elsewhere = transcripts.add_with("t", Buffer::Context, 1, json!({}), Claim::Show(vec![two]));
+    let elsewhere = transcripts.add_rows("t", vec![(Buffer::Context, 1, json!({}))], Claim::Show(vec![two]));
     elsewhere.await.unwrap_err();
     show(1, &[two]).await.unwrap_err();
     assert_eq!(transcripts.rows("s", Buffer::Context).unwrap().len(), 1);
     assert_eq!(transcripts.rows("t", Buffer::Context).unwrap(), []);
     assert_eq!(texts(&inbox.queued("s").unwrap()), ["two"]);
     let act = Claim::Act { messages: vec![one], calls: vec!["c_1".to_owned()] };
-    transcripts.add_with("s", Buffer::Context, 2, json!({}), act).await.unwrap();
+    transcripts.add_rows("s", vec![(Buffer::Context, 2, json!({}))], act).await.unwrap();
     let all = inbox.list("s", 10).unwrap();
     assert_eq!(
         all.iter().map(|it| it.state).collect::<Vec<_>>(),
@@ -125,11 +129,9 @@ async fn only_running_members_take_direct_messages() {
     assert_eq!(texts(&inbox.queued("s").unwrap()), ["one"]);
     // It goes only once it has read its messages.
     assert!(!channels.leave_if_idle("s").await.unwrap());
-    let row = store.transcripts().add_with(
+    let row = store.transcripts().add_rows(
         "s",
-        Buffer::Context,
-        1,
-        json!({}),
+        vec![(Buffer::Context, 1, json!({}))],
         Claim::Show(inbox.queued("s").unwrap().iter().map(|it| it.id).collect()),
     );
     row.await.unwrap();

@@ -17,7 +17,7 @@ use kit::AnyTool;
 use crate::remote;
 use crate::{
     agents, cad, code, files, groups, jobs, manuals::manual, media, notes, search, servers, shell, toolsmith,
-    web,
+    triggers, web,
 };
 
 /// The default toolset.
@@ -44,7 +44,7 @@ pub fn toolset(name: &str) -> Option<Vec<Arc<dyn AnyTool>>> {
 /// Returns the tools of a toolset that need haft's own agent; an MCP client has its own agent and does not get them.
 pub fn of_agents(name: &str) -> Vec<Arc<dyn AnyTool>> {
     match name {
-        HAFT => [agents::all(), groups::all()].concat(),
+        HAFT => [agents::all(), groups::all(), triggers::all()].concat(),
         NAV => nav::of_agents(),
         "navi" => navi::of_agents(),
         "terrarium" => terrarium::of_agents(),

@@ -30,7 +30,9 @@ use std::sync::Arc;
 
 use kit::{AnyTool, erase};
 
-use crate::{agents::subagent::Subagent, code, groups, jobs::ContinueJob, web::web_search::WebSearch};
+use crate::{
+    agents::subagent::Subagent, code, groups, jobs::ContinueJob, triggers, web::web_search::WebSearch,
+};
 
 /// Returns them. The framework's commands `info`, `jobs`, `read_job` and `wait` are tools here.
 pub(super) fn tools() -> Vec<Arc<dyn AnyTool>> {
@@ -72,5 +74,7 @@ pub(super) fn of_agents() -> Vec<Arc<dyn AnyTool>> {
         erase::<ask_user::AskUser>(),
         erase::<show_card::ShowCard>(),
     ]);
+    // A creature has them where its configuration names them: they are found by search.
+    tools.extend(triggers::upstream());
     tools
 }
