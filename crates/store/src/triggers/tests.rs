@@ -151,7 +151,7 @@ async fn a_dead_turn_frees_its_trigger_and_a_waiting_message_does_not() {
     let id = store.inbox().queued("s").unwrap().first().unwrap().id;
     let shown = json!({"row": "item"});
     let claim = crate::Claim::Show(vec![id]);
-    store.transcripts().add_with("s", crate::Buffer::Context, 1, shown, claim).await.unwrap();
+    store.transcripts().add_rows("s", vec![(crate::Buffer::Context, 1, shown)], claim).await.unwrap();
     triggers.recover("s").await.unwrap();
     assert_eq!(triggers.get("s", "t").unwrap().unwrap().busy, None);
     assert_eq!(store.inbox().list("s", 9).unwrap().first().unwrap().state, ArrivalState::Shown);
