@@ -20,6 +20,7 @@ use super::{
     inbox::{self, Claim},
     now_ms,
     paths::{create_folder, private_file},
+    savepoint::whole,
     search_index,
 };
 use crate::masking::mask;
@@ -135,22 +136,25 @@ impl Transcripts {
         let claim = self.broken_apart(session, last, claim);
         let (session, at, stamp) = (session.to_owned(), now_ms().cast_signed(), self.store.stamp());
         self.store.ask(move |database| {
-            if !inbox::may_claim(database, &session, &claim)? {
-                return Err(rusqlite::Error::QueryReturnedNoRows);
-            }
-            for (buffer, number, mut body) in rows {
-                mask(&mut body, &stamp.secrets, &KINDS);
-                let body = body.to_string();
-                database
-                    .prepare_cached(
-                        "INSERT INTO transcript (session, buffer, number, at_ms, body) VALUES (?1, ?2, ?3, ?4, ?5)",
-                    )?
-                    .execute(params![session, buffer.name(), number.cast_signed(), at, body])?;
-                if buffer == Buffer::Messages {
-                    search_index::keep(database, &session, number, at, &body)?;
+            let done = whole(database, |database| {
+                if !inbox::may_claim(database, &session, &claim)? {
+                    return Ok(Err(rusqlite::Error::QueryReturnedNoRows));
                 }
-            }
-            inbox::claim(database, &session, last, &claim)
+                for (buffer, number, mut body) in rows {
+                    mask(&mut body, &stamp.secrets, &KINDS);
+                    let body = body.to_string();
+                    database
+                        .prepare_cached(
+                            "INSERT INTO transcript (session, buffer, number, at_ms, body) VALUES (?1, ?2, ?3, ?4, ?5)",
+                        )?
+                        .execute(params![session, buffer.name(), number.cast_signed(), at, body])?;
+                    if buffer == Buffer::Messages {
+                        search_index::keep(database, &session, number, at, &body)?;
+                    }
+                }
+                inbox::claim(database, &session, last, &claim).map(Ok)
+            });
+            done?
         })
     }
 

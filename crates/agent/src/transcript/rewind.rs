@@ -51,10 +51,13 @@ impl Transcript {
         self.rows += 1;
         self.messages += 1;
         // In one transaction: after a kill, the model and the person have the same conversation.
-        self.writing.add_rows(vec![
-            (Buffer::Context, self.rows, body(&row)),
-            (Buffer::Messages, self.messages, body(&Mark::Rewound { since })),
-        ], Claim::None);
+        self.writing.add_rows(
+            vec![
+                (Buffer::Context, self.rows, body(&row)),
+                (Buffer::Messages, self.messages, body(&Mark::Rewound { since })),
+            ],
+            Claim::None,
+        );
         self.conversation.apply(row);
         Ok(back)
     }

@@ -156,7 +156,8 @@ impl Running<'_> {
         }
         watch.line(&began);
         let mut driver = factory.driver(no_wait);
-        let work = of_owner(&owner, &service, &mut driver, &mut agent, input, (schema.as_ref(), stays), &cancel);
+        let work =
+            of_owner(&owner, &service, &mut driver, &mut agent, input, (schema.as_ref(), stays), &cancel);
         let done = view.after(work).await;
         for_one_turn.map_or(Ok(()), |it| it.end(&agent))?;
         watch.end();

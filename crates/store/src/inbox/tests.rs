@@ -53,7 +53,11 @@ async fn row_and_claim_are_one_transaction() {
     let one = inbox.post(message("one")).await.unwrap().id;
     let two = inbox.post(message("two")).await.unwrap().id;
     let show = |number, ids: &[u64]| {
-        transcripts.add_rows("s", vec![(Buffer::Context, number, json!({"row": "x"}))], Claim::Show(ids.to_vec()))
+        transcripts.add_rows(
+            "s",
+            vec![(Buffer::Context, number, json!({"row": "x"}))],
+            Claim::Show(ids.to_vec()),
+        )
     };
     show(1, &[one]).await.unwrap();
     assert_eq!(texts(&inbox.queued("s").unwrap()), ["two"]);
