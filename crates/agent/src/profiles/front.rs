@@ -16,7 +16,7 @@ pub(super) enum Format {
 }
 
 /// The known fields.
-const WORDS: [&str; 11] = [
+const WORDS: [&str; 12] = [
     "name",
     "description",
     "model",
