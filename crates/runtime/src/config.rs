@@ -113,7 +113,6 @@ impl Config {
     /// Checks the rules with their examples, and the names of hosts.
     fn check(&self) -> Result<(), Fault> {
         self.rules(Path::new(""))?;
-        self.triggers.iter().try_for_each(|it| it.spec().map(drop))?;
         self.hook.iter().try_for_each(HookSection::check)?;
         let named = |table: &str, name: &str, hosts: &[String]| {
             hosts.iter().map(|host| (host.clone(), format!("[{table}.{name}]"))).collect::<Vec<_>>()

@@ -81,6 +81,7 @@ async fn up(agent: AgentOptions, options: &Options, place: &Place) -> Result<Exi
     let mut interrupt = signal(SignalKind::interrupt()).map_err(unhandled)?;
     let factory = Arc::new(agent.open(options, place, approver()).await?);
     report_ignored(&factory.opened, false);
+    factory.opened.agents.triggers.iter().try_for_each(|it| it.spec().map(drop))?;
     let store = factory.opened.runtime.store().clone();
     let service =
         Service::with_opener(&factory.opened.runtime, "agents", Some(Arc::new(AgentsOf(factory.clone()))));
