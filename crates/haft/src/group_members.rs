@@ -71,6 +71,7 @@ impl GroupMembers {
             max_turns: spec.max_steps.or_else(|| base.and_then(|it| it.max_turns)),
             origin: Origin::Workspace(spec.source.clone()),
             notes: Vec::new(),
+            triggers: base.map(|it| it.triggers.clone()).unwrap_or_default(),
         })
     }
 

@@ -52,13 +52,13 @@ pub enum Broken {
     #[error("there is no graph `{0}` in the group")]
     NoGraph(String),
     /// The graph has no such channel.
-    #[error("channel '{0}' does not exist in this graph")]
+    #[error("this graph has no channel '{0}'")]
     NoChannel(String),
     /// The graph has the channel already.
-    #[error("channel '{0}' already exists in your graph")]
+    #[error("the channel name '{0}' is taken in your graph")]
     IsChannel(String),
     /// The graph has a member of this name or id already.
-    #[error("graph '{graph}' already has an agent named '{name}'")]
+    #[error("the agent name '{name}' is taken in graph '{graph}'")]
     IsMember {
         /// The graph.
         graph: String,
@@ -66,12 +66,10 @@ pub enum Broken {
         name: String,
     },
     /// No other member fits.
-    #[error(
-        "population cap reached ({0}/{1}). Remove a member with group_remove_node before spawning another."
-    )]
+    #[error("population cap reached ({0}/{1}). Remove a member with group_remove_node first.")]
     Full(usize, usize),
     /// Both graphs have a channel of this name.
-    #[error("the graphs can't be merged: both have the channels {0:?}")]
+    #[error("the two graphs stay apart, as both use these channel names: {0:?}")]
     Collide(Vec<String>),
 }
 
@@ -280,7 +278,7 @@ impl Topology {
         }
         let Some(graph) = self.graphs.get_mut(&graph_id) else { return Err(Broken::NoGraph(graph_id)) };
         graph.channels.entry(REPORT.to_owned()).or_insert_with(|| Channel {
-            description: "Every agent may report to the root".to_owned(),
+            description: "Results and questions for the root".to_owned(),
             direct: false,
         });
         let channels: Vec<String> = graph.channels.keys().cloned().collect();

@@ -19,7 +19,7 @@ pub enum Unresolved {
         there: String,
     },
     /// Several members have that name.
-    #[error("target '{target}' is ambiguous in your graph '{graph}'; candidates: {there}")]
+    #[error("several agents of your graph '{graph}' are called '{target}'; give an id: {there}")]
     Ambiguous {
         /// The target.
         target: String,

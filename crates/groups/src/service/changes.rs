@@ -155,7 +155,10 @@ impl Inner {
         self.transact(adds, Some((&id, &session, &spec))).await?;
         if let Err(fault) = self.start(&id).await {
             self.remove(&id).await?;
-            let what = format!("failed to spawn creature from '{}': {}", node.config, fault.what);
+            let what = format!(
+                "the agent from '{}' did not start and is not in the group: {}",
+                node.config, fault.what
+            );
             return Err(Fault { what, ..fault });
         }
         let mut result = json!({"creature_id": id, "name": name, "graph_id": graph_id});
@@ -354,7 +357,7 @@ impl Inner {
         if there.iter().any(|it| it == channel) {
             return Ok(());
         }
-        Err(Fault::not_found(format!("channel '{channel}' not in your graph; available: {}", quoted(&there))))
+        Err(Fault::not_found(format!("your graph has no channel '{channel}'; it has {}", quoted(&there))))
     }
 
     fn check_channel_for(&self, graph: &str, channel: &str, target: &str) -> Result<(), Fault> {
@@ -363,11 +366,13 @@ impl Inner {
             return Ok(());
         }
         let name = self.state.lock().topology.name(target).to_owned();
-        Err(Fault::not_found(format!(
-            "channel '{channel}' does not exist in your graph; no channel was created. available: {}. Either create it first \
-             with group_channel(action='create', channel='{channel}') then wire '{name}' to it, or message the creature \
-             directly by name with group_send(to='{name}', message=...).",
+        let what = format!(
+            "channel '{channel}' does not exist in your graph; no channel was created. available: {}.",
             quoted(&there)
+        );
+        Err(Fault::not_found(what).next(format!(
+            "Call group_channel(action='create', channel='{channel}') and wire '{name}' again; for '{name}' alone, \
+             group_send(to='{name}', message=...) needs no channel."
         )))
     }
 

@@ -154,25 +154,23 @@ impl Inner {
             let name = state.topology.name(&id).to_owned();
             (name, state.topology.is_privileged(&id), live.running, live.standing.paused)
         };
+        let verb = change.verb();
         if caller.is_some() && is_privileged {
-            let verb = match change {
-                LifeChange::Start | LifeChange::Stop => "start/stop",
-                other => other.verb(),
-            };
-            let what = format!("cannot {verb} privileged creature '{name}'; only the user can do that");
+            let what = format!("'{name}' is privileged: no agent may {verb} it; only the user can do that");
             return Err(Fault::denied(what).next("The user does it with `haft group`."));
         }
-        let is = |what: &str| Err(Fault::new(Kind::Stale, format!("creature '{name}' is {what}")));
+        let needless = |why: &str| Err(Fault::new(Kind::Stale, format!("nothing to {verb}: '{name}' {why}")));
         let mine = |kind: &str| event(kind, Some(&id), json!({}));
         match change {
-            LifeChange::Start if running => is("already running"),
-            LifeChange::Stop | LifeChange::Kill | LifeChange::Pause if !running => is("not running"),
-            LifeChange::Pause if paused => is("already paused"),
-            LifeChange::Resume if !paused => is("not paused"),
+            LifeChange::Start if running => needless("runs already"),
+            LifeChange::Stop | LifeChange::Kill | LifeChange::Pause if !running => needless("does not run"),
+            LifeChange::Pause if paused => needless("is paused"),
+            LifeChange::Resume if !paused => needless("has no pause"),
             LifeChange::Start => {
-                self.start(&id)
-                    .await
-                    .map_err(|fault| Fault { what: format!("start failed: {}", fault.what), ..fault })?;
+                self.start(&id).await.map_err(|fault| Fault {
+                    what: format!("'{name}' did not start: {}", fault.what),
+                    ..fault
+                })?;
                 Ok(json!({"started": id}))
             }
             LifeChange::Stop | LifeChange::Kill => {

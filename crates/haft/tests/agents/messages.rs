@@ -67,7 +67,8 @@ async fn background_agent_is_messaged_while_it_works_and_messages_its_parent() {
     // It ended: nobody is there any more.
     let refused = home.says("group_send", json!({"to": "job_1", "message": "more"})).await;
     assert!(
-        refused.contains("not in your group") && refused.contains("Nobody else is running."),
+        refused.contains("no agent 'job_1' can be reached from here")
+            && refused.contains("Nobody else is running."),
         "{refused}"
     );
 }

@@ -95,7 +95,10 @@ fn paused_worker_begins_no_turn_until_it_is_resumed() {
     let stage = Stage::new("", root, &[worker]);
     let played = stage.plays(&[]);
     assert_eq!(played.outputs("worker"), ["here"], "{played:#?}");
-    assert!(played.results("root", "group_pause_node")[1].contains("is already paused"), "{played:#?}");
+    assert!(
+        played.results("root", "group_pause_node")[1].contains("nothing to pause: 'worker' is paused"),
+        "{played:#?}"
+    );
     let status: Value = serde_json::from_str(&played.results("root", "group_status")[0]).unwrap();
     let worker = status["creatures"].as_array().unwrap().iter().find(|it| it["name"] == "worker").unwrap();
     assert_eq!((worker["paused"].as_bool(), worker["status"].as_str()), (Some(true), Some("idle")));
@@ -128,7 +131,7 @@ fn kill_ends_a_worker_with_the_commands_that_it_started() {
     let killed: Value = serde_json::from_str(&played.results("root", "group_kill_node")[0]).unwrap();
     assert_eq!(killed["hard_kill_supported"], true);
     let refused = &played.results("root", "group_send")[0];
-    assert!(refused.contains("target 'worker' is not running"), "{refused}");
+    assert!(refused.contains("'worker' does not run"), "{refused}");
     assert!(!stage.test_ws.at("survived").exists());
     let status = stage.group_json(&["status", &name]);
     let worker = &status["creatures"][1];
@@ -144,10 +147,10 @@ fn privileged_agents_and_unknown_ones_are_refused_as_targets() {
         says("ok"),
     ];
     let played = Stage::new("", root, &[]).plays(&[]);
-    assert!(
-        played.results("root", "group_stop_node")[0].contains("cannot start/stop privileged creature 'root'")
-    );
-    assert!(played.results("root", "group_kill_node")[0].contains("cannot kill privileged creature 'root'"));
+    for (tool, verb) in [("group_stop_node", "stop"), ("group_kill_node", "kill")] {
+        let refused = format!("'root' is privileged: no agent may {verb} it");
+        assert!(played.results("root", tool)[0].contains(&refused), "{played:#?}");
+    }
     assert!(played.results("root", "group_remove_node")[0].contains("target 'nobody' is not an agent"));
 }
 

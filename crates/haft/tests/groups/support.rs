@@ -244,7 +244,11 @@ pub(super) fn copied(example: &str, test_ws: &TestWorkspace) {
         std::fs::create_dir_all(to).unwrap();
         for entry in std::fs::read_dir(from).unwrap().flatten() {
             let (from, to) = (entry.path(), to.join(entry.file_name()));
-            if from.is_dir() { copy(&from, &to) } else { drop(std::fs::copy(from, to).unwrap()) }
+            if from.is_dir() {
+                copy(&from, &to)
+            } else {
+                std::fs::copy(from, to).unwrap();
+            }
         }
     }
     let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/groups").join(example);

@@ -211,9 +211,11 @@ pub(crate) async fn try_out(
     let mut more = Map::new();
     match event {
         HookEvent::AfterTool => {
-            drop(more.insert("tool_response".to_owned(), response(&arguments, &Output::text("ok"))))
+            more.insert("tool_response".to_owned(), response(&arguments, &Output::text("ok")));
         }
-        HookEvent::ToolFailed => drop(more.insert("error".to_owned(), json!("failed: an error of a test"))),
+        HookEvent::ToolFailed => {
+            more.insert("error".to_owned(), json!("failed: an error of a test"));
+        }
         _ => {}
     }
     let about = About { names: &names, arguments: &arguments, id: "c_test", more };

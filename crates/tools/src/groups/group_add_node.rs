@@ -7,7 +7,7 @@ use kit::{
 
 use super::{GROUP, answer, optional, required};
 
-/// Start an agent in your group, without a task and without channels. Not for one private task [?: that is
+/// Start an agent in your group, without a task and without channels[?: a single job for you alone is for
 /// `tool:subagent`?].
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -7,8 +7,7 @@ use kit::{
 
 use super::{GROUP, answer, required};
 
-/// Create or delete a channel of your group, or connect an agent with it. Not for output wires [?: that is
-/// `tool:group_wire`?].
+/// Change the channels of your group, and who sends or listens on them[?: `tool:group_wire` is for output wires?].
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct GroupChannel {
@@ -61,7 +60,7 @@ impl Tool for GroupChannel {
             Action::Wire | Action::Unwire => {
                 let member = required("creature_id", self.creature_id.as_deref().unwrap_or_default())?;
                 let Some(direction) = self.direction else {
-                    return Err(Fault::bad_args("direction must be 'send' or 'listen'"));
+                    return Err(Fault::bad_args("give a direction: 'send' or 'listen'"));
                 };
                 let is_there = matches!(self.action, Action::Wire);
                 ChannelChange::Edge { member, listens: direction == Direction::Listen, is_there }

@@ -7,7 +7,7 @@ use kit::{
 
 use super::{GROUP, answer, required};
 
-/// Remove an agent from your group for good; the group may split. Not for a pause [?: that is `tool:group_pause_node`?].
+/// Take an agent out of your group for good; the group may split[?: `tool:group_pause_node` only holds it?].
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct GroupRemoveNode {

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::MESSAGES;
 
-/// Send a message to one agent: a member of your group, a running agent that you started, or `parent`, who started you. It
+/// Write to a single agent: a member of your group, a running agent that you started, or `parent`, who started you. It
 /// reads it before its next step.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -35,22 +35,19 @@ impl Tool for GroupSend {
     async fn run(self, cx: &Cx) -> Result<Output, Fault> {
         let to = self.to.trim().to_owned();
         if to.is_empty() || self.message.is_empty() {
-            return Err(Fault::bad_args("'to' and 'message' are required"));
+            return Err(Fault::bad_args("give both 'to' and 'message'"));
         }
         let messages = cx.services().messages.clone();
         let (own, others) = cx.blocking(move |_| Ok((messages.own()?, messages.others()?))).await?;
         let target = found(&to, &others)?;
         if target.id == own.id {
-            return Err(Fault::bad_args("group_send cannot target the caller itself"));
+            return Err(Fault::bad_args("you can't send to yourself"));
         }
         if !target.running {
             return Err(not_running(&target.name, &others));
         }
         if target.kin == Kin::Member && !own.privileged && !target.privileged {
-            let what = format!(
-                "non-privileged creatures can only group_send to privileged creatures; '{}' is not privileged",
-                target.name
-            );
+            let what = format!("neither you nor '{}' is privileged: send to a privileged agent", target.name);
             return Err(Fault::denied(what));
         }
         let (id, name) = (target.id.clone(), target.name.clone());
@@ -81,13 +78,15 @@ fn found<'a>(to: &str, others: &'a [OtherAgent]) -> Result<&'a OtherAgent, Fault
             Err(Fault::bad_args(format!("several agents are called '{to}'"))
                 .next(format!("Give an id: {}.", ids.join(", "))))
         }
-        (None, _) => Err(Fault::not_found(format!("creature '{to}' not in your group")).next(there(others))),
+        (None, _) => {
+            Err(Fault::not_found(format!("no agent '{to}' can be reached from here")).next(there(others)))
+        }
     }
 }
 
 fn not_running(name: &str, others: &[OtherAgent]) -> Fault {
     let others: Vec<OtherAgent> = others.iter().filter(|it| it.name != name).cloned().collect();
-    Fault::new(Kind::Unavailable, format!("target '{name}' is not running")).next(there(&others))
+    Fault::new(Kind::Unavailable, format!("'{name}' does not run")).next(there(&others))
 }
 
 /// Returns a sentence on who can be reached.
@@ -139,17 +138,17 @@ mod tests {
             .assert_eq(&says(true, "bob"));
         expect![[r#"{"delivered":true,"to":"explore_1","message_id":"direct_1"}"#]]
             .assert_eq(&says(false, "explore_1"));
-        expect!["denied: non-privileged creatures can only group_send to privileged creatures; 'bob' is not privileged"]
+        expect!["denied: neither you nor 'bob' is privileged: send to a privileged agent"]
             .assert_eq(&says(false, "bob_id"));
         expect![[r#"
-            not_found: creature 'eve' not in your group
+            not_found: no agent 'eve' can be reached from here
             Running: bob, explore_1, me."#]]
         .assert_eq(&says(true, "eve"));
         expect![[r#"
-            unavailable: target 'stopped' is not running
+            unavailable: 'stopped' does not run
             Running: bob, explore_1, me."#]]
         .assert_eq(&says(true, "stopped"));
-        expect!["bad_args: group_send cannot target the caller itself"].assert_eq(&says(true, "me"));
-        expect!["bad_args: 'to' and 'message' are required"].assert_eq(&says(true, " "));
+        expect!["bad_args: you can't send to yourself"].assert_eq(&says(true, "me"));
+        expect!["bad_args: give both 'to' and 'message'"].assert_eq(&says(true, " "));
     }
 }

@@ -7,8 +7,8 @@ use kit::{
 
 use super::{GROUP, answer, optional, required};
 
-/// Start an agent in your group and give it its first task; later messages reach it [?by `tool:group_send`?]. Not for one
-/// private task [?: that is `tool:subagent`?].
+/// Add an agent and hand over its first job; later messages reach it[? by `tool:group_send`?][?: a single job for you
+/// alone is for `tool:subagent`?].
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct GroupSpawnChild {

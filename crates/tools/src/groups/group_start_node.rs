@@ -7,7 +7,7 @@ use kit::{
 
 use super::{GROUP, answer, required};
 
-/// Start a stopped agent of your group again. Not for a new one [?: that is `tool:group_spawn_child`?].
+/// Run an agent again that was stopped[?: `tool:group_spawn_child` makes a new one?].
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct GroupStartNode {

@@ -7,7 +7,7 @@ use kit::{
 
 use super::{GROUP, answer, required};
 
-/// Stop an agent of your group; its session stays and can be started again. Not for removing it [?: that is `tool:group_remove_node`?].
+/// End the work of an agent but keep its session, so that it can start again[?: `tool:group_remove_node` removes it?].
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct GroupStopNode {

@@ -7,8 +7,8 @@ use kit::{
 
 use super::{GROUP, answer, optional, required};
 
-/// Add or remove an output wire: at the end of each of its turns, an agent's text goes to another one. Not for channels
-/// [?: that is `tool:group_channel`?].
+/// Add or remove an output wire: at the end of each of its turns, an agent's text goes to another
+/// one[?: `tool:group_channel` is for channels?].
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct GroupWire {

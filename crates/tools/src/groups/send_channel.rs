@@ -8,8 +8,7 @@ use serde_json::{Value, json};
 
 use super::{MESSAGES, quoted};
 
-/// Send a message to a channel in your group: everybody who listens gets it. Not for one agent in
-/// particular[?: that is `tool:group_send`?].
+/// Write to all agents that listen on a channel of your group[?: one agent alone gets it by `tool:group_send`?].
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SendChannel {
@@ -39,7 +38,7 @@ impl Tool for SendChannel {
     async fn run(self, cx: &Cx) -> Result<Output, Fault> {
         let channel = self.channel.trim().to_owned();
         if channel.is_empty() || self.message.is_empty() {
-            return Err(Fault::bad_args("'channel' and 'message' are required"));
+            return Err(Fault::bad_args("give both 'channel' and 'message'"));
         }
         let messages = cx.services().messages.clone();
         let (own, known) = cx.blocking(move |_| Ok((messages.own()?, messages.channels()?))).await?;
@@ -106,8 +105,7 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn texts_are_those_of_kohakuterrarium() {
+    fn says(privileged: bool, name: &str) -> String {
         let channel = |name: &str, may_send| ChannelInfo {
             name: name.to_owned(),
             kind: "broadcast",
@@ -115,14 +113,30 @@ mod tests {
             shared: true,
             may_send,
         };
-        let says = |privileged, name: &str| {
-            let channels = vec![channel("tasks", true), channel("results", false)];
-            let wired = Wired { name: "me".to_owned(), privileged, others: Vec::new(), channels };
-            let test_ws = wired.workspace();
-            test_ws.says::<SendChannel>(&json!({"channel": name, "message": "hi"}))
-        };
+        let channels = vec![channel("tasks", true), channel("results", false)];
+        let wired = Wired { name: "me".to_owned(), privileged, others: Vec::new(), channels };
+        wired.workspace().says::<SendChannel>(&json!({"channel": name, "message": "hi"}))
+    }
+
+    #[test]
+    fn texts_are_those_of_kohakuterrarium() {
         expect![[r#"{"channel":"tasks","message_id":"msg_1","caller_graph_id":"graph_1"}"#]]
             .assert_eq(&says(false, "tasks"));
+        let not_wired =
+            "denied: you are not wired as sender on 'results'; your outgoing channels: ['tasks']. ";
+        let asks = says(false, "results");
+        assert!(asks.starts_with(&format!("{not_wired}Ask the privileged creature")), "{asks}");
+        let wires = says(true, "results");
+        assert!(wires.starts_with(&format!("{not_wired}Self-wire via group_channel(")), "{wires}");
+        let unknown = says(false, "x");
+        let begin = "not_found: channel 'x' does not exist in your graph; no channel was created. available: ['results', \
+                     'tasks']. Either create it first with group_channel(action='create'";
+        assert!(unknown.starts_with(begin), "{unknown}");
+        assert!(unknown.contains("or message the creature directly by name with group_send"), "{unknown}");
+    }
+
+    #[test]
+    fn refusals_name_the_call_that_helps() {
         expect!["denied: you are not wired as sender on 'results'; your outgoing channels: ['tasks']. Ask the privileged creature to wire you via group_channel(action='wire', direction='send', channel='results', creature_id='me_id')."]
             .assert_eq(&says(false, "results"));
         expect!["denied: you are not wired as sender on 'results'; your outgoing channels: ['tasks']. Self-wire via group_channel(action='wire', direction='send', channel='results', creature_id='me_id')."]

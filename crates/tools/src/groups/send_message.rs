@@ -11,7 +11,7 @@ use super::{MESSAGES, quoted};
 /// Maximum length of the content that the answer repeats, in characters.
 const PREVIEW: usize = 60;
 
-/// Send a message to a named channel: one of your group, or a private one of this session.
+/// Write to a channel by its name: your group's, or a private one of this session.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SendMessage {
@@ -117,8 +117,7 @@ fn unknown(channel: &str, known: &[ChannelInfo]) -> Fault {
     let available = if available.is_empty() { "none".to_owned() } else { available.join(" | ") };
     Fault::not_found(format!(
         "Channel '{channel}' does not exist. Available channels — {available}. Pick one of the listed channels exactly as \
-         written; do NOT invent a name (the tool will keep rejecting invented names). If you genuinely need a new channel, \
-         ask the person to create it."
+         written; do NOT invent a name: every other name is refused. The person can add a channel."
     ))
 }
 
@@ -153,9 +152,18 @@ mod tests {
             .assert_eq(&says(&json!({"channel": "mine", "content": long, "channel_type": "queue", "metadata": "{\"a\": 1}"})));
         expect!["bad_args: Channel name is required"].assert_eq(&says(&json!({"message": "x"})));
         expect!["bad_args: Message content is required"].assert_eq(&says(&json!({"channel": "mine"})));
-        expect!["not_found: Channel 'x' does not exist. Available channels — shared: `tasks` (broadcast), `results` (broadcast) | private: `mine` (queue). Pick one of the listed channels exactly as written; do NOT invent a name (the tool will keep rejecting invented names). If you genuinely need a new channel, ask the person to create it."]
-            .assert_eq(&says(&json!({"channel": "x", "message": "x"})));
+        let unknown = says(&json!({"channel": "x", "message": "x"}));
+        let begin = "not_found: Channel 'x' does not exist. Available channels — shared: `tasks` (broadcast), `results` \
+                     (broadcast) | private: `mine` (queue). Pick one of the listed channels exactly as written; do NOT \
+                     invent a name";
+        assert!(unknown.starts_with(begin), "{unknown}");
         expect!["denied: You are not wired as sender on channel 'results'. Your outgoing channels: ['tasks']. Ask the privileged creature to wire you via group_channel(action='wire', direction='send', channel='results', creature_id='me_id')."]
             .assert_eq(&says(&json!({"channel": "results", "message": "x"})));
+    }
+
+    #[test]
+    fn unknown_channel_is_refused_with_who_can_add_one() {
+        expect!["not_found: Channel 'x' does not exist. Available channels — shared: `tasks` (broadcast), `results` (broadcast) | private: `mine` (queue). Pick one of the listed channels exactly as written; do NOT invent a name: every other name is refused. The person can add a channel."]
+            .assert_eq(&says(&json!({"channel": "x", "message": "x"})));
     }
 }

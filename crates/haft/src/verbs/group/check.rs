@@ -11,7 +11,7 @@ use super::{places, show::drawn};
 use crate::{Options, Place, print, verbs::close};
 
 #[derive(Args)]
-pub struct Check {
+pub(super) struct Check {
     /// Recipe, or a folder with one
     file: PathBuf,
     /// Print JSON

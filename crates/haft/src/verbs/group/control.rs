@@ -24,7 +24,7 @@ struct Asked {
 }
 
 #[derive(Args)]
-pub struct Send {
+pub(super) struct Send {
     #[command(flatten)]
     group: Named,
     /// Agent: its name or id
@@ -38,7 +38,7 @@ pub struct Send {
 }
 
 #[derive(Args)]
-pub struct Pause {
+pub(super) struct Pause {
     #[command(flatten)]
     group: Named,
     /// Agent: its name or id [default: all]
@@ -49,7 +49,7 @@ pub struct Pause {
 }
 
 #[derive(Args)]
-pub struct Resume {
+pub(super) struct Resume {
     #[command(flatten)]
     group: Named,
     /// Agent: its name or id [default: all]
@@ -60,7 +60,7 @@ pub struct Resume {
 }
 
 #[derive(Args)]
-pub struct Stop {
+pub(super) struct Stop {
     #[command(flatten)]
     group: Named,
     /// Agent: its name or id [default: the whole group]
@@ -125,7 +125,8 @@ fn member(runtime: &Runtime, group: &GroupRecord, agent: &str) -> Result<String,
     let exact = members.iter().find(|it| it.id == agent);
     let named: Vec<_> = members.iter().filter(|it| it.name == agent).collect();
     match (exact, named.as_slice()) {
-        (Some(it), _) | (None, [it]) => Ok(it.session.clone()),
+        (Some(it), _) => Ok(it.session.clone()),
+        (None, [it]) => Ok(it.session.clone()),
         (None, []) => {
             let names: Vec<&str> = members.iter().map(|it| it.name.as_str()).collect();
             Err(Fault::not_found(format!("the group `{}` has no agent `{agent}`", group.name))

@@ -28,7 +28,7 @@ use crate::{
 };
 
 #[derive(Args)]
-pub struct Run {
+pub(super) struct Run {
     #[command(flatten)]
     agent: AgentOptions,
     /// Recipe and task; with `--resume`, a message to the group

@@ -13,14 +13,14 @@ use super::Named;
 use crate::{print, terminal::abbreviate};
 
 #[derive(Args)]
-pub struct List {
+pub(super) struct List {
     /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
 #[derive(Args)]
-pub struct Status {
+pub(super) struct Status {
     #[command(flatten)]
     group: Named,
     /// How many of the newest events are shown
@@ -32,7 +32,7 @@ pub struct Status {
 }
 
 #[derive(Args)]
-pub struct Graph {
+pub(super) struct Graph {
     #[command(flatten)]
     group: Named,
     /// Print JSON

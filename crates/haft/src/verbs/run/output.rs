@@ -39,7 +39,7 @@ impl Done {
             usage: Usage::default(),
             cost: None,
         };
-        Self { settled: Settled { outcome, late: Vec::new() }, output: None }
+        Self { settled: Settled { outcome, earlier: Vec::new(), late: Vec::new() }, output: None }
     }
 }
 
