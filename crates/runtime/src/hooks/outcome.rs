@@ -111,13 +111,13 @@ impl Outcome {
             return Self { context, ..Self::default() };
         }
         match serde_json::from_str::<Printed>(out) {
-            Ok(printed) => Self::of_json(hook, printed),
+            Ok(printed) => Self::of_json(hook, &printed),
             Err(error) => Self::failed(hook, &format!("its output is not valid JSON: {error}")),
         }
     }
 
-    fn of_json(hook: &Hook, printed: Printed) -> Self {
-        let Printed { r#continue, stop_reason, system_message, decision, reason, .. } = &printed;
+    fn of_json(hook: &Hook, printed: &Printed) -> Self {
+        let Printed { r#continue, stop_reason, system_message, decision, reason, .. } = printed;
         let of = |field: fn(&Specific) -> Option<String>| {
             printed.hook_specific_output.as_ref().and_then(field).or_else(|| field(&printed.top))
         };

@@ -81,7 +81,7 @@ pub fn in_settings(text: &str, found: Found<'_>, write: bool) -> InSettings {
                 }
             }
             Err(error) => {
-                all.aside.push(format!("{}: the hooks of {name} can't be read: {error}", found.file))
+                all.aside.push(format!("{}: the hooks of {name} can't be read: {error}", found.file));
             }
         }
     }
