@@ -51,6 +51,9 @@ pub enum Event {
     Writing {
         /// The number of the call in this answer.
         index: usize,
+        /// The id that the call has in the journal once it begins. Empty in events of older versions.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        call: String,
         /// The tool.
         tool: String,
         /// The bytes of its arguments so far.
@@ -119,6 +122,20 @@ pub enum Event {
         /// One line.
         text: String,
     },
+    /// The model is shown a message of the session's inbox, with the next request.
+    MessageShown {
+        /// Its id.
+        message: String,
+        /// Its origin: `person`, `job`, `trigger`, `channel`, `direct`, `output` or `webhook`.
+        source: String,
+        /// The name of its sender.
+        from: String,
+        /// The channel, where it came by one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        channel: Option<String>,
+        /// Its first line.
+        text: String,
+    },
     /// The turn has ended, and haft waits for results that were promised to the model.
     Waits {
         /// The jobs that it waits for.
@@ -177,7 +194,7 @@ mod tests {
             Event::Asked { step: 1 },
             Event::Text { text: text() },
             Event::Reasoning { text: text() },
-            Event::Writing { index: 0, tool: text(), bytes: 1 },
+            Event::Writing { index: 0, call: text(), tool: text(), bytes: 1 },
             Event::Called { call: text(), tool: text(), arguments: json!({}) },
             Event::Progress { call: text(), line: text() },
             Event::Answered {
@@ -195,6 +212,13 @@ mod tests {
             Event::Picture { tool: text(), picture: picture() },
             Event::Again { why: text(), seconds: 1.0 },
             Event::Note { text: text() },
+            Event::MessageShown {
+                message: text(),
+                source: text(),
+                from: text(),
+                channel: Some(text()),
+                text: text(),
+            },
             Event::Waits { jobs: vec![OwedJob { id: text(), name: text() }], seconds: 1 },
             Event::Used { usage: Usage::default(), cost: Some(1.0) },
             Event::Under { agent: text(), inner: Box::new(Event::Asked { step: 1 }) },

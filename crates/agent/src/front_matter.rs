@@ -101,6 +101,22 @@ impl<'a> FrontMatter<'a> {
         }
     }
 
+    /// Returns the tables in the list of the field `word`.
+    ///
+    /// # Errors
+    /// When its value has another type, with its line.
+    pub(crate) fn tables(&self, word: &str) -> Result<Vec<Map<String, Value>>, String> {
+        let wrong =
+            |value: &Value| self.wrong(word, &format!("`{word}` is {value}; it must be a list of tables"));
+        match self.fields.get(word) {
+            None | Some(Value::Null) => Ok(Vec::new()),
+            Some(Value::Array(items)) => {
+                items.iter().map(|it| it.as_object().cloned().ok_or_else(|| wrong(it))).collect()
+            }
+            Some(other) => Err(wrong(other)),
+        }
+    }
+
     /// Returns the list of the field `word`, which may also be one text with commas.
     ///
     /// # Errors

@@ -1,6 +1,7 @@
 //! The agent loop: runs a model with the tools of a session.
 
 mod answer;
+mod arrivals;
 mod asker;
 mod compaction;
 mod conversations;
@@ -17,6 +18,7 @@ mod subagent;
 mod summary_line;
 mod transcript;
 mod turn;
+mod unattended;
 
 pub mod dialect;
 pub mod model;
@@ -28,6 +30,7 @@ pub mod slash;
 /// The decoders of untrusted bytes that an agent needs.
 pub static DECODERS: &[kit::decoders::Entry] = &[kit::decoders::Entry::of::<images::Fit>()];
 
+pub use arrivals::InboxBounds;
 pub use asker::{Asker, NobodyToAsk, nobody};
 pub use compaction::size::{Context, ContextPart, ContextUsed};
 pub use conversations::{Conversation, conversation, conversations, find_conversations, title};
@@ -43,7 +46,7 @@ pub use store::{
 pub use subagent::{Choose, Compose, Crew, Narrowed, Setup};
 pub use summary_line::{is_frame, is_in_background, summary_line};
 pub use transcript::{
-    Fork, HistoryItem, Line, Message, ToolCall, Transcript, calls, fork, history, lines, rewound_after,
+    Entry, Fork, HistoryItem, Line, Message, ToolCall, Transcript, calls, fork, history, lines, rewound_after,
 };
 pub use turn::{
     Agent, AgentError, Bounds, ChangedBy, Compacted, Ended, Outcome, Rewound, Settings, Steering,

@@ -5,6 +5,7 @@ mod front;
 use std::{fs, path::PathBuf, sync::Arc};
 
 use kit::{Fault, files::Roots};
+use serde_json::{Map, Value};
 
 use crate::markdown_files;
 use front::Format;
@@ -58,11 +59,16 @@ pub struct Profile {
     pub read_only: bool,
     /// Maximum model responses for one task.
     pub max_turns: Option<usize>,
+    /// The triggers of a session that begins with it, each with its name, as their keys in YAML.
+    pub triggers: Vec<NamedTrigger>,
     /// The source of the profile.
     pub origin: Origin,
     /// The settings in its file that are ignored, one line each.
     pub notes: Vec<String>,
 }
+
+/// A trigger of a profile: its name, and its keys in YAML.
+pub type NamedTrigger = (String, Map<String, Value>);
 
 /// The source of a profile.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -92,6 +98,8 @@ pub struct Profiles {
     own: Option<PathBuf>,
     roots: Option<Roots>,
     trusted: bool,
+    /// A profile that comes before all others.
+    first: Option<Arc<Profile>>,
 }
 
 /// The profiles as they are now.
@@ -106,18 +114,25 @@ pub struct Known {
 impl Profiles {
     /// Uses only the profiles of the program.
     pub fn built_in() -> Self {
-        Self { own: None, roots: None, trusted: false }
+        Self { own: None, roots: None, trusted: false, first: None }
     }
 
     /// Uses the profiles of the program, of the person's folder `own`, and of a workspace. The model of a
     /// profile is ignored if its workspace is not trusted.
     pub fn new(own: PathBuf, roots: Roots, trusted: bool) -> Self {
-        Self { own: Some(own), roots: Some(roots), trusted }
+        Self { own: Some(own), roots: Some(roots), trusted, first: None }
+    }
+
+    /// Adds a profile that comes before all others: one of its name is not used.
+    #[must_use]
+    pub fn with_first(self, profile: Arc<Profile>) -> Self {
+        Self { first: Some(profile), ..self }
     }
 
     /// Reads all profiles. Blocks.
     pub fn read(&self) -> Known {
         let mut known = Known::default();
+        known.profiles.extend(self.first.clone());
         let mut left = ALL;
         if let Some(own) = &self.own {
             for (name, path) in files_in(own) {
@@ -172,6 +187,10 @@ impl Profiles {
             && let Some(model) = profile.model.take()
         {
             profile.notes.push(format!("its model `{model}` does not count until you run `haft trust`"));
+        }
+        if !self.trusted && !profile.triggers.is_empty() {
+            profile.triggers.clear();
+            profile.notes.push("its triggers do not count until you run `haft trust`".to_owned());
         }
         profile.origin = Origin::Workspace(file);
         profile

@@ -460,6 +460,11 @@ impl Agents for Crew {
     fn ask<'a>(&'a self, mut question: Question, cx: &'a Cx) -> Soon<'a, Result<String, Fault>> {
         Box::pin(async move {
             let session = self.session()?;
+            if session.is_unattended() {
+                let what = "a trigger began this turn, so nobody is there to answer";
+                return Err(Fault::new(Kind::Unavailable, what)
+                    .next("Decide by yourself, and say in the end what you took for granted."));
+            }
             if let Some(agent) = session.agent() {
                 question.text = format!("{agent}: {}", question.text);
             }

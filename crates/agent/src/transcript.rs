@@ -7,7 +7,6 @@
 mod conversation;
 mod fork;
 mod history;
-mod reading;
 mod recovery;
 mod rewind;
 mod row;
@@ -17,13 +16,12 @@ use kit::Fault;
 use runtime::Session;
 use serde::Serialize;
 use serde_json::Value;
-use store::{Buffer, SessionLease, Transcripts};
+use store::{Buffer, Claim, SessionLease, Transcripts};
 
 use crate::model::{Item, Piece, ResultOf, Said};
 use conversation::Conversation;
 pub use fork::{Fork, fork};
-pub use history::{HistoryItem, history};
-pub use reading::{Line, ToolCall, calls, lines};
+pub use history::{Entry, HistoryItem, Line, ToolCall, calls, history, lines};
 #[cfg(test)]
 pub(crate) use recovery::is_whole;
 pub use rewind::rewound_after;
@@ -39,6 +37,10 @@ pub struct Transcript {
     rows: u64,
     messages: u64,
     writing: Writing,
+    /// The messages of the inbox that were shown, and that no answer has followed yet.
+    unanswered: Vec<u64>,
+    /// The highest row number of a shown message of the inbox. Messages are shown in their order.
+    shown: u64,
     _held: SessionLease,
 }
 
@@ -59,6 +61,7 @@ impl Transcript {
         }
         let rows = store.rows(&name, Buffer::Context)?;
         let messages = store.rows(&name, Buffer::Messages)?.last().map_or(0, |it| it.number);
+        let unanswered = session.runtime().store().inbox().unanswered(&name)?;
         let mut transcript = Self {
             writing: Writing::new(store.clone(), &name),
             store,
@@ -66,6 +69,8 @@ impl Transcript {
             conversation: Conversation::default(),
             rows: rows.last().map_or(0, |it| it.number),
             messages,
+            unanswered,
+            shown: 0,
             _held: held,
         };
         transcript.conversation = Conversation::read(rows).map_err(|fault| Fault {
@@ -98,7 +103,7 @@ impl Transcript {
     /// When they can't be read.
     pub fn messages(&self) -> Result<Vec<Message>, Fault> {
         let rows = self.store.rows(&self.session, Buffer::Messages)?;
-        Ok(reading::standing(&rows).into_iter().map(|it| it.message).collect())
+        Ok(history::standing(&rows).into_iter().map(|it| it.message).collect())
     }
 
     /// Closes an answer that broke off: gives every call a result.
@@ -124,12 +129,22 @@ impl Transcript {
         self.put(Row::Item { item, turn: None });
     }
 
+    /// Adds an item that shows these messages of the inbox: the row and the change of their state are one transaction.
+    pub(crate) fn add_shown(&mut self, item: Item, messages: Vec<u64>) {
+        self.put_shown(Row::Item { item, turn: None }, messages);
+    }
+
+    /// Returns the highest row number of a message of the inbox that this process has shown.
+    pub(crate) fn shown(&self) -> u64 {
+        self.shown
+    }
+
     /// Begins a turn of the person with the message for them and the pieces for the model. The first `news`
-    /// pieces are not the person's.
-    pub(crate) fn begin_turn(&mut self, message: &Message, news: usize, pieces: Vec<Piece>) {
+    /// pieces are not the person's; they show these messages of the inbox.
+    pub(crate) fn begin_turn(&mut self, message: &Message, news: usize, pieces: Vec<Piece>, shown: Vec<u64>) {
         self.tell(message);
         let turn = Some(Begins { news, message: self.messages });
-        self.put(Row::Item { item: Item::Person { pieces }, turn });
+        self.put_shown(Row::Item { item: Item::Person { pieces }, turn }, shown);
     }
 
     /// Records that the call at this place of an answer is about to begin, with the parts of the answer
@@ -172,7 +187,7 @@ impl Transcript {
     /// Adds a line for the person.
     pub(crate) fn tell(&mut self, message: &Message) {
         self.messages += 1;
-        self.writing.add(Buffer::Messages, self.messages, body(message));
+        self.writing.add(Buffer::Messages, self.messages, body(message), Claim::None);
     }
 
     /// Waits until all rows are on the disk. Can be dropped and called again.
@@ -184,9 +199,37 @@ impl Transcript {
     }
 
     fn put(&mut self, row: Row) {
+        let claim = self.answered_by(&row);
+        self.put_with(row, claim);
+    }
+
+    fn put_shown(&mut self, row: Row, messages: Vec<u64>) {
+        if messages.is_empty() {
+            return self.put(row);
+        }
+        self.shown = messages.iter().copied().fold(self.shown, u64::max);
+        self.unanswered.extend(&messages);
+        self.put_with(row, Claim::Show(messages));
+    }
+
+    fn put_with(&mut self, row: Row, claim: Claim) {
         self.rows += 1;
-        self.writing.add(Buffer::Context, self.rows, body(&row));
+        self.writing.add(Buffer::Context, self.rows, body(&row), claim);
         self.conversation.apply(row);
+    }
+
+    /// Returns the claim of an answer of the model: the messages shown before are acted on, by its calls.
+    fn answered_by(&mut self, row: &Row) -> Claim {
+        let Row::Item { item: Item::Model { said }, .. } = row else { return Claim::None };
+        if self.unanswered.is_empty() {
+            return Claim::None;
+        }
+        let calls = said.iter().filter_map(|it| match it {
+            Said::Call { id, .. } => self.conversation.journal.get(id).cloned(),
+            _ => None,
+        });
+        let calls = calls.collect();
+        Claim::Act { messages: std::mem::take(&mut self.unanswered), calls }
     }
 
     /// Notes that the jobs of earlier processes are lost, and that their numbers are used again.

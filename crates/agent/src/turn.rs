@@ -10,9 +10,9 @@ mod step;
 #[cfg(test)]
 mod tests;
 
-use std::{sync::Arc, time::Duration};
+use std::{any::Any, sync::Arc, time::Duration};
 
-use kit::{Fault, Spec, spans};
+use kit::{Fault, Spec, services::PRIVILEGED_TOOLS, spans};
 use parking_lot::Mutex;
 use runtime::{
     Limits, Session,
@@ -24,6 +24,7 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use tracing::Instrument as _;
 
 use crate::{
+    arrivals::{Arrivals, InboxBounds},
     compaction::{
         Rate,
         size::{Context, ContextUsed},
@@ -37,6 +38,7 @@ use crate::{
     provider_tools,
     subagent::{Crew, Setup},
     transcript::Transcript,
+    unattended::Unattended,
 };
 pub use between_turns::{ChangedBy, Compacted, Rewound};
 use step::Step;
@@ -55,6 +57,7 @@ pub struct Agent {
     crew: Option<Crew>,
     transcript: Transcript,
     bounds: Bounds,
+    inbox: InboxBounds,
     visible: ToolVisibility,
     host: Arc<dyn Observer>,
     shown: Shown,
@@ -65,6 +68,10 @@ pub struct Agent {
     counted: Option<u64>,
     /// The JSON Schema for the last answer of a turn.
     format: Option<Arc<Value>>,
+    /// The fires that began the turn, and what it may do.
+    unattended: Unattended,
+    /// Values that live as long as the agent.
+    kept: Vec<Box<dyn Any + Send + Sync>>,
     /// Whether the hooks of the session's start have run.
     hooks_began: bool,
 }
@@ -251,6 +258,11 @@ impl Agent {
         let Settings { session, model, system, bounds, visible, host } = settings;
         let transcript = Transcript::open(&session)?;
         provider_tools::offer(&session, model.abilities());
+        if session.agent().is_none() {
+            // They ended with the process that ran them.
+            session.runtime().store().channels().forget_agents_of(session.name())?;
+        }
+        offer_messages(&session, false)?;
         let changing = changing(session.catalog().specs());
         let loops = LoopDetector::of(transcript.items(), |tool| changing.contains(tool));
         let steering = Steering::of(model, system);
@@ -260,6 +272,7 @@ impl Agent {
             crew: None,
             transcript,
             bounds,
+            inbox: InboxBounds::default(),
             visible,
             host,
             shown: Shown::default(),
@@ -268,10 +281,17 @@ impl Agent {
             rate: Rate::default(),
             counted: None,
             format: None,
+            unattended: Unattended::default(),
+            kept: Vec::new(),
             hooks_began: false,
         };
         agent.estimate_size();
         Ok(agent)
+    }
+
+    /// Keeps a value as long as the agent: work on its session that ends when the value is dropped.
+    pub fn keep_with(&mut self, value: Box<dyn Any + Send + Sync>) {
+        self.kept.push(value);
     }
 
     /// Returns the session.
@@ -296,6 +316,9 @@ impl Agent {
     /// Lets the agent's tools switch its profile, start other agents and ask the person.
     pub fn set_crew(&mut self, setup: Setup) {
         let base = runtime::Limits::clone(&self.session.limits());
+        if let Err(fault) = offer_messages(&self.session, true) {
+            tracing::warn!(%fault, "the agent has no tools to send messages");
+        }
         let (host, setup) = (self.host.clone(), Arc::new(setup));
         self.crew = Some(Crew::new(&self.session, host, self.steering(), setup, (base, 0)));
     }
@@ -313,6 +336,11 @@ impl Agent {
     /// Sets the limits of later turns.
     pub fn set_bounds(&mut self, bounds: Bounds) {
         self.bounds = bounds;
+    }
+
+    /// Sets how much of the inbox one request shows in full.
+    pub fn set_inbox_bounds(&mut self, bounds: InboxBounds) {
+        self.inbox = bounds;
     }
 
     /// Sets a JSON Schema that providers with structured output enforce on the text of answers. Others ignore
@@ -393,7 +421,7 @@ impl Agent {
             usage: Usage::default(),
             cost: None,
         };
-        self.take(input);
+        self.take(input)?;
         let Some(last) = self.transcript.items().last() else {
             return Err(Fault::bad_args("there is nothing to answer").next("Say what is to be done.").into());
         };
@@ -422,6 +450,8 @@ impl Agent {
         let price = self.steering.model().abilities().price;
         outcome.cost = sum(price.map(|it| outcome.usage.cost(&it)), below.1);
         outcome.usage += below.0;
+        let said = went.as_ref().map_or_else(ToString::to_string, |()| outcome.text.clone());
+        self.unattended.end(&self.session, &said).await?;
         went?;
         match outcome.ended {
             Ended::Cancelled => self.transcript.note("The person stopped you here, before you were done."),
@@ -442,16 +472,22 @@ impl Agent {
         Ok(outcome)
     }
 
-    /// Adds the input and the events since the last turn to the conversation.
-    fn take(&mut self, input: Option<Input>) {
+    /// Adds the input, the messages of the inbox and the events since the last turn to the conversation.
+    fn take(&mut self, input: Option<Input>) -> Result<(), Fault> {
+        let arrivals = self.arrivals()?;
         let notifications: Vec<Piece> = self.session.notifications().into_iter().map(Piece::text).collect();
         let is_said = matches!(self.transcript.items().last(), Some(Item::Model { .. }) | None);
         let mut pieces = self.transcript.notes();
         // Notes alone are not a reason to send a request.
-        if input.is_none() && notifications.is_empty() && (is_said || pieces.is_empty()) {
-            return;
+        if input.is_none() && notifications.is_empty() && arrivals.is_none() && (is_said || pieces.is_empty())
+        {
+            return Ok(());
         }
+        let begun_by = arrivals.as_ref().map_or(&[][..], |it| &it.all);
+        self.unattended.begin(&self.session, begun_by, input.is_none());
         pieces.extend(notifications);
+        let shown = arrivals.as_ref().map(|it| it.ids.clone()).unwrap_or_default();
+        pieces.extend(arrivals.iter().flat_map(|it| it.pieces.iter().cloned()));
         match input {
             Some(input) => {
                 let is_persons = input.is_persons();
@@ -462,14 +498,43 @@ impl Agent {
                 let count = pieces.len();
                 pieces.extend(given);
                 if is_persons {
-                    self.transcript.begin_turn(&message, count, pieces);
+                    self.transcript.begin_turn(&message, count, pieces, shown);
                 } else {
                     self.transcript.tell(&message);
-                    self.transcript.add(Item::Person { pieces });
+                    self.transcript.add_shown(Item::Person { pieces }, shown);
                 }
             }
-            None => self.transcript.add(Item::Person { pieces }),
+            None => self.transcript.add_shown(Item::Person { pieces }, shown),
         }
+        arrivals.into_iter().for_each(|it| self.tell_of(it));
+        Ok(())
+    }
+
+    /// Returns the messages that wait in the inbox, if there are any.
+    fn arrivals(&self) -> Result<Option<Arrivals>, Fault> {
+        Arrivals::waiting(&self.session, self.transcript.shown(), self.inbox)
+    }
+
+    /// Adds the messages of the inbox to the conversation between two steps of a turn.
+    fn show_arrivals(&mut self) -> Result<(), Fault> {
+        // An answer that was paused has to be continued as it is.
+        if matches!(self.transcript.items().last(), Some(Item::Model { .. })) {
+            return Ok(());
+        }
+        let Some(arrivals) = self.arrivals()? else { return Ok(()) };
+        let mut pieces = self.transcript.notes();
+        pieces.extend(arrivals.pieces.iter().cloned());
+        self.transcript.add_shown(Item::Person { pieces }, arrivals.ids.clone());
+        self.unattended.shows(&arrivals.all);
+        self.tell_of(arrivals);
+        Ok(())
+    }
+
+    /// Tells the person and the observer of messages that the model is shown.
+    fn tell_of(&mut self, arrivals: Arrivals) {
+        arrivals.of_person.iter().for_each(|it| self.session.add_person_words(it));
+        arrivals.lines.iter().for_each(|it| self.transcript.tell(it));
+        arrivals.events.into_iter().for_each(|it| self.host.hear(it));
     }
 
     fn show_tools(&mut self, turn: bool) {
@@ -505,6 +570,9 @@ impl Agent {
             if outcome.steps >= self.bounds.steps || self.bounds.tokens.is_some_and(|most| used >= most) {
                 outcome.ended = Ended::Limit;
                 return Ok(());
+            }
+            if outcome.steps > 0 {
+                self.show_arrivals()?;
             }
             self.show_tools(false);
             let step = spans::Step::begin(self.transcript.steps() + 1);
@@ -575,6 +643,22 @@ impl Agent {
         }
         unwritten
     }
+}
+
+/// Gives the session the tools by which its agent reaches others: all of them in a group, and the direct one to an agent that
+/// another one started or that `leads` others. Blocks.
+fn offer_messages(session: &Session, leads: bool) -> Result<(), Fault> {
+    let member = session.runtime().store().channels().member(session.name())?;
+    if let Some(member) = member.filter(|it| !it.environment.is_empty()) {
+        let mut tools = vec!["group_send", "send_channel", "send_message"];
+        if member.privileged {
+            tools.extend(PRIVILEGED_TOOLS);
+        }
+        session.sends_by(&tools);
+    } else if leads || session.agent().is_some() {
+        session.sends_by(&["group_send"]);
+    }
+    Ok(())
 }
 
 /// Returns the message to the model after an answer that reached the length limit.

@@ -3,3 +3,4 @@
 mod layers;
 mod promise;
 mod sessions_load;
+mod triggers;

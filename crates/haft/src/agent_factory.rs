@@ -3,7 +3,8 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use agent::{
-    Agent, Asker, Bounds, Driver, Driving, Makings, NobodyToAsk, Observer, Prompt, Settings, Setup, Silent,
+    Agent, Asker, Bounds, Crew, Driver, Driving, InboxBounds, Makings, NobodyToAsk, Observer, Prompt,
+    Settings, Setup, Silent,
     dialect::{Dialect, Spoken},
     model::{self, Choices, KeyFrom, Keys, Model, script::Script},
     profiles::{PLAN, Profile, Profiles},
@@ -16,7 +17,7 @@ use runtime::{
     config::{WAIT_SECONDS, WAKES},
 };
 
-use crate::{Agents, Opened, Options, Place, session_state::SessionState, terminal::abbreviate};
+use crate::{Agents, Opened, Options, Place, session_state::SessionState, terminal::abbreviate, triggers};
 
 /// The environment variable that names the model if no option and no configuration does.
 pub(crate) const MODEL: &str = "HAFT_MODEL";
@@ -292,6 +293,10 @@ impl AgentFactory {
         } else if let (Some(crew), Some(profile), None) = (agent.crew(), &before.profile, asked) {
             lines.extend(notes(&crew.resume(profile)?));
         }
+        let name = agent.crew().and_then(Crew::chosen);
+        let profile = name.map(|name| self.opened.profiles.read().find(&name)).transpose()?;
+        let engine = triggers::begin(agent.session(), &self.opened.agents.triggers, profile.as_deref())?;
+        agent.keep_with(engine);
         self.keep(&agent)?;
         Ok((agent, lines))
     }
@@ -327,6 +332,34 @@ impl AgentFactory {
         self.blank_agent(session, model, host)
     }
 
+    /// Creates an agent of a group with this model, without a profile.
+    ///
+    /// # Errors
+    /// When the conversation can't be saved.
+    pub(crate) fn member(
+        &self,
+        session: Session,
+        model: Arc<dyn Model>,
+        host: Arc<dyn Observer>,
+    ) -> Result<Agent, Fault> {
+        self.blank_agent(session, model, host)
+    }
+
+    /// Lets an agent switch profiles and start other agents, by a setup that `change` changes.
+    pub(crate) fn lead(
+        &self,
+        agent: &mut Agent,
+        person: Arc<dyn Asker>,
+        change: impl FnOnce(Setup) -> Setup,
+    ) {
+        agent.set_crew(change(self.setup(person)));
+    }
+
+    /// Returns the variables of the environment.
+    pub(crate) fn variables(&self) -> &[(String, String)] {
+        &self.variables
+    }
+
     fn blank_agent(
         &self,
         session: Session,
@@ -337,7 +370,19 @@ impl AgentFactory {
         session.list_within(self.opened.listing_of_agent());
         let system = (&self.prompt(&session, None)).into();
         let visible = self.opened.agents.agent.visible.unwrap_or_default();
-        Agent::open(Settings { session, model, system, bounds: self.bounds(), visible, host })
+        let mut agent =
+            Agent::open(Settings { session, model, system, bounds: self.bounds(), visible, host })?;
+        agent.set_inbox_bounds(self.inbox_bounds());
+        Ok(agent)
+    }
+
+    /// Returns how much of the inbox one request shows in full.
+    fn inbox_bounds(&self) -> InboxBounds {
+        let (section, default) = (&self.opened.agents.agent, InboxBounds::default());
+        InboxBounds {
+            messages: section.inbox_messages.unwrap_or(default.messages),
+            bytes: section.inbox_bytes.unwrap_or(default.bytes),
+        }
     }
 
     /// Returns the limits of a turn.

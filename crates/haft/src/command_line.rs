@@ -30,6 +30,18 @@ enum Verb {
     Acp(verbs::acp::Acp),
     /// List, search, show, fork and delete earlier conversations
     Sessions(verbs::sessions::Sessions),
+    /// List, show, pause, fire and remove triggers: what begins turns without you
+    Triggers(verbs::triggers::Triggers),
+    /// Run sessions with triggers or messages, without a terminal
+    Agents(verbs::agents::Agents),
+    /// Send a message to the agent of a session
+    ///
+    /// The agent gets it before its next step, also while it works; an agent that waits begins a turn. The message is on the
+    /// disk when this command ends, and is shown once. Only a text that is typed at a terminal counts as your word; what a
+    /// program sends is data.
+    Send(verbs::send::Send),
+    /// Run several agents that work together, and steer them
+    Group(verbs::group::Group),
     /// List the models that you can use
     Models(verbs::models::Models),
     /// Call a tool and print what a model would read
@@ -128,6 +140,10 @@ impl Haft {
             Verb::Chat(verb) => verb.run(&options, place).await,
             Verb::Acp(verb) => verb.run(&options, place).await,
             Verb::Sessions(verb) => verb.run(&options, place).await,
+            Verb::Triggers(verb) => verb.run(&options, place).await,
+            Verb::Agents(verb) => verb.run(&options, place).await,
+            Verb::Send(verb) => verb.run(&options, place).await,
+            Verb::Group(verb) => verb.run(&options, place).await,
             Verb::Models(verb) => verb.run(&options, place).await,
             Verb::Call(verb) => verb.run(&options, place).await,
             Verb::Tools(verb) => verb.run(&options, place).await,

@@ -9,7 +9,7 @@ use clap::{Command, builder::StyledStr};
 
 /// The commands as `haft --help` groups them.
 const GROUPS: [(&str, &[&str]); 5] = [
-    ("Agent", &["run", "chat", "acp", "sessions", "models", "prompt"]),
+    ("Agent", &["run", "chat", "acp", "sessions", "send", "models", "prompt"]),
     ("Tools", &["tools", "call", "manual", "new-tool", "reload-tools"]),
     ("MCP", &["mcp"]),
     ("Safety", &["log", "undo", "grants", "hooks", "trust"]),
@@ -77,6 +77,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         "sessions export",
         &["haft sessions export latest", "haft sessions export s_0tv7 --format json -o talk.json"],
     ),
+    ("send", &["haft send latest \"also run the tests\"", "make 2>&1 | tail -20 | haft send s_0tv7"]),
     (
         "acp",
         &[

@@ -35,6 +35,7 @@ mod command_line;
 mod decoders;
 mod embed;
 mod environment;
+mod group_members;
 mod help;
 mod keys;
 mod listing;
@@ -48,6 +49,7 @@ mod session_state;
 mod slash;
 mod state_folder;
 mod terminal;
+mod triggers;
 pub mod verbs;
 mod workspace_check;
 

@@ -54,7 +54,9 @@ impl Opened {
         if self.toolset != tools::HAFT {
             // The prompts of another ecosystem count on each of its tools.
             let all = tools::toolset(&self.toolset).into_iter().flatten();
-            for tool in all.chain(tools::of_agents(&self.toolset)) {
+            let is_listed =
+                |it: &std::sync::Arc<dyn kit::AnyTool>| !tools::UNLISTED.contains(&it.spec().name.as_str());
+            for tool in all.chain(tools::of_agents(&self.toolset)).filter(is_listed) {
                 least += cost(tool.spec());
                 pinned.push(tool.spec().name.clone());
             }
@@ -65,6 +67,13 @@ impl Opened {
             Some(0) => None,
             Some(tokens) => Some(tokens.saturating_mul(TOKEN)),
         };
-        Listing { bytes, pinned, first: owned(tools::DAILY), last: owned(tools::SELDOM), cost }
+        Listing {
+            bytes,
+            pinned,
+            first: owned(tools::DAILY),
+            last: owned(tools::SELDOM),
+            unlisted: owned(tools::UNLISTED),
+            cost,
+        }
     }
 }

@@ -14,7 +14,8 @@ use crate::{
     redact::Redact,
     seen::Views,
     services::{
-        Agents, Caller, Confirm, History, Jobs, Notes, Progress, Servers, Shares, Shelf, Tools, Undo, Vault,
+        Agents, Caller, Confirm, Groups, History, Jobs, Messages, Notes, Progress, Servers, Shares, Shelf,
+        Tools, Triggers, Undo, Vault,
     },
     text::Content,
 };
@@ -46,12 +47,18 @@ pub struct Services {
     pub tools: Arc<dyn Tools>,
     /// The agent that the session belongs to.
     pub agents: Arc<dyn Agents>,
+    /// The group that this agent belongs to.
+    pub groups: Arc<dyn Groups>,
+    /// Messages to other agents.
+    pub messages: Arc<dyn Messages>,
     /// The MCP servers.
     pub servers: Arc<dyn Servers>,
     /// Notes of the session and facts of the workspace.
     pub notes: Arc<dyn Notes>,
     /// The files shared with the person.
     pub shares: Arc<dyn Shares>,
+    /// The triggers of the session.
+    pub triggers: Arc<dyn Triggers>,
     /// State that tools keep from one call to the next.
     pub shelf: Arc<Shelf>,
     /// Stores before-images.
@@ -182,6 +189,16 @@ impl Cx {
         &*self.inner.services.agents
     }
 
+    /// Returns the service that sends messages to other agents.
+    pub fn messages(&self) -> &dyn Messages {
+        &*self.inner.services.messages
+    }
+
+    /// Returns the group that the session's agent belongs to.
+    pub fn groups(&self) -> &dyn Groups {
+        &*self.inner.services.groups
+    }
+
     /// Returns the MCP servers that the session can use.
     pub fn servers(&self) -> &dyn Servers {
         &*self.inner.services.servers
@@ -195,6 +212,11 @@ impl Cx {
     /// Returns the files that the session shared with the person.
     pub fn shares(&self) -> &dyn Shares {
         &*self.inner.services.shares
+    }
+
+    /// Returns the triggers of the session.
+    pub fn triggers(&self) -> &dyn Triggers {
+        &*self.inner.services.triggers
     }
 
     /// Returns this call itself: its id as a job, and how it becomes one.

@@ -21,6 +21,11 @@ pub trait AnyTool: Send + Sync {
         false
     }
 
+    /// Returns whether only an agent that can send to others has it: see [`Tool::ONLY_AMONG_AGENTS`].
+    fn only_among_agents(&self) -> bool {
+        false
+    }
+
     /// Returns the built-in tools whose place it takes in a toolset with other names: see
     /// [`references`](crate::references).
     fn stands_for(&self) -> &'static [StandsFor] {
@@ -84,6 +89,10 @@ impl<T: Tool> AnyTool for Erased<T> {
 
     fn only_in_plan_mode(&self) -> bool {
         T::ONLY_IN_PLAN_MODE
+    }
+
+    fn only_among_agents(&self) -> bool {
+        T::ONLY_AMONG_AGENTS
     }
 
     fn stands_for(&self) -> &'static [StandsFor] {

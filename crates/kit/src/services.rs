@@ -2,9 +2,12 @@
 
 mod agents;
 mod confirm;
+mod groups;
+mod messages;
 mod notes;
 mod servers;
 mod shares;
+mod triggers;
 
 use std::{
     any::{Any, TypeId},
@@ -29,9 +32,17 @@ use crate::{
 pub use crate::redact::Redact;
 pub use agents::{Agents, NoAgent, ProfileInfo, Profiles, Question, Report, Task, TaskEnd};
 pub use confirm::{Confirm, Matter, NobodyConfirms, Proposed, Review};
+pub use groups::{
+    ChannelChange, GroupAct, Groups, LifeChange, NewNode, NoGroup, PRIVILEGED_TOOLS, WireChange,
+};
+pub use messages::{
+    ChannelInfo, ChannelRequest, Delivery, Kin, Messages, NoMessages, OtherAgent, Outgoing, OwnIdentity,
+    Undelivered,
+};
 pub use notes::{Change, Fact, FoundMessage, Notes};
 pub use servers::{NewServer, NoServers, ServerInfo, ServerState, Servers};
 pub use shares::{NewShare, NoShares, Shared, Shares};
+pub use triggers::{MadeTrigger, NewTrigger, NoTriggers, Triggers};
 
 /// Keeps the content of files before they change, for undo.
 pub trait History: Send + Sync {

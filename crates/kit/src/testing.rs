@@ -1,6 +1,7 @@
 //! Workspaces for tests, each made from one string, and the programs that tests need.
 
 pub mod needs;
+mod wired;
 
 use std::{
     collections::BTreeMap,
@@ -26,12 +27,15 @@ use crate::{
     procs::{Exit, Procs, Program, Slice, Spawner, Starting},
     seen::Views,
     services::{
-        Agents, Called, Caller, Change, Confirm, Fact, FoundMessage, History, Job, Jobs, Listed, Live,
-        NoAgent, NoServers, NoShares, NobodyConfirms, Notes, Progress, Redact, Reloaded, Servers, Shares,
-        Shelf, Soon, Tools, Transcript, Undo, Until, Vault, Waited, Which,
+        Agents, Called, Caller, Change, Confirm, Fact, FoundMessage, Groups, History, Job, Jobs, Listed,
+        Live, Messages, NoAgent, NoGroup, NoMessages, NoServers, NoShares, NoTriggers, NobodyConfirms, Notes,
+        Progress, Redact, Reloaded, Servers, Shares, Shelf, Soon, Tools, Transcript, Triggers, Undo, Until,
+        Vault, Waited, Which,
     },
     text::{Content, Digest},
 };
+
+pub use wired::Wired;
 
 /// A temporary workspace, which is deleted when this is dropped.
 pub struct TestWorkspace {
@@ -46,12 +50,18 @@ pub struct TestWorkspace {
     pub tools: Arc<dyn Tools>,
     /// The agent that tools see: none, unless a test replaces it.
     pub agents: Arc<dyn Agents>,
+    /// The group.
+    pub groups: Arc<dyn Groups>,
+    /// The messages that tools send: not available, unless a test replaces them.
+    pub messages: Arc<dyn Messages>,
     /// The MCP servers that tools see.
     pub servers: Arc<dyn Servers>,
     /// Notes: in memory, unless a test replaces them.
     pub notes: Arc<dyn Notes>,
     /// Shared files: not available, unless a test replaces them.
     pub shares: Arc<dyn Shares>,
+    /// The triggers.
+    pub triggers: Arc<dyn Triggers>,
     /// The connector of tools, with its name lookup.
     pub connector: Arc<Connector>,
     /// The hosts that tools may contact besides those that their touches name: none, unless a test adds some.
@@ -103,9 +113,12 @@ impl TestWorkspace {
             jobs: Arc::new(Nothing),
             tools: Arc::new(Nothing),
             agents: Arc::new(NoAgent),
+            groups: Arc::new(NoGroup),
+            messages: Arc::new(NoMessages),
             servers: Arc::new(NoServers),
             notes: Arc::new(InMemory::default()),
             shares: Arc::new(NoShares),
+            triggers: Arc::new(NoTriggers),
             connector: Arc::new(Connector::new(Arc::new(System), None)),
             allowed: Allowed::default(),
             vault: Arc::new(Nothing),
@@ -157,6 +170,7 @@ impl TestWorkspace {
                 | Touch::Server { .. }
                 | Touch::Session(_)
                 | Touch::WriteTree { .. }
+                | Touch::Trigger(_)
                 | Touch::Exclusive => Vec::new(),
             })
             .filter_map(|(path, access)| Some(Grant { location: self.roots.locate(&path).ok()?, access }))
@@ -184,9 +198,12 @@ impl TestWorkspace {
             jobs: self.jobs.clone(),
             tools: self.tools.clone(),
             agents: self.agents.clone(),
+            groups: self.groups.clone(),
+            messages: self.messages.clone(),
             servers: self.servers.clone(),
             notes: self.notes.clone(),
             shares: self.shares.clone(),
+            triggers: self.triggers.clone(),
             shelf: self.shelf.clone(),
             history: Arc::new(Nothing),
             undo: Arc::new(Nothing),

@@ -24,6 +24,10 @@ pub trait Tool: DeserializeOwned + JsonSchema + Send + 'static {
     /// Whether only an agent in plan mode has this tool.
     const ONLY_IN_PLAN_MODE: bool = false;
 
+    /// Whether only an agent has this tool that can send to others: a member of a group, an agent that another one started, or
+    /// one that may start some.
+    const ONLY_AMONG_AGENTS: bool = false;
+
     /// The most that any call of this tool may touch. Annotations for clients are derived from it, and a call
     /// whose [`touches`](Self::touches) go beyond it is refused as a bug of the tool.
     const AT_MOST: Kinds = Kinds::ALL;

@@ -44,6 +44,9 @@ pub enum Touch {
     },
     /// Uses the session state of this key, such as its todo list.
     Session(String),
+    /// Makes a trigger, which begins turns of the session's agent unattended. As a tool declares it, this is the trigger as
+    /// JSON (see [`NewTrigger`](crate::services::NewTrigger)); as it is recorded, what a person approves.
+    Trigger(String),
     /// Must not run beside another exclusive call, or beside one that writes.
     Exclusive,
 }
@@ -120,6 +123,8 @@ impl Touches {
                     Touch::Server { reads: true, .. } => Kinds::SESSION,
                     Touch::Server { reads: false, .. } => Kinds::RUN | Kinds::NET,
                     Touch::Session(_) => Kinds::SESSION,
+                    // It needs no lock, and is not harmless.
+                    Touch::Trigger(_) => Kinds::SESSION | Kinds::EXCLUSIVE,
                     Touch::Exclusive => Kinds::EXCLUSIVE,
                 }
         })

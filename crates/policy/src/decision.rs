@@ -165,6 +165,13 @@ pub enum Want {
     },
     /// Writing or deleting the workspace's own tool of this name.
     Tool(String),
+    /// Making a trigger, with these grants for its turns.
+    Trigger {
+        /// Its event or its schedule.
+        about: String,
+        /// The grants of its turns.
+        grants: Vec<Effect>,
+    },
 }
 
 impl Want {
@@ -177,7 +184,8 @@ impl Want {
             | Self::Run(_)
             | Self::Unconfined
             | Self::Server { .. }
-            | Self::Tool(_) => None,
+            | Self::Tool(_)
+            | Self::Trigger { .. } => None,
         }
     }
 }
@@ -294,6 +302,24 @@ impl Policy {
                 name,
                 "where no sandbox contains it, a tool is written only after approval",
             )),
+            Want::Trigger { .. } if self.sandbox == SandboxMode::ReadOnly => Decision::Deny(Rule::new(
+                "sandbox",
+                "this trigger",
+                "with `--sandbox read-only` nothing is set up that works later",
+            )),
+            Want::Trigger { about, grants } => {
+                let mut rule = Rule::new(
+                    "trigger",
+                    about,
+                    "a trigger begins turns that nobody attends, so it is made only after approval",
+                );
+                // `--approve auto` does not cover private addresses, also not those of later turns.
+                rule.firm = grants.iter().any(|it| match it {
+                    Effect::Net(host) | Effect::Web(host) => says_private(split_port(host).0),
+                    _ => false,
+                });
+                Decision::Ask(rule)
+            }
             Want::Server { grant: Some(grant), .. }
                 if granted(&|it| matches!(it, Effect::Server(server) if server == grant)) =>
             {
@@ -410,6 +436,11 @@ fn lies_in_a_git_folder(path: &Path) -> bool {
 }
 
 impl Rule {
+    /// Returns whether it forbids, so that no grant would allow the call.
+    pub fn is_deny(&self) -> bool {
+        ["sandbox", "read_only_root", "command_deny", "not_allowed", "web"].contains(&self.name)
+    }
+
     fn new(name: &'static str, about: &str, says: &str) -> Self {
         Self { name, about: about.to_owned(), says: says.to_owned(), offers: Vec::new(), firm: false }
     }

@@ -82,6 +82,8 @@ pub struct SessionGrants {
     /// The front end through which a person grants, for the journal.
     front_end: Arc<str>,
     in_memory: Arc<Mutex<Vec<Effect>>>,
+    /// Set while a turn runs that nobody attends: the only grants that count in it.
+    unattended: Arc<Mutex<Option<Arc<[Effect]>>>>,
 }
 
 impl SessionGrants {
@@ -92,6 +94,26 @@ impl SessionGrants {
             is_named,
             front_end: front_end.into(),
             in_memory: Arc::default(),
+            unattended: Arc::default(),
+        }
+    }
+
+    /// Sets whether a turn runs that nobody attends, and the grants that count in it. What would be asked about is then denied,
+    /// in every approval mode.
+    pub fn set_unattended(&self, granted: Option<Vec<Effect>>) {
+        *self.unattended.lock() = granted.map(Into::into);
+    }
+
+    /// Returns whether a turn runs that nobody attends.
+    pub fn is_unattended(&self) -> bool {
+        self.unattended.lock().is_some()
+    }
+
+    /// Applies the approval mode to a decision; where nobody attends, a question is a refusal.
+    fn settle(&self, policy: &Policy, decision: Decision) -> Decision {
+        match decision {
+            Decision::Ask(rule) if self.is_unattended() => Decision::Deny(rule),
+            decision => policy.settle(decision),
         }
     }
 
@@ -112,9 +134,9 @@ impl SessionGrants {
                 let used: Vec<&ActiveGrant> = used.iter().filter_map(|at| held.get(*at)).collect();
                 return (Decision::Allow, self.note(&used));
             }
-            return (policy.settle(again), "allowed".to_owned());
+            return (self.settle(policy, again), "allowed".to_owned());
         }
-        (policy.settle(decision), "allowed".to_owned())
+        (self.settle(policy, decision), "allowed".to_owned())
     }
 
     /// Returns the grants that cover the question by now, in the words of the journal.
@@ -164,6 +186,11 @@ impl SessionGrants {
     }
 
     fn held(&self) -> Vec<ActiveGrant> {
+        if let Some(granted) = self.unattended.lock().clone() {
+            let of_trigger =
+                |effect: &Effect| ActiveGrant { id: None, scope: Scope::Once, effect: effect.clone() };
+            return granted.iter().map(of_trigger).collect();
+        }
         let mut held: Vec<ActiveGrant> = self
             .in_memory
             .lock()

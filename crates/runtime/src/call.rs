@@ -42,6 +42,7 @@ use crate::{
     repair::{self, Arguments, Repaired},
     schedule::{Hold, Key, Who},
     session_state::{CallHosts, SessionState},
+    session_triggers,
 };
 pub(crate) use missing::why_missing;
 use questions::{About, Asking, denied};
@@ -210,6 +211,7 @@ async fn answer(
         Ok((plan, Decision::Deny(rule))) => {
             entry.decision = format!("denied: {}", rule.name);
             drop(plan);
+            session.was_refused(&tool, &rule);
             Err(denied(session, &rule, why_not(session.policy_of(&whose).approve, &rule)))
         }
         Ok((plan, Decision::Ask(rule))) if plan.by_person && !rule.firm => Ok(plan),
@@ -488,6 +490,11 @@ impl Plan {
                 self.locks.push((Key::World, Hold::Shared));
                 wants.push(Want::Tool(name.clone()));
                 touch.clone()
+            }
+            Touch::Trigger(new) => {
+                let (about, effects, grants) = session_triggers::planned(session, new)?;
+                wants.push(Want::Trigger { about, grants });
+                Touch::Trigger(effects)
             }
             Touch::Exclusive => {
                 self.locks.push((Key::World, Hold::Alone));

@@ -40,6 +40,15 @@ struct Shown {
     is_listed: bool,
 }
 
+/// The conditions under which an agent has tools that others have not.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AgentMode {
+    /// Whether the agent is in plan mode.
+    pub plans: bool,
+    /// The tools by which it sends messages to other agents.
+    pub sends_by: Vec<String>,
+}
+
 impl Shown {
     fn of(tool: &Arc<dyn AnyTool>) -> Self {
         Self { tool: tool.clone(), spec: None, is_listed: true }
@@ -53,13 +62,13 @@ impl Shown {
 impl Catalog {
     /// Returns the catalog of these tools. With an allowlist, a tool that is not on it is absent everywhere,
     /// and a name on it without a tool is reported. Of the tools that a model's provider runs, only those in
-    /// `own` are present: the ones that this model's provider has. Some tools are present only for an agent
-    /// that `plans`. `listing` selects the listed ones.
+    /// `own` are present: the ones that this model's provider has. Some tools are present only in a `mode`.
+    /// `listing` selects the listed ones.
     pub fn of(
         snapshot: &Snapshot,
         allowed: Option<&[String]>,
         own: &[String],
-        plans: bool,
+        mode: &AgentMode,
         listing: &Listing,
     ) -> Self {
         let mut failed = snapshot.failed().to_vec();
@@ -78,10 +87,13 @@ impl Catalog {
         let provided: Vec<String> =
             snapshot.tools().filter(provider).map(|it| it.spec().name.clone()).collect();
         catalog.tools.retain(|shown| {
-            if shown.tool.only_in_plan_mode() && !plans {
+            let spec = shown.tool.spec();
+            let is_named = allowed.is_some_and(|it| it.contains(&spec.name));
+            if shown.tool.only_in_plan_mode() && !mode.plans
+                || shown.tool.only_among_agents() && !mode.sends_by.contains(&spec.name) && !is_named
+            {
                 return false;
             }
-            let spec = shown.tool.spec();
             let is_own = own.contains(&spec.name);
             // A provider's tool replaces the local tool of its name.
             if spec.origin == Origin::Provider { is_own } else { !(is_own && provided.contains(&spec.name)) }
@@ -92,7 +104,7 @@ impl Catalog {
             shown.spec = with_options(shown.tool.spec()).map(Arc::new);
         }
         catalog.name_tools();
-        catalog.list(listing);
+        catalog.list(listing, allowed);
         catalog
     }
 
@@ -129,9 +141,9 @@ impl Catalog {
     }
 
     /// If every tool is listed, no search is needed.
-    fn list(&mut self, listing: &Listing) {
+    fn list(&mut self, listing: &Listing, allowed: Option<&[String]>) {
         let specs: Vec<&Spec> = self.tools.iter().map(Shown::spec).collect();
-        let chosen = listing.choose(&specs);
+        let chosen = listing.choose(&specs, allowed);
         let is_listed: Vec<bool> = specs
             .iter()
             .map(|spec| match &chosen {
@@ -249,7 +261,7 @@ mod tests {
     }
 
     fn of(registry: &Registry, allowed: Option<&[String]>, own: &[String]) -> Catalog {
-        Catalog::of(&registry.snapshot(), allowed, own, false, &Listing::default())
+        Catalog::of(&registry.snapshot(), allowed, own, &AgentMode::default(), &Listing::default())
     }
 
     fn names(catalog: &Catalog) -> Vec<&str> {
@@ -316,7 +328,7 @@ mod tests {
             let cost: fn(&Spec) -> usize = |_| 999;
             let pinned = pinned.iter().map(|it| (*it).to_owned()).collect();
             let listing = Listing { bytes: Some(tools * 1_000 + 200), pinned, cost, ..Listing::default() };
-            Catalog::of(&registry.snapshot(), None, &[], false, &listing)
+            Catalog::of(&registry.snapshot(), None, &[], &AgentMode::default(), &listing)
         };
         let listed = |catalog: &Catalog| catalog.listed().map(|it| it.name.clone()).collect::<Vec<_>>();
         let some = within(2, &["undo"]);

@@ -17,6 +17,7 @@ mod provenance;
 mod servers;
 mod tool_files;
 mod tool_list;
+mod triggers;
 mod trust;
 
 use std::{
@@ -30,8 +31,8 @@ use rustix::fs::OFlags;
 use sandbox::SandboxMode;
 
 pub use agents::{
-    AgentSection, CALLS, ChatSection, Notify, STEPS, SUBAGENT_SECONDS, SUBAGENT_STEPS, SubagentSection,
-    Theme, ToolVisibility, WAIT_SECONDS, WAKES,
+    AgentSection, CALLS, ChatSection, INBOX_BYTES, INBOX_MESSAGES, Notify, STEPS, SUBAGENT_SECONDS,
+    SUBAGENT_STEPS, SubagentSection, Theme, ToolVisibility, WAIT_SECONDS, WAKES,
 };
 pub use commands::{CommandRule, CommandsSection};
 pub use files::{another_text, servers_text, text_of_another, workspace_text};
@@ -46,6 +47,7 @@ pub use network::{Net, ProgramsSection, SearchSection, SecretSection, SshSection
 pub use provenance::{Layer, Origin, Origins, Source, Unused, Why, origins};
 pub use servers::{DOT_MCP, OauthSection, ServerSection, Variables};
 pub use tool_files::ToolSection;
+pub use triggers::{TRIGGERS_SESSION, TriggerSection, spec_of, spec_of_creature};
 pub use trust::{CLAUDE, CLAUDE_SETTINGS, Trust, has_hooks};
 
 /// The longest deadline, in seconds.

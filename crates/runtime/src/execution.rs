@@ -229,6 +229,7 @@ impl Execution {
                 | Touch::Server { .. }
                 | Touch::Session(_)
                 | Touch::Tool(_)
+                | Touch::Trigger(_)
                 | Touch::Exclusive => {}
             }
         }

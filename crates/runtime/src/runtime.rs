@@ -325,7 +325,8 @@ impl Runtime {
         self.inner.connector.clone()
     }
 
-    pub(crate) fn vault(&self) -> Arc<dyn Vault> {
+    /// Returns the named secrets.
+    pub fn vault(&self) -> Arc<dyn Vault> {
         self.inner.vault.clone()
     }
 

@@ -11,7 +11,7 @@ use kit::{
     Fault, Touches,
     decoders::Decoders,
     procs::Procs,
-    services::{Agents, Shelf, Transcript},
+    services::{Agents, Groups, Shelf, Transcript},
 };
 use sandbox::proxy::Hosts;
 use serde_json::Value;
@@ -109,6 +109,11 @@ impl Session {
         self.state.belongs_to(agent);
     }
 
+    /// Sets the group that the session's agent belongs to. The first one stays.
+    pub fn joins(&self, group: Arc<dyn Groups>) {
+        self.state.joins(group);
+    }
+
     /// Returns whether [`Self::notifications`] has something to report.
     pub fn has_notifications(&self) -> bool {
         self.state.jobs().has_notifications()
@@ -200,6 +205,12 @@ impl Session {
     /// Sets whether the session's agent is in plan mode: some tools exist only then.
     pub fn plan(&self, plans: bool) {
         self.state.tools().plan(plans);
+    }
+
+    /// Adds tools by which the session's agent reaches others: of those that are only for such agents, it has these, and those
+    /// that its list of tools names.
+    pub fn sends_by(&self, tools: &[&str]) {
+        self.state.tools().sends_by(tools);
     }
 
     /// Limits the size of tool lists from now on, for this session and those opened below it later.
@@ -320,6 +331,23 @@ impl Session {
     /// effect for an agent that another one started, which has no person of its own.
     pub fn add_person_words(&self, words: &str) {
         self.state.add_person_words(words);
+    }
+
+    /// Begins a turn that nobody attends, with the only grants that count in it: nobody is asked, and what is not granted is
+    /// denied in every approval mode, also to the agents that this one starts. `None` ends it. Returns what was denied since
+    /// the call before, one line each.
+    ///
+    /// # Errors
+    /// [`Kind::BadArgs`](kit::Kind::BadArgs) for a text that is not a grant; then nothing changes.
+    pub fn unattended(&self, granted: Option<&[String]>) -> Result<Vec<String>, Fault> {
+        let parse =
+            |all: &[String]| all.iter().map(|it| policy::grants::parse(it)).collect::<Result<Vec<_>, _>>();
+        Ok(self.state.unattended(granted.map(parse).transpose()?))
+    }
+
+    /// Returns whether a turn runs that nobody attends.
+    pub fn is_unattended(&self) -> bool {
+        self.state.grants().is_unattended()
     }
 
     /// Returns the decoders of this session and its agents: their workers decode for no other session.

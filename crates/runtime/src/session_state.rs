@@ -23,13 +23,14 @@ use std::{
 use kit::{
     Address, Fault, Origin, Output, Spec,
     decoders::Decoders,
+    effect::Effect,
     files::Roots,
     net::{HostPattern, SessionPorts as _},
     redact::Secrets,
     seen::Views,
-    services::{Agents, NoAgent, Reloaded, Review, Shelf, Undo},
+    services::{Agents, Groups, NoAgent, NoGroup, Reloaded, Review, Shelf, Undo},
 };
-use policy::{Decision, Policy, Want, Web, grants::SessionGrants};
+use policy::{Decision, Policy, Rule, Want, Web, grants::SessionGrants};
 use sandbox::SandboxMode;
 use store::{Store, history::CallHistory, shares::SessionFiles, spill::folder_of, undo::Scope};
 
@@ -75,6 +76,7 @@ pub(crate) struct SessionState {
     tool_files: KnownToolFiles,
     /// The agent that it belongs to, once there is one.
     agents: OnceLock<Arc<dyn Agents>>,
+    groups: OnceLock<Arc<dyn Groups>>,
     seen: SeenFiles,
     manuals: ShownManuals,
     outputs: SpilledOutputs,
@@ -104,6 +106,7 @@ impl SessionState {
             addresses: Arc::default(),
             files: SessionFiles::new(folder_of(&runtime.store().files_folder(), &name)),
             decoders: runtime.commands().decoders(),
+            refusals: Arc::default(),
         };
         Self::of(runtime, name, named, front_end, person)
     }
@@ -132,6 +135,7 @@ impl SessionState {
             front_end: front_end.to_owned(),
             person,
             agents: OnceLock::new(),
+            groups: OnceLock::new(),
             seen: SeenFiles::default(),
             manuals: ShownManuals::default(),
             refused: LastRefused::default(),
@@ -220,6 +224,16 @@ impl SessionState {
     /// Sets the agent that the session belongs to. The first one stays.
     pub(crate) fn belongs_to(&self, agent: Arc<dyn Agents>) {
         let _ = self.agents.set(agent);
+    }
+
+    /// Sets the group that its agent belongs to. The first one stays.
+    pub(crate) fn joins(&self, group: Arc<dyn Groups>) {
+        let _ = self.groups.set(group);
+    }
+
+    /// Returns the group that its agent belongs to.
+    pub(crate) fn groups(&self) -> Arc<dyn Groups> {
+        self.groups.get().cloned().unwrap_or_else(|| Arc::new(NoGroup))
     }
 
     /// Returns the service that starts agents for the session and requests answers of its model.
@@ -429,6 +443,19 @@ impl SessionState {
         &self.person.grants
     }
 
+    /// Notes what a turn that nobody attends wanted, and was not granted.
+    pub(crate) fn was_refused(&self, tool: &str, rule: &Rule) {
+        if self.grants().is_unattended() && !rule.is_deny() {
+            self.person.refusals.lock().push(format!("{tool}: {rule}"));
+        }
+    }
+
+    /// Begins or ends a turn that nobody attends: see [`Session::unattended`](crate::Session::unattended).
+    pub(crate) fn unattended(&self, granted: Option<Vec<Effect>>) -> Vec<String> {
+        self.grants().set_unattended(granted);
+        std::mem::take(&mut *self.person.refusals.lock())
+    }
+
     /// Returns the files that it shared with its person.
     pub(crate) fn files(&self) -> &SessionFiles {
         &self.person.files
@@ -458,7 +485,9 @@ impl SessionState {
     pub(crate) fn policy_of(&self, call: &str) -> Policy {
         let policy = self.policy();
         let web = policy.web.unwrap_or_else(|| {
-            let can_ask = policy.approve.asks() && self.approver().is_attended(call);
+            // What begins a turn may come from anywhere, so an address that the model composes needs a grant.
+            let can_ask =
+                self.grants().is_unattended() || policy.approve.asks() && self.approver().is_attended(call);
             if can_ask { Web::Known } else { Web::Public }
         });
         Policy { web: Some(web), ..policy }

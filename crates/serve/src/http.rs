@@ -26,7 +26,7 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use crate::{backend::Backend, mcp::About};
+use crate::{backend::Backend, hooks::Hooks, mcp::About};
 use connections::{Connection, Connections};
 use server::Server;
 use slow_connections::{HEAD, Pace, Paced};
@@ -52,7 +52,7 @@ const HEADERS: usize = 64;
 const ROUND: Duration = Duration::from_secs(5);
 
 /// The settings of a server over HTTP.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Http {
     /// The principals, each with a token. If there are none, everybody who can reach the server may use it.
     pub principals: Vec<Principal>,
@@ -68,6 +68,8 @@ pub struct Http {
     pub sessions: usize,
     /// Whether all sessions of a principal share one backend.
     pub one_session: bool,
+    /// The webhooks, if it has any.
+    pub hooks: Option<Arc<dyn Hooks>>,
 }
 
 impl Default for Http {
@@ -80,6 +82,7 @@ impl Default for Http {
             idle: Duration::from_secs(3600),
             sessions: 128,
             one_session: false,
+            hooks: None,
         }
     }
 }

@@ -56,6 +56,17 @@ pub(crate) async fn state(folder: &Path, socket: &str, session: &str) -> Result<
     }
 }
 
+/// Tells the owner of a message in the inbox of the session, or of an agent below it.
+pub(crate) async fn tell_of_message(
+    folder: &Path,
+    socket: &str,
+    session: &str,
+    recipient: &str,
+) -> Result<(), Unreached> {
+    let asking = asked(folder, socket, session, Ask::Message { recipient: recipient.to_owned() });
+    timeout(TIMEOUT, asking).await.map_err(|_| Unreached)?.map(drop)
+}
+
 /// Tells whoever listens to `head` how far the log is, until the owner goes.
 pub(crate) async fn follow(
     folder: &Path,

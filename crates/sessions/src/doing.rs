@@ -3,7 +3,7 @@
 //! Before an operation changes anything, its row says what it is about to do: the name of a fork, the call that is undone,
 //! where the conversation ends. The next owner finds out from that whether it was done, and does the rest.
 
-use agent::{Agent, AgentError, Driver, Input, Outcome, model::Piece, rewound_after};
+use agent::{Agent, AgentError, Driver, Ended, Input, Outcome, Settled, model::Piece, rewound_after};
 use kit::{
     Fault, Kind,
     deliberate_faults::{is_broken, killed_at},
@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     event::{Event, TurnEnd},
     fault::Failure,
-    opener::{Opener, Records, not_kept},
+    opener::{Begin, Command, Opener, Records, not_kept},
     operation::{Attachment, Operation, Prompt},
     owner::{Began, Owner, Pending},
 };
@@ -131,33 +131,62 @@ impl Doer<'_> {
 
     async fn prompt(&mut self, pending: &Pending, prompt: Prompt) -> Result<Value, Fault> {
         check_pictures(self.agent, &prompt)?;
-        let text = prompt.text.clone();
-        let input = match prompt.is_empty() {
-            true => None,
-            false => {
-                let mut input = self.opener.input(self.agent.session().clone(), prompt).await?;
-                self.outputs.drain(..).for_each(|(line, pieces)| input.attach(line, pieces));
-                Some(input)
-            }
-        };
-        let began = Began {
+        let mut began = Began {
             key: Some(pending.key().to_owned()),
             by: pending.by().to_owned(),
-            text,
-            attached: input.as_ref().map(|it| it.attached().to_vec()).unwrap_or_default(),
+            text: prompt.text.clone(),
+            attached: Vec::new(),
             is_resumed: pending.is_resumed(),
         };
-        Ok(json!(self.turn(began, input).await))
+        if prompt.is_empty() {
+            return Ok(json!(self.turn(began, None).await));
+        }
+        match self.opener.begin(self.agent, prompt).await? {
+            Begin::Command(command) => Ok(json!(self.front_end_command(began, command).await)),
+            Begin::Turn { mut input, after } => {
+                self.outputs.drain(..).for_each(|(line, pieces)| input.attach(line, pieces));
+                began.attached = input.attached().to_vec();
+                let end = self.turn(began, Some(input)).await;
+                if let Some(Err(fault)) = after.map(|it| it(self.agent)) {
+                    self.owner.log().add(agent::Event::Note { text: fault.as_text() });
+                }
+                Ok(json!(end))
+            }
+        }
     }
 
     async fn turn(&mut self, began: Began, input: Option<Input>) -> TurnEnd {
         let turn = self.owner.begin_turn(self.agent, began);
         let cancel = turn.cancel().clone();
         let result: Result<Outcome, AgentError> = match input {
+            Some(input) if self.opener.waits_for_jobs() => self.settle(input, &cancel).await,
             Some(input) => self.driver.say(self.agent, input, &cancel).await,
             None => self.agent.turn(None, &cancel).await,
         };
         turn.end(&result)
+    }
+
+    async fn settle(&mut self, input: Input, cancel: &CancellationToken) -> Result<Outcome, AgentError> {
+        let Settled { outcome, late, .. } = self.driver.settle(self.agent, Some(input), cancel).await?;
+        if !late.is_empty() {
+            let names: Vec<&str> = late.iter().map(|it| it.name.as_str()).collect();
+            let text = format!("still running in the background: {}", names.join(", "));
+            self.owner.log().add(agent::Event::Note { text });
+        }
+        Ok(outcome)
+    }
+
+    async fn front_end_command(&mut self, began: Began, command: Command) -> TurnEnd {
+        let turn = self.owner.begin_turn(self.agent, began);
+        let cancel = turn.cancel().clone();
+        match command(self.agent, &cancel).await {
+            Ok(text) => {
+                self.owner.log().add(Event::Told { text: text.clone() });
+                turn.ended_as(Ended::Done, text)
+            }
+            Err(_) if cancel.is_cancelled() => turn.ended_as(Ended::Cancelled, String::new()),
+            Err(fault) => turn.failed(&AgentError::Transcript(fault)),
+        }
     }
 
     async fn rewind(&mut self, pending: &Pending, turns: usize) -> Result<Value, Fault> {

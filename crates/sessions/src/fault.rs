@@ -13,11 +13,14 @@ pub struct Failure {
     /// The next step for the reader.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
+    /// Where a model failed, the name of its [`Breach`](agent::model::Breach).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub breach: Option<String>,
 }
 
 impl From<&Fault> for Failure {
     fn from(fault: &Fault) -> Self {
-        Self { kind: fault.kind, what: fault.what.clone(), next: fault.next.clone() }
+        Self { kind: fault.kind, what: fault.what.clone(), next: fault.next.clone(), breach: None }
     }
 }
 
@@ -35,9 +38,12 @@ impl From<&agent::AgentError> for Failure {
     fn from(error: &agent::AgentError) -> Self {
         match error {
             agent::AgentError::Transcript(fault) => fault.into(),
-            agent::AgentError::Model(error) => {
-                Self { kind: Kind::Unavailable, what: error.what.clone(), next: error.next.clone() }
-            }
+            agent::AgentError::Model(error) => Self {
+                kind: Kind::Unavailable,
+                what: error.what.clone(),
+                next: error.next.clone(),
+                breach: Some(error.breach.name().to_owned()),
+            },
         }
     }
 }

@@ -77,9 +77,10 @@ impl Running {
         Doer { owner, agent, driver, opener, records, outputs }.take(pending).await
     }
 
-    /// A turn that the end of a job begins.
+    /// A turn that a message of the inbox or the end of a job begins.
     async fn wake(&mut self) {
-        let turn = self.owner.begin_turn(&self.agent, Began { by: "job".to_owned(), ..Began::default() });
+        let by = Driver::cause(self.agent.session()).to_owned();
+        let turn = self.owner.begin_turn(&self.agent, Began { by, ..Began::default() });
         let cancel = turn.cancel().clone();
         let result = self.driver.wake(&mut self.agent, &cancel).await;
         turn.end(&result);

@@ -77,6 +77,11 @@ impl Hub {
         self.log.add(Event::Told { text });
     }
 
+    /// Returns how many attend.
+    pub fn attending(&self) -> usize {
+        *self.attending.borrow()
+    }
+
     /// Ends the hub: nobody decides here any more. Open approvals expire and open questions close.
     pub(crate) fn end(&self) {
         self.set_waits(false);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use agent::{Agent, Driver, Input};
 use kit::{Fault, Kind, base64, services::Soon};
 use runtime::Session;
+use tokio_util::sync::CancellationToken;
 
 use crate::{
     operation::{Attachment, Prompt},
@@ -40,6 +41,20 @@ pub trait Opener: Send + Sync {
         Box::pin(input_of(session, prompt))
     }
 
+    /// Returns what a prompt begins. It may be a command of the front end, or change settings for one turn.
+    ///
+    /// # Errors
+    /// When it can't begin; then there is no turn.
+    fn begin<'a>(&'a self, agent: &'a mut Agent, prompt: Prompt) -> Soon<'a, Result<Begin, Fault>> {
+        let session = agent.session().clone();
+        Box::pin(async move { Ok(Begin::Turn { input: self.input(session, prompt).await?, after: None }) })
+    }
+
+    /// Returns whether a prompt is over only once the results that were promised to the model are there.
+    fn waits_for_jobs(&self) -> bool {
+        false
+    }
+
     /// Keeps how the conversation stands, for whoever goes on with it. Called after each operation. Blocks.
     ///
     /// # Errors
@@ -49,6 +64,26 @@ pub trait Opener: Send + Sync {
         Ok(())
     }
 }
+
+/// The beginning of a prompt's work.
+pub enum Begin {
+    /// A turn of the model.
+    Turn {
+        /// Its input.
+        input: Input,
+        /// Restores settings that were changed for this turn.
+        after: Option<After>,
+    },
+    /// A command of the front end. The watchers see its output.
+    Command(Command),
+}
+
+/// Runs once a turn is over.
+pub type After = Box<dyn FnOnce(&mut Agent) -> Result<(), Fault> + Send>;
+
+/// A command of the front end: gives its output. It stops when the token is cancelled.
+pub type Command =
+    Box<dyn for<'a> FnOnce(&'a mut Agent, &'a CancellationToken) -> Soon<'a, Result<String, Fault>> + Send>;
 
 /// The result of an [`Opener`].
 pub struct Opened {

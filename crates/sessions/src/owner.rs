@@ -156,6 +156,11 @@ impl Prepared {
         self.log.clone()
     }
 
+    /// The log: events of the session that are not the agent's are added there.
+    pub fn log(&self) -> &Arc<Log> {
+        &self.log
+    }
+
     /// Asks about calls, also those of sub-agents.
     pub fn approver(&self) -> Arc<dyn Approver> {
         self.hub.clone()

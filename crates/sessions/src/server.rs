@@ -67,6 +67,10 @@ async fn connection(stream: UnixStream, owned: &Owned) {
                     Some(core) => match request.ask {
                         Ask::State => Ok(Answer::State(Box::new(core.state()))),
                         Ask::Act { key, by, operation } => Ok(act(&core, &key, &by, operation).await),
+                        Ask::Message { recipient } => {
+                            core.feed().store().inbox().notify(&recipient);
+                            Ok(Answer::Ok(serde_json::Value::Null))
+                        }
                         Ask::Follow { attends } => {
                             return follow(core, attends, &mut reading, &mut writing).await;
                         }

@@ -244,6 +244,20 @@ impl Sessions {
         self.inner.store.events().delete(session).await
     }
 
+    /// Tells the process that runs the session of a message in its inbox, or in that of an agent below it. It looks for itself
+    /// every 250 ms, so one that can't be reached gets the message later.
+    pub async fn tell_of_message(&self, session: &str, recipient: &str) {
+        self.inner.store.inbox().notify(recipient);
+        if self.inner.owned.get(session).is_some() {
+            return;
+        }
+        let Ok(Some(owner)) = self.owner_of(session).await else { return };
+        if let Some(socket) = owner.socket {
+            // An owner that died or speaks an older protocol does not answer.
+            let _ = client::tell_of_message(&self.folder(), &socket, session, recipient).await;
+        }
+    }
+
     fn handle(&self, session: &str, who: &str) -> Handle {
         let feed = self.feed(session);
         self.follow(&feed);

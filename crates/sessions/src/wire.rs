@@ -28,6 +28,8 @@ pub(crate) enum Ask {
     State,
     /// An operation.
     Act { key: String, by: String, operation: Operation },
+    /// A message was posted to the inbox of this session or of an agent below it.
+    Message { recipient: String },
     /// The head of the log now and whenever it grows, until the connection ends. With `attends` somebody there can be asked.
     Follow { attends: bool },
 }

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
 mod approvals;
+mod inbox;
 mod killed;
 mod many;
 mod operations;

@@ -108,7 +108,12 @@ impl Schedule {
                         Done::Text { text }
                     }
                     Does::Thinks => Done::Reasoning { text },
-                    Does::Writes => Done::Writing { index: 0, tool: "t".to_owned(), bytes: self.count },
+                    Does::Writes => Done::Writing {
+                        call: "c_1".to_owned(),
+                        index: 0,
+                        tool: "t".to_owned(),
+                        bytes: self.count,
+                    },
                     Does::Calls => {
                         Done::Called { call, tool: "t".to_owned(), arguments: serde_json::json!({}) }
                     }

@@ -8,7 +8,7 @@ use kit::{Fault, Kind};
 use rusqlite::{Connection, OptionalExtension, params};
 use serde_json::Value;
 
-use super::{Store, credentials, now_ms, transcript::mask};
+use super::{Store, credentials, masking::mask, now_ms};
 
 /// The events of one workspace's sessions.
 #[derive(Clone)]

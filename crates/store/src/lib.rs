@@ -11,7 +11,9 @@ mod database;
 mod error;
 mod events;
 mod grants;
+mod inbox;
 mod live;
+mod masking;
 mod memory;
 mod operations;
 mod owners;
@@ -19,15 +21,20 @@ mod paths;
 mod prune;
 mod queue;
 mod reader;
+mod savepoint;
 mod schema;
 mod search_index;
 mod search_query;
 mod sessions;
+mod signals;
 mod transcript;
+mod triggers;
 mod writer;
 
 pub mod changes;
+pub mod channels;
 pub mod credentials;
+pub mod groups;
 pub mod history;
 pub mod journal;
 pub mod shares;
@@ -40,6 +47,10 @@ pub use conversations::{Archived, Conversation, Conversations, Cut, Deleted, For
 pub use database::{Stamp, Store, folder_of};
 pub use events::{EventRow, Events, Write};
 pub use grants::{GrantRecord, Grants};
+pub use inbox::{
+    Arrival, ArrivalState, Claim, Inbox, LONGEST_MESSAGE, MOST_QUEUED, NewMessage, Posted, Refused, Source,
+    message_id,
+};
 pub use live::corpse;
 pub use operations::{Noted, Operation, Operations};
 pub use owners::{OwnerRecord, Owners};
@@ -47,3 +58,7 @@ pub use paths::{SPILL_PREFIX, create_folder, replace_file, spill_number};
 pub use prune::{PruneLimits, Pruned, Tended, Upkeep};
 pub use sessions::{SessionRecord, Sessions};
 pub use transcript::{Buffer, Row, SessionLease, Transcripts};
+pub use triggers::{
+    Expected, Fire, Fired, HistoryEvent, HistoryRow, NewTriggerRow, TRIGGERS_CHANGED, Then, TriggerRow,
+    TriggerState, Triggers, fire_of,
+};

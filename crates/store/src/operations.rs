@@ -9,7 +9,7 @@ use kit::Fault;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde_json::Value;
 
-use super::{Store, now_ms, transcript::mask};
+use super::{Store, masking::mask, now_ms};
 
 /// The operations on one workspace's sessions.
 #[derive(Clone)]

@@ -4,7 +4,7 @@ use rusqlite::Connection;
 
 /// The migrations: step n upgrades a database of version n to version n + 1. A step that
 /// was released is never changed; a new one is added below it.
-const STEPS: &[&str] = &[ONE, TWO, THREE, FOUR, FIVE, SIX, SEVEN];
+const STEPS: &[&str] = &[ONE, TWO, THREE, FOUR, FIVE, SIX, SEVEN, EIGHT, NINE, TEN];
 
 /// Processes, the journal, changes and sessions. The journal and the changes are append-only, which triggers
 /// enforce.
@@ -155,6 +155,117 @@ CREATE TABLE owners (
 ) WITHOUT ROWID;
 ";
 
+/// The inboxes of sessions; channels with their edges, messages and readers; and the sessions that others can send to by name.
+const EIGHT: &str = "
+CREATE TABLE inbox (
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
+  recipient TEXT NOT NULL, key TEXT NOT NULL, at_ms INTEGER NOT NULL,
+  source TEXT NOT NULL, sender TEXT NOT NULL, sender_session TEXT, channel TEXT,
+  message TEXT NOT NULL, reply_to TEXT, metadata TEXT, text TEXT NOT NULL, grants TEXT,
+  state TEXT NOT NULL DEFAULT 'queued' CHECK (state IN ('queued', 'shown', 'acted')),
+  shown_ms INTEGER, shown_row INTEGER, acted_ms INTEGER, calls TEXT
+);
+CREATE UNIQUE INDEX inbox_once ON inbox (recipient, key);
+CREATE INDEX inbox_all ON inbox (recipient, id);
+CREATE INDEX inbox_queued ON inbox (recipient, id) WHERE state = 'queued';
+CREATE INDEX inbox_shown ON inbox (recipient, id) WHERE state = 'shown';
+CREATE TABLE inbox_waiting (
+  recipient TEXT PRIMARY KEY, messages INTEGER NOT NULL, bytes INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE TRIGGER inbox_came AFTER INSERT ON inbox BEGIN
+  INSERT INTO inbox_waiting VALUES (new.recipient, 1, length(CAST(new.text AS BLOB)))
+  ON CONFLICT (recipient) DO UPDATE SET messages = messages + 1, bytes = bytes + excluded.bytes;
+END;
+CREATE TRIGGER inbox_went AFTER UPDATE OF state ON inbox WHEN old.state = 'queued' BEGIN
+  UPDATE inbox_waiting SET messages = messages - 1, bytes = bytes - length(CAST(old.text AS BLOB))
+  WHERE recipient = old.recipient;
+END;
+CREATE TRIGGER inbox_dropped AFTER DELETE ON inbox WHEN old.state = 'queued' BEGIN
+  UPDATE inbox_waiting SET messages = messages - 1, bytes = bytes - length(CAST(old.text AS BLOB))
+  WHERE recipient = old.recipient;
+END;
+CREATE TRIGGER inbox_shown_once BEFORE UPDATE OF state ON inbox
+WHEN NOT ((old.state = 'queued' AND new.state = 'shown') OR (old.state = 'shown' AND new.state = 'acted'))
+BEGIN SELECT RAISE(ABORT, 'a message is queued, then shown, then acted'); END;
+
+CREATE TABLE channels (
+  scope TEXT NOT NULL, name TEXT NOT NULL, kind TEXT NOT NULL CHECK (kind IN ('queue', 'broadcast')),
+  description TEXT NOT NULL, capacity INTEGER NOT NULL, created_ms INTEGER NOT NULL, PRIMARY KEY (scope, name)
+) WITHOUT ROWID;
+CREATE TABLE channel_edges (
+  scope TEXT NOT NULL, channel TEXT NOT NULL, session TEXT NOT NULL,
+  direction TEXT NOT NULL CHECK (direction IN ('listen', 'send')), PRIMARY KEY (scope, channel, direction, session)
+) WITHOUT ROWID;
+CREATE INDEX channel_edges_of ON channel_edges (session);
+CREATE TABLE channel_messages (
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
+  scope TEXT NOT NULL, channel TEXT NOT NULL, message TEXT NOT NULL, key TEXT NOT NULL, at_ms INTEGER NOT NULL,
+  sender TEXT NOT NULL, sender_session TEXT, content TEXT NOT NULL, metadata TEXT NOT NULL, reply_to TEXT, taken_by TEXT
+);
+CREATE UNIQUE INDEX channel_messages_once ON channel_messages (scope, channel, key);
+CREATE INDEX channel_messages_of ON channel_messages (scope, channel, id);
+CREATE TABLE channel_readers (
+  scope TEXT NOT NULL, channel TEXT NOT NULL, reader TEXT NOT NULL, after INTEGER NOT NULL, seen_ms INTEGER NOT NULL,
+  PRIMARY KEY (scope, channel, reader)
+) WITHOUT ROWID;
+CREATE TABLE members (
+  session TEXT PRIMARY KEY, environment TEXT NOT NULL, id TEXT NOT NULL, name TEXT NOT NULL, parent TEXT,
+  privileged INTEGER NOT NULL, running INTEGER NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX members_of ON members (environment);
+";
+
+/// Triggers of sessions, and the history of their fires.
+const NINE: &str = "
+CREATE TABLE triggers (
+  session TEXT NOT NULL, id TEXT NOT NULL, kind TEXT NOT NULL, body TEXT NOT NULL, origin TEXT NOT NULL,
+  channel TEXT, secret TEXT, made_ms INTEGER NOT NULL,
+  state TEXT NOT NULL CHECK (state IN ('armed', 'paused', 'done')),
+  due_ms INTEGER, next_fire_ms INTEGER, fires INTEGER NOT NULL DEFAULT 0, busy INTEGER,
+  day TEXT, fires_of_day INTEGER NOT NULL DEFAULT 0, PRIMARY KEY (session, id)
+) WITHOUT ROWID;
+CREATE INDEX triggers_of_channel ON triggers (channel) WHERE channel IS NOT NULL AND state <> 'done';
+CREATE TABLE trigger_history (
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
+  session TEXT NOT NULL, trigger TEXT NOT NULL, at_ms INTEGER NOT NULL, event TEXT NOT NULL, fire INTEGER, text TEXT NOT NULL,
+  delivery TEXT, told_ms INTEGER
+);
+CREATE INDEX trigger_history_of ON trigger_history (session, trigger, id);
+CREATE INDEX trigger_history_by_age ON trigger_history (at_ms);
+CREATE INDEX trigger_history_untold ON trigger_history (id) WHERE told_ms IS NULL;
+CREATE UNIQUE INDEX trigger_fires_once ON trigger_history (session, trigger, fire) WHERE event = 'fired';
+CREATE UNIQUE INDEX trigger_deliveries_once ON trigger_history (session, trigger, delivery) WHERE delivery IS NOT NULL;
+";
+
+/// Groups of agents: their members, graphs, wires and events. Channels and edges are those of the one before.
+const TEN: &str = "
+CREATE TABLE groups (
+  name TEXT PRIMARY KEY, file TEXT NOT NULL, recipe TEXT NOT NULL, limits TEXT NOT NULL, state TEXT NOT NULL,
+  generation INTEGER NOT NULL, created_ms INTEGER NOT NULL,
+  turns INTEGER NOT NULL DEFAULT 0, tokens INTEGER NOT NULL DEFAULT 0, steps INTEGER NOT NULL DEFAULT 0,
+  cost REAL NOT NULL DEFAULT 0
+) WITHOUT ROWID;
+CREATE TABLE group_graphs (
+  grp TEXT NOT NULL, id TEXT NOT NULL, cap INTEGER NOT NULL, PRIMARY KEY (grp, id)
+) WITHOUT ROWID;
+CREATE TABLE group_members (
+  grp TEXT NOT NULL, id TEXT NOT NULL, place INTEGER NOT NULL, name TEXT NOT NULL, session TEXT NOT NULL,
+  graph TEXT NOT NULL, parent TEXT, privileged INTEGER NOT NULL, spec TEXT NOT NULL,
+  running INTEGER NOT NULL, paused INTEGER NOT NULL, killed INTEGER NOT NULL,
+  seen INTEGER NOT NULL DEFAULT 0, turns INTEGER NOT NULL DEFAULT 0, tokens INTEGER NOT NULL DEFAULT 0,
+  steps INTEGER NOT NULL DEFAULT 0, cost REAL NOT NULL DEFAULT 0, PRIMARY KEY (grp, id)
+);
+CREATE UNIQUE INDEX group_members_session ON group_members (session);
+CREATE TABLE group_wires (
+  grp TEXT NOT NULL, place INTEGER NOT NULL, source TEXT NOT NULL, body TEXT NOT NULL, PRIMARY KEY (grp, place)
+) WITHOUT ROWID;
+CREATE TABLE group_events (
+  seq INTEGER PRIMARY KEY AUTOINCREMENT, grp TEXT NOT NULL, at_ms INTEGER NOT NULL, kind TEXT NOT NULL,
+  member TEXT, graph TEXT, body TEXT NOT NULL
+);
+CREATE INDEX group_events_of ON group_events (grp, seq);
+";
+
 /// The error of a migration.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SchemaError {
@@ -213,5 +324,7 @@ mod tests {
         assert_eq!((count("events"), count("operations"), count("owners")), (0, 0, 0));
         assert_eq!((count("memory_words"), count("said_words"), count("said_rewound")), (0, 0, 0));
         assert_eq!(count("conversations"), 0);
+        assert_eq!((count("inbox"), count("channels"), count("members")), (0, 0, 0));
+        assert_eq!((count("triggers"), count("trigger_history")), (0, 0));
     }
 }

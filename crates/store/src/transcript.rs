@@ -4,7 +4,6 @@
 //! They are append-only, and the writer numbers the rows, so two processes can't both continue a session.
 
 use std::{
-    borrow::Cow,
     fs::{File, TryLockError},
     future::Future,
     io::{Read, Seek, Write},
@@ -12,16 +11,19 @@ use std::{
     time::Duration,
 };
 
-use kit::{Fault, Kind, redact::Secrets};
+use kit::{Fault, Kind};
 use rusqlite::params;
 use serde_json::Value;
 
 use super::{
-    Store, now_ms,
+    Store,
+    inbox::{self, Claim},
+    now_ms,
     paths::{create_folder, private_file},
+    savepoint::whole,
     search_index,
 };
-use crate::credentials;
+use crate::masking::mask;
 
 /// The transcripts of one workspace's sessions.
 #[derive(Clone)]
@@ -116,34 +118,57 @@ impl Transcripts {
         number: u64,
         body: Value,
     ) -> impl Future<Output = Result<(), Fault>> + Send + use<> {
-        self.add_all(session, vec![(buffer, number, body)])
+        self.add_rows(session, vec![(buffer, number, body)], Claim::None)
     }
 
-    /// Adds rows in one transaction: all of them, or none.
+    /// Adds rows, and makes a claim on messages of the session's inbox, in one transaction: all of it is done, or nothing. The
+    /// messages are shown in the last of these rows.
     ///
     /// # Errors
-    /// Those of [`add`](Self::add).
-    pub fn add_all(
+    /// Those of [`add`](Self::add), and when one of the messages was shown before; then nothing changes.
+    pub fn add_rows(
         &self,
         session: &str,
         rows: Vec<(Buffer, u64, Value)>,
+        claim: Claim,
     ) -> impl Future<Output = Result<(), Fault>> + Send + use<> {
+        let last = rows.last().map_or(0, |it| it.1);
+        let claim = self.broken_apart(session, last, claim);
         let (session, at, stamp) = (session.to_owned(), now_ms().cast_signed(), self.store.stamp());
         self.store.ask(move |database| {
-            for (buffer, number, mut body) in rows {
-                mask(&mut body, &stamp.secrets, &KINDS);
-                let body = body.to_string();
-                database
-                    .prepare_cached(
-                        "INSERT INTO transcript (session, buffer, number, at_ms, body) VALUES (?1, ?2, ?3, ?4, ?5)",
-                    )?
-                    .execute(params![session, buffer.name(), number.cast_signed(), at, body])?;
-                if buffer == Buffer::Messages {
-                    search_index::keep(database, &session, number, at, &body)?;
+            let done = whole(database, |database| {
+                if !inbox::may_claim(database, &session, &claim)? {
+                    return Ok(Err(rusqlite::Error::QueryReturnedNoRows));
                 }
-            }
-            Ok(())
+                for (buffer, number, mut body) in rows {
+                    mask(&mut body, &stamp.secrets, &KINDS);
+                    let body = body.to_string();
+                    database
+                        .prepare_cached(
+                            "INSERT INTO transcript (session, buffer, number, at_ms, body) VALUES (?1, ?2, ?3, ?4, ?5)",
+                        )?
+                        .execute(params![session, buffer.name(), number.cast_signed(), at, body])?;
+                    if buffer == Buffer::Messages {
+                        search_index::keep(database, &session, number, at, &body)?;
+                    }
+                }
+                inbox::claim(database, &session, last, &claim).map(Ok)
+            });
+            done?
         })
+    }
+
+    /// Makes the claim in a transaction of its own, later, where a test asks for that fault. Otherwise returns it as it is.
+    fn broken_apart(&self, session: &str, number: u64, claim: Claim) -> Claim {
+        if claim == Claim::None || !kit::deliberate_faults::is_broken("inbox-claim") {
+            return claim;
+        }
+        let (store, session) = (self.store.clone(), session.to_owned());
+        std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(30));
+            store.wait(move |database| inbox::claim(database, &session, number, &claim))
+        });
+        Claim::None
     }
 
     /// Returns the rows of a session in order. Blocks.
@@ -238,36 +263,13 @@ const A_LOOK: Duration = Duration::from_millis(2);
 /// The fields whose values name the kind of a row or of its parts.
 const KINDS: [&str; 6] = ["row", "item", "said", "piece", "who", "wire"];
 
-/// Masks the texts in a row; what makes it a row, under the names in `kinds`, stays, whatever a secret is called.
-pub(super) fn mask(value: &mut Value, secrets: &Secrets, kinds: &[&str]) {
-    match value {
-        Value::String(text) => {
-            if let Cow::Owned(masked) = secrets.mask(text) {
-                *text = masked;
-            }
-        }
-        Value::Array(all) => all.iter_mut().for_each(|it| mask(it, secrets, kinds)),
-        Value::Object(all) => {
-            if all.get("said").is_some_and(|it| it == "call")
-                && let Some(Value::String(arguments)) = all.get_mut("arguments")
-                && let Cow::Owned(hidden) = credentials::hide(arguments)
-            {
-                *arguments = hidden;
-            }
-            let texts =
-                all.iter_mut().filter(|(name, it)| !(it.is_string() && kinds.contains(&name.as_str())));
-            texts.for_each(|(_, it)| mask(it, secrets, kinds));
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) => {}
-    }
-}
-
 #[cfg(test)]
 mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
 
     use std::{path::Path, sync::Arc};
 
+    use kit::redact::Secrets;
     use serde_json::json;
 
     use super::*;

@@ -18,6 +18,20 @@ pub const DAILY: &[&str] = &[
 
 /// All other tools, the most important first: those that don't fit into the list are found by a search.
 pub const SELDOM: &[&str] = &[
+    "group_send",
+    "send_channel",
+    "send_message",
+    "group_status",
+    "group_spawn_child",
+    "group_add_node",
+    "group_remove_node",
+    "group_start_node",
+    "group_stop_node",
+    "group_pause_node",
+    "group_resume_node",
+    "group_kill_node",
+    "group_channel",
+    "group_wire",
     "web_search",
     "web_fetch",
     "python",
@@ -60,4 +74,24 @@ pub const SELDOM: &[&str] = &[
     "switch_profile",
     "list_profiles",
     "reflect",
+    "add_timer",
+    "add_schedule",
+    "watch_channel",
+    "watch_files",
+    "watch_job",
+    "webhook",
+    "list_triggers",
+    "delete_trigger",
+];
+
+/// Tools that are found by search only, unless a person or a profile names them.
+pub const UNLISTED: &[&str] = &[
+    "add_timer",
+    "add_schedule",
+    "watch_channel",
+    "watch_files",
+    "watch_job",
+    "webhook",
+    "list_triggers",
+    "delete_trigger",
 ];

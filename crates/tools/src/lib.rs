@@ -4,6 +4,7 @@ mod agents;
 mod cad;
 mod code;
 mod files;
+mod groups;
 mod importance;
 mod jobs;
 mod manuals;
@@ -16,13 +17,14 @@ mod servers;
 mod shell;
 mod toolsets;
 mod toolsmith;
+mod triggers;
 mod web;
 
 use std::sync::Arc;
 
 use kit::{AnyTool, Bucket, Hint, Origin, Spec, decoders::Entry};
 
-pub use importance::{DAILY, SELDOM};
+pub use importance::{DAILY, SELDOM, UNLISTED};
 pub use manuals::{MANUALS, manual};
 pub use toolsets::{HAFT, NAV, all, manual_in, of_agents, shown_in, toolset, toolsets};
 pub use toolsmith::with_enabled;
@@ -92,6 +94,7 @@ pub const COMMANDS: &str = include_str!("../hints/_commands.md");
 pub const HINTS: &[(&str, Bucket, &str)] = &[
     ("bash", Bucket::Normal, include_str!("../hints/bash.md")),
     ("edit", Bucket::First, include_str!("../hints/edit.md")),
+    ("group_status", Bucket::First, include_str!("../hints/group_status.md")),
     ("memory", Bucket::Last, include_str!("../hints/memory.md")),
     ("read", Bucket::First, include_str!("../hints/read.md")),
     ("search_tools", Bucket::Last, include_str!("../hints/search_tools.md")),

@@ -1,7 +1,8 @@
 //! Front matter of profiles: parses the formats of haft, Claude Code and nav.
 
-use super::{Origin, Profile};
+use super::{NamedTrigger, Origin, Profile};
 use crate::front_matter::{self, FrontMatter, one_line};
+use runtime::config::spec_of_creature;
 
 /// The format of a profile file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,7 +16,7 @@ pub(super) enum Format {
 }
 
 /// The known fields.
-const WORDS: [&str; 10] = [
+const WORDS: [&str; 12] = [
     "name",
     "description",
     "model",
@@ -25,7 +26,9 @@ const WORDS: [&str; 10] = [
     "max_turns",
     "maxTurns",
     "max_steps",
+    "triggers",
     "permissionMode",
+    "group",
 ];
 
 /// Parses a profile. An error names the line.
@@ -92,6 +95,7 @@ pub(super) fn parse(format: Format, file: &str, text: &str) -> Result<Profile, S
     for word in ["max_turns", "maxTurns", "max_steps"] {
         max_turns = max_turns.or(said.number(word)?);
     }
+    let triggers = triggers_of(&said, format, &name)?;
     Ok(Profile {
         title: named.unwrap_or_else(|| name.clone()),
         name,
@@ -103,9 +107,27 @@ pub(super) fn parse(format: Format, file: &str, text: &str) -> Result<Profile, S
         without,
         read_only,
         max_turns,
+        triggers,
         origin: Origin::Program,
         notes,
     })
+}
+
+/// Returns the triggers of a profile in haft's format, checked. One without a name gets that of the profile and a number.
+fn triggers_of(said: &FrontMatter<'_>, format: Format, profile: &str) -> Result<Vec<NamedTrigger>, String> {
+    let mut triggers: Vec<NamedTrigger> = Vec::new();
+    let all = if format == Format::Haft { said.tables("triggers")? } else { Vec::new() };
+    for (at, mut keys) in all.into_iter().enumerate() {
+        let name = keys.remove("name").and_then(|it| it.as_str().map(str::to_owned));
+        let name = name.unwrap_or_else(|| format!("{profile}-{}", at + 1));
+        let wrong = |what: &str| said.wrong("triggers", &format!("the trigger `{name}`: {what}"));
+        if triggers.iter().any(|(other, _)| *other == name) {
+            return Err(wrong("another one has that name"));
+        }
+        spec_of_creature(&keys).map_err(|fault| wrong(&fault.what))?;
+        triggers.push((name, keys));
+    }
+    Ok(triggers)
 }
 
 /// Adds a tool by its name here.

@@ -7,13 +7,14 @@ use std::{
 };
 
 use kit::{
-    Cx, Fault, Kind, Output,
+    Cx, Fault, Kind, Output, counted,
     services::{Report, Task, TaskEnd},
 };
 use runtime::{
     Limits, Session,
     config::{SUBAGENT_SECONDS, SUBAGENT_STEPS, ToolVisibility, WAKES},
 };
+use store::{Store, channels::Member};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -25,7 +26,7 @@ use crate::{
     input::Input,
     model::Model,
     profiles::Profile,
-    turn::{Agent, Bounds, Ended, Outcome, Settings},
+    turn::{Agent, AgentError, Bounds, Ended, Outcome, Settings},
 };
 
 /// Time that a subagent may take to end after its call is cancelled; the caller waits 200 ms.
@@ -34,6 +35,9 @@ const GRACE: Duration = Duration::from_millis(100);
 /// The instruction to an agent that another agent started.
 const ALONE: &str = "Another agent gave you one task. Nobody reads along and nobody answers questions, so work until it is done. \
     Your last answer is all that comes back: make it complete.";
+
+/// The instruction to such an agent that can send messages.
+const IN_TOUCH: &str = "Messages may arrive while you work. You can send one to `parent`, who gave you the task, with `tool:group_send`.";
 
 /// The parts of a new subagent.
 struct Made {
@@ -71,11 +75,12 @@ impl Crew {
         let stop = CancellationToken::new();
         let watch = Arc::new(Watch::new(self.inner.host.clone(), &made.name));
         let mut agent = self.agent(&mut made, &task, bounds, watch.clone()).await?;
+        let stays = self.reachable(&made, cx).await?;
         let turning = Instant::now();
         // All its turns and the waits between them share the time limit of one task.
         let mut driver = Driver::new(Driving { wait: time, wakes: WAKES });
         let ended = {
-            let turns = driver.settle(&mut agent, Some(Input::new(prompt(&task))), &stop);
+            let turns = turns(&mut driver, &mut agent, prompt(&task), &stop);
             let mut turn = pin!(tokio::time::timeout(time + GRACE, turns));
             tokio::select! {
                 biased;
@@ -89,6 +94,7 @@ impl Crew {
                 done = &mut turn => Some(done),
             }
         };
+        made.notes.extend(stays.end()?);
         let now = watch.now();
         self.inner.steering.add_below(now.usage, now.cost);
         let Some(ended) = ended else {
@@ -103,7 +109,9 @@ impl Crew {
         let seen = || Output::text(now.text());
         let name = &made.name;
         // The time limit passed while it waited for others; during a turn, the limit ends the turn.
-        let ended = ended.unwrap_or_else(|_| Ok(Settled { outcome: Outcome::limited(), late: Vec::new() }));
+        let ended = ended.unwrap_or_else(|_| {
+            Ok(Settled { outcome: Outcome::limited(), earlier: Vec::new(), late: Vec::new() })
+        });
         let outcome = ended.map(|it| it.outcome).map_err(|error| {
             Fault::new(Kind::Unavailable, format!("{name} could not go on: {error}")).seen(seen())
         })?;
@@ -134,6 +142,23 @@ impl Crew {
             took: began.elapsed(),
             notes: made.notes,
         })
+    }
+
+    /// Lets others send messages to it while it runs: under its name, or the id that its call has as a job.
+    async fn reachable(&self, made: &Made, cx: &Cx) -> Result<Reachable, Fault> {
+        let (above, store) = (self.session()?, made.session.runtime().store().clone());
+        let session = made.session.name().to_owned();
+        let member = Member {
+            session: session.clone(),
+            environment: String::new(),
+            id: cx.caller().job(),
+            name: made.name.clone(),
+            parent: Some(above.name().to_owned()),
+            privileged: true,
+            running: true,
+        };
+        store.channels().join(member).await?;
+        Ok(Reachable { store, session })
     }
 
     /// Makes its session, model and tools.
@@ -200,7 +225,8 @@ impl Crew {
         let keeps = task.system.is_none() || task.keep_system;
         let composed = (inner.setup.compose)(&made.session, made.profile.as_deref().filter(|_| keeps));
         let mut system = composed.text().to_string();
-        for more in [Some(ALONE), task.system.as_deref()].into_iter().flatten() {
+        let in_touch = made.session.catalog().has("group_send").then(|| made.session.named(IN_TOUCH));
+        for more in [Some(ALONE), in_touch.as_deref(), task.system.as_deref()].into_iter().flatten() {
             system.push_str("\n\n");
             system.push_str(more);
         }
@@ -224,6 +250,50 @@ impl Crew {
         }
         Ok(agent)
     }
+}
+
+/// An agent that others can send to, until this is dropped.
+struct Reachable {
+    store: Store,
+    session: String,
+}
+
+impl Reachable {
+    /// Ends it. Returns a note on the messages that it did not read.
+    fn end(self) -> Result<Option<String>, Fault> {
+        let unread = self.store.inbox().queued(&self.session)?.len();
+        Ok((unread > 0).then(|| format!("it ended without reading {}", counted(unread, "message"))))
+    }
+}
+
+impl Drop for Reachable {
+    fn drop(&mut self) {
+        // It is queued at once; nobody waits for it.
+        drop(self.store.channels().leave(&self.session));
+    }
+}
+
+/// Runs its turns until no message waits for it. From then on nobody can send to it: a message is read, or it is refused.
+async fn turns(
+    driver: &mut Driver,
+    agent: &mut Agent,
+    task: String,
+    stop: &CancellationToken,
+) -> Result<Settled, AgentError> {
+    let channels = agent.session().runtime().store().channels();
+    let mut settled = driver.settle(agent, Some(Input::new(task)), stop).await?;
+    while settled.outcome.ended == Ended::Done && !channels.leave_if_idle(agent.session().name()).await? {
+        let more = driver.settle(agent, None, stop).await?;
+        settled.earlier.push(std::mem::take(&mut settled.outcome.text));
+        settled.earlier.extend(more.earlier);
+        settled.outcome.add(more.outcome);
+        settled.late = more.late;
+    }
+    // Its report is all that it said at an end, also before a message came.
+    settled.earlier.push(std::mem::take(&mut settled.outcome.text));
+    settled.earlier.retain(|it| !it.trim().is_empty());
+    settled.outcome.text = settled.earlier.join("\n\n");
+    Ok(settled)
 }
 
 /// Returns the message with the task.

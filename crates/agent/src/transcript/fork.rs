@@ -5,7 +5,7 @@ use store::{Buffer, Cut, Row as Stored, Store};
 
 use super::{
     conversation::read,
-    reading::{Turns, standing},
+    history::{Turns, standing},
     row::{Message, Row},
 };
 use crate::model::{Item, Said};

@@ -169,6 +169,7 @@ fn touch(touch: &Touch) -> Option<String> {
         Touch::Run(command) => Some(format!("run `{command}`")),
         Touch::Net(host) => Some(format!("reach {host}")),
         Touch::Tool(name) => Some(format!("write the tool {name}")),
+        Touch::Trigger(about) => about.lines().next().map(str::to_owned),
         Touch::Server { name, reads: false } => Some(format!("ask the server {name}")),
         Touch::Server { reads: true, .. } => None,
         Touch::Read(_) | Touch::Web(_) | Touch::Unconfined | Touch::Session(_) | Touch::Exclusive => None,

@@ -8,7 +8,7 @@ use kit::Fault;
 
 use super::{Mark, Row, Transcript, body, conversation::Turn, row::Message};
 use crate::model::{Item, Piece, Said};
-use store::{Buffer, Store};
+use store::{Buffer, Claim, Store};
 
 /// The removed part of a conversation.
 #[derive(Debug, Default, PartialEq)]
@@ -51,10 +51,13 @@ impl Transcript {
         self.rows += 1;
         self.messages += 1;
         // In one transaction: after a kill, the model and the person have the same conversation.
-        self.writing.add_all(vec![
-            (Buffer::Context, self.rows, body(&row)),
-            (Buffer::Messages, self.messages, body(&Mark::Rewound { since })),
-        ]);
+        self.writing.add_rows(
+            vec![
+                (Buffer::Context, self.rows, body(&row)),
+                (Buffer::Messages, self.messages, body(&Mark::Rewound { since })),
+            ],
+            Claim::None,
+        );
         self.conversation.apply(row);
         Ok(back)
     }

@@ -5,7 +5,7 @@ use std::{collections::VecDeque, future::Future, pin::Pin};
 use kit::Fault;
 use parking_lot::Mutex;
 use serde_json::Value;
-use store::{Buffer, Transcripts};
+use store::{Buffer, Claim, Transcripts};
 
 /// The rows of one session that are not yet on the disk.
 pub(super) struct Writing {
@@ -19,6 +19,8 @@ type OnDisk = Pin<Box<dyn Future<Output = Result<(), Fault>> + Send>>;
 struct OnItsWay {
     /// Rows of one transaction: each with its buffer, its number and its body.
     rows: Vec<(Buffer, u64, Value)>,
+    /// The claim on messages of the inbox that is made with them.
+    claim: Claim,
     /// `None` after a failure. The mutex is never locked: it makes a turn `Sync`, as the turn of an agent
     /// inside another agent's call has to be.
     written: Option<Mutex<OnDisk>>,
@@ -31,14 +33,14 @@ impl Writing {
 
     /// Queues a row at once, so that rows and the records of the journal reach the disk in the order of their
     /// making.
-    pub(super) fn add(&mut self, buffer: Buffer, number: u64, body: Value) {
-        self.add_all(vec![(buffer, number, body)]);
+    pub(super) fn add(&mut self, buffer: Buffer, number: u64, body: Value, claim: Claim) {
+        self.add_rows(vec![(buffer, number, body)], claim);
     }
 
     /// Queues rows of one transaction: all of them reach the disk, or none.
-    pub(super) fn add_all(&mut self, rows: Vec<(Buffer, u64, Value)>) {
-        let written: OnDisk = Box::pin(self.store.add_all(&self.session, rows.clone()));
-        self.rows.push_back(OnItsWay { rows, written: Some(Mutex::new(written)) });
+    pub(super) fn add_rows(&mut self, rows: Vec<(Buffer, u64, Value)>, claim: Claim) {
+        let written: OnDisk = Box::pin(self.store.add_rows(&self.session, rows.clone(), claim.clone()));
+        self.rows.push_back(OnItsWay { rows, claim, written: Some(Mutex::new(written)) });
     }
 
     /// Waits until all rows are on the disk. Can be dropped and called again; a row that failed is then tried
@@ -50,7 +52,7 @@ impl Writing {
         while let Some(row) = self.rows.front_mut() {
             let (store, session) = (&self.store, &self.session);
             let written = row.written.get_or_insert_with(|| {
-                let again: OnDisk = Box::pin(store.add_all(session, row.rows.clone()));
+                let again: OnDisk = Box::pin(store.add_rows(session, row.rows.clone(), row.claim.clone()));
                 Mutex::new(again)
             });
             if let Err(fault) = written.get_mut().as_mut().await {

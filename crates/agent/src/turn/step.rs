@@ -222,12 +222,12 @@ impl<'a> Answering<'a> {
             }
             model::Event::Reasoning(text) => host.hear(Event::Reasoning { text }),
             model::Event::CallBegan { index, tool } => {
-                self.parts.begin(index, &tool);
-                host.hear(Event::Writing { index, tool, bytes: 0 });
+                let call = self.parts.begin(index, &tool, || self.around.session.new_call_id());
+                host.hear(Event::Writing { index, call, tool, bytes: 0 });
             }
             model::Event::CallGrew { index, bytes } => {
-                if let Some((tool, bytes)) = self.parts.grow(index, bytes) {
-                    host.hear(Event::Writing { index, tool, bytes });
+                if let Some((call, tool, bytes)) = self.parts.grow(index, bytes) {
+                    host.hear(Event::Writing { index, call, tool, bytes });
                 }
             }
             model::Event::CallClosed { index, id, tool, arguments } => {
@@ -255,7 +255,7 @@ impl<'a> Answering<'a> {
 
     fn begin(&mut self, index: usize, id: String, tool: String, arguments: String) -> Ending<'a> {
         let session = self.around.session;
-        let journal = session.new_call_id();
+        let journal = self.parts.journal_of(index).unwrap_or_else(|| session.new_call_id());
         let id = self.own_id(id, &journal);
         let name = name(&tool);
         let call = Said::Call { id: id.clone(), tool: name.clone(), arguments: arguments.clone() };

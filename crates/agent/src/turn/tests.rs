@@ -4,6 +4,7 @@
 mod any_order;
 mod between_turns;
 mod driver;
+mod inbox;
 mod longer;
 mod resumed;
 mod test_model;

@@ -29,16 +29,20 @@ pub(super) fn start(scratch: &Scratch) -> Result<Vec<Row>, Trouble> {
     let place = Place::new(scratch)?;
     let mut rows = Vec::new();
     let echo = "cat, which echoes one line";
-    for (method, params) in greetings() {
+    let [legacy, modern] = greetings();
+    let editor = json!({"protocolVersion": 1, "clientCapabilities": {"fs": {"readTextFile": true}},
+        "clientInfo": {"name": "speed", "version": "1"}});
+    let of = |verb, (method, params)| (verb, method, params);
+    for (verb, method, params) in [of("mcp", legacy), of("mcp", modern), ("acp", "initialize", editor)] {
         let request = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
         let [ours, cat] = in_turn(
             STARTS,
-            [&mut || first_answer(place.command(&["mcp"]), &request), &mut || {
+            [&mut || first_answer(place.command(&[verb]), &request), &mut || {
                 first_answer(Command::new("cat"), &request)
             }],
         )?;
         let aim = Aim::Under(Amount::Time(Duration::from_millis(10)));
-        rows.push(ours.row(format!("start of `haft mcp` to `{method}`"), cat.comparison(echo), Some(aim)));
+        rows.push(ours.row(format!("start of `haft {verb}` to `{method}`"), cat.comparison(echo), Some(aim)));
     }
     let read = ["call", "read", r#"{"path": "small.rs"}"#];
     let [ours, cat] = in_turn(

@@ -14,13 +14,16 @@ use crate::{
     slash::{All, Own},
     terminal::{
         abbreviate,
-        commands::{COMMANDS, Meant, meant},
+        commands::{COMMANDS, Command, Meant, meant},
     },
     verbs::{chat, run::fault},
 };
 
 /// The chat's own commands that can be sent as a prompt.
-const OWN: [&str; 3] = ["/compact", "/context", "/undo"];
+const OWN: [&str; 3] = ["/compact", "/context", UNDO];
+
+/// The one that works wherever the session runs.
+pub(super) const UNDO: &str = "/undo";
 
 /// Returns the commands that are available now.
 pub(super) fn available(opened: &Opened) -> AvailableCommandsUpdate {
@@ -33,6 +36,13 @@ pub(super) fn available(opened: &Opened) -> AvailableCommandsUpdate {
     let all = All::read(opened);
     let files = all.own.iter().map(|it| command(it.name(), it.does(), it.takes()));
     AvailableCommandsUpdate::new(own.chain(files).collect())
+}
+
+/// Returns the commands that are available in a session that another process runs.
+pub(super) fn elsewhere() -> AvailableCommandsUpdate {
+    let own = COMMANDS.iter().filter(|it| it.name == UNDO);
+    let command = |it: &Command| AvailableCommand::new(it.name.trim_start_matches('/'), it.does);
+    AvailableCommandsUpdate::new(own.map(command).collect())
 }
 
 /// The meaning of a prompt: words for the model, or a slash command.
@@ -80,7 +90,7 @@ pub(super) async fn run(
             ))
         }
         "/context" => Ok(format!("```\n{}\n```", chat::context(&agent.context()))),
-        "/undo" => {
+        UNDO => {
             let arguments = if given.is_empty() { json!({}) } else { json!({"call": given}) };
             let session = agent.session().clone();
             let call = Call { cancel: cancel.child_token(), by_person: true, ..Call::new("undo", arguments) };

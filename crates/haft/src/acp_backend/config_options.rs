@@ -4,19 +4,26 @@
 
 use std::sync::Arc;
 
-use agent::{Crew, model::Model};
+use agent::{Crew, Steering, model::Model, profiles::Profile};
 use clap::ValueEnum as _;
-use kit::Fault;
+use kit::{Fault, Kind};
 use sandbox::SandboxMode;
 use serve::acp::{
     error_of,
     v1::{
-        ConfigOptionUpdate, Error, SessionConfigOption, SessionConfigOptionCategory,
+        ConfigOptionUpdate, CurrentModeUpdate, Error, SessionConfigOption, SessionConfigOptionCategory,
         SessionConfigSelectOption, SessionMode, SessionModeId, SessionModeState, SessionUpdate,
     },
 };
 
-use super::{Backend, opening::Opening, session::AcpSession};
+use sessions::{Event, Operation};
+
+use super::{
+    Backend,
+    opener::{Here, Shared},
+    opening::Opening,
+    session::AcpSession,
+};
 use crate::{Options, SandboxArg, terminal::abbreviate};
 
 /// The id of the mode without a profile.
@@ -35,21 +42,25 @@ type Value = (String, String, String);
 
 impl AcpSession {
     /// Returns the profile that the agent works under now, as a mode.
-    pub(super) fn mode(&self) -> Arc<str> {
-        let profile = self.crew.as_ref().and_then(Crew::profile);
-        profile.map_or_else(|| Arc::from(NONE), Arc::from)
+    pub(super) fn mode(&self) -> String {
+        let profile = match self.here() {
+            Some(here) => here.crew.as_ref().and_then(Crew::profile),
+            None => self.there.lock().profile.clone(),
+        };
+        profile.unwrap_or_else(|| NONE.to_owned())
+    }
+
+    fn model(&self) -> String {
+        self.here()
+            .map_or_else(|| self.there.lock().model.clone(), |it| it.steering.model().name().to_owned())
     }
 
     fn profiles(&self) -> Vec<Value> {
         let mut all = vec![(NONE.to_owned(), "Default".to_owned(), "No profile".to_owned())];
-        if let Some(crew) = &self.crew {
-            all.extend(
-                crew.known()
-                    .profiles
-                    .iter()
-                    .map(|it| (it.name.clone(), it.title.clone(), abbreviate::line(&it.description, 200))),
-            );
-        }
+        let known = self.factory().opened.profiles.read();
+        let shown =
+            |it: &Arc<Profile>| (it.name.clone(), it.title.clone(), abbreviate::line(&it.description, 200));
+        all.extend(known.profiles.iter().map(shown));
         all
     }
 
@@ -61,9 +72,9 @@ impl AcpSession {
     }
 
     pub(super) fn config_options(&self) -> Vec<SessionConfigOption> {
-        let now = self.steering.model().name().to_owned();
+        let now = self.model();
         let mut models = vec![(now.clone(), now.clone(), String::new())];
-        let named = self.factory.model_names().into_iter().filter(|it| it.0 != now);
+        let named = self.factory().model_names().into_iter().filter(|it| it.0 != now);
         models.extend(named.map(|(name, about)| (name.clone(), name, about)));
         let mut options = vec![
             select(PROFILE, "Profile", SessionConfigOptionCategory::Mode, &self.mode(), self.profiles()),
@@ -78,7 +89,7 @@ impl AcpSession {
             let category = SessionConfigOptionCategory::ThoughtLevel;
             options.push(select(EFFORT, "Effort", category, &effort, efforts.collect()));
         }
-        let sandbox = name_of(self.session.runtime().policy().sandbox);
+        let sandbox = name_of(self.runtime().policy().sandbox);
         let category = SessionConfigOptionCategory::Other("_sandbox".to_owned());
         let allowed = self.sandboxes().into_iter().map(|it| {
             let name = name_of(it);
@@ -102,25 +113,35 @@ impl AcpSession {
     }
 
     /// Switches to this profile.
-    pub(super) fn set_profile(&self, name: &str) -> Result<(), Fault> {
-        let crew = self.crew.as_ref().ok_or_else(|| Fault::bug("an agent without profiles"))?;
-        crew.begin(Some(name).filter(|it| *it != NONE), true).map(drop)?;
-        self.stand();
-        Ok(())
+    pub(super) async fn set_profile(&self, name: &str) -> Result<(), Fault> {
+        let profile = Some(name).filter(|it| *it != NONE).map(str::to_owned);
+        let event = Event::Configured { model: None, profile: Some(name.to_owned()) };
+        let operation = Operation::Profile { name: profile.clone() };
+        self.configure(operation, event, |here| {
+            let crew = here.crew.as_ref().ok_or_else(|| Fault::bug("an agent without profiles"))?;
+            crew.begin(profile.as_deref(), true).map(drop)
+        })
+        .await
     }
 
-    pub(super) fn set_option(&self, option: &str, value: &str) -> Result<(), Fault> {
+    pub(super) async fn set_option(&self, option: &str, value: &str) -> Result<(), Fault> {
         match option {
-            PROFILE => self.set_profile(value),
+            PROFILE => self.set_profile(value).await,
             MODEL => {
-                self.steering.set_model(self.factory.model(value)?);
-                self.stand();
-                Ok(())
+                let model = self.factory().model(value)?;
+                let event = Event::Configured { model: Some(value.to_owned()), profile: None };
+                let operation = Operation::Model { name: value.to_owned() };
+                self.configure(operation, event, |here| {
+                    here.steering.set_model(model);
+                    Ok(())
+                })
+                .await
             }
             EFFORT => {
-                let name = self.steering.model().name().to_owned();
-                self.steering.set_model(self.with_effort(&name, value)?);
-                self.kept.lock().effort = Some(value.to_owned());
+                let here = self.here().ok_or_else(|| self.elsewhere("effort"))?;
+                let name = here.steering.model().name().to_owned();
+                here.steering.set_model(with_effort(&self.shared, &name, value)?);
+                self.shared.kept.lock().effort = Some(value.to_owned());
                 self.keep();
                 Ok(())
             }
@@ -129,42 +150,69 @@ impl AcpSession {
         }
     }
 
-    /// Returns the effort that is configured for the model.
+    /// Changes what answers: at once, also while a turn goes on here. In another process it is done between turns.
+    async fn configure(
+        &self,
+        operation: Operation,
+        event: Event,
+        now: impl FnOnce(&Here) -> Result<(), Fault>,
+    ) -> Result<(), Fault> {
+        let is_busy = self.handle.state().await.is_ok_and(|it| it.turn.is_some() || it.waiting > 0);
+        match self.here().filter(|_| is_busy) {
+            Some(here) => {
+                now(&here)?;
+                here.log.add(event);
+                Ok(())
+            }
+            None if is_busy => {
+                let what = "a turn is under way in the process that runs this session";
+                Err(Fault::new(Kind::Unavailable, what).next("Cancel the turn, or wait for its end."))
+            }
+            None => self.handle.act(&self.new_key(), operation).await.map(drop),
+        }
+    }
+
+    fn elsewhere(&self, what: &str) -> Fault {
+        let there = self.there.lock();
+        let what =
+            format!("process {} ({}) runs this session: its {what} can't be set here", there.pid, there.by);
+        Fault::new(Kind::Unavailable, what).next("Close it there, and load it again.")
+    }
+
+    /// Returns the effort that is configured for the model, if it can be set.
     fn effort(&self) -> Option<String> {
-        let configured =
-            self.factory.opened.agents.models.get(self.steering.model().name())?.effort.clone()?;
-        Some(self.kept.lock().effort.clone().unwrap_or(configured))
+        effort(&self.shared, &self.model()).filter(|_| self.here().is_some())
     }
 
-    fn with_effort(&self, name: &str, effort: &str) -> Result<Arc<dyn Model>, Fault> {
-        if self.effort().is_none() {
-            let what = format!("`{name}` has no `effort`");
-            return Err(Fault::bad_args(what).next("Set it for a model of `[models.NAME]` in haft.toml."));
-        }
-        self.factory.model_with_effort(name, effort)
+    /// Returns the updates of mode and options as they are now.
+    pub(super) fn options_as_updates(&self) -> [SessionUpdate; 2] {
+        let mode = CurrentModeUpdate::new(SessionModeId::from(Arc::<str>::from(self.mode())));
+        [
+            SessionUpdate::CurrentModeUpdate(mode),
+            SessionUpdate::ConfigOptionUpdate(ConfigOptionUpdate::new(self.config_options())),
+        ]
     }
+}
 
-    /// Applies the effort that was set before.
-    pub(super) fn restore_effort(&self) {
-        let Some(effort) = self.kept.lock().effort.clone() else { return };
-        let name = self.steering.model().name().to_owned();
-        if let Ok(model) = self.with_effort(&name, &effort) {
-            self.steering.set_model(model);
-        }
+fn effort(shared: &Shared, model: &str) -> Option<String> {
+    let configured = shared.factory.opened.agents.models.get(model)?.effort.clone()?;
+    Some(shared.kept.lock().effort.clone().unwrap_or(configured))
+}
+
+fn with_effort(shared: &Shared, name: &str, value: &str) -> Result<Arc<dyn Model>, Fault> {
+    if effort(shared, name).is_none() {
+        let what = format!("`{name}` has no `effort`");
+        return Err(Fault::bad_args(what).next("Set it for a model of `[models.NAME]` in haft.toml."));
     }
+    shared.factory.model_with_effort(name, value)
+}
 
-    /// Saves the state of the conversation, unless a turn runs: that saves it at its end.
-    fn stand(&self) {
-        if let Ok(turn) = self.turn.try_lock()
-            && let Some(turning) = &*turn
-            && let Err(fault) = self.factory.keep(&turning.agent)
-        {
-            tracing::warn!("how the conversation stands was not saved: {fault}");
-        }
-    }
-
-    pub(super) async fn tell_options(&self) {
-        self.tell(SessionUpdate::ConfigOptionUpdate(ConfigOptionUpdate::new(self.config_options()))).await;
+/// Applies the effort that was set before.
+pub(super) fn restore_effort(shared: &Shared, steering: &Steering) {
+    let Some(effort) = shared.kept.lock().effort.clone() else { return };
+    let name = steering.model().name().to_owned();
+    if let Ok(model) = with_effort(shared, &name, &effort) {
+        steering.set_model(model);
     }
 }
 
@@ -192,17 +240,22 @@ impl Backend {
                 format!("Choose {}. `haft --sandbox {value} acp` starts with another.", allowed.join(" or "));
             return Err(error_of(&Fault::bad_args(what).next(next)));
         }
-        if session.turn.try_lock().is_err() {
+        if session.here().is_none() {
+            return Err(error_of(&session.elsewhere("sandbox")));
+        }
+        if session.handle.state().await.is_ok_and(|it| it.turn.is_some()) {
             let what = "a turn is under way, and the sandbox of its calls can't change";
             return Err(error_of(&Fault::bad_args(what).next("Cancel the turn, or wait for its end.")));
         }
-        let mut kept = session.kept.lock().clone();
+        let mut kept = session.shared.kept.lock().clone();
         kept.sandbox = Some(value.to_owned());
         let sandbox = SandboxArg::from_str(value, false).ok();
         let opening = Opening { sandbox, ..session.opening.clone() };
         let id = session.id.clone();
         self.leave(&id).await;
-        self.opened(opening, Some(&id), kept).await
+        let session = self.opened(opening, Some(&id), kept).await?;
+        session.introduce().await;
+        Ok(session)
     }
 }
 

@@ -1,19 +1,22 @@
 //! haft's agent behind the Agent Client Protocol: sessions of an editor, each with a workspace of its own.
 //!
-//! A session is a conversation of its workspace, as `haft chat` has it, under the same sandbox, trust and approvals: the
-//! editor answers the questions. Nothing is opened before the first session, so `initialize` is answered at once.
+//! A session is a conversation of its workspace, as `haft chat` has it, under the same sandbox, trust and approvals. It is held
+//! through the session service: the agent runs in the process that owns the session, this one or another, and whoever else
+//! attends sees it too. Nothing is opened before the first session, so `initialize` is answered at once.
 
 mod auth;
 mod buffers;
 mod commands;
 mod config_options;
+mod opener;
 mod opening;
 mod person;
 mod prompt;
 mod replay;
 mod session;
+mod texts;
 mod tool_calls;
-mod watcher;
+mod updates;
 mod workspaces;
 
 use std::{collections::HashMap, path::Path, sync::Arc};
@@ -29,9 +32,10 @@ use serve::acp::{
         LoadSessionRequest, LoadSessionResponse, McpCapabilities, McpServer, NewSessionRequest,
         NewSessionResponse, PromptCapabilities, PromptRequest, PromptResponse, ResumeSessionRequest,
         ResumeSessionResponse, SessionAdditionalDirectoriesCapabilities, SessionCapabilities,
-        SessionCloseCapabilities, SessionDeleteCapabilities, SessionForkCapabilities, SessionId,
-        SessionListCapabilities, SessionResumeCapabilities, SetSessionConfigOptionRequest,
-        SetSessionConfigOptionResponse, SetSessionModeRequest, SetSessionModeResponse,
+        SessionCloseCapabilities, SessionConfigOption, SessionDeleteCapabilities, SessionForkCapabilities,
+        SessionId, SessionListCapabilities, SessionModeState, SessionResumeCapabilities,
+        SetSessionConfigOptionRequest, SetSessionConfigOptionResponse, SetSessionModeRequest,
+        SetSessionModeResponse,
     },
 };
 use tokio_util::sync::CancellationToken;
@@ -134,6 +138,14 @@ impl Backend {
     }
 }
 
+/// Returns the answer to a request that opened a session. Its first updates follow the answer.
+fn introduced<T>(
+    session: &Arc<AcpSession>,
+    response: impl FnOnce(SessionModeState, Vec<SessionConfigOption>) -> T,
+) -> Reply<T> {
+    Reply::then(response(session.modes(), session.config_options()), session.introduce())
+}
+
 impl AcpBackend for Backend {
     fn describe(&self, client: &ClientCapabilities) -> Described {
         let sessions = SessionCapabilities::new()
@@ -163,10 +175,8 @@ impl AcpBackend for Backend {
     async fn new_session(&self, request: NewSessionRequest) -> Answered<NewSessionResponse> {
         let NewSessionRequest { cwd, additional_directories: dirs, mcp_servers: servers, .. } = request;
         let session = self.open(Asked { cwd, dirs, servers }, None).await?;
-        let response = NewSessionResponse::new(session.id.clone())
-            .modes(session.modes())
-            .config_options(session.config_options());
-        Ok(Reply::then(response, session.introduce()))
+        let response = NewSessionResponse::new(session.id.clone());
+        Ok(introduced(&session, |modes, options| response.modes(modes).config_options(options)))
     }
 
     async fn load(&self, request: LoadSessionRequest) -> Answered<LoadSessionResponse> {
@@ -175,9 +185,8 @@ impl AcpBackend for Backend {
         } = request;
         let session = self.open(Asked { cwd, dirs, servers }, Some(&session_id)).await?;
         session.replay().await.map_err(|fault| error_of(&fault))?;
-        let response =
-            LoadSessionResponse::new().modes(session.modes()).config_options(session.config_options());
-        Ok(Reply::then(response, session.introduce()))
+        let response = LoadSessionResponse::new();
+        Ok(introduced(&session, |modes, options| response.modes(modes).config_options(options)))
     }
 
     async fn resume(&self, request: ResumeSessionRequest) -> Answered<ResumeSessionResponse> {
@@ -185,9 +194,8 @@ impl AcpBackend for Backend {
             cwd, additional_directories: dirs, mcp_servers: servers, session_id, ..
         } = request;
         let session = self.open(Asked { cwd, dirs, servers }, Some(&session_id)).await?;
-        let response =
-            ResumeSessionResponse::new().modes(session.modes()).config_options(session.config_options());
-        Ok(Reply::then(response, session.introduce()))
+        let response = ResumeSessionResponse::new();
+        Ok(introduced(&session, |modes, options| response.modes(modes).config_options(options)))
     }
 
     async fn fork(&self, request: ForkSessionRequest) -> Answered<ForkSessionResponse> {
@@ -198,10 +206,8 @@ impl AcpBackend for Backend {
         let kept = self.kept(&opening.cwd, &session_id)?;
         let fork = self.copy(&opening.cwd, &session_id).map_err(|fault| error_of(&fault))?;
         let session = self.opened(opening.with(&kept), Some(&fork), kept).await?;
-        let response = ForkSessionResponse::new(session.id.clone())
-            .modes(session.modes())
-            .config_options(session.config_options());
-        Ok(Reply::then(response, session.introduce()))
+        let response = ForkSessionResponse::new(session.id.clone());
+        Ok(introduced(&session, |modes, options| response.modes(modes).config_options(options)))
     }
 
     async fn list(&self, request: ListSessionsRequest) -> Answered<ListSessionsResponse> {
@@ -230,10 +236,15 @@ impl AcpBackend for Backend {
         Ok(PromptResponse::new(reason).into())
     }
 
+    async fn cancel(&self, session: SessionId) {
+        if let Ok(session) = self.session(&session) {
+            session.cancel().await;
+        }
+    }
+
     async fn set_mode(&self, request: SetSessionModeRequest) -> Answered<SetSessionModeResponse> {
         let session = self.session(&request.session_id)?;
-        session.set_profile(&request.mode_id.0).map_err(|fault| error_of(&fault))?;
-        session.tell_options().await;
+        session.set_profile(&request.mode_id.0).await.map_err(|fault| error_of(&fault))?;
         Ok(SetSessionModeResponse::new().into())
     }
 
@@ -249,10 +260,9 @@ impl AcpBackend for Backend {
         let session = if &*request.config_id.0 == config_options::SANDBOX {
             self.set_sandbox(&session, &value).await?
         } else {
-            session.set_option(&request.config_id.0, &value).map_err(|fault| error_of(&fault))?;
+            session.set_option(&request.config_id.0, &value).await.map_err(|fault| error_of(&fault))?;
             session
         };
-        session.tell_mode().await;
         Ok(SetSessionConfigOptionResponse::new(session.config_options()).into())
     }
 

@@ -1,38 +1,21 @@
 //! The person at the editor: approvals as permission requests, questions as forms or choices.
 //!
-//! A sub-agent's questions are asked in the session of the agent that started it. A question that is no longer wanted, as
-//! its turn was cancelled, is taken back.
+//! Each is put to all who attend the session; the first answer counts. A request that somebody else has answered, or that is no
+//! longer wanted, is taken back. Sub-agents' questions are asked in the session of the agent that started them.
 
-use std::{
-    future::Future,
-    pin::Pin,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-};
-
-use agent::{Asker, nobody};
-use kit::{
-    Fault, Kind,
-    effect::Scope,
-    services::{Question, Soon},
-};
-use runtime::{Approver, Request, Verdict};
+use kit::{Fault, services::Question};
 use serde_json::{Value, json};
 use serve::acp::{
     Editor,
     v1::{
         Content, ContentBlock, CreateElicitationRequest, ElicitationAction, PermissionOption,
-        PermissionOptionKind, RequestPermissionOutcome, RequestPermissionRequest, TextContent,
+        PermissionOptionKind, RequestPermissionOutcome, RequestPermissionRequest, SessionId, TextContent,
         ToolCallContent, ToolCallStatus, ToolCallUpdate, ToolCallUpdateFields,
     },
 };
+use sessions::{Approval, Asked, Decision, Handle, Operation};
 
-use super::{
-    tool_calls::{Seen, fenced},
-    watcher::Watcher,
-};
+use super::tool_calls::{Seen, fenced};
 use crate::{
     ask,
     client_services::{answer_of, form_of, message_of, quoted},
@@ -47,20 +30,46 @@ const REJECT: &str = "reject";
 const DIFF: usize = 400;
 
 /// The person at the editor of one session.
+#[derive(Clone)]
 pub(super) struct AtEditor {
-    editor: Editor,
-    watcher: Arc<Watcher>,
-    asked: AtomicU64,
+    pub(super) editor: Editor,
+    pub(super) session: SessionId,
+    pub(super) handle: Handle,
 }
 
 impl AtEditor {
-    pub(super) fn new(editor: Editor, watcher: Arc<Watcher>) -> Self {
-        Self { editor, watcher, asked: AtomicU64::new(0) }
+    /// Asks about a call; returns the decision of the person. `seen` is the call as the editor shows it.
+    ///
+    /// # Errors
+    /// When the editor can't ask.
+    pub(super) async fn decide(&self, approval: Approval, seen: Seen) -> Result<Option<Operation>, Fault> {
+        let chosen = self.choose(asked_about(&approval, seen), options(&approval)).await?;
+        let lasting = !ask::AboutCall::from(approval.clone()).offers.is_empty();
+        let decision = chosen.map_or(Decision::No, |it| decision(&it, lasting));
+        let Approval { id, hash, .. } = approval;
+        Ok(Some(Operation::Approve { id, hash, decision, words: None }))
     }
 
-    /// Returns an id for a question that belongs to no reported call.
-    fn own_id(&self) -> String {
-        format!("question-{}", self.asked.fetch_add(1, Ordering::Relaxed))
+    /// Asks a question of the model; returns the answer of the person, or nothing if this editor has no way to ask it. `call`
+    /// is the call with which the model asks.
+    ///
+    /// # Errors
+    /// When the editor can't ask.
+    pub(super) async fn answer(
+        &self,
+        asked: Asked,
+        call: Option<String>,
+    ) -> Result<Option<Operation>, Fault> {
+        let Asked { id, text, options, .. } = asked;
+        let question = Question { text, options, within: None };
+        let text = if self.editor.has_forms() {
+            self.fill_in(&question, call).await?
+        } else if question.options.is_empty() {
+            return Ok(None);
+        } else {
+            self.choose_answer(&id, &question, call).await?
+        };
+        Ok(Some(Operation::Answer { id, text }))
     }
 
     /// Lets the person choose; returns `None` if they don't.
@@ -69,79 +78,88 @@ impl AtEditor {
         call: ToolCallUpdate,
         options: Vec<PermissionOption>,
     ) -> Result<Option<String>, Fault> {
-        // The call that the question is about is reported first.
-        self.watcher.flush().await;
-        let session = self.watcher.id().ok_or_else(nobody)?;
-        let request = RequestPermissionRequest::new(session, call, options);
+        let request = RequestPermissionRequest::new(self.session.clone(), call, options);
         Ok(match self.editor.request_permission(request).await? {
             RequestPermissionOutcome::Selected(selected) => Some(selected.option_id.0.to_string()),
             _ => None,
         })
     }
 
+    async fn choose_answer(
+        &self,
+        id: &str,
+        question: &Question,
+        call: Option<String>,
+    ) -> Result<Option<String>, Fault> {
+        let fields = ToolCallUpdateFields::new()
+            .title(ask::shown(question.text.lines().next().unwrap_or_default()))
+            .content(vec![fenced(&question.text)]);
+        let mut options: Vec<PermissionOption> = question
+            .options
+            .iter()
+            .enumerate()
+            .map(|(at, it)| {
+                let kind = PermissionOptionKind::AllowOnce;
+                PermissionOption::new(format!("answer-{}", at + 1), ask::shown(it), kind)
+            })
+            .collect();
+        options.push(PermissionOption::new(REJECT, "No answer", PermissionOptionKind::RejectOnce));
+        let call = call.unwrap_or_else(|| own_id(id));
+        let chosen = self.choose(ToolCallUpdate::new(call, fields), options).await?;
+        let number = chosen.as_deref().and_then(|it| it.strip_prefix("answer-"));
+        Ok(number.and_then(|it| ask::chosen(question, it)))
+    }
+
     /// Shows a form that the person fills in.
-    async fn fill_in(&self, question: &Question) -> Result<String, Fault> {
-        self.watcher.flush().await;
-        let session = self.watcher.id().ok_or_else(nobody)?;
-        let mut form = json!({"mode": "form", "sessionId": session, "message": message_of(question),
+    async fn fill_in(&self, question: &Question, call: Option<String>) -> Result<Option<String>, Fault> {
+        let mut form = json!({"mode": "form", "sessionId": self.session, "message": message_of(question),
             "requestedSchema": form_of(question)});
-        if let (Some(call), Some(all)) = (self.watcher.asking(), form.as_object_mut()) {
+        if let (Some(call), Some(all)) = (call, form.as_object_mut()) {
             all.insert("toolCallId".to_owned(), json!(call));
         }
         let request: CreateElicitationRequest = serde_json::from_value(form)
             .map_err(|error| Fault::bug(format!("a question is no form of the protocol: {error}")))?;
         let response = self.editor.elicit(request).await?;
-        let ElicitationAction::Accept(accepted) = response.action else { return Err(ask::unanswered()) };
+        let ElicitationAction::Accept(accepted) = response.action else { return Ok(None) };
         let filled = serde_json::to_value(accepted.content).unwrap_or_default();
-        answer_of(question, &filled).ok_or_else(ask::unanswered)
+        Ok(answer_of(question, &filled))
     }
 }
 
-impl Approver for AtEditor {
-    fn approve(&self, request: Request) -> Pin<Box<dyn Future<Output = Verdict> + Send + '_>> {
-        Box::pin(async move {
-            let (call, options) = (self.asked_about(&request), options(&request));
-            match self.choose(call, options).await {
-                Ok(Some(chosen)) => verdict(&chosen, !request.offers.is_empty()),
-                Ok(None) => Verdict::No,
-                Err(_) => Verdict::NobodyThere,
-            }
-        })
-    }
-
-    /// Asks questions concurrently: one that nobody answers must not block others, and the editor orders them.
-    fn asks_together(&self) -> bool {
-        true
-    }
+/// Returns an id for a question that belongs to no reported call.
+fn own_id(question: &str) -> String {
+    format!("question-{question}")
 }
 
-impl AtEditor {
-    /// Returns the call that a person is asked about, with what it would do.
-    fn asked_about(&self, request: &Request) -> ToolCallUpdate {
-        let arguments: Value = serde_json::from_str(&request.arguments)
-            .unwrap_or_else(|_| Value::String(request.arguments.clone()));
-        let id = request.call.clone().unwrap_or_else(|| self.own_id());
-        let mut fields = ToolCallUpdateFields::new().status(ToolCallStatus::Pending).content(vec![
-            ToolCallContent::Content(Content::new(ContentBlock::Text(TextContent::new(quoted(
-                &ask::question(&ask::AboutCall::from(request.clone()), DIFF, ""),
-            ))))),
-        ]);
-        if let Some(owner) = self.watcher.owner() {
-            let seen = Seen::of(&owner.session, &request.tool, &arguments);
-            let title = match &request.agent {
-                Some(agent) => format!("{agent}: {}", seen.title),
-                None => seen.title,
-            };
-            fields = fields.title(title).kind(seen.kind).locations(seen.locations).raw_input(arguments);
-        }
-        ToolCallUpdate::new(id, fields)
-    }
+/// Returns the arguments of the call that an approval is for.
+pub(super) fn arguments(approval: &Approval) -> Value {
+    serde_json::from_str(&approval.arguments).unwrap_or_else(|_| Value::String(approval.arguments.clone()))
 }
 
-fn options(request: &Request) -> Vec<PermissionOption> {
+/// Returns the call that a person is asked about, with what it would do.
+fn asked_about(approval: &Approval, seen: Seen) -> ToolCallUpdate {
+    let id = approval.call.clone().unwrap_or_else(|| own_id(&approval.id));
+    let text = quoted(&ask::question(&ask::AboutCall::from(approval.clone()), DIFF, ""));
+    let content = ToolCallContent::Content(Content::new(ContentBlock::Text(TextContent::new(text))));
+    let title = match &approval.agent {
+        Some(agent) => format!("{agent}: {}", seen.title),
+        None => seen.title,
+    };
+    let fields = ToolCallUpdateFields::new()
+        .status(ToolCallStatus::Pending)
+        .content(vec![content])
+        .title(title)
+        .kind(seen.kind)
+        .locations(seen.locations)
+        .raw_input(arguments(approval));
+    ToolCallUpdate::new(id, fields)
+}
+
+fn options(approval: &Approval) -> Vec<PermissionOption> {
+    let offers = ask::AboutCall::from(approval.clone()).offers;
     let mut options = vec![PermissionOption::new(ONCE, "Allow once", PermissionOptionKind::AllowOnce)];
-    if !request.offers.is_empty() {
-        let offers: Vec<String> = request.offers.iter().map(|it| ask::shown(&it.to_string())).collect();
+    if !offers.is_empty() {
+        let offers: Vec<String> = offers.iter().map(|it| ask::shown(&it.to_string())).collect();
         let offers = offers.join(", ");
         let always = PermissionOptionKind::AllowAlways;
         options.push(PermissionOption::new(SESSION, format!("Allow in this session: {offers}"), always));
@@ -152,53 +170,12 @@ fn options(request: &Request) -> Vec<PermissionOption> {
 }
 
 /// Returns an approval only for an option that was offered and chosen.
-fn verdict(chosen: &str, lasting: bool) -> Verdict {
+fn decision(chosen: &str, lasting: bool) -> Decision {
     match chosen {
-        ONCE => Verdict::Yes(Scope::Once),
-        SESSION if lasting => Verdict::Yes(Scope::Session),
-        PROJECT if lasting => Verdict::Yes(Scope::Project),
-        _ => Verdict::No,
-    }
-}
-
-impl Asker for AtEditor {
-    fn ask(&self, question: Question) -> Soon<'_, Result<String, Fault>> {
-        Box::pin(async move {
-            if self.editor.has_forms() {
-                return self.fill_in(&question).await;
-            }
-            if question.options.is_empty() {
-                let what = "this editor has no form in which a person could write an answer";
-                return Err(Fault::new(Kind::Unavailable, what)
-                    .next("Give answers to choose from, or ask in your reply and end your turn there."));
-            }
-            let call = self.watcher.asking().unwrap_or_else(|| self.own_id());
-            let fields = ToolCallUpdateFields::new()
-                .title(ask::shown(question.text.lines().next().unwrap_or_default()))
-                .content(vec![fenced(&question.text)]);
-            let mut options: Vec<PermissionOption> = question
-                .options
-                .iter()
-                .enumerate()
-                .map(|(at, it)| {
-                    let kind = PermissionOptionKind::AllowOnce;
-                    PermissionOption::new(format!("answer-{}", at + 1), ask::shown(it), kind)
-                })
-                .collect();
-            options.push(PermissionOption::new(REJECT, "No answer", PermissionOptionKind::RejectOnce));
-            let chosen = self.choose(ToolCallUpdate::new(call, fields), options).await?;
-            let number = chosen.as_deref().and_then(|it| it.strip_prefix("answer-"));
-            number.and_then(|it| ask::chosen(&question, it)).ok_or_else(ask::unanswered)
-        })
-    }
-
-    /// Shows the text as a message of its own.
-    fn show(&self, text: String) -> Soon<'_, Result<(), Fault>> {
-        Box::pin(async move {
-            let owner = self.watcher.owner().ok_or_else(nobody)?;
-            owner.say(&text).await;
-            Ok(())
-        })
+        ONCE => Decision::Once,
+        SESSION if lasting => Decision::Session,
+        PROJECT if lasting => Decision::Project,
+        _ => Decision::No,
     }
 }
 
@@ -209,14 +186,14 @@ mod tests {
     #[test]
     fn only_what_was_offered_and_chosen_is_allowed() {
         for (chosen, lasting, expected) in [
-            (ONCE, false, Verdict::Yes(Scope::Once)),
-            (SESSION, true, Verdict::Yes(Scope::Session)),
-            (PROJECT, true, Verdict::Yes(Scope::Project)),
-            (SESSION, false, Verdict::No),
-            (REJECT, true, Verdict::No),
-            ("yes", true, Verdict::No),
+            (ONCE, false, Decision::Once),
+            (SESSION, true, Decision::Session),
+            (PROJECT, true, Decision::Project),
+            (SESSION, false, Decision::No),
+            (REJECT, true, Decision::No),
+            ("yes", true, Decision::No),
         ] {
-            assert_eq!(verdict(chosen, lasting), expected, "{chosen}");
+            assert_eq!(decision(chosen, lasting), expected, "{chosen}");
         }
     }
 }

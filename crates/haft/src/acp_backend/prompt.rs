@@ -1,146 +1,175 @@
-//! One turn: what an editor sends as a prompt becomes the input of the agent, and its outcome a stop reason.
+//! One turn: what an editor sends as a prompt becomes an operation on the session, and its outcome a stop reason.
 
-use std::path::Path;
+use std::{path::Path, pin::pin, time::Duration};
 
-use agent::{AgentError, Bounds, Ended, Input, Outcome, Settled, model::Breach};
-use kit::{Fault, base64};
+use agent::{Bounds, Ended, model::Breach};
+use kit::{Fault, Kind, base64, text::Text};
+use serde_json::Value;
 use serve::acp::{
-    error_of, unknown_session,
+    error_of,
     v1::{ContentBlock, EmbeddedResourceResource, Error, StopReason},
 };
+use sessions::{Attachment, Operation, Prompt, TurnEnd};
 use tokio_util::sync::CancellationToken;
 
 use super::{
     auth,
     commands::{self, Asked},
-    session::{AcpSession, Turning},
+    session::AcpSession,
 };
-use crate::{client_roots::decoded as percent_decoded, slash::All, verbs::run::fault};
+use crate::{client_roots::decoded as percent_decoded, slash::All};
 
-/// The content of a prompt.
-#[derive(Default)]
-struct PromptContent {
-    words: String,
-    attachments: Vec<Attachment>,
-}
-
-/// Content that is attached to the words.
-enum Attachment {
-    Text { name: String, bytes: Vec<u8> },
-    Picture { name: String, bytes: Vec<u8> },
-}
+/// How often a turn is stopped again that has only just begun.
+const AGAIN: Duration = Duration::from_millis(10);
 
 impl AcpSession {
-    /// Waits for the turn before, then takes this one.
+    /// Takes a turn: after those that wait already.
     pub(super) async fn take_turn(
         &self,
         blocks: Vec<ContentBlock>,
         stop: &CancellationToken,
     ) -> Result<StopReason, Error> {
-        let content = read(blocks, self.cwd()).map_err(|fault| error_of(&fault))?;
-        let mut turn = tokio::select! {
-            biased;
-            () = stop.cancelled() => return Ok(StopReason::Cancelled),
-            turn = self.turn.lock() => turn,
-        };
-        let Some(Turning { agent, driver }) = &mut *turn else { return Err(unknown_session(&self.id)) };
-        let all = All::read(&self.factory.opened);
-        let mut input = Input::new(content.words.clone());
-        let own = match commands::asked(&all, &content.words).map_err(|fault| error_of(&fault))? {
-            Asked::Words => None,
-            Asked::File(own, given) => Some((own, given)),
-            Asked::Chat(name, given) => {
-                let done = commands::run(agent, name, given, stop).await;
-                return match done {
-                    Ok(text) => {
-                        self.say(&text).await;
-                        Ok(StopReason::EndTurn)
-                    }
-                    Err(_) if stop.is_cancelled() => Ok(StopReason::Cancelled),
-                    Err(fault) => Err(error_of(&fault)),
-                };
+        let prompt = read(blocks, self.cwd()).map_err(|fault| error_of(&fault))?;
+        let operation = self.operation(prompt).map_err(|fault| error_of(&fault))?;
+        let is_undo = matches!(operation, Operation::Undo { .. });
+        let key = self.new_key();
+        self.own.lock().insert(key.clone());
+        let done = self.until_done(&key, operation, stop).await;
+        self.own.lock().remove(&key);
+        let Some(done) = done else { return Ok(StopReason::Cancelled) };
+        let value = done.map_err(|fault| error_of(&fault))?;
+        if is_undo {
+            // Its row has told what was put back.
+            return Ok(StopReason::EndTurn);
+        }
+        let end: TurnEnd = serde_json::from_value(value)
+            .map_err(|error| error_of(&Fault::bug(format!("the end of a turn can't be read: {error}"))))?;
+        reason(end, &self.factory().bounds())
+    }
+
+    /// Returns what a prompt asks for. In a session that another process runs there are no slash commands but `/undo`.
+    fn operation(&self, prompt: Prompt) -> Result<Operation, Fault> {
+        if self.here().is_some() || !prompt.text.starts_with('/') {
+            return Ok(Operation::Prompt(prompt));
+        }
+        let all = All::read(&self.factory().opened);
+        match commands::asked(&all, &prompt.text)? {
+            Asked::Words => Ok(Operation::Prompt(prompt)),
+            Asked::Chat(commands::UNDO, given) => {
+                Ok(Operation::Undo { call: Some(given.to_owned()).filter(|it| !it.is_empty()) })
             }
-        };
-        for attachment in content.attachments {
-            let attached = match attachment {
-                Attachment::Text { name, bytes } => input.attach_text(&self.session, "file", &name, &bytes),
-                Attachment::Picture { .. } if !agent.model().abilities().images => {
-                    let what = format!("`{}` can't look at pictures", agent.model().name());
-                    Err(Fault::bad_args(what).next("Choose a model that can, or leave the picture out."))
-                }
-                Attachment::Picture { name, bytes } => {
-                    input.attach_picture(&self.session, &name, bytes).await
-                }
-            };
-            attached.map_err(|fault| error_of(&fault))?;
+            Asked::Chat(..) | Asked::File(..) => {
+                let there = self.there.lock();
+                let name = prompt.text.split_whitespace().next().unwrap_or_default();
+                let what = format!(
+                    "`{name}` works only in process {} ({}), which runs this session",
+                    there.pid, there.by
+                );
+                Err(Fault::new(Kind::Unavailable, what).next("Type it there, or write what is to be done."))
+            }
         }
-        let begun = own.map(|(own, given)| own.begin(given, &mut input, &self.factory, agent));
-        let for_one_turn = begun.transpose().map_err(|fault| error_of(&fault))?;
-        self.name_it(&content.words).await;
-        let settled = driver.settle(agent, Some(input), stop).await;
-        let ended = for_one_turn.map_or(Ok(()), |it| it.end(agent));
-        ended.and_then(|()| self.factory.keep(agent)).map_err(|fault| error_of(&fault))?;
-        let Settled { outcome, late } = settled.map_err(failed)?;
-        if !late.is_empty() {
-            let names: Vec<&str> = late.iter().map(|it| it.name.as_str()).collect();
-            self.watcher.note(format!("still running in the background: {}", names.join(", ")));
+    }
+
+    /// Does an operation, unless it is cancelled before it begins.
+    async fn until_done(
+        &self,
+        key: &str,
+        operation: Operation,
+        stop: &CancellationToken,
+    ) -> Option<Result<Value, Fault>> {
+        let mut doing = pin!(self.handle.act(key, operation));
+        tokio::select! {
+            biased;
+            done = &mut doing => return Some(done),
+            () = stop.cancelled() => {}
         }
-        Ok(reason(&outcome, &self.factory.bounds()))
+        // A turn that has begun ends by itself, within 200 ms. One that waits for another never begins.
+        let mut stopping = pin!(self.stop(key));
+        tokio::select! {
+            biased;
+            done = &mut doing => return Some(done),
+            is_waiting = &mut stopping => if is_waiting { return None },
+        }
+        Some(doing.await)
+    }
+
+    /// Stops the turn of this prompt; returns whether it has not begun, as it waits for another.
+    async fn stop(&self, key: &str) -> bool {
+        loop {
+            let cancel = Operation::Cancel { prompt: Some(key.to_owned()) };
+            let done = self.handle.act(&self.new_key(), cancel).await;
+            // It is not there yet, or it is over.
+            if !done.is_ok_and(|it| it.get("cancelled").and_then(Value::as_bool) == Some(true)) {
+                tokio::time::sleep(AGAIN).await;
+                continue;
+            }
+            let turn = self.handle.state().await.ok().and_then(|it| it.turn);
+            return turn.is_some_and(|it| it.key.as_deref() != Some(key));
+        }
     }
 }
 
-/// Maps the end of a turn to the protocol's stop reason.
-fn reason(outcome: &Outcome, bounds: &Bounds) -> StopReason {
-    let tokens = outcome.usage.all();
-    match outcome.ended {
-        Ended::Done => StopReason::EndTurn,
-        Ended::Cancelled => StopReason::Cancelled,
-        Ended::Refused => StopReason::Refusal,
-        Ended::Limit if outcome.steps >= bounds.steps => StopReason::MaxTurnRequests,
-        Ended::Limit if bounds.tokens.is_some_and(|most| tokens >= most) => StopReason::MaxTokens,
-        // The turn's time limit passed: no further request is made.
-        Ended::Limit if bounds.time.is_some() => StopReason::MaxTurnRequests,
-        // Several answers in a row were cut off at the model's maximum length.
-        Ended::Limit => StopReason::MaxTokens,
+/// Maps the end of a turn to the protocol's stop reason. If the provider refuses the key, the client offers a way to give another.
+fn reason(end: TurnEnd, bounds: &Bounds) -> Result<StopReason, Error> {
+    if let Some(failure) = end.error {
+        let is_key = failure.breach.as_deref() == Some(Breach::Auth.name());
+        let fault = Fault::from(failure);
+        return Err(if is_key { auth::required(&fault.what) } else { error_of(&fault) });
     }
-}
-
-/// Returns the error of a failed turn. If the provider refuses the key, the client offers a way to give another.
-fn failed(error: AgentError) -> Error {
-    let is_key = matches!(&error, AgentError::Model(it) if it.breach == Breach::Auth);
-    let fault = fault(error);
-    if is_key { auth::required(&fault.what) } else { error_of(&fault) }
+    let tokens = end.usage.all();
+    Ok(match end.ended.as_str() {
+        ended if ended == Ended::Done.name() => StopReason::EndTurn,
+        ended if ended == Ended::Refused.name() => StopReason::Refusal,
+        ended if ended == Ended::Limit.name() => {
+            if end.steps >= bounds.steps {
+                StopReason::MaxTurnRequests
+            } else if bounds.tokens.is_some_and(|most| tokens >= most) {
+                StopReason::MaxTokens
+            } else if bounds.time.is_some() {
+                // The turn's time limit passed: no further request is made.
+                StopReason::MaxTurnRequests
+            } else {
+                // Several answers in a row were cut off at the model's maximum length.
+                StopReason::MaxTokens
+            }
+        }
+        // Cancelled here or elsewhere, or its process died.
+        _ => StopReason::Cancelled,
+    })
 }
 
 /// Reads the words of a prompt and their attachments.
-fn read(blocks: Vec<ContentBlock>, workspace: &Path) -> Result<PromptContent, Fault> {
-    let mut content = PromptContent::default();
+fn read(blocks: Vec<ContentBlock>, workspace: &Path) -> Result<Prompt, Fault> {
+    let mut prompt = Prompt::default();
     for block in blocks {
         match block {
-            ContentBlock::Text(text) => content.words.push_str(&text.text),
+            ContentBlock::Text(text) => prompt.text.push_str(&text.text),
             // The model opens it with its own tools, under the rules for every path.
             ContentBlock::ResourceLink(link) => {
                 let place = path_of(&link.uri, workspace).unwrap_or_else(|| link.uri.clone());
-                content.words.push_str(&format!("`{}`", place.replace('`', "'")));
+                prompt.text.push_str(&format!("`{}`", place.replace('`', "'")));
             }
             ContentBlock::Image(image) => {
                 let name = image.uri.as_deref().and_then(|it| path_of(it, workspace));
                 let name = name.unwrap_or_else(|| format!("image.{}", ending(&image.mime_type)));
-                content.attachments.push(Attachment::Picture { name, bytes: decoded(&image.data)? });
+                prompt.attachments.push(picture(name, image.data)?);
             }
             ContentBlock::Resource(resource) => match resource.resource {
                 EmbeddedResourceResource::TextResourceContents(text) => {
                     let name = path_of(&text.uri, workspace).unwrap_or(text.uri);
-                    content.attachments.push(Attachment::Text { name, bytes: text.text.into_bytes() });
+                    prompt.attachments.push(Attachment::Text { name, text: text.text });
                 }
                 EmbeddedResourceResource::BlobResourceContents(blob) => {
                     let name = path_of(&blob.uri, workspace).unwrap_or(blob.uri);
-                    let bytes = decoded(&blob.blob)?;
                     let is_picture = blob.mime_type.as_deref().is_some_and(|it| it.starts_with("image/"));
-                    content.attachments.push(if is_picture {
-                        Attachment::Picture { name, bytes }
+                    prompt.attachments.push(if is_picture {
+                        picture(name, blob.blob)?
                     } else {
-                        Attachment::Text { name, bytes }
+                        let text = Text::parse(decoded(&blob.blob)?).map_err(|why| {
+                            Fault::bad_args(format!("`{name}` is not text: {why}"))
+                                .next("Put it into a file of the workspace and name the file.")
+                        })?;
+                        Attachment::Text { name, text: text.decoded().into_owned() }
                     });
                 }
                 _ => return Err(unknown_content()),
@@ -151,10 +180,16 @@ fn read(blocks: Vec<ContentBlock>, workspace: &Path) -> Result<PromptContent, Fa
             _ => return Err(unknown_content()),
         }
     }
-    if content.words.trim().is_empty() && content.attachments.is_empty() {
+    if prompt.text.trim().is_empty() && prompt.attachments.is_empty() {
         return Err(Fault::bad_args("the prompt is empty").next("Say what is to be done."));
     }
-    Ok(content)
+    Ok(prompt)
+}
+
+/// Returns a picture as an attachment; its data must be base64.
+fn picture(name: String, data: String) -> Result<Attachment, Fault> {
+    decoded(&data)?;
+    Ok(Attachment::Picture { name, data })
 }
 
 fn unknown_content() -> Fault {
@@ -193,21 +228,22 @@ mod tests {
 
     use super::*;
 
-    fn content(blocks: serde_json::Value) -> Result<PromptContent, Fault> {
+    fn said(blocks: Value) -> Result<Prompt, Fault> {
         read(serde_json::from_value(blocks).unwrap(), Path::new("/ws"))
     }
 
     #[test]
-    fn links_become_paths_and_embedded_text_is_attached() {
-        let content = content(json!([
+    fn links_become_paths_and_embedded_text_goes_beside_the_words() {
+        let said = said(json!([
             {"type": "text", "text": "look at "},
             {"type": "resource_link", "name": "a.rs", "uri": "file:///ws/src/a%20b.rs#L3"},
             {"type": "resource", "resource": {"uri": "file:///other/c.txt", "text": "three"}},
+            {"type": "resource", "resource": {"uri": "d", "blob": base64::encoded(b"\xff\xfef\0o\0u\0r\0")}},
         ]))
         .unwrap();
-        assert_eq!(content.words, "look at `src/a b.rs#L3`");
-        assert!(matches!(content.attachments.as_slice(),
-            [Attachment::Text { name, bytes }] if name == "/other/c.txt" && bytes == b"three"));
+        assert_eq!(said.text, "look at `src/a b.rs#L3`");
+        let text = |name: &str, text: &str| Attachment::Text { name: name.to_owned(), text: text.to_owned() };
+        assert_eq!(said.attachments, [text("/other/c.txt", "three"), text("d", "four")]);
     }
 
     #[test]
@@ -218,25 +254,28 @@ mod tests {
             json!([{"type": "text", "text": " "}]),
             json!([{"type": "image", "data": "%%%", "mimeType": "image/png"}]),
         ] {
-            assert!(content(blocks.clone()).is_err(), "{blocks}");
+            assert!(said(blocks.clone()).is_err(), "{blocks}");
         }
     }
 
     #[test]
     fn a_limit_says_which_one_it_was() {
-        let outcome = |ended, steps| Outcome {
-            ended,
-            text: String::new(),
-            steps,
-            usage: agent::model::Usage { output: 10, ..Default::default() },
-            cost: None,
+        let end = |ended: &str, steps: usize| -> TurnEnd {
+            let usage = json!({"input": 0, "cached": 0, "kept": 0, "output": 10, "reasoning": 0});
+            serde_json::from_value(json!({"ended": ended, "steps": steps, "usage": usage})).unwrap()
         };
         let bounds = Bounds { steps: 3, tokens: Some(10), time: None };
-        assert_eq!(reason(&outcome(Ended::Limit, 3), &bounds), StopReason::MaxTurnRequests);
-        assert_eq!(reason(&outcome(Ended::Limit, 1), &bounds), StopReason::MaxTokens);
+        assert_eq!(reason(end("limit", 3), &bounds).unwrap(), StopReason::MaxTurnRequests);
+        assert_eq!(reason(end("limit", 1), &bounds).unwrap(), StopReason::MaxTokens);
         let bounds = Bounds { tokens: None, ..bounds };
-        assert_eq!(reason(&outcome(Ended::Limit, 1), &bounds), StopReason::MaxTokens);
-        assert_eq!(reason(&outcome(Ended::Done, 3), &bounds), StopReason::EndTurn);
-        assert_eq!(reason(&outcome(Ended::Cancelled, 3), &bounds), StopReason::Cancelled);
+        assert_eq!(reason(end("limit", 1), &bounds).unwrap(), StopReason::MaxTokens);
+        assert_eq!(reason(end("done", 3), &bounds).unwrap(), StopReason::EndTurn);
+        for ended in ["cancelled", "interrupted"] {
+            assert_eq!(reason(end(ended, 3), &bounds).unwrap(), StopReason::Cancelled);
+        }
+        let mut failed = end("error", 1);
+        let error = json!({"kind": "unavailable", "what": "no", "breach": "auth"});
+        failed.error = Some(serde_json::from_value(error).unwrap());
+        assert_eq!(i32::from(reason(failed, &bounds).unwrap_err().code), -32000);
     }
 }

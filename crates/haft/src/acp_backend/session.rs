@@ -1,64 +1,87 @@
-//! One session of an editor: the agent of a conversation, and the settings that the editor may change while it works.
+//! One session of an editor: a handle on a session of the service, wherever its agent runs, and the updates that follow it.
 
-use std::{path::Path, sync::Arc};
+use std::{
+    collections::HashSet,
+    path::Path,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
-use agent::{Agent, Crew, Driver, Steering, history};
+use agent::model::Usage;
 use kit::Fault;
 use parking_lot::Mutex;
-use runtime::Session;
+use runtime::{Runtime, Session, Unattended};
 use sandbox::SandboxMode;
 use serve::acp::{
-    Editor,
-    v1::{
-        ContentBlock, ContentChunk, CurrentModeUpdate, Error, SessionId, SessionInfoUpdate, SessionUpdate,
-        StopReason, TextContent,
-    },
+    Editor, error_of,
+    v1::{ContentBlock, Error, SessionId, SessionUpdate, StopReason},
 };
+use sessions::{Attending, Handle, Operation, Row, Watcher};
 use store::Store;
-use tokio_util::sync::CancellationToken;
+use tokio::sync::watch;
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use super::{
     Backend, auth,
     buffers::InEditor,
     commands,
     config_options::width,
+    opener::{EditorAgents, Here, OfWorkspace, Shared},
     opening::{Opening, SavedSettings},
     person::AtEditor,
-    replay, tool_calls,
-    watcher::Watcher,
-    workspaces::iso,
+    replay,
+    updates::{Telling, Updates},
 };
-use crate::{agent_factory::AgentFactory, print, verbs};
+use crate::{agent_factory::AgentFactory, print, session_service::Service, verbs};
+
+/// How long the updates of a turn may take to be sent before its answer.
+const UPDATES: Duration = Duration::from_secs(2);
+
+/// How long a session may take to close, and how often a turn is stopped meanwhile.
+const CLOSES: Duration = Duration::from_secs(4);
+const AGAIN: Duration = Duration::from_millis(100);
+
+/// How often it is looked whether a closed session is free.
+const LOOK: Duration = Duration::from_millis(5);
 
 /// An open session.
 pub(super) struct AcpSession {
     pub(super) id: SessionId,
     pub(super) opening: Opening,
-    pub(super) factory: AgentFactory,
-    pub(super) session: Session,
-    pub(super) crew: Option<Crew>,
-    pub(super) steering: Steering,
-    pub(super) watcher: Arc<Watcher>,
-    /// Settings that are saved for the next time that the session is opened.
-    pub(super) kept: Mutex<SavedSettings>,
+    pub(super) shared: Arc<Shared>,
+    pub(super) handle: Handle,
+    /// The model, the profile and the process of an agent that runs elsewhere.
+    pub(super) there: Mutex<There>,
+    /// The editor's person can be asked by a session that runs elsewhere.
+    attending: Mutex<Option<Attending>>,
+    /// The session for the catalog of tools, where none runs here.
+    viewer: OnceLock<Session>,
+    /// The rows until the session was opened; taken when it is introduced.
+    past: Mutex<Option<(Watcher, Vec<Row>)>>,
+    updates: Mutex<Option<Updates>>,
+    live: Mutex<Option<AbortOnDropHandle<()>>>,
+    /// The number of the last row whose updates were sent.
+    sent: watch::Sender<u64>,
+    /// The keys of prompts that this editor has sent.
+    pub(super) own: Arc<Mutex<HashSet<String>>>,
     /// Notes for the person, shown once.
     notes: Mutex<Vec<String>>,
-    titled: Mutex<bool>,
     /// The sandbox that the configuration allows.
     pub(super) widest: SandboxMode,
     pub(super) closed: CancellationToken,
-    /// The agent and its driver, locked by the turn that runs; `None` once the session is closed.
-    pub(super) turn: tokio::sync::Mutex<Option<Turning>>,
 }
 
-/// The agent and the driver of its turns.
-pub(super) struct Turning {
-    pub(super) agent: Agent,
-    pub(super) driver: Driver,
+/// The agent of a session that another process runs.
+#[derive(Debug, Clone, Default)]
+pub(super) struct There {
+    pub(super) model: String,
+    pub(super) profile: Option<String>,
+    pub(super) pid: u32,
+    pub(super) by: String,
 }
 
 impl AcpSession {
-    /// Opens the session of this name, or a new one.
+    /// Opens the session of this name, or a new one: runs it here if nobody runs it.
     pub(super) async fn open(
         backend: &Backend,
         mut opening: Opening,
@@ -66,8 +89,6 @@ impl AcpSession {
         mut kept: SavedSettings,
     ) -> Result<Arc<Self>, Error> {
         let editor: &Editor = &backend.editor;
-        let watcher = Arc::new(Watcher::start(editor.clone()));
-        let person = Arc::new(AtEditor::new(editor.clone(), watcher.clone()));
         let widest = backend.widest(&backend.options_of(&opening));
         opening.sandbox = opening.sandbox.filter(|it| width((*it).into()) <= width(widest));
         let options = backend.options_of(&opening);
@@ -76,99 +97,184 @@ impl AcpSession {
             // A resumed conversation keeps its model, profile and mode, and the editor's later settings.
             (agent.model, agent.profile, agent.plan) = (None, None, false);
         }
-        let factory = agent.open(&options, &backend.place, person.clone()).await;
+        let asks = Arc::new(OfWorkspace::default());
+        let factory = agent.open(&options, &backend.place, asks.clone()).await;
         let factory = factory.map_err(|fault| auth::error(&fault))?;
-        let session = factory.session(name.map(|it| &*it.0), "acp", person.clone());
-        let id = SessionId::from(session.name().to_owned());
-        watcher.is_of(&id);
-        if let Some(buffers) = InEditor::of(editor, &id) {
-            factory.opened.runtime.roots().follow_editor(Arc::new(buffers));
-        }
-        let opened = factory.agent(session.clone(), watcher.clone(), person);
-        let (agent, lines) = opened.map_err(|fault| auth::error(&fault))?;
+        let runtime = factory.opened.runtime.clone();
         kept.dirs.clone_from(&opening.dirs);
-        let runtime = &factory.opened.runtime;
-        if let Err(fault) = kept.save(runtime.store(), &id) {
-            return Err(serve::acp::error_of(&fault));
+        let shared = Arc::new(Shared::new(factory, editor.clone(), kept));
+        asks.belongs_to(&shared);
+        let agents = Arc::new(EditorAgents(shared.clone()));
+        let sessions = Service::with_opener(&runtime, "acp", Some(agents)).sessions;
+        let id = name.cloned().unwrap_or_else(|| SessionId::from(sessions.new_name()));
+        if let Some(buffers) = InEditor::of(editor, &id) {
+            runtime.roots().follow_editor(Arc::new(buffers));
         }
-        let notes = [factory.opened.aside.clone(), lines, opening.notes.clone()].concat();
-        let titled = Mutex::new(!agent.turns().is_empty());
-        let driver = factory.driver(false);
+        let who = editor.name().unwrap_or_else(|| "editor".to_owned());
+        let handle = sessions.open(Some(&id.0), &who).await.map_err(|fault| auth::error(&fault))?;
+        shared.kept.lock().save(runtime.store(), &id).map_err(|fault| error_of(&fault))?;
+        let past = past(&handle).await.map_err(|fault| error_of(&fault))?;
         let session = Arc::new(Self {
             id,
-            session,
-            crew: agent.crew().cloned(),
-            steering: agent.steering(),
             opening,
-            factory,
-            watcher,
-            kept: Mutex::new(kept),
-            notes: Mutex::new(notes),
-            titled,
+            shared,
+            handle,
+            there: Mutex::default(),
+            attending: Mutex::default(),
+            viewer: OnceLock::new(),
+            past: Mutex::new(Some(past)),
+            updates: Mutex::default(),
+            live: Mutex::default(),
+            sent: watch::Sender::new(0),
+            own: Arc::default(),
+            notes: Mutex::default(),
             widest,
             closed: CancellationToken::new(),
-            turn: tokio::sync::Mutex::new(Some(Turning { agent, driver })),
         });
-        session.watcher.belongs_to(Arc::downgrade(&session));
-        session.restore_effort();
+        session.look_who_runs_it().await;
         Ok(session)
+    }
+
+    /// Reads where the agent runs, and collects the notes on it.
+    async fn look_who_runs_it(&self) {
+        let mut notes = self.factory().opened.aside.clone();
+        match self.here() {
+            Some(here) => {
+                notes.extend(here.notes.clone());
+                notes.extend(self.opening.notes.clone());
+            }
+            None => {
+                *self.attending.lock() = Some(self.handle.attend());
+                if let Ok(state) = self.handle.state().await {
+                    let (pid, by) = (state.pid, state.by);
+                    notes.push(format!(
+                        "process {pid} ({by}) runs this session: its sandbox, roots and MCP servers count, and it reads files \
+                         from the disk, not what is unsaved here"
+                    ));
+                    *self.there.lock() = There { model: state.model, profile: state.profile, pid, by };
+                }
+            }
+        }
+        *self.notes.lock() = notes;
     }
 
     pub(super) fn cwd(&self) -> &Path {
         &self.opening.cwd
     }
 
+    pub(super) fn factory(&self) -> &AgentFactory {
+        &self.shared.factory
+    }
+
+    pub(super) fn runtime(&self) -> &Runtime {
+        &self.shared.factory.opened.runtime
+    }
+
     pub(super) fn store(&self) -> Store {
-        self.factory.opened.runtime.store().clone()
+        self.runtime().store().clone()
+    }
+
+    /// Returns the agent, if it runs in this process.
+    pub(super) fn here(&self) -> Option<Arc<Here>> {
+        self.shared.here()
+    }
+
+    /// Returns a new idempotency key.
+    pub(super) fn new_key(&self) -> String {
+        self.runtime().store().call_id().replacen("c_", "acp_", 1)
+    }
+
+    /// Returns the session whose tools the editor is shown.
+    pub(super) fn view(&self) -> Session {
+        let here = self.here().and_then(|it| it.session());
+        let viewer = || self.runtime().session(None, "acp", Arc::new(Unattended));
+        here.unwrap_or_else(|| self.viewer.get_or_init(viewer).clone())
+    }
+
+    /// Returns the tokens in the context, and the size of the model's window. For an agent elsewhere, those of the newest answer.
+    pub(super) fn context_used(&self, newest: Usage) -> (u64, u64) {
+        if let Some(here) = self.here() {
+            let used = here.steering.context_used();
+            return (used.tokens, used.window);
+        }
+        let model = self.there.lock().model.clone();
+        let window = self.factory().model(&model).map_or(0, |it| it.abilities().window);
+        (newest.all(), window)
+    }
+
+    /// Another model or profile answers, in a session that runs elsewhere.
+    pub(super) fn is_configured(&self, model: Option<&str>, profile: Option<&str>) {
+        let mut there = self.there.lock();
+        model.iter().for_each(|it| (*it).clone_into(&mut there.model));
+        profile.iter().for_each(|it| there.profile = Some((*it).to_owned()).filter(|it| it != "none"));
+    }
+
+    /// The editor can't ask its person: what nobody else can answer fails.
+    pub(super) fn leave_questions(&self) {
+        drop(self.attending.lock().take());
+        if let Some(here) = self.here() {
+            here.leave();
+        }
     }
 
     /// Saves the editor's settings.
     pub(super) fn keep(&self) {
-        let kept = self.kept.lock().clone();
-        if let Err(fault) = kept.save(self.factory.opened.runtime.store(), &self.id) {
+        let kept = self.shared.kept.lock().clone();
+        if let Err(fault) = kept.save(self.runtime().store(), &self.id) {
             tracing::warn!("what the editor set is not kept: {fault}");
         }
     }
 
-    /// Sends an update, after all earlier ones.
-    pub(super) async fn tell(&self, update: SessionUpdate) {
-        self.watcher.tell(update).await;
-    }
-
-    /// Sends the client its first updates, once it knows the session.
-    pub(super) fn introduce(self: &Arc<Self>) -> impl Future<Output = ()> + Send + 'static + use<> {
-        let this = self.clone();
-        async move {
-            for note in std::mem::take(&mut *this.notes.lock()) {
-                print::err(&format!("haft: {note}"));
-                this.watcher.notice(note);
-            }
-            this.tell(SessionUpdate::AvailableCommandsUpdate(commands::available(&this.factory.opened)))
-                .await;
-        }
-    }
-
     /// Sends the updates of the whole conversation again.
-    pub(super) async fn replay(&self) -> Result<(), Fault> {
-        let told = {
-            let (store, id) = (self.store(), self.id.clone());
-            blocking(move || history(&store.transcripts(), &id.0)).await?
-        };
-        let changes = {
-            let (runtime, id) = (self.factory.opened.runtime.clone(), self.id.clone());
-            blocking(move || tool_calls::changes_of(&runtime, &id)).await?
-        };
-        replay::send(self, told, changes).await;
-        let title = self.title();
-        if let Some(title) = title {
-            self.tell(SessionUpdate::SessionInfoUpdate(SessionInfoUpdate::new().title(title))).await;
-        }
+    pub(super) async fn replay(self: &Arc<Self>) -> Result<(), Fault> {
+        let Some((watcher, rows)) = self.past.lock().take() else { return Ok(()) };
+        let mut updates = self.updates_of(Telling::Again);
+        replay::send(self, &mut updates, &rows).await?;
+        *self.updates.lock() = Some(updates);
+        *self.past.lock() = Some((watcher, Vec::new()));
         Ok(())
     }
 
-    fn title(&self) -> Option<String> {
-        let turn = self.turn.try_lock().ok()?;
-        turn.as_ref()?.agent.turns().first().map(|it| agent::title(it)).filter(|it| !it.is_empty())
+    fn updates_of(self: &Arc<Self>, telling: Telling) -> Updates {
+        let (editor, session) = (self.shared.editor.clone(), self.id.clone());
+        let person = AtEditor { editor, session, handle: self.handle.clone() };
+        Updates::new(self, person, self.own.clone(), telling)
+    }
+
+    /// Sends the client its first updates, once it knows the session, and then all that happens.
+    pub(super) fn introduce(self: &Arc<Self>) -> impl Future<Output = ()> + Send + 'static + use<> {
+        let this = self.clone();
+        async move {
+            let Some((watcher, rows)) = this.past.lock().take() else { return };
+            let known = this.updates.lock().take();
+            let mut updates = match known {
+                Some(updates) => updates,
+                None => {
+                    let mut updates = this.updates_of(Telling::Silently);
+                    for row in &rows {
+                        updates.row(row).await;
+                    }
+                    updates
+                }
+            };
+            updates.go_live();
+            let notes = std::mem::take(&mut *this.notes.lock());
+            for note in notes {
+                print::err(&format!("haft: {note}"));
+                updates.note(note).await;
+            }
+            let available = match this.here() {
+                Some(_) => commands::available(&this.factory().opened),
+                None => commands::elsewhere(),
+            };
+            updates.send(SessionUpdate::AvailableCommandsUpdate(available)).await;
+            this.sent.send_replace(watcher.after());
+            let task = tokio::spawn(follow(updates, watcher, this.sent.clone()));
+            let task = AbortOnDropHandle::new(task);
+            if !this.closed.is_cancelled() {
+                *this.live.lock() = Some(task);
+            }
+        }
     }
 
     /// Runs a turn with the prompt that the person sent; returns how it ended.
@@ -190,49 +296,90 @@ impl AcpSession {
             () = passing => Ok(StopReason::Cancelled),
         };
         // All updates are sent before the answer.
-        self.watcher.flush().await;
+        self.flush().await;
         ended
     }
 
-    /// Gives the conversation its title after its first prompt.
-    pub(super) async fn name_it(&self, words: &str) {
-        if std::mem::replace(&mut *self.titled.lock(), true) {
-            return;
-        }
-        let title = agent::title(words);
-        if !title.is_empty() {
-            let now = jiff::Timestamp::now().as_millisecond().cast_unsigned();
-            let info = SessionInfoUpdate::new().title(title).updated_at(iso(now));
-            self.tell(SessionUpdate::SessionInfoUpdate(info)).await;
+    /// Stops the turn that goes on, whoever began it.
+    pub(super) async fn cancel(&self) {
+        if let Err(fault) = self.handle.act(&self.new_key(), Operation::Cancel { prompt: None }).await {
+            tracing::warn!(%fault, "a turn was not cancelled");
         }
     }
 
-    /// Sends a message that is not the model's.
-    pub(super) async fn say(&self, text: &str) {
-        let chunk = ContentChunk::new(ContentBlock::Text(TextContent::new(text)));
-        self.tell(SessionUpdate::AgentMessageChunk(chunk.message_id(self.watcher.own_message()))).await;
+    /// Waits until the updates of all rows until now are sent.
+    pub(super) async fn flush(&self) {
+        let Ok(state) = self.handle.state().await else { return };
+        let mut sent = self.sent.subscribe();
+        let all = sent.wait_for(|it| *it >= state.head);
+        if tokio::time::timeout(UPDATES, all).await.is_err() {
+            tracing::warn!("the updates of a turn were not sent in time");
+        }
     }
 
-    pub(super) async fn tell_mode(&self) {
-        self.tell(SessionUpdate::CurrentModeUpdate(CurrentModeUpdate::new(self.mode()))).await;
-    }
-
-    /// Stops the turn that runs, saves the conversation, and releases it for other processes.
+    /// Ends the session on this connection. If the agent runs here, stops its turn, and releases the session for other
+    /// processes.
     pub(super) async fn close(&self) {
         self.closed.cancel();
-        let turning = self.turn.lock().await.take();
-        self.watcher.flush().await;
-        self.session.end().await;
-        if let Err(fault) = self.session.keep() {
-            tracing::warn!("the session's state was not saved: {fault}");
+        if self.here().is_some() {
+            let closing = async { self.handle.act(&self.new_key(), Operation::Close).await };
+            let stopping = async {
+                loop {
+                    self.cancel().await;
+                    tokio::time::sleep(AGAIN).await;
+                }
+            };
+            let closed = async {
+                tokio::select! {
+                    closed = closing => closed,
+                    () = stopping => Ok(serde_json::Value::Null),
+                }
+            };
+            match tokio::time::timeout(CLOSES, closed).await {
+                Ok(Ok(_)) => self.is_free().await,
+                Ok(Err(fault)) => tracing::warn!(%fault, "the session was not closed"),
+                Err(_) => tracing::warn!("the session did not close in time"),
+            }
         }
-        if let Some(Turning { agent, .. }) = turning
-            && let Err(fault) = self.factory.keep(&agent)
-        {
-            tracing::warn!("how the conversation stands was not saved: {fault}");
-        }
-        let runtime = self.factory.opened.runtime.clone();
+        // Takes back what the editor was asked.
+        drop(self.live.lock().take());
+        drop(self.attending.lock().take());
+        self.shared.forget();
+        let runtime = self.runtime().clone();
         let _ = tokio::task::spawn_blocking(move || verbs::close(&runtime)).await;
+    }
+
+    /// Waits until the agent is gone, with its lease.
+    async fn is_free(&self) {
+        let until = tokio::time::Instant::now() + CLOSES;
+        while self.store().transcripts().hold(&self.id.0).is_err() && tokio::time::Instant::now() < until {
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+}
+
+/// Returns all rows until now, and a watcher of those after them.
+async fn past(handle: &Handle) -> Result<(Watcher, Vec<Row>), Fault> {
+    let (mut watcher, mut rows) = (handle.watch(0), Vec::new());
+    while let Some(row) = watcher.try_next().await? {
+        rows.push(row);
+    }
+    Ok((watcher, rows))
+}
+
+/// Sends the updates of a session as it goes on.
+async fn follow(mut updates: Updates, mut watcher: Watcher, sent: watch::Sender<u64>) {
+    loop {
+        match watcher.next().await {
+            Ok(row) => {
+                updates.row(&row).await;
+                sent.send_replace(row.seq);
+            }
+            Err(fault) => {
+                tracing::warn!(%fault, "the events of the session can't be read");
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+        }
     }
 }
 

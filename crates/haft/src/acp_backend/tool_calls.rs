@@ -16,7 +16,7 @@ use store::{
     journal::{CallRecord, Filter},
 };
 
-use super::session::{AcpSession, blocking};
+use super::session::blocking;
 use crate::terminal::{checklist, view};
 
 /// No diff is sent of a file that is larger, before or after, in bytes.
@@ -40,6 +40,16 @@ pub(super) struct Ended {
     pub(super) links: Vec<String>,
 }
 
+/// Returns the update of a call that the model is writing: its arguments are not known yet.
+pub(super) fn written(session: &Session, call: &str, tool: &str, agent: Option<&str>) -> ToolCall {
+    let at_most = session.catalog().get(tool).map_or(Kinds::NONE, |it| it.spec().at_most);
+    ToolCall::new(call.to_owned(), titled(tool.to_owned(), agent))
+        .name(tool.to_owned())
+        .kind(kind(tool, at_most))
+        .status(ToolCallStatus::Pending)
+        .meta(agent.map(of_agent))
+}
+
 /// Returns the update of a call that begins.
 pub(super) fn begun(
     session: &Session,
@@ -49,14 +59,73 @@ pub(super) fn begun(
     agent: Option<&str>,
 ) -> ToolCall {
     let seen = Seen::of(session, tool, arguments);
-    let title = agent.map_or_else(|| seen.title.clone(), |agent| format!("{agent}: {}", seen.title));
-    ToolCall::new(call.to_owned(), title)
+    ToolCall::new(call.to_owned(), titled(seen.title, agent))
         .name(tool.to_owned())
         .kind(seen.kind)
         .status(ToolCallStatus::InProgress)
         .locations(seen.locations)
         .raw_input(arguments.clone())
-        .meta(agent.map(|it| haft(&json!({"agent": it}))))
+        .meta(agent.map(of_agent))
+}
+
+/// Returns the same for a call that was sent while the model wrote it.
+pub(super) fn begins(
+    session: &Session,
+    call: &str,
+    tool: &str,
+    arguments: &Value,
+    agent: Option<&str>,
+) -> ToolCallUpdate {
+    let seen = Seen::of(session, tool, arguments);
+    let mut fields = ToolCallUpdateFields::new()
+        .title(titled(seen.title, agent))
+        .kind(seen.kind)
+        .status(ToolCallStatus::InProgress)
+        .raw_input(arguments.clone());
+    if !seen.locations.is_empty() {
+        fields = fields.locations(seen.locations);
+    }
+    ToolCallUpdate::new(call.to_owned(), fields)
+}
+
+/// Returns the update of a call that has no result, with the reason.
+pub(super) fn unmade(call: &str, why: &str) -> ToolCallUpdate {
+    let fields = ToolCallUpdateFields::new().status(ToolCallStatus::Failed).content(vec![text(why)]);
+    ToolCallUpdate::new(call.to_owned(), fields)
+}
+
+/// Returns the call that stands for a sub-agent: its content is the text of that agent.
+pub(super) fn sub_agent(id: &str, path: &str) -> ToolCall {
+    ToolCall::new(id.to_owned(), path.to_owned())
+        .kind(ToolKind::Think)
+        .status(ToolCallStatus::InProgress)
+        .meta(of_agent(path))
+}
+
+/// Returns the update of a sub-agent's text, and whether it is over.
+pub(super) fn sub_agent_says(id: &str, path: &str, said: &str, is_over: bool) -> ToolCallUpdate {
+    let status = if is_over { ToolCallStatus::Completed } else { ToolCallStatus::InProgress };
+    let mut fields = ToolCallUpdateFields::new().status(status);
+    if !said.is_empty() {
+        fields = fields.content(vec![text(said)]);
+    }
+    ToolCallUpdate::new(id.to_owned(), fields).meta(of_agent(path))
+}
+
+fn titled(title: String, agent: Option<&str>) -> String {
+    match agent {
+        Some(agent) => format!("{agent}: {title}"),
+        None => title,
+    }
+}
+
+fn text(text: &str) -> ToolCallContent {
+    ToolCallContent::Content(Content::new(ContentBlock::Text(TextContent::new(text))))
+}
+
+/// Returns the metadata of what a sub-agent does.
+fn of_agent(path: &str) -> Meta {
+    haft(&json!({"agent": path}))
 }
 
 /// Returns the update with the progress text of a call.
@@ -66,7 +135,12 @@ pub(super) fn progress(call: &str, text: &str) -> ToolCallUpdate {
 }
 
 /// Returns the update with the result of a call.
-pub(super) async fn ended(session: &Session, ended: &Ended, diffs: Vec<ToolCallContent>) -> ToolCallUpdate {
+pub(super) async fn ended(
+    runtime: &Runtime,
+    session: &SessionId,
+    ended: &Ended,
+    diffs: Vec<ToolCallContent>,
+) -> ToolCallUpdate {
     let status = if ended.ok { ToolCallStatus::Completed } else { ToolCallStatus::Failed };
     let mut content = diffs;
     // The diff shows what the edit's answer would.
@@ -74,7 +148,7 @@ pub(super) async fn ended(session: &Session, ended: &Ended, diffs: Vec<ToolCallC
         content.push(fenced(&ended.text));
     }
     for shown in &ended.pictures {
-        if let Some(image) = picture(session, shown).await {
+        if let Some(image) = picture(runtime, session, shown).await {
             content.push(ToolCallContent::Content(Content::new(image)));
         }
     }
@@ -107,16 +181,16 @@ pub(super) fn plan(text: &str) -> Plan {
 }
 
 /// Returns a picture that the session keeps.
-pub(super) async fn picture(session: &Session, shown: &Shown) -> Option<ContentBlock> {
-    let (session, handle) = (session.clone(), shown.handle.clone());
-    let bytes = blocking(move || session.runtime().spills().read(session.name(), &handle)).await.ok()?;
+pub(super) async fn picture(runtime: &Runtime, session: &SessionId, shown: &Shown) -> Option<ContentBlock> {
+    let (runtime, session, handle) = (runtime.clone(), session.clone(), shown.handle.clone());
+    let bytes = blocking(move || runtime.spills().read(&session.0, &handle)).await.ok()?;
     (bytes.len() <= PICTURE)
         .then(|| ContentBlock::Image(ImageContent::new(base64::encoded(&bytes), shown.mime.clone())))
 }
 
 /// Returns the diffs of a call's changes.
-pub(super) async fn diffs(session: &AcpSession, call: &str) -> Vec<ToolCallContent> {
-    let (runtime, call) = (session.factory.opened.runtime.clone(), call.to_owned());
+pub(super) async fn diffs(runtime: &Runtime, call: &str) -> Vec<ToolCallContent> {
+    let (runtime, call) = (runtime.clone(), call.to_owned());
     let found = blocking(move || {
         let filter = Filter { call: Some(call), ..Filter::default() };
         let records = runtime.store().journal().log(filter)?;

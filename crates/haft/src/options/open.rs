@@ -18,8 +18,8 @@ use policy::Policy;
 use runtime::{
     Commands, DEADLINE, Runtime, Settings,
     config::{
-        AgentSection, ChatSection, Config, DOT_MCP, FILE, ModelSection, SubagentSection, Trust, parse_path,
-        parse_root,
+        AgentSection, ChatSection, Config, DOT_MCP, FILE, ModelSection, SubagentSection, TriggerSection,
+        Trust, parse_path, parse_root,
     },
     plugins::{OWN, ToolFiles},
 };
@@ -47,6 +47,8 @@ pub struct Opened {
     pub listed: Listed,
     /// Configuration of agents and their models.
     pub agents: Agents,
+    /// Whether the workspace's profiles and recipes may choose models.
+    pub trusted: bool,
     /// The folders of profiles.
     pub profiles: Profiles,
     /// The folders of slash commands.
@@ -103,6 +105,8 @@ pub struct Agents {
     pub models: BTreeMap<String, ModelSection>,
     /// The keys that were entered with `haft login`.
     pub keys: Keys,
+    /// The configured triggers.
+    pub triggers: Vec<TriggerSection>,
 }
 
 impl Agents {
@@ -116,6 +120,7 @@ impl Agents {
             chat: config.chat,
             models: std::mem::take(&mut config.models),
             keys,
+            triggers: std::mem::take(&mut config.triggers),
         };
         (agents, unused)
     }
@@ -196,7 +201,20 @@ impl Options {
         let slash = slash::Commands::new(place.config.join("commands"), roots.clone(), trusted);
         let skills = Skills::new(place.config.join("skills"), roots, trusted);
         let nav = nav.all;
-        Ok(Opened { runtime, aside, broken, unseen, nav, toolset, listed, agents, profiles, slash, skills })
+        Ok(Opened {
+            runtime,
+            aside,
+            broken,
+            unseen,
+            nav,
+            toolset,
+            listed,
+            agents,
+            trusted,
+            profiles,
+            slash,
+            skills,
+        })
     }
 
     /// Merges the user's configuration, the workspace's and the command line. If the user's file can't be read, the narrowest

@@ -33,6 +33,12 @@ pub(crate) fn arguments(arguments: &Value, longest: usize) -> String {
     }
 }
 
+/// Returns the line about a message that the model is shown.
+pub(crate) fn message(from: &str, channel: Option<&str>, text: &str) -> String {
+    let on = channel.map_or_else(String::new, |it| format!(" on {it}"));
+    format!("message from {from}{on}: {text}")
+}
+
 /// Returns the line that names the background jobs awaited at the end of a turn.
 pub(crate) fn waits(jobs: &[OwedJob], seconds: u64) -> String {
     const NAMED: usize = 3;

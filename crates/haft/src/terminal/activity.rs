@@ -223,7 +223,7 @@ mod tests {
             ("stalls", None, 12, CallCounts::default()),
             (
                 "a call",
-                Some(Event::Writing { index: 0, tool: "write".into(), bytes: 12_345 }),
+                Some(Event::Writing { index: 0, call: "c_1".into(), tool: "write".into(), bytes: 12_345 }),
                 0,
                 CallCounts::default(),
             ),

@@ -246,6 +246,9 @@ impl Lines {
             }
             Event::Again { why, seconds } => format!("! {under}{why}; retrying in {seconds:.0} s"),
             Event::Note { text } => format!("! {under}{text}"),
+            Event::MessageShown { from, channel, text, .. } => {
+                format!("! {under}{}", abbreviate::message(from, channel.as_deref(), text))
+            }
             Event::Waits { jobs, seconds } => format!("! {under}{}", abbreviate::waits(jobs, *seconds)),
             Event::Used { .. } if under.is_empty() => return self.end_text(),
             Event::Under { agent, inner } => return self.hear(inner, &format!("{under}{agent}: ")),

@@ -229,6 +229,9 @@ impl View {
                 self.note(why, depth, look, drawn);
             }
             Event::Note { text } => self.note(text, depth, look, drawn),
+            Event::MessageShown { from, channel, text, .. } => {
+                self.note(&abbreviate::message(from, channel.as_deref(), text), depth, look, drawn);
+            }
             Event::Waits { jobs, seconds } => {
                 self.note(&abbreviate::waits(jobs, *seconds), depth, look, drawn);
             }

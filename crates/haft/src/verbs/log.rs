@@ -179,6 +179,7 @@ pub(crate) fn line(record: &CallRecord, workspace: &Path) -> String {
             Touch::Server { name, .. } => format!("server {name}"),
             Touch::Session(key) => format!("session {key}"),
             Touch::Tool(name) => format!("tool {name}"),
+            Touch::Trigger(about) => about.lines().next().unwrap_or_default().to_owned(),
             Touch::Exclusive => "exclusive".to_owned(),
         })
         .chain(restored)

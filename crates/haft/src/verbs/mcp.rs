@@ -139,6 +139,7 @@ async fn over_http(
 ) -> io::Result<()> {
     let http::Listening { listener, mut settings } = listening;
     settings.one_session = named;
+    settings.hooks = Some(opening.hooks()?);
     let stop = CancellationToken::new();
     let open = move |visit: serve::Visit<'_>| {
         let backend =

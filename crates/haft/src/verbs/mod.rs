@@ -1,6 +1,7 @@
 //! Commands of the command line: one file for each command, and the code that they share.
 
 pub mod acp;
+pub mod agents;
 pub mod call;
 pub mod chat;
 pub mod completions;
@@ -8,6 +9,7 @@ pub mod config;
 pub mod demo;
 pub mod doctor;
 pub mod grants;
+pub mod group;
 pub mod hooks;
 pub mod log;
 pub mod login;
@@ -19,10 +21,12 @@ pub mod new_tool;
 pub mod prompt;
 pub mod reload_tools;
 pub mod run;
+pub mod send;
 pub mod sessions;
 pub mod start;
 pub mod strict;
 pub mod tools;
+pub mod triggers;
 pub mod trust;
 pub mod undo;
 

@@ -9,6 +9,7 @@ mod output;
 mod screen;
 mod stdin;
 mod task;
+mod wait;
 mod watch;
 
 use std::{path::PathBuf, process::ExitCode, sync::Arc};
@@ -57,6 +58,9 @@ pub struct Run {
     /// Don't wait for results of background calls at the end; stop them [default: wait `wait_seconds` of `[agent]`, 600 s]
     #[arg(long)]
     no_wait: bool,
+    /// Stay and run the turns that triggers and messages begin, until no trigger is armed or Ctrl-C; the task may be left out
+    #[arg(long, conflicts_with_all = ["no_wait", "output_schema"])]
+    wait: bool,
     /// Print events as lines of JSON, from `began` to `ended`
     #[arg(long)]
     json: bool,
@@ -76,6 +80,7 @@ struct Running<'a> {
     task: Option<Task>,
     resume: bool,
     no_wait: bool,
+    wait: bool,
     json: bool,
     schema: Option<AnswerSchema>,
     strict: Strict,
@@ -94,7 +99,7 @@ impl Run {
     }
 
     async fn work(self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
-        let Self { agent, task, images, resume, no_wait, json, output_schema, strict } = self;
+        let Self { agent, task, images, resume, no_wait, wait, json, output_schema, strict } = self;
         let schema = output_schema.as_deref().map(output::read).transpose()?;
         workspace_check::check(options, place, Asking::Possible)?;
         let at_terminal = !json && schema.is_none() && screen::is_possible(place);
@@ -106,19 +111,20 @@ impl Run {
                 format!("signals can't be handled, so nothing could be stopped: {error}"),
             )
         })?;
-        let task = match task::find(task.as_deref(), images, resume, &stopped).await? {
+        let task = match task::find(task.as_deref(), images, resume || wait, &stopped).await? {
             Found::Task(task) => Some(task),
             Found::Resume => None,
             Found::Stopped => return Ok(ExitCode::from(STOPPED)),
         };
-        let running = Running { options, place, agent, task, resume, no_wait, json, schema, strict };
+        let running = Running { options, place, agent, task, resume, no_wait, wait, json, schema, strict };
         if at_terminal { running.on_screen(stopped).await } else { running.in_lines(stopped).await }
     }
 }
 
 impl Running<'_> {
     async fn in_lines(self, cancel: CancellationToken) -> Result<ExitCode, Fault> {
-        let Self { options, place, agent, task, resume, no_wait, json, schema, strict } = self;
+        let Self { options, place, agent, task, resume, no_wait, wait, json, schema, strict } = self;
+        let stays = Stays { waits: wait, begins: task.is_some() || resume };
         let factory = Arc::new(agent.open(options, place, approver()).await?);
         strict.require(&factory.opened, place).await?;
         report_ignored(&factory.opened, strict.strict);
@@ -150,7 +156,8 @@ impl Running<'_> {
         }
         watch.line(&began);
         let mut driver = factory.driver(no_wait);
-        let work = of_owner(&owner, &service, &mut driver, &mut agent, input, schema.as_ref(), &cancel);
+        let work =
+            of_owner(&owner, &service, &mut driver, &mut agent, input, (schema.as_ref(), stays), &cancel);
         let done = view.after(work).await;
         for_one_turn.map_or(Ok(()), |it| it.end(&agent))?;
         watch.end();
@@ -166,6 +173,13 @@ impl Running<'_> {
     }
 }
 
+/// Whether a run begins with a turn, and whether it stays after it.
+#[derive(Clone, Copy)]
+struct Stays {
+    waits: bool,
+    begins: bool,
+}
+
 /// Works on the task as the turn of a session that others can watch, and stop.
 async fn of_owner(
     owner: &Owner,
@@ -173,28 +187,36 @@ async fn of_owner(
     driver: &mut Driver,
     agent: &mut Agent,
     input: Option<Input>,
-    schema: Option<&AnswerSchema>,
+    (schema, stays): (Option<&AnswerSchema>, Stays),
     cancel: &CancellationToken,
 ) -> Result<Done, AgentError> {
+    if !stays.begins {
+        return wait::wait(owner, service, driver, agent, Done::nothing(), cancel).await;
+    }
     let text = input.as_ref().map_or_else(String::new, |it| it.words().to_owned());
     let attached = input.as_ref().map(|it| it.attached().to_vec()).unwrap_or_default();
     let began = Began { by: service.who().to_owned(), text, attached, ..Began::default() };
     let turn = owner.begin_turn(agent, began);
     let stopped = turn.cancel().clone();
-    let work = output::work(driver, agent, input, schema, cancel);
-    tokio::pin!(work);
-    let done = tokio::select! {
-        done = &mut work => done,
-        () = stopped.cancelled() => {
-            cancel.cancel();
-            work.await
+    let done = {
+        let work = output::work(driver, agent, input, schema, cancel);
+        tokio::pin!(work);
+        tokio::select! {
+            done = &mut work => done,
+            () = stopped.cancelled() => {
+                cancel.cancel();
+                work.await
+            }
         }
     };
     match &done {
         Ok(done) => turn.end(&Ok(done.settled.outcome.clone())),
         Err(error) => turn.failed(error),
     };
-    done
+    match done {
+        Ok(done) if stays.waits => wait::wait(owner, service, driver, agent, done, cancel).await,
+        done => done,
+    }
 }
 
 /// Does what attached people asked for meanwhile, and shows it.
@@ -234,7 +256,7 @@ fn tell(
     bounds: &Bounds,
     goes_on: &str,
 ) -> Result<ExitCode, Fault> {
-    let Done { settled: Settled { outcome, late }, output } = done.map_err(|error| {
+    let Done { settled: Settled { outcome, late, .. }, output } = done.map_err(|error| {
         let fault = fault(error);
         let next = fault.next.as_deref().map_or_else(String::new, |it| format!("{it}\n"));
         fault.next(format!("{next}To continue: {goes_on}"))

@@ -47,8 +47,14 @@ fn load_replays_text_calls_and_diffs_after_a_kill_and_the_session_goes_on() {
         .map(|it| it["sessionUpdate"].as_str().unwrap().to_owned())
         .filter(|it| it != "available_commands_update")
         .collect();
-    let expected =
-        ["user_message_chunk", "tool_call", "tool_call_update", "agent_message_chunk", "session_info_update"];
+    let expected = [
+        "user_message_chunk",
+        "tool_call",
+        "tool_call_update",
+        "agent_message_chunk",
+        "usage_update",
+        "session_info_update",
+    ];
     assert_eq!(order, expected);
     assert_eq!(client.says(&session, "are you there?"), "end_turn");
     assert!(client.text(&session, "agent_message_chunk").ends_with("Still here."));

@@ -192,6 +192,62 @@ impl Client {
         chunks.iter().filter_map(|it| it["content"]["text"].as_str()).collect()
     }
 
+    /// Returns the tool calls of a session as its updates have made them until now, in order.
+    pub(super) fn calls(&self, session: &str) -> Vec<Value> {
+        let mut calls: Vec<Value> = Vec::new();
+        for update in self.updates(session) {
+            match update["sessionUpdate"].as_str() {
+                Some("tool_call") => {
+                    let known = calls.iter().any(|it| it["toolCallId"] == update["toolCallId"]);
+                    assert!(!known, "announced twice: {update}");
+                    calls.push(update);
+                }
+                Some("tool_call_update") => {
+                    let call = calls.iter_mut().find(|it| it["toolCallId"] == update["toolCallId"]);
+                    let call = call.unwrap_or_else(|| panic!("not announced: {update}"));
+                    for (key, value) in update.as_object().unwrap() {
+                        if key != "sessionUpdate" {
+                            call[key] = value.clone();
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+        calls
+    }
+
+    /// Returns the messages and calls of a session, in order: each message with its whole text, each call as it is now.
+    pub(super) fn told(&self, session: &str) -> Vec<Value> {
+        let mut told: Vec<Value> = Vec::new();
+        let calls = self.calls(session);
+        for update in self.updates(session) {
+            let kind = update["sessionUpdate"].as_str().unwrap();
+            if kind == "tool_call" {
+                let call = calls.iter().find(|it| it["toolCallId"] == update["toolCallId"]);
+                told.push(call.unwrap().clone());
+            } else if kind.ends_with("_chunk") {
+                let same = |it: &&mut Value| {
+                    it["kind"] == kind && update["messageId"].is_string() && it["id"] == update["messageId"]
+                };
+                let text = update["content"]["text"].as_str().unwrap_or_default();
+                match told.iter_mut().rev().find(same) {
+                    Some(message) => {
+                        let whole = format!("{}{text}", message["text"].as_str().unwrap());
+                        message["text"] = json!(whole);
+                    }
+                    None => told.push(json!({"kind": kind, "id": update["messageId"], "text": text})),
+                }
+            }
+        }
+        told
+    }
+
+    /// Returns the process.
+    pub(super) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Returns haft's requests of this method.
     pub(super) fn asked(&self, method: &str) -> Vec<Value> {
         self.received.messages.lock().unwrap().iter().filter(|it| it["method"] == method).cloned().collect()

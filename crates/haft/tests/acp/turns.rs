@@ -89,17 +89,15 @@ fn a_turn_tells_thoughts_text_calls_diffs_usage_and_title() {
     assert!(chunks.iter().all(|it| it["messageId"].is_string()), "{chunks:?}");
     assert_ne!(chunks[0]["messageId"], chunks[1]["messageId"]);
 
-    let calls = client.of_kind(&session, "tool_call");
+    let calls = client.calls(&session);
     let path = test_ws.at("a.txt");
     let kinds: Vec<(&Value, &Value)> = calls.iter().map(|it| (&it["kind"], &it["title"])).collect();
     assert_eq!(kinds, [(&json!("read"), &json!("read a.txt")), (&json!("edit"), &json!("edit a.txt"))]);
     assert!(calls.iter().all(|it| it["locations"][0]["path"] == json!(path)), "{calls:?}");
     assert_eq!(calls[1]["rawInput"], json!({"path": "a.txt", "old": "two", "new": "2"}));
-    let ended = client.of_kind(&session, "tool_call_update");
-    let edited = ended.iter().find(|it| it["toolCallId"] == calls[1]["toolCallId"]).unwrap();
+    let (read, edited) = (&calls[0], &calls[1]);
     let diff = json!({"type": "diff", "path": path, "oldText": "one\ntwo\n", "newText": "one\n2\n"});
     assert_eq!((&edited["status"], &edited["content"]), (&json!("completed"), &json!([diff])));
-    let read = ended.iter().find(|it| it["toolCallId"] == calls[0]["toolCallId"]).unwrap();
     assert!(read["content"][0]["content"]["text"].as_str().unwrap().contains("|one"), "{read}");
 
     let usage = client.of_kind(&session, "usage_update");
@@ -107,6 +105,39 @@ fn a_turn_tells_thoughts_text_calls_diffs_usage_and_title() {
     assert_eq!(client.of_kind(&session, "session_info_update")[0]["title"], "change two to 2");
     let error = client.prompt("nobody", "x").error();
     assert_eq!(error["code"], -32002, "{error}");
+}
+
+#[test]
+fn a_call_is_pending_while_the_model_writes_it_then_in_progress_then_over() {
+    let read = json!({"calls": [{"tool": "read", "arguments": {"path": "a.txt"}}], "end_ms": 60_000});
+    let test_ws = workspace(&[call("read", json!({"path": "a.txt"})), read]);
+    test_ws.put("a.txt", "one\n");
+    let client = Client::start(&test_ws);
+    let session = client.session(&test_ws);
+    let turn = client.prompt(&session, "read it twice");
+    let is_done = |it: &Value| it["params"]["update"]["status"] == "completed";
+    client.until(is_done);
+    let id = client.calls(&session)[0]["toolCallId"].clone();
+    let states: Vec<Value> =
+        client.updates(&session).into_iter().filter(|it| it["toolCallId"] == id).collect();
+    let kinds: Vec<(&Value, &Value)> =
+        states.iter().map(|it| (&it["sessionUpdate"], &it["status"])).collect();
+    let (call, update) = (json!("tool_call"), json!("tool_call_update"));
+    // Pending is what a call is whose status is left out.
+    let (pending, running, completed) = (Value::Null, json!("in_progress"), json!("completed"));
+    assert_eq!(kinds, [(&call, &pending), (&update, &running), (&update, &completed)], "{states:#?}");
+    assert_eq!((&states[0]["title"], &states[0]["kind"]), (&json!("read"), &json!("read")));
+    assert!(states[0].get("rawInput").is_none());
+    assert_eq!(states[1]["rawInput"], json!({"path": "a.txt"}));
+    assert_eq!(states[1]["locations"][0]["path"], json!(test_ws.at("a.txt")));
+    client.notify("session/cancel", json!({"sessionId": session}));
+    assert_eq!(turn.result()["stopReason"], "cancelled");
+    let open: Vec<Value> = client
+        .calls(&session)
+        .into_iter()
+        .filter(|it| it["status"] != "completed" && it["status"] != "failed")
+        .collect();
+    assert!(open.is_empty(), "{open:#?}");
 }
 
 #[test]
@@ -145,7 +176,7 @@ fn permission_is_asked_with_once_session_project_and_reject() {
     assert!(options[2]["name"].as_str().unwrap().contains("project: net 203.0.113.1"), "{options:?}");
     let call = &client.of_kind(&session, "tool_call")[0];
     assert_eq!(params["toolCall"]["toolCallId"], call["toolCallId"], "the call was told before");
-    let ended = &client.of_kind(&session, "tool_call_update")[0];
+    let ended = &client.calls(&session)[0];
     assert_eq!(ended["status"], "failed", "{ended}");
 }
 

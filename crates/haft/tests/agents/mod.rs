@@ -5,6 +5,7 @@ mod bounds;
 mod cancel;
 mod command_line;
 mod delegate;
+mod messages;
 mod plan;
 mod support;
 mod switch;

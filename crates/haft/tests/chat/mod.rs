@@ -8,7 +8,7 @@ mod changes;
 mod plain;
 mod screens;
 mod screens_typing;
-mod stage;
+pub(crate) mod stage;
 mod taking_part;
 pub(crate) mod tmux;
 mod typed;
@@ -277,4 +277,16 @@ fn first_words_on_the_command_line_are_said_first() {
     let mut haft = test_ws.haft(&["chat", "--model", &model, "hello", "there"]);
     let ran = crate::support::run(&mut haft, "and?\n");
     assert_eq!((ran.code, ran.out.as_str()), (0, "Hello to you.\nStill here.\n"), "{ran:?}");
+}
+
+#[test]
+fn message_begins_a_turn_of_a_chat_that_waits() {
+    kit::needs!(Tmux);
+    let test_ws = TestWorkspace::new();
+    let script = "{\"say\": \"Hello.\"}\n{\"expect\": [\"[direct from haft send] the build is red\"], \"say\": \"I see that.\"}\n";
+    let chat = Tmux::chat(&test_ws, script, 80, &[]);
+    chat.shows("/help").types("begin\n").shows("Hello.");
+    let sent = test_ws.run(&["send", "latest", "the build is red"]);
+    assert!(sent.out.contains("the agent gets it before its next step"), "{sent:?}");
+    chat.shows("message from haft send: the build is red").shows("I see that.");
 }

@@ -2,6 +2,7 @@
 
 mod background;
 mod given;
+mod messages;
 mod output;
 mod terminal;
 

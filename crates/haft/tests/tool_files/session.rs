@@ -262,3 +262,80 @@ fn context_of_a_tool_file_has_the_agent_the_format_the_session_and_the_jobs() {
     let ran = test_ws.run(&[&options[..], &["--dialect", "bracket", "--profile", "guide", "go"]].concat());
     assert_eq!(ran.code, 0, "{ran:?}");
 }
+
+/// A tool that uses private channels, a broadcast of the environment, and its shared state.
+const CHANNELS: &str = r#"
+import asyncio
+from kohakuterrarium.core.channel import AgentChannel, ChannelMessage, ChannelRegistry, SubAgentChannel
+from kohakuterrarium.modules.tool.base import BaseTool
+
+
+class Channels(BaseTool):
+    needs_context = True
+    tool_name = "channels"
+    description = "Uses channels"
+
+    async def _execute(self, args, context=None):
+        what, private, shared = args["what"], context.session.channels, context.environment.shared_channels
+        if what == "send":
+            queue = private.get_or_create("q", maxsize=2, description="for tests")
+            for at in range(2):
+                await queue.send(ChannelMessage(sender="me", content={"n": at}, metadata={"a": 1}, reply_to="msg_0"))
+            try:
+                await asyncio.wait_for(queue.send(ChannelMessage(sender="me", content="too much")), 0.1)
+            except asyncio.TimeoutError:
+                return "full at %d, %s, %s" % (queue.qsize, queue.channel_type, private.get_channel_info())
+        if what == "receive":
+            queue = context.channels.get("q")
+            assert isinstance(queue, SubAgentChannel) and not queue.empty
+            first = await queue.receive(timeout=5)
+            rest = queue.try_receive()
+            try:
+                await queue.receive(timeout=0.05)
+            except asyncio.TimeoutError:
+                return "%s %s %s %s %s %s, then %s" % (
+                    first.content, first.sender, first.metadata, first.reply_to, first.channel,
+                    first.message_id.startswith("msg_"), rest.content,
+                )
+        if what == "broadcast":
+            news = shared.get_or_create("news", channel_type="broadcast")
+            assert isinstance(news, AgentChannel)
+            one, two = news.subscribe("one"), news.subscribe("two")
+            await news.send(ChannelMessage(sender="one", content="hello"))
+            got = await two.receive(timeout=5)
+            own = one.try_receive()
+            one.unsubscribe()
+            context.environment.register("seen", {"by": "two"})
+            return "%s %s %s %d %s" % (got.content, own, news.history[0].content, news.subscriber_count, shared.list_channels())
+        if what == "state":
+            environment = context.environment
+            return "%s %s %s" % (environment.get("seen"), environment.get("none", 3), environment.env_id.startswith("env_"))
+        if what == "absent":
+            return "%s %s" % (private.get("absent"), private.remove("q"))
+        if what == "memory":
+            registry = ChannelRegistry()
+            queue = registry.get_or_create("mine")
+            await queue.send(ChannelMessage("me", "x"))
+            return (await queue.receive()).content
+"#;
+
+#[test]
+fn tool_files_reach_channels_and_state_that_outlive_their_process() {
+    kit::needs!(Python);
+    let test_ws = test_ws(&[("channels", CHANNELS)]);
+    let says = |what: &str| {
+        // Each is a process of its own, in one session.
+        let ran = test_ws.run(&["--session", "s", "call", "channels", &json!({"what": what}).to_string()]);
+        assert_eq!(ran.code, 0, "{ran:?}");
+        ran.out.trim_end().to_owned()
+    };
+    assert_eq!(
+        says("send"),
+        "full at 2, queue, [{'name': 'q', 'type': 'queue', 'description': 'for tests'}]"
+    );
+    assert_eq!(says("receive"), "{'n': 0} me {'a': 1} msg_0 q True, then {'n': 1}");
+    assert_eq!(says("broadcast"), "hello None hello 1 ['news']");
+    assert_eq!(says("state"), "{'by': 'two'} 3 True");
+    assert_eq!(says("absent"), "None True");
+    assert_eq!(says("memory"), "x");
+}

@@ -99,8 +99,8 @@ const UPSTREAM: &[(&str, &[&str])] = &[
 
 /// Upstream's other tools, and why they are not in the toolset.
 const ABSENT: &[(&str, &str)] = &[
-    ("send_message", "channels between agents of a group"),
-    ("send_channel", "channels between agents of a group"),
+    ("send_message", "only agents of a group have it"),
+    ("send_channel", "only agents of a group have it"),
     ("group_status", "a group"),
     ("group_add_node", "a group"),
     ("group_remove_node", "a group"),
@@ -108,7 +108,7 @@ const ABSENT: &[(&str, &str)] = &[
     ("group_stop_node", "a group"),
     ("group_channel", "a group"),
     ("group_wire", "a group"),
-    ("group_send", "a group"),
+    ("group_send", "only agents that can reach others have it"),
     ("mcp_list", "tools of MCP servers are tools by their own names"),
     ("mcp_call", "tools of MCP servers are tools by their own names"),
     ("mcp_connect", "servers are configured by the person"),

@@ -10,7 +10,7 @@ use kit::{
 use parking_lot::Mutex;
 use policy::Rule;
 
-use super::questions::stopped;
+use super::questions::{UNATTENDED, stopped};
 
 use crate::{
     approve::{Request, Verdict},
@@ -42,6 +42,10 @@ impl Confirming {
         let offers: Vec<Effect> = keeps.into_iter().map(Effect::Elsewhere).collect();
         let rule = Rule { name: rule, about, says: says.to_owned(), offers, firm: true };
         let refused = |why: &str| Err(Fault::denied(format!("{rule}; {why}")));
+        if self.session.grants().is_unattended() {
+            self.session.was_refused(&self.this.tool, &rule);
+            return refused(UNATTENDED);
+        }
         if !self.session.policy().approve.asks() {
             return refused("nobody is to be asked here, which is not a yes");
         }

@@ -62,6 +62,10 @@ fn withheld(session: &SessionState, name: &str) -> Option<Fault> {
         let fault = Fault::new(Kind::Unavailable, format!("`{name}` is only available in plan mode"));
         return Some(fault.next("A person turns it on: `haft run --plan`, or `/plan` in `haft chat`."));
     }
+    if tool.only_among_agents() && !session.catalog().has(name) {
+        let fault = Fault::new(Kind::Unavailable, format!("`{name}` is only available to agents of a group"));
+        return Some(fault.next("A person starts a group, or names the tool in `tools` of haft.toml."));
+    }
     if !limits.tools.as_deref().is_some_and(lacks) {
         return None;
     }

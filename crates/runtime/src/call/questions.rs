@@ -118,7 +118,11 @@ pub(super) fn stopped() -> Fault {
 
 /// Describes these touches for a person; reads are never asked about.
 pub(super) fn effects(touches: &Touches) -> Vec<String> {
-    touches.iter().filter_map(effect).collect()
+    let of_triggers = touches.iter().flat_map(|it| match it {
+        Touch::Trigger(about) => about.lines().map(str::to_owned).collect(),
+        _ => Vec::new(),
+    });
+    touches.iter().filter_map(effect).chain(of_triggers).collect()
 }
 
 fn effect(touch: &Touch) -> Option<String> {
@@ -132,7 +136,7 @@ fn effect(touch: &Touch) -> Option<String> {
         Touch::Server { name, reads } => {
             Some(format!("{} the server {name}", if *reads { "start" } else { "use" }))
         }
-        Touch::Read(_) | Touch::Session(_) | Touch::Exclusive => None,
+        Touch::Trigger(_) | Touch::Read(_) | Touch::Session(_) | Touch::Exclusive => None,
     }
 }
 
@@ -153,8 +157,23 @@ fn grants(session: &SessionState, rule: &Rule) -> Vec<String> {
     rule.offers.iter().map(grant).collect()
 }
 
+/// Why a turn that a trigger began is refused what it was not granted.
+pub(super) const UNATTENDED: &str =
+    "a trigger began this turn, so nobody is asked, and its grants don't cover this";
+
 /// Returns the fault for a call that a rule forbids, with the steps that a person can take.
 pub(super) fn denied(session: &SessionState, rule: &Rule, why: &str) -> Fault {
+    if session.grants().is_unattended() && !rule.is_deny() {
+        let wanted: Vec<String> = rule.offers.iter().map(|it| format!("`{it}`")).collect();
+        let next = match wanted.as_slice() {
+            [] => "Go on without it, and say at the end what a person has to do.".to_owned(),
+            wanted => format!(
+                "Go on without it, and say at the end that the trigger needs the grant {}. The person is told as well.",
+                wanted.join(" and ")
+            ),
+        };
+        return Fault::denied(format!("{rule}; {UNATTENDED}")).next(next);
+    }
     let next = match rule.name {
         "sandbox" if session.limits().read_only => {
             "This session is read-only (plan mode or a read-only profile): say what you would change, and let the person \

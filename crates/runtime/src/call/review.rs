@@ -100,6 +100,7 @@ impl Reviewing {
         let rule = match decision {
             Decision::Allow => return Ok(Answered { decision: by, allowed: Ok(()) }),
             Decision::Deny(rule) => {
+                self.session.was_refused(&self.this.tool, &rule);
                 let fault = questions::denied(&self.session, &rule, "nothing was changed");
                 return Ok(Answered { decision: format!("denied: {}", rule.name), allowed: Err(fault) });
             }

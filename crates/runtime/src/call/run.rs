@@ -33,9 +33,11 @@ use crate::{
     file_locks::{self, FileLocks},
     jobs::{Jobs, ThisCall, Wish},
     mcp_client::ServersOf,
+    messages::MessagesOf,
     notes::NotesOf,
     schedule::Locks,
     session_state::SessionState,
+    session_triggers::TriggersOf,
 };
 
 /// Time that a stopped tool has to return its partial result.
@@ -352,9 +354,16 @@ impl Work {
                 self.landed.clone(),
             )),
             agents: self.session.agents(),
+            groups: self.session.groups(),
+            messages: Arc::new(MessagesOf::new(
+                self.session.store().clone(),
+                self.session.name(),
+                self.session.agent(),
+            )),
             servers: Arc::new(ServersOf::new(self.session.clone())),
             notes: Arc::new(NotesOf::new(self.session.store().clone(), self.session.name())),
             shares: Arc::new(self.session.files().clone()),
+            triggers: Arc::new(TriggersOf::new(&self.session)),
             shelf: self.session.shelf().clone(),
             history,
             undo,

@@ -27,6 +27,8 @@ pub struct Listing {
     pub first: Vec<String>,
     /// Built-in tools that come last, the most important first.
     pub last: Vec<String>,
+    /// Built-in tools that are found by search only, unless they are pinned or an allowlist names them.
+    pub unlisted: Vec<String>,
     /// Returns the cost of a tool in the list's format, in bytes.
     pub cost: fn(&Spec) -> usize,
 }
@@ -38,6 +40,7 @@ impl Default for Listing {
             pinned: Vec::new(),
             first: Vec::new(),
             last: Vec::new(),
+            unlisted: Vec::new(),
             cost: |spec| spec.bytes() + ENVELOPE,
         }
     }
@@ -57,14 +60,28 @@ impl Listing {
     ///
     /// Invariant: the result depends only on the tools, so that the same tools give the same list; the list
     /// keeps the order of the tools, so that one more tool moves no other.
-    pub(super) fn choose<'s>(&self, specs: &[&'s Spec]) -> Option<HashSet<&'s str>> {
+    pub(super) fn choose<'s>(
+        &self,
+        specs: &[&'s Spec],
+        allowed: Option<&[String]>,
+    ) -> Option<HashSet<&'s str>> {
         let bytes = self.bytes?;
         let cost = |spec: &Spec| (self.cost)(spec) + COMMA;
         let (finders, others): (Vec<&Spec>, Vec<&Spec>) = specs.iter().partition(|it| is_finder(it));
-        let all: usize = others.iter().map(|it| cost(it)).sum();
         // A tool that the model could not find stays in the list.
-        if finders.len() < FINDERS.len() || all + ENVELOPE <= bytes {
+        if finders.len() < FINDERS.len() {
             return None;
+        }
+        let is_named =
+            |name: &String| self.pinned.contains(name) || allowed.is_some_and(|it| it.contains(name));
+        let is_unlisted = |spec: &Spec| {
+            spec.origin == Origin::Program && self.unlisted.contains(&spec.name) && !is_named(&spec.name)
+        };
+        let others: Vec<&Spec> = others.into_iter().filter(|it| !is_unlisted(it)).collect();
+        let all: usize = others.iter().map(|it| cost(it)).sum();
+        if all + ENVELOPE <= bytes {
+            let chosen: HashSet<&str> = finders.iter().chain(&others).map(|it| it.name.as_str()).collect();
+            return (chosen.len() < specs.len()).then_some(chosen);
         }
         let is_pinned = |spec: &Spec| spec.origin == Origin::Provider || self.pinned.contains(&spec.name);
         let (pinned, mut others): (Vec<&Spec>, Vec<&Spec>) = others.into_iter().partition(|it| is_pinned(it));
@@ -166,9 +183,10 @@ mod tests {
             pinned: names("pin_5000"),
             first: names("read edit grep"),
             last: names("undo tree"),
+            unlisted: names("timer"),
             cost,
         };
-        let chosen = listing.choose(&specs.iter().collect::<Vec<_>>());
+        let chosen = listing.choose(&specs.iter().collect::<Vec<_>>(), None);
         let Some(chosen) = chosen else { return "all".to_owned() };
         let names: Vec<&str> =
             specs.iter().map(|it| it.name.as_str()).filter(|it| chosen.contains(it)).collect();
@@ -192,6 +210,19 @@ mod tests {
         ] {
             assert_eq!(listed(room, &tools), expected, "{room}");
         }
+    }
+
+    #[test]
+    fn an_unlisted_tool_is_found_by_search_unless_a_list_names_it() {
+        let tools = specs("read timer", "", &[]);
+        assert_eq!(listed(9_000, &tools), "read search_tools call_tool");
+        let listing =
+            Listing { bytes: Some(9_000), unlisted: vec!["timer".to_owned()], cost, ..Listing::default() };
+        let all: Vec<&Spec> = tools.iter().collect();
+        let named = ["read", "timer", "search_tools", "call_tool"].map(str::to_owned);
+        assert_eq!(listing.choose(&all, Some(&named)), None);
+        let files = specs("read", "timer", &[]);
+        assert_eq!(listed(9_000, &files), "all", "a file of that name is another tool");
     }
 
     #[test]

@@ -26,6 +26,12 @@ pub const WAIT_SECONDS: u64 = 600;
 /// The default limit of turns in a row that ends of jobs begin.
 pub const WAKES: usize = 20;
 
+/// The default number of messages of the inbox that one request shows in full.
+pub const INBOX_MESSAGES: usize = 100;
+
+/// The default number of bytes of the inbox that one request shows in full.
+pub const INBOX_BYTES: usize = 64 << 10;
+
 section! {
     /// `[agent]`: how `haft run` and `haft chat` work.
     #[derive(Default, Eq)]
@@ -92,6 +98,22 @@ section! {
                 default: Value(|| json!(WAKES)),
                 workspace: Lowers,
                 merge: lower(WAKES),
+            }
+            /// Maximum messages of the inbox that one request shows in full. Older ones are summarized; the whole of
+            /// them can be read by a handle. A workspace may only lower it.
+            inbox_messages: Option<usize> {
+                example: "100",
+                default: Value(|| json!(INBOX_MESSAGES)),
+                workspace: Lowers,
+                merge: lower(INBOX_MESSAGES),
+            }
+            /// The same for the bytes of their texts.
+            inbox_bytes: Option<usize> {
+                unit: "bytes",
+                example: "65536",
+                default: Value(|| json!(INBOX_BYTES)),
+                workspace: Lowers,
+                merge: lower(INBOX_BYTES),
             }
         }
     }

@@ -11,7 +11,7 @@ use serde_json::json;
 use super::{
     AgentSection, ChatSection, CommandRule, CommandsSection, HookSection, LONGEST, LimitsSection,
     ModelSection, Net, ProgramsSection, SearchSection, SecretSection, ServerSection, SshSection,
-    SubagentSection, ToolSection,
+    SubagentSection, ToolSection, TriggerSection,
     keys::{Fallback::*, declare::section, merging::*, types::named},
     tool_list,
 };
@@ -192,6 +192,9 @@ section! {
             limits: LimitsSection as LimitsSection = LimitsSection::merge;
             /// The limits of agents that an agent starts.
             subagent: SubagentSection as SubagentSection = SubagentSection::merge;
+            /// The triggers.
+            #[serde(rename = "trigger")]
+            triggers: Vec<TriggerSection> as TriggerSection = append_trusted;
             /// Models under names that a person chose.
             models: BTreeMap<String, ModelSection> as ModelSection = extend_trusted;
         }

@@ -103,9 +103,20 @@ fn example() -> Config {
 fn the_example_has_every_key_of_agents_and_models() {
     let config = example();
     assert!(!config.manual_first.is_empty() && config.tools.is_some() && !config.sections.user.is_empty());
-    let AgentSection { model, profile, max_steps, max_calls, visible, wait_seconds, wakes } = config.agent;
+    let AgentSection {
+        model,
+        profile,
+        max_steps,
+        max_calls,
+        visible,
+        wait_seconds,
+        wakes,
+        inbox_messages,
+        inbox_bytes,
+    } = config.agent;
     assert!(model.is_some() && profile.is_some() && max_steps.is_some() && visible.is_some());
     assert!(max_calls.is_some() && wait_seconds.is_some() && wakes.is_some());
+    assert!(inbox_messages.is_some() && inbox_bytes.is_some());
     let ChatSection { notify, theme } = config.chat;
     assert!(notify.is_some() && theme.is_some());
     let SubagentSection { tools, nested, max_steps, seconds, tokens } = config.subagent;

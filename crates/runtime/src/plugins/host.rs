@@ -48,12 +48,13 @@ pub(super) const OLDEST: u8 = 8;
 /// The code that loads the script.
 const BOOT: &str = include_str!("boot.py");
 /// The host script: its parts share one set of globals.
-const SCRIPT: [&str; 12] = [
+const SCRIPT: [&str; 13] = [
     include_str!("host/wire.py"),
     include_str!("host/faults.py"),
     include_str!("host/signature.py"),
     include_str!("host/navi.py"),
     include_str!("host/terrarium.py"),
+    include_str!("host/channels.py"),
     include_str!("host/agents.py"),
     include_str!("host/shims.py"),
     include_str!("host/results.py"),

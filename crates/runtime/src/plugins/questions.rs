@@ -1,6 +1,6 @@
 //! Questions of tool files: the requests that a tool may make to haft during its call.
 //!
-//! They are about the session's scratchpad, the files that the session has read, the caller, and the jobs.
+//! They are about the session's scratchpad, the files that the session has read, the caller, the jobs, and channels.
 //! `host/questions.py` is at the other end.
 
 use std::{
@@ -12,7 +12,7 @@ use std::{
 use kit::{
     Cx, Fault, Files, Kind, Output, Pad,
     seen::Whole,
-    services::{Job, Task, TaskEnd},
+    services::{ChannelRequest, Job, Task, TaskEnd},
     text::Text,
 };
 use parking_lot::Mutex;
@@ -60,6 +60,10 @@ pub(super) enum Question {
     /// The caller's identity, and how its model writes calls.
     Context,
     Jobs,
+    /// About channels and the shared state of the group.
+    Channel {
+        request: ChannelRequest,
+    },
     /// The report of an agent on a task; answered by [`reply_of_agent`].
     Agent(AgentTask),
 }
@@ -173,7 +177,15 @@ fn answer(cx: &Cx, question: Question) -> Result<Value, Fault> {
         Question::Context => {
             let profiles = cx.agents().profiles().known;
             let current = profiles.into_iter().find(|it| it.current).map(|it| it.name);
-            json!({"agent": current, "tool_format": cx.agents().tool_format()})
+            json!({
+                "agent": current,
+                "tool_format": cx.agents().tool_format(),
+                "creature": cx.messages().own().ok().map(|it| it.id),
+            })
+        }
+        // The thread is one that may block.
+        Question::Channel { request } => {
+            tokio::runtime::Handle::current().block_on(cx.messages().request(request))?
         }
         Question::Agent(_) => return Err(Fault::bug("an agent's task is answered elsewhere")),
         Question::Jobs => json!(cx.jobs().list().iter().map(job).collect::<Vec<_>>()),

@@ -9,6 +9,7 @@ use kit::{
     decoders::Decoders,
     net::{says_private, split_port},
 };
+use parking_lot::Mutex;
 use policy::{Policy, Want, Web, grants::SessionGrants};
 use store::{Store, shares::SessionFiles};
 
@@ -36,6 +37,8 @@ pub(super) struct Person {
     /// The files shared with the person. The agents that the session started share in its name.
     pub(super) files: SessionFiles,
     pub(super) decoders: Decoders,
+    /// Refused effects of a turn that nobody attends.
+    pub(super) refusals: Arc<Mutex<Vec<String>>>,
 }
 
 impl Person {

@@ -7,7 +7,7 @@ use arc_swap::ArcSwap;
 use kit::{Fault, Origin, references};
 use serde_json::Value;
 
-use crate::{Catalog, Listing, Runtime, Snapshot, mcp_client::SessionTools};
+use crate::{Catalog, Listing, Runtime, Snapshot, catalog::AgentMode, mcp_client::SessionTools};
 
 /// The limits of a session, beyond those of its runtime. They may change while the session lives.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -22,8 +22,8 @@ pub struct Limits {
 #[derive(Clone, Default)]
 struct CallLimits {
     limits: Arc<Limits>,
-    /// Whether its agent is in plan mode.
-    plans: bool,
+    /// Whether its agent is in plan mode, and can send to others.
+    mode: AgentMode,
     /// The tools that the provider of its model runs.
     own: Vec<String>,
     /// The limit of its tool list.
@@ -92,13 +92,25 @@ impl ShownTools {
     /// Sets whether the session's agent is in plan mode: some tools exist only then.
     pub(crate) fn plan(&self, plans: bool) {
         if self.plans() != plans {
-            self.change(|terms| terms.plans = plans);
+            self.change(|terms| terms.mode.plans = plans);
         }
     }
 
     /// Returns whether the session's agent is in plan mode.
     pub(crate) fn plans(&self) -> bool {
-        self.terms.load().plans
+        self.terms.load().mode.plans
+    }
+
+    /// Adds tools by which the session's agent sends messages to others.
+    pub(crate) fn sends_by(&self, tools: &[&str]) {
+        let is_new = |terms: &CallLimits, name: &str| !terms.mode.sends_by.iter().any(|it| it == name);
+        if tools.iter().any(|it| is_new(&self.terms.load(), it)) {
+            self.change(|terms| {
+                let new = tools.iter().filter(|it| is_new(terms, it)).map(|it| (*it).to_owned());
+                let new: Vec<String> = new.collect();
+                terms.mode.sends_by.extend(new);
+            });
+        }
     }
 
     /// Limits the size of tool lists from now on, for this session and those opened below it later.
@@ -155,7 +167,7 @@ impl Shown {
             (all, mine) => all.map(<[String]>::to_vec).or_else(|| mine.clone()),
         };
         let of = |snapshot: &Snapshot| {
-            Catalog::of(snapshot, allowed.as_deref(), &terms.own, terms.plans, &terms.listing)
+            Catalog::of(snapshot, allowed.as_deref(), &terms.own, &terms.mode, &terms.listing)
         };
         let more = &terms.more;
         let catalog = if more.is_empty() { of(&snapshot) } else { of(&snapshot.with(more)) };

@@ -7,7 +7,7 @@ use agent_client_protocol_schema::v1::{
     CloseSessionRequest, CloseSessionResponse, DeleteSessionRequest, DeleteSessionResponse, Error,
     ForkSessionRequest, ForkSessionResponse, Implementation, ListSessionsRequest, ListSessionsResponse,
     LoadSessionRequest, LoadSessionResponse, NewSessionRequest, NewSessionResponse, PromptRequest,
-    PromptResponse, ResumeSessionRequest, ResumeSessionResponse, SetSessionConfigOptionRequest,
+    PromptResponse, ResumeSessionRequest, ResumeSessionResponse, SessionId, SetSessionConfigOptionRequest,
     SetSessionConfigOptionResponse, SetSessionModeRequest, SetSessionModeResponse,
 };
 use tokio_util::sync::CancellationToken;
@@ -102,6 +102,9 @@ pub trait AcpBackend: Send + Sync + 'static {
         request: PromptRequest,
         cancel: CancellationToken,
     ) -> impl Future<Output = Answered<PromptResponse>> + Send;
+
+    /// Stops the turn that goes on in a session, also one that this client did not begin.
+    fn cancel(&self, session: SessionId) -> impl Future<Output = ()> + Send;
 
     /// Goes on in another mode.
     fn set_mode(

@@ -104,8 +104,14 @@ impl<B: AcpBackend> Dispatcher<B> {
         match method {
             "session/cancel" => {
                 let Ok(cancel) = serde_json::from_value::<CancelNotification>(params) else { return };
-                for (_, token) in self.under_way.turns.lock().get(&cancel.session_id).into_iter().flatten() {
-                    token.cancel();
+                let turns = self.under_way.turns.lock();
+                match turns.get(&cancel.session_id) {
+                    Some(turns) => turns.iter().for_each(|(_, token)| token.cancel()),
+                    // Somebody else may have begun the turn that goes on.
+                    None => {
+                        let backend = self.backend.clone();
+                        self.tasks.spawn(async move { backend.cancel(cancel.session_id).await });
+                    }
                 }
             }
             "$/cancel_request" => {

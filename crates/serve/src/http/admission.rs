@@ -17,6 +17,7 @@ use super::{
     replies::{self, Reply},
     tokens::whose,
 };
+use crate::hooks::HOOKS;
 
 /// The path of the MCP endpoint.
 pub(super) const ENDPOINT: &str = "/mcp";
@@ -52,6 +53,8 @@ pub(super) struct Passed {
 /// The result of the checks.
 pub(super) enum Verdict {
     In(Passed),
+    /// A request to a webhook, which has a signature in place of a token.
+    Hook,
     /// Refused, with this answer, and the foreign origin that may read it.
     Out(Reply, Option<HeaderValue>),
 }
@@ -77,6 +80,9 @@ impl Gate {
             Ok(origin) => origin,
             Err(reply) => return Verdict::Out(*reply, None),
         };
+        if self.settings.hooks.is_some() && head.uri.path().starts_with(HOOKS) {
+            return Verdict::Hook;
+        }
         match self.principal(head, name, &authority, origin.is_some()) {
             Ok(principal) => Verdict::In(Passed { principal, origin }),
             Err(reply) => Verdict::Out(*reply, origin),

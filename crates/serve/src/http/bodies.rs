@@ -41,13 +41,18 @@ impl BodyPermits {
     }
 
     /// Reads a whole body; an answer for one that is too large, too slow, or broken.
-    pub(super) async fn read(&self, mut body: Incoming) -> Result<Bytes, Reply> {
+    pub(super) async fn read(&self, body: Incoming) -> Result<Bytes, Reply> {
+        self.read_within(body, LARGEST).await
+    }
+
+    /// Like [`read`](Self::read), for a body of at most `largest` bytes.
+    pub(super) async fn read_within(&self, mut body: Incoming, largest: usize) -> Result<Bytes, Reply> {
         let too_large = || {
-            let what = format!("a request has at most {} MiB", LARGEST >> 20);
+            let what = format!("a request has at most {} KiB", largest >> 10);
             replies::last(StatusCode::PAYLOAD_TOO_LARGE, what)
         };
         let announced = body.size_hint().lower();
-        if usize::try_from(announced).map_or(true, |it| it > LARGEST) {
+        if usize::try_from(announced).map_or(true, |it| it > largest) {
             return Err(too_large());
         }
         let began = Instant::now();
@@ -68,7 +73,7 @@ impl BodyPermits {
                     ));
                 }
             };
-            if read.len() + data.len() > LARGEST {
+            if read.len() + data.len() > largest {
                 return Err(too_large());
             }
             while held.len() * PIECE < read.len() + data.len() {

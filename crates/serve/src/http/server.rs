@@ -31,6 +31,7 @@ use super::{
 };
 use crate::{
     backend::Backend,
+    hooks::{Hooks, LARGEST_HOOK, hook},
     mcp::{About, McpServer},
     message::{self, LISTENING, Message, Refusal, understand},
     salvage::repaired,
@@ -38,6 +39,9 @@ use crate::{
 
 /// Maximum number of a principal's requests without a session that are in flight.
 const REQUESTS: usize = 256;
+
+/// Maximum number of requests to webhooks that are in flight.
+const HOOK_REQUESTS: usize = 32;
 
 /// Number of a principal's sessions that are reserved for requests without one.
 const SHARED: usize = 1;
@@ -49,6 +53,8 @@ pub(super) struct Server<H> {
     open: Opening<H>,
     principals: Vec<Place<H>>,
     one_session: bool,
+    hooks: Option<Arc<dyn Hooks>>,
+    hook_permits: Semaphore,
     body_permits: BodyPermits,
     /// Sessions that are ending.
     endings: TaskTracker,
@@ -113,6 +119,8 @@ impl<H: Backend> Server<H> {
             open,
             principals: if named.is_empty() { vec![place(None)] } else { named },
             one_session: settings.one_session,
+            hooks: settings.hooks.clone(),
+            hook_permits: Semaphore::new(HOOK_REQUESTS),
             body_permits: BodyPermits::new(),
             endings,
             under_way: watch::Sender::new(0),
@@ -136,6 +144,7 @@ impl<H: Backend> Server<H> {
         let ends_session = head.method == Method::DELETE;
         let (mut reply, reading, origin) = match self.gate.look(&head) {
             Verdict::Out(reply, origin) => (reply, None, origin),
+            Verdict::Hook => (self.hook(&head, body, connection).await, None, None),
             Verdict::In(Passed { principal, origin }) => {
                 // A panic here must not end the connection.
                 let passed =
@@ -167,6 +176,31 @@ impl<H: Backend> Server<H> {
             reply.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
         reply.map(|body| Guarded::new(body, (reading, idle)))
+    }
+
+    /// Answers one request to a webhook.
+    async fn hook(&self, head: &Parts, body: Incoming, connection: &Connection) -> Reply {
+        let Some(hooks) = &self.hooks else {
+            return replies::text(StatusCode::NOT_FOUND, "there are no webhooks here");
+        };
+        if self.closing.is_cancelled() {
+            return replies::full("haft is ending");
+        }
+        // A server may send some requests at once; more wait, and are sent again.
+        let Ok(_permit) = self.hook_permits.try_acquire() else {
+            return replies::full("too many requests are under way");
+        };
+        match hook(&**hooks, head, async || self.body_permits.read_within(body, LARGEST_HOOK).await).await {
+            Ok((status, text)) => {
+                if status.is_success() {
+                    connection.has_authenticated();
+                    return replies::text(status, text);
+                }
+                // The body may not have been read.
+                replies::last(status, text)
+            }
+            Err(reply) => reply,
+        }
     }
 
     /// Answers one request of a principal.

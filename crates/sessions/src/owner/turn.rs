@@ -80,6 +80,11 @@ impl Turn {
         self.ended(TurnEnd { error: Some(Failure::from(error)), ..TurnEnd::of("error") })
     }
 
+    /// It ended without an answer of the model, with this text. Gives the same.
+    pub(crate) fn ended_as(self, ended: agent::Ended, text: String) -> TurnEnd {
+        self.ended(TurnEnd { text, ..TurnEnd::of(ended.name()) })
+    }
+
     fn ended(mut self, mut end: TurnEnd) -> TurnEnd {
         end.key = self.key.clone();
         self.over(end.clone());

@@ -76,6 +76,18 @@ fn marked(database: &Connection, session: &str) -> rusqlite::Result<(Vec<String>
     for table in ["events", "operations", "owners"] {
         database.execute(&format!("DELETE FROM {table} WHERE {}", below("session")), params![session])?;
     }
+    for table in ["triggers", "trigger_history"] {
+        database.execute(&format!("DELETE FROM {table} WHERE {}", below("session")), params![session])?;
+    }
+    database.execute(&format!("DELETE FROM inbox WHERE {}", below("recipient")), params![session])?;
+    for table in ["members", "channel_edges"] {
+        database.execute(&format!("DELETE FROM {table} WHERE {}", below("session")), params![session])?;
+    }
+    let scope = format!("session {session}");
+    database.execute(&format!("DELETE FROM channels WHERE {}", below("scope")), params![scope])?;
+    for table in ["channel_messages", "channel_readers"] {
+        database.execute(&format!("DELETE FROM {table} WHERE {}", below("scope")), params![scope])?;
+    }
     let grants = database.execute(
         &format!("UPDATE grants SET revoked_ms = ?2 WHERE {} AND revoked_ms IS NULL", below("session")),
         params![session, now],

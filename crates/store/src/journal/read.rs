@@ -199,6 +199,7 @@ fn touch(value: &Value) -> Option<Touch> {
         "web" => Some(Touch::Web(of)),
         "session" => Some(Touch::Session(of)),
         "tool" => Some(Touch::Tool(of)),
+        "trigger" => Some(Touch::Trigger(of)),
         _ => None,
     }
 }

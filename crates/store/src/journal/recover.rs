@@ -131,6 +131,7 @@ fn paths(call: &CallRecord) -> Vec<PathBuf> {
         | Touch::Server { .. }
         | Touch::Session(_)
         | Touch::Tool(_)
+        | Touch::Trigger(_)
         | Touch::Exclusive => None,
     });
     let mut paths: Vec<PathBuf> = declared.collect();
@@ -154,6 +155,7 @@ fn text(call: &CallRecord, read: ReadFile) -> String {
             Touch::Server { name, .. } => others.push(format!("ask the server {name}")),
             Touch::Session(key) => others.push(format!("use the session's {key}")),
             Touch::Tool(name) => others.push(format!("write or delete the tool {name}")),
+            Touch::Trigger(about) => others.push(about.lines().next().unwrap_or_default().to_owned()),
             // These touches name no state that has to be checked.
             Touch::Exclusive | Touch::Read(_) | Touch::Write(_) | Touch::WriteTree { .. } | Touch::Web(_) => {
             }

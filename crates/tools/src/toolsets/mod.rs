@@ -16,7 +16,8 @@ use kit::AnyTool;
 #[cfg(feature = "ssh")]
 use crate::remote;
 use crate::{
-    agents, cad, code, files, jobs, manuals::manual, media, notes, search, servers, shell, toolsmith, web,
+    agents, cad, code, files, groups, jobs, manuals::manual, media, notes, search, servers, shell, toolsmith,
+    triggers, web,
 };
 
 /// The default toolset.
@@ -43,10 +44,10 @@ pub fn toolset(name: &str) -> Option<Vec<Arc<dyn AnyTool>>> {
 /// Returns the tools of a toolset that need haft's own agent; an MCP client has its own agent and does not get them.
 pub fn of_agents(name: &str) -> Vec<Arc<dyn AnyTool>> {
     match name {
-        HAFT => agents::all(),
+        HAFT => [agents::all(), groups::all(), triggers::all()].concat(),
         NAV => nav::of_agents(),
         "navi" => navi::of_agents(),
-        "terrarium" => terrarium::of_agents(),
+        "terrarium" => [terrarium::of_agents(), groups::all()].concat(),
         _ => Vec::new(),
     }
 }

@@ -9,6 +9,8 @@ pub(super) enum Part {
     Said(Said),
     /// A call that the model is still writing.
     Writing {
+        /// The id that it has in the journal once it begins.
+        journal: String,
         tool: String,
         bytes: usize,
     },
@@ -45,19 +47,31 @@ impl Parts {
         }
     }
 
-    pub(super) fn begin(&mut self, index: usize, tool: &str) {
-        if !self.writing.contains_key(&index) {
-            let place = self.push(Part::Writing { tool: tool.to_owned(), bytes: 0 });
+    /// Begins a call that the model writes; returns its id in the journal, which `new` makes.
+    pub(super) fn begin(&mut self, index: usize, tool: &str, new: impl FnOnce() -> String) -> String {
+        self.journal_of(index).unwrap_or_else(|| {
+            let journal = new();
+            let part = Part::Writing { journal: journal.clone(), tool: tool.to_owned(), bytes: 0 };
+            let place = self.push(part);
             self.writing.insert(index, place);
+            journal
+        })
+    }
+
+    /// Returns the id in the journal of a call that the model is writing.
+    pub(super) fn journal_of(&self, index: usize) -> Option<String> {
+        match self.writing.get(&index).and_then(|at| self.all.get(*at)) {
+            Some(Part::Writing { journal, .. }) => Some(journal.clone()),
+            _ => None,
         }
     }
 
-    /// Adds bytes to a call's arguments; returns its tool and their new length.
-    pub(super) fn grow(&mut self, index: usize, more: usize) -> Option<(String, usize)> {
+    /// Adds bytes to a call's arguments; returns its id in the journal, its tool and their new length.
+    pub(super) fn grow(&mut self, index: usize, more: usize) -> Option<(String, String, usize)> {
         match self.writing.get(&index).and_then(|at| self.all.get_mut(*at)) {
-            Some(Part::Writing { tool, bytes }) => {
+            Some(Part::Writing { journal, tool, bytes }) => {
                 *bytes += more;
-                Some((tool.clone(), *bytes))
+                Some((journal.clone(), tool.clone(), *bytes))
             }
             _ => None,
         }

@@ -117,7 +117,7 @@ enum Next {
     Input(PromptInput),
     /// An attached process requests this operation.
     Asked(Pending),
-    /// A job ended, and the model must be notified.
+    /// A message arrived or a job ended, and the model must be notified.
     Woken,
 }
 
@@ -344,9 +344,10 @@ impl<F: Face> Conversation<F> {
         serde_json::json!(end)
     }
 
-    /// Runs the turn that the end of a job begins.
+    /// Runs the turn that a message of the inbox or the end of a job begins.
     async fn wake(&mut self) {
-        let turn = self.owner.begin_turn(&self.agent, Began { by: "job".to_owned(), ..Began::default() });
+        let by = Driver::cause(self.agent.session()).to_owned();
+        let turn = self.owner.begin_turn(&self.agent, Began { by, ..Began::default() });
         let cancel = turn.cancel().clone();
         let work = self.driver.wake(&mut self.agent, &cancel);
         let outcome = self.face.attend(self.view.after(work), &cancel).await;

@@ -11,6 +11,7 @@ use crate::{
     McpBackend, Opened, Options, Place,
     client_services::ClientSlots,
     print,
+    triggers::Webhooks,
     verbs::{finish, in_short, report_ignored},
 };
 
@@ -95,6 +96,15 @@ impl Opening {
         Ok(serve::About::new(instructions))
     }
 
+    /// Returns the webhooks of the workspace.
+    ///
+    /// # Errors
+    /// As [`backend`](Self::backend).
+    pub(super) fn hooks(&self) -> std::io::Result<Arc<dyn serve::Hooks>> {
+        let standing = self.newest().map_err(|fault| std::io::Error::other(fault.as_text()))?;
+        Ok(Arc::new(Webhooks::new(&standing.opened.runtime)))
+    }
+
     /// Ends the sessions of all opened workspaces.
     pub(super) async fn finish(&self) {
         let standing = std::mem::take(&mut *self.standing.lock());
@@ -104,7 +114,13 @@ impl Opening {
     }
 
     async fn open(&self, options: &Options) -> Result<(), Fault> {
-        let opened = options.open_with(&self.place, tools::of_agents)?;
+        // Nothing begins turns of a client's own agent.
+        let of_client = |toolset: &str| {
+            let mut tools = tools::of_agents(toolset);
+            tools.retain(|it| !tools::UNLISTED.contains(&it.spec().name.as_str()));
+            tools
+        };
+        let opened = options.open_with(&self.place, of_client)?;
         self.tools.strict.require(&opened, &self.place).await?;
         report_ignored(&opened, self.tools.strict.strict);
         let (session, slots) = self.session(&opened, options.session.as_deref());

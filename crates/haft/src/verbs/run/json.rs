@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     fn writing(index: usize, bytes: usize) -> Event {
-        Event::Writing { index, tool: "write".to_owned(), bytes }
+        Event::Writing { index, call: format!("c_{index}"), tool: "write".to_owned(), bytes }
     }
 
     #[test]

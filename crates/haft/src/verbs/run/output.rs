@@ -5,7 +5,10 @@
 
 use std::path::Path;
 
-use agent::{Agent, AgentError, Driver, Ended, Input, Settled, model::Piece};
+use agent::{
+    Agent, AgentError, Driver, Ended, Input, Outcome, Settled,
+    model::{Piece, Usage},
+};
 use kit::{Fault, Kind};
 use runtime::AnswerSchema;
 use serde_json::Value;
@@ -24,6 +27,20 @@ pub(super) struct Done {
     pub(super) settled: Settled,
     /// The answer that fits, or the error of the last one; `None` if no schema was given or there is no answer.
     pub(super) output: Option<Result<Value, String>>,
+}
+
+impl Done {
+    /// The result of a run without a turn.
+    pub(super) fn nothing() -> Self {
+        let outcome = Outcome {
+            ended: Ended::Done,
+            text: String::new(),
+            steps: 0,
+            usage: Usage::default(),
+            cost: None,
+        };
+        Self { settled: Settled { outcome, late: Vec::new() }, output: None }
+    }
 }
 
 /// Reads the schema in this file.

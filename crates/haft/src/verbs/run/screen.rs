@@ -7,7 +7,7 @@ use kit::{Fault, Kind};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Running, close, of_owner, others, tell,
+    Running, Stays, close, of_owner, others, tell,
     watch::{To, Watch},
 };
 use crate::{
@@ -36,8 +36,9 @@ fn is_in_foreground() -> bool {
 
 impl Running<'_> {
     pub(super) async fn on_screen(self, hangup: CancellationToken) -> Result<ExitCode, Fault> {
-        let Self { options, place, agent, task, resume, no_wait, strict, .. } = self;
+        let Self { options, place, agent, task, resume, no_wait, wait, strict, .. } = self;
         let (asks, asked) = InChat::new();
+        let stays = Stays { waits: wait, begins: task.is_some() || resume };
         let factory = Arc::new(agent.open(options, place, Arc::new(asks)).await?);
         strict.require(&factory.opened, place).await?;
         let name = factory.earlier(resume, options.session.as_deref())?;
@@ -62,7 +63,7 @@ impl Running<'_> {
         let rows: Vec<Row> = lines.chain(attached).map(|it| Row::new(it, Style::DIM)).collect();
         front.show(&rows);
         let mut driver = factory.driver(no_wait);
-        let work = of_owner(&owner, &service, &mut driver, &mut agent, input, None, &cancel);
+        let work = of_owner(&owner, &service, &mut driver, &mut agent, input, (None, stays), &cancel);
         let done = front.attend(view.after(work), &cancel).await;
         for_one_turn.map_or(Ok(()), |it| it.end(&agent))?;
         if done.is_ok() && !cancel.is_cancelled() {

@@ -4,8 +4,9 @@ use std::{fmt::Write as _, io::IsTerminal};
 
 use agent::{Conversation, Line, Message, lines};
 use clap::Args;
-use kit::{Fault, Kind, counted};
+use kit::{Fault, Kind, counted, escape::visible};
 use serde_json::json;
+use store::{Arrival, ArrivalState};
 
 use super::{Named, when};
 use crate::{
@@ -19,6 +20,9 @@ use crate::{
 
 /// Maximum length of a call's arguments in a pipe.
 const TITLE: usize = 200;
+
+/// Maximum number of messages of the inbox.
+const INBOX: usize = 1000;
 
 #[derive(Args)]
 pub(super) struct Show {
@@ -50,13 +54,15 @@ impl Show {
     pub(super) fn run(&self, opened: &Opened, place: &Place) -> Result<Option<Read>, Fault> {
         let about = self.conversation.find(&opened.runtime)?;
         let said = lines(&opened.runtime, &about.session)?;
+        let inbox = opened.runtime.store().inbox().list(&about.session, INBOX)?;
         if self.json {
-            print::json(&json!({ "conversation": about, "messages": said }));
+            print::json(&json!({ "conversation": about, "messages": said, "inbox": inbox }));
             return Ok(None);
         }
         let is_dumb = matches!(place.variable("TERM"), None | Some("dumb"));
         if is_dumb || !std::io::stdout().is_terminal() {
             print::out(&plain(&about, &said));
+            print::out(&waiting(&inbox).concat());
             return Ok(None);
         }
         // A terminal that does not know its size reports zero columns.
@@ -65,8 +71,24 @@ impl Show {
         let look =
             Look { columns: columns.saturating_sub(1).max(2), plain: place.variable("NO_COLOR").is_some() };
         let title = format!("{} · {}", about.title, about.session);
-        Ok(Some(Read { title, rows: drawn(&about, &said, look) }))
+        let mut rows = drawn(&about, &said, look);
+        for line in waiting(&inbox) {
+            rows.extend(Row::new(line.trim_end(), Style::DIM).wrapped(look.columns, 2));
+        }
+        Ok(Some(Read { title, rows }))
     }
+}
+
+/// Returns a line for each message of the inbox that the model has not seen yet.
+fn waiting(inbox: &[Arrival]) -> Vec<String> {
+    let queued = inbox.iter().filter(|it| it.state == ArrivalState::Queued);
+    queued
+        .map(|it| {
+            let text: String = it.text.lines().next().unwrap_or_default().chars().take(TITLE).collect();
+            let line = format!("? waits since {}: {} from {}: {text}", when(it.at_ms), it.message, it.sender);
+            format!("{}\n", visible(&line).0)
+        })
+        .collect()
 }
 
 /// Returns the heading of a conversation: session, turns, times, origin.

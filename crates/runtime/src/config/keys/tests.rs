@@ -61,6 +61,7 @@ fn every_name_that_serde_reads_is_declared_and_every_declared_key_is_read() {
         (&["chat"], fields_of::<ChatSection>()),
         (&["limits"], fields_of::<LimitsSection>()),
         (&["subagent"], fields_of::<SubagentSection>()),
+        (&["trigger"], fields_of::<TriggerSection>()),
         (&["models", "local"], fields_of::<ModelSection>()),
         (&["models", "c", "dialect"], fields_of::<DialectSection>()),
     ];

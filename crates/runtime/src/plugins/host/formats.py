@@ -484,12 +484,20 @@ class TerrariumSession:
     def __init__(self, call):
         guard = __import__("kohakuterrarium.utils.file_guard", fromlist=["x"])
         self.id = self.key = call.session
-        self.channels = self.tui = None
+        self.call, self.tui = call, None
+        self.registry = None
         self.extra = self.extras.setdefault(call.session, {})
         self.scratchpad = Scratchpad(call)
         self.read_state = guard.FileReadState(call)
         # The sandbox says what is outside.
         self.path_guard = guard.PathBoundaryGuard(Loaded.workspace, "off")
+
+    @property
+    def channels(self):
+        """The private channels of the session."""
+        if self.registry is None:
+            self.registry = channel_registry(self.call, False)
+        return self.registry
 
 
 class Job:
@@ -563,6 +571,8 @@ def terrarium_context(call):
         agent_name=known["agent"] or "haft",
         tool_format=known["tool_format"],
         session=session,
+        environment=TerrariumEnvironment(call),
+        creature_id=known["creature"],
         working_dir=workspace,
         file_read_state=session.read_state,
         path_guard=session.path_guard,

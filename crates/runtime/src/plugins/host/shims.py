@@ -196,6 +196,8 @@ MODULES = {
     "kohakuterrarium.builtins": nothing,
     "kohakuterrarium.builtins.tools": nothing,
     "kohakuterrarium.builtins.tools.registry": terrarium_registry,
+    "kohakuterrarium.core": nothing,
+    "kohakuterrarium.core.channel": terrarium_channel,
     "kohakuterrarium.llm": nothing,
     "kohakuterrarium.llm.message": terrarium_message,
     "kohakuterrarium.modules": nothing,

@@ -1,8 +1,8 @@
 """How does the host speak with haft, whatever a tool does to the process they share?
 
 The host is some files that haft joins into one script, in this order: wire.py, faults.py, signature.py, navi.py,
-terrarium.py, agents.py, shims.py, results.py, questions.py, formats.py, describe.py, host.py. They share one set of globals and import nothing
-of each other.
+terrarium.py, channels.py, agents.py, shims.py, results.py, questions.py, formats.py, describe.py, host.py. They share
+one set of globals and import nothing of each other.
 
 Over the socket, which is descriptor 3 at the start, goes one JSON value per line. The first line from haft is
 `{"token": …, "mode": "serve" | "describe"}`; host.py says what follows. Every line to haft is `TOKEN JSON\\n`: what a

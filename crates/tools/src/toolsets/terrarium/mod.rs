@@ -30,7 +30,9 @@ use std::sync::Arc;
 
 use kit::{AnyTool, erase};
 
-use crate::{agents::subagent::Subagent, code, jobs::ContinueJob, web::web_search::WebSearch};
+use crate::{
+    agents::subagent::Subagent, code, groups, jobs::ContinueJob, triggers, web::web_search::WebSearch,
+};
 
 /// Returns them. The framework's commands `info`, `jobs`, `read_job` and `wait` are tools here.
 pub(super) fn tools() -> Vec<Arc<dyn AnyTool>> {
@@ -63,12 +65,16 @@ pub(super) fn tools() -> Vec<Arc<dyn AnyTool>> {
 
 /// Returns the tools that need an agent.
 pub(super) fn of_agents() -> Vec<Arc<dyn AnyTool>> {
-    vec![
+    let mut tools = groups::all();
+    tools.extend([
         erase::<explore::Explore>(),
         erase::<critic::Critic>(),
         // KohakuTerrarium calls each sub-agent by its name; a person's own profiles are named in the call.
         erase::<Subagent>(),
         erase::<ask_user::AskUser>(),
         erase::<show_card::ShowCard>(),
-    ]
+    ]);
+    // A creature has them where its configuration names them: they are found by search.
+    tools.extend(triggers::upstream());
+    tools
 }

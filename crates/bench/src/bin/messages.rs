@@ -1,0 +1,216 @@
+//! Messages between agents: to the start of a turn, and through a broadcast channel, beside KohakuTerrarium.
+//!
+//! `cargo run --release -p bench --bin messages [PYTHON]`: PYTHON is an interpreter with the package kohakuterrarium; without one,
+//! its row is left out. haft's messages are on the disk before they count as sent; KohakuTerrarium's channels live in memory.
+
+use std::{
+    error::Error,
+    io::{self, Write as _},
+    path::Path,
+    process::Command,
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
+};
+
+use agent::{
+    Agent, Driver, Driving, Settings,
+    model::{Abilities, Event, Events, Model, Request, Why, script::Script},
+};
+use kit::{Fault, redact::Secrets};
+use runtime::Runtime;
+use serde_json::json;
+use sessions::{Opened, Opener, Prepared, Sessions, testing::ScriptOpener};
+use store::{
+    NewMessage, Source, Store,
+    channels::{ChannelKind, Direction, NewPost, Scope},
+};
+use tokio::sync::Notify;
+
+/// Messages whose way to a turn is measured.
+const TURNS: usize = 500;
+/// Messages through the broadcast channel.
+const MESSAGES: usize = 1000;
+/// Its subscribers.
+const SUBSCRIBERS: usize = 10;
+/// Time limit of one wait.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The peer, as Python.
+const TERRARIUM: &str = include_str!("../../peers/terrarium_messages.py");
+
+type Trouble = Box<dyn Error>;
+
+/// A model that notes when it is asked, and says `ok`.
+struct Stamped {
+    abilities: Abilities,
+    asked: Mutex<Option<Instant>>,
+    began: Notify,
+}
+
+impl Model for Stamped {
+    fn name(&self) -> &'static str {
+        "stamped"
+    }
+
+    fn abilities(&self) -> &Abilities {
+        &self.abilities
+    }
+
+    fn stream(&self, _: Request) -> Events {
+        if let Ok(mut asked) = self.asked.lock() {
+            *asked = Some(Instant::now());
+        }
+        self.began.notify_one();
+        let events = [Ok(Event::Text("ok".to_owned())), Ok(Event::End(Why::Done))];
+        Box::pin(async_stream::stream! {
+            for event in events {
+                yield event;
+            }
+        })
+    }
+}
+
+struct Agents {
+    runtime: Runtime,
+    model: Arc<Stamped>,
+}
+
+impl Opener for Agents {
+    fn open(&self, prepared: &Prepared) -> Result<Opened, Fault> {
+        let session = self.runtime.session(Some(prepared.session()), "bench", prepared.approver());
+        let agent = Agent::open(Settings {
+            session,
+            model: self.model.clone(),
+            system: "x".into(),
+            bounds: Default::default(),
+            visible: Default::default(),
+            host: prepared.observer(),
+        })?;
+        let driver = Driver::new(Driving { wait: Duration::ZERO, wakes: 10 });
+        Ok(Opened { agent, driver, notes: Vec::new() })
+    }
+
+    fn set_model(&self, _: &Agent, name: &str) -> Result<(), Fault> {
+        Err(Fault::not_found(format!("there is no model `{name}`")))
+    }
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Trouble> {
+    let python = std::env::args().nth(1);
+    let mut out = io::stdout();
+    let folder = tempfile::tempdir()?;
+    std::fs::create_dir(folder.path().join("ws"))?;
+    let opener = ScriptOpener::new(&folder.path().join("ws"), &folder.path().join("state"), Secrets::none())
+        .map_err(|it| it.what)?;
+    let runtime = opener.runtime().clone();
+    let model = Arc::new(Stamped {
+        abilities: Script::empty().abilities().clone(),
+        asked: Mutex::default(),
+        began: Notify::new(),
+    });
+    let agents = Arc::new(Agents { runtime: runtime.clone(), model: model.clone() });
+    let sessions = Sessions::new(runtime.store().clone(), "bench", Some(agents));
+    writeln!(out, "| what | haft, on the disk | KohakuTerrarium, in memory |\n|---|---|---|")?;
+    let (half, most) = turns(&sessions, &model, runtime.store()).await?;
+    let delivered = broadcast(runtime.store(), "delivered", &[]).await?;
+    let shown = shown_to_agents(&sessions, runtime.store()).await?;
+    let peer = python.map(|it| terrarium(&it, folder.path())).transpose()?;
+    let of = |at: usize| {
+        peer.as_ref()
+            .map_or_else(|| "—".to_owned(), |it| format!("{:.2} ms", it.0.get(at).unwrap_or(&0.0) * 1e3))
+    };
+    let version = peer.as_ref().map_or_else(String::new, |it| format!(" ({})", it.1));
+    writeln!(out, "| message to the start of a turn, p50 | {half:.2?} | {}{version} |", of(0))?;
+    writeln!(out, "| message to the start of a turn, p99 | {most:.2?} | {} |", of(1))?;
+    writeln!(
+        out,
+        "| {MESSAGES} messages through a broadcast channel, in all of {SUBSCRIBERS} inboxes | {delivered:.0?} | {} |",
+        of(2)
+    )?;
+    writeln!(out, "| the same, shown to the models of {SUBSCRIBERS} agents | {shown:.0?} | — |")?;
+    Ok(())
+}
+
+async fn turns(sessions: &Sessions, model: &Stamped, store: &Store) -> Result<(Duration, Duration), Trouble> {
+    let _handle = sessions.open(Some("bob"), "bench").await?;
+    let mut took = Vec::with_capacity(TURNS);
+    for at in 0..TURNS {
+        let sent = Instant::now();
+        store.inbox().post(NewMessage::new("bob", Source::Direct, "alice", format!("message {at}"))).await?;
+        tokio::time::timeout(PATIENCE, model.began.notified()).await?;
+        let asked = model.asked.lock().map_err(|_| "a model panicked")?.ok_or("the model was not asked")?;
+        took.push(asked.saturating_duration_since(sent));
+        // The turn ends before the next message.
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    took.sort_unstable();
+    let at =
+        |part: usize| took.get((took.len() * part / 100).min(took.len() - 1)).copied().unwrap_or_default();
+    Ok((at(50), at(99)))
+}
+
+/// Sends through a channel on which these sessions and more listen, [`SUBSCRIBERS`] of them; returns the time until all copies
+/// are on the disk.
+async fn broadcast(store: &Store, name: &str, sessions: &[String]) -> Result<Duration, Trouble> {
+    let (scope, channels) = (Scope::Environment(format!("env_{name}")), store.channels());
+    channels.create(&scope, "news", ChannelKind::Broadcast, 0, "").await?;
+    for at in 0..SUBSCRIBERS {
+        let session = sessions.get(at).cloned().unwrap_or_else(|| format!("{name} {at}"));
+        channels.wire(&scope, "news", &session, Direction::Listen).await?;
+    }
+    let began = Instant::now();
+    for at in 0..MESSAGES {
+        let sent = channels.send(NewPost {
+            scope: scope.clone(),
+            channel: "news".to_owned(),
+            sender: "alice".to_owned(),
+            sender_session: Some("alice".to_owned()),
+            content: json!(format!("message {at}")),
+            metadata: json!({}),
+            reply_to: None,
+            key: None,
+            needs_edge: false,
+        });
+        if sent.await?.map_err(|it| format!("{it:?}"))?.recipients.len() != SUBSCRIBERS {
+            return Err("a subscriber is missing".into());
+        }
+    }
+    Ok(began.elapsed())
+}
+
+async fn shown_to_agents(sessions: &Sessions, store: &Store) -> Result<Duration, Trouble> {
+    let names: Vec<String> = (0..SUBSCRIBERS).map(|at| format!("agent {at}")).collect();
+    let mut handles = Vec::new();
+    for name in &names {
+        handles.push(sessions.open(Some(name), "bench").await?);
+    }
+    let began = Instant::now();
+    broadcast(store, "shown", &names).await?;
+    for name in &names {
+        while store.inbox().has_queued(name)? {
+            if began.elapsed() > PATIENCE {
+                return Err(format!("`{name}` has messages left").into());
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        let shown = store.inbox().list(name, MESSAGES + 1)?.len();
+        if shown != MESSAGES {
+            return Err(format!("`{name}` got {shown} messages").into());
+        }
+    }
+    Ok(began.elapsed())
+}
+
+/// Returns the peer's figures in seconds, and its version.
+fn terrarium(python: &str, folder: &Path) -> Result<(Vec<f64>, String), Trouble> {
+    let script = folder.join("messages.py");
+    std::fs::write(&script, TERRARIUM)?;
+    let counts = [TURNS, MESSAGES, SUBSCRIBERS].map(|it| it.to_string());
+    let ran = Command::new(python).arg(&script).args(counts).output()?;
+    let said = String::from_utf8_lossy(&ran.stdout);
+    let mut words: Vec<&str> = said.split_whitespace().collect();
+    let version = words.pop().ok_or_else(|| String::from_utf8_lossy(&ran.stderr).into_owned())?.to_owned();
+    let figures = words.iter().map(|it| it.parse()).collect::<Result<Vec<f64>, _>>()?;
+    Ok((figures, version))
+}

@@ -1,0 +1,329 @@
+//! The life of members: start, stop, pause, kill, removal; and what the group as a whole waits for.
+
+use std::{sync::Arc, time::Duration};
+
+use kit::{Fault, Kind, services::LifeChange};
+use serde_json::{Value, json};
+use sessions::{Operation, Prompt};
+use store::{NewMessage, Source, groups::NewGroupEvent};
+use tokio_util::task::AbortOnDropHandle;
+
+use super::{Inner, blocking, event, following};
+use crate::{
+    runtime_prompt::{block, with_block},
+    status::Status,
+};
+
+/// The longest time that the end of a member takes, once its turn is cancelled.
+const END: Duration = Duration::from_secs(5);
+
+/// The name by which the service asks sessions for something.
+const GROUP: &str = "group";
+
+impl Inner {
+    /// Opens the session of a member and follows its log.
+    pub(super) async fn start(self: &Arc<Self>, id: &str) -> Result<(), Fault> {
+        let (session, seen) = {
+            let state = self.state.lock();
+            let live = state.live.get(id).ok_or_else(|| Fault::not_found(format!("no agent `{id}`")))?;
+            (live.session.clone(), live.done)
+        };
+        let handle = self.sessions.open(Some(&session), GROUP).await?;
+        let watcher = handle.watch(seen);
+        {
+            let mut state = self.state.lock();
+            let Some(live) = state.live.get_mut(id) else { return Ok(()) };
+            (live.running, live.standing.killed) = (true, false);
+            live.handle = Some(handle);
+        }
+        let task = tokio::spawn(following::follow(Arc::downgrade(self), id.to_owned(), watcher));
+        if let Some(live) = self.state.lock().live.get_mut(id) {
+            live.follows = Some(AbortOnDropHandle::new(task));
+        }
+        self.write_flags(id, vec![event("creature_started", Some(id), json!({}))]).await?;
+        self.begin_by_config(id).await
+    }
+
+    /// Gives a member the prompt of its startup trigger, once in its life.
+    async fn begin_by_config(&self, id: &str) -> Result<(), Fault> {
+        let startup = {
+            let state = self.state.lock();
+            state.live.get(id).and_then(|it| Some((it.session.clone(), it.spec.startup.clone()?)))
+        };
+        if let Some((session, prompt)) = startup {
+            let message = NewMessage {
+                key: Some("startup".to_owned()),
+                ..NewMessage::new(session, Source::Trigger, "startup", prompt)
+            };
+            self.store.inbox().post(message).await?;
+        }
+        Ok(())
+    }
+
+    async fn write_flags(&self, id: &str, events: Vec<NewGroupEvent>) -> Result<(), Fault> {
+        let flags = {
+            let state = self.state.lock();
+            let Some(live) = state.live.get(id) else { return Ok(()) };
+            (live.running, live.standing.paused, live.standing.killed)
+        };
+        self.store.groups().set_flags(&self.name, id, flags, events.clone()).await?;
+        self.announce(&events);
+        Ok(())
+    }
+
+    /// Cancels the turn that a member works on.
+    pub(super) async fn cancel_turn(&self, id: &str) {
+        let handle = self.state.lock().live.get(id).and_then(|it| it.handle.clone());
+        if let Some(handle) = handle {
+            let key = self.store.call_id();
+            if let Err(fault) = handle.act(&key, Operation::Cancel { prompt: None }).await {
+                tracing::warn!(%fault, id, "a turn was not cancelled");
+            }
+        }
+    }
+
+    /// Ends the session of a member: its turn, its jobs and its keeper with everything that it started.
+    pub(super) async fn end(&self, id: &str) {
+        let handle = self.state.lock().live.get_mut(id).and_then(|it| {
+            it.agent = None;
+            it.handle.take()
+        });
+        let Some(handle) = handle else { return };
+        for operation in [Operation::Cancel { prompt: None }, Operation::Close] {
+            let key = self.store.call_id();
+            match tokio::time::timeout(END, handle.act(&key, operation)).await {
+                Ok(Ok(_)) => {}
+                Ok(Err(fault)) => tracing::warn!(%fault, id, "a member did not end"),
+                Err(_) => tracing::warn!(id, "a member did not end in time"),
+            }
+        }
+        // What was logged until now still counts, as its text may be wired to others.
+        self.read_to_end(id).await;
+        if let Some(live) = self.state.lock().live.get_mut(id) {
+            live.follows = None;
+            live.began = None;
+            if live.standing.status != Status::Error {
+                live.standing.status = Status::Stopped;
+            }
+        }
+        self.touch();
+    }
+
+    /// Waits until the log of a member is read, briefly.
+    async fn read_to_end(&self, id: &str) {
+        let mut changed = self.changed.subscribe();
+        let wait = async {
+            loop {
+                changed.borrow_and_update();
+                let found = {
+                    let state = self.state.lock();
+                    state.live.get(id).map(|it| (it.session.clone(), it.seen))
+                };
+                let Some((session, seen)) = found else { return };
+                let events = self.store.events();
+                if blocking(move || events.head(&session)).await.is_ok_and(|head| head <= seen) {
+                    return;
+                }
+                if changed.changed().await.is_err() {
+                    return;
+                }
+            }
+        };
+        drop(tokio::time::timeout(Duration::from_secs(1), wait).await);
+    }
+
+    /// Sets whether a member begins turns by its messages.
+    pub(super) fn hold_turns(&self, id: &str, held: bool) {
+        if let Some(live) = self.state.lock().live.get_mut(id) {
+            live.standing.paused = held;
+            live.gate.send_replace(!held);
+        }
+    }
+
+    /// Changes the life of a member, in the name of a privileged one or of the person.
+    pub(super) async fn change_life(
+        self: &Arc<Self>,
+        caller: Option<&str>,
+        target: &str,
+        change: LifeChange,
+    ) -> Result<Value, Fault> {
+        let id = self.resolve(caller, target)?;
+        let (name, is_privileged, running, paused) = {
+            let state = self.state.lock();
+            let live = state.live.get(&id).ok_or_else(|| Fault::not_found(format!("no agent `{id}`")))?;
+            let name = state.topology.name(&id).to_owned();
+            (name, state.topology.is_privileged(&id), live.running, live.standing.paused)
+        };
+        if caller.is_some() && is_privileged {
+            let verb = match change {
+                LifeChange::Start | LifeChange::Stop => "start/stop",
+                other => other.verb(),
+            };
+            let what = format!("cannot {verb} privileged creature '{name}'; only the user can do that");
+            return Err(Fault::denied(what).next("The user does it with `haft group`."));
+        }
+        let is = |what: &str| Err(Fault::new(Kind::Stale, format!("creature '{name}' is {what}")));
+        let mine = |kind: &str| event(kind, Some(&id), json!({}));
+        match change {
+            LifeChange::Start if running => is("already running"),
+            LifeChange::Stop | LifeChange::Kill | LifeChange::Pause if !running => is("not running"),
+            LifeChange::Pause if paused => is("already paused"),
+            LifeChange::Resume if !paused => is("not paused"),
+            LifeChange::Start => {
+                self.start(&id)
+                    .await
+                    .map_err(|fault| Fault { what: format!("start failed: {}", fault.what), ..fault })?;
+                Ok(json!({"started": id}))
+            }
+            LifeChange::Stop | LifeChange::Kill => {
+                let is_kill = change == LifeChange::Kill;
+                if let Some(live) = self.state.lock().live.get_mut(&id) {
+                    (live.running, live.standing.killed) = (false, is_kill);
+                }
+                // Before it ends: from now on nobody can send to it.
+                self.write_flags(&id, Vec::new()).await?;
+                self.end(&id).await;
+                let ended = event("creature_stopped", Some(&id), json!({"killed": is_kill}));
+                self.note(vec![ended]).await?;
+                Ok(if is_kill {
+                    json!({"killed": id, "hard_kill_supported": true})
+                } else {
+                    json!({"stopped": id})
+                })
+            }
+            LifeChange::Pause => {
+                self.hold_turns(&id, true);
+                self.write_flags(&id, vec![mine("creature_paused")]).await?;
+                Ok(json!({"paused": id}))
+            }
+            LifeChange::Resume => {
+                self.hold_turns(&id, false);
+                self.write_flags(&id, vec![mine("creature_resumed")]).await?;
+                self.go_on(&id).await;
+                Ok(json!({"resumed": id}))
+            }
+            LifeChange::Remove => self.remove(&id).await,
+        }
+    }
+
+    /// Has a member go on with a turn that the end of its process interrupted.
+    pub(super) async fn go_on(&self, id: &str) {
+        let handle = {
+            let mut state = self.state.lock();
+            state.live.get_mut(id).and_then(|live| {
+                let is_due = live.running && !live.standing.paused && live.is_interrupted;
+                let handle = live.handle.clone().filter(|_| is_due)?;
+                live.is_interrupted = false;
+                Some((handle, live.seen))
+            })
+        };
+        let Some((handle, seen)) = handle else { return };
+        let id = id.to_owned();
+        tokio::spawn(async move {
+            let key = format!("go on after {seen}");
+            if let Err(fault) = handle.act(&key, Operation::Prompt(Prompt::default())).await {
+                tracing::debug!(%fault, id, "there is nothing to go on with");
+            }
+        });
+    }
+
+    /// Gives a member a message of the person.
+    pub(super) async fn say(&self, member: Option<&str>, text: &str, key: &str) -> Result<String, Fault> {
+        let id = match member {
+            Some(name) => self.resolve(None, name)?,
+            None => {
+                self.state.lock().first().cloned().ok_or_else(|| Fault::not_found("the group is empty"))?
+            }
+        };
+        let session = self.state.lock().live.get(&id).map(|it| it.session.clone()).unwrap_or_default();
+        let message = NewMessage {
+            key: Some(key.to_owned()),
+            ..NewMessage::new(session, Source::Person, "the person", text)
+        };
+        let posted = self.store.inbox().post_to_member(message).await?;
+        match posted {
+            Ok(posted) => {
+                self.touch();
+                Ok(posted.message)
+            }
+            Err(refused) => {
+                let name = self.state.lock().topology.name(&id).to_owned();
+                let fault = Fault::new(Kind::Unavailable, format!("`{name}` takes no messages: {refused:?}"));
+                Err(fault.next("`haft group resume` starts it again."))
+            }
+        }
+    }
+
+    /// Replaces the block of the group in the system prompts of all members that run.
+    pub(super) fn refresh(&self) {
+        let state = self.state.lock();
+        for (id, live) in &state.live {
+            let Some(agent) = &live.agent else { continue };
+            let before = agent.steering.system();
+            let after = with_block(&before, block(&state.topology, id).as_deref());
+            if after != *before {
+                agent.steering.set_system(after.into());
+            }
+        }
+    }
+
+    /// Returns whether nobody works and nothing waits.
+    pub(super) async fn is_quiet(&self) -> Result<bool, Fault> {
+        let all: Vec<(String, u64, bool, bool)> = {
+            let state = self.state.lock();
+            let busy = state.live.values().any(|it| {
+                it.standing.status == Status::Busy || (it.is_interrupted && !it.standing.paused && it.running)
+            });
+            if busy {
+                return Ok(false);
+            }
+            let runs = |it: &&super::state::Live| it.handle.is_some();
+            state
+                .live
+                .values()
+                .filter(runs)
+                .map(|it| (it.session.clone(), it.seen, it.standing.paused, it.running))
+                .collect()
+        };
+        let store = self.store.clone();
+        let sessions: Vec<String> = all.iter().map(|it| it.0.clone()).collect();
+        let quiet = blocking(move || {
+            // A message that is shown meanwhile moves the head of its log.
+            let heads = |seen: &[(String, u64, bool, bool)]| -> Result<bool, Fault> {
+                for (session, seen, ..) in seen {
+                    if store.events().head(session)? > *seen {
+                        return Ok(false);
+                    }
+                }
+                Ok(true)
+            };
+            if !heads(&all)? {
+                return Ok(false);
+            }
+            for (session, _, paused, running) in &all {
+                if *running && !paused && store.inbox().has_queued(session)? {
+                    return Ok(false);
+                }
+            }
+            heads(&all)
+        });
+        if !quiet.await? {
+            return Ok(false);
+        }
+        for session in sessions {
+            let weak = {
+                let state = self.state.lock();
+                let id = state.by_session(&session);
+                id.and_then(|id| state.live.get(id))
+                    .and_then(|it| it.agent.as_ref())
+                    .map(|it| it.session.clone())
+            };
+            if let Some(session) = weak.and_then(|it| it.get())
+                && !session.owed_jobs().await.is_empty()
+            {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}

@@ -1,0 +1,92 @@
+//! A group whose process is killed, and that goes on: nothing is lost, nothing is done twice.
+
+use serde_json::{Value, json};
+
+use super::support::{Actor, Stage, calls, hears, says};
+
+/// A root that gives a number to two workers, who each pass it on by an output wire to a collector.
+fn stage() -> Stage {
+    let send = |to: &str, text: &str| calls(&[("group_send", json!({"to": to, "message": text}))]);
+    let wait = |mut answer: Value| {
+        answer["after_ms"] = json!(150);
+        answer
+    };
+    let root = vec![send("ann", "seven"), wait(send("bob", "eight")), wait(says("given out"))];
+    let worker = |name, text: &str| Actor {
+        name,
+        script: vec![hears(&format!("[direct from root] {text}"), wait(says(&format!("{text} done"))))],
+        more: "wires = [\"sum\"]",
+    };
+    let ann = worker("ann", "seven");
+    let bob = worker("bob", "eight");
+    let sum = Actor { name: "sum", script: vec![wait(says("one")), wait(says("two"))], more: "" };
+    Stage::new("", root, &[ann, bob, sum])
+}
+
+/// How often each text was shown to a member, by the rows of its inbox.
+fn shown(stage: &Stage, name: &str, member: &str) -> Vec<String> {
+    let status = stage.group_json(&["status", name]);
+    let member = status["creatures"].as_array().unwrap().iter().find(|it| it["name"] == member).unwrap();
+    let session = member["session"].as_str().unwrap();
+    let exported = stage.test_ws.run(&["sessions", "export", session, "--format", "md"]);
+    assert_eq!(exported.code, 0, "{exported:?}");
+    exported.out.lines().filter(|it| it.contains("done")).map(str::to_owned).collect()
+}
+
+#[test]
+fn each_message_is_shown_once_whenever_the_process_is_killed() {
+    for after in [0, 2, 5, 9, 14] {
+        let stage = stage();
+        let mut playing = stage.starts(&[]);
+        let name = playing.name();
+        let mut rows = 0;
+        // At a row of a log: the moment is another one each time, and the rows before it are on the disk.
+        for _ in 0..after {
+            playing.waits_for_more(&mut rows);
+        }
+        playing.kill();
+        let played = stage.plays(&["--resume", &name]);
+        assert_eq!(played.code, 0, "killed after {after} lines: {played:#?}");
+        let sum = shown(&stage, &name, "sum");
+        let count = |what: &str| sum.iter().filter(|it| it.contains(what)).count();
+        assert_eq!((count("seven done"), count("eight done")), (1, 1), "killed after {after} lines: {sum:?}");
+    }
+}
+
+#[test]
+fn graph_wires_and_flags_come_back_after_a_kill() {
+    let stage = Stage::new(
+        "channels = { talk = \"All of it\" }",
+        vec![
+            calls(&[("group_spawn_child", json!({"config_ref": "creatures/worker", "name": "late"}))]),
+            calls(&[
+                ("group_channel", json!({"action": "create", "channel": "new"})),
+                ("group_wire", json!({"action": "add", "from": "late", "to": "ann"})),
+                ("group_pause_node", json!({"creature_id": "ann"})),
+            ]),
+            calls(&[(
+                "group_channel",
+                json!({"action": "wire", "channel": "new", "creature_id": "late", "direction": "send"}),
+            )]),
+            says("built"),
+        ],
+        &[Actor { name: "ann", script: Vec::new(), more: "listen = [\"talk\"]" }],
+    );
+    stage.creature("worker", &[]);
+    let mut playing = stage.starts(&["--stay"]);
+    let name = playing.name();
+    playing.waits_for_output("root", "built");
+    let before = stage.group(&["graph", &name]).out;
+    playing.kill();
+    let mut playing = stage.starts(&["--resume", &name, "--stay"]);
+    playing.waits_for(|it| it["group_event"] == "group_state");
+    assert_eq!(stage.group(&["graph", &name]).out, before);
+    for part in ["late, started by root", "late --[new]--> ", "late ==output==> ann"] {
+        assert!(before.contains(part), "{part}\n{before}");
+    }
+    let status = stage.group_json(&["status", &name]);
+    let ann = status["creatures"].as_array().unwrap().iter().find(|it| it["name"] == "ann").unwrap();
+    assert_eq!(ann["paused"], true);
+    stage.group_json(&["stop", &name]);
+    playing.ends();
+}

@@ -1,0 +1,8 @@
+//! Groups of agents: the built program with scripted models.
+
+mod budget;
+mod control;
+mod examples;
+mod killed;
+mod life;
+mod support;

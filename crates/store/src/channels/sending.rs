@@ -1,0 +1,215 @@
+//! Sending to a channel: one transaction for the message and its copies in the inboxes of the listeners.
+
+use super::*;
+use crate::{
+    inbox::{self, LONGEST_MESSAGE, NewMessage, Refused, Source, message_id},
+    masking::mask,
+    triggers,
+};
+use kit::Kind;
+
+/// A message to send.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewPost {
+    /// The scope of the channel.
+    pub scope: Scope,
+    /// The channel.
+    pub channel: String,
+    /// The display name of the sender.
+    pub sender: String,
+    /// The sender's session; it does not get its own message.
+    pub sender_session: Option<String>,
+    /// A text, an object, or a list of objects.
+    pub content: Value,
+    /// Data of the sender.
+    pub metadata: Value,
+    /// The id of the message that it answers.
+    pub reply_to: Option<String>,
+    /// The idempotency key; the new message id, where there is none.
+    pub key: Option<String>,
+    /// Whether the sender needs an edge to the channel.
+    pub needs_edge: bool,
+}
+
+/// A message that was sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sent {
+    /// Its id.
+    pub message_id: String,
+    /// The sessions whose inboxes have it.
+    pub recipients: Vec<String>,
+    /// Whether it is new; false, if there was a message of that key.
+    pub is_new: bool,
+}
+
+/// The reason why a message was not sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NotSent {
+    /// There is no such channel.
+    Unknown,
+    /// The sender has no edge to it.
+    NotWired,
+    /// The queue has as many messages as it may have.
+    QueueFull,
+    /// The inbox of this listener is full.
+    InboxFull(String),
+}
+
+impl Channels {
+    /// Sends a message. It is queued at once, also if the future is dropped; the result comes after the commit.
+    ///
+    /// # Errors
+    /// [`Kind::TooBig`] for more than [`LONGEST_MESSAGE`] bytes, and when the database can't be written.
+    pub fn send(
+        &self,
+        post: NewPost,
+    ) -> impl Future<Output = Result<Result<Sent, NotSent>, Fault>> + Send + use<> {
+        let (reply, answer) = tokio::sync::oneshot::channel();
+        let secrets = self.store.stamp().secrets;
+        let queued = ready(post, &secrets).and_then(|post| {
+            let folder = self.store.folder().to_owned();
+            let signal = signal_of(&post.scope.key(), &post.channel);
+            self.store.then(
+                move |database| whole(database, |database| send(database, &post)),
+                move |result| {
+                    if let Ok(Ok(sent)) = &result {
+                        signals::fire(&folder, &signal);
+                        sent.recipients.iter().for_each(|it| inbox::fire(&folder, it));
+                    }
+                    // A caller that no longer waits has dropped its receiver.
+                    drop(reply.send(result));
+                },
+            )
+        });
+        async move {
+            queued?;
+            answer.await.map_err(|_| Fault::from(crate::queue::gone()))?
+        }
+    }
+}
+
+/// Masks secrets and checks the length.
+fn ready(mut post: NewPost, secrets: &kit::redact::Secrets) -> Result<NewPost, Fault> {
+    mask(&mut post.content, secrets, &[]);
+    mask(&mut post.metadata, secrets, &[]);
+    let bytes = post.content.to_string().len() + post.metadata.to_string().len();
+    if bytes > LONGEST_MESSAGE {
+        let what = format!("the message has {bytes} bytes; at most {LONGEST_MESSAGE} are delivered");
+        return Err(Fault::new(Kind::TooBig, what).next("Put it into a file and name the file."));
+    }
+    Ok(post)
+}
+
+fn send(database: &Connection, post: &NewPost) -> rusqlite::Result<Result<Sent, NotSent>> {
+    let scope = post.scope.key();
+    let Some(channel) = get(database, &scope, &post.channel)? else { return Ok(Err(NotSent::Unknown)) };
+    if let Some(key) = &post.key {
+        let known: Option<String> = database
+            .prepare_cached(
+                "SELECT message FROM channel_messages WHERE scope = ?1 AND channel = ?2 AND key = ?3",
+            )?
+            .query_row([&scope, &post.channel, key], |row| row.get(0))
+            .optional()?;
+        if let Some(message_id) = known {
+            return Ok(Ok(Sent { message_id, recipients: Vec::new(), is_new: false }));
+        }
+    }
+    let edges = |direction: Direction| -> rusqlite::Result<Vec<String>> {
+        database
+            .prepare_cached(
+                "SELECT session FROM channel_edges WHERE scope = ?1 AND channel = ?2 AND direction = ?3 ORDER BY session",
+            )?
+            .query_map([&scope, &post.channel, direction.name()], |row| row.get(0))?
+            .collect()
+    };
+    let own = post.sender_session.as_deref();
+    if post.needs_edge
+        && !own.is_some_and(|own| edges(Direction::Send).is_ok_and(|it| it.iter().any(|it| it == own)))
+    {
+        return Ok(Err(NotSent::NotWired));
+    }
+    let is_queue = channel.kind == ChannelKind::Queue;
+    if is_queue && channel.capacity > 0 && channel.waiting >= channel.capacity {
+        return Ok(Err(NotSent::QueueFull));
+    }
+    let message = message_id("msg");
+    let key = post.key.clone().unwrap_or_else(|| message.clone());
+    database
+        .prepare_cached(
+            "INSERT INTO channel_messages (scope, channel, message, key, at_ms, sender, sender_session, content, metadata, reply_to)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+        )?
+        .execute(params![
+            scope,
+            post.channel,
+            message,
+            key,
+            now_ms().cast_signed(),
+            post.sender,
+            own,
+            post.content.to_string(),
+            post.metadata.to_string(),
+            post.reply_to,
+        ])?;
+    forget_old(database, &scope, &post.channel, is_queue)?;
+    let watchers = triggers::watchers_of(
+        database,
+        &triggers::OnChannel {
+            scope: &scope,
+            channel: &post.channel,
+            sender: &post.sender,
+            sender_session: own,
+            content: &post.content,
+            metadata: &post.metadata,
+            message: &message,
+            reply_to: post.reply_to.as_deref(),
+        },
+    )?;
+    let listeners = if is_queue { Vec::new() } else { edges(Direction::Listen)? };
+    // A trigger on the channel takes the place of the copy.
+    let is_reached = |it: &String| Some(it.as_str()) != own && !watchers.contains(it);
+    let mut recipients: Vec<String> = listeners.into_iter().filter(is_reached).collect();
+    let copies: Vec<NewMessage> = recipients.iter().map(|it| copy(post, it, &message)).collect();
+    Ok(match inbox::insert_all(database, &copies)? {
+        Ok(_) => {
+            recipients.extend(watchers);
+            Ok(Sent { message_id: message, recipients, is_new: true })
+        }
+        Err(Refused::Full(recipient)) => Err(NotSent::InboxFull(recipient)),
+        Err(Refused::Unknown | Refused::Stopped) => Err(NotSent::Unknown),
+    })
+}
+
+/// Returns the copy of a message for one inbox.
+fn copy(post: &NewPost, recipient: &str, message: &str) -> NewMessage {
+    let text = match &post.content {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    let is_empty = match &post.metadata {
+        Value::Null => true,
+        Value::Object(all) => all.is_empty(),
+        _ => false,
+    };
+    NewMessage {
+        sender_session: post.sender_session.clone(),
+        channel: Some(post.channel.clone()),
+        message: Some(message.to_owned()),
+        reply_to: post.reply_to.clone(),
+        metadata: (!is_empty).then(|| post.metadata.clone()),
+        key: Some(format!("{} {} {message}", post.scope.key(), post.channel)),
+        ..NewMessage::new(recipient, Source::Channel, &post.sender, text)
+    }
+}
+
+/// Removes what is older than the history, but what a queue or a reader still has to give.
+fn forget_old(database: &Connection, scope: &str, channel: &str, is_queue: bool) -> rusqlite::Result<()> {
+    database
+        .prepare_cached(
+            "DELETE FROM channel_messages WHERE scope = ?1 AND channel = ?2 AND (NOT ?4 OR taken_by IS NOT NULL) AND id < min(
+               coalesce((SELECT id FROM channel_messages WHERE scope = ?1 AND channel = ?2 ORDER BY id DESC LIMIT 1 OFFSET ?3), 0),
+               coalesce((SELECT min(after) + 1 FROM channel_readers WHERE scope = ?1 AND channel = ?2), 9223372036854775807))",
+        )?
+        .execute(params![scope, channel, HISTORY as i64 - 1, is_queue])?;
+    Ok(())
+}
