@@ -70,7 +70,7 @@ enum Verb {
     Grants(verbs::grants::Grants),
     /// List the hooks in effect, and try them
     Hooks(verbs::hooks::Hooks),
-    /// Trust this workspace: use its haft.toml and run its tools and hooks
+    /// Trust this workspace: use its haft.toml, run its tools and hooks
     ///
     /// haft ignores a workspace's own tools and the parts of its haft.toml that allow more, until you trust them. The trust
     /// in haft.toml, .mcp.json and hooks ends when they change. Tools stay trusted when they change; new ones in .haft/tools

@@ -12,7 +12,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ("Agent", &["run", "chat", "acp", "sessions", "send", "models", "prompt"]),
     ("Tools", &["tools", "call", "manual", "new-tool", "reload-tools"]),
     ("MCP", &["mcp"]),
-    ("Safety", &["log", "undo", "grants", "trust"]),
+    ("Safety", &["log", "undo", "grants", "hooks", "trust"]),
     ("Setup", &["demo", "login", "logout", "doctor", "config", "completions", "man"]),
 ];
 
@@ -139,6 +139,8 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         ],
     ),
     ("grants revoke", &["haft grants revoke 3", "haft grants revoke 3 4"]),
+    ("hooks", &["haft hooks", "haft hooks --json", "haft hooks test before_tool --tool edit"]),
+    ("hooks test", &["haft hooks test PreToolUse --tool shell", "haft hooks test stop"]),
     ("trust", &["haft trust", "haft trust weather", "haft trust --end"]),
     ("reload-tools", &["haft reload-tools", "haft reload-tools --strict --trust   # in CI"]),
     ("config", &["haft config", "haft config approve", "haft config --example > haft.toml"]),

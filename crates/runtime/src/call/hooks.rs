@@ -209,14 +209,11 @@ pub(crate) async fn try_out(
     let names = Names::of(tool, catalog.get(tool).map(|it| &it.spec().origin));
     let chosen = hooks.of(event, &names.both());
     let mut more = Map::new();
-    match event {
-        HookEvent::AfterTool => {
-            more.insert("tool_response".to_owned(), response(&arguments, &Output::text("ok")));
-        }
-        HookEvent::ToolFailed => {
-            more.insert("error".to_owned(), json!("failed: an error of a test"));
-        }
-        _ => {}
+    if event == HookEvent::AfterTool {
+        more.insert("tool_response".to_owned(), response(&arguments, &Output::text("ok")));
+    }
+    if event == HookEvent::ToolFailed {
+        more.insert("error".to_owned(), json!("failed: an error of a test"));
     }
     let about = About { names: &names, arguments: &arguments, id: "c_test", more };
     let all = all_of(session, event, chosen, Some(about), &Map::new(), cancel).await;

@@ -77,7 +77,7 @@ mod tests {
     }
 
     fn is_required(key: &[String]) -> bool {
-        matches!(key.last().map(String::as_str), Some("event" | "hosts" | "model"))
+        matches!(key.last().map(String::as_str), Some("event" | "hosts" | "model" | "name"))
     }
 
     #[test]

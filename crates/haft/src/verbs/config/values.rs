@@ -132,7 +132,9 @@ pub(super) fn defaults() -> Vec<(String, Fallback)> {
     let mut keys = Vec::new();
     for section in sections().into_iter().filter(|it| !is_named(it)) {
         match section.path().as_slice() {
-            [list @ ("command" | "hook")] => keys.push(((*list).to_owned(), Fallback::Words("none"))),
+            [list] if section.header.starts_with("[[") => {
+                keys.push(((*list).to_owned(), Fallback::Words("none")))
+            }
             path => keys.extend(section.keys.iter().map(|key| {
                 let names: Vec<&str> = path.iter().copied().chain([key.name]).collect();
                 (names.join("."), key.default)

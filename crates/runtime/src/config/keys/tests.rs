@@ -140,7 +140,10 @@ fn numbers_beyond_their_range_are_brought_into_it() {
             let Some(range) = &key.range else { continue };
             for (given, holds) in [(0, *range.start()), (i64::MAX as u64, *range.end())] {
                 let config = parsed(&file(section, key, &given.to_string()));
-                let path = path(section, key).replace("tool.", "tool.user.").replace("mcp.", "mcp.user.");
+                let path = path(section, key)
+                    .replace("hook.", "hook.0.")
+                    .replace("tool.", "tool.user.")
+                    .replace("mcp.", "mcp.user.");
                 assert_eq!(at(&config, &path), json!(holds), "{path}");
                 tried += 1;
             }
@@ -177,7 +180,12 @@ fn command_line_counts_as_the_persons_own_word() {
 /// Returns the value of a key in a configuration.
 fn at(config: &Config, path: &str) -> Value {
     let value = serde_json::to_value(config).unwrap();
-    path.split('.').fold(value, |value, name| value.get(name).cloned().unwrap_or_default())
+    // A number is a place in a list of tables.
+    let below = |value: &Value, name: &str| match name.parse::<usize>() {
+        Ok(place) => value.get(place).cloned(),
+        Err(_) => value.get(name).cloned(),
+    };
+    path.split('.').fold(value, |value, name| below(&value, name).unwrap_or_default())
 }
 
 /// Returns values of a key, from the narrowest to the widest.
