@@ -134,7 +134,7 @@ impl Limits {
 
     /// Returns these limits, each replaced by that of `other` where it has one.
     #[must_use]
-    pub fn with(self, other: Self) -> Self {
+    pub fn with(self, other: &Self) -> Self {
         Self {
             tokens: other.tokens.or(self.tokens),
             dollars: other.dollars.or(self.dollars),
@@ -159,13 +159,13 @@ pub fn load(path: &Path, places: &Places) -> Result<Recipe, Fault> {
     } else {
         let mut fields = document::mapping(&file)?;
         match (fields.remove("terrarium"), fields.remove("group")) {
-            (Some(Value::Object(inner)), _) => of_terrarium(inner, &fields, &folder, places)?,
-            (_, Some(Value::Object(inner))) => haft_form::of_fields(inner, &fields, &folder, places, None)?,
+            (Some(Value::Object(inner)), _) => of_terrarium(&inner, &fields, &folder, places)?,
+            (_, Some(Value::Object(inner))) => haft_form::of_fields(&inner, &fields, &folder, places, None)?,
             (Some(other), _) | (_, Some(other)) => {
                 return Err(Fault::bad_args(format!("{} is {}", file.display(), kind_of(&other))));
             }
             (None, None) if fields.contains_key("creatures") => {
-                of_terrarium(fields, &Map::new(), &folder, places)?
+                of_terrarium(&fields, &Map::new(), &folder, places)?
             }
             // A creature alone is a group of one, which is privileged.
             (None, None) => alone(creature::load(places, &folder, &file.to_string_lossy())?),
@@ -215,13 +215,13 @@ pub fn around_channel(name: &str, channel: &str, members: Vec<MemberSpec>) -> Re
 const KEYS: [&str; 5] = ["name", "max_creatures", "root", "creatures", "channels"];
 
 fn of_terrarium(
-    fields: Map<String, Value>,
+    fields: &Map<String, Value>,
     beside: &Map<String, Value>,
     folder: &Path,
     places: &Places,
 ) -> Result<Recipe, Fault> {
     let mut recipe = Recipe {
-        name: text(&fields, "name")?.unwrap_or_else(|| "terrarium".to_owned()),
+        name: text(fields, "name")?.unwrap_or_else(|| "terrarium".to_owned()),
         direct_channels: true,
         ..Recipe::default()
     };
@@ -247,7 +247,7 @@ fn of_terrarium(
         }
         Some(other) => return Err(wrong("channels", other, "a mapping of names")),
     }
-    for raw in list(&fields, "creatures")? {
+    for raw in list(fields, "creatures")? {
         let Value::Object(entry) = raw else { return Err(wrong("creatures", &raw, "a list of mappings")) };
         let name = text(&entry, "name")?.filter(|it| !it.is_empty());
         let name = name.ok_or_else(|| Fault::bad_args("an entry of `creatures` has no `name`"))?;

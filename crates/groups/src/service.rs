@@ -139,7 +139,7 @@ impl Service {
         let lease = parts.store.transcripts().hold(&lease_name(&name))?;
         let (topology, members) = recipe.graph().map_err(|error| Fault::bad_args(error.to_string()))?;
         let state = State::new(&name, topology, members);
-        let limits = recipe.limits.clone().with(limits);
+        let limits = recipe.limits.clone().with(&limits);
         let record = GroupRecord {
             name: name.clone(),
             file: file.to_owned(),
@@ -178,7 +178,7 @@ impl Service {
                 .next(format!("`haft group send {name} AGENT TEXT` reaches it."))
         })?;
         let before: Limits = serde_json::from_value(record.limits.clone()).unwrap_or_default();
-        let limits = before.with(limits);
+        let limits = before.with(&limits);
         parts.store.groups().set_limits(name, &json!(limits)).await?;
         let state = State::read(record.generation, shape)?;
         Ok(Self::of(parts, name.to_owned(), state, (limits, record.used), lease))

@@ -60,12 +60,15 @@ pub struct Spawnable {
     pub source: &'static str,
 }
 
+/// The newest messages of a channel.
+pub type HistoryOf<'a> = &'a dyn Fn(&str) -> Vec<Value>;
+
 /// What `group_status` shows beside the graph itself.
 pub struct Shown<'a> {
     /// The state of a member.
     pub standing: &'a dyn Fn(&str) -> Standing,
     /// The newest messages of a channel, if they are wanted.
-    pub history: Option<&'a dyn Fn(&str) -> Vec<Value>>,
+    pub history: Option<HistoryOf<'a>>,
     /// The configs that can be started, if they are wanted.
     pub spawnable: Option<Vec<Spawnable>>,
 }

@@ -263,7 +263,7 @@ mod tests {
         let text = "{% if with_content %}{{ source|upper }}: {{ content|length }}{% endif %}{{ missing }}";
         assert_eq!(wire(Some(text), Format::Jinja, true).render(WITH), "WRITER: 26");
         let broken = wire(Some("{% if %}"), Format::Jinja, true);
-        assert!(broken.check().unwrap_err().contains("is not a Jinja template"));
+        assert!(broken.check().is_err_and(|it| it.contains("is not a Jinja template")));
         assert!(broken.render(WITH).starts_with("[output-wire from writer]"));
         let endless = "{% for a in range(9999) %}{% for b in range(9999) %}{{ a }}{% endfor %}{% endfor %}";
         assert!(

@@ -155,7 +155,7 @@ pub fn of_fields(places: &Places, folder: &Path, fields: Map<String, Value>) -> 
             Some((_, "")) => {}
             Some((_, why)) => notes.push(format!("`{key}` has no effect: {why}")),
             None => {
-                notes.push(format!("`{key}` is not a field of a creature that haft knows; it is ignored"))
+                notes.push(format!("`{key}` is not a field of a creature that haft knows; it is ignored"));
             }
         }
     }

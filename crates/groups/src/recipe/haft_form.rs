@@ -60,7 +60,7 @@ pub(super) fn of_profile(file: &Path, folder: &Path, places: &Places) -> Result<
         source: stem.clone().into_owned(),
         ..MemberSpec::default()
     };
-    let mut recipe = of_fields(group, &Map::new(), folder, places, Some(root))?;
+    let mut recipe = of_fields(&group, &Map::new(), folder, places, Some(root))?;
     if recipe.name.is_empty() {
         recipe.name = stem.into_owned();
     }
@@ -69,18 +69,18 @@ pub(super) fn of_profile(file: &Path, folder: &Path, places: &Places) -> Result<
 
 /// Reads the fields of a group. An unknown one is an error, since it may be a misspelt limit.
 pub(super) fn of_fields(
-    fields: Map<String, Value>,
+    fields: &Map<String, Value>,
     beside: &Map<String, Value>,
     folder: &Path,
     places: &Places,
     root: Option<MemberSpec>,
 ) -> Result<Recipe, Fault> {
-    known("group", &fields, &KEYS)?;
+    known("group", fields, &KEYS)?;
     if let Some(other) = beside.keys().next() {
         return Err(Fault::bad_args(format!("`{other}` is beside `[group]`; a recipe has nothing else")));
     }
-    let mut recipe = Recipe { name: text(&fields, "name")?.unwrap_or_default(), root, ..Recipe::default() };
-    recipe.cap = number(&fields, "max_agents")?.unwrap_or(0);
+    let mut recipe = Recipe { name: text(fields, "name")?.unwrap_or_default(), root, ..Recipe::default() };
+    recipe.cap = number(fields, "max_agents")?.unwrap_or(0);
     if let Some(limits) = fields.get("limits") {
         recipe.limits = serde_json::from_value::<Limits>(limits.clone())
             .map_err(|error| Fault::bad_args(format!("`group.limits`: {error}")))?;
@@ -93,7 +93,7 @@ pub(super) fn of_fields(
         }
     }
     // `[[group.agent]]` is the usual way in TOML, `agents:` in YAML.
-    for raw in list(&fields, "agent")?.into_iter().chain(list(&fields, "agents")?) {
+    for raw in list(fields, "agent")?.into_iter().chain(list(fields, "agents")?) {
         let Value::Object(fields) = raw else { return Err(wrong("agents", &raw, "a list of tables")) };
         recipe.members.push(agent(&fields, None, folder, places)?);
     }

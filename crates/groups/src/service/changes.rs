@@ -99,7 +99,7 @@ impl Inner {
         let (topology, shape, generation, done, events) = {
             let state = self.state.lock();
             let mut topology = state.topology.clone();
-            let (done, events) = change(&mut topology).map_err(fault_of)?;
+            let (done, events) = change(&mut topology).map_err(|broken| fault_of(&broken))?;
             let shape = state.shape_of(&topology, new);
             (topology, shape, state.generation, done, events)
         };
@@ -425,7 +425,7 @@ fn topology_changed(delta: &Delta) -> NewGroupEvent {
     NewGroupEvent { graph: delta.new_graph_ids.first().cloned(), ..event("topology_changed", None, body) }
 }
 
-fn fault_of(broken: Broken) -> Fault {
+fn fault_of(broken: &Broken) -> Fault {
     let what = broken.to_string();
     match broken {
         Broken::NoMember(_) | Broken::NoGraph(_) | Broken::NoChannel(_) => Fault::not_found(what),

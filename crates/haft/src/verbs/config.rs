@@ -68,7 +68,7 @@ impl Config {
             true => print::pretty_json(&whole(&workspace, &files, &settings, explained.as_ref())),
             false if self.key.is_some() => print::out(&text::some(&settings, explained.as_ref())),
             false => {
-                print::out(&text::all(&workspace, &files, &settings, &options.hooks_of(place, &workspace)))
+                print::out(&text::all(&workspace, &files, &settings, &options.hooks_of(place, &workspace)));
             }
         }
         Ok(ExitCode::SUCCESS)

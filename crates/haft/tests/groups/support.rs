@@ -92,7 +92,7 @@ impl Stage {
     fn command(&self, more: &[&str]) -> Command {
         let file = self.test_ws.at("group.toml");
         let file = file.to_str().unwrap();
-        let resumed = more.iter().any(|it| *it == "--resume");
+        let resumed = more.contains(&"--resume");
         let what: &[&str] = if resumed { &[] } else { &[file, "go"] };
         self.test_ws.haft(&[&["--trust", "group", "run", "--json"], what, more].concat())
     }
@@ -133,13 +133,12 @@ impl Stage {
 pub(super) struct Played {
     pub(super) code: i32,
     pub(super) lines: Vec<Value>,
-    pub(super) err: String,
 }
 
 impl Played {
     fn of(ran: Ran) -> Self {
         let lines = ran.out.lines().map(|it| serde_json::from_str(it).unwrap()).collect();
-        Self { code: ran.code, lines, err: ran.err }
+        Self { code: ran.code, lines }
     }
 
     /// The texts with which turns of a member ended.
@@ -225,7 +224,7 @@ impl Playing {
             self.seen.push(line);
         }
         let code = self.child.wait().unwrap().code().unwrap_or(-1);
-        Played { code, lines: self.seen, err: String::new() }
+        Played { code, lines: self.seen }
     }
 }
 
@@ -245,7 +244,7 @@ pub(super) fn copied(example: &str, test_ws: &TestWorkspace) {
         for entry in std::fs::read_dir(from).unwrap().flatten() {
             let (from, to) = (entry.path(), to.join(entry.file_name()));
             if from.is_dir() {
-                copy(&from, &to)
+                copy(&from, &to);
             } else {
                 std::fs::copy(from, to).unwrap();
             }

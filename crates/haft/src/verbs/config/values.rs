@@ -133,7 +133,7 @@ pub(super) fn defaults() -> Vec<(String, Fallback)> {
     for section in sections().into_iter().filter(|it| !is_named(it)) {
         match section.path().as_slice() {
             [list] if section.header.starts_with("[[") => {
-                keys.push(((*list).to_owned(), Fallback::Words("none")))
+                keys.push(((*list).to_owned(), Fallback::Words("none")));
             }
             path => keys.extend(section.keys.iter().map(|key| {
                 let names: Vec<&str> = path.iter().copied().chain([key.name]).collect();

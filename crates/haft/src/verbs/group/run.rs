@@ -213,10 +213,10 @@ impl Run {
         while let Ok(it) = seen.try_recv() {
             lines.show(&it);
         }
-        Ok(self.tell(group, how, state))
+        Ok(self.tell(group, how.as_ref(), state))
     }
 
-    fn tell(&self, group: &Service, how: Option<Settled>, state: &str) -> ExitCode {
+    fn tell(&self, group: &Service, how: Option<&Settled>, state: &str) -> ExitCode {
         let (_, used) = group.used();
         let resume = format!("haft group run --resume {}", group.name());
         if self.json {
@@ -226,7 +226,7 @@ impl Run {
         } else {
             let tokens = crate::terminal::abbreviate::count(used.tokens);
             print::err(&format!("haft: {state}: {} steps, {tokens} tokens", used.steps));
-            if how != Some(Settled::Quiet) {
+            if how != Some(&Settled::Quiet) {
                 print::err(&format!("haft: to continue: {resume}"));
             }
         }
