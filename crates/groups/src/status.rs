@@ -162,7 +162,82 @@ mod tests {
             }]),
         };
         let text = serde_json::to_string_pretty(&status(&all, "lead_1", &shown).unwrap()).unwrap();
-        expect![[r#""#]].assert_eq(&text);
+        expect![[r#"
+            {
+              "graph_id": "graph_1",
+              "self": {
+                "creature_id": "lead_1",
+                "name": "lead",
+                "is_privileged": true
+              },
+              "creatures": [
+                {
+                  "creature_id": "lead_1",
+                  "name": "lead",
+                  "status": "busy",
+                  "paused": false,
+                  "killed": false,
+                  "is_privileged": true,
+                  "in_my_graph": true,
+                  "is_my_child": false,
+                  "graph_id": "graph_1",
+                  "listen_channels": [],
+                  "send_channels": []
+                },
+                {
+                  "creature_id": "worker_1",
+                  "name": "worker",
+                  "status": "idle",
+                  "paused": true,
+                  "killed": false,
+                  "is_privileged": false,
+                  "in_my_graph": true,
+                  "is_my_child": true,
+                  "graph_id": "graph_1",
+                  "listen_channels": [
+                    "tasks"
+                  ],
+                  "send_channels": []
+                }
+              ],
+              "channels": [
+                {
+                  "name": "tasks",
+                  "description": "",
+                  "listeners": [
+                    "worker_1"
+                  ],
+                  "senders": [],
+                  "history": [
+                    {
+                      "message_id": "msg_1",
+                      "sender": "lead",
+                      "content": "go",
+                      "reply_to": null
+                    }
+                  ]
+                }
+              ],
+              "output_edges": [
+                {
+                  "id": "wire_lead_content_simple_noself_811c9dc5",
+                  "to": "lead",
+                  "with_content": true,
+                  "prompt": null,
+                  "prompt_format": "simple",
+                  "allow_self_trigger": false,
+                  "from": "worker_1"
+                }
+              ],
+              "spawnable": [
+                {
+                  "ref": "creatures/coder",
+                  "name": "coder",
+                  "description": "",
+                  "source": "workspace"
+                }
+              ]
+            }"#]].assert_eq(&text);
         assert_eq!(status(&all, "nobody", &shown), None);
     }
 }
