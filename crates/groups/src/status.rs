@@ -237,7 +237,8 @@ mod tests {
                   "source": "workspace"
                 }
               ]
-            }"#]].assert_eq(&text);
+            }"#]]
+        .assert_eq(&text);
         assert_eq!(status(&all, "nobody", &shown), None);
     }
 }

@@ -30,7 +30,7 @@ enum Verb {
     Acp(verbs::acp::Acp),
     /// List, search, show, fork and delete earlier conversations
     Sessions(verbs::sessions::Sessions),
-    /// List, show, pause, fire and remove triggers: what begins turns without you
+    /// List, show, pause, fire and remove triggers, which begin turns
     Triggers(verbs::triggers::Triggers),
     /// Run sessions with triggers or messages, without a terminal
     Agents(verbs::agents::Agents),

@@ -9,7 +9,7 @@ use clap::{Command, builder::StyledStr};
 
 /// The commands as `haft --help` groups them.
 const GROUPS: [(&str, &[&str]); 5] = [
-    ("Agent", &["run", "chat", "acp", "sessions", "send", "models", "prompt"]),
+    ("Agent", &["run", "chat", "acp", "sessions", "send", "group", "triggers", "agents", "models", "prompt"]),
     ("Tools", &["tools", "call", "manual", "new-tool", "reload-tools"]),
     ("MCP", &["mcp"]),
     ("Safety", &["log", "undo", "grants", "hooks", "trust"]),
@@ -77,6 +77,36 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         "sessions export",
         &["haft sessions export latest", "haft sessions export s_0tv7 --format json -o talk.json"],
     ),
+    ("group", &["haft group run terrarium.yaml \"review the last commit\"", "haft group status review-a1b2"]),
+    (
+        "group run",
+        &["haft group run terrarium.yaml \"review the last commit\"", "haft group run --resume review-a1b2"],
+    ),
+    ("group check", &["haft group check terrarium.yaml", "haft group check group.toml --json"]),
+    ("group list", &["haft group list", "haft group list --json"]),
+    ("group status", &["haft group status review-a1b2", "haft group status review-a1b2 --json"]),
+    ("group graph", &["haft group graph review-a1b2", "haft group graph review-a1b2 --json"]),
+    (
+        "group send",
+        &[
+            "haft group send review-a1b2 critic \"look at the tests too\"",
+            "haft group send review-a1b2 root stop now",
+        ],
+    ),
+    ("group pause", &["haft group pause review-a1b2", "haft group pause review-a1b2 critic"]),
+    ("group resume", &["haft group resume review-a1b2", "haft group resume review-a1b2 critic"]),
+    ("group stop", &["haft group stop review-a1b2", "haft group stop review-a1b2 critic"]),
+    ("triggers", &["haft triggers", "haft triggers history nightly"]),
+    ("triggers list", &["haft triggers list", "haft triggers list --json"]),
+    ("triggers show", &["haft triggers show nightly", "haft triggers show nightly --json"]),
+    ("triggers history", &["haft triggers history nightly", "haft triggers history nightly --json"]),
+    ("triggers pause", &["haft triggers pause nightly", "haft triggers pause nightly hourly"]),
+    ("triggers resume", &["haft triggers resume nightly", "haft triggers resume nightly hourly"]),
+    ("triggers fire", &["haft triggers fire nightly", "haft triggers fire release-notes"]),
+    ("triggers remove", &["haft triggers remove nightly", "haft triggers remove nightly hourly"]),
+    ("agents", &["haft agents up", "haft agents status"]),
+    ("agents up", &["haft agents up", "haft agents up --model ollama:qwen3"]),
+    ("agents status", &["haft agents status", "haft agents status --json"]),
     ("send", &["haft send latest \"also run the tests\"", "make 2>&1 | tail -20 | haft send s_0tv7"]),
     (
         "acp",

@@ -8,9 +8,9 @@ use kit::{
 };
 use serde_json::{Value, json};
 
-/// Maximum bytes of one tool in a model's tool list, and of all together (under 4,500 tokens).
+/// Maximum bytes of one tool in a model's tool list, and of all together (under 5,000 tokens).
 const TOOL_BYTES: usize = 2_000;
-const ALL_BYTES: usize = 30_000;
+const ALL_BYTES: usize = 32_000;
 
 /// Maximum bytes of the tools that only an agent has.
 const AGENT_BYTES: usize = 2_600;
@@ -226,7 +226,8 @@ fn every_tool_and_every_field_is_described_within_the_budget() {
     let all: usize = tools::all().iter().map(|tool| tool.spec().bytes()).sum();
     assert!(all <= ALL_BYTES, "all tools cost {all} bytes");
     // Those of a group come on top of that.
-    let in_a_group = |name: &str| matches!(name, "send_channel" | "send_message");
+    let in_a_group =
+        |name: &str| name.starts_with("group_") && name != "group_send" || name.starts_with("send_");
     let agents: usize = tools::of_agents(tools::HAFT)
         .iter()
         .map(|tool| tool.spec())
@@ -295,7 +296,8 @@ fn every_manual_belongs_to_a_tool_and_every_file_is_listed() {
 
 #[test]
 fn every_hint_is_short_belongs_to_a_tool_and_names_no_other() {
-    let tools: HashSet<String> = tools::all().iter().map(|tool| tool.spec().name.clone()).collect();
+    let all = [tools::all(), tools::of_agents(tools::HAFT)].concat();
+    let tools: HashSet<String> = all.iter().map(|tool| tool.spec().name.clone()).collect();
     let listed: HashSet<&str> = tools::HINTS.iter().map(|(name, ..)| *name).collect();
     for file in fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/hints")).unwrap() {
         let name = file.unwrap().path().file_stem().unwrap().to_string_lossy().into_owned();

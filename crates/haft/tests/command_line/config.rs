@@ -113,7 +113,7 @@ fn a_key_is_explained_with_its_default() {
     assert_eq!(ran.code, 0, "{ran:?}");
     assert_eq!(line(&ran, "approve"), ["approve", "default", "\"ask\""]);
     assert!(
-        ran.out.contains("What happens where a rule wants") && ran.out.contains("Default: \"ask\""),
+        ran.out.contains("Handling of calls that need a person") && ran.out.contains("Default: \"ask\""),
         "{}",
         ran.out
     );

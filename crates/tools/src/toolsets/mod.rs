@@ -47,7 +47,7 @@ pub fn of_agents(name: &str) -> Vec<Arc<dyn AnyTool>> {
         HAFT => [agents::all(), groups::all(), triggers::all()].concat(),
         NAV => nav::of_agents(),
         "navi" => navi::of_agents(),
-        "terrarium" => [terrarium::of_agents(), groups::all()].concat(),
+        "terrarium" => terrarium::of_agents(),
         _ => Vec::new(),
     }
 }
