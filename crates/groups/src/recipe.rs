@@ -309,6 +309,28 @@ fn member(
     Ok(spec)
 }
 
+/// The types of triggers in recipes that haft has.
+pub const TRIGGERS: [&str; 3] = ["timer", "schedule", "channel"];
+
+impl TriggerSpec {
+    /// Returns its id, or one by its place among those of its member.
+    pub fn id(&self, place: usize) -> String {
+        self.name.clone().unwrap_or_else(|| format!("{}_{}", self.kind, place + 1))
+    }
+
+    /// Returns its keys, as a creature's configuration has them.
+    pub fn keys(&self) -> Map<String, Value> {
+        let mut keys = Map::from_iter([
+            ("type".to_owned(), self.kind.clone().into()),
+            ("options".to_owned(), Value::Object(self.options.clone())),
+        ]);
+        if let Some(prompt) = &self.prompt {
+            keys.insert("prompt".to_owned(), prompt.clone().into());
+        }
+        keys
+    }
+}
+
 impl Recipe {
     /// Returns the members, the root last.
     pub fn all(&self) -> impl Iterator<Item = &MemberSpec> {
@@ -318,9 +340,10 @@ impl Recipe {
     /// Returns all notes, each with the member that it is about.
     pub fn all_notes(&self) -> Vec<String> {
         let of = |spec: &MemberSpec| -> Vec<String> {
-            let triggers = spec.triggers.iter().map(|it| {
+            let unknown = spec.triggers.iter().filter(|it| !TRIGGERS.contains(&it.kind.as_str()));
+            let triggers = unknown.map(|it| {
                 let name = it.name.as_deref().unwrap_or("without a name");
-                format!("the trigger {name} ({}) is read and does not fire in a group yet", it.kind)
+                format!("the trigger {name} is not armed: haft has no triggers of the type `{}`", it.kind)
             });
             spec.notes.iter().cloned().chain(triggers).map(|it| format!("{}: {it}", spec.name)).collect()
         };

@@ -6,19 +6,22 @@ use agent::{
     Agent, Bounds, Setup,
     dialect::Dialect,
     model::{self, Model},
-    profiles::{Origin, Profile},
+    profiles::{NamedTrigger, Origin, Profile},
 };
 use groups::{
-    recipe::MemberSpec,
+    recipe::{MemberSpec, TRIGGERS},
     runtime_prompt::with_block,
     service::{Maker, Meter, NewAgent},
     status::Spawnable,
 };
 use kit::{Fault, Kind, services::PRIVILEGED_TOOLS};
-use runtime::Session;
+use runtime::{Session, config::spec_of_creature};
 use sessions::Opened;
 
-use crate::agent_factory::{AgentFactory, chosen};
+use crate::{
+    agent_factory::{AgentFactory, chosen},
+    triggers,
+};
 
 /// The tools of every member.
 const OF_MEMBERS: [&str; 2] = ["send_channel", "group_send"];
@@ -71,7 +74,7 @@ impl GroupMembers {
             max_turns: spec.max_steps.or_else(|| base.and_then(|it| it.max_turns)),
             origin: Origin::Workspace(spec.source.clone()),
             notes: Vec::new(),
-            triggers: base.map(|it| it.triggers.clone()).unwrap_or_default(),
+            triggers: triggers_of(spec, base, notes),
         })
     }
 
@@ -151,6 +154,20 @@ impl GroupMembers {
     }
 }
 
+/// Returns the triggers of a member: those of its profile, and those of the recipe. One that is not valid gives a note.
+fn triggers_of(spec: &MemberSpec, base: Option<&Profile>, notes: &mut Vec<String>) -> Vec<NamedTrigger> {
+    let mut all = base.map(|it| it.triggers.clone()).unwrap_or_default();
+    let known = spec.triggers.iter().enumerate().filter(|(_, it)| TRIGGERS.contains(&it.kind.as_str()));
+    for (place, trigger) in known {
+        let (id, keys) = (trigger.id(place), trigger.keys());
+        match spec_of_creature(&keys) {
+            Ok(_) => all.push((id, keys)),
+            Err(fault) => notes.push(format!("the trigger `{id}` is not armed: {}", fault.what)),
+        }
+    }
+    all
+}
+
 impl Maker for GroupMembers {
     fn make(&self, member: NewAgent<'_>) -> Result<Opened, Fault> {
         let prepared = member.prepared;
@@ -186,6 +203,8 @@ impl Maker for GroupMembers {
             let said = crew.begin(Some(&profile.name), false)?;
             notes.extend(said.lines().filter_map(|it| it.strip_prefix("note: ")).map(str::to_owned));
         }
+        let engine = triggers::begin(agent.session(), &factory.opened.agents.triggers, Some(&profile))?;
+        agent.keep_with(engine);
         let bounds = factory.bounds();
         agent.set_bounds(Bounds {
             steps: max_steps.unwrap_or(bounds.steps).min(bounds.steps),
