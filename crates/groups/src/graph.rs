@@ -50,7 +50,7 @@ pub struct Graph {
     pub parents: BTreeMap<String, String>,
     /// The output wires of each member, in their order.
     pub wires: BTreeMap<String, Vec<Wire>>,
-    /// Maximum number of members; 0 is no limit.
+    /// Maximum number of members; 0 means no limit.
     pub cap: usize,
 }
 

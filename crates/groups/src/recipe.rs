@@ -33,7 +33,7 @@ pub const MOST: usize = 100;
 pub struct Recipe {
     /// Its name.
     pub name: String,
-    /// Maximum number of members; 0 is no limit.
+    /// Maximum number of members; 0 means no limit.
     pub cap: usize,
     /// The privileged member, if there is one.
     pub root: Option<MemberSpec>,
@@ -149,7 +149,7 @@ impl Limits {
 /// Loads a recipe: a file, or a folder with `terrarium.yaml`, `group.toml` or a creature's config.
 ///
 /// # Errors
-/// When it can't be read, is no recipe, or names things twice.
+/// When it can't be read, is not a recipe, or names things twice.
 pub fn load(path: &Path, places: &Places) -> Result<Recipe, Fault> {
     let file = file_of(path)?;
     let folder = file.parent().unwrap_or(&file).to_owned();
@@ -253,7 +253,9 @@ fn of_terrarium(
         let name = name.ok_or_else(|| Fault::bad_args("an entry of `creatures` has no `name`"))?;
         recipe.members.push(member(&name, entry, folder, places)?);
     }
-    if let Some(Value::Object(root)) = fields.get("root") {
+    if let Some(Value::Object(root)) = fields.get("root")
+        && !root.is_empty()
+    {
         recipe.root = Some(member(ROOT, root.clone(), folder, places)?);
     }
     Ok(recipe)

@@ -8,8 +8,8 @@ mod budget;
 mod changes;
 pub mod control;
 mod exchanges;
-mod following;
 mod life;
+mod member_logs;
 mod opening;
 mod state;
 
@@ -41,7 +41,7 @@ pub use budget::Meter;
 pub use opening::{Maker, NewAgent};
 use state::State;
 
-/// How often the group is looked at where nothing notifies of a change.
+/// Interval at which the group is checked where nothing notifies of a change.
 const LOOK: Duration = Duration::from_millis(250);
 
 /// A group that this process runs. Cheap to clone; its members end with the last clone, or at [`close`](Self::close).
@@ -181,6 +181,11 @@ impl Service {
         let limits = before.with(&limits);
         parts.store.groups().set_limits(name, &json!(limits)).await?;
         let state = State::read(record.generation, shape)?;
+        let mut state = state;
+        if record.state == "paused" {
+            let store = parts.store.clone();
+            state = blocking(move || state.with_cut_turns(&store)).await?;
+        }
         Ok(Self::of(parts, name.to_owned(), state, (limits, record.used), lease))
     }
 
@@ -248,7 +253,10 @@ impl Service {
         let (mut fault, mut count) = (None, 0);
         for id in ids {
             match inner.start(&id).await {
-                Ok(()) => count += 1,
+                Ok(()) => {
+                    count += 1;
+                    inner.go_on(&id).await;
+                }
                 Err(error) => {
                     inner.failed(&id, &error.as_text()).await?;
                     fault.get_or_insert(error);

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::graph::Topology;
 
-/// What a member does now.
+/// The activity of a member.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
@@ -37,8 +37,8 @@ impl Status {
 
 /// The state of a member beside the graph.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Standing {
-    /// What it does.
+pub struct MemberState {
+    /// Its activity.
     pub status: Status,
     /// Whether it admits no turn.
     pub paused: bool,
@@ -63,10 +63,10 @@ pub struct Spawnable {
 /// The newest messages of a channel.
 pub type HistoryOf<'a> = &'a dyn Fn(&str) -> Vec<Value>;
 
-/// What `group_status` shows beside the graph itself.
+/// The parts of `group_status` beside the graph itself.
 pub struct Shown<'a> {
     /// The state of a member.
-    pub standing: &'a dyn Fn(&str) -> Standing,
+    pub state_of: &'a dyn Fn(&str) -> MemberState,
     /// The newest messages of a channel, if they are wanted.
     pub history: Option<HistoryOf<'a>>,
     /// The configs that can be started, if they are wanted.
@@ -76,7 +76,7 @@ pub struct Shown<'a> {
 /// Returns the result of `group_status` for a member.
 pub fn status(all: &Topology, caller: &str, shown: &Shown<'_>) -> Option<Value> {
     let (graph_id, graph) = all.graph_of(caller)?;
-    let members = graph.members.iter().map(|id| member(all, caller, id, &(shown.standing)(id)));
+    let members = graph.members.iter().map(|id| member(all, caller, id, &(shown.state_of)(id)));
     let channels = graph.channels.iter().map(|(name, about)| {
         let mut entry = json!({
             "name": name,
@@ -103,7 +103,7 @@ pub fn status(all: &Topology, caller: &str, shown: &Shown<'_>) -> Option<Value> 
     Some(result)
 }
 
-fn member(all: &Topology, caller: &str, id: &str, standing: &Standing) -> Value {
+fn member(all: &Topology, caller: &str, id: &str, standing: &MemberState) -> Value {
     let found = all.graph_of(id);
     let graph = found.map(|it| it.1);
     json!({
@@ -148,7 +148,7 @@ mod tests {
             vec![json!({"message_id": "msg_1", "sender": "lead", "content": "go", "reply_to": null})]
         };
         let shown = Shown {
-            standing: &|id| Standing {
+            state_of: &|id| MemberState {
                 status: if id == "lead_1" { Status::Busy } else { Status::Idle },
                 paused: id == "worker_1",
                 killed: false,

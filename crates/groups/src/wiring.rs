@@ -55,7 +55,7 @@ pub struct Variables<'a> {
     pub content: &'a str,
     /// The number of the source's turn.
     pub turn_index: u64,
-    /// What began the source's turn.
+    /// The cause of the source's turn.
     pub source_event_type: &'a str,
 }
 

@@ -76,17 +76,23 @@ impl Store {
 /// A line of `said d` whose conversation was not deleted.
 const IS_LISTED: &str = "d.session NOT IN (SELECT session FROM conversations WHERE deleted_ms IS NOT NULL)";
 
-/// Returns the query for the columns of each conversation; `?1` is [`FIRST`].
+/// Returns the query for the columns of each conversation that a person took part in; `?1` is [`FIRST`].
 fn select(more: &str) -> String {
+    select_where("turns > 0", more)
+}
+
+/// Returns the query for the columns of the conversations of which this is true.
+fn select_where(what: &str, more: &str) -> String {
     format!(
         "SELECT id, created_ms, used_ms, first, turns, title, archived_ms, forked_from, forked_at FROM (
            SELECT s.id, s.created_ms, s.used_ms, c.title, c.archived_ms, c.forked_from, c.forked_at,
              (SELECT substr(d.text, 1, ?1) FROM said d
-              WHERE d.session = s.id AND d.who = 'person' AND {STANDS} ORDER BY d.place LIMIT 1) AS first,
+              WHERE d.session = s.id AND d.who IN ('person', 'model') AND {STANDS}
+              ORDER BY d.who <> 'person', d.place LIMIT 1) AS first,
              (SELECT count(*) FROM said d WHERE d.session = s.id AND d.who = 'person' AND {STANDS}) AS turns
            FROM sessions s LEFT JOIN conversations c ON c.session = s.id
            WHERE s.id NOT LIKE '%/%' AND c.deleted_ms IS NULL
-         ) WHERE turns > 0 {more}"
+         ) WHERE {what} {more}"
     )
 }
 
@@ -126,14 +132,16 @@ impl Conversations {
         })
     }
 
-    /// The conversation of this session, archived or not; none, where it is none or was deleted. Blocks.
+    /// The conversation of this session, archived or not, also one that only messages of other agents and triggers began; none,
+    /// where it is none or was deleted. Blocks.
     ///
     /// # Errors
     /// When the database can't be read.
     pub fn about(&self, session: &str) -> Result<Option<Conversation>, Fault> {
         let session = session.to_owned();
         self.store.wait(move |database| {
-            Ok(rows(database, &select("AND id = ?2"), params![FIRST, session], conversation)?.pop())
+            let query = select_where("first IS NOT NULL", "AND id = ?2");
+            Ok(rows(database, &query, params![FIRST, session], conversation)?.pop())
         })
     }
 

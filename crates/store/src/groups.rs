@@ -1,6 +1,6 @@
 //! Groups of agents: members, graphs, wires, events, and what each member has used.
 //!
-//! A change of a graph is one transaction with its channels, edges and members, which [`Channels`](crate::Channels) owns.
+//! A change of a graph is one transaction with its channels, edges and members, which [`Channels`](crate::channels::Channels) owns.
 //! Each change names the generation that it was made on, so that two processes can't change a group at once.
 
 mod rows;
@@ -42,7 +42,7 @@ pub struct Step {
     pub seen: u64,
     /// Whether the row is the end of a turn.
     pub is_turn: bool,
-    /// What the member used since.
+    /// The use of the member since.
     pub used: Used,
     /// Messages that follow from it.
     pub messages: Vec<NewMessage>,

@@ -37,7 +37,7 @@ const ALONE: &str = "Another agent gave you one task. Nobody reads along and nob
     Your last answer is all that comes back: make it complete.";
 
 /// The instruction to such an agent that can send messages.
-const IN_TOUCH: &str = "Messages may arrive while you work. You can send one to `parent`, who gave you the task, with `tool:group_send`.";
+const IN_TOUCH: &str = "Messages may arrive while you work. You can send one to `parent`, who gave you the task[?, with `tool:group_send`?].";
 
 /// The parts of a new subagent.
 struct Made {

@@ -123,11 +123,11 @@ impl Topology {
         let all = &self.names;
         let here = self.graphs.get_mut(graph).ok_or_else(|| Broken::NoGraph(graph.to_owned()))?;
         let is_taken = |it: &String| all.get(it).is_some_and(|it| it.name == names.name);
-        if all.contains_key(id) || here.members.iter().any(is_taken) {
-            return Err(Broken::IsMember { graph: graph.to_owned(), name: names.name });
-        }
         if here.is_full() {
             return Err(Broken::Full(here.members.len(), here.cap));
+        }
+        if all.contains_key(id) || here.members.iter().any(is_taken) {
+            return Err(Broken::IsMember { graph: graph.to_owned(), name: names.name });
         }
         here.members.insert(id.to_owned());
         here.listen.entry(id.to_owned()).or_default();

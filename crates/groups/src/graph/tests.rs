@@ -108,7 +108,7 @@ fn the_same_wire_twice_is_one_and_removing_a_member_removes_wires_to_it() {
 }
 
 proptest! {
-    /// Whatever changes are made: each member is in exactly one graph, each graph is connected, edges name channels of
+    /// After any changes each member is in exactly one graph, each graph is connected, edges name channels of
     /// their own graph, and no graph is beyond its cap.
     #[test]
     fn random_changes_keep_every_graph_connected(steps in prop::collection::vec((0..7u8, 0..8usize, 0..8usize), 1..60)) {

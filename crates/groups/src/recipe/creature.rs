@@ -150,9 +150,11 @@ pub fn of_fields(places: &Places, folder: &Path, fields: Map<String, Value>) -> 
     }
     spec.pwd = text(&fields, "pwd")?;
     spec.session_key = text(&fields, "session_key")?;
-    for key in fields.keys().filter(|it| !USED.contains(&it.as_str()) && !OF_MODEL.contains(&it.as_str())) {
+    let used = |it: &str| USED.contains(&it) || OF_MODEL.contains(&it);
+    for (key, value) in fields.iter().filter(|(key, _)| !used(key)) {
         match IGNORED.iter().find(|it| it.0 == key) {
             Some((_, "")) => {}
+            Some(_) if is_empty(value) => {}
             Some((_, why)) => notes.push(format!("`{key}` has no effect: {why}")),
             None => {
                 notes.push(format!("`{key}` is not a field of a creature that haft knows; it is ignored"));
@@ -161,6 +163,15 @@ pub fn of_fields(places: &Places, folder: &Path, fields: Map<String, Value>) -> 
     }
     spec.notes = notes;
     Ok(spec)
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+        _ => false,
+    }
 }
 
 /// Merges a config over its bases.
@@ -178,6 +189,14 @@ fn inherit(
         notes.push(format!("`${{{name}}}` is empty: a config does not see the environment"));
     }
     let Value::Object(mut fields) = value else { return Err(Fault::bug("a mapping is no longer one")) };
+    // A config on top of this one lies in another folder.
+    if let Some(Value::Object(files)) = fields.get_mut("prompt_context_files") {
+        for file in files.values_mut() {
+            if let Some(named) = file.as_str().filter(|it| !it.starts_with('@')) {
+                *file = folder.join(named).display().to_string().into();
+            }
+        }
+    }
     let mut prompts = match fields.get("base_config").and_then(Value::as_str).map(str::to_owned) {
         Some(base) => {
             let left = left.checked_sub(1).ok_or_else(|| {

@@ -88,7 +88,7 @@ impl Places {
     /// Reads a text file that a config in `from` names.
     ///
     /// # Errors
-    /// Those of [`find`](Self::find), and when it is no text of a bounded size.
+    /// Those of [`find`](Self::find), and when it is not a text of a bounded size.
     pub fn read(&self, from: &Path, named: &str) -> Result<String, Fault> {
         text_of(&self.find(from, named)?)
     }

@@ -13,7 +13,7 @@ use super::{Inner, blocking, event, state::session_of};
 use crate::{
     graph::{Broken, Change, Channel, Delta, Direction, Names, Topology, new_member_id},
     recipe::{Limits, MOST, MemberSpec, creature},
-    status::{Shown, Standing, status},
+    status::{MemberState, Shown, status},
     wiring::{Format, Wire},
 };
 
@@ -76,7 +76,8 @@ impl Inner {
         let spawnable = if spawnable { Some(blocking(move || Ok(maker.spawnable())).await?) } else { None };
         let state = self.state.lock();
         let graph_id = state.topology.graph_of(&whose).map(|it| it.0.clone()).unwrap_or_default();
-        let standing = |id: &str| state.live.get(id).map_or_else(Standing::default, |it| it.standing.clone());
+        let standing =
+            |id: &str| state.live.get(id).map_or_else(MemberState::default, |it| it.standing.clone());
         let scope = Scope::Environment(format!("env_{graph_id}"));
         let newest = |channel: &str| -> Vec<Value> {
             let limit = history.unwrap_or_default().min(HISTORY);
@@ -85,7 +86,7 @@ impl Inner {
             messages.into_iter().map(one).collect()
         };
         let newest: &dyn Fn(&str) -> Vec<Value> = &newest;
-        let shown = Shown { standing: &standing, history: history.map(|_| newest), spawnable };
+        let shown = Shown { state_of: &standing, history: history.map(|_| newest), spawnable };
         status(&state.topology, &whose, &shown).ok_or_else(|| Fault::not_found("you are not in a group"))
     }
 

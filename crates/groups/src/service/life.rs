@@ -8,7 +8,7 @@ use sessions::{Operation, Prompt};
 use store::{NewMessage, Source, groups::NewGroupEvent};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::{Inner, blocking, event, following};
+use super::{Inner, blocking, event, member_logs};
 use crate::{
     runtime_prompt::{block, with_block},
     status::Status,
@@ -36,7 +36,7 @@ impl Inner {
             (live.running, live.standing.killed) = (true, false);
             live.handle = Some(handle);
         }
-        let task = tokio::spawn(following::follow(Arc::downgrade(self), id.to_owned(), watcher));
+        let task = tokio::spawn(member_logs::follow(Arc::downgrade(self), id.to_owned(), watcher));
         if let Some(live) = self.state.lock().live.get_mut(id) {
             live.follows = Some(AbortOnDropHandle::new(task));
         }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use agent::Steering;
 use kit::Fault;
 use runtime::WeakSession;
-use serde_json::json;
+use serde_json::{Value, json};
 use sessions::Handle;
 use store::{
     Store,
@@ -18,7 +18,7 @@ use super::exchanges::Exchanges;
 use crate::{
     graph::{Channel, Graph, Names, Topology, direct_description},
     recipe::MemberSpec,
-    status::{Standing, Status},
+    status::{MemberState, Status},
     wiring::Wire,
 };
 
@@ -37,7 +37,7 @@ pub(super) struct State {
 pub(super) struct Live {
     pub(super) session: String,
     pub(super) spec: MemberSpec,
-    pub(super) standing: Standing,
+    pub(super) standing: MemberState,
     /// Whether it is to run.
     pub(super) running: bool,
     /// The number of the row of its log up to which everything is done.
@@ -45,7 +45,7 @@ pub(super) struct Live {
     /// The number of the last row that was read.
     pub(super) seen: u64,
     pub(super) turns: u64,
-    /// What began the turn that goes on, and when.
+    /// The cause of the turn that goes on, and its time.
     pub(super) began: Option<(String, u64)>,
     /// Whether its last turn was interrupted by the end of its process.
     pub(super) is_interrupted: bool,
@@ -56,7 +56,7 @@ pub(super) struct Live {
     pub(super) gate: watch::Sender<bool>,
 }
 
-/// What is left to others of a running agent.
+/// The parts of a running agent that others use.
 pub(super) struct LiveAgent {
     pub(super) steering: Steering,
     pub(super) session: WeakSession,
@@ -67,7 +67,7 @@ impl Live {
         Self {
             session,
             spec,
-            standing: Standing::default(),
+            standing: MemberState::default(),
             running: true,
             done: 0,
             seen: 0,
@@ -137,7 +137,7 @@ impl State {
             order.push(member.id.clone());
             let mut it = Live::new(member.session, spec);
             it.standing =
-                Standing { status: Status::NotStarted, paused: member.paused, killed: member.killed };
+                MemberState { status: Status::NotStarted, paused: member.paused, killed: member.killed };
             if !member.running {
                 it.standing.status = Status::Stopped;
             }
@@ -246,6 +246,17 @@ impl State {
     /// Returns the id of a member by its session.
     pub(super) fn by_session(&self, session: &str) -> Option<&String> {
         self.live.iter().find(|it| it.1.session == session).map(|it| it.0)
+    }
+
+    /// Marks the members whose last turn was cut, by a budget for example: they go on with it. Blocks.
+    pub(super) fn with_cut_turns(mut self, store: &Store) -> Result<Self, Fault> {
+        for live in self.live.values_mut() {
+            let Some(seq) = store.events().newest(&live.session, "turn_ended")? else { continue };
+            let row = store.events().page(&live.session, seq.saturating_sub(1), 1, usize::MAX)?;
+            let end = row.first().and_then(|it| serde_json::from_str::<Value>(&it.body).ok());
+            live.is_interrupted = end.is_some_and(|it| it.get("ended").is_some_and(|it| it != "done"));
+        }
+        Ok(self)
     }
 
     /// Returns whether a paused member has messages that wait. Blocks, briefly.

@@ -78,7 +78,7 @@ fn with(
     done.map(|()| ExitCode::SUCCESS)
 }
 
-/// Which group is meant.
+/// The group.
 #[derive(Args)]
 struct Named {
     /// Group: its name, the beginning of it, or `latest`
@@ -116,8 +116,8 @@ fn find(runtime: &Runtime, name: &str) -> Result<GroupRecord, Fault> {
     }
 }
 
-/// Returns the folders whose files a recipe may name: those of the workspace, of installed packages, and of the recipe's
-/// own project.
+/// Returns the folders whose files a recipe may name: those of the workspace, of installed packages, and of the
+/// project that the recipe is in.
 fn places(runtime: &Runtime, place: &Place, file: Option<&std::path::Path>) -> Places {
     let roots = runtime.roots().list().map(|it| it.0.to_owned());
     let places = Places::new(roots, packages(place));

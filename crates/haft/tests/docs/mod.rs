@@ -47,6 +47,7 @@ pages! {
     tools: "docs/tools.md",
     writing_tools: "docs/writing-tools.md" [Python],
     hooks: "docs/hooks.md",
+    groups: "docs/groups.md",
     profiles: "docs/profiles.md",
     agents_messages: "docs/messages.md",
     mcp_servers: "docs/mcp-servers.md",

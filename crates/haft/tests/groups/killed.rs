@@ -29,7 +29,7 @@ fn shown(stage: &Stage, name: &str, member: &str) -> Vec<String> {
     let member = status["creatures"].as_array().unwrap().iter().find(|it| it["name"] == member).unwrap();
     let session = member["session"].as_str().unwrap();
     let exported = stage.test_ws.run(&["sessions", "export", session, "--format", "md"]);
-    assert_eq!(exported.code, 0, "{exported:?}");
+    assert_eq!(exported.code, 0, "{exported:?} {status:#}");
     exported.out.lines().filter(|it| it.contains("done")).map(str::to_owned).collect()
 }
 
@@ -79,7 +79,12 @@ fn graph_wires_and_flags_come_back_after_a_kill() {
     let before = stage.group(&["graph", &name]).out;
     playing.kill();
     let mut playing = stage.starts(&["--resume", &name, "--stay"]);
-    playing.waits_for(|it| it["group_event"] == "group_state");
+    // All three run again.
+    let mut started = 0;
+    playing.waits_for(|it| {
+        started += usize::from(it["group_event"] == "creature_started");
+        started == 3
+    });
     assert_eq!(stage.group(&["graph", &name]).out, before);
     for part in ["late, started by root", "late --[new]--> ", "late ==output==> ann"] {
         assert!(before.contains(part), "{part}\n{before}");

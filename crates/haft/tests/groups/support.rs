@@ -128,7 +128,7 @@ impl Stage {
     }
 }
 
-/// What a group did until its end.
+/// The output of a group until its end.
 #[derive(Debug)]
 pub(super) struct Played {
     pub(super) code: i32,
@@ -171,7 +171,7 @@ fn outputs(lines: &[Value], member: &str) -> Vec<String> {
 
 impl Playing {
     /// Waits for a line that is like this.
-    pub(super) fn waits_for(&mut self, is_it: impl Fn(&Value) -> bool) -> Value {
+    pub(super) fn waits_for(&mut self, mut is_it: impl FnMut(&Value) -> bool) -> Value {
         let until = Instant::now() + PATIENCE;
         if let Some(found) = self.seen.iter().find(|it| is_it(it)) {
             return found.clone();

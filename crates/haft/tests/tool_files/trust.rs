@@ -88,7 +88,11 @@ fn a_workspace_with_nothing_of_its_own_has_nothing_to_trust() {
     let test_ws = TestWorkspace::new();
     let ran = test_ws.run(&["trust"]);
     assert_eq!(ran.code, 1, "{ran:?}");
-    assert!(ran.err.contains("it has no haft.toml, no .haft/tools and no .mcp.json"), "{}", ran.err);
+    assert!(
+        ran.err.contains("it has no haft.toml, no .haft/tools, no .mcp.json and no hooks"),
+        "{}",
+        ran.err
+    );
 }
 
 #[test]

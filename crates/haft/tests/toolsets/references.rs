@@ -207,7 +207,10 @@ fn no_text_names_a_tool_without_a_reference() {
 }
 
 /// Words that are names of tools and mean something else where they stand.
-const NOT_TOOLS: [(&str, &str); 5] = [
+const NOT_TOOLS: [(&str, &str); 7] = [
+    // Keys of `[[trigger]]`.
+    ("runtime/src/config/triggers.rs", "glob"),
+    ("runtime/src/config/triggers.rs", "webhook"),
     // Said only where the tool is there, under this name.
     ("agent/src/prompt/subagents.rs", "subagent"),
     // Documentation of haft.toml, which a person reads; the names are those of haft's own toolset.

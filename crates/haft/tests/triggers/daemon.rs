@@ -75,8 +75,7 @@ fn configured_triggers_fire_in_their_session_and_come_back_after_a_kill() {
     assert!(status.contains("triggers  process ") && status.contains("1 trigger armed"), "{status}");
     // `kill -9`, as its drop does.
     drop(daemon);
-    let status = good(test_ws.run(&["agents", "status"])).out;
-    assert!(status.contains("triggers  not running"), "{status}");
+    until(&test_ws, &["agents", "status"], "triggers  not running");
     let daemon = Daemon::start(&test_ws, &model, "triggers");
     daemon.stop();
 }

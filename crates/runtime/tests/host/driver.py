@@ -146,7 +146,7 @@ class Host:
         while said and (said["op"] == "question" or said["id"] in self.answered and said["id"] != id):
             if said["op"] == "question":
                 equal(said["question"], {"what": "context"})
-                known = {"agent": None, "tool_format": "native"}
+                known = {"agent": None, "tool_format": "native", "creature": None}
                 self.send({"op": "answer", "number": said["number"], "value": known, "error": None})
             # Or a second answer, which haft leaves out: a signal came while the first went out.
             said = self.answer()

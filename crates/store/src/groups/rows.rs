@@ -24,7 +24,7 @@ pub struct GroupRecord {
     pub generation: u64,
     /// When it was made, in milliseconds since 1970.
     pub created_ms: u64,
-    /// What all members used, those that left among them.
+    /// The use of all members, those that left among them.
     pub used: Used,
 }
 
@@ -53,11 +53,11 @@ pub struct MemberRecord {
     pub killed: bool,
     /// The number of the row of its log up to which everything is done.
     pub seen: u64,
-    /// What it used.
+    /// Its use.
     pub used: Used,
 }
 
-/// What a member used.
+/// The use of a member.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Used {
     /// Turns.

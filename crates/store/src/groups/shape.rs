@@ -32,7 +32,7 @@ pub struct Shape {
 pub struct GraphRecord {
     /// Its id.
     pub id: String,
-    /// Maximum number of members; 0 is no limit.
+    /// Maximum number of members; 0 means no limit.
     pub cap: u64,
 }
 

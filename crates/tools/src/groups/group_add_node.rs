@@ -7,8 +7,8 @@ use kit::{
 
 use super::{GROUP, answer, optional, required};
 
-/// Start an agent in your group, without a task and without channels[?: a single job for you alone is for
-/// `tool:subagent`?].
+/// Start an agent in your group, without a task and without channels.
+/// [?A single job for you alone is for `tool:subagent`.?]
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct GroupAddNode {

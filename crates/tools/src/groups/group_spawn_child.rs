@@ -7,8 +7,8 @@ use kit::{
 
 use super::{GROUP, answer, optional, required};
 
-/// Add an agent and hand over its first job; later messages reach it[? by `tool:group_send`?][?: a single job for you
-/// alone is for `tool:subagent`?].
+/// Add an agent and hand over its first job; later messages reach it[? by `tool:group_send`?].
+/// [?A single job for you alone is for `tool:subagent`.?]
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct GroupSpawnChild {

@@ -134,7 +134,13 @@ async fn a_restart_fires_no_timer_at_once_and_settles_what_was_missed_by_its_pol
     bench.clock.set(NOW + 630_000);
     let running = bench.run(Made::default());
     bench.sleeps(|until| until == Some(NOW + 660_000)).await;
-    assert_eq!(bench.fires(), ["date 1", "once 1"]);
+    // Both are due at once, in any order.
+    let fires = || {
+        let mut fires = bench.fires();
+        fires.sort();
+        fires
+    };
+    assert_eq!(fires(), ["date 1", "once 1"]);
     let missed = |event| vec![(event, "due at 2026-11-24T21:31:00Z, and 9 more".to_owned())];
     assert_eq!(bench.events("skip"), missed(HistoryEvent::Missed));
     assert_eq!(bench.events("ask"), missed(HistoryEvent::Asks));
@@ -150,7 +156,7 @@ async fn a_restart_fires_no_timer_at_once_and_settles_what_was_missed_by_its_pol
     let before = *bench.clock.sleeps().borrow();
     let mut sleeps = bench.clock.sleeps();
     tokio::time::timeout(PATIENCE, sleeps.wait_for(|it| *it > before)).await.unwrap().unwrap();
-    assert_eq!(bench.fires(), ["date 1", "once 1"]);
+    assert_eq!(fires(), ["date 1", "once 1"]);
 }
 
 #[tokio::test]

@@ -12,7 +12,7 @@ use store::{NewMessage, Refused, Source, groups::GroupRecord};
 use super::Named;
 use crate::{Options, Place, print, session_service::Service, verbs::close};
 
-/// What a request has besides its group.
+/// Options of every request.
 #[derive(Args)]
 struct Asked {
     /// Idempotency key: a request of the same key is done once

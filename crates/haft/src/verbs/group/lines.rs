@@ -1,4 +1,4 @@
-//! What `haft group run` prints: one line for each event, with the agent's name before it.
+//! Output of `haft group run`: one line for each event, with the agent's name before it.
 
 use groups::service::Seen;
 use serde_json::{Value, json};

@@ -92,7 +92,7 @@ impl Budget {
     }
 }
 
-/// What the words of the command line mean.
+/// The meaning of the words of the command line.
 struct Wanted {
     file: Option<PathBuf>,
     task: Option<String>,
@@ -176,17 +176,18 @@ impl Run {
     ) -> Result<ExitCode, Fault> {
         let lines = Lines { is_json: self.json };
         let mut seen = group.watch();
-        if self.json {
-            print::json(&json!({"group": group.name(), "graph": group.topology()}));
-        } else {
-            print::err(&format!("haft: group {}", group.name()));
-        }
         group.start().await?;
         if let Some(task) = &task {
             // A group begins with one task; what a later run adds is another message.
             let key =
                 if self.resume.is_some() { format!("task {}", store::now_ms()) } else { "task".to_owned() };
             group.say(self.to.as_deref(), task, &key).await?;
+        }
+        // Whoever knows the group's name can resume it, with its task.
+        if self.json {
+            print::json(&json!({"group": group.name(), "graph": group.topology()}));
+        } else {
+            print::err(&format!("haft: group {}", group.name()));
         }
         let settled = group.settled(false);
         tokio::pin!(settled);
@@ -196,7 +197,7 @@ impl Run {
                 Some(it) = seen.recv() => lines.show(&it),
                 () = stopped.cancelled() => break None,
                 how = &mut settled => match how? {
-                    Settled::Quiet if self.stay => {
+                    Settled::Quiet | Settled::Paused if self.stay => {
                         // Something begins again with a message or a job.
                         settled.set(group.settled(true));
                     }

@@ -1,4 +1,4 @@
-//! Following the logs of members: what their turns bring about for others, once and in one transaction.
+//! Logs of members: what their turns bring about for others, once and in one transaction.
 
 use std::{
     sync::{Arc, Weak},
@@ -23,7 +23,7 @@ use crate::{
 /// Pause before a row that could not be handled is tried again.
 const AGAIN: Duration = Duration::from_millis(500);
 
-/// How many messages of its parent's inbox are looked at for one of a member.
+/// Number of messages of its parent's inbox that are searched for one of a member.
 const LOOK_BACK: usize = 200;
 
 /// The tools by which members only talk to each other: their calls change nothing else.
