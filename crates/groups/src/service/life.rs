@@ -205,23 +205,28 @@ impl Inner {
     }
 
     /// Has a member go on with a turn that the end of its process interrupted.
-    pub(super) async fn go_on(&self, id: &str) {
+    pub(super) async fn go_on(self: &Arc<Self>, id: &str) {
         let handle = {
             let mut state = self.state.lock();
             state.live.get_mut(id).and_then(|live| {
                 let is_due = live.running && !live.standing.paused && live.is_interrupted;
                 let handle = live.handle.clone().filter(|_| is_due)?;
-                live.is_interrupted = false;
+                (live.is_interrupted, live.goes_on) = (false, true);
                 Some((handle, live.seen))
             })
         };
         let Some((handle, seen)) = handle else { return };
-        let id = id.to_owned();
+        let (id, group) = (id.to_owned(), Arc::downgrade(self));
         tokio::spawn(async move {
             let key = format!("go on after {seen}");
             if let Err(fault) = handle.act(&key, Operation::Prompt(Prompt::default())).await {
                 tracing::debug!(%fault, id, "there is nothing to go on with");
             }
+            let Some(group) = group.upgrade() else { return };
+            if let Some(live) = group.state.lock().live.get_mut(&id) {
+                live.goes_on = false;
+            }
+            group.touch();
         });
     }
 
@@ -270,7 +275,9 @@ impl Inner {
         let all: Vec<(String, u64, bool, bool)> = {
             let state = self.state.lock();
             let busy = state.live.values().any(|it| {
-                it.standing.status == Status::Busy || (it.is_interrupted && !it.standing.paused && it.running)
+                it.standing.status == Status::Busy
+                    || it.goes_on
+                    || (it.is_interrupted && !it.standing.paused && it.running)
             });
             if busy {
                 return Ok(false);

@@ -49,6 +49,8 @@ pub(super) struct Live {
     pub(super) began: Option<(String, u64)>,
     /// Whether its last turn was interrupted by the end of its process.
     pub(super) is_interrupted: bool,
+    /// Whether it was asked to go on with that turn, from before the turn begins to its end.
+    pub(super) goes_on: bool,
     pub(super) handle: Option<Handle>,
     pub(super) follows: Option<AbortOnDropHandle<()>>,
     pub(super) agent: Option<LiveAgent>,
@@ -74,6 +76,7 @@ impl Live {
             turns: 0,
             began: None,
             is_interrupted: false,
+            goes_on: false,
             handle: None,
             follows: None,
             agent: None,
