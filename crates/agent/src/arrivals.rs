@@ -1,4 +1,4 @@
-//! Arrivals: messages of the session's inbox, in the form in which the model reads them.
+//! Arrivals: messages from the inbox of a session, as the model reads them.
 //!
 //! A message of another agent, a trigger or a program is data: it stands in a block that names its source, and no line of it can
 //! pass for the person's words. Too many or too long messages are summarized, and the whole of them is stored as an output.

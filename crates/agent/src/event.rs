@@ -122,7 +122,7 @@ pub enum Event {
         /// One line.
         text: String,
     },
-    /// The model is shown a message of the session's inbox, with the next request.
+    /// The next request shows the model a message from its inbox.
     MessageShown {
         /// Its id.
         message: String,

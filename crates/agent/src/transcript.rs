@@ -97,7 +97,7 @@ impl Transcript {
         self.messages
     }
 
-    /// Returns the messages of the person's view, in order, without those taken back. Blocks.
+    /// Returns the messages as the person sees them, in order, without those taken back. Blocks.
     ///
     /// # Errors
     /// When they can't be read.

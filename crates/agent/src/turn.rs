@@ -72,7 +72,7 @@ pub struct Agent {
     unattended: Unattended,
     /// Values that live as long as the agent.
     kept: Vec<Box<dyn Any + Send + Sync>>,
-    /// Whether the hooks of the session's start have run.
+    /// Whether the `session_start` hooks have run.
     hooks_began: bool,
 }
 

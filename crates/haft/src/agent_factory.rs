@@ -319,24 +319,12 @@ impl AgentFactory {
         Ok(agent)
     }
 
-    /// Creates an agent with this model and without profiles, in a new conversation.
+    /// Creates an agent with this model and without profiles: that of a demonstration, or of a group's member, which gets them
+    /// by [`lead`](Self::lead).
     ///
     /// # Errors
     /// When the conversation can't be saved.
     pub(crate) fn simple(
-        &self,
-        session: Session,
-        model: Arc<dyn Model>,
-        host: Arc<dyn Observer>,
-    ) -> Result<Agent, Fault> {
-        self.blank_agent(session, model, host)
-    }
-
-    /// Creates an agent of a group with this model, without a profile.
-    ///
-    /// # Errors
-    /// When the conversation can't be saved.
-    pub(crate) fn member(
         &self,
         session: Session,
         model: Arc<dyn Model>,

@@ -179,7 +179,7 @@ impl Maker for GroupMembers {
         let model = member.meter.wrap(self.model_of(member.spec, &mut notes)?);
         let (meter, block) = (member.meter.clone(), member.block.clone());
         // The tools of a group are there once the agent is open, which reads whether the session is a member.
-        let mut agent = factory.member(session, model, prepared.observer())?;
+        let mut agent = factory.simple(session, model, prepared.observer())?;
         let profile = Arc::new(self.profile_of(agent.session(), &member, &mut notes)?);
         let max_steps = profile.max_turns;
         let own = profile.clone();

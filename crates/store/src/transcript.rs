@@ -121,7 +121,7 @@ impl Transcripts {
         self.add_rows(session, vec![(buffer, number, body)], Claim::None)
     }
 
-    /// Adds rows, and makes a claim on messages of the session's inbox, in one transaction: all of it is done, or nothing. The
+    /// Adds rows, and makes a claim on messages in the inbox of the session, in one transaction: all of it is done, or nothing. The
     /// messages are shown in the last of these rows.
     ///
     /// # Errors

@@ -34,7 +34,7 @@ pub struct Line {
 /// One entry of a conversation, in the order in which the model has them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HistoryItem {
-    /// The number of the person's [`Line`] that began its turn; 0 before the first.
+    /// The number of the [`Line`] that began its turn; 0 before the first.
     pub line: u64,
     /// The message, or the call.
     pub entry: Entry,
@@ -83,7 +83,7 @@ pub struct ToolCall {
     pub pieces: Vec<Piece>,
 }
 
-/// Returns the lines of the person's view of this session, in order, without those taken back. Blocks.
+/// Returns the lines of this session as the person sees them, in order, without those taken back. Blocks.
 ///
 /// # Errors
 /// When it can't be read.
@@ -145,7 +145,7 @@ pub(super) struct Turns {
 /// Where a turn begins.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Begin {
-    /// The number of the person's line among the messages.
+    /// The number of its line among the messages.
     pub(super) message: u64,
     /// The number of the row.
     pub(super) row: u64,

@@ -42,9 +42,9 @@ enum What {
     /// Send a message to an agent of a group
     Send(control::Send),
     /// Pause an agent, or all: its messages wait
-    Pause(control::Pause),
+    Pause(control::OneOrAll),
     /// Let a paused or stopped agent go on, or all
-    Resume(control::Resume),
+    Resume(control::OneOrAll),
     /// Stop an agent, or the whole group
     Stop(control::Stop),
 }
@@ -60,8 +60,8 @@ impl Group {
             What::Status(it) => with(options, place, |runtime| it.run(runtime)),
             What::Graph(it) => with(options, place, |runtime| it.run(runtime)),
             What::Send(it) => it.run(options, place).await,
-            What::Pause(it) => it.run(options, place).await,
-            What::Resume(it) => it.run(options, place).await,
+            What::Pause(it) => it.pause(options, place).await,
+            What::Resume(it) => it.resume(options, place).await,
             What::Stop(it) => it.run(options, place).await,
         }
     }

@@ -37,19 +37,9 @@ pub(super) struct Send {
     asked: Asked,
 }
 
+/// The arguments of `pause` and of `resume`.
 #[derive(Args)]
-pub(super) struct Pause {
-    #[command(flatten)]
-    group: Named,
-    /// Agent: its name or id [default: all]
-    #[arg(value_name = "AGENT")]
-    agent: Option<String>,
-    #[command(flatten)]
-    asked: Asked,
-}
-
-#[derive(Args)]
-pub(super) struct Resume {
+pub(super) struct OneOrAll {
     #[command(flatten)]
     group: Named,
     /// Agent: its name or id [default: all]
@@ -140,15 +130,13 @@ fn member(runtime: &Runtime, group: &GroupRecord, agent: &str) -> Result<String,
     }
 }
 
-impl Pause {
-    pub(super) async fn run(self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
+impl OneOrAll {
+    pub(super) async fn pause(self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
         let request = Request::GroupPause { member: self.agent };
         ask(options, place, &self.group, &self.asked, request).await
     }
-}
 
-impl Resume {
-    pub(super) async fn run(self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
+    pub(super) async fn resume(self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
         let request = Request::GroupResume { member: self.agent };
         ask(options, place, &self.group, &self.asked, request).await
     }
