@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     event::{Event, Observer},
-    model::{self, Abilities, Item, Model, ModelError, Piece, Request, Said, Usage},
+    model::{self, Abilities, Item, MessagePart, Model, ModelError, Piece, Request, Usage},
     transcript::{Message, Transcript},
     turn::next_part,
 };
@@ -105,11 +105,11 @@ fn of_piece(piece: &Piece) -> u64 {
     }
 }
 
-fn of_said(said: &Said) -> u64 {
+fn of_said(said: &MessagePart) -> u64 {
     match said {
-        Said::Text { text } => text.len() as u64,
-        Said::Call { tool, arguments, .. } => (tool.len() + arguments.len() + 40) as u64,
-        Said::Opaque { value, .. } => of_value(value),
+        MessagePart::Text { text } => text.len() as u64,
+        MessagePart::Call { tool, arguments, .. } => (tool.len() + arguments.len() + 40) as u64,
+        MessagePart::Opaque { value, .. } => of_value(value),
     }
 }
 
@@ -182,7 +182,7 @@ impl Shorten<'_> {
                 self.tokens()
             );
             self.transcript.tell(&Message::Note { text: text.clone() });
-            self.host.hear(Event::Note { text });
+            self.host.observe(Event::Note { text });
         }
         Ok(done)
     }
@@ -237,14 +237,14 @@ impl Shorten<'_> {
         let digest = as_text::digest(older);
         let handle = self.session.keep_output(whole.as_bytes())?;
         let text = "the conversation came near the model's window: it is summarized".to_owned();
-        self.host.hear(Event::Note { text });
+        self.host.observe(Event::Note { text });
         let summary = match self.ask(&whole, None, goal, usage).await {
             Ok(summary) => summary,
             Err(NoSummary::Stopped) => digest,
             Err(why) => {
                 let text =
                     format!("the model can't summarize the conversation, so it is done by rule: {why}");
-                self.host.hear(Event::Note { text });
+                self.host.observe(Event::Note { text });
                 digest
             }
         };
@@ -271,13 +271,13 @@ impl Shorten<'_> {
         let (whole, words) = (as_text::whole(items), as_text::words(items, WORDS));
         let last = match items.last() {
             Some(Item::Model { said }) => {
-                said.iter().filter(|it| matches!(it, Said::Text { .. })).cloned().collect()
+                said.iter().filter(|it| matches!(it, MessagePart::Text { .. })).cloned().collect()
             }
             _ => Vec::new(),
         };
         let count = items.len();
         let handle = self.session.keep_output(whole.as_bytes())?;
-        self.host.hear(Event::Note { text: "compacting the conversation".to_owned() });
+        self.host.observe(Event::Note { text: "compacting the conversation".to_owned() });
         let goal = allowed(self.model.abilities()) / 5 * 3;
         let summary = self.ask(&whole, extra, goal, usage).await.map_err(|why| match why {
             NoSummary::Stopped => Fault::new(Kind::Cancelled, "stopped; the conversation was not compacted"),
@@ -328,7 +328,7 @@ impl Shorten<'_> {
                 Some(Ok(model::Event::Used(used))) => {
                     *usage += used;
                     let cost = self.model.abilities().price.map(|it| used.cost(&it));
-                    self.host.hear(Event::Used { usage: used, cost });
+                    self.host.observe(Event::Used { usage: used, cost });
                 }
                 Some(Ok(model::Event::End(_))) => break,
                 Some(Ok(_)) => {}

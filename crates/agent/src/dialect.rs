@@ -21,7 +21,7 @@ use futures_util::StreamExt;
 use kit::{Fault, Origin, Spec};
 use runtime::config::{CALLS, DialectSection};
 
-use crate::model::{Abilities, Event, Events, Item, Model, Piece, Request, ResultOf, Said, Why};
+use crate::model::{Abilities, Event, Events, Item, MessagePart, Model, Piece, Request, ResultOf, Why};
 use parse::Parser;
 use syntax::{Manner, Syntax};
 use tagged::Tagged;
@@ -199,29 +199,33 @@ fn spoken(items: Vec<Item>, syntax: &Syntax) -> Vec<Item> {
 }
 
 /// Returns the model's parts, with its calls written out as text in place.
-fn written(said: Vec<Said>, syntax: &Syntax, arguments_of: &mut HashMap<String, String>) -> Vec<Said> {
-    let mut written: Vec<Said> = Vec::new();
+fn written(
+    said: Vec<MessagePart>,
+    syntax: &Syntax,
+    arguments_of: &mut HashMap<String, String>,
+) -> Vec<MessagePart> {
+    let mut written: Vec<MessagePart> = Vec::new();
     for part in said {
         let (more, is_call) = match part {
-            Said::Text { text } => (text, false),
-            Said::Call { id, tool, arguments } => {
+            MessagePart::Text { text } => (text, false),
+            MessagePart::Call { id, tool, arguments } => {
                 let block = syntax.write(&tool, &arguments);
                 arguments_of.insert(id, arguments);
                 (block, true)
             }
-            Said::Opaque { .. } => {
+            MessagePart::Opaque { .. } => {
                 written.push(part);
                 continue;
             }
         };
         match written.last_mut() {
-            Some(Said::Text { text }) => {
+            Some(MessagePart::Text { text }) => {
                 if is_call && !text.is_empty() && !text.ends_with('\n') {
                     text.push('\n');
                 }
                 text.push_str(&more);
             }
-            _ => written.push(Said::Text { text: more }),
+            _ => written.push(MessagePart::Text { text: more }),
         }
     }
     written

@@ -192,7 +192,7 @@ impl Driver {
             if told != owed {
                 let left = until.saturating_duration_since(Instant::now());
                 let seconds = (left + Duration::from_millis(500)).as_secs();
-                agent.host().hear(Event::Waits { jobs: owed.clone(), seconds });
+                agent.host().observe(Event::Waits { jobs: owed.clone(), seconds });
                 told.clone_from(&owed);
             }
             tokio::select! {

@@ -13,14 +13,14 @@ use crate::model::Usage;
 /// Receives the events of an agent as they happen. Must not block: calls and the model's answer wait meanwhile.
 pub trait Observer: Send + Sync {
     /// Receives one event.
-    fn hear(&self, event: Event);
+    fn observe(&self, event: Event);
 }
 
 /// An observer that ignores all events.
 pub struct Silent;
 
 impl Observer for Silent {
-    fn hear(&self, _: Event) {}
+    fn observe(&self, _: Event) {}
 }
 
 /// An event of an agent. As JSON it is one object, whose `event` names its kind; a field that is unknown is

@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
-use crate::model::{Item, Piece, ResultOf, Said};
+use crate::model::{Item, MessagePart, Piece, ResultOf};
 
 /// Repetition from which on the model gets a line instead of the result.
 const LINE: u32 = 3;
@@ -55,7 +55,7 @@ impl LoopDetector {
             match item {
                 Item::Person { .. } => {}
                 Item::Model { said } => called.extend(said.iter().filter_map(|it| match it {
-                    Said::Call { id, arguments, .. } => Some((id.as_str(), arguments.as_str())),
+                    MessagePart::Call { id, arguments, .. } => Some((id.as_str(), arguments.as_str())),
                     _ => None,
                 })),
                 Item::Results { results } => {
@@ -225,7 +225,7 @@ mod tests {
     fn resumed_conversation_continues_the_count() {
         let call = |id: &str| {
             let (id, tool, arguments) = (id.to_owned(), "read".to_owned(), "{}".to_owned());
-            Item::Model { said: vec![Said::Call { id, tool, arguments }] }
+            Item::Model { said: vec![MessagePart::Call { id, tool, arguments }] }
         };
         let mut items = Vec::new();
         let mut live = LoopDetector::default();

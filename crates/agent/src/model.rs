@@ -28,7 +28,7 @@ use serde::{Deserialize, Serialize};
 
 pub use choose::{choose, doubt, example, usual};
 pub use error::{Breach, ModelError};
-pub use item::{Item, Piece, ResultOf, Said};
+pub use item::{Item, MessagePart, Piece, ResultOf};
 pub use keys::{Keys, origin};
 pub use known::{AS_OF, Known, Model as KnownModel, listed, models};
 pub use list::{Offered, Source, source, source_to_log_in, sources};
@@ -204,7 +204,7 @@ pub enum Event {
         most: usize,
     },
     /// A part that is sent back unchanged: signed reasoning, or the work of a provider's own tool.
-    Kept(Said),
+    Opaque(MessagePart),
     /// A picture that a provider's own tool made.
     Picture {
         /// The tool.

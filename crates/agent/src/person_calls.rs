@@ -39,7 +39,7 @@ impl Agent {
         let session = self.session();
         let host: &dyn Observer = if watched { &**self.host() } else { &Silent };
         let id = session.new_call_id();
-        host.hear(Event::Called { call: id.clone(), tool: tool.to_owned(), arguments: arguments.clone() });
+        host.observe(Event::Called { call: id.clone(), tool: tool.to_owned(), arguments: arguments.clone() });
         let (cancel, own) = (cancel.child_token(), Some(id.clone()));
         let call = Call { cancel, id: own, by_person: true, ..Call::new(tool, arguments) };
         let answer = session.call(call).await;
@@ -48,7 +48,7 @@ impl Agent {
             Event::Answered { text, .. } => text.clone(),
             _ => String::new(),
         };
-        host.hear(answered.event);
+        host.observe(answered.event);
         Looked { ok: answered.result.ok, exit: answered.exit, text, pieces: answered.result.pieces }
     }
 }

@@ -82,7 +82,7 @@ mod tests {
     use super::*;
     use crate::{
         Agent, Message, Settings, Silent,
-        model::{Event, Events, Item, Model, Piece, Request, Said, Why},
+        model::{Event, Events, Item, MessagePart, Model, Piece, Request, Why},
     };
 
     /// A model with scripted answers that records its requests.
@@ -162,7 +162,7 @@ mod tests {
         let value = json!({"item": {"type": "image_generation_call"}});
         [
             Event::Picture { tool: OwnTool::ImageGen, mime: "image/png".to_owned(), data },
-            Event::Kept(Said::Opaque { wire: "responses".to_owned(), value }),
+            Event::Opaque(MessagePart::Opaque { wire: "responses".to_owned(), value }),
         ]
     }
 

@@ -544,7 +544,7 @@ impl Crew {
                     let cost = model.abilities().price.map(|it| usage.cost(&it));
                     self.inner.steering.add_below(usage, cost);
                     let inner = Box::new(Event::Used { usage, cost });
-                    self.inner.host.hear(Event::Under { agent: "thought".to_owned(), inner });
+                    self.inner.host.observe(Event::Under { agent: "thought".to_owned(), inner });
                 }
                 model::Event::End(_) => return Ok(text),
                 _ => {}

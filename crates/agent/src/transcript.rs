@@ -18,7 +18,7 @@ use serde::Serialize;
 use serde_json::Value;
 use store::{Buffer, Claim, SessionLease, Transcripts};
 
-use crate::model::{Item, Piece, ResultOf, Said};
+use crate::model::{Item, MessagePart, Piece, ResultOf};
 use conversation::Conversation;
 pub use fork::{Fork, fork};
 pub use history::{Entry, HistoryItem, Line, ToolCall, calls, history, lines};
@@ -26,7 +26,7 @@ pub use history::{Entry, HistoryItem, Line, ToolCall, calls, history, lines};
 pub(crate) use recovery::is_whole;
 pub use rewind::rewound_after;
 pub use row::Message;
-use row::{Begins, Mark, Row};
+use row::{Begins, RewindMark, Row};
 use writing::Writing;
 
 /// The two buffers of one session, held under its lease.
@@ -149,7 +149,13 @@ impl Transcript {
 
     /// Records that the call at this place of an answer is about to begin, with the parts of the answer
     /// before it.
-    pub(crate) fn begin(&mut self, before: Vec<(usize, Said)>, place: usize, call: Said, journal: &str) {
+    pub(crate) fn begin(
+        &mut self,
+        before: Vec<(usize, MessagePart)>,
+        place: usize,
+        call: MessagePart,
+        journal: &str,
+    ) {
         self.put(Row::Began { before, place, call, journal: journal.to_owned() });
     }
 
@@ -225,7 +231,7 @@ impl Transcript {
             return Claim::None;
         }
         let calls = said.iter().filter_map(|it| match it {
-            Said::Call { id, .. } => self.conversation.journal.get(id).cloned(),
+            MessagePart::Call { id, .. } => self.conversation.journal.get(id).cloned(),
             _ => None,
         });
         let calls = calls.collect();

@@ -33,7 +33,7 @@ use crate::{
     images::Attached,
     input::Input,
     loop_detection::{LoopDetector, changing},
-    model::{Item, Model, ModelError, Piece, Said, Usage, Why},
+    model::{Item, MessagePart, Model, ModelError, Piece, Usage, Why},
     prompt::System,
     provider_tools,
     subagent::{Crew, Setup},
@@ -534,7 +534,7 @@ impl Agent {
     fn tell_of(&mut self, arrivals: Arrivals) {
         arrivals.of_person.iter().for_each(|it| self.session.add_person_words(it));
         arrivals.lines.iter().for_each(|it| self.transcript.tell(it));
-        arrivals.events.into_iter().for_each(|it| self.host.hear(it));
+        arrivals.events.into_iter().for_each(|it| self.host.observe(it));
     }
 
     fn show_tools(&mut self, turn: bool) {
@@ -586,7 +586,7 @@ impl Agent {
             outcome.usage += step.usage;
             outcome.text = step.text();
             let cost = self.steering.model().abilities().price.map(|it| step.usage.cost(&it));
-            self.host.hear(Event::Used { usage: step.usage, cost });
+            self.host.observe(Event::Used { usage: step.usage, cost });
             let (why, called, whole) = (step.why, step.has_calls(), step.whole);
             let unwritten = self.keep(step);
             if self.hear_hooks().is_some() && called {
@@ -680,8 +680,9 @@ fn sum(one: Option<f64>, other: Option<f64>) -> Option<f64> {
     }
 }
 
-fn text_of(said: &[Said]) -> String {
-    let texts =
-        said.iter().filter_map(|it| if let Said::Text { text } = it { Some(text.as_str()) } else { None });
+fn text_of(said: &[MessagePart]) -> String {
+    let texts = said
+        .iter()
+        .filter_map(|it| if let MessagePart::Text { text } = it { Some(text.as_str()) } else { None });
     texts.collect::<Vec<_>>().join("\n\n")
 }

@@ -100,10 +100,10 @@ impl AgentBuilder {
         self
     }
 
-    /// Calls `hear` with each event as it happens. It must not block.
+    /// Calls `observe` with each event as it happens. It must not block.
     #[must_use]
-    pub fn on_event(mut self, hear: impl Fn(Event) + Send + Sync + 'static) -> Self {
-        self.host = Arc::new(Hears(hear));
+    pub fn on_event(mut self, observe: impl Fn(Event) + Send + Sync + 'static) -> Self {
+        self.host = Arc::new(Observes(observe));
         self
     }
 
@@ -200,10 +200,10 @@ impl EmbeddedAgent {
 }
 
 /// Passes events on to a function.
-struct Hears<F>(F);
+struct Observes<F>(F);
 
-impl<F: Fn(Event) + Send + Sync> Observer for Hears<F> {
-    fn hear(&self, event: Event) {
+impl<F: Fn(Event) + Send + Sync> Observer for Observes<F> {
+    fn observe(&self, event: Event) {
         (self.0)(event);
     }
 }

@@ -229,7 +229,7 @@ impl Log {
 }
 
 impl Observer for Log {
-    fn hear(&self, event: agent::Event) {
+    fn observe(&self, event: agent::Event) {
         self.add(event);
     }
 }

@@ -151,7 +151,7 @@ impl Prepared {
         self.feed.session()
     }
 
-    /// Hears what the agent does: its log.
+    /// Observes what the agent does: its log.
     pub fn observer(&self) -> Arc<dyn Observer> {
         self.log.clone()
     }

@@ -11,7 +11,7 @@ use serde_json::json;
 use sessions::{Event, TurnEnd};
 use store::{ArrivalState, Buffer, NewMessage, Source, Store};
 
-use crate::support::{PATIENCE, TestWorkspace, is_end, process, prompt, until};
+use crate::support::{TIMEOUT, TestWorkspace, is_end, process, prompt, until};
 
 const FOLDER: &str = "HAFT_TEST_INBOX_FOLDER";
 
@@ -70,7 +70,7 @@ async fn posts_and_kills(kills: usize, breaks: &str, seed: u64) -> (Vec<String>,
         let mut child = begin(test_ws.path(), breaks);
         // The session is taken over after some time; from then on a message is shown at any step.
         let head = store.events().head("s").unwrap();
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TIMEOUT;
         while store.events().head("s").unwrap() < head + 4 {
             assert!(Instant::now() < until, "the session does not run");
             tokio::time::sleep(Duration::from_millis(2)).await;
@@ -86,7 +86,7 @@ async fn posts_and_kills(kills: usize, breaks: &str, seed: u64) -> (Vec<String>,
     }
     // What is left is shown by a process that lives.
     let mut child = begin(test_ws.path(), "");
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + TIMEOUT;
     while store.inbox().has_queued("s").unwrap() {
         assert!(Instant::now() < until, "messages are left");
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -158,5 +158,5 @@ async fn message_to_a_session_of_another_process_is_told_over_its_socket() {
     let _handle = here.sessions().open(Some("s"), "test").await.unwrap();
     let mut told = here.runtime().store().inbox().arrivals("s");
     test_ws.process().watching().tell_of_message("s", "s").await;
-    tokio::time::timeout(PATIENCE, told.changed()).await.unwrap().unwrap();
+    tokio::time::timeout(TIMEOUT, told.changed()).await.unwrap().unwrap();
 }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use sessions::{Event, Fold, Row, Watcher};
 use store::Buffer;
 
-use crate::support::{PATIENCE, TestWorkspace, check_order, folded, process, prompt};
+use crate::support::{TIMEOUT, TestWorkspace, check_order, folded, process, prompt};
 
 const PROMPTS: usize = 5;
 const FOLDER: &str = "HAFT_TEST_SESSIONS_FOLDER";
@@ -53,7 +53,7 @@ fn begin(folder: &Path) -> Child {
 /// Collects rows until the session is closed by itself, or so many came.
 async fn collect(watcher: &mut Watcher, rows: &mut Vec<Row>, most: usize) -> bool {
     for _ in 0..most {
-        let row = tokio::time::timeout(PATIENCE, watcher.next()).await.unwrap().unwrap();
+        let row = tokio::time::timeout(TIMEOUT, watcher.next()).await.unwrap().unwrap();
         let is_closed = matches!(row.event, Event::Closed { .. });
         rows.push(row);
         if is_closed {

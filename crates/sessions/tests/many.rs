@@ -53,7 +53,7 @@ async fn a_watcher_of_another_process_wakes_by_the_socket() {
     let (here, there) = (test_ws.process().sessions(), test_ws.process().watching());
     let mut early = there.watch("s", 0);
     let handle = here.open(Some("s"), "one").await.unwrap();
-    let row = tokio::time::timeout(crate::support::PATIENCE, early.next()).await.unwrap().unwrap();
+    let row = tokio::time::timeout(crate::support::TIMEOUT, early.next()).await.unwrap().unwrap();
     assert!(matches!(row.event, sessions::Event::Opened { epoch: 1, .. }));
     handle.act("k", prompt(&[json!({"say": "hi"})])).await.unwrap();
     crate::support::until(&mut early, crate::support::is_end).await;

@@ -6,7 +6,7 @@ use kit::redact::Secrets;
 use serde_json::{Value, json};
 use sessions::{Event, Fold, Handle, Operation, Prompt, Row, Watcher, testing::ScriptOpener};
 
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A workspace `ws`, and state that nobody else has.
 pub(crate) struct TestWorkspace {
@@ -53,7 +53,7 @@ pub(crate) async fn until(watcher: &mut Watcher, is: impl Fn(&Event) -> bool) ->
             }
         }
     };
-    let done = tokio::time::timeout(PATIENCE, reading).await;
+    let done = tokio::time::timeout(TIMEOUT, reading).await;
     assert!(done.is_ok(), "it did not come after {rows:#?}");
     rows
 }

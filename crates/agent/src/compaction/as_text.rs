@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::model::{Item, Piece, Said};
+use crate::model::{Item, MessagePart, Piece};
 
 /// Maximum length of a text in a digest, in bytes.
 const GIST: usize = 200;
@@ -22,9 +22,9 @@ pub(super) fn whole(items: &[Item]) -> String {
                 text.push_str("## model\n");
                 for said in said {
                     let _ = match said {
-                        Said::Text { text: said } => writeln!(text, "{said}"),
-                        Said::Call { tool, arguments, .. } => writeln!(text, "> {tool} {arguments}"),
-                        Said::Opaque { .. } => Ok(()),
+                        MessagePart::Text { text: said } => writeln!(text, "{said}"),
+                        MessagePart::Call { tool, arguments, .. } => writeln!(text, "> {tool} {arguments}"),
+                        MessagePart::Opaque { .. } => Ok(()),
                     };
                 }
                 text.push('\n');
@@ -79,11 +79,11 @@ pub(super) fn digest(items: &[Item]) -> String {
             Item::Model { said } => {
                 for said in said {
                     match said {
-                        Said::Text { text } => lines.push(format!("said: {}", gist(text))),
-                        Said::Call { tool, arguments, .. } => {
+                        MessagePart::Text { text } => lines.push(format!("said: {}", gist(text))),
+                        MessagePart::Call { tool, arguments, .. } => {
                             lines.push(format!("called {tool} {}", gist(arguments)));
                         }
-                        Said::Opaque { .. } => {}
+                        MessagePart::Opaque { .. } => {}
                     }
                 }
             }

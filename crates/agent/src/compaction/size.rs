@@ -121,7 +121,7 @@ impl Sizes {
             }
             Item::Model { said } => {
                 let (calls, rest): (Vec<_>, Vec<_>) =
-                    said.iter().partition(|it| matches!(it, crate::model::Said::Call { .. }));
+                    said.iter().partition(|it| matches!(it, crate::model::MessagePart::Call { .. }));
                 if !rest.is_empty() {
                     add(&mut self.messages, rest.iter().map(|it| of_said(it)).sum());
                 }

@@ -19,7 +19,7 @@ use super::{
 use answer::Answer;
 use request::Thinking;
 
-/// The name of this wire format in [`Said::Opaque`](super::Said::Opaque).
+/// The name of this wire format in [`MessagePart::Opaque`](super::MessagePart::Opaque).
 const WIRE: &str = "anthropic";
 
 /// The version of the API.
@@ -72,7 +72,7 @@ impl Model for Anthropic {
                 while let Some(heard) = heard.next().await {
                     let events = match heard {
                         Ok(Received::Waiting { why, seconds }) => Ok(vec![Event::Waiting { why, seconds }]),
-                        Ok(Received::Sent { data, .. }) => answer.hear(&data),
+                        Ok(Received::Sent { data, .. }) => answer.receive(&data),
                         Err(error) if may_leave && is_about_thinking(&error) => {
                             thinking = Thinking::Left;
                             continue 'asked;

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use super::{Abilities, Events, Model, Request, endpoint::Served, openai};
 
-/// The name of this wire format in [`Said::Opaque`](super::Said::Opaque).
+/// The name of this wire format in [`MessagePart::Opaque`](super::MessagePart::Opaque).
 const WIRE: &str = "chat";
 
 /// A model that uses Chat Completions.

@@ -18,7 +18,7 @@ pub enum Item {
     /// An answer of the model.
     Model {
         /// Its parts, in order.
-        said: Vec<Said>,
+        said: Vec<MessagePart>,
     },
     /// The results of the model's calls, in the order of the calls.
     Results {
@@ -52,7 +52,7 @@ pub enum Piece {
 /// A part of a model's answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "said", rename_all = "snake_case")]
-pub enum Said {
+pub enum MessagePart {
     /// A text.
     Text {
         /// The text itself.

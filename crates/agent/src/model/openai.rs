@@ -22,7 +22,7 @@ pub(super) trait Answer: Send + 'static {
     ///
     /// # Errors
     /// When the event reports a failure, or is malformed.
-    fn hear(&mut self, data: &str, events: &mut Vec<Event>) -> Result<(), ModelError>;
+    fn receive(&mut self, data: &str, events: &mut Vec<Event>) -> Result<(), ModelError>;
 
     /// Returns the state of the answer.
     fn stands(&self) -> Stands;
@@ -67,7 +67,7 @@ pub(super) fn ask(request: Result<Post, ModelError>, mut answer: impl Answer) ->
                 Some(Ok(Received::Waiting { why, seconds })) => yield Ok(Event::Waiting { why, seconds }),
                 Some(Ok(Received::Sent { data, .. })) => {
                     let mut events = Vec::new();
-                    let read = answer.hear(&data, &mut events);
+                    let read = answer.receive(&data, &mut events);
                     for event in events {
                         yield Ok(event);
                     }

@@ -87,8 +87,8 @@ impl Now {
 }
 
 impl Observer for Watch {
-    fn hear(&self, event: Event) {
+    fn observe(&self, event: Event) {
         self.note(&event);
-        self.above.hear(Event::Under { agent: self.agent.clone(), inner: Box::new(event) });
+        self.above.observe(Event::Under { agent: self.agent.clone(), inner: Box::new(event) });
     }
 }

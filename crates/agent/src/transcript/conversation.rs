@@ -9,7 +9,7 @@ use super::{
     recovery::Open,
     row::{Begins, Row},
 };
-use crate::model::{Item, Piece, Said};
+use crate::model::{Item, MessagePart, Piece};
 
 /// A conversation. It follows from its rows, each of which has the same effect whenever it is read.
 #[derive(Default)]
@@ -119,6 +119,6 @@ pub(super) fn read(stored: &Stored) -> Result<Row, Fault> {
     })
 }
 
-fn id_of(said: &Said) -> Option<&str> {
-    if let Said::Call { id, .. } = said { Some(id) } else { None }
+fn id_of(said: &MessagePart) -> Option<&str> {
+    if let MessagePart::Call { id, .. } = said { Some(id) } else { None }
 }

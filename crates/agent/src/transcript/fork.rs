@@ -8,7 +8,7 @@ use super::{
     history::{Turns, standing},
     row::{Message, Row},
 };
-use crate::model::{Item, Said};
+use crate::model::{Item, MessagePart};
 
 /// A conversation that was forked.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -99,7 +99,7 @@ impl Begun {
             let row = read(stored)?;
             is_answered = match &row {
                 Row::Item { item: Item::Model { said }, .. } => {
-                    !said.iter().any(|it| matches!(it, Said::Call { .. }))
+                    !said.iter().any(|it| matches!(it, MessagePart::Call { .. }))
                 }
                 Row::Note { .. } | Row::Rewound { .. } => true,
                 Row::Instead { .. } => is_answered,

@@ -12,9 +12,9 @@ use store::{Buffer, Row as Stored};
 
 use super::{
     conversation::{Conversation, read},
-    row::{Mark, Message, Row},
+    row::{Message, RewindMark, Row},
 };
-use crate::model::{Item, Piece, ResultOf, Said};
+use crate::model::{Item, MessagePart, Piece, ResultOf};
 
 /// A line of what a person was shown.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -125,7 +125,7 @@ pub(super) fn standing(rows: &[Stored]) -> Vec<Line> {
     for row in rows {
         if let Ok(message) = serde_json::from_str::<Message>(&row.body) {
             lines.push(Line { number: row.number, at_ms: row.at_ms, turn: None, message });
-        } else if let Ok(Mark::Rewound { since }) = serde_json::from_str(&row.body) {
+        } else if let Ok(RewindMark::Rewound { since }) = serde_json::from_str(&row.body) {
             lines.retain(|it| it.number < since);
         }
     }
@@ -235,7 +235,7 @@ impl History {
             }
             Row::Began { before, call, journal, .. } => {
                 self.unfinished.get_or_insert(self.items.len());
-                if let Said::Call { id, .. } = &call {
+                if let MessagePart::Call { id, .. } = &call {
                     self.journal.insert(id.clone(), journal);
                 }
                 before.into_iter().for_each(|(_, it)| self.said(it));
@@ -254,11 +254,11 @@ impl History {
         self.items.push(HistoryItem { line: self.turns.newest(), entry });
     }
 
-    fn said(&mut self, said: Said) {
+    fn said(&mut self, said: MessagePart) {
         match said {
-            Said::Text { text } if !text.is_empty() => self.add(Entry::Model { text }),
-            Said::Text { .. } | Said::Opaque { .. } => {}
-            Said::Call { id, tool, arguments } => {
+            MessagePart::Text { text } if !text.is_empty() => self.add(Entry::Model { text }),
+            MessagePart::Text { .. } | MessagePart::Opaque { .. } => {}
+            MessagePart::Call { id, tool, arguments } => {
                 let mut call = ToolCall {
                     call: self.journal.get(&id).cloned(),
                     turn: self.lines.get(&self.turns.newest()).and_then(|it| it.turn),
@@ -299,8 +299,8 @@ mod tests {
     use super::*;
     use crate::transcript::row::Begins;
 
-    fn call(id: &str) -> Said {
-        Said::Call { id: id.to_owned(), tool: "read".to_owned(), arguments: "{}".to_owned() }
+    fn call(id: &str) -> MessagePart {
+        MessagePart::Call { id: id.to_owned(), tool: "read".to_owned(), arguments: "{}".to_owned() }
     }
 
     fn result(id: &str, text: &str) -> ResultOf {
@@ -314,7 +314,7 @@ mod tests {
     }
 
     fn began(id: &str, before: &str) -> Row {
-        let before = vec![(0, Said::Text { text: before.to_owned() })];
+        let before = vec![(0, MessagePart::Text { text: before.to_owned() })];
         Row::Began { before, place: 1, call: call(id), journal: format!("c_{id}") }
     }
 
@@ -350,7 +350,7 @@ mod tests {
 
     #[test]
     fn summed_up_words_and_results_of_calls_are_there_and_what_was_taken_back_is_not() {
-        let model = vec![Said::Text { text: "I look.".to_owned() }, call("m1")];
+        let model = vec![MessagePart::Text { text: "I look.".to_owned() }, call("m1")];
         let items = of([
             person("look", 1),
             began("m1", "I look."),

@@ -6,12 +6,12 @@ use kit::{Fault, Touch};
 use runtime::Session;
 use store::journal::Filter;
 
-use crate::model::{Item, Piece, ResultOf, Said};
+use crate::model::{Item, MessagePart, Piece, ResultOf};
 
 /// The newest answer, until all its calls have their results.
 #[derive(Default)]
 pub(super) struct Open {
-    said: BTreeMap<usize, Said>,
+    said: BTreeMap<usize, MessagePart>,
     /// The journal ids of its calls.
     journal: HashMap<String, String>,
     results: HashMap<String, ResultOf>,
@@ -20,14 +20,20 @@ pub(super) struct Open {
 }
 
 /// The answer, unless it is already an item of the conversation, and the results of its calls.
-type Closed = (Option<Vec<Said>>, Vec<ResultOf>);
+type Closed = (Option<Vec<MessagePart>>, Vec<ResultOf>);
 
 impl Open {
-    pub(super) fn begin(&mut self, before: Vec<(usize, Said)>, place: usize, call: Said, journal: String) {
+    pub(super) fn begin(
+        &mut self,
+        before: Vec<(usize, MessagePart)>,
+        place: usize,
+        call: MessagePart,
+        journal: String,
+    ) {
         if self.complete {
             *self = Self::default();
         }
-        if let Said::Call { id, .. } = &call {
+        if let MessagePart::Call { id, .. } = &call {
             self.journal.insert(id.clone(), journal);
         }
         self.said.extend(before);
@@ -38,7 +44,7 @@ impl Open {
         self.results.insert(result.id.clone(), result);
     }
 
-    pub(super) fn complete(&mut self, said: &[Said]) {
+    pub(super) fn complete(&mut self, said: &[MessagePart]) {
         self.said = said.iter().cloned().enumerate().collect();
         self.complete = true;
     }
@@ -48,7 +54,7 @@ impl Open {
     pub(super) fn close(&mut self, session: &Session) -> Result<Option<Closed>, Fault> {
         let mut results = Vec::new();
         for said in self.said.values() {
-            let Said::Call { id, tool, .. } = said else { continue };
+            let MessagePart::Call { id, tool, .. } = said else { continue };
             results.push(match self.results.get(id) {
                 Some(result) => result.clone(),
                 None => lost(id, tool, what_is_known(session, self.journal.get(id))?),
@@ -88,7 +94,7 @@ pub(super) fn made_whole(items: &[Item]) -> Option<Vec<Item>> {
         let mut kept = Vec::new();
         let mut in_order = Vec::new();
         for it in said {
-            if let Said::Call { id, tool, .. } = it {
+            if let MessagePart::Call { id, tool, .. } = it {
                 if !ids.insert(id.clone()) {
                     continue;
                 }
@@ -126,7 +132,9 @@ pub(crate) fn is_whole(items: &[Item]) -> bool {
             Item::Model { said } => {
                 awaited = said
                     .iter()
-                    .filter_map(|it| if let Said::Call { id, .. } = it { Some(id.as_str()) } else { None })
+                    .filter_map(
+                        |it| if let MessagePart::Call { id, .. } = it { Some(id.as_str()) } else { None },
+                    )
                     .collect();
                 if said.is_empty() || !awaited.iter().all(|it| ids.insert(*it)) {
                     return false;

@@ -6,8 +6,8 @@
 
 use kit::Fault;
 
-use super::{Mark, Row, Transcript, body, conversation::Turn, row::Message};
-use crate::model::{Item, Piece, Said};
+use super::{RewindMark, Row, Transcript, body, conversation::Turn, row::Message};
+use crate::model::{Item, MessagePart, Piece};
 use store::{Buffer, Claim, Store};
 
 /// The removed part of a conversation.
@@ -41,7 +41,7 @@ impl Transcript {
             _ => &[],
         });
         let calls = calls.filter_map(|it| match it {
-            Said::Call { id, .. } => self.conversation.journal.get(id).cloned(),
+            MessagePart::Call { id, .. } => self.conversation.journal.get(id).cloned(),
             _ => None,
         });
         let back = TakenBack { said: self.said_at(&first), calls: calls.collect() };
@@ -54,7 +54,7 @@ impl Transcript {
         self.writing.add_rows(
             vec![
                 (Buffer::Context, self.rows, body(&row)),
-                (Buffer::Messages, self.messages, body(&Mark::Rewound { since })),
+                (Buffer::Messages, self.messages, body(&RewindMark::Rewound { since })),
             ],
             Claim::None,
         );
@@ -90,7 +90,7 @@ impl Transcript {
 pub fn rewound_after(store: &Store, session: &str, message: u64) -> Result<Option<String>, Fault> {
     let rows = store.transcripts().rows(session, Buffer::Messages)?;
     let mark = rows.iter().filter(|it| it.number > message).find_map(|it| {
-        let Mark::Rewound { since } = serde_json::from_str(&it.body).ok()?;
+        let RewindMark::Rewound { since } = serde_json::from_str(&it.body).ok()?;
         Some(since)
     });
     let Some(since) = mark else { return Ok(None) };

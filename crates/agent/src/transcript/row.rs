@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{Item, Piece, ResultOf, Said};
+use crate::model::{Item, MessagePart, Piece, ResultOf};
 
 /// One row of the model's conversation. The conversation follows from its rows alone, in their order.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -19,11 +19,11 @@ pub(super) enum Row {
     /// A call of an unfinished answer is about to begin.
     Began {
         /// The parts of the answer before it that no earlier row has, each with its place in the answer.
-        before: Vec<(usize, Said)>,
+        before: Vec<(usize, MessagePart)>,
         /// The call's place in the answer: calls may be interleaved.
         place: usize,
         /// The call.
-        call: Said,
+        call: MessagePart,
         /// Its id in the journal.
         journal: String,
     },
@@ -73,7 +73,7 @@ pub(super) struct Begins {
 /// A row of the messages that is not a line for the person: it removes others.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "who", rename_all = "snake_case")]
-pub(super) enum Mark {
+pub(super) enum RewindMark {
     /// The lines from this number on were rewound.
     Rewound {
         /// The number of the first one.

@@ -83,11 +83,11 @@ impl Agent {
             let text = format!(
                 "the hook `{hook}` wanted the model to go on, for the {MOST_STOPS}th time in this turn: the turn ends"
             );
-            self.host.hear(Event::Note { text });
+            self.host.observe(Event::Note { text });
             return false;
         }
         turn.stops += 1;
-        self.host.hear(Event::Note { text: format!("the hook `{hook}` lets the model go on") });
+        self.host.observe(Event::Note { text: format!("the hook `{hook}` lets the model go on") });
         self.transcript.add(Item::person(format!(
             "You are not done yet, says the hook `{hook}` of the configuration (not the person): {reason}"
         )));
@@ -96,14 +96,14 @@ impl Agent {
 
     /// Reports to the person what hooks said. Returns the reason, if one wants the agent to stop.
     pub(super) fn hear_hooks(&self) -> Option<String> {
-        heard(&self.session, |text| self.host.hear(Event::Note { text }))
+        heard(&self.session, |text| self.host.observe(Event::Note { text }))
     }
 }
 
-fn heard(session: &Session, hear: impl Fn(String)) -> Option<String> {
+fn heard(session: &Session, observe: impl Fn(String)) -> Option<String> {
     session.runtime().hooks()?;
-    session.hook_notes().into_iter().for_each(&hear);
+    session.hook_notes().into_iter().for_each(&observe);
     let reason = session.hook_halt()?;
-    hear(format!("a hook stopped the agent: {reason}"));
+    observe(format!("a hook stopped the agent: {reason}"));
     Some(reason)
 }

@@ -38,7 +38,7 @@ impl Agent {
                 () = stop.cancelled() => return Ok(None),
                 written = self.transcript.written() => written?,
             }
-            self.host.hear(Event::Asked { step: self.transcript.steps() + 1 });
+            self.host.observe(Event::Asked { step: self.transcript.steps() + 1 });
             let model = self.steering.model();
             let mut items = self.transcript.items().to_vec();
             if model.abilities().images {
@@ -75,19 +75,19 @@ impl Agent {
                     if !self.shorten(most, true, usage, stop).await? {
                         return Err(error.into());
                     }
-                    self.host.hear(Event::Again { why: error.to_string(), seconds: 0.0 });
+                    self.host.observe(Event::Again { why: error.to_string(), seconds: 0.0 });
                 }
                 Err(Broke::Error(error)) if error.breach == Breach::Refused && self.format.is_some() => {
                     // The model may be too old, or the provider may not support the schema: the caller checks
                     // the answer anyway.
                     self.format = None;
                     let text = format!("asking again without structured output, as it was refused: {error}");
-                    self.host.hear(Event::Note { text });
+                    self.host.observe(Event::Note { text });
                 }
                 Err(Broke::Error(error)) if error.may_pass() && !error.tried && again < AGAIN => {
                     again += 1;
                     let seconds = 0.5 * f32::from(1u8 << again);
-                    self.host.hear(Event::Again { why: error.to_string(), seconds });
+                    self.host.observe(Event::Again { why: error.to_string(), seconds });
                     tokio::select! {
                         () = tokio::time::sleep(Duration::from_secs_f32(seconds)) => {}
                         () = stop.cancelled() => return Ok(None),

@@ -22,7 +22,7 @@ use crate::{
     answer::{AnsweredCall, answered_call},
     event::{Event, Observer, Shown},
     loop_detection::LoopDetector,
-    model::{self, Events, ModelError, Piece, ResultOf, Said, Usage, Why},
+    model::{self, Events, MessagePart, ModelError, Piece, ResultOf, Usage, Why},
     summary_line,
     transcript::{Message, Transcript},
 };
@@ -128,7 +128,7 @@ impl Step {
                 }
                 event = next(&mut stream), if stream.is_some() => match event {
                     Some(Ok(event)) => {
-                        if let Some(call) = answering.hear(event) {
+                        if let Some(call) = answering.observe(event) {
                             running.push(call);
                         }
                         if answering.why.is_some() {
@@ -145,7 +145,7 @@ impl Step {
                             return Err(Broke::Error(error));
                         }
                         let text = format!("{error}; going on with the calls that were complete");
-                        answering.around.host.hear(Event::Note { text });
+                        answering.around.host.observe(Event::Note { text });
                         answering.why = Some(Why::Calls);
                     }
                 },
@@ -165,7 +165,7 @@ impl Step {
     }
 
     /// Returns the model's parts, and the results of its calls in its order.
-    pub(super) fn into_items(self) -> (Vec<Said>, Vec<ResultOf>) {
+    pub(super) fn into_items(self) -> (Vec<MessagePart>, Vec<ResultOf>) {
         self.parts.into_items()
     }
 }
@@ -206,34 +206,34 @@ impl<'a> Answering<'a> {
     }
 
     /// Takes a part of the answer; returns the future of the call that it completes.
-    fn hear(&mut self, event: model::Event) -> Option<Ending<'a>> {
+    fn observe(&mut self, event: model::Event) -> Option<Ending<'a>> {
         let host = self.around.host;
         if self.is_too_long(&event) {
             let text = format!("the answer has more than {LONGEST} bytes and was cut off there");
-            host.hear(Event::Note { text });
+            host.observe(Event::Note { text });
             self.why = Some(Why::Length);
             return None;
         }
         match event {
-            model::Event::Waiting { why, seconds } => host.hear(Event::Again { why, seconds }),
+            model::Event::Waiting { why, seconds } => host.observe(Event::Again { why, seconds }),
             model::Event::Text(text) => {
                 self.parts.write(&text);
-                host.hear(Event::Text { text });
+                host.observe(Event::Text { text });
             }
-            model::Event::Reasoning(text) => host.hear(Event::Reasoning { text }),
+            model::Event::Reasoning(text) => host.observe(Event::Reasoning { text }),
             model::Event::CallBegan { index, tool } => {
                 let call = self.parts.begin(index, &tool, || self.around.session.new_call_id());
-                host.hear(Event::Writing { index, call, tool, bytes: 0 });
+                host.observe(Event::Writing { index, call, tool, bytes: 0 });
             }
             model::Event::CallGrew { index, bytes } => {
                 if let Some((call, tool, bytes)) = self.parts.grow(index, bytes) {
-                    host.hear(Event::Writing { index, call, tool, bytes });
+                    host.observe(Event::Writing { index, call, tool, bytes });
                 }
             }
             model::Event::CallClosed { index, id, tool, arguments } => {
                 return Some(self.begin(index, id, tool, arguments));
             }
-            model::Event::Kept(said) => drop(self.parts.push(Part::Said(said))),
+            model::Event::Opaque(said) => drop(self.parts.push(Part::Said(said))),
             model::Event::Picture { tool, mime, data } => self.picture(tool.name(), mime, &data),
             model::Event::NotRun { calls, most } => {
                 let were = if calls == 1 { "was" } else { "were" };
@@ -241,7 +241,7 @@ impl<'a> Answering<'a> {
                     "{} of the answer {were} not run: `max_calls` of `[agent]` in haft.toml is {most}",
                     counted(calls, "call")
                 );
-                host.hear(Event::Note { text });
+                host.observe(Event::Note { text });
                 self.not_run = Some(not_run(calls, most));
             }
             model::Event::Used(usage) => self.usage = usage,
@@ -258,7 +258,7 @@ impl<'a> Answering<'a> {
         let journal = self.parts.journal_of(index).unwrap_or_else(|| session.new_call_id());
         let id = self.own_id(id, &journal);
         let name = name(&tool);
-        let call = Said::Call { id: id.clone(), tool: name.clone(), arguments: arguments.clone() };
+        let call = MessagePart::Call { id: id.clone(), tool: name.clone(), arguments: arguments.clone() };
         let (place, before) = self.parts.close(index, call.clone());
         self.around.transcript.begin(before, place, call, &journal);
         self.under_way.insert(place, journal.clone());
@@ -270,7 +270,11 @@ impl<'a> Answering<'a> {
         // Observers may show or store the event, so credentials are removed from it; the tool gets the
         // arguments unchanged.
         let shown = without_credentials(&arguments);
-        self.around.host.hear(Event::Called { call: journal.clone(), tool: name.clone(), arguments: shown });
+        self.around.host.observe(Event::Called {
+            call: journal.clone(),
+            tool: name.clone(),
+            arguments: shown,
+        });
         let progress = Arc::new(Lines { host: self.around.host.clone(), call: journal.clone() });
         let call = Call {
             tool,
@@ -313,9 +317,9 @@ impl<'a> Answering<'a> {
             self.around.transcript.tell(&Message::Model { text });
         }
         self.around.transcript.tell(&message);
-        self.around.host.hear(event);
+        self.around.host.observe(event);
         if let Some(text) = self.around.loops.circling() {
-            self.around.host.hear(Event::Note { text });
+            self.around.host.observe(Event::Note { text });
         }
     }
 
@@ -360,12 +364,12 @@ impl<'a> Answering<'a> {
                 let image = Piece::Image { mime: mime.clone(), handle: handle.clone(), data: None };
                 self.pictures.extend([Piece::text(line), image]);
                 let picture = Shown { handle, mime, bytes: data.len() };
-                self.around.host.hear(Event::Picture { tool: tool.to_owned(), picture });
+                self.around.host.observe(Event::Picture { tool: tool.to_owned(), picture });
             }
             Err(fault) => {
                 let text = format!("a picture can't be kept: {}", fault.what);
                 self.pictures.push(Piece::text(format!("`{tool}` made a picture, and {text}")));
-                self.around.host.hear(Event::Note { text });
+                self.around.host.observe(Event::Note { text });
             }
         }
     }
@@ -428,6 +432,6 @@ impl Progress for Lines {
             ("", None) => format!("{done}"),
             (message, _) => message.to_owned(),
         };
-        self.host.hear(Event::Progress { call: self.call.clone(), line });
+        self.host.observe(Event::Progress { call: self.call.clone(), line });
     }
 }

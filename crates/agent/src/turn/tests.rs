@@ -256,8 +256,9 @@ async fn answer_that_is_cut_off_is_continued_a_limited_number_of_times() {
 #[tokio::test]
 async fn trailing_reasoning_and_blank_texts_are_not_sent_back() {
     let fixture = Fixture::new();
-    let thought =
-        || Move::Say(Part::Kept(Said::Opaque { wire: "w".to_owned(), value: json!({"thought": 1}) }));
+    let thought = || {
+        Move::Say(Part::Opaque(MessagePart::Opaque { wire: "w".to_owned(), value: json!({"thought": 1}) }))
+    };
     let blank = || Move::Say(Part::Text(" \n".to_owned()));
     fixture.plays([
         [vec![thought(), blank()], end()].concat(),

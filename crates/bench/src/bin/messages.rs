@@ -33,7 +33,7 @@ const MESSAGES: usize = 1000;
 /// Its subscribers.
 const SUBSCRIBERS: usize = 10;
 /// Time limit of one wait.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The peer, as Python.
 const TERRARIUM: &str = include_str!("../../peers/terrarium_messages.py");
@@ -138,7 +138,7 @@ async fn turns(sessions: &Sessions, model: &Stamped, store: &Store) -> Result<(D
     for at in 0..TURNS {
         let sent = Instant::now();
         store.inbox().post(NewMessage::new("bob", Source::Direct, "alice", format!("message {at}"))).await?;
-        tokio::time::timeout(PATIENCE, model.began.notified()).await?;
+        tokio::time::timeout(TIMEOUT, model.began.notified()).await?;
         let asked = model.asked.lock().map_err(|_| "a model panicked")?.ok_or("the model was not asked")?;
         took.push(asked.saturating_duration_since(sent));
         // The turn ends before the next message.
@@ -189,7 +189,7 @@ async fn shown_to_agents(sessions: &Sessions, store: &Store) -> Result<Duration,
     broadcast(store, "shown", &names).await?;
     for name in &names {
         while store.inbox().has_queued(name)? {
-            if began.elapsed() > PATIENCE {
+            if began.elapsed() > TIMEOUT {
                 return Err(format!("`{name}` has messages left").into());
             }
             tokio::time::sleep(Duration::from_millis(1)).await;

@@ -28,7 +28,7 @@ const RESTARTS_OF_ONE: usize = 40;
 /// Triggers that occur once.
 const ONCE: u64 = 60;
 /// Time for all of them to fire after the last restart.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 type Trouble = Box<dyn Error>;
 
@@ -112,7 +112,7 @@ async fn round(restarts: usize, random: &mut u64) -> Result<Found, Trouble> {
         }
     }
     let mut last = start(folder.path())?;
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + TIMEOUT;
     let is_over = |store: &Store| -> Result<bool, Trouble> {
         let rows = store.triggers().list(Some("s")).map_err(|it| it.what)?;
         Ok(rows.iter().filter(|it| it.id != "beat").all(|it| it.state == TriggerState::Done))

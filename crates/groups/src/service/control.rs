@@ -17,7 +17,7 @@ use super::{Inner, LOOK, blocking, event, lease_name};
 const RESULT: Duration = Duration::from_millis(50);
 
 /// How long the process that runs the group may take for one.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A request of another process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -63,7 +63,7 @@ pub async fn request(
     if noted == Noted::Taken {
         return Err(Fault::bad_args(format!("the key `{key}` belongs to another request")));
     }
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + TIMEOUT;
     loop {
         let (operations, session, of) = (store.operations(), name.clone(), key.to_owned());
         let found = blocking(move || operations.get(&session, &of)).await?;

@@ -6,7 +6,8 @@ use agent::{
     Choose,
     dialect::{Dialect, Spoken},
     model::{
-        Abilities, Breach, Event, Events, Item, Model, ModelError, Piece, Request, ResultOf, Said, Usage, Why,
+        Abilities, Breach, Event, Events, Item, MessagePart, Model, ModelError, Piece, Request, ResultOf,
+        Usage, Why,
     },
 };
 use futures_util::{StreamExt as _, stream};
@@ -180,16 +181,16 @@ fn text(text: &str) -> Value {
     json!({"type": "text", "text": text})
 }
 
-fn block(said: &Said) -> Option<Value> {
+fn block(said: &MessagePart) -> Option<Value> {
     Some(match said {
-        Said::Text { text: said } => text(said),
-        Said::Call { id, tool, arguments } => {
+        MessagePart::Text { text: said } => text(said),
+        MessagePart::Call { id, tool, arguments } => {
             let input: Value = serde_json::from_str(arguments).unwrap_or_default();
             // Arguments that are not an object were refused; the result says what they were.
             let input = if input.is_object() { input } else { json!({}) };
             json!({"type": "tool_use", "id": id, "name": tool, "input": input})
         }
-        Said::Opaque { .. } => return None,
+        MessagePart::Opaque { .. } => return None,
     })
 }
 
@@ -250,7 +251,7 @@ mod tests {
 
     #[test]
     fn a_conversation_is_worded_as_mcp_has_it() {
-        let call = Said::Call {
+        let call = MessagePart::Call {
             id: "1".to_owned(),
             tool: "read".to_owned(),
             arguments: "{\"path\":\"x\"}".to_owned(),
@@ -265,7 +266,7 @@ mod tests {
             system: "Be brief.".into(),
             items: vec![
                 Item::person("Look."),
-                Item::Model { said: vec![Said::Text { text: "I do.".to_owned() }, call] },
+                Item::Model { said: vec![MessagePart::Text { text: "I do.".to_owned() }, call] },
                 Item::Results { results: vec![result] },
             ],
             tools: Arc::new([]),

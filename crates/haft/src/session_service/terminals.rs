@@ -60,7 +60,7 @@ pub(crate) fn ask_in_lines(question: Question) -> Reply<Option<String>> {
 
 /// Shows who settled a question elsewhere, as a line among the events.
 pub(crate) fn settled_in_lines(viewer: &dyn Observer, how: &str) {
-    viewer.hear(Event::Note { text: format!("settled elsewhere: {how}") });
+    viewer.observe(Event::Note { text: format!("settled elsewhere: {how}") });
 }
 
 /// A chat line by line: texts stand among the lines.

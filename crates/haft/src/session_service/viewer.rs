@@ -152,7 +152,7 @@ impl Feed {
     fn take(&mut self, row: Row) {
         let Some(row) = self.pieces.new_of(row) else { return };
         match row.event {
-            Event::Agent(event) => self.viewer.hear(event),
+            Event::Agent(event) => self.viewer.observe(event),
             Event::JobEnded(job) | Event::JobWaits(job) => self.viewer.job(job),
             Event::Told { text } => self.viewer.text(&text),
             Event::ApprovalOpened(approval) => self.approve(approval),

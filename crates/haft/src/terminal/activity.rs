@@ -80,7 +80,7 @@ impl Life {
     }
 
     /// Applies an event of the agent itself.
-    pub(crate) fn hear(&mut self, event: &Event, at: Instant) {
+    pub(crate) fn observe(&mut self, event: &Event, at: Instant) {
         let Some(now) = &mut self.now else { return };
         match event {
             Event::Asked { .. } => {
@@ -241,7 +241,7 @@ mod tests {
         let mut spins = std::collections::BTreeSet::new();
         for (name, event, seconds, calls) in steps {
             if let Some(event) = event {
-                life.hear(&event, at);
+                life.observe(&event, at);
             }
             at += Duration::from_secs(seconds) + Duration::from_millis(100);
             let row = life.row(at, calls, 80).unwrap_or_default().text();

@@ -176,7 +176,7 @@ impl Passes {
 }
 
 impl Observer for Passes {
-    fn hear(&self, event: Event) {
+    fn observe(&self, event: Event) {
         self.see(Seen::Event(event));
     }
 }
@@ -434,11 +434,11 @@ impl Front {
         }
     }
 
-    fn hear(&mut self, event: &Event) {
+    fn observe(&mut self, event: &Event) {
         let look = self.look();
-        self.status.hear(event);
-        self.outputs.hear(event);
-        self.held.extend(self.view.hear(event, Instant::now(), look));
+        self.status.observe(event);
+        self.outputs.observe(event);
+        self.held.extend(self.view.observe(event, Instant::now(), look));
     }
 
     /// Opens the next question if none is open.

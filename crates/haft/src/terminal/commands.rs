@@ -56,7 +56,7 @@ pub(crate) enum Meant<'a> {
     /// An empty line.
     Nothing,
     /// A message for the model.
-    Said(&'a str),
+    Text(&'a str),
     /// A command of the chat, and its arguments.
     Command(&'static str, &'a str),
     /// A command from a file, by its name without the `/`, and its arguments.
@@ -77,7 +77,7 @@ pub(crate) fn meant<'a>(line: &'a str, own: &[String]) -> Meant<'a> {
     }
     // A leading blank marks a line that is sent unchanged.
     if line.starts_with(char::is_whitespace) {
-        return Meant::Said(line.trim_end());
+        return Meant::Text(line.trim_end());
     }
     if LEAVE.contains(&text) {
         return Meant::Leave;
@@ -86,7 +86,7 @@ pub(crate) fn meant<'a>(line: &'a str, own: &[String]) -> Meant<'a> {
         return Meant::Run(command.trim());
     }
     let (first, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
-    let Some(name) = first.strip_prefix('/').filter(|it| is_name(it)) else { return Meant::Said(text) };
+    let Some(name) = first.strip_prefix('/').filter(|it| is_name(it)) else { return Meant::Text(text) };
     let rest = rest.trim();
     if own.iter().any(|it| it == name) {
         // Files can't replace built-in names.
@@ -171,9 +171,9 @@ mod tests {
         }
         assert!(matches!(of("/"), Meant::Unknown("/", _)));
         for text in ["/etc/hosts is wrong", "// why?", "/** doc */", "/[0-9]+/ matches", "/x.txt"] {
-            assert_eq!(of(text), Meant::Said(text));
+            assert_eq!(of(text), Meant::Text(text));
         }
-        assert_eq!(of(" /plan is a word\n"), Meant::Said(" /plan is a word"));
+        assert_eq!(of(" /plan is a word\n"), Meant::Text(" /plan is a word"));
     }
 
     #[test]
@@ -181,8 +181,8 @@ mod tests {
         for line in ["exit", "quit", "/quit", "/exit", ":q"] {
             assert_eq!(of(line), Meant::Leave, "{line}");
         }
-        assert_eq!(of("exit the loop early"), Meant::Said("exit the loop early"));
-        assert_eq!(of("quit\nplease"), Meant::Said("quit\nplease"));
+        assert_eq!(of("exit the loop early"), Meant::Text("exit the loop early"));
+        assert_eq!(of("quit\nplease"), Meant::Text("quit\nplease"));
     }
 
     #[test]

@@ -39,7 +39,7 @@ pub(crate) struct Output {
 
 impl Outputs {
     /// Applies an event of the agent.
-    pub(crate) fn hear(&mut self, event: &Event) {
+    pub(crate) fn observe(&mut self, event: &Event) {
         self.take(event, &[]);
     }
 
@@ -130,11 +130,11 @@ mod tests {
     fn the_newest_come_first_and_thoughts_are_among_them() {
         let mut outputs = Outputs::default();
         let thought = [Event::Reasoning { text: "one ".into() }, Event::Reasoning { text: "two".into() }];
-        call("make", "a\nb").iter().chain(&thought).for_each(|it| outputs.hear(it));
+        call("make", "a\nb").iter().chain(&thought).for_each(|it| outputs.observe(it));
         for event in call("x", "below") {
-            outputs.hear(&Event::Under { agent: "explore_1".into(), inner: Box::new(event) });
+            outputs.observe(&Event::Under { agent: "explore_1".into(), inner: Box::new(event) });
         }
-        outputs.hear(&Event::Text { text: "said".into() });
+        outputs.observe(&Event::Text { text: "said".into() });
         let titles: Vec<&str> =
             (0..outputs.count()).filter_map(|at| Some(outputs.newest(at)?.title.as_str())).collect();
         assert_eq!(
@@ -149,10 +149,10 @@ mod tests {
     fn the_oldest_are_forgotten() {
         let mut outputs = Outputs::default();
         for at in 0..KEPT + 5 {
-            call(&at.to_string(), "x").iter().for_each(|it| outputs.hear(it));
+            call(&at.to_string(), "x").iter().for_each(|it| outputs.observe(it));
         }
         assert_eq!(outputs.count(), KEPT);
-        call("big", &"x".repeat(BYTES)).iter().for_each(|it| outputs.hear(it));
+        call("big", &"x".repeat(BYTES)).iter().for_each(|it| outputs.observe(it));
         assert_eq!((outputs.count(), outputs.bytes), (1, BYTES));
     }
 }

@@ -161,8 +161,8 @@ impl Inner {
 }
 
 impl Observer for Plain {
-    fn hear(&self, event: Event) {
-        self.inner.update(|state| state.hear(&event, ""));
+    fn observe(&self, event: Event) {
+        self.inner.update(|state| state.observe(&event, ""));
         if let Some(call) = begun(&event)
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
@@ -200,7 +200,7 @@ fn wrapped(line: &str, columns: Option<usize>) -> String {
 }
 
 impl Lines {
-    fn hear(&mut self, event: &Event, under: &str) -> Vec<Piece> {
+    fn observe(&mut self, event: &Event, under: &str) -> Vec<Piece> {
         let mut pieces = Vec::new();
         let mut below = Vec::new();
         let line = match event {
@@ -251,7 +251,7 @@ impl Lines {
             }
             Event::Waits { jobs, seconds } => format!("! {under}{}", abbreviate::waits(jobs, *seconds)),
             Event::Used { .. } if under.is_empty() => return self.end_text(),
-            Event::Under { agent, inner } => return self.hear(inner, &format!("{under}{agent}: ")),
+            Event::Under { agent, inner } => return self.observe(inner, &format!("{under}{agent}: ")),
             _ => return pieces,
         };
         pieces.extend(self.end_text());
@@ -309,7 +309,7 @@ mod tests {
         };
         let under = Event::Under { agent: "explore_1".into(), inner: Box::new(text("not told")) };
         let events = [text("I ru"), text("n it."), called, under, answered, text("Done\n")];
-        let mut pieces: Vec<Piece> = events.iter().flat_map(|it| lines.hear(it, "")).collect();
+        let mut pieces: Vec<Piece> = events.iter().flat_map(|it| lines.observe(it, "")).collect();
         pieces.extend(lines.end_text());
         let said = |it: &str| Piece::Text(it.to_owned());
         let did = |it: &str| Piece::Action(it.to_owned());
@@ -335,7 +335,7 @@ mod tests {
         };
         let under = Event::Under { agent: "explore_1".to_owned(), inner: Box::new(called("b")) };
         for event in [called("a"), under.clone()] {
-            assert_eq!(lines.hear(&event, ""), []);
+            assert_eq!(lines.observe(&event, ""), []);
         }
         assert_eq!((begun(&called("a")), begun(&under)), (Some("a"), Some("b")));
         assert_eq!(lines.still_runs("a"), [Piece::Action("> shell make a (still running)".to_owned())]);
@@ -359,7 +359,7 @@ mod tests {
     #[test]
     fn text_of_the_model_is_left_out_where_only_calls_are_shown() {
         let mut lines = Lines { only_calls: true, ..Lines::default() };
-        assert_eq!(lines.hear(&Event::Text { text: "I look.".to_owned() }, ""), []);
+        assert_eq!(lines.observe(&Event::Text { text: "I look.".to_owned() }, ""), []);
         assert_eq!(lines.end_text(), []);
     }
 }

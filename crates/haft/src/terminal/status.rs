@@ -82,7 +82,7 @@ impl Status {
     }
 
     /// Applies an event of the agent.
-    pub(crate) fn hear(&mut self, event: &Event) {
+    pub(crate) fn observe(&mut self, event: &Event) {
         match event {
             Event::Used { cost, .. } => {
                 self.is_counted = true;
@@ -354,10 +354,10 @@ mod tests {
         let mut status = Status::default();
         let used = |cost: Option<f64>| Event::Used { usage: Usage::default(), cost };
         let below = Event::Under { agent: "explore_1".into(), inner: Box::new(used(Some(0.25))) };
-        status.hear(&used(Some(0.5)));
-        status.hear(&Event::Under { agent: "explore_1".into(), inner: Box::new(below) });
+        status.observe(&used(Some(0.5)));
+        status.observe(&Event::Under { agent: "explore_1".into(), inner: Box::new(below) });
         assert_eq!((status.cost, status.priced, status.unpriced), (0.75, true, false));
-        status.hear(&used(None));
+        status.observe(&used(None));
         assert!(status.unpriced, "something had no known price");
     }
 

@@ -83,7 +83,7 @@ impl View {
     }
 
     /// Applies an event; returns the output that is permanent.
-    pub(crate) fn hear(&mut self, event: &Event, now: Instant, look: Look) -> Vec<Drawn> {
+    pub(crate) fn observe(&mut self, event: &Event, now: Instant, look: Look) -> Vec<Drawn> {
         let mut drawn = Vec::new();
         self.take(event, &[], now, look, &mut drawn);
         drawn
@@ -157,7 +157,7 @@ impl View {
     fn take(&mut self, event: &Event, above: &[&str], now: Instant, look: Look, drawn: &mut Vec<Drawn>) {
         let depth = above.len();
         if depth == 0 {
-            self.life.hear(event, now);
+            self.life.observe(event, now);
             self.planned &= matches!(event, Event::Asked { .. } | Event::Writing { .. } | Event::Used { .. });
         }
         match event {

@@ -156,7 +156,7 @@ fn a_session_that_a_chat_runs_is_loaded_prompted_answered_and_stopped() {
         let listed = client.ask("session/list", json!({"cwd": test_ws.at("")})).result();
         listed["sessions"].as_array().is_some_and(|it| !it.is_empty())
     };
-    let deadline = std::time::Instant::now() + crate::support::PATIENCE;
+    let deadline = std::time::Instant::now() + crate::support::TIMEOUT;
     while !is_there() {
         assert!(std::time::Instant::now() < deadline, "the chat does not begin");
         std::thread::yield_now();

@@ -17,7 +17,7 @@ use std::{
 use haft::serve::acp::v1;
 use serde_json::{Value, json};
 
-use crate::support::{PATIENCE, TestWorkspace};
+use crate::support::{TIMEOUT, TestWorkspace};
 
 /// Answers a request of haft with a result, or with `None` not at all.
 type Answers = Box<dyn Fn(&str, &Value) -> Option<Value> + Send + Sync>;
@@ -45,7 +45,7 @@ pub(super) struct Pending(Receiver<(Instant, Value)>);
 
 impl Pending {
     pub(super) fn wait(self) -> (Instant, Value) {
-        self.0.recv_timeout(PATIENCE).expect("haft answers")
+        self.0.recv_timeout(TIMEOUT).expect("haft answers")
     }
 
     pub(super) fn result(self) -> Value {
@@ -255,7 +255,7 @@ impl Client {
 
     /// Waits for a message of haft that matches; returns it.
     pub(super) fn until(&self, is: impl Fn(&Value) -> bool) -> Value {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         let mut messages = self.received.messages.lock().unwrap();
         loop {
             if let Some(found) = messages.iter().find(|it| is(it)) {

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use haft::agent::model::{Item, Piece, Said};
+use haft::agent::model::{Item, MessagePart, Piece};
 use serde_json::{Value, json};
 
 use super::support::{Life, TestWorkspace};
@@ -74,7 +74,9 @@ fn check(test_ws: &TestWorkspace) {
         let calls: Vec<(&str, &str, &str)> = said
             .iter()
             .filter_map(|it| match it {
-                Said::Call { id, tool, arguments } => Some((id.as_str(), tool.as_str(), arguments.as_str())),
+                MessagePart::Call { id, tool, arguments } => {
+                    Some((id.as_str(), tool.as_str(), arguments.as_str()))
+                }
                 _ => None,
             })
             .collect();
@@ -102,7 +104,7 @@ fn check(test_ws: &TestWorkspace) {
         }
     }
     let Some(Item::Model { said }) = items.last() else { panic!("{:?}", items.last()) };
-    assert_eq!(said, &[Said::Text { text: "finished".to_owned() }]);
+    assert_eq!(said, &[MessagePart::Text { text: "finished".to_owned() }]);
     let asked = items.iter().filter(|it| matches!(it, Item::Person { .. })).count();
     assert_eq!(asked, 1, "what the person said is there once");
     let steps = items.iter().filter(|it| matches!(it, Item::Results { .. })).count();

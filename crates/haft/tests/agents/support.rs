@@ -101,7 +101,7 @@ impl Model for Players {
 pub(crate) struct Recorded(pub(crate) Mutex<Vec<Event>>);
 
 impl Observer for Recorded {
-    fn hear(&self, event: Event) {
+    fn observe(&self, event: Event) {
         self.0.lock().unwrap().push(event);
     }
 }

@@ -49,7 +49,7 @@ use vt100::{Cell, Color, Parser};
 use crate::support::TestWorkspace;
 
 /// A timeout that only a program that hangs exceeds.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The terminals on which each scene plays: columns and lines.
 pub(crate) const SIZES: [(u16, u16); 3] = [(80, 24), (200, 50), (40, 12)];
@@ -225,7 +225,7 @@ impl<'a> Screen<'a> {
 
     #[track_caller]
     fn wait(&mut self, what: &str, is_there: impl Fn(&Self) -> bool) -> &mut Self {
-        let limit = Instant::now() + PATIENCE;
+        let limit = Instant::now() + TIMEOUT;
         while !is_there(self) {
             if !self.next_frame(limit) {
                 panic!("`{what}` at {:?} is not in:\n{}", self.stage.size, self.text());
@@ -342,7 +342,7 @@ impl<'a> Screen<'a> {
 
     /// Waits until the program has ended, and gives all that its screen shows then.
     pub(crate) fn ends(mut self) -> String {
-        let limit = Instant::now() + PATIENCE;
+        let limit = Instant::now() + TIMEOUT;
         while self.next_frame(limit) {}
         self.text()
     }

@@ -10,7 +10,7 @@ use std::{
 use crate::support::TestWorkspace;
 
 /// A timeout that only a program that hangs exceeds.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The interval between two captures of the screen.
 const LOOK: Duration = Duration::from_millis(30);
@@ -94,7 +94,7 @@ impl Tmux {
     pub(crate) fn close(self) {
         let test_ws = self.socket.parent().unwrap().display().to_string();
         drop(self);
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TIMEOUT;
         while of_room(&test_ws) {
             assert!(Instant::now() < until, "the program outlives its terminal");
             std::thread::sleep(LOOK);
@@ -110,7 +110,7 @@ impl Tmux {
     /// Waits until the screen no longer shows this.
     #[track_caller]
     pub(crate) fn lacks(&self, what: &str) -> &Self {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TIMEOUT;
         while self.screen().contains(what) {
             assert!(Instant::now() < until, "`{what}` is still in:\n{}", self.screen());
             std::thread::sleep(LOOK);
@@ -121,7 +121,7 @@ impl Tmux {
     /// Waits until the screen shows this so many times.
     #[track_caller]
     pub(crate) fn shows_times(&self, what: &str, times: usize) -> &Self {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TIMEOUT;
         loop {
             let screen = self.screen();
             if screen.matches(what).count() >= times {
@@ -160,7 +160,7 @@ impl Tmux {
     /// Waits until the clipboard holds this.
     #[track_caller]
     pub(crate) fn buffer_is(&self, text: &str) -> &Self {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TIMEOUT;
         loop {
             let shown = String::from_utf8(self.run(&["show-buffer"]).stdout).unwrap();
             if shown == text {

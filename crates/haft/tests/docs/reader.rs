@@ -20,7 +20,7 @@ use super::{
     outcome::is_same,
     page::{Block, Page, REPOSITORY, Step},
 };
-use crate::support::PATIENCE;
+use crate::support::TIMEOUT;
 
 /// The reader's home folder, as pages show it.
 const HOME: &str = "/home/you";
@@ -212,7 +212,7 @@ impl Reader {
             let _ = ended.send(());
             said
         });
-        let in_time = end.recv_timeout(PATIENCE).is_ok();
+        let in_time = end.recv_timeout(TIMEOUT).is_ok();
         if !in_time {
             let _ = kill_process_group(group, Signal::KILL);
         }
@@ -231,7 +231,7 @@ impl Reader {
         std::thread::spawn(move || out.lines().map_while(Result::ok).try_for_each(|line| printed.send(line)));
         let mut said = String::new();
         while !said.contains(text) {
-            let Ok(line) = lines.recv_timeout(PATIENCE) else { panic!("{at}: no `{text}` in:\n{said}") };
+            let Ok(line) = lines.recv_timeout(TIMEOUT) else { panic!("{at}: no `{text}` in:\n{said}") };
             said.push_str(&format!("{line}\n"));
         }
         self.servers.push(running);

@@ -4,7 +4,7 @@ use std::{thread, time::Instant};
 
 use serde_json::json;
 
-use crate::support::{PATIENCE, Server, TestWorkspace, anchor};
+use crate::support::{Server, TIMEOUT, TestWorkspace, anchor};
 
 /// Enough for two processes to meet in the moment between a look and a rename.
 const ROUNDS: usize = 40;
@@ -84,7 +84,7 @@ fn sixteen_writers_of_one_file_lose_nothing() {
             loop {
                 let text = test_ws.text("file");
                 assert_eq!(text.matches("writer ").count(), WRITERS, "half a file:\n{text}");
-                if done(&text) || began.elapsed() > PATIENCE {
+                if done(&text) || began.elapsed() > TIMEOUT {
                     break;
                 }
             }

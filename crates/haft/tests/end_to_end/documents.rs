@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use crate::support::{PATIENCE, Server, TestWorkspace};
+use crate::support::{Server, TIMEOUT, TestWorkspace};
 
 const TOKEN: &str = "ghp_0123456789abcdefghijklmnopqrstuvwxyz";
 
@@ -27,7 +27,7 @@ fn read(server: &Server, uri: &str) -> String {
 #[track_caller]
 fn hears(server: &Server, method: &str, is: impl Fn(&Value) -> bool) -> Value {
     let began = Instant::now();
-    while began.elapsed() < PATIENCE {
+    while began.elapsed() < TIMEOUT {
         for line in server.take_other() {
             let message: Value = serde_json::from_str(&line).unwrap();
             if message["method"] == method && is(&message["params"]) {

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::support::TestWorkspace;
 
 /// A test that waits this long has failed.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A client that can be asked.
 pub(crate) struct Client {
@@ -68,7 +68,7 @@ impl Client {
 
     fn next(&mut self) -> Value {
         loop {
-            let message = self.lines.recv_timeout(PATIENCE).unwrap();
+            let message = self.lines.recv_timeout(TIMEOUT).unwrap();
             // Unrequested notifications are not part of this.
             let method = message["method"].as_str().unwrap_or_default();
             if !method.starts_with("notifications/message") && !method.ends_with("list_changed") {

@@ -4,7 +4,7 @@ use std::{fs, thread, time::Instant};
 
 use serde_json::json;
 
-use crate::support::{CallResult, PATIENCE, Server, TestWorkspace};
+use crate::support::{CallResult, Server, TIMEOUT, TestWorkspace};
 
 fn serve(test_ws: &TestWorkspace) -> Server {
     test_ws.serve_with(&["--approve", "auto"])
@@ -47,7 +47,7 @@ fn none_left(mark: &str) {
         if left.is_empty() {
             return;
         }
-        assert!(began.elapsed() < PATIENCE, "{left:#?}");
+        assert!(began.elapsed() < TIMEOUT, "{left:#?}");
         thread::yield_now();
     }
 }
@@ -80,7 +80,7 @@ fn all_end(processes: &[(u32, String)]) {
     let began = Instant::now();
     while let Some(alive) = processes.iter().find(|(pid, when)| started(*pid).as_ref() == Some(when)) {
         let command = fs::read_to_string(format!("/proc/{}/cmdline", alive.0));
-        assert!(began.elapsed() < PATIENCE, "{alive:?} {command:?}");
+        assert!(began.elapsed() < TIMEOUT, "{alive:?} {command:?}");
         thread::yield_now();
     }
 }
@@ -243,7 +243,7 @@ fn a_call_that_is_cancelled_ends_with_all_it_started() {
     let call = server.start_call("python", &json!({"code": code}));
     let began = Instant::now();
     while !test_ws.at("ready").exists() {
-        assert!(began.elapsed() < PATIENCE);
+        assert!(began.elapsed() < TIMEOUT);
         thread::yield_now();
     }
     let cancel =
@@ -417,7 +417,7 @@ fn many_calls_one_after_the_other_leave_nothing() {
     let began = Instant::now();
     // A keeper may be on its way out, and the next pair of processes may stand ready now and not before.
     while below(server.process()).len() > before + 5 {
-        assert!(began.elapsed() < PATIENCE, "{:?}", below(server.process()));
+        assert!(began.elapsed() < TIMEOUT, "{:?}", below(server.process()));
         thread::yield_now();
     }
 }
@@ -432,7 +432,7 @@ fn no_process_outlives_the_server() {
         let call = server.start_call("python", &json!({"code": code, "timeout_s": 200}));
         let began = Instant::now();
         while !test_ws.at("ready").exists() {
-            assert!(began.elapsed() < PATIENCE);
+            assert!(began.elapsed() < TIMEOUT);
             thread::yield_now();
         }
         let all = below(server.process());

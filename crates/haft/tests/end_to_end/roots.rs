@@ -41,14 +41,14 @@ impl Client {
         writeln!(self.input.as_mut().unwrap(), "{message}").unwrap();
     }
 
-    fn hear(&mut self) -> Value {
+    fn receive(&mut self) -> Value {
         serde_json::from_str(&self.output.next().unwrap().unwrap()).unwrap()
     }
 
     /// Reads until a message has this value; returns it.
     fn until(&mut self, key: &str, value: &Value) -> Value {
         loop {
-            let message = self.hear();
+            let message = self.receive();
             if message[key] == *value {
                 return message;
             }
@@ -60,7 +60,7 @@ impl Client {
         let params = json!({"protocolVersion": "2025-11-25", "capabilities": {"roots": {"listChanged": true}},
             "clientInfo": {"name": "t", "version": "1"}});
         self.say(&json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}));
-        assert_eq!(self.hear()["id"], 1);
+        assert_eq!(self.receive()["id"], 1);
         self.say(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
         self.write(2, "made.txt");
     }
@@ -188,7 +188,7 @@ fn whoever_named_the_workspace_is_not_asked() {
     let workspace = test_ws.at("");
     let mut client = Client::start(&test_ws, Path::new("/"), &["--dir", workspace.to_str().unwrap()]);
     client.greet_and_write();
-    let said = client.hear();
+    let said = client.receive();
     assert_eq!((&said["id"], &said["result"]["isError"]), (&json!(2), &json!(false)), "{said}");
     assert_eq!(test_ws.text("made.txt"), "here\n");
     client.ends();

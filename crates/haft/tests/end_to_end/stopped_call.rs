@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
-use crate::support::{PATIENCE, TestWorkspace};
+use crate::support::{TIMEOUT, TestWorkspace};
 
 const SLEEPS: &str = "echo begun; echo x > there; sleep 600";
 
@@ -13,7 +13,7 @@ const SLEEPS: &str = "echo begun; echo x > there; sleep 600";
 fn stopped(test_ws: &TestWorkspace, command: &mut Command) -> (Option<i32>, String, String) {
     let child: Child =
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let until = std::time::Instant::now() + PATIENCE;
+    let until = std::time::Instant::now() + TIMEOUT;
     while !test_ws.at("there").exists() {
         assert!(std::time::Instant::now() < until, "the command does not begin");
         std::thread::sleep(std::time::Duration::from_millis(10));

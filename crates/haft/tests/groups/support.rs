@@ -10,7 +10,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::support::{PATIENCE, Ran, TestWorkspace, run};
+use crate::support::{Ran, TIMEOUT, TestWorkspace, run};
 
 /// A member of a group with a script.
 pub(super) struct Actor<'a> {
@@ -172,7 +172,7 @@ fn outputs(lines: &[Value], member: &str) -> Vec<String> {
 impl Playing {
     /// Waits for a line that is like this.
     pub(super) fn waits_for(&mut self, mut is_it: impl FnMut(&Value) -> bool) -> Value {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TIMEOUT;
         if let Some(found) = self.seen.iter().find(|it| is_it(it)) {
             return found.clone();
         }
@@ -190,7 +190,7 @@ impl Playing {
     /// Waits for one line more than so many, or for the end of them.
     pub(super) fn waits_for_more(&mut self, rows: &mut usize) {
         while self.seen.len() <= *rows {
-            match self.lines.recv_timeout(PATIENCE) {
+            match self.lines.recv_timeout(TIMEOUT) {
                 Ok(line) => self.seen.push(line),
                 Err(_) => return,
             }
@@ -220,7 +220,7 @@ impl Playing {
 
     /// Waits for the end.
     pub(super) fn ends(mut self) -> Played {
-        while let Ok(line) = self.lines.recv_timeout(PATIENCE) {
+        while let Ok(line) = self.lines.recv_timeout(TIMEOUT) {
             self.seen.push(line);
         }
         let code = self.child.wait().unwrap().code().unwrap_or(-1);
@@ -230,7 +230,7 @@ impl Playing {
 
 /// Waits until a condition of the file system holds.
 pub(super) fn until(what: &str, is_so: impl Fn() -> bool) {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     while !is_so() {
         assert!(Instant::now() < end, "{what}");
         std::thread::sleep(Duration::from_millis(20));

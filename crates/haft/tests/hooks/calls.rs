@@ -5,7 +5,7 @@ use std::{fs, time::Instant};
 use serde_json::json;
 
 use super::{own, printing, script};
-use crate::support::{PATIENCE, TestWorkspace, run};
+use crate::support::{TIMEOUT, TestWorkspace, run};
 
 #[test]
 fn exit_code_two_refuses_the_call_with_stderr_as_the_reason() {
@@ -101,7 +101,7 @@ fn hanging_hook_is_ended_and_the_call_goes_on_unless_it_must_not_fail() {
     own(&test_ws, &format!("{hook}on_failure = \"deny\"\n"));
     let called = test_ws.call("write", &json!({"path": "b", "content": "x"})).must("denied");
     assert!(called.text().contains("did not end within 1 s"), "{}", called.text());
-    assert!(began.elapsed() < PATIENCE);
+    assert!(began.elapsed() < TIMEOUT);
 }
 
 #[test]

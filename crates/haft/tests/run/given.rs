@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
 use super::{events, script};
-use crate::support::{PATIENCE, Ran, TestWorkspace, run};
+use crate::support::{Ran, TIMEOUT, TestWorkspace, run};
 
 /// Runs this script with `input` on standard input.
 fn piped(test_ws: &TestWorkspace, lines: &str, arguments: &[&str], input: &str) -> Ran {
@@ -105,7 +105,7 @@ fn a_pipe_that_stays_open_and_empty_holds_nothing_up() {
     let held_open = child.stdin.take().unwrap();
     let began = Instant::now();
     let ended = child.wait_with_output().unwrap();
-    assert!(began.elapsed() < PATIENCE);
+    assert!(began.elapsed() < TIMEOUT);
     drop(held_open);
     let (out, err) = (String::from_utf8(ended.stdout).unwrap(), String::from_utf8(ended.stderr).unwrap());
     assert_eq!((ended.status.code(), out.as_str()), (Some(0), "seen\n"), "{err}");

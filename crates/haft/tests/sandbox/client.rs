@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::support::{ORDINARY, User, World};
 
 /// Long enough for the slowest machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 impl World {
     /// `haft` in this folder, as the user of this world.
@@ -89,7 +89,7 @@ impl Client {
 
     fn answer(&mut self, id: u64) -> Value {
         loop {
-            let message = self.lines.recv_timeout(PATIENCE).unwrap();
+            let message = self.lines.recv_timeout(TIMEOUT).unwrap();
             if message["id"] == id {
                 return message;
             }

@@ -7,7 +7,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::support::{Called, PATIENCE, TestWorkspace};
+use crate::support::{Called, TIMEOUT, TestWorkspace};
 
 /// A workspace in which the person configured the server `fix`.
 pub(crate) struct Fixture {
@@ -84,7 +84,7 @@ impl Fixture {
 pub(crate) fn until(holds: impl Fn() -> bool) {
     let began = Instant::now();
     while !holds() {
-        assert!(began.elapsed() < PATIENCE, "it never came");
+        assert!(began.elapsed() < TIMEOUT, "it never came");
         std::thread::sleep(Duration::from_millis(10));
     }
 }

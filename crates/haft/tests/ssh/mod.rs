@@ -92,7 +92,7 @@ fn long_command_becomes_a_job_that_can_be_stopped() {
     assert!(server.does("read_job", &json!({"job": "job_1"})).contains("begun"));
     server.does("stop_task", &json!({"job": "job_1"}));
     assert!(server.does("read_job", &json!({"job": "job_1"})).contains("cancelled"));
-    let until = std::time::Instant::now() + crate::support::PATIENCE;
+    let until = std::time::Instant::now() + crate::support::TIMEOUT;
     while !mark.exists() && std::time::Instant::now() < until {
         std::thread::yield_now();
     }
@@ -105,7 +105,7 @@ fn long_command_becomes_a_job_that_can_be_stopped() {
 
 /// Waits until this file is there, and gives what is in it.
 fn written(path: &Path) -> String {
-    let until = std::time::Instant::now() + crate::support::PATIENCE;
+    let until = std::time::Instant::now() + crate::support::TIMEOUT;
     loop {
         match fs::read_to_string(path) {
             Ok(text) if text.ends_with('\n') => return text.trim().to_owned(),
@@ -117,7 +117,7 @@ fn written(path: &Path) -> String {
 
 /// Waits until no process of this group is there.
 fn is_gone(group: &str) {
-    let until = std::time::Instant::now() + crate::support::PATIENCE;
+    let until = std::time::Instant::now() + crate::support::TIMEOUT;
     while Command::new("pgrep").args(["-g", group]).stdout(Stdio::null()).status().unwrap().success() {
         assert!(std::time::Instant::now() < until, "the group {group} goes on");
     }

@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::support::{PATIENCE, TestWorkspace};
+use crate::support::{TIMEOUT, TestWorkspace};
 
 /// The path of the server, which must be started by its absolute path.
 const SSHD: &str = "/usr/sbin/sshd";
@@ -99,7 +99,7 @@ impl Sshd {
     /// Ends with all its connections, which their clients have noticed, and starts again at the same port.
     pub(crate) fn restart(&mut self) {
         self.end();
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TIMEOUT;
         while self.has_clients() {
             assert!(Instant::now() < until, "a client keeps a connection that has ended");
             std::thread::sleep(Duration::from_millis(10));

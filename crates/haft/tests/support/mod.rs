@@ -19,7 +19,7 @@ pub(crate) use server::{CallResult, Pending, Server};
 pub(crate) use terminal::Terminal;
 
 /// Long enough for the slowest machine; a test that waits this long has failed.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A workspace `ws`, a folder `outside` beside it, and state that nobody else has.
 pub(crate) struct TestWorkspace {

@@ -14,7 +14,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::{PATIENCE, TestWorkspace};
+use super::{TIMEOUT, TestWorkspace};
 
 /// A running `haft mcp`. It is killed if it is not ended.
 pub(crate) struct Server {
@@ -182,7 +182,7 @@ impl Server {
     /// must have been messages.
     pub(crate) fn finish(mut self) -> (ExitStatus, String) {
         drop(self.input.lock().unwrap().take());
-        let ended = self.output_ended.lock().unwrap().recv_timeout(PATIENCE);
+        let ended = self.output_ended.lock().unwrap().recv_timeout(TIMEOUT);
         ended.unwrap_or_else(|_| panic!("it goes on without input"));
         let status = self.child.lock().unwrap().wait().unwrap();
         let mut other = self.received.other.lock().unwrap().clone();
@@ -225,7 +225,7 @@ impl Pending {
 
     /// Waits for the whole answer; returns `None` if the server ended without one.
     pub(crate) fn wait(self) -> Option<Value> {
-        match self.answer.recv_timeout(PATIENCE) {
+        match self.answer.recv_timeout(TIMEOUT) {
             Ok(answer) => Some(answer),
             Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => None,
             Err(std::sync::mpsc::RecvTimeoutError::Timeout) => panic!("request {} has no answer", self.id),

@@ -10,7 +10,7 @@ use std::{
 
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
-use super::PATIENCE;
+use super::TIMEOUT;
 
 /// A program whose controlling terminal is ours.
 pub(crate) struct Terminal {
@@ -67,7 +67,7 @@ impl Terminal {
     #[track_caller]
     pub(crate) fn shows(&mut self, what: &str, times: usize) -> &mut Self {
         while self.seen.matches(what).count() < times {
-            let Ok(bytes) = self.said.recv_timeout(PATIENCE) else {
+            let Ok(bytes) = self.said.recv_timeout(TIMEOUT) else {
                 panic!("`{what}` not in:\n{}", self.seen)
             };
             self.seen.push_str(&String::from_utf8_lossy(&bytes));

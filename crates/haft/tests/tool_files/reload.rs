@@ -13,7 +13,7 @@ use super::{
     folders::{file_tools, put, put_file},
     support::{Fixture, navi, until_now},
 };
-use crate::support::{PATIENCE, Server, TestWorkspace};
+use crate::support::{Server, TIMEOUT, TestWorkspace};
 
 /// Returns a module that leaves a mark at each import.
 fn marking(mark: &std::path::Path, body: &str) -> String {
@@ -112,7 +112,7 @@ fn the_next_call_uses_the_file_as_it_was_saved() {
 
 /// Waits until the server has sent a change notification since the last wait.
 pub(crate) fn wait_for_change(server: &Server) {
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + TIMEOUT;
     while !server.take_other().iter().any(|it| it.contains("notifications/tools/list_changed")) {
         assert!(Instant::now() < until, "nobody told of the change");
         std::thread::sleep(Duration::from_millis(5));
@@ -212,7 +212,7 @@ fn a_client_of_the_newest_revision_hears_what_it_listens_to() {
     assert_eq!(about["result"]["capabilities"]["tools"]["listChanged"], true, "{about}");
     let listening = server
         .ask("subscriptions/listen", &json!({"_meta": meta, "notifications": {"toolsListChanged": true}}));
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + TIMEOUT;
     while !server.take_other().iter().any(|it| it.contains("subscriptions/acknowledged")) {
         assert!(Instant::now() < until, "nobody listens");
         std::thread::sleep(Duration::from_millis(5));

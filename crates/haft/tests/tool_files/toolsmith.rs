@@ -4,7 +4,7 @@ use std::{fs, net::TcpListener, os::unix::fs::symlink, time::Instant};
 
 use serde_json::{Value, json};
 
-use crate::support::{PATIENCE, Server, TestWorkspace};
+use crate::support::{Server, TIMEOUT, TestWorkspace};
 
 /// Returns a tool that answers `says`.
 fn code(name: &str, says: &str) -> String {
@@ -230,7 +230,7 @@ fn who_stops_a_trial_stops_what_is_tried() {
     let pending = server.start_call("test_tool", &json!({"name": "slow"}));
     let began = Instant::now();
     while !test_ws.at("begun").exists() {
-        assert!(began.elapsed() < PATIENCE, "it never began");
+        assert!(began.elapsed() < TIMEOUT, "it never began");
         std::thread::yield_now();
     }
     let cancel =
@@ -239,7 +239,7 @@ fn who_stops_a_trial_stops_what_is_tried() {
     // It ran alone, and so does this: it would wait for it.
     write(&server, "greet", &code("greet", "hello"));
     assert_eq!(server.does("greet", &json!({})), "hello you");
-    assert!(began.elapsed() < PATIENCE, "the trial was waited for");
+    assert!(began.elapsed() < TIMEOUT, "the trial was waited for");
 }
 
 #[test]

@@ -64,7 +64,7 @@ fn configured_triggers_fire_in_their_session_and_come_back_after_a_kill() {
     let history = ["triggers", "history", "sources"];
     let began = std::time::Instant::now();
     while !test_ws.run(&history).out.contains("  ended  fire 1  first") {
-        assert!(began.elapsed() < crate::support::PATIENCE, "{:?}", test_ws.run(&history));
+        assert!(began.elapsed() < crate::support::TIMEOUT, "{:?}", test_ws.run(&history));
         test_ws.put("src/b.txt", format!("{:?}", began.elapsed()));
         std::thread::sleep(std::time::Duration::from_millis(300));
         if test_ws.run(&history).out.contains("fired") {

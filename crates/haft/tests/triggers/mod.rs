@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::support::{PATIENCE, Ran, TestWorkspace};
+use crate::support::{Ran, TIMEOUT, TestWorkspace};
 use serde_json::{Value, json};
 
 /// Writes a script in this workspace; returns its name for `--model`.
@@ -36,7 +36,7 @@ fn until(test_ws: &TestWorkspace, arguments: &[&str], text: &str) -> Ran {
         if ran.out.contains(text) {
             return ran;
         }
-        assert!(began.elapsed() < PATIENCE, "no {text:?} in {ran:?}");
+        assert!(began.elapsed() < TIMEOUT, "no {text:?} in {ran:?}");
         std::thread::sleep(Duration::from_millis(100));
     }
 }

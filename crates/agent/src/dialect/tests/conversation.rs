@@ -100,7 +100,7 @@ fn only_text(item: &Item) -> String {
     match item {
         Item::Person { pieces } => Piece::lines(pieces),
         Item::Model { said } => match said.as_slice() {
-            [Said::Text { text }] => text.clone(),
+            [MessagePart::Text { text }] => text.clone(),
             other => unreachable!("{other:?}"),
         },
         Item::Results { .. } => unreachable!("results are told by a person"),
@@ -136,7 +136,7 @@ async fn a_turn_runs_real_tools_in_each_dialect() {
 #[tokio::test]
 async fn results_are_written_in_the_form_of_the_dialect() {
     let results = |words: &str| {
-        let call = |id: &str, tool: &str, arguments: Value| Said::Call {
+        let call = |id: &str, tool: &str, arguments: Value| MessagePart::Call {
             id: id.to_owned(),
             tool: tool.to_owned(),
             arguments: arguments.to_string(),
@@ -303,9 +303,9 @@ async fn held_back_text_is_sent_when_the_answer_breaks_off() {
 
 #[test]
 fn opaque_parts_keep_their_place() {
-    let opaque = Said::Opaque { wire: "anthropic".to_owned(), value: json!({"x": 1}) };
-    let say = |text: &str| Said::Text { text: text.to_owned() };
-    let call = Said::Call { id: "c".to_owned(), tool: "jobs".to_owned(), arguments: "{}".to_owned() };
+    let opaque = MessagePart::Opaque { wire: "anthropic".to_owned(), value: json!({"x": 1}) };
+    let say = |text: &str| MessagePart::Text { text: text.to_owned() };
+    let call = MessagePart::Call { id: "c".to_owned(), tool: "jobs".to_owned(), arguments: "{}".to_owned() };
     let said = vec![opaque.clone(), say("a"), call.clone(), opaque.clone(), call];
     let items = spoken(vec![Item::Model { said }], &syntax_of("xml"));
     let expected = vec![opaque.clone(), say("a\n<jobs/>"), opaque, say("<jobs/>")];

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use super::WIRE;
-use crate::model::{Breach, Event, ModelError, Said, Usage, Why, http};
+use crate::model::{Breach, Event, MessagePart, ModelError, Usage, Why, http};
 
 /// A block that is sent back unchanged.
 pub(super) struct KeptBlock {
@@ -22,8 +22,11 @@ impl KeptBlock {
         Some(Self { model, block: value.get("block")?.clone() })
     }
 
-    fn said(self) -> Said {
-        Said::Opaque { wire: WIRE.to_owned(), value: json!({ "model": self.model, "block": self.block }) }
+    fn said(self) -> MessagePart {
+        MessagePart::Opaque {
+            wire: WIRE.to_owned(),
+            value: json!({ "model": self.model, "block": self.block }),
+        }
     }
 }
 
@@ -86,7 +89,7 @@ impl Answer {
     ///
     /// # Errors
     /// When the event is an error or malformed.
-    pub(super) fn hear(&mut self, data: &str) -> Result<Vec<Event>, ModelError> {
+    pub(super) fn receive(&mut self, data: &str) -> Result<Vec<Event>, ModelError> {
         let value: Value = serde_json::from_str(data).map_err(|error| malformed(&error.to_string(), data))?;
         match text(&value, "type") {
             "message_start" => {
@@ -197,7 +200,7 @@ impl Answer {
                     block.insert("input".to_owned(), input);
                 }
                 let kept = KeptBlock { model: self.model.clone(), block: Value::Object(block) };
-                vec![Event::Kept(kept.said())]
+                vec![Event::Opaque(kept.said())]
             }
             Block::Call { index, id, tool, written, given } => self.close(index, id, tool, written, &given),
         })

@@ -6,7 +6,9 @@ use kit::{Origin, base64};
 use serde_json::{Map, Value, json};
 
 use super::{WIRE, answer::KeptBlock};
-use crate::model::{Item, OwnTool, Piece, Request, ResultOf, Said, endpoint::Served, structured::enforced};
+use crate::model::{
+    Item, MessagePart, OwnTool, Piece, Request, ResultOf, endpoint::Served, structured::enforced,
+};
 
 /// The media types of pictures in this format.
 const PICTURES: [&str; 4] = ["image/jpeg", "image/png", "image/gif", "image/webp"];
@@ -206,7 +208,7 @@ fn searched(items: &[Item]) -> HashSet<&str> {
     let said = items.iter().filter_map(|it| if let Item::Model { said } = it { Some(said) } else { None });
     said.flatten()
         .filter_map(|it| {
-            if let Said::Opaque { value, .. } = it {
+            if let MessagePart::Opaque { value, .. } = it {
                 value.pointer("/block/tool_use_id")?.as_str()
             } else {
                 None
@@ -222,16 +224,16 @@ fn is_answered(value: &Value, searched: &HashSet<&str>) -> bool {
     of("type") != "server_tool_use" || searched.contains(of("id"))
 }
 
-fn part(said: &Said, ids: &mut Ids, keep: impl Fn(&KeptBlock) -> bool) -> Option<Value> {
+fn part(said: &MessagePart, ids: &mut Ids, keep: impl Fn(&KeptBlock) -> bool) -> Option<Value> {
     match said {
-        Said::Text { text } => text_block(text),
-        Said::Call { id, tool, arguments } => Some(
+        MessagePart::Text { text } => text_block(text),
+        MessagePart::Call { id, tool, arguments } => Some(
             json!({ "type": "tool_use", "id": ids.call(id), "name": name(tool), "input": input(arguments) }),
         ),
-        Said::Opaque { wire, value } if wire == WIRE => {
+        MessagePart::Opaque { wire, value } if wire == WIRE => {
             KeptBlock::of(value).filter(|it| keep(it)).map(|it| it.block)
         }
-        Said::Opaque { .. } => None,
+        MessagePart::Opaque { .. } => None,
     }
 }
 

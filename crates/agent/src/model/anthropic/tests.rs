@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::model::{
-    Item, OwnTool, Piece, ResultOf, Said, Usage, Why,
+    Item, MessagePart, OwnTool, Piece, ResultOf, Usage, Why,
     endpoint::{Endpoint, Key, Secret},
     http::RetryPolicy,
     loopback::{Loopback, Reply},
@@ -99,9 +99,9 @@ fn answer(middle: impl IntoIterator<Item = Value>, reason: &str) -> String {
     stream_of(&all)
 }
 
-fn opaque(block: Value) -> Said {
+fn opaque(block: Value) -> MessagePart {
     let value = json!({ "model": "claude-sonnet-4-5", "block": block });
-    Said::Opaque { wire: "anthropic".to_owned(), value }
+    MessagePart::Opaque { wire: "anthropic".to_owned(), value }
 }
 
 fn closed(index: usize, id: &str, tool: &str, arguments: &str) -> Event {
@@ -164,14 +164,14 @@ fn whole_events() -> Vec<Event> {
     vec![
         Event::Reasoning("First ".to_owned()),
         Event::Reasoning("look.".to_owned()),
-        Event::Kept(opaque(json!({ "type": "thinking", "thinking": "First look.", "signature": "EqQB" }))),
-        Event::Kept(opaque(json!({ "type": "redacted_thinking", "data": "EmwK" }))),
+        Event::Opaque(opaque(json!({ "type": "thinking", "thinking": "First look.", "signature": "EqQB" }))),
+        Event::Opaque(opaque(json!({ "type": "redacted_thinking", "data": "EmwK" }))),
         Event::Text("Grüße, ".to_owned()),
         Event::Text("日本.".to_owned()),
-        Event::Kept(opaque(
+        Event::Opaque(opaque(
             json!({ "type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": { "query": "haft" } }),
         )),
-        Event::Kept(opaque(
+        Event::Opaque(opaque(
             json!({ "type": "web_search_tool_result", "tool_use_id": "srvtoolu_1", "content": [
                 { "type": "web_search_result", "title": "Haft", "url": "https://example.org", "encrypted_content": "Eq" },
             ] }),
@@ -406,16 +406,16 @@ fn picture(data: Option<&[u8]>) -> Piece {
     Piece::Image { mime: "image/png".to_owned(), handle: "out_1".to_owned(), data: data.map(Arc::from) }
 }
 
-fn model_said(said: Vec<Said>) -> Item {
+fn model_said(said: Vec<MessagePart>) -> Item {
     Item::Model { said }
 }
 
-fn called(id: &str, tool: &str, arguments: &str) -> Said {
-    Said::Call { id: id.to_owned(), tool: tool.to_owned(), arguments: arguments.to_owned() }
+fn called(id: &str, tool: &str, arguments: &str) -> MessagePart {
+    MessagePart::Call { id: id.to_owned(), tool: tool.to_owned(), arguments: arguments.to_owned() }
 }
 
-fn text(text: &str) -> Said {
-    Said::Text { text: text.to_owned() }
+fn text(text: &str) -> MessagePart {
+    MessagePart::Text { text: text.to_owned() }
 }
 
 fn result(id: &str, ok: bool, pieces: Vec<Piece>) -> ResultOf {
@@ -441,7 +441,7 @@ async fn request_has_the_form_of_the_api() {
         Item::person("Look at it."),
         model_said(vec![
             opaque(thinking.clone()),
-            Said::Opaque { wire: "responses".to_owned(), value: json!({ "type": "reasoning" }) },
+            MessagePart::Opaque { wire: "responses".to_owned(), value: json!({ "type": "reasoning" }) },
             text("I look."),
             called("toolu_1", "read", r#"{"path": "a"}"#),
             called("call:2|x", "read", "{\"path\": "),
@@ -599,7 +599,7 @@ async fn refused_thinking_is_left_out() {
     let items = |by: &str| {
         let block = json!({ "type": "thinking", "thinking": "Hm.", "signature": "EqQB" });
         let value = json!({ "model": by, "block": block });
-        let thought = Said::Opaque { wire: "anthropic".to_owned(), value };
+        let thought = MessagePart::Opaque { wire: "anthropic".to_owned(), value };
         vec![Item::person("a"), model_said(vec![thought, text("b")]), Item::person("c")]
     };
     let asked = model.stream(request(items("claude-sonnet-4-5"))).map(Result::unwrap);

@@ -7,7 +7,7 @@ use super::{
     calls::{Calls, Piece},
 };
 use crate::model::{
-    Breach, Event, ModelError, Request, Said, Usage, Why,
+    Breach, Event, MessagePart, ModelError, Request, Usage, Why,
     openai::{Answer, Stands, failed, parsed},
 };
 
@@ -161,7 +161,7 @@ impl Chunks {
 }
 
 impl Answer for Chunks {
-    fn hear(&mut self, data: &str, events: &mut Vec<Event>) -> Result<(), ModelError> {
+    fn receive(&mut self, data: &str, events: &mut Vec<Event>) -> Result<(), ModelError> {
         if data.trim() == "[DONE]" {
             self.finish("stop", events)?;
             self.stands = Stands::Over;
@@ -236,7 +236,7 @@ impl Thought {
         } else {
             return None;
         }
-        Some(Event::Kept(Said::Opaque { wire: WIRE.to_owned(), value }))
+        Some(Event::Opaque(MessagePart::Opaque { wire: WIRE.to_owned(), value }))
     }
 }
 

@@ -19,7 +19,7 @@ use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
 use super::WIRE;
-use crate::model::{Breach, Event, Item, ModelError, Request, Said};
+use crate::model::{Breach, Event, Item, MessagePart, ModelError, Request};
 
 /// Maximum number of calls in an answer.
 const MOST: usize = 1000;
@@ -146,7 +146,7 @@ impl Calls {
             Item::Person { .. } | Item::Results { .. } => &[],
         });
         let taken =
-            said.filter_map(|it| if let Said::Call { id, .. } = it { Some(id.clone()) } else { None });
+            said.filter_map(|it| if let MessagePart::Call { id, .. } = it { Some(id.clone()) } else { None });
         Self { written: Vec::new(), taken: taken.collect(), step: request.step, model: model.to_owned() }
     }
 
@@ -285,7 +285,7 @@ impl PartialCall {
     fn kept(&mut self, model: &str) -> Option<Event> {
         let id = self.closed.as_ref()?;
         let value = json!({"model": model, "call": id, "extra_content": self.extra.take()?});
-        Some(Event::Kept(Said::Opaque { wire: WIRE.to_owned(), value }))
+        Some(Event::Opaque(MessagePart::Opaque { wire: WIRE.to_owned(), value }))
     }
 
     /// Returns whether the arguments are a complete object with keys.

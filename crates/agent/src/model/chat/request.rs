@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::WIRE;
 use crate::model::{
-    Item, Piece, Request, ResultOf, Said,
+    Item, MessagePart, Piece, Request, ResultOf,
     endpoint::Served,
     openai::{arguments, picture, result_text},
     structured::{Enforced, enforced},
@@ -94,10 +94,11 @@ impl Messages<'_> {
         self.list.push(json!({"role": "user", "content": content}));
     }
 
-    fn model(&mut self, said: &[Said]) {
+    fn model(&mut self, said: &[MessagePart]) {
         self.flush();
-        let texts =
-            said.iter().filter_map(|it| if let Said::Text { text } = it { Some(&**text) } else { None });
+        let texts = said
+            .iter()
+            .filter_map(|it| if let MessagePart::Text { text } = it { Some(&**text) } else { None });
         let text = texts.collect::<Vec<_>>().join("\n\n");
         let kept: Vec<&Value> = said.iter().filter_map(|it| self.kept(it)).collect();
         let calls: Vec<Value> = said.iter().filter_map(|it| call(it, &kept)).collect();
@@ -115,8 +116,8 @@ impl Messages<'_> {
     }
 
     /// Returns the part to send back, if it came from the same model.
-    fn kept<'a>(&self, said: &'a Said) -> Option<&'a Value> {
-        let Said::Opaque { wire, value } = said else { return None };
+    fn kept<'a>(&self, said: &'a MessagePart) -> Option<&'a Value> {
+        let MessagePart::Opaque { wire, value } = said else { return None };
         let model = value.get("model").and_then(Value::as_str);
         (wire == WIRE && model == Some(&self.served.model)).then_some(value)
     }
@@ -147,8 +148,8 @@ fn part(piece: &Piece) -> Value {
     }
 }
 
-fn call(said: &Said, kept: &[&Value]) -> Option<Value> {
-    let Said::Call { id, tool, arguments: written } = said else { return None };
+fn call(said: &MessagePart, kept: &[&Value]) -> Option<Value> {
+    let MessagePart::Call { id, tool, arguments: written } = said else { return None };
     let function = json!({"name": tool, "arguments": arguments(written)});
     let mut call = json!({"id": id, "type": "function", "function": function});
     // The last one counts: a server may send more about a call after it has begun.

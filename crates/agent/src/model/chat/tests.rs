@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::{Chat, answer::Chunks};
 use crate::model::{
-    Abilities, Breach, Event, Item, Model, ModelError, Piece, Request, ResultOf, Said, Usage, Why,
+    Abilities, Breach, Event, Item, MessagePart, Model, ModelError, Piece, Request, ResultOf, Usage, Why,
     endpoint::{Endpoint, Key, Secret, Served},
     loopback::{Loopback, Reply},
     openai::Answer,
@@ -42,10 +42,10 @@ async fn ask(reply: Reply) -> Vec<Result<Event, ModelError>> {
 }
 
 /// Parses these chunks without a server.
-fn hear(chunks: &[Value]) -> (Vec<Event>, Result<(), ModelError>) {
+fn receive(chunks: &[Value]) -> (Vec<Event>, Result<(), ModelError>) {
     let (mut answer, mut events) = (Chunks::new("m", &request(Vec::new())), Vec::new());
     for chunk in chunks {
-        if let Err(error) = answer.hear(&chunk.to_string(), &mut events) {
+        if let Err(error) = answer.receive(&chunk.to_string(), &mut events) {
             return (events, Err(error));
         }
     }
@@ -57,7 +57,7 @@ fn said(deltas: &[Value], finish: &str) -> Vec<Event> {
     let mut chunks: Vec<Value> =
         deltas.iter().map(|it| json!({"choices": [{"index": 0, "delta": it}]})).collect();
     chunks.push(json!({"choices": [{"index": 0, "delta": {}, "finish_reason": finish}]}));
-    let (events, result) = hear(&chunks);
+    let (events, result) = receive(&chunks);
     result.unwrap();
     events
 }
@@ -219,14 +219,14 @@ fn a_call_closes_with_the_last_letter_of_its_arguments() {
     let part = |index: u64, id: &str, arguments: &str| {
         call(json!({"index": index, "id": id, "function": {"name": "read", "arguments": arguments}}))
     };
-    let (events, _) = hear(&[chunk(part(0, "a", "{\"path\":")), chunk(part(0, "a", "\"x\"}"))]);
+    let (events, _) = receive(&[chunk(part(0, "a", "{\"path\":")), chunk(part(0, "a", "\"x\"}"))]);
     assert_eq!(closed(&events), triples(&[("a", "read", "{\"path\":\"x\"}")]), "nothing has followed it");
     // Later chunks change nothing.
     for next in [part(1, "b", "{"), part(0, "a", "}"), part(0, "", " \n"), json!({"content": "And then"})] {
-        let (events, _) = hear(&[chunk(part(0, "a", "{\"path\":\"x\"}")), chunk(next.clone())]);
+        let (events, _) = receive(&[chunk(part(0, "a", "{\"path\":\"x\"}")), chunk(next.clone())]);
         assert_eq!(closed(&events), triples(&[("a", "read", "{\"path\":\"x\"}")]), "{next}");
     }
-    let (events, _) = hear(&[chunk(part(0, "a", "{}"))]);
+    let (events, _) = receive(&[chunk(part(0, "a", "{}"))]);
     assert!(closed(&events).is_empty(), "an empty object may be a placeholder");
 }
 
@@ -239,13 +239,14 @@ fn a_call_whose_name_comes_last_is_not_lost() {
 
 #[test]
 fn call_repeated_under_a_used_id_is_made_once() {
-    let said_before = Said::Call { id: "a".to_owned(), tool: "read".to_owned(), arguments: "{}".to_owned() };
+    let said_before =
+        MessagePart::Call { id: "a".to_owned(), tool: "read".to_owned(), arguments: "{}".to_owned() };
     let whole =
         call(json!({"index": 0, "id": "a", "function": {"name": "read", "arguments": "{\"path\":\"x\"}"}}));
     let mut calls = Chunks::new("m", &request(vec![Item::Model { said: vec![said_before] }]));
     let mut events = Vec::new();
     for _ in 0..2 {
-        calls.hear(&json!({"choices": [{"delta": whole}]}).to_string(), &mut events).unwrap();
+        calls.receive(&json!({"choices": [{"delta": whole}]}).to_string(), &mut events).unwrap();
     }
     assert_eq!(closed(&events), triples(&[("call_3_0", "read", "{\"path\":\"x\"}")]));
 }
@@ -370,14 +371,14 @@ fn invalid_json_arguments_are_passed_on_unchanged() {
 #[test]
 fn a_call_without_a_name_is_an_error() {
     let delta = call(json!({"index": 0, "id": "a", "function": {"arguments": "{\"x\":1}"}}));
-    let (_, result) = hear(&[json!({"choices": [{"delta": delta, "finish_reason": "tool_calls"}]})]);
+    let (_, result) = receive(&[json!({"choices": [{"delta": delta, "finish_reason": "tool_calls"}]})]);
     assert_eq!(result.unwrap_err().breach, Breach::Malformed);
 }
 
 #[test]
 fn used_call_ids_are_replaced() {
     let before = Item::Model {
-        said: vec![Said::Call {
+        said: vec![MessagePart::Call {
             id: "call_0".to_owned(),
             tool: "read".to_owned(),
             arguments: "{}".to_owned(),
@@ -387,7 +388,7 @@ fn used_call_ids_are_replaced() {
     let piece = |index: u64| json!({"index": index, "id": "call_0", "function": {"name": "jobs"}});
     let chunk =
         json!({"choices": [{"delta": {"tool_calls": [piece(0), piece(1)]}, "finish_reason": "stop"}]});
-    answer.hear(&chunk.to_string(), &mut events).unwrap();
+    answer.receive(&chunk.to_string(), &mut events).unwrap();
     assert_eq!(closed(&events), triples(&[("call_3_0", "jobs", "{}"), ("call_3_1", "jobs", "{}")]));
 }
 
@@ -413,7 +414,7 @@ fn end_reason_follows_finish_reason() {
     let refusal =
         said(&[json!({"content": null, "refusal": "I can't "}), json!({"refusal": "do that."})], "stop");
     assert_eq!((text(&refusal).as_str(), why(&refusal)), ("I can't do that.", Why::Refused));
-    let (events, result) = hear(&[json!({"choices": [{"delta": {}, "finish_reason":
+    let (events, result) = receive(&[json!({"choices": [{"delta": {}, "finish_reason":
         "function_call_filter: MALFORMED_FUNCTION_CALL"}]})]);
     assert!(events.is_empty());
     assert!(result.unwrap_err().may_pass());
@@ -431,13 +432,13 @@ fn content_may_come_in_parts_and_whole() {
     assert_eq!(text(&events), "one two");
     let message =
         json!({"choices": [{"message": {"role": "assistant", "content": "whole"}, "finish_reason": "stop"}]});
-    assert_eq!(text(&hear(&[message]).0), "whole");
+    assert_eq!(text(&receive(&[message]).0), "whole");
 }
 
 #[test]
 fn other_choices_are_ignored() {
     let other = json!({"choices": [{"index": 1, "delta": {"content": "no"}, "finish_reason": "stop"}]});
-    assert_eq!(text(&hear(&[other]).0), "");
+    assert_eq!(text(&receive(&[other]).0), "");
 }
 
 #[test]
@@ -447,7 +448,7 @@ fn error_in_the_middle_ends_the_answer_after_its_parts() {
         json!({"error": {"message": "no room", "code": 503}}),
         json!({"choices": [{"index": 0, "error": {"message": "no room", "code": 503}, "delta": {}}]}),
     ] {
-        let (events, result) = hear(&[begin.clone(), error]);
+        let (events, result) = receive(&[begin.clone(), error]);
         assert_eq!(text(&events), "Hel");
         let error = result.unwrap_err();
         assert_eq!(error.breach, Breach::Busy);
@@ -458,7 +459,7 @@ fn error_in_the_middle_ends_the_answer_after_its_parts() {
 #[test]
 fn usage_is_parsed_in_the_form_of_each_server() {
     let used = |usage: Value| {
-        let (events, _) = hear(&[json!({"choices": [], "usage": usage})]);
+        let (events, _) = receive(&[json!({"choices": [], "usage": usage})]);
         let Event::Used(usage) = events[0] else { panic!("{events:?}") };
         usage
     };
@@ -469,17 +470,17 @@ fn usage_is_parsed_in_the_form_of_each_server() {
     let router = json!({"prompt_tokens": 10, "completion_tokens": 1,
         "prompt_tokens_details": {"cached_tokens": 4, "cache_write_tokens": 5}});
     assert_eq!(used(router), Usage { input: 1, cached: 4, kept: 5, output: 1, reasoning: 0 });
-    let (events, _) = hear(&[json!({"choices": [], "x_groq": {"usage": {"prompt_tokens": 7}}})]);
+    let (events, _) = receive(&[json!({"choices": [], "x_groq": {"usage": {"prompt_tokens": 7}}})]);
     assert_eq!(events[0], Event::Used(Usage { input: 7, ..Usage::default() }));
 }
 
 /// Returns the parts that the transcript keeps of these events.
-fn kept(events: &[Event]) -> Vec<Said> {
+fn kept(events: &[Event]) -> Vec<MessagePart> {
     let said = events.iter().filter_map(|it| match it {
-        Event::Kept(said) => Some(said.clone()),
-        Event::Text(text) => Some(Said::Text { text: text.clone() }),
+        Event::Opaque(said) => Some(said.clone()),
+        Event::Text(text) => Some(MessagePart::Text { text: text.clone() }),
         Event::CallClosed { id, tool, arguments, .. } => {
-            Some(Said::Call { id: id.clone(), tool: tool.clone(), arguments: arguments.clone() })
+            Some(MessagePart::Call { id: id.clone(), tool: tool.clone(), arguments: arguments.clone() })
         }
         _ => None,
     });
@@ -522,7 +523,7 @@ fn reasoning_is_sent_back_with_the_calls() {
         assert_eq!(body_of(&other, &request(items))["messages"][1].get(key), None, "it is not the other's");
     }
     let answer = said(&[json!({"reasoning": "hm"}), json!({"content": "Done."})], "stop");
-    assert!(!answer.iter().any(|it| matches!(it, Event::Kept(_))), "no call came of it");
+    assert!(!answer.iter().any(|it| matches!(it, Event::Opaque(_))), "no call came of it");
 }
 
 #[test]
@@ -606,19 +607,19 @@ async fn request_contains_the_conversation() {
     let seen = Piece::Image { mime: "image/png".to_owned(), handle: "out_0".to_owned(), data: None };
     let mut with_picture = result("b", "a picture:", true);
     with_picture.pieces.push(picture.clone());
-    let call = |id: &str, arguments: &str| Said::Call {
+    let call = |id: &str, arguments: &str| MessagePart::Call {
         id: id.to_owned(),
         tool: "read".to_owned(),
         arguments: arguments.to_owned(),
     };
-    let opaque = Said::Opaque { wire: "anthropic".to_owned(), value: json!({"type": "thinking"}) };
+    let opaque = MessagePart::Opaque { wire: "anthropic".to_owned(), value: json!({"type": "thinking"}) };
     let items = vec![
         Item::person("Look."),
         Item::Person { pieces: vec![Piece::text("And at this:"), picture, seen] },
         Item::Model {
             said: vec![
                 opaque.clone(),
-                Said::Text { text: "I look.".to_owned() },
+                MessagePart::Text { text: "I look.".to_owned() },
                 call("a", "{\"path\":"),
                 call("b", "{\"path\":\"x\"}"),
             ],

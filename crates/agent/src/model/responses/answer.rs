@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::WIRE;
 use crate::model::{
-    Breach, Event, ModelError, OwnTool, Said, Usage, Why,
+    Breach, Event, MessagePart, ModelError, OwnTool, Usage, Why,
     openai::{Answer, Stands, failed, parsed},
 };
 
@@ -163,7 +163,7 @@ impl Parts {
         let Some(encrypted) = text(item, "encrypted_content").filter(|it| !it.is_empty()) else { return };
         let item = json!({"type": "reasoning", "summary": summary, "encrypted_content": encrypted});
         let value = json!({"model": self.model, "item": item});
-        events.push(Event::Kept(Said::Opaque { wire: WIRE.to_owned(), value }));
+        events.push(Event::Opaque(MessagePart::Opaque { wire: WIRE.to_owned(), value }));
     }
 
     fn picture(&mut self, item: &Value, events: &mut Vec<Event>) -> Result<(), ModelError> {
@@ -189,7 +189,7 @@ impl Parts {
             item.remove("result");
         }
         let value = json!({"model": self.model, "item": item});
-        Event::Kept(Said::Opaque { wire: WIRE.to_owned(), value })
+        Event::Opaque(MessagePart::Opaque { wire: WIRE.to_owned(), value })
     }
 
     fn over(
@@ -225,7 +225,7 @@ impl Parts {
 }
 
 impl Answer for Parts {
-    fn hear(&mut self, data: &str, events: &mut Vec<Event>) -> Result<(), ModelError> {
+    fn receive(&mut self, data: &str, events: &mut Vec<Event>) -> Result<(), ModelError> {
         if data.trim() == "[DONE]" {
             return Ok(());
         }
@@ -266,7 +266,7 @@ impl Answer for Parts {
             "" if inner("error").is_object() => return Err(failed(inner("error"))),
             _ => {}
         }
-        if events.iter().any(|it| matches!(it, Event::Kept(_) | Event::CallBegan { .. })) {
+        if events.iter().any(|it| matches!(it, Event::Opaque(_) | Event::CallBegan { .. })) {
             self.writing = None;
         }
         Ok(())

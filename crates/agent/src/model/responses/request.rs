@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::WIRE;
 use crate::model::{
-    Item, OwnTool, Piece, Request, ResultOf, Said,
+    Item, MessagePart, OwnTool, Piece, Request, ResultOf,
     endpoint::Served,
     openai::{arguments, picture, result_text},
     structured::{Enforced, enforced},
@@ -99,24 +99,24 @@ fn input(served: &Served, request: &Request) -> Vec<Value> {
     input
 }
 
-fn add_model(served: &Served, said: &[Said], input: &mut Vec<Value>) {
+fn add_model(served: &Served, said: &[MessagePart], input: &mut Vec<Value>) {
     // Reasoning belongs to the part after it; if that part is not sent, the reasoning isn't either.
     let mut thoughts: Vec<Value> = Vec::new();
     for said in said {
         let next = match said {
-            Said::Text { text } if text.trim().is_empty() => continue,
-            Said::Text { text } => json!({
+            MessagePart::Text { text } if text.trim().is_empty() => continue,
+            MessagePart::Text { text } => json!({
                 "type": "message",
                 "role": "assistant",
                 "content": [{"type": "output_text", "text": text}],
             }),
-            Said::Call { id, tool, arguments: written } => json!({
+            MessagePart::Call { id, tool, arguments: written } => json!({
                 "type": "function_call",
                 "call_id": id,
                 "name": tool,
                 "arguments": arguments(written),
             }),
-            Said::Opaque { wire, value } => {
+            MessagePart::Opaque { wire, value } => {
                 match value.get("item").filter(|_| wire == WIRE && is_own(served, value)) {
                     Some(item) if item.get("type").and_then(Value::as_str) == Some("reasoning") => {
                         thoughts.push(item.clone());

@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 
 use super::{Responses, answer::Parts};
 use crate::model::{
-    Abilities, Breach, Event, Item, Model, ModelError, OwnTool, Piece, Request, ResultOf, Said, Usage, Why,
+    Abilities, Breach, Event, Item, MessagePart, Model, ModelError, OwnTool, Piece, Request, ResultOf, Usage,
+    Why,
     endpoint::{Endpoint, Key, Secret, Served},
     loopback::{Loopback, Reply},
     openai::Answer,
@@ -42,10 +43,10 @@ async fn ask(reply: Reply) -> Vec<Result<Event, ModelError>> {
 }
 
 /// Parses these events without a server.
-fn hear(told: &[Value]) -> (Vec<Event>, Result<(), ModelError>) {
+fn receive(told: &[Value]) -> (Vec<Event>, Result<(), ModelError>) {
     let (mut answer, mut events) = (Parts::new("gpt-5"), Vec::new());
     for told in told {
-        if let Err(error) = answer.hear(&told.to_string(), &mut events) {
+        if let Err(error) = answer.receive(&told.to_string(), &mut events) {
             return (events, Err(error));
         }
     }
@@ -92,10 +93,10 @@ fn reasoning(encrypted: Value) -> Value {
         "summary": [{"type": "summary_text", "text": "I must read."}]})
 }
 
-fn kept_reasoning() -> Said {
+fn kept_reasoning() -> MessagePart {
     let item = json!({"type": "reasoning", "summary": [{"type": "summary_text", "text": "I must read."}],
         "encrypted_content": "gAAA"});
-    Said::Opaque { wire: "responses".to_owned(), value: json!({"model": "gpt-5", "item": item}) }
+    MessagePart::Opaque { wire: "responses".to_owned(), value: json!({"model": "gpt-5", "item": item}) }
 }
 
 /// Returns an answer with reasoning, text and two calls, whose arguments are interleaved.
@@ -135,7 +136,7 @@ fn recorded() -> Vec<Value> {
 fn expected() -> Vec<Event> {
     vec![
         Event::Reasoning("I must read.".to_owned()),
-        Event::Kept(kept_reasoning()),
+        Event::Opaque(kept_reasoning()),
         Event::Text("Grüße ".to_owned()),
         Event::Text("😀".to_owned()),
         Event::CallBegan { index: 0, tool: "read".to_owned() },
@@ -187,7 +188,7 @@ fn call_in_many_pieces_is_whole_even_if_its_end_is_empty() {
     assert!(told.len() > 90);
     for end in [arguments_done(0, &arguments), arguments_done(0, ""), done(0, call("a", ""))] {
         let all = [told.clone(), vec![end, completed()]].concat();
-        assert!(hear(&all).0.contains(&closed(0, "a", &arguments)));
+        assert!(receive(&all).0.contains(&closed(0, "a", &arguments)));
     }
 }
 
@@ -205,7 +206,7 @@ fn parts_without_a_place_are_found_by_id() {
         strip(delta("function_call_arguments", 0, "{\"path\":2}"), "fc_b"),
         completed(),
     ];
-    let (events, _) = hear(&told);
+    let (events, _) = receive(&told);
     assert!(events.contains(&closed(0, "a", "{\"path\":1}")), "{events:?}");
     assert!(events.contains(&closed(1, "b", "{\"path\":2}")), "{events:?}");
 }
@@ -217,10 +218,10 @@ fn answer_without_pieces_is_parsed() {
         {"type": "message", "content": [{"type": "output_text", "text": "Hello."}]},
         call("a", "{\"path\":1}"),
     ]);
-    let (events, _) = hear(&[json!({"type": "response.completed", "response": {"output": output}})]);
+    let (events, _) = receive(&[json!({"type": "response.completed", "response": {"output": output}})]);
     let whole = [
         Event::Reasoning("I must read.".to_owned()),
-        Event::Kept(kept_reasoning()),
+        Event::Opaque(kept_reasoning()),
         Event::Text("Hello.".to_owned()),
         Event::CallBegan { index: 0, tool: "read".to_owned() },
         closed(0, "a", "{\"path\":1}"),
@@ -233,8 +234,8 @@ fn answer_without_pieces_is_parsed() {
 #[test]
 fn reasoning_without_encrypted_content_is_dropped() {
     for encrypted in [Value::Null, json!("")] {
-        let (events, _) = hear(&[done(0, reasoning(encrypted)), completed()]);
-        assert!(!events.iter().any(|it| matches!(it, Event::Kept(_))));
+        let (events, _) = receive(&[done(0, reasoning(encrypted)), completed()]);
+        assert!(!events.iter().any(|it| matches!(it, Event::Opaque(_))));
     }
 }
 
@@ -246,7 +247,7 @@ fn two_messages_are_two_paragraphs() {
         delta("output_text", 1, "Two."),
         completed(),
     ];
-    let (events, _) = hear(&told);
+    let (events, _) = receive(&told);
     assert_eq!(events[2], Event::Text("\n\nTwo.".to_owned()));
     let told = [
         delta("output_text", 0, "One."),
@@ -254,7 +255,7 @@ fn two_messages_are_two_paragraphs() {
         delta("output_text", 2, "Two."),
         completed(),
     ];
-    assert!(hear(&told).0.contains(&Event::Text("Two.".to_owned())), "they are apart already");
+    assert!(receive(&told).0.contains(&Event::Text("Two.".to_owned())), "they are apart already");
 }
 
 #[test]
@@ -266,14 +267,14 @@ fn end_reason_follows_the_status() {
         (vec![incomplete("max_output_tokens")], Why::Length),
         (vec![incomplete("content_filter")], Why::Refused),
     ] {
-        assert_eq!(hear(&told).0.last(), Some(&Event::End(end)));
+        assert_eq!(receive(&told).0.last(), Some(&Event::End(end)));
     }
     let cut = [
         added(0, call("a", "")),
         delta("function_call_arguments", 0, "{\"pa"),
         incomplete("max_output_tokens"),
     ];
-    assert!(!hear(&cut).0.iter().any(|it| matches!(it, Event::CallClosed { .. })), "it is not complete");
+    assert!(!receive(&cut).0.iter().any(|it| matches!(it, Event::CallClosed { .. })), "it is not complete");
 }
 
 #[test]
@@ -285,13 +286,13 @@ fn failure_has_its_kind() {
         json!({"type": "error", "error": error}),
         json!({"error": error}),
     ] {
-        let (events, result) = hear(&[delta("output_text", 0, "Hel"), told]);
+        let (events, result) = receive(&[delta("output_text", 0, "Hel"), told]);
         assert_eq!(events, [Event::Text("Hel".to_owned())]);
         let error = result.unwrap_err();
         assert_eq!((error.breach, error.what.contains("Slow down.")), (Breach::Busy, true), "{error}");
     }
     let (mut answer, mut events) = (Parts::new("m"), Vec::new());
-    assert_eq!(answer.hear("{\"type\":", &mut events).unwrap_err().breach, Breach::Malformed);
+    assert_eq!(answer.receive("{\"type\":", &mut events).unwrap_err().breach, Breach::Malformed);
 }
 
 #[test]
@@ -304,9 +305,13 @@ fn picture_event_has_bytes_and_the_record_does_not() {
         done(0, picture),
         completed(),
     ];
-    let (events, _) = hear(&told);
-    let [Event::Picture { tool, mime, data }, Event::Kept(Said::Opaque { wire, value }), _, Event::End(why)] =
-        &events[..]
+    let (events, _) = receive(&told);
+    let [
+        Event::Picture { tool, mime, data },
+        Event::Opaque(MessagePart::Opaque { wire, value }),
+        _,
+        Event::End(why),
+    ] = &events[..]
     else {
         panic!("{events:?}")
     };
@@ -316,7 +321,7 @@ fn picture_event_has_bytes_and_the_record_does_not() {
     );
     assert_eq!((wire.as_str(), &value["item"]["revised_prompt"]), ("responses", &json!("a cat")));
     assert_eq!(value["item"].get("result"), None);
-    let (_, result) = hear(&[done(0, json!({"type": "image_generation_call", "result": "?!"}))]);
+    let (_, result) = receive(&[done(0, json!({"type": "image_generation_call", "result": "?!"}))]);
     assert_eq!(result.unwrap_err().breach, Breach::Malformed);
 }
 
@@ -324,7 +329,7 @@ fn picture_event_has_bytes_and_the_record_does_not() {
 fn search_is_shown_to_the_person() {
     let search = json!({"id": "ws_1", "type": "web_search_call", "status": "completed",
         "action": {"type": "search", "query": "rust 2027"}});
-    let (events, _) = hear(&[done(0, search), completed()]);
+    let (events, _) = receive(&[done(0, search), completed()]);
     assert_eq!(events[0], Event::Reasoning("\n[web_search: rust 2027]\n".to_owned()));
 }
 
@@ -353,18 +358,18 @@ async fn request_contains_the_conversation() {
         ok,
         pieces,
     };
-    let said_call = |id: &str, arguments: &str| Said::Call {
+    let said_call = |id: &str, arguments: &str| MessagePart::Call {
         id: id.to_owned(),
         tool: "read".to_owned(),
         arguments: arguments.to_owned(),
     };
-    let (drew, _) = hear(&[
+    let (drew, _) = receive(&[
         done(0, json!({"id": "ig_1", "type": "image_generation_call", "result": "AQID"})),
         completed(),
     ]);
-    let Event::Kept(drew) = drew[1].clone() else { panic!("{drew:?}") };
+    let Event::Opaque(drew) = drew[1].clone() else { panic!("{drew:?}") };
     let mut of_another = kept_reasoning();
-    if let Said::Opaque { value, .. } = &mut of_another {
+    if let MessagePart::Opaque { value, .. } = &mut of_another {
         value["model"] = json!("gpt-6");
     }
     let items = vec![
@@ -372,7 +377,7 @@ async fn request_contains_the_conversation() {
         Item::Model {
             said: vec![
                 kept_reasoning(),
-                Said::Text { text: "I look.".to_owned() },
+                MessagePart::Text { text: "I look.".to_owned() },
                 of_another,
                 kept_reasoning(),
                 said_call("a", "{\"path\":"),
@@ -387,7 +392,12 @@ async fn request_contains_the_conversation() {
         },
         // Reasoning before a picture is sent like the picture.
         Item::Model {
-            said: vec![kept_reasoning(), drew, Said::Text { text: "There.".to_owned() }, kept_reasoning()],
+            said: vec![
+                kept_reasoning(),
+                drew,
+                MessagePart::Text { text: "There.".to_owned() },
+                kept_reasoning(),
+            ],
         },
     ];
     let mut request = request(items);

@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
-use crate::model::{ResultOf, Said};
+use crate::model::{MessagePart, ResultOf};
 
 /// A part of the answer.
 pub(super) enum Part {
-    Said(Said),
+    Said(MessagePart),
     /// A call that the model is still writing.
     Writing {
         /// The id that it has in the journal once it begins.
@@ -15,7 +15,7 @@ pub(super) enum Part {
         bytes: usize,
     },
     Called {
-        call: Said,
+        call: MessagePart,
         result: Option<ResultOf>,
     },
 }
@@ -42,8 +42,8 @@ impl Parts {
     /// Adds text.
     pub(super) fn write(&mut self, text: &str) {
         match self.all.last_mut() {
-            Some(Part::Said(Said::Text { text: before })) => before.push_str(text),
-            _ => drop(self.push(Part::Said(Said::Text { text: text.to_owned() }))),
+            Some(Part::Said(MessagePart::Text { text: before })) => before.push_str(text),
+            _ => drop(self.push(Part::Said(MessagePart::Text { text: text.to_owned() }))),
         }
     }
 
@@ -79,7 +79,7 @@ impl Parts {
 
     /// Completes the call of this index. Returns its place, and the parts before it that are not on the disk
     /// yet.
-    pub(super) fn close(&mut self, index: usize, call: Said) -> (usize, Vec<(usize, Said)>) {
+    pub(super) fn close(&mut self, index: usize, call: MessagePart) -> (usize, Vec<(usize, MessagePart)>) {
         self.calls += 1;
         let called = Part::Called { call, result: None };
         let place =
@@ -101,7 +101,7 @@ impl Parts {
     /// Returns the arguments of the call at this place, and the slot for its result.
     pub(super) fn open_call(&mut self, at: usize) -> Option<(&str, &mut Option<ResultOf>)> {
         match self.all.get_mut(at) {
-            Some(Part::Called { call: Said::Call { arguments, .. }, result }) if result.is_none() => {
+            Some(Part::Called { call: MessagePart::Call { arguments, .. }, result }) if result.is_none() => {
                 Some((arguments, result))
             }
             _ => None,
@@ -111,7 +111,9 @@ impl Parts {
     /// Returns the id and the tool of the call at this place.
     pub(super) fn id_of(&self, at: usize) -> Option<(String, String)> {
         match self.all.get(at) {
-            Some(Part::Called { call: Said::Call { id, tool, .. }, .. }) => Some((id.clone(), tool.clone())),
+            Some(Part::Called { call: MessagePart::Call { id, tool, .. }, .. }) => {
+                Some((id.clone(), tool.clone()))
+            }
             _ => None,
         }
     }
@@ -152,13 +154,13 @@ impl Parts {
                     unwritten.push(tool);
                     continue;
                 }
-                Part::Said(Said::Text { text }) if text.trim().is_empty() => continue,
+                Part::Said(MessagePart::Text { text }) if text.trim().is_empty() => continue,
                 part => self.all.push(part),
             }
             told = if at < self.told { self.all.len() } else { told };
         }
         self.told = told;
-        let is_opaque = |it: &Part| matches!(it, Part::Said(Said::Opaque { .. }));
+        let is_opaque = |it: &Part| matches!(it, Part::Said(MessagePart::Opaque { .. }));
         if !whole {
             while self.all.last().is_some_and(is_opaque) {
                 self.all.pop();
@@ -171,7 +173,7 @@ impl Parts {
     }
 
     /// Returns the model's parts, and the results of its calls in its order.
-    pub(super) fn into_items(self) -> (Vec<Said>, Vec<ResultOf>) {
+    pub(super) fn into_items(self) -> (Vec<MessagePart>, Vec<ResultOf>) {
         let (mut said, mut results) = (Vec::new(), Vec::new());
         for part in self.all {
             match part {
@@ -188,8 +190,8 @@ impl Parts {
 }
 
 fn text_of(parts: &[Part]) -> String {
-    let texts = parts
-        .iter()
-        .filter_map(|it| if let Part::Said(Said::Text { text }) = it { Some(text.as_str()) } else { None });
+    let texts = parts.iter().filter_map(|it| {
+        if let Part::Said(MessagePart::Text { text }) = it { Some(text.as_str()) } else { None }
+    });
     texts.collect::<Vec<_>>().join("\n\n")
 }

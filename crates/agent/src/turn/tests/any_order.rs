@@ -54,7 +54,7 @@ fn one() -> impl Strategy<Value = Vec<Move>> {
     prop_oneof![
         3 => prop_oneof![Just("text"), Just(" "), Just("")].prop_map(move |it| part(Part::Text(it.to_owned()))),
         1 => Just(part(Part::Reasoning("hm".to_owned()))),
-        1 => Just(part(Part::Kept(Said::Opaque { wire: "w".to_owned(), value: json!({"kept": true}) }))),
+        1 => Just(part(Part::Opaque(MessagePart::Opaque { wire: "w".to_owned(), value: json!({"kept": true}) }))),
         1 => Just(part(Part::Picture { tool: OwnTool::ImageGen, mime: "image/png".to_owned(), data: [1, 2].as_slice().into() })),
         1 => Just(part(Part::Used(Usage { input: 9, output: 1, ..Usage::default() }))),
         2 => (0..4usize, tool()).prop_map(move |(index, tool)| part(Part::CallBegan { index, tool })),

@@ -129,7 +129,7 @@ async fn manual_compaction_leaves_a_summary_and_the_last_answer() {
         "{summary}"
     );
     assert!(summary.contains("the task is X"), "{summary}");
-    assert_eq!(items[1], Item::Model { said: vec![Said::Text { text: "that was it".to_owned() }] });
+    assert_eq!(items[1], Item::Model { said: vec![MessagePart::Text { text: "that was it".to_owned() }] });
     let handle = summary.split("kept as ").nth(1).unwrap().split(':').next().unwrap();
     let whole = agent.session().runtime().spills().read(agent.session().name(), handle).unwrap();
     assert!(String::from_utf8(whole).unwrap().contains("a word and another, a word"));

@@ -245,7 +245,7 @@ const SESSION: &str = "the one";
 struct Ears(Arc<Shared>);
 
 impl Observer for Ears {
-    fn hear(&self, event: Heard) {
+    fn observe(&self, event: Heard) {
         self.0.heard.lock().push(serde_json::to_value(event).unwrap());
     }
 }

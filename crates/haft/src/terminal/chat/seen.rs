@@ -91,7 +91,7 @@ impl Front {
     /// Applies an event.
     pub(super) fn see(&mut self, seen: Seen) {
         match seen {
-            Seen::Event(event) => self.hear(&event),
+            Seen::Event(event) => self.observe(&event),
             Seen::Began(said) => {
                 if let Some((text, by)) = said.filter(|it| !it.0.trim().is_empty()) {
                     let text = format!("> {}  ({by})", text.trim_end().replace('\n', "\n  "));
@@ -114,7 +114,7 @@ impl Front {
             Seen::Line(text, style) => self.line(&text, style),
             Seen::Whole(event) => {
                 self.view.shows_whole();
-                self.hear(&event);
+                self.observe(&event);
                 self.view.shows_summaries();
                 let text = if let Event::Answered { text, .. } = &event { text.trim_end() } else { "" };
                 self.line(if text.is_empty() { "(no output)" } else { text }, Style::PLAIN);

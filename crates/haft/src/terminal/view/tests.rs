@@ -115,7 +115,7 @@ fn what_happened_stays_and_what_runs_is_in_motion() {
         view.begin(began, None);
         let mut rows = Vec::new();
         for event in events() {
-            rows.extend(rows_of(view.hear(&event, began, look(columns))));
+            rows.extend(rows_of(view.observe(&event, began, look(columns))));
         }
         stays.assert_eq(&shown(&rows));
         view.look_at_calls(began, |id| match id {
@@ -129,7 +129,7 @@ fn what_happened_stays_and_what_runs_is_in_motion() {
 }
 
 fn stays_of(view: &mut View, event: &Event) -> String {
-    shown(&rows_of(view.hear(event, Instant::now(), look(60))))
+    shown(&rows_of(view.observe(event, Instant::now(), look(60))))
 }
 
 fn ends(call: &str, tool: &str, said: &str, of: impl FnOnce(&mut Event)) -> Event {
@@ -207,12 +207,16 @@ fn a_plan_is_a_checklist_that_follows_what_is_done() {
     view.begin(now, None);
     let todo = |view: &mut View, list: &str| {
         let id = list.to_owned();
-        view.hear(&called(&id, "todo", json!({"action": "set", "tasks": ["read", "write"]})), now, look(40));
+        view.observe(
+            &called(&id, "todo", json!({"action": "set", "tasks": ["read", "write"]})),
+            now,
+            look(40),
+        );
         let mut answer = answered(&id, true, list);
         if let Event::Answered { tool, .. } = &mut answer {
             *tool = "todo".to_owned();
         }
-        let stays = rows_of(view.hear(&answer, now, look(40)));
+        let stays = rows_of(view.observe(&answer, now, look(40)));
         shown(&stays) + "and below\n" + &shown(&view.live(now, look(40)))
     };
     expect![[r#"
@@ -241,7 +245,7 @@ fn a_plan_is_a_checklist_that_follows_what_is_done() {
     .assert_eq(&todo(&mut view, "1. [done] read\n2. [done] write\n2 of 2 done"));
     let mut view = View { tasks: checklist::read("1. [done] read\n2. [pending] write"), ..View::default() };
     view.begin(now, None);
-    view.hear(&called("c", "shell", json!({"command": "make"})), now, look(40));
+    view.observe(&called("c", "shell", json!({"command": "make"})), now, look(40));
     expect![[r#"
 
         • shell make  0.0 s
@@ -260,11 +264,11 @@ fn a_long_thought_is_folded_once_it_is_over() {
     let mut view = View::default();
     let lines: Vec<String> = (1..=9).map(|it| format!("thought {it}")).collect();
     let thought = Event::Reasoning { text: lines.join("\n") };
-    assert!(view.hear(&thought, now, look(60)).is_empty());
+    assert!(view.observe(&thought, now, look(60)).is_empty());
     assert_eq!(shown(&view.live(now, look(60))), "thought 7\nthought 8\nthought 9\n");
     let end = Event::Reasoning { text: "\nand so".to_owned() };
-    view.hear(&end, now + Duration::from_secs(12), look(60));
-    let rows = rows_of(view.hear(&text("Hello\n\n"), now, look(60)));
+    view.observe(&end, now + Duration::from_secs(12), look(60));
+    let rows = rows_of(view.observe(&text("Hello\n\n"), now, look(60)));
     assert_eq!(shown(&rows), "thought for 12 s, 10 lines (Ctrl-O shows them)\n\n");
 }
 

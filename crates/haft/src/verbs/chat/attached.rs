@@ -181,7 +181,7 @@ impl Attached {
                     if !self.line(&entry).await {
                         return;
                     }
-                    if meant(&entry.text, &[]) != Meant::Said(entry.text.trim()) {
+                    if meant(&entry.text, &[]) != Meant::Text(entry.text.trim()) {
                         self.front.part();
                     }
                 }
@@ -195,7 +195,7 @@ impl Attached {
             Meant::Nothing if !entry.pictures.is_empty() => self.say("", entry),
             Meant::Nothing => {}
             Meant::Leave => return false,
-            Meant::Said(text) => self.say(text, entry),
+            Meant::Text(text) => self.say(text, entry),
             Meant::Run(command) => self.act(Operation::Command { command: command.to_owned() }),
             Meant::Command(name, given) => {
                 if let Err(fault) = self.command(name, given).await {

@@ -74,7 +74,7 @@ pub(super) struct Taken {
 }
 
 impl Observer for Bill {
-    fn hear(&self, event: Event) {
+    fn observe(&self, event: Event) {
         if let Event::Used { usage, cost } = &event {
             let mut taken = self.taken.lock();
             taken.answers += 1;
@@ -82,7 +82,7 @@ impl Observer for Bill {
             taken.cost += cost.unwrap_or(0.0);
             taken.unpriced |= cost.is_none();
         }
-        self.viewer.hear(event);
+        self.viewer.observe(event);
     }
 }
 
@@ -253,7 +253,7 @@ impl<F: Face> Conversation<F> {
                 own.notes().iter().for_each(|it| self.face.tell(&format!("note: {it}"), Style::DIM));
                 self.say(entry, Some((own, given))).await;
             }
-            Meant::Said(text) => {
+            Meant::Text(text) => {
                 let entry = Entry { text: text.to_owned(), ..entry.clone() };
                 self.say(&entry, None).await;
             }

@@ -74,15 +74,15 @@ pub(super) struct Denied {
 }
 
 impl Denials {
-    pub(super) fn hear(&mut self, event: &Event) {
-        self.hear_under(event, None);
+    pub(super) fn observe(&mut self, event: &Event) {
+        self.observe_under(event, None);
     }
 
-    fn hear_under(&mut self, event: &Event, agent: Option<&str>) {
+    fn observe_under(&mut self, event: &Event, agent: Option<&str>) {
         match event {
             Event::Under { agent: below, inner } => {
                 let name = agent.map_or_else(|| below.clone(), |above| format!("{above}/{below}"));
-                self.hear_under(inner, Some(&name));
+                self.observe_under(inner, Some(&name));
             }
             Event::Called { call, tool, arguments } => {
                 self.called.insert(call.clone(), (tool.clone(), arguments.clone()));
@@ -154,7 +154,7 @@ mod tests {
             };
             for event in [called, answered] {
                 let under = |inner| Event::Under { agent: "explore_1".to_owned(), inner: Box::new(inner) };
-                denials.hear(&if below { under(event) } else { event });
+                denials.observe(&if below { under(event) } else { event });
             }
         };
         call("c_1", None, false);

@@ -156,19 +156,19 @@ impl Viewer for Watch {
 }
 
 impl Observer for Watch {
-    fn hear(&self, event: Event) {
+    fn observe(&self, event: Event) {
         if !self.is_of_others() {
-            self.denials.lock().hear(&event);
+            self.denials.lock().observe(&event);
         }
         match &self.to {
-            To::Lines(plain) => plain.hear(event),
+            To::Lines(plain) => plain.observe(event),
             To::Json(..) if self.is_of_others() => {}
             To::Json(out, rate) => {
                 if rate.lock().lets(&event, Instant::now()) {
                     out.write(&(line_of_json(&event) + "\n"));
                 }
             }
-            To::View(passes) => passes.hear(event),
+            To::View(passes) => passes.observe(event),
         }
     }
 }

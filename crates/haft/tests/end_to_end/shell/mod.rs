@@ -13,7 +13,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::support::{CallResult, PATIENCE, Server, TestWorkspace};
+use crate::support::{CallResult, Server, TIMEOUT, TestWorkspace};
 
 /// A server that may run commands, and what it started.
 struct Shells {
@@ -114,7 +114,7 @@ fn nothing_alive(test_ws: &TestWorkspace) {
 /// Looks again and again: the end of a stranger's process can't be awaited.
 #[track_caller]
 fn until(otherwise: &str, holds: impl Fn() -> bool) {
-    let late = Instant::now() + PATIENCE;
+    let late = Instant::now() + TIMEOUT;
     while !holds() {
         assert!(Instant::now() < late, "{otherwise}");
         thread::sleep(Duration::from_millis(5));

@@ -36,12 +36,12 @@ impl Shown {
 }
 
 impl Observer for Shown {
-    fn hear(&self, event: agent::Event) {
+    fn observe(&self, event: agent::Event) {
         let is_end = matches!(event, agent::Event::Answered { .. });
         if is_end && self.runs.swap(false, Ordering::Relaxed) {
             return self.passes.see(Seen::Whole(event));
         }
-        self.passes.hear(event);
+        self.passes.observe(event);
     }
 }
 
