@@ -43,6 +43,7 @@ pub mod spans;
 pub mod testing;
 pub mod text;
 pub mod tool_writes;
+pub mod tracking;
 
 pub use cx::{Cx, Services, may_block};
 pub use erased::{AnyTool, Prepared, Running, erase};

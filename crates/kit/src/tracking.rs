@@ -1,0 +1,177 @@
+//! Changes that commands make to files: the records of a call's log.
+//!
+//! Before a command changes a path for the first time, one [`Record`] says what was there, and where its
+//! content is kept. What records add up to, and how they are undone, is for the store.
+
+use std::{
+    ffi::OsString,
+    os::unix::ffi::{OsStrExt, OsStringExt},
+    path::PathBuf,
+};
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// What stands at a path, as far as an undo restores it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Node {
+    /// Nothing.
+    Absent,
+    /// A regular file.
+    File(Metadata),
+    /// A folder.
+    Folder(Metadata),
+    /// A symbolic link.
+    Link {
+        /// Its target.
+        #[serde(with = "bytes")]
+        target: OsString,
+        /// Its metadata.
+        metadata: Metadata,
+    },
+    /// A pipe, a socket or a device.
+    Special(Metadata),
+}
+
+/// The metadata of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Metadata {
+    /// Permission bits, with set-id and sticky.
+    pub mode: u32,
+    /// Owner and group.
+    pub owner: (u32, u32),
+    /// Size in bytes.
+    pub size: u64,
+    /// Last change of the content, in seconds and nanoseconds since the epoch.
+    pub modified: (i64, u32),
+    /// Last change of the metadata, likewise. It can't be restored; it tells whether somebody else changed the file.
+    pub changed: (i64, u32),
+    /// Device and inode.
+    pub identity: (u64, u64),
+    /// The number of names.
+    pub links: u64,
+}
+
+/// Where the content of a file before the call is kept.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kept {
+    /// There is no content: nothing was there, or a folder, a link.
+    Nothing,
+    /// The file itself, by another name: image of this number.
+    Linked(u64),
+    /// A copy: image of this number.
+    Copied(u64),
+    /// Only its length, as it was opened for appending.
+    Length,
+    /// Only its metadata, as nothing else was changed.
+    Metadata,
+    /// Not kept.
+    Not(Reason),
+}
+
+/// Why the content of a file was not kept.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reason {
+    /// It is larger than what may be kept of one file.
+    TooLarge,
+    /// What may be kept of one call was used up.
+    CallFull,
+    /// It is in a folder of build results or caches that git ignores.
+    Ignored,
+    /// It is a pipe, a socket or a device.
+    Special,
+    /// It could not be read or linked.
+    Failed(String),
+}
+
+/// One line of a call's log.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Record {
+    /// The first change of a path. The path is the one of that moment: folders may have been moved before.
+    Before {
+        /// The absolute path in a root.
+        #[serde(with = "path")]
+        path: PathBuf,
+        /// What was there.
+        node: Node,
+        /// Where its content is.
+        kept: Kept,
+        /// Whether git's own program made the change.
+        git: bool,
+    },
+    /// A folder was moved. Records before it name its old path, those after it the new one.
+    Moved {
+        /// Its old path.
+        #[serde(with = "path")]
+        from: PathBuf,
+        /// Its new path.
+        #[serde(with = "path")]
+        to: PathBuf,
+    },
+    /// Something was changed that could not be told.
+    Unknown {
+        /// What is known of it.
+        what: String,
+    },
+}
+
+/// Bytes of the system as text where they are UTF-8, as numbers where they are not.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum Bytes {
+    Text(String),
+    Bytes(Vec<u8>),
+}
+
+mod bytes {
+    use super::{Bytes, Deserialize, Deserializer, OsStrExt, OsString, OsStringExt, Serialize, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(value: &OsString, to: S) -> Result<S::Ok, S::Error> {
+        match value.to_str() {
+            Some(text) => to.serialize_str(text),
+            None => Bytes::Bytes(value.as_bytes().to_vec()).serialize(to),
+        }
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<OsString, D::Error> {
+        Ok(match Bytes::deserialize(from)? {
+            Bytes::Text(text) => text.into(),
+            Bytes::Bytes(bytes) => OsString::from_vec(bytes),
+        })
+    }
+}
+
+mod path {
+    use super::{Deserializer, PathBuf, Serializer, bytes};
+
+    pub(super) fn serialize<S: Serializer>(value: &PathBuf, to: S) -> Result<S::Ok, S::Error> {
+        bytes::serialize(&value.clone().into_os_string(), to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<PathBuf, D::Error> {
+        bytes::deserialize(from).map(PathBuf::from)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn a_record_reads_back_as_it_was_also_with_a_path_that_is_no_text() {
+        for path in [PathBuf::from("/w/a b\n"), PathBuf::from(OsString::from_vec(b"/w/\xff".to_vec()))] {
+            let moved = Record::Moved { from: path.clone(), to: "/w/x".into() };
+            let line = serde_json::to_string(&moved).unwrap();
+            assert!(!line.contains('\n'));
+            assert_eq!(serde_json::from_str::<Record>(&line).unwrap(), moved);
+            let before = Record::Before { path, node: Node::Absent, kept: Kept::Nothing, git: false };
+            let line = serde_json::to_string(&before).unwrap();
+            assert_eq!(serde_json::from_str::<Record>(&line).unwrap(), before);
+        }
+    }
+}
