@@ -12,7 +12,8 @@ pub(crate) mod size;
 use std::sync::Arc;
 
 use kit::{Fault, Kind, Spec};
-use runtime::Session;
+use runtime::{Session, config::HookEvent};
+use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -161,7 +162,8 @@ impl Shorten<'_> {
         let lines = self.results_to_lines(goal)?;
         done.changed |= lines > 0;
         let mut summed = false;
-        if self.tokens() > goal.max(allowed / 10 * 7) && !self.cancel.is_cancelled() {
+        let is_long = self.tokens() > goal.max(allowed / 10 * 7) && !self.cancel.is_cancelled();
+        if is_long && (self.hooks_let("auto", None).await.is_ok() || hard) {
             summed = self.sum_up(goal, &mut done.usage).await?;
             done.changed |= summed;
         }
@@ -185,6 +187,22 @@ impl Shorten<'_> {
             self.host.observe(Event::Note { text });
         }
         Ok(done)
+    }
+
+    /// Runs the hooks before a summary; `trigger` is `auto` or `manual`, as Claude Code calls it.
+    ///
+    /// # Errors
+    /// When a hook refuses it.
+    async fn hooks_let(&self, trigger: &str, extra: Option<&str>) -> Result<(), Fault> {
+        if !self.session.has_hooks(HookEvent::PreCompact) {
+            return Ok(());
+        }
+        let fields = json!({"trigger": trigger, "custom_instructions": extra.unwrap_or_default()});
+        let word = self.session.run_hooks(HookEvent::PreCompact, trigger, fields, self.cancel).await;
+        let Some((hook, reason)) = word.denied else { return Ok(()) };
+        let what = format!("the hook `{hook}` refused to compact the conversation: {reason}");
+        self.host.observe(Event::Note { text: what.clone() });
+        Err(Fault::denied(what).next("`haft hooks` shows the hooks."))
     }
 
     fn tokens(&self) -> u64 {
@@ -268,6 +286,8 @@ impl Shorten<'_> {
                 format!("nothing to compact yet: about {before} tokens, system prompt and tools included");
             return Err(Fault::not_found(what));
         }
+        self.hooks_let("manual", extra).await?;
+        let items = self.transcript.items();
         let (whole, words) = (as_text::whole(items), as_text::words(items, WORDS));
         let last = match items.last() {
             Some(Item::Model { said }) => {

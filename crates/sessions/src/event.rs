@@ -86,6 +86,22 @@ pub enum Event {
         /// The text.
         text: String,
     },
+    /// A message arrived in the session's inbox. The model is shown it before its next step: `message_shown`.
+    MessageArrived {
+        /// The number of its row in the inbox.
+        id: u64,
+        /// Its id.
+        message: String,
+        /// Its origin: `person`, `direct`, `channel`, `trigger`, `job`, `output`, `webhook`.
+        source: String,
+        /// The display name of its sender.
+        from: String,
+        /// The channel that it came by.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        channel: Option<String>,
+        /// Its first line, cut to 120 characters.
+        text: String,
+    },
     /// A background job ended.
     JobEnded(Job),
     /// A background job waits for input.

@@ -1,5 +1,6 @@
 //! The owner of a session: the one process that runs it, takes up what others ask for and writes its log.
 
+mod arrivals;
 mod pending;
 mod recovery;
 mod turn;
@@ -63,6 +64,7 @@ pub struct Owner {
     owned: Arc<Owned>,
     claimed_at: u64,
     _jobs: AbortOnDropHandle<()>,
+    _arrivals: AbortOnDropHandle<()>,
 }
 
 /// The part of an owner that others reach.
@@ -210,12 +212,16 @@ impl Prepared {
             answers: Mutex::default(),
         });
         let jobs = tokio::spawn(tell_of_jobs(agent.session().events(), Arc::downgrade(&core.log)));
+        let arrivals =
+            arrivals::tell_of_arrivals(core.store.clone(), name.clone(), Arc::downgrade(&core.log));
+        let arrivals = tokio::spawn(arrivals);
         let owner = Owner {
             core,
             inbox: receiver,
             owned: self.owned,
             claimed_at: found.head,
             _jobs: AbortOnDropHandle::new(jobs),
+            _arrivals: AbortOnDropHandle::new(arrivals),
         };
         owner.describe(agent);
         owner.core.settle(&found.fold, &found.done, agent.transcript().message_count()).await?;
