@@ -64,7 +64,7 @@ pub struct Owner {
     owned: Arc<Owned>,
     claimed_at: u64,
     _jobs: AbortOnDropHandle<()>,
-    _arrivals: AbortOnDropHandle<()>,
+    arrivals: Option<AbortOnDropHandle<()>>,
 }
 
 /// The part of an owner that others reach.
@@ -212,16 +212,13 @@ impl Prepared {
             answers: Mutex::default(),
         });
         let jobs = tokio::spawn(tell_of_jobs(agent.session().events(), Arc::downgrade(&core.log)));
-        let arrivals =
-            arrivals::tell_of_arrivals(core.store.clone(), name.clone(), Arc::downgrade(&core.log));
-        let arrivals = tokio::spawn(arrivals);
-        let owner = Owner {
+        let mut owner = Owner {
             core,
             inbox: receiver,
             owned: self.owned,
             claimed_at: found.head,
             _jobs: AbortOnDropHandle::new(jobs),
-            _arrivals: AbortOnDropHandle::new(arrivals),
+            arrivals: None,
         };
         owner.describe(agent);
         owner.core.settle(&found.fold, &found.done, agent.transcript().message_count()).await?;
@@ -229,6 +226,9 @@ impl Prepared {
         let (pid, by) = (std::process::id(), owner.core.by.clone());
         owner.core.log.add(Event::Opened { epoch, pid, by });
         owner.core.log.flush().await?;
+        let (store, log) = (owner.core.store.clone(), Arc::downgrade(&owner.core.log));
+        let arrivals = tokio::spawn(arrivals::tell_of_arrivals(store, name.clone(), log));
+        owner.arrivals = Some(AbortOnDropHandle::new(arrivals));
         owner.owned.0.lock().insert(name, Arc::downgrade(&owner.core));
         Ok(owner)
     }

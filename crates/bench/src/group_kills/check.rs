@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 use store::{
-    Arrival, Buffer, HistoryEvent, HistoryRow, Store, TriggerRow,
+    Arrival, Buffer, HistoryEvent, HistoryRow, Source, Store, TriggerRow,
     channels::Scope,
     fire_of,
     groups::{MemberRecord, Shape},
@@ -86,8 +86,9 @@ struct Seen {
 }
 
 impl Seen {
+    /// Returns how many of its messages have this id. A trigger's message about a message on a channel has the same.
     fn copies(&self, message: &str) -> usize {
-        self.inbox.iter().filter(|it| it.message == message).count()
+        self.inbox.iter().filter(|it| it.message == message && it.source != Source::Trigger).count()
     }
 }
 
@@ -143,16 +144,21 @@ fn shown(store: &Store, member: &Seen, counts: &mut Counts) -> Result<(), Troubl
         }
     }
     counts.messages += member.inbox.len();
+    let mut by_id: BTreeMap<&str, Vec<&Arrival>> = BTreeMap::new();
     for arrival in &member.inbox {
-        let times = shown.remove(&arrival.message).unwrap_or(0);
-        if times != 1 {
+        by_id.entry(&arrival.message).or_default().push(arrival);
+    }
+    for (id, arrivals) in by_id {
+        let times = shown.remove(id).unwrap_or(0);
+        if times != arrivals.len() {
+            let texts: Vec<&str> = arrivals.iter().map(|it| it.text.as_str()).collect();
             counts.fault(format!(
-                "{} from {} to {session} was shown {times} times: {}",
-                arrival.message, arrival.sender, arrival.text
+                "{id} is {} times in the inbox of {session} and was shown {times} times: {texts:?}",
+                arrivals.len()
             ));
         }
-        counts.lost += usize::from(times == 0);
-        counts.repeated += times.saturating_sub(1);
+        counts.lost += arrivals.len().saturating_sub(times);
+        counts.repeated += times.saturating_sub(arrivals.len());
     }
     for id in shown.keys() {
         counts.fault(format!("{session} was shown {id}, which is not in its inbox"));

@@ -31,7 +31,7 @@ impl Talker {
         let mut hasher = DefaultHasher::new();
         (self.seed, &self.name, request.items.len(), hop).hash(&mut hasher);
         let mut random = Random::new(hasher.finish());
-        let calls = if hop == 0 { 0 } else { random.below(3) };
+        let calls = if hop == 0 { 0 } else { random.below(4) };
         let mut events = Vec::new();
         for index in 0..calls {
             let text = format!("hop={} from {} {}", hop - 1, self.name, random.next());

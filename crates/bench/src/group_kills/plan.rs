@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 /// Maximum number of members.
 const MEMBERS: u64 = 12;
 /// Hops of the task: each message is answered by messages with one hop less.
-const HOPS: u64 = 2;
+const HOPS: u64 = 3;
 /// More exchanges than a run has: no members are paused.
 const EXCHANGES: usize = 1_000_000;
 /// How much the clock of triggers goes on while no process runs, in milliseconds.
@@ -95,7 +95,8 @@ impl Plan {
             members.push(MemberSpec {
                 name: format!("a{at}"),
                 listen: some(&mut random),
-                send: some(&mut random),
+                // The first one gets the task.
+                send: if at == 0 { channels.clone() } else { some(&mut random) },
                 wires,
                 ..MemberSpec::default()
             });

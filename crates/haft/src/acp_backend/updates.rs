@@ -180,6 +180,7 @@ impl Updates {
             }
             Event::Forked { into, .. } => self.note(format!("forked into {into}")).await,
             Event::JobEnded(_)
+            | Event::MessageArrived { .. }
             | Event::JobWaits(_)
             | Event::Archived { .. }
             | Event::Closed { .. }

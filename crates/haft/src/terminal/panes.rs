@@ -113,10 +113,15 @@ pub(crate) struct Panes {
     channels: VecDeque<Row>,
     pub(crate) has_channels: bool,
     /// The keys, at the right end of the first line.
-    pub(crate) hint: &'static str,
+    hint: &'static str,
 }
 
 impl Panes {
+    /// Creates panes of nobody. `hint` names the keys.
+    pub(crate) fn new(hint: &'static str) -> Self {
+        Self { hint, ..Self::default() }
+    }
+
     /// Adds a message on a channel.
     pub(crate) fn on_channel(&mut self, channel: &str, from: &str, text: &str) {
         let row = Row::new(channel, Style::tinted(Tint::Name)).with(format!("  {from}: "), Style::DIM);
@@ -255,8 +260,8 @@ mod tests {
     use super::*;
 
     fn group(count: usize) -> Panes {
-        let mut panes = Panes { title: Row::new("desk  running", Style::BOLD), ..Panes::default() };
-        panes.hint = "q leaves";
+        let mut panes = Panes::new("q leaves");
+        panes.title = Row::new("desk  running", Style::BOLD);
         panes.has_channels = true;
         for at in 0..count {
             let mut pane = Pane { name: format!("agent{at}"), doing: Doing::Works, ..Pane::default() };

@@ -121,7 +121,7 @@ impl Shown {
         Ok(Self {
             store: store.clone(),
             group: group.to_owned(),
-            panes: Panes { hint, ..Panes::default() },
+            panes: Panes::new(hint),
             members: BTreeMap::new(),
             channels: BTreeMap::new(),
             screen: Screen::new(place.variable("NO_COLOR").is_none()),
