@@ -158,10 +158,12 @@ mod bytes {
 }
 
 mod path {
+    use std::path::Path;
+
     use super::{Deserializer, PathBuf, Serializer, bytes};
 
-    pub(super) fn serialize<S: Serializer>(value: &PathBuf, to: S) -> Result<S::Ok, S::Error> {
-        bytes::serialize(&value.clone().into_os_string(), to)
+    pub(super) fn serialize<S: Serializer>(value: &Path, to: S) -> Result<S::Ok, S::Error> {
+        bytes::serialize(&value.to_path_buf().into_os_string(), to)
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<PathBuf, D::Error> {
