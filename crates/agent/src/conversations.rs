@@ -155,7 +155,7 @@ mod tests {
             named(all.map(|(name, may)| (name.to_owned(), may, name)), name)
         };
         let is = |name: &str, expected: Option<&'static str>| {
-            assert_eq!(of(name).ok().flatten(), expected, "{name}")
+            assert_eq!(of(name).ok().flatten(), expected, "{name}");
         };
         is("latest", Some("talk"));
         is("talk", Some("talk"));

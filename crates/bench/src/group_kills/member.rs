@@ -19,7 +19,7 @@ use triggers::{Clock, Engine, FileChanges, Sources, Spec};
 
 use super::{model::Talker, plan::Plan};
 
-/// A clock that is ahead of the machine's.
+/// A clock that is ahead of the system clock.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ahead(pub(super) u64);
 

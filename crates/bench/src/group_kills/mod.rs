@@ -15,5 +15,5 @@ pub use plan::{Plan, Random};
 pub use process::run_group;
 pub use run::{Kills, one_run};
 
-/// What ends a run that could not be made.
+/// The error of a run that could not be made.
 pub type Trouble = Box<dyn std::error::Error + Send + Sync>;

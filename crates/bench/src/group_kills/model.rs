@@ -34,7 +34,7 @@ impl Talker {
         let calls = if hop == 0 { 0 } else { random.below(4) };
         let mut events = Vec::new();
         for index in 0..calls {
-            let text = format!("hop={} from {} {}", hop - 1, self.name, random.next());
+            let text = format!("hop={} from {} {}", hop - 1, self.name, random.number());
             let to_channel = self.peers.is_empty() || random.one_of(2);
             let list = if to_channel { &self.channels } else { &self.peers };
             let Some(to) = list.get(random.below(list.len() as u64) as usize) else { continue };

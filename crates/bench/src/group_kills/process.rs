@@ -143,9 +143,11 @@ fn has_fired(store: &Store) -> Result<bool, Trouble> {
     let rows = store.triggers().list(None).map_err(|it| it.what)?;
     Ok(rows.iter().all(|row| match row.kind.as_str() {
         "add_schedule" => row.state == TriggerState::Done,
-        "add_timer" => {
-            row.body.get("max_per_day").and_then(|it| it.as_u64()).is_some_and(|it| row.fires_of_day >= it)
-        }
+        "add_timer" => row
+            .body
+            .get("max_per_day")
+            .and_then(serde_json::Value::as_u64)
+            .is_some_and(|it| row.fires_of_day >= it),
         _ => true,
     }))
 }

@@ -19,7 +19,7 @@ const LOWEST: usize = 3;
 /// Most panes beside each other.
 const BESIDE: usize = 4;
 
-/// What an agent does.
+/// The state of an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Doing {
     #[default]

@@ -106,7 +106,7 @@ fn hook_keeps_a_conversation_from_being_compacted() {
     let path = test_ws.outside().join("long.jsonl");
     std::fs::write(&path, lines).unwrap();
     let model = format!("script:{}", path.display());
-    let mut chat = test_ws.haft(&["chat", "--plain", "--model", &model]);
+    let mut chat = test_ws.haft(&["chat", "--model", &model]);
     let ran = crate::support::run(&mut chat, "one\ntwo\nthree\n/compact\nfour\n");
     assert!(format!("{ran:?}").contains("keep it whole"), "{ran:?}");
     assert!(ran.out.contains("answer 3"), "{ran:?}");

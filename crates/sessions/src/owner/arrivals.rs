@@ -8,7 +8,7 @@ use tokio::time::timeout;
 
 use crate::{event::Event, log::Log};
 
-/// How often the inbox is looked at for messages of processes that could not announce them.
+/// Interval at which the inbox is read for messages of processes that could not announce them.
 const UNANNOUNCED: Duration = Duration::from_secs(1);
 
 /// Maximum number of messages to read at a time.
@@ -39,10 +39,10 @@ pub(super) async fn tell_of_arrivals(store: Store, session: String, log: Weak<Lo
             Ok((last, new)) => {
                 is_full = new.len() == SOME;
                 after = Some(new.last().map_or(last, |it| it.id));
-                // Those that an earlier process was to show and that have no event are old news.
-                let is_news =
+                // Messages that an earlier process showed before it logged them get no event any more.
+                let is_new =
                     |it: &&Arrival| it.state == ArrivalState::Queued || it.shown_ms >= Some(begun_ms);
-                new.iter().filter(is_news).for_each(|it| log.add(event(it)));
+                new.iter().filter(is_new).for_each(|it| log.add(event(it)));
             }
             Err(fault) => tracing::debug!(%fault, session, "the inbox can't be read"),
         }

@@ -192,19 +192,19 @@ impl Run {
     ) -> Result<ExitCode, Fault> {
         let lines = Lines { is_json: self.json };
         let mut seen = group.watch();
-        // Whoever knows the group's name can resume it; the task is kept before a member runs.
-        if self.json {
-            print::json(&json!({"group": group.name(), "graph": group.topology()}));
-        } else {
-            print::err(&format!("haft: group {}", group.name()));
-        }
-        group.start().await?;
         if let Some(task) = &task {
             // A group begins with one task; what a later run adds is another message.
             let key =
                 if self.resume.is_some() { format!("task {}", store::now_ms()) } else { "task".to_owned() };
             group.say(self.to.as_deref(), task, &key).await?;
         }
+        // Whoever knows the group's name can resume it, with its task, also before a member runs.
+        if self.json {
+            print::json(&json!({"group": group.name(), "graph": group.topology()}));
+        } else {
+            print::err(&format!("haft: group {}", group.name()));
+        }
+        group.start().await?;
         let mut panes = match self.has_panes() {
             true => Some(Shown::begin(store, group.name(), place, "Ctrl-C stops")?),
             false => None,

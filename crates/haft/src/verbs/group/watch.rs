@@ -29,7 +29,7 @@ use crate::{
     verbs::close,
 };
 
-/// How often the store is looked at.
+/// Interval at which the store is read.
 const LOOK: Duration = Duration::from_millis(200);
 
 /// The shortest time between two frames.
@@ -80,7 +80,7 @@ pub(super) struct Shown {
     store: Store,
     group: String,
     panes: Panes,
-    /// What was read of each member, by its id.
+    /// The members, by their ids.
     members: BTreeMap<String, Read>,
     /// The last message that was read of each channel.
     channels: BTreeMap<(String, String), u64>,
@@ -90,7 +90,7 @@ pub(super) struct Shown {
     drawn: Option<Instant>,
 }
 
-/// What was read of a member's log.
+/// A member, as its log was read so far.
 #[derive(Debug, Default)]
 struct Read {
     pane: Pane,
