@@ -34,6 +34,7 @@ pub mod proxy;
 #[cfg(target_os = "linux")]
 mod ruleset;
 pub mod seatbelt;
+pub mod tracker;
 #[cfg(target_os = "linux")]
 mod usage;
 pub mod watch;
