@@ -24,6 +24,7 @@ mod http;
 mod mcp_sdk;
 mod media;
 mod net;
+mod preview;
 mod procs;
 mod run;
 mod servers;

@@ -336,7 +336,8 @@ impl Inner {
     /// Returns the folder for temporary files. No session has such a name.
     fn scratch(&self) -> PathBuf {
         let name = self.spill.file_name().unwrap_or_default().to_string_lossy();
-        let number = if self.own.is_some() || self.preview { format!("-{}", self.number) } else { String::new() };
+        let number =
+            if self.own.is_some() || self.preview { format!("-{}", self.number) } else { String::new() };
         self.spill.with_file_name(format!("=tmp-{}{number}-{name}", std::process::id()))
     }
 

@@ -59,14 +59,19 @@ pub fn overlays(mounts: Vec<Mount>) -> Result<Vec<Mount>, Fault> {
 
 fn overlay(from: PathBuf) -> Result<What, Fault> {
     let refused = |why: String| {
-        Fault::new(Kind::Unavailable, format!("nothing was run: a preview of changes in {} can't be made: {why}", from.display()))
-            .next("Run the command without `preview`, or in a smaller root.".to_owned())
+        Fault::new(
+            Kind::Unavailable,
+            format!("nothing was run: a preview of changes in {} can't be made: {why}", from.display()),
+        )
+        .next("Run the command without `preview`, or in a smaller root.".to_owned())
     };
     if !from.is_dir() {
         return Err(refused("it is not a folder".to_owned()));
     }
     match mounts_below(&from).first() {
-        Some(inner) => Err(refused(format!("another file system is mounted below it, at {}", inner.display()))),
+        Some(inner) => {
+            Err(refused(format!("another file system is mounted below it, at {}", inner.display())))
+        }
         None => Ok(What::Overlay { from }),
     }
 }

@@ -86,7 +86,13 @@ impl Execution {
             if session.sandbox == SandboxMode::Full { SandboxMode::Full } else { SandboxMode::Workspace };
         let own = Own { env, ..Own::default() };
         // It changes nothing in the workspace, so it works in read-only mode too.
-        self.another(Whose::Tool(own), read.chain([(folder, true)]).collect(), sandbox, granted, &Arc::default())
+        self.another(
+            Whose::Tool(own),
+            read.chain([(folder, true)]).collect(),
+            sandbox,
+            granted,
+            &Arc::default(),
+        )
     }
 
     /// Returns the execution environment of one MCP server: like that of a tool file, but always in the

@@ -11,7 +11,8 @@ use std::{
 
 use rustix::{
     fs::{
-        CWD, Mode, OFlags, Timespec, Timestamps, XattrFlags, fchmod, fsetxattr, fstat, futimens, mkdirat, openat,
+        CWD, Mode, OFlags, Timespec, Timestamps, XattrFlags, fchmod, fsetxattr, fstat, futimens, mkdirat,
+        openat,
     },
     mount::{
         FsMountFlags, FsOpenFlags, MountAttrFlags, MoveMountFlags, UnmountFlags, fsconfig_create,
@@ -37,8 +38,7 @@ pub(super) fn mount(held: &mut [DetachedMount<'_>], spot: &str) -> Result<Option
     let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
     move_mount(&files, "", CWD, spot, flags).at(Part::Overlay, "the memory for changes")?;
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let uppers =
-        openat(&files, ".", flags, Mode::empty()).at(Part::Overlay, "the memory for changes")?;
+    let uppers = openat(&files, ".", flags, Mode::empty()).at(Part::Overlay, "the memory for changes")?;
     let overlays = held.iter_mut().filter(|it| matches!(it.mount.what, What::Overlay { .. }));
     for (number, one) in overlays.enumerate() {
         let Some(lower) = one.tree.take() else { continue };

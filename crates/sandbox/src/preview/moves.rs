@@ -29,7 +29,9 @@ pub(super) fn found(found: Found) -> Previewed {
         }
     });
     let folders = whole_folders(&created, &deleted, &from);
-    changes.retain(|it| !matches!(&it.change, Change::Deleted { folder: Some(_) } if folders.contains_key(&it.path)));
+    changes.retain(
+        |it| !matches!(&it.change, Change::Deleted { folder: Some(_) } if folders.contains_key(&it.path)),
+    );
     for (folder, (to, files)) in &folders {
         changes.push(change(to, Change::Moved { from: folder.clone(), folder: Some(*files) }));
     }
@@ -86,11 +88,8 @@ fn whole_folders(
     deleted: &[(Plain, Option<PathBuf>)],
     from: &[Option<usize>],
 ) -> BTreeMap<PathBuf, (PathBuf, u64)> {
-    let to: HashMap<usize, &Path> = from
-        .iter()
-        .zip(created)
-        .filter_map(|(at, plain)| Some(((*at)?, plain.path.as_path())))
-        .collect();
+    let to: HashMap<usize, &Path> =
+        from.iter().zip(created).filter_map(|(at, plain)| Some(((*at)?, plain.path.as_path()))).collect();
     let mut folders: BTreeMap<PathBuf, Option<(PathBuf, u64)>> = BTreeMap::new();
     for (at, (plain, top)) in deleted.iter().enumerate() {
         let Some(top) = top else { continue };
@@ -109,5 +108,7 @@ fn whole_folders(
 
 /// Returns the path without these last components, if it ends with them.
 fn without_end(path: &Path, end: &Path) -> Option<PathBuf> {
-    path.ends_with(end).then(|| path.components().count() - end.components().count()).map(|count| path.components().take(count).collect())
+    path.ends_with(end)
+        .then(|| path.components().count() - end.components().count())
+        .map(|count| path.components().take(count).collect())
 }

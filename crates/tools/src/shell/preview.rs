@@ -65,15 +65,21 @@ pub(super) async fn run(command: &str, dir: &str, wait: Duration, cx: &Cx) -> Re
         Ok(exit) => {
             let notes = match left {
                 0 => Vec::new(),
-                left => vec![format!("[{} that it left running ended with the preview]", counted(left, "process"))],
+                1 => vec!["[1 process that it left running ended with the preview]".to_owned()],
+                left => vec![format!("[{left} processes that it left running ended with the preview]")],
             };
             Ok(seen(answer::of_exit(cx, process.output(), 0, exit), &notes))
         }
         Err(kind) => {
             let output = Output::text(process.output().since(0, SHOWN).text);
-            let fault = Fault::new(kind, format!("the preview was stopped after {}; nothing was kept", answer::time(wait)));
+            let fault = Fault::new(
+                kind,
+                format!("the preview was stopped after {}; nothing was kept", answer::time(wait)),
+            );
             let fault = match kind {
-                Kind::Timeout => fault.hint("Give it a longer `arg:shell.wait_ms`: a preview does not go on in the background."),
+                Kind::Timeout => fault.hint(
+                    "Give it a longer `arg:shell.wait_ms`: a preview does not go on in the background.",
+                ),
                 _ => Fault::new(kind, "the preview was stopped; nothing was kept"),
             };
             Err(fault.seen(seen(output, &[])))
@@ -188,7 +194,10 @@ mod tests {
         let one = |path: &str, change| PathChange { path: path.into(), change };
         let mut previewed = Previewed {
             changes: vec![
-                one("/w/a", Change::Changed { bytes: (4, 4), texts: Some(("x\ny\n".into(), "x\nz\n".into())) }),
+                one(
+                    "/w/a",
+                    Change::Changed { bytes: (4, 4), texts: Some(("x\ny\n".into(), "x\nz\n".into())) },
+                ),
                 one("/w/b\nc", Change::Deleted { folder: None }),
                 one("/w/new", Change::Moved { from: "/w/old".into(), folder: Some(2) }),
             ],
@@ -202,6 +211,9 @@ mod tests {
         previewed.changes = (0..130).map(|at| one(&format!("/w/d/{at}"), Change::CreatedFolder)).collect();
         let text = listed.text(&previewed);
         assert!(text.contains("[and 30 more, in d (30)]"), "{text}");
-        assert_eq!(listed.text(&Previewed::default()), "[preview: it would change no file; nothing was kept]");
+        assert_eq!(
+            listed.text(&Previewed::default()),
+            "[preview: it would change no file; nothing was kept]"
+        );
     }
 }

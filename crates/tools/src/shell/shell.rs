@@ -105,10 +105,9 @@ impl Shell {
                 "a preview has no network, as what a command sends can't be taken back; nothing was run",
                 "Leave out `net`, or `preview`.",
             ),
-            Self { input: true, .. } => refused(
-                "a preview has no input: it ends with its answer",
-                "Leave out `input`, or `preview`.",
-            ),
+            Self { input: true, .. } => {
+                refused("a preview has no input: it ends with its answer", "Leave out `input`, or `preview`.")
+            }
             Self { wait_ms: Some(0), .. } => refused(
                 "a preview does not go on in the background",
                 "Give it a `wait_ms` in which it can end.",
