@@ -16,6 +16,7 @@ mod changes;
 mod chat;
 mod command_line;
 mod decoders;
+mod destruction;
 mod docs;
 mod end_to_end;
 mod groups;
