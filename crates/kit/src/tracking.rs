@@ -58,7 +58,8 @@ pub struct Metadata {
 pub enum Kept {
     /// There is no content: nothing was there, or a folder, a link.
     Nothing,
-    /// The file itself, by another name: image of this number.
+    /// The file itself, by another name: image of this number. If the file is later written through a name
+    /// that is left, a copy takes its place before that.
     Linked(u64),
     /// A copy: image of this number.
     Copied(u64),
@@ -87,10 +88,17 @@ pub enum Reason {
 }
 
 /// One line of a call's log.
+///
+/// Read backwards, the log undoes the call: for [`Before`](Self::Before) the path becomes again what it was, for
+/// [`Moved`](Self::Moved) the folder is moved back. A path may have several records, each of which keeps more
+/// than the one before it: [`Kept::Metadata`], then [`Kept::Length`], then the content. The first says what the
+/// path was, the first with content has the content: after [`Kept::Length`], as many bytes of it as the file
+/// had then. A record may name a change that the system refused afterwards: then the path is as before.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Record {
-    /// The first change of a path. The path is the one of that moment: folders may have been moved before.
+    /// The first change of a path, or the first that changes more of it. The path is the one of that moment:
+    /// folders may have been moved before. A file that is moved has one record for each of its two paths.
     Before {
         /// The absolute path in a root.
         #[serde(with = "path")]
@@ -110,6 +118,11 @@ pub enum Record {
         /// Its new path.
         #[serde(with = "path")]
         to: PathBuf,
+    },
+    /// From here on, some changes may be those of other calls, which ran in the same process at the same time.
+    Mixed {
+        /// The other calls.
+        with: Vec<String>,
     },
     /// Something was changed that could not be told.
     Unknown {

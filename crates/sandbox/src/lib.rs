@@ -33,6 +33,7 @@ pub mod proxy;
 #[cfg(target_os = "linux")]
 mod ruleset;
 pub mod seatbelt;
+pub mod tracker;
 #[cfg(target_os = "linux")]
 mod usage;
 pub mod watch;

@@ -1,0 +1,232 @@
+//! The log of one call: what it has recorded of which path, and its file on the disk.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    ffi::OsString,
+    fs::{DirBuilder, File, OpenOptions},
+    io::{self, BufRead, BufReader, Write},
+    os::{
+        fd::OwnedFd,
+        unix::fs::{DirBuilderExt, OpenOptionsExt},
+    },
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use kit::tracking::{Kept, Metadata, Node, Record};
+use rustix::fs::{Mode, OFlags};
+
+use super::logs::{Bounds, Totals};
+
+/// Device and inode of a file.
+pub(super) type Identity = (u64, u64);
+
+/// A name in a folder of a root, by haft's own handle of that folder.
+#[derive(Clone)]
+pub(super) struct Place {
+    /// The handle of the folder.
+    pub(super) folder: Arc<OwnedFd>,
+    /// The folder's path at this moment.
+    pub(super) folder_path: PathBuf,
+    /// The name in it; empty: the folder itself, which is a root.
+    pub(super) name: OsString,
+}
+
+impl Place {
+    pub(super) fn path(&self) -> PathBuf {
+        if self.name.is_empty() { self.folder_path.clone() } else { self.folder_path.join(&self.name) }
+    }
+}
+
+/// How much of a path the log has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Level {
+    /// Its metadata.
+    Metadata,
+    /// The length of its content.
+    Length,
+    /// Everything.
+    Whole,
+}
+
+/// The log of a call, open.
+pub(super) struct Log {
+    file: File,
+    /// The folder of the images.
+    pub(super) images: OwnedFd,
+    pub(super) folder: PathBuf,
+    pub(super) bounds: Bounds,
+    next_image: u64,
+    /// The bytes of all copies.
+    pub(super) kept: u64,
+    pub(super) seen: HashMap<PathBuf, Level>,
+    /// The files whose content was copied, with what they were then, and their image.
+    pub(super) copied: HashMap<Identity, (Metadata, Kept)>,
+    /// Files that got a further name in this call, with the name that they had.
+    pub(super) named: HashMap<Identity, Place>,
+    mixed: BTreeSet<String>,
+    /// The records that are not written yet.
+    lines: Vec<u8>,
+    /// The counts of them.
+    pub(super) counted: Totals,
+}
+
+impl Log {
+    /// Opens the log in this folder, and creates both if they are missing. Reads what an earlier process of haft
+    /// has recorded.
+    pub(super) fn open(folder: &Path, bounds: Bounds) -> io::Result<Self> {
+        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        let path = folder.join("log");
+        let file = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(&path)?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let images = rustix::fs::open(folder, flags, Mode::empty())?;
+        let mut log = Self {
+            file,
+            images,
+            folder: folder.to_owned(),
+            bounds,
+            next_image: 0,
+            kept: 0,
+            seen: HashMap::new(),
+            copied: HashMap::new(),
+            named: HashMap::new(),
+            mixed: BTreeSet::new(),
+            lines: Vec::new(),
+            counted: Totals::default(),
+        };
+        log.read_back()?;
+        Ok(log)
+    }
+
+    fn read_back(&mut self) -> io::Result<()> {
+        let mut ends = true;
+        for line in BufReader::new(self.file.try_clone()?).split(b'\n') {
+            let line = line?;
+            let Ok(record) = serde_json::from_slice::<Record>(&line) else {
+                // The last line, of a process that was killed while it wrote.
+                ends = false;
+                continue;
+            };
+            match record {
+                Record::Before { path, node, kept, .. } => {
+                    if let Kept::Linked(number) | Kept::Copied(number) = kept {
+                        self.next_image = self.next_image.max(number + 1);
+                    }
+                    if let (Kept::Copied(_), Node::File(metadata)) = (&kept, &node) {
+                        self.kept += metadata.size;
+                        self.copied.insert(metadata.identity, (*metadata, kept.clone()));
+                    }
+                    self.saw(path, level_of(&kept));
+                }
+                Record::Moved { from, to } => self.move_seen(&from, &to),
+                Record::Mixed { with } => self.mixed.extend(with),
+                Record::Unknown { .. } => {}
+            }
+        }
+        if !ends {
+            self.file.write_all(b"\n")?;
+        }
+        // An image may have been made whose record was not written.
+        while rustix::fs::statat(&self.images, self.next_image.to_string(), rustix::fs::AtFlags::SYMLINK_NOFOLLOW)
+            .is_ok()
+        {
+            self.next_image += 1;
+        }
+        Ok(())
+    }
+
+    /// Returns how much of this path it has.
+    pub(super) fn level(&self, path: &Path) -> Option<Level> {
+        self.seen.get(path).copied()
+    }
+
+    /// Adds the record of a path.
+    pub(super) fn before(&mut self, path: PathBuf, node: Node, kept: Kept, git: bool) {
+        match &kept {
+            Kept::Not(_) => self.counted.not_kept += 1,
+            Kept::Nothing if node == Node::Absent => self.counted.created += 1,
+            _ => {}
+        }
+        self.saw(path.clone(), level_of(&kept));
+        self.add(&Record::Before { path, node, kept, git });
+    }
+
+    /// Adds the record of a folder that is about to be moved.
+    pub(super) fn moved(&mut self, from: PathBuf, to: PathBuf) {
+        self.move_seen(&from, &to);
+        self.add(&Record::Moved { from, to });
+    }
+
+    /// Adds a record of a change that could not be told.
+    pub(super) fn unknown(&mut self, what: String) {
+        self.counted.unknown += 1;
+        self.add(&Record::Unknown { what });
+    }
+
+    /// Adds a record that changes may be those of these calls, unless it was said before.
+    pub(super) fn mixed<'a>(&mut self, with: impl Iterator<Item = &'a str>) {
+        let new: Vec<String> = with.filter(|it| !self.mixed.contains(*it)).map(str::to_owned).collect();
+        if !new.is_empty() {
+            self.mixed.extend(new.iter().cloned());
+            self.add(&Record::Mixed { with: new });
+        }
+    }
+
+    /// Returns the number of the next image.
+    pub(super) fn next_image(&mut self) -> u64 {
+        self.next_image += 1;
+        self.next_image - 1
+    }
+
+    /// Writes the records that were added. Returns their counts.
+    pub(super) fn write(&mut self) -> io::Result<Totals> {
+        let counted = std::mem::take(&mut self.counted);
+        let lines = std::mem::take(&mut self.lines);
+        if !lines.is_empty() {
+            self.file.write_all(&lines)?;
+        }
+        Ok(counted)
+    }
+
+    /// Forgets the records that were added and not written, as the change is looked at once more.
+    pub(super) fn is_clean(&self) -> bool {
+        self.lines.is_empty()
+    }
+
+    fn add(&mut self, record: &Record) {
+        self.counted.records += 1;
+        // A record has no map whose keys are no text, so it can be written.
+        if serde_json::to_writer(&mut self.lines, record).is_ok() {
+            self.lines.push(b'\n');
+        }
+    }
+
+    fn saw(&mut self, path: PathBuf, level: Level) {
+        let seen = self.seen.entry(path).or_insert(level);
+        *seen = (*seen).max(level);
+    }
+
+    /// A folder is moved: what is recorded of the paths in it is that of their new paths.
+    fn move_seen(&mut self, from: &Path, to: &Path) {
+        let moved: Vec<PathBuf> = self.seen.keys().filter(|it| it.starts_with(from)).cloned().collect();
+        for path in moved {
+            if let (Some(level), Ok(rest)) = (self.seen.remove(&path), path.strip_prefix(from)) {
+                let path = if rest.as_os_str().is_empty() { to.to_owned() } else { to.join(rest) };
+                self.seen.insert(path, level);
+            }
+        }
+        for place in self.named.values_mut() {
+            if let Ok(rest) = place.folder_path.strip_prefix(from) {
+                place.folder_path = to.join(rest);
+            }
+        }
+    }
+}
+
+fn level_of(kept: &Kept) -> Level {
+    match kept {
+        Kept::Metadata => Level::Metadata,
+        Kept::Length => Level::Length,
+        Kept::Nothing | Kept::Linked(_) | Kept::Copied(_) | Kept::Not(_) => Level::Whole,
+    }
+}

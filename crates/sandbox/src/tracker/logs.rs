@@ -1,0 +1,196 @@
+//! Logs of calls: which calls are tracked, what they changed in total, and whether they wait.
+
+use std::{
+    collections::HashMap,
+    path::{Path, PathBuf},
+    sync::{Arc, Weak},
+};
+
+use parking_lot::Mutex;
+use tokio::sync::watch;
+
+use super::log::Log;
+
+/// The limits of what is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bounds {
+    /// Of one file that is copied, in bytes.
+    pub file: u64,
+    /// Of all copies of one call, in bytes.
+    pub call: u64,
+    /// Whether files in folders of build results and caches are copied, too.
+    pub ignored: bool,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self { file: 1 << 30, call: 4 << 30, ignored: false }
+    }
+}
+
+/// The changes of a call until now, counted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// All records.
+    pub records: u64,
+    /// Files of before the call that were deleted or replaced.
+    pub deleted: u64,
+    /// Files of before the call that were emptied.
+    pub emptied: u64,
+    /// Files of before the call that were opened for writing, without the emptied ones.
+    pub overwritten: u64,
+    /// Paths where nothing was.
+    pub created: u64,
+    /// Folders of before the call that were deleted.
+    pub folders_deleted: u64,
+    /// Files whose content could not be kept.
+    pub not_kept: u64,
+    /// Changes that could not be told.
+    pub unknown: u64,
+    /// Files in a `.git` that were deleted or rewritten, but not by git.
+    pub of_git_dir: u64,
+    /// The bytes of all copies.
+    pub kept_bytes: u64,
+    /// Whether a change waits for [`Call::go_on`].
+    pub held: bool,
+}
+
+impl Totals {
+    /// Returns the number of files that lost their content.
+    pub fn lost(&self) -> u64 {
+        self.deleted + self.emptied
+    }
+}
+
+/// The logs of all calls of a workspace. Cheap to clone.
+#[derive(Clone)]
+pub struct Logs {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    folder: PathBuf,
+    bounds: Bounds,
+    calls: Mutex<HashMap<String, Weak<Call>>>,
+}
+
+/// One call whose changes are tracked, as long as somebody holds it.
+pub struct Call {
+    name: String,
+    folder: PathBuf,
+    pub(super) bounds: Bounds,
+    pub(super) totals: watch::Sender<Totals>,
+    /// The number of lost files at which it waits.
+    bound: Mutex<Option<u64>>,
+    /// The number of trees of processes that belong to it.
+    uses: watch::Sender<usize>,
+    pub(super) log: Mutex<Option<Log>>,
+    /// Wakes the threads that hold changes of it.
+    wakers: Mutex<Vec<Arc<dyn Fn() + Send + Sync>>>,
+}
+
+impl Logs {
+    /// Returns the logs in this folder. Nothing is created yet.
+    pub fn new(folder: PathBuf, bounds: Bounds) -> Self {
+        Self { inner: Arc::new(Inner { folder, bounds, calls: Mutex::default() }) }
+    }
+
+    /// Returns the folder of all logs.
+    pub fn folder(&self) -> &Path {
+        &self.inner.folder
+    }
+
+    /// Returns the folder of one call: the file `log`, and its images by their numbers. It exists once the
+    /// call has changed something.
+    pub fn folder_of(&self, call: &str) -> PathBuf {
+        self.inner.folder.join(call)
+    }
+
+    /// Returns the call of this id, also before it has changed anything.
+    pub fn call(&self, id: &str) -> Arc<Call> {
+        let mut calls = self.inner.calls.lock();
+        if let Some(call) = calls.get(id).and_then(Weak::upgrade) {
+            return call;
+        }
+        calls.retain(|_, call| call.strong_count() > 0);
+        let call = Arc::new(Call {
+            name: id.to_owned(),
+            folder: self.folder_of(id),
+            bounds: self.inner.bounds,
+            totals: watch::Sender::default(),
+            bound: Mutex::default(),
+            uses: watch::Sender::default(),
+            log: Mutex::default(),
+            wakers: Mutex::default(),
+        });
+        calls.insert(id.to_owned(), Arc::downgrade(&call));
+        call
+    }
+}
+
+impl Call {
+    /// Returns its id.
+    pub fn id(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns its folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Returns what it has changed until now.
+    pub fn totals(&self) -> watch::Receiver<Totals> {
+        self.totals.subscribe()
+    }
+
+    /// Holds its changes once it has deleted or emptied this many files: the change at which that happens is
+    /// recorded but not made, and its process waits, until [`go_on`](Self::go_on) or until it is killed.
+    pub fn hold_at(&self, lost: u64) {
+        *self.bound.lock() = Some(lost);
+    }
+
+    /// Makes the changes that wait, and waits again at `next`, if that is given.
+    pub fn go_on(&self, next: Option<u64>) {
+        *self.bound.lock() = next;
+        self.totals.send_if_modified(|it| std::mem::take(&mut it.held));
+        let wakers = std::mem::take(&mut *self.wakers.lock());
+        wakers.iter().for_each(|wake| wake());
+    }
+
+    /// Waits until it changes nothing more: no process lives any more that was started for it, and no process
+    /// of several calls works for it.
+    pub async fn settled(&self) {
+        // The sender lives as long as `self`.
+        let _ = self.uses.subscribe().wait_for(|it| *it == 0).await;
+    }
+
+    /// Returns whether its next change has to wait; then `wake` is called once that is over.
+    pub(super) fn holds(&self, wake: &Arc<dyn Fn() + Send + Sync>) -> bool {
+        let bound = self.bound.lock();
+        let holds = bound.is_some_and(|bound| self.totals.borrow().lost() >= bound);
+        if holds {
+            self.wakers.lock().push(wake.clone());
+            self.totals.send_if_modified(|it| !std::mem::replace(&mut it.held, true));
+        }
+        holds
+    }
+}
+
+/// A tree of processes that works for a call. Until it is dropped, the call is not settled.
+pub(super) struct Use {
+    pub(super) call: Arc<Call>,
+}
+
+impl Use {
+    pub(super) fn new(call: Arc<Call>) -> Self {
+        call.uses.send_modify(|it| *it += 1);
+        Self { call }
+    }
+}
+
+impl Drop for Use {
+    fn drop(&mut self) {
+        self.call.uses.send_modify(|it| *it = it.saturating_sub(1));
+    }
+}
