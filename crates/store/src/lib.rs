@@ -39,6 +39,7 @@ pub mod history;
 pub mod journal;
 pub mod shares;
 pub mod spill;
+pub mod tracked;
 pub mod undo;
 
 pub use blobs::{Blobs, Found, Hash};
