@@ -92,8 +92,8 @@ pub(crate) fn is_in_git_folder(path: &Path) -> bool {
 }
 
 /// Returns the losses that count by number: deleted or emptied files outside of `.git`.
-pub(crate) fn countable(losses: &[Loss]) -> impl Iterator<Item = &Loss> {
-    losses.iter().filter(|it| it.became != Became::Rewritten && !is_in_git_folder(&it.path))
+pub(crate) fn countable<'a>(losses: impl IntoIterator<Item = &'a Loss>) -> impl Iterator<Item = &'a Loss> {
+    losses.into_iter().filter(|it| it.became != Became::Rewritten && !is_in_git_folder(&it.path))
 }
 
 /// Returns whether so many losses can be too much at all: then it is worth a look at what git has of them.

@@ -195,9 +195,7 @@ impl Tracked {
             if self.undone(&name)?.is_some_and(|it| it.whole || it.complete) {
                 continue;
             }
-            calls.extend(
-                self.call(&name)?.filter(|it| session.is_none_or(|session| it.session == session)),
-            );
+            calls.extend(self.call(&name)?.filter(|it| session.is_none_or(|session| it.session == session)));
         }
         calls.sort_by(|one, other| (other.at_ms, &other.call).cmp(&(one.at_ms, &one.call)));
         Ok(calls)
@@ -214,9 +212,7 @@ impl Tracked {
 
     fn names(&self) -> Result<Vec<String>, Fault> {
         match fs::read_dir(self.store.tracked_folder()) {
-            Ok(entries) => {
-                Ok(entries.filter_map(|it| it.ok()?.file_name().into_string().ok()).collect())
-            }
+            Ok(entries) => Ok(entries.filter_map(|it| it.ok()?.file_name().into_string().ok()).collect()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
             Err(error) => Err(self.trouble(&error)),
         }

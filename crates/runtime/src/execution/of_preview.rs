@@ -2,7 +2,7 @@
 //!
 //! What a command sends can't be taken back, so a preview reaches no host.
 
-use std::{future::Future, pin::Pin, sync::Arc};
+use std::{future::Future, path::PathBuf, pin::Pin, sync::Arc};
 
 use kit::{
     Fault, Kind,
@@ -10,7 +10,8 @@ use kit::{
 };
 use sandbox::{SandboxMode, Trouble, proxy::Hosts};
 
-use super::{Execution, OfCall, Place, of_plugin::Whose};
+use super::{Execution, OfCall, Own, Place, of_plugin::Whose};
+use crate::config::AskLimits;
 
 impl Execution {
     /// Returns the execution environment of one preview. It is always in the sandbox.
@@ -22,6 +23,25 @@ impl Execution {
         };
         // It changes nothing that lasts, so it works in read-only mode too.
         self.another(Whose::Preview, session.roots.clone(), sandbox, Hosts::default(), &Arc::default())
+    }
+
+    /// Returns an execution environment for checks of haft's own: it can read the session's roots, change nothing,
+    /// and reaches no host.
+    pub(crate) fn of_check(&self) -> Self {
+        let session = &*self.inner;
+        let roots = session.roots.iter().map(|(path, _)| (path.clone(), false)).collect();
+        let whose = Whose::Tool(Own::default());
+        self.another(whose, roots, SandboxMode::ReadOnly, Hosts::default(), &Arc::default())
+    }
+
+    /// Returns the limits above which a person is asked about what a command deleted.
+    pub(crate) fn ask_limits(&self) -> AskLimits {
+        self.inner.commands.ask
+    }
+
+    /// Returns the roots.
+    pub(crate) fn roots(&self) -> Vec<PathBuf> {
+        self.inner.roots.iter().map(|it| it.0.clone()).collect()
     }
 
     async fn previewed(&self) -> Result<Previewed, Fault> {

@@ -113,7 +113,8 @@ impl Tracked {
             if !self.is_as_left(&path, &now, entry, left) {
                 plan.left.push(number);
             }
-            if let (Node::Folder(now), Some(Node::Folder(then))) = (&now, left.and_then(|it| it.node.as_ref()))
+            if let (Node::Folder(now), Some(Node::Folder(then))) =
+                (&now, left.and_then(|it| it.node.as_ref()))
                 && now.modified != then.modified
             {
                 plan.times.push(number);
@@ -140,7 +141,9 @@ impl Tracked {
                 now.mode == then.mode
                     && now.size == then.size
                     && (now.modified == then.modified
-                        || left.and_then(|it| it.after.as_ref()).is_some_and(|hash| holds(path, now.size, hash)))
+                        || left
+                            .and_then(|it| it.after.as_ref())
+                            .is_some_and(|hash| holds(path, now.size, hash)))
             }
             (Node::Folder(now), Node::Folder(then)) => now.mode == then.mode,
             (Node::Link { target: now, .. }, Node::Link { target: then, .. }) => now == then,
@@ -265,7 +268,9 @@ impl Work<'_> {
             .entries
             .iter()
             .enumerate()
-            .filter(|(number, entry)| entry.segment == segment && chosen(*number) && !self.done.contains(number))
+            .filter(|(number, entry)| {
+                entry.segment == segment && chosen(*number) && !self.done.contains(number)
+            })
             .collect();
         // What was created goes first, from the inside out; then folders come back from the outside in, then
         // the rest.
@@ -328,9 +333,12 @@ impl Work<'_> {
             true
         } else if let Some(found) = self.log.found(path) {
             // This undo has begun with the path, and was killed.
-            !matches!((now, found, &entry.node),
-                (Node::Absent, ..) | (Node::Folder(_), Node::Folder(_), _) | (Node::Folder(_), _, Node::Folder(_)))
-                && !is_half_way(now, found, &entry.node)
+            !matches!(
+                (now, found, &entry.node),
+                (Node::Absent, ..)
+                    | (Node::Folder(_), Node::Folder(_), _)
+                    | (Node::Folder(_), _, Node::Folder(_))
+            ) && !is_half_way(now, found, &entry.node)
         } else if let (true, Node::File(now), Node::File(before)) = (is_gone, now, &entry.node)
             && now.identity == before.identity
         {
@@ -490,7 +498,10 @@ impl Work<'_> {
     /// Takes a rename back.
     fn move_back(&mut self, from: &Path, to: &Path) -> io::Result<()> {
         let through = |path: &Path, stuck: &[(PathBuf, PathBuf)]| {
-            stuck.iter().rev().fold(path.to_owned(), |path, (from, to)| rebase(&path, from, to).unwrap_or(path))
+            stuck
+                .iter()
+                .rev()
+                .fold(path.to_owned(), |path, (from, to)| rebase(&path, from, to).unwrap_or(path))
         };
         let (from_now, to_now) = (through(from, &self.stuck), through(to, &self.stuck));
         let name = self.name(&to_now);
@@ -566,7 +577,6 @@ enum Step {
     /// It was left alone, for this reason.
     Left(String),
 }
-
 
 /// Returns whether an undo that was interrupted may have left this: `found` is what it found, `before` what it
 /// was to restore.

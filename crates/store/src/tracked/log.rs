@@ -70,7 +70,8 @@ impl Recorder {
                 Record::Unknown { .. } => {}
             }
         }
-        let images = fs::read_dir(folder)?.filter_map(|it| it.ok()?.file_name().to_str()?.parse::<u64>().ok());
+        let images =
+            fs::read_dir(folder)?.filter_map(|it| it.ok()?.file_name().to_str()?.parse::<u64>().ok());
         let next = images.max().map_or(0, |it| it + 1);
         let mut log = OpenOptions::new().create(true).append(true).mode(0o600).open(&path)?;
         // A line that was cut ends here: the next record has its own.
@@ -86,7 +87,8 @@ impl Recorder {
     }
 
     fn append(&mut self, record: &Record) -> io::Result<()> {
-        let mut line = serde_json::to_vec(record).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+        let mut line =
+            serde_json::to_vec(record).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
         line.push(b'\n');
         self.log.write_all(&line)
     }
@@ -108,7 +110,9 @@ impl Recorder {
         let node = spot.node()?;
         let kept = match (&node, keep) {
             (Node::File(_), Keep::Metadata) | (Node::Folder(_), _) => Kept::Metadata,
-            (Node::File(about), keep) => self.keep(&spot, keep == Keep::Link && about.links == 1, about.size)?,
+            (Node::File(about), keep) => {
+                self.keep(&spot, keep == Keep::Link && about.links == 1, about.size)?
+            }
             (Node::Absent | Node::Link { .. }, _) => Kept::Nothing,
             (Node::Special(_), _) => Kept::Not(Reason::Special),
         };

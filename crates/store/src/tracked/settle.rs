@@ -9,7 +9,11 @@ use kit::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{Entry, Fold, LOG, SETTLED, Tracked, folder::{Spot, node_at}, log};
+use super::{
+    Entry, Fold, LOG, SETTLED, Tracked,
+    folder::{Spot, node_at},
+    log,
+};
 
 /// Maximum size of a content that is kept for a diff, in bytes.
 const SMALL: u64 = 1 << 20;

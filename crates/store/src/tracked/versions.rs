@@ -118,7 +118,8 @@ impl Tracked {
             }
         }
         let moves = fold.moves.iter().take(NAMED).map(|(from, to)| {
-            let short = |it: &Path| it.strip_prefix(self.store.workspace()).unwrap_or(it).display().to_string();
+            let short =
+                |it: &Path| it.strip_prefix(self.store.workspace()).unwrap_or(it).display().to_string();
             format!("{} -> {}", short(from), short(to))
         });
         names.extend(moves);
@@ -147,13 +148,19 @@ impl Tracked {
             None => Version::Unknown("what the call left there is not known".to_owned()),
         };
         // Only its metadata were changed: the contents have nothing to show.
-        if let (Node::File(then), Some(Node::File(now)), Kept::Metadata) = (&entry.node, &left.node, &entry.kept) {
+        if let (Node::File(then), Some(Node::File(now)), Kept::Metadata) =
+            (&entry.node, &left.node, &entry.kept)
+        {
             let what = if then.mode == now.mode {
                 "its time was changed".to_owned()
             } else {
                 format!("mode {:o} -> {:o}", then.mode, now.mode)
             };
-            return Ok(Versions { path, before: Version::Unknown(what), after: Version::Unknown(String::new()) });
+            return Ok(Versions {
+                path,
+                before: Version::Unknown(what),
+                after: Version::Unknown(String::new()),
+            });
         }
         Ok(Versions { path, before, after })
     }
@@ -188,9 +195,7 @@ fn kind(node: &Node) -> String {
 /// Returns where a new file was before the call, if the call renamed it.
 fn source(fold: &Fold, entry: &Entry, left: &Left) -> Option<PathBuf> {
     let (Node::Absent, Some(Node::File(now))) = (&entry.node, &left.node) else { return None };
-    let is_it = |it: &&Entry| {
-        matches!((&it.node, &it.kept), (Node::File(about), Kept::Linked(_)) if about.identity == now.identity)
-    };
+    let is_it = |it: &&Entry| matches!((&it.node, &it.kept), (Node::File(about), Kept::Linked(_)) if about.identity == now.identity);
     fold.entries.iter().find(is_it).map(|it| fold.original(it))
 }
 
@@ -222,7 +227,8 @@ impl Change {
             (Node::File(then), Some(Node::File(now))) => {
                 let is_same = (then.size, then.modified, then.mode, then.identity)
                     == (now.size, now.modified, now.mode, now.identity);
-                let has_same_content = left.before.is_some() && left.before == left.after && then.mode == now.mode;
+                let has_same_content =
+                    left.before.is_some() && left.before == left.after && then.mode == now.mode;
                 (!is_same && !has_same_content).then_some(Self::Changed)
             }
             (Node::Link { target: then, .. }, Some(Node::Link { target: now, .. })) => {

@@ -136,9 +136,12 @@ impl Work<'_> {
             _ => return Ok(Step::Left("the copy of what it held before is damaged".to_owned())),
         };
         let is_linked = matches!(entry.kept, Kept::Linked(_));
-        if kept.size < before.size || (is_linked && (kept.size, kept.modified) != (before.size, before.modified))
+        if kept.size < before.size
+            || (is_linked && (kept.size, kept.modified) != (before.size, before.modified))
         {
-            return Ok(Step::Left("the copy of what it held before was changed by another program".to_owned()));
+            return Ok(Step::Left(
+                "the copy of what it held before was changed by another program".to_owned(),
+            ));
         }
         if let Node::File(about) = now
             && about.links > 1
