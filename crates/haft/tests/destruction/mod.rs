@@ -5,6 +5,7 @@
 
 mod asked;
 mod cases;
+mod random;
 mod tree;
 
 use std::process::{Command, Stdio};
