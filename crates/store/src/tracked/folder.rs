@@ -173,13 +173,7 @@ impl<'a> Spot<'a> {
     pub(super) fn set_owner(&self, owner: (u32, u32)) -> io::Result<()> {
         let user = rustix::process::Uid::from_raw(owner.0);
         let group = rustix::process::Gid::from_raw(owner.1);
-        Ok(rustix::fs::chownat(
-            &self.folder,
-            self.name,
-            Some(user),
-            Some(group),
-            AtFlags::SYMLINK_NOFOLLOW,
-        )?)
+        Ok(rustix::fs::chownat(&self.folder, self.name, Some(user), Some(group), AtFlags::SYMLINK_NOFOLLOW)?)
     }
 
     /// Sets the time of the last change, also of a symlink itself.

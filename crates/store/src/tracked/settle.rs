@@ -9,7 +9,11 @@ use kit::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{Entry, Fold, LOG, SETTLED, Tracked, folder::{Spot, node_at}, log};
+use super::{
+    Entry, Fold, LOG, SETTLED, Tracked,
+    folder::{Spot, node_at},
+    log,
+};
 
 /// Maximum size of a content that is kept for a diff, in bytes.
 const SMALL: u64 = 1 << 20;
@@ -63,6 +67,10 @@ impl Tracked {
         let path = fold.present(&entry.path, entry.segment);
         let Ok(node) = node_at(&path) else { return Left::default() };
         let mut left = Left { node: Some(node.clone()), ..Left::default() };
+        if fold.is_replaced(entry) {
+            // For an undo nothing is there, once the rename is taken back; for a person the new content is.
+            left.node = Some(Node::Absent);
+        }
         if *contents >= CONTENTS || matches!(entry.kept, Kept::Metadata) {
             return left;
         }

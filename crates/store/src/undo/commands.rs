@@ -57,7 +57,8 @@ impl CallUndo {
                     let session = session.clone();
                     self.store.wait(move |database| newest(database, session.as_deref()))?
                 };
-                let command = tracked.open_calls(session.as_deref())?.into_iter().find(|it| it.depth % 2 == 0);
+                let command =
+                    tracked.open_calls(session.as_deref())?.into_iter().find(|it| it.depth % 2 == 0);
                 let call = match (edit, command) {
                     (Some((edit, at_ms)), Some(command)) if at_ms > command.at_ms => edit,
                     (_, Some(command)) => command.call,
@@ -87,7 +88,8 @@ impl CallUndo {
     /// Reverts the newer of edits and commands of a call first. Returns a sentence about the next older call.
     pub(super) fn revert(&self, target: &Target, report: &mut Report) -> Result<Option<String>, Fault> {
         let edited = target.changes.iter().map(|it| it.at_ms).max();
-        let commands_first = target.tracked.as_ref().is_some_and(|(call, _)| edited.is_none_or(|it| call.at_ms >= it));
+        let commands_first =
+            target.tracked.as_ref().is_some_and(|(call, _)| edited.is_none_or(|it| call.at_ms >= it));
         if commands_first {
             self.revert_commands(target, report)?;
         }
@@ -116,7 +118,8 @@ impl CallUndo {
             return Ok(());
         }
         let tracked = self.store.tracked();
-        let known = |it: &Version| if let Version::Known(content) = it { Some(content.clone()) } else { None };
+        let known =
+            |it: &Version| if let Version::Known(content) = it { Some(content.clone()) } else { None };
         let proposed = tracked.versions(&call.call)?.into_iter().map(|it| PutBack {
             now: known(&it.after).or_else(|| placeholder(&it.after)),
             before: known(&it.before).or_else(|| placeholder(&it.before)),
@@ -124,8 +127,7 @@ impl CallUndo {
         });
         self.restore.propose(&proposed.collect::<Vec<_>>())?;
         let by = self.history.call();
-        let done =
-            tracked.put_back(&call.call, by, *only, &|path| self.restore.may_put_back(path))?;
+        let done = tracked.put_back(&call.call, by, *only, &|path| self.restore.may_put_back(path))?;
         self.history.landed().extend(tracked.versions(by)?);
         self.report(&done, report);
         Ok(())
@@ -137,6 +139,9 @@ impl CallUndo {
         }
         for line in bounded(&done.left, "left alone") {
             report.left(line);
+        }
+        for note in &done.notes {
+            report.note(note.clone());
         }
         if done.is_same_alone() {
             report.same(format!("{} as before the command already", counted(done.same, "path")));
@@ -166,13 +171,19 @@ impl CallUndo {
         let call = self.history.call();
         let redo = match self.scope {
             Scope::Workspace => format!("To redo: haft undo --call {call}"),
-            Scope::Session(_) => format!("To redo: undo the call {call} (in a shell: haft undo --call {call})."),
+            Scope::Session(_) => {
+                format!("To redo: undo the call {call} (in a shell: haft undo --call {call}).")
+            }
         };
         report.finish(redo, next)
     }
 
     /// Returns the lines about commands for the list, with their times.
-    pub(super) fn tracked_lines(&self, session: Option<&str>, limit: usize) -> Result<Vec<(u64, String)>, Fault> {
+    pub(super) fn tracked_lines(
+        &self,
+        session: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<(u64, String)>, Fault> {
         let tracked = self.store.tracked();
         let mut lines = Vec::new();
         for call in tracked.open_calls(session)?.into_iter().take(limit) {
@@ -206,11 +217,18 @@ fn bounded(lines: &[String], what: &str) -> Vec<String> {
 
 /// Returns the newest call whose edits are not undone yet, other than calls that undid something, with the time
 /// of its newest edit.
-pub(super) fn newest(database: &Connection, session: Option<&str>) -> rusqlite::Result<Option<(String, u64)>> {
+pub(super) fn newest(
+    database: &Connection,
+    session: Option<&str>,
+) -> rusqlite::Result<Option<(String, u64)>> {
     older(database, session, i64::MAX.cast_unsigned())
 }
 
-fn older(database: &Connection, session: Option<&str>, before: u64) -> rusqlite::Result<Option<(String, u64)>> {
+fn older(
+    database: &Connection,
+    session: Option<&str>,
+    before: u64,
+) -> rusqlite::Result<Option<(String, u64)>> {
     database
         .prepare_cached(&format!(
             "SELECT c.call, c.at_ms FROM changes c WHERE (?1 IS NULL OR c.session = ?1) AND c.depth % 2 = 0 AND {OPEN}
