@@ -88,6 +88,8 @@ struct Plan {
     left: Vec<usize>,
     /// Folders whose times somebody else has changed.
     times: Vec<usize>,
+    /// The process that carries it out.
+    instance: String,
     /// Whether it is finished.
     done: bool,
 }
@@ -96,11 +98,6 @@ impl Store {
     /// Returns the changes of commands.
     pub fn tracked(&self) -> Tracked {
         Tracked { store: self.clone() }
-    }
-
-    /// Returns the folder of the logs of the change tracker, one folder for each call.
-    pub fn tracked_folder(&self) -> PathBuf {
-        self.folder().join("tracked")
     }
 }
 
@@ -169,20 +166,22 @@ impl Tracked {
         })?;
         let is_settled = self.settled(call)?.is_some_and(|it| it.log_bytes == about.len());
         let (session, tool, instance, began) = begun.unwrap_or_default();
-        let is_alive = || {
-            instance == self.store.instance()
-                || (!instance.is_empty() && corpse(&self.store.live_folder(), &instance).is_none())
-        };
         let plan: Option<Plan> = self.read(&folder.join(PLAN))?;
         Ok(Some(TrackedCall {
             call: call.to_owned(),
-            is_running: !is_settled && is_alive(),
+            is_running: !is_settled && self.is_alive(&instance),
             session,
             tool,
             // The time of a file may lag behind the clock a little.
             at_ms: changed.max(began.cast_unsigned()),
             depth: plan.map_or(0, |it| it.depth),
         }))
+    }
+
+    /// Returns whether a process runs: this one, or another one of the workspace.
+    fn is_alive(&self, instance: &str) -> bool {
+        instance == self.store.instance()
+            || (!instance.is_empty() && corpse(&self.store.live_folder(), instance).is_none())
     }
 
     /// Returns the tracked calls whose changes are not undone, the newest first.
@@ -229,14 +228,16 @@ impl Tracked {
     pub fn recover(&self) -> Result<Vec<String>, Fault> {
         let mut unfinished = Vec::new();
         for name in self.names()? {
-            let Some(call) = self.call(&name)?.filter(|it| !it.is_running) else { continue };
             match self.read::<Plan>(&self.folder_of(&name).join(PLAN))? {
-                Some(plan) if !plan.done => unfinished.push(call.call),
-                _ if self.settled(&name)?.is_none() => drop(self.settle(&name, true)?),
-                _ => {}
+                Some(plan) if !plan.done && self.is_alive(&plan.instance) => {}
+                Some(plan) if !plan.done => unfinished.push(name),
+                _ => {
+                    if self.call(&name)?.is_some_and(|it| !it.is_running) && self.settled(&name)?.is_none() {
+                        self.settle(&name, true)?;
+                    }
+                }
             }
         }
-        // An undo that was killed before its first record has no log; nothing was changed then.
         Ok(unfinished)
     }
 

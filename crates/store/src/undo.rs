@@ -448,6 +448,10 @@ impl Report {
         self.lines.push(line);
     }
 
+    fn note(&mut self, line: String) {
+        self.lines.push(line);
+    }
+
     fn left(&mut self, line: String) {
         self.left = true;
         self.lines.push(line);

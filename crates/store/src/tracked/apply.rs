@@ -35,6 +35,8 @@ pub struct Report {
     pub left: Vec<String>,
     /// The number of paths that were as before the call already.
     pub same: usize,
+    /// What else there is to know.
+    pub notes: Vec<String>,
 }
 
 impl Report {
@@ -103,12 +105,17 @@ impl Tracked {
             depth: own.map_or(0, |it| it.depth) + 1,
             left: Vec::new(),
             times: Vec::new(),
+            instance: self.store.instance().to_owned(),
             done: false,
         };
         for (number, entry) in fold.entries.iter().enumerate() {
             let path = fold.present(&entry.path, entry.segment);
-            // What can't be looked at now is looked at when its turn comes: its folder may be closed.
+            // What can't be looked at now is looked at when its turn comes: its folder may be closed, or something
+            // else was moved to its place.
             let Ok(now) = node_at(&path) else { continue };
+            if fold.is_replaced(entry) {
+                continue;
+            }
             let left = settled.left.get(number);
             if !self.is_as_left(&path, &now, entry, left) {
                 plan.left.push(number);
@@ -174,6 +181,7 @@ impl Tracked {
             times: Vec::new(),
             report: Report::default(),
             put_back: Vec::new(),
+            steps: 0,
             may_write,
         };
         work.run().map_err(|error| self.trouble(&error))?;
@@ -226,6 +234,8 @@ struct Work<'a> {
     report: Report,
     /// The entries that are as before the call now.
     put_back: Vec<usize>,
+    /// The number of steps, which names points for deliberate faults.
+    steps: usize,
     may_write: MayWrite<'a>,
 }
 
@@ -234,8 +244,18 @@ impl Work<'_> {
         if self.plan.only.is_none() {
             self.report.left.extend(self.fold.unknown.iter().map(|it| format!("can't put back: {it}")));
         }
+        if !self.fold.mixed.is_empty() {
+            let with = self.fold.mixed.join(", ");
+            self.report.notes.push(format!(
+                "{with} ran in the same process at the same time: some of these changes may be its own"
+            ));
+        }
         for segment in (0..=self.fold.moves.len()).rev() {
-            self.segment(segment)?;
+            if self.log.is_behind() && self.plan.only.is_none() {
+                self.pass(segment);
+            } else {
+                self.segment(segment)?;
+            }
             if segment > 0
                 && self.plan.only.is_none()
                 && let Some((from, to)) = self.fold.moves.get(segment - 1)
@@ -296,6 +316,20 @@ impl Work<'_> {
         Ok(())
     }
 
+    /// Passes a segment that was put back before the undo was killed.
+    fn pass(&mut self, segment: usize) {
+        let fold = self.fold;
+        for (number, entry) in fold.entries.iter().enumerate().filter(|(_, it)| it.segment == segment) {
+            if self.plan.left.contains(&number) {
+                continue;
+            }
+            self.put_back.push(number);
+            if let Node::Folder(before) = &entry.node {
+                self.times.push((self.actual(entry), *before, !self.plan.times.contains(&number)));
+            }
+        }
+    }
+
     /// Makes a step for one entry. A refusal of the system is part of the report.
     fn step(&mut self, number: usize, entry: &Entry) -> io::Result<()> {
         let path = self.actual(entry);
@@ -317,8 +351,15 @@ impl Work<'_> {
             Ok(Step::Left(why)) => self.report.left.push(format!("left {name} alone: {why}")),
             Err(error) => self.report.left.push(format!("left {name} alone: {}", plain(&error))),
         }
-        killed_at("undo-step");
+        self.stepped();
         Ok(())
+    }
+
+    fn stepped(&mut self) {
+        self.steps += 1;
+        if cfg!(debug_assertions) {
+            killed_at(&format!("undo-step-{}", self.steps));
+        }
     }
 
     fn name(&self, path: &Path) -> String {
@@ -369,11 +410,11 @@ impl Work<'_> {
                     return Ok(Step::Left(why));
                 }
                 self.log.before(path, Keep::Link)?;
-                if let Some(step) = self.clear(path, &now)? {
-                    return Ok(step);
-                }
                 let spot = Spot::at(path)?;
                 if !matches!(&now, Node::Link { target: held, .. } if held == target) {
+                    if let Some(step) = self.clear(path, &now)? {
+                        return Ok(step);
+                    }
                     spot.create_link(target)?;
                 }
                 set_owner(&spot, metadata)?;
@@ -391,9 +432,6 @@ impl Work<'_> {
         }
         if let Some(why) = self.changed_since(number, entry, path, now) {
             return Ok(Step::Left(why));
-        }
-        if matches!(now, Node::File(_)) && self.rename_back(entry, path, now)? {
-            return Ok(Step::Quiet);
         }
         self.log.before(path, Keep::Link)?;
         killed_at("undo-recorded-path");
@@ -505,26 +543,16 @@ impl Work<'_> {
         };
         let (from_now, to_now) = (through(from, &self.stuck), through(to, &self.stuck));
         let name = self.name(&to_now);
-        let back = (|| {
-            if matches!(node_at(&to_now)?, Node::Absent) {
-                // It is back already, or it was removed later.
-                return Ok(Step::Same);
-            }
-            for path in [&from_now, &to_now] {
-                if let Err(fault) = (self.may_write)(path) {
-                    return Ok(Step::Left(fault.what));
+        let back = self.rename_back(&from_now, &to_now);
+        match back {
+            Ok(Step::Done(line)) => {
+                self.report.restored.push(line);
+                for (path, ..) in &mut self.times {
+                    if let Some(back) = rebase(path, &to_now, &from_now) {
+                        *path = back;
+                    }
                 }
             }
-            if !matches!(node_at(&from_now)?, Node::Absent) {
-                return Ok(Step::Left(format!("something else is at {} now", self.name(&from_now))));
-            }
-            self.log.moved(&to_now, &from_now)?;
-            killed_at("undo-recorded-move");
-            Spot::at(&to_now)?.rename_to(&Spot::at(&from_now)?)?;
-            Ok::<_, io::Error>(Step::Done(format!("moved {name} back to {}", self.name(&from_now))))
-        })();
-        match back {
-            Ok(Step::Done(line)) => self.report.restored.push(line),
             Ok(Step::Same | Step::Quiet) => {}
             Ok(Step::Left(why)) => {
                 self.report.left.push(format!("left {name} alone: {why}"));
@@ -535,8 +563,41 @@ impl Work<'_> {
                 self.stuck.push((from.to_owned(), to_now));
             }
         }
-        killed_at("undo-step");
+        self.stepped();
         Ok(())
+    }
+
+    fn rename_back(&mut self, from: &Path, to: &Path) -> io::Result<Step> {
+        let name = self.name(to);
+        let done = Step::Done(format!("moved {name} back to {}", self.name(from)));
+        let is_recorded = match self.log.passes(to, from) {
+            Some(false) => return Ok(done),
+            Some(true) if matches!(node_at(to)?, Node::Absent) => return Ok(done),
+            Some(true) => true,
+            None => false,
+        };
+        if matches!(node_at(to)?, Node::Absent) {
+            // It was removed later, or never moved.
+            return Ok(Step::Same);
+        }
+        if self.log.is_behind() {
+            return Ok(Step::Left("it was left alone before".to_owned()));
+        }
+        for path in [from, to] {
+            if let Err(fault) = (self.may_write)(path) {
+                return Ok(Step::Left(fault.what));
+            }
+        }
+        if !matches!(node_at(from)?, Node::Absent) {
+            return Ok(Step::Left(format!("something else is at {} now", self.name(from))));
+        }
+        if !is_recorded {
+            self.log.moved(to, from)?;
+        }
+        killed_at("undo-recorded-move");
+        Spot::at(to)?.rename_to(&Spot::at(from)?)?;
+        killed_at("undo-moved");
+        Ok(done)
     }
 
     /// Gives folders their modes and times, from the inside out.
@@ -560,7 +621,7 @@ impl Work<'_> {
                 let name = self.name(&path);
                 self.report.left.push(format!("{name}: its permissions or its time: {}", plain(&error)));
             }
-            killed_at("undo-step");
+            self.stepped();
         }
         Ok(())
     }

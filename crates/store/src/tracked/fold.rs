@@ -35,27 +35,31 @@ pub struct Fold {
     pub moves: Vec<(PathBuf, PathBuf)>,
     /// Changes that could not be told.
     pub unknown: Vec<String>,
+    /// Other calls that ran in the same process at the same time: some changes may be theirs.
+    pub mixed: Vec<String>,
+    /// The entries by what they are: the path before the call, or that of something new after so many renames.
+    known: HashMap<(usize, PathBuf), usize>,
 }
 
 impl Fold {
     /// Folds the records of a log.
     pub fn of(records: impl IntoIterator<Item = Record>) -> Self {
         let mut fold = Self::default();
-        let mut known: HashMap<(usize, PathBuf), usize> = HashMap::new();
         for record in records {
             match record {
                 Record::Before { path, node, kept, git } => {
                     let key = fold.key(&path);
-                    match known.get(&key).and_then(|at| fold.entries.get_mut(*at)) {
+                    match fold.known.get(&key).copied().and_then(|at| fold.entries.get_mut(at)) {
                         Some(entry) => raise(entry, kept),
                         None => {
-                            known.insert(key, fold.entries.len());
+                            fold.known.insert(key, fold.entries.len());
                             let segment = fold.moves.len();
                             fold.entries.push(Entry { path, segment, node, kept, git });
                         }
                     }
                 }
                 Record::Moved { from, to } => fold.moves.push((from, to)),
+                Record::Mixed { with } => fold.mixed.extend(with),
                 Record::Unknown { what } => fold.unknown.push(what),
             }
         }
@@ -65,8 +69,12 @@ impl Fold {
     /// Returns the path before the call of what is at this path now; with the number of renames after which it
     /// was created, where a rename had taken away what was there.
     fn key(&self, path: &Path) -> (usize, PathBuf) {
+        self.key_after(path, self.moves.len())
+    }
+
+    fn key_after(&self, path: &Path, renames: usize) -> (usize, PathBuf) {
         let mut path = path.to_owned();
-        for (number, (from, to)) in self.moves.iter().enumerate().rev() {
+        for (number, (from, to)) in self.moves.iter().enumerate().take(renames).rev() {
             if let Some(back) = rebase(&path, to, from) {
                 path = back;
             } else if path.starts_with(from) {
@@ -76,7 +84,8 @@ impl Fold {
         (0, path)
     }
 
-    /// Returns where the path of a segment is after all renames.
+    /// Returns where the path of a segment is after all renames. A later rename may have put something else there,
+    /// and then gone on with that.
     pub fn present(&self, path: &Path, segment: usize) -> PathBuf {
         let mut path = path.to_owned();
         for (from, to) in self.moves.iter().skip(segment) {
@@ -85,6 +94,37 @@ impl Fold {
             }
         }
         path
+    }
+
+    /// Returns whether a later rename put something else in the place of this entry: before that rename, nothing
+    /// was there any more.
+    pub fn is_replaced(&self, entry: &Entry) -> bool {
+        let mut path = entry.path.clone();
+        for (from, to) in self.moves.iter().skip(entry.segment) {
+            if let Some(moved) = rebase(&path, from, to) {
+                path = moved;
+            } else if path.starts_with(to) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Returns what the call moved and did not create, from and to, each once.
+    pub fn moved(&self) -> Vec<(PathBuf, PathBuf)> {
+        let mut moved: Vec<(PathBuf, PathBuf)> = Vec::new();
+        for (number, (from, _)) in self.moves.iter().enumerate() {
+            let (segment, original) = self.key_after(from, number);
+            let is_created = original.ancestors().any(|it| {
+                let entry = self.known.get(&(segment, it.to_owned())).and_then(|at| self.entries.get(*at));
+                entry.is_some_and(|it| matches!(it.node, Node::Absent))
+            });
+            let now = self.present(&original, segment);
+            if segment == 0 && !is_created && now != original && moved.iter().all(|it| it.0 != original) {
+                moved.push((original, now));
+            }
+        }
+        moved
     }
 
     /// Returns the path of an entry before the call, as far as it was there.

@@ -1,7 +1,7 @@
 //! Logs of calls on the disk: reading, and the log that an undo writes of its own changes.
 
 use std::{
-    collections::HashSet,
+    collections::{HashSet, VecDeque},
     fs::{self, File, OpenOptions},
     io::{self, Write},
     os::unix::fs::OpenOptionsExt,
@@ -51,6 +51,8 @@ pub(super) struct Recorder {
     recorded: HashSet<PathBuf>,
     /// Their states, for an undo that goes on after a kill.
     before: Vec<(PathBuf, Node)>,
+    /// The renames that it recorded before it was killed.
+    renames: VecDeque<(PathBuf, PathBuf)>,
 }
 
 impl Recorder {
@@ -59,15 +61,19 @@ impl Recorder {
         create_folder(folder)?;
         let path = folder.join(LOG);
         let records = read(&path)?.map(|(records, _)| records).unwrap_or_default();
-        let (mut recorded, mut before) = (HashSet::new(), Vec::new());
+        let (mut recorded, mut before, mut renames) = (HashSet::new(), Vec::new(), VecDeque::new());
         for record in records {
             match record {
                 Record::Before { path, node, .. } => {
                     recorded.insert(path.clone());
                     before.push((path, node));
                 }
-                Record::Moved { .. } => recorded.clear(),
-                Record::Unknown { .. } => {}
+                Record::Moved { from, to } => {
+                    recorded.clear();
+                    before.clear();
+                    renames.push_back((from, to));
+                }
+                Record::Unknown { .. } | Record::Mixed { .. } => {}
             }
         }
         let images =
@@ -78,7 +84,22 @@ impl Recorder {
         if fs::read(&path)?.last().is_some_and(|it| *it != b'\n') {
             log.write_all(b"\n")?;
         }
-        Ok(Self { folder: folder.to_owned(), log, next, recorded, before })
+        Ok(Self { folder: folder.to_owned(), log, next, recorded, before, renames })
+    }
+
+    /// Returns whether a rename was recorded before a kill that is still to come.
+    pub(super) fn is_behind(&self) -> bool {
+        !self.renames.is_empty()
+    }
+
+    /// Returns whether the next recorded rename is this one, and then goes on behind it; with whether it is the last.
+    pub(super) fn passes(&mut self, from: &Path, to: &Path) -> Option<bool> {
+        let (recorded_from, recorded_to) = self.renames.front()?;
+        if recorded_from != from || recorded_to != to {
+            return None;
+        }
+        self.renames.pop_front();
+        Some(self.renames.is_empty())
     }
 
     /// Returns what this undo found at a path before its first change.
@@ -156,6 +177,7 @@ impl Recorder {
         }
         self.append(&Record::Moved { from: from.to_owned(), to: to.to_owned() })?;
         self.recorded.clear();
+        self.before.clear();
         Ok(())
     }
 }

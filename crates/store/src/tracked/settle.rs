@@ -67,6 +67,10 @@ impl Tracked {
         let path = fold.present(&entry.path, entry.segment);
         let Ok(node) = node_at(&path) else { return Left::default() };
         let mut left = Left { node: Some(node.clone()), ..Left::default() };
+        if fold.is_replaced(entry) {
+            // For an undo nothing is there, once the rename is taken back; for a person the new content is.
+            left.node = Some(Node::Absent);
+        }
         if *contents >= CONTENTS || matches!(entry.kept, Kept::Metadata) {
             return left;
         }

@@ -1,7 +1,7 @@
 //! Changes of a tracked call for a person: the files with their contents, and sums where there are many.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashSet},
     path::{Path, PathBuf},
 };
 
@@ -31,23 +31,26 @@ impl Tracked {
         let settled = self.settled(call)?;
         let mut shown = Vec::new();
         let mut sums: BTreeMap<PathBuf, Sum> = BTreeMap::new();
-        for (from, to) in &fold.moves {
+        for (from, to) in fold.moved().iter().take(SHOWN) {
             shown.push(moved(from, to));
         }
+        let replaced = replaced(&fold);
         for (number, entry) in fold.entries.iter().enumerate() {
             let path = fold.present(&entry.path, entry.segment);
             let unknown = Left { node: node_at(&path).ok(), ..Left::default() };
             let left = settled.as_ref().and_then(|it| it.left.get(number)).unwrap_or(&unknown);
             let Some(change) = Change::of(entry, left) else { continue };
+            let change = match (replaced.contains(&path), fold.is_replaced(entry)) {
+                (true, true) => Change::Changed,
+                // It is shown as the change of what it replaced.
+                (true, false) if change == Change::Created => continue,
+                _ => change,
+            };
             if shown.len() >= SHOWN {
                 sums.entry(path.parent().unwrap_or(Path::new("/")).to_owned()).or_default().add(change);
                 continue;
             }
-            match source(&fold, entry, left) {
-                Some(from) => shown.push(moved(&from, &path)),
-                None if is_source(&fold, settled.as_ref().map(|it| it.left.as_slice()), entry) => {}
-                None => shown.push(self.version(path, entry, left)?),
-            }
+            shown.push(self.version(path, entry, left, fold.is_replaced(entry))?);
         }
         shown.extend(sums.into_iter().map(|(folder, sum)| Versions {
             path: folder,
@@ -76,7 +79,14 @@ impl Tracked {
             !undone.entries.contains(number) && Change::of(entry, &left).is_some()
         });
         let paths = changed.map(|(_, entry)| fold.present(&entry.path, entry.segment));
-        Ok(paths.chain(fold.moves.iter().map(|(_, to)| to.clone())).take(most).collect())
+        let mut all: Vec<PathBuf> = Vec::new();
+        let mut seen = HashSet::new();
+        for path in paths.chain(fold.moved().into_iter().map(|(_, to)| to)) {
+            if all.len() < most && seen.insert(path.clone()) {
+                all.push(path);
+            }
+        }
+        Ok(all)
     }
 
     /// Returns in one line what a call changed: `2 files created, 1 file deleted: a, b, c`.
@@ -86,14 +96,20 @@ impl Tracked {
     pub fn summary(&self, call: &str) -> Result<String, Fault> {
         let Some(fold) = self.fold(call)? else { return Ok("nothing".to_owned()) };
         let settled = self.settled(call)?.unwrap_or_default();
+        let replaced = replaced(&fold);
+        let moved = fold.moved();
         let mut all = Sum::default();
         let mut folders: BTreeMap<PathBuf, usize> = BTreeMap::new();
         let mut names = Vec::new();
         for (number, entry) in fold.entries.iter().enumerate() {
             let left = settled.left.get(number).cloned().unwrap_or_default();
             let Some(change) = Change::of(entry, &left) else { continue };
-            all.add(change);
             let path = fold.present(&entry.path, entry.segment);
+            match (replaced.contains(&path), fold.is_replaced(entry)) {
+                (true, true) => all.add(Change::Changed),
+                (true, false) if change == Change::Created => continue,
+                _ => all.add(change),
+            }
             let path = path.strip_prefix(self.store.workspace()).unwrap_or(&path).to_owned();
             *folders.entry(path.parent().unwrap_or(Path::new("")).to_owned()).or_default() += 1;
             if names.len() <= NAMED {
@@ -102,8 +118,8 @@ impl Tracked {
         }
         let mut words = vec![all.text()];
         words.retain(|it| !it.is_empty());
-        if !fold.moves.is_empty() {
-            words.push(format!("{} moved", counted(fold.moves.len(), "path")));
+        if !moved.is_empty() {
+            words.push(format!("{} moved", counted(moved.len(), "path")));
         }
         if names.len() > NAMED {
             let mut most: Vec<_> = folders.into_iter().collect();
@@ -117,7 +133,7 @@ impl Tracked {
                 names.push("…".to_owned());
             }
         }
-        let moves = fold.moves.iter().take(NAMED).map(|(from, to)| {
+        let moves = moved.iter().take(NAMED).map(|(from, to)| {
             let short =
                 |it: &Path| it.strip_prefix(self.store.workspace()).unwrap_or(it).display().to_string();
             format!("{} -> {}", short(from), short(to))
@@ -127,7 +143,13 @@ impl Tracked {
         Ok(format!("{}{list}", words.join(", ")))
     }
 
-    fn version(&self, path: PathBuf, entry: &Entry, left: &Left) -> Result<Versions, Fault> {
+    fn version(
+        &self,
+        path: PathBuf,
+        entry: &Entry,
+        left: &Left,
+        is_replaced: bool,
+    ) -> Result<Versions, Fault> {
         let before = match &entry.node {
             Node::Absent => Version::Absent,
             Node::File(about) => match (&entry.kept, self.blob(left.before.as_deref())?) {
@@ -138,7 +160,12 @@ impl Tracked {
             },
             other => Version::Unknown(kind(other)),
         };
-        let after = match &left.node {
+        let now = if is_replaced { node_at(&path).ok() } else { None };
+        let after = match now.as_ref().or(left.node.as_ref()) {
+            _ if is_replaced && left.after.is_some() => match self.blob(left.after.as_deref())? {
+                Some(bytes) => Version::Known(bytes.into()),
+                None => Version::Unknown("what the call left there is not kept any more".to_owned()),
+            },
             Some(Node::Absent) => Version::Absent,
             Some(Node::File(about)) => match self.blob(left.after.as_deref())? {
                 Some(bytes) => Version::Known(bytes.into()),
@@ -192,19 +219,10 @@ fn kind(node: &Node) -> String {
     }
 }
 
-/// Returns where a new file was before the call, if the call renamed it.
-fn source(fold: &Fold, entry: &Entry, left: &Left) -> Option<PathBuf> {
-    let (Node::Absent, Some(Node::File(now))) = (&entry.node, &left.node) else { return None };
-    let is_it = |it: &&Entry| matches!((&it.node, &it.kept), (Node::File(about), Kept::Linked(_)) if about.identity == now.identity);
-    fold.entries.iter().find(is_it).map(|it| fold.original(it))
-}
-
-/// Returns whether the call renamed this file: it is shown at its new name.
-fn is_source(fold: &Fold, left: Option<&[Left]>, entry: &Entry) -> bool {
-    let (Node::File(before), Kept::Linked(_)) = (&entry.node, &entry.kept) else { return false };
-    fold.entries.iter().zip(left.unwrap_or_default()).any(|(other, left)| {
-        matches!((&other.node, &left.node), (Node::Absent, Some(Node::File(now))) if now.identity == before.identity)
-    })
+/// Returns the paths at which the call put something by a rename over a file that was there.
+fn replaced(fold: &Fold) -> HashSet<PathBuf> {
+    let was_there = fold.entries.iter().filter(|it| !matches!(it.node, Node::Absent) && fold.is_replaced(it));
+    was_there.map(|it| fold.present(&it.path, it.segment)).collect()
 }
 
 /// The kind of a change, as it is summed up.

@@ -140,6 +140,9 @@ impl CallUndo {
         for line in bounded(&done.left, "left alone") {
             report.left(line);
         }
+        for note in &done.notes {
+            report.note(note.clone());
+        }
         if done.is_same_alone() {
             report.same(format!("{} as before the command already", counted(done.same, "path")));
         }

@@ -1,4 +1,4 @@
-//! Regular files of an undo: renamed back, linked, replaced by their image, or written in place.
+//! Regular files of an undo: linked, replaced by their image, or written in place.
 
 use std::{fs, io, path::Path};
 
@@ -18,35 +18,6 @@ use super::{
 };
 
 impl Work<'_> {
-    /// Renames a file back that the call has renamed, if this is one. Its image is the same file.
-    pub(super) fn rename_back(&mut self, created: &Entry, path: &Path, now: &Node) -> io::Result<bool> {
-        let Node::File(now) = now else { return Ok(false) };
-        if self.plan.only.is_some() {
-            return Ok(false);
-        }
-        let segment = self.fold.entries.iter().filter(|it| it.segment == created.segment);
-        for entry in segment {
-            let (Node::File(before), Kept::Linked(number)) = (&entry.node, &entry.kept) else { continue };
-            let from = self.actual(entry);
-            let image = self.images.join(number.to_string());
-            let is_it = before.identity == now.identity
-                && matches!(node_at(&image), Ok(Node::File(about)) if about.identity == now.identity)
-                && matches!(node_at(&from), Ok(Node::Absent))
-                && (self.may_write)(&from).is_ok();
-            if is_it {
-                self.log.moved(path, &from)?;
-                killed_at("undo-recorded-move");
-                Spot::at(path)?.rename_to(&Spot::at(&from)?)?;
-                // The file is its own image.
-                fs::remove_file(&image)?;
-                let line = format!("moved {} back to {}", self.name(path), self.name(&from));
-                self.report.restored.push(line);
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
     /// Brings a path to a regular file's state.
     pub(super) fn file(
         &mut self,
@@ -90,6 +61,14 @@ impl Work<'_> {
     /// Returns whether the file has its content of before the call already.
     fn holds_content(&self, entry: &Entry, path: &Path, now: &Node, before: &Metadata) -> bool {
         let Node::File(about) = now else { return false };
+        // The file itself is back, and it was not written by the call: the tracker copies it before that.
+        if let Kept::Linked(number) = &entry.kept
+            && about.identity == before.identity
+            && about.size == before.size
+            && matches!(node_at(&self.images.join(number.to_string())), Ok(Node::Absent))
+        {
+            return true;
+        }
         if about.size != before.size || about.modified != before.modified {
             return false;
         }
@@ -136,9 +115,9 @@ impl Work<'_> {
             _ => return Ok(Step::Left("the copy of what it held before is damaged".to_owned())),
         };
         let is_linked = matches!(entry.kept, Kept::Linked(_));
-        if kept.size < before.size
-            || (is_linked && (kept.size, kept.modified) != (before.size, before.modified))
-        {
+        let is_whole = (kept.size, kept.modified) == (before.size, before.modified)
+            || (kept.identity == before.identity && self.was_left(&kept));
+        if kept.size < before.size || (is_linked && !is_whole) {
             return Ok(Step::Left(
                 "the copy of what it held before was changed by another program".to_owned(),
             ));
@@ -170,6 +149,14 @@ impl Work<'_> {
         self.replace(path, &image, &kept, &before)?;
         killed_at("undo-written-path");
         Ok(restored)
+    }
+
+    /// Returns whether the call left a file in this state under some name.
+    fn was_left(&self, about: &Metadata) -> bool {
+        self.settled.left.iter().any(|it| {
+            matches!(&it.node, Some(Node::File(left))
+                if (left.identity, left.size, left.modified) == (about.identity, about.size, about.modified))
+        })
     }
 
     /// Moves the image to the path, or a copy of it where that is another file system.
