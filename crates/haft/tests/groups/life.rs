@@ -221,7 +221,7 @@ fn unwiring_the_only_channel_splits_the_graph_and_wiring_merges_it_again() {
 
 #[test]
 fn tools_of_a_member_work_in_its_folder() {
-    let script = vec![
+    let script = [
         calls(&[
             ("read", json!({"path": "a.txt"})),
             ("read", json!({"path": "top.txt"})),

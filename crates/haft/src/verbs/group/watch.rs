@@ -55,7 +55,7 @@ impl Watch {
         let opened = options.open(place)?;
         let group = self.group.find(&opened.runtime)?;
         let hangup = CancellationToken::new();
-        interrupt::watch(hangup.clone(), restore).map_err(no_terminal)?;
+        interrupt::watch(hangup.clone(), restore).map_err(|it| no_terminal(&it))?;
         let mut view = Shown::begin(opened.runtime.store(), &group.name, place, "q leaves")?;
         loop {
             view.draw()?;
@@ -70,7 +70,7 @@ impl Watch {
     }
 }
 
-fn no_terminal(error: std::io::Error) -> Fault {
+fn no_terminal(error: &std::io::Error) -> Fault {
     Fault::new(Kind::Unavailable, format!("the terminal can't be used: {error}"))
         .next("`haft group status` prints what the agents do.")
 }
@@ -115,9 +115,9 @@ impl Shown {
     ) -> Result<Self, Fault> {
         use std::io::IsTerminal as _;
         if !std::io::stdout().is_terminal() {
-            return Err(no_terminal(std::io::Error::other("standard output is not one")));
+            return Err(no_terminal(&std::io::Error::other("standard output is not one")));
         }
-        let input = Input::start().map_err(no_terminal)?;
+        let input = Input::start().map_err(|it| no_terminal(&it))?;
         Ok(Self {
             store: store.clone(),
             group: group.to_owned(),
