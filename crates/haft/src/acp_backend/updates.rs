@@ -166,6 +166,9 @@ impl Updates {
             Event::Opened { pid, by, .. } => {
                 // What an earlier process had under way, nobody ends.
                 self.end_calls("its process ended before it had a result", true).await;
+                if let Some(owner) = self.owner.upgrade() {
+                    self.live(owner.commands()).await;
+                }
                 if *pid != std::process::id() {
                     self.note(format!("process {pid} ({by}) runs this session")).await;
                 }
