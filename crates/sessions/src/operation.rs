@@ -102,7 +102,7 @@ pub enum Report {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         about: Option<String>,
     },
-    /// What fills the model's context window.
+    /// The use of the model's context window.
     Context,
 }
 

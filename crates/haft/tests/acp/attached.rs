@@ -117,6 +117,7 @@ fn two_editors_have_one_session_and_the_first_answer_counts() {
 fn editor_has_the_commands_of_the_chat_in_a_session_that_another_process_runs() {
     let test_ws = workspace(&[
         say(&"First. ".repeat(400)),
+        say("A summary."),
         json!({"expect": ["the plan"], "say": "Planned."}),
         say("On."),
     ]);

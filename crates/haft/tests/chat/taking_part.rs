@@ -152,7 +152,7 @@ fn tools_context_and_cost_are_shown_at_an_attached_terminal_as_at_its_owner_s() 
         owner.types("one\n").rests("First.");
         let mut other = stage.run(&script, &["chat", "--attach", "latest"]);
         other.rests("First.").types("/tools filegrep\n").shows("filegrep: ");
-        other.types("/context\n").shows("/compact does it now");
+        other.types("/context\n").shows("Window: 200,000");
         other.types("/cost\n").shows("1 step, ");
         owner.types("/cost\n").shows("1 step, ");
         other.types("/tools nothingofthekind\n").shows("no tool is about");

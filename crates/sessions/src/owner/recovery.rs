@@ -32,7 +32,7 @@ pub(crate) struct Found {
     pub(crate) compaction: (Compaction, Vec<Write>),
 }
 
-/// What the log says of the commands that people ran.
+/// Commands that people ran, as the log has them.
 #[derive(Default)]
 pub(crate) struct Commands {
     /// The keys of those that are in the log.

@@ -40,7 +40,7 @@ use crate::{
 use feed::{Screen, Shown};
 pub(super) use lines::run as run_lines;
 
-/// What works in an attached terminal besides the commands.
+/// Keys and other lines of an attached terminal, besides the commands.
 const KEYS: [(&str, &str); 5] = [
     ("/quit", "leave, as Ctrl-D does; the session goes on"),
     ("!command", "run a command yourself; the model sees its output"),
@@ -303,7 +303,7 @@ impl<F: Face> Attached<F> {
         let doing = async move {
             for (key, operation) in operations {
                 match handle.act(&key, operation.clone()).await {
-                    Ok(value) => shown_of(&operation, &value).into_iter().for_each(|it| screen.see(it)),
+                    Ok(value) => show(&*screen, &operation, &value),
                     Err(fault) => return screen.see(Seen::Line(told(&fault), Style::BAD)),
                 }
             }
@@ -354,14 +354,15 @@ impl<F: Face> Attached<F> {
     }
 }
 
-/// Returns what the person is shown of the result of an operation that no row shows.
-fn shown_of(operation: &Operation, result: &Value) -> Option<Seen> {
-    match operation {
-        // The first of the removed messages is put at the prompt, to be changed and sent again.
-        Operation::Rewind { .. } => {
-            result.get("said").and_then(Value::as_str).map(|said| Seen::Typed(said.to_owned()))
-        }
-        _ => elsewhere::reported(operation, result).map(Seen::Text),
+/// Shows the person the result of an operation that no row shows.
+fn show(screen: &dyn Screen, operation: &Operation, result: &Value) {
+    if let Some(text) = elsewhere::reported(operation, result) {
+        return screen.answer(text);
+    }
+    // The first of the removed messages is put at the prompt, to be changed and sent again.
+    let said = result.get("said").and_then(Value::as_str);
+    if let (Operation::Rewind { .. }, Some(said)) = (operation, said) {
+        screen.see(Seen::Typed(said.to_owned()));
     }
 }
 

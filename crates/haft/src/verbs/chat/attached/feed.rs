@@ -22,12 +22,20 @@ use crate::{
 
 /// A front end that shows what happens around the turns of a session.
 pub(super) trait Screen: Viewer {
+    /// Shows something that happened.
     fn see(&self, seen: Seen);
+
+    /// Shows the answer of a command.
+    fn answer(&self, text: String);
 }
 
 impl Screen for Passes {
     fn see(&self, seen: Seen) {
         Self::see(self, seen);
+    }
+
+    fn answer(&self, text: String) {
+        self.see(Seen::Line(text, Style::DIM));
     }
 }
 

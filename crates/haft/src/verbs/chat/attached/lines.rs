@@ -75,6 +75,19 @@ struct InLines {
 }
 
 impl InLines {
+    /// Shows the end of a command that the person here ran, with all of its output.
+    fn whole(&self, event: agent::Event) {
+        let (text, is_good) = match &event {
+            agent::Event::Answered { text, ok, exit, .. } => {
+                (text.clone(), *ok && exit.is_none_or(|it| it == 0))
+            }
+            _ => (String::new(), true),
+        };
+        self.failed.fetch_or(!is_good, Ordering::Relaxed);
+        self.plain.observe(event);
+        self.plain.show(if text.trim().is_empty() { "(no output)" } else { text.trim_end() });
+    }
+
     fn event(&self, text: &str) {
         self.plain.end();
         text.trim_end().lines().for_each(|it| print::err(&format!("haft: {}", harmless(it))));
@@ -102,20 +115,16 @@ impl Screen for InLines {
                 self.event(&text);
             }
             Seen::Line(text, _) => self.event(&text),
-            Seen::Whole(event) => {
-                let text = if let agent::Event::Answered { text, .. } = &event {
-                    text.clone()
-                } else {
-                    String::new()
-                };
-                self.plain.observe(event);
-                self.plain.show(if text.trim().is_empty() { "(no output)" } else { text.trim_end() });
-            }
+            Seen::Whole(event) => self.whole(event),
             Seen::Text(text) => self.plain.show(&text),
             Seen::Typed(said) => self.event(&format!("you had said: {said}")),
             Seen::Job(job) => self.plain.job(job),
             Seen::Settled(how) => self.plain.settled(&how),
         }
+    }
+
+    fn answer(&self, text: String) {
+        self.plain.show(&text);
     }
 }
 
