@@ -173,8 +173,8 @@ impl Updates {
                     self.note(format!("process {pid} ({by}) runs this session")).await;
                 }
             }
-            Event::Rewound { turns, .. } => {
-                self.note(format!("the newest messages of the person were taken back: {turns}")).await;
+            Event::Rewound { said, .. } => {
+                self.note(format!("went back to before: {}", agent::title(said))).await;
             }
             Event::Undone { text, .. } => self.note(text.clone()).await,
             Event::Command { by, command, .. } => self.note(format!("{by} runs: {command}")).await,

@@ -151,7 +151,7 @@ fn editor_has_the_commands_of_the_chat_in_a_session_that_another_process_runs() 
     other.until(|it| it["params"]["update"]["currentModeId"] == "plan");
     assert_eq!(answer("/profile none"), "");
     assert_eq!(answer("/rewind"), "");
-    hears(&owner, "agent_thought_chunk", "taken back: 1");
+    hears(&owner, "agent_thought_chunk", "went back to before: the plan");
     assert!(answer("/fork").contains("forked: s_"));
     let error = other.prompt(&session, "/rename").error();
     assert!(error["message"].as_str().unwrap().contains("needs a title"), "{error}");
