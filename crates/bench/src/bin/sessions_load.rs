@@ -425,7 +425,8 @@ async fn kill(most: usize, random: &mut Random) -> Result<Killed, Trouble> {
     let starts = (0..most).step_by(KILLS_OF_ONE);
     let jobs = starts.map(|at| (KILLS_OF_ONE.min(most - at), Random(random.next()))).collect();
     let jobs: Rc<RefCell<VecDeque<(usize, Random)>>> = Rc::new(RefCell::new(jobs));
-    let all = LocalSet::new().run_until(async move {
+    let local = LocalSet::new();
+    let all = local.run_until(async move {
         let mut lanes = JoinSet::new();
         for _ in 0..LANES {
             lanes.spawn_local(lane(jobs.clone()));
