@@ -115,12 +115,8 @@ fn two_editors_have_one_session_and_the_first_answer_counts() {
 
 #[test]
 fn editor_has_the_commands_of_the_chat_in_a_session_that_another_process_runs() {
-    let test_ws = workspace(&[
-        say(&"First. ".repeat(400)),
-        say("A summary."),
-        json!({"expect": ["the plan"], "say": "Planned."}),
-        say("On."),
-    ]);
+    // The summary is the model's second answer too.
+    let test_ws = workspace(&[say(&"First. ".repeat(400)), say("Planned."), say("On.")]);
     let owner = Client::start(&test_ws);
     let session = owner.session(&test_ws);
     assert_eq!(owner.says(&session, "go"), "end_turn");
