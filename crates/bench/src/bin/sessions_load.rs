@@ -7,7 +7,7 @@
 
 use std::{
     cell::RefCell,
-    collections::{HashMap, VecDeque},
+    collections::HashMap,
     error::Error,
     fs,
     io::{self, BufRead as _, Write as _},
@@ -420,16 +420,20 @@ async fn run(folder: &Path) -> Result<(), Trouble> {
     Ok(())
 }
 
+/// The kills that are left to do, and the chance by which sessions are killed.
+struct Left {
+    kills: usize,
+    random: Random,
+}
+
 /// Kills processes that run sessions, and compares what a watcher saw of each with its log.
 async fn kill(most: usize, random: &mut Random) -> Result<Killed, Trouble> {
-    let starts = (0..most).step_by(KILLS_OF_ONE);
-    let jobs = starts.map(|at| (KILLS_OF_ONE.min(most - at), Random(random.next()))).collect();
-    let jobs: Rc<RefCell<VecDeque<(usize, Random)>>> = Rc::new(RefCell::new(jobs));
+    let left = Rc::new(RefCell::new(Left { kills: most, random: Random(random.next()) }));
     let local = LocalSet::new();
     let all = local.run_until(async move {
         let mut lanes = JoinSet::new();
         for _ in 0..LANES {
-            lanes.spawn_local(lane(jobs.clone()));
+            lanes.spawn_local(lane(left.clone()));
         }
         let mut all = Killed::default();
         while let Some(done) = lanes.join_next().await {
@@ -440,13 +444,22 @@ async fn kill(most: usize, random: &mut Random) -> Result<Killed, Trouble> {
     all.await
 }
 
-/// Takes one session after the other, until none is left.
-async fn lane(jobs: Rc<RefCell<VecDeque<(usize, Random)>>>) -> Result<Killed, Trouble> {
+/// Takes one session after the other, until no kill is left. A session may be over before all of its kills.
+async fn lane(left: Rc<RefCell<Left>>) -> Result<Killed, Trouble> {
     let mut all = Killed::default();
     loop {
-        let job = jobs.borrow_mut().pop_front();
-        let Some((kills, random)) = job else { return Ok(all) };
-        all.add(&kill_one(kills, random).await?);
+        let (kills, random) = {
+            let mut left = left.borrow_mut();
+            let kills = left.kills.min(KILLS_OF_ONE);
+            left.kills -= kills;
+            (kills, Random(left.random.next()))
+        };
+        if kills == 0 {
+            return Ok(all);
+        }
+        let killed = kill_one(kills, random).await?;
+        left.borrow_mut().kills += kills - killed.kills;
+        all.add(&killed);
     }
 }
 
