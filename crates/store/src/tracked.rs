@@ -248,11 +248,13 @@ impl Tracked {
     pub(crate) fn entry_of(&self, call: &str, path: &Path) -> Result<Option<usize>, Fault> {
         let Some(fold) = self.fold(call)? else { return Ok(None) };
         let undone = self.undone(call)?.unwrap_or_default();
-        Ok(fold.entries.iter().enumerate().position(|(number, entry)| {
-            !undone.entries.contains(&number)
+        let found = fold.entries.iter().enumerate().filter(|(number, entry)| {
+            !undone.entries.contains(number)
                 && !matches!(entry.node, Node::Folder(_))
                 && (fold.present(&entry.path, entry.segment) == path || fold.original(entry) == path)
-        }))
+        });
+        // What was there before the call rather than what the call put in its place.
+        Ok(found.max_by_key(|(_, entry)| fold.is_replaced(entry)).map(|(number, _)| number))
     }
 }
 

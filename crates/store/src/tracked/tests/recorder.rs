@@ -258,15 +258,6 @@ impl Tool {
         }
     }
 
-    pub(super) fn hard_link(&mut self, from: &str, name: &str) {
-        let (from, path) = (self.root.join(from), self.root.join(name));
-        let is_free = matches!(Self::node(&path), Node::Absent) && path.parent().unwrap().is_dir();
-        if is_free && matches!(Self::node(&from), Node::File(_)) {
-            self.before(&path, 3, false);
-            let _ = fs::hard_link(from, path);
-        }
-    }
-
     /// Overwrites a file whose content is not kept.
     pub(super) fn not_kept(&mut self, name: &str) {
         let path = self.root.join(name);
