@@ -323,9 +323,47 @@ impl Work<'_> {
             self.step(*number, entry)?;
         }
         for (number, entry) in entries.iter().filter(|it| rank(it.1) < 2) {
+            self.make_parents(entry)?;
             self.step(*number, entry)?;
         }
         Ok(())
+    }
+
+    /// Makes the missing folders around an entry that the call removed under this name, though it had recorded
+    /// them under an older one. They get their modes and times when it is the turn of that.
+    fn make_parents(&mut self, entry: &Entry) -> io::Result<()> {
+        if self.plan.only.is_some() {
+            return Ok(());
+        }
+        let mut missing = Vec::new();
+        for parent in entry.path.ancestors().skip(1) {
+            match node_at(parent) {
+                Ok(Node::Absent) if self.was_folder(parent, entry.segment) => missing.push(parent),
+                _ => break,
+            }
+        }
+        for parent in missing.into_iter().rev() {
+            if (self.may_write)(parent).is_err() {
+                break;
+            }
+            self.log.before(parent, Keep::Link)?;
+            // Where that fails, the step says so.
+            if Spot::at(parent)?.create_folder().is_err() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns whether a folder that an earlier segment recorded had this path in the given one.
+    fn was_folder(&self, path: &Path, segment: usize) -> bool {
+        let earlier = self.fold.entries.iter().filter(|it| it.segment < segment);
+        earlier.filter(|it| matches!(it.node, Node::Folder(_))).any(|it| {
+            let renames = self.fold.moves.iter().take(segment).skip(it.segment);
+            let there =
+                renames.fold(it.path.clone(), |path, (from, to)| rebase(&path, from, to).unwrap_or(path));
+            there == path
+        })
     }
 
     /// Passes a segment that was put back before the undo was killed.
@@ -597,7 +635,9 @@ impl Work<'_> {
             // It was removed later, or never moved.
             return Ok(Step::Same);
         }
+        // What this undo has put back there was judged before that.
         if let Some(Some(moved)) = self.settled.moved.get(number)
+            && self.log.found(to).is_none()
             && !is_moved(&now, moved)
         {
             return Ok(Step::Left("something else is there now".to_owned()));
