@@ -13,6 +13,7 @@ mod keeper;
 pub mod keys;
 #[cfg(target_os = "linux")]
 mod listening;
+pub mod preview;
 mod process;
 mod recording;
 mod refusal;
@@ -40,6 +41,7 @@ pub use signal::signal_name;
 pub use wire::Limit;
 
 use crate::{Fault, Kind, OrFault};
+use preview::Preview;
 
 /// A callback of the sandbox that runs in each command before it begins.
 pub type Inside<'a> = &'a dyn Fn() -> std::io::Result<()>;
@@ -107,6 +109,14 @@ pub trait Spawner: Send + Sync {
     fn spilling(&self) -> Option<Arc<dyn Spilling>> {
         None
     }
+
+    /// Returns a preview: it starts processes that see the roots as they are, and keeps none of their changes.
+    ///
+    /// # Errors
+    /// [`Kind::Unavailable`] where there is none.
+    fn preview(&self) -> Result<Preview, Fault> {
+        Err(Fault::new(Kind::Unavailable, "commands can't be previewed here"))
+    }
 }
 
 /// A process that is being started.
@@ -125,6 +135,14 @@ impl Procs {
     /// does not exist, [`Kind::Unavailable`] when the sandbox can't be built.
     pub async fn start(&self, program: Program) -> Result<Process, Fault> {
         self.spawner.start(program).await
+    }
+
+    /// Returns a preview: it starts processes that see the roots as they are, and keeps none of their changes.
+    ///
+    /// # Errors
+    /// [`Kind::Denied`] when this call declared no command, [`Kind::Unavailable`] where there is no preview.
+    pub fn preview(&self) -> Result<Preview, Fault> {
+        self.spawner.preview()
     }
 
     /// Records the output of a pipe as that of a process is recorded: for output of a process that was
