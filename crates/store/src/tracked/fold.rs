@@ -174,8 +174,8 @@ fn of_file(node: &Node) -> Option<Metadata> {
 /// Describes why a content was not kept.
 pub(super) fn reason(reason: &Reason) -> String {
     match reason {
-        Reason::TooLarge => "it was larger than what is kept of one file ([undo] file)".to_owned(),
-        Reason::CallFull => "what is kept of one call was used up ([undo] call)".to_owned(),
+        Reason::TooLarge => "it was larger than what is kept of one file ([undo] file_mib)".to_owned(),
+        Reason::CallFull => "what is kept of one call was used up ([undo] call_mib)".to_owned(),
         Reason::Ignored => "it is in a folder of build results that git ignores ([undo] ignored)".to_owned(),
         Reason::Special => "it was a pipe, a socket or a device".to_owned(),
         Reason::Failed(why) => format!("it could not be kept: {why}"),
