@@ -191,7 +191,7 @@ impl Tracked {
     pub fn open_calls(&self, session: Option<&str>) -> Result<Vec<TrackedCall>, Fault> {
         let mut calls = Vec::new();
         for name in self.names()? {
-            if self.undone(&name)?.is_some_and(|it| it.whole || it.complete) {
+            if self.is_undone(&name)? {
                 continue;
             }
             calls.extend(self.call(&name)?.filter(|it| session.is_none_or(|session| it.session == session)));
@@ -207,6 +207,14 @@ impl Tracked {
     pub(crate) fn left_of(&self, call: &str) -> Result<Option<TrackedCall>, Fault> {
         let Some(found) = self.call(call)? else { return Ok(None) };
         Ok((!self.undone(call)?.is_some_and(|it| it.complete)).then_some(found))
+    }
+
+    /// Returns whether the changes of a call are undone.
+    ///
+    /// # Errors
+    /// When the store can't be read.
+    pub fn is_undone(&self, call: &str) -> Result<bool, Fault> {
+        Ok(self.undone(call)?.is_some_and(|it| it.whole || it.complete))
     }
 
     fn names(&self) -> Result<Vec<String>, Fault> {

@@ -26,7 +26,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Answer, JournalEntry, Plan, Reviewing, Within,
+    Answer, JournalEntry, Plan, Reviewing, Within, changes,
     confirm::Confirming,
     deletions::{self, Deletions},
     hooks, model_output,
@@ -309,7 +309,9 @@ impl Work {
         // A person's own command needs no approval.
         let runs = plan.prepared.touches().kinds().covers(Kinds::RUN) && !plan.by_person;
         let done = self.run_tool(plan, &mut held).await;
-        if runs && !self.is_job() { self.check_deletions(done).await } else { done }
+        let done = if runs && !self.is_job() { self.check_deletions(done).await } else { done };
+        changes::settle(&self.session, &self.id, &self.landed).await;
+        done
     }
 
     /// Denies a call whose command deleted too much, unless the person allows it; its changes are put back then.
