@@ -89,8 +89,10 @@ fn first_look(folder: &Path, sandbox: SandboxMode) -> Vec<String> {
     };
     let mut lines = vec![format!("first use in {}: {may}", shown(folder))];
     if sandbox != SandboxMode::ReadOnly && !is_in_repository(folder) {
+        // What runs outside the sandbox is not recorded.
+        let what = if sandbox == SandboxMode::Full { "nothing" } else { "only `haft undo`" };
         lines.push(format!(
-            "warning: {} is not in a git repository, so only `haft undo` brings back what a command deletes there",
+            "warning: {} is not in a git repository, so {what} brings back what a command deletes there",
             shown(folder)
         ));
     }
