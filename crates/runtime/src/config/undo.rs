@@ -10,9 +10,10 @@ section! {
     #[derive(Copy, Default, Eq)]
     #[serde(default)]
     pub struct UndoSection, merged by_key {
-        /// When a person is asked about what a command deleted. haft puts the files back and asks, with the
-        /// list; if nobody is there, the call is denied. Files that git ignores, or has in its history, don't
-        /// count. A workspace may only lower these.
+        /// What haft keeps of the files that commands change, and when a person is asked about what a command
+        /// deleted. haft puts the files back and asks, with the list; if nobody is there, the call is denied.
+        /// Files that git ignores, or has in its history, don't count. A workspace may only lower `ask_files`
+        /// and `ask_percent`.
         "[undo]" {
             /// The largest file of which haft keeps a copy before a command writes to it, in MiB. Of larger ones
             /// `haft undo` says that it can't put them back. Removed files are kept whatever their size, by a hard
