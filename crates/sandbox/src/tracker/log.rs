@@ -47,6 +47,8 @@ pub(super) enum Level {
     Length,
     /// Everything.
     Whole,
+    /// That nothing was there.
+    New,
 }
 
 /// The log of a call, open.
@@ -116,7 +118,7 @@ impl Log {
                         self.kept += metadata.size;
                         self.copied.insert(metadata.identity, (*metadata, kept.clone()));
                     }
-                    self.saw(path, level_of(&kept));
+                    self.saw(path, level_of(&node, &kept));
                 }
                 Record::Moved { from, to } => self.move_seen(&from, &to),
                 Record::Mixed { with } => self.mixed.extend(with),
@@ -147,7 +149,7 @@ impl Log {
             Kept::Nothing if node == Node::Absent => self.counted.created += 1,
             _ => {}
         }
-        self.saw(path.clone(), level_of(&kept));
+        self.saw(path.clone(), level_of(&node, &kept));
         self.add(&Record::Before { path, node, kept, git });
     }
 
@@ -188,11 +190,6 @@ impl Log {
         Ok(counted)
     }
 
-    /// Forgets the records that were added and not written, as the change is looked at once more.
-    pub(super) fn is_clean(&self) -> bool {
-        self.lines.is_empty()
-    }
-
     fn add(&mut self, record: &Record) {
         self.counted.records += 1;
         // A record has no map whose keys are no text, so it can be written.
@@ -223,8 +220,9 @@ impl Log {
     }
 }
 
-fn level_of(kept: &Kept) -> Level {
+fn level_of(node: &Node, kept: &Kept) -> Level {
     match kept {
+        Kept::Nothing if *node == Node::Absent => Level::New,
         Kept::Metadata => Level::Metadata,
         Kept::Length => Level::Length,
         Kept::Nothing | Kept::Linked(_) | Kept::Copied(_) | Kept::Not(_) => Level::Whole,
