@@ -5,35 +5,30 @@
 
 mod between_turns;
 mod hooks;
+mod messages;
+mod outcome;
 mod request;
+mod steering;
 mod step;
 #[cfg(test)]
 mod tests;
 
 use std::{any::Any, sync::Arc, time::Duration};
 
-use kit::{Fault, Spec, services::PRIVILEGED_TOOLS, spans};
-use parking_lot::Mutex;
-use runtime::{
-    Limits, Session,
-    config::{STEPS, ToolVisibility},
-};
-use serde::Serialize;
+use kit::{Fault, Spec, spans};
+use runtime::{Limits, Session, config::ToolVisibility};
 use serde_json::Value;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use tracing::Instrument as _;
 
 use crate::{
-    arrivals::{Arrivals, InboxBounds},
-    compaction::{
-        Rate,
-        size::{Context, ContextUsed},
-    },
+    arrivals::InboxBounds,
+    compaction::{Rate, size::Context},
     event::{Event, Observer},
     images::Attached,
     input::Input,
     loop_detection::{LoopDetector, changing},
-    model::{Item, MessagePart, Model, ModelError, Piece, Usage, Why},
+    model::{Item, MessagePart, Model, Usage, Why},
     prompt::System,
     provider_tools,
     subagent::{Crew, Setup},
@@ -41,6 +36,10 @@ use crate::{
     unattended::Unattended,
 };
 pub use between_turns::{ChangedBy, Compacted, Rewound};
+use messages::offer_messages;
+use outcome::sum;
+pub use outcome::{AgentError, Bounds, Ended, Outcome};
+pub use steering::Steering;
 use step::Step;
 pub(crate) use step::next_part;
 
@@ -92,161 +91,12 @@ pub struct Settings {
     pub host: Arc<dyn Observer>,
 }
 
-/// The settings of an agent that can change at any time, also during a turn. A change applies from the next
-/// request on.
-#[derive(Clone)]
-pub struct Steering {
-    inner: Arc<Mutex<Now>>,
-    below: Arc<Mutex<(Usage, Option<f64>)>>,
-}
-
-struct Now {
-    model: Arc<dyn Model>,
-    system: System,
-    /// The tokens of the newest request with its answer, and whether that is an estimate.
-    size: (u64, bool),
-}
-
-impl Steering {
-    /// Creates the settings of an agent whose own answers come from elsewhere: for the agents that it starts.
-    pub(crate) fn alone(model: Arc<dyn Model>) -> Self {
-        Self::of(model, "".into())
-    }
-
-    fn of(model: Arc<dyn Model>, system: System) -> Self {
-        let now = Now { model, system, size: (0, true) };
-        Self { inner: Arc::new(Mutex::new(now)), below: Arc::default() }
-    }
-
-    /// Returns the model.
-    pub fn model(&self) -> Arc<dyn Model> {
-        self.inner.lock().model.clone()
-    }
-
-    /// Returns the system prompt.
-    pub fn system(&self) -> Arc<str> {
-        self.inner.lock().system.text().clone()
-    }
-
-    /// Returns how much of the model's context window is in use. Cheap, also during a turn.
-    pub fn context_used(&self) -> ContextUsed {
-        let now = self.inner.lock();
-        let (tokens, estimated) = now.size;
-        ContextUsed { tokens, window: now.model.abilities().window, estimated }
-    }
-
-    fn set_size(&self, tokens: u64, estimated: bool) {
-        self.inner.lock().size = (tokens, estimated);
-    }
-
-    /// Adds tokens and cost that other agents used for this one: the report of its turn includes them.
-    pub fn add_below(&self, usage: Usage, cost: Option<f64>) {
-        let mut below = self.below.lock();
-        below.0 += usage;
-        below.1 = sum(below.1, cost);
-    }
-
-    fn take_below(&self) -> (Usage, Option<f64>) {
-        std::mem::take(&mut *self.below.lock())
-    }
-
-    /// Sets the model.
-    pub fn set_model(&self, model: Arc<dyn Model>) {
-        self.inner.lock().model = model;
-    }
-
-    /// Sets the system prompt.
-    pub fn set_system(&self, system: System) {
-        self.inner.lock().system = system;
-    }
-}
-
 /// The tools that the model gets.
 #[derive(Default)]
 struct Shown {
     tools: Arc<[Spec]>,
     /// The limits of the session at that time.
     limits: Arc<Limits>,
-}
-
-/// The limits of one turn. haft sends no request beyond them: the conversation so far stays, and the next
-/// turn begins with a line that says so.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Bounds {
-    /// Maximum model responses.
-    pub steps: usize,
-    /// Limit of tokens, of requests and answers together; above it, haft sends no further request.
-    pub tokens: Option<u64>,
-    /// Time limit. It stops an unfinished answer with its calls.
-    pub time: Option<Duration>,
-}
-
-impl Default for Bounds {
-    fn default() -> Self {
-        Self { steps: STEPS, tokens: None, time: None }
-    }
-}
-
-/// The outcome of a turn.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Outcome {
-    /// How the turn ended.
-    pub ended: Ended,
-    /// The model's last text.
-    pub text: String,
-    /// The number of answers.
-    pub steps: usize,
-    /// The tokens used, including those of summaries.
-    pub usage: Usage,
-    /// The cost in dollars, where it is known.
-    pub cost: Option<f64>,
-}
-
-/// The way a turn ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Ended {
-    /// The model completed its answer.
-    Done,
-    /// The turn was cancelled.
-    Cancelled,
-    /// The turn reached its limit of answers, tokens or time.
-    Limit,
-    /// The provider stopped the model.
-    Refused,
-}
-
-/// The reason why a turn failed. The conversation so far is kept, and the next turn continues it.
-#[derive(Debug, thiserror::Error)]
-pub enum AgentError {
-    /// The model failed.
-    #[error(transparent)]
-    Model(#[from] ModelError),
-    /// The conversation can't be written or read.
-    #[error(transparent)]
-    Transcript(#[from] Fault),
-}
-
-impl Ended {
-    /// Returns the name on the wire.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Done => "done",
-            Self::Cancelled => "cancelled",
-            Self::Limit => "limit",
-            Self::Refused => "refused",
-        }
-    }
-}
-
-impl AgentError {
-    /// Returns the kind of the error, in a word.
-    fn name(&self) -> &'static str {
-        match self {
-            Self::Model(error) => error.breach.name(),
-            Self::Transcript(fault) => fault.kind.name(),
-        }
-    }
 }
 
 impl Agent {
@@ -472,71 +322,6 @@ impl Agent {
         Ok(outcome)
     }
 
-    /// Adds the input, the messages of the inbox and the events since the last turn to the conversation.
-    fn take(&mut self, input: Option<Input>) -> Result<(), Fault> {
-        let arrivals = self.arrivals()?;
-        let notifications: Vec<Piece> = self.session.notifications().into_iter().map(Piece::text).collect();
-        let is_said = matches!(self.transcript.items().last(), Some(Item::Model { .. }) | None);
-        let mut pieces = self.transcript.notes();
-        // Notes alone are not a reason to send a request.
-        if input.is_none() && notifications.is_empty() && arrivals.is_none() && (is_said || pieces.is_empty())
-        {
-            return Ok(());
-        }
-        let begun_by = arrivals.as_ref().map_or(&[][..], |it| &it.all);
-        self.unattended.begin(&self.session, begun_by, input.is_none());
-        pieces.extend(notifications);
-        let shown = arrivals.as_ref().map(|it| it.ids.clone()).unwrap_or_default();
-        pieces.extend(arrivals.iter().flat_map(|it| it.pieces.iter().cloned()));
-        match input {
-            Some(input) => {
-                let is_persons = input.is_persons();
-                if is_persons {
-                    self.session.add_person_words(input.words());
-                }
-                let (message, given) = input.into_parts();
-                let count = pieces.len();
-                pieces.extend(given);
-                if is_persons {
-                    self.transcript.begin_turn(&message, count, pieces, shown);
-                } else {
-                    self.transcript.tell(&message);
-                    self.transcript.add_shown(Item::Person { pieces }, shown);
-                }
-            }
-            None => self.transcript.add_shown(Item::Person { pieces }, shown),
-        }
-        arrivals.into_iter().for_each(|it| self.tell_of(it));
-        Ok(())
-    }
-
-    /// Returns the messages that wait in the inbox, if there are any.
-    fn arrivals(&self) -> Result<Option<Arrivals>, Fault> {
-        Arrivals::waiting(&self.session, self.transcript.shown(), self.inbox)
-    }
-
-    /// Adds the messages of the inbox to the conversation between two steps of a turn.
-    fn show_arrivals(&mut self) -> Result<(), Fault> {
-        // An answer that was paused has to be continued as it is.
-        if matches!(self.transcript.items().last(), Some(Item::Model { .. })) {
-            return Ok(());
-        }
-        let Some(arrivals) = self.arrivals()? else { return Ok(()) };
-        let mut pieces = self.transcript.notes();
-        pieces.extend(arrivals.pieces.iter().cloned());
-        self.transcript.add_shown(Item::Person { pieces }, arrivals.ids.clone());
-        self.unattended.shows(&arrivals.all);
-        self.tell_of(arrivals);
-        Ok(())
-    }
-
-    /// Tells the person and the observer of messages that the model is shown.
-    fn tell_of(&mut self, arrivals: Arrivals) {
-        arrivals.of_person.iter().for_each(|it| self.session.add_person_words(it));
-        arrivals.lines.iter().for_each(|it| self.transcript.tell(it));
-        arrivals.events.into_iter().for_each(|it| self.host.observe(it));
-    }
-
     fn show_tools(&mut self, turn: bool) {
         let limits = self.session.limits();
         // Another model may have other tools of its provider.
@@ -645,22 +430,6 @@ impl Agent {
     }
 }
 
-/// Gives the session the tools by which its agent reaches others: all of them in a group, and the direct one to an agent that
-/// another one started or that `leads` others. Blocks.
-fn offer_messages(session: &Session, leads: bool) -> Result<(), Fault> {
-    let member = session.runtime().store().channels().member(session.name())?;
-    if let Some(member) = member.filter(|it| !it.environment.is_empty()) {
-        let mut tools = vec!["group_send", "send_channel", "send_message"];
-        if member.privileged {
-            tools.extend(PRIVILEGED_TOOLS);
-        }
-        session.sends_by(&tools);
-    } else if leads || session.agent().is_some() {
-        session.sends_by(&["group_send"]);
-    }
-    Ok(())
-}
-
 /// Returns the message to the model after an answer that reached the length limit.
 fn cut_off(unwritten: &[String]) -> String {
     let lost = match unwritten {
@@ -671,13 +440,6 @@ fn cut_off(unwritten: &[String]) -> String {
         ),
     };
     format!("Your answer was cut off at its longest. {lost}, in smaller parts.")
-}
-
-fn sum(one: Option<f64>, other: Option<f64>) -> Option<f64> {
-    match (one, other) {
-        (Some(one), Some(other)) => Some(one + other),
-        (one, other) => one.or(other),
-    }
 }
 
 fn text_of(said: &[MessagePart]) -> String {

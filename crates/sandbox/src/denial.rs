@@ -3,19 +3,24 @@
 //! It reads the end of the output. A line is reported only if the words match and the facts about the sandbox
 //! agree; if another cause is as likely, it says "may be".
 
+mod hosts;
 mod loopback;
+mod paths;
 
 use std::path::{Path, PathBuf};
 
-use kit::{net::why_closed, procs::Exit, quote::quote, references::inert};
+use kit::{procs::Exit, quote::quote, references::inert};
 
+use self::{
+    hosts::{NO_NETWORK, grant, refused},
+    paths::{is_control, is_seen, paths, private_place, root_of},
+};
 use super::{
-    layout::{Access, Mount, What},
+    layout::Mount,
     limits::{Ended, Limits},
     places::holds_passwords,
     proxy::Refused,
 };
-use crate::control_files::is_control_file;
 
 /// Bytes at the end that are examined: a command prints the reason of its failure last.
 const TAIL: usize = 8 * 1024;
@@ -143,53 +148,6 @@ fn quote_grant(path: &str) -> String {
     format!("`haft grants add {}`", quote(&format!("write {path}")))
 }
 
-/// Reports the hosts that were refused, the reason, and the grant that they need.
-fn refused(known: &Known<'_>) -> impl Iterator<Item = String> {
-    let (granted, others): (Vec<&Refused>, Vec<&Refused>) =
-        known.refused_hosts.iter().partition(|it| it.private.is_some());
-    // A host that was not granted the first time may have been the second time, or the other way round.
-    let others: Vec<String> = others
-        .into_iter()
-        .map(|it| inert(&it.to_string()).into_owned())
-        .filter(|it| !granted.iter().any(|one| one.to_string() == *it))
-        .collect();
-    let hosts: Vec<&str> = others.iter().map(|it| without_port(it)).collect();
-    let not_granted =
-        (!others.is_empty()).then(|| format!("{} was refused; {}", others.join(", "), grant(&hosts, known)));
-    let of_private = granted.into_iter().filter_map(|it| {
-        let (with_port, at) = (inert(&it.to_string()).into_owned(), it.private?);
-        Some(format!(
-            "{with_port} was refused: {} is granted, but is at {at}, which {}; only a grant with the port reaches it: {}",
-            it.host,
-            why_closed(at),
-            grant(&[&with_port], known)
-        ))
-    });
-    not_granted.into_iter().chain(of_private.collect::<Vec<_>>())
-}
-
-/// Explains how to grant these hosts.
-fn grant(hosts: &[&str], known: &Known<'_>) -> String {
-    let names: Vec<String> = hosts.iter().map(|it| format!("\"{it}\"")).collect();
-    let names = names.join(", ");
-    let workspace = known.roots.first().map(|it| it.0.display().to_string()).unwrap_or_default();
-    let workspace = quote(&workspace);
-    let each: Vec<String> = hosts
-        .iter()
-        .map(|it| format!("`haft --dir {workspace} grants add {}`", quote(&format!("net {it}"))))
-        .collect();
-    let each = each.join(" and ");
-    match known.tool {
-        Some(tool) => {
-            let section = section(known);
-            format!(
-                "a person grants it with {each}, or `net = [{names}]` of `[{section}.{tool}]` in haft.toml"
-            )
-        }
-        None => format!("[?`tool:shell` takes `arg:shell.net`: [{names}]|a person grants it with {each}?]"),
-    }
-}
-
 fn read_line(line: &str, known: &Known<'_>) -> Option<(&'static str, String)> {
     let has = |words: &[&str]| words.iter().any(|it| line.contains(it));
     if has(&["Read-only file system", "EROFS"]) {
@@ -261,23 +219,6 @@ fn read_line(line: &str, known: &Known<'_>) -> Option<(&'static str, String)> {
     }
     None
 }
-
-/// Messages of programs without network, or whose proxy refuses.
-const NO_NETWORK: &[&str] = &[
-    "Network is unreachable",
-    "ENETUNREACH",
-    "Temporary failure in name resolution",
-    "Temporary failure resolving",
-    "Could not resolve host",
-    "Could not resolve proxy",
-    "failed to lookup address information",
-    "Name or service not known",
-    "getaddrinfo ENOTFOUND",
-    "getaddrinfo EAI_AGAIN",
-    "CONNECT tunnel failed, response 403",
-    "Tunnel connection failed: 403",
-    super::proxy::REFUSAL,
-];
 
 /// Reports a variable that a program misses because the sandbox does not pass it on.
 fn missing_variable(line: &str, tool: &str, known: &Known<'_>) -> Option<String> {
@@ -421,62 +362,6 @@ fn not_permitted(line: &str, known: &Known<'_>) -> Option<(&'static str, String)
     Some(("system_calls", format!("`{call}` is refused to commands{outside}")))
 }
 
-/// Returns the paths that a line names. A relative one is resolved in the first root, where commands mostly start.
-fn paths(line: &str, known: &Known<'_>) -> Vec<PathBuf> {
-    let words = line.split(|it: char| it.is_whitespace() || "'\"`‘’“”(),;=".contains(it));
-    let words = words
-        .map(|word| word.trim_end_matches([':', '.', ']']))
-        .filter(|word| word.contains('/') || word.starts_with('.'));
-    let base = known.roots.first().map(|(root, _)| root.as_path());
-    let absolute = words.filter_map(|word| match word.strip_prefix("./").unwrap_or(word) {
-        word if word.starts_with('/') => Some(PathBuf::from(word)),
-        word if word.contains("://") || word.len() < 2 => None,
-        word => {
-            let path = base?.join(word);
-            (path.exists() || is_control_file(Path::new(word))).then_some(path)
-        }
-    });
-    absolute.collect()
-}
-
-fn root_of<'a>(path: &Path, known: &'a Known<'_>) -> Option<&'a (PathBuf, bool)> {
-    known
-        .roots
-        .iter()
-        .filter(|(root, _)| path.starts_with(root))
-        .max_by_key(|(root, _)| root.components().count())
-}
-
-fn is_control(path: &Path, known: &Known<'_>) -> bool {
-    root_of(path, known)
-        .is_some_and(|(root, writable)| *writable && path.strip_prefix(root).is_ok_and(is_control_file))
-}
-
-fn nearest<'a>(path: &Path, known: &'a Known<'_>) -> Option<&'a Mount> {
-    known.mounts.iter().filter(|it| path.starts_with(&it.at)).max_by_key(|it| it.at.components().count())
-}
-
-/// Returns whether this path of the machine is visible in the sandbox.
-fn is_seen(path: &Path, known: &Known<'_>) -> bool {
-    match nearest(path, known).map(|it| &it.what) {
-        Some(What::Bind { access, .. }) => *access != Access::Device,
-        Some(What::Link(_) | What::Text(_) | What::Processes | What::Terminals) => true,
-        Some(What::Private { .. } | What::Hidden { .. }) | None => false,
-    }
-}
-
-fn private_place(line: &str, known: &Known<'_>) -> Option<(String, u64)> {
-    paths(line, known).iter().find_map(|path| {
-        let mount = nearest(path, known)?;
-        let What::Private { bytes, .. } = mount.what else { return None };
-        Some((mount.at.display().to_string(), bytes))
-    })
-}
-
-fn without_port(host: &str) -> &str {
-    host.strip_suffix(":443").or_else(|| host.strip_suffix(":80")).unwrap_or(host)
-}
-
 fn mib(bytes: u64) -> u64 {
     bytes >> 20
 }
@@ -490,134 +375,4 @@ fn tail(output: &str) -> &str {
 }
 
 #[cfg(test)]
-mod tests {
-    #![expect(clippy::unwrap_used, reason = "tests")]
-
-    use kit::references::in_own_names;
-
-    use super::*;
-
-    fn rules(output: &str) -> Vec<String> {
-        let bind = |at: &str, access| Mount { at: at.into(), what: What::Bind { from: at.into(), access } };
-        let private = What::Private { bytes: 64 << 20, mode: 0o700, sealed: false, shared: true };
-        let mounts = [
-            bind("/usr", Access::Read),
-            bind("/etc", Access::Read),
-            bind("/ws", Access::Write),
-            Mount { at: "/root".into(), what: private.clone() },
-            Mount { at: "/tmp".into(), what: private },
-        ];
-        let roots = [(PathBuf::from("/ws"), true), (PathBuf::from("/lib/ro"), false)];
-        let known = Known { mounts: &mounts, roots: &roots, ..Known::default() };
-        let lines = denials(Exit::Code(1), output, &known);
-        lines.iter().map(|line| line.split('`').nth(1).unwrap_or_default().to_owned()).collect()
-    }
-
-    #[test]
-    fn denials_are_recognized_in_a_program_s_output() {
-        for (said, rule) in [
-            ("touch: cannot touch '/etc/x': Read-only file system", "write"),
-            ("OSError: [Errno 30] Read-only file system: '/ws/.git/hooks/pre-commit'", "control_files"),
-            ("error: could not write config file .git/config: Device or resource busy", "control_files"),
-            ("sh: 1: cannot create /lib/ro/x: Read-only file system", "read_only"),
-            ("curl: (6) Could not resolve host: example.org", "net"),
-            ("curl: (56) CONNECT tunnel failed, response 403", "net"),
-            ("strace: ptrace(PTRACE_TRACEME, ...): Operation not permitted", "system_calls"),
-            ("unshare: unshare failed: Operation not permitted", "system_calls"),
-            ("PermissionError: [Errno 1] Operation not permitted: socket(AF_UNIX)", "unix_sockets"),
-            ("bash: fork: retry: Resource temporarily unavailable", "processes"),
-            ("MemoryError", "memory"),
-            ("dd: error writing '/tmp/x': No space left on device", "scratch"),
-            ("cat: /sys/kernel: No such file or directory", "read"),
-        ] {
-            assert_eq!(rules(said), [rule], "{said}");
-        }
-    }
-
-    #[test]
-    fn other_failures_are_not_blamed_on_the_sandbox() {
-        for said in [
-            "cat: /ws/missing: No such file or directory",
-            "cat: /no/such/place/at/all: No such file or directory",
-            "rm: cannot remove '/ws/a': Permission denied",
-            "chown: changing ownership of 'a': Operation not permitted",
-            "mount point /x: Device or resource busy",
-            "error[E0425]: cannot find value `x` in this scope",
-            "read: Resource temporarily unavailable",
-        ] {
-            assert_eq!(rules(said), Vec::<String>::new(), "{said}");
-        }
-    }
-
-    #[test]
-    fn a_read_only_session_gets_no_hint_to_add_a_root() {
-        let roots = [(PathBuf::from("/ws"), true)];
-        let known = Known { roots: &roots, held: true, ..Known::default() };
-        for said in
-            ["sh: 1: cannot create a.txt: Read-only file system", "touch: '/etc/x': Read-only file system"]
-        {
-            let said = denials(Exit::Code(2), said, &known);
-            assert!(
-                matches!(said.as_slice(), [one] if one.contains("`read_only`") && !one.contains("--root"))
-            );
-        }
-    }
-
-    #[test]
-    fn a_successful_command_gets_no_hint() {
-        let said =
-            denials(Exit::Code(0), "touch: cannot touch '/etc/x': Read-only file system", &Known::default());
-        assert!(said.is_empty());
-    }
-
-    fn host(host: &str, port: u16, private: Option<&str>) -> Refused {
-        Refused { host: host.to_owned(), port, private: private.map(|it| it.parse().unwrap()) }
-    }
-
-    #[test]
-    fn the_host_that_was_refused_is_named() {
-        let hosts = [host("index.crates.io", 443, None)];
-        let known = Known { refused_hosts: &hosts, ..Known::default() };
-        let said = denials(Exit::Code(101), "[56] CONNECT tunnel failed, response 403", &known);
-        let line = "sandbox: rule `net`: index.crates.io:443 was refused; `shell` takes `net`: [\"index.crates.io\"]";
-        assert_eq!(in_own_names(&said.join("\n")), line);
-    }
-
-    #[test]
-    fn a_refusal_of_a_private_address_names_the_grant_that_reaches_it() {
-        let hosts = [host("pypi.org", 443, None), host("pypi.org", 443, Some("10.1.2.3"))];
-        let known = Known { refused_hosts: &hosts, ..Known::default() };
-        let said = denials(Exit::Code(0), "", &known);
-        let line = "sandbox: rule `net`: pypi.org:443 was refused: pypi.org is granted, but is at 10.1.2.3, which is not a public address; only a grant with the port reaches it: `shell` takes `net`: [\"pypi.org:443\"]";
-        assert_eq!(in_own_names(&said.join("\n")), line);
-    }
-
-    #[test]
-    fn a_tool_gets_a_hint_with_the_grants_for_it() {
-        let roots = [(PathBuf::from("/my ws"), true)];
-        let hosts = [host("a.example", 443, None)];
-        let known = Known {
-            roots: &roots,
-            refused_hosts: &hosts,
-            tool: Some("weather"),
-            kept_variables: &["WEATHER_KEY"],
-            ..Known::default()
-        };
-        let net = "sandbox: rule `net`: a.example:443 was refused; a person grants it with `haft --dir '/my ws' grants add 'net a.example'`, or `net = [\"a.example\"]` of `[tool.weather]` in haft.toml";
-        assert_eq!(denials(Exit::Code(1), "403", &known), [net]);
-        let known = Known { refused_hosts: &[], ..known };
-        let env = "`env = [\"WEATHER_KEY\"]` of `[tool.weather]`";
-        for said in ["KeyError: 'WEATHER_KEY'", "x.sh: line 2: WEATHER_KEY: unbound variable"] {
-            let said = denials(Exit::Code(1), said, &known);
-            assert!(said.len() == 1 && said.iter().all(|it| it.contains(env)), "{said:?}");
-        }
-        assert!(denials(Exit::Code(1), "KeyError: 'other'", &known).is_empty());
-        let server = denials(Exit::Code(1), "KeyError: 'WEATHER_KEY'", &Known { is_server: true, ..known });
-        assert!(
-            server.iter().any(|it| it.contains("`env = [\"WEATHER_KEY\"]` of `[mcp.weather]`")),
-            "{server:?}"
-        );
-        let known = Known { tool: None, ..known };
-        assert!(denials(Exit::Code(1), "KeyError: 'WEATHER_KEY'", &known).is_empty());
-    }
-}
+mod tests;

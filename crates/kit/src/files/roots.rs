@@ -166,14 +166,16 @@ impl Roots {
     /// Returns each path as it is named, in a folder without symlinks, and its target: one may be a symlink
     /// to a settings folder.
     fn not_around_a_root(&self, paths: &[PathBuf]) -> Arc<[PathBuf]> {
+        // Most paths have the same few parents, and most don't exist.
+        let mut seen = Canonical::new();
         let places = |path: &PathBuf| {
             let Ok(path) = std::path::absolute(path) else { return Vec::new() };
-            let named = path.parent().and_then(|it| it.canonicalize().ok()).zip(path.file_name());
+            let named = path.parent().and_then(|it| canonical(it, &mut seen)).zip(path.file_name());
             let named = named.map(|(folder, name)| folder.join(name));
-            let real = path.canonicalize().ok().or_else(|| canonical_ancestor(&path));
-            let mut places = Vec::from_iter(named);
-            places.extend(real.filter(|it| !places.contains(it)));
-            places
+            let real = canonical(&path, &mut seen).or_else(|| canonical_ancestor(&path, &mut seen));
+            let mut found = Vec::from_iter(named);
+            found.extend(real.filter(|it| !found.contains(it)));
+            found
         };
         let paths = paths.iter().flat_map(places);
         paths.filter(|path| !self.roots.iter().any(|root| root.path.starts_with(path))).collect()
@@ -324,7 +326,7 @@ impl Roots {
         }
         // Another spelling of a root, such as `/tmp` for `/private/tmp`. The result is only a guess at the
         // spelling: the rest is resolved through handles as ever.
-        canonical_ancestor(path).map_or_else(Vec::new, |path| below(&path))
+        canonical_ancestor(path, &mut Canonical::new()).map_or_else(Vec::new, |path| below(&path))
     }
 
     fn outside(&self, path: &str, target: Option<&Path>) -> Fault {
@@ -478,10 +480,31 @@ fn is_handle(path: &str) -> bool {
         .is_some_and(|number| !number.is_empty() && number.bytes().all(|it| it.is_ascii_digit()))
 }
 
+/// The canonical form of paths that were asked for before; `None` for those that don't exist.
+type Canonical = HashMap<PathBuf, Option<PathBuf>>;
+
+/// Returns the canonical form of a path, if it exists. Each folder on the way is looked up once for all paths.
+fn canonical(path: &Path, seen: &mut Canonical) -> Option<PathBuf> {
+    if let Some(known) = seen.get(path) {
+        return known.clone();
+    }
+    let found = match (path.parent(), path.file_name()) {
+        (Some(folder), Some(name)) => canonical(folder, seen).and_then(|folder| {
+            let at = folder.join(name);
+            let is_link = at.symlink_metadata().ok()?.file_type().is_symlink();
+            if is_link { at.canonicalize().ok() } else { Some(at) }
+        }),
+        // The root, or a path that ends in `..`.
+        _ => path.canonicalize().ok(),
+    };
+    seen.insert(path.to_owned(), found.clone());
+    found
+}
+
 /// Returns the path with its deepest existing folder in canonical form; opens nothing of it.
-fn canonical_ancestor(path: &Path) -> Option<PathBuf> {
+fn canonical_ancestor(path: &Path, seen: &mut Canonical) -> Option<PathBuf> {
     path.ancestors().skip(1).find_map(|ancestor| {
-        let canonical = ancestor.canonicalize().ok()?;
+        let canonical = canonical(ancestor, seen)?;
         Some(canonical.join(path.strip_prefix(ancestor).ok()?))
     })
 }
