@@ -30,6 +30,7 @@ use sandbox::{
     pass::Pass,
     ports::SandboxPorts,
     proxy::{Granted, Hosts},
+    tracker::{Logs, Tracker},
 };
 use store::{Grants, spill::Spills};
 
@@ -54,6 +55,7 @@ pub(crate) struct Resources<'a> {
     pub(crate) spills: &'a Spills,
     pub(crate) secrets: &'a Arc<Secrets>,
     pub(crate) grants: Grants,
+    pub(crate) tracks: &'a Logs,
     pub(crate) provenance: &'a Provenance,
     /// Finds control files.
     pub(crate) index: &'a Index,
@@ -64,6 +66,8 @@ pub(crate) struct Resources<'a> {
 #[derive(Clone)]
 pub(crate) struct Execution {
     inner: Arc<Inner>,
+    /// The call for which it starts processes, if it is for one.
+    call: Option<Arc<str>>,
 }
 
 struct Inner {
@@ -88,6 +92,8 @@ struct Inner {
     /// The hosts that haft.toml allows.
     allowed: Arc<[String]>,
     grants: Grants,
+    /// The logs of what its commands change.
+    tracks: Logs,
     /// The tool file that this is for.
     own: Option<Own>,
     /// Distinguishes its folder for temporary files from others.
@@ -110,6 +116,8 @@ struct Living {
     limits: Arc<Vec<Limit>>,
     /// The port of the proxy in the sandbox.
     proxy: Option<u16>,
+    /// Tracks what its commands change, or why nothing does.
+    tracker: Result<Tracker, String>,
     /// Whether it was started read-only.
     read_only: bool,
 }
@@ -176,6 +184,7 @@ impl Execution {
             asker: Arc::default(),
             allowed: workspace.policy.hosts.clone(),
             grants: workspace.grants.clone(),
+            tracks: workspace.tracks.clone(),
             own: None,
             number: 0,
             confined: tokio::sync::Mutex::default(),
@@ -185,7 +194,7 @@ impl Execution {
             index: workspace.index.clone(),
             configured: workspace.policy.configured.clone(),
         };
-        let execution = Self { inner: Arc::new(inner) };
+        let execution = Self { inner: Arc::new(inner), call: None };
         held.holds(&execution);
         execution
     }
@@ -240,6 +249,11 @@ impl Execution {
             self.look_whether_closed();
         }
         Procs::new(Arc::new(OfCall { execution: self.clone(), place, _hosts: hosts, pass, tool }))
+    }
+
+    /// Returns this execution environment for processes of this call.
+    pub(crate) fn working_for(&self, call: Option<&str>) -> Self {
+        Self { inner: self.inner.clone(), call: call.map(Arc::from) }
     }
 
     /// Returns the workspace.
@@ -371,6 +385,10 @@ impl kit::procs::Spawner for OfCall {
 
     fn spilling(&self) -> Option<Arc<dyn Spilling>> {
         Some(self.execution.inner.spilling.clone())
+    }
+
+    fn call(&self) -> Option<&str> {
+        self.execution.call.as_deref()
     }
 }
 

@@ -1,7 +1,7 @@
 //! What a stopped call changes, and what of it the log has to keep.
 
 use std::{
-    ffi::OsStr,
+    ffi::{OsStr, OsString},
     os::unix::ffi::{OsStrExt, OsStringExt},
     path::{Path, PathBuf},
 };
@@ -20,7 +20,7 @@ use super::{
 /// What a change is about, looked up.
 pub(super) enum Subject {
     Nothing,
-    Gone(Place, Stat, bool),
+    Gone(Place, Stat),
     Moved { from: (Place, Stat), to: (Place, Option<Stat>), exchange: bool },
     Named { file: (Place, Stat), name: Place },
     Created(Place),
@@ -66,7 +66,7 @@ fn look(looking: &Looking<'_>, change: Change) -> Result<Subject, Trouble> {
         Change::Unlink { at, folder } => match looking.name(at.folder, &looking.text(at)?)? {
             Found::Name(place, Some(there)) => {
                 let is_folder = FileType::from_raw_mode(there.st_mode).is_dir();
-                if is_folder == folder { Subject::Gone(place, there, folder) } else { Subject::Nothing }
+                if is_folder == folder { Subject::Gone(place, there) } else { Subject::Nothing }
             }
             _ => Subject::Nothing,
         },
@@ -134,9 +134,9 @@ fn renamed(source: Found, target: Found, flags: RenameFlags) -> Subject {
             if folder {
                 return Subject::Unknown(format!("{} may have been moved out of the roots", from.path().display()));
             }
-            Subject::Gone(from, there, false)
+            Subject::Gone(from, there)
         }
-        (Found::Nothing, Found::Name(to, Some(there))) => Subject::Gone(to, there, false),
+        (Found::Nothing, Found::Name(to, Some(there))) => Subject::Gone(to, there),
         (Found::Nothing, Found::Name(to, None)) => Subject::Created(to),
         (Found::Nothing, Found::Nothing) => Subject::Nothing,
     }
@@ -157,12 +157,12 @@ impl Recording<'_> {
     pub(super) fn add(&mut self, subject: &Subject) -> Result<(), Long> {
         match subject {
             Subject::Nothing => {}
-            Subject::Gone(place, there, _) => self.gone(place, there)?,
+            Subject::Gone(place, there) => self.gone(place, there)?,
             Subject::Created(place) => self.created(place),
             Subject::Written { place, there, append, empties } => {
                 self.written(place, there, *append, *empties)?;
             }
-            Subject::Metadata(place, there) => self.metadata(place, there)?,
+            Subject::Metadata(place, there) => self.metadata(place, there),
             Subject::Named { file: (place, there), name } => {
                 if self.log.level(&place.path()) < Some(Level::Whole) {
                     self.log.named.insert(identity(there), place.clone());
@@ -223,14 +223,6 @@ impl Recording<'_> {
     }
 
     fn written(&mut self, place: &Place, there: &Stat, append: bool, empties: bool) -> Result<(), Long> {
-        match images::part(there, self.may_be_long) {
-            Ok(true) => {}
-            Ok(false) => return Err(Long),
-            Err(error) => self.log.unknown(format!(
-                "an earlier image of {} is not kept any more: {error}",
-                place.path().display()
-            )),
-        }
         if let Some(named) = self.log.named.get(&identity(there)).cloned()
             && (named.path() != place.path())
         {
@@ -273,12 +265,8 @@ impl Recording<'_> {
         Ok(())
     }
 
-    fn metadata(&mut self, place: &Place, there: &Stat) -> Result<(), Long> {
+    fn metadata(&mut self, place: &Place, there: &Stat) {
         let path = place.path();
-        // The times of an image are compared with the record's.
-        if FileType::from_raw_mode(there.st_mode).is_file() && matches!(images::part(there, self.may_be_long), Ok(false)) {
-            return Err(Long);
-        }
         if self.log.level(&path).is_none() {
             let node = node(place, there);
             let kept = match &node {
@@ -287,7 +275,6 @@ impl Recording<'_> {
             };
             self.log.before(path, node, kept, self.git);
         }
-        Ok(())
     }
 
     fn moved(
@@ -297,74 +284,38 @@ impl Recording<'_> {
         exchange: bool,
     ) -> Result<(), Long> {
         let is_folder = |it: &Stat| FileType::from_raw_mode(it.st_mode).is_dir();
-        let is_other_folder = other.is_some_and(is_folder);
-        if !exchange && is_other_folder != is_folder(there) && other.is_some() {
-            return Ok(());
-        }
-        if exchange && (is_other_folder || is_folder(there)) {
-            self.around(from);
-            self.around(to);
-            let mut between = from.path().into_os_string().into_vec();
-            between.extend_from_slice(b".exchanged");
-            let between = PathBuf::from(std::ffi::OsString::from_vec(between));
-            self.log.moved(from.path(), between.clone());
-            self.log.moved(to.path(), from.path());
-            self.log.moved(between, to.path());
-            return Ok(());
-        }
-        if is_folder(there) {
-            match other {
-                Some(other) => self.gone(to, other)?,
-                None => self.around(to),
-            }
-            self.around(from);
-            self.log.moved(from.path(), to.path());
-            return Ok(());
-        }
         match other {
-            Some(other) if exchange => self.left(to, other)?,
-            Some(other) => self.gone(to, other)?,
-            None => self.created(to),
-        }
-        self.left(from, there)
-    }
-
-    /// A file is about to have another path.
-    fn left(&mut self, place: &Place, there: &Stat) -> Result<(), Long> {
-        self.around(place);
-        let path = place.path();
-        if self.log.level(&path) >= Some(Level::Whole) {
-            return Ok(());
-        }
-        let node = node(place, there);
-        let kept = match &node {
-            Node::Link { .. } => Kept::Nothing,
-            _ => {
-                let number = self.log.next_image();
-                match images::link(place, there, &self.log.images, number) {
-                    Ok(()) => {
-                        images::shares(there, &self.log.folder, number);
-                        Kept::Linked(number)
-                    }
-                    Err(_) => self.keep(place, there, false)?,
-                }
+            Some(_) if exchange => {
+                self.around(from);
+                self.around(to);
+                let mut between = from.path().into_os_string().into_vec();
+                between.extend_from_slice(b".exchanged");
+                let between = PathBuf::from(OsString::from_vec(between));
+                self.log.moved(from.path(), between.clone());
+                self.log.moved(to.path(), from.path());
+                self.log.moved(between, to.path());
+                return Ok(());
             }
-        };
-        self.log.before(path, node, kept, self.git);
+            // The call will fail.
+            Some(other) if is_folder(other) != is_folder(there) => return Ok(()),
+            Some(other) => self.gone(to, other)?,
+            None => self.around(to),
+        }
+        self.around(from);
+        self.log.moved(from.path(), to.path());
+        if let Some(named) = self.log.named.get_mut(&identity(there)) {
+            *named = to.clone();
+        }
         Ok(())
     }
 
     /// Keeps the content of a file. `goes`: the name is about to be removed, so the file itself can be kept.
     fn keep(&mut self, place: &Place, there: &Stat, goes: bool) -> Result<Kept, Long> {
         let is_file = FileType::from_raw_mode(there.st_mode).is_file();
-        let has_no_other_name = || there.st_nlink as u64 <= 1 + images::names(there);
-        if goes && has_no_other_name() {
+        if goes && there.st_nlink == 1 {
             let number = self.log.next_image();
             match images::link(place, there, &self.log.images, number) {
                 Ok(()) => {
-                    if there.st_nlink > 1 {
-                        images::shares(there, &self.log.folder, number);
-                    }
                     self.log.copied.remove(&identity(there));
                     return Ok(Kept::Linked(number));
                 }
@@ -427,7 +378,7 @@ fn node(place: &Place, there: &Stat) -> Node {
         FileType::Symlink => {
             let target = readlinkat(&place.folder, &place.name, Vec::new());
             let target = target.map(std::ffi::CString::into_bytes).unwrap_or_default();
-            Node::Link { target: std::ffi::OsString::from_vec(target), metadata }
+            Node::Link { target: OsString::from_vec(target), metadata }
         }
         _ => Node::Special(metadata),
     }

@@ -1,18 +1,10 @@
 //! Images: the contents of files as they were.
 
-use std::{
-    collections::HashMap,
-    fs::File,
-    io,
-    os::fd::OwnedFd,
-    path::{Path, PathBuf},
-    sync::LazyLock,
-};
+use std::{fs::File, io, os::fd::OwnedFd};
 
 use kit::tracking::Metadata;
-use parking_lot::Mutex;
 use rustix::{
-    fs::{AtFlags, CWD, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_OMIT, fstat, futimens, linkat, openat, statat, unlinkat},
+    fs::{AtFlags, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_OMIT, fstat, futimens, linkat, openat, statat, unlinkat},
     io::Errno,
 };
 
@@ -20,9 +12,6 @@ use super::log::{Identity, Place};
 
 /// A larger file is copied by a thread of its own.
 const LARGE: u64 = 8 << 20;
-/// The images that may still have another name, of which is kept track.
-const SHARED: usize = 1 << 16;
-
 /// What became of a copy.
 pub(super) enum Copied {
     Done,
@@ -96,67 +85,6 @@ fn copy_open(mut from: File, there: &Stat, images: &OwnedFd, name: &str, may_be_
         copied => {
             let _ = unlinkat(images, name, AtFlags::empty());
             copied
-        }
-    }
-}
-
-/// The images of all calls of this process that are still a file of a root by another name, by that file.
-static SHARED_IMAGES: LazyLock<Mutex<HashMap<Identity, Vec<PathBuf>>>> = LazyLock::new(Mutex::default);
-
-/// Notes that this image has another name that may be written to.
-pub(super) fn shares(there: &Stat, folder: &Path, number: u64) {
-    let mut shared = SHARED_IMAGES.lock();
-    if shared.len() < SHARED {
-        shared.entry(identity(there)).or_default().push(folder.join(number.to_string()));
-    }
-}
-
-/// Returns the number of images that are names of this file.
-pub(super) fn names(there: &Stat) -> u64 {
-    SHARED_IMAGES.lock().get(&identity(there)).map_or(0, |it| it.len() as u64)
-}
-
-/// Makes copies of the images that are names of this file, which is about to be written. False: it takes long,
-/// and was not done.
-pub(super) fn part(there: &Stat, may_be_long: bool) -> io::Result<bool> {
-    let identity = identity(there);
-    let Some(mut images) = SHARED_IMAGES.lock().remove(&identity) else { return Ok(true) };
-    let mut done = Ok(true);
-    while let Some(image) = images.pop() {
-        done = replace(&image, identity, may_be_long);
-        if !matches!(done, Ok(true)) {
-            images.push(image);
-            break;
-        }
-    }
-    if !images.is_empty() {
-        SHARED_IMAGES.lock().entry(identity).or_default().append(&mut images);
-    }
-    done
-}
-
-fn replace(image: &Path, of: Identity, may_be_long: bool) -> io::Result<bool> {
-    let (Some(folder), Some(name)) = (image.parent(), image.file_name()) else { return Ok(true) };
-    let in_folder = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let opened = openat(CWD, folder, in_folder, Mode::empty())
-        .and_then(|folder| Ok((openat(&folder, name, flags, Mode::empty())?, folder)));
-    let (from, folder) = match opened {
-        // It was pruned.
-        Err(Errno::NOENT) => return Ok(true),
-        opened => opened?,
-    };
-    let here = fstat(&from)?;
-    if identity(&here) != of {
-        return Ok(true);
-    }
-    let fresh = format!("{}.part", name.to_string_lossy());
-    let _ = unlinkat(&folder, &fresh, AtFlags::empty());
-    match copy_open(File::from(from), &here, &folder, &fresh, may_be_long)? {
-        Copied::Long => Ok(false),
-        Copied::Done => {
-            rustix::fs::renameat(&folder, &fresh, &folder, name)?;
-            Ok(true)
         }
     }
 }

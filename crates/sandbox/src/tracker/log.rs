@@ -56,7 +56,6 @@ pub(super) struct Log {
     file: File,
     /// The folder of the images.
     pub(super) images: OwnedFd,
-    pub(super) folder: PathBuf,
     pub(super) bounds: Bounds,
     next_image: u64,
     /// The bytes of all copies.
@@ -85,7 +84,6 @@ impl Log {
         let mut log = Self {
             file,
             images,
-            folder: folder.to_owned(),
             bounds,
             next_image: 0,
             kept: 0,
@@ -153,7 +151,7 @@ impl Log {
         self.add(&Record::Before { path, node, kept, git });
     }
 
-    /// Adds the record of a folder that is about to be moved.
+    /// Adds the record of a path that is about to be moved.
     pub(super) fn moved(&mut self, from: PathBuf, to: PathBuf) {
         self.move_seen(&from, &to);
         self.add(&Record::Moved { from, to });
@@ -203,8 +201,10 @@ impl Log {
         *seen = (*seen).max(level);
     }
 
-    /// A folder is moved: what is recorded of the paths in it is that of their new paths.
+    /// A path is moved: what is recorded of it, and of the paths in it, is that of their new paths. What was
+    /// recorded of the new path is that of what was there.
     fn move_seen(&mut self, from: &Path, to: &Path) {
+        self.seen.retain(|it, _| !it.starts_with(to));
         let moved: Vec<PathBuf> = self.seen.keys().filter(|it| it.starts_with(from)).cloned().collect();
         for path in moved {
             if let (Some(level), Ok(rest)) = (self.seen.remove(&path), path.strip_prefix(from)) {
