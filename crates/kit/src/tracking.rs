@@ -6,7 +6,7 @@
 use std::{
     ffi::OsString,
     os::unix::ffi::{OsStrExt, OsStringExt},
-    path::PathBuf,
+    path::{Path, PathBuf},
 };
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -158,10 +158,10 @@ mod bytes {
 }
 
 mod path {
-    use super::{Deserializer, PathBuf, Serializer, bytes};
+    use super::{Deserializer, Path, PathBuf, Serializer, bytes};
 
-    pub(super) fn serialize<S: Serializer>(value: &PathBuf, to: S) -> Result<S::Ok, S::Error> {
-        bytes::serialize(&value.clone().into_os_string(), to)
+    pub(super) fn serialize<S: Serializer>(value: &Path, to: S) -> Result<S::Ok, S::Error> {
+        bytes::serialize(&value.as_os_str().to_owned(), to)
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<PathBuf, D::Error> {

@@ -27,7 +27,13 @@ mod supervisor;
 mod tree;
 mod wire;
 
-use std::{future::Future, os::fd::{BorrowedFd, OwnedFd}, path::PathBuf, pin::Pin, sync::Arc};
+use std::{
+    future::Future,
+    os::fd::{BorrowedFd, OwnedFd},
+    path::PathBuf,
+    pin::Pin,
+    sync::Arc,
+};
 
 pub use client::{Base, Keeper, WeakKeeper};
 pub use control::Life;

@@ -127,8 +127,12 @@ impl Log {
             self.file.write_all(b"\n")?;
         }
         // An image may have been made whose record was not written.
-        while rustix::fs::statat(&self.images, self.next_image.to_string(), rustix::fs::AtFlags::SYMLINK_NOFOLLOW)
-            .is_ok()
+        while rustix::fs::statat(
+            &self.images,
+            self.next_image.to_string(),
+            rustix::fs::AtFlags::SYMLINK_NOFOLLOW,
+        )
+        .is_ok()
         {
             self.next_image += 1;
         }
