@@ -22,18 +22,18 @@ pub(super) enum Copied {
 /// The metadata of a file, as a record has it.
 pub(super) fn metadata(there: &Stat) -> Metadata {
     Metadata {
-        mode: there.st_mode as u32 & 0o7777,
+        mode: there.st_mode & 0o7777,
         owner: (there.st_uid, there.st_gid),
         size: there.st_size.cast_unsigned(),
-        modified: (there.st_mtime as i64, there.st_mtime_nsec as u32),
-        changed: (there.st_ctime as i64, there.st_ctime_nsec as u32),
+        modified: (there.st_mtime as _, there.st_mtime_nsec as u32),
+        changed: (there.st_ctime as _, there.st_ctime_nsec as u32),
         identity: identity(there),
-        links: there.st_nlink as u64,
+        links: there.st_nlink as _,
     }
 }
 
 pub(super) fn identity(there: &Stat) -> Identity {
-    (there.st_dev as u64, there.st_ino as u64)
+    (there.st_dev as _, there.st_ino as _)
 }
 
 /// Keeps the file by a further name. Fails across file systems and mounts, and for the file of another user.

@@ -43,6 +43,7 @@ pub(super) struct Roots {
 }
 
 /// What a look leads to.
+#[expect(clippy::large_enum_variant, reason = "there is one at a time")]
 pub(super) enum Found {
     /// Nothing that is tracked, or the call will fail.
     Nothing,
