@@ -362,7 +362,7 @@ impl Work {
         self.landed = history.landed().clone();
         let (net, procs) = {
             let reach = self.session.reach(plan.hosts.web);
-            (reach.net(&plan.hosts), reach.procs(&plan.prepared.touches(), &plan.hosts))
+            (reach.net(&plan.hosts), reach.procs(&plan.prepared.touches(), &plan.hosts, &self.id))
         };
         // A continued shell starts no process, so newly granted ports have to be forwarded here.
         self.session.execution().forward_loopback().await;
