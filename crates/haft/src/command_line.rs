@@ -64,8 +64,10 @@ enum Verb {
     Mcp(verbs::mcp::Mcp),
     /// Show the log of tool calls and their outcomes
     Log(verbs::log::Log),
-    /// Undo file changes made by tool calls
+    /// Undo file changes made by tool calls, edits and commands
     Undo(verbs::undo::Undo),
+    /// Remove before-images and long outputs that are too old or too many
+    Prune(verbs::prune::Prune),
     /// List, add and revoke permissions that need no approval
     Grants(verbs::grants::Grants),
     /// List the hooks in effect, and try them
@@ -153,6 +155,7 @@ impl Haft {
             Verb::Mcp(verb) => verb.run(&options, place).await,
             Verb::Log(verb) => verb.run(&options, place),
             Verb::Undo(verb) => verb.run(&options, place).await,
+            Verb::Prune(verb) => verb.run(&options, place),
             Verb::Grants(verb) => verb.run(&options, place),
             Verb::Hooks(verb) => verb.run(&options, place).await,
             Verb::Trust(verb) => verb.run(&options, place).await,

@@ -12,7 +12,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ("Agent", &["run", "chat", "acp", "sessions", "send", "group", "triggers", "agents", "models", "prompt"]),
     ("Tools", &["tools", "call", "manual", "new-tool", "reload-tools"]),
     ("MCP", &["mcp"]),
-    ("Safety", &["log", "undo", "grants", "hooks", "trust"]),
+    ("Safety", &["log", "undo", "prune", "grants", "hooks", "trust"]),
     ("Setup", &["demo", "login", "logout", "doctor", "config", "completions", "man"]),
 ];
 
@@ -159,6 +159,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("mcp trust", &["haft mcp trust files", "haft mcp trust files --yes"]),
     ("log", &["haft log", "haft log --diff -n 5", "haft log --tool shell --faults"]),
     ("undo", &["haft undo", "haft undo --list", "haft undo --path src/main.rs"]),
+    ("prune", &["haft prune", "haft prune --days 7", "haft prune --size 500"]),
     ("grants", &["haft grants", "haft grants add net crates.io", "haft grants revoke 3"]),
     (
         "grants add",

@@ -5,6 +5,7 @@
 //! whatever the tool does; a call that becomes a job answers before it is over.
 
 mod confirm;
+mod deletions;
 mod folder_check;
 pub(crate) mod hooks;
 mod manual;

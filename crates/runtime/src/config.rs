@@ -19,6 +19,7 @@ mod tool_files;
 mod tool_list;
 mod triggers;
 mod trust;
+mod undo;
 
 use std::{
     io,
@@ -49,6 +50,7 @@ pub use servers::{DOT_MCP, OauthSection, ServerSection, Variables};
 pub use tool_files::ToolSection;
 pub use triggers::{TRIGGERS_SESSION, TriggerSection, spec_of, spec_of_creature};
 pub use trust::{CLAUDE, CLAUDE_SETTINGS, Trust, has_hooks};
+pub use undo::{AskLimits, UndoSection};
 
 /// The longest deadline, in seconds.
 const LONGEST: u64 = 3600;

@@ -4,10 +4,12 @@ mod asker;
 mod commands;
 mod keeper;
 mod of_plugin;
+mod of_preview;
 mod read_only_lock;
 mod report;
 
 use std::{
+    os::fd::OwnedFd,
     path::{Path, PathBuf},
     sync::{Arc, OnceLock},
 };
@@ -17,7 +19,7 @@ use kit::{
     effect::Effect,
     files::Roots,
     net::Reach,
-    procs::{Exit, Keeper, Limit, Procs, Program, SpillFile, Spilling, Starting},
+    procs::{Exit, Keeper, Limit, Procs, Program, SpillFile, Spilling, Starting, preview::Preview},
     redact::Secrets,
     services::Redact,
 };
@@ -96,6 +98,8 @@ struct Inner {
     tracks: Logs,
     /// The tool file that this is for.
     own: Option<Own>,
+    /// Whether changes to the roots are kept nowhere.
+    preview: bool,
     /// Distinguishes its folder for temporary files from others.
     number: u64,
     confined: tokio::sync::Mutex<Option<Living>>,
@@ -120,6 +124,8 @@ struct Living {
     tracker: Result<Tracker, String>,
     /// Whether it was started read-only.
     read_only: bool,
+    /// The changes to the overlays of a preview.
+    uppers: Option<Arc<OwnedFd>>,
 }
 
 /// The execution environment of one call.
@@ -186,6 +192,7 @@ impl Execution {
             grants: workspace.grants.clone(),
             tracks: workspace.tracks.clone(),
             own: None,
+            preview: false,
             number: 0,
             confined: tokio::sync::Mutex::default(),
             unconfined: tokio::sync::Mutex::default(),
@@ -343,7 +350,8 @@ impl Inner {
     /// Returns the folder for temporary files. No session has such a name.
     fn scratch(&self) -> PathBuf {
         let name = self.spill.file_name().unwrap_or_default().to_string_lossy();
-        let number = if self.own.is_some() { format!("-{}", self.number) } else { String::new() };
+        let number =
+            if self.own.is_some() || self.preview { format!("-{}", self.number) } else { String::new() };
         self.spill.with_file_name(format!("=tmp-{}{number}-{name}", std::process::id()))
     }
 
@@ -389,6 +397,10 @@ impl kit::procs::Spawner for OfCall {
 
     fn call(&self) -> Option<&str> {
         self.execution.call.as_deref()
+    }
+
+    fn preview(&self) -> Result<Preview, Fault> {
+        of_preview::of_call(self)
     }
 }
 

@@ -26,6 +26,7 @@ mod session;
 mod session_state;
 mod session_triggers;
 mod stored_changes;
+mod too_much;
 
 pub mod config;
 pub mod mcp_client;

@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 
 const BACKGROUND: &str = "run_in_background";
 const CONCURRENT: &str = "allow_concurrent";
+const PREVIEW: &str = "preview";
 
 /// The way to run a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,6 +77,31 @@ impl Options {
                     return Err(Fault::bad_args(format!("`{name}` is {other}; it must be true or false")));
                 }
             };
+        }
+        self.can_preview(spec, arguments)
+    }
+
+    /// Refuses a preview of what goes on after its answer.
+    fn can_preview(self, spec: &Spec, arguments: &Map<String, Value>) -> Result<(), Fault> {
+        let is_wanted = match arguments.get(PREVIEW) {
+            Some(Value::Bool(wanted)) => *wanted,
+            Some(Value::String(text)) => text.eq_ignore_ascii_case("true"),
+            _ => false,
+        };
+        let runs = spec.at_most.covers(Kinds::RUN) && spec.origin == Origin::Program;
+        if !is_wanted || !runs {
+            return Ok(());
+        }
+        if spec.schema.pointer("/properties/preview").is_none() {
+            return Err(Fault::bad_args(format!(
+                "`{}` can't be previewed: what it starts, or its changes, stay after its answer; nothing was run",
+                spec.name
+            ))
+            .hint("[?Use `tool:shell` with `preview`.?]"));
+        }
+        if self.run_in_background {
+            return Err(Fault::bad_args("a preview does not go on in the background; nothing was run")
+                .next("Leave out `run_in_background`."));
         }
         Ok(())
     }

@@ -152,6 +152,20 @@ impl Restore for UndoFiles {
         Ok(())
     }
 
+    fn may_put_back(&self, path: &Path) -> Result<(), Fault> {
+        // A name that is not UTF-8 is judged by its folder.
+        let known = path.ancestors().find_map(Path::to_str).unwrap_or("/");
+        let location = self.workspace.roots.locate(known)?;
+        match self.policy.decide(&[Want::Place(location, Access::Write)]) {
+            // The command could write there, so its change may be taken back there, unless the limits are
+            // narrower now.
+            Decision::Deny(rule) if ["sandbox", "read_only_root"].contains(&rule.name) => {
+                Err(Fault::denied(rule.to_string()).next("Start haft so that this may be written."))
+            }
+            Decision::Allow | Decision::Ask(_) | Decision::Deny(_) => Ok(()),
+        }
+    }
+
     fn write(&self, path: &Path, bytes: Option<&[u8]>, expect: Option<&[u8]>) -> Result<(), Fault> {
         let _beside = file_locks::lock_blocking(&self.workspace.store.locks(), path, &self.held)?;
         let digest = |it: Option<&[u8]>| it.map(|it| *blake3::hash(it).as_bytes());

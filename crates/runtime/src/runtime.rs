@@ -130,7 +130,7 @@ impl Runtime {
         let secrets = Arc::new(settings.secrets);
         let store = Store::with_upkeep(&settings.state, roots.workspace(), secrets.clone(), UPKEEP);
         let spills = store.spills().bounded(settings.commands.kept_outputs);
-        let tracks = Logs::new(store.folder().join("tracked"), Bounds::default());
+        let tracks = Logs::new(store.tracked_folder(), Bounds::default());
         let workspace = roots.workspace().to_owned();
         let workspace_of_calls = workspace.clone();
         let registry = Arc::new(Registry::new(tools));
@@ -197,11 +197,23 @@ impl Runtime {
                 }
                 Err(fault) => tracing::warn!("calls of dead processes could not be looked up: {fault}"),
             }
+            runtime.recover_commands(&files);
             runtime.inner.recovery.end();
         });
         if let Err(error) = swept {
             tracing::warn!("no thread could be started to recover: {error}");
             self.inner.recovery.end();
+        }
+    }
+
+    /// Settles commands whose haft was killed, and goes on with undos that were.
+    fn recover_commands(&self, files: &UndoFiles) {
+        let tracked = self.store().tracked();
+        let done = tracked.recover().and_then(|undos| {
+            undos.iter().try_for_each(|undo| tracked.resume(undo, &|path| files.may_put_back(path)).map(drop))
+        });
+        if let Err(fault) = done {
+            tracing::warn!("changes of commands of dead processes could not be looked up: {fault}");
         }
     }
 

@@ -45,8 +45,9 @@ pub(crate) fn changed_by(
     files: &UndoFiles,
     call: &CallRecord,
 ) -> Result<Vec<Versions>, Fault> {
+    let of_commands = store.tracked().versions(&call.call)?;
     if call.changes.is_empty() {
-        return Ok(Vec::new());
+        return Ok(of_commands);
     }
     let id = call.call.clone();
     let rows = store.wait(move |database| rows(database, &id))?;
@@ -77,6 +78,7 @@ pub(crate) fn changed_by(
             _ => changed.push(new),
         }
     }
+    changed.extend(of_commands);
     Ok(changed)
 }
 

@@ -87,7 +87,8 @@ pub fn arguments(mounts: &[Mount], program: &Path, scratch: &Path) -> io::Result
                 given.pair("--proc", at);
                 sealed.push(at);
             }
-            What::Terminals => {}
+            // Plans with these are not for bubblewrap.
+            What::Terminals | What::Overlay { .. } | What::Pinned => {}
         }
     }
     given.mount("--ro-bind", program, Path::new(PROGRAM));

@@ -4,6 +4,8 @@
 //! PID namespace. The second, in that child, builds the new root from the layout, moves into it, and drops
 //! every right with which it could undo that. Each failure is reported: nothing is left out silently.
 
+mod overlay;
+
 use std::{
     ffi::CString,
     fs, io,
@@ -84,9 +86,9 @@ pub(super) fn leave(give_up: impl FnOnce()) -> Result<Side, Trouble> {
 }
 
 /// Builds the new root, moves into it, and closes every way back. Returns the socket on which the commands'
-/// proxy listens.
-pub(super) fn settle(plan: &Plan) -> Result<TcpListener, Trouble> {
-    build(&plan.mounts)?;
+/// proxy listens, and the folder with the changes to overlays, if there are any.
+pub(super) fn settle(plan: &Plan) -> Result<(TcpListener, Option<OwnedFd>), Trouble> {
+    let uppers = build(&plan.mounts)?;
     loopback_up().at(Part::Namespaces, "the loopback device")?;
     let proxy = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).at(Part::Namespaces, "the proxy's socket")?;
     limits::keep_counts_of_user().at(Part::Namespaces, "the limits of /proc/sys/user")?;
@@ -94,7 +96,7 @@ pub(super) fn settle(plan: &Plan) -> Result<TcpListener, Trouble> {
     set_attributes(&open_path("/proc")?, MountAttrFlags::MOUNT_ATTR_RDONLY)
         .at(Part::Namespaces, "/proc read-only")?;
     confine(plan, None)?;
-    Ok(proxy)
+    Ok((proxy, uppers))
 }
 
 /// Does the remaining steps in namespaces that bubblewrap made.
@@ -118,7 +120,13 @@ pub(super) fn settle_outside(plan: &Plan) -> Result<(), Trouble> {
         match mount.what {
             What::Bind { access: Access::Read, .. } => all_but(&mount.at, &hidden, &mut readable),
             What::Bind { .. } | What::Processes => readable.push(mount.at.clone()),
-            What::Private { .. } | What::Hidden { .. } | What::Link(_) | What::Text(_) | What::Terminals => {}
+            What::Private { .. }
+            | What::Hidden { .. }
+            | What::Link(_)
+            | What::Text(_)
+            | What::Terminals
+            | What::Overlay { .. }
+            | What::Pinned => {}
         }
     }
     confine(plan, Some(&readable))
@@ -196,8 +204,8 @@ struct DetachedMount<'a> {
 }
 
 /// Builds the new root. Every source is opened before the first step inside, so no path is looked up in a
-/// tree that is half old and half new.
-fn build(mounts: &[Mount]) -> Result<(), Trouble> {
+/// tree that is half old and half new. Returns the folder with the changes to overlays, if there are any.
+fn build(mounts: &[Mount]) -> Result<Option<OwnedFd>, Trouble> {
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
         .at(Part::Namespaces, "private mounts")?;
     let mut held = Vec::new();
@@ -209,6 +217,7 @@ fn build(mounts: &[Mount]) -> Result<(), Trouble> {
     }
     let root = private(16 << 20, 0o755).at(Part::Namespaces, "the new root")?;
     let spot = ["/tmp", "/usr", "/proc"].into_iter().find(|it| Path::new(it).is_dir()).unwrap_or("/");
+    let uppers = overlay::mount(&mut held, spot)?;
     move_mount(root.as_fd(), "", CWD, spot, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
         .at(Part::Namespaces, "the new root")?;
     rustix::process::fchdir(&root).at(Part::Namespaces, "the new root")?;
@@ -232,7 +241,8 @@ fn build(mounts: &[Mount]) -> Result<(), Trouble> {
                 .at(Part::Namespaces, &format!("sealing {}", one.mount.at.display()))?;
         }
     }
-    set_attributes(&root, MountAttrFlags::MOUNT_ATTR_RDONLY).at(Part::Namespaces, "sealing the new root")
+    set_attributes(&root, MountAttrFlags::MOUNT_ATTR_RDONLY).at(Part::Namespaces, "sealing the new root")?;
+    Ok(uppers)
 }
 
 /// The file system of all private folders that share a limit, while they are placed: each is a folder of it.
@@ -310,7 +320,17 @@ fn hold(mount: &Mount) -> io::Result<Option<Option<OwnedFd>>> {
             MountAttrFlags::MOUNT_ATTR_NODEV | MountAttrFlags::MOUNT_ATTR_NOEXEC,
         )?),
         What::Terminals => Some(terminals()?),
-        What::Link(_) | What::Text(_) => None,
+        // Of an overlay the folder below it is held, until all others are.
+        What::Overlay { from } => match rustix::fs::open(
+            from,
+            OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC,
+            Mode::empty(),
+        ) {
+            Ok(folder) => Some(folder),
+            Err(Errno::NOENT) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        },
+        What::Link(_) | What::Text(_) | What::Pinned => None,
     };
     Ok(Some(tree))
 }
@@ -332,7 +352,9 @@ fn place(root: &OwnedFd, one: &DetachedMount<'_>, scratch: Option<&Scratch>) -> 
             )?;
             return io::Write::write_all(&mut fs::File::from(file), text.as_bytes());
         }
+        What::Pinned => return pin(&folder, Path::new(name)),
         What::Bind { .. }
+        | What::Overlay { .. }
         | What::Private { .. }
         | What::Hidden { .. }
         | What::Processes
@@ -364,6 +386,19 @@ fn place(root: &OwnedFd, one: &DetachedMount<'_>, scratch: Option<&Scratch>) -> 
     };
     let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
     Ok(move_mount(tree, "", &target, "", flags)?)
+}
+
+/// Binds what is mounted so far at this name on itself.
+fn pin(folder: &OwnedFd, name: &Path) -> io::Result<()> {
+    let target = match below(folder, name) {
+        Err(Errno::NOENT) => return Ok(()),
+        target => target?,
+    };
+    let flags =
+        OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_EMPTY_PATH;
+    let tree = open_tree(&target, "", flags)?;
+    let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+    Ok(move_mount(&tree, "", &target, "", flags)?)
 }
 
 /// Opens the folder at `path` below `root`, and creates missing ones.

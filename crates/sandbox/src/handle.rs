@@ -59,6 +59,11 @@ impl Folder {
         Ok(Self { handle })
     }
 
+    /// Returns the folder's handle.
+    pub(crate) fn into_handle(self) -> OwnedFd {
+        self.handle
+    }
+
     /// Opens the folder that contains this path; returns it and the name in it.
     ///
     /// # Errors

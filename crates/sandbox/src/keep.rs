@@ -4,7 +4,7 @@ use std::{
     io::Write,
     net::TcpListener,
     os::{
-        fd::{AsFd, BorrowedFd},
+        fd::{AsFd, BorrowedFd, OwnedFd},
         unix::net::UnixStream,
     },
     process::ExitCode,
@@ -41,7 +41,7 @@ pub fn keep() -> ExitCode {
         },
         Confined::Apart => apart(orders, &plan),
         Confined::Wrapped => match enter::settle_wrapped(&plan) {
-            Ok(proxy) => serve_apart(orders, &plan, &proxy),
+            Ok(proxy) => serve_apart(orders, &plan, &proxy, None),
             Err(trouble) => fail(&orders, trouble),
         },
     }
@@ -62,12 +62,12 @@ fn apart(orders: Orders, plan: &Plan) -> ExitCode {
     };
     let settled = side.and_then(|_| enter::settle(plan));
     match settled {
-        Ok(proxy) => serve_apart(orders, plan, &proxy),
+        Ok((proxy, uppers)) => serve_apart(orders, plan, &proxy, uppers),
         Err(trouble) => fail(&orders, trouble),
     }
 }
 
-fn serve_apart(orders: Orders, plan: &Plan, proxy: &TcpListener) -> ExitCode {
+fn serve_apart(orders: Orders, plan: &Plan, proxy: &TcpListener, uppers: Option<OwnedFd>) -> ExitCode {
     let Ok((mut ours, theirs)) = UnixStream::pair() else { return ExitCode::FAILURE };
     // A reader that does not listen must not block this process.
     let _ = ours.set_nonblocking(true);
@@ -81,10 +81,13 @@ fn serve_apart(orders: Orders, plan: &Plan, proxy: &TcpListener) -> ExitCode {
         }
     };
     let mut look = |supervisors: &[i32]| usage.look(supervisors, &mut tell);
-    let files = [proxy.as_fd(), theirs.as_fd()];
+    let mut files = vec![proxy.as_fd(), theirs.as_fd()];
+    files.extend(uppers.as_ref().map(AsFd::as_fd));
     if say(&orders, &report, &files).is_err() {
         return ExitCode::FAILURE;
     }
+    // From here on only haft holds it.
+    drop(uppers);
     let inside = Inside::prepare();
     orders.serve(&|socket| inside.begin(socket), Some(&mut look))
 }

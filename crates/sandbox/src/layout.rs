@@ -111,7 +111,7 @@ pub fn writable(mounts: &[Mount]) -> Vec<PathBuf> {
     let is_writable = |mount: &&Mount| match mount.what {
         What::Bind { access, .. } => access != Access::Read,
         What::Private { sealed, .. } => !sealed,
-        What::Terminals => true,
+        What::Terminals | What::Overlay { .. } | What::Pinned => true,
         What::Hidden { .. } | What::Link(_) | What::Text(_) | What::Processes => false,
     };
     mounts.iter().filter(is_writable).map(|mount| mount.at.clone()).collect()
@@ -438,7 +438,7 @@ mod tests {
                 What::Hidden { .. } => "hidden",
                 What::Link(_) => "link",
                 What::Text(_) => "text",
-                What::Processes | What::Terminals => "special",
+                What::Processes | What::Terminals | What::Overlay { .. } | What::Pinned => "special",
             };
             let mounts = layout(wanted).unwrap().mounts;
             let below =

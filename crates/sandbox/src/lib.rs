@@ -27,6 +27,7 @@ pub mod pass;
 pub mod places;
 mod plan;
 pub mod ports;
+pub mod preview;
 #[cfg(target_os = "linux")]
 pub mod probe;
 pub mod proxy;

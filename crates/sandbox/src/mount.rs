@@ -24,6 +24,13 @@ pub enum What {
         /// The permitted access.
         access: Access,
     },
+    /// This folder of the machine as it is. Changes are kept apart from it, and end with the sandbox.
+    Overlay {
+        /// The path outside.
+        from: PathBuf,
+    },
+    /// The folder that the mounts before it show here, as a mount of its own: a mount point can't be renamed.
+    Pinned,
     /// A folder that begins empty, belongs to the session, and is deleted with it.
     Private {
         /// Its size limit.

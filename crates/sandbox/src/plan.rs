@@ -51,7 +51,8 @@ pub enum Confined {
 pub struct Report {
     /// The reason why it could not be built.
     pub trouble: Option<Trouble>,
-    /// The port of the proxy. Its socket is sent along, and after it the one on which the resource watch reports.
+    /// The port of the proxy. Its socket is sent along, after it the one on which the resource watch reports, and
+    /// after that the folder with the changes of a preview.
     pub proxy: Option<u16>,
 }
 
@@ -67,6 +68,8 @@ pub enum Part {
     Signals,
     /// The seccomp filter.
     Seccomp,
+    /// The overlays of a preview.
+    Overlay,
 }
 
 /// The reason why a sandbox could not be built.
@@ -88,6 +91,7 @@ impl Part {
             Self::Landlock => "landlock",
             Self::Signals => "signals",
             Self::Seccomp => "seccomp",
+            Self::Overlay => "overlay",
         }
     }
 
@@ -101,6 +105,7 @@ impl Part {
             Self::Landlock => "the second layer that keeps writes inside the roots is then missing.",
             Self::Signals => "commands may then send signals to other processes of this user.",
             Self::Seccomp => "the filter of system calls is then missing.",
+            Self::Overlay => "commands can't be previewed then.",
         }
     }
 }

@@ -34,6 +34,8 @@ pub fn profile(mounts: &[Mount], home: Option<&Path>, scratch: &Path) -> String 
                 rule("deny", "file-write*", &mount.at);
             }
             What::Bind { access: Access::Device, .. }
+            | What::Overlay { .. }
+            | What::Pinned
             | What::Private { .. }
             | What::Link(_)
             | What::Text(_)

@@ -126,6 +126,11 @@ impl Store {
         &self.inner.place.folder
     }
 
+    /// Returns the folder of the logs of the change tracker, one folder for each call.
+    pub fn tracked_folder(&self) -> PathBuf {
+        self.inner.place.tracked()
+    }
+
     /// Returns the folder of the lock files that serialize access to a file across processes.
     pub fn locks(&self) -> PathBuf {
         self.folder().join("locks")
@@ -156,6 +161,15 @@ impl Store {
     /// When the folders can't be read.
     pub fn prune(&self, limits: PruneLimits) -> Result<Pruned, Fault> {
         prune::prune(&self.inner.place, limits, None)
+    }
+
+    /// Returns what before-images and long outputs hold on the disk. Blocks.
+    ///
+    /// # Errors
+    /// When the folders can't be read.
+    pub fn held(&self) -> Result<prune::Held, Fault> {
+        prune::held(&self.inner.place)
+            .map_err(|error| super::error::Trouble::of_file(self.folder(), &error).into())
     }
 
     pub fn blobs(&self) -> Blobs {

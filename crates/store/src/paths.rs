@@ -48,6 +48,11 @@ impl Place {
         self.folder.join("spill")
     }
 
+    /// Returns the folder of the logs of commands' changes, by call.
+    pub(super) fn tracked(&self) -> PathBuf {
+        self.folder.join("tracked")
+    }
+
     /// Returns the folder of shared files, by session and id.
     pub(super) fn files(&self) -> PathBuf {
         self.folder.join("files")

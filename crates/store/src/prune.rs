@@ -2,6 +2,7 @@
 
 use std::{
     fs, io,
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     time::{Duration, Instant, SystemTime},
 };
@@ -81,7 +82,114 @@ pub(super) fn prune(place: &Place, limits: PruneLimits, deadline: Option<Instant
         let trouble = |error: io::Error| Trouble::of_file(&folder, &error);
         prune_folder(&folder, last, limits, deadline, &mut pruned).map_err(trouble)?;
     }
+    let tracked = place.tracked();
+    prune_tracked(&tracked, limits, deadline, &mut pruned)
+        .map_err(|error| Trouble::of_file(&tracked, &error))?;
     Ok(pruned)
+}
+
+/// What the store holds on the disk.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Held {
+    /// Before-images of edits, in bytes.
+    pub edits: u64,
+    /// Before-images of commands, in bytes.
+    pub commands: u64,
+    /// Long outputs, in bytes.
+    pub outputs: u64,
+}
+
+/// Returns what the store holds on the disk.
+pub(super) fn held(place: &Place) -> io::Result<Held> {
+    let sum = |folder: &Path| -> io::Result<u64> {
+        let mut files = Vec::new();
+        for entry in read_dir(folder)? {
+            let path = entry?.path();
+            if path.is_dir() {
+                files_in(&path, &mut files)?;
+            }
+        }
+        Ok(files.iter().map(|it| it.bytes).sum())
+    };
+    let calls = tracked_calls(&place.tracked())?;
+    Ok(Held {
+        edits: sum(&place.blobs())?,
+        commands: calls.iter().map(|it| it.bytes).sum(),
+        outputs: sum(&place.spill())?,
+    })
+}
+
+/// The log of one call, with its images.
+struct TrackedFolder {
+    path: PathBuf,
+    /// The time of its newest record.
+    changed: SystemTime,
+    /// What its removal would free.
+    bytes: u64,
+    images: Vec<PathBuf>,
+    is_settled: bool,
+}
+
+/// Returns the folders of calls with their images. An image that is another name of a file in the workspace
+/// holds nothing.
+fn tracked_calls(folder: &Path) -> io::Result<Vec<TrackedFolder>> {
+    let mut calls = Vec::new();
+    for entry in read_dir(folder)? {
+        let path = entry?.path();
+        let Ok(changed) = fs::metadata(path.join("log")).and_then(|it| it.modified()) else { continue };
+        let is_settled = path.join("settled").exists();
+        let mut call = TrackedFolder { path, changed, bytes: 0, images: Vec::new(), is_settled };
+        for file in read_dir(&call.path)? {
+            let file = file?;
+            let Ok(about) = file.metadata() else { continue };
+            if about.nlink() <= 1 {
+                call.bytes += about.blocks() * 512;
+            }
+            if file.file_name().to_str().is_some_and(|it| it.parse::<u64>().is_ok()) {
+                call.images.push(file.path());
+            }
+        }
+        calls.push(call);
+    }
+    Ok(calls)
+}
+
+/// Removes the images of the oldest calls beyond the limits; with the log where that is too old. Without its
+/// images a call still says what it changed.
+fn prune_tracked(
+    folder: &Path,
+    limits: PruneLimits,
+    deadline: Option<Instant>,
+    pruned: &mut Pruned,
+) -> io::Result<()> {
+    let mut calls = tracked_calls(folder)?;
+    calls.sort_by_key(|it| it.changed);
+    let mut bytes: u64 = calls.iter().map(|it| it.bytes).sum();
+    for call in calls {
+        let age = call.changed.elapsed().unwrap_or_default();
+        let is_old = age > limits.age;
+        if (!is_old && bytes <= limits.bytes) || deadline.is_some_and(|it| Instant::now() >= it) {
+            break;
+        }
+        // A call that is not settled may still run.
+        if age < IN_USE || (!is_old && !call.is_settled) {
+            continue;
+        }
+        pruned.files += call.images.len();
+        pruned.bytes += call.bytes;
+        bytes = bytes.saturating_sub(call.bytes);
+        let gone = |done: io::Result<()>| match done {
+            // Another process prunes at the same time.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            done => done,
+        };
+        if is_old {
+            gone(fs::remove_dir_all(&call.path))?;
+        } else {
+            call.images.iter().try_for_each(|it| gone(fs::remove_file(it)))?;
+        }
+    }
+    Ok(())
 }
 
 /// The treatment of the newest file of each folder.
@@ -205,6 +313,29 @@ mod tests {
         let pruned = super::prune(&place, limits, None).unwrap();
         assert_eq!(pruned, Pruned { files: 3, bytes: 300 });
         assert_eq!(left(&place), [0, 1, 2]);
+    }
+
+    #[test]
+    fn images_of_commands_count_by_the_age_of_their_call_and_links_hold_nothing() {
+        let (state, place) = place(&[]);
+        let call = |name: &str, hours: u64, bytes: usize| {
+            let folder = place.tracked().join(name);
+            fs::create_dir_all(&folder).unwrap();
+            fs::write(folder.join("1"), vec![7; bytes]).unwrap();
+            fs::write(folder.join("settled"), "").unwrap();
+            let log = private_file(&folder.join("log")).unwrap();
+            log.set_modified(SystemTime::now() - Duration::from_secs(hours * 3600)).unwrap();
+            folder
+        };
+        let (old, large, new) = (call("a", 100, 10), call("b", 5, 1 << 20), call("c", 0, 1 << 20));
+        let linked = call("d", 4, 1 << 20);
+        fs::hard_link(linked.join("1"), state.path().join("file")).unwrap();
+        let before = held(&place).unwrap().commands;
+        assert!((2 << 20..3 << 20).contains(&before), "{before}");
+        let limits = PruneLimits { age: Duration::from_secs(50 * 3600), bytes: (1 << 20) + (1 << 19) };
+        assert_eq!(super::prune(&place, limits, None).unwrap().files, 2);
+        assert!(!old.exists() && large.join("log").exists() && !large.join("1").exists());
+        assert!(new.join("1").exists() && linked.join("1").exists());
     }
 
     #[test]

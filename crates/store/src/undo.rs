@@ -1,8 +1,10 @@
 //! Undo: reverts the changes of calls, as long as no later change is lost by it.
 //!
 //! haft reverts only what one of its own calls changed, and only while the file still has the content that
-//! this call left. Reverting is itself a change: undoing it applies the first one again.
+//! this call left. Reverting is itself a change: undoing it applies the first one again. Edits and commands have
+//! one order, that of their newest changes; what commands changed is put back by [`tracked`](crate::tracked).
 
+mod commands;
 mod difference;
 mod pending;
 #[cfg(test)]
@@ -54,6 +56,15 @@ pub trait Restore: Send + Sync {
         let _ = changes;
         Ok(())
     }
+
+    /// Decides whether something that a command changed may be put back at this path.
+    ///
+    /// # Errors
+    /// When it may not be written.
+    fn may_put_back(&self, path: &Path) -> Result<(), Fault> {
+        let _ = path;
+        Ok(())
+    }
 }
 
 /// A file that is about to be reverted.
@@ -92,58 +103,50 @@ impl Store {
 
 impl Undo for CallUndo {
     fn undo(&self, which: Which) -> Result<Output, Fault> {
-        let session = self.session();
+        self.go_on()?;
         let mut report = Report::default();
         loop {
-            let (wanted, session) = (which.clone(), session.clone());
-            let changes = self.store.wait(move |database| pending(database, &wanted, session.as_deref()))?;
-            if changes.is_empty() {
+            let target = self.target(&which)?;
+            if target.changes.is_empty() && target.tracked.is_none() {
                 return Err(self.nothing(which)?);
             }
-            let files = by_file(changes);
-            if files.len() > 1 {
-                let planned =
-                    files.iter().map(|file| self.planned(file)).collect::<Result<Vec<_>, Fault>>()?;
-                self.restore.propose(&planned.into_iter().flatten().collect::<Vec<_>>())?;
-            }
-            for file in files {
-                self.put_back(&file, &mut report)?;
-            }
+            let next = self.revert(&target, &mut report)?;
             // If another program has reverted the newest call already, the one before it is undone. The
             // former is marked as undone, so that this ends.
             if which != Which::Last || !report.is_settled_alone() {
-                break;
+                return self.finished(report, next);
             }
         }
-        let call = self.history.call();
-        let redo = match self.scope {
-            Scope::Workspace => format!("To redo: haft undo --call {call}"),
-            Scope::Session(_) => {
-                format!("To redo: undo the call {call} (in a shell: haft undo --call {call}).")
-            }
-        };
-        report.finish(redo)
     }
 
     fn list(&self, limit: usize) -> Result<Output, Fault> {
         let session = self.session();
-        let changes = self.store.wait(move |database| open_changes(database, session.as_deref(), limit))?;
-        if changes.is_empty() {
-            return Ok(Output::text("nothing to undo"));
-        }
+        let of_session = session.clone();
+        let changes =
+            self.store.wait(move |database| open_changes(database, of_session.as_deref(), limit))?;
         let lines = changes.iter().map(|it| {
             let did = match (it.before, it.after) {
                 (None, _) => "created",
                 (_, None) => "removed",
                 _ => "changed",
             };
-            let undone = if it.depth % 2 == 1 { " (an undo: undoing it does the change again)" } else { "" };
+            let undone = if it.depth % 2 == 1 { UNDOES } else { "" };
             let at = local_time(it.at_ms);
-            format!("{} {at} {did} {}{undone}", it.call, self.name(&it.path))
+            (it.at_ms, format!("{} {at} {did} {}{undone}", it.call, self.name(&it.path)))
         });
-        Ok(Output::text(lines.collect::<Vec<_>>().join("\n")))
+        let mut lines: Vec<(u64, String)> = lines.collect();
+        lines.extend(self.tracked_lines(session.as_deref(), limit)?);
+        if lines.is_empty() {
+            return Ok(Output::text("nothing to undo"));
+        }
+        lines.sort_by_key(|(at_ms, _)| std::cmp::Reverse(*at_ms));
+        let lines: Vec<String> = lines.into_iter().take(limit).map(|(_, line)| line).collect();
+        Ok(Output::text(lines.join("\n")))
     }
 }
+
+/// Marks an undo in the list.
+const UNDOES: &str = " (an undo: undoing it does the change again)";
 
 impl CallUndo {
     fn session(&self) -> Option<String> {
@@ -166,7 +169,7 @@ impl CallUndo {
             Which::Last => Fault::not_found("nothing left to undo in this workspace"),
             Which::File(path) => {
                 let what = format!("nothing to undo in {}: haft has no change of it left", self.name(&path));
-                Fault::not_found(what).next("Only changes that haft's own file tools made can be undone.")
+                Fault::not_found(what).next("`haft undo --list` shows what can be undone.")
             }
             Which::Call(call) => {
                 let (wanted, session) = (call.clone(), self.session());
@@ -177,7 +180,7 @@ impl CallUndo {
                         )?
                         .exists(params![wanted, session])
                 })?;
-                if known {
+                if known || self.store.tracked().call(&call)?.is_some_and(|it| self.is_mine(&it)) {
                     Fault::not_found(format!("all changes of {call} are undone already"))
                 } else {
                     Fault::not_found(format!("no call {call} changed a file in this session"))
@@ -389,7 +392,8 @@ fn pending(database: &Connection, which: &Which, session: Option<&str>) -> rusql
     match which {
         Which::Call(call) => all_of(call, ""),
         Which::Last => {
-            newest(database, session)?.map_or(Ok(Vec::new()), |call| all_of(&call, "AND c.depth % 2 = 0"))
+            let newest = commands::newest(database, session)?;
+            newest.map_or(Ok(Vec::new()), |(call, _)| all_of(&call, "AND c.depth % 2 = 0"))
         }
         Which::File(path) => database
             .prepare_cached(&format!(
@@ -399,17 +403,6 @@ fn pending(database: &Connection, which: &Which, session: Option<&str>) -> rusql
             .query_map(params![session, path.as_os_str().as_bytes()], change)?
             .collect(),
     }
-}
-
-/// Returns the newest call whose changes are not undone yet, other than calls that undid something.
-fn newest(database: &Connection, session: Option<&str>) -> rusqlite::Result<Option<String>> {
-    database
-        .prepare_cached(&format!(
-            "SELECT c.call FROM changes c WHERE (?1 IS NULL OR c.session = ?1) AND c.depth % 2 = 0 AND {OPEN}
-             ORDER BY c.id DESC LIMIT 1"
-        ))?
-        .query_row(params![session], |row| row.get(0))
-        .optional()
 }
 
 fn open_changes(database: &Connection, session: Option<&str>, limit: usize) -> rusqlite::Result<Vec<Change>> {
@@ -455,6 +448,10 @@ impl Report {
         self.lines.push(line);
     }
 
+    fn note(&mut self, line: String) {
+        self.lines.push(line);
+    }
+
     fn left(&mut self, line: String) {
         self.left = true;
         self.lines.push(line);
@@ -470,8 +467,12 @@ impl Report {
         self.settled && !self.restored && !self.left && self.fault.is_none()
     }
 
-    /// Returns the output; if all files were refused, a fault of their kind.
-    fn finish(mut self, redo: String) -> Result<Output, Fault> {
+    /// Returns the output; if all files were refused, a fault of their kind. `next` names the next older call.
+    fn finish(mut self, redo: String, next: Option<String>) -> Result<Output, Fault> {
+        let with_next = |fault: Fault| match &next {
+            Some(next) => fault.next(next.clone()),
+            None => fault,
+        };
         if let Some(fault) = self.fault.filter(|_| !self.restored && !self.settled) {
             let seen = self.lines.len() > 1 && fault.kind != Kind::Cancelled;
             return Err(if seen { fault.seen(Output::text(self.lines.join("\n"))) } else { fault });
@@ -479,7 +480,7 @@ impl Report {
         if !self.restored && !self.settled {
             let fault =
                 Fault::new(Kind::Stale, "nothing was put back: what is there now is not what haft left");
-            return Err(fault.seen(Output::text(self.lines.join("\n"))));
+            return Err(with_next(fault).seen(Output::text(self.lines.join("\n"))));
         }
         if self.restored {
             self.lines.push(redo);

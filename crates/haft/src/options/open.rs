@@ -372,6 +372,7 @@ fn settings(
             accept_weaker: config.accept_weaker,
             limits: config.limits.of_commands(),
             kept_outputs: config.limits.outputs(),
+            ask: config.undo.ask(),
             ..Commands::default()
         },
     })

@@ -26,7 +26,7 @@ pub(crate) const COMMANDS: [Command; 22] = [
     command("/plan", "[TASK]", "plan mode, on or off: nothing is changed"),
     command("/tools", "[WORD]", "list the model's tools"),
     command("/jobs", "", "list background commands"),
-    command("/undo", "[CALL|turn]", "undo the last file change, CALL's, or a rewound turn's"),
+    command("/undo", "[CALL|turn]", "undo the last change, CALL's, or a rewound turn's"),
     command("/rewind", "[N|list]", "go back to before your last message, or the Nth last"),
     command("/fork", "[N]", "branch: go on in a copy of the conversation, up to your message N"),
     command("/compact", "[KEEP]", "summarize the conversation now, keeping KEEP"),

@@ -35,6 +35,9 @@ pub struct Call {
     /// Print the whole result as JSON, one line per call
     #[arg(long)]
     json: bool,
+    /// Run a command where its changes are kept nowhere, and list them (`shell` only)
+    #[arg(long, conflicts_with = "batch")]
+    preview: bool,
     #[command(flatten)]
     strict: Strict,
 }
@@ -65,6 +68,7 @@ impl Call {
             Some(text) => text.to_owned(),
             None => String::new(),
         };
+        let arguments = if self.preview { previewed(self.tool.as_deref(), &arguments)? } else { arguments };
         workspace_check::check(options, place, Asking::Possible)?;
         let cancel = CancellationToken::new();
         interrupt::watch(cancel.clone(), || ()).map_err(|error| {
@@ -150,6 +154,22 @@ impl Call {
             }
         }
         Ok(good)
+    }
+}
+
+/// Adds the argument that makes a call a preview.
+fn previewed(tool: Option<&str>, arguments: &str) -> Result<String, Fault> {
+    if tool != Some("shell") {
+        return Err(Fault::bad_args("`--preview` is for `shell` only; nothing was run")
+            .next("Write the command as haft call --preview shell '{\"command\": \"…\"}'."));
+    }
+    match serde_json::from_str(arguments) {
+        Ok(Value::Object(mut arguments)) => {
+            arguments.insert("preview".to_owned(), Value::Bool(true));
+            Ok(Value::Object(arguments).to_string())
+        }
+        _ => Err(Fault::bad_args("with `--preview` the arguments have to be a JSON object; nothing was run")
+            .next("Such as '{\"command\": \"…\"}'.")),
     }
 }
 

@@ -36,7 +36,7 @@ pub struct Doctor {
 
 /// The report of `haft doctor`.
 struct Report {
-    /// The workspace, the files and the folders, each with its path.
+    /// The workspace, the files and the folders, each with its path; and what is kept for undo.
     places: Vec<(&'static str, String)>,
     findings: Vec<Finding>,
     /// The workspace that the configuration opens, or the fault.
@@ -56,6 +56,8 @@ struct Workspace {
     nav: Vec<String>,
     /// The hooks in effect.
     hooks: Vec<runtime::hooks::Hook>,
+    /// What before-images and long outputs hold on the disk.
+    held: Option<store::Held>,
     /// Configuration files that can't be read.
     broken: Broken,
 }
@@ -68,14 +70,19 @@ impl Doctor {
     pub async fn run(&self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
         let accepted = options.accept_weaker(place);
         let folder = options.workspace()?;
+        let workspace = Workspace::open(options, place).await;
+        let mut places = vec![
+            ("workspace", folder.display().to_string()),
+            ("configuration", place.config.join(FILE).display().to_string()),
+            ("state", place.state.display().to_string()),
+        ];
+        if let Some(held) = workspace.as_ref().ok().and_then(|it| it.held) {
+            places.push(("kept", super::prune::in_words(held)));
+        }
         let report = Report {
-            places: vec![
-                ("workspace", folder.display().to_string()),
-                ("configuration", place.config.join(FILE).display().to_string()),
-                ("state", place.state.display().to_string()),
-            ],
+            places,
             findings: findings(place, &accepted).await?,
-            workspace: Workspace::open(options, place).await,
+            workspace,
             models: Models::find(options, place).await,
             programs: programs(place, &configured(options, place)),
             clients: Clients::find(place, &folder),
@@ -103,8 +110,9 @@ impl Workspace {
         let servers = servers(outside.servers());
         let unknown = opened.unknown_tools();
         let hooks = opened.runtime.hooks().map(|it| it.list().to_vec()).unwrap_or_default();
+        let held = opened.runtime.store().held().ok();
         super::close(&opened.runtime);
-        Ok(Self { hooks, tools, servers, unknown, nav: opened.nav, broken: opened.broken })
+        Ok(Self { hooks, tools, servers, unknown, held, nav: opened.nav, broken: opened.broken })
     }
 
     fn tools_as_text(&self) -> String {

@@ -19,6 +19,7 @@ pub mod mcp;
 pub mod models;
 pub mod new_tool;
 pub mod prompt;
+pub mod prune;
 pub mod reload_tools;
 pub mod run;
 pub mod send;

@@ -13,6 +13,7 @@ mod keeper;
 pub mod keys;
 #[cfg(target_os = "linux")]
 mod listening;
+pub mod preview;
 mod process;
 mod recording;
 mod refusal;
@@ -46,6 +47,7 @@ pub use signal::signal_name;
 pub use wire::Limit;
 
 use crate::{Fault, Kind, OrFault};
+use preview::Preview;
 
 /// A callback of the sandbox that runs in each command before it begins, in memory that it shares with its
 /// supervisor: it may not allocate. For a tracked command it gets the socket over which the listener is sent.
@@ -128,6 +130,14 @@ pub trait Spawner: Send + Sync {
     fn call(&self) -> Option<&str> {
         None
     }
+
+    /// Returns a preview: it starts processes that see the roots as they are, and keeps none of their changes.
+    ///
+    /// # Errors
+    /// [`Kind::Unavailable`] where there is none.
+    fn preview(&self) -> Result<Preview, Fault> {
+        Err(Fault::new(Kind::Unavailable, "commands can't be previewed here"))
+    }
 }
 
 /// A process that is being started.
@@ -157,6 +167,14 @@ impl Procs {
     /// another call, or works for several.
     pub fn during(&self, process: &Process) -> Option<During> {
         Some(process.attribution()?.during(self.call()?))
+    }
+
+    /// Returns a preview: it starts processes that see the roots as they are, and keeps none of their changes.
+    ///
+    /// # Errors
+    /// [`Kind::Denied`] when this call declared no command, [`Kind::Unavailable`] where there is no preview.
+    pub fn preview(&self) -> Result<Preview, Fault> {
+        self.spawner.preview()
     }
 
     /// Records the output of a pipe as that of a process is recorded: for output of a process that was

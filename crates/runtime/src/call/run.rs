@@ -10,7 +10,7 @@ use std::{
 
 use futures_util::FutureExt;
 use kit::{
-    Cx, Fault, Files, Kind, Output, Part, Services,
+    Cx, Fault, Files, Kind, Kinds, Output, Part, Services,
     services::{Progress, Review, State},
     spans,
 };
@@ -26,7 +26,12 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Answer, JournalEntry, Plan, Reviewing, Within, confirm::Confirming, hooks, model_output, tools::ToolsOf,
+    Answer, JournalEntry, Plan, Reviewing, Within,
+    confirm::Confirming,
+    deletions::{self, Deletions},
+    hooks, model_output,
+    questions::Asking,
+    tools::ToolsOf,
 };
 use crate::{
     deadline::LONGEST,
@@ -48,6 +53,9 @@ const JOB_GRACE: Duration = Duration::from_secs(5);
 
 /// Time that haft then waits for a change under way.
 const LAST_CHANGE: Duration = Duration::from_secs(8);
+
+/// Time for the last processes of a command to end, before it is checked what the command deleted.
+const SETTLED: Duration = Duration::from_millis(500);
 
 /// Time added to a call's own limit, so that the call ends itself, with its own message.
 const MARGIN: Duration = Duration::from_secs(10);
@@ -300,8 +308,46 @@ impl Work {
             }
         };
         // A job may run for hours, so it gives up its locks.
-        let held = (!self.is_job() || plan.only_files).then_some((locks, beside));
-        self.run_tool(plan, held).await
+        let mut held = (!self.is_job() || plan.only_files).then_some((locks, beside));
+        // A person's own command needs no approval.
+        let runs = plan.prepared.touches().kinds().covers(Kinds::RUN) && !plan.by_person;
+        let done = self.run_tool(plan, &mut held).await;
+        if runs && !self.is_job() { self.check_deletions(done).await } else { done }
+    }
+
+    /// Denies a call whose command deleted too much, unless the person allows it; its changes are put back then.
+    async fn check_deletions(&mut self, done: Result<Output, Fault>) -> Result<Output, Fault> {
+        let (session, call) = (self.session.clone(), self.id.clone());
+        let deletions = Deletions { session: &session, call: &call };
+        // What is left in the background is not waited for.
+        let _ = timeout(SETTLED, session.runtime().tracks().call(&call).settled()).await;
+        let too_much = match deletions.too_much().await {
+            Ok(None) => return done,
+            Ok(Some(too_much)) => too_much,
+            Err(fault) => {
+                tracing::warn!(call, "it is not known what a command deleted: {fault}");
+                return done;
+            }
+        };
+        let asked = self.this.asked.clone();
+        let asking = Asking {
+            session: &session,
+            whose: &self.whose,
+            tool: &self.this.tool,
+            asked: &asked,
+            cancel: &self.this.stop,
+        };
+        match deletions.ask(&too_much, asking, &self.entry.arguments).await {
+            Ok(decision) => {
+                self.entry.asked.push(decision);
+                done
+            }
+            Err(fault) => {
+                self.entry.asked.push(format!("denied: {}", deletions::RULE));
+                let seen = done.map_or_else(|fault| fault.seen, |output| Some(Box::new(output)));
+                Err(Fault { seen, ..fault })
+            }
+        }
     }
 
     /// Returns whether no change is made before a person has decided.
@@ -311,7 +357,7 @@ impl Work {
             && (plan.asks_later || self.session.policy().approve == Approve::AskEdits)
     }
 
-    async fn run_tool(&mut self, plan: Plan, mut held: Option<HeldLocks>) -> Result<Output, Fault> {
+    async fn run_tool(&mut self, plan: Plan, held: &mut Option<HeldLocks>) -> Result<Output, Fault> {
         let time_limit = plan.prepared.time_limit().map(|it| it.min(LONGEST) + MARGIN);
         let deadline = self.allowed + self.session.deadline();
         let deadline = time_limit.map_or(deadline, |time_limit| deadline.max(Clock::now() + time_limit));
@@ -375,7 +421,7 @@ impl Work {
         // Creating the future runs the tool's code too.
         let running = AssertUnwindSafe(async move { plan.prepared.run(cx).await }).catch_unwind();
         let mut running = pin!(running);
-        let attended = self.attend(running.as_mut(), deadline, &mut held).await;
+        let attended = self.attend(running.as_mut(), deadline, held).await;
         // The tool's answer itself reports the outcome.
         self.entry.asked.extend(confirm.take_decisions());
         let stopped = match attended {

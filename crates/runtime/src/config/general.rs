@@ -11,7 +11,7 @@ use serde_json::json;
 use super::{
     AgentSection, ChatSection, CommandRule, CommandsSection, HookSection, LONGEST, LimitsSection,
     ModelSection, Net, ProgramsSection, SearchSection, SecretSection, ServerSection, SshSection,
-    SubagentSection, ToolSection, TriggerSection,
+    SubagentSection, ToolSection, TriggerSection, UndoSection,
     keys::{Fallback::*, declare::section, merging::*, types::named},
     tool_list,
 };
@@ -190,6 +190,8 @@ section! {
             chat: ChatSection as ChatSection = own_file;
             /// The limits of commands.
             limits: LimitsSection as LimitsSection = LimitsSection::merge;
+            /// What commands delete.
+            undo: UndoSection as UndoSection = UndoSection::merge;
             /// The limits of agents that an agent starts.
             subagent: SubagentSection as SubagentSection = SubagentSection::merge;
             /// The triggers.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use kit::decoders::Decoders;
 use sandbox::limits::Limits;
 
-use crate::config::LimitsSection;
+use crate::config::{AskLimits, LimitsSection};
 
 /// The settings with which commands are started.
 #[derive(Debug, Clone)]
@@ -29,6 +29,8 @@ pub struct Commands {
     pub limits: Limits,
     /// Limit of a session's outputs that were too long to show, in bytes.
     pub kept_outputs: u64,
+    /// The limits above which a person is asked about what a command deleted.
+    pub ask: AskLimits,
 }
 
 impl Default for Commands {
@@ -42,6 +44,7 @@ impl Default for Commands {
             unix_sockets: false,
             limits: Limits::default(),
             kept_outputs: LimitsSection::default().outputs(),
+            ask: AskLimits::default(),
         }
     }
 }

@@ -11,9 +11,9 @@ use sandbox::{
     Confined, KEEPER, Part, Plan, Report, SandboxMode, Trouble, bubblewrap,
     closed::Closed,
     environment,
-    layout::{self, Wanted},
+    layout::{self, Mount, Wanted},
     pass::Pass,
-    proxy,
+    preview, proxy,
     tracker::{Tracked, Tracker},
     watch::{self, Begun},
 };
@@ -23,7 +23,7 @@ use tokio::{
     net::UnixStream,
 };
 
-use super::{Execution, Living, Own, Place, read_only_lock, report::changed};
+use super::{Execution, Living, Own, Place, of_preview, read_only_lock, report::changed};
 
 impl Execution {
     pub(super) async fn start(
@@ -81,7 +81,14 @@ impl Execution {
             return Ok(living);
         }
         let began = Instant::now();
-        let plan = self.plan(read_only)?;
+        let mut plan = self.plan(read_only)?;
+        if self.inner.preview {
+            plan.mounts = preview::overlays(std::mem::take(&mut plan.mounts))?;
+            // Neither bubblewrap nor rules alone can do this.
+            let living = self.try_with(&plan).await?.map_err(|trouble| of_preview::unavailable(&trouble))?;
+            *kept = Some(Living { read_only, ..living.clone() });
+            return Ok(living);
+        }
         let mut tried = self.try_with(&plan).await?;
         if matches!(&tried, Err(trouble) if trouble.part == Part::Namespaces) && self.bubblewrap().is_some() {
             // The kernel may refuse haft a namespace and grant bubblewrap an exception.
@@ -166,6 +173,10 @@ impl Execution {
         seen.watch.take_away();
         let layout = layout::layout(&wanted)?;
         seen.closed = Closed::by(&layout.mounts);
+        if inner.preview {
+            // Its commands change no real file, so there is nothing to watch.
+            return Ok(self.plan_of(layout.mounts, Vec::new()));
+        }
         let alone = watch::without_common(&layout.guarded);
         let open = sandbox != SandboxMode::ReadOnly;
         let roots = inner.roots.iter().filter(|it| it.1 && open).map(|it| it.0.clone()).collect();
@@ -181,15 +192,20 @@ impl Execution {
             configured: inner.configured.clone(),
         };
         seen.watch.begin(begun, &layout.mounts);
-        Ok(Plan {
+        Ok(self.plan_of(layout.mounts, alone))
+    }
+
+    fn plan_of(&self, mounts: Vec<Mount>, alone: Vec<PathBuf>) -> Plan {
+        let inner = &*self.inner;
+        Plan {
             confined: Confined::Apart,
-            mounts: layout.mounts,
+            mounts,
             alone,
             scratch: Vec::new(),
             limits: inner.commands.limits,
             unix_sockets: inner.commands.unix_sockets || inner.own.as_ref().is_some_and(|it| it.unix_sockets),
             accept_weaker: inner.commands.accept_weaker.clone(),
-        })
+        }
     }
 
     /// Creates a folder for temporary files, for commands that can't have a private `/tmp`.
@@ -237,7 +253,7 @@ impl Execution {
         let plan_bytes = serde_json::to_vec(plan).map_err(|error| {
             Fault::new(Kind::Unavailable, format!("the sandbox can't be described: {error}")).caused_by(error)
         })?;
-        let (keeper, report, files) = Keeper::spawn(command, &plan_bytes).await?;
+        let (keeper, report, mut files) = Keeper::spawn(command, &plan_bytes).await?;
         let report: Report = serde_json::from_slice(&report)
             .map_err(|error| Fault::bug(format!("the keeper's report can't be read: {error}")))?;
         if let Some(trouble) = report.trouble {
@@ -256,6 +272,8 @@ impl Execution {
             env.retain(|(name, _)| !own.env.iter().any(|(it, _)| it == name));
             env.extend(own.env.iter().cloned());
         }
+        // The folder with the changes comes last.
+        let uppers = files.pop_if(|_| self.inner.preview).map(Arc::new);
         if let Some(port) = report.proxy {
             env.extend(environment::proxy_variables(port, None));
             self.inner.ports.are_of(&keeper, port);
@@ -270,6 +288,7 @@ impl Execution {
             proxy: report.proxy,
             tracker,
             read_only: false,
+            uppers,
         }))
     }
 
@@ -277,6 +296,9 @@ impl Execution {
     fn tracker(&self, plan: &Plan) -> Result<Tracker, String> {
         if plan.confined == Confined::Not {
             return Err("it runs outside of the sandbox".to_owned());
+        }
+        if self.inner.preview {
+            return Err("it keeps no change".to_owned());
         }
         let roots: Vec<PathBuf> = self.inner.roots.iter().filter(|it| it.1).map(|it| it.0.clone()).collect();
         if roots.is_empty() || self.is_read_only() {

@@ -37,6 +37,14 @@ pub struct Own {
     pub unix_sockets: bool,
 }
 
+/// The user of another execution environment.
+pub(super) enum Whose {
+    /// A tool file, a server, or haft's own work.
+    Tool(Own),
+    /// The session's commands, in a preview.
+    Preview,
+}
+
 impl Own {
     pub(super) fn paths(&self) -> impl Iterator<Item = &PathBuf> {
         [&self.folder].into_iter().chain(&self.read).chain(&self.write)
@@ -56,7 +64,7 @@ impl Execution {
         {
             add_root(&mut roots, path, writable);
         }
-        self.another(own, roots, session.sandbox, session.hosts.below(), &session.held)
+        self.another(Whose::Tool(own), roots, session.sandbox, session.hosts.below(), &session.held)
     }
 
     /// Returns an execution environment for haft's own work on untrusted data. It sees the machine but not
@@ -78,7 +86,13 @@ impl Execution {
             if session.sandbox == SandboxMode::Full { SandboxMode::Full } else { SandboxMode::Workspace };
         let own = Own { env, ..Own::default() };
         // It changes nothing in the workspace, so it works in read-only mode too.
-        self.another(own, read.chain([(folder, true)]).collect(), sandbox, granted, &Arc::default())
+        self.another(
+            Whose::Tool(own),
+            read.chain([(folder, true)]).collect(),
+            sandbox,
+            granted,
+            &Arc::default(),
+        )
     }
 
     /// Returns the execution environment of one MCP server: like that of a tool file, but always in the
@@ -93,7 +107,7 @@ impl Execution {
         let sandbox =
             if session.sandbox == SandboxMode::Full { SandboxMode::Workspace } else { session.sandbox };
         let own = Own { read, write, is_server: true, ..Own::default() };
-        self.another(own, roots, sandbox, session.hosts.below(), &session.held)
+        self.another(Whose::Tool(own), roots, sandbox, session.hosts.below(), &session.held)
     }
 
     /// Returns the execution environment of hooks: always in the sandbox, and without `write` with nothing that
@@ -109,7 +123,7 @@ impl Execution {
             sandbox => sandbox,
         };
         let own = Own { read, ..Own::default() };
-        self.another(own, roots, sandbox, session.hosts.below(), &session.held)
+        self.another(Whose::Tool(own), roots, sandbox, session.hosts.below(), &session.held)
     }
 
     /// Returns the execution environment of a browser that shows untrusted pages. It is always in the
@@ -125,7 +139,7 @@ impl Execution {
         public.iter().for_each(|host| granted.grant_lasting_public(host));
         let own = Own { unix_sockets: true, ..Own::default() };
         // It changes nothing that lasts, so it works in read-only mode too.
-        self.another(own, Vec::new(), SandboxMode::Workspace, granted, &Arc::default())
+        self.another(Whose::Tool(own), Vec::new(), SandboxMode::Workspace, granted, &Arc::default())
     }
 
     /// Returns this execution environment for one more tool, which can also read `folder`.
@@ -135,9 +149,9 @@ impl Execution {
         self.of_tool(own)
     }
 
-    fn another(
+    pub(super) fn another(
         &self,
-        own: Own,
+        whose: Whose,
         roots: Vec<(PathBuf, bool)>,
         sandbox: SandboxMode,
         hosts: Hosts,
@@ -145,6 +159,10 @@ impl Execution {
     ) -> Self {
         static NUMBER: AtomicU64 = AtomicU64::new(1);
         let session = &*self.inner;
+        let (own, preview) = match whose {
+            Whose::Tool(own) => (Some(own), false),
+            Whose::Preview => (None, true),
+        };
         let inner = Inner {
             commands: session.commands.clone(),
             sandbox,
@@ -161,7 +179,8 @@ impl Execution {
             allowed: session.allowed.clone(),
             grants: session.grants.clone(),
             tracks: session.tracks.clone(),
-            own: Some(own),
+            own,
+            preview,
             number: NUMBER.fetch_add(1, Ordering::Relaxed),
             confined: tokio::sync::Mutex::default(),
             unconfined: tokio::sync::Mutex::default(),

@@ -48,7 +48,9 @@ pub(super) fn is_seen(path: &Path, known: &Known<'_>) -> bool {
     match nearest(path, known).map(|it| &it.what) {
         Some(What::Bind { access, .. }) => *access != Access::Device,
         Some(What::Link(_) | What::Text(_) | What::Processes | What::Terminals) => true,
-        Some(What::Private { .. } | What::Hidden { .. }) | None => false,
+        Some(What::Private { .. } | What::Hidden { .. } | What::Overlay { .. } | What::Pinned) | None => {
+            false
+        }
     }
 }
 

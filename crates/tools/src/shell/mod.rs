@@ -6,6 +6,7 @@ mod interact;
 mod lasting;
 mod once;
 mod part;
+mod preview;
 #[expect(clippy::module_inception, reason = "the tool has the family's name")]
 mod shell;
 mod shell_status;

@@ -48,6 +48,9 @@ pub(crate) struct Shell {
     /// Outside the sandbox; a person is asked.
     #[serde(default)]
     unconfined: bool,
+    /// Show what it would change, keep nothing.
+    #[serde(default)]
+    preview: bool,
 }
 
 impl Tool for Shell {
@@ -72,6 +75,10 @@ impl Tool for Shell {
     }
 
     async fn run(self, cx: &Cx) -> Result<Output, Fault> {
+        if self.preview {
+            self.can_preview()?;
+            return super::preview::run(&self.command, &self.dir, self.wait(), cx).await;
+        }
         let stdin = if self.input { Stdin::Pipe } else { Stdin::Null };
         let line = CommandLine::new(&self.command, &self.dir, stdin, Streams::Together);
         let process = Arc::new(line.start(cx).await?);
@@ -84,6 +91,29 @@ impl Tool for Shell {
 impl Shell {
     fn wait(&self) -> Duration {
         Duration::from_millis(self.wait_ms.unwrap_or(WAIT).min(LONGEST))
+    }
+
+    /// Refuses arguments whose effects a preview can't take back.
+    fn can_preview(&self) -> Result<(), Fault> {
+        let refused = |what: &str, next: &str| Err(Fault::bad_args(what).next(next));
+        match self {
+            Self { unconfined: true, .. } => refused(
+                "a preview runs in the sandbox, so `unconfined` can't be previewed",
+                "Leave out `unconfined`, or `preview`.",
+            ),
+            Self { net, .. } if !net.is_empty() => refused(
+                "a preview has no network, as what a command sends can't be taken back; nothing was run",
+                "Leave out `net`, or `preview`.",
+            ),
+            Self { input: true, .. } => {
+                refused("a preview has no input: it ends with its answer", "Leave out `input`, or `preview`.")
+            }
+            Self { wait_ms: Some(0), .. } => refused(
+                "a preview does not go on in the background",
+                "Give it a `wait_ms` in which it can end.",
+            ),
+            _ => Ok(()),
+        }
     }
 }
 

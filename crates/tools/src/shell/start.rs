@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use kit::{
     Cx, Fault, Kind,
-    procs::{Process, Program, Stdin, Streams},
+    procs::{Process, Procs, Program, Stdin, Streams},
 };
 
 /// A command line for a shell, with its folder and streams.
@@ -26,18 +26,23 @@ impl<'a> CommandLine<'a> {
 
     /// Starts it.
     pub(crate) async fn start(&self, cx: &Cx) -> Result<Process, Fault> {
+        self.start_by(cx.procs(), cx).await
+    }
+
+    /// Starts it by another starter than the call's own.
+    pub(super) async fn start_by(&self, procs: &Procs, cx: &Cx) -> Result<Process, Fault> {
         checked(self.command)?;
         let cwd = folder(cx, self.dir)?;
         if let Some(shell) = self.shell {
-            return cx.procs().start(self.program(shell, cwd)).await;
+            return procs.start(self.program(shell, cwd)).await;
         }
         if let Some(words) = plain(self.command)
-            && let Ok(process) = cx.procs().start(self.directly(words, cwd.clone())).await
+            && let Ok(process) = procs.start(self.directly(words, cwd.clone())).await
         {
             return Ok(process);
         }
-        match cx.procs().start(self.program("bash", cwd.clone())).await {
-            Err(fault) if fault.kind == Kind::NotFound => cx.procs().start(self.program("sh", cwd)).await,
+        match procs.start(self.program("bash", cwd.clone())).await {
+            Err(fault) if fault.kind == Kind::NotFound => procs.start(self.program("sh", cwd)).await,
             other => other,
         }
     }

@@ -60,6 +60,7 @@ fn every_name_that_serde_reads_is_declared_and_every_declared_key_is_read() {
         (&["agent"], fields_of::<AgentSection>()),
         (&["chat"], fields_of::<ChatSection>()),
         (&["limits"], fields_of::<LimitsSection>()),
+        (&["undo"], fields_of::<UndoSection>()),
         (&["subagent"], fields_of::<SubagentSection>()),
         (&["trigger"], fields_of::<TriggerSection>()),
         (&["models", "local"], fields_of::<ModelSection>()),

@@ -1,0 +1,105 @@
+//! The table of cases. `%GIT%` in a setup makes the folder a repository.
+
+use kit::needs;
+
+use super::{Case, Then, holds};
+
+/// A test for each case: name, programs that a machine may lack, setup, command, what holds then.
+macro_rules! cases {
+    ($($name:ident $([$($program:ident),+])?: $setup:literal, $command:literal => $then:ident;)*) => {
+        $(#[test]
+        fn $name() {
+            $(needs!($($program),+);)?
+            holds(&Case { name: stringify!($name), setup: $setup, command: $command, then: Then::$then });
+        })*
+    };
+}
+
+cases! {
+    // Deleting.
+    rm_one_file: "", "rm README" => Undone;
+    rm_star: "", "rm -rf *" => Denied;
+    rm_folder: "", "rm -rf src/deep" => Undone;
+    rm_empty_file_and_folder: "", "rm docs/nothing; rmdir empty" => Undone;
+    rm_links_leaves_their_targets: "", "rm docs/link docs/dangling docs/folder" => Undone;
+    find_delete: "", "find src -name '*.h' -delete" => Undone;
+    find_exec_rm: "", "find . -name '*.c' -exec rm {} +" => Undone;
+    xargs_rm: "", "ls src/*.c | xargs rm -f" => Undone;
+    unlink_by_python [SystemPython]: "", "/usr/bin/python3 -c 'import os; os.unlink(\"data/blob\")'" => Undone;
+    rmtree_by_python [SystemPython]: "", "/usr/bin/python3 -c 'import shutil; shutil.rmtree(\"src/deep\")'" => Undone;
+    rm_and_make_again_as_a_folder: "", "rm README; mkdir README; echo x > README/x" => Undone;
+    rm_folder_and_make_a_file: "", "rm -r docs; echo docs > docs" => Undone;
+    rm_with_odd_names: "mkdir odd; printf x > \"odd/$(printf 'a\\nb')\"; printf y > 'odd/ -rf'; printf z > \"odd/$(printf '\\377')\"", "rm -rf odd" => Undone;
+    rm_deep_folder: "d=.; for i in $(seq 60); do d=$d/deeper; done; mkdir -p $d; echo end > $d/end", "rm -rf deeper" => Undone;
+    rm_pipe: "mkfifo pipe", "rm pipe README" => UndoneOrTold;
+    rm_file_that_can_t_be_read: "echo secret > data/closed; chmod 000 data/closed", "rm -f data/closed" => Undone;
+    rm_all_of_many: "mkdir many; for i in $(seq 45); do echo $i > many/$i; done; mkdir rest; for i in $(seq 200); do echo $i > rest/$i; done", "rm -rf many" => Undone;
+    // Overwriting.
+    redirect: "", "echo gone > README" => Undone;
+    redirect_nothing: "", ": > data/blob" => Undone;
+    redirect_appends: "", "echo more >> README; echo more >> data/blob" => Undone;
+    tee: "", "echo x | tee README docs/letter > /dev/null" => Undone;
+    dd_over_the_middle: "", "dd if=/dev/zero of=data/blob bs=1000 seek=10 count=5 conv=notrunc 2>/dev/null" => Undone;
+    truncate_shorter: "", "truncate -s 100 data/blob" => Undone;
+    truncate_longer: "", "truncate -s 1000000 data/blob" => Undone;
+    cp_over: "", "cp src/1.c README" => Undone;
+    mv_over: "", "mv src/1.c README" => Undone;
+    mv_folder_into_folder: "", "mv src docs/" => Undone;
+    install_over: "", "install -m 600 src/1.c docs/letter" => Undone;
+    ln_force: "", "ln -sf src/2.c README" => Undone;
+    sed_on_all: "", "sed -i s/file/FILE/ src/*.c" => Undone;
+    perl_in_place: "", "perl -pi -e 's/deep/DEEP/' src/deep/er/*.h" => Undone;
+    editor_saves_by_rename: "", "cp README README.new; echo more >> README.new; mv README README~; mv README.new README" => Undone;
+    shred_and_remove: "", "shred -u README" => Undone;
+    append_then_truncate_by_one_descriptor: "", "exec 3>>README; echo more >&3; /usr/bin/python3 -c 'import os; os.ftruncate(3, 0)' || truncate -s 0 README; echo end >&3" => Undone;
+    written_by_mmap [SystemPython]: "", "/usr/bin/python3 -c 'import mmap; f = open(\"data/blob\", \"r+b\"); m = mmap.mmap(f.fileno(), 0); m[5:10] = b\"12345\"; m.flush()'" => Undone;
+    written_by_pwrite_to_a_read_write_file [SystemPython]: "", "/usr/bin/python3 -c 'import os; f = os.open(\"data/blob\", os.O_RDWR); os.pwrite(f, b\"zz\", 100)'" => Undone;
+    hole_is_punched: "", "fallocate -p -o 0 -l 8192 data/blob" => Undone;
+    database_is_rewritten_in_place [SystemPython]: "/usr/bin/python3 -c 'import sqlite3; c = sqlite3.connect(\"data/db\"); c.execute(\"create table t(x)\"); c.executemany(\"insert into t values(?)\", [(str(i) * 50,) for i in range(2000)]); c.commit()'", "/usr/bin/python3 -c 'import sqlite3; c = sqlite3.connect(\"data/db\"); c.execute(\"delete from t\"); c.commit(); c.execute(\"vacuum\")'" => Undone;
+    file_of_two_names_is_written: "ln data/blob data/second", "echo x > data/second" => Undone;
+    one_of_two_names_is_removed: "ln data/blob data/second", "rm data/blob" => Undone;
+    both_names_are_removed: "ln data/blob data/second", "rm data/blob data/second" => Undone;
+    written_through_a_link: "", "echo x > docs/link" => Undone;
+    written_through_a_linked_folder: "", "echo x > docs/folder/2.c; rm docs/folder/3.c" => Undone;
+    written_through_a_descriptor_path: "", "exec 3<>README; echo x > /proc/self/fd/3" => Undone;
+    // Metadata.
+    chmod_nothing: "", "chmod -R 000 src docs" => Undone;
+    chmod_one: "", "chmod 777 docs/letter" => Undone;
+    touch_all: "", "find . -exec touch {} +" => Undone;
+    mode_and_content: "", "chmod 600 src/run.sh; echo x >> src/run.sh; chmod 400 src/run.sh" => Undone;
+    // Moving.
+    rename_folder: "", "mv src source" => Undone;
+    rename_folder_and_change_in_it: "", "mv src source; echo x > source/1.c; rm source/2.c; echo new > source/new" => Undone;
+    rename_chain: "", "mv src a; mv docs src; mv a docs" => Undone;
+    rename_files_in_a_ring: "", "mv src/1.c t; mv src/2.c src/1.c; mv src/3.c src/2.c; mv t src/3.c" => Undone;
+    rename_a_folder_into_a_new_one: "", "mkdir new; mv src docs data new/; echo x > new/src/1.c" => Undone;
+    move_and_replace: "", "mv src old; mkdir src; echo other > src/1.c; rm -r old" => Undone;
+    // Links are swapped.
+    folder_is_swapped_for_a_link: "", "mv docs elsewhere; ln -s elsewhere docs; echo x > docs/letter" => Undone;
+    link_is_swapped_for_a_folder: "", "rm docs/folder; mkdir docs/folder; echo x > docs/folder/1.c" => Undone;
+    link_leads_out_after_a_write: "", "echo x > README; rm README; ln -s /etc/hostname README" => Undone;
+    // Creating.
+    new_files_and_folders: "", "mkdir -p a/b/c; echo x > a/b/c/x; ln -s x a/l; ln README second; mkfifo p; echo y > docs/y" => Undone;
+    copy_of_everything: "", "cp -a src copy" => Undone;
+    archive_over_files: "tar cf data/all.tar src; echo changed > src/1.c", "tar xf data/all.tar; tar xf data/all.tar -C docs" => Undone;
+    // Programs that wipe.
+    build_script_that_wipes: "printf 'clean:\\n\\trm -rf src/deep data/*\\n' > Makefile", "make -s clean || { rm -rf src/deep; rm -f data/blob; }" => Undone;
+    script_that_wipes_and_fails: "", "set -e; rm -rf docs; false; echo never" => Undone;
+    node_script [Node]: "printf '{\"scripts\": {\"clean\": \"rm -rf src/deep\"}}' > package.json", "node -e 'require(\"fs\").rmSync(\"src/deep\", {recursive: true})'" => Undone;
+    mirror_deletes: "mkdir backup; echo only > backup/only", "cd src && for f in $(find . -type f); do [ -e ../backup/$f ] || rm $f; done; cp ../backup/* ." => Undone;
+    background_process_writes: "", "(sleep 0.3; echo late > README; rm docs/letter) & wait" => Undone;
+    many_processes_write: "", "for i in 1 2 3 4 5 6; do (echo $i > src/$i.c; rm src/deep/er/$i.h) & done; wait" => Undone;
+    // git.
+    rm_the_repository [Git]: "%GIT%", "rm -rf .git a" => Denied;
+    rm_one_object [Git]: "%GIT%", "f=$(find .git/objects -type f | sort | head -n 1); rm -f $f" => Denied;
+    rm_refs [Git]: "%GIT%", "rm -f .git/refs/heads/main" => Denied;
+    head_is_overwritten [Git]: "%GIT%", "echo nonsense > .git/HEAD" => Denied;
+    index_is_removed [Git]: "%GIT%", "rm .git/index" => Undone;
+    git_clean [Git]: "%GIT%mkdir target; echo t > target/t; echo new > new; echo o > a.o", "git clean -qfdx" => Undone;
+    git_reset_hard [Git]: "%GIT%echo work >> README; echo work >> src/1.c", "git reset -q --hard HEAD~1" => Undone;
+    git_checkout_of_files [Git]: "%GIT%echo work >> README", "git checkout -q -- ." => Undone;
+    git_branch_is_deleted [Git]: "%GIT%", "git branch -q -D other; git reflog expire --expire=now --all; git gc -q --prune=now" => Undone;
+    git_force_push_to_a_local_remote [Git]: "%GIT%git clone -q --bare . remote.git; git remote add origin ./remote.git; git commit -q --amend -m other", "git push -q --force ./remote.git main" => Undone;
+    git_rebase [Git]: "%GIT%git checkout -q other; echo o > o; git add o; git commit -qm o; git checkout -q main", "git -c user.name=a -c user.email=a@b rebase -q other" => Undone;
+    git_stash_and_drop [Git]: "%GIT%echo work >> README", "git -c user.name=a -c user.email=a@b stash -q && git stash drop -q" => Undone;
+}

@@ -1,0 +1,184 @@
+//! Random trees, random scripts, and `kill -9` of haft or of the command at random moments: the tree after
+//! `haft undo` is the tree before.
+//!
+//! `HAFT_RANDOM_RUNS` is the number of runs (default: a few), `HAFT_RANDOM_SEED` that of the first.
+
+use std::{
+    fmt::Write as _,
+    process::Stdio,
+    time::{Duration, Instant},
+};
+
+use serde_json::json;
+
+use super::{script, tree::Tree, undo};
+use crate::support::TestWorkspace;
+
+/// A small generator of numbers (xorshift), so that a seed names a run.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, most: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) % most
+    }
+
+    fn one_of<'a>(&mut self, of: &[&'a str]) -> &'a str {
+        of[usize::try_from(self.below(of.len() as u64)).unwrap()]
+    }
+
+    /// Returns the path of a file or folder that may exist.
+    fn path(&mut self) -> String {
+        let folder = self.one_of(&["", "a/", "b/", "a/c/", "a/c/d/", "e/"]);
+        let name = self.one_of(&["1", "2", "3", "x y", "l", "c", "a"]);
+        format!("'{folder}{name}'")
+    }
+
+    fn folder(&mut self) -> &'static str {
+        self.one_of(&["a", "b", "a/c", "a/c/d", "e"])
+    }
+
+    /// Returns the script of a tree.
+    fn tree(&mut self) -> String {
+        let mut text = "mkdir -p a/c/d b e\n".to_owned();
+        for number in 0..10 + self.below(20) {
+            let path = self.path();
+            let _ = match self.below(8) {
+                0 => writeln!(text, "ln -s {} {path} 2>/dev/null || true", self.folder()),
+                1 => writeln!(text, "ln $(find . -type f | head -n 1) {path} 2>/dev/null || true"),
+                2 => writeln!(
+                    text,
+                    "[ -d {path} ] || head -c {} /dev/zero > {path} || true",
+                    self.below(200_000)
+                ),
+                _ => writeln!(text, "[ -d {path} ] || echo {number} > {path} || true"),
+            };
+        }
+        let _ = writeln!(text, "chmod {} a/1 2>/dev/null || true", self.one_of(&["600", "755", "444"]));
+        text.push_str("find . -depth -exec touch -h -d '2019-03-04 05:06:07.123456789' {} +\n");
+        text
+    }
+
+    /// Returns a command line that changes a tree.
+    fn command(&mut self) -> String {
+        let mut text = String::new();
+        for _ in 0..1 + self.below(14) {
+            let (one, other, folder) = (self.path(), self.path(), self.folder());
+            let number = self.below(100_000);
+            let _ = match self.below(20) {
+                0 => writeln!(text, "rm -f {one}"),
+                1 => writeln!(text, "rm -rf {folder}"),
+                2 => writeln!(text, "mv {one} {other}"),
+                3 => writeln!(text, "mv {folder} {}", self.one_of(&["e", "b", "new", "a/new"])),
+                4 => writeln!(text, "cp {one} {other}"),
+                5 => writeln!(text, "echo {number} > {one}"),
+                6 => writeln!(text, "echo {number} >> {one}"),
+                7 => writeln!(text, "truncate -s {number} {one}"),
+                8 => writeln!(text, "ln -sfn {folder} {one}"),
+                9 => writeln!(text, "ln -f {one} {other}"),
+                10 => writeln!(text, "chmod {} {one}", self.one_of(&["000", "600", "777"])),
+                11 => writeln!(text, "touch {one}"),
+                12 => writeln!(text, "mkdir -p {one}"),
+                13 => writeln!(text, "sed -i s/1/{number}/ {one}"),
+                14 => writeln!(text, "dd if=/dev/zero of={one} bs=7 count=9 seek=3 conv=notrunc"),
+                15 => {
+                    writeln!(text, "exec 3>>{one} && echo {number} >&3 && truncate -s 2 {one} && echo x >&3")
+                }
+                16 => writeln!(text, "chmod 700 {folder}"),
+                17 => writeln!(text, "(echo {number} > {one}; rm -f {other}) &"),
+                18 => writeln!(text, "cp -a {folder} {}", self.one_of(&["e/copy", "copy"])),
+                _ => writeln!(text, "find {folder} -name '{}' -delete", self.one_of(&["1", "2", "x*"])),
+            };
+        }
+        text.push_str("wait\n");
+        text
+    }
+}
+
+/// How a run ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ends {
+    ByItself,
+    HaftIsKilled,
+    CommandIsKilled,
+}
+
+fn run(seed: u64) {
+    let mut random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+    let test_ws = TestWorkspace::new();
+    // The limits of questions are not what is tested here.
+    std::fs::create_dir_all(test_ws.config()).unwrap();
+    std::fs::write(test_ws.config().join("haft.toml"), "[undo]\nask_files = 100000\nask_percent = 100\n")
+        .unwrap();
+    let made = random.tree();
+    script(&test_ws, &made);
+    let before = Tree::of(&test_ws.at(""));
+    let commands = random.command();
+    let ends = match random.below(3) {
+        0 => Ends::HaftIsKilled,
+        1 => Ends::CommandIsKilled,
+        _ => Ends::ByItself,
+    };
+    let after = Duration::from_micros(random.below(40_000));
+    let command = match ends {
+        Ends::CommandIsKilled => {
+            format!("({commands}) & sleep 0.0{}; kill -9 $!; wait", 1 + random.below(9))
+        }
+        _ => commands.clone(),
+    };
+    let arguments = json!({"command": command}).to_string();
+    let mut child = test_ws
+        .haft(&["call", "shell", &arguments])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    if ends == Ends::HaftIsKilled {
+        let began = Instant::now();
+        while began.elapsed() < after && child.try_wait().unwrap().is_none() {
+            std::thread::yield_now();
+        }
+        let _ = child.kill();
+    }
+    child.wait().unwrap();
+    wait_for_the_sandbox(&test_ws);
+    let changed = !before.differences(&Tree::of(&test_ws.at(""))).is_empty();
+    let undone = undo(&test_ws);
+    let said = format!("{}{}", undone.out, undone.err);
+    let wrong: Vec<String> = before
+        .differences(&Tree::of(&test_ws.at("")))
+        .into_iter()
+        .filter(|it| !super::tells(&said, it))
+        .collect();
+    assert!(
+        wrong.is_empty(),
+        "seed {seed}, {ends:?}, changed: {changed}\n{}\nThe tree:\n{made}\nThe command:\n{commands}\n{said}",
+        wrong.join("\n")
+    );
+}
+
+/// Waits until no process has the workspace as its root or folder: the sandbox of a killed haft ends by itself.
+fn wait_for_the_sandbox(test_ws: &TestWorkspace) {
+    let until = Instant::now() + crate::support::TIMEOUT;
+    let is_inside = |pid: &std::path::Path| {
+        std::fs::read_link(pid.join("cwd")).is_ok_and(|it| it.starts_with(test_ws.base().join("ws")))
+    };
+    while Instant::now() < until {
+        let processes = std::fs::read_dir("/proc").unwrap().flatten();
+        if !processes.into_iter().any(|it| is_inside(&it.path())) {
+            return;
+        }
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn random_trees_and_scripts_are_undone_also_after_kill_9() {
+    let number = |name: &str, usual| std::env::var(name).ok().and_then(|it| it.parse().ok()).unwrap_or(usual);
+    let (runs, first) = (number("HAFT_RANDOM_RUNS", 12_u64), number("HAFT_RANDOM_SEED", 1));
+    for seed in first..first + runs {
+        run(seed);
+    }
+}

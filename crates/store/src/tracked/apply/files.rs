@@ -1,0 +1,253 @@
+//! Regular files of an undo: linked, replaced by their image, or written in place.
+
+use std::{fs, io, path::Path};
+
+use kit::{
+    deliberate_faults::killed_at,
+    tracking::{Kept, Metadata, Node},
+};
+
+use super::{
+    super::{
+        Entry,
+        fold::reason,
+        folder::{Spot, node_at},
+        log::Keep,
+    },
+    Step, Work, set_owner,
+};
+
+impl Work<'_> {
+    /// Brings a path to a regular file's state.
+    pub(super) fn file(
+        &mut self,
+        number: usize,
+        entry: &Entry,
+        path: &Path,
+        now: &Node,
+        before: Metadata,
+    ) -> io::Result<Step> {
+        let is_content_same = self.holds_content(entry, path, now, &before);
+        if let Node::File(about) = now
+            && is_content_same
+            && about.mode == before.mode
+            && about.owner == before.owner
+        {
+            return Ok(Step::Same);
+        }
+        if let Some(why) = self.changed_since(number, entry, path, now) {
+            return Ok(Step::Left(why));
+        }
+        let has_file = matches!(now, Node::File(_));
+        match &entry.kept {
+            _ if is_content_same => self.metadata(path, &before),
+            Kept::Metadata if has_file => self.metadata(path, &before),
+            Kept::Length => match now {
+                Node::File(about) if about.size >= before.size => {
+                    self.log.before(path, Keep::Copy)?;
+                    killed_at("undo-recorded-path");
+                    Spot::at(path)?.write()?.set_len(before.size)?;
+                    finish(&Spot::at(path)?, &before)?;
+                    Ok(Step::Done(format!("restored {} (cut to its {} bytes)", self.name(path), before.size)))
+                }
+                _ => Ok(Step::Left("only its length was kept, as it was opened for appending".to_owned())),
+            },
+            Kept::Linked(image) | Kept::Copied(image) => self.content(entry, path, now, before, *image),
+            Kept::Not(why) => Ok(Step::Left(format!("what it held before is not kept: {}", reason(why)))),
+            Kept::Nothing | Kept::Metadata => Ok(Step::Left("what it held before is not kept".to_owned())),
+        }
+    }
+
+    /// Returns whether the file has its content of before the call already.
+    fn holds_content(&self, entry: &Entry, path: &Path, now: &Node, before: &Metadata) -> bool {
+        let Node::File(about) = now else { return false };
+        // The file itself is back, and it was not written by the call: the tracker copies it before that.
+        if let Kept::Linked(number) = &entry.kept
+            && about.identity == before.identity
+            && about.size == before.size
+            && matches!(node_at(&self.images.join(number.to_string())), Ok(Node::Absent))
+        {
+            return true;
+        }
+        if about.size != before.size || about.modified != before.modified {
+            return false;
+        }
+        let (Kept::Linked(number) | Kept::Copied(number)) = &entry.kept else { return true };
+        let image = self.images.join(number.to_string());
+        match node_at(&image) {
+            Ok(Node::File(kept)) => kept.identity == about.identity || same(&image, path, before.size),
+            // The image has been put back.
+            Ok(Node::Absent) => true,
+            Ok(_) | Err(_) => false,
+        }
+    }
+
+    fn metadata(&mut self, path: &Path, before: &Metadata) -> io::Result<Step> {
+        self.log.before(path, Keep::Metadata)?;
+        killed_at("undo-recorded-path");
+        finish(&Spot::at(path)?, before)?;
+        Ok(Step::Done(format!("restored the permissions and the time of {}", self.name(path))))
+    }
+
+    /// Puts back a content from its image.
+    fn content(
+        &mut self,
+        entry: &Entry,
+        path: &Path,
+        now: &Node,
+        before: Metadata,
+        number: u64,
+    ) -> io::Result<Step> {
+        let image = self.images.join(number.to_string());
+        let restored = Step::Done(match now {
+            Node::Absent => format!("restored {} (removed by {})", self.name(path), self.plan.call),
+            _ => format!("restored {} ({} bytes)", self.name(path), before.size),
+        });
+        let kept = match node_at(&image)? {
+            Node::File(kept) => kept,
+            Node::Absent => match self.other_name(entry, path, &before) {
+                Some(other) => {
+                    self.link(path, now, &other)?;
+                    return Ok(restored);
+                }
+                None => return Ok(Step::Left("what it held before has been pruned".to_owned())),
+            },
+            _ => return Ok(Step::Left("the copy of what it held before is damaged".to_owned())),
+        };
+        let is_linked = matches!(entry.kept, Kept::Linked(_));
+        let is_whole = (kept.size, kept.modified) == (before.size, before.modified)
+            || (kept.identity == before.identity && self.was_left(&kept));
+        if kept.size < before.size || (is_linked && !is_whole) {
+            return Ok(Step::Left(
+                "the copy of what it held before was changed by another program".to_owned(),
+            ));
+        }
+        if let Node::File(about) = now
+            && about.links > 1
+            && about.identity == before.identity
+        {
+            self.log.before(path, Keep::Copy)?;
+            killed_at("undo-recorded-path");
+            copy(&image, &Spot::at(path)?.write()?, before.size)?;
+            killed_at("undo-written-path");
+            finish(&Spot::at(path)?, &before)?;
+            return Ok(restored);
+        }
+        if before.links > 1
+            && let Some(other) = self.other_name(entry, path, &before)
+        {
+            self.link(path, now, &other)?;
+            return Ok(restored);
+        }
+        self.log.before(path, Keep::Link)?;
+        killed_at("undo-recorded-path");
+        if !matches!(now, Node::Absent | Node::File(_))
+            && let Some(step) = self.clear(path, now)?
+        {
+            return Ok(step);
+        }
+        self.replace(path, &image, &kept, &before)?;
+        killed_at("undo-written-path");
+        Ok(restored)
+    }
+
+    /// Returns whether the call left a file in this state under some name.
+    fn was_left(&self, about: &Metadata) -> bool {
+        self.settled.left.iter().any(|it| {
+            matches!(&it.node, Some(Node::File(left))
+                if (left.identity, left.size, left.modified) == (about.identity, about.size, about.modified))
+        })
+    }
+
+    /// Moves the image to the path, or a copy of it where that is another file system.
+    fn replace(&self, path: &Path, image: &Path, kept: &Metadata, before: &Metadata) -> io::Result<()> {
+        let spot = Spot::at(path)?;
+        let of_image = Spot::at(image)?;
+        if kept.links == 1 {
+            if kept.size > before.size {
+                of_image.write()?.set_len(before.size)?;
+            }
+            finish(&of_image, before)?;
+            match of_image.rename_over(&spot) {
+                Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {}
+                done => return done,
+            }
+        }
+        let name = format!(".haft-undo-{}", image.file_name().and_then(|it| it.to_str()).unwrap_or_default());
+        let fresh = path.with_file_name(name);
+        let of_fresh = Spot::at(&fresh)?;
+        match of_fresh.remove() {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            Ok(()) | Err(_) => {}
+        }
+        let written = (|| {
+            copy(image, &of_fresh.create()?, before.size)?;
+            finish(&of_fresh, before)?;
+            of_fresh.rename_over(&spot)
+        })();
+        if written.is_err() {
+            let _ = of_fresh.remove();
+        }
+        written
+    }
+
+    /// Returns another name of the same file, if it holds what this path is to hold.
+    fn other_name(&self, entry: &Entry, path: &Path, before: &Metadata) -> Option<std::path::PathBuf> {
+        let others = self.fold.entries.iter().filter(|it| it.segment == entry.segment);
+        others
+            .filter(|it| matches!(&it.node, Node::File(about) if about.identity == before.identity))
+            .map(|it| self.actual(it))
+            .filter(|it| it != path)
+            .find(|it| {
+                matches!(node_at(it), Ok(Node::File(about))
+                    if (about.size, about.modified, about.mode) == (before.size, before.modified, before.mode))
+            })
+    }
+
+    fn link(&mut self, path: &Path, now: &Node, other: &Path) -> io::Result<()> {
+        self.log.before(path, Keep::Link)?;
+        killed_at("undo-recorded-path");
+        if !matches!(now, Node::Absent) {
+            Spot::at(path)?.remove()?;
+        }
+        Spot::at(other)?.link_to(&Spot::at(path)?)
+    }
+}
+
+/// Gives a file its owner, mode and time.
+fn finish(spot: &Spot<'_>, before: &Metadata) -> io::Result<()> {
+    set_owner(spot, before)?;
+    spot.set_mode(before.mode)?;
+    spot.set_modified(before.modified)
+}
+
+/// Copies the first `size` bytes of an image into a file.
+fn copy(image: &Path, mut to: &fs::File, size: u64) -> io::Result<()> {
+    let mut from = io::Read::take(Spot::at(image)?.read()?, size);
+    let copied = io::copy(&mut from, &mut to)?;
+    if copied != size {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    to.set_len(size)
+}
+
+/// Returns whether two files begin with the same bytes.
+fn same(one: &Path, other: &Path, size: u64) -> bool {
+    let compare = || -> io::Result<bool> {
+        let mut one = io::BufReader::with_capacity(1 << 16, io::Read::take(Spot::at(one)?.read()?, size));
+        let mut other = io::BufReader::with_capacity(1 << 16, io::Read::take(Spot::at(other)?.read()?, size));
+        loop {
+            let (left, right) = (io::BufRead::fill_buf(&mut one)?, io::BufRead::fill_buf(&mut other)?);
+            let length = left.len().min(right.len());
+            if left.get(..length) != right.get(..length) {
+                return Ok(false);
+            }
+            if length == 0 {
+                return Ok(left.len() == right.len());
+            }
+            io::BufRead::consume(&mut one, length);
+            io::BufRead::consume(&mut other, length);
+        }
+    };
+    compare().unwrap_or(false)
+}

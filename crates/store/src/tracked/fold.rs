@@ -1,0 +1,251 @@
+//! The fold of a call's log: for each path its state before the call, and the moves in order.
+//!
+//! A log names each path as of the moment of its record. Renames divide it into segments: the paths of a segment
+//! are those after so many renames. An undo goes through the segments from the last to the first, and takes one
+//! rename back after each.
+
+use std::{
+    collections::HashMap,
+    path::{Path, PathBuf},
+};
+
+use kit::tracking::{Kept, Node, Reason, Record};
+
+/// The state of one path before the call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// The path in its segment.
+    pub path: PathBuf,
+    /// The number of renames before the first record of this path.
+    pub segment: usize,
+    /// What was there.
+    pub node: Node,
+    /// Where its content is.
+    pub kept: Kept,
+    /// Whether git's own program made the first change.
+    pub git: bool,
+}
+
+/// A call's changes, folded.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Fold {
+    /// One entry for each path, in the order of their first records.
+    pub entries: Vec<Entry>,
+    /// The renames in order, from and to.
+    pub moves: Vec<(PathBuf, PathBuf)>,
+    /// Changes that could not be told.
+    pub unknown: Vec<String>,
+    /// Other calls that ran in the same process at the same time: some changes may be theirs.
+    pub mixed: Vec<String>,
+    /// The entries by what they are: the path before the call, or that of something new after so many renames.
+    known: HashMap<(usize, PathBuf), usize>,
+}
+
+impl Fold {
+    /// Folds the records of a log.
+    pub fn of(records: impl IntoIterator<Item = Record>) -> Self {
+        let mut fold = Self::default();
+        for record in records {
+            match record {
+                Record::Before { path, node, kept, git } => {
+                    let key = fold.key(&path);
+                    match fold.known.get(&key).copied().and_then(|at| fold.entries.get_mut(at)) {
+                        Some(entry) => raise(entry, kept),
+                        None => {
+                            fold.known.insert(key, fold.entries.len());
+                            let segment = fold.moves.len();
+                            fold.entries.push(Entry { path, segment, node, kept, git });
+                        }
+                    }
+                }
+                Record::Moved { from, to } => fold.moves.push((from, to)),
+                Record::Mixed { with } => fold.mixed.extend(with),
+                Record::Unknown { what } => fold.unknown.push(what),
+            }
+        }
+        fold
+    }
+
+    /// Returns the path before the call of what is at this path now; with the number of renames after which it
+    /// was created, where a rename had taken away what was there.
+    fn key(&self, path: &Path) -> (usize, PathBuf) {
+        self.key_after(path, self.moves.len())
+    }
+
+    fn key_after(&self, path: &Path, renames: usize) -> (usize, PathBuf) {
+        let mut path = path.to_owned();
+        for (number, (from, to)) in self.moves.iter().enumerate().take(renames).rev() {
+            if let Some(back) = rebase(&path, to, from) {
+                path = back;
+            } else if path.starts_with(from) {
+                return (number + 1, path);
+            }
+        }
+        (0, path)
+    }
+
+    /// Returns where the path of a segment is after all renames. A later rename may have put something else there,
+    /// and then gone on with that.
+    pub fn present(&self, path: &Path, segment: usize) -> PathBuf {
+        let mut path = path.to_owned();
+        for (from, to) in self.moves.iter().skip(segment) {
+            if let Some(moved) = rebase(&path, from, to) {
+                path = moved;
+            }
+        }
+        path
+    }
+
+    /// Returns whether a later rename put something else in the place of this entry: before that rename, nothing
+    /// was there any more.
+    pub fn is_replaced(&self, entry: &Entry) -> bool {
+        let mut path = entry.path.clone();
+        for (from, to) in self.moves.iter().skip(entry.segment) {
+            if let Some(moved) = rebase(&path, from, to) {
+                path = moved;
+            } else if path.starts_with(to) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Returns what the call moved and did not create, from and to, each once.
+    pub fn moved(&self) -> Vec<(PathBuf, PathBuf)> {
+        let mut moved: Vec<(PathBuf, PathBuf)> = Vec::new();
+        for (number, (from, _)) in self.moves.iter().enumerate() {
+            let (segment, original) = self.key_after(from, number);
+            let is_created = original.ancestors().any(|it| {
+                let entry = self.known.get(&(segment, it.to_owned())).and_then(|at| self.entries.get(*at));
+                entry.is_some_and(|it| matches!(it.node, Node::Absent))
+            });
+            let now = self.present(&original, segment);
+            if segment == 0 && !is_created && now != original && moved.iter().all(|it| it.0 != original) {
+                moved.push((original, now));
+            }
+        }
+        moved
+    }
+
+    /// Returns the path of an entry before the call, as far as it was there.
+    pub fn original(&self, entry: &Entry) -> PathBuf {
+        let mut path = entry.path.clone();
+        for (from, to) in self.moves.iter().take(entry.segment).rev() {
+            if let Some(back) = rebase(&path, to, from) {
+                path = back;
+            }
+        }
+        path
+    }
+}
+
+/// Replaces the start `from` of a path by `to`; `None` if the path is not below it.
+pub(super) fn rebase(path: &Path, from: &Path, to: &Path) -> Option<PathBuf> {
+    let rest = path.strip_prefix(from).ok()?;
+    Some(if rest.as_os_str().is_empty() { to.to_owned() } else { to.join(rest) })
+}
+
+/// Adds what a later record of the same path kept. The first content counts: what was not kept before a change
+/// is not in a later image. Content that was kept after the length alone starts with that before the call.
+fn raise(entry: &mut Entry, later: Kept) {
+    let is_more = match (&entry.kept, &later) {
+        (Kept::Metadata, Kept::Length | Kept::Linked(_) | Kept::Copied(_) | Kept::Not(_))
+        | (Kept::Length, Kept::Linked(_) | Kept::Copied(_) | Kept::Not(_)) => true,
+        _ => false,
+    };
+    if is_more && matches!(entry.node, Node::File(_) | Node::Special(_)) {
+        entry.kept = later;
+    }
+}
+
+/// Describes why a content was not kept.
+pub(super) fn reason(reason: &Reason) -> String {
+    match reason {
+        Reason::TooLarge => "it was larger than what is kept of one file ([undo] file)".to_owned(),
+        Reason::CallFull => "what is kept of one call was used up ([undo] call)".to_owned(),
+        Reason::Ignored => "it is in a folder of build results that git ignores ([undo] ignored)".to_owned(),
+        Reason::Special => "it was a pipe, a socket or a device".to_owned(),
+        Reason::Failed(why) => format!("it could not be kept: {why}"),
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use kit::tracking::Metadata;
+
+    use super::*;
+
+    fn file(size: u64) -> Node {
+        Node::File(Metadata {
+            mode: 0o644,
+            owner: (0, 0),
+            size,
+            modified: (1, 2),
+            changed: (1, 2),
+            identity: (1, size),
+            links: 1,
+        })
+    }
+
+    fn before(path: &str, node: Node, kept: Kept) -> Record {
+        Record::Before { path: path.into(), node, kept, git: false }
+    }
+
+    fn moved(from: &str, to: &str) -> Record {
+        Record::Moved { from: from.into(), to: to.into() }
+    }
+
+    #[test]
+    fn a_path_has_one_entry_whatever_its_folders_are_called_later() {
+        let fold = Fold::of([
+            before("/w/d/x", file(3), Kept::Metadata),
+            moved("/w/d", "/w/e"),
+            before("/w/e/x", file(3), Kept::Copied(1)),
+            moved("/w/e", "/w/f"),
+            before("/w/f/x", file(9), Kept::Copied(2)),
+        ]);
+        assert_eq!(fold.entries.len(), 1);
+        let entry = fold.entries.first().unwrap();
+        assert_eq!((&entry.kept, &entry.node), (&Kept::Copied(1), &file(3)));
+        assert_eq!(fold.present(&entry.path, entry.segment), Path::new("/w/f/x"));
+        assert_eq!(fold.original(entry), Path::new("/w/d/x"));
+    }
+
+    #[test]
+    fn what_takes_the_place_of_a_moved_folder_is_something_else() {
+        let fold = Fold::of([
+            before("/w/d/x", file(3), Kept::Copied(1)),
+            moved("/w/d", "/w/e"),
+            before("/w/d", Node::Absent, Kept::Nothing),
+            before("/w/d/x", Node::Absent, Kept::Nothing),
+            moved("/w/e", "/w/d/e"),
+            before("/w/d/e/x", file(4), Kept::Copied(2)),
+        ]);
+        let paths: Vec<_> = fold.entries.iter().map(|it| (it.path.to_str().unwrap(), it.segment)).collect();
+        assert_eq!(paths, [("/w/d/x", 0), ("/w/d", 1), ("/w/d/x", 1)]);
+        assert_eq!(fold.present(Path::new("/w/d/x"), 0), Path::new("/w/d/e/x"));
+    }
+
+    #[test]
+    fn the_exchange_of_two_folders_maps_each_path_to_its_own() {
+        let fold = Fold::of([
+            moved("/w/a", "/w/tmp"),
+            moved("/w/b", "/w/a"),
+            moved("/w/tmp", "/w/b"),
+            before("/w/a/x", file(1), Kept::Copied(1)),
+            before("/w/b/x", file(2), Kept::Copied(2)),
+        ]);
+        let originals: Vec<_> = fold.entries.iter().map(|it| fold.original(it)).collect();
+        assert_eq!(originals, [Path::new("/w/b/x"), Path::new("/w/a/x")]);
+    }
+
+    #[test]
+    fn content_that_was_lost_is_not_replaced_by_a_later_image() {
+        let fold = Fold::of([
+            before("/w/x", file(3), Kept::Not(Reason::TooLarge)),
+            before("/w/x", file(1), Kept::Copied(1)),
+        ]);
+        assert_eq!(fold.entries.first().unwrap().kept, Kept::Not(Reason::TooLarge));
+    }
+}

@@ -1,0 +1,223 @@
+//! Folders by handle: every change of an undo is made in a folder that was opened without following a symlink.
+
+use std::{
+    ffi::{OsStr, OsString},
+    fs::File,
+    io,
+    os::{fd::OwnedFd, unix::ffi::OsStringExt},
+    path::{Component, Path},
+};
+
+use kit::tracking::{Metadata, Node};
+use rustix::{
+    fs::{
+        AtFlags, FileType, Mode, OFlags, Stat, Timespec, Timestamps, linkat, mkdirat, open, openat,
+        readlinkat, renameat, statat, symlinkat, unlinkat, utimensat,
+    },
+    io::Errno,
+};
+
+/// An open folder and a name in it.
+pub(super) struct Spot<'a> {
+    folder: OwnedFd,
+    name: &'a OsStr,
+}
+
+const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// Opens a folder; no component of its absolute path may be a symlink.
+fn enter(path: &Path) -> io::Result<OwnedFd> {
+    let mut handle = open("/", FOLDER, Mode::empty())?;
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::fs::{ResolveFlags, openat2};
+        let below = path.strip_prefix("/").map_err(|_| io::Error::from(Errno::INVAL))?;
+        let below = if below.as_os_str().is_empty() { Path::new(".") } else { below };
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+        match openat2(&handle, below, FOLDER, Mode::empty(), resolve) {
+            Ok(handle) => return Ok(handle),
+            // Kernels before 5.6, and filters that know no such call.
+            Err(Errno::NOSYS | Errno::PERM) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+    for component in path.components() {
+        match component {
+            Component::Normal(name) => handle = openat(&handle, name, FOLDER, Mode::empty())?,
+            Component::RootDir | Component::CurDir => {}
+            Component::ParentDir | Component::Prefix(_) => return Err(Errno::INVAL.into()),
+        }
+    }
+    Ok(handle)
+}
+
+impl<'a> Spot<'a> {
+    /// Opens the folder around this absolute path.
+    pub(super) fn at(path: &'a Path) -> io::Result<Self> {
+        let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
+            return Err(Errno::INVAL.into());
+        };
+        Ok(Self { folder: enter(folder)?, name })
+    }
+
+    fn stat(&self) -> io::Result<Option<Stat>> {
+        match statat(&self.folder, self.name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => Ok(Some(stat)),
+            Err(Errno::NOENT) => Ok(None),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    /// Returns what is there.
+    pub(super) fn node(&self) -> io::Result<Node> {
+        let Some(stat) = self.stat()? else { return Ok(Node::Absent) };
+        let metadata = metadata(&stat);
+        Ok(match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => Node::File(metadata),
+            FileType::Directory => Node::Folder(metadata),
+            FileType::Symlink => {
+                let target = readlinkat(&self.folder, self.name, Vec::new())?.into_bytes();
+                Node::Link { target: OsString::from_vec(target), metadata }
+            }
+            _ => Node::Special(metadata),
+        })
+    }
+
+    /// Opens the regular file for reading.
+    pub(super) fn read(&self) -> io::Result<File> {
+        self.open(OFlags::RDONLY)
+    }
+
+    /// Opens the regular file for writing in place.
+    pub(super) fn write(&self) -> io::Result<File> {
+        self.open(OFlags::WRONLY)
+    }
+
+    fn open(&self, access: OFlags) -> io::Result<File> {
+        let flags = access | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = File::from(openat(&self.folder, self.name, flags, Mode::empty())?);
+        if file.metadata()?.is_file() { Ok(file) } else { Err(Errno::INVAL.into()) }
+    }
+
+    /// Creates an empty file that only its owner may use.
+    pub(super) fn create(&self) -> io::Result<File> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        Ok(File::from(openat(&self.folder, self.name, flags, Mode::RUSR | Mode::WUSR)?))
+    }
+
+    pub(super) fn create_folder(&self) -> io::Result<()> {
+        Ok(mkdirat(&self.folder, self.name, Mode::RWXU)?)
+    }
+
+    pub(super) fn create_link(&self, target: &OsStr) -> io::Result<()> {
+        Ok(symlinkat(target, &self.folder, self.name)?)
+    }
+
+    /// Removes the file or link.
+    pub(super) fn remove(&self) -> io::Result<()> {
+        Ok(unlinkat(&self.folder, self.name, AtFlags::empty())?)
+    }
+
+    /// Removes the empty folder.
+    pub(super) fn remove_folder(&self) -> io::Result<()> {
+        Ok(unlinkat(&self.folder, self.name, AtFlags::REMOVEDIR)?)
+    }
+
+    /// Gives the file another name.
+    pub(super) fn link_to(&self, other: &Spot<'_>) -> io::Result<()> {
+        Ok(linkat(&self.folder, self.name, &other.folder, other.name, AtFlags::empty())?)
+    }
+
+    /// Renames it over what is at the other name.
+    pub(super) fn rename_over(&self, other: &Spot<'_>) -> io::Result<()> {
+        Ok(renameat(&self.folder, self.name, &other.folder, other.name)?)
+    }
+
+    /// Renames it, if the other name is free.
+    pub(super) fn rename_to(&self, other: &Spot<'_>) -> io::Result<()> {
+        #[cfg(target_os = "linux")]
+        {
+            use rustix::fs::{RenameFlags, renameat_with};
+            let flags = RenameFlags::NOREPLACE;
+            match renameat_with(&self.folder, self.name, &other.folder, other.name, flags) {
+                // Some file systems don't know the flag.
+                Err(Errno::INVAL | Errno::NOSYS) => {}
+                done => return Ok(done?),
+            }
+        }
+        if other.stat()?.is_some() {
+            return Err(Errno::EXIST.into());
+        }
+        self.rename_over(other)
+    }
+
+    /// Sets the permission bits. A symlink is refused.
+    pub(super) fn set_mode(&self, mode: u32) -> io::Result<()> {
+        let mode = Mode::from_raw_mode(raw_mode(mode));
+        #[cfg(target_os = "linux")]
+        {
+            use std::os::fd::AsRawFd;
+            let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let handle = openat(&self.folder, self.name, flags, Mode::empty())?;
+            if FileType::from_raw_mode(rustix::fs::fstat(&handle)?.st_mode) == FileType::Symlink {
+                return Err(Errno::LOOP.into());
+            }
+            // A handle without access can't be given to `fchmod`; this path leads to the same file.
+            Ok(rustix::fs::chmod(format!("/proc/self/fd/{}", handle.as_raw_fd()), mode)?)
+        }
+        #[cfg(not(target_os = "linux"))]
+        Ok(rustix::fs::chmodat(&self.folder, self.name, mode, AtFlags::SYMLINK_NOFOLLOW)?)
+    }
+
+    /// Sets owner and group.
+    pub(super) fn set_owner(&self, owner: (u32, u32)) -> io::Result<()> {
+        let user = rustix::process::Uid::from_raw(owner.0);
+        let group = rustix::process::Gid::from_raw(owner.1);
+        Ok(rustix::fs::chownat(&self.folder, self.name, Some(user), Some(group), AtFlags::SYMLINK_NOFOLLOW)?)
+    }
+
+    /// Sets the time of the last change, also of a symlink itself.
+    pub(super) fn set_modified(&self, modified: (i64, u32)) -> io::Result<()> {
+        let omit = Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_OMIT };
+        let last = Timespec { tv_sec: modified.0, tv_nsec: modified.1.into() };
+        let times = Timestamps { last_access: omit, last_modification: last };
+        Ok(utimensat(&self.folder, self.name, &times, AtFlags::SYMLINK_NOFOLLOW)?)
+    }
+}
+
+/// Returns what is at this path; `Absent` also where its folder is gone.
+///
+/// # Errors
+/// When it can't be determined, and when a symlink lies on the way.
+pub(super) fn node_at(path: &Path) -> io::Result<Node> {
+    match Spot::at(path) {
+        Ok(spot) => spot.node(),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            Ok(Node::Absent)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+#[expect(clippy::useless_conversion, clippy::unnecessary_cast, reason = "the types differ between systems")]
+fn metadata(stat: &Stat) -> Metadata {
+    Metadata {
+        mode: u32::from(stat.st_mode) & 0o7777,
+        owner: (stat.st_uid, stat.st_gid),
+        size: u64::try_from(stat.st_size).unwrap_or_default(),
+        modified: (i64::from(stat.st_mtime), u32::try_from(stat.st_mtime_nsec).unwrap_or_default()),
+        changed: (i64::from(stat.st_ctime), u32::try_from(stat.st_ctime_nsec).unwrap_or_default()),
+        identity: (stat.st_dev as u64, stat.st_ino as u64),
+        links: stat.st_nlink as u64,
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn raw_mode(mode: u32) -> rustix::fs::RawMode {
+    mode & 0o7777
+}
+
+#[cfg(not(target_os = "linux"))]
+fn raw_mode(mode: u32) -> rustix::fs::RawMode {
+    u16::try_from(mode & 0o7777).unwrap_or_default()
+}

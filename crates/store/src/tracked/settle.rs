@@ -1,0 +1,113 @@
+//! Settling: notes the state in which a call left each path, once no process of it lives.
+
+use std::io::Read;
+
+use kit::{
+    Fault,
+    text::Content,
+    tracking::{Kept, Metadata, Node},
+};
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Entry, Fold, LOG, SETTLED, Tracked,
+    folder::{Spot, node_at},
+    log,
+};
+
+/// Maximum size of a content that is kept for a diff, in bytes.
+const SMALL: u64 = 1 << 20;
+/// Maximum number of contents that are kept for diffs of one call.
+const CONTENTS: usize = 200;
+
+/// The state in which a call left its paths.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Settled {
+    /// Whether its process was killed, and the state is that of the next start of haft.
+    pub interrupted: bool,
+    /// The length of the log that this covers.
+    pub log_bytes: u64,
+    /// One for each entry of the fold, in its order.
+    pub left: Vec<Left>,
+}
+
+/// The state in which a call left a path.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Left {
+    /// What was there; `None` if it could not be determined.
+    pub node: Option<Node>,
+    /// The hash of its content, if that was small.
+    pub after: Option<String>,
+    /// The hash of the content before the call, if that was small.
+    pub before: Option<String>,
+}
+
+impl Tracked {
+    /// Notes the state in which a call left its paths. Call it when no process of the call can change a file any
+    /// more, and again if it wrote more records. Returns `None` if it changed nothing. Blocks.
+    ///
+    /// # Errors
+    /// When its log can't be read or the state can't be written.
+    pub fn settle(&self, call: &str, interrupted: bool) -> Result<Option<Settled>, Fault> {
+        let folder = self.folder_of(call);
+        let Some((records, log_bytes)) =
+            log::read(&folder.join(LOG)).map_err(|error| self.trouble(&error))?
+        else {
+            return Ok(None);
+        };
+        let fold = Fold::of(records);
+        let mut contents = 0;
+        let left = fold.entries.iter().map(|entry| self.left(call, &fold, entry, &mut contents)).collect();
+        let settled = Settled { interrupted, log_bytes, left };
+        self.write(&folder.join(SETTLED), &settled)?;
+        Ok(Some(settled))
+    }
+
+    fn left(&self, call: &str, fold: &Fold, entry: &Entry, contents: &mut usize) -> Left {
+        let path = fold.present(&entry.path, entry.segment);
+        let Ok(node) = node_at(&path) else { return Left::default() };
+        let mut left = Left { node: Some(node.clone()), ..Left::default() };
+        if fold.is_replaced(entry) {
+            // For an undo nothing is there, once the rename is taken back; for a person the new content is.
+            left.node = Some(Node::Absent);
+        }
+        if *contents >= CONTENTS || matches!(entry.kept, Kept::Metadata) {
+            return left;
+        }
+        if let Node::File(about) = &node {
+            left.after = Spot::at(&path).ok().and_then(|spot| self.stored(&spot, about.size));
+        }
+        if let Node::File(about) = &entry.node {
+            left.before = self.image(call, entry).and_then(|bytes| self.put(&bytes, about.size));
+        }
+        *contents += usize::from(left.after.is_some() || left.before.is_some());
+        left
+    }
+
+    /// Returns the content of an entry before the call, if it is kept and small.
+    fn image(&self, call: &str, entry: &Entry) -> Option<Vec<u8>> {
+        let Node::File(Metadata { size, .. }) = &entry.node else { return None };
+        let path = match &entry.kept {
+            Kept::Linked(number) | Kept::Copied(number) => self.folder_of(call).join(number.to_string()),
+            _ => return None,
+        };
+        let spot = Spot::at(&path).ok()?;
+        let mut bytes = Vec::new();
+        spot.read().ok().filter(|_| *size <= SMALL)?.take(*size).read_to_end(&mut bytes).ok()?;
+        Some(bytes)
+    }
+
+    fn stored(&self, spot: &Spot<'_>, size: u64) -> Option<String> {
+        let mut bytes = Vec::new();
+        spot.read().ok().filter(|_| size <= SMALL)?.take(size + 1).read_to_end(&mut bytes).ok()?;
+        self.put(&bytes, size)
+    }
+
+    fn put(&self, bytes: &[u8], size: u64) -> Option<String> {
+        if bytes.len() as u64 != size {
+            return None;
+        }
+        let hash = self.store.blobs().put(&Content::from(bytes)).ok()?;
+        Some(hash.to_hex().as_str().to_owned())
+    }
+}
