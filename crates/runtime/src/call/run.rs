@@ -54,6 +54,9 @@ const JOB_GRACE: Duration = Duration::from_secs(5);
 /// Time that haft then waits for a change under way.
 const LAST_CHANGE: Duration = Duration::from_secs(8);
 
+/// Time for the last processes of a command to end, before it is checked what the command deleted.
+const SETTLED: Duration = Duration::from_millis(500);
+
 /// Time added to a call's own limit, so that the call ends itself, with its own message.
 const MARGIN: Duration = Duration::from_secs(10);
 
@@ -318,6 +321,8 @@ impl Work {
     async fn check_deletions(&mut self, done: Result<Output, Fault>) -> Result<Output, Fault> {
         let (session, call) = (self.session.clone(), self.id.clone());
         let deletions = Deletions { session: &session, call: &call };
+        // What is left in the background is not waited for.
+        let _ = timeout(SETTLED, session.runtime().tracks().call(&call).settled()).await;
         let too_much = match deletions.too_much().await {
             Ok(None) => return done,
             Ok(Some(too_much)) => too_much,
