@@ -13,12 +13,13 @@ use std::sync::Arc;
 
 use kit::{Fault, Kind, Spec};
 use runtime::Session;
+use store::Store;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     event::{Event, Observer},
     model::{self, Abilities, Item, MessagePart, Model, ModelError, Piece, Request, Usage},
-    transcript::{Message, Transcript},
+    transcript::{Message, Transcript, replaced_since},
     turn::next_part,
 };
 
@@ -428,6 +429,18 @@ fn cut(items: &[Item], room: u64) -> usize {
 /// Returns whether a summary would be shorter than these items.
 fn is_worth_it(items: &[Item]) -> bool {
     items.iter().map(of_item).sum::<u64>() > LONG as u64 && !is_summary(items)
+}
+
+/// Returns whether a summary took the place of the conversation after this row. Blocks.
+///
+/// # Errors
+/// When the conversation can't be read.
+pub fn compacted_since(store: &Store, session: &str, row: u64) -> Result<bool, Fault> {
+    let (first, replaced) = replaced_since(store, session, row)?;
+    let is_new = |items: &Vec<Item>| {
+        items.first().is_some_and(|it| is_summary(std::slice::from_ref(it)) && Some(it) != first.as_ref())
+    };
+    Ok(replaced.iter().any(is_new))
 }
 
 /// Returns whether these items are only an earlier summary.

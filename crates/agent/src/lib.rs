@@ -32,7 +32,10 @@ pub static DECODERS: &[kit::decoders::Entry] = &[kit::decoders::Entry::of::<imag
 
 pub use arrivals::InboxBounds;
 pub use asker::{Asker, NobodyToAsk, nobody};
-pub use compaction::size::{Context, ContextPart, ContextUsed};
+pub use compaction::{
+    compacted_since,
+    size::{Context, ContextPart, ContextUsed},
+};
 pub use conversations::{Conversation, conversation, conversations, find_conversations, title};
 pub use driver::{Driver, Driving, Settled};
 pub use event::{Event, Observer, Shown, Silent};

@@ -1,5 +1,6 @@
 //! Events of a session: what its watchers see, one numbered row each.
 
+use agent::model::Usage;
 use kit::Fault;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -190,7 +191,7 @@ pub struct TurnEnd {
     pub steps: usize,
     /// The usage of these answers.
     #[serde(default)]
-    pub usage: agent::model::Usage,
+    pub usage: Usage,
     /// The cost of these answers in dollars, if it is known.
     #[serde(default)]
     pub cost: Option<f64>,
@@ -326,6 +327,9 @@ impl Event {
         let (key, result) = match self {
             Self::Rewound { key, turns, said } => (key, json!({"turns": turns, "said": said, "changed": []})),
             Self::Forked { key, into } => (key, json!({"session": into})),
+            Self::Compacted { key, before, after, cost } => {
+                (key, json!({"before": before, "after": after, "usage": Usage::default(), "cost": cost}))
+            }
             Self::Undone { key, text, .. } => (key, json!({"text": text})),
             _ => return None,
         };

@@ -185,14 +185,14 @@ impl Prepared {
         let store = self.feed.store().clone();
         let name = self.feed.session().to_owned();
         let epoch = store.owners().claim(&name, self.socket.as_deref()).await?;
-        let found = {
+        let mut found = {
             let (store, name) = (store.clone(), name.clone());
             tokio::task::spawn_blocking(move || recovery::read(&store.events(), &name))
                 .await
                 .map_err(|error| Fault::bug(format!("the events were not read: {error}")))??
         };
         self.hub.claimed(epoch);
-        self.log.claimed(epoch, found.head, found.compaction);
+        self.log.claimed(epoch, found.head, std::mem::take(&mut found.compaction));
         self.feed.is_local(self.log.shared());
         let (inbox, receiver) = mpsc::unbounded_channel();
         let core = Arc::new(Core {
@@ -218,7 +218,7 @@ impl Prepared {
             _jobs: AbortOnDropHandle::new(jobs),
         };
         owner.describe(agent);
-        owner.core.settle(&found.fold, &found.done, agent.transcript().message_count()).await?;
+        owner.core.settle(&found, agent.transcript().message_count()).await?;
         // Last: from this row on the next owner looks for what is left open.
         let (pid, by) = (std::process::id(), owner.core.by.clone());
         owner.core.log.add(Event::Opened { epoch, pid, by });
