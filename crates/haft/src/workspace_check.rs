@@ -78,7 +78,7 @@ fn first_look(folder: &Path, sandbox: SandboxMode) -> Vec<String> {
         SandboxMode::ReadOnly => "tools may read every file in it, and change none".to_owned(),
         SandboxMode::Workspace => {
             "tools and sandboxed commands may change or delete every file in it without asking; \
-             `haft undo` restores edits, not what commands change"
+             `haft undo` takes back what edits and sandboxed commands changed"
                 .to_owned()
         }
         SandboxMode::Full => {
@@ -89,8 +89,10 @@ fn first_look(folder: &Path, sandbox: SandboxMode) -> Vec<String> {
     };
     let mut lines = vec![format!("first use in {}: {may}", shown(folder))];
     if sandbox != SandboxMode::ReadOnly && !is_in_repository(folder) {
+        // What runs outside the sandbox is not recorded.
+        let what = if sandbox == SandboxMode::Full { "nothing" } else { "only `haft undo`" };
         lines.push(format!(
-            "warning: {} is not in a git repository, so nothing brings back what a command deletes there",
+            "warning: {} is not in a git repository, so {what} brings back what a command deletes there",
             shown(folder)
         ));
     }

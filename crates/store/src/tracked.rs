@@ -94,6 +94,15 @@ struct Plan {
     done: bool,
 }
 
+/// What the journal knows of a call.
+#[derive(Default)]
+struct Begun {
+    session: String,
+    tool: String,
+    instance: String,
+    at_ms: u64,
+}
+
 impl Store {
     /// Returns the changes of commands.
     pub fn tracked(&self) -> Tracked {
@@ -148,33 +157,51 @@ impl Tracked {
     /// # Errors
     /// When the store can't be read.
     pub fn call(&self, call: &str) -> Result<Option<TrackedCall>, Fault> {
-        if !is_name(call) {
+        Ok(self.calls(vec![call.to_owned()])?.pop())
+    }
+
+    /// Returns those of these calls that changed something.
+    fn calls(&self, names: Vec<String>) -> Result<Vec<TrackedCall>, Fault> {
+        let (names, begun) = self.store.wait(move |database| {
+            let mut row = database.prepare_cached(
+                "SELECT session, tool, instance, at_ms FROM journal WHERE call = ?1 AND event = 'begun'",
+            )?;
+            let mut begun: Vec<Option<Begun>> = Vec::new();
+            for name in &names {
+                let found = row.query_row(params![name], |row| {
+                    let [session, tool, instance] = [row.get(0)?, row.get(1)?, row.get(2)?];
+                    Ok(Begun { session, tool, instance, at_ms: row.get::<_, i64>(3)?.cast_unsigned() })
+                });
+                begun.push(found.optional()?);
+            }
+            drop(row);
+            Ok((names, begun))
+        })?;
+        let mut calls = Vec::new();
+        for (call, begun) in names.into_iter().zip(begun) {
+            calls.extend(self.found(call, begun.unwrap_or_default())?);
+        }
+        Ok(calls)
+    }
+
+    fn found(&self, call: String, begun: Begun) -> Result<Option<TrackedCall>, Fault> {
+        if !is_name(&call) {
             return Ok(None);
         }
-        let folder = self.folder_of(call);
-        let Ok(about) = fs::metadata(folder.join(LOG)) else { return Ok(None) };
-        let changed = about.modified().ok().and_then(|it| it.duration_since(UNIX_EPOCH).ok());
-        let changed = changed.map_or(0, |it| u64::try_from(it.as_millis()).unwrap_or(u64::MAX));
-        let id = call.to_owned();
-        let begun: Option<(String, String, String, i64)> = self.store.wait(move |database| {
-            database
-                .prepare_cached(
-                    "SELECT session, tool, instance, at_ms FROM journal WHERE call = ?1 AND event = 'begun'",
-                )?
-                .query_row(params![id], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))
-                .optional()
-        })?;
-        let is_settled = self.settled(call)?.is_some_and(|it| it.log_bytes == about.len());
-        let (session, tool, instance, began) = begun.unwrap_or_default();
+        let folder = self.folder_of(&call);
+        let modified = |name: &str| fs::metadata(folder.join(name)).and_then(|it| it.modified()).ok();
+        let Some(changed) = modified(LOG) else { return Ok(None) };
+        let is_settled = modified(SETTLED).is_some_and(|it| it >= changed);
+        let changed = changed.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
         let plan: Option<Plan> = self.read(&folder.join(PLAN))?;
         Ok(Some(TrackedCall {
-            call: call.to_owned(),
-            is_running: !is_settled && self.is_alive(&instance),
-            session,
-            tool,
+            is_running: !is_settled && self.is_alive(&begun.instance),
+            session: begun.session,
+            tool: begun.tool,
             // The time of a file may lag behind the clock a little.
-            at_ms: changed.max(began.cast_unsigned()),
+            at_ms: u64::try_from(changed).unwrap_or(u64::MAX).max(begun.at_ms),
             depth: plan.map_or(0, |it| it.depth),
+            call,
         }))
     }
 
@@ -189,13 +216,14 @@ impl Tracked {
     /// # Errors
     /// When the store can't be read.
     pub fn open_calls(&self, session: Option<&str>) -> Result<Vec<TrackedCall>, Fault> {
-        let mut calls = Vec::new();
+        let mut names = Vec::new();
         for name in self.names()? {
-            if self.undone(&name)?.is_some_and(|it| it.whole || it.complete) {
-                continue;
+            if !self.is_undone(&name)? {
+                names.push(name);
             }
-            calls.extend(self.call(&name)?.filter(|it| session.is_none_or(|session| it.session == session)));
         }
+        let mut calls = self.calls(names)?;
+        calls.retain(|it| session.is_none_or(|session| it.session == session));
         calls.sort_by(|one, other| (other.at_ms, &other.call).cmp(&(one.at_ms, &one.call)));
         Ok(calls)
     }
@@ -207,6 +235,14 @@ impl Tracked {
     pub(crate) fn left_of(&self, call: &str) -> Result<Option<TrackedCall>, Fault> {
         let Some(found) = self.call(call)? else { return Ok(None) };
         Ok((!self.undone(call)?.is_some_and(|it| it.complete)).then_some(found))
+    }
+
+    /// Returns whether the changes of a call are undone.
+    ///
+    /// # Errors
+    /// When the store can't be read.
+    pub fn is_undone(&self, call: &str) -> Result<bool, Fault> {
+        Ok(self.undone(call)?.is_some_and(|it| it.whole || it.complete))
     }
 
     fn names(&self) -> Result<Vec<String>, Fault> {
@@ -248,11 +284,13 @@ impl Tracked {
     pub(crate) fn entry_of(&self, call: &str, path: &Path) -> Result<Option<usize>, Fault> {
         let Some(fold) = self.fold(call)? else { return Ok(None) };
         let undone = self.undone(call)?.unwrap_or_default();
-        Ok(fold.entries.iter().enumerate().position(|(number, entry)| {
-            !undone.entries.contains(&number)
+        let found = fold.entries.iter().enumerate().filter(|(number, entry)| {
+            !undone.entries.contains(number)
                 && !matches!(entry.node, Node::Folder(_))
                 && (fold.present(&entry.path, entry.segment) == path || fold.original(entry) == path)
-        }))
+        });
+        // What was there before the call rather than what the call put in its place.
+        Ok(found.max_by_key(|(_, entry)| fold.is_replaced(entry)).map(|(number, _)| number))
     }
 }
 

@@ -373,6 +373,7 @@ fn settings(
             limits: config.limits.of_commands(),
             kept_outputs: config.limits.outputs(),
             ask: config.undo.ask(),
+            kept_for_undo: config.undo.kept(),
             ..Commands::default()
         },
     })

@@ -224,8 +224,10 @@ impl Lines {
                 let is_list = how == "ok" && checklist::is_list(tool);
                 let telling = match is_list {
                     true => checklist::summary(&checklist::read(text)),
-                    // The diff shows the changes of the files.
-                    false if *ok && !changes.is_empty() => String::new(),
+                    // The diff shows the changes of the files, but not what a command printed.
+                    false if *ok && !changes.is_empty() && exit.is_none() && tool != "python" => {
+                        String::new()
+                    }
                     false => abbreviate::summary(text, *ok, TELLING),
                 };
                 let telling = if telling.is_empty() { telling } else { format!(": {telling}") };

@@ -184,8 +184,10 @@ impl View {
             Event::Answered { call, tool, ok, fault, exit, ms, text, pictures, changes, links } => {
                 let how = abbreviate::how(*ok, *exit, *fault);
                 let title = self.calls.title(call).unwrap_or_else(|| tool.clone());
-                // The diff shows the changes of the files, and the person knows their own answer.
-                let is_said = self.whole || !changes.is_empty() || tool == "ask_user";
+                // The diff shows the changes of the files, but not what a command printed; and the person knows
+                // their own answer.
+                let is_shown = !changes.is_empty() && exit.is_none() && tool != "python";
+                let is_said = self.whole || is_shown || tool == "ask_user";
                 let text = if *ok && is_said { "" } else { text.as_str() };
                 let telling = match *fault {
                     Some(Kind::Denied) => refused(text).unwrap_or_else(|| summed_up(text, *ok, false)),

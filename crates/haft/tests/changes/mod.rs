@@ -1,6 +1,7 @@
 //! Edits: shown while they happen, approved before they are applied, and listed in the log.
 
 mod asked;
+mod commands;
 mod log;
 mod run_output;
 

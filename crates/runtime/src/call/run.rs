@@ -26,7 +26,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Answer, JournalEntry, Plan, Reviewing, Within,
+    Answer, JournalEntry, Plan, Reviewing, Within, changes,
     confirm::Confirming,
     deletions::{self, Deletions},
     hooks, model_output,
@@ -53,6 +53,9 @@ const JOB_GRACE: Duration = Duration::from_secs(5);
 
 /// Time that haft then waits for a change under way.
 const LAST_CHANGE: Duration = Duration::from_secs(8);
+
+/// Time for the last processes of a command to end, before it is checked what the command deleted.
+const SETTLED: Duration = Duration::from_millis(500);
 
 /// Time added to a call's own limit, so that the call ends itself, with its own message.
 const MARGIN: Duration = Duration::from_secs(10);
@@ -309,13 +312,17 @@ impl Work {
         // A person's own command needs no approval.
         let runs = plan.prepared.touches().kinds().covers(Kinds::RUN) && !plan.by_person;
         let done = self.run_tool(plan, &mut held).await;
-        if runs && !self.is_job() { self.check_deletions(done).await } else { done }
+        let done = if runs && !self.is_job() { self.check_deletions(done).await } else { done };
+        changes::settle(&self.session, &self.id, &self.landed).await;
+        done
     }
 
     /// Denies a call whose command deleted too much, unless the person allows it; its changes are put back then.
     async fn check_deletions(&mut self, done: Result<Output, Fault>) -> Result<Output, Fault> {
         let (session, call) = (self.session.clone(), self.id.clone());
         let deletions = Deletions { session: &session, call: &call };
+        // What is left in the background is not waited for.
+        let _ = timeout(SETTLED, session.runtime().tracks().call(&call).settled()).await;
         let too_much = match deletions.too_much().await {
             Ok(None) => return done,
             Ok(Some(too_much)) => too_much,
@@ -360,7 +367,7 @@ impl Work {
         self.landed = history.landed().clone();
         let (net, procs) = {
             let reach = self.session.reach(plan.hosts.web);
-            (reach.net(&plan.hosts), reach.procs(&plan.prepared.touches(), &plan.hosts))
+            (reach.net(&plan.hosts), reach.procs(&plan.prepared.touches(), &plan.hosts, &self.id))
         };
         // A continued shell starts no process, so newly granted ports have to be forwarded here.
         self.session.execution().forward_loopback().await;

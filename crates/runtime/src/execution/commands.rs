@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use kit::decoders::Decoders;
-use sandbox::limits::Limits;
+use sandbox::{limits::Limits, tracker::Bounds};
 
 use crate::config::{AskLimits, LimitsSection};
 
@@ -31,6 +31,8 @@ pub struct Commands {
     pub kept_outputs: u64,
     /// The limits above which a person is asked about what a command deleted.
     pub ask: AskLimits,
+    /// The limits of what is kept of the files that commands change.
+    pub kept_for_undo: Bounds,
 }
 
 impl Default for Commands {
@@ -45,6 +47,7 @@ impl Default for Commands {
             limits: Limits::default(),
             kept_outputs: LimitsSection::default().outputs(),
             ask: AskLimits::default(),
+            kept_for_undo: Bounds::default(),
         }
     }
 }

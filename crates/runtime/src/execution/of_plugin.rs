@@ -178,6 +178,7 @@ impl Execution {
             asker: session.asker.clone(),
             allowed: session.allowed.clone(),
             grants: session.grants.clone(),
+            tracks: session.tracks.clone(),
             own,
             preview,
             number: NUMBER.fetch_add(1, Ordering::Relaxed),
@@ -188,7 +189,7 @@ impl Execution {
             index: session.index.clone(),
             configured: session.configured.clone(),
         };
-        let execution = Self { inner: Arc::new(inner) };
+        let execution = Self { inner: Arc::new(inner), call: None };
         held.holds(&execution);
         execution
     }

@@ -185,9 +185,21 @@ impl Tracked {
             may_write,
         };
         work.run().map_err(|error| self.trouble(&error))?;
-        let Work { report, put_back, done, .. } = work;
+        let Work { report, mut put_back, done, .. } = work;
+        if plan.only.is_some() {
+            // What a rename had put there is gone with it.
+            let present = |it: &Entry| fold.present(&it.path, it.segment);
+            let places: HashSet<PathBuf> =
+                put_back.iter().filter_map(|it| fold.entries.get(*it)).map(present).collect();
+            let others = fold.entries.iter().enumerate().filter(|(_, it)| places.contains(&present(it)));
+            put_back.extend(others.map(|(number, _)| number).collect::<Vec<_>>());
+        }
         killed_at("undo-applied");
         self.settle(by, false)?;
+        if report.restored.is_empty() && !report.left.is_empty() {
+            // Nothing was undone: all of it can be tried again.
+            put_back.clear();
+        }
         let mut entries: Vec<usize> = done.into_iter().chain(put_back).collect();
         entries.sort_unstable();
         entries.dedup();
@@ -260,7 +272,7 @@ impl Work<'_> {
                 && self.plan.only.is_none()
                 && let Some((from, to)) = self.fold.moves.get(segment - 1)
             {
-                self.move_back(from, to)?;
+                self.move_back(segment - 1, from, to)?;
             }
         }
         self.finish_folders()
@@ -311,9 +323,47 @@ impl Work<'_> {
             self.step(*number, entry)?;
         }
         for (number, entry) in entries.iter().filter(|it| rank(it.1) < 2) {
+            self.make_parents(entry)?;
             self.step(*number, entry)?;
         }
         Ok(())
+    }
+
+    /// Makes the missing folders around an entry that the call removed under this name, though it had recorded
+    /// them under an older one. They get their modes and times when it is the turn of that.
+    fn make_parents(&mut self, entry: &Entry) -> io::Result<()> {
+        if self.plan.only.is_some() {
+            return Ok(());
+        }
+        let mut missing = Vec::new();
+        for parent in entry.path.ancestors().skip(1) {
+            match node_at(parent) {
+                Ok(Node::Absent) if self.was_folder(parent, entry.segment) => missing.push(parent),
+                _ => break,
+            }
+        }
+        for parent in missing.into_iter().rev() {
+            if (self.may_write)(parent).is_err() {
+                break;
+            }
+            self.log.before(parent, Keep::Link)?;
+            // Where that fails, the step says so.
+            if Spot::at(parent)?.create_folder().is_err() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns whether a folder that an earlier segment recorded had this path in the given one.
+    fn was_folder(&self, path: &Path, segment: usize) -> bool {
+        let earlier = self.fold.entries.iter().filter(|it| it.segment < segment);
+        earlier.filter(|it| matches!(it.node, Node::Folder(_))).any(|it| {
+            let renames = self.fold.moves.iter().take(segment).skip(it.segment);
+            let there =
+                renames.fold(it.path.clone(), |path, (from, to)| rebase(&path, from, to).unwrap_or(path));
+            there == path
+        })
     }
 
     /// Passes a segment that was put back before the undo was killed.
@@ -369,6 +419,10 @@ impl Work<'_> {
     /// Returns why a path must not be changed.
     fn changed_since(&self, number: usize, entry: &Entry, path: &Path, now: &Node) -> Option<String> {
         let left = self.settled.left.get(number);
+        // One entry alone: the rename over it is not taken back first.
+        let over = left.filter(|it| self.plan.only.is_some() && it.over.is_some());
+        let over = over.map(|it| Left { node: it.over.clone(), ..it.clone() });
+        let left = over.as_ref().or(left);
         let is_gone = matches!(left.and_then(|it| it.node.as_ref()), Some(Node::Absent));
         let is_left = if self.plan.left.contains(&number) {
             true
@@ -534,7 +588,7 @@ impl Work<'_> {
     }
 
     /// Takes a rename back.
-    fn move_back(&mut self, from: &Path, to: &Path) -> io::Result<()> {
+    fn move_back(&mut self, number: usize, from: &Path, to: &Path) -> io::Result<()> {
         let through = |path: &Path, stuck: &[(PathBuf, PathBuf)]| {
             stuck
                 .iter()
@@ -543,7 +597,7 @@ impl Work<'_> {
         };
         let (from_now, to_now) = (through(from, &self.stuck), through(to, &self.stuck));
         let name = self.name(&to_now);
-        let back = self.rename_back(&from_now, &to_now);
+        let back = self.rename_back(number, &from_now, &to_now);
         match back {
             Ok(Step::Done(line)) => {
                 self.report.restored.push(line);
@@ -567,7 +621,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    fn rename_back(&mut self, from: &Path, to: &Path) -> io::Result<Step> {
+    fn rename_back(&mut self, number: usize, from: &Path, to: &Path) -> io::Result<Step> {
         let name = self.name(to);
         let done = Step::Done(format!("moved {name} back to {}", self.name(from)));
         let is_recorded = match self.log.passes(to, from) {
@@ -576,9 +630,17 @@ impl Work<'_> {
             Some(true) => true,
             None => false,
         };
-        if matches!(node_at(to)?, Node::Absent) {
+        let now = node_at(to)?;
+        if matches!(now, Node::Absent) {
             // It was removed later, or never moved.
             return Ok(Step::Same);
+        }
+        // What this undo has put back there was judged before that.
+        if let Some(Some(moved)) = self.settled.moved.get(number)
+            && self.log.found(to).is_none()
+            && !is_moved(&now, moved)
+        {
+            return Ok(Step::Left("something else is there now".to_owned()));
         }
         if self.log.is_behind() {
             return Ok(Step::Left("it was left alone before".to_owned()));
@@ -647,6 +709,20 @@ fn is_half_way(now: &Node, found: &Node, before: &Node) -> bool {
         (Node::Link { target: now, .. }, Node::Link { target: found, .. }, _) if now == found => true,
         (Node::File(now), _, Node::File(before)) => now.size == before.size,
         (Node::Link { target, .. }, _, Node::Link { target: before, .. }) => target == before,
+        _ => false,
+    }
+}
+
+/// Returns whether this is what was moved.
+fn is_moved(now: &Node, moved: &Node) -> bool {
+    match (now, moved) {
+        // The call removed it after the rename, and it is back.
+        (_, Node::Absent) => true,
+        (Node::File(now), Node::File(moved)) => {
+            now.identity == moved.identity || (now.size, now.modified) == (moved.size, moved.modified)
+        }
+        (Node::Link { target: now, .. }, Node::Link { target: moved, .. }) => now == moved,
+        (Node::Folder(_), Node::Folder(_)) | (Node::Special(_), Node::Special(_)) => true,
         _ => false,
     }
 }

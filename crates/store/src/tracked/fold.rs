@@ -9,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use kit::tracking::{Kept, Node, Reason, Record};
+use kit::tracking::{Kept, Metadata, Node, Reason, Record};
 
 /// The state of one path before the call.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,6 +22,8 @@ pub struct Entry {
     pub node: Node,
     /// Where its content is.
     pub kept: Kept,
+    /// What the file was when its content was kept: it may have been appended to before.
+    pub kept_of: Option<Metadata>,
     /// Whether git's own program made the first change.
     pub git: bool,
 }
@@ -50,11 +52,12 @@ impl Fold {
                 Record::Before { path, node, kept, git } => {
                     let key = fold.key(&path);
                     match fold.known.get(&key).copied().and_then(|at| fold.entries.get_mut(at)) {
-                        Some(entry) => raise(entry, kept),
+                        Some(entry) => raise(entry, &node, kept),
                         None => {
                             fold.known.insert(key, fold.entries.len());
                             let segment = fold.moves.len();
-                            fold.entries.push(Entry { path, segment, node, kept, git });
+                            let kept_of = of_file(&node);
+                            fold.entries.push(Entry { path, segment, node, kept, kept_of, git });
                         }
                     }
                 }
@@ -99,8 +102,13 @@ impl Fold {
     /// Returns whether a later rename put something else in the place of this entry: before that rename, nothing
     /// was there any more.
     pub fn is_replaced(&self, entry: &Entry) -> bool {
-        let mut path = entry.path.clone();
-        for (from, to) in self.moves.iter().skip(entry.segment) {
+        self.is_replaced_after(&entry.path, entry.segment)
+    }
+
+    /// Returns the same for a path of this segment.
+    pub(super) fn is_replaced_after(&self, path: &Path, segment: usize) -> bool {
+        let mut path = path.to_owned();
+        for (from, to) in self.moves.iter().skip(segment) {
             if let Some(moved) = rebase(&path, from, to) {
                 path = moved;
             } else if path.starts_with(to) {
@@ -147,7 +155,7 @@ pub(super) fn rebase(path: &Path, from: &Path, to: &Path) -> Option<PathBuf> {
 
 /// Adds what a later record of the same path kept. The first content counts: what was not kept before a change
 /// is not in a later image. Content that was kept after the length alone starts with that before the call.
-fn raise(entry: &mut Entry, later: Kept) {
+fn raise(entry: &mut Entry, node: &Node, later: Kept) {
     let is_more = match (&entry.kept, &later) {
         (Kept::Metadata, Kept::Length | Kept::Linked(_) | Kept::Copied(_) | Kept::Not(_))
         | (Kept::Length, Kept::Linked(_) | Kept::Copied(_) | Kept::Not(_)) => true,
@@ -155,14 +163,19 @@ fn raise(entry: &mut Entry, later: Kept) {
     };
     if is_more && matches!(entry.node, Node::File(_) | Node::Special(_)) {
         entry.kept = later;
+        entry.kept_of = of_file(node);
     }
+}
+
+fn of_file(node: &Node) -> Option<Metadata> {
+    if let Node::File(about) = node { Some(*about) } else { None }
 }
 
 /// Describes why a content was not kept.
 pub(super) fn reason(reason: &Reason) -> String {
     match reason {
-        Reason::TooLarge => "it was larger than what is kept of one file ([undo] file)".to_owned(),
-        Reason::CallFull => "what is kept of one call was used up ([undo] call)".to_owned(),
+        Reason::TooLarge => "it was larger than what is kept of one file ([undo] file_mib)".to_owned(),
+        Reason::CallFull => "what is kept of one call was used up ([undo] call_mib)".to_owned(),
         Reason::Ignored => "it is in a folder of build results that git ignores ([undo] ignored)".to_owned(),
         Reason::Special => "it was a pipe, a socket or a device".to_owned(),
         Reason::Failed(why) => format!("it could not be kept: {why}"),
@@ -172,8 +185,6 @@ pub(super) fn reason(reason: &Reason) -> String {
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
-    use kit::tracking::Metadata;
-
     use super::*;
 
     fn file(size: u64) -> Node {

@@ -47,7 +47,7 @@ pub(super) struct Recorder {
     folder: PathBuf,
     log: File,
     next: u64,
-    /// The paths that have a record since the last rename.
+    /// The paths that have a record, as they are called now.
     recorded: HashSet<PathBuf>,
     /// Their states, for an undo that goes on after a kill.
     before: Vec<(PathBuf, Node)>,
@@ -69,8 +69,7 @@ impl Recorder {
                     before.push((path, node));
                 }
                 Record::Moved { from, to } => {
-                    recorded.clear();
-                    before.clear();
+                    go_along(&mut recorded, &mut before, &from, &to);
                     renames.push_back((from, to));
                 }
                 Record::Unknown { .. } | Record::Mixed { .. } => {}
@@ -176,8 +175,18 @@ impl Recorder {
             }
         }
         self.append(&Record::Moved { from: from.to_owned(), to: to.to_owned() })?;
-        self.recorded.clear();
-        self.before.clear();
+        go_along(&mut self.recorded, &mut self.before, from, to);
         Ok(())
+    }
+}
+
+/// Renames recorded paths with what is there.
+fn go_along(recorded: &mut HashSet<PathBuf>, before: &mut [(PathBuf, Node)], from: &Path, to: &Path) {
+    let renamed = |path: &Path| super::fold::rebase(path, from, to);
+    *recorded = recorded.iter().map(|it| renamed(it).unwrap_or_else(|| it.clone())).collect();
+    for (path, _) in before {
+        if let Some(now) = renamed(path) {
+            *path = now;
+        }
     }
 }

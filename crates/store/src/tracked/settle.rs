@@ -29,6 +29,9 @@ pub struct Settled {
     pub log_bytes: u64,
     /// One for each entry of the fold, in its order.
     pub left: Vec<Left>,
+    /// What was moved, one for each rename; `None` if something else was put in its place later.
+    #[serde(default)]
+    pub moved: Vec<Option<Node>>,
 }
 
 /// The state in which a call left a path.
@@ -36,6 +39,9 @@ pub struct Settled {
 pub struct Left {
     /// What was there; `None` if it could not be determined.
     pub node: Option<Node>,
+    /// What was there, if a rename had put it in the place of what was there before the call.
+    #[serde(default)]
+    pub over: Option<Node>,
     /// The hash of its content, if that was small.
     pub after: Option<String>,
     /// The hash of the content before the call, if that was small.
@@ -58,7 +64,11 @@ impl Tracked {
         let fold = Fold::of(records);
         let mut contents = 0;
         let left = fold.entries.iter().map(|entry| self.left(call, &fold, entry, &mut contents)).collect();
-        let settled = Settled { interrupted, log_bytes, left };
+        let moved = fold.moves.iter().enumerate().map(|(number, (_, to))| {
+            let is_replaced = fold.is_replaced_after(to, number + 1);
+            node_at(&fold.present(to, number + 1)).ok().filter(|_| !is_replaced)
+        });
+        let settled = Settled { interrupted, log_bytes, left, moved: moved.collect() };
         self.write(&folder.join(SETTLED), &settled)?;
         Ok(Some(settled))
     }
@@ -69,7 +79,7 @@ impl Tracked {
         let mut left = Left { node: Some(node.clone()), ..Left::default() };
         if fold.is_replaced(entry) {
             // For an undo nothing is there, once the rename is taken back; for a person the new content is.
-            left.node = Some(Node::Absent);
+            left.over = left.node.replace(Node::Absent);
         }
         if *contents >= CONTENTS || matches!(entry.kept, Kept::Metadata) {
             return left;

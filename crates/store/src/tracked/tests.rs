@@ -204,7 +204,7 @@ fn planted_links_are_not_followed() {
     fs::rename(world.root().join("d"), world.root().join("kept")).unwrap();
     symlink(&outside, world.root().join("d")).unwrap();
     let (_, seen) = left(world.undo("u_1", Which::Last));
-    assert!(seen.contains("a symlink is on the way"), "{seen}");
+    assert!(seen.contains("left d/x alone"), "{seen}");
     assert_eq!(fs::read_to_string(outside.join("x")).unwrap(), "outside\n");
     assert_eq!(fs::read_dir(&outside).unwrap().count(), 1);
     // A link in the place of the file itself.
@@ -212,7 +212,8 @@ fn planted_links_are_not_followed() {
     fs::rename(world.root().join("kept"), world.root().join("d")).unwrap();
     fs::remove_file(world.root().join("d/x")).unwrap();
     symlink(outside.join("x"), world.root().join("d/x")).unwrap();
-    world.undo("u_2", Which::Call("c_1".into())).unwrap();
+    let said = world.undo("u_2", Which::Call("c_1".into())).unwrap();
+    assert!(said.contains("left d/x alone: it changed since c_1"), "{said}");
     assert_eq!(fs::read_to_string(outside.join("x")).unwrap(), "outside\n");
     assert_eq!(world.text("d/y"), None);
 }
@@ -244,6 +245,21 @@ fn one_file_of_a_command_is_undone_alone() {
     assert_eq!((world.text("a").as_deref(), world.text("d/x")), (Some("one\n"), None));
     world.undo("u_2", Which::Last).unwrap();
     assert_eq!(world.text("d/x").as_deref(), Some("in d\n"));
+}
+
+#[test]
+fn a_file_that_was_replaced_by_a_rename_is_undone_alone_too() {
+    let world = World::new();
+    world.command("c_1", |tool| {
+        tool.write("fresh", b"changed\n");
+        tool.move_file("fresh", "a");
+        tool.remove("d/x");
+    });
+    world.undo("u_1", Which::File(world.root().join("a"))).unwrap();
+    assert_eq!((world.text("a").as_deref(), world.text("d/x")), (Some("one\n"), None));
+    world.undo("u_2", Which::Call("c_1".into())).unwrap();
+    assert_eq!((world.text("a").as_deref(), world.text("d/x").as_deref()), (Some("one\n"), Some("in d\n")));
+    assert_eq!(world.text("fresh"), None);
 }
 
 #[test]

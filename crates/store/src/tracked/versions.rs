@@ -143,6 +143,27 @@ impl Tracked {
         Ok(format!("{}{list}", words.join(", ")))
     }
 
+    /// Returns whether a call changed nothing but git's index, as `git status` does when it refreshes it.
+    ///
+    /// # Errors
+    /// When the logs can't be read.
+    pub(crate) fn is_index_alone(&self, call: &str) -> Result<bool, Fault> {
+        let Some(fold) = self.fold(call)? else { return Ok(false) };
+        let settled = self.settled(call)?.unwrap_or_default();
+        let mut is_index = false;
+        for (number, entry) in fold.entries.iter().enumerate() {
+            let left = settled.left.get(number).cloned().unwrap_or_default();
+            if left.node.is_none() || Change::of(entry, &left).is_some() {
+                let path = fold.present(&entry.path, entry.segment);
+                if !entry.git || !path.ends_with(".git/index") {
+                    return Ok(false);
+                }
+                is_index = true;
+            }
+        }
+        Ok(is_index)
+    }
+
     fn version(
         &self,
         path: PathBuf,

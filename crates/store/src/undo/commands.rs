@@ -57,8 +57,13 @@ impl CallUndo {
                     let session = session.clone();
                     self.store.wait(move |database| newest(database, session.as_deref()))?
                 };
-                let command =
-                    tracked.open_calls(session.as_deref())?.into_iter().find(|it| it.depth % 2 == 0);
+                let mut command = None;
+                for call in tracked.open_calls(session.as_deref())? {
+                    if call.depth % 2 == 0 && !tracked.is_index_alone(&call.call)? {
+                        command = Some(call);
+                        break;
+                    }
+                }
                 let call = match (edit, command) {
                     (Some((edit, at_ms)), Some(command)) if at_ms > command.at_ms => edit,
                     (_, Some(command)) => command.call,

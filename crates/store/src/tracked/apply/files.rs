@@ -115,7 +115,8 @@ impl Work<'_> {
             _ => return Ok(Step::Left("the copy of what it held before is damaged".to_owned())),
         };
         let is_linked = matches!(entry.kept, Kept::Linked(_));
-        let is_whole = (kept.size, kept.modified) == (before.size, before.modified)
+        let kept_of = entry.kept_of.unwrap_or(before);
+        let is_whole = (kept.size, kept.modified) == (kept_of.size, kept_of.modified)
             || (kept.identity == before.identity && self.was_left(&kept));
         if kept.size < before.size || (is_linked && !is_whole) {
             return Ok(Step::Left(

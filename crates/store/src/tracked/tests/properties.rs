@@ -18,7 +18,7 @@ const NAMES: [&str; 12] = ["a", "b", "d", "e", "d/a", "d/b", "e/a", "e/d", "e/d/
 fn make(tool: &mut Tool, (kind, one, other, number): Change) {
     let (one, other) = (NAMES[one % NAMES.len()], NAMES[other % NAMES.len()]);
     let text = vec![b'a' + number % 3; usize::from(number % 5)];
-    match kind % 12 {
+    match kind % 11 {
         0 | 1 => tool.write(one, &text),
         2 => tool.append(one, &text),
         3 => tool.remove(one),
@@ -28,7 +28,6 @@ fn make(tool: &mut Tool, (kind, one, other, number): Change) {
         7 => tool.move_folder(one, other),
         8 => tool.set_mode(one, [0o700, 0o755, 0o711][usize::from(number % 3)]),
         9 => tool.link(other, one),
-        10 => tool.hard_link(one, other),
         _ => tool.set_time(one, u64::from(number) * 1_000),
     }
 }

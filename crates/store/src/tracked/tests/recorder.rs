@@ -144,8 +144,15 @@ impl Tool {
         }
     }
 
-    pub(super) fn write(&mut self, name: &str, bytes: &[u8]) {
+    /// Returns the path of this name, if no symlink is on the way to it.
+    fn at(&self, name: &str) -> Option<PathBuf> {
         let path = self.root.join(name);
+        let folder = path.parent().unwrap();
+        (folder.canonicalize().ok()? == folder).then_some(path)
+    }
+
+    pub(super) fn write(&mut self, name: &str, bytes: &[u8]) {
+        let Some(path) = self.at(name) else { return };
         if matches!(Self::node(&path), Node::Folder(_) | Node::Link { .. })
             || !path.parent().unwrap().is_dir()
         {
@@ -157,7 +164,7 @@ impl Tool {
     }
 
     pub(super) fn append(&mut self, name: &str, bytes: &[u8]) {
-        let path = self.root.join(name);
+        let Some(path) = self.at(name) else { return };
         if !matches!(Self::node(&path), Node::File(_)) {
             return;
         }
@@ -169,7 +176,7 @@ impl Tool {
     }
 
     pub(super) fn remove(&mut self, name: &str) {
-        let path = self.root.join(name);
+        let Some(path) = self.at(name) else { return };
         if matches!(Self::node(&path), Node::File(_) | Node::Link { .. }) {
             self.before(&path, 3, true);
             let _ = fs::remove_file(path);
@@ -177,7 +184,7 @@ impl Tool {
     }
 
     pub(super) fn create_folder(&mut self, name: &str) {
-        let path = self.root.join(name);
+        let Some(path) = self.at(name) else { return };
         if matches!(Self::node(&path), Node::Absent) && path.parent().unwrap().is_dir() {
             self.before(&path, 3, false);
             let _ = fs::create_dir(path);
@@ -185,7 +192,7 @@ impl Tool {
     }
 
     pub(super) fn remove_folder(&mut self, name: &str) {
-        let path = self.root.join(name);
+        let Some(path) = self.at(name) else { return };
         if matches!(Self::node(&path), Node::Folder(_)) {
             self.before(&path, 3, false);
             let _ = fs::remove_dir(path);
@@ -193,7 +200,7 @@ impl Tool {
     }
 
     pub(super) fn move_file(&mut self, from: &str, to: &str) {
-        let (from, to) = (self.root.join(from), self.root.join(to));
+        let (Some(from), Some(to)) = (self.at(from), self.at(to)) else { return };
         let is_file = |path: &Path| matches!(Self::node(path), Node::File(_) | Node::Link { .. });
         if from == to || !is_file(&from) || !(is_file(&to) || matches!(Self::node(&to), Node::Absent)) {
             return;
@@ -221,7 +228,7 @@ impl Tool {
     }
 
     pub(super) fn move_folder(&mut self, from: &str, to: &str) {
-        let (from, to) = (self.root.join(from), self.root.join(to));
+        let (Some(from), Some(to)) = (self.at(from), self.at(to)) else { return };
         let can = matches!(Self::node(&from), Node::Folder(_))
             && matches!(Self::node(&to), Node::Absent)
             && to.parent().unwrap().is_dir()
@@ -233,7 +240,7 @@ impl Tool {
     }
 
     pub(super) fn set_mode(&mut self, name: &str, mode: u32) {
-        let path = self.root.join(name);
+        let Some(path) = self.at(name) else { return };
         if matches!(Self::node(&path), Node::File(_) | Node::Folder(_)) {
             self.before(&path, 1, false);
             fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
@@ -241,7 +248,7 @@ impl Tool {
     }
 
     pub(super) fn set_time(&mut self, name: &str, seconds: u64) {
-        let path = self.root.join(name);
+        let Some(path) = self.at(name) else { return };
         if matches!(Self::node(&path), Node::File(_) | Node::Folder(_)) {
             self.before(&path, 1, false);
             if let Ok(file) = File::open(path) {
@@ -251,25 +258,16 @@ impl Tool {
     }
 
     pub(super) fn link(&mut self, target: &str, name: &str) {
-        let path = self.root.join(name);
+        let Some(path) = self.at(name) else { return };
         if matches!(Self::node(&path), Node::Absent) && path.parent().unwrap().is_dir() {
             self.before(&path, 3, false);
             let _ = symlink(target, path);
         }
     }
 
-    pub(super) fn hard_link(&mut self, from: &str, name: &str) {
-        let (from, path) = (self.root.join(from), self.root.join(name));
-        let is_free = matches!(Self::node(&path), Node::Absent) && path.parent().unwrap().is_dir();
-        if is_free && matches!(Self::node(&from), Node::File(_)) {
-            self.before(&path, 3, false);
-            let _ = fs::hard_link(from, path);
-        }
-    }
-
     /// Overwrites a file whose content is not kept.
     pub(super) fn not_kept(&mut self, name: &str) {
-        let path = self.root.join(name);
+        let Some(path) = self.at(name) else { return };
         let node = Self::node(&path);
         self.record(&Record::Before {
             path: path.clone(),

@@ -1,0 +1,73 @@
+//! What commands change is shown, undone and done again, like edits.
+
+use serde_json::json;
+
+use crate::support::TestWorkspace;
+
+fn shell(test_ws: &TestWorkspace, command: &str) -> String {
+    test_ws.call("shell", &json!({"command": command})).must("ok").id().to_owned()
+}
+
+#[test]
+fn a_command_is_undone_shown_and_done_again() {
+    let test_ws = TestWorkspace::new();
+    test_ws.put("a", "one\n");
+    test_ws.put("gone", "gone\n");
+    let call = shell(&test_ws, "sed -i s/one/two/ a; rm gone; mkdir d; echo new > d/new; mv d e");
+    let log = test_ws.run(&["log", "--diff", "-n", "1"]).out;
+    assert!(log.contains("-one") && log.contains("+two"), "{log}");
+    assert!(log.contains("gone (-1)") && log.contains("e/new (+1)"), "{log}");
+    let list = test_ws.run(&["undo", "--list"]).out;
+    assert!(list.contains(&call) && list.contains("1 file changed, 1 file deleted"), "{list}");
+    let undone = test_ws.run(&["undo"]);
+    assert_eq!(undone.code, 0, "{undone:?}");
+    assert_eq!((test_ws.text("a"), test_ws.text("gone")), ("one\n".to_owned(), "gone\n".to_owned()));
+    assert!(!test_ws.at("e").exists() && !test_ws.at("d").exists());
+    let redo = undone.out.lines().find_map(|it| it.strip_prefix("To redo: haft undo --call ")).unwrap();
+    let again = test_ws.run(&["undo", "--call", redo]);
+    assert_eq!(again.code, 0, "{again:?}");
+    assert_eq!((test_ws.text("a"), test_ws.text("e/new")), ("two\n".to_owned(), "new\n".to_owned()));
+    assert!(!test_ws.at("gone").exists());
+}
+
+#[test]
+fn undo_goes_through_edits_and_commands_from_the_newest() {
+    let test_ws = TestWorkspace::new();
+    test_ws.put("a", "one\n");
+    let edits = json!([{"old": "one", "new": "two"}]);
+    test_ws.call("edit", &json!({"path": "a", "edits": edits})).must("ok");
+    shell(&test_ws, "echo three > a");
+    let edits = json!([{"old": "three", "new": "four"}]);
+    test_ws.call("edit", &json!({"path": "a", "edits": edits})).must("ok");
+    for expected in ["three\n", "two\n", "one\n"] {
+        let undone = test_ws.run(&["undo"]);
+        assert_eq!((undone.code, test_ws.text("a").as_str()), (0, expected), "{undone:?}");
+    }
+}
+
+#[test]
+fn a_change_by_a_person_after_a_command_stays_and_the_next_call_is_named() {
+    let test_ws = TestWorkspace::new();
+    test_ws.put("a", "one\n");
+    let older = shell(&test_ws, "echo b > b");
+    shell(&test_ws, "echo two > a");
+    test_ws.put("a", "a person's\n");
+    let undone = test_ws.run(&["undo"]);
+    assert_eq!(undone.code, 1, "{undone:?}");
+    let said = undone.out + &undone.err;
+    assert!(said.contains("left a alone: it changed since"), "{said}");
+    assert!(said.contains(&format!("haft undo --call {older}")), "{said}");
+    assert_eq!((test_ws.text("a"), test_ws.text("b")), ("a person's\n".to_owned(), "b\n".to_owned()));
+}
+
+#[test]
+fn images_are_counted_by_doctor_and_removed_by_prune() {
+    let test_ws = TestWorkspace::new();
+    test_ws.put("a", &"x".repeat(3_000_000));
+    shell(&test_ws, "rm a");
+    let doctor = test_ws.run(&["doctor"]).out;
+    assert!(doctor.contains("3.0 MB for undo of commands"), "{doctor}");
+    let pruned = test_ws.run(&["prune", "--days", "30", "--size", "0"]);
+    // What is newer than ten minutes stays.
+    assert!(pruned.out.starts_with("removed 0 files") && pruned.out.contains("3.0 MB"), "{pruned:?}");
+}
