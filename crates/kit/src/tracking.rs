@@ -6,7 +6,7 @@
 use std::{
     ffi::OsString,
     os::unix::ffi::{OsStrExt, OsStringExt},
-    path::PathBuf,
+    path::{Path, PathBuf},
 };
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -58,8 +58,7 @@ pub struct Metadata {
 pub enum Kept {
     /// There is no content: nothing was there, or a folder, a link.
     Nothing,
-    /// The file itself, by another name: image of this number. If the file is later written through a name
-    /// that is left, a copy takes its place before that.
+    /// The file itself, by another name: image of this number.
     Linked(u64),
     /// A copy: image of this number.
     Copied(u64),
@@ -90,7 +89,7 @@ pub enum Reason {
 /// One line of a call's log.
 ///
 /// Read backwards, the log undoes the call: for [`Before`](Self::Before) the path becomes again what it was, for
-/// [`Moved`](Self::Moved) the folder is moved back. A path may have several records, each of which keeps more
+/// [`Moved`](Self::Moved) the path is moved back. A path may have several records, each of which keeps more
 /// than the one before it: [`Kept::Metadata`], then [`Kept::Length`], then the content. The first says what the
 /// path was, the first with content has the content: after [`Kept::Length`], as many bytes of it as the file
 /// had then. A record may name a change that the system refused afterwards: then the path is as before.
@@ -98,7 +97,7 @@ pub enum Reason {
 #[serde(rename_all = "snake_case")]
 pub enum Record {
     /// The first change of a path, or the first that changes more of it. The path is the one of that moment:
-    /// folders may have been moved before. A file that is moved has one record for each of its two paths.
+    /// it, or a folder above, may have been moved before.
     Before {
         /// The absolute path in a root.
         #[serde(with = "path")]
@@ -110,7 +109,8 @@ pub enum Record {
         /// Whether git's own program made the change.
         git: bool,
     },
-    /// A folder was moved. Records before it name its old path, those after it the new one.
+    /// A folder or a file was moved. Records before it name its old path, those after it the new one. What was
+    /// at the new path before is told by a record of its own.
     Moved {
         /// Its old path.
         #[serde(with = "path")]
@@ -158,10 +158,10 @@ mod bytes {
 }
 
 mod path {
-    use super::{Deserializer, PathBuf, Serializer, bytes};
+    use super::{Deserializer, Path, PathBuf, Serializer, bytes};
 
-    pub(super) fn serialize<S: Serializer>(value: &PathBuf, to: S) -> Result<S::Ok, S::Error> {
-        bytes::serialize(&value.clone().into_os_string(), to)
+    pub(super) fn serialize<S: Serializer>(value: &Path, to: S) -> Result<S::Ok, S::Error> {
+        bytes::serialize(&value.as_os_str().to_owned(), to)
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<PathBuf, D::Error> {

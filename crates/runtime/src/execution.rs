@@ -32,6 +32,7 @@ use sandbox::{
     pass::Pass,
     ports::SandboxPorts,
     proxy::{Granted, Hosts},
+    tracker::{Logs, Tracker},
 };
 use store::{Grants, spill::Spills};
 
@@ -56,6 +57,7 @@ pub(crate) struct Resources<'a> {
     pub(crate) spills: &'a Spills,
     pub(crate) secrets: &'a Arc<Secrets>,
     pub(crate) grants: Grants,
+    pub(crate) tracks: &'a Logs,
     pub(crate) provenance: &'a Provenance,
     /// Finds control files.
     pub(crate) index: &'a Index,
@@ -66,6 +68,8 @@ pub(crate) struct Resources<'a> {
 #[derive(Clone)]
 pub(crate) struct Execution {
     inner: Arc<Inner>,
+    /// The call for which it starts processes, if it is for one.
+    call: Option<Arc<str>>,
 }
 
 struct Inner {
@@ -90,6 +94,8 @@ struct Inner {
     /// The hosts that haft.toml allows.
     allowed: Arc<[String]>,
     grants: Grants,
+    /// The logs of what its commands change.
+    tracks: Logs,
     /// The tool file that this is for.
     own: Option<Own>,
     /// Whether changes to the roots are kept nowhere.
@@ -114,6 +120,8 @@ struct Living {
     limits: Arc<Vec<Limit>>,
     /// The port of the proxy in the sandbox.
     proxy: Option<u16>,
+    /// Tracks what its commands change, or why nothing does.
+    tracker: Result<Tracker, String>,
     /// Whether it was started read-only.
     read_only: bool,
     /// The changes to the overlays of a preview.
@@ -182,6 +190,7 @@ impl Execution {
             asker: Arc::default(),
             allowed: workspace.policy.hosts.clone(),
             grants: workspace.grants.clone(),
+            tracks: workspace.tracks.clone(),
             own: None,
             preview: false,
             number: 0,
@@ -192,7 +201,7 @@ impl Execution {
             index: workspace.index.clone(),
             configured: workspace.policy.configured.clone(),
         };
-        let execution = Self { inner: Arc::new(inner) };
+        let execution = Self { inner: Arc::new(inner), call: None };
         held.holds(&execution);
         execution
     }
@@ -247,6 +256,11 @@ impl Execution {
             self.look_whether_closed();
         }
         Procs::new(Arc::new(OfCall { execution: self.clone(), place, _hosts: hosts, pass, tool }))
+    }
+
+    /// Returns this execution environment for processes of this call.
+    pub(crate) fn working_for(&self, call: Option<&str>) -> Self {
+        Self { inner: self.inner.clone(), call: call.map(Arc::from) }
     }
 
     /// Returns the workspace.
@@ -383,6 +397,10 @@ impl kit::procs::Spawner for OfCall {
 
     fn preview(&self) -> Result<Preview, Fault> {
         of_preview::of_call(self)
+    }
+
+    fn call(&self) -> Option<&str> {
+        self.execution.call.as_deref()
     }
 }
 

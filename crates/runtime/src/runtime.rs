@@ -21,6 +21,7 @@ use policy::Policy;
 use sandbox::{
     control_files::{configured::Configured, index::Index},
     places,
+    tracker::{Bounds, Logs},
 };
 use store::{
     Store,
@@ -92,6 +93,7 @@ struct Inner {
     deadline: Duration,
     secrets: Arc<Secrets>,
     spills: Spills,
+    tracks: Logs,
     commands: Commands,
     /// haft's own folders.
     hidden: [PathBuf; 2],
@@ -128,6 +130,7 @@ impl Runtime {
         let secrets = Arc::new(settings.secrets);
         let store = Store::with_upkeep(&settings.state, roots.workspace(), secrets.clone(), UPKEEP);
         let spills = store.spills().bounded(settings.commands.kept_outputs);
+        let tracks = Logs::new(store.folder().join("tracked"), Bounds::default());
         let workspace = roots.workspace().to_owned();
         let workspace_of_calls = workspace.clone();
         let registry = Arc::new(Registry::new(tools));
@@ -158,6 +161,7 @@ impl Runtime {
                 deadline: settings.deadline.min(deadline::LONGEST),
                 secrets,
                 spills,
+                tracks,
                 commands: settings.commands,
                 hidden: own,
                 recovery: Recovery::default(),
@@ -299,6 +303,7 @@ impl Runtime {
             spills: &inner.spills,
             secrets: &inner.secrets,
             grants: inner.store.grants(),
+            tracks: &inner.tracks,
             provenance: &inner.appeared,
             index: &inner.index,
         }
@@ -348,6 +353,11 @@ impl Runtime {
 
     pub(crate) fn secrets(&self) -> &Arc<Secrets> {
         &self.inner.secrets
+    }
+
+    /// Returns the logs of what commands change.
+    pub fn tracks(&self) -> &Logs {
+        &self.inner.tracks
     }
 
     /// Returns the spill files of outputs that were too long.

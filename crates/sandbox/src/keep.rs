@@ -16,6 +16,7 @@ use super::{
     enter::{self, Side},
     limits::Ended,
     plan::{Confined, Plan, Report, Trouble},
+    tracker,
     usage::Usage,
     watch,
 };
@@ -87,13 +88,45 @@ fn serve_apart(orders: Orders, plan: &Plan, proxy: &TcpListener, uppers: Option<
     }
     // From here on only haft holds it.
     drop(uppers);
-    orders.serve(&|| Ok(()), Some(&mut look))
+    let inside = Inside::prepare();
+    orders.serve(&|socket| inside.begin(socket), Some(&mut look))
 }
 
 fn serve(orders: Orders) -> ExitCode {
     match say(&orders, &Report::default(), &[]) {
-        Ok(()) => orders.serve(&|| Ok(()), None),
+        Ok(()) => {
+            let inside = Inside::prepare();
+            orders.serve(&|socket| inside.begin(socket), None)
+        }
         Err(_) => ExitCode::FAILURE,
+    }
+}
+
+/// What a tracked command does before it begins, prepared: it may not allocate.
+struct Inside {
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+    filter: Vec<libc::sock_filter>,
+}
+
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+impl Inside {
+    fn prepare() -> Self {
+        Self { filter: tracker::program() }
+    }
+
+    fn begin(&self, socket: Option<BorrowedFd<'_>>) -> std::io::Result<()> {
+        socket.map_or(Ok(()), |socket| tracker::install(&self.filter, socket))
+    }
+}
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+impl Inside {
+    fn prepare() -> Self {
+        Self {}
+    }
+
+    fn begin(&self, _: Option<BorrowedFd<'_>>) -> std::io::Result<()> {
+        Ok(())
     }
 }
 

@@ -5,7 +5,30 @@
 //! command belongs, and lets the process go on. It is no protection: that is the sandbox's. A process that
 //! changes the path in its memory between that look and the kernel's can hide a change from the log.
 
+macro_rules! tracked {
+    ($($item:item)*) => {
+        $(#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))] $item)*
+    };
+}
+
+tracked! {
+    mod calls;
+    mod changes;
+    mod filter;
+    mod ignored;
+    mod images;
+    mod listener;
+    mod resolve;
+    mod system;
+    pub(crate) use filter::{install, program};
+    pub use listener::{During, Tracked, Tracker};
+}
+
 mod log;
 mod logs;
+#[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
+mod untracked;
 
 pub use logs::{Bounds, Call, Logs, Totals};
+#[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
+pub use untracked::{During, Tracked, Tracker};

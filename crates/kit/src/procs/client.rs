@@ -99,6 +99,9 @@ pub struct Base<'a> {
     pub limits: &'a [Limit],
     /// The storage of long outputs.
     pub spilling: Option<&'a Arc<dyn Spilling>>,
+    /// Whether the sandbox is to stop it before each change of a file: see
+    /// [`Process::take_listener`](super::Process::take_listener).
+    pub track: bool,
 }
 
 impl Keeper {
@@ -171,7 +174,15 @@ impl Keeper {
     /// [`Kind::NotFound`] when the program or folder does not exist, [`Kind::BadArgs`] when it can't be run,
     /// [`Kind::TooBig`] when its arguments are too long, [`Kind::Unavailable`] when the keeper is gone.
     pub async fn start(&self, program: Program, base: Base<'_>) -> Result<Process, Fault> {
-        let (request, files, mut ends) = self.prepare(&program, base)?;
+        let (request, mut files, mut ends) = self.prepare(&program, base)?;
+        let listening = if base.track {
+            let (ours, theirs) = Socket::pair().map_err(refusal::no_pipe)?;
+            ours.set_nonblocking(true).map_err(refusal::no_pipe)?;
+            files.push(theirs.into());
+            Some(ours)
+        } else {
+            None
+        };
         let (ours, theirs) = Socket::pair().map_err(refusal::no_pipe)?;
         ours.set_nonblocking(true).map_err(refusal::no_pipe)?;
         wire::ask_for_sender(ours.as_fd()).map_err(refusal::no_pipe)?;
@@ -201,7 +212,8 @@ impl Keeper {
             ends.input = Some(terminal.try_clone().map_err(refusal::no_pipe)?);
             ends.output = Some(terminal);
         }
-        process(pid, begun.supervisor, control, ends)
+        let listener = listening.map(|it| listener_from(&it));
+        Ok(process(pid, begun.supervisor, control, ends)?.with_listener(listener))
     }
 
     /// Returns whether the keeper has ended. Then all its processes have, too.
@@ -341,7 +353,7 @@ impl Keeper {
             let (soft, hard) = (ours.current.unwrap_or(forever), ours.maximum.unwrap_or(forever));
             limits.push(Limit { resource: Resource::Nofile as u32, soft, hard });
         }
-        let request = Request { cwd, argv, env, terminal, numbers, limits };
+        let request = Request { cwd, argv, env, terminal, numbers, limits, track: base.track };
         Ok((request, files, ends))
     }
 
@@ -414,6 +426,22 @@ fn open_files() -> Rlimit {
         let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(raised), ..before });
         before
     })
+}
+
+/// Takes the listener that a command has sent, or why it has none. The program runs: what it sent is here.
+fn listener_from(socket: &Socket) -> io::Result<OwnedFd> {
+    let mut last = Err(io::Error::other("the sandbox has no filter for it"));
+    loop {
+        let (mut word, mut files) = ([0; 4], Vec::new());
+        match wire::receive(socket.as_fd(), &mut word, &mut files) {
+            // A script without an interpreter line is a second start, whose listener is the one that counts.
+            Ok(4) => {
+                let error = i32::from_ne_bytes(word);
+                last = files.pop().ok_or_else(|| io::Error::from_raw_os_error(error));
+            }
+            _ => return last,
+        }
+    }
 }
 
 /// Waits for the keeper's end: it sends no message of its own.

@@ -28,7 +28,13 @@ mod supervisor;
 mod tree;
 mod wire;
 
-use std::{future::Future, os::fd::OwnedFd, path::PathBuf, pin::Pin, sync::Arc};
+use std::{
+    future::Future,
+    os::fd::{BorrowedFd, OwnedFd},
+    path::PathBuf,
+    pin::Pin,
+    sync::Arc,
+};
 
 pub use client::{Base, Keeper, WeakKeeper};
 pub use control::Life;
@@ -43,8 +49,18 @@ pub use wire::Limit;
 use crate::{Fault, Kind, OrFault};
 use preview::Preview;
 
-/// A callback of the sandbox that runs in each command before it begins.
-pub type Inside<'a> = &'a dyn Fn() -> std::io::Result<()>;
+/// A callback of the sandbox that runs in each command before it begins, in memory that it shares with its
+/// supervisor: it may not allocate. For a tracked command it gets the socket over which the listener is sent.
+pub type Inside<'a> = &'a dyn Fn(Option<BorrowedFd<'_>>) -> std::io::Result<()>;
+
+/// Counts the changes of a process to the calls for which it works.
+pub trait Attribution: Send + Sync {
+    /// Counts them to this call until the result is dropped.
+    fn during(&self, call: &str) -> During;
+}
+
+/// A time in which a process works for a call.
+pub type During = Box<dyn std::any::Any + Send + Sync>;
 
 /// A program to start.
 #[derive(Debug)]
@@ -117,6 +133,11 @@ pub trait Spawner: Send + Sync {
     fn preview(&self) -> Result<Preview, Fault> {
         Err(Fault::new(Kind::Unavailable, "commands can't be previewed here"))
     }
+
+    /// Returns the id of the call for which it starts them, if it is for one.
+    fn call(&self) -> Option<&str> {
+        None
+    }
 }
 
 /// A process that is being started.
@@ -143,6 +164,17 @@ impl Procs {
     /// [`Kind::Denied`] when this call declared no command, [`Kind::Unavailable`] where there is no preview.
     pub fn preview(&self) -> Result<Preview, Fault> {
         self.spawner.preview()
+    }
+
+    /// Returns the id of the call for which it starts them, if it is for one.
+    pub fn call(&self) -> Option<&str> {
+        self.spawner.call()
+    }
+
+    /// Counts what a process changes to this call until the result is dropped. For one that was started for
+    /// another call, or works for several.
+    pub fn during(&self, process: &Process) -> Option<During> {
+        Some(process.attribution()?.during(self.call()?))
     }
 
     /// Records the output of a pipe as that of a process is recorded: for output of a process that was

@@ -1,10 +1,10 @@
 //! A started process: its state, its output, its end.
 
-use std::{any::Any, sync::Arc, time::Duration};
+use std::{any::Any, io, os::fd::OwnedFd, sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Life, Recording, control::Control, input::Input, wire::Order};
+use super::{Attribution, Life, Recording, control::Control, input::Input, wire::Order};
 use crate::{Fault, Kind};
 
 /// Time limit for a supervisor's answer to an order that needs no waiting.
@@ -20,6 +20,8 @@ pub struct Process {
     errors: Option<Arc<Recording>>,
     input: Option<Input>,
     control: Control,
+    listener: Option<io::Result<OwnedFd>>,
+    attribution: Option<Arc<dyn Attribution>>,
 }
 
 /// The end of a process.
@@ -61,7 +63,31 @@ impl Process {
         input: Option<Input>,
         control: Control,
     ) -> Self {
-        Self { pid, supervisor, output, errors, input, control }
+        Self { pid, supervisor, output, errors, input, control, listener: None, attribution: None }
+    }
+
+    /// With the listener of its filter.
+    pub(super) fn with_listener(mut self, listener: Option<io::Result<OwnedFd>>) -> Self {
+        self.listener = listener;
+        self
+    }
+
+    /// Takes the listener of the filter that [`Base::track`](super::Base::track) asked for, or why there is
+    /// none. As long as it is not answered, the process waits before each change.
+    pub fn take_listener(&mut self) -> Option<io::Result<OwnedFd>> {
+        self.listener.take()
+    }
+
+    /// Counts its changes by this.
+    #[must_use]
+    pub fn attributed_by(mut self, attribution: Arc<dyn Attribution>) -> Self {
+        self.attribution = Some(attribution);
+        self
+    }
+
+    /// Returns what counts its changes to calls, if it is tracked.
+    pub fn attribution(&self) -> Option<&dyn Attribution> {
+        self.attribution.as_deref()
     }
 
     /// Keeps `held` until nothing is left of it and of everything it started.

@@ -5,7 +5,7 @@ use std::{
     ffi::{CStr, CString, OsStr, c_char, c_int, c_void},
     io,
     os::{
-        fd::{AsRawFd, OwnedFd, RawFd},
+        fd::{AsFd, AsRawFd, OwnedFd, RawFd},
         unix::ffi::OsStrExt,
     },
     path::Path,
@@ -24,6 +24,7 @@ const STACK: usize = 256 << 10;
 pub(super) fn start(
     request: &Request,
     files: &[(RawFd, OwnedFd)],
+    track: Option<&OwnedFd>,
     inside: Inside<'_>,
 ) -> Result<i32, Failure> {
     let Some(name) = request.argv.first() else {
@@ -31,7 +32,7 @@ pub(super) fn start(
     };
     let programs = candidates(name, &request.env);
     let argv: Vec<&CStr> = request.argv.iter().map(CString::as_c_str).collect();
-    let first = run(request, &programs, &argv, files, inside);
+    let first = run(request, &programs, &argv, files, track, inside);
     let Err((failure, at)) = first else { return first.map_err(|it| it.0) };
     if failure.step != Step::Program {
         return Err(failure);
@@ -43,7 +44,7 @@ pub(super) fn start(
     // A script without an interpreter line is run by the shell, as everywhere.
     let mut argv_of_shell = vec![c"/bin/sh", program.as_c_str()];
     argv_of_shell.extend(argv.iter().skip(1));
-    run(request, &[c"/bin/sh".to_owned()], &argv_of_shell, files, inside).map_err(|it| it.0)
+    run(request, &[c"/bin/sh".to_owned()], &argv_of_shell, files, track, inside).map_err(|it| it.0)
 }
 
 /// Returns the paths where the program may be, in the order in which they are tried.
@@ -87,6 +88,8 @@ struct Plan<'a> {
     files: Vec<(RawFd, RawFd)>,
     terminal: bool,
     limits: &'a [Limit],
+    /// The socket for the listener of a tracked command.
+    track: Option<&'a OwnedFd>,
     inside: Inside<'a>,
     failure: Cell<Option<(Failure, usize)>>,
 }
@@ -100,6 +103,7 @@ fn run(
     programs: &[CString],
     argv: &[&CStr],
     files: &[(RawFd, OwnedFd)],
+    track: Option<&OwnedFd>,
     inside: Inside<'_>,
 ) -> Result<i32, (Failure, usize)> {
     let plan = Plan {
@@ -110,6 +114,7 @@ fn run(
         files: files.iter().map(|(number, file)| (file.as_raw_fd(), *number)).collect(),
         terminal: request.terminal.is_some(),
         limits: &request.limits,
+        track,
         inside,
         failure: Cell::new(None),
     };
@@ -177,7 +182,7 @@ fn become_program(plan: &Plan<'_>) -> (Failure, usize) {
                 return failed(Step::Limits);
             }
         }
-        if let Err(error) = (plan.inside)() {
+        if let Err(error) = (plan.inside)(plan.track.map(AsFd::as_fd)) {
             let errno = error.raw_os_error().unwrap_or(libc::EPERM);
             return (Failure { step: Step::Inside, errno }, usize::MAX);
         }

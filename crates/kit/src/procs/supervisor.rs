@@ -88,6 +88,9 @@ fn begin(
 ) -> Result<(i32, Option<OwnedFd>), Failure> {
     let mut terminal = None;
     let mut numbers = request.numbers.clone();
+    let track = if request.track { files.pop() } else { None };
+    let track = track.map(|it| rustix::io::fcntl_dupfd_cloexec(&it, ABOVE)).transpose();
+    let track = track.map_err(|error| setup(&error.into()))?;
     if let Some((rows, cols)) = request.terminal {
         let (ours, theirs) =
             open_terminal(rows, cols).map_err(|errno| Failure { step: Step::Terminal, errno })?;
@@ -106,7 +109,7 @@ fn begin(
         .map_err(|error| setup(&error))?;
     let until = Instant::now() + FULL;
     loop {
-        match start::start(request, &files, inside) {
+        match start::start(request, &files, track.as_ref(), inside) {
             // Another command has used up the process limit, and is about to lose its processes.
             Err(failure)
                 if failure.step == Step::Fork && failure.errno == libc::EAGAIN && Instant::now() < until =>

@@ -76,6 +76,8 @@ pub(super) struct Request {
     /// The descriptor of each file that came along; with a terminal, those after the first three.
     pub(super) numbers: Vec<i32>,
     pub(super) limits: Vec<Limit>,
+    /// Whether its changes are tracked: then the last file is the socket for the listener.
+    pub(super) track: bool,
 }
 
 /// An order from haft to a supervisor.
@@ -165,6 +167,7 @@ impl Request {
             self.limits.len() as u32,
             self.argv.len() as u32,
             self.env.len() as u32,
+            self.track.into(),
         ] {
             bytes.extend_from_slice(&number.to_ne_bytes());
         }
@@ -192,6 +195,7 @@ impl Request {
         let terminal = rest.u32()? != 0;
         let (rows, cols) = (rest.u32()? as u16, rest.u32()? as u16);
         let (numbers, limits, argv, env) = (rest.u32()?, rest.u32()?, rest.u32()?, rest.u32()?);
+        let track = rest.u32()? != 0;
         Some(Self {
             numbers: (0..numbers).map(|_| rest.u32().map(u32::cast_signed)).collect::<Option<_>>()?,
             limits: (0..limits)
@@ -201,6 +205,7 @@ impl Request {
             argv: (0..argv).map(|_| rest.text()).collect::<Option<_>>()?,
             env: (0..env).map(|_| rest.text()).collect::<Option<_>>()?,
             terminal: terminal.then_some((rows, cols)),
+            track,
         })
     }
 }
@@ -444,10 +449,10 @@ mod tests {
         fn a_request_arrives_as_it_was_sent(
             argv in texts(), env in texts(), terminal in any::<Option<(u16, u16)>>(),
             numbers in prop::collection::vec(any::<i32>(), 0..5),
-            limits in prop::collection::vec(any::<(u32, u64, u64)>(), 0..5),
+            limits in prop::collection::vec(any::<(u32, u64, u64)>(), 0..5), track in any::<bool>(),
         ) {
             let limits = limits.into_iter().map(|(resource, soft, hard)| Limit { resource, soft, hard }).collect();
-            let request = Request { cwd: c"/tmp".to_owned(), argv, env, terminal, numbers, limits };
+            let request = Request { cwd: c"/tmp".to_owned(), argv, env, terminal, numbers, limits, track };
             let bytes = request.encode();
             prop_assert_eq!(Request::decode(&bytes[4..]), Some(request));
         }

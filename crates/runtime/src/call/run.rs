@@ -315,6 +315,9 @@ impl Work {
     /// Denies a call whose command deleted too much, unless the person allows it; its changes are put back then.
     async fn check_deletions(&mut self, done: Result<Output, Fault>) -> Result<Output, Fault> {
         let (session, call) = (self.session.clone(), self.id.clone());
+        if !session.execution().settled(&call).await {
+            return done;
+        }
         let deletions = Deletions { session: &session, call: &call };
         let too_much = match deletions.too_much().await {
             Ok(None) => return done,
@@ -360,7 +363,7 @@ impl Work {
         self.landed = history.landed().clone();
         let (net, procs) = {
             let reach = self.session.reach(plan.hosts.web);
-            (reach.net(&plan.hosts), reach.procs(&plan.prepared.touches(), &plan.hosts))
+            (reach.net(&plan.hosts), reach.procs(&plan.prepared.touches(), &plan.hosts, &self.id))
         };
         // A continued shell starts no process, so newly granted ports have to be forwarded here.
         self.session.execution().forward_loopback().await;

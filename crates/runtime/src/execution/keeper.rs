@@ -4,7 +4,7 @@ use std::{net::TcpListener, os::fd::OwnedFd, path::PathBuf, process::Command, sy
 
 use kit::{
     Fault, Kind,
-    procs::{Base, Keeper, Process, Program},
+    procs::{Attribution, Base, During, Keeper, Process, Program},
     spans,
 };
 use sandbox::{
@@ -14,6 +14,7 @@ use sandbox::{
     layout::{self, Mount, Wanted},
     pass::Pass,
     preview, proxy,
+    tracker::{Tracked, Tracker},
     watch::{self, Begun},
 };
 use serde_json::json;
@@ -45,10 +46,21 @@ impl Execution {
         if let (Some(pass), Some(port)) = (pass, living.proxy) {
             program.env.extend(environment::proxy_variables(port, Some(pass.word())));
         }
-        let base = Base { env: &living.env, limits: &living.limits, spilling: Some(&self.inner.spilling) };
+        let base = Base {
+            env: &living.env,
+            limits: &living.limits,
+            spilling: Some(&self.inner.spilling),
+            track: living.tracker.is_ok(),
+        };
         let starting = (place == Place::Sandbox).then(|| self.command_begins());
         let coming = pass.map(Pass::coming);
-        let process = living.keeper.start(program, base).await?;
+        let mut process = living.keeper.start(program, base).await?;
+        if let (Some(listener), Ok(tracker)) = (process.take_listener(), &living.tracker) {
+            match listener.and_then(|it| tracker.track(it, self.call.as_deref())) {
+                Ok(tracked) => process = process.attributed_by(Arc::new(ByCall(tracked))),
+                Err(error) => self.not_tracked(&error.to_string()),
+            }
+        }
         if let Some(coming) = coming {
             coming.is(process.supervisor());
         }
@@ -267,15 +279,40 @@ impl Execution {
             self.inner.ports.are_of(&keeper, port);
             self.serve(files);
         }
+        let tracker = self.tracker(plan);
         let limits = if plan.confined == Confined::Not { Vec::new() } else { plan.limits.of_each() };
         Ok(Ok(Living {
             keeper,
             env: Arc::new(env),
             limits: Arc::new(limits),
             proxy: report.proxy,
+            tracker,
             read_only: false,
             uppers,
         }))
+    }
+
+    /// Starts the tracker of a keeper's commands, or says why they are not tracked.
+    fn tracker(&self, plan: &Plan) -> Result<Tracker, String> {
+        if plan.confined == Confined::Not {
+            return Err("it runs outside of the sandbox".to_owned());
+        }
+        if self.inner.preview {
+            return Err("it is a preview".to_owned());
+        }
+        let roots: Vec<PathBuf> = self.inner.roots.iter().filter(|it| it.1).map(|it| it.0.clone()).collect();
+        if roots.is_empty() || self.is_read_only() {
+            return Err("it can change nothing in the workspace".to_owned());
+        }
+        let started = Tracker::start(self.inner.tracks.clone(), &roots);
+        started.map_err(|error| {
+            self.not_tracked(&error.to_string());
+            error.to_string()
+        })
+    }
+
+    fn not_tracked(&self, why: &str) {
+        tracing::warn!(call = self.call.as_deref(), "what a command changes is not tracked: {why}");
     }
 
     /// Serves the sandbox's requests to haft.
@@ -300,6 +337,15 @@ impl Execution {
                 execution.seen.lock().ended.push(one);
             }
         });
+    }
+}
+
+/// Counts the changes of tracked processes to calls.
+struct ByCall(Tracked);
+
+impl Attribution for ByCall {
+    fn during(&self, call: &str) -> During {
+        Box::new(self.0.during(call))
     }
 }
 

@@ -180,6 +180,7 @@ impl Execution {
             grants: session.grants.clone(),
             own,
             preview,
+            tracks: session.tracks.clone(),
             number: NUMBER.fetch_add(1, Ordering::Relaxed),
             confined: tokio::sync::Mutex::default(),
             unconfined: tokio::sync::Mutex::default(),
@@ -188,7 +189,7 @@ impl Execution {
             index: session.index.clone(),
             configured: session.configured.clone(),
         };
-        let execution = Self { inner: Arc::new(inner) };
+        let execution = Self { inner: Arc::new(inner), call: None };
         held.holds(&execution);
         execution
     }

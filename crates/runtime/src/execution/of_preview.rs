@@ -39,6 +39,14 @@ impl Execution {
         self.inner.commands.ask
     }
 
+    /// Waits until no process of a call can change a file any more. Returns whether it changed some.
+    pub(crate) async fn settled(&self, call: &str) -> bool {
+        let call = self.inner.tracks.call(call);
+        call.settled().await;
+        let records = call.totals().borrow().records;
+        records > 0
+    }
+
     /// Returns the roots.
     pub(crate) fn roots(&self) -> Vec<PathBuf> {
         self.inner.roots.iter().map(|it| it.0.clone()).collect()

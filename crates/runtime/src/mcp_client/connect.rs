@@ -278,6 +278,11 @@ impl Live {
             || self.running.as_ref().is_some_and(|it| it.process.exit().is_some())
     }
 
+    /// Returns its process, where haft started one.
+    pub(super) fn process(&self) -> Option<&Process> {
+        self.running.as_ref().map(|it| &*it.process)
+    }
+
     /// Ties these tasks to the connection: they end with it.
     pub(super) fn keeps(&self, watching: JoinHandle<()>, listening: Option<JoinHandle<()>>) {
         // Each connection sets its tasks once.

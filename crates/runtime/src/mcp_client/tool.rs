@@ -262,6 +262,7 @@ impl OneCall {
         live: &Live,
         params: CallToolRequestParams,
     ) -> Result<ServerResult, Lost> {
+        let _changes = live.process().and_then(|it| cx.procs().during(it));
         let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
         let sent = live.service.send_cancellable_request(request, PeerRequestOptions::no_options()).await;
         let mut handle = sent.map_err(|error| self.failed(error))?;

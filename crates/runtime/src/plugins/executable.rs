@@ -128,7 +128,7 @@ impl OneCall {
                 format!("`{name}` was not started: what was granted to it is not for what lies there now");
             return Err(Fault::new(Kind::Failed, what).next(why));
         }
-        let execution = self.execution(cx)?;
+        let execution = self.execution(cx)?.working_for(cx.procs().call());
         let procs = execution.of_call_to(name, &self.touches, &self.called.terms.served.section.net);
         let span = spans::PluginProcess::begin(Some(&self.called.terms.served.version.path), None);
         let process = self.start(cx, &procs).instrument(span.span()).await?;

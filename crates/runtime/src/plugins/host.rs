@@ -134,6 +134,11 @@ pub(super) enum Why {
 }
 
 impl Host {
+    /// Returns its process.
+    pub(super) fn process(&self) -> &Process {
+        &self.process
+    }
+
     /// Starts the host with the first of these interpreters that exists, and returns that interpreter's name.
     /// `file` is the file that it runs, if it is for one file.
     pub(super) async fn start_with_any<'a>(

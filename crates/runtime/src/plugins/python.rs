@@ -139,6 +139,7 @@ impl PythonCall {
             &self.tool.terms.served.section.net,
         );
         let calling = lease.host.call().await;
+        let _changes = cx.procs().during(lease.host.process());
         let printed = lease.printed();
         let began = Instant::now();
         let mut asked = lease.host.ask(Some(cx), |id, tell| Request {

@@ -72,8 +72,9 @@ pub(crate) struct Reach<'a> {
 
 impl Reach<'_> {
     /// Returns the process starter of a call.
-    pub(crate) fn procs(&self, touches: &Touches, call: &CallHosts) -> Procs {
-        let Self { execution, policy, .. } = self;
+    pub(crate) fn procs(&self, touches: &Touches, call: &CallHosts, id: &str) -> Procs {
+        let Self { policy, .. } = self;
+        let execution = self.execution.working_for(Some(id));
         // A call without processes doesn't need the granted hosts.
         if !touches.kinds().covers(Kinds::RUN) {
             return execution.of_call(touches, &[]);

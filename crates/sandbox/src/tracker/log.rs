@@ -47,6 +47,8 @@ pub(super) enum Level {
     Length,
     /// Everything.
     Whole,
+    /// That nothing was there.
+    New,
 }
 
 /// The log of a call, open.
@@ -54,7 +56,6 @@ pub(super) struct Log {
     file: File,
     /// The folder of the images.
     pub(super) images: OwnedFd,
-    pub(super) folder: PathBuf,
     pub(super) bounds: Bounds,
     next_image: u64,
     /// The bytes of all copies.
@@ -83,7 +84,6 @@ impl Log {
         let mut log = Self {
             file,
             images,
-            folder: folder.to_owned(),
             bounds,
             next_image: 0,
             kept: 0,
@@ -116,7 +116,7 @@ impl Log {
                         self.kept += metadata.size;
                         self.copied.insert(metadata.identity, (*metadata, kept.clone()));
                     }
-                    self.saw(path, level_of(&kept));
+                    self.saw(path, level_of(&node, &kept));
                 }
                 Record::Moved { from, to } => self.move_seen(&from, &to),
                 Record::Mixed { with } => self.mixed.extend(with),
@@ -151,11 +151,11 @@ impl Log {
             Kept::Nothing if node == Node::Absent => self.counted.created += 1,
             _ => {}
         }
-        self.saw(path.clone(), level_of(&kept));
+        self.saw(path.clone(), level_of(&node, &kept));
         self.add(&Record::Before { path, node, kept, git });
     }
 
-    /// Adds the record of a folder that is about to be moved.
+    /// Adds the record of a path that is about to be moved.
     pub(super) fn moved(&mut self, from: PathBuf, to: PathBuf) {
         self.move_seen(&from, &to);
         self.add(&Record::Moved { from, to });
@@ -192,11 +192,6 @@ impl Log {
         Ok(counted)
     }
 
-    /// Forgets the records that were added and not written, as the change is looked at once more.
-    pub(super) fn is_clean(&self) -> bool {
-        self.lines.is_empty()
-    }
-
     fn add(&mut self, record: &Record) {
         self.counted.records += 1;
         // A record has no map whose keys are no text, so it can be written.
@@ -210,8 +205,10 @@ impl Log {
         *seen = (*seen).max(level);
     }
 
-    /// A folder is moved: what is recorded of the paths in it is that of their new paths.
+    /// A path is moved: what is recorded of it, and of the paths in it, is that of their new paths. What was
+    /// recorded of the new path is that of what was there.
     fn move_seen(&mut self, from: &Path, to: &Path) {
+        self.seen.retain(|it, _| !it.starts_with(to));
         let moved: Vec<PathBuf> = self.seen.keys().filter(|it| it.starts_with(from)).cloned().collect();
         for path in moved {
             if let (Some(level), Ok(rest)) = (self.seen.remove(&path), path.strip_prefix(from)) {
@@ -227,8 +224,9 @@ impl Log {
     }
 }
 
-fn level_of(kept: &Kept) -> Level {
+fn level_of(node: &Node, kept: &Kept) -> Level {
     match kept {
+        Kept::Nothing if *node == Node::Absent => Level::New,
         Kept::Metadata => Level::Metadata,
         Kept::Length => Level::Length,
         Kept::Nothing | Kept::Linked(_) | Kept::Copied(_) | Kept::Not(_) => Level::Whole,

@@ -60,6 +60,19 @@ impl Totals {
     pub fn lost(&self) -> u64 {
         self.deleted + self.emptied
     }
+
+    fn add(&mut self, other: &Self) {
+        self.records += other.records;
+        self.deleted += other.deleted;
+        self.emptied += other.emptied;
+        self.overwritten += other.overwritten;
+        self.created += other.created;
+        self.folders_deleted += other.folders_deleted;
+        self.not_kept += other.not_kept;
+        self.unknown += other.unknown;
+        self.of_git_dir += other.of_git_dir;
+        self.kept_bytes += other.kept_bytes;
+    }
 }
 
 /// The logs of all calls of a workspace. Cheap to clone.
@@ -163,6 +176,13 @@ impl Call {
     pub async fn settled(&self) {
         // The sender lives as long as `self`.
         let _ = self.uses.subscribe().wait_for(|it| *it == 0).await;
+    }
+
+    /// Adds to its totals.
+    pub(super) fn count(&self, counted: &Totals) {
+        if *counted != Totals::default() {
+            self.totals.send_modify(|it| it.add(counted));
+        }
     }
 
     /// Returns whether its next change has to wait; then `wake` is called once that is over.

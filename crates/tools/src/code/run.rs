@@ -123,6 +123,7 @@ impl Code<'_> {
             let Some(warm) = warm else { return Ok(None) };
             let (read, write) = pipe().or_fault(Kind::Unavailable, "a pipe can't be made")?;
             let output = cx.procs().record(read)?;
+            let _changes = cx.procs().during(warm.process());
             let handed = tokio::select! {
                 biased;
                 () = cx.cancelled() => return Err(not_begun()),

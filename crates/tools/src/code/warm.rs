@@ -116,6 +116,10 @@ impl Warm {
         Ok(Self { name: name.to_owned(), executable, process, socket: socket.into() })
     }
 
+    pub(super) fn process(&self) -> &Process {
+        &self.process
+    }
+
     pub(super) fn is_gone(&self) -> bool {
         self.process.exit().is_some()
     }

@@ -137,6 +137,7 @@ impl Place {
             listens: Some(Arc::new(listens)),
             ..Live::default()
         });
+        let _changes = cx.procs().during(bash.process());
         let word = bash.send(&call.command).await?;
         let came = tokio::select! {
             biased;

@@ -1,0 +1,393 @@
+//! What a stopped call changes, and what of it the log has to keep.
+
+use std::{
+    ffi::{OsStr, OsString},
+    os::unix::ffi::{OsStrExt, OsStringExt},
+    path::{Path, PathBuf},
+};
+
+use kit::tracking::{Kept, Node, Reason};
+use rustix::fs::{CWD, FileType, RenameFlags, Stat, fstat, readlinkat};
+
+use super::{
+    calls::Change,
+    ignored::Ignored,
+    images::{self, Copied, identity, metadata},
+    log::{Level, Log, Place},
+    resolve::{Found, Looking, Trouble},
+};
+
+/// What a change is about, looked up.
+pub(super) enum Subject {
+    Nothing,
+    Gone(Place, Stat),
+    Moved { from: (Place, Stat), to: (Place, Option<Stat>), exchange: bool },
+    Named { file: (Place, Stat), name: Place },
+    Created(Place),
+    Written { place: Place, there: Stat, append: bool, empties: bool },
+    Metadata(Place, Stat),
+    Unknown(String),
+}
+
+/// A copy takes long: it was not made.
+pub(super) struct Long;
+
+/// Looks up what a call is about. Takes no lock and changes nothing.
+pub(super) fn subject(looking: &Looking<'_>, change: Change) -> Subject {
+    match look(looking, change) {
+        Ok(subject) => subject,
+        Err(Trouble::Fails) => Subject::Nothing,
+        Err(Trouble::Unknown(why)) => Subject::Unknown(why),
+    }
+}
+
+fn look(looking: &Looking<'_>, change: Change) -> Result<Subject, Trouble> {
+    let is_file = |there: &Stat| FileType::from_raw_mode(there.st_mode).is_file();
+    let written = |found, append, empties| match found {
+        Found::Name(place, Some(there)) if is_file(&there) => {
+            Subject::Written { place, there, append, empties }
+        }
+        Found::Name(place, None) => Subject::Created(place),
+        _ => Subject::Nothing,
+    };
+    Ok(match change {
+        Change::Open { at, flags } => {
+            let empties = flags & libc::O_TRUNC != 0;
+            let writes = flags & libc::O_ACCMODE != libc::O_RDONLY || empties;
+            match looking.opened(at.folder, &looking.text(at)?, flags)? {
+                // It is created only if it is missing, and read otherwise.
+                Found::Name(_, Some(_)) if !writes => Subject::Nothing,
+                Found::Name(_, Some(_)) if flags & libc::O_CREAT != 0 && flags & libc::O_EXCL != 0 => {
+                    Subject::Nothing
+                }
+                found => written(found, flags & libc::O_APPEND != 0 && !empties, empties),
+            }
+        }
+        Change::Unlink { at, folder } => match looking.name(at.folder, &looking.text(at)?)? {
+            Found::Name(place, Some(there)) => {
+                let is_folder = FileType::from_raw_mode(there.st_mode).is_dir();
+                if is_folder == folder { Subject::Gone(place, there) } else { Subject::Nothing }
+            }
+            _ => Subject::Nothing,
+        },
+        Change::Rename { from, to, flags } => {
+            let source = looking.name(from.folder, &looking.text(from)?)?;
+            let target = looking.name(to.folder, &looking.text(to)?)?;
+            renamed(source, target, RenameFlags::from_bits_retain(flags))
+        }
+        Change::Link { from, to, flags } => {
+            let Found::Name(name, None) = looking.name(to.folder, &looking.text(to)?)? else {
+                return Ok(Subject::Nothing);
+            };
+            let text = looking.text(from)?;
+            let file = match (text.is_empty(), flags & libc::AT_SYMLINK_FOLLOW != 0) {
+                (true, _) => looking.open_file(from.folder),
+                (false, follow) => looking.object(from.folder, &text, follow),
+            };
+            match file {
+                Ok(Found::Name(place, Some(there))) => Subject::Named { file: (place, there), name },
+                // A file that has no name yet, or one outside of the roots.
+                Ok(_) => Subject::Created(name),
+                Err(trouble) => return Err(trouble),
+            }
+        }
+        Change::Create(at) => match looking.name(at.folder, &looking.text(at)?)? {
+            Found::Name(place, None) => Subject::Created(place),
+            _ => Subject::Nothing,
+        },
+        Change::Truncate(at) => written(looking.object(at.folder, &looking.text(at)?, true)?, false, true),
+        Change::Write(file) => written(looking.open_file(file)?, false, false),
+        Change::Metadata { at, follow, may_be_empty } => {
+            let text = looking.text(at)?;
+            let found = match text.is_empty() && may_be_empty {
+                true if at.folder == libc::AT_FDCWD => looking.object(at.folder, b".", true)?,
+                true => looking.open_file(at.folder)?,
+                false => looking.object(at.folder, &text, follow)?,
+            };
+            match found {
+                Found::Name(place, Some(there)) => Subject::Metadata(place, there),
+                _ => Subject::Nothing,
+            }
+        }
+        Change::MetadataOf(file) => match looking.open_file(file)? {
+            Found::Name(place, Some(there)) => Subject::Metadata(place, there),
+            _ => Subject::Nothing,
+        },
+    })
+}
+
+fn renamed(source: Found, target: Found, flags: RenameFlags) -> Subject {
+    let exchange = flags.contains(RenameFlags::EXCHANGE);
+    match (source, target) {
+        (Found::Name(_, None), _) => Subject::Nothing,
+        (_, Found::Name(_, Some(_))) if flags.contains(RenameFlags::NOREPLACE) => Subject::Nothing,
+        (_, Found::Name(_, None)) if exchange => Subject::Nothing,
+        (Found::Name(from, Some(there)), Found::Name(to, other)) => {
+            if other.is_some_and(|it| identity(&it) == identity(&there)) {
+                return Subject::Nothing;
+            }
+            Subject::Moved { from: (from, there), to: (to, other), exchange }
+        }
+        // A file can't be moved between a root and another file system, but a root's folder may lie beside.
+        (Found::Name(from, Some(there)), Found::Nothing) => {
+            let folder = FileType::from_raw_mode(there.st_mode).is_dir();
+            if folder {
+                return Subject::Unknown(format!("{} may have been moved out of the roots", from.path().display()));
+            }
+            Subject::Gone(from, there)
+        }
+        (Found::Nothing, Found::Name(to, Some(there))) => Subject::Gone(to, there),
+        (Found::Nothing, Found::Name(to, None)) => Subject::Created(to),
+        (Found::Nothing, Found::Nothing) => Subject::Nothing,
+    }
+}
+
+/// Adds the records of one change to a log.
+pub(super) struct Recording<'a> {
+    pub(super) log: &'a mut Log,
+    pub(super) ignored: &'a mut Ignored,
+    /// Whether git makes the change.
+    pub(super) git: bool,
+    /// Whether a copy may take long.
+    pub(super) may_be_long: bool,
+}
+
+impl Recording<'_> {
+    /// Adds what is to be kept before this change.
+    pub(super) fn add(&mut self, subject: &Subject) -> Result<(), Long> {
+        match subject {
+            Subject::Nothing => {}
+            Subject::Gone(place, there) => self.gone(place, there)?,
+            Subject::Created(place) => self.created(place),
+            Subject::Written { place, there, append, empties } => {
+                self.written(place, there, *append, *empties)?;
+            }
+            Subject::Metadata(place, there) => self.metadata(place, there),
+            Subject::Named { file: (place, there), name } => {
+                if self.log.level(&place.path()) < Some(Level::Whole) {
+                    self.log.named.insert(identity(there), place.clone());
+                }
+                self.created(name);
+            }
+            Subject::Moved { from: (from, there), to: (to, other), exchange } => {
+                self.moved((from, there), (to, other.as_ref()), *exchange)?;
+            }
+            Subject::Unknown(what) => self.log.unknown(what.clone()),
+        }
+        Ok(())
+    }
+
+    /// The name is about to lead nowhere, or to another file.
+    fn gone(&mut self, place: &Place, there: &Stat) -> Result<(), Long> {
+        let path = place.path();
+        let level = self.log.level(&path);
+        let kind = FileType::from_raw_mode(there.st_mode);
+        if kind.is_dir() {
+            self.around(place);
+            if level.is_none() {
+                self.log.before(path, Node::Folder(metadata(there)), Kept::Nothing, self.git);
+            }
+            if level != Some(Level::New) {
+                self.log.counted.folders_deleted += 1;
+            }
+            return Ok(());
+        }
+        if level >= Some(Level::Whole) {
+            self.around(place);
+            // Its number may be another file's soon.
+            if there.st_nlink == 1 {
+                self.log.copied.remove(&identity(there));
+            }
+            return Ok(());
+        }
+        let node = node(place, there);
+        let kept = match &node {
+            Node::Link { .. } => Kept::Nothing,
+            _ => self.keep(place, there, true)?,
+        };
+        if kind.is_file() && !self.ignored.have(&path) {
+            self.log.counted.deleted += 1;
+            self.count_of_git(&path);
+        }
+        self.around(place);
+        self.log.before(path, node, kept, self.git);
+        Ok(())
+    }
+
+    fn created(&mut self, place: &Place) {
+        self.around(place);
+        let path = place.path();
+        if self.log.level(&path).is_none() {
+            self.log.before(path, Node::Absent, Kept::Nothing, self.git);
+        }
+    }
+
+    fn written(&mut self, place: &Place, there: &Stat, append: bool, empties: bool) -> Result<(), Long> {
+        if let Some(named) = self.log.named.get(&identity(there)).cloned()
+            && (named.path() != place.path())
+        {
+            self.content(&named, there, append, empties)?;
+        }
+        self.content(place, there, append, empties)
+    }
+
+    fn content(&mut self, place: &Place, there: &Stat, append: bool, empties: bool) -> Result<(), Long> {
+        let path = place.path();
+        let before = self.log.level(&path);
+        let wanted = if append { Level::Length } else { Level::Whole };
+        if before >= Some(wanted) {
+            return Ok(());
+        }
+        if append {
+            self.log.before(path.clone(), Node::File(metadata(there)), Kept::Length, self.git);
+        } else {
+            let (of, kept) = match self.log.copied.get(&identity(there)) {
+                // The same file was written by another name before.
+                Some((of, kept)) => (*of, kept.clone()),
+                None => {
+                    let kept = self.keep(place, there, false)?;
+                    self.log.copied.insert(identity(there), (metadata(there), kept.clone()));
+                    (metadata(there), kept)
+                }
+            };
+            self.log.before(path.clone(), Node::File(of), kept, self.git);
+        }
+        if before < Some(Level::Length) && !self.ignored.have(&path) {
+            if empties && there.st_size > 0 {
+                self.log.counted.emptied += 1;
+            } else {
+                self.log.counted.overwritten += 1;
+            }
+            if !append {
+                self.count_of_git(&path);
+            }
+        }
+        Ok(())
+    }
+
+    fn metadata(&mut self, place: &Place, there: &Stat) {
+        let path = place.path();
+        if self.log.level(&path).is_none() {
+            let node = node(place, there);
+            let kept = match &node {
+                Node::File(_) | Node::Special(_) => Kept::Metadata,
+                _ => Kept::Nothing,
+            };
+            self.log.before(path, node, kept, self.git);
+        }
+    }
+
+    fn moved(
+        &mut self,
+        (from, there): (&Place, &Stat),
+        (to, other): (&Place, Option<&Stat>),
+        exchange: bool,
+    ) -> Result<(), Long> {
+        let is_folder = |it: &Stat| FileType::from_raw_mode(it.st_mode).is_dir();
+        match other {
+            Some(_) if exchange => {
+                self.around(from);
+                self.around(to);
+                let mut between = from.path().into_os_string().into_vec();
+                between.extend_from_slice(b".exchanged");
+                let between = PathBuf::from(OsString::from_vec(between));
+                self.log.moved(from.path(), between.clone());
+                self.log.moved(to.path(), from.path());
+                self.log.moved(between, to.path());
+                return Ok(());
+            }
+            // The call will fail.
+            Some(other) if is_folder(other) != is_folder(there) => return Ok(()),
+            Some(other) => self.gone(to, other)?,
+            None => self.around(to),
+        }
+        self.around(from);
+        self.log.moved(from.path(), to.path());
+        if let Some(named) = self.log.named.get_mut(&identity(there)) {
+            *named = to.clone();
+        }
+        Ok(())
+    }
+
+    /// Keeps the content of a file. `goes`: the name is about to be removed, so the file itself can be kept.
+    fn keep(&mut self, place: &Place, there: &Stat, goes: bool) -> Result<Kept, Long> {
+        let is_file = FileType::from_raw_mode(there.st_mode).is_file();
+        if goes && there.st_nlink == 1 {
+            let number = self.log.next_image();
+            match images::link(place, there, &self.log.images, number) {
+                Ok(()) => {
+                    self.log.copied.remove(&identity(there));
+                    return Ok(Kept::Linked(number));
+                }
+                Err(error) if !is_file => return Ok(Kept::Not(Reason::Failed(error.to_string()))),
+                Err(_) => {}
+            }
+        }
+        if !is_file {
+            return Ok(Kept::Not(Reason::Special));
+        }
+        if let Some((_, kept)) = self.log.copied.get(&identity(there)) {
+            return Ok(kept.clone());
+        }
+        let size = there.st_size.cast_unsigned();
+        let bounds = self.log.bounds;
+        if !bounds.ignored && self.ignored.have(&place.path()) {
+            return Ok(Kept::Not(Reason::Ignored));
+        }
+        if size > bounds.file {
+            return Ok(Kept::Not(Reason::TooLarge));
+        }
+        if self.log.kept.saturating_add(size) > bounds.call {
+            return Ok(Kept::Not(Reason::CallFull));
+        }
+        let number = self.log.next_image();
+        match images::copy(place, there, &self.log.images, number, self.may_be_long) {
+            Ok(Copied::Done) => {
+                self.log.kept += size;
+                self.log.counted.kept_bytes += size;
+                Ok(Kept::Copied(number))
+            }
+            Ok(Copied::Long) => Err(Long),
+            Err(error) => Ok(Kept::Not(Reason::Failed(error.to_string()))),
+        }
+    }
+
+    /// Records the folder in which a name is about to change, at the first time.
+    fn around(&mut self, place: &Place) {
+        if self.log.level(&place.folder_path).is_none()
+            && let Ok(there) = fstat(&place.folder)
+        {
+            let node = Node::Folder(metadata(&there));
+            self.log.before(place.folder_path.clone(), node, Kept::Nothing, self.git);
+        }
+    }
+
+    fn count_of_git(&mut self, path: &Path) {
+        if !self.git && path.components().any(|it| it.as_os_str() == OsStr::from_bytes(b".git")) {
+            self.log.counted.of_git_dir += 1;
+        }
+    }
+}
+
+/// Returns what is there.
+fn node(place: &Place, there: &Stat) -> Node {
+    let metadata = metadata(there);
+    match FileType::from_raw_mode(there.st_mode) {
+        FileType::RegularFile => Node::File(metadata),
+        FileType::Directory => Node::Folder(metadata),
+        FileType::Symlink => {
+            let target = readlinkat(&place.folder, &place.name, Vec::new());
+            let target = target.map(std::ffi::CString::into_bytes).unwrap_or_default();
+            Node::Link { target: OsString::from_vec(target), metadata }
+        }
+        _ => Node::Special(metadata),
+    }
+}
+
+/// Returns whether the process runs git's own program: one of that name that no command can have made.
+pub(super) fn is_git(looking: &Looking<'_>) -> bool {
+    let Ok(path) = readlinkat(CWD, format!("/proc/{}/exe", looking.thread), Vec::new()) else { return false };
+    let path = Path::new(OsStr::from_bytes(path.as_bytes()));
+    let name = path.file_name().unwrap_or_default().as_bytes();
+    (name == b"git" || name.starts_with(b"git-")) && !looking.roots.have(path)
+}

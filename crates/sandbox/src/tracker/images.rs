@@ -1,0 +1,90 @@
+//! Images: the contents of files as they were.
+
+use std::{fs::File, io, os::fd::OwnedFd};
+
+use kit::tracking::Metadata;
+use rustix::{
+    fs::{AtFlags, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_OMIT, fstat, futimens, linkat, openat, statat, unlinkat},
+    io::Errno,
+};
+
+use super::log::{Identity, Place};
+
+/// A larger file is copied by a thread of its own.
+const LARGE: u64 = 8 << 20;
+/// What became of a copy.
+pub(super) enum Copied {
+    Done,
+    /// It takes long: nothing was made.
+    Long,
+}
+
+/// The metadata of a file, as a record has it.
+pub(super) fn metadata(there: &Stat) -> Metadata {
+    Metadata {
+        mode: there.st_mode as u32 & 0o7777,
+        owner: (there.st_uid, there.st_gid),
+        size: there.st_size.cast_unsigned(),
+        modified: (there.st_mtime as i64, there.st_mtime_nsec as u32),
+        changed: (there.st_ctime as i64, there.st_ctime_nsec as u32),
+        identity: identity(there),
+        links: there.st_nlink as u64,
+    }
+}
+
+pub(super) fn identity(there: &Stat) -> Identity {
+    (there.st_dev as u64, there.st_ino as u64)
+}
+
+/// Keeps the file by a further name. Fails across file systems and mounts, and for the file of another user.
+pub(super) fn link(place: &Place, there: &Stat, images: &OwnedFd, number: u64) -> Result<(), Errno> {
+    let name = number.to_string();
+    linkat(&place.folder, &place.name, images, &name, AtFlags::empty())?;
+    match statat(images, &name, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(here) if identity(&here) == identity(there) => Ok(()),
+        here => {
+            let _ = unlinkat(images, &name, AtFlags::empty());
+            Err(here.err().unwrap_or(Errno::AGAIN))
+        }
+    }
+}
+
+/// Copies the file, sharing its blocks where the file system can.
+pub(super) fn copy(
+    place: &Place,
+    there: &Stat,
+    images: &OwnedFd,
+    number: u64,
+    may_be_long: bool,
+) -> io::Result<Copied> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let from = File::from(openat(&place.folder, &place.name, flags, Mode::empty())?);
+    let here = fstat(&from)?;
+    if identity(&here) != identity(there) {
+        return Err(Errno::AGAIN.into());
+    }
+    copy_open(from, &here, images, &number.to_string(), may_be_long)
+}
+
+fn copy_open(mut from: File, there: &Stat, images: &OwnedFd, name: &str, may_be_long: bool) -> io::Result<Copied> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+    let mut to = File::from(openat(images, name, flags, Mode::from_raw_mode(0o600))?);
+    let copied = match rustix::fs::ioctl_ficlone(&to, &from) {
+        Ok(()) => Ok(Copied::Done),
+        Err(_) if there.st_size.cast_unsigned() > LARGE && !may_be_long => Ok(Copied::Long),
+        Err(_) => io::copy(&mut from, &mut to).map(|_| Copied::Done),
+    };
+    match copied {
+        Ok(Copied::Done) => {
+            let modified =
+                Timespec { tv_sec: there.st_mtime as _, tv_nsec: there.st_mtime_nsec as _ };
+            let kept = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
+            futimens(&to, &Timestamps { last_access: kept, last_modification: modified })?;
+            Ok(Copied::Done)
+        }
+        copied => {
+            let _ = unlinkat(images, name, AtFlags::empty());
+            copied
+        }
+    }
+}

@@ -1,0 +1,347 @@
+//! The thread that answers stopped calls of all commands of a sandbox.
+
+use std::{
+    collections::HashMap,
+    io,
+    mem::MaybeUninit,
+    os::fd::{AsFd, OwnedFd},
+    path::PathBuf,
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+};
+
+use parking_lot::{Mutex, MutexGuard};
+use rustix::event::{EventfdFlags, epoll, eventfd};
+use tokio::sync::watch;
+
+use super::{
+    calls::Change,
+    changes::{self, Long, Recording, Subject},
+    ignored::Ignored,
+    log::Log,
+    logs::{Call, Logs, Use},
+    resolve::{Looking, Roots},
+    system::{self, Stopped},
+};
+
+/// The number of the descriptor that wakes the thread; trees count from 1.
+const WAKE: u64 = 0;
+
+/// The tracker of one sandbox. Cheap to clone; its thread ends with the last process that it tracks.
+#[derive(Clone)]
+pub struct Tracker {
+    handle: Arc<Handle>,
+}
+
+struct Handle {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    epoll: OwnedFd,
+    wake: OwnedFd,
+    logs: Logs,
+    roots: Roots,
+    ignored: Mutex<Ignored>,
+    next: AtomicU64,
+    /// Trees that the thread has not taken up yet.
+    coming: Mutex<Vec<Arc<Tree>>>,
+    /// Calls that wait until a log is free, or until a person has decided.
+    waiting: Mutex<Vec<Waiting>>,
+    /// Whether no further tree will come.
+    closing: AtomicBool,
+}
+
+/// A tree of processes that have one filter.
+struct Tree {
+    number: u64,
+    listener: OwnedFd,
+    root: OnceLock<OwnedFd>,
+    calls: Mutex<Calls>,
+    over: watch::Sender<bool>,
+}
+
+/// The calls for which a tree works.
+#[derive(Default)]
+struct Calls {
+    /// The call that started it, as long as it has worked for that one only.
+    owner: Option<Use>,
+    /// The calls that it works for at present.
+    present: Vec<Use>,
+    /// The last one: what it changes without a call is counted to this.
+    last: Option<Arc<Call>>,
+}
+
+struct Waiting {
+    tree: Arc<Tree>,
+    stopped: Stopped,
+    /// Whether its records are written, and only the answer is missing.
+    recorded: bool,
+}
+
+/// The tracked processes of one command, or of one that works for several calls. Cheap to clone.
+#[derive(Clone)]
+pub struct Tracked {
+    tree: Arc<Tree>,
+    logs: Logs,
+}
+
+/// A time in which a process works for a call. Ends when it is dropped.
+pub struct During {
+    tree: Arc<Tree>,
+    call: Arc<Call>,
+}
+
+impl Tracker {
+    /// Starts a thread that tracks changes in these folders.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn start(logs: Logs, roots: &[PathBuf]) -> io::Result<Self> {
+        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        epoll::add(&epoll, &wake, epoll::EventData::new_u64(WAKE), epoll::EventFlags::IN)?;
+        let shared = Arc::new(Shared {
+            epoll,
+            wake,
+            logs,
+            roots: Roots::open(roots),
+            ignored: Mutex::default(),
+            next: AtomicU64::new(WAKE + 1),
+            coming: Mutex::default(),
+            waiting: Mutex::default(),
+            closing: AtomicBool::new(false),
+        });
+        let thread = shared.clone();
+        std::thread::Builder::new().name("tracker".to_owned()).spawn(move || thread.run())?;
+        Ok(Self { handle: Arc::new(Handle { shared }) })
+    }
+
+    /// Tracks the processes of this listener, which a call started, or haft itself for later calls.
+    ///
+    /// # Errors
+    /// Those of the system; then their calls fail.
+    pub fn track(&self, listener: OwnedFd, call: Option<&str>) -> io::Result<Tracked> {
+        let shared = &self.handle.shared;
+        system::wake_beside(listener.as_fd());
+        let number = shared.next.fetch_add(1, Ordering::Relaxed);
+        let owner = call.map(|it| Use::new(shared.logs.call(it)));
+        let last = owner.as_ref().map(|it| it.call.clone());
+        let calls = Mutex::new(Calls { owner, present: Vec::new(), last });
+        let tree = Arc::new(Tree { number, listener, root: OnceLock::new(), calls, over: watch::Sender::new(false) });
+        shared.coming.lock().push(tree.clone());
+        let added =
+            epoll::add(&shared.epoll, &tree.listener, epoll::EventData::new_u64(number), epoll::EventFlags::IN);
+        if let Err(error) = added {
+            shared.coming.lock().retain(|it| it.number != number);
+            return Err(error.into());
+        }
+        Ok(Tracked { tree, logs: shared.logs.clone() })
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.shared.closing.store(true, Ordering::Release);
+        self.shared.wake();
+    }
+}
+
+impl Tracked {
+    /// Counts the changes of the processes to this call until the result is dropped. With several calls at
+    /// once, they are in the log of each, as mixed.
+    pub fn during(&self, call: &str) -> During {
+        let call = self.logs.call(call);
+        let mut calls = self.tree.calls.lock();
+        calls.owner = None;
+        calls.last = Some(call.clone());
+        // After its end it has nothing to settle.
+        if !*self.tree.over.borrow() {
+            calls.present.push(Use::new(call.clone()));
+        }
+        During { tree: self.tree.clone(), call }
+    }
+
+    /// Waits until none of the processes lives any more.
+    pub async fn settled(&self) {
+        let _ = self.tree.over.subscribe().wait_for(|it| *it).await;
+    }
+}
+
+impl Drop for During {
+    fn drop(&mut self) {
+        let mut calls = self.tree.calls.lock();
+        if let Some(at) = calls.present.iter().position(|it| Arc::ptr_eq(&it.call, &self.call)) {
+            calls.present.swap_remove(at);
+        }
+    }
+}
+
+impl Tree {
+    /// Returns the calls to which a change belongs.
+    fn calls(&self) -> Vec<Arc<Call>> {
+        let calls = self.calls.lock();
+        let present: Vec<_> = calls.present.iter().map(|it| it.call.clone()).collect();
+        if present.is_empty() { calls.last.iter().cloned().collect() } else { present }
+    }
+
+    fn end(&self) {
+        let mut calls = self.calls.lock();
+        let uses = (calls.owner.take(), std::mem::take(&mut calls.present));
+        drop(calls);
+        self.over.send_replace(true);
+        drop(uses);
+    }
+}
+
+/// The outcome of taking up a stopped call.
+enum Taken {
+    Recorded,
+    /// Another thread has a log.
+    Busy,
+    /// It takes a long copy.
+    Long,
+}
+
+impl Shared {
+    fn wake(&self) {
+        // If the counter is full, the thread is about to wake.
+        let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
+    }
+
+    fn run(self: Arc<Self>) {
+        let mut trees: HashMap<u64, Arc<Tree>> = HashMap::new();
+        let mut events = [MaybeUninit::uninit(); 64];
+        loop {
+            let ready: Vec<(u64, epoll::EventFlags)> = match epoll::wait(&self.epoll, &mut events, None) {
+                Ok((ready, _)) => ready.iter().map(|it| (it.data.u64(), it.flags)).collect(),
+                Err(rustix::io::Errno::INTR) => continue,
+                Err(error) => {
+                    tracing::error!("changes are not tracked any more: {error}");
+                    return;
+                }
+            };
+            trees.extend(std::mem::take(&mut *self.coming.lock()).into_iter().map(|it| (it.number, it)));
+            for (number, flags) in ready {
+                if number == WAKE {
+                    let _ = rustix::io::read(&self.wake, &mut [0; 8]);
+                    for waiting in std::mem::take(&mut *self.waiting.lock()) {
+                        self.take_up(waiting);
+                    }
+                    continue;
+                }
+                let Some(tree) = trees.get(&number) else { continue };
+                if flags.contains(epoll::EventFlags::IN) {
+                    match system::receive(tree.listener.as_fd()) {
+                        Ok(Some(stopped)) => {
+                            self.take_up(Waiting { tree: tree.clone(), stopped, recorded: false });
+                        }
+                        Ok(None) => {}
+                        Err(error) => tracing::warn!("a change was not received: {error}"),
+                    }
+                } else if flags.intersects(epoll::EventFlags::HUP | epoll::EventFlags::ERR) {
+                    let _ = epoll::delete(&self.epoll, &tree.listener);
+                    tree.end();
+                    self.waiting.lock().retain(|it| it.tree.number != number);
+                    trees.remove(&number);
+                }
+            }
+            if self.closing.load(Ordering::Acquire) && trees.is_empty() && self.coming.lock().is_empty() {
+                return;
+            }
+        }
+    }
+
+    /// Records what a stopped call changes and lets it go on, or keeps it waiting.
+    fn take_up(self: &Arc<Self>, mut waiting: Waiting) {
+        let taken = if waiting.recorded { Taken::Recorded } else { self.record(&waiting, false) };
+        match taken {
+            Taken::Recorded => {
+                waiting.recorded = true;
+                self.answer(waiting);
+            }
+            Taken::Busy => self.waiting.lock().push(waiting),
+            Taken::Long => {
+                let shared = self.clone();
+                let long = Waiting { tree: waiting.tree.clone(), ..waiting };
+                let thread = std::thread::Builder::new().name("tracker copy".to_owned()).spawn(move || {
+                    let _ = shared.record(&long, true);
+                    shared.answer(Waiting { recorded: true, ..long });
+                    // Others may have waited for the log.
+                    shared.wake();
+                });
+                if let Err(error) = thread {
+                    tracing::warn!("no thread for a long copy: {error}");
+                    let _ = self.record(&waiting, true);
+                    waiting.recorded = true;
+                    self.answer(waiting);
+                }
+            }
+        }
+    }
+
+    /// Lets the process make its call, unless that has to wait.
+    fn answer(self: &Arc<Self>, waiting: Waiting) {
+        let shared = Arc::downgrade(self);
+        let wake: Arc<dyn Fn() + Send + Sync> = Arc::new(move || {
+            if let Some(shared) = shared.upgrade() {
+                shared.wake();
+            }
+        });
+        if waiting.tree.calls().iter().any(|call| call.holds(&wake)) {
+            self.waiting.lock().push(waiting);
+            return;
+        }
+        system::go_on(waiting.tree.listener.as_fd(), &waiting.stopped);
+    }
+
+    fn record(&self, waiting: &Waiting, may_be_long: bool) -> Taken {
+        let Waiting { tree, stopped, .. } = waiting;
+        let Some(change) = Change::of(stopped.call, stopped.arguments) else { return Taken::Recorded };
+        let calls = tree.calls();
+        if calls.is_empty() {
+            return Taken::Recorded;
+        }
+        let looking = Looking { roots: &self.roots, root: &tree.root, thread: stopped.thread };
+        let subject = changes::subject(&looking, change);
+        if matches!(subject, Subject::Nothing) || !system::waits(tree.listener.as_fd(), stopped) {
+            return Taken::Recorded;
+        }
+        let git = changes::is_git(&looking);
+        for call in &calls {
+            let log = if may_be_long { Some(call.log.lock()) } else { call.log.try_lock() };
+            let Some(mut log) = log else { return Taken::Busy };
+            let Some(log) = opened(&mut log, call) else { continue };
+            log.mixed(calls.iter().filter(|it| !Arc::ptr_eq(it, call)).map(|it| it.id()));
+            let mut ignored = self.ignored.lock();
+            let done = Recording { log, ignored: &mut ignored, git, may_be_long }.add(&subject);
+            if let Err(Long) = done {
+                return Taken::Long;
+            }
+            match log.write() {
+                Ok(counted) => call.count(&counted),
+                Err(error) => {
+                    tracing::error!(call = call.id(), "a change is not in the call's log: {error}");
+                    call.count(&super::Totals { unknown: 1, ..Default::default() });
+                }
+            }
+        }
+        Taken::Recorded
+    }
+}
+
+/// Returns the log of a call, which is opened at its first change.
+fn opened<'a>(log: &'a mut MutexGuard<'_, Option<Log>>, call: &Call) -> Option<&'a mut Log> {
+    if log.is_none() {
+        match Log::open(call.folder(), call.bounds) {
+            Ok(open) => **log = Some(open),
+            Err(error) => {
+                tracing::error!(call = call.id(), "the log of its changes can't be opened: {error}");
+                call.count(&super::Totals { unknown: 1, ..Default::default() });
+            }
+        }
+    }
+    log.as_mut()
+}

@@ -1,0 +1,369 @@
+//! Which file of a root a stopped call is about.
+//!
+//! A path is looked up where the process has it: below its own root, its working folder, its descriptors. The
+//! folder that is found is then looked up once more from haft's own handle of the root, without any link, and
+//! must be the same one.
+
+use std::{
+    ffi::{OsStr, OsString},
+    io,
+    os::{
+        fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
+        unix::ffi::{OsStrExt, OsStringExt},
+    },
+    path::{Path, PathBuf},
+    sync::{Arc, OnceLock},
+};
+
+use parking_lot::Mutex;
+use rustix::{
+    fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, Stat, fstat, openat, openat2, readlinkat, statat},
+    io::Errno,
+};
+
+use super::{calls::At, log::Place, system};
+
+/// The most links that are followed one after the other.
+const LINKS: usize = 40;
+/// The times that a look is repeated when folders move meanwhile.
+const TRIES: usize = 8;
+/// The folders whose handles are kept open.
+const FOLDERS: usize = 16;
+
+/// A root that commands may write, by its path and haft's handle.
+pub(super) struct Root {
+    path: PathBuf,
+    handle: OwnedFd,
+}
+
+/// The roots, and the folders in them that were found last.
+pub(super) struct Roots {
+    roots: Vec<Root>,
+    found: Mutex<Vec<(PathBuf, Stat, Arc<OwnedFd>)>>,
+}
+
+/// What a look leads to.
+pub(super) enum Found {
+    /// Nothing that is tracked, or the call will fail.
+    Nothing,
+    /// This name in a root; with what is there.
+    Name(Place, Option<Stat>),
+}
+
+/// Why a look failed.
+pub(super) enum Trouble {
+    /// The call itself will fail, or the process is gone.
+    Fails,
+    /// It may be a file of a root.
+    Unknown(String),
+}
+
+type Look<T> = Result<T, Trouble>;
+
+impl From<Errno> for Trouble {
+    fn from(error: Errno) -> Self {
+        match error {
+            Errno::NOENT
+            | Errno::NOTDIR
+            | Errno::ACCESS
+            | Errno::LOOP
+            | Errno::NAMETOOLONG
+            | Errno::BADF
+            | Errno::FAULT
+            | Errno::INVAL
+            | Errno::SRCH => Self::Fails,
+            error => Self::Unknown(error.to_string()),
+        }
+    }
+}
+
+impl From<io::Error> for Trouble {
+    fn from(error: io::Error) -> Self {
+        Errno::from_io_error(&error).map_or_else(|| Self::Unknown(error.to_string()), Self::from)
+    }
+}
+
+impl Roots {
+    /// Opens these folders. A root that does not exist has no file.
+    pub(super) fn open(paths: &[PathBuf]) -> Self {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let open = |path: &PathBuf| {
+            let path = path.canonicalize().ok()?;
+            let handle = openat(CWD, &path, flags, Mode::empty()).ok()?;
+            Some(Root { path, handle })
+        };
+        Self { roots: paths.iter().filter_map(open).collect(), found: Mutex::default() }
+    }
+
+    /// Returns whether this path of a process is below a root.
+    pub(super) fn have(&self, path: &Path) -> bool {
+        self.roots.iter().any(|root| path.starts_with(&root.path))
+    }
+
+    /// Returns haft's own handle of a folder that was found where a process has it; `None`, if it is in no root.
+    fn own(&self, theirs: BorrowedFd<'_>) -> Look<Option<(Arc<OwnedFd>, PathBuf)>> {
+        let same = |one: &Stat, other: &Stat| (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino);
+        let there = fstat(theirs)?;
+        for _ in 0..TRIES {
+            let path = path_of(theirs)?;
+            let root = self.roots.iter().filter(|it| path.starts_with(&it.path));
+            let Some(root) = root.max_by_key(|it| it.path.as_os_str().len()) else { return Ok(None) };
+            let mut found = self.found.lock();
+            if let Some((_, _, handle)) = found.iter().find(|it| it.0 == path && same(&it.1, &there)) {
+                return Ok(Some((handle.clone(), path)));
+            }
+            let rest = path.strip_prefix(&root.path).unwrap_or(Path::new(""));
+            let rest = if rest.as_os_str().is_empty() { Path::new(".") } else { rest };
+            let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+            match openat2(&root.handle, rest, flags, Mode::empty(), resolve) {
+                Ok(handle) => {
+                    let here = fstat(&handle)?;
+                    if same(&here, &there) {
+                        let handle = Arc::new(handle);
+                        if found.len() >= FOLDERS {
+                            found.remove(0);
+                        }
+                        found.push((path.clone(), here, handle.clone()));
+                        return Ok(Some((handle, path)));
+                    }
+                    // A private folder of the sandbox hides the one of the root.
+                    if here.st_dev != there.st_dev {
+                        return Ok(None);
+                    }
+                }
+                // A deleted folder has no files, and gets none.
+                Err(Errno::NOENT) if there.st_nlink == 0 => return Ok(None),
+                Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::AGAIN) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(Trouble::Unknown(format!("{} is another folder by now", path_of(theirs)?.display())))
+    }
+}
+
+/// One stopped call of a process, whose paths are looked up.
+pub(super) struct Looking<'a> {
+    pub(super) roots: &'a Roots,
+    /// The root of the tree of processes, opened at its first look.
+    pub(super) root: &'a OnceLock<OwnedFd>,
+    pub(super) thread: u32,
+}
+
+impl Looking<'_> {
+    /// Reads the text of a path.
+    pub(super) fn text(&self, at: At) -> Look<Vec<u8>> {
+        Ok(system::path(self.thread, at.text)?)
+    }
+
+    /// Looks up a name that is not followed if it is a link: to delete, to move, to create.
+    pub(super) fn name(&self, folder: i32, text: &[u8]) -> Look<Found> {
+        let Some((folder, name)) = self.parent(folder, text)? else { return Ok(Found::Nothing) };
+        self.in_folder(folder.as_fd(), name)
+    }
+
+    /// Looks up what is at a path: to change its metadata.
+    pub(super) fn object(&self, folder: i32, text: &[u8], follow: bool) -> Look<Found> {
+        let flags = if follow { OFlags::PATH } else { OFlags::PATH | OFlags::NOFOLLOW };
+        let found = self.open(folder, text, flags)?;
+        self.of_object(found.as_fd())
+    }
+
+    /// Looks up an open file of the process.
+    pub(super) fn open_file(&self, number: i32) -> Look<Found> {
+        let path = format!("/proc/{}/fd/{number}", self.thread);
+        let found = openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+        self.of_object(found.as_fd())
+    }
+
+    /// Looks up what an open with these flags leads to: a file, or the name of one that it creates.
+    pub(super) fn opened(&self, folder: i32, text: &[u8], flags: i32) -> Look<Found> {
+        let creates = flags & libc::O_CREAT != 0;
+        let stays = flags & libc::O_NOFOLLOW != 0 || (creates && flags & libc::O_EXCL != 0);
+        let (mut folder, mut text) = (folder, text.to_vec());
+        for _ in 0..LINKS {
+            match self.object(folder, &text, !stays) {
+                Err(Trouble::Fails) => {}
+                found => return found,
+            }
+            let Some((parent, name)) = self.parent(folder, &text)? else { return Ok(Found::Nothing) };
+            let link = match statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW) {
+                Ok(there) if is_link(&there) && !stays => readlinkat(&parent, name, Vec::new())?.into_bytes(),
+                Err(Errno::NOENT) if creates => return self.in_folder(parent.as_fd(), name),
+                // What is there can't be opened.
+                _ => return Ok(Found::Nothing),
+            };
+            if link.first() != Some(&b'/') {
+                let mut path = path_of(parent.as_fd())?.into_os_string().into_vec();
+                path.push(b'/');
+                path.extend(link);
+                text = path;
+            } else {
+                text = link;
+            }
+            folder = libc::AT_FDCWD;
+        }
+        Ok(Found::Nothing)
+    }
+
+    fn in_folder(&self, folder: BorrowedFd<'_>, name: &OsStr) -> Look<Found> {
+        let Some((folder, folder_path)) = self.roots.own(folder)? else { return Ok(Found::Nothing) };
+        let there = match statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(there) => Some(there),
+            Err(Errno::NOENT) => None,
+            Err(error) => return Err(error.into()),
+        };
+        Ok(Found::Name(Place { folder, folder_path, name: name.to_owned() }, there))
+    }
+
+    fn of_object(&self, found: BorrowedFd<'_>) -> Look<Found> {
+        let there = fstat(found)?;
+        for _ in 0..TRIES {
+            let path = path_of(found)?;
+            if !self.roots.have(&path) {
+                return Ok(Found::Nothing);
+            }
+            if self.roots.roots.iter().any(|root| root.path == path) {
+                let Some((folder, folder_path)) = self.roots.own(found)? else { return Ok(Found::Nothing) };
+                return Ok(Found::Name(Place { folder, folder_path, name: OsString::new() }, Some(there)));
+            }
+            let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+                return Ok(Found::Nothing);
+            };
+            match self.open(libc::AT_FDCWD, parent.as_os_str().as_bytes(), OFlags::PATH | OFlags::DIRECTORY) {
+                Ok(parent) => match self.in_folder(parent.as_fd(), name)? {
+                    Found::Nothing => return Ok(Found::Nothing),
+                    Found::Name(place, Some(here))
+                        if (here.st_dev, here.st_ino) == (there.st_dev, there.st_ino) =>
+                    {
+                        return Ok(Found::Name(place, Some(here)));
+                    }
+                    // A mount of the sandbox hides the file of the root.
+                    Found::Name(_, Some(here)) if here.st_dev != there.st_dev => return Ok(Found::Nothing),
+                    Found::Name(..) => {}
+                },
+                Err(Trouble::Fails) => {}
+                Err(trouble) => return Err(trouble),
+            }
+            // A file without a name.
+            if fstat(found)?.st_nlink == 0 {
+                return Ok(Found::Nothing);
+            }
+        }
+        Err(Trouble::Unknown(format!("{} is another file by now", path_of(found)?.display())))
+    }
+
+    /// Opens the folder of a path, and returns the name in it; `None` for a path that has none.
+    fn parent<'a>(&self, folder: i32, text: &'a [u8]) -> Look<Option<(OwnedFd, &'a OsStr)>> {
+        let end = text.iter().rposition(|it| *it != b'/').map_or(0, |it| it + 1);
+        let text = text.get(..end).unwrap_or_default();
+        let slash = text.iter().rposition(|it| *it == b'/').map_or(0, |it| it + 1);
+        let (before, name) = text.split_at(slash);
+        if matches!(name, b"" | b"." | b"..") {
+            return Ok(None);
+        }
+        let before = if before.is_empty() { b"." } else { before };
+        Ok(Some((self.open(folder, before, OFlags::PATH | OFlags::DIRECTORY)?, OsStr::from_bytes(name))))
+    }
+
+    /// Opens what the process has at this path.
+    fn open(&self, folder: i32, text: &[u8], flags: OFlags) -> Look<OwnedFd> {
+        let flags = flags | OFlags::CLOEXEC;
+        if let Some(path) = self.of_itself(text) {
+            return Ok(openat(CWD, path.as_slice(), flags, Mode::empty())?);
+        }
+        let root = self.root()?;
+        let is_absolute = text.first() == Some(&b'/');
+        let rest = text.iter().position(|it| *it != b'/').and_then(|it| text.get(it..));
+        let rest = match rest {
+            Some(rest) if is_absolute => rest,
+            _ if is_absolute => b".",
+            _ if text.is_empty() => return Err(Trouble::Fails),
+            _ => text,
+        };
+        let base;
+        let from = if is_absolute {
+            root.as_fd()
+        } else {
+            base = self.base(folder)?;
+            base.as_fd()
+        };
+        let straight = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+        match openat2(from, rest, flags, Mode::empty(), straight) {
+            Err(Errno::LOOP) => {}
+            opened => return Ok(opened?),
+        }
+        // A link on the way: it is followed below the root of the process.
+        let mut whole = Vec::new();
+        if !is_absolute {
+            whole = path_of(from)?.into_os_string().into_vec();
+            whole.push(b'/');
+        }
+        whole.extend(rest);
+        let whole = whole.strip_prefix(b"/").unwrap_or(&whole);
+        for _ in 0..TRIES {
+            match openat2(root, whole, flags, Mode::empty(), ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS) {
+                Err(Errno::AGAIN) => {}
+                // The descriptor of another process, through its folder in `/proc`.
+                Err(Errno::LOOP | Errno::XDEV) => return Ok(openat(root, whole, flags, Mode::empty())?),
+                opened => return Ok(opened?),
+            }
+        }
+        Err(Trouble::Unknown("folders on the way move".to_owned()))
+    }
+
+    /// Returns the path, as haft has it, of a path by which a process names itself.
+    fn of_itself(&self, text: &[u8]) -> Option<Vec<u8>> {
+        let number: Option<&[u8]> = match text {
+            b"/dev/stdin" => Some(b"0"),
+            b"/dev/stdout" => Some(b"1"),
+            b"/dev/stderr" => Some(b"2"),
+            _ => text.strip_prefix(b"/dev/fd/"),
+        };
+        let mut path = format!("/proc/{}/", self.thread).into_bytes();
+        if let Some(number) = number {
+            path.extend_from_slice(b"fd/");
+            path.extend_from_slice(number);
+            return Some(path);
+        }
+        let rest = text.strip_prefix(b"/proc/self/").or_else(|| text.strip_prefix(b"/proc/thread-self/"))?;
+        path.extend_from_slice(rest);
+        Some(path)
+    }
+
+    fn root(&self) -> Look<&OwnedFd> {
+        if let Some(root) = self.root.get() {
+            return Ok(root);
+        }
+        let path = format!("/proc/{}/root", self.thread);
+        let root = openat(CWD, path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
+        // The folder of a process that has ended.
+        let root = root.map_err(|error| match error {
+            Errno::NOENT | Errno::SRCH => Trouble::Fails,
+            error => Trouble::Unknown(format!("the root of the process: {error}")),
+        })?;
+        Ok(self.root.get_or_init(|| root))
+    }
+
+    fn base(&self, folder: i32) -> Look<OwnedFd> {
+        let path = match folder {
+            libc::AT_FDCWD => format!("/proc/{}/cwd", self.thread),
+            number => format!("/proc/{}/fd/{number}", self.thread),
+        };
+        match openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) {
+            Err(error @ (Errno::ACCESS | Errno::PERM)) => {
+                Err(Trouble::Unknown(format!("the folder of the process: {error}")))
+            }
+            opened => Ok(opened?),
+        }
+    }
+}
+
+fn path_of(file: BorrowedFd<'_>) -> Look<PathBuf> {
+    let path = readlinkat(CWD, format!("/proc/self/fd/{}", file.as_raw_fd()), Vec::new())?;
+    Ok(OsString::from_vec(path.into_bytes()).into())
+}
+
+pub(super) fn is_link(there: &Stat) -> bool {
+    rustix::fs::FileType::from_raw_mode(there.st_mode).is_symlink()
+}
