@@ -315,9 +315,7 @@ impl Work {
     /// Denies a call whose command deleted too much, unless the person allows it; its changes are put back then.
     async fn check_deletions(&mut self, done: Result<Output, Fault>) -> Result<Output, Fault> {
         let (session, call) = (self.session.clone(), self.id.clone());
-        if !session.execution().settled(&call).await {
-            return done;
-        }
+        session.execution().settled(&call).await;
         let deletions = Deletions { session: &session, call: &call };
         let too_much = match deletions.too_much().await {
             Ok(None) => return done,

@@ -39,12 +39,9 @@ impl Execution {
         self.inner.commands.ask
     }
 
-    /// Waits until no process of a call can change a file any more. Returns whether it changed some.
-    pub(crate) async fn settled(&self, call: &str) -> bool {
-        let call = self.inner.tracks.call(call);
-        call.settled().await;
-        let records = call.totals().borrow().records;
-        records > 0
+    /// Waits until no process of a call can change a file any more.
+    pub(crate) async fn settled(&self, call: &str) {
+        self.inner.tracks.call(call).settled().await;
     }
 
     /// Returns the roots.
