@@ -27,7 +27,7 @@ const GRACE: Duration = Duration::from_millis(100);
 /// Extra time that the runtime allows beyond `wait_ms`.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
-/// Run a command in a bash (or sh) of its own. If it takes longer than `wait_ms`, or leaves processes running, it continues as a job: the answer has its id, output so far and ports.
+/// Run a command in a bash of its own. If it takes longer than `wait_ms`, or leaves processes running, it continues as a job: the answer has its id, output so far and ports.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Shell {
@@ -42,7 +42,7 @@ pub(crate) struct Shell {
     /// Keep its input open[?, for `tool:shell_status`?].
     #[serde(default)]
     input: bool,
-    /// Hosts it needs, such as `example.org`.
+    /// Hosts it needs: `example.org`.
     #[serde(default)]
     net: Vec<String>,
     /// Outside the sandbox; a person is asked.
