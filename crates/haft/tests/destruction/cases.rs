@@ -73,7 +73,7 @@ cases! {
     rename_chain: "", "mv src a; mv docs src; mv a docs" => Undone;
     rename_files_in_a_ring: "", "mv src/1.c t; mv src/2.c src/1.c; mv src/3.c src/2.c; mv t src/3.c" => Undone;
     rename_a_folder_into_a_new_one: "", "mkdir new; mv src docs data new/; echo x > new/src/1.c" => Undone;
-    move_and_replace: "", "mv src old; mkdir src; echo other > src/1.c; rm -r old" => Undone;
+    move_and_replace: "", "mv src old; mkdir src; echo other > src/1.c; rm -r old" => Denied;
     // Links are swapped.
     folder_is_swapped_for_a_link: "", "mv docs elsewhere; ln -s elsewhere docs; echo x > docs/letter" => Undone;
     link_is_swapped_for_a_folder: "", "rm docs/folder; mkdir docs/folder; echo x > docs/folder/1.c" => Undone;
@@ -86,7 +86,7 @@ cases! {
     build_script_that_wipes: "printf 'clean:\\n\\trm -rf src/deep data/*\\n' > Makefile", "make -s clean || { rm -rf src/deep; rm -f data/blob; }" => Undone;
     script_that_wipes_and_fails: "", "set -e; rm -rf docs; false; echo never" => Undone;
     node_script [Node]: "printf '{\"scripts\": {\"clean\": \"rm -rf src/deep\"}}' > package.json", "node -e 'require(\"fs\").rmSync(\"src/deep\", {recursive: true})'" => Undone;
-    mirror_deletes: "mkdir backup; echo only > backup/only", "cd src && for f in $(find . -type f); do [ -e ../backup/$f ] || rm $f; done; cp ../backup/* ." => Undone;
+    mirror_deletes: "mkdir backup; echo only > backup/only", "cd src && for f in $(find . -type f); do [ -e ../backup/$f ] || rm $f; done; cp ../backup/* ." => Denied;
     background_process_writes: "", "(sleep 0.3; echo late > README; rm docs/letter) & wait" => Undone;
     many_processes_write: "", "for i in 1 2 3 4 5 6; do (echo $i > src/$i.c; rm src/deep/er/$i.h) & done; wait" => Undone;
     // git.

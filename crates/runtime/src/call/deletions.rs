@@ -278,7 +278,8 @@ fn made_by_session(tracked: &Tracked, session: &str, call: &str) -> Result<HashS
     let mut existed: HashMap<PathBuf, bool> = HashMap::new();
     let mut calls = tracked.open_calls(Some(session))?;
     calls.reverse();
-    for earlier in calls.iter().filter(|it| it.call != call) {
+    // An undo makes files again that were there before: they are nobody's new ones.
+    for earlier in calls.iter().filter(|it| it.call != call && it.depth == 0) {
         let Some(fold) = tracked.fold(&earlier.call)? else { continue };
         for entry in &fold.entries {
             let path = fold.present(&entry.path, entry.segment);

@@ -320,6 +320,7 @@ impl Work {
     /// Denies a call whose command deleted too much, unless the person allows it; its changes are put back then.
     async fn check_deletions(&mut self, done: Result<Output, Fault>) -> Result<Output, Fault> {
         let (session, call) = (self.session.clone(), self.id.clone());
+        session.execution().settled(&call).await;
         let deletions = Deletions { session: &session, call: &call };
         // What is left in the background is not waited for.
         let _ = timeout(SETTLED, session.runtime().tracks().call(&call).settled()).await;

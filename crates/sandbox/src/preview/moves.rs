@@ -1,6 +1,6 @@
 //! Moves among the changes of a preview: a deleted file whose content a new one has.
 //!
-//! An overlay copies what is moved, so a move is told by content alone.
+//! An overlay copies what is moved, so only the content shows a move.
 
 use std::{
     collections::{BTreeMap, HashMap},

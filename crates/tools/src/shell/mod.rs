@@ -55,6 +55,6 @@ mod tests {
     #[test]
     fn the_family_costs_a_model_little() {
         let bytes: usize = super::all().iter().map(|tool| tool.spec().bytes()).sum();
-        assert!(bytes < 2_600, "{bytes} bytes");
+        assert!(bytes < 2_700, "{bytes} bytes");
     }
 }

@@ -27,28 +27,28 @@ const GRACE: Duration = Duration::from_millis(100);
 /// Extra time that the runtime allows beyond `wait_ms`.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
-/// Run a command in a bash (or sh) of its own. If it takes longer than `wait_ms`, or leaves processes running, it continues as a job: the answer has the job's id, the output so far and the ports.
+/// Run a command in a bash of its own. If it takes longer than `wait_ms`, or leaves processes running, it continues as a job: the answer has its id, output so far and ports.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Shell {
     /// One line or many.
     command: String,
-    /// Where to run it. Default: the workspace.
+    /// Its folder. Default: the workspace.
     #[serde(default)]
     dir: String,
-    /// How long to wait for it; 0: not at all. Default: 30000.
+    /// Time to wait; 0: none. Default: 30000.
     #[serde(default)]
     wait_ms: Option<u64>,
     /// Keep its input open[?, for `tool:shell_status`?].
     #[serde(default)]
     input: bool,
-    /// Hosts it needs, such as `example.org`.
+    /// Hosts it needs: `example.org`.
     #[serde(default)]
     net: Vec<String>,
     /// Outside the sandbox; a person is asked.
     #[serde(default)]
     unconfined: bool,
-    /// Show what it would change, keep nothing.
+    /// List its changes, keep none.
     #[serde(default)]
     preview: bool,
 }
