@@ -153,8 +153,10 @@ impl Restore for UndoFiles {
     }
 
     fn may_put_back(&self, path: &Path) -> Result<(), Fault> {
-        // A name that is not UTF-8 is judged by its folder.
-        let known = path.ancestors().find_map(Path::to_str).unwrap_or("/");
+        // A link is replaced, never followed: it is judged by its folder, like a name that is not UTF-8.
+        let is_link = path.symlink_metadata().is_ok_and(|it| it.file_type().is_symlink());
+        let mut judged = path.ancestors().skip(usize::from(is_link));
+        let known = judged.find_map(Path::to_str).unwrap_or("/");
         let location = self.workspace.roots.locate(known)?;
         match self.policy.decide(&[Want::Place(location, Access::Write)]) {
             // The command could write there, so its change may be taken back there, unless the limits are

@@ -17,7 +17,10 @@ use std::{
 
 use parking_lot::Mutex;
 use rustix::{
-    fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, Stat, fstat, openat, openat2, readlinkat, statat},
+    fs::{
+        AtFlags, CWD, Mode, OFlags, ResolveFlags, Stat, StatxAttributes, StatxFlags, fstat, openat, openat2, readlinkat,
+        statat, statx,
+    },
     io::Errno,
 };
 
@@ -160,6 +163,11 @@ impl Looking<'_> {
     /// Looks up a name that is not followed if it is a link: to delete, to move, to create.
     pub(super) fn name(&self, folder: i32, text: &[u8]) -> Look<Found> {
         let Some((folder, name)) = self.parent(folder, text)? else { return Ok(Found::Nothing) };
+        // A mount of the sandbox, as over git's configuration, can't be removed, renamed or replaced.
+        let there = statx(&folder, name, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::TYPE);
+        if there.is_ok_and(|it| it.stx_attributes.contains(StatxAttributes::MOUNT_ROOT)) {
+            return Err(Trouble::Fails);
+        }
         self.in_folder(folder.as_fd(), name)
     }
 

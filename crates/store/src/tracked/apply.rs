@@ -384,10 +384,20 @@ impl Work<'_> {
     fn step(&mut self, number: usize, entry: &Entry) -> io::Result<()> {
         let path = self.actual(entry);
         let name = self.name(&path);
+        // A command that wrote in place left the folder's time alone. Where it did not, the folder has an
+        // entry, and gets its time at the end.
+        let around = path.parent().and_then(|it| Some((it, node_at(it).ok()?)));
         let refused = match (self.may_write)(&path) {
             Ok(()) => self.ensure(number, entry, &path),
             Err(fault) => Ok(Step::Left(fault.what)),
         };
+        if let Some((folder, Node::Folder(before))) = around
+            && let Ok(spot) = Spot::at(folder)
+            && matches!(spot.node(), Ok(Node::Folder(now)) if now.modified != before.modified)
+        {
+            // Without the right to set it, the folder keeps its new time.
+            let _ = spot.set_modified(before.modified);
+        }
         match refused {
             Ok(Step::Done(line)) => {
                 self.put_back.push(number);
