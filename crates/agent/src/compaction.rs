@@ -12,13 +12,15 @@ pub(crate) mod size;
 use std::sync::Arc;
 
 use kit::{Fault, Kind, Spec};
-use runtime::Session;
+use runtime::{Session, config::HookEvent};
+use serde_json::json;
+use store::Store;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     event::{Event, Observer},
     model::{self, Abilities, Item, MessagePart, Model, ModelError, Piece, Request, Usage},
-    transcript::{Message, Transcript},
+    transcript::{Message, Transcript, replaced_since},
     turn::next_part,
 };
 
@@ -161,7 +163,8 @@ impl Shorten<'_> {
         let lines = self.results_to_lines(goal)?;
         done.changed |= lines > 0;
         let mut summed = false;
-        if self.tokens() > goal.max(allowed / 10 * 7) && !self.cancel.is_cancelled() {
+        let is_long = self.tokens() > goal.max(allowed / 10 * 7) && !self.cancel.is_cancelled();
+        if is_long && (self.hooks_let("auto", None).await.is_ok() || hard) {
             summed = self.sum_up(goal, &mut done.usage).await?;
             done.changed |= summed;
         }
@@ -185,6 +188,22 @@ impl Shorten<'_> {
             self.host.observe(Event::Note { text });
         }
         Ok(done)
+    }
+
+    /// Runs the hooks before a summary; `trigger` is `auto` or `manual`, as Claude Code calls it.
+    ///
+    /// # Errors
+    /// When a hook refuses it.
+    async fn hooks_let(&self, trigger: &str, extra: Option<&str>) -> Result<(), Fault> {
+        if !self.session.has_hooks(HookEvent::PreCompact) {
+            return Ok(());
+        }
+        let fields = json!({"trigger": trigger, "custom_instructions": extra.unwrap_or_default()});
+        let word = self.session.run_hooks(HookEvent::PreCompact, trigger, fields, self.cancel).await;
+        let Some((hook, reason)) = word.denied else { return Ok(()) };
+        let what = format!("the hook `{hook}` refused to compact the conversation: {reason}");
+        self.host.observe(Event::Note { text: what.clone() });
+        Err(Fault::denied(what).next("`haft hooks` shows the hooks."))
     }
 
     fn tokens(&self) -> u64 {
@@ -268,6 +287,8 @@ impl Shorten<'_> {
                 format!("nothing to compact yet: about {before} tokens, system prompt and tools included");
             return Err(Fault::not_found(what));
         }
+        self.hooks_let("manual", extra).await?;
+        let items = self.transcript.items();
         let (whole, words) = (as_text::whole(items), as_text::words(items, WORDS));
         let last = match items.last() {
             Some(Item::Model { said }) => {
@@ -428,6 +449,18 @@ fn cut(items: &[Item], room: u64) -> usize {
 /// Returns whether a summary would be shorter than these items.
 fn is_worth_it(items: &[Item]) -> bool {
     items.iter().map(of_item).sum::<u64>() > LONG as u64 && !is_summary(items)
+}
+
+/// Returns whether a summary took the place of the conversation after this row. Blocks.
+///
+/// # Errors
+/// When the conversation can't be read.
+pub fn compacted_since(store: &Store, session: &str, row: u64) -> Result<bool, Fault> {
+    let (first, replaced) = replaced_since(store, session, row)?;
+    let is_new = |items: &Vec<Item>| {
+        items.first().is_some_and(|it| is_summary(std::slice::from_ref(it)) && Some(it) != first.as_ref())
+    };
+    Ok(replaced.iter().any(is_new))
 }
 
 /// Returns whether these items are only an earlier summary.

@@ -83,23 +83,35 @@ pub fn conversation(runtime: &Runtime, name: &str) -> Result<Conversation, Fault
         return Err(Fault::not_found(format!("the session `{name}` was deleted")));
     }
     let all = store.list(Archived::Shown, usize::MAX)?;
-    let is_meant = |it: &&store::Conversation| match name {
-        "latest" => it.archived_ms.is_none(),
-        _ => !name.is_empty() && it.session.starts_with(name),
-    };
-    let mut meant = all.iter().filter(is_meant);
-    let first = meant.next().ok_or_else(|| {
+    let known = all.into_iter().map(|it| (it.session.clone(), it.archived_ms.is_none(), it));
+    named(known, name)?.map(Conversation::from).ok_or_else(|| {
         let workspace = runtime.roots().workspace().display();
         Fault::not_found(format!("no conversation `{name}` in {workspace}"))
             .next("`haft sessions` lists them, `--archived` with the archived ones.")
-    })?;
-    let others: Vec<&str> = meant.map(|it| it.session.as_str()).collect();
-    if others.is_empty() || name == "latest" {
-        return Ok(first.clone().into());
+    })
+}
+
+/// Returns what a person means by a name: the only one whose name is or begins so, or with `latest` the first that may be the
+/// latest. Each of `known` has its name, whether it may be the latest, and a value; the newest comes first.
+///
+/// # Errors
+/// [`Kind::BadArgs`](kit::Kind::BadArgs) when there are several.
+pub fn named<T>(known: impl IntoIterator<Item = (String, bool, T)>, name: &str) -> Result<Option<T>, Fault> {
+    let mut meant = Vec::new();
+    for (full, may_be_latest, value) in known {
+        let is_latest = name == "latest" && may_be_latest;
+        if full == name || is_latest {
+            return Ok(Some(value));
+        }
+        if !name.is_empty() && full.starts_with(name) {
+            meant.push((full, value));
+        }
     }
-    let more = (others.len() + 1).saturating_sub(NAMES);
-    let names = std::iter::once(first.session.as_str()).chain(others).take(NAMES);
-    let mut names: Vec<String> = names.map(|it| format!("`{it}`")).collect();
+    if meant.len() < 2 {
+        return Ok(meant.pop().map(|it| it.1));
+    }
+    let more = meant.len().saturating_sub(NAMES);
+    let mut names: Vec<String> = meant.iter().take(NAMES).map(|it| format!("`{}`", it.0)).collect();
     names.extend((more > 0).then(|| format!("{more} more")));
     Err(Fault::bad_args(format!("`{name}` may be {}", names.join(", "))).next("Give more of the name."))
 }
@@ -135,6 +147,24 @@ fn line(text: &str, longest: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn name_is_that_of_one_its_beginning_or_the_latest() {
+        let of = |name: &str| {
+            let all = [("talk-2", false), ("talk", true), ("walk", true)];
+            named(all.map(|(name, may)| (name.to_owned(), may, name)), name)
+        };
+        let is = |name: &str, expected: Option<&'static str>| {
+            assert_eq!(of(name).ok().flatten(), expected, "{name}");
+        };
+        is("latest", Some("talk"));
+        is("talk", Some("talk"));
+        is("w", Some("walk"));
+        is("x", None);
+        is("", None);
+        let fault = of("ta").err().map(|it| it.what);
+        assert_eq!(fault.as_deref(), Some("`ta` may be `talk-2`, `talk`"));
+    }
 
     #[test]
     fn title_is_the_first_line_with_a_word_of_bounded_length() {

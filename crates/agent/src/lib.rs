@@ -32,8 +32,11 @@ pub static DECODERS: &[kit::decoders::Entry] = &[kit::decoders::Entry::of::<imag
 
 pub use arrivals::InboxBounds;
 pub use asker::{Asker, NobodyToAsk, nobody};
-pub use compaction::size::{Context, ContextPart, ContextUsed};
-pub use conversations::{Conversation, conversation, conversations, find_conversations, title};
+pub use compaction::{
+    compacted_since,
+    size::{Context, ContextPart, ContextUsed},
+};
+pub use conversations::{Conversation, conversation, conversations, find_conversations, named, title};
 pub use driver::{Driver, Driving, Settled};
 pub use event::{Event, Observer, Shown, Silent};
 pub use input::Input;

@@ -36,9 +36,20 @@ impl Agent {
         watched: bool,
         cancel: &CancellationToken,
     ) -> Looked {
+        self.look_as(self.session().new_call_id(), tool, arguments, watched, cancel).await
+    }
+
+    /// Does the same, under this id of the journal.
+    pub async fn look_as(
+        &self,
+        id: String,
+        tool: &str,
+        arguments: Value,
+        watched: bool,
+        cancel: &CancellationToken,
+    ) -> Looked {
         let session = self.session();
         let host: &dyn Observer = if watched { &**self.host() } else { &Silent };
-        let id = session.new_call_id();
         host.observe(Event::Called { call: id.clone(), tool: tool.to_owned(), arguments: arguments.clone() });
         let (cancel, own) = (cancel.child_token(), Some(id.clone()));
         let call = Call { cancel, id: own, by_person: true, ..Call::new(tool, arguments) };

@@ -5,7 +5,6 @@ mod front;
 use std::{fs, path::PathBuf, sync::Arc};
 
 use kit::{Fault, files::Roots};
-use serde_json::{Map, Value};
 
 use crate::markdown_files;
 use front::Format;
@@ -39,7 +38,7 @@ const BUILT_IN: [(&str, &str); 4] = [
 pub const PLAN: &str = "plan";
 
 /// A named agent. It can have fewer permissions than the person's options allow, never more.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Profile {
     /// The name that selects it.
     pub name: String,
@@ -59,7 +58,7 @@ pub struct Profile {
     pub read_only: bool,
     /// Maximum model responses for one task.
     pub max_turns: Option<usize>,
-    /// The triggers of a session that begins with it, each with its name, as their keys in YAML.
+    /// The triggers of a session that begins with it, each with its name.
     pub triggers: Vec<NamedTrigger>,
     /// The source of the profile.
     pub origin: Origin,
@@ -67,8 +66,8 @@ pub struct Profile {
     pub notes: Vec<String>,
 }
 
-/// A trigger of a profile: its name, and its keys in YAML.
-pub type NamedTrigger = (String, Map<String, Value>);
+/// A trigger of a profile: its name, and what it waits for.
+pub type NamedTrigger = (String, triggers::Spec);
 
 /// The source of a profile.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -8,6 +8,7 @@ mod conversation;
 mod fork;
 mod history;
 mod recovery;
+mod replaced;
 mod rewind;
 mod row;
 mod writing;
@@ -24,6 +25,7 @@ pub use fork::{Fork, fork};
 pub use history::{Entry, HistoryItem, Line, ToolCall, calls, history, lines};
 #[cfg(test)]
 pub(crate) use recovery::is_whole;
+pub(crate) use replaced::replaced_since;
 pub use rewind::rewound_after;
 pub use row::Message;
 use row::{Begins, RewindMark, Row};
@@ -95,6 +97,11 @@ impl Transcript {
     /// How many messages there were, also those that were taken back since. It grows with each.
     pub fn message_count(&self) -> u64 {
         self.messages
+    }
+
+    /// Returns the number of the newest row of the model's conversation.
+    pub fn newest_row(&self) -> u64 {
+        self.rows
     }
 
     /// Returns the messages as the person sees them, in order, without those taken back. Blocks.

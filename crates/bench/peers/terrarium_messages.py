@@ -2,7 +2,8 @@
 
 Two creatures of one engine share a channel; the receiver's model is a script that notes when it is called. Then 1,000 messages
 go through a broadcast channel that ten tasks read. Prints, in seconds: p50 and p99 of the first, the whole of the second, and
-the version. Nothing is written to the disk here: channels live in memory.
+the version. Nothing is written to the disk here: channels live in memory. With `idle N`, N creatures do nothing until the
+input ends.
 """
 
 import asyncio
@@ -22,7 +23,8 @@ from kohakuterrarium.core.config_types import InputConfig
 from kohakuterrarium.terrarium.engine import Terrarium
 from kohakuterrarium.testing.llm import ScriptedLLM
 
-TURNS, MESSAGES, READERS = int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+IDLE = sys.argv[1] == "idle"
+TURNS, MESSAGES, READERS = (0, 0, 0) if IDLE else map(int, sys.argv[1:4])
 
 
 class Stamped(ScriptedLLM):
@@ -76,7 +78,21 @@ async def broadcast():
     return time.perf_counter() - began
 
 
+async def idle(count):
+    engine = Terrarium()
+    for at in range(count):
+        name = "agent%d" % at
+        config = AgentConfig(name=name, system_prompt="x", input=InputConfig(type="none"))
+        await engine.add_creature(config, llm=ScriptedLLM(["ok"]), creature_id=name, io="headless")
+    await asyncio.sleep(1)
+    print("ready", flush=True)
+    await asyncio.to_thread(sys.stdin.readline)
+    os._exit(0)
+
+
 async def main():
+    if IDLE:
+        await idle(int(sys.argv[2]))
     half, most = await turns()
     print(half, most, await broadcast(), version("kohakuterrarium"))
 

@@ -1,5 +1,6 @@
 //! Benchmarks, and property tests over many cases.
 
+pub mod group_kills;
 pub mod haystack;
 pub mod layers;
 pub mod promise;

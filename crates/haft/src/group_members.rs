@@ -56,7 +56,9 @@ impl GroupMembers {
         let base = base.as_deref();
         let prompts = [base.map_or("", |it| it.prompt.as_str()), spec.prompt.as_str()];
         let folder = spec.pwd.as_ref().map(|it| {
-            format!("Your folder is `{it}`: work there, and name paths and folders of commands below it.")
+            format!(
+                "Your folder is `{it}`: relative paths and commands begin there. Tools show paths as they are below the workspace."
+            )
         });
         let prompt: Vec<&str> =
             prompts.into_iter().chain(folder.as_deref()).filter(|it| !it.is_empty()).collect();
@@ -161,7 +163,7 @@ fn triggers_of(spec: &MemberSpec, base: Option<&Profile>, notes: &mut Vec<String
     for (place, trigger) in known {
         let (id, keys) = (trigger.id(place), trigger.keys());
         match spec_of_creature(&keys) {
-            Ok(_) => all.push((id, keys)),
+            Ok(spec) => all.push((id, spec)),
             Err(fault) => notes.push(format!("the trigger `{id}` is not armed: {}", fault.what)),
         }
     }
@@ -175,6 +177,12 @@ impl Maker for GroupMembers {
         let factory = &self.factory;
         let session = factory.session(Some(prepared.session()), "group", prepared.approver());
         session.joins(member.groups.clone());
+        if let Some(folder) = &member.spec.pwd {
+            session.works_in(folder).map_err(|fault| Fault {
+                what: format!("the folder (`pwd`) of `{}`: {}", member.name, fault.what),
+                ..fault
+            })?;
+        }
         let mut notes = Vec::new();
         let model = member.meter.wrap(self.model_of(member.spec, &mut notes)?);
         let (meter, block) = (member.meter.clone(), member.block.clone());

@@ -85,6 +85,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("group check", &["haft group check terrarium.yaml", "haft group check group.toml --json"]),
     ("group list", &["haft group list", "haft group list --json"]),
     ("group status", &["haft group status review-a1b2", "haft group status review-a1b2 --json"]),
+    ("group watch", &["haft group watch latest", "haft group watch review-a1b2"]),
     ("group graph", &["haft group graph review-a1b2", "haft group graph review-a1b2 --json"]),
     (
         "group send",

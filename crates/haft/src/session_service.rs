@@ -3,6 +3,7 @@
 
 mod here;
 mod pieces;
+pub(crate) mod report;
 pub(crate) mod terminals;
 mod viewer;
 
@@ -11,7 +12,7 @@ use std::sync::Arc;
 use agent::{Agent, Message, fork, lines};
 use kit::{Fault, Kind, services::Soon};
 use runtime::{Runtime, Session};
-use sessions::{Opened, Opener, Owner, Prepared, Prompt, Records, Sessions};
+use sessions::{Opened, Opener, Owner, Prepared, Prompt, Records, Report, Sessions};
 
 use crate::{agent_factory::AgentFactory, print};
 use here::Here;
@@ -161,6 +162,10 @@ impl Opener for Agents {
         Ok(())
     }
 
+    fn report(&self, agent: &Agent, report: &Report) -> Result<String, Fault> {
+        report::of(agent, report)
+    }
+
     fn keep(&self, agent: &Agent) -> Result<(), Fault> {
         self.0.keep(agent)?;
         // The process may be killed before the session ends.
@@ -178,6 +183,10 @@ impl Opener for Inputs {
 
     fn set_model(&self, _: &Agent, _: &str) -> Result<(), Fault> {
         Err(Fault::new(Kind::Unavailable, "this process makes no agents"))
+    }
+
+    fn report(&self, agent: &Agent, report: &Report) -> Result<String, Fault> {
+        report::of(agent, report)
     }
 }
 

@@ -7,10 +7,7 @@ use std::{any::Any, path::PathBuf, sync::Arc};
 use agent::profiles::Profile;
 use jiff::{Timestamp, tz::TimeZone};
 use kit::{Fault, services::Jobs};
-use runtime::{
-    Session, WeakSession,
-    config::{TriggerSection, spec_of_creature},
-};
+use runtime::{Session, WeakSession, config::TriggerSection};
 use store::{HistoryEvent, HistoryRow, Store};
 use tokio_util::task::AbortOnDropHandle;
 use triggers::{Engine, FileChanges, Service, Sources, Spec, SystemClock, WatchedFiles};
@@ -24,7 +21,7 @@ const LINES: usize = 10;
 /// result is dropped.
 ///
 /// # Errors
-/// When a trigger of the profile is not one, or there is no async runtime.
+/// When a trigger of the configuration is not one, or there is no async runtime.
 pub(crate) fn begin(
     session: &Session,
     configured: &[TriggerSection],
@@ -33,9 +30,7 @@ pub(crate) fn begin(
     let name = session.name().to_owned();
     let of_config = configured.iter().filter(|it| it.session() == name).map(TriggerSection::spec);
     let of_config = of_config.collect::<Result<Vec<_>, _>>()?;
-    let of_profile = profile.iter().flat_map(|it| &it.triggers);
-    let of_profile = of_profile.map(|(name, keys)| Ok((name.clone(), spec_of_creature(keys)?)));
-    let of_profile = of_profile.collect::<Result<Vec<_>, Fault>>()?;
+    let of_profile = profile.map(|it| it.triggers.clone()).unwrap_or_default();
     let handle = tokio::runtime::Handle::try_current()
         .map_err(|_| Fault::bug("triggers were to be run outside of an async runtime"))?;
     let store = session.runtime().store().clone();

@@ -6,7 +6,7 @@
 use std::{
     ffi::OsString,
     os::unix::ffi::{OsStrExt, OsStringExt},
-    path::{Path, PathBuf},
+    path::PathBuf,
 };
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -158,10 +158,12 @@ mod bytes {
 }
 
 mod path {
-    use super::{Deserializer, Path, PathBuf, Serializer, bytes};
+    use std::path::Path;
+
+    use super::{Deserializer, PathBuf, Serializer, bytes};
 
     pub(super) fn serialize<S: Serializer>(value: &Path, to: S) -> Result<S::Ok, S::Error> {
-        bytes::serialize(&value.as_os_str().to_owned(), to)
+        bytes::serialize(&value.to_path_buf().into_os_string(), to)
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<PathBuf, D::Error> {

@@ -114,6 +114,15 @@ impl Session {
         self.state.joins(group);
     }
 
+    /// Has the session's tools work in a folder of the workspace: relative paths and commands begin there. A path that exists only
+    /// below the workspace is still found there. The first folder stays.
+    ///
+    /// # Errors
+    /// When it is not a folder of the workspace.
+    pub fn works_in(&self, folder: &str) -> Result<(), Fault> {
+        self.state.work_in(folder)
+    }
+
     /// Returns whether [`Self::notifications`] has something to report.
     pub fn has_notifications(&self) -> bool {
         self.state.jobs().has_notifications()

@@ -118,6 +118,7 @@ impl SessionState {
         let below = Self::of(&self.runtime, name, self.named, &self.front_end, self.person.below(agent));
         below.limit(Limits::clone(&self.limits()));
         below.tools.list_as(&self.tools);
+        below.outputs.work_like(&self.outputs);
         below
     }
 
@@ -362,7 +363,12 @@ impl SessionState {
 
     /// Returns the folders that its tools may reach: those of the runtime, and its own spilled outputs.
     pub(crate) fn roots(&self) -> Roots {
-        self.outputs.roots().clone()
+        self.outputs.roots()
+    }
+
+    /// Has relative paths and commands begin at a folder of the workspace.
+    pub(crate) fn work_in(&self, folder: &str) -> Result<(), Fault> {
+        self.outputs.work_in(folder)
     }
 
     /// Adds the schema to the fault if the model makes the same mistake for the second time.

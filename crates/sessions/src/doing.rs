@@ -3,7 +3,11 @@
 //! Before an operation changes anything, its row says what it is about to do: the name of a fork, the call that is undone,
 //! where the conversation ends. The next owner finds out from that whether it was done, and does the rest.
 
-use agent::{Agent, AgentError, Driver, Ended, Input, Outcome, Settled, model::Piece, rewound_after};
+use agent::{
+    Agent, AgentError, Compacted, Driver, Ended, Input, Outcome, Settled, compacted_since,
+    model::{Piece, Usage},
+    rewound_after,
+};
 use kit::{
     Fault, Kind,
     deliberate_faults::{is_broken, killed_at},
@@ -78,6 +82,11 @@ fn plan(pending: &Pending, agent: &Agent) -> Result<Option<Value>, Fault> {
     Ok(match pending.operation() {
         Operation::Fork { .. } => Some(json!({"into": store.call_id().replacen("c_", "s_", 1)})),
         Operation::Rewind { .. } => Some(json!({"messages": agent.transcript().message_count()})),
+        Operation::Compact { .. } => {
+            let (row, before) = (agent.transcript().newest_row(), agent.context().tokens);
+            Some(json!({"row": row, "before": before}))
+        }
+        Operation::Command { .. } => Some(json!({"call": agent.session().new_call_id()})),
         Operation::Undo { call: Some(call) } => Some(json!({"call": call})),
         Operation::Undo { call: None } => {
             store.newest_to_undo(agent.session().name())?.map(|call| json!({"call": call}))
@@ -119,6 +128,9 @@ impl Doer<'_> {
             Operation::Profile { name } => self.profile(name),
             Operation::Command { command } => self.command(pending, &command).await,
             Operation::Compact { keep } => self.compact(pending, keep.as_deref()).await,
+            Operation::Report(report) => {
+                self.opener.report(self.agent, &report).map(|text| json!({"text": text}))
+            }
             other @ (Operation::Prompt(_)
             | Operation::Close
             | Operation::Cancel { .. }
@@ -283,13 +295,19 @@ impl Doer<'_> {
         let catalog = self.agent.session().catalog();
         let tool = SHELLS.into_iter().find(|it| catalog.has(it));
         let tool = tool.ok_or_else(|| Fault::not_found("this session has no tool that runs commands"))?;
-        let (key, by) = (Some(pending.key().to_owned()), pending.by().to_owned());
-        self.owner.log().add(Event::Command { key, by, command: command.to_owned() });
+        let call = pending.plan().and_then(|it| it.get("call")).and_then(Value::as_str);
+        let call = call.map_or_else(|| self.agent.session().new_call_id(), str::to_owned);
+        if !pending.is_resumed() {
+            let (key, by) = (Some(pending.key().to_owned()), pending.by().to_owned());
+            self.owner.log().add(Event::Command { key, by, command: command.to_owned() });
+        }
+        killed_at("command-logged");
         let work = self.owner.begin_work(pending, &format!("!{command}"));
         let cancel = work.cancel();
-        let looked = self.agent.look(tool, json!({"command": command}), true, cancel).await;
+        let looked = self.agent.look_as(call, tool, json!({"command": command}), true, cancel).await;
         let is_cancelled = cancel.is_cancelled();
         drop(work);
+        killed_at("operation-done");
         let result = json!({"ok": looked.ok, "exit": looked.exit, "text": looked.text});
         if !is_cancelled {
             attach_command(self.outputs, command, looked.pieces);
@@ -298,19 +316,35 @@ impl Doer<'_> {
     }
 
     async fn compact(&mut self, pending: &Pending, keep: Option<&str>) -> Result<Value, Fault> {
+        if let Some(done) = self.compacted_before(pending)? {
+            return Ok(self.compacted(pending, &done));
+        }
         let work = self.owner.begin_work(pending, "/compact");
         let cancel = work.cancel().clone();
         let done = self.agent.compact(keep, &cancel).await;
         drop(work);
         let done = done.map_err(|error| Fault::from(Failure::from(&error)))?;
+        killed_at("operation-done");
+        Ok(self.compacted(pending, &done))
+    }
+
+    /// Returns the result of the compaction that the process that began with it had written, if it had.
+    fn compacted_before(&self, pending: &Pending) -> Result<Option<Compacted>, Fault> {
+        let of_plan = |name: &str| pending.plan().and_then(|it| it.get(name)).and_then(Value::as_u64);
+        let (Some(row), Some(before)) = (of_plan("row"), of_plan("before")) else { return Ok(None) };
+        let session = self.agent.session();
+        if !pending.was_begun() || !compacted_since(session.runtime().store(), session.name(), row)? {
+            return Ok(None);
+        }
+        let after = self.agent.context().tokens;
+        Ok(Some(Compacted { before, after, usage: Usage::default(), cost: None }))
+    }
+
+    fn compacted(&self, pending: &Pending, done: &Compacted) -> Value {
         let key = Some(pending.key().to_owned());
-        self.owner.log().add(Event::Compacted {
-            key,
-            before: done.before,
-            after: done.after,
-            cost: done.cost,
-        });
-        Ok(json!(done))
+        let (before, after, cost) = (done.before, done.after, done.cost);
+        self.owner.log().add(Event::Compacted { key, before, after, cost });
+        json!(done)
     }
 }
 

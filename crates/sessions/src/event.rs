@@ -1,5 +1,6 @@
 //! Events of a session: what its watchers see, one numbered row each.
 
+use agent::model::Usage;
 use kit::Fault;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -84,6 +85,22 @@ pub enum Event {
     /// A notification to the person that needs no answer.
     Told {
         /// The text.
+        text: String,
+    },
+    /// A message arrived in the session's inbox. The model is shown it before its next step: `message_shown`.
+    MessageArrived {
+        /// The number of its row in the inbox.
+        id: u64,
+        /// Its id.
+        message: String,
+        /// Its origin: `person`, `direct`, `channel`, `trigger`, `job`, `output`, `webhook`.
+        source: String,
+        /// The display name of its sender.
+        from: String,
+        /// The channel that it came by.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        channel: Option<String>,
+        /// Its first line, cut to 120 characters.
         text: String,
     },
     /// A background job ended.
@@ -190,7 +207,7 @@ pub struct TurnEnd {
     pub steps: usize,
     /// The usage of these answers.
     #[serde(default)]
-    pub usage: agent::model::Usage,
+    pub usage: Usage,
     /// The cost of these answers in dollars, if it is known.
     #[serde(default)]
     pub cost: Option<f64>,
@@ -326,6 +343,9 @@ impl Event {
         let (key, result) = match self {
             Self::Rewound { key, turns, said } => (key, json!({"turns": turns, "said": said, "changed": []})),
             Self::Forked { key, into } => (key, json!({"session": into})),
+            Self::Compacted { key, before, after, cost } => {
+                (key, json!({"before": before, "after": after, "usage": Usage::default(), "cost": cost}))
+            }
             Self::Undone { key, text, .. } => (key, json!({"text": text})),
             _ => return None,
         };

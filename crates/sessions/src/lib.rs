@@ -32,7 +32,7 @@ pub use fold::{Agent, Fold, Item, Turn as FoldedTurn};
 pub use hub::{Attendance, Hub};
 pub use log::Log;
 pub use opener::{After, Begin, Command, Opened, Opener, Records};
-pub use operation::{Attachment, Operation, Prompt};
+pub use operation::{Attachment, Operation, Prompt, Report};
 pub use owner::{Began, Owner, Pending, Prepared, RunningTurn, State, Turn, Work};
 pub use sessions::{Attending, Handle, Sessions};
 pub use watcher::Watcher;

@@ -157,9 +157,11 @@ impl Log {
         if state.is_over {
             return Err(moved(&self.session));
         }
-        match state.waiting.is_empty() && state.taken.is_empty() {
-            true => Ok(()),
-            false => Err(Fault::new(FaultKind::Unavailable, "events of the session can't be written")
+        // What waits apart from a failure was added meanwhile.
+        let is_unclaimed = state.epoch.is_none() && !state.waiting.is_empty();
+        match state.retry.is_some() || is_unclaimed {
+            false => Ok(()),
+            true => Err(Fault::new(FaultKind::Unavailable, "events of the session can't be written")
                 .next("See `haft doctor`.")),
         }
     }

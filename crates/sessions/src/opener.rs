@@ -8,7 +8,7 @@ use runtime::Session;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    operation::{Attachment, Prompt},
+    operation::{Attachment, Prompt, Report},
     owner::Prepared,
 };
 
@@ -48,6 +48,15 @@ pub trait Opener: Send + Sync {
     fn begin<'a>(&'a self, agent: &'a mut Agent, prompt: Prompt) -> Soon<'a, Result<Begin, Fault>> {
         let session = agent.session().clone();
         Box::pin(async move { Ok(Begin::Turn { input: self.input(session, prompt).await?, after: None }) })
+    }
+
+    /// Returns the text of a report on the session. Blocks.
+    ///
+    /// # Errors
+    /// When there is nothing to report.
+    fn report(&self, agent: &Agent, report: &Report) -> Result<String, Fault> {
+        let (_, _) = (agent, report);
+        Err(Fault::new(Kind::Unavailable, "the program that runs this session makes no reports"))
     }
 
     /// Returns whether a prompt is over only once the results that were promised to the model are there.

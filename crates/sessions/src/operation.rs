@@ -86,8 +86,24 @@ pub enum Operation {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         keep: Option<String>,
     },
+    /// Asks for what only the process that runs the session knows. The result is `{"text": …}`.
+    Report(Report),
     /// Has its owner give the session up, once the turn that goes on has ended.
     Close,
+}
+
+/// A report of the process that runs a session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "report", rename_all = "snake_case")]
+pub enum Report {
+    /// The tools that the model has.
+    Tools {
+        /// Only those about this word, with what they do.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        about: Option<String>,
+    },
+    /// The use of the model's context window.
+    Context,
 }
 
 /// The person's input at the beginning of a turn.
@@ -147,6 +163,7 @@ impl Operation {
                 | Self::Archive { .. }
                 | Self::Model { .. }
                 | Self::Profile { .. }
+                | Self::Report(_)
                 | Self::Close
         )
     }

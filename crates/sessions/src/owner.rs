@@ -1,5 +1,6 @@
 //! The owner of a session: the one process that runs it, takes up what others ask for and writes its log.
 
+mod arrivals;
 mod pending;
 mod recovery;
 mod turn;
@@ -63,6 +64,7 @@ pub struct Owner {
     owned: Arc<Owned>,
     claimed_at: u64,
     _jobs: AbortOnDropHandle<()>,
+    arrivals: Option<AbortOnDropHandle<()>>,
 }
 
 /// The part of an owner that others reach.
@@ -185,14 +187,14 @@ impl Prepared {
         let store = self.feed.store().clone();
         let name = self.feed.session().to_owned();
         let epoch = store.owners().claim(&name, self.socket.as_deref()).await?;
-        let found = {
+        let mut found = {
             let (store, name) = (store.clone(), name.clone());
             tokio::task::spawn_blocking(move || recovery::read(&store.events(), &name))
                 .await
                 .map_err(|error| Fault::bug(format!("the events were not read: {error}")))??
         };
         self.hub.claimed(epoch);
-        self.log.claimed(epoch, found.head, found.compaction);
+        self.log.claimed(epoch, found.head, std::mem::take(&mut found.compaction));
         self.feed.is_local(self.log.shared());
         let (inbox, receiver) = mpsc::unbounded_channel();
         let core = Arc::new(Core {
@@ -210,19 +212,23 @@ impl Prepared {
             answers: Mutex::default(),
         });
         let jobs = tokio::spawn(tell_of_jobs(agent.session().events(), Arc::downgrade(&core.log)));
-        let owner = Owner {
+        let mut owner = Owner {
             core,
             inbox: receiver,
             owned: self.owned,
             claimed_at: found.head,
             _jobs: AbortOnDropHandle::new(jobs),
+            arrivals: None,
         };
         owner.describe(agent);
-        owner.core.settle(&found.fold, &found.done, agent.transcript().message_count()).await?;
+        owner.core.settle(&found, agent.transcript().message_count()).await?;
         // Last: from this row on the next owner looks for what is left open.
         let (pid, by) = (std::process::id(), owner.core.by.clone());
         owner.core.log.add(Event::Opened { epoch, pid, by });
         owner.core.log.flush().await?;
+        let (store, log) = (owner.core.store.clone(), Arc::downgrade(&owner.core.log));
+        let arrivals = tokio::spawn(arrivals::tell_of_arrivals(store, name.clone(), log));
+        owner.arrivals = Some(AbortOnDropHandle::new(arrivals));
         owner.owned.0.lock().insert(name, Arc::downgrade(&owner.core));
         Ok(owner)
     }

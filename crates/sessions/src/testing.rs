@@ -7,7 +7,7 @@ use agent::{
     model::{Abilities, Breach, Events, Item, Model, ModelError, Piece, Request, script::Script},
     profiles::Profiles,
 };
-use kit::{erase, prelude::*, redact::Secrets};
+use kit::{deliberate_faults::killed_at, erase, prelude::*, redact::Secrets};
 use policy::{Approve, Policy};
 use runtime::{Commands, Runtime};
 use sandbox::SandboxMode;
@@ -62,6 +62,32 @@ impl Tool for Put {
         cx.blocking(move |cx| {
             cx.files().save(&self.path, kit::files::Before::Absent, self.text.into_bytes())?;
             Ok(Output::text("written"))
+        })
+        .await
+    }
+}
+
+/// Run a command: makes a file of its name.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Shell {
+    /// The file.
+    command: String,
+}
+
+impl Tool for Shell {
+    const NAME: &str = "shell";
+    const AT_MOST: Kinds = Kinds::WRITE;
+
+    fn touches(&self) -> Touches {
+        Touches::write(&self.command)
+    }
+
+    async fn run(self, cx: &Cx) -> Result<Output, Fault> {
+        cx.blocking(move |cx| {
+            cx.files().save(&self.command, kit::files::Before::Absent, b"made".to_vec())?;
+            killed_at("command-running");
+            Ok(Output::text("made"))
         })
         .await
     }
@@ -214,8 +240,14 @@ impl ScriptOpener {
             secrets,
             commands: Commands { decodes_here: true, ..Commands::default() },
         };
-        let tools =
-            vec![erase::<Say>(), erase::<Put>(), erase::<Ask>(), erase::<Delegate>(), erase::<Undo>()];
+        let tools = vec![
+            erase::<Say>(),
+            erase::<Put>(),
+            erase::<Shell>(),
+            erase::<Ask>(),
+            erase::<Delegate>(),
+            erase::<Undo>(),
+        ];
         let runtime = Runtime::open(settings, tools)?;
         Ok(Self { runtime, model: Arc::new(Obedient(Script::empty())) })
     }

@@ -160,3 +160,31 @@ async fn message_to_a_session_of_another_process_is_told_over_its_socket() {
     test_ws.process().watching().tell_of_message("s", "s").await;
     tokio::time::timeout(TIMEOUT, told.changed()).await.unwrap().unwrap();
 }
+
+#[tokio::test]
+async fn message_has_an_event_when_it_arrives_also_while_the_agent_works() {
+    let test_ws = TestWorkspace::new();
+    let here = test_ws.process();
+    let inbox = here.runtime().store().inbox();
+    // One that waits before anybody runs the session.
+    inbox.post(NewMessage::new("s", Source::Direct, "ann", "early")).await.unwrap();
+    let handle = here.sessions().open(Some("s"), "test").await.unwrap();
+    let mut watcher = handle.watch(0);
+    let arrived = |event: &Event| matches!(event, Event::MessageArrived { .. });
+    let text_of = |rows: &[sessions::Row]| match &rows.last().unwrap().event {
+        Event::MessageArrived { text, from, source, .. } => format!("{source} {from}: {text}"),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(text_of(&until(&mut watcher, arrived).await), "direct ann: early");
+    let long = json!({"calls": [{"tool": "say", "arguments": {"text": "x", "after_ms": 60_000}}]});
+    let turn = tokio::spawn({
+        let handle = handle.clone();
+        async move { handle.act("k", prompt(&[long])).await }
+    });
+    until(&mut watcher, |it| matches!(it, Event::TurnBegan { key: Some(key), .. } if key == "k")).await;
+    inbox.post(NewMessage::new("s", Source::Channel, "bob", "first line\nsecond")).await.unwrap();
+    let rows = until(&mut watcher, arrived).await;
+    assert_eq!(text_of(&rows), "channel bob: first line …");
+    assert!(!rows.iter().any(|it| is_end(&it.event)), "the turn goes on");
+    turn.abort();
+}

@@ -18,7 +18,7 @@ const OPERATION: &str = "HAFT_TEST_SESSIONS_OPERATION";
 fn writes(key: &str, files: &[&str]) -> (String, Operation) {
     let calls: Vec<Value> =
         files.iter().map(|it| json!({"tool": "put", "arguments": {"path": it, "text": "x"}})).collect();
-    (key.to_owned(), prompt(&[json!({"calls": calls}), json!({"say": "written"})]))
+    (key.to_owned(), prompt(&[json!({"calls": calls}), json!({"say": "written ".repeat(100)})]))
 }
 
 /// Attends, and allows all calls.
@@ -72,6 +72,15 @@ fn die(folder: &Path, operation: &Operation, point: &str) {
 
 /// Has an operation done whose owners are killed at each of these points, one after the other. Returns its result, and the log.
 async fn after_kills(test_ws: &TestWorkspace, operation: &Operation, points: &[&str]) -> (Value, Vec<Row>) {
+    let (result, rows) = result_after_kills(test_ws, operation, points).await;
+    (result.unwrap(), rows)
+}
+
+async fn result_after_kills(
+    test_ws: &TestWorkspace,
+    operation: &Operation,
+    points: &[&str],
+) -> (Result<Value, String>, Vec<Row>) {
     {
         let sessions = test_ws.process().with_forks();
         let handle = sessions.open(Some("s"), "first").await.unwrap();
@@ -85,8 +94,9 @@ async fn after_kills(test_ws: &TestWorkspace, operation: &Operation, points: &[&
     }
     let sessions = test_ws.process().with_forks();
     let handle = sessions.attach("s", "last").await.unwrap();
-    let result = handle.act("op", operation.clone()).await.unwrap();
-    assert_eq!(handle.act("op", operation.clone()).await.unwrap(), result, "its result stays");
+    let result = handle.act("op", operation.clone()).await.map_err(|it| it.what);
+    let again = handle.act("op", operation.clone()).await.map_err(|it| it.what);
+    assert_eq!(again, result, "its result stays");
     let rows = sessions.export("s").await.unwrap();
     handle.act("close-2", Operation::Close).await.unwrap();
     (result, rows)
@@ -161,4 +171,54 @@ async fn undo_puts_back_the_change_that_was_the_newest_when_it_began_and_no_othe
         assert!(there("a") && there("b") && !there("c"), "{points:?}: {result}");
         assert_eq!(count(&rows, |it| matches!(it, Event::Undone { .. })), 1, "{points:?}");
     }
+}
+
+#[tokio::test]
+async fn compaction_is_done_once_and_the_next_owner_finds_out_whether_it_was_done() {
+    let operation = Operation::Compact { keep: None };
+    for points in [
+        &["operation-begun"][..],
+        &["operation-done"],
+        &["operation-logged"],
+        &["operation-begun", "operation-done", "operation-done"],
+    ] {
+        let test_ws = TestWorkspace::new();
+        let (result, rows) = after_kills(&test_ws, &operation, points).await;
+        let tokens = |name: &str| result[name].as_u64().unwrap();
+        assert!(tokens("before") > 0 && tokens("after") > 0, "{points:?}: {result}");
+        assert_eq!(count(&rows, |it| matches!(it, Event::Compacted { key: Some(_), .. })), 1, "{points:?}");
+        let process = test_ws.process();
+        let stored = process.runtime().store().transcripts().rows("s", store::Buffer::Context).unwrap();
+        let summaries = stored.iter().filter(|it| it.body.contains("The conversation was summed up to here"));
+        assert_eq!(summaries.count(), 1, "one summary was written: {points:?}");
+    }
+}
+
+#[tokio::test]
+async fn command_of_a_person_runs_once_whatever_happens_to_its_process_before_and_after() {
+    let operation = Operation::Command { command: "made".to_owned() };
+    for points in [
+        &["operation-begun"][..],
+        &["command-logged"],
+        &["operation-done"],
+        &["operation-logged"],
+        &["operation-begun", "command-logged", "operation-done"],
+    ] {
+        let test_ws = TestWorkspace::new();
+        let (result, rows) = after_kills(&test_ws, &operation, points).await;
+        // A second run would fail: the file is there.
+        assert_eq!(result["ok"], true, "{points:?}: {result}");
+        assert!(test_ws.path().join("ws/made").exists(), "{points:?}");
+        assert_eq!(count(&rows, |it| matches!(it, Event::Command { .. })), 1, "{points:?}");
+    }
+}
+
+#[tokio::test]
+async fn command_that_was_cut_off_is_reported_as_that_and_not_run_again() {
+    let operation = Operation::Command { command: "made".to_owned() };
+    let test_ws = TestWorkspace::new();
+    let (result, rows) = result_after_kills(&test_ws, &operation, &["command-running"]).await;
+    let what = result.unwrap_err();
+    assert!(what.contains("the command was cut off"), "{what}");
+    assert_eq!(count(&rows, |it| matches!(it, Event::Command { .. })), 1);
 }

@@ -189,6 +189,15 @@ impl Inbox {
         Ok(found)
     }
 
+    /// Returns messages of an inbox with numbers above `after` in all states, oldest first: at most `limit`. Blocks.
+    ///
+    /// # Errors
+    /// When the database can't be read.
+    pub fn after(&self, recipient: &str, after: u64, limit: usize) -> Result<Vec<Arrival>, Fault> {
+        let recipient = recipient.to_owned();
+        self.store.read(move |database| row::after(database, &recipient, after, limit))
+    }
+
     /// Returns a counter that changes when a message for this session is committed in this process, or
     /// [`notify`](Self::notify) is called here.
     pub fn arrivals(&self, recipient: &str) -> watch::Receiver<u64> {

@@ -124,8 +124,8 @@ fn triggers_of(said: &FrontMatter<'_>, format: Format, profile: &str) -> Result<
         if triggers.iter().any(|(other, _)| *other == name) {
             return Err(wrong("another one has that name"));
         }
-        spec_of_creature(&keys).map_err(|fault| wrong(&fault.what))?;
-        triggers.push((name, keys));
+        let spec = spec_of_creature(&keys).map_err(|fault| wrong(&fault.what))?;
+        triggers.push((name, spec));
     }
     Ok(triggers)
 }

@@ -1,5 +1,5 @@
-//! What is added to the conversation before a request: the input, messages of the inbox, events since the
-//! last turn.
+//! Additions to the conversation before a request: the input, messages of the inbox, events since the last
+//! turn.
 
 use kit::{Fault, services::PRIVILEGED_TOOLS};
 use runtime::Session;

@@ -1,13 +1,15 @@
-//! Messages between agents: to the start of a turn, and through a broadcast channel, beside KohakuTerrarium.
+//! Messages between agents: to the start of a turn, and through a broadcast channel; and the memory of agents that do nothing,
+//! beside KohakuTerrarium.
 //!
 //! `cargo run --release -p bench --bin messages [PYTHON]`: PYTHON is an interpreter with the package kohakuterrarium; without one,
-//! its row is left out. haft's messages are on the disk before they count as sent; KohakuTerrarium's channels live in memory.
+//! its column is left out. haft's messages are on the disk before they count as sent; KohakuTerrarium's channels live in memory.
+//! Memory is the proportional set size (PSS) of a process with all agents open.
 
 use std::{
     error::Error,
-    io::{self, Write as _},
+    io::{self, BufRead as _, BufReader, Write as _},
     path::Path,
-    process::Command,
+    process::{Command, Stdio},
     sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
@@ -32,6 +34,10 @@ const TURNS: usize = 500;
 const MESSAGES: usize = 1000;
 /// Its subscribers.
 const SUBSCRIBERS: usize = 10;
+/// Agents that do nothing.
+const IDLE: usize = 100;
+/// The first argument of the process whose agents do nothing.
+const IDLE_VERB: &str = "idle";
 /// Time limit of one wait.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -97,7 +103,13 @@ impl Opener for Agents {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Trouble> {
-    let python = std::env::args().nth(1);
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let [verb, folder, count] = arguments.as_slice()
+        && verb == IDLE_VERB
+    {
+        return idle(Path::new(folder), count.parse()?).await;
+    }
+    let python = arguments.first().cloned();
     let mut out = io::stdout();
     let folder = tempfile::tempdir()?;
     std::fs::create_dir(folder.path().join("ws"))?;
@@ -112,6 +124,7 @@ async fn main() -> Result<(), Trouble> {
     let agents = Arc::new(Agents { runtime: runtime.clone(), model: model.clone() });
     let sessions = Sessions::new(runtime.store().clone(), "bench", Some(agents));
     writeln!(out, "| what | haft, on the disk | KohakuTerrarium, in memory |\n|---|---|---|")?;
+    let memory = idle_memory(python.as_deref(), folder.path())?;
     let (half, most) = turns(&sessions, &model, runtime.store()).await?;
     let delivered = broadcast(runtime.store(), "delivered", &[]).await?;
     let shown = shown_to_agents(&sessions, runtime.store()).await?;
@@ -129,7 +142,83 @@ async fn main() -> Result<(), Trouble> {
         of(2)
     )?;
     writeln!(out, "| the same, shown to the models of {SUBSCRIBERS} agents | {shown:.0?} | — |")?;
+    let mib =
+        |kib: Option<u64>| kib.map_or_else(|| "—".to_owned(), |it| format!("{:.1} MiB", it as f64 / 1024.0));
+    let [none, all, peers_none, peers_all] = memory.map(mib);
+    writeln!(out, "| memory of a process without agents | {none} | {peers_none} |")?;
+    writeln!(out, "| memory of a process with {IDLE} agents that do nothing | {all} | {peers_all} |")?;
     Ok(())
+}
+
+/// Opens agents with all of haft's tools, and waits until the input ends.
+async fn idle(folder: &Path, count: usize) -> Result<(), Trouble> {
+    std::fs::create_dir_all(folder.join("ws"))?;
+    let settings = runtime::Settings {
+        network: Default::default(),
+        tool_files: Default::default(),
+        workspace: folder.join("ws"),
+        roots: Vec::new(),
+        state: folder.join("state"),
+        config: folder.join("config"),
+        policy: policy::Policy::default(),
+        other_names: kit::files::OtherNames::Refuse,
+        allowed: None,
+        deadline: TIMEOUT,
+        secrets: Secrets::none(),
+        commands: runtime::Commands { decodes_here: true, ..Default::default() },
+    };
+    let all = [tools::all(), tools::of_agents(tools::HAFT)].concat();
+    let runtime = Runtime::open(settings, all).map_err(|it| it.what)?;
+    let model = Arc::new(Stamped {
+        abilities: Script::empty().abilities().clone(),
+        asked: Mutex::default(),
+        began: Notify::new(),
+    });
+    let agents = Arc::new(Agents { runtime: runtime.clone(), model });
+    let sessions = Sessions::new(runtime.store().clone(), "bench", Some(agents));
+    let mut handles = Vec::new();
+    for at in 0..count {
+        handles.push(sessions.open(Some(&format!("agent {at}")), "bench").await?);
+    }
+    // What the opening began is done.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    writeln!(io::stdout(), "ready")?;
+    tokio::task::spawn_blocking(|| io::stdin().lock().read_line(&mut String::new())).await??;
+    drop(handles);
+    Ok(())
+}
+
+/// Returns the memory of processes without agents and with [`IDLE`] ones, in KiB: this program's, and the peer's.
+fn idle_memory(python: Option<&str>, folder: &Path) -> Result<[Option<u64>; 4], Trouble> {
+    let script = folder.join("idle.py");
+    std::fs::write(&script, TERRARIUM)?;
+    let own = |count: usize| -> Result<Option<u64>, Trouble> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.arg(IDLE_VERB).arg(folder.join(format!("idle {count}"))).arg(count.to_string());
+        memory_of(command).map(Some)
+    };
+    let peers = |count: usize| -> Result<Option<u64>, Trouble> {
+        let Some(python) = python else { return Ok(None) };
+        let mut command = Command::new(python);
+        command.arg(&script).arg(IDLE_VERB).arg(count.to_string());
+        memory_of(command).map(Some)
+    };
+    Ok([own(0)?, own(IDLE)?, peers(0)?, peers(IDLE)?])
+}
+
+/// Returns the PSS of a process, in KiB, once it has written a line. It ends with its input.
+fn memory_of(mut command: Command) -> Result<u64, Trouble> {
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().ok_or("a process without output")?).read_line(&mut line)?;
+    let rollup = std::fs::read_to_string(format!("/proc/{}/smaps_rollup", child.id()))?;
+    drop(child.stdin.take());
+    child.wait()?;
+    if line.trim() != "ready" {
+        return Err(format!("a process that should do nothing said {line:?}").into());
+    }
+    let pss = rollup.lines().find_map(|it| it.strip_prefix("Pss:")).ok_or("no PSS")?;
+    Ok(pss.trim().trim_end_matches("kB").trim().parse()?)
 }
 
 async fn turns(sessions: &Sessions, model: &Stamped, store: &Store) -> Result<(Duration, Duration), Trouble> {

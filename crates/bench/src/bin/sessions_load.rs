@@ -6,12 +6,14 @@
 //! of this program. It fails if anything is lost or repeated.
 
 use std::{
+    cell::RefCell,
     collections::HashMap,
     error::Error,
     fs,
     io::{self, BufRead as _, Write as _},
     path::{Path, PathBuf},
     process::{Command, Stdio},
+    rc::Rc,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
@@ -23,6 +25,7 @@ use sessions::{
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::UnixStream,
+    task::{JoinSet, LocalSet},
 };
 
 /// How much of everything.
@@ -51,6 +54,9 @@ const SAMPLE: Load = Load { events: 200, long: 2000, watchers: 20, idle: 10, cut
 
 /// Kills of one session, before the next one begins.
 const KILLS_OF_ONE: usize = 20;
+/// Sessions whose processes are killed at the same time: most of a life is waiting, for the start of a process, the disk and
+/// the pauses of the model.
+const LANES: usize = 6;
 /// Prompts of a session that is killed.
 const PROMPTS: usize = 20;
 /// Timeout for the next row of a watcher.
@@ -110,11 +116,13 @@ async fn table(load: Load) -> Result<(), Trouble> {
         "| connections cut at any byte, {done} operations came through | {cuts} cuts: {lost} losses, {repeated} repeats |"
     )?;
     out.flush()?;
+    let began = Instant::now();
     let killed = kill(load.kills, &mut random).await?;
     let Killed { kills, rows, .. } = killed;
+    let took = began.elapsed();
     writeln!(
         out,
-        "| kill -9, {rows} rows seen meanwhile | {kills} kills: {} losses, {} repeats |",
+        "| kill -9, {rows} rows seen meanwhile, in {took:.0?} | {kills} kills: {} losses, {} repeats |",
         killed.bad.lost, killed.bad.repeated
     )?;
     let bad = lost + repeated + killed.bad.lost + killed.bad.repeated;
@@ -374,10 +382,20 @@ async fn finish_cuts(
     Ok(Cut { done, bad })
 }
 
+#[derive(Default)]
 struct Killed {
     kills: usize,
     rows: usize,
     bad: Bad,
+}
+
+impl Killed {
+    fn add(&mut self, other: &Self) {
+        self.kills += other.kills;
+        self.rows += other.rows;
+        self.bad.lost += other.bad.lost;
+        self.bad.repeated += other.bad.repeated;
+    }
 }
 
 fn prompt(at: usize) -> Operation {
@@ -402,31 +420,72 @@ async fn run(folder: &Path) -> Result<(), Trouble> {
     Ok(())
 }
 
-/// Kills processes that run a session, and compares what a watcher saw with the log.
+/// The kills that are left to do, and the chance by which sessions are killed.
+struct Left {
+    kills: usize,
+    random: Random,
+}
+
+/// Kills processes that run sessions, and compares what a watcher saw of each with its log.
 async fn kill(most: usize, random: &mut Random) -> Result<Killed, Trouble> {
-    let mut all = Killed { kills: 0, rows: 0, bad: Bad::default() };
-    while all.kills < most {
-        let folder = tempfile::tempdir()?;
-        let sessions = process(folder.path())?.watching();
-        let (mut watcher, mut rows) = (sessions.watch("s", 0), Vec::new());
-        let mut left = KILLS_OF_ONE.min(most - all.kills);
-        loop {
-            let mut child = begin(folder.path())?;
-            let until = if left > 0 { 2 + random.below(64) } else { usize::MAX };
-            let is_over = collect(&mut watcher, &mut rows, until).await?;
-            if is_over {
-                child.wait()?;
-                break;
-            }
+    let left = Rc::new(RefCell::new(Left { kills: most, random: Random(random.next()) }));
+    let local = LocalSet::new();
+    let all = local.run_until(async move {
+        let mut lanes = JoinSet::new();
+        for _ in 0..LANES {
+            lanes.spawn_local(lane(left.clone()));
+        }
+        let mut all = Killed::default();
+        while let Some(done) = lanes.join_next().await {
+            all.add(&done??);
+        }
+        Ok::<_, Trouble>(all)
+    });
+    all.await
+}
+
+/// Takes one session after the other, until no kill is left. A session may be over before all of its kills.
+async fn lane(left: Rc<RefCell<Left>>) -> Result<Killed, Trouble> {
+    let mut all = Killed::default();
+    loop {
+        let (kills, random) = {
+            let mut left = left.borrow_mut();
+            let kills = left.kills.min(KILLS_OF_ONE);
+            left.kills -= kills;
+            (kills, Random(left.random.next()))
+        };
+        if kills == 0 {
+            return Ok(all);
+        }
+        let killed = kill_one(kills, random).await?;
+        left.borrow_mut().kills += kills - killed.kills;
+        all.add(&killed);
+    }
+}
+
+/// Kills the processes of one session so many times, before one runs it to its end.
+async fn kill_one(kills: usize, mut random: Random) -> Result<Killed, Trouble> {
+    let folder = tempfile::tempdir()?;
+    let sessions = process(folder.path())?.watching();
+    let (mut watcher, mut rows) = (sessions.watch("s", 0), Vec::new());
+    let (mut left, mut all) = (kills, Killed::default());
+    loop {
+        let mut child = begin(folder.path())?;
+        let until = if left > 0 { 2 + random.below(64) } else { usize::MAX };
+        let is_over = collect(&mut watcher, &mut rows, until).await?;
+        if !is_over {
             tokio::time::sleep(Duration::from_micros(random.below(16_384) as u64)).await;
             child.kill()?;
-            child.wait()?;
             all.kills += 1;
             left -= 1;
         }
-        all.rows += rows.len();
-        compare(&sessions, &rows, watcher.after(), &mut all.bad).await?;
+        tokio::task::spawn_blocking(move || child.wait()).await??;
+        if is_over {
+            break;
+        }
     }
+    all.rows = rows.len();
+    compare(&sessions, &rows, watcher.after(), &mut all.bad).await?;
     Ok(all)
 }
 

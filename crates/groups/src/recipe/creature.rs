@@ -110,11 +110,24 @@ pub fn load(places: &Places, from: &Path, named: &str) -> Result<MemberSpec, Fau
     Ok(spec)
 }
 
+/// Refuses the key that wants a process for one member.
+///
+/// # Errors
+/// When it is there and not false.
+pub(super) fn no_process(fields: &Map<String, Value>) -> Result<(), Fault> {
+    match fields.get("process") {
+        None | Some(Value::Bool(false)) => Ok(()),
+        Some(_) => Err(Fault::bad_args("`process`: haft runs all agents of a group in one process")
+            .next("Leave it out: `group_kill_node` and `haft group stop --kill` end one agent with all that it started.")),
+    }
+}
+
 /// Turns the fields of a config in `folder` into a member.
 ///
 /// # Errors
 /// When a base is missing, or a field has a wrong type.
 pub fn of_fields(places: &Places, folder: &Path, fields: Map<String, Value>) -> Result<MemberSpec, Fault> {
+    no_process(&fields)?;
     let mut notes = Vec::new();
     let Merged { fields, prompts } = inherit(places, folder, fields, BASES, &mut notes)?;
     let name = text(&fields, "name")?.unwrap_or_default();

@@ -16,7 +16,7 @@ use super::{
 const KEYS: [&str; 7] = ["name", "max_agents", "root", "agents", "agent", "channels", "limits"];
 
 /// The keys of an agent.
-const OF_AGENT: [&str; 17] = [
+const OF_AGENT: [&str; 18] = [
     "name",
     "description",
     "profile",
@@ -34,6 +34,7 @@ const OF_AGENT: [&str; 17] = [
     "triggers",
     "startup",
     "pwd",
+    "process",
 ];
 
 /// Reads a profile with `group:` in its front matter. The profile itself is the root.
@@ -124,6 +125,7 @@ fn agent(
             .ok_or_else(|| Fault::bad_args("an agent of the group has no `name`"))?,
     };
     let within = |fault: Fault| Fault { what: format!("`{name}`: {}", fault.what), ..fault };
+    creature::no_process(fields).map_err(within)?;
     let mut spec = match text(fields, "config")? {
         Some(config) => creature::load(places, folder, &config).map_err(within)?,
         None => MemberSpec::default(),

@@ -247,3 +247,13 @@ fn variables_have_their_defaults_and_never_the_environment() {
     assert_eq!(root.prompt, "Home is  and Oslo.");
     assert!(root.notes.concat().contains("`${HOME}` is empty"));
 }
+
+#[test]
+fn process_of_its_own_is_refused_in_both_forms() {
+    let toml = "//- group.toml\n[group]\n[[group.agent]]\nname = \"ann\"\nprocess = true\n";
+    let why = loaded(toml, "group.toml").unwrap_err();
+    assert!(why.contains("`ann`: `process`: haft runs all agents of a group in one process"), "{why}");
+    let yaml = "//- terrarium.yaml\nterrarium:\n  creatures:\n    - {name: ann, process: true}\n";
+    assert!(loaded(yaml, "terrarium.yaml").unwrap_err().contains("in one process"));
+    assert!(loaded(&toml.replace("true", "false"), "group.toml").is_ok());
+}

@@ -222,7 +222,7 @@ impl Inner {
     }
 
     /// Removes a member: it ends, and leaves the graph.
-    pub(super) async fn remove(self: &Arc<Self>, id: &str) -> Result<Value, Fault> {
+    pub(super) async fn remove(self: &Arc<Self>, id: &str) -> Result<(), Fault> {
         if let Some(live) = self.state.lock().live.get_mut(id) {
             live.running = false;
         }
@@ -244,7 +244,7 @@ impl Inner {
         };
         self.transact(removes, None).await?;
         self.state.lock().remove(id);
-        Ok(json!({"removed": id}))
+        Ok(())
     }
 
     fn session(&self, id: &str) -> String {

@@ -8,13 +8,20 @@ use kit::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use sessions::Sessions;
 use store::{Noted, Store};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
-use super::{Inner, LOOK, blocking, event, lease_name};
+use super::{Inner, blocking, event, lease_name};
 
-/// How often the result of a request is looked for.
-const RESULT: Duration = Duration::from_millis(50);
+/// The first pause before the result of a request is looked for; each is twice as long as the one before.
+const RESULT: Duration = Duration::from_millis(2);
+
+/// The longest such pause.
+const LONGEST_PAUSE: Duration = Duration::from_millis(50);
+
+/// How often requests are looked for that nobody could announce: the sockets of sessions can't be reached.
+const UNANNOUNCED: Duration = Duration::from_secs(2);
 
 /// How long the process that runs the group may take for one.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -42,12 +49,14 @@ pub enum Request {
     },
 }
 
-/// Asks the process that runs a group for something. The same key twice is done once, with one result.
+/// Asks the process that runs a group for something, and wakes it by the socket of a member's session. The same key twice is
+/// done once, with one result.
 ///
 /// # Errors
 /// [`Kind::Unavailable`] when nobody runs the group or it does not answer, and those of the request.
 pub async fn request(
     store: &Store,
+    sessions: &Sessions,
     group: &str,
     key: &str,
     by: &str,
@@ -63,7 +72,9 @@ pub async fn request(
     if noted == Noted::Taken {
         return Err(Fault::bad_args(format!("the key `{key}` belongs to another request")));
     }
+    announce(store, sessions, group).await?;
     let until = Instant::now() + TIMEOUT;
+    let mut pause = RESULT;
     loop {
         let (operations, session, of) = (store.operations(), name.clone(), key.to_owned());
         let found = blocking(move || operations.get(&session, &of)).await?;
@@ -78,15 +89,31 @@ pub async fn request(
             let what = format!("the process that runs the group `{group}` does not answer");
             return Err(Fault::new(Kind::Timeout, what));
         }
-        sleep(RESULT).await;
+        sleep(pause).await;
+        pause = (pause * 2).min(LONGEST_PAUSE);
     }
+}
+
+/// Wakes the process that runs a group: all its sessions have one socket.
+async fn announce(store: &Store, sessions: &Sessions, group: &str) -> Result<(), Fault> {
+    let (groups, name) = (store.groups(), group.to_owned());
+    let members = blocking(move || groups.shape(&name)).await?.members;
+    if let Some(member) = members.iter().find(|it| it.running) {
+        sessions.tell_of_message(&member.session, &lease_name(group)).await;
+    }
+    Ok(())
 }
 
 /// Takes requests up, as long as the group is there.
 pub(super) async fn take_up(inner: Weak<Inner>) {
     let mut after = 0;
+    let Some(mut announced) = inner.upgrade().map(|it| it.store.inbox().arrivals(&lease_name(&it.name)))
+    else {
+        return;
+    };
     loop {
-        sleep(LOOK).await;
+        drop(timeout(UNANNOUNCED, announced.changed()).await);
+        announced.borrow_and_update();
         let Some(inner) = inner.upgrade() else { return };
         let (operations, name) = (inner.store.operations(), lease_name(&inner.name));
         let Ok(open) = blocking(move || operations.open(after)).await else { continue };

@@ -200,7 +200,15 @@ impl Inner {
                 self.go_on(&id).await;
                 Ok(json!({"resumed": id}))
             }
-            LifeChange::Remove => self.remove(&id).await,
+            LifeChange::Remove => {
+                self.remove(&id).await?;
+                let state = self.state.lock();
+                let graph = caller.and_then(|it| state.topology.graph_of(it));
+                Ok(match graph {
+                    Some((graph, _)) => json!({"removed": id, "caller_graph_id": graph}),
+                    None => json!({"removed": id}),
+                })
+            }
         }
     }
 

@@ -11,38 +11,35 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     Opened,
+    session_service::report,
     slash::{All, Own},
     terminal::{
         abbreviate,
-        commands::{COMMANDS, Command, Meant, meant},
+        commands::{Meant, meant},
     },
-    verbs::{chat, run::fault},
+    verbs::{
+        chat::elsewhere::{COMMANDS, is_known},
+        run::fault,
+    },
 };
 
-/// The chat's own commands that can be sent as a prompt.
-const OWN: [&str; 3] = ["/compact", "/context", UNDO];
+/// The commands of the chat that the agent of this process runs in a turn of their own.
+const IN_TURN: [&str; 3] = ["/compact", "/context", "/undo"];
 
-/// The one that works wherever the session runs.
-pub(super) const UNDO: &str = "/undo";
-
-/// Returns the commands that are available now.
-pub(super) fn available(opened: &Opened) -> AvailableCommandsUpdate {
+/// Returns the commands that are available now; where another process runs the session, those of files are not.
+pub(super) fn available(opened: &Opened, runs_here: bool) -> AvailableCommandsUpdate {
     let command = |name: &str, does: String, takes: &str| {
         let input = AvailableCommandInput::Unstructured(UnstructuredCommandInput::new(takes));
         AvailableCommand::new(name, does).input(Some(input).filter(|_| !takes.is_empty()))
     };
-    let own = COMMANDS.iter().filter(|it| OWN.contains(&it.name));
+    let own = COMMANDS.iter();
     let own = own.map(|it| command(it.name.trim_start_matches('/'), it.does.to_owned(), it.takes));
+    if !runs_here {
+        return AvailableCommandsUpdate::new(own.collect());
+    }
     let all = All::read(opened);
     let files = all.own.iter().map(|it| command(it.name(), it.does(), it.takes()));
     AvailableCommandsUpdate::new(own.chain(files).collect())
-}
-
-/// Returns the commands that are available in a session that another process runs.
-pub(super) fn elsewhere() -> AvailableCommandsUpdate {
-    let own = COMMANDS.iter().filter(|it| it.name == UNDO);
-    let command = |it: &Command| AvailableCommand::new(it.name.trim_start_matches('/'), it.does);
-    AvailableCommandsUpdate::new(own.map(command).collect())
 }
 
 /// The meaning of a prompt: words for the model, or a slash command.
@@ -65,11 +62,16 @@ pub(super) fn asked<'a>(all: &'a All, words: &'a str) -> Result<Asked<'a>, Fault
     }
     let names: Vec<String> = all.own.iter().map(|it| it.name().to_owned()).collect();
     if let Meant::Command(name, given) = meant(words, &names)
-        && OWN.contains(&name)
+        && is_known(name)
     {
         return Ok(Asked::Chat(name, given));
     }
     Ok(all.called(words)?.map_or(Asked::Words, |(own, given)| Asked::File(own, given)))
+}
+
+/// Returns whether the agent of this process runs this command in a turn.
+pub(super) fn runs_in_turn(name: &str) -> bool {
+    IN_TURN.contains(&name)
 }
 
 /// Runs a command of the chat; returns its output.
@@ -89,8 +91,8 @@ pub(super) async fn run(
                 abbreviate::count(done.after)
             ))
         }
-        "/context" => Ok(format!("```\n{}\n```", chat::context(&agent.context()))),
-        UNDO => {
+        "/context" => Ok(format!("```\n{}\n```", report::context(&agent.context()))),
+        "/undo" => {
             let arguments = if given.is_empty() { json!({}) } else { json!({"call": given}) };
             let session = agent.session().clone();
             let call = Call { cancel: cancel.child_token(), by_person: true, ..Call::new("undo", arguments) };

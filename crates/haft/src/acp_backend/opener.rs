@@ -15,14 +15,14 @@ use kit::{
 use parking_lot::Mutex;
 use runtime::{Approver, Request, Session, Verdict, WeakSession};
 use serve::acp::Editor;
-use sessions::{Attachment, Attendance, Begin, Hub, Log, Opened, Opener, Prepared, Prompt};
+use sessions::{Attachment, Attendance, Begin, Hub, Log, Opened, Opener, Prepared, Prompt, Report};
 
 use super::{
     commands::{self, Asked},
     config_options,
     opening::SavedSettings,
 };
-use crate::{agent_factory::AgentFactory, slash::All};
+use crate::{agent_factory::AgentFactory, session_service::report, slash::All};
 
 /// The parts that an editor's session shares with the agent that runs here.
 pub(super) struct Shared {
@@ -105,6 +105,10 @@ impl Opener for EditorAgents {
         Ok(())
     }
 
+    fn report(&self, agent: &Agent, report: &Report) -> Result<String, Fault> {
+        report::of(agent, report)
+    }
+
     fn begin<'a>(&'a self, agent: &'a mut Agent, prompt: Prompt) -> Soon<'a, Result<Begin, Fault>> {
         Box::pin(async move {
             let factory = &self.0.factory;
@@ -112,6 +116,8 @@ impl Opener for EditorAgents {
             let words = prompt.text.clone();
             let own = match commands::asked(&all, &words)? {
                 Asked::Words => None,
+                // It came as words of somebody whose front end runs it as an operation.
+                Asked::Chat(name, _) if !commands::runs_in_turn(name) => None,
                 Asked::File(own, given) => Some((own, given)),
                 Asked::Chat(name, given) => {
                     let given = given.to_owned();

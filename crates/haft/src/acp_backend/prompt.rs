@@ -7,7 +7,10 @@ use kit::{Fault, Kind, base64, text::Text};
 use serde_json::Value;
 use serve::acp::{
     error_of,
-    v1::{ContentBlock, EmbeddedResourceResource, Error, StopReason},
+    v1::{
+        ContentBlock, ContentChunk, EmbeddedResourceResource, Error, MessageId, SessionUpdate, StopReason,
+        TextContent,
+    },
 };
 use sessions::{Attachment, Operation, Prompt, TurnEnd};
 use tokio_util::sync::CancellationToken;
@@ -17,7 +20,11 @@ use super::{
     commands::{self, Asked},
     session::AcpSession,
 };
-use crate::{client_roots::decoded as percent_decoded, slash::All};
+use crate::{
+    client_roots::decoded as percent_decoded,
+    slash::All,
+    verbs::chat::elsewhere::{self, Work},
+};
 
 /// How often a turn is stopped again that has only just begun.
 const AGAIN: Duration = Duration::from_millis(10);
@@ -30,44 +37,73 @@ impl AcpSession {
         stop: &CancellationToken,
     ) -> Result<StopReason, Error> {
         let prompt = read(blocks, self.cwd()).map_err(|fault| error_of(&fault))?;
-        let operation = self.operation(prompt).map_err(|fault| error_of(&fault))?;
-        let is_undo = matches!(operation, Operation::Undo { .. });
+        let operations = match self.work(prompt).await.map_err(|fault| error_of(&fault))? {
+            Work::Operations(operations) => operations,
+            Work::Text(text) => {
+                self.answers(&text).await;
+                return Ok(StopReason::EndTurn);
+            }
+        };
+        let mut reason = StopReason::EndTurn;
+        for operation in operations {
+            reason = self.operate(operation, stop).await?;
+            if reason != StopReason::EndTurn {
+                break;
+            }
+        }
+        Ok(reason)
+    }
+
+    async fn operate(&self, operation: Operation, stop: &CancellationToken) -> Result<StopReason, Error> {
+        let is_prompt = matches!(operation, Operation::Prompt(_));
         let key = self.new_key();
         self.own.lock().insert(key.clone());
-        let done = self.until_done(&key, operation, stop).await;
+        let done = self.until_done(&key, operation.clone(), stop).await;
         self.own.lock().remove(&key);
         let Some(done) = done else { return Ok(StopReason::Cancelled) };
         let value = done.map_err(|fault| error_of(&fault))?;
-        if is_undo {
-            // Its row has told what was put back.
+        if let Some(text) = elsewhere::reported(&operation, &value) {
+            self.answers(&text).await;
+        }
+        if !is_prompt {
+            // Its row has told what was done.
             return Ok(StopReason::EndTurn);
         }
         let end: TurnEnd = serde_json::from_value(value)
             .map_err(|error| error_of(&Fault::bug(format!("the end of a turn can't be read: {error}"))))?;
-        reason(end, &self.factory().bounds())
+        reason_of(end, &self.factory().bounds())
     }
 
-    /// Returns what a prompt asks for. In a session that another process runs there are no slash commands but `/undo`.
-    fn operation(&self, prompt: Prompt) -> Result<Operation, Fault> {
-        if self.here().is_some() || !prompt.text.starts_with('/') {
-            return Ok(Operation::Prompt(prompt));
-        }
-        let all = All::read(&self.factory().opened);
-        match commands::asked(&all, &prompt.text)? {
-            Asked::Words => Ok(Operation::Prompt(prompt)),
-            Asked::Chat(commands::UNDO, given) => {
-                Ok(Operation::Undo { call: Some(given.to_owned()).filter(|it| !it.is_empty()) })
+    /// Returns what a prompt asks for: a slash command of the chat becomes operations, and all else a turn.
+    async fn work(&self, prompt: Prompt) -> Result<Work, Fault> {
+        let is_here = self.here().is_some();
+        if prompt.text.starts_with('/') {
+            let all = All::read(&self.factory().opened);
+            match commands::asked(&all, &prompt.text)? {
+                Asked::Chat(name, given) if !(is_here && commands::runs_in_turn(name)) => {
+                    return elsewhere::work(&self.handle, self.runtime(), name, given).await;
+                }
+                Asked::File(..) if !is_here => {
+                    let there = self.there.lock();
+                    let name = prompt.text.split_whitespace().next().unwrap_or_default();
+                    let what = format!(
+                        "`{name}` works only in process {} ({}), which runs this session",
+                        there.pid, there.by
+                    );
+                    return Err(Fault::new(Kind::Unavailable, what)
+                        .next("Type it there, or write what is to be done."));
+                }
+                _ => {}
             }
-            Asked::Chat(..) | Asked::File(..) => {
-                let there = self.there.lock();
-                let name = prompt.text.split_whitespace().next().unwrap_or_default();
-                let what = format!(
-                    "`{name}` works only in process {} ({}), which runs this session",
-                    there.pid, there.by
-                );
-                Err(Fault::new(Kind::Unavailable, what).next("Type it there, or write what is to be done."))
-            }
         }
+        Ok(Work::Operations(vec![Operation::Prompt(prompt)]))
+    }
+
+    /// Sends the answer of a command, which is in no row.
+    async fn answers(&self, text: &str) {
+        let text = ContentBlock::Text(TextContent::new(format!("```\n{text}\n```")));
+        let chunk = ContentChunk::new(text).message_id(MessageId::from(self.new_key()));
+        self.shared.editor.update(&self.id, SessionUpdate::AgentMessageChunk(chunk)).await;
     }
 
     /// Does an operation, unless it is cancelled before it begins.
@@ -110,7 +146,7 @@ impl AcpSession {
 }
 
 /// Maps the end of a turn to the protocol's stop reason. If the provider refuses the key, the client offers a way to give another.
-fn reason(end: TurnEnd, bounds: &Bounds) -> Result<StopReason, Error> {
+fn reason_of(end: TurnEnd, bounds: &Bounds) -> Result<StopReason, Error> {
     if let Some(failure) = end.error {
         let is_key = failure.breach.as_deref() == Some(Breach::Auth.name());
         let fault = Fault::from(failure);
@@ -265,17 +301,17 @@ mod tests {
             serde_json::from_value(json!({"ended": ended, "steps": steps, "usage": usage})).unwrap()
         };
         let bounds = Bounds { steps: 3, tokens: Some(10), time: None };
-        assert_eq!(reason(end("limit", 3), &bounds).unwrap(), StopReason::MaxTurnRequests);
-        assert_eq!(reason(end("limit", 1), &bounds).unwrap(), StopReason::MaxTokens);
+        assert_eq!(reason_of(end("limit", 3), &bounds).unwrap(), StopReason::MaxTurnRequests);
+        assert_eq!(reason_of(end("limit", 1), &bounds).unwrap(), StopReason::MaxTokens);
         let bounds = Bounds { tokens: None, ..bounds };
-        assert_eq!(reason(end("limit", 1), &bounds).unwrap(), StopReason::MaxTokens);
-        assert_eq!(reason(end("done", 3), &bounds).unwrap(), StopReason::EndTurn);
+        assert_eq!(reason_of(end("limit", 1), &bounds).unwrap(), StopReason::MaxTokens);
+        assert_eq!(reason_of(end("done", 3), &bounds).unwrap(), StopReason::EndTurn);
         for ended in ["cancelled", "interrupted"] {
-            assert_eq!(reason(end(ended, 3), &bounds).unwrap(), StopReason::Cancelled);
+            assert_eq!(reason_of(end(ended, 3), &bounds).unwrap(), StopReason::Cancelled);
         }
         let mut failed = end("error", 1);
         let error = json!({"kind": "unavailable", "what": "no", "breach": "auth"});
         failed.error = Some(serde_json::from_value(error).unwrap());
-        assert_eq!(i32::from(reason(failed, &bounds).unwrap_err().code), -32000);
+        assert_eq!(i32::from(reason_of(failed, &bounds).unwrap_err().code), -32000);
     }
 }

@@ -158,6 +158,12 @@ impl AcpSession {
         *self.notes.lock() = notes;
     }
 
+    /// Returns the update with the commands that are available now.
+    pub(super) fn commands(&self) -> SessionUpdate {
+        let available = commands::available(&self.factory().opened, self.here().is_some());
+        SessionUpdate::AvailableCommandsUpdate(available)
+    }
+
     pub(super) fn cwd(&self) -> &Path {
         &self.opening.cwd
     }
@@ -263,11 +269,7 @@ impl AcpSession {
                 print::err(&format!("haft: {note}"));
                 updates.note(note).await;
             }
-            let available = match this.here() {
-                Some(_) => commands::available(&this.factory().opened),
-                None => commands::elsewhere(),
-            };
-            updates.send(SessionUpdate::AvailableCommandsUpdate(available)).await;
+            updates.send(this.commands()).await;
             this.sent.send_replace(watcher.after());
             let task = tokio::spawn(follow(updates, watcher, this.sent.clone()));
             let task = AbortOnDropHandle::new(task);

@@ -166,12 +166,15 @@ impl Updates {
             Event::Opened { pid, by, .. } => {
                 // What an earlier process had under way, nobody ends.
                 self.end_calls("its process ended before it had a result", true).await;
+                if let Some(owner) = self.owner.upgrade() {
+                    self.live(owner.commands()).await;
+                }
                 if *pid != std::process::id() {
                     self.note(format!("process {pid} ({by}) runs this session")).await;
                 }
             }
-            Event::Rewound { turns, .. } => {
-                self.note(format!("the newest messages of the person were taken back: {turns}")).await;
+            Event::Rewound { said, .. } => {
+                self.note(format!("went back to before: {}", agent::title(said))).await;
             }
             Event::Undone { text, .. } => self.note(text.clone()).await,
             Event::Command { by, command, .. } => self.note(format!("{by} runs: {command}")).await,
@@ -180,6 +183,7 @@ impl Updates {
             }
             Event::Forked { into, .. } => self.note(format!("forked into {into}")).await,
             Event::JobEnded(_)
+            | Event::MessageArrived { .. }
             | Event::JobWaits(_)
             | Event::Archived { .. }
             | Event::Closed { .. }

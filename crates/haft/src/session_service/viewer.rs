@@ -114,9 +114,13 @@ impl View {
         if let Err(fault) = log.flush().await {
             tracing::warn!(%fault, "events are not shown, as they can't be written");
         }
-        let head = log.head();
+        self.shown(log.head()).await;
+    }
+
+    /// Waits until the terminal has shown the row of this number.
+    pub(crate) async fn shown(&self, seq: u64) {
         let mut reached = self.reached.clone();
-        if tokio::time::timeout(LAGS, reached.wait_for(|it| *it >= head)).await.is_err() {
+        if tokio::time::timeout(LAGS, reached.wait_for(|it| *it >= seq)).await.is_err() {
             tracing::warn!("the terminal did not show all events in time");
         }
     }

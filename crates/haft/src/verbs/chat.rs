@@ -4,6 +4,7 @@ mod attached;
 mod bang;
 mod command;
 mod conversation;
+pub(crate) mod elsewhere;
 mod export;
 mod front_end;
 mod lines;
@@ -33,7 +34,6 @@ use crate::{
     workspace_check::{self, Asking},
 };
 use conversation::Conversation;
-pub(crate) use report::context;
 
 /// Maximum number of conversations to choose from.
 const LISTED: usize = 200;
@@ -77,11 +77,7 @@ impl Chat {
         workspace_check::check(options, place, Asking::Possible)?;
         let is_dumb = matches!(place.variable("TERM"), None | Some("dumb"));
         if is_dumb || !std::io::stdin().is_terminal() || !std::io::stdout().is_terminal() {
-            if self.attach.is_some() {
-                return Err(Fault::bad_args("`--attach` needs a terminal that can be drawn on")
-                    .next("`haft sessions show NAME` prints a conversation."));
-            }
-            return lines::run(self, options, place).await;
+            return self.run_in_lines(options, place).await;
         }
         if self.names_no_model(options)
             && let Some(ways) = without_model(options, place).await?
@@ -96,7 +92,7 @@ impl Chat {
         })?;
         let chosen = match self.attach.take() {
             None => None,
-            Some(given) => match choose(&given, options, place, &hangup).await? {
+            Some(given) => match choose(&given, options, place, Some(&hangup)).await? {
                 Some(chosen) if chosen.is_open => {
                     attached::run(self, &chosen.name, options, place, hangup.clone()).await?;
                     return Ok(code(&hangup));
@@ -139,18 +135,28 @@ impl Chat {
         }
         Ok(code(&hangup))
     }
+
+    /// Runs the chat line by line.
+    async fn run_in_lines(mut self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
+        let Some(given) = self.attach.take() else { return lines::run(self, options, None, place).await };
+        match choose(&given, options, place, None).await? {
+            Some(chosen) if chosen.is_open => attached::run_lines(self, &chosen.name, options, place).await,
+            chosen => lines::run(self, options, chosen.map(|it| it.name), place).await,
+        }
+    }
 }
 
 fn code(hangup: &CancellationToken) -> ExitCode {
     if hangup.is_cancelled() { ExitCode::from(STOPPED) } else { ExitCode::SUCCESS }
 }
 
-/// Returns the named session, or the one that the person chooses from a list if they named none.
+/// Returns the named session, or the one that the person chooses from a list if they named none. Without `hangup` there is no
+/// terminal on which to show a list.
 async fn choose(
     given: &str,
     options: &Options,
     place: &Place,
-    hangup: &CancellationToken,
+    hangup: Option<&CancellationToken>,
 ) -> Result<Option<Chosen>, Fault> {
     let opened = options.open(place)?;
     let runtime = &opened.runtime;
@@ -158,6 +164,10 @@ async fn choose(
     let found = async {
         let name = match conversation(runtime, given) {
             _ if given.is_empty() => {
+                let hangup = hangup.ok_or_else(|| {
+                    Fault::bad_args("`--attach` needs a name where no list can be shown")
+                        .next("`haft sessions` lists the names; `latest` is the newest.")
+                })?;
                 let all = conversations(runtime, Archived::Hidden, LISTED)?;
                 if all.is_empty() {
                     return Err(Fault::not_found("this workspace has no conversation yet")

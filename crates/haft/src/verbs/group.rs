@@ -5,6 +5,7 @@ mod control;
 mod lines;
 mod run;
 mod show;
+mod watch;
 
 use std::process::ExitCode;
 
@@ -37,6 +38,8 @@ enum What {
     List(show::List),
     /// Show the agents of a group: what they do, used and exchanged
     Status(show::Status),
+    /// Show a pane for each agent, and the channels, until you press q
+    Watch(watch::Watch),
     /// Show who is connected with whom
     Graph(show::Graph),
     /// Send a message to an agent of a group
@@ -58,6 +61,7 @@ impl Group {
             What::Check(it) => it.run(options, place),
             What::List(it) => with(options, place, |runtime| it.run(runtime)),
             What::Status(it) => with(options, place, |runtime| it.run(runtime)),
+            What::Watch(it) => it.run(options, place).await,
             What::Graph(it) => with(options, place, |runtime| it.run(runtime)),
             What::Send(it) => it.run(options, place).await,
             What::Pause(it) => it.pause(options, place).await,
@@ -94,26 +98,11 @@ impl Named {
 }
 
 fn find(runtime: &Runtime, name: &str) -> Result<GroupRecord, Fault> {
-    let all = runtime.store().groups().list()?;
-    if name == "latest"
-        && let Some(newest) = all.first()
-    {
-        return Ok(newest.clone());
-    }
-    if let Some(exact) = all.iter().find(|it| it.name == name) {
-        return Ok(exact.clone());
-    }
-    let found: Vec<&GroupRecord> = all.iter().filter(|it| it.name.starts_with(name)).collect();
-    match found.as_slice() {
-        [one] => Ok((*one).clone()),
-        [] => Err(Fault::not_found(format!("this workspace has no group `{name}`"))
-            .next("`haft group list` shows all; `haft group run FILE TASK` begins one.")),
-        several => {
-            let names: Vec<&str> = several.iter().map(|it| it.name.as_str()).collect();
-            Err(Fault::new(kit::Kind::Ambiguous, format!("several groups begin with `{name}`"))
-                .next(format!("They are: {}.", names.join(", "))))
-        }
-    }
+    let all = runtime.store().groups().list()?.into_iter().map(|it| (it.name.clone(), true, it));
+    agent::named(all, name)?.ok_or_else(|| {
+        Fault::not_found(format!("this workspace has no group `{name}`"))
+            .next("`haft group list` shows all; `haft group run FILE TASK` begins one.")
+    })
 }
 
 /// Returns the folders whose files a recipe may name: those of the workspace, of installed packages, and of the

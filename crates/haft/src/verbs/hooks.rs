@@ -80,9 +80,16 @@ async fn tested(session: &runtime::Session, event: HookEvent, tool: &str, input:
     let word = match event.is_of_call() {
         true => session.try_hooks(event, tool, parsed, &stop).await,
         false => {
-            let fields =
-                json!({"prompt": input, "source": "startup", "reason": "other", "stop_hook_active": false});
-            session.run_hooks(event, "startup", fields, &stop).await
+            let subject = match event {
+                HookEvent::PreCompact => "manual",
+                HookEvent::Notification => "permission_prompt",
+                _ => "startup",
+            };
+            let fields = json!({
+                "prompt": input, "source": "startup", "reason": "other", "stop_hook_active": false, "trigger": "manual",
+                "custom_instructions": input, "message": input, "notification_type": "permission_prompt",
+            });
+            session.run_hooks(event, subject, fields, &stop).await
         }
     };
     let mut text = String::new();

@@ -14,7 +14,7 @@ mod watch;
 
 use std::{path::PathBuf, process::ExitCode, sync::Arc};
 
-use agent::{Agent, AgentError, Bounds, Driver, Ended, Input, Outcome, Settled, model::Usage};
+use agent::{Agent, AgentError, Bounds, Driver, Ended, Input, Outcome, Settled};
 use clap::Args;
 use kit::{Fault, Kind};
 use runtime::AnswerSchema;
@@ -28,9 +28,8 @@ use crate::{
     agent_factory::{AgentFactory, AgentOptions},
     ask::{approver, somebody},
     print,
-    session_service::{self, Agents, Person, Running as Shared, Service, View},
+    session_service::{self, Agents, Person, Running as Shared, Service, View, report::bill},
     terminal::{
-        abbreviate,
         input::restore,
         interrupt::{self, STOPPED},
         plain::{Out, Plain},
@@ -339,15 +338,6 @@ fn limit(outcome: &Outcome, bounds: &Bounds) -> &'static str {
 /// Returns a fault as JSON.
 fn error(fault: &Fault) -> Value {
     json!({"kind": fault.kind, "what": fault.what, "next": fault.next})
-}
-
-/// Returns the usage of a turn, in a line.
-pub(crate) fn bill(steps: usize, usage: &Usage, cost: Option<f64>) -> String {
-    let steps = format!("{steps} {}", if steps == 1 { "step" } else { "steps" });
-    let tokens =
-        format!("{} tokens in, {} out", abbreviate::count(usage.request()), abbreviate::count(usage.output));
-    let cost = cost.map_or_else(String::new, |it| format!(", {}", abbreviate::dollars(it)));
-    format!("{steps}, {tokens}{cost}")
 }
 
 /// Returns the fault for a turn that could not continue, as every command reports it.

@@ -98,8 +98,6 @@ fn two_editors_have_one_session_and_the_first_answer_counts() {
     assert_eq!(other.text(&session, "agent_message_chunk"), "Written.Second.");
     hears(&owner, "user_message_chunk", "second");
     hears(&owner, "agent_message_chunk", "Second.");
-    let error = other.prompt(&session, "/compact").error();
-    assert!(error["message"].as_str().unwrap().contains(&owner.pid().to_string()), "{error}");
 
     // Whoever began it: a turn is stopped from either.
     let turn = owner.prompt(&session, "slowly");
@@ -113,6 +111,48 @@ fn two_editors_have_one_session_and_the_first_answer_counts() {
     owner.kill();
     assert_eq!(other.says(&session, "go on"), "end_turn");
     assert!(other.text(&session, "agent_message_chunk").ends_with("Taken over."));
+}
+
+#[test]
+fn editor_has_the_commands_of_the_chat_in_a_session_that_another_process_runs() {
+    // The summary is the model's second answer too.
+    let test_ws = workspace(&[say(&"First. ".repeat(400)), say("Planned."), say("On.")]);
+    let owner = Client::start(&test_ws);
+    let session = owner.session(&test_ws);
+    assert_eq!(owner.says(&session, "go"), "end_turn");
+    let other = Client::start(&test_ws);
+    load(&other, &test_ws, &session);
+    let offered = other.until(|it| it["params"]["update"]["sessionUpdate"] == "available_commands_update");
+    let offered = offered["params"]["update"]["availableCommands"].as_array().unwrap().clone();
+    for name in ["status", "tools", "context", "cost", "model", "plan", "compact", "rewind", "fork", "rename"]
+    {
+        assert!(offered.iter().any(|it| it["name"] == name), "{name}: {offered:?}");
+    }
+    let answer = |command: &str| {
+        let before = other.text(&session, "agent_message_chunk").len();
+        assert_eq!(other.says(&session, command), "end_turn", "{command}");
+        other.text(&session, "agent_message_chunk")[before..].to_owned()
+    };
+    assert!(answer("/status").contains(&format!("{} (acp)", owner.pid())));
+    assert!(answer("/tools filegrep").contains("filegrep: "));
+    assert!(answer("/context").contains("Window: "));
+    assert!(answer("/cost").contains("1 step, "));
+    assert!(answer("/model").contains("(in use)"));
+    assert_eq!(answer("/rename Numbers"), "");
+    other.until(|it| it["params"]["update"]["title"] == "Numbers");
+    assert_eq!(answer("/compact"), "");
+    hears(&other, "agent_thought_chunk", "compacted: ");
+    hears(&owner, "agent_thought_chunk", "compacted: ");
+    assert_eq!(answer("/plan the plan"), "Planned.");
+    other.until(|it| it["params"]["update"]["currentModeId"] == "plan");
+    assert_eq!(answer("/profile none"), "");
+    assert_eq!(answer("/rewind"), "");
+    hears(&owner, "agent_thought_chunk", "went back to before: the plan");
+    assert!(answer("/fork").contains("forked: s_"));
+    let error = other.prompt(&session, "/rename").error();
+    assert!(error["message"].as_str().unwrap().contains("needs a title"), "{error}");
+    let error = other.prompt(&session, "/resume").error();
+    assert!(error["message"].as_str().unwrap().contains("/resume"), "{error}");
 }
 
 /// A chat in a pipe, killed when it is dropped.

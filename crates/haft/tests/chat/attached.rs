@@ -121,10 +121,3 @@ fn session_is_chosen_from_a_list_with_titles_and_states() {
         );
     });
 }
-
-#[test]
-fn pipe_can_not_attach() {
-    let stage = Stage::new((80, 24), true);
-    let ran = stage.test_ws.run(&["chat", "--attach", "latest"]);
-    assert!(ran.code == 2 && ran.err.contains("`--attach` needs a terminal"), "{ran:?}");
-}

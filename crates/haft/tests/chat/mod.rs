@@ -3,6 +3,7 @@
 //! The assertions are about the text on the screen.
 
 mod attached;
+mod attached_pipe;
 mod branched;
 mod changes;
 mod plain;

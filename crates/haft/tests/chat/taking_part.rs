@@ -60,7 +60,7 @@ fn conversation_is_compacted_and_planned_from_an_attached_terminal() {
     other.types("/plan how?\n").rests("Next.");
     owner.shows("> how?").rests("Next.");
     other.types("/plan\n").shows("from now on: profile none");
-    other.types("/tools\n").shows("works only in the terminal that runs this session");
+    other.types("/sessions\n").shows("works only in the terminal that runs this session");
 }
 
 #[test]
@@ -140,5 +140,22 @@ fn standard_output_of_haft_run_has_only_its_own_task() {
         assert!(err.contains(" asks: and the docs\n"), "{err}");
         let last = out.lines().last().unwrap();
         assert!(last.contains(if json { "\"event\":\"ended\"" } else { "The task is done." }), "{last}");
+    }
+}
+
+#[test]
+fn tools_context_and_cost_are_shown_at_an_attached_terminal_as_at_its_owner_s() {
+    for size in SIZES {
+        let stage = Stage::new(size, true);
+        let script = says("First.");
+        let mut owner = stage.chat(&script);
+        owner.types("one\n").rests("First.");
+        let mut other = stage.run(&script, &["chat", "--attach", "latest"]);
+        other.rests("First.").types("/tools filegrep\n").shows("filegrep: ");
+        other.types("/context\n").shows("Window: 200,000");
+        other.types("/cost\n").shows("1 step, ");
+        owner.types("/cost\n").shows("1 step, ");
+        other.types("/tools nothingofthekind\n").shows("no tool is about");
+        assert!(!owner.text().contains("/context"), "the owner's terminal is left alone: {}", owner.text());
     }
 }

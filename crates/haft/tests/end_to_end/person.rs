@@ -318,6 +318,43 @@ fn model(params: &Value) -> Value {
     says(json!({"type": "text", "text": call}), "endTurn")
 }
 
+/// A tool file that has an agent read a file.
+const READER: &str = r#"
+from haft import agent
+
+name = "reader"
+description = "Have an agent read the note."
+parameters = {"type": "object", "properties": {}}
+
+
+async def execute(params):
+    report = await agent("explore").run("Read `note`.", seconds=50)
+    return report.text
+"#;
+
+#[test]
+fn agent_in_a_tool_file_borrows_the_model_of_the_client() {
+    let test_ws = TestWorkspace::new();
+    test_ws.put("note", "the secret word\n");
+    std::fs::create_dir_all(test_ws.config().join("tools")).unwrap();
+    std::fs::write(test_ws.config().join("tools/reader.py"), READER).unwrap();
+    let sampling = json!({"sampling": {"tools": {}}});
+    let mut client = Client::by_requests(&test_ws, "2025-11-25", &sampling);
+    let mut asked = 0;
+    let (text, is_error) = client.call("reader", &json!({}), |method, params| {
+        assert_eq!(method, "sampling/createMessage");
+        asked += 1;
+        model(params)
+    });
+    assert!(!is_error && text.contains("It says so."), "{text}");
+    assert_eq!(asked, 2, "it looked, and said what it saw");
+    client.end();
+    let mut client = Client::by_requests(&test_ws, "2025-11-25", &json!({}));
+    let (text, is_error) = client.call("reader", &json!({}), |method, _| panic!("asked {method}"));
+    assert!(is_error && text.contains("this client offers none"), "{text}");
+    client.end();
+}
+
 #[test]
 fn an_agent_borrows_the_model_of_the_client_with_calls_or_without() {
     let test_ws = TestWorkspace::new();

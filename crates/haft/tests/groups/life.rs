@@ -218,3 +218,50 @@ fn unwiring_the_only_channel_splits_the_graph_and_wiring_merges_it_again() {
     assert_eq!(status["creatures"].as_array().unwrap().len(), 1, "{status}");
     assert_eq!(played.events("topology_changed").last().unwrap()["body"]["kind"], "split");
 }
+
+#[test]
+fn tools_of_a_member_work_in_its_folder() {
+    let script = [
+        calls(&[
+            ("read", json!({"path": "a.txt"})),
+            ("read", json!({"path": "top.txt"})),
+            ("read", json!({"path": "sub/a.txt"})),
+            ("shell", json!({"command": "cat a.txt; pwd"})),
+            ("write", json!({"path": "new.txt", "content": "made here\n"})),
+        ]),
+        says("done"),
+    ];
+    let stage = Stage::new("", vec![says("go")], &[]);
+    stage.test_ws.put("sub/a.txt", "in the folder\n");
+    stage.test_ws.put("top.txt", "at the top\n");
+    stage.test_ws.put("worker.jsonl", script.iter().map(|it| format!("{it}\n")).collect::<String>());
+    stage.test_ws.put(
+        "group.toml",
+        "[group]\nname = \"play\"\n[[group.agent]]\nname = \"worker\"\nmodel = \"script:worker.jsonl\"\n\
+         tools = [\"read\", \"shell\", \"write\"]\npwd = \"sub\"\n",
+    );
+    let played = stage.plays(&["--approve", "auto"]);
+    let read = played.results("worker", "read").join("\n");
+    assert!(read.contains("at the top") && read.matches("in the folder").count() == 2, "{played:#?}");
+    let shell = played.results("worker", "shell").join("\n");
+    assert!(shell.contains("in the folder") && shell.contains("/sub"), "{shell}");
+    assert_eq!(
+        std::fs::read_to_string(stage.test_ws.at("sub/new.txt")).unwrap(),
+        "made here\n",
+        "{played:#?}"
+    );
+    // A folder that is not there is named, and nobody works elsewhere in its place.
+    stage.test_ws.put(
+        "group.toml",
+        "[group]\nname = \"play\"\n[[group.agent]]\nname = \"worker\"\nmodel = \"script:worker.jsonl\"\npwd = \"none\"\n",
+    );
+    let played = stage.plays(&[]);
+    assert_ne!(played.code, 0, "{played:#?}");
+}
+
+#[test]
+fn name_of_a_group_is_known_before_its_members_run() {
+    let stage = Stage::new("", vec![says("ready")], &[]);
+    let played = stage.plays(&[]);
+    assert!(played.lines[0]["group"].is_string(), "{played:#?}");
+}

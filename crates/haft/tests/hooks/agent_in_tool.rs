@@ -60,3 +60,15 @@ fn agent_in_a_tool_without_a_model_says_what_to_configure() {
     assert_eq!(ran.code, 1, "{ran:?}");
     assert!(ran.out.contains("there is no agent here"), "{ran:?}");
 }
+
+#[test]
+fn agent_in_a_tool_ends_with_the_hook_that_waits_for_it() {
+    let slow = json!({"say": json!({"safe": true, "why": "late"}).to_string(), "after_ms": 600_000});
+    let test_ws = guarded(&[slow]);
+    test_ws.put("haft.toml", CONFIG.replace("seconds = 60", "seconds = 2"));
+    let ran = play(&test_ws);
+    assert!(!ran.out.contains("it-ran\\n") && ran.out.contains("guard"), "it is refused: {ran:?}");
+    assert!(ran.out.contains("done"), "the run goes on at once: {ran:?}");
+    // Nothing of it is left: the run has ended.
+    assert!(!ran.out.contains("late"), "{ran:?}");
+}

@@ -74,3 +74,40 @@ fn hook_s_failure_is_a_note_for_the_person_and_continue_false_ends_the_turn() {
     let ran = play(&test_ws, &[read, json!({"say": "not reached"})]);
     assert!(!ran.out.contains("not reached") && ran.out.contains("budget is gone"), "{ran:?}");
 }
+
+#[test]
+fn hook_is_told_that_a_call_waits_for_approval() {
+    let test_ws = TestWorkspace::new();
+    let seen = test_ws.at("seen.json");
+    own(
+        &test_ws,
+        "[[hook]]\nevent = \"notification\"\nmatch = \"permission_prompt\"\ncommand = \"cat > seen.json\"\nwrite = true\n",
+    );
+    let call = json!({"calls": [{"tool": "shell", "arguments": {"command": "rm -rf /etc/nothing", "sandbox": "off"}}]});
+    let write = json!({"calls": [{"tool": "write", "arguments": {"path": ".mcp.json", "content": "{}"}}]});
+    let ran = play(&test_ws, &[call, write, json!({"say": "it was refused"})]);
+    assert!(ran.out.contains("it was refused"), "{ran:?}");
+    let input: Value = serde_json::from_str(&std::fs::read_to_string(seen).unwrap()).unwrap();
+    assert_eq!(input["hook_event_name"], "Notification", "{input}");
+    assert_eq!(input["notification_type"], "permission_prompt");
+    assert!(input["message"].as_str().unwrap().contains("waits for approval"), "{input}");
+}
+
+#[test]
+fn hook_keeps_a_conversation_from_being_compacted() {
+    let test_ws = TestWorkspace::new();
+    own(
+        &test_ws,
+        "[[hook]]\nevent = \"pre_compact\"\nmatch = \"manual\"\ncommand = '''grep -q '\"trigger\":\"manual\"' && { echo 'keep it whole' >&2; exit 2; }'''\n",
+    );
+    let ran = test_ws.run(&["hooks", "test", "pre_compact"]);
+    assert!(ran.code == 1 && ran.out.contains("keep it whole"), "{ran:?}");
+    let lines: String = (0..6).map(|at| format!("{}\n", json!({"say": format!("answer {at}")}))).collect();
+    let path = test_ws.outside().join("long.jsonl");
+    std::fs::write(&path, lines).unwrap();
+    let model = format!("script:{}", path.display());
+    let mut chat = test_ws.haft(&["chat", "--model", &model]);
+    let ran = crate::support::run(&mut chat, "one\ntwo\nthree\n/compact\nfour\n");
+    assert!(format!("{ran:?}").contains("keep it whole"), "{ran:?}");
+    assert!(ran.out.contains("answer 3"), "{ran:?}");
+}

@@ -51,6 +51,8 @@ pub struct Roots {
     roots: Vec<Arc<Root>>,
     /// The folder of spilled outputs, which are read by their handle: `out_12`.
     shelf: Option<Arc<Root>>,
+    /// The folder below the workspace at which relative paths begin, if it is another one.
+    base: Option<Arc<Path>>,
     /// haft's own folders.
     hidden: Arc<[PathBuf]>,
     /// Files and folders with a person's credentials in them.
@@ -112,6 +114,7 @@ impl Roots {
         Ok(Self {
             roots,
             shelf: None,
+            base: None,
             hidden: Arc::default(),
             withheld: Arc::default(),
             hidden_names: Arc::default(),
@@ -126,6 +129,26 @@ impl Roots {
     pub fn with_shelf(&self, dir: &Path) -> Result<Self, Fault> {
         let shelf = Root::open(&RootSpec { path: dir.to_owned(), read_only: true })?;
         Ok(Self { shelf: Some(Arc::new(shelf)), ..self.clone() })
+    }
+
+    /// Has relative paths begin at a folder of the workspace. One that does not exist there, and exists below the workspace, is
+    /// that one: tools name what they find by its path below the workspace.
+    ///
+    /// # Errors
+    /// When it is not a folder of the workspace.
+    pub fn with_base(&self, folder: &str) -> Result<Self, Fault> {
+        let at = Self { base: None, ..self.clone() }.locate(folder)?;
+        if !at.workspace || !at.absolute().is_dir() {
+            return Err(Fault::not_found(format!("`{folder}` is not a folder of the workspace")));
+        }
+        let base = Some(at.rel.as_path()).filter(|it| !it.as_os_str().is_empty()).map(Arc::from);
+        Ok(Self { base, ..self.clone() })
+    }
+
+    /// Has relative paths begin where those of `other` begin.
+    #[must_use]
+    pub fn with_base_of(&self, other: &Self) -> Self {
+        Self { base: other.base.clone(), ..self.clone() }
     }
 
     /// Returns the workspace's canonical path.
@@ -206,6 +229,21 @@ impl Roots {
     }
 
     pub(super) fn resolve(&self, path: &str) -> Result<Opened, Fault> {
+        let Some(base) = self.base.as_deref().filter(|_| Path::new(path).is_relative()) else {
+            return self.resolve_plainly(path);
+        };
+        let below = base.join(path);
+        let own = self.resolve_plainly(&below.to_string_lossy());
+        match own {
+            Ok(own) if own.exists() => Ok(own),
+            own => match self.resolve_plainly(path) {
+                Ok(there) if there.exists() => Ok(there),
+                _ => own,
+            },
+        }
+    }
+
+    fn resolve_plainly(&self, path: &str) -> Result<Opened, Fault> {
         let mut opened = None;
         for (root, rel) in self.choose(path)? {
             match self.follow(path, root, rel) {

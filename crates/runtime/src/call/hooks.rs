@@ -3,7 +3,7 @@
 //! A hook decides nothing by itself: a changed call is parsed and decided anew, and a rule that denies stays
 //! above every hook.
 
-use std::{future::Future, pin::Pin, sync::Arc};
+use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use futures_util::future::join_all;
 use kit::{Fault, Kind, Origin, Output, Part};
@@ -18,6 +18,9 @@ use crate::{
     repair::{self, Arguments, Repaired},
     session_state::{HookWord, SessionState},
 };
+
+/// The longest wait for hooks that run beside a question, at the end of a session.
+const AT_END: Duration = Duration::from_secs(10);
 
 /// Limit of a result that hooks get, in bytes.
 const RESULT: usize = 256 << 10;
@@ -230,6 +233,8 @@ pub(crate) async fn try_out(
 
 /// Runs the hooks at the end of a session that began, and ends their sandboxes.
 pub(crate) async fn end(session: &Arc<SessionState>) {
+    // Each has a time limit of its own.
+    drop(tokio::time::timeout(AT_END, join_all(session.hooks().take_beside())).await);
     if session.hooks().has_begun() {
         at(session, HookEvent::SessionEnd, "other", json!({"reason": "other"}), &CancellationToken::new())
             .await;

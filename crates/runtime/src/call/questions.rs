@@ -8,18 +8,23 @@ use std::{borrow::Cow, sync::Arc};
 use kit::{Fault, Kind, Touch, Touches, effect::Effect, net::HostPattern, quote::quote};
 use policy::Rule;
 use sandbox::SandboxMode;
+use serde_json::json;
 use store::changes::Change;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     approval_time::AskedTime,
     approve::{Request, Verdict},
+    config::HookEvent,
     session_state::SessionState,
 };
 
+/// Claude Code's name for a notification about an approval.
+const PERMISSION: &str = "permission_prompt";
+
 /// A call that needs the person's approval.
 pub(super) struct Asking<'a> {
-    pub(super) session: &'a SessionState,
+    pub(super) session: &'a Arc<SessionState>,
     /// The id of the client's call: this one, or the one for which it is made.
     pub(super) whose: &'a str,
     pub(super) tool: &'a str,
@@ -86,6 +91,7 @@ impl Asking<'_> {
             changes,
             offers: if offers.len() == rule.offers.len() { offers } else { Vec::new() },
         };
+        self.notify(&request);
         let offers = request.offers.clone();
         let verdict = session.approver().approve(request).await;
         if let Verdict::Yes(scope) = verdict
@@ -94,6 +100,24 @@ impl Asking<'_> {
             tracing::warn!("what was allowed is not kept: {fault}");
         }
         (format!("{}: {}", verdict.name(), rule.name), Some(verdict))
+    }
+
+    /// Runs the hooks that tell the person elsewhere of the question, which does not wait for them.
+    fn notify(&self, request: &Request) {
+        let session = self.session.clone();
+        let is_there =
+            |it: &Arc<crate::hooks::Hooks>| !it.of(HookEvent::Notification, &[PERMISSION]).is_empty();
+        if !session.runtime().hooks().is_some_and(is_there) {
+            return;
+        }
+        let message = format!("{} waits for approval: {}", request.tool, request.rule);
+        let fields = json!({"message": message, "notification_type": PERMISSION, "tool_name": request.tool});
+        let asked = session.clone();
+        let hooks = tokio::spawn(async move {
+            let stop = CancellationToken::new();
+            super::hooks::at(&session, HookEvent::Notification, PERMISSION, fields, &stop).await;
+        });
+        asked.hooks().run_beside(hooks);
     }
 
     fn settle(&self, rule: &Rule, verdict: Option<Verdict>) -> Result<(), Fault> {

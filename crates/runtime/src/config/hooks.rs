@@ -30,7 +30,7 @@ section! {
                 workspace: NeedsTrust,
             }
             /// Regular expression for the whole name of the tool, by haft's name or Claude Code's; for
-            /// session_start the source: startup or resume.
+            /// session_start the source: startup or resume; for pre_compact: auto or manual.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             r#match: Option<String> {
                 example: r#""edit|write""#,
@@ -99,6 +99,10 @@ pub enum HookEvent {
     Stop,
     /// The same, for an agent that another one started.
     SubagentStop,
+    /// A call waits for the person's approval.
+    Notification,
+    /// A conversation is about to be summarized.
+    PreCompact,
 }
 
 /// The effect of a hook that fails.
@@ -116,12 +120,14 @@ named!(OneOf: HookEvent, OnFailure);
 
 impl HookEvent {
     /// All events, in the order of a session.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::SessionStart,
         Self::PromptSubmit,
         Self::BeforeTool,
         Self::AfterTool,
         Self::ToolFailed,
+        Self::Notification,
+        Self::PreCompact,
         Self::Stop,
         Self::SubagentStop,
         Self::SessionEnd,
@@ -138,6 +144,8 @@ impl HookEvent {
             Self::SessionEnd => "session_end",
             Self::Stop => "stop",
             Self::SubagentStop => "subagent_stop",
+            Self::Notification => "notification",
+            Self::PreCompact => "pre_compact",
         }
     }
 
@@ -152,6 +160,8 @@ impl HookEvent {
             Self::SessionEnd => "SessionEnd",
             Self::Stop => "Stop",
             Self::SubagentStop => "SubagentStop",
+            Self::Notification => "Notification",
+            Self::PreCompact => "PreCompact",
         }
     }
 

@@ -95,11 +95,15 @@ impl Outcome {
     fn refused(hook: &Hook, reason: String) -> Self {
         let by = (hook.name(), reason);
         match hook.event {
-            HookEvent::BeforeTool | HookEvent::PromptSubmit | HookEvent::Stop | HookEvent::SubagentStop => {
-                Self { denied: Some(by), ..Self::default() }
-            }
+            HookEvent::BeforeTool
+            | HookEvent::PromptSubmit
+            | HookEvent::PreCompact
+            | HookEvent::Stop
+            | HookEvent::SubagentStop => Self { denied: Some(by), ..Self::default() },
             HookEvent::AfterTool | HookEvent::ToolFailed => Self { context: vec![by], ..Self::default() },
-            HookEvent::SessionStart | HookEvent::SessionEnd => Self { notes: vec![by.1], ..Self::default() },
+            HookEvent::SessionStart | HookEvent::SessionEnd | HookEvent::Notification => {
+                Self { notes: vec![by.1], ..Self::default() }
+            }
         }
     }
 

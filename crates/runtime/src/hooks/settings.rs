@@ -130,7 +130,8 @@ mod tests {
                 {"type": "command", "command": "check.sh", "timeout": 5},
                 {"type": "prompt", "prompt": "is it good?"}]}],
             "Stop": [{"hooks": [{"type": "command", "command": "done.sh"}]}],
-            "Notification": [{"hooks": []}]}}"#;
+            "PreCompact": [{"matcher": "auto", "hooks": [{"type": "command", "command": "keep.sh"}]}],
+            "WorktreeCreate": [{"hooks": []}]}}"#;
         let (workspace, home) = (Path::new("/nowhere/w"), Path::new("/nowhere/h"));
         let found =
             Found { whose: Whose::Workspace, file: "settings.json", workspace, home, claude_names: true };
@@ -138,7 +139,9 @@ mod tests {
         let names: Vec<_> = it.hooks.iter().map(|it| (it.event, it.name(), it.within.as_secs())).collect();
         assert!(names.contains(&(HookEvent::BeforeTool, "check.sh".to_owned(), 5)), "{names:?}");
         assert!(names.contains(&(HookEvent::Stop, "done.sh".to_owned(), 60)), "{names:?}");
+        assert!(names.contains(&(HookEvent::PreCompact, "keep.sh".to_owned(), 60)), "{names:?}");
         assert_eq!((it.aside.len(), it.unknown.len()), (1, 1), "{:?}", it.aside);
+        assert!(it.aside.iter().all(|it| it.contains("not `prompt`")), "{:?}", it.aside);
         let hooks = crate::hooks::Hooks::new(it.hooks);
         assert_eq!(hooks.of(HookEvent::BeforeTool, &["write", "Write"]).len(), 1);
         assert!(hooks.of(HookEvent::BeforeTool, &["WriteAll"]).is_empty(), "the whole name has to match");

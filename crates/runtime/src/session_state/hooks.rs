@@ -6,6 +6,7 @@ use std::sync::{
 };
 
 use parking_lot::Mutex;
+use tokio::task::JoinHandle;
 
 use crate::hooks::HookExecutions;
 
@@ -19,6 +20,8 @@ pub(crate) struct SessionHooks {
     notes: Mutex<Vec<String>>,
     halt: Mutex<Option<String>>,
     began: AtomicBool,
+    /// The hooks that run beside a question.
+    beside: Mutex<Vec<JoinHandle<()>>>,
 }
 
 /// The answer of an event's hooks, apart from those of a call.
@@ -61,6 +64,18 @@ impl SessionHooks {
 
     pub(crate) fn take_halt(&self) -> Option<String> {
         self.halt.lock().take()
+    }
+
+    /// Keeps hooks that run beside a question, for the end of the session.
+    pub(crate) fn run_beside(&self, hooks: JoinHandle<()>) {
+        let mut beside = self.beside.lock();
+        beside.retain(|it| !it.is_finished());
+        beside.push(hooks);
+    }
+
+    /// Returns the hooks that run beside a question.
+    pub(crate) fn take_beside(&self) -> Vec<JoinHandle<()>> {
+        std::mem::take(&mut *self.beside.lock())
     }
 
     pub(crate) fn begin(&self) {

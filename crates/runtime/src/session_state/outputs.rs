@@ -10,6 +10,8 @@ pub(super) struct SpilledOutputs {
     spills: Spills,
     session: String,
     roots: Roots,
+    /// The roots whose relative paths begin at the session's folder, if it has one.
+    based: OnceLock<Roots>,
     /// The roots with this session's spilled outputs, once there are any.
     with_shelf: OnceLock<Roots>,
 }
@@ -17,7 +19,8 @@ pub(super) struct SpilledOutputs {
 impl SpilledOutputs {
     /// Returns the outputs of the session of this name, which reaches these roots.
     pub(super) fn new(spills: Spills, session: &str, roots: Roots) -> Self {
-        let outputs = Self { spills, session: session.to_owned(), roots, with_shelf: OnceLock::new() };
+        let session = session.to_owned();
+        let outputs = Self { spills, session, roots, based: OnceLock::new(), with_shelf: OnceLock::new() };
         outputs.open_shelf();
         outputs
     }
@@ -30,10 +33,25 @@ impl SpilledOutputs {
     }
 
     /// Returns the folders that the session's tools may reach: the roots, and its outputs.
-    pub(super) fn roots(&self) -> &Roots {
+    pub(super) fn roots(&self) -> Roots {
         // A command may have begun to spill meanwhile.
         self.open_shelf();
-        self.with_shelf.get().unwrap_or(&self.roots)
+        let roots = self.with_shelf.get().unwrap_or(&self.roots);
+        self.based.get().map_or_else(|| roots.clone(), |it| roots.with_base_of(it))
+    }
+
+    /// Has relative paths begin at a folder of the workspace. The first one stays.
+    pub(super) fn work_in(&self, folder: &str) -> Result<(), Fault> {
+        let based = self.roots.with_base(folder)?;
+        let _ = self.based.set(based);
+        Ok(())
+    }
+
+    /// Has relative paths begin where those of another session begin.
+    pub(super) fn work_like(&self, other: &Self) {
+        if let Some(based) = other.based.get() {
+            let _ = self.based.set(based.clone());
+        }
     }
 
     fn open_shelf(&self) {

@@ -1,10 +1,13 @@
 //! Recovery of a claimed session: settles once everything that an owner that died left open.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
 use kit::{Fault, Kind};
 use serde_json::{Value, json};
-use store::{Events, Operation as Noted, Write};
+use store::{Events, Operation as Noted, Write, journal::Filter};
 
 use super::{Core, Life};
 use crate::{
@@ -16,13 +19,46 @@ use crate::{
     operation::Operation,
 };
 
+/// The output of a command that ended, and whose process was killed before its output was in the log.
+const LOST: &str = "(the command ran to its end; its output was lost with the process that ran it)";
+
 /// The state that the log of a session had at the end of its last owner's life.
 pub(crate) struct Found {
     pub(crate) head: u64,
     pub(crate) fold: Fold,
     /// The results of operations that the log says were done, by their keys.
     pub(crate) done: HashMap<String, Value>,
+    pub(crate) commands: Commands,
     pub(crate) compaction: (Compaction, Vec<Write>),
+}
+
+/// Commands that people ran, as the log has them.
+#[derive(Default)]
+pub(crate) struct Commands {
+    /// The keys of those that are in the log.
+    begun: HashSet<String>,
+    /// The results of calls, by their ids in the journal.
+    results: HashMap<String, Value>,
+}
+
+impl Commands {
+    fn of<'a>(rows: impl Iterator<Item = &'a Row>) -> Self {
+        let mut found = Self::default();
+        for row in rows {
+            match &row.event {
+                Event::Command { key: Some(key), .. } => {
+                    found.begun.insert(key.clone());
+                }
+                Event::Agent(agent::Event::Answered { call, ok, exit, text, .. })
+                    if !found.begun.is_empty() =>
+                {
+                    found.results.insert(call.clone(), json!({"ok": ok, "exit": exit, "text": text}));
+                }
+                _ => {}
+            }
+        }
+        found
+    }
 }
 
 /// Reads the rows since the session was claimed last: everything before was settled then. Blocks.
@@ -51,17 +87,14 @@ pub(crate) fn read(events: &Events, session: &str) -> Result<Found, Fault> {
     let head = events.head(session)?;
     let done =
         rows.iter().filter_map(|it| it.event.completes()).map(|(key, it)| (key.to_owned(), it)).collect();
-    Ok(Found { head, fold, done, compaction: of_rows(rows.iter()) })
+    let commands = Commands::of(rows.iter());
+    Ok(Found { head, fold, done, commands, compaction: of_rows(rows.iter()) })
 }
 
 impl Core {
     /// Settles what the last owner left open. `messages` is how many the transcript has.
-    pub(crate) async fn settle(
-        self: &Arc<Self>,
-        fold: &Fold,
-        done: &HashMap<String, Value>,
-        messages: u64,
-    ) -> Result<(), Fault> {
+    pub(crate) async fn settle(self: &Arc<Self>, found: &Found, messages: u64) -> Result<(), Fault> {
+        let Found { fold, done, .. } = found;
         for approval in &fold.approvals {
             let id = approval.id.clone();
             self.log().add(Event::ApprovalClosed { id, decision: Decision::Expired, by: None, words: None });
@@ -93,7 +126,7 @@ impl Core {
         for noted in open.iter().filter(|it| Some(&it.key) != settled.as_ref()) {
             match done.get(&noted.key) {
                 Some(result) => self.finish(noted, Ok(result.clone())).await?,
-                None => self.take_over(noted, fold).await?,
+                None => self.take_over(noted, found).await?,
             }
         }
         Ok(())
@@ -107,7 +140,7 @@ impl Core {
         Ok(open.into_iter().filter(|it| it.session == session).collect())
     }
 
-    async fn take_over(self: &Arc<Self>, noted: &Noted, fold: &Fold) -> Result<(), Fault> {
+    async fn take_over(self: &Arc<Self>, noted: &Noted, found: &Found) -> Result<(), Fault> {
         let operation = match parse(noted) {
             Ok(operation) => operation,
             Err(fault) => return self.finish(noted, Err(fault)).await,
@@ -116,7 +149,7 @@ impl Core {
             drop(self.start(&noted.key, &noted.by, operation, Life::New));
             return Ok(());
         }
-        if let Some((_, end)) = fold.ended().find(|it| it.0 == noted.key) {
+        if let Some((_, end)) = found.fold.ended().find(|it| it.0 == noted.key) {
             return self.finish(noted, Ok(json!(end))).await;
         }
         // A prompt of which the log has nothing did not begin.
@@ -126,6 +159,9 @@ impl Core {
         }
         // Its row says what it was about to do: who goes on finds out what is left of that.
         if let Some(plan) = plan_of(noted) {
+            if matches!(operation, Operation::Command { .. }) {
+                return self.take_over_command(noted, operation, plan, &found.commands).await;
+            }
             drop(self.start_planned(&noted.key, &noted.by, operation, Life::Begun, Some(plan)));
             return Ok(());
         }
@@ -133,6 +169,40 @@ impl Core {
         let fault =
             Fault::new(Kind::Unavailable, what).next("Look at the session, then ask again under a new key.");
         self.finish(noted, Err(fault)).await
+    }
+
+    /// Finds out from the journal and the log how far a command came that a person ran: it runs now if it had not begun.
+    async fn take_over_command(
+        self: &Arc<Self>,
+        noted: &Noted,
+        operation: Operation,
+        plan: Value,
+        commands: &Commands,
+    ) -> Result<(), Fault> {
+        let call = plan.get("call").and_then(Value::as_str).unwrap_or_default().to_owned();
+        if let Some(result) = commands.results.get(&call) {
+            return self.finish(noted, Ok(result.clone())).await;
+        }
+        let journal = self.store().journal();
+        let filter = Filter { call: Some(call), limit: 1, ..Filter::default() };
+        let calls = tokio::task::spawn_blocking(move || journal.log(filter)).await;
+        let calls = calls.map_err(|error| Fault::bug(format!("the journal was not read: {error}")))??;
+        let Some(call) = calls.into_iter().next() else {
+            let is_logged = commands.begun.contains(&noted.key);
+            let life = if is_logged { Life::Logged } else { Life::Begun };
+            drop(self.start_planned(&noted.key, &noted.by, operation, life, Some(plan)));
+            return Ok(());
+        };
+        let result = match call.outcome.as_deref() {
+            None | Some("interrupted") => Err(Fault::new(
+                Kind::Failed,
+                "the command was cut off: its process was killed while it ran, and what it had done until then stays",
+            )
+            .next("Look at what it has changed before you run it again.")),
+            Some("ok") => Ok(json!({"ok": true, "exit": null, "text": LOST})),
+            Some(_) => Ok(json!({"ok": false, "exit": null, "text": call.said.unwrap_or_default()})),
+        };
+        self.finish(noted, result).await
     }
 
     async fn finish(&self, noted: &Noted, result: Result<Value, Fault>) -> Result<(), Fault> {

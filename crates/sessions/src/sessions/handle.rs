@@ -10,6 +10,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::{Reached, Sessions, blocking, follow};
 use crate::{
     client,
+    event::Row,
     fault::Outcome,
     hub::Attendance,
     operation::Operation,
@@ -45,6 +46,14 @@ impl Handle {
     /// The session's name.
     pub fn session(&self) -> &str {
         self.feed.session()
+    }
+
+    /// Returns all rows of the session.
+    ///
+    /// # Errors
+    /// When they can't be read.
+    pub async fn export(&self) -> Result<Vec<Row>, Fault> {
+        self.sessions.export(self.session()).await
     }
 
     /// A watcher that has all rows up to `after`; 0 for all there are. It goes on when another process takes the session over.

@@ -196,6 +196,21 @@ pub(super) fn select(
     database.prepare_cached(&sql)?.query_map([recipient], arrival)?.collect()
 }
 
+/// Returns messages of a recipient with numbers above `after`, oldest first.
+pub(super) fn after(
+    database: &Connection,
+    recipient: &str,
+    after: u64,
+    limit: usize,
+) -> rusqlite::Result<Vec<Arrival>> {
+    let sql = format!("SELECT {COLUMNS} FROM inbox WHERE recipient = ?1 AND id > ?2 ORDER BY id LIMIT ?3");
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    database
+        .prepare_cached(&sql)?
+        .query_map(params![recipient, after.cast_signed(), limit], arrival)?
+        .collect()
+}
+
 /// Adds a row. Returns its number.
 pub(super) fn add(database: &Connection, new: &NewMessage, key: &str) -> rusqlite::Result<i64> {
     let metadata = new.metadata.as_ref().map(Value::to_string);

@@ -1,27 +1,35 @@
-//! `haft chat --attach`: a terminal on a session that another process runs. It shows what happens there, answers its questions,
-//! and takes part in it. When that process ends, this one runs the session.
+//! `haft chat --attach`: a terminal, or a pipe, on a session that another process runs. It shows what happens there, answers its
+//! questions, and takes part in it. When that process ends, this one runs the session.
 
 mod feed;
+mod lines;
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use agent::{Message, conversation, lines, profiles::PLAN};
+use agent::{Message, conversation, lines as messages_of};
 use kit::{Fault, Kind, base64};
 use runtime::Runtime;
 use serde_json::Value;
-use sessions::{Attachment, Event, Handle, Operation, Prompt, Watcher};
+use sessions::{Attachment, Attending, Event, Handle, Operation, Prompt, Watcher};
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::{Chat, conversation::SHOWN, export, report};
+use super::{
+    Chat,
+    conversation::SHOWN,
+    elsewhere::{self, Work},
+    front_end::Face,
+    report,
+};
 use crate::{
     Options, Place,
-    agent_factory::AgentFactory,
+    agent_factory::{AgentFactory, AgentOptions},
     attach, print,
     session_service::{Agents, Answers, Service, View},
     terminal::{
         abbreviate,
         asking::InChat,
-        chat::{Front, Passes, PromptInput, Settings, seen::Seen},
+        chat::{Front, PromptInput, Settings, seen::Seen},
         commands::{Meant, meant},
         input_line::Entry,
         row::Style,
@@ -29,20 +37,11 @@ use crate::{
     },
     verbs::{close, sessions::resumes},
 };
-use feed::Shown;
+use feed::{Screen, Shown};
+pub(super) use lines::run as run_lines;
 
-/// The commands that work on a session that another process runs.
-const COMMANDS: [(&str, &str); 15] = [
-    ("/status", "show who runs the session, its model and profile"),
-    ("/model NAME", "have another model answer"),
-    ("/profile NAME", "go on under another profile; `none` leaves it"),
-    ("/plan [TASK]", "plan mode, on or off: nothing is changed"),
-    ("/compact [KEEP]", "summarize the conversation now, keeping KEEP"),
-    ("/undo [CALL]", "undo the last file change, or CALL's"),
-    ("/rewind [N]", "go back to before your last message, or the Nth last, and edit it"),
-    ("/fork [N]", "a new session with the conversation up to your message N"),
-    ("/rename TITLE", "give the session a title"),
-    ("/export [FILE]", "write the conversation to a Markdown file"),
+/// Keys and other lines of an attached terminal, besides the commands.
+const KEYS: [(&str, &str); 5] = [
     ("/quit", "leave, as Ctrl-D does; the session goes on"),
     ("!command", "run a command yourself; the model sees its output"),
     ("Ctrl-O", "show the whole output of the last call"),
@@ -57,13 +56,49 @@ const PICTURES: usize = 20 << 20;
 const ENDS: usize = 300;
 const LOOK: Duration = Duration::from_millis(10);
 
-/// A terminal on the session of another process.
-struct Attached {
-    front: Front,
+/// How often haft checks at the end of the input whether the session works.
+const WORKS: Duration = Duration::from_millis(250);
+
+/// A front end on the session of another process.
+struct Attached<F> {
+    front: F,
+    handle: Handle,
+    factory: Arc<AgentFactory>,
+    screen: Arc<dyn Screen>,
+    /// Shows the rows of the session.
+    view: View,
+    /// Ends the chat, where each line is done before the next one is read.
+    in_turn: Option<CancellationToken>,
+    _attending: Option<Attending>,
+}
+
+/// A session that is attached to, before a front end shows it.
+struct Reached {
     handle: Handle,
     service: Service,
     factory: Arc<AgentFactory>,
-    passes: Arc<Passes>,
+    watcher: Watcher,
+    said: Vec<Message>,
+}
+
+impl Reached {
+    async fn new(
+        agent: AgentOptions,
+        name: &str,
+        (options, place): (&Options, &Place),
+        asks: Arc<dyn runtime::Approver>,
+    ) -> Result<Self, Fault> {
+        let factory = Arc::new(agent.open(options, place, asks).await?);
+        let runtime = &factory.opened.runtime;
+        let service = Service::with_opener(runtime, "chat", Some(Arc::new(Agents(factory.clone()))));
+        let handle = service.sessions.attach(name, service.who()).await?;
+        let (watcher, said) = earlier(&handle, runtime).await?;
+        Ok(Self { handle, service, factory, watcher, said })
+    }
+
+    fn runtime(&self) -> Runtime {
+        self.factory.opened.runtime.clone()
+    }
 }
 
 /// Shows the session of this name, which another process runs, and takes part in it until the person leaves.
@@ -79,37 +114,41 @@ pub(super) async fn run(
 ) -> Result<(), Fault> {
     let (asks, asked) = InChat::new();
     let Chat { agent, words, .. } = chat;
-    let factory = Arc::new(agent.open(options, place, Arc::new(asks)).await?);
-    let runtime = factory.opened.runtime.clone();
-    let service = Service::with_opener(&runtime, "chat", Some(Arc::new(Agents(factory.clone()))));
-    let handle = service.sessions.attach(name, service.who()).await?;
-    let (watcher, said) = earlier(&handle, &runtime).await?;
-    let settings = Settings::of(place, &factory.opened, true);
+    let reached = Reached::new(agent, name, (options, place), Arc::new(asks)).await?;
+    let runtime = reached.runtime();
+    let settings = Settings::of(place, &reached.factory.opened, true);
     let (mut front, passes) = Front::new(settings, asked, &place.variables, hangup)
         .map_err(|error| Fault::new(Kind::Unavailable, format!("the terminal can't be used: {error}")))?;
     front.attach(Source::elsewhere(&runtime, name));
-    let passes = Arc::new(passes);
-    let mut attached = Attached { front, handle, service, factory, passes };
-    attached.welcome().await;
-    let left_out = said.len().saturating_sub(SHOWN);
-    if left_out > 0 {
-        attached.front.tell(&format!("({left_out} earlier messages)"), Style::DIM);
-    }
-    if !said.is_empty() {
-        attached.front.show_messages(said.get(left_out..).unwrap_or_default());
-    }
-    attached.front.says_first(words.join(" "));
-    let attending = attached.handle.attend();
-    let who = attached.service.who().to_owned();
-    let shown = Arc::new(Shown::new(&attached.passes, &who));
-    let view = View::follow(watcher, shown, Answers::There(attached.handle.clone()), &who);
+    let runs = runs(&reached).await;
+    front.tell(&format!("attached to {}", title(&reached)), Style::BOLD);
+    front.tell(&format!("{runs} · /help for help · Ctrl-D leaves"), Style::DIM);
+    front.part();
+    front.says_first(words.join(" "));
+    let mut attached = Attached::new(front, reached, Arc::new(passes), true, None);
     attached.talk().await;
-    let Attached { front, handle, .. } = attached;
+    let Attached { front, handle, view, _attending, .. } = attached;
     // haft restores the terminal before it prints anything else.
-    drop((front, view, attending));
+    drop((front, view, _attending));
     left(&handle, &runtime, options).await;
     close(&runtime);
     Ok(())
+}
+
+/// Returns the title and the name of a session.
+fn title(reached: &Reached) -> String {
+    let name = reached.handle.session();
+    let title = conversation(&reached.runtime(), name).map_or_else(|_| String::new(), |it| it.title);
+    if title.is_empty() { name.to_owned() } else { format!("{title} ({name})") }
+}
+
+/// Returns who runs a session.
+async fn runs(reached: &Reached) -> String {
+    match reached.handle.state().await {
+        Ok(state) if state.pid == std::process::id() => "this process runs it".to_owned(),
+        Ok(state) => format!("process {} ({}) runs it, {} answers", state.pid, state.by, state.model),
+        Err(_) => "its process can't be asked".to_owned(),
+    }
 }
 
 /// Returns the earlier messages, and a watcher of the rows after them. A running turn is watched from its beginning.
@@ -124,7 +163,7 @@ async fn earlier(handle: &Handle, runtime: &Runtime) -> Result<(Watcher, Vec<Mes
         }
         head = row.seq;
     }
-    let said = lines(runtime, handle.session())?;
+    let said = messages_of(runtime, handle.session())?;
     let (after, messages) = begun.unwrap_or((head, u64::MAX));
     let said = said.into_iter().filter(|it| it.number <= messages).map(|it| it.message).collect();
     Ok((handle.watch(after), said))
@@ -155,34 +194,46 @@ async fn left(handle: &Handle, runtime: &Runtime, options: &Options) {
     print::err(&format!("haft: to continue: {goes_on}"));
 }
 
-impl Attached {
-    async fn welcome(&mut self) {
-        let name = self.handle.session().to_owned();
-        let title =
-            conversation(&self.factory.opened.runtime, &name).map_or_else(|_| String::new(), |it| it.title);
-        let title = if title.is_empty() { name.clone() } else { format!("{title} ({name})") };
-        let runs = match self.handle.state().await {
-            Ok(state) if state.pid == std::process::id() => "this process runs it".to_owned(),
-            Ok(state) => format!("process {} ({}) runs it, {} answers", state.pid, state.by, state.model),
-            Err(_) => "its process can't be asked".to_owned(),
+impl<F: Face> Attached<F> {
+    /// Shows the earlier messages, and all that happens from now on. With `attends`, a person here answers questions.
+    fn new(
+        mut front: F,
+        reached: Reached,
+        screen: Arc<dyn Screen>,
+        attends: bool,
+        in_turn: Option<CancellationToken>,
+    ) -> Self {
+        let Reached { handle, service, factory, watcher, said } = reached;
+        let left_out = said.len().saturating_sub(SHOWN);
+        if left_out > 0 {
+            front.tell(&format!("({left_out} earlier messages)"), Style::DIM);
+        }
+        if !said.is_empty() {
+            front.show_before(said.get(left_out..).unwrap_or_default());
+        }
+        let who = service.who().to_owned();
+        let shown = Arc::new(Shown::new(&screen, &who));
+        let (answers, attending) = match attends {
+            true => (Answers::There(handle.clone()), Some(handle.attend())),
+            false => (Answers::Nowhere, None),
         };
-        self.front.tell(&format!("attached to {title}"), Style::BOLD);
-        self.front.tell(&format!("{runs} · /help for help · Ctrl-D leaves"), Style::DIM);
-        self.front.part();
+        let view = View::follow(watcher, shown, answers, &who);
+        Self { front, handle, factory, screen, view, in_turn, _attending: attending }
     }
 
     /// Handles input until the person leaves.
     async fn talk(&mut self) {
         loop {
             match self.front.prompt().await {
+                PromptInput::End if self.front.waits_at_end() => return self.until_quiet().await,
                 PromptInput::End => return,
-                PromptInput::Stop => self.act(Operation::Cancel { prompt: None }),
+                PromptInput::Stop => self.act(Operation::Cancel { prompt: None }).await,
                 PromptInput::Line(entry) => {
-                    if !self.line(&entry).await {
+                    if !self.line(&entry).await || self.front.is_over() {
                         return;
                     }
                     if meant(&entry.text, &[]) != Meant::Text(entry.text.trim()) {
-                        self.front.part();
+                        self.front.is_answered();
                     }
                 }
             }
@@ -192,11 +243,11 @@ impl Attached {
     /// Executes a line; returns false if the person leaves.
     async fn line(&mut self, entry: &Entry) -> bool {
         match meant(&entry.text, &[]) {
-            Meant::Nothing if !entry.pictures.is_empty() => self.say("", entry),
+            Meant::Nothing if !entry.pictures.is_empty() => self.say("", entry).await,
             Meant::Nothing => {}
             Meant::Leave => return false,
-            Meant::Text(text) => self.say(text, entry),
-            Meant::Run(command) => self.act(Operation::Command { command: command.to_owned() }),
+            Meant::Text(text) => self.say(text, entry).await,
+            Meant::Run(command) => self.act(Operation::Command { command: command.to_owned() }).await,
             Meant::Command(name, given) => {
                 if let Err(fault) = self.command(name, given).await {
                     self.fails(&fault);
@@ -209,141 +260,109 @@ impl Attached {
     }
 
     async fn command(&mut self, name: &str, given: &str) -> Result<(), Fault> {
-        match name {
-            "/help" => {
-                let rows: Vec<(String, String)> =
-                    COMMANDS.iter().map(|(name, does)| ((*name).to_owned(), (*does).to_owned())).collect();
-                let text = report::columns(&rows, self.front.columns());
-                self.front.page("help", &text).await;
-            }
-            "/status" => self.status().await?,
-            "/model" if !given.is_empty() => {
-                self.act(Operation::Model { name: given.to_owned() });
-            }
-            "/profile" if !given.is_empty() => {
-                let name = Some(given.to_owned()).filter(|it| it != "none");
-                self.act(Operation::Profile { name });
-            }
-            "/plan" => self.plan(given).await?,
-            "/compact" => {
-                let keep = Some(given.to_owned()).filter(|it| !it.is_empty());
-                self.act(Operation::Compact { keep });
-            }
-            "/undo" if given.is_empty() || given.starts_with("c_") => {
-                let call = Some(given.to_owned()).filter(|it| !it.is_empty());
-                self.act(Operation::Undo { call });
-            }
-            "/rewind" => self.rewind(given)?,
-            "/fork" => self.fork(given)?,
-            "/rename" if !given.is_empty() => self.act(Operation::Rename { title: given.to_owned() }),
-            "/export" => {
-                let runtime = &self.factory.opened.runtime;
-                let text = export::written(runtime, self.handle.session(), given)?;
-                self.front.tell(&text, Style::DIM);
-            }
-            other => {
-                let what = format!("{other} {given}");
-                let what = format!("`{}` works only in the terminal that runs this session", what.trim_end());
-                return Err(Fault::bad_args(what).next("/help lists what works here."));
-            }
+        if name == "/help" {
+            let own = elsewhere::COMMANDS.iter().map(|it| {
+                let name = format!("{} {}", it.name, it.takes);
+                (name.trim_end().to_owned(), it.does.to_owned())
+            });
+            let keys = KEYS.iter().map(|(name, does)| ((*name).to_owned(), (*does).to_owned()));
+            let text = report::columns(&own.chain(keys).collect::<Vec<_>>(), self.front.columns());
+            self.front.page("help", &text).await;
+            return Ok(());
+        }
+        match elsewhere::work(&self.handle, &self.factory.opened.runtime, name, given).await? {
+            Work::Text(text) => self.front.tell(&text, Style::DIM),
+            Work::Operations(operations) => self.act_all(operations).await,
         }
         Ok(())
     }
 
     /// Sends a message with its pictures; if one can't be read, the message goes back to the prompt.
-    fn say(&mut self, text: &str, entry: &Entry) {
+    async fn say(&mut self, text: &str, entry: &Entry) {
         match attachments(&entry.pictures) {
-            Ok(attachments) => self.act(Operation::Prompt(Prompt { text: text.to_owned(), attachments })),
+            Ok(attachments) => {
+                self.act(Operation::Prompt(Prompt { text: text.to_owned(), attachments })).await;
+            }
             Err(fault) => {
-                self.front.put(entry);
+                self.front.give_back(entry);
                 self.fails(&fault);
             }
         }
     }
 
-    /// Switches plan mode on or off; with a task, switches it on and works on the task.
-    async fn plan(&mut self, task: &str) -> Result<(), Fault> {
-        let is_on = self.handle.state().await?.profile.as_deref() == Some(PLAN);
-        let on = !is_on || !task.is_empty();
-        let profile = Operation::Profile { name: on.then(|| PLAN.to_owned()) };
-        let task = Some(Prompt::new(task)).filter(|it| !it.is_empty()).map(Operation::Prompt);
-        let profile = Some(profile).filter(|_| on != is_on);
-        self.act_all(profile.into_iter().chain(task).collect(), |_| None);
-        Ok(())
-    }
-
-    async fn status(&mut self) -> Result<(), Fault> {
-        let state = self.handle.state().await?;
-        let turn = state
-            .turn
-            .map_or_else(|| "none".to_owned(), |it| format!("{} (by {})", agent::title(&it.text), it.by));
-        let rows = [
-            ("session", state.session),
-            ("process", format!("{} ({})", state.pid, state.by)),
-            ("model", state.model),
-            ("profile", state.profile.unwrap_or_else(|| "none".to_owned())),
-            ("turn", turn),
-            ("waiting", state.waiting.to_string()),
-        ];
-        let text: Vec<String> = rows.iter().map(|(name, it)| format!("{name:<10} {it}")).collect();
-        self.front.tell(&text.join("\n"), Style::DIM);
-        Ok(())
-    }
-
-    /// Takes messages back, and puts the first of them at the prompt, to be changed and sent again.
-    fn rewind(&mut self, given: &str) -> Result<(), Fault> {
-        let turns = match given {
-            "" => 1,
-            number => number.parse::<usize>().ok().filter(|it| *it > 0).ok_or_else(|| {
-                Fault::bad_args(format!("`/rewind {number}` needs a number of messages, from 1"))
-            })?,
-        };
-        self.act_then(Operation::Rewind { turns }, |rewound| {
-            rewound.get("said").and_then(Value::as_str).map(|said| Seen::Typed(said.to_owned()))
-        });
-        Ok(())
-    }
-
-    fn fork(&mut self, given: &str) -> Result<(), Fault> {
-        let runtime = self.factory.opened.runtime.clone();
-        let at = match given {
-            "" => None,
-            number => Some(number.parse::<u64>().map_err(|_| {
-                Fault::bad_args(format!("`/fork {number}` needs the number of one of your messages"))
-            })?),
-        };
-        let made = agent::fork(runtime.store(), self.handle.session(), at, None)?;
-        self.front.tell(&format!("{}: haft chat --attach {}", made.session, made.session), Style::DIM);
-        Ok(())
-    }
-
     /// Requests an operation. The person sees its effects as they happen.
-    fn act(&self, operation: Operation) {
-        self.act_then(operation, |_| None);
+    async fn act(&self, operation: Operation) {
+        self.act_all(vec![operation]).await;
     }
 
-    /// Requests an operation, and shows what `then` makes of its result.
-    fn act_then(&self, operation: Operation, then: fn(Value) -> Option<Seen>) {
-        self.act_all(vec![operation], then);
-    }
-
-    /// Requests operations one after the other, until one of them fails.
-    fn act_all(&self, operations: Vec<Operation>, then: fn(Value) -> Option<Seen>) {
+    /// Requests operations one after the other, until one of them fails. Line by line, it waits until they are done and shown.
+    async fn act_all(&self, operations: Vec<Operation>) {
         let store = self.factory.opened.runtime.store();
         let operations: Vec<_> = operations.into_iter().map(|it| (store.call_id(), it)).collect();
-        let (handle, passes) = (self.handle.clone(), self.passes.clone());
-        tokio::spawn(async move {
+        let (handle, screen) = (self.handle.clone(), self.screen.clone());
+        let doing = async move {
             for (key, operation) in operations {
-                match handle.act(&key, operation).await {
-                    Ok(value) => then(value).into_iter().for_each(|it| passes.see(it)),
-                    Err(fault) => return passes.see(Seen::Line(told(&fault), Style::BAD)),
+                match handle.act(&key, operation.clone()).await {
+                    Ok(value) => show(&*screen, &operation, &value),
+                    Err(fault) => return screen.see(Seen::Line(told(&fault), Style::BAD)),
                 }
             }
-        });
+        };
+        let Some(stop) = &self.in_turn else {
+            tokio::spawn(doing);
+            return;
+        };
+        tokio::select! {
+            () = doing => self.shown().await,
+            () = stop.cancelled() => {}
+        }
+    }
+
+    /// Waits until all that happened until now is shown.
+    async fn shown(&self) {
+        if let Ok(state) = self.handle.state().await {
+            self.view.shown(state.head).await;
+        }
+    }
+
+    /// Waits until nothing goes on in the session, and nothing waits there.
+    async fn until_quiet(&self) {
+        let stop = self.in_turn.clone().unwrap_or_default();
+        while !stop.is_cancelled() {
+            let Ok(state) = self.handle.state().await else { return };
+            if state.turn.is_none() && state.waiting == 0 {
+                return self.view.shown(state.head).await;
+            }
+            let mut watcher = self.handle.watch(state.head);
+            let ended = async {
+                while let Ok(row) = watcher.next().await {
+                    if matches!(row.event, Event::TurnEnded(_)) {
+                        return;
+                    }
+                }
+            };
+            tokio::select! {
+                _ = timeout(WORKS, ended) => {}
+                () = stop.cancelled() => return,
+            }
+        }
     }
 
     fn fails(&mut self, fault: &Fault) {
         self.front.tell(&told(fault), Style::BAD);
+        self.front.failed();
+    }
+}
+
+/// Shows the person the result of an operation that no row shows.
+fn show(screen: &dyn Screen, operation: &Operation, result: &Value) {
+    if let Some(text) = elsewhere::reported(operation, result) {
+        return screen.answer(text);
+    }
+    // The first of the removed messages is put at the prompt, to be changed and sent again.
+    let said = result.get("said").and_then(Value::as_str);
+    if let (Operation::Rewind { .. }, Some(said)) = (operation, said) {
+        screen.see(Seen::Typed(said.to_owned()));
     }
 }
 

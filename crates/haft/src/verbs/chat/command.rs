@@ -8,13 +8,9 @@ use sessions::Event as Logged;
 use store::changes::DiffLimits;
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    conversation::{Conversation, Taken},
-    front_end::Face,
-    report,
-};
+use super::{conversation::Conversation, front_end::Face, report};
 use crate::{
-    session_service::{self, Running},
+    session_service::{self, Running, report as session_report},
     slash::All,
     terminal::{
         abbreviate,
@@ -22,7 +18,7 @@ use crate::{
         input_line::Entry,
         row::Style,
     },
-    verbs::run::{bill, fault},
+    verbs::run::fault,
 };
 
 /// Maximum number of conversations in a list.
@@ -49,7 +45,7 @@ impl<F: Face> Conversation<F> {
             "/profile" => self.profile(given),
             "/plan" => self.plan(given).await,
             "/tools" => {
-                let text = report::tools(self.agent.session(), given)?;
+                let text = session_report::tools(self.agent.session(), given)?;
                 self.face.page("tools", &text).await;
                 Ok(String::new())
             }
@@ -57,9 +53,9 @@ impl<F: Face> Conversation<F> {
             "/undo" => self.undo(given).await,
             "/rewind" => self.rewind(given).await,
             "/compact" => self.compact(given).await,
-            "/context" => Ok(report::context(&self.agent.context())),
-            "/cost" => Ok(self.cost()),
-            "/status" => Ok(self.status()),
+            "/context" => Ok(session_report::context(&self.agent.context())),
+            "/cost" => self.cost().await,
+            "/status" => self.status().await,
             "/sessions" => self.sessions(given).await,
             "/rename" => self.rename(given),
             "/fork" => self.fork(given).await,
@@ -271,13 +267,12 @@ impl<F: Face> Conversation<F> {
         Ok(report::compacted(before, after, cost))
     }
 
-    fn cost(&self) -> String {
-        let taken = *self.host.taken.lock();
-        let more = if taken.unpriced { ", and answers without a known price" } else { "" };
-        format!("{}{more}", bill(taken.answers, &taken.usage, Some(taken.cost)))
+    async fn cost(&self) -> Result<String, Fault> {
+        let rows = self.service.sessions.export(self.owner.session()).await?;
+        Ok(session_report::cost(&rows))
     }
 
-    fn status(&self) -> String {
+    async fn status(&self) -> Result<String, Fault> {
         let runtime = &self.factory.opened.runtime;
         let crew = self.agent.crew();
         let profile = crew.and_then(Crew::profile).unwrap_or_else(|| "none".to_owned());
@@ -315,14 +310,14 @@ impl<F: Face> Conversation<F> {
             ("approve", name_of(&policy.approve)),
             ("session", format!("{} ({messages})", session.name())),
             ("context", report::used(used)),
-            ("cost", self.cost()),
+            ("cost", self.cost().await?),
             ("tools", tools),
         ]);
         let jobs = session.running_jobs();
         if !jobs.is_empty() {
             lines.push(("jobs", jobs.join(", ")));
         }
-        lines.iter().map(|(name, it)| format!("{name:<10} {it}")).collect::<Vec<_>>().join("\n")
+        Ok(lines.iter().map(|(name, it)| format!("{name:<10} {it}")).collect::<Vec<_>>().join("\n"))
     }
 
     /// Gives the conversation a title.
@@ -447,7 +442,6 @@ impl<F: Face> Conversation<F> {
         let before = std::mem::replace(&mut self.agent, agent);
         // The session's state is saved and its jobs end, as at the end of the chat.
         end(before.session()).await?;
-        *self.host.taken.lock() = Taken::default();
         (self.beside, self.taken_back, self.refused) = (Vec::new(), Vec::new(), None);
         lines.iter().for_each(|it| self.face.note(it));
         if self.begin() {

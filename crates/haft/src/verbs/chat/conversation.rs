@@ -2,19 +2,16 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use agent::{Agent, AgentError, ChangedBy, Driver, Ended, Event, Input, Observer, Outcome, model::Usage};
-use kit::{Fault, services::Question};
-use parking_lot::Mutex;
-use runtime::Verdict;
-use sessions::{Began, CommandOutputs, Job, Owner, Pending};
+use agent::{Agent, AgentError, ChangedBy, Driver, Ended, Input, Outcome};
+use kit::Fault;
+use sessions::{Began, CommandOutputs, Owner, Pending};
 use tokio_util::sync::CancellationToken;
 
 use super::front_end::Face;
 use crate::{
     agent_factory::AgentFactory,
-    ask::AboutCall,
     attach::{self, Named},
-    session_service::{Person, Reply, Running, Service, View, Viewer},
+    session_service::{Person, Running, Service, View},
     slash::{All, Own},
     terminal::{
         chat::PromptInput,
@@ -35,7 +32,6 @@ pub(super) struct Conversation<F> {
     pub(super) factory: AgentFactory,
     /// Runs the turns of the agent.
     pub(super) driver: Driver,
-    pub(super) host: Arc<Bill>,
     pub(super) person: Arc<Person>,
     pub(super) service: Service,
     /// The session as others reach it.
@@ -55,61 +51,6 @@ pub(super) struct Conversation<F> {
     pub(super) taken_back: Vec<ChangedBy>,
     /// The conversations, as they were listed last.
     pub(super) listed: Vec<String>,
-}
-
-/// Passes events on, and sums up usage and cost.
-pub(super) struct Bill {
-    pub(super) viewer: Arc<dyn Viewer>,
-    pub(super) taken: Mutex<Taken>,
-}
-
-/// Usage and cost of a conversation since this process started.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Taken {
-    pub(super) answers: usize,
-    pub(super) usage: Usage,
-    pub(super) cost: f64,
-    /// The price of some answer was not known.
-    pub(super) unpriced: bool,
-}
-
-impl Observer for Bill {
-    fn observe(&self, event: Event) {
-        if let Event::Used { usage, cost } = &event {
-            let mut taken = self.taken.lock();
-            taken.answers += 1;
-            taken.usage += *usage;
-            taken.cost += cost.unwrap_or(0.0);
-            taken.unpriced |= cost.is_none();
-        }
-        self.viewer.observe(event);
-    }
-}
-
-impl Viewer for Bill {
-    fn job(&self, job: Job) {
-        self.viewer.job(job);
-    }
-
-    fn text(&self, text: &str) {
-        self.viewer.text(text);
-    }
-
-    fn approve(&self, call: AboutCall) -> Reply<Verdict> {
-        self.viewer.approve(call)
-    }
-
-    fn ask(&self, question: Question) -> Reply<Option<String>> {
-        self.viewer.ask(question)
-    }
-
-    fn settled(&self, how: &str) {
-        self.viewer.settled(how);
-    }
-
-    fn fails(&self, fault: &Fault) {
-        self.viewer.fails(fault);
-    }
 }
 
 /// The event that ended a wait for the person.
@@ -133,8 +74,7 @@ impl<F: Face> Conversation<F> {
         name: Option<&str>,
         person: Person,
     ) -> Result<Self, Fault> {
-        let host = Arc::new(Bill { viewer: person.viewer.clone(), taken: Mutex::default() });
-        let person = Arc::new(Person { viewer: host.clone(), ..person });
+        let person = Arc::new(person);
         let service = Service::new(&factory.opened.runtime, "chat");
         let Running { agent, owner, view, notes } = service.run(&factory, name, &person).await?;
         factory.opened.aside.iter().chain(&notes).for_each(|it| face.note(it));
@@ -144,7 +84,6 @@ impl<F: Face> Conversation<F> {
             agent,
             factory,
             driver,
-            host,
             person,
             service,
             owner,

@@ -43,18 +43,24 @@ use crate::{
 /// Maximum length of the printed arguments of a call.
 const TITLE: usize = 100;
 
-/// Reads lines, executes each, and prints the result.
-pub(super) async fn run(chat: Chat, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
+/// Reads lines, executes each, and prints the result. `chosen` is a session that the person chose, and that nobody runs.
+pub(super) async fn run(
+    chat: Chat,
+    options: &Options,
+    chosen: Option<String>,
+    place: &Place,
+) -> Result<ExitCode, Fault> {
     let cancel = CancellationToken::new();
     interrupt::watch(cancel.clone(), || ())
         .map_err(|error| Fault::new(Kind::Unavailable, format!("signals can't be handled: {error}")))?;
     let Chat { agent, words, images, resume, .. } = chat;
     let factory = agent.open(options, place, approver()).await?;
-    let name = factory.earlier(resume, options.session.as_deref())?;
+    let name = match chosen {
+        Some(name) => Some(name),
+        None => factory.earlier(resume, options.session.as_deref())?,
+    };
     let plain = Arc::new(Plain::new(Out::new(cancel.clone())));
-    let first = Some(words.join(" ")).filter(|it| !it.trim().is_empty());
-    let lines =
-        Lines { plain: plain.clone(), first, lines: read_lines(), cancel: cancel.clone(), failed: false };
+    let lines = Lines::new(plain.clone(), &words, cancel.clone());
     let person = Person { viewer: plain, is_there: somebody(), shows_texts: true };
     let mut talk = Conversation::open(lines, factory, name.as_deref(), person).await?;
     talk.pictures = images;
@@ -78,14 +84,22 @@ pub(super) async fn run(chat: Chat, options: &Options, place: &Place) -> Result<
 }
 
 /// Lines in, lines out.
-struct Lines {
+pub(super) struct Lines {
     plain: Arc<Plain>,
     /// The first message, from the command line.
     first: Option<String>,
     lines: UnboundedReceiver<String>,
     /// Somebody ended the chat.
     cancel: CancellationToken,
-    failed: bool,
+    pub(super) failed: bool,
+}
+
+impl Lines {
+    /// Reads standard input; `words` are the first line, if there are any.
+    pub(super) fn new(plain: Arc<Plain>, words: &[String], cancel: CancellationToken) -> Self {
+        let first = Some(words.join(" ")).filter(|it| !it.trim().is_empty());
+        Self { plain, first, lines: read_lines(), cancel, failed: false }
+    }
 }
 
 impl Face for Lines {

@@ -1,8 +1,6 @@
-//! Reports of chat commands: help, tools, the context, conversations.
+//! Texts of chat commands: help, the result of a compaction, conversations.
 
-use agent::{Context, ContextUsed, Conversation};
-use kit::Fault;
-use runtime::Session;
+use agent::{ContextUsed, Conversation};
 
 use crate::{
     slash::All,
@@ -89,68 +87,6 @@ pub(super) fn columns(rows: &[(String, String)], columns: usize) -> String {
     rows.iter().map(line).collect()
 }
 
-/// Returns the tools that the model has: their names, or the tools about a word with their descriptions.
-pub(super) fn tools(session: &Session, word: &str) -> Result<String, Fault> {
-    let catalog = session.catalog();
-    let word = word.to_lowercase();
-    let listed: Vec<&str> = catalog.listed().map(|it| it.name.as_str()).collect();
-    if word.is_empty() {
-        let more: Vec<&str> =
-            catalog.specs().map(|it| it.name.as_str()).filter(|it| !listed.contains(it)).collect();
-        let mut text = format!("{} tools are sent to the model:\n  {}\n", listed.len(), listed.join(", "));
-        if !more.is_empty() {
-            text.push_str(&format!(
-                "{} more it finds when it needs them:\n  {}\n",
-                more.len(),
-                more.join(", ")
-            ));
-        }
-        text.push_str("/tools WORD shows what those about WORD do.");
-        return Ok(text);
-    }
-    let is_about = |text: &str| text.to_lowercase().contains(&word);
-    let found = catalog.specs().filter(|it| is_about(&it.name) || is_about(&it.description));
-    let lines: Vec<String> = found.map(|it| format!("{}: {}", it.name, it.gist())).collect();
-    if lines.is_empty() {
-        return Err(Fault::not_found(format!("no tool is about `{word}`")).next("/tools lists all."));
-    }
-    Ok(lines.join("\n"))
-}
-
-/// Returns the use of the model's context window, part by part.
-pub(crate) fn context(context: &Context) -> String {
-    let window = context.window.max(1);
-    let percent = |tokens: u64| {
-        let tenths = tokens.saturating_mul(1000) / window;
-        format!("{}.{}%", tenths / 10, tenths % 10)
-    };
-    let mut lines = Vec::new();
-    let mut add = |name: &str, count: String, tokens: u64| {
-        lines.push(format!(
-            "  {name:<21} {count:>6} {:>11} {:>8}",
-            abbreviate::count(tokens),
-            percent(tokens)
-        ));
-    };
-    for part in &context.parts {
-        let count = if part.count > 1 { part.count.to_string() } else { String::new() };
-        add(part.name, count, part.tokens);
-    }
-    add("total", String::new(), context.tokens);
-    add("free", String::new(), context.window.saturating_sub(context.tokens));
-    let head = format!("  {:<21} {:>6} {:>11} {:>8}", "", "count", "tokens", "window");
-    let counted = match context.counted {
-        Some(tokens) => format!("The provider counted {} at the last request.", abbreviate::count(tokens)),
-        None => "Estimates: the provider has counted nothing yet.".to_owned(),
-    };
-    format!(
-        "{head}\n{}\nWindow: {} tokens. The conversation is compacted automatically at {}; /compact does it now.\n{counted}",
-        lines.join("\n"),
-        abbreviate::count(context.window),
-        abbreviate::count(context.compacts_at)
-    )
-}
-
 /// Returns the result of a compaction.
 pub(super) fn compacted(before: u64, after: u64, cost: Option<f64>) -> String {
     let cost = cost.map_or_else(String::new, |it| format!(", {}", abbreviate::dollars(it)));
@@ -201,32 +137,7 @@ pub(super) fn item(it: &Conversation, open_in: Option<&str>) -> Item {
 
 #[cfg(test)]
 mod tests {
-    use agent::ContextPart;
-    use expect_test::expect;
-
     use super::*;
-
-    #[test]
-    fn the_context_is_shown_part_by_part_with_what_is_free() {
-        let part = |name, count, tokens| ContextPart { name, count, bytes: tokens * 4, tokens };
-        let shown = context(&Context {
-            parts: vec![part("system prompt", 1, 2_100), part("tools", 42, 7_300), part("messages", 3, 640)],
-            tokens: 10_040,
-            window: 200_000,
-            compacts_at: 147_200,
-            counted: None,
-        });
-        expect![[r#"
-                                     count      tokens   window
-              system prompt                      2,100     1.0%
-              tools                     42       7,300     3.6%
-              messages                   3         640     0.3%
-              total                             10,040     5.0%
-              free                             189,960    94.9%
-            Window: 200,000 tokens. The conversation is compacted automatically at 147,200; /compact does it now.
-            Estimates: the provider has counted nothing yet."#]]
-        .assert_eq(&shown);
-    }
 
     #[test]
     fn help_names_every_command_and_the_keys() {

@@ -161,7 +161,8 @@ async fn ask(
     let done = async {
         let group = group.find(runtime)?;
         let key = asked.key.clone().unwrap_or_else(|| runtime.store().call_id());
-        request(runtime.store(), &group.name, &key, "haft group", &wanted).await
+        let sessions = Service::new(runtime, "group").sessions;
+        request(runtime.store(), &sessions, &group.name, &key, "haft group", &wanted).await
     };
     let done = done.await;
     close(runtime);

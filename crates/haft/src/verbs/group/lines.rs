@@ -111,12 +111,12 @@ fn line_of_group(member: Option<&str>, event: &NewGroupEvent) -> Option<String> 
     })
 }
 
-fn prefixed(who: &str, text: &str) -> String {
+pub(super) fn prefixed(who: &str, text: &str) -> String {
     let lines: Vec<String> = text.lines().map(|it| format!("[{who}] {it}")).collect();
     lines.join("\n")
 }
 
-fn short(text: &str) -> String {
+pub(super) fn short(text: &str) -> String {
     let line = text.replace('\n', " ");
     if line.chars().count() <= LONGEST {
         return line;

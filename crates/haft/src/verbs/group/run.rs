@@ -1,6 +1,7 @@
 //! `haft group run`: runs a group until nobody works and nothing waits.
 
 use std::{
+    io::IsTerminal as _,
     path::{Path, PathBuf},
     process::ExitCode,
     sync::Arc,
@@ -13,16 +14,25 @@ use groups::{
 };
 use kit::{Fault, Kind};
 use serde_json::json;
+use store::Store;
 use tokio_util::sync::CancellationToken;
 
-use super::{find, lines::Lines, packages, places};
+use super::{
+    find,
+    lines::{Lines, prefixed},
+    packages, places,
+    watch::Shown,
+};
 use crate::{
     Options, Place,
     agent_factory::AgentOptions,
     ask::{approver, somebody},
     group_members::GroupMembers,
     print,
-    terminal::interrupt::{self, STOPPED},
+    terminal::{
+        input::restore,
+        interrupt::{self, STOPPED},
+    },
     verbs::{FAULT, close, report_ignored},
     workspace_check::{self, Asking},
 };
@@ -52,6 +62,9 @@ pub(super) struct Run {
     /// Print events as lines of JSON
     #[arg(long)]
     json: bool,
+    /// Print a line for each event, also on a terminal, which otherwise shows a pane for each agent
+    #[arg(long, conflicts_with = "json")]
+    lines: bool,
     #[command(flatten)]
     budget: Budget,
 }
@@ -103,7 +116,8 @@ impl Run {
         let wanted = self.wanted()?;
         workspace_check::check(options, place, Asking::Possible)?;
         let stopped = CancellationToken::new();
-        interrupt::watch(stopped.clone(), || ()).map_err(|error| {
+        let restore: fn() = if self.has_panes() { restore } else { || () };
+        interrupt::watch(stopped.clone(), restore).map_err(|error| {
             Fault::new(
                 Kind::Unavailable,
                 format!("signals can't be handled, so nothing could be stopped: {error}"),
@@ -142,7 +156,7 @@ impl Run {
                 return Err(Fault::bad_args("a recipe is missing").next("haft group run FILE TASK"));
             }
         };
-        let done = self.work(&group, wanted.task, &stopped).await;
+        let done = self.work(&group, runtime.store(), place, wanted.task, &stopped).await;
         close(&runtime);
         done
     }
@@ -171,31 +185,45 @@ impl Run {
     async fn work(
         &self,
         group: &Service,
+        store: &Store,
+        place: &Place,
         task: Option<String>,
         stopped: &CancellationToken,
     ) -> Result<ExitCode, Fault> {
         let lines = Lines { is_json: self.json };
         let mut seen = group.watch();
-        group.start().await?;
         if let Some(task) = &task {
             // A group begins with one task; what a later run adds is another message.
             let key =
                 if self.resume.is_some() { format!("task {}", store::now_ms()) } else { "task".to_owned() };
             group.say(self.to.as_deref(), task, &key).await?;
         }
-        // Whoever knows the group's name can resume it, with its task.
+        // Whoever knows the group's name can resume it, with its task, also before a member runs.
         if self.json {
             print::json(&json!({"group": group.name(), "graph": group.topology()}));
         } else {
             print::err(&format!("haft: group {}", group.name()));
         }
+        group.start().await?;
+        let mut panes = match self.has_panes() {
+            true => Some(Shown::begin(store, group.name(), place, "Ctrl-C stops")?),
+            false => None,
+        };
         let settled = group.settled(false);
         tokio::pin!(settled);
         let how = loop {
+            if let Some(panes) = &mut panes {
+                panes.draw()?;
+            }
             tokio::select! {
                 biased;
-                Some(it) = seen.recv() => lines.show(&it),
+                Some(it) = seen.recv() => {
+                    if panes.is_none() {
+                        lines.show(&it);
+                    }
+                }
                 () = stopped.cancelled() => break None,
+                left = next_of(&mut panes) => if left { break None },
                 how = &mut settled => match how? {
                     Settled::Quiet | Settled::Paused if self.stay => {
                         // Something begins again with a message or a job.
@@ -205,6 +233,7 @@ impl Run {
                 },
             }
         };
+        let had_panes = panes.take().is_some();
         let state = match &how {
             None | Some(Settled::Stopped) => "stopped",
             Some(Settled::Quiet) => "done",
@@ -212,9 +241,19 @@ impl Run {
         };
         group.close(state).await?;
         while let Ok(it) = seen.try_recv() {
-            lines.show(&it);
+            if !had_panes {
+                lines.show(&it);
+            }
+        }
+        if had_panes {
+            last_words(store, group.name())?;
         }
         Ok(self.tell(group, how.as_ref(), state))
+    }
+
+    /// Returns whether the terminal shows panes.
+    fn has_panes(&self) -> bool {
+        !self.json && !self.lines && std::io::stdout().is_terminal() && std::io::stdin().is_terminal()
     }
 
     fn tell(&self, group: &Service, how: Option<&Settled>, state: &str) -> ExitCode {
@@ -237,4 +276,27 @@ impl Run {
             Some(Settled::Budget(_) | Settled::Paused) => ExitCode::from(FAULT),
         }
     }
+}
+
+/// Waits for the person, or until something may be new; without panes for ever.
+async fn next_of(panes: &mut Option<Shown>) -> bool {
+    match panes {
+        Some(panes) => panes.next().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Prints with what each agent ended: the panes are gone.
+fn last_words(store: &Store, group: &str) -> Result<(), Fault> {
+    for member in store.groups().shape(group)?.members {
+        let Some(seq) = store.events().newest(&member.session, "turn_ended")? else { continue };
+        let rows = store.events().page(&member.session, seq.saturating_sub(1), 1, usize::MAX)?;
+        let end = rows.first().and_then(|it| serde_json::from_str::<sessions::Event>(&it.body).ok());
+        if let Some(sessions::Event::TurnEnded(end)) = end
+            && !end.text.trim().is_empty()
+        {
+            print::err(&prefixed(&member.name, &end.text));
+        }
+    }
+    Ok(())
 }

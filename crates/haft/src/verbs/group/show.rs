@@ -72,7 +72,7 @@ impl List {
 }
 
 /// Returns whether a process runs the group.
-fn is_run(store: &Store, group: &str) -> Result<bool, Fault> {
+pub(super) fn is_run(store: &Store, group: &str) -> Result<bool, Fault> {
     Ok(store.transcripts().holder(&format!("group {group}"))?.is_some())
 }
 

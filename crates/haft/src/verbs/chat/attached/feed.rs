@@ -20,9 +20,28 @@ use crate::{
     },
 };
 
+/// A front end that shows what happens around the turns of a session.
+pub(super) trait Screen: Viewer {
+    /// Shows something that happened.
+    fn see(&self, seen: Seen);
+
+    /// Shows the answer of a command.
+    fn answer(&self, text: String);
+}
+
+impl Screen for Passes {
+    fn see(&self, seen: Seen) {
+        Self::see(self, seen);
+    }
+
+    fn answer(&self, text: String) {
+        self.see(Seen::Line(text, Style::DIM));
+    }
+}
+
 /// A terminal that shows the session of another process.
 pub(super) struct Shown {
-    passes: Arc<Passes>,
+    screen: Arc<dyn Screen>,
     /// The name of this terminal.
     who: String,
     /// The person here runs a command, whose call has not ended.
@@ -30,8 +49,8 @@ pub(super) struct Shown {
 }
 
 impl Shown {
-    pub(super) fn new(passes: &Arc<Passes>, who: &str) -> Self {
-        Self { passes: passes.clone(), who: who.to_owned(), runs: AtomicBool::new(false) }
+    pub(super) fn new(screen: &Arc<dyn Screen>, who: &str) -> Self {
+        Self { screen: screen.clone(), who: who.to_owned(), runs: AtomicBool::new(false) }
     }
 }
 
@@ -39,47 +58,47 @@ impl Observer for Shown {
     fn observe(&self, event: agent::Event) {
         let is_end = matches!(event, agent::Event::Answered { .. });
         if is_end && self.runs.swap(false, Ordering::Relaxed) {
-            return self.passes.see(Seen::Whole(event));
+            return self.screen.see(Seen::Whole(event));
         }
-        self.passes.observe(event);
+        self.screen.observe(event);
     }
 }
 
 impl Viewer for Shown {
     fn job(&self, job: Job) {
-        self.passes.job(job);
+        self.screen.job(job);
     }
 
     fn text(&self, text: &str) {
-        self.passes.text(text);
+        self.screen.text(text);
     }
 
     fn approve(&self, call: AboutCall) -> Reply<Verdict> {
-        self.passes.approve(call)
+        self.screen.approve(call)
     }
 
     fn ask(&self, question: Question) -> Reply<Option<String>> {
-        self.passes.ask(question)
+        self.screen.ask(question)
     }
 
     fn settled(&self, how: &str) {
-        self.passes.settled(how);
+        self.screen.settled(how);
     }
 
     fn fails(&self, fault: &Fault) {
-        self.passes.fails(fault);
+        self.screen.fails(fault);
     }
 
     fn other(&self, event: Event) {
         match event {
             Event::TurnBegan { by, text, .. } => {
-                self.passes.see(Seen::Began((by != self.who).then_some((text, by))));
+                self.screen.see(Seen::Began((by != self.who).then_some((text, by))));
             }
             Event::Command { by, .. } if by == self.who => self.runs.store(true, Ordering::Relaxed),
             Event::Command { by, command, .. } => {
-                self.passes.see(Seen::Line(format!("> !{command}  ({by})"), Style::BOLD));
+                self.screen.see(Seen::Line(format!("> !{command}  ({by})"), Style::BOLD));
             }
-            Event::TurnEnded(end) => self.passes.see(Seen::Ended(how(&end))),
+            Event::TurnEnded(end) => self.screen.see(Seen::Ended(how(&end))),
             event => self.line(&event),
         }
     }
@@ -111,7 +130,7 @@ impl Shown {
             Event::Undone { text, .. } => text.clone(),
             _ => return,
         };
-        self.passes.see(Seen::Line(text, Style::DIM));
+        self.screen.see(Seen::Line(text, Style::DIM));
     }
 }
 
