@@ -35,5 +35,6 @@ mod start;
 mod support;
 mod tool_files;
 mod toolsets;
+mod tracking;
 mod triggers;
 mod web;

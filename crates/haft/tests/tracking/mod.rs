@@ -1,0 +1,211 @@
+//! The log of what a command changes in files, on the built program.
+
+use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
+
+use kit::tracking::{Kept, Node, Record};
+use serde_json::json;
+
+use crate::support::TestWorkspace;
+
+/// Returns the folder of a call's log.
+fn folder(test_ws: &TestWorkspace, call: &str) -> std::path::PathBuf {
+    let workspaces = fs::read_dir(test_ws.state().join("workspaces")).unwrap();
+    let mut folders = workspaces.map(|it| it.unwrap().path().join("tracked").join(call));
+    folders.find(|it| it.exists()).unwrap_or_else(|| panic!("{call} has no log"))
+}
+
+/// Returns the records of a call, one line each, with paths in the workspace, without those of folders whose
+/// entries changed; and the contents of its images.
+fn records(test_ws: &TestWorkspace, call: &str) -> Vec<String> {
+    let folder = folder(test_ws, call);
+    let root = test_ws.at("");
+    let name = |path: &Path| {
+        path.strip_prefix(&root).map_or_else(|_| path.display().to_string(), |it| it.display().to_string())
+    };
+    let image = |number: u64| {
+        String::from_utf8_lossy(&fs::read(folder.join(number.to_string())).unwrap()).into_owned()
+    };
+    let lines = fs::read_to_string(folder.join("log")).unwrap();
+    let records = lines.lines().map(|line| serde_json::from_str::<Record>(line).unwrap());
+    records
+        .filter_map(|record| {
+            Some(match record {
+                Record::Before { node: Node::Folder(_), .. } => return None,
+                Record::Before { path, node: Node::Absent, .. } => format!("new {}", name(&path)),
+                Record::Before { path, node: Node::Link { target, .. }, .. } => {
+                    format!("link {} to {}", name(&path), target.to_string_lossy())
+                }
+                Record::Before { path, kept, .. } => {
+                    let path = name(&path);
+                    match kept {
+                        Kept::Linked(number) => format!("linked {path}: {}", image(number)),
+                        Kept::Copied(number) => format!("copied {path}: {}", image(number)),
+                        Kept::Length => format!("length {path}"),
+                        Kept::Metadata => format!("metadata {path}"),
+                        kept => format!("{kept:?} {path}"),
+                    }
+                }
+                Record::Moved { from, to } => format!("moved {} to {}", name(&from), name(&to)),
+                Record::Mixed { .. } => "mixed".to_owned(),
+                Record::Unknown { what } => format!("unknown: {what}"),
+            })
+        })
+        .collect()
+}
+
+/// Runs a script and returns its records.
+fn after(test_ws: &TestWorkspace, script: &str) -> Vec<String> {
+    let called = test_ws.call("shell", &json!({"command": script})).must("ok");
+    records(test_ws, called.id())
+}
+
+#[test]
+fn each_kind_of_change_is_in_the_log_with_what_was_there() {
+    let test_ws = TestWorkspace::new();
+    for name in ["over", "cut", "grown", "gone", "replaced", "mode", "time", "part"] {
+        test_ws.put(name, format!("old {name}"));
+    }
+    test_ws.put("new-content", "source");
+    test_ws.put("dir/file", "in dir");
+    std::os::unix::fs::symlink("over", test_ws.at("link")).unwrap();
+    let script = "echo new > over; truncate -s 1 cut; echo more >> grown; rm gone; mv new-content replaced; \
+        chmod 600 mode; touch -d 2020-01-01 time; printf X | dd of=part conv=notrunc 2>/dev/null; mv dir moved; \
+        mkdir made; echo x > made/x; rm link; ln -s elsewhere link2; mkdir empty; rmdir empty";
+    assert_eq!(
+        after(&test_ws, script),
+        [
+            "copied over: old over",
+            "copied cut: old cut",
+            "length grown",
+            "linked gone: old gone",
+            "linked replaced: old replaced",
+            "moved new-content to replaced",
+            "metadata mode",
+            "metadata time",
+            "copied part: old part",
+            "moved dir to moved",
+            "new made",
+            "new made/x",
+            "link link to over",
+            "new link2",
+            "new empty",
+        ]
+    );
+}
+
+#[test]
+fn the_first_state_of_a_path_is_the_one_that_is_kept() {
+    let test_ws = TestWorkspace::new();
+    test_ws.put("a", "first");
+    let found = after(
+        &test_ws,
+        "chmod 600 a; echo second >> a; echo third > a; echo fourth > a; rm a; echo fifth > a",
+    );
+    assert_eq!(found, ["metadata a", "length a", "copied a: firstsecond\n"]);
+}
+
+#[test]
+fn a_file_is_found_through_links_descriptors_and_other_folders() {
+    let test_ws = TestWorkspace::new();
+    for name in ["one", "sub/two", "three", "four", "sub/five"] {
+        test_ws.put(name, name);
+    }
+    std::os::unix::fs::symlink("sub", test_ws.at("to-sub")).unwrap();
+    std::os::unix::fs::symlink(test_ws.at("three"), test_ws.at("to-three")).unwrap();
+    let script = "ln -s $PWD /tmp/out; echo 1 > /tmp/out/one; echo 2 > to-sub/two; echo 3 > to-three; \
+        exec 5>>four; exec 6>/dev/fd/5; cd sub; rm ../to-sub/five; echo x > /tmp/other; ln -s new ../dangling; \
+        echo y > ../dangling";
+    assert_eq!(
+        after(&test_ws, script),
+        [
+            "copied one: one",
+            "copied sub/two: sub/two",
+            "copied three: three",
+            "length four",
+            "copied four: four",
+            "linked sub/five: sub/five",
+            "new dangling",
+            "new new",
+        ]
+    );
+}
+
+#[test]
+fn the_other_name_of_a_file_is_kept_when_it_is_written_by_a_new_one() {
+    let test_ws = TestWorkspace::new();
+    test_ws.put("a", "shared");
+    test_ws.put("x", "both");
+    fs::hard_link(test_ws.at("x"), test_ws.at("y")).unwrap();
+    assert_eq!(after(&test_ws, "ln a b; echo new > b"), ["new b", "copied a: shared"]);
+    assert_eq!(after(&test_ws, "echo new > x; echo newer > y; rm x"), ["copied x: both", "copied y: both"]);
+}
+
+#[test]
+fn names_that_are_no_text_are_in_the_log() {
+    let test_ws = TestWorkspace::new();
+    assert_eq!(after(&test_ws, "echo x > $'a\\xffb'; echo x > $'c\\nd'"), ["new a\u{fffd}b", "new c\nd"]);
+}
+
+#[test]
+fn a_write_through_memory_is_preceded_by_a_copy() {
+    let test_ws = TestWorkspace::new();
+    test_ws.put("a", "mapped");
+    let script =
+        "python3 -c \"import mmap; f = open('a', 'r+b'); m = mmap.mmap(f.fileno(), 0); m[0:1] = b'X'\"";
+    assert_eq!(after(&test_ws, script), ["copied a: mapped"]);
+}
+
+#[test]
+fn each_call_of_a_lasting_shell_has_a_log_of_its_own() {
+    let test_ws = TestWorkspace::new();
+    test_ws.put("a", "1");
+    let bash = |command: &str| ("bash", json!({"command": command}));
+    let called = test_ws.batch(&[], &[bash("echo 2 > a"), bash("echo 3 > a; touch b")]);
+    assert_eq!(records(&test_ws, called[0].id()), ["copied a: 1"]);
+    assert_eq!(records(&test_ws, called[1].id()), ["copied a: 2\n", "new b"]);
+}
+
+#[test]
+fn a_command_that_changes_nothing_has_no_log() {
+    let test_ws = TestWorkspace::new();
+    test_ws.put("a", "1");
+    let called = test_ws
+        .call("shell", &json!({"command": "cat a; ls; echo x > /tmp/y; echo z > /dev/null"}))
+        .must("ok");
+    let workspaces = fs::read_dir(test_ws.state().join("workspaces")).unwrap();
+    for workspace in workspaces {
+        assert!(!workspace.unwrap().path().join("tracked").join(called.id()).exists());
+    }
+}
+
+#[test]
+fn a_kept_file_has_the_mode_and_time_that_it_had() {
+    let test_ws = TestWorkspace::new();
+    test_ws.put("a", "1");
+    fs::set_permissions(test_ws.at("a"), fs::Permissions::from_mode(0o640)).unwrap();
+    let before = fs::metadata(test_ws.at("a")).unwrap();
+    let called = test_ws.call("shell", &json!({"command": "chmod 400 a; rm -f a"})).must("ok");
+    let log = fs::read_to_string(folder(&test_ws, called.id()).join("log")).unwrap();
+    let first: Record = serde_json::from_str(log.lines().next().unwrap()).unwrap();
+    let Record::Before { node: Node::File(metadata), .. } = first else { panic!("{first:?}") };
+    assert_eq!(metadata.mode, 0o640);
+    let modified = before.modified().unwrap().duration_since(std::time::UNIX_EPOCH).unwrap();
+    assert_eq!(metadata.modified.0, modified.as_secs() as i64);
+}
+
+#[test]
+fn the_log_of_a_haft_that_was_killed_can_be_read() {
+    let test_ws = TestWorkspace::new();
+    test_ws.put("a", "1");
+    let arguments = json!({"command": "rm a; touch ready; sleep 100"}).to_string();
+    let mut child = test_ws.haft(&["call", "shell", &arguments]).spawn().unwrap();
+    while !test_ws.at("ready").exists() {
+        assert!(child.try_wait().unwrap().is_none(), "it ended by itself");
+        std::thread::yield_now();
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let workspace = fs::read_dir(test_ws.state().join("workspaces")).unwrap().next().unwrap().unwrap().path();
+    let call = fs::read_dir(workspace.join("tracked")).unwrap().next().unwrap().unwrap();
+    assert_eq!(records(&test_ws, &call.file_name().to_string_lossy()), ["linked a: 1", "new ready"]);
+}
