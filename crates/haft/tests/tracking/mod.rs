@@ -81,7 +81,7 @@ fn each_kind_of_change_is_in_the_log_with_what_was_there() {
             "linked replaced: old replaced",
             "moved new-content to replaced",
             "metadata mode",
-            "metadata time",
+            "copied time: old time",
             "copied part: old part",
             "moved dir to moved",
             "new made",
