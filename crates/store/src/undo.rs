@@ -114,7 +114,7 @@ impl Undo for CallUndo {
             // If another program has reverted the newest call already, the one before it is undone. The
             // former is marked as undone, so that this ends.
             if which != Which::Last || !report.is_settled_alone() {
-                return self.finished(report, next);
+                return self.finished(report, next.as_deref());
             }
         }
     }
@@ -468,9 +468,9 @@ impl Report {
     }
 
     /// Returns the output; if all files were refused, a fault of their kind. `next` names the next older call.
-    fn finish(mut self, redo: String, next: Option<String>) -> Result<Output, Fault> {
-        let with_next = |fault: Fault| match &next {
-            Some(next) => fault.next(next.clone()),
+    fn finish(mut self, redo: String, next: Option<&str>) -> Result<Output, Fault> {
+        let with_next = |fault: Fault| match next {
+            Some(next) => fault.next(next),
             None => fault,
         };
         if let Some(fault) = self.fault.filter(|_| !self.restored && !self.settled) {

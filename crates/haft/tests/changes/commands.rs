@@ -16,7 +16,7 @@ fn a_command_is_undone_shown_and_done_again() {
     let call = shell(&test_ws, "sed -i s/one/two/ a; rm gone; mkdir d; echo new > d/new; mv d e");
     let log = test_ws.run(&["log", "--diff", "-n", "1"]).out;
     assert!(log.contains("-one") && log.contains("+two"), "{log}");
-    assert!(log.contains("gone (-1)") && log.contains("e/new (+1)"), "{log}");
+    assert!(log.contains("deleted gone (+0 -1)") && log.contains("created e/new (+1 -0)"), "{log}");
     let list = test_ws.run(&["undo", "--list"]).out;
     assert!(list.contains(&call) && list.contains("1 file changed, 1 file deleted"), "{list}");
     let undone = test_ws.run(&["undo"]);
@@ -63,7 +63,7 @@ fn a_change_by_a_person_after_a_command_stays_and_the_next_call_is_named() {
 #[test]
 fn images_are_counted_by_doctor_and_removed_by_prune() {
     let test_ws = TestWorkspace::new();
-    test_ws.put("a", &"x".repeat(3_000_000));
+    test_ws.put("a", "x".repeat(3_000_000));
     shell(&test_ws, "rm a");
     let doctor = test_ws.run(&["doctor"]).out;
     assert!(doctor.contains("3.0 MB for undo of commands"), "{doctor}");

@@ -79,9 +79,8 @@ impl<'a> Rules<'a> {
     /// Returns whether this path itself is ignored: the rules of the nearest folder decide first.
     fn verdict(&mut self, path: &Path, is_folder: bool, repository: &Path) -> bool {
         for folder in path.ancestors().skip(1).take_while(|it| it.starts_with(repository)) {
-            match self.matched(&folder.join(".gitignore"), folder, path, is_folder) {
-                Some(ignored) => return ignored,
-                None => {}
+            if let Some(ignored) = self.matched(&folder.join(".gitignore"), folder, path, is_folder) {
+                return ignored;
             }
         }
         self.matched(&repository.join(".git/info/exclude"), repository, path, is_folder) == Some(true)

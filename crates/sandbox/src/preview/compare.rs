@@ -344,7 +344,6 @@ fn size(about: &Stat) -> u64 {
     u64::try_from(about.st_size).unwrap_or_default()
 }
 
-#[expect(clippy::useless_conversion, clippy::allow_attributes, reason = "the types differ between systems")]
 fn time(about: &Stat) -> (i64, i64) {
     (about.st_mtime, i64::try_from(about.st_mtime_nsec).unwrap_or_default())
 }

@@ -156,11 +156,11 @@ pub(super) fn rebase(path: &Path, from: &Path, to: &Path) -> Option<PathBuf> {
 /// Adds what a later record of the same path kept. The first content counts: what was not kept before a change
 /// is not in a later image. Content that was kept after the length alone starts with that before the call.
 fn raise(entry: &mut Entry, node: &Node, later: Kept) {
-    let is_more = match (&entry.kept, &later) {
-        (Kept::Metadata, Kept::Length | Kept::Linked(_) | Kept::Copied(_) | Kept::Not(_))
-        | (Kept::Length, Kept::Linked(_) | Kept::Copied(_) | Kept::Not(_)) => true,
-        _ => false,
-    };
+    let is_more = matches!(
+        (&entry.kept, &later),
+        (Kept::Metadata, Kept::Length)
+            | (Kept::Metadata | Kept::Length, Kept::Linked(_) | Kept::Copied(_) | Kept::Not(_))
+    );
     if is_more && matches!(entry.node, Node::File(_) | Node::Special(_)) {
         entry.kept = later;
         entry.kept_of = of_file(node);

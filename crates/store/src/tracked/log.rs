@@ -154,7 +154,7 @@ impl Recorder {
         if linked && spot.link_to(&to).is_ok() {
             return Ok(Kept::Linked(number));
         }
-        match spot.read().and_then(|mut from| Ok(io::copy(&mut from, &mut to.create()?)?)) {
+        match spot.read().and_then(|mut from| io::copy(&mut from, &mut to.create()?)) {
             Ok(copied) if copied == size => Ok(Kept::Copied(number)),
             Ok(_) => Ok(Kept::Not(Reason::Failed("it changed while it was copied".to_owned()))),
             Err(error) => {

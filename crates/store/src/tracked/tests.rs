@@ -1,5 +1,5 @@
 //! Tests: after undo the tree is as before a call, and after its redo as the call left it.
-#![expect(clippy::unwrap_used, reason = "tests")]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 mod properties;
 mod recorder;

@@ -172,7 +172,7 @@ impl CallUndo {
     }
 
     /// Returns the output of an undo.
-    pub(super) fn finished(&self, report: Report, next: Option<String>) -> Result<Output, Fault> {
+    pub(super) fn finished(&self, report: Report, next: Option<&str>) -> Result<Output, Fault> {
         let call = self.history.call();
         let redo = match self.scope {
             Scope::Workspace => format!("To redo: haft undo --call {call}"),
