@@ -11,7 +11,7 @@ use std::{
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// What stands at a path, as far as an undo restores it.
+/// The file at a path, as far as an undo restores it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Node {
@@ -55,7 +55,7 @@ pub struct Metadata {
 /// Where the content of a file before the call is kept.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kept {
+pub enum BeforeImage {
     /// There is no content: nothing was there, or a folder, a link.
     Nothing,
     /// The file itself, by another name: image of this number.
@@ -76,7 +76,7 @@ pub enum Kept {
 pub enum Reason {
     /// It is larger than what may be kept of one file.
     TooLarge,
-    /// What may be kept of one call was used up.
+    /// The limit of one call was reached.
     CallFull,
     /// It is in a folder of build results or caches that git ignores.
     Ignored,
@@ -90,8 +90,8 @@ pub enum Reason {
 ///
 /// Read backwards, the log undoes the call: for [`Before`](Self::Before) the path becomes again what it was, for
 /// [`Moved`](Self::Moved) the path is moved back. A path may have several records, each of which keeps more
-/// than the one before it: [`Kept::Metadata`], then [`Kept::Length`], then the content. The first says what the
-/// path was, the first with content has the content: after [`Kept::Length`], as many bytes of it as the file
+/// than the one before it: [`BeforeImage::Metadata`], then [`BeforeImage::Length`], then the content. The first says what the
+/// path was, the first with content has the content: after [`BeforeImage::Length`], as many bytes of it as the file
 /// had then. A record may name a change that the system refused afterwards: then the path is as before.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -102,15 +102,15 @@ pub enum Record {
         /// The absolute path in a root.
         #[serde(with = "path")]
         path: PathBuf,
-        /// What was there.
+        /// The file before the change.
         node: Node,
         /// Where its content is.
-        kept: Kept,
+        kept: BeforeImage,
         /// Whether git's own program made the change.
         git: bool,
     },
     /// A folder or a file was moved. Records before it name its old path, those after it the new one. What was
-    /// at the new path before is told by a record of its own.
+    /// at the new path before has a record of its own.
     Moved {
         /// Its old path.
         #[serde(with = "path")]
@@ -124,9 +124,9 @@ pub enum Record {
         /// The other calls.
         with: Vec<String>,
     },
-    /// Something was changed that could not be told.
+    /// A change whose file could not be determined.
     Unknown {
-        /// What is known of it.
+        /// A description.
         what: String,
     },
 }
@@ -182,7 +182,7 @@ mod tests {
             let line = serde_json::to_string(&moved).unwrap();
             assert!(!line.contains('\n'));
             assert_eq!(serde_json::from_str::<Record>(&line).unwrap(), moved);
-            let before = Record::Before { path, node: Node::Absent, kept: Kept::Nothing, git: false };
+            let before = Record::Before { path, node: Node::Absent, kept: BeforeImage::Nothing, git: false };
             let line = serde_json::to_string(&before).unwrap();
             assert_eq!(serde_json::from_str::<Record>(&line).unwrap(), before);
         }

@@ -121,7 +121,7 @@ struct Living {
     /// The port of the proxy in the sandbox.
     proxy: Option<u16>,
     /// Tracks what its commands change, or why nothing does.
-    tracker: Result<Tracker, String>,
+    tracker: Result<Option<Tracker>, String>,
     /// Whether it was started read-only.
     read_only: bool,
     /// The changes to the overlays of a preview.

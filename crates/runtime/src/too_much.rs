@@ -23,7 +23,7 @@ const FEW: u64 = 10;
 /// Folders that are listed.
 const LISTED: usize = 12;
 
-/// What became of a file that was there before.
+/// The fate of a file that was there before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Became {
     /// It is gone, or something else has its name.
@@ -44,7 +44,7 @@ pub(crate) struct Loss {
     pub(crate) by_git: bool,
 }
 
-/// Returns what became of a file; `None` if it was no file, or is as it was.
+/// Returns the fate of a file; `None` if there was not a file, or it is as it was.
 pub(crate) fn became(before: &Node, after: &Node) -> Option<Became> {
     let Node::File(was) = before else { return None };
     match after {
@@ -115,7 +115,7 @@ pub(crate) fn is_too_much(count: u64, limits: AskLimits, left: impl FnOnce(u64) 
     count * 100 > limits.percent * (count + left(enough))
 }
 
-/// What is too much, for the question and the answer.
+/// The excess, for the question and the answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct TooMuch {
     /// Files that are deleted or emptied, by path.

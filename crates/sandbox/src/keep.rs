@@ -102,7 +102,7 @@ fn serve(orders: Orders) -> ExitCode {
     }
 }
 
-/// What a tracked command does before it begins, prepared: it may not allocate.
+/// The prepared first step of a tracked command: it may not allocate.
 struct Inside {
     #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     filter: Vec<libc::sock_filter>,

@@ -167,7 +167,7 @@ impl Store {
     ///
     /// # Errors
     /// When the folders can't be read.
-    pub fn held(&self) -> Result<prune::Held, Fault> {
+    pub fn held(&self) -> Result<prune::DiskUse, Fault> {
         prune::held(&self.inner.place)
             .map_err(|error| super::error::Trouble::of_file(self.folder(), &error).into())
     }

@@ -56,7 +56,7 @@ pub use live::corpse;
 pub use operations::{Noted, Operation, Operations};
 pub use owners::{OwnerRecord, Owners};
 pub use paths::{SPILL_PREFIX, create_folder, replace_file, spill_number};
-pub use prune::{Held, PruneLimits, Pruned, Tended, Upkeep};
+pub use prune::{DiskUse, PruneLimits, Pruned, Tended, Upkeep};
 pub use sessions::{SessionRecord, Sessions};
 pub use transcript::{Buffer, Row, SessionLease, Transcripts};
 pub use triggers::{

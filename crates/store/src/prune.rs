@@ -88,9 +88,9 @@ pub(super) fn prune(place: &Place, limits: PruneLimits, deadline: Option<Instant
     Ok(pruned)
 }
 
-/// What the store holds on the disk.
+/// The space that the store takes on the disk.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Held {
+pub struct DiskUse {
     /// Before-images of edits, in bytes.
     pub edits: u64,
     /// Before-images of commands, in bytes.
@@ -100,7 +100,7 @@ pub struct Held {
 }
 
 /// Returns what the store holds on the disk.
-pub(super) fn held(place: &Place) -> io::Result<Held> {
+pub(super) fn held(place: &Place) -> io::Result<DiskUse> {
     let sum = |folder: &Path| -> io::Result<u64> {
         let mut files = Vec::new();
         for entry in read_dir(folder)? {
@@ -112,7 +112,7 @@ pub(super) fn held(place: &Place) -> io::Result<Held> {
         Ok(files.iter().map(|it| it.bytes).sum())
     };
     let calls = tracked_calls(&place.tracked())?;
-    Ok(Held {
+    Ok(DiskUse {
         edits: sum(&place.blobs())?,
         commands: calls.iter().map(|it| it.bytes).sum(),
         outputs: sum(&place.spill())?,
@@ -124,7 +124,7 @@ struct TrackedFolder {
     path: PathBuf,
     /// The time of its newest record.
     changed: SystemTime,
-    /// What its removal would free.
+    /// The space that its removal would free.
     bytes: u64,
     images: Vec<PathBuf>,
     is_settled: bool,

@@ -62,7 +62,7 @@ pub struct TrackedCall {
     pub is_running: bool,
 }
 
-/// Which changes of a call are undone.
+/// The changes of a call that are undone.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Undone {
     /// The call of the last undo.
@@ -75,7 +75,7 @@ struct Undone {
     complete: bool,
 }
 
-/// What an undo undoes. It is on the disk before the first change.
+/// The plan of an undo. It is on the disk before the first change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Plan {
     /// The call that is undone.
@@ -94,7 +94,7 @@ struct Plan {
     done: bool,
 }
 
-/// What the journal knows of a call.
+/// The journal's facts about a call.
 #[derive(Default)]
 struct Begun {
     session: String,

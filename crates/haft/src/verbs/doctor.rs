@@ -56,8 +56,8 @@ struct Workspace {
     nav: Vec<String>,
     /// The hooks in effect.
     hooks: Vec<runtime::hooks::Hook>,
-    /// What before-images and long outputs hold on the disk.
-    held: Option<store::Held>,
+    /// The space that before-images and long outputs take on the disk.
+    held: Option<store::DiskUse>,
     /// Configuration files that can't be read.
     broken: Broken,
 }

@@ -4,7 +4,7 @@ use std::{process::ExitCode, time::Duration};
 
 use clap::Args;
 use kit::{Fault, counted};
-use store::{Held, PruneLimits};
+use store::{DiskUse, PruneLimits};
 
 use super::close;
 use crate::{Options, Place, print, terminal::abbreviate};
@@ -44,8 +44,8 @@ impl Prune {
 }
 
 /// Returns what before-images and long outputs hold, in words.
-pub(super) fn in_words(held: Held) -> String {
-    let Held { edits, commands, outputs } = held;
+pub(super) fn in_words(held: DiskUse) -> String {
+    let DiskUse { edits, commands, outputs } = held;
     let [edits, commands, outputs] = [edits, commands, outputs].map(bytes);
     format!("{edits} for undo of edits, {commands} for undo of commands, {outputs} of long outputs")
 }

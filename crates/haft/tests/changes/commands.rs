@@ -1,4 +1,4 @@
-//! What commands change is shown, undone and done again, like edits.
+//! Changes of commands: shown, undone and done again, like edits.
 
 use serde_json::json;
 

@@ -25,7 +25,7 @@ struct Case {
     then: Then,
 }
 
-/// What has to hold after the command.
+/// The expectation after the command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Then {
     /// The tree is another one, and `haft undo` makes it the one before.

@@ -2,7 +2,7 @@
 
 use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
 
-use kit::tracking::{Kept, Node, Record};
+use kit::tracking::{BeforeImage, Node, Record};
 use serde_json::json;
 
 use crate::support::TestWorkspace;
@@ -38,10 +38,10 @@ fn records(test_ws: &TestWorkspace, call: &str) -> Vec<String> {
                 Record::Before { path, kept, .. } => {
                     let path = name(&path);
                     match kept {
-                        Kept::Linked(number) => format!("linked {path}: {}", image(number)),
-                        Kept::Copied(number) => format!("copied {path}: {}", image(number)),
-                        Kept::Length => format!("length {path}"),
-                        Kept::Metadata => format!("metadata {path}"),
+                        BeforeImage::Linked(number) => format!("linked {path}: {}", image(number)),
+                        BeforeImage::Copied(number) => format!("copied {path}: {}", image(number)),
+                        BeforeImage::Length => format!("length {path}"),
+                        BeforeImage::Metadata => format!("metadata {path}"),
                         kept => format!("{kept:?} {path}"),
                     }
                 }

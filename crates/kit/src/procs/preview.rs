@@ -37,12 +37,12 @@ impl Preview {
     }
 }
 
-/// What commands would have changed.
+/// The changes that commands would have made.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Previewed {
     /// The changes, by path.
     pub changes: Vec<PathChange>,
-    /// What could not be told, one line each.
+    /// Changes that could not be determined, one line each.
     pub notes: Vec<String>,
 }
 
@@ -51,11 +51,11 @@ pub struct Previewed {
 pub struct PathChange {
     /// The absolute path.
     pub path: PathBuf,
-    /// What would be different.
+    /// The differences.
     pub change: Change,
 }
 
-/// What would be different at a path.
+/// The difference at a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
     /// A new file of this many bytes.
@@ -67,7 +67,7 @@ pub enum Change {
     CreatedFolder,
     /// Something new that is neither a file nor a folder: `link to x`, `pipe`.
     CreatedOther {
-        /// What it is.
+        /// The kind of file.
         what: String,
     },
     /// Another content.
@@ -79,12 +79,12 @@ pub enum Change {
     },
     /// Something of another kind: a link where a file was.
     Replaced {
-        /// What it was, and what it would be.
+        /// The kind before and after.
         kinds: (String, String),
     },
     /// The same content with another mode, owner or time.
     Metadata {
-        /// What differs: `mode 644 to 755`.
+        /// The parts that differ: `mode 644 to 755`.
         what: String,
     },
     /// Nothing any more.

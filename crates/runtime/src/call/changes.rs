@@ -26,6 +26,10 @@ pub(super) async fn settle(session: &Arc<SessionState>, call: &str, landed: &Arc
         });
         return;
     }
+    // Most calls start no command, or one that changes nothing.
+    if !session.runtime().tracks().folder_of(call).exists() {
+        return;
+    }
     let landed = landed.clone();
     let done = tokio::task::spawn_blocking(move || show(&store, &id, &landed)).await;
     if let Ok(Err(fault)) = done {
@@ -35,7 +39,7 @@ pub(super) async fn settle(session: &Arc<SessionState>, call: &str, landed: &Arc
 
 fn show(store: &Store, call: &str, landed: &Landed) -> Result<(), Fault> {
     let tracked = store.tracked();
-    // What was put back as too much is no change.
+    // A change that was put back as too much does not count.
     if tracked.settle(call, false)?.is_some() && !tracked.is_undone(call)? {
         landed.extend(tracked.versions(call)?);
     }

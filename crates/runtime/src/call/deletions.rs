@@ -15,7 +15,7 @@ use std::{
 use ignore::WalkBuilder;
 use kit::{
     Fault, Touches,
-    tracking::{Kept, Node},
+    tracking::{BeforeImage, Node},
 };
 use policy::Rule;
 use store::{
@@ -242,15 +242,17 @@ impl Changes {
     /// Returns whether a file that is gone from its path was only renamed: then its inode has another name than
     /// that of the image.
     fn has_another_name(&self, entry: &Entry) -> bool {
-        let (Kept::Linked(_), Node::File(about)) = (&entry.kept, &entry.node) else { return false };
+        let (BeforeImage::Linked(_), Node::File(about)) = (&entry.kept, &entry.node) else { return false };
         let image = self.image(entry).and_then(|it| std::fs::symlink_metadata(it).ok());
         image.is_some_and(|it| (it.dev(), it.ino()) == about.identity && it.nlink() > 1 && about.links == 1)
     }
 
     fn image(&self, entry: &Entry) -> Option<PathBuf> {
         match entry.kept {
-            Kept::Linked(number) | Kept::Copied(number) => Some(self.folder.join(number.to_string())),
-            Kept::Nothing | Kept::Length | Kept::Metadata | Kept::Not(_) => None,
+            BeforeImage::Linked(number) | BeforeImage::Copied(number) => {
+                Some(self.folder.join(number.to_string()))
+            }
+            BeforeImage::Nothing | BeforeImage::Length | BeforeImage::Metadata | BeforeImage::Not(_) => None,
         }
     }
 

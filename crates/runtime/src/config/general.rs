@@ -190,7 +190,7 @@ section! {
             chat: ChatSection as ChatSection = own_file;
             /// The limits of commands.
             limits: LimitsSection as LimitsSection = LimitsSection::merge;
-            /// What commands delete.
+            /// Deletions by commands.
             undo: UndoSection as UndoSection = UndoSection::merge;
             /// The limits of agents that an agent starts.
             subagent: SubagentSection as SubagentSection = SubagentSection::merge;

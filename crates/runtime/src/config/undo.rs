@@ -10,8 +10,8 @@ section! {
     #[derive(Copy, Default, Eq)]
     #[serde(default)]
     pub struct UndoSection, merged by_key {
-        /// What haft keeps of the files that commands change, and when a person is asked about what a command
-        /// deleted. haft puts the files back and asks, with the list; if nobody is there, the call is denied.
+        /// Copies of the files that commands change, and the number of deleted files above which a person is asked.
+        /// haft puts the files back and asks, with the list; if nobody is there, the call is denied.
         /// Files that git ignores, or has in its history, don't count. A workspace may only lower `ask_files`
         /// and `ask_percent`.
         "[undo]" {
@@ -26,7 +26,7 @@ section! {
                 workspace: OwnFile,
                 merge: own_file,
             }
-            /// What haft copies for one call altogether, in MiB.
+            /// Limit of the copies for one call together, in MiB.
             call_mib: Option<u64> {
                 unit: "MiB",
                 range: 0..=1 << 24,

@@ -50,16 +50,20 @@ impl Execution {
             env: &living.env,
             limits: &living.limits,
             spilling: Some(&self.inner.spilling),
-            track: living.tracker.is_ok(),
+            track: matches!(living.tracker, Ok(Some(_))),
         };
         let starting = (place == Place::Sandbox).then(|| self.command_begins());
         let coming = pass.map(Pass::coming);
         let mut process = living.keeper.start(program, base).await?;
-        if let (Some(listener), Ok(tracker)) = (process.take_listener(), &living.tracker) {
-            match listener.and_then(|it| tracker.track(it, self.call.as_deref())) {
-                Ok(tracked) => process = process.attributed_by(Arc::new(ByCall(tracked))),
-                Err(error) => self.not_tracked(&error.to_string()),
+        match (process.take_listener(), &living.tracker) {
+            (Some(listener), Ok(Some(tracker))) => {
+                match listener.and_then(|it| tracker.track(it, self.call.as_deref())) {
+                    Ok(tracked) => process = process.attributed_by(Arc::new(ByCall(tracked))),
+                    Err(error) => self.not_tracked(&error.to_string()),
+                }
             }
+            (_, Err(why)) => self.not_tracked(why),
+            (_, Ok(_)) => {}
         }
         if let Some(coming) = coming {
             coming.is(process.supervisor());
@@ -292,27 +296,31 @@ impl Execution {
         }))
     }
 
-    /// Starts the tracker of a keeper's commands, or says why they are not tracked.
-    fn tracker(&self, plan: &Plan) -> Result<Tracker, String> {
+    /// Starts the tracker of a keeper's commands, or returns the reason why they are not tracked. `None`: they
+    /// have nothing to track.
+    fn tracker(&self, plan: &Plan) -> Result<Option<Tracker>, String> {
         if plan.confined == Confined::Not {
-            return Err("it runs outside of the sandbox".to_owned());
+            return Err("it ran outside of the sandbox".to_owned());
         }
         if self.inner.preview {
-            return Err("it keeps no change".to_owned());
+            return Ok(None);
         }
         let roots: Vec<PathBuf> = self.inner.roots.iter().filter(|it| it.1).map(|it| it.0.clone()).collect();
         if roots.is_empty() || self.is_read_only() {
-            return Err("it can change nothing in the workspace".to_owned());
+            return Ok(None);
         }
-        let started = Tracker::start(self.inner.tracks.clone(), &roots);
-        started.map_err(|error| {
-            self.not_tracked(&error.to_string());
-            error.to_string()
-        })
+        Tracker::start(self.inner.tracks.clone(), &roots).map(Some).map_err(|error| error.to_string())
     }
 
+    /// Records that a command of the call may change files that are not tracked, so that an undo says so.
     fn not_tracked(&self, why: &str) {
-        tracing::warn!(call = self.call.as_deref(), "what a command changes is not tracked: {why}");
+        let Some(call) = &self.call else { return };
+        if let Err(error) = self.inner.tracks.call(call).not_tracked(why) {
+            tracing::warn!(
+                call = &**call,
+                "the changes of a command are not tracked ({why}), and its log fails: {error}"
+            );
+        }
     }
 
     /// Serves the sandbox's requests to haft.

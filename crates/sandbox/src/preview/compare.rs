@@ -26,7 +26,7 @@ const TEXTS: u64 = 1 << 20;
 /// The attribute of a folder that hides the one below it.
 const OPAQUE: &str = "user.overlay.opaque";
 
-/// What was found so far.
+/// The differences found so far.
 #[derive(Default)]
 pub(super) struct Found {
     pub(super) changes: Vec<PathChange>,

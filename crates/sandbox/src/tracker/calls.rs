@@ -12,7 +12,7 @@ pub(super) struct At {
     pub(super) text: u64,
 }
 
-/// What a call is about to do.
+/// The change that a call is about to make.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Change {
     Open { at: At, flags: i32 },

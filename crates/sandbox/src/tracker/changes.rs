@@ -1,4 +1,4 @@
-//! What a stopped call changes, and what of it the log has to keep.
+//! Changes of stopped calls: the files concerned, and their records in the log.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use kit::tracking::{Kept, Node, Reason};
+use kit::tracking::{BeforeImage, Node, Reason};
 use rustix::fs::{CWD, FileType, RenameFlags, Stat, fstat, readlinkat};
 
 use super::{
@@ -17,7 +17,7 @@ use super::{
     resolve::{Found, Looking, Trouble},
 };
 
-/// What a change is about, looked up.
+/// The subject of a change, looked up.
 pub(super) enum Subject {
     Nothing,
     Gone(Place, Stat),
@@ -185,7 +185,7 @@ impl Recording<'_> {
         if kind.is_dir() {
             self.around(place);
             if level.is_none() {
-                self.log.before(path, Node::Folder(metadata(there)), Kept::Nothing, self.git);
+                self.log.before(path, Node::Folder(metadata(there)), BeforeImage::Nothing, self.git);
             }
             if level != Some(Level::New) {
                 self.log.counted.folders_deleted += 1;
@@ -202,7 +202,7 @@ impl Recording<'_> {
         }
         let node = node(place, there);
         let kept = match &node {
-            Node::Link { .. } => Kept::Nothing,
+            Node::Link { .. } => BeforeImage::Nothing,
             _ => self.keep(place, there, true)?,
         };
         if kind.is_file() && !self.ignored.have(&path) {
@@ -218,7 +218,7 @@ impl Recording<'_> {
         self.around(place);
         let path = place.path();
         if self.log.level(&path).is_none() {
-            self.log.before(path, Node::Absent, Kept::Nothing, self.git);
+            self.log.before(path, Node::Absent, BeforeImage::Nothing, self.git);
         }
     }
 
@@ -239,7 +239,7 @@ impl Recording<'_> {
             return Ok(());
         }
         if append {
-            self.log.before(path.clone(), Node::File(metadata(there)), Kept::Length, self.git);
+            self.log.before(path.clone(), Node::File(metadata(there)), BeforeImage::Length, self.git);
         } else {
             let (of, kept) = match self.log.copied.get(&identity(there)) {
                 // The same file was written by another name before.
@@ -270,8 +270,8 @@ impl Recording<'_> {
         if self.log.level(&path).is_none() {
             let node = node(place, there);
             let kept = match &node {
-                Node::File(_) | Node::Special(_) => Kept::Metadata,
-                _ => Kept::Nothing,
+                Node::File(_) | Node::Special(_) => BeforeImage::Metadata,
+                _ => BeforeImage::Nothing,
             };
             self.log.before(path, node, kept, self.git);
         }
@@ -310,21 +310,21 @@ impl Recording<'_> {
     }
 
     /// Keeps the content of a file. `goes`: the name is about to be removed, so the file itself can be kept.
-    fn keep(&mut self, place: &Place, there: &Stat, goes: bool) -> Result<Kept, Long> {
+    fn keep(&mut self, place: &Place, there: &Stat, goes: bool) -> Result<BeforeImage, Long> {
         let is_file = FileType::from_raw_mode(there.st_mode).is_file();
         if goes && there.st_nlink == 1 {
             let number = self.log.next_image();
             match images::link(place, there, &self.log.images, number) {
                 Ok(()) => {
                     self.log.copied.remove(&identity(there));
-                    return Ok(Kept::Linked(number));
+                    return Ok(BeforeImage::Linked(number));
                 }
-                Err(error) if !is_file => return Ok(Kept::Not(Reason::Failed(error.to_string()))),
+                Err(error) if !is_file => return Ok(BeforeImage::Not(Reason::Failed(error.to_string()))),
                 Err(_) => {}
             }
         }
         if !is_file {
-            return Ok(Kept::Not(Reason::Special));
+            return Ok(BeforeImage::Not(Reason::Special));
         }
         if let Some((_, kept)) = self.log.copied.get(&identity(there)) {
             return Ok(kept.clone());
@@ -332,23 +332,23 @@ impl Recording<'_> {
         let size = there.st_size.cast_unsigned();
         let bounds = self.log.bounds;
         if !bounds.ignored && self.ignored.have(&place.path()) {
-            return Ok(Kept::Not(Reason::Ignored));
+            return Ok(BeforeImage::Not(Reason::Ignored));
         }
         if size > bounds.file {
-            return Ok(Kept::Not(Reason::TooLarge));
+            return Ok(BeforeImage::Not(Reason::TooLarge));
         }
         if self.log.kept.saturating_add(size) > bounds.call {
-            return Ok(Kept::Not(Reason::CallFull));
+            return Ok(BeforeImage::Not(Reason::CallFull));
         }
         let number = self.log.next_image();
         match images::copy(place, there, &self.log.images, number, self.may_be_long) {
             Ok(Copied::Done) => {
                 self.log.kept += size;
                 self.log.counted.kept_bytes += size;
-                Ok(Kept::Copied(number))
+                Ok(BeforeImage::Copied(number))
             }
             Ok(Copied::Long) => Err(Long),
-            Err(error) => Ok(Kept::Not(Reason::Failed(error.to_string()))),
+            Err(error) => Ok(BeforeImage::Not(Reason::Failed(error.to_string()))),
         }
     }
 
@@ -358,7 +358,7 @@ impl Recording<'_> {
             && let Ok(there) = fstat(&place.folder)
         {
             let node = Node::Folder(metadata(&there));
-            self.log.before(place.folder_path.clone(), node, Kept::Nothing, self.git);
+            self.log.before(place.folder_path.clone(), node, BeforeImage::Nothing, self.git);
         }
     }
 

@@ -180,7 +180,7 @@ pub(crate) fn install(program: &[sock_filter], to: BorrowedFd<'_>) -> io::Result
     if listener >= 0 {
         let size = size_of::<libc::c_int>() as u32;
         message.msg_control = control.as_mut_ptr().cast();
-        // SAFETY: the macros compute lengths; the first header lies in `control`, which has room for a header and
+        // SAFETY: the macros compute lengths; the first header lies in `control`, which is large enough for a header and
         // one number.
         unsafe {
             message.msg_controllen = libc::CMSG_SPACE(size) as _;

@@ -12,7 +12,7 @@ const NAMES: &[&str] =
 /// The longest file of patterns that is read.
 const LONGEST: u64 = 1 << 16;
 
-/// Which folders were found to be ignored.
+/// Folders, each with whether it is ignored.
 #[derive(Default)]
 pub(super) struct Ignored {
     folders: HashMap<PathBuf, bool>,

@@ -12,7 +12,7 @@ use super::log::{Identity, Place};
 
 /// A larger file is copied by a thread of its own.
 const LARGE: u64 = 8 << 20;
-/// What became of a copy.
+/// The outcome of a copy.
 pub(super) enum Copied {
     Done,
     /// It takes long: nothing was made.

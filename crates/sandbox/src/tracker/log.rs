@@ -13,7 +13,7 @@ use std::{
     sync::Arc,
 };
 
-use kit::tracking::{Kept, Metadata, Node, Record};
+use kit::tracking::{BeforeImage, Metadata, Node, Record};
 use rustix::fs::{Mode, OFlags};
 
 use super::logs::{Bounds, Totals};
@@ -62,7 +62,7 @@ pub(super) struct Log {
     pub(super) kept: u64,
     pub(super) seen: HashMap<PathBuf, Level>,
     /// The files whose content was copied, with what they were then, and their image.
-    pub(super) copied: HashMap<Identity, (Metadata, Kept)>,
+    pub(super) copied: HashMap<Identity, (Metadata, BeforeImage)>,
     /// Files that got a further name in this call, with the name that they had.
     pub(super) named: HashMap<Identity, Place>,
     mixed: BTreeSet<String>,
@@ -109,10 +109,10 @@ impl Log {
             };
             match record {
                 Record::Before { path, node, kept, .. } => {
-                    if let Kept::Linked(number) | Kept::Copied(number) = kept {
+                    if let BeforeImage::Linked(number) | BeforeImage::Copied(number) = kept {
                         self.next_image = self.next_image.max(number + 1);
                     }
-                    if let (Kept::Copied(_), Node::File(metadata)) = (&kept, &node) {
+                    if let (BeforeImage::Copied(_), Node::File(metadata)) = (&kept, &node) {
                         self.kept += metadata.size;
                         self.copied.insert(metadata.identity, (*metadata, kept.clone()));
                     }
@@ -145,10 +145,10 @@ impl Log {
     }
 
     /// Adds the record of a path.
-    pub(super) fn before(&mut self, path: PathBuf, node: Node, kept: Kept, git: bool) {
+    pub(super) fn before(&mut self, path: PathBuf, node: Node, kept: BeforeImage, git: bool) {
         match &kept {
-            Kept::Not(_) => self.counted.not_kept += 1,
-            Kept::Nothing if node == Node::Absent => self.counted.created += 1,
+            BeforeImage::Not(_) => self.counted.not_kept += 1,
+            BeforeImage::Nothing if node == Node::Absent => self.counted.created += 1,
             _ => {}
         }
         self.saw(path.clone(), level_of(&node, &kept));
@@ -161,13 +161,13 @@ impl Log {
         self.add(&Record::Moved { from, to });
     }
 
-    /// Adds a record of a change that could not be told.
+    /// Adds a record of a change whose file could not be determined.
     pub(super) fn unknown(&mut self, what: String) {
         self.counted.unknown += 1;
         self.add(&Record::Unknown { what });
     }
 
-    /// Adds a record that changes may be those of these calls, unless it was said before.
+    /// Adds a record that changes may be those of these calls, unless there is one.
     pub(super) fn mixed<'a>(&mut self, with: impl Iterator<Item = &'a str>) {
         let new: Vec<String> = with.filter(|it| !self.mixed.contains(*it)).map(str::to_owned).collect();
         if !new.is_empty() {
@@ -194,7 +194,7 @@ impl Log {
 
     fn add(&mut self, record: &Record) {
         self.counted.records += 1;
-        // A record has no map whose keys are no text, so it can be written.
+        // All maps of a record have text as keys, so it can be written.
         if serde_json::to_writer(&mut self.lines, record).is_ok() {
             self.lines.push(b'\n');
         }
@@ -224,11 +224,13 @@ impl Log {
     }
 }
 
-fn level_of(node: &Node, kept: &Kept) -> Level {
+fn level_of(node: &Node, kept: &BeforeImage) -> Level {
     match kept {
-        Kept::Nothing if *node == Node::Absent => Level::New,
-        Kept::Metadata => Level::Metadata,
-        Kept::Length => Level::Length,
-        Kept::Nothing | Kept::Linked(_) | Kept::Copied(_) | Kept::Not(_) => Level::Whole,
+        BeforeImage::Nothing if *node == Node::Absent => Level::New,
+        BeforeImage::Metadata => Level::Metadata,
+        BeforeImage::Length => Level::Length,
+        BeforeImage::Nothing | BeforeImage::Linked(_) | BeforeImage::Copied(_) | BeforeImage::Not(_) => {
+            Level::Whole
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::{
     collections::HashMap,
+    io,
     path::{Path, PathBuf},
     sync::{Arc, Weak},
 };
@@ -45,7 +46,7 @@ pub struct Totals {
     pub folders_deleted: u64,
     /// Files whose content could not be kept.
     pub not_kept: u64,
-    /// Changes that could not be told.
+    /// Changes whose file could not be determined.
     pub unknown: u64,
     /// Files in a `.git` that were deleted or rewritten, but not by git.
     pub of_git_dir: u64,
@@ -169,6 +170,21 @@ impl Call {
         self.totals.send_if_modified(|it| std::mem::take(&mut it.held));
         let wakers = std::mem::take(&mut *self.wakers.lock());
         wakers.iter().for_each(|wake| wake());
+    }
+
+    /// Records that a command of it may change files that are not tracked, for this reason.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn not_tracked(&self, why: &str) -> io::Result<()> {
+        let mut open = self.log.lock();
+        let log = match &mut *open {
+            Some(log) => log,
+            none => none.insert(Log::open(&self.folder, self.bounds)?),
+        };
+        log.unknown(format!("the changes of its command are not known: {why}"));
+        self.count(&log.write()?);
+        Ok(())
     }
 
     /// Waits until it changes nothing more: no process lives any more that was started for it, and no process

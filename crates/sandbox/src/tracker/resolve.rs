@@ -1,4 +1,4 @@
-//! Which file of a root a stopped call is about.
+//! Lookup of the file that a stopped call concerns.
 //!
 //! A path is looked up where the process has it: below its own root, its working folder, its descriptors. The
 //! folder that is found is then looked up once more from haft's own handle of the root, without any link, and
@@ -45,7 +45,7 @@ pub(super) struct Roots {
     found: Mutex<Vec<(PathBuf, Stat, Arc<OwnedFd>)>>,
 }
 
-/// What a look leads to.
+/// The result of a lookup.
 #[expect(clippy::large_enum_variant, reason = "there is one at a time")]
 pub(super) enum Found {
     /// Nothing that is tracked, or the call will fail.

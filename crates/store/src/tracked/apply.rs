@@ -16,7 +16,7 @@ use std::{
 use kit::{
     Fault,
     deliberate_faults::killed_at,
-    tracking::{Kept, Metadata, Node},
+    tracking::{BeforeImage, Metadata, Node},
 };
 
 use super::{
@@ -26,16 +26,16 @@ use super::{
     log::{Keep, Recorder},
 };
 
-/// What became of an undo.
+/// The outcome of an undo.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Report {
-    /// What was put back, one line for each path.
+    /// Restored paths, one line each.
     pub restored: Vec<String>,
-    /// What was left alone, with the reasons.
+    /// Paths that were left alone, with the reasons.
     pub left: Vec<String>,
     /// The number of paths that were as before the call already.
     pub same: usize,
-    /// What else there is to know.
+    /// Further notes.
     pub notes: Vec<String>,
 }
 
@@ -110,7 +110,7 @@ impl Tracked {
         };
         for (number, entry) in fold.entries.iter().enumerate() {
             let path = fold.present(&entry.path, entry.segment);
-            // What can't be looked at now is looked at when its turn comes: its folder may be closed, or something
+            // A path that can't be read now is read in its step: its folder may be closed, or something
             // else was moved to its place.
             let Ok(now) = node_at(&path) else { continue };
             if fold.is_replaced(entry) {
@@ -304,7 +304,7 @@ impl Work<'_> {
                 entry.segment == segment && chosen(*number) && !self.done.contains(number)
             })
             .collect();
-        // What was created goes first, from the inside out; then folders come back from the outside in, then
+        // Created files are removed first, from the inside out; then folders are restored from the outside in, then
         // the rest.
         let rank = |entry: &Entry| match entry.node {
             Node::Folder(_) => 0,
@@ -589,7 +589,7 @@ impl Work<'_> {
         {
             return Ok(Step::Same);
         }
-        let (Kept::Linked(number), Node::Absent) = (&entry.kept, now) else {
+        let (BeforeImage::Linked(number), Node::Absent) = (&entry.kept, now) else {
             return Ok(Step::Left("it was a pipe, a socket or a device".to_owned()));
         };
         let image = self.images.join(number.to_string());
@@ -699,7 +699,7 @@ impl Work<'_> {
     }
 }
 
-/// What became of one entry.
+/// The outcome of one entry.
 enum Step {
     /// It was put back, with a line about it.
     Done(String),

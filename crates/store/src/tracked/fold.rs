@@ -9,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use kit::tracking::{Kept, Metadata, Node, Reason, Record};
+use kit::tracking::{BeforeImage, Metadata, Node, Reason, Record};
 
 /// The state of one path before the call.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,11 +18,11 @@ pub struct Entry {
     pub path: PathBuf,
     /// The number of renames before the first record of this path.
     pub segment: usize,
-    /// What was there.
+    /// The file before the call.
     pub node: Node,
     /// Where its content is.
-    pub kept: Kept,
-    /// What the file was when its content was kept: it may have been appended to before.
+    pub kept: BeforeImage,
+    /// The file when its content was stored: it may have been appended to before.
     pub kept_of: Option<Metadata>,
     /// Whether git's own program made the first change.
     pub git: bool,
@@ -35,7 +35,7 @@ pub struct Fold {
     pub entries: Vec<Entry>,
     /// The renames in order, from and to.
     pub moves: Vec<(PathBuf, PathBuf)>,
-    /// Changes that could not be told.
+    /// Changes whose file could not be determined.
     pub unknown: Vec<String>,
     /// Other calls that ran in the same process at the same time: some changes may be theirs.
     pub mixed: Vec<String>,
@@ -155,11 +155,14 @@ pub(super) fn rebase(path: &Path, from: &Path, to: &Path) -> Option<PathBuf> {
 
 /// Adds what a later record of the same path kept. The first content counts: what was not kept before a change
 /// is not in a later image. Content that was kept after the length alone starts with that before the call.
-fn raise(entry: &mut Entry, node: &Node, later: Kept) {
+fn raise(entry: &mut Entry, node: &Node, later: BeforeImage) {
     let is_more = matches!(
         (&entry.kept, &later),
-        (Kept::Metadata, Kept::Length)
-            | (Kept::Metadata | Kept::Length, Kept::Linked(_) | Kept::Copied(_) | Kept::Not(_))
+        (BeforeImage::Metadata, BeforeImage::Length)
+            | (
+                BeforeImage::Metadata | BeforeImage::Length,
+                BeforeImage::Linked(_) | BeforeImage::Copied(_) | BeforeImage::Not(_)
+            )
     );
     if is_more && matches!(entry.node, Node::File(_) | Node::Special(_)) {
         entry.kept = later;
@@ -199,7 +202,7 @@ mod tests {
         })
     }
 
-    fn before(path: &str, node: Node, kept: Kept) -> Record {
+    fn before(path: &str, node: Node, kept: BeforeImage) -> Record {
         Record::Before { path: path.into(), node, kept, git: false }
     }
 
@@ -210,15 +213,15 @@ mod tests {
     #[test]
     fn a_path_has_one_entry_whatever_its_folders_are_called_later() {
         let fold = Fold::of([
-            before("/w/d/x", file(3), Kept::Metadata),
+            before("/w/d/x", file(3), BeforeImage::Metadata),
             moved("/w/d", "/w/e"),
-            before("/w/e/x", file(3), Kept::Copied(1)),
+            before("/w/e/x", file(3), BeforeImage::Copied(1)),
             moved("/w/e", "/w/f"),
-            before("/w/f/x", file(9), Kept::Copied(2)),
+            before("/w/f/x", file(9), BeforeImage::Copied(2)),
         ]);
         assert_eq!(fold.entries.len(), 1);
         let entry = fold.entries.first().unwrap();
-        assert_eq!((&entry.kept, &entry.node), (&Kept::Copied(1), &file(3)));
+        assert_eq!((&entry.kept, &entry.node), (&BeforeImage::Copied(1), &file(3)));
         assert_eq!(fold.present(&entry.path, entry.segment), Path::new("/w/f/x"));
         assert_eq!(fold.original(entry), Path::new("/w/d/x"));
     }
@@ -226,12 +229,12 @@ mod tests {
     #[test]
     fn what_takes_the_place_of_a_moved_folder_is_something_else() {
         let fold = Fold::of([
-            before("/w/d/x", file(3), Kept::Copied(1)),
+            before("/w/d/x", file(3), BeforeImage::Copied(1)),
             moved("/w/d", "/w/e"),
-            before("/w/d", Node::Absent, Kept::Nothing),
-            before("/w/d/x", Node::Absent, Kept::Nothing),
+            before("/w/d", Node::Absent, BeforeImage::Nothing),
+            before("/w/d/x", Node::Absent, BeforeImage::Nothing),
             moved("/w/e", "/w/d/e"),
-            before("/w/d/e/x", file(4), Kept::Copied(2)),
+            before("/w/d/e/x", file(4), BeforeImage::Copied(2)),
         ]);
         let paths: Vec<_> = fold.entries.iter().map(|it| (it.path.to_str().unwrap(), it.segment)).collect();
         assert_eq!(paths, [("/w/d/x", 0), ("/w/d", 1), ("/w/d/x", 1)]);
@@ -244,8 +247,8 @@ mod tests {
             moved("/w/a", "/w/tmp"),
             moved("/w/b", "/w/a"),
             moved("/w/tmp", "/w/b"),
-            before("/w/a/x", file(1), Kept::Copied(1)),
-            before("/w/b/x", file(2), Kept::Copied(2)),
+            before("/w/a/x", file(1), BeforeImage::Copied(1)),
+            before("/w/b/x", file(2), BeforeImage::Copied(2)),
         ]);
         let originals: Vec<_> = fold.entries.iter().map(|it| fold.original(it)).collect();
         assert_eq!(originals, [Path::new("/w/b/x"), Path::new("/w/a/x")]);
@@ -254,9 +257,9 @@ mod tests {
     #[test]
     fn content_that_was_lost_is_not_replaced_by_a_later_image() {
         let fold = Fold::of([
-            before("/w/x", file(3), Kept::Not(Reason::TooLarge)),
-            before("/w/x", file(1), Kept::Copied(1)),
+            before("/w/x", file(3), BeforeImage::Not(Reason::TooLarge)),
+            before("/w/x", file(1), BeforeImage::Copied(1)),
         ]);
-        assert_eq!(fold.entries.first().unwrap().kept, Kept::Not(Reason::TooLarge));
+        assert_eq!(fold.entries.first().unwrap().kept, BeforeImage::Not(Reason::TooLarge));
     }
 }

@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use kit::tracking::{Kept, Node, Reason, Record};
+use kit::tracking::{BeforeImage, Node, Reason, Record};
 
 use super::{LOG, folder::Spot};
 use crate::paths::create_folder;
@@ -120,7 +120,7 @@ impl Recorder {
         {
             let node = super::folder::node_at(folder)?;
             if matches!(node, Node::Folder(_)) {
-                self.note(folder, node, Kept::Metadata)?;
+                self.note(folder, node, BeforeImage::Metadata)?;
             }
         }
         if self.recorded.contains(path) {
@@ -129,37 +129,37 @@ impl Recorder {
         let spot = Spot::at(path)?;
         let node = spot.node()?;
         let kept = match (&node, keep) {
-            (Node::File(_), Keep::Metadata) | (Node::Folder(_), _) => Kept::Metadata,
+            (Node::File(_), Keep::Metadata) | (Node::Folder(_), _) => BeforeImage::Metadata,
             (Node::File(about), keep) => {
                 self.keep(&spot, keep == Keep::Link && about.links == 1, about.size)?
             }
-            (Node::Absent | Node::Link { .. }, _) => Kept::Nothing,
-            (Node::Special(_), _) => Kept::Not(Reason::Special),
+            (Node::Absent | Node::Link { .. }, _) => BeforeImage::Nothing,
+            (Node::Special(_), _) => BeforeImage::Not(Reason::Special),
         };
         self.note(path, node, kept)
     }
 
-    fn note(&mut self, path: &Path, node: Node, kept: Kept) -> io::Result<()> {
+    fn note(&mut self, path: &Path, node: Node, kept: BeforeImage) -> io::Result<()> {
         self.append(&Record::Before { path: path.to_owned(), node: node.clone(), kept, git: false })?;
         self.recorded.insert(path.to_owned());
         self.before.push((path.to_owned(), node));
         Ok(())
     }
 
-    fn keep(&mut self, spot: &Spot<'_>, linked: bool, size: u64) -> io::Result<Kept> {
+    fn keep(&mut self, spot: &Spot<'_>, linked: bool, size: u64) -> io::Result<BeforeImage> {
         let number = self.next;
         self.next += 1;
         let image = self.folder.join(number.to_string());
         let to = Spot::at(&image)?;
         if linked && spot.link_to(&to).is_ok() {
-            return Ok(Kept::Linked(number));
+            return Ok(BeforeImage::Linked(number));
         }
         match spot.read().and_then(|mut from| io::copy(&mut from, &mut to.create()?)) {
-            Ok(copied) if copied == size => Ok(Kept::Copied(number)),
-            Ok(_) => Ok(Kept::Not(Reason::Failed("it changed while it was copied".to_owned()))),
+            Ok(copied) if copied == size => Ok(BeforeImage::Copied(number)),
+            Ok(_) => Ok(BeforeImage::Not(Reason::Failed("it changed while it was copied".to_owned()))),
             Err(error) => {
                 let _ = fs::remove_file(&image);
-                Ok(Kept::Not(Reason::Failed(error.to_string())))
+                Ok(BeforeImage::Not(Reason::Failed(error.to_string())))
             }
         }
     }
@@ -171,7 +171,7 @@ impl Recorder {
                 && !self.recorded.contains(folder)
             {
                 let node = super::folder::node_at(folder)?;
-                self.note(folder, node, Kept::Metadata)?;
+                self.note(folder, node, BeforeImage::Metadata)?;
             }
         }
         self.append(&Record::Moved { from: from.to_owned(), to: to.to_owned() })?;

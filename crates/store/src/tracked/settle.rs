@@ -5,7 +5,7 @@ use std::io::Read;
 use kit::{
     Fault,
     text::Content,
-    tracking::{Kept, Metadata, Node},
+    tracking::{BeforeImage, Metadata, Node},
 };
 use serde::{Deserialize, Serialize};
 
@@ -29,7 +29,7 @@ pub struct Settled {
     pub log_bytes: u64,
     /// One for each entry of the fold, in its order.
     pub left: Vec<Left>,
-    /// What was moved, one for each rename; `None` if something else was put in its place later.
+    /// The moved files, one for each rename; `None` if something else was put in its place later.
     #[serde(default)]
     pub moved: Vec<Option<Node>>,
 }
@@ -37,9 +37,9 @@ pub struct Settled {
 /// The state in which a call left a path.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Left {
-    /// What was there; `None` if it could not be determined.
+    /// The file that was there; `None` if it could not be determined.
     pub node: Option<Node>,
-    /// What was there, if a rename had put it in the place of what was there before the call.
+    /// The file that was there, if a rename had put it in the place of what was there before the call.
     #[serde(default)]
     pub over: Option<Node>,
     /// The hash of its content, if that was small.
@@ -81,7 +81,7 @@ impl Tracked {
             // For an undo nothing is there, once the rename is taken back; for a person the new content is.
             left.over = left.node.replace(Node::Absent);
         }
-        if *contents >= CONTENTS || matches!(entry.kept, Kept::Metadata) {
+        if *contents >= CONTENTS || matches!(entry.kept, BeforeImage::Metadata) {
             return left;
         }
         if let Node::File(about) = &node {
@@ -98,7 +98,9 @@ impl Tracked {
     fn image(&self, call: &str, entry: &Entry) -> Option<Vec<u8>> {
         let Node::File(Metadata { size, .. }) = &entry.node else { return None };
         let path = match &entry.kept {
-            Kept::Linked(number) | Kept::Copied(number) => self.folder_of(call).join(number.to_string()),
+            BeforeImage::Linked(number) | BeforeImage::Copied(number) => {
+                self.folder_of(call).join(number.to_string())
+            }
             _ => return None,
         };
         let spot = Spot::at(&path).ok()?;

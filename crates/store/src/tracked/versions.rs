@@ -7,7 +7,7 @@ use std::{
 
 use kit::{
     Fault, counted,
-    tracking::{Kept, Node},
+    tracking::{BeforeImage, Node},
 };
 
 use super::{Entry, Fold, Left, Tracked, folder::node_at};
@@ -175,8 +175,10 @@ impl Tracked {
             Node::Absent => Version::Absent,
             Node::File(about) => match (&entry.kept, self.blob(left.before.as_deref())?) {
                 (_, Some(bytes)) => Version::Known(bytes.into()),
-                (Kept::Not(why), None) => Version::Unknown(super::fold::reason(why)),
-                (Kept::Length, None) => Version::Unknown(format!("appended to; it had {} bytes", about.size)),
+                (BeforeImage::Not(why), None) => Version::Unknown(super::fold::reason(why)),
+                (BeforeImage::Length, None) => {
+                    Version::Unknown(format!("appended to; it had {} bytes", about.size))
+                }
                 (_, None) => Version::Long(about.size),
             },
             other => Version::Unknown(kind(other)),
@@ -196,7 +198,7 @@ impl Tracked {
             None => Version::Unknown("what the call left there is not known".to_owned()),
         };
         // Only its metadata were changed: the contents have nothing to show.
-        if let (Node::File(then), Some(Node::File(now)), Kept::Metadata) =
+        if let (Node::File(then), Some(Node::File(now)), BeforeImage::Metadata) =
             (&entry.node, &left.node, &entry.kept)
         {
             let what = if then.mode == now.mode {

@@ -13,7 +13,7 @@ use crate::{
 /// Maximum number of lines about what was put back, and about what was left alone.
 const LINES: usize = 40;
 
-/// What an undo reverts.
+/// The call that an undo reverts.
 pub(super) struct Target {
     /// The edits.
     pub(super) changes: Vec<Change>,

@@ -4,7 +4,7 @@ use std::{fs, io, path::Path};
 
 use kit::{
     deliberate_faults::killed_at,
-    tracking::{Kept, Metadata, Node},
+    tracking::{BeforeImage, Metadata, Node},
 };
 
 use super::{
@@ -41,8 +41,8 @@ impl Work<'_> {
         let has_file = matches!(now, Node::File(_));
         match &entry.kept {
             _ if is_content_same => self.metadata(path, &before),
-            Kept::Metadata if has_file => self.metadata(path, &before),
-            Kept::Length => match now {
+            BeforeImage::Metadata if has_file => self.metadata(path, &before),
+            BeforeImage::Length => match now {
                 Node::File(about) if about.size >= before.size => {
                     self.log.before(path, Keep::Copy)?;
                     killed_at("undo-recorded-path");
@@ -52,9 +52,15 @@ impl Work<'_> {
                 }
                 _ => Ok(Step::Left("only its length was kept, as it was opened for appending".to_owned())),
             },
-            Kept::Linked(image) | Kept::Copied(image) => self.content(entry, path, now, before, *image),
-            Kept::Not(why) => Ok(Step::Left(format!("what it held before is not kept: {}", reason(why)))),
-            Kept::Nothing | Kept::Metadata => Ok(Step::Left("what it held before is not kept".to_owned())),
+            BeforeImage::Linked(image) | BeforeImage::Copied(image) => {
+                self.content(entry, path, now, before, *image)
+            }
+            BeforeImage::Not(why) => {
+                Ok(Step::Left(format!("what it held before is not kept: {}", reason(why))))
+            }
+            BeforeImage::Nothing | BeforeImage::Metadata => {
+                Ok(Step::Left("what it held before is not kept".to_owned()))
+            }
         }
     }
 
@@ -62,7 +68,7 @@ impl Work<'_> {
     fn holds_content(&self, entry: &Entry, path: &Path, now: &Node, before: &Metadata) -> bool {
         let Node::File(about) = now else { return false };
         // The file itself is back, and it was not written by the call: the tracker copies it before that.
-        if let Kept::Linked(number) = &entry.kept
+        if let BeforeImage::Linked(number) = &entry.kept
             && about.identity == before.identity
             && about.size == before.size
             && matches!(node_at(&self.images.join(number.to_string())), Ok(Node::Absent))
@@ -72,7 +78,7 @@ impl Work<'_> {
         if about.size != before.size || about.modified != before.modified {
             return false;
         }
-        let (Kept::Linked(number) | Kept::Copied(number)) = &entry.kept else { return true };
+        let (BeforeImage::Linked(number) | BeforeImage::Copied(number)) = &entry.kept else { return true };
         let image = self.images.join(number.to_string());
         match node_at(&image) {
             Ok(Node::File(kept)) => kept.identity == about.identity || same(&image, path, before.size),
@@ -114,7 +120,7 @@ impl Work<'_> {
             },
             _ => return Ok(Step::Left("the copy of what it held before is damaged".to_owned())),
         };
-        let is_linked = matches!(entry.kept, Kept::Linked(_));
+        let is_linked = matches!(entry.kept, BeforeImage::Linked(_));
         let kept_of = entry.kept_of.unwrap_or(before);
         let is_whole = (kept.size, kept.modified) == (kept_of.size, kept_of.modified)
             || (kept.identity == before.identity && self.was_left(&kept));

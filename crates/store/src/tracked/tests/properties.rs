@@ -45,7 +45,7 @@ proptest! {
         let mut builder = Tool::new(&world.dir.path().join("scratch"), &world.root());
         tree.into_iter().for_each(|it| make(&mut builder, it));
         drop(builder);
-        // What built the tree is no call.
+        // The tree was not built by a call.
         fs::remove_dir_all(world.dir.path().join("scratch")).unwrap();
         let before = snapshot(&world.root());
         world.command("c_1", |tool| work.iter().for_each(|it| make(tool, *it)));

@@ -9,9 +9,9 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use kit::tracking::{Kept, Metadata, Node, Reason, Record};
+use kit::tracking::{BeforeImage, Metadata, Node, Reason, Record};
 
-/// What is at a path: its kind, mode, time, and content or target.
+/// The file at a path: its kind, mode, time, and content or target.
 pub(super) type State = (char, u32, (i64, i64), Vec<u8>);
 
 /// Returns the whole tree, with its root.
@@ -56,7 +56,7 @@ pub(super) struct Tool {
     root: PathBuf,
     log: File,
     next: u64,
-    /// What is recorded of each path since the last move: 1 metadata, 2 length, 3 content.
+    /// The level recorded for each path since the last move: 1 metadata, 2 length, 3 content.
     levels: HashMap<PathBuf, u8>,
     /// The images that are links, by inode.
     linked: HashMap<u64, Vec<u64>>,
@@ -106,15 +106,15 @@ impl Tool {
         if path != self.root && level == 3 && !self.levels.contains_key(&folder) {
             let node = Self::node(&folder);
             self.levels.insert(folder.clone(), 1);
-            self.record(&Record::Before { path: folder, node, kept: Kept::Metadata, git: false });
+            self.record(&Record::Before { path: folder, node, kept: BeforeImage::Metadata, git: false });
         }
         if self.levels.get(path).is_some_and(|it| *it >= level) {
             return;
         }
         let node = Self::node(path);
         let kept = match (&node, level) {
-            (Node::File(_), 1) | (Node::Folder(_), _) => Kept::Metadata,
-            (Node::File(_), 2) => Kept::Length,
+            (Node::File(_), 1) | (Node::Folder(_), _) => BeforeImage::Metadata,
+            (Node::File(_), 2) => BeforeImage::Length,
             (Node::File(about), _) => {
                 let number = self.next;
                 self.next += 1;
@@ -122,13 +122,13 @@ impl Tool {
                 if link && about.links == 1 {
                     fs::hard_link(path, &image).unwrap();
                     self.linked.entry(about.identity.1).or_default().push(number);
-                    Kept::Linked(number)
+                    BeforeImage::Linked(number)
                 } else {
                     copy(path, &image);
-                    Kept::Copied(number)
+                    BeforeImage::Copied(number)
                 }
             }
-            _ => Kept::Nothing,
+            _ => BeforeImage::Nothing,
         };
         self.levels.insert(path.to_owned(), level);
         self.record(&Record::Before { path: path.to_owned(), node, kept, git: false });
@@ -272,7 +272,7 @@ impl Tool {
         self.record(&Record::Before {
             path: path.clone(),
             node,
-            kept: Kept::Not(Reason::TooLarge),
+            kept: BeforeImage::Not(Reason::TooLarge),
             git: false,
         });
         fs::write(path, "lost\n").unwrap();
