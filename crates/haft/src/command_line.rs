@@ -66,7 +66,7 @@ enum Verb {
     Log(verbs::log::Log),
     /// Undo file changes made by tool calls, edits and commands
     Undo(verbs::undo::Undo),
-    /// Remove before-images and long outputs that are too old or too many
+    /// Remove before-images and long outputs that are old or too many
     Prune(verbs::prune::Prune),
     /// List, add and revoke permissions that need no approval
     Grants(verbs::grants::Grants),

@@ -61,10 +61,20 @@ impl Inner {
     }
 
     async fn write_flags(&self, id: &str, events: Vec<NewGroupEvent>) -> Result<(), Fault> {
+        self.write_flags_with(id, None, events).await
+    }
+
+    /// Like [`write_flags`](Self::write_flags), with another value for whether it is paused.
+    async fn write_flags_with(
+        &self,
+        id: &str,
+        paused: Option<bool>,
+        events: Vec<NewGroupEvent>,
+    ) -> Result<(), Fault> {
         let flags = {
             let state = self.state.lock();
             let Some(live) = state.live.get(id) else { return Ok(()) };
-            (live.running, live.standing.paused, live.standing.killed)
+            (live.running, paused.unwrap_or(live.standing.paused), live.standing.killed)
         };
         self.store.groups().set_flags(&self.name, id, flags, events.clone()).await?;
         self.announce(&events);
@@ -195,8 +205,9 @@ impl Inner {
                 Ok(json!({"paused": id}))
             }
             LifeChange::Resume => {
+                // The event is on record before the turn that may begin now.
+                self.write_flags_with(&id, Some(false), vec![mine("creature_resumed")]).await?;
                 self.hold_turns(&id, false);
-                self.write_flags(&id, vec![mine("creature_resumed")]).await?;
                 self.go_on(&id).await;
                 Ok(json!({"resumed": id}))
             }

@@ -47,7 +47,7 @@ impl Prune {
 pub(super) fn in_words(held: DiskUse) -> String {
     let DiskUse { edits, commands, outputs } = held;
     let [edits, commands, outputs] = [edits, commands, outputs].map(bytes);
-    format!("{edits} for undo of edits, {commands} for undo of commands, {outputs} of long outputs")
+    format!("for undo: edits {edits}, commands {commands}; long outputs {outputs}")
 }
 
 fn bytes(number: u64) -> String {

@@ -66,7 +66,7 @@ fn images_are_counted_by_doctor_and_removed_by_prune() {
     test_ws.put("a", "x".repeat(3_000_000));
     shell(&test_ws, "rm a");
     let doctor = test_ws.run(&["doctor"]).out;
-    assert!(doctor.contains("3.0 MB for undo of commands"), "{doctor}");
+    assert!(doctor.contains("commands 3.0 MB"), "{doctor}");
     let pruned = test_ws.run(&["prune", "--days", "30", "--size", "0"]);
     // What is newer than ten minutes stays.
     assert!(pruned.out.starts_with("removed 0 files") && pruned.out.contains("3.0 MB"), "{pruned:?}");

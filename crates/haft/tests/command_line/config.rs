@@ -45,7 +45,7 @@ fn a_value_that_needs_trust_is_shown_as_ignored_until_the_person_trusts_it() {
     assert_eq!(test_ws.run(&["trust"]).code, 0);
     let ran = test_ws.run(&["config"]);
     assert_eq!(line(&ran, "approve"), ["approve", "workspace", "\"auto\""]);
-    assert!(!ran.out.contains("ignored") && ran.out.contains("(trusted)"), "{}", ran.out);
+    assert!(!ran.out.contains("(ignored") && ran.out.contains("(trusted)"), "{}", ran.out);
 }
 
 #[test]

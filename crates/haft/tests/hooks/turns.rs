@@ -21,7 +21,8 @@ fn stop_hook_makes_the_model_go_on_a_bounded_number_of_times() {
         play(&test_ws, &[json!({"say": "done"}), json!({"expect": ["run the tests"], "say": "tests pass"})]);
     assert!(ran.code == 0 && ran.out.contains("tests pass"), "{ran:?}");
     own(&test_ws, "[[hook]]\nevent = \"stop\"\ncommand = \"echo more >&2; exit 2\"\n");
-    let lines: Vec<Value> = (0..20).map(|at| json!({"say": format!("answer {at}")})).collect();
+    let lines: Vec<Value> =
+        (0..20).map(|at| json!({"say": format!("answer {at} {}", "word ".repeat(4_000))})).collect();
     let ran = play(&test_ws, &lines);
     assert!(ran.code == 0 && ran.out.contains("answer 8") && !ran.out.contains("answer 9"), "{ran:?}");
 }
@@ -102,7 +103,9 @@ fn hook_keeps_a_conversation_from_being_compacted() {
     );
     let ran = test_ws.run(&["hooks", "test", "pre_compact"]);
     assert!(ran.code == 1 && ran.out.contains("keep it whole"), "{ran:?}");
-    let lines: String = (0..6).map(|at| format!("{}\n", json!({"say": format!("answer {at}")}))).collect();
+    let lines: String = (0..6)
+        .map(|at| format!("{}\n", json!({"say": format!("answer {at} {}", "word ".repeat(4_000))})))
+        .collect();
     let path = test_ws.outside().join("long.jsonl");
     std::fs::write(&path, lines).unwrap();
     let model = format!("script:{}", path.display());

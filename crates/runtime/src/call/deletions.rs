@@ -134,7 +134,7 @@ impl Deletions<'_> {
             left => format!("What the command changed was put back, but for: {}.", left.join("; ")),
         };
         let next = "Delete less at a time, name exactly the files that have to go, or ask the person. A person can raise \
-                    `ask_files` of `[undo]` in their own haft.toml. `preview` of `shell` lists what a command would delete.";
+                    `ask_files` of `[undo]` in their own haft.toml.";
         Err(Fault { next: None, ..refused }.next(format!("{outcome} {next}")))
     }
 

@@ -78,7 +78,7 @@ pub(super) async fn run(command: &str, dir: &str, wait: Duration, cx: &Cx) -> Re
             );
             let fault = match kind {
                 Kind::Timeout => fault.hint(
-                    "Give it a longer `arg:shell.wait_ms`: a preview does not go on in the background.",
+                    "A preview does not go on in the background: let the command do less, or wait for longer.",
                 ),
                 _ => Fault::new(kind, "the preview was stopped; nothing was kept"),
             };
