@@ -180,7 +180,7 @@ async fn compaction_is_done_once_and_the_next_owner_finds_out_whether_it_was_don
         &["operation-begun"][..],
         &["operation-done"],
         &["operation-logged"],
-        &["operation-begun", "operation-done", "operation-done"],
+        &["operation-begun", "operation-done", "operation-logged"],
     ] {
         let test_ws = TestWorkspace::new();
         let (result, rows) = after_kills(&test_ws, &operation, points).await;

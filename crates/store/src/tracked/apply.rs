@@ -323,22 +323,22 @@ impl Work<'_> {
             self.step(*number, entry)?;
         }
         for (number, entry) in entries.iter().filter(|it| rank(it.1) < 2) {
-            self.make_parents(entry)?;
+            self.make_parents(&entry.path, entry.segment)?;
             self.step(*number, entry)?;
         }
         Ok(())
     }
 
-    /// Makes the missing folders around an entry that the call removed under this name, though it had recorded
-    /// them under an older one. They get their modes and times when it is the turn of that.
-    fn make_parents(&mut self, entry: &Entry) -> io::Result<()> {
+    /// Makes the missing folders around a path that the call removed after it had recorded them, perhaps under an
+    /// older name. They get their modes and times when it is the turn of that record.
+    fn make_parents(&mut self, path: &Path, segment: usize) -> io::Result<()> {
         if self.plan.only.is_some() {
             return Ok(());
         }
         let mut missing = Vec::new();
-        for parent in entry.path.ancestors().skip(1) {
+        for parent in path.ancestors().skip(1) {
             match node_at(parent) {
-                Ok(Node::Absent) if self.was_folder(parent, entry.segment) => missing.push(parent),
+                Ok(Node::Absent) if self.was_folder(parent, segment) => missing.push(parent),
                 _ => break,
             }
         }
@@ -607,6 +607,9 @@ impl Work<'_> {
         };
         let (from_now, to_now) = (through(from, &self.stuck), through(to, &self.stuck));
         let name = self.name(&to_now);
+        if !self.log.is_behind() {
+            self.make_parents(&from_now, number + 1)?;
+        }
         let back = self.rename_back(number, &from_now, &to_now);
         match back {
             Ok(Step::Done(line)) => {

@@ -180,8 +180,10 @@ impl Recorder {
     }
 }
 
-/// Renames recorded paths with what is there.
-fn go_along(recorded: &mut HashSet<PathBuf>, before: &mut [(PathBuf, Node)], from: &Path, to: &Path) {
+/// Renames recorded paths with what is there. The records of what was at the new path before say nothing of it.
+fn go_along(recorded: &mut HashSet<PathBuf>, before: &mut Vec<(PathBuf, Node)>, from: &Path, to: &Path) {
+    recorded.retain(|it| !it.starts_with(to));
+    before.retain(|(it, _)| !it.starts_with(to));
     let renamed = |path: &Path| super::fold::rebase(path, from, to);
     *recorded = recorded.iter().map(|it| renamed(it).unwrap_or_else(|| it.clone())).collect();
     for (path, _) in before {
