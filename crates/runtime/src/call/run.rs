@@ -54,9 +54,6 @@ const JOB_GRACE: Duration = Duration::from_secs(5);
 /// Time that haft then waits for a change under way.
 const LAST_CHANGE: Duration = Duration::from_secs(8);
 
-/// Time for the last processes of a command to end, before it is checked what the command deleted.
-const SETTLED: Duration = Duration::from_millis(500);
-
 /// Time added to a call's own limit, so that the call ends itself, with its own message.
 const MARGIN: Duration = Duration::from_secs(10);
 
@@ -312,20 +309,27 @@ impl Work {
         // A person's own command needs no approval.
         let runs = plan.prepared.touches().kinds().covers(Kinds::RUN) && !plan.by_person;
         let done = self.run_tool(plan, &mut held).await;
-        let done = if runs && !self.is_job() { self.check_deletions(done).await } else { done };
-        changes::settle(&self.session, &self.id, &self.landed).await;
+        let checks = runs && !self.is_job();
+        let end = changes::end(&self.session, &self.id, checks).await;
+        let Some(mut end) = end else { return done };
+        let done = if checks { self.check_deletions(done, &mut end).await } else { done };
+        end.show(&self.landed).await;
         done
     }
 
     /// Denies a call whose command deleted too much, unless the person allows it; its changes are put back then.
-    async fn check_deletions(&mut self, done: Result<Output, Fault>) -> Result<Output, Fault> {
+    async fn check_deletions(
+        &mut self,
+        done: Result<Output, Fault>,
+        end: &mut changes::End,
+    ) -> Result<Output, Fault> {
         let (session, call) = (self.session.clone(), self.id.clone());
-        session.execution().settled(&call).await;
         let deletions = Deletions { session: &session, call: &call };
-        // What is left in the background is not waited for.
-        let _ = timeout(SETTLED, session.runtime().tracks().call(&call).settled()).await;
         let too_much = match deletions.too_much().await {
-            Ok(None) => return done,
+            Ok(None) => {
+                end.is_settled = true;
+                return done;
+            }
             Ok(Some(too_much)) => too_much,
             Err(fault) => {
                 tracing::warn!(call, "it is not known what a command deleted: {fault}");

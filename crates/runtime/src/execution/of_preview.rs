@@ -39,11 +39,6 @@ impl Execution {
         self.inner.commands.ask
     }
 
-    /// Waits until no process of a call can change a file any more.
-    pub(crate) async fn settled(&self, call: &str) {
-        self.inner.tracks.call(call).settled().await;
-    }
-
     /// Returns the roots.
     pub(crate) fn roots(&self) -> Vec<PathBuf> {
         self.inner.roots.iter().map(|it| it.0.clone()).collect()
