@@ -9,6 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use rustix::fs::Stat;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// The file at a path, as far as an undo restores it.
@@ -50,6 +51,26 @@ pub struct Metadata {
     pub identity: (u64, u64),
     /// The number of names.
     pub links: u64,
+}
+
+impl Metadata {
+    /// Returns the metadata of a file with this status.
+    #[expect(
+        clippy::useless_conversion,
+        clippy::unnecessary_cast,
+        reason = "the types differ between systems"
+    )]
+    pub fn of(stat: &Stat) -> Self {
+        Self {
+            mode: u32::from(stat.st_mode) & 0o7777,
+            owner: (stat.st_uid, stat.st_gid),
+            size: u64::try_from(stat.st_size).unwrap_or_default(),
+            modified: (i64::from(stat.st_mtime), u32::try_from(stat.st_mtime_nsec).unwrap_or_default()),
+            changed: (i64::from(stat.st_ctime), u32::try_from(stat.st_ctime_nsec).unwrap_or_default()),
+            identity: (stat.st_dev as u64, stat.st_ino as u64),
+            links: stat.st_nlink as u64,
+        }
+    }
 }
 
 /// Where the content of a file before the call is kept.
@@ -129,6 +150,12 @@ pub enum Record {
         /// A description.
         what: String,
     },
+}
+
+/// Replaces the start `from` of a path by `to`; `None` if the path is neither `from` nor below it.
+pub fn rebase(path: &Path, from: &Path, to: &Path) -> Option<PathBuf> {
+    let rest = path.strip_prefix(from).ok()?;
+    Some(if rest.as_os_str().is_empty() { to.to_owned() } else { to.join(rest) })
 }
 
 /// Bytes of the system as text where they are UTF-8, as numbers where they are not.

@@ -9,11 +9,12 @@ use std::{
     fs::File,
     io::{self, Read, Write},
     os::fd::OwnedFd,
-    path::{Component, Path},
+    path::Path,
 };
 
+use kit::files::{open_folder, rename_to_free_name};
 use rustix::{
-    fs::{AtFlags, Mode, OFlags, Stat, mkdirat, open, openat, readlinkat, statat, symlinkat, unlinkat},
+    fs::{AtFlags, Mode, OFlags, Stat, mkdirat, openat, readlinkat, statat, symlinkat, unlinkat},
     io::Errno,
 };
 
@@ -29,39 +30,7 @@ impl Folder {
     /// # Errors
     /// When it does not exist, is not a folder, or a symlink lies on the way.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let mut handle = open("/", flags, Mode::empty())?;
-        #[cfg(target_os = "linux")]
-        {
-            use rustix::fs::{ResolveFlags, openat2};
-            let below = path.strip_prefix("/").map_err(|_| io::Error::from(Errno::INVAL))?;
-            let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-            match openat2(
-                &handle,
-                if below.as_os_str().is_empty() { Path::new(".") } else { below },
-                flags,
-                Mode::empty(),
-                resolve,
-            ) {
-                Ok(handle) => return Ok(Self { handle }),
-                // Kernels before 5.6, and filters that know no such call.
-                Err(Errno::NOSYS | Errno::PERM) => {}
-                Err(errno) => return Err(errno.into()),
-            }
-        }
-        for component in path.components() {
-            match component {
-                Component::Normal(name) => handle = openat(&handle, name, flags, Mode::empty())?,
-                Component::RootDir | Component::CurDir => {}
-                Component::ParentDir | Component::Prefix(_) => return Err(Errno::INVAL.into()),
-            }
-        }
-        Ok(Self { handle })
-    }
-
-    /// Returns the folder's handle.
-    pub(crate) fn into_handle(self) -> OwnedFd {
-        self.handle
+        Ok(Self { handle: open_folder(path)? })
     }
 
     /// Opens the folder that contains this path; returns it and the name in it.
@@ -138,20 +107,7 @@ impl Folder {
     /// # Errors
     /// Those of the system, also when the new name exists.
     pub(crate) fn rename(&self, from: impl AsRef<OsStr>, to: impl AsRef<OsStr>) -> io::Result<()> {
-        #[cfg(target_os = "linux")]
-        {
-            use rustix::fs::{RenameFlags, renameat_with};
-            let flags = RenameFlags::NOREPLACE;
-            match renameat_with(&self.handle, from.as_ref(), &self.handle, to.as_ref(), flags) {
-                // Some file systems don't know the flag.
-                Err(Errno::INVAL | Errno::NOSYS) => {}
-                done => return Ok(done?),
-            }
-        }
-        if self.look(to.as_ref()).is_some() {
-            return Err(Errno::EXIST.into());
-        }
-        Ok(rustix::fs::renameat(&self.handle, from.as_ref(), &self.handle, to.as_ref())?)
+        rename_to_free_name(&self.handle, from.as_ref(), &self.handle, to.as_ref())
     }
 }
 

@@ -5,6 +5,7 @@
 //! renamed meanwhile.
 
 mod beneath;
+mod by_handle;
 mod cancellation;
 mod globs;
 mod incoming;
@@ -22,6 +23,7 @@ mod walk;
 
 use std::{path::Path, sync::Arc};
 
+pub use by_handle::{open_folder, rename_to_free_name};
 use cancellation::Gate;
 pub use globs::check_glob;
 pub use incoming::Incoming;

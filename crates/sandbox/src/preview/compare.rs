@@ -11,7 +11,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use kit::procs::preview::{Change, PathChange};
+use kit::{
+    files::open_folder,
+    procs::preview::{Change, PathChange},
+};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, fgetxattr, fstat, openat, readlinkat, statat};
 
 use super::change;
@@ -97,7 +100,7 @@ pub(super) fn overlay(
     found: &mut Found,
 ) -> io::Result<()> {
     let upper = folder(uppers, OsStr::new(name))?;
-    let lower = crate::handle::Folder::open(from)?.into_handle();
+    let lower = open_folder(from)?;
     metadata(&fstat(&lower)?, &fstat(&upper)?, at, found);
     let sides = Sides { upper: upper.try_clone()?, lower: Some(lower.try_clone()?), hides: false };
     let mut walk = Walk { upper: upper.into(), lower: lower.into(), at, found };

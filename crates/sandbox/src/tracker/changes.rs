@@ -6,13 +6,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use kit::tracking::{BeforeImage, Node, Reason};
+use kit::tracking::{BeforeImage, Metadata, Node, Reason};
 use rustix::fs::{CWD, FileType, RenameFlags, Stat, fstat, readlinkat};
 
 use super::{
     calls::Change,
     ignored::Ignored,
-    images::{self, Copied, identity, metadata},
+    images::{self, Copied, identity},
     log::{Level, Log, Place},
     resolve::{Found, Looking, Trouble},
 };
@@ -185,7 +185,7 @@ impl Recording<'_> {
         if kind.is_dir() {
             self.around(place);
             if level.is_none() {
-                self.log.before(path, Node::Folder(metadata(there)), BeforeImage::Nothing, self.git);
+                self.log.before(path, Node::Folder(Metadata::of(there)), BeforeImage::Nothing, self.git);
             }
             if level != Some(Level::New) {
                 self.log.counted.folders_deleted += 1;
@@ -239,15 +239,15 @@ impl Recording<'_> {
             return Ok(());
         }
         if append {
-            self.log.before(path.clone(), Node::File(metadata(there)), BeforeImage::Length, self.git);
+            self.log.before(path.clone(), Node::File(Metadata::of(there)), BeforeImage::Length, self.git);
         } else {
             let (of, kept) = match self.log.copied.get(&identity(there)) {
                 // The same file was written by another name before.
                 Some((of, kept)) => (*of, kept.clone()),
                 None => {
                     let kept = self.keep(place, there, false)?;
-                    self.log.copied.insert(identity(there), (metadata(there), kept.clone()));
-                    (metadata(there), kept)
+                    self.log.copied.insert(identity(there), (Metadata::of(there), kept.clone()));
+                    (Metadata::of(there), kept)
                 }
             };
             self.log.before(path.clone(), Node::File(of), kept, self.git);
@@ -357,7 +357,7 @@ impl Recording<'_> {
         if self.log.level(&place.folder_path).is_none()
             && let Ok(there) = fstat(&place.folder)
         {
-            let node = Node::Folder(metadata(&there));
+            let node = Node::Folder(Metadata::of(&there));
             self.log.before(place.folder_path.clone(), node, BeforeImage::Nothing, self.git);
         }
     }
@@ -371,7 +371,7 @@ impl Recording<'_> {
 
 /// Returns what is there.
 fn node(place: &Place, there: &Stat) -> Node {
-    let metadata = metadata(there);
+    let metadata = Metadata::of(there);
     match FileType::from_raw_mode(there.st_mode) {
         FileType::RegularFile => Node::File(metadata),
         FileType::Directory => Node::Folder(metadata),

@@ -2,7 +2,6 @@
 
 use std::{fs::File, io, os::fd::OwnedFd};
 
-use kit::tracking::Metadata;
 use rustix::{
     fs::{AtFlags, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_OMIT, fstat, futimens, linkat, openat, statat, unlinkat},
     io::Errno,
@@ -17,19 +16,6 @@ pub(super) enum Copied {
     Done,
     /// It takes long: nothing was made.
     Long,
-}
-
-/// The metadata of a file, as a record has it.
-pub(super) fn metadata(there: &Stat) -> Metadata {
-    Metadata {
-        mode: there.st_mode & 0o7777,
-        owner: (there.st_uid, there.st_gid),
-        size: there.st_size.cast_unsigned(),
-        modified: (there.st_mtime as _, there.st_mtime_nsec as u32),
-        changed: (there.st_ctime as _, there.st_ctime_nsec as u32),
-        identity: identity(there),
-        links: there.st_nlink as _,
-    }
 }
 
 pub(super) fn identity(there: &Stat) -> Identity {

@@ -13,7 +13,7 @@ use std::{
     sync::Arc,
 };
 
-use kit::tracking::{BeforeImage, Metadata, Node, Record};
+use kit::tracking::{BeforeImage, Metadata, Node, Record, rebase};
 use rustix::fs::{Mode, OFlags};
 
 use super::logs::{Bounds, Totals};
@@ -209,16 +209,12 @@ impl Log {
     /// recorded of the new path is that of what was there.
     fn move_seen(&mut self, from: &Path, to: &Path) {
         self.seen.retain(|it, _| !it.starts_with(to));
-        let moved: Vec<PathBuf> = self.seen.keys().filter(|it| it.starts_with(from)).cloned().collect();
-        for path in moved {
-            if let (Some(level), Ok(rest)) = (self.seen.remove(&path), path.strip_prefix(from)) {
-                let path = if rest.as_os_str().is_empty() { to.to_owned() } else { to.join(rest) };
-                self.seen.insert(path, level);
-            }
-        }
+        let moved: Vec<(PathBuf, Level)> = self.seen.extract_if(|it, _| it.starts_with(from)).collect();
+        self.seen
+            .extend(moved.into_iter().filter_map(|(path, level)| Some((rebase(&path, from, to)?, level))));
         for place in self.named.values_mut() {
-            if let Ok(rest) = place.folder_path.strip_prefix(from) {
-                place.folder_path = to.join(rest);
+            if let Some(path) = rebase(&place.folder_path, from, to) {
+                place.folder_path = path;
             }
         }
     }

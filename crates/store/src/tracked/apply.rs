@@ -16,12 +16,11 @@ use std::{
 use kit::{
     Fault,
     deliberate_faults::killed_at,
-    tracking::{BeforeImage, Metadata, Node},
+    tracking::{BeforeImage, Metadata, Node, rebase},
 };
 
 use super::{
     Entry, Fold, Left, PLAN, Plan, Settled, Tracked, UNDONE, Undone,
-    fold::rebase,
     folder::{Spot, node_at},
     log::{Keep, Recorder},
 };

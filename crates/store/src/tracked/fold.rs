@@ -9,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use kit::tracking::{BeforeImage, Metadata, Node, Reason, Record};
+use kit::tracking::{BeforeImage, Metadata, Node, Reason, Record, rebase};
 
 /// The state of one path before the call.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -145,12 +145,6 @@ impl Fold {
         }
         path
     }
-}
-
-/// Replaces the start `from` of a path by `to`; `None` if the path is not below it.
-pub(super) fn rebase(path: &Path, from: &Path, to: &Path) -> Option<PathBuf> {
-    let rest = path.strip_prefix(from).ok()?;
-    Some(if rest.as_os_str().is_empty() { to.to_owned() } else { to.join(rest) })
 }
 
 /// Adds what a later record of the same path kept. The first content counts: what was not kept before a change

@@ -5,14 +5,17 @@ use std::{
     fs::File,
     io,
     os::{fd::OwnedFd, unix::ffi::OsStringExt},
-    path::{Component, Path},
+    path::Path,
 };
 
-use kit::tracking::{Metadata, Node};
+use kit::{
+    files::{open_folder, rename_to_free_name},
+    tracking::{Metadata, Node},
+};
 use rustix::{
     fs::{
-        AtFlags, FileType, Mode, OFlags, Stat, Timespec, Timestamps, linkat, mkdirat, open, openat,
-        readlinkat, renameat, statat, symlinkat, unlinkat, utimensat,
+        AtFlags, FileType, Mode, OFlags, Stat, Timespec, Timestamps, linkat, mkdirat, openat, readlinkat,
+        renameat, statat, symlinkat, unlinkat, utimensat,
     },
     io::Errno,
 };
@@ -23,41 +26,13 @@ pub(super) struct Spot<'a> {
     name: &'a OsStr,
 }
 
-const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
-
-/// Opens a folder; no component of its absolute path may be a symlink.
-fn enter(path: &Path) -> io::Result<OwnedFd> {
-    let mut handle = open("/", FOLDER, Mode::empty())?;
-    #[cfg(target_os = "linux")]
-    {
-        use rustix::fs::{ResolveFlags, openat2};
-        let below = path.strip_prefix("/").map_err(|_| io::Error::from(Errno::INVAL))?;
-        let below = if below.as_os_str().is_empty() { Path::new(".") } else { below };
-        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-        match openat2(&handle, below, FOLDER, Mode::empty(), resolve) {
-            Ok(handle) => return Ok(handle),
-            // Kernels before 5.6, and filters that know no such call.
-            Err(Errno::NOSYS | Errno::PERM) => {}
-            Err(errno) => return Err(errno.into()),
-        }
-    }
-    for component in path.components() {
-        match component {
-            Component::Normal(name) => handle = openat(&handle, name, FOLDER, Mode::empty())?,
-            Component::RootDir | Component::CurDir => {}
-            Component::ParentDir | Component::Prefix(_) => return Err(Errno::INVAL.into()),
-        }
-    }
-    Ok(handle)
-}
-
 impl<'a> Spot<'a> {
     /// Opens the folder around this absolute path.
     pub(super) fn at(path: &'a Path) -> io::Result<Self> {
         let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
             return Err(Errno::INVAL.into());
         };
-        Ok(Self { folder: enter(folder)?, name })
+        Ok(Self { folder: open_folder(folder)?, name })
     }
 
     fn stat(&self) -> io::Result<Option<Stat>> {
@@ -71,7 +46,7 @@ impl<'a> Spot<'a> {
     /// Returns what is there.
     pub(super) fn node(&self) -> io::Result<Node> {
         let Some(stat) = self.stat()? else { return Ok(Node::Absent) };
-        let metadata = metadata(&stat);
+        let metadata = Metadata::of(&stat);
         Ok(match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => Node::File(metadata),
             FileType::Directory => Node::Folder(metadata),
@@ -135,20 +110,7 @@ impl<'a> Spot<'a> {
 
     /// Renames it, if the other name is free.
     pub(super) fn rename_to(&self, other: &Spot<'_>) -> io::Result<()> {
-        #[cfg(target_os = "linux")]
-        {
-            use rustix::fs::{RenameFlags, renameat_with};
-            let flags = RenameFlags::NOREPLACE;
-            match renameat_with(&self.folder, self.name, &other.folder, other.name, flags) {
-                // Some file systems don't know the flag.
-                Err(Errno::INVAL | Errno::NOSYS) => {}
-                done => return Ok(done?),
-            }
-        }
-        if other.stat()?.is_some() {
-            return Err(Errno::EXIST.into());
-        }
-        self.rename_over(other)
+        rename_to_free_name(&self.folder, self.name, &other.folder, other.name)
     }
 
     /// Sets the permission bits. A symlink is refused.
@@ -196,19 +158,6 @@ pub(super) fn node_at(path: &Path) -> io::Result<Node> {
             Ok(Node::Absent)
         }
         Err(error) => Err(error),
-    }
-}
-
-#[expect(clippy::useless_conversion, clippy::unnecessary_cast, reason = "the types differ between systems")]
-fn metadata(stat: &Stat) -> Metadata {
-    Metadata {
-        mode: u32::from(stat.st_mode) & 0o7777,
-        owner: (stat.st_uid, stat.st_gid),
-        size: u64::try_from(stat.st_size).unwrap_or_default(),
-        modified: (i64::from(stat.st_mtime), u32::try_from(stat.st_mtime_nsec).unwrap_or_default()),
-        changed: (i64::from(stat.st_ctime), u32::try_from(stat.st_ctime_nsec).unwrap_or_default()),
-        identity: (stat.st_dev as u64, stat.st_ino as u64),
-        links: stat.st_nlink as u64,
     }
 }
 

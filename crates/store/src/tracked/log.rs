@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use kit::tracking::{BeforeImage, Node, Reason, Record};
+use kit::tracking::{BeforeImage, Node, Reason, Record, rebase};
 
 use super::{LOG, folder::Spot};
 use crate::paths::create_folder;
@@ -184,7 +184,7 @@ impl Recorder {
 fn go_along(recorded: &mut HashSet<PathBuf>, before: &mut Vec<(PathBuf, Node)>, from: &Path, to: &Path) {
     recorded.retain(|it| !it.starts_with(to));
     before.retain(|(it, _)| !it.starts_with(to));
-    let renamed = |path: &Path| super::fold::rebase(path, from, to);
+    let renamed = |path: &Path| rebase(path, from, to);
     *recorded = recorded.iter().map(|it| renamed(it).unwrap_or_else(|| it.clone())).collect();
     for (path, _) in before {
         if let Some(now) = renamed(path) {
