@@ -5,6 +5,8 @@
 //! steps.
 
 mod files;
+mod folders;
+mod renames;
 
 use std::{
     collections::HashSet,
@@ -328,43 +330,6 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Makes the missing folders around a path that the call removed after it had recorded them, perhaps under an
-    /// older name. They get their modes and times when it is the turn of that record.
-    fn make_parents(&mut self, path: &Path, segment: usize) -> io::Result<()> {
-        if self.plan.only.is_some() {
-            return Ok(());
-        }
-        let mut missing = Vec::new();
-        for parent in path.ancestors().skip(1) {
-            match node_at(parent) {
-                Ok(Node::Absent) if self.was_folder(parent, segment) => missing.push(parent),
-                _ => break,
-            }
-        }
-        for parent in missing.into_iter().rev() {
-            if (self.may_write)(parent).is_err() {
-                break;
-            }
-            self.log.before(parent, Keep::Link)?;
-            // Where that fails, the step says so.
-            if Spot::at(parent)?.create_folder().is_err() {
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    /// Returns whether a folder that an earlier segment recorded had this path in the given one.
-    fn was_folder(&self, path: &Path, segment: usize) -> bool {
-        let earlier = self.fold.entries.iter().filter(|it| it.segment < segment);
-        earlier.filter(|it| matches!(it.node, Node::Folder(_))).any(|it| {
-            let renames = self.fold.moves.iter().take(segment).skip(it.segment);
-            let there =
-                renames.fold(it.path.clone(), |path, (from, to)| rebase(&path, from, to).unwrap_or(path));
-            there == path
-        })
-    }
-
     /// Passes a segment that was put back before the undo was killed.
     fn pass(&mut self, segment: usize) {
         let fold = self.fold;
@@ -527,61 +492,6 @@ impl Work<'_> {
         Ok(None)
     }
 
-    /// Lets us into a folder that is about to get back something, if its permissions don't.
-    fn open_folder(&mut self, number: usize, entry: &Entry) -> io::Result<()> {
-        let path = self.actual(entry);
-        let Ok(now @ Node::Folder(about)) = node_at(&path) else { return Ok(()) };
-        if about.mode & 0o700 == 0o700
-            || (self.may_write)(&path).is_err()
-            || self.changed_since(number, entry, &path, &now).is_some()
-        {
-            return Ok(());
-        }
-        self.log.before(&path, Keep::Metadata)?;
-        // A folder of somebody else stays closed; its files say so.
-        let _ = Spot::at(&path)?.set_mode(about.mode | 0o700);
-        Ok(())
-    }
-
-    fn folder(
-        &mut self,
-        number: usize,
-        entry: &Entry,
-        path: &Path,
-        now: &Node,
-        before: Metadata,
-    ) -> io::Result<Step> {
-        if let Node::Folder(about) = now {
-            let is_begun = self.log.found(path).is_some();
-            let is_changed = self.changed_since(number, entry, path, now).is_some();
-            if is_changed {
-                return Ok(if about.mode == before.mode {
-                    Step::Same
-                } else {
-                    Step::Left(format!("its permissions changed since {}", self.plan.call))
-                });
-            }
-            if *about != before || is_begun {
-                self.log.before(path, Keep::Metadata)?;
-            }
-            self.times.push((path.to_owned(), before, !self.plan.times.contains(&number)));
-            return Ok(Step::Quiet);
-        }
-        if let Some(why) = self.changed_since(number, entry, path, now) {
-            return Ok(Step::Left(why));
-        }
-        self.log.before(path, Keep::Link)?;
-        killed_at("undo-recorded-path");
-        if let Some(step) = self.clear(path, now)? {
-            return Ok(step);
-        }
-        let spot = Spot::at(path)?;
-        spot.create_folder()?;
-        set_owner(&spot, &before)?;
-        self.times.push((path.to_owned(), before, true));
-        Ok(Step::Done(format!("restored the folder {}", self.name(path))))
-    }
-
     fn special(&self, entry: &Entry, path: &Path, now: &Node) -> io::Result<Step> {
         if let (Node::Special(now), Node::Special(before)) = (now, &entry.node)
             && now.identity == before.identity
@@ -594,110 +504,6 @@ impl Work<'_> {
         let image = self.images.join(number.to_string());
         Spot::at(&image)?.rename_to(&Spot::at(path)?)?;
         Ok(Step::Done(format!("restored {}", self.name(path))))
-    }
-
-    /// Takes a rename back.
-    fn move_back(&mut self, number: usize, from: &Path, to: &Path) -> io::Result<()> {
-        let through = |path: &Path, stuck: &[(PathBuf, PathBuf)]| {
-            stuck
-                .iter()
-                .rev()
-                .fold(path.to_owned(), |path, (from, to)| rebase(&path, from, to).unwrap_or(path))
-        };
-        let (from_now, to_now) = (through(from, &self.stuck), through(to, &self.stuck));
-        let name = self.name(&to_now);
-        if !self.log.is_behind() {
-            self.make_parents(&from_now, number + 1)?;
-        }
-        let back = self.rename_back(number, &from_now, &to_now);
-        match back {
-            Ok(Step::Done(line)) => {
-                self.report.restored.push(line);
-                for (path, ..) in &mut self.times {
-                    if let Some(back) = rebase(path, &to_now, &from_now) {
-                        *path = back;
-                    }
-                }
-            }
-            Ok(Step::Same | Step::Quiet) => {}
-            Ok(Step::Left(why)) => {
-                self.report.left.push(format!("left {name} alone: {why}"));
-                self.stuck.push((from.to_owned(), to_now));
-            }
-            Err(error) => {
-                self.report.left.push(format!("left {name} alone: {}", plain(&error)));
-                self.stuck.push((from.to_owned(), to_now));
-            }
-        }
-        self.stepped();
-        Ok(())
-    }
-
-    fn rename_back(&mut self, number: usize, from: &Path, to: &Path) -> io::Result<Step> {
-        let name = self.name(to);
-        let done = Step::Done(format!("moved {name} back to {}", self.name(from)));
-        let is_recorded = match self.log.passes(to, from) {
-            Some(false) => return Ok(done),
-            Some(true) if matches!(node_at(to)?, Node::Absent) => return Ok(done),
-            Some(true) => true,
-            None => false,
-        };
-        let now = node_at(to)?;
-        if matches!(now, Node::Absent) {
-            // It was removed later, or never moved.
-            return Ok(Step::Same);
-        }
-        // What this undo has put back there was judged before that.
-        if let Some(Some(moved)) = self.settled.moved.get(number)
-            && self.log.found(to).is_none()
-            && !is_moved(&now, moved)
-        {
-            return Ok(Step::Left("something else is there now".to_owned()));
-        }
-        if self.log.is_behind() {
-            return Ok(Step::Left("it was left alone before".to_owned()));
-        }
-        for path in [from, to] {
-            if let Err(fault) = (self.may_write)(path) {
-                return Ok(Step::Left(fault.what));
-            }
-        }
-        if !matches!(node_at(from)?, Node::Absent) {
-            return Ok(Step::Left(format!("something else is at {} now", self.name(from))));
-        }
-        if !is_recorded {
-            self.log.moved(to, from)?;
-        }
-        killed_at("undo-recorded-move");
-        Spot::at(to)?.rename_to(&Spot::at(from)?)?;
-        killed_at("undo-moved");
-        Ok(done)
-    }
-
-    /// Gives folders their modes and times, from the inside out.
-    fn finish_folders(&mut self) -> io::Result<()> {
-        let mut folders = std::mem::take(&mut self.times);
-        folders.sort_by_key(|(path, ..)| std::cmp::Reverse(path.as_os_str().as_bytes().len()));
-        for (path, before, with_time) in folders {
-            let Ok(spot) = Spot::at(&path) else { continue };
-            let Ok(Node::Folder(now)) = spot.node() else { continue };
-            let mut done = Ok(());
-            if now.owner != before.owner {
-                done = done.and(set_owner(&spot, &before));
-            }
-            if now.mode != before.mode {
-                done = done.and(spot.set_mode(before.mode));
-            }
-            if with_time && now.modified != before.modified {
-                done = done.and(spot.set_modified(before.modified));
-            }
-            if let Err(error) = done {
-                let name = self.name(&path);
-                self.report.left.push(format!("{name}: its permissions or its time: {}", plain(&error)));
-            }
-            self.stepped();
-        }
-        Ok(())
     }
 }
 
@@ -721,20 +527,6 @@ fn is_half_way(now: &Node, found: &Node, before: &Node) -> bool {
         (Node::Link { target: now, .. }, Node::Link { target: found, .. }, _) if now == found => true,
         (Node::File(now), _, Node::File(before)) => now.size == before.size,
         (Node::Link { target, .. }, _, Node::Link { target: before, .. }) => target == before,
-        _ => false,
-    }
-}
-
-/// Returns whether this is what was moved.
-fn is_moved(now: &Node, moved: &Node) -> bool {
-    match (now, moved) {
-        // The call removed it after the rename, and it is back.
-        (_, Node::Absent) => true,
-        (Node::File(now), Node::File(moved)) => {
-            now.identity == moved.identity || (now.size, now.modified) == (moved.size, moved.modified)
-        }
-        (Node::Link { target: now, .. }, Node::Link { target: moved, .. }) => now == moved,
-        (Node::Folder(_), Node::Folder(_)) | (Node::Special(_), Node::Special(_)) => true,
         _ => false,
     }
 }
