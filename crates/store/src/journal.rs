@@ -87,6 +87,24 @@ pub struct Ended {
     pub bytes_out: u64,
 }
 
+impl Ended {
+    /// Returns the end of a call with this result, without notes: it waited for nothing, and was not a job.
+    pub fn of<T>(call: &str, session: &str, result: &Result<T, Fault>, took: Duration) -> Self {
+        let fault = result.as_ref().err();
+        Self {
+            call: call.to_owned(),
+            session: session.to_owned(),
+            outcome: fault.map_or(Outcome::Ok, |it| Outcome::Fault(it.kind)),
+            said: fault.map(|it| it.what.clone()),
+            notes: Vec::new(),
+            took,
+            waited: Duration::ZERO,
+            job: None,
+            bytes_out: 0,
+        }
+    }
+}
+
 /// The outcome of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {

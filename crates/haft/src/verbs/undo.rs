@@ -1,16 +1,12 @@
 //! `haft undo`: puts back the file changes of calls, and shows the diff of that.
 
-use std::{
-    path::PathBuf,
-    process::ExitCode,
-    time::{Duration, Instant},
-};
+use std::{path::PathBuf, process::ExitCode, time::Instant};
 
 use clap::Args;
 use kit::{Fault, services::Which};
 use store::{
     changes::DiffLimits,
-    journal::{Begun, Durability, Ended, Filter, Outcome},
+    journal::{Begun, Durability, Ended, Filter},
     undo::Scope,
 };
 
@@ -67,18 +63,7 @@ impl Undo {
         let journal = store.journal();
         journal.begin(begun, Durability::Later).await?;
         let result = undo.undo(which);
-        let ended = Ended {
-            call: call.clone(),
-            session: "cli".to_owned(),
-            outcome: result.as_ref().map_or_else(|fault| Outcome::Fault(fault.kind), |_| Outcome::Ok),
-            said: result.as_ref().err().map(|fault| fault.what.clone()),
-            notes: Vec::new(),
-            took: began.elapsed(),
-            waited: Duration::ZERO,
-            job: None,
-            bytes_out: 0,
-        };
-        journal.end_later(ended)?;
+        journal.end_later(Ended::of(&call, "cli", &result, began.elapsed()))?;
         let filter = Filter { call: Some(call), ..Filter::default() };
         let diffs = journal.log(filter).and_then(|records| match records.first() {
             Some(record) => Ok(runtime.changes(&runtime.changed_by(record)?, DiffLimits::NONE)),

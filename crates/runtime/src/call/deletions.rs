@@ -9,7 +9,7 @@ use std::{
     os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
     sync::Arc,
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use ignore::WalkBuilder;
@@ -19,7 +19,7 @@ use kit::{
 };
 use policy::Rule;
 use store::{
-    journal::{Begun, Durability, Ended, Outcome},
+    journal::{Begun, Durability, Ended},
     tracked::{Entry, Fold, Settled, Tracked},
 };
 
@@ -162,17 +162,7 @@ impl Deletions<'_> {
         let result = tokio::task::spawn_blocking(work)
             .await
             .unwrap_or_else(|error| Err(Fault::bug(error.to_string())));
-        store.journal().end_later(Ended {
-            call: by.to_owned(),
-            session: self.session.name().to_owned(),
-            outcome: result.as_ref().map_or_else(|fault| Outcome::Fault(fault.kind), |_| Outcome::Ok),
-            said: result.as_ref().err().map(|fault| fault.what.clone()),
-            notes: Vec::new(),
-            took: began.elapsed(),
-            waited: Duration::ZERO,
-            job: None,
-            bytes_out: 0,
-        })?;
+        store.journal().end_later(Ended::of(by, self.session.name(), &result, began.elapsed()))?;
         result
     }
 }

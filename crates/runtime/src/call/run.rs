@@ -17,7 +17,7 @@ use kit::{
 use policy::{Approve, Policy};
 use store::{
     changes::Landed,
-    journal::{Begun, Durability, Ended, Outcome},
+    journal::{Begun, Durability, Ended},
 };
 use tokio::{
     sync::oneshot,
@@ -158,15 +158,11 @@ impl Work {
         let bytes_out = model_output::size(&result) as u64;
         let result = self.shown(result);
         let ended = Ended {
-            call: self.id.clone(),
-            session: self.session.name().to_owned(),
-            outcome: result.as_ref().map_or_else(|fault| Outcome::Fault(fault.kind), |_| Outcome::Ok),
-            said: result.as_ref().err().map(|fault| fault.what.clone()),
             notes: self.entry.notes.iter().chain(&self.entry.asked).cloned().collect(),
-            took: self.took(),
             waited: self.waited,
             job: self.is_job().then(|| self.this.id()),
             bytes_out,
+            ..Ended::of(&self.id, self.session.name(), &result, self.took())
         };
         self.span.ended(result.as_ref().err().map(|fault| fault.kind), bytes_out);
         self.span.waited(self.waited, self.this.asked.total());
