@@ -154,6 +154,8 @@ const SET_MODE_FILTER: libc::c_long = 1;
 const NEW_LISTENER: libc::c_long = 1 << 3;
 /// A stopped call that haft has taken up is not interrupted by signals that have a handler.
 const WAIT_KILLABLE: libc::c_long = 1 << 5;
+/// How often the listener is sent before its process is given up, a millisecond apart.
+const SEND_TRIES: u32 = 10_000;
 
 /// Applies the filter to this process and all that it starts, and sends its listener over the socket; if there
 /// can't be one, the number of the error. Allocates nothing: it runs between fork and exec.
@@ -191,8 +193,19 @@ pub(crate) fn install(program: &[sock_filter], to: BorrowedFd<'_>) -> io::Result
             libc::CMSG_DATA(header).cast::<libc::c_int>().write_unaligned(listener);
         }
     }
-    // SAFETY: the message and all that it points to live until the call is over.
-    let sent = unsafe { libc::sendmsg(to.as_raw_fd(), &raw const message, libc::MSG_NOSIGNAL) };
+    let mut tries = 0;
+    let sent = loop {
+        // SAFETY: the message and all that it points to live until the call is over.
+        let sent = unsafe { libc::sendmsg(to.as_raw_fd(), &raw const message, libc::MSG_NOSIGNAL) };
+        // So many descriptors of this user are on their way, because many commands start at once. They arrive soon.
+        if sent >= 0 || error() != libc::ETOOMANYREFS || tries == SEND_TRIES {
+            break sent;
+        }
+        tries += 1;
+        let pause = libc::timespec { tv_sec: 0, tv_nsec: 1_000_000 };
+        // SAFETY: the kernel reads the time, and is not asked for what is left of it.
+        unsafe { libc::nanosleep(&raw const pause, std::ptr::null_mut()) };
+    };
     if listener >= 0 {
         // SAFETY: the number is that of the listener, which nothing else here has. A process with a listener of
         // its own filter could let itself go on.
