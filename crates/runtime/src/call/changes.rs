@@ -29,8 +29,9 @@ pub(super) struct End {
 pub(super) async fn end(session: &Arc<SessionState>, call: &str, is_checked: bool) -> Option<End> {
     let tracks = session.runtime().tracks();
     let within = if is_checked { CHECKED } else { SOON };
-    let goes_on = timeout(within, tracks.call(call).settled()).await.is_err();
-    // Most calls start no command, or one that changes nothing.
+    let tracked = tracks.take_begun(call)?;
+    let goes_on = timeout(within, tracked.settled()).await.is_err();
+    // Most commands change nothing.
     (goes_on || tracks.folder_of(call).exists()).then(|| End {
         session: session.clone(),
         call: call.to_owned(),

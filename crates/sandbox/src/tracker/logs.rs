@@ -1,7 +1,7 @@
 //! Logs of calls: which calls are tracked, what they changed in total, and whether they wait.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     io,
     path::{Path, PathBuf},
     sync::{Arc, Weak},
@@ -86,6 +86,8 @@ struct Inner {
     folder: PathBuf,
     bounds: Bounds,
     calls: Mutex<HashMap<String, Weak<Call>>>,
+    /// The calls that were asked for since [`Logs::take_begun`].
+    begun: Mutex<HashSet<String>>,
 }
 
 /// One call whose changes are tracked, as long as somebody holds it.
@@ -106,7 +108,7 @@ pub struct Call {
 impl Logs {
     /// Returns the logs in this folder. Nothing is created yet.
     pub fn new(folder: PathBuf, bounds: Bounds) -> Self {
-        Self { inner: Arc::new(Inner { folder, bounds, calls: Mutex::default() }) }
+        Self { inner: Arc::new(Inner { folder, bounds, calls: Mutex::default(), begun: Mutex::default() }) }
     }
 
     /// Returns the folder of all logs.
@@ -120,8 +122,20 @@ impl Logs {
         self.inner.folder.join(call)
     }
 
+    /// Returns the call if a process has worked for it, and forgets that. Most calls start none, and need not be
+    /// looked for on the disk.
+    pub fn take_begun(&self, call: &str) -> Option<Arc<Call>> {
+        let begun = self.inner.begun.lock().remove(call);
+        begun.then(|| self.known(call))
+    }
+
     /// Returns the call of this id, also before it has changed anything.
     pub fn call(&self, id: &str) -> Arc<Call> {
+        self.inner.begun.lock().insert(id.to_owned());
+        self.known(id)
+    }
+
+    fn known(&self, id: &str) -> Arc<Call> {
         let mut calls = self.inner.calls.lock();
         if let Some(call) = calls.get(id).and_then(Weak::upgrade) {
             return call;
