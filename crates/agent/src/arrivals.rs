@@ -43,7 +43,7 @@ pub(crate) struct Arrivals {
     pub(crate) ids: Vec<u64>,
     /// The pieces for the model.
     pub(crate) pieces: Vec<Piece>,
-    /// One line for each message, for the person.
+    /// One line for each message but the ends of jobs, for the person.
     pub(crate) lines: Vec<Message>,
     /// One event for each message.
     pub(crate) events: Vec<Event>,
@@ -60,11 +60,8 @@ impl Arrivals {
     /// When the inbox can't be read, or the whole of long messages can't be stored.
     pub(crate) fn waiting(session: &Session, after: u64, bounds: InboxBounds) -> Result<Option<Self>, Fault> {
         let inbox = session.runtime().store().inbox();
-        if !inbox.has_queued(session.name())? {
-            return Ok(None);
-        }
-        let queued: Vec<Arrival> =
-            inbox.queued(session.name())?.into_iter().filter(|it| it.id > after).collect();
+        let mut queued = inbox.queued(session.name())?;
+        queued.retain(|it| it.id > after && (it.source != Source::Job || session.shows_job(&it.key)));
         if queued.is_empty() {
             return Ok(None);
         }
@@ -79,11 +76,13 @@ impl Arrivals {
             pieces.push(Piece::text(summary(summarized, &handle)));
         }
         pieces.extend(whole.iter().map(|it| Piece::text(block(it))));
+        // The person is told of a job when it ends.
+        let for_person = queued.iter().filter(|it| it.source != Source::Job);
         let persons = queued.iter().filter(|it| it.source == Source::Person);
         Ok(Some(Self {
             ids: queued.iter().map(|it| it.id).collect(),
             pieces,
-            lines: queued.iter().map(|it| Message::Note { text: line_for_person(it) }).collect(),
+            lines: for_person.map(|it| Message::Note { text: line_for_person(it) }).collect(),
             events: queued.iter().map(event).collect(),
             of_person: persons.map(|it| it.text.clone()).collect(),
             all: queued,

@@ -49,7 +49,8 @@ pub use store::{
 pub use subagent::{Choose, Compose, Crew, Narrowed, Setup};
 pub use summary_line::{is_frame, is_in_background, summary_line};
 pub use transcript::{
-    Entry, Fork, HistoryItem, Line, Message, ToolCall, Transcript, calls, fork, history, lines, rewound_after,
+    CUT_OFF, Entry, Fork, HistoryItem, Line, Message, ToolCall, Transcript, calls, fork, history, lines,
+    rewound_after,
 };
 pub use turn::{
     Agent, AgentError, Bounds, ChangedBy, Compacted, Ended, Outcome, Rewound, Settings, Steering,

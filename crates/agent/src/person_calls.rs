@@ -1,6 +1,9 @@
 //! Calls that the person makes: run under the session's rules, observed like any other, and not part of the
 //! conversation by themselves.
 
+use std::sync::Arc;
+
+use kit::services::Progress;
 use runtime::Call;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -9,7 +12,7 @@ use crate::{
     answer::answered_call,
     event::{Event, Observer, Silent},
     model::Piece,
-    turn::Agent,
+    turn::{Agent, Lines},
 };
 
 /// The answer of a call that the person made.
@@ -52,7 +55,9 @@ impl Agent {
         let host: &dyn Observer = if watched { &**self.host() } else { &Silent };
         host.observe(Event::Called { call: id.clone(), tool: tool.to_owned(), arguments: arguments.clone() });
         let (cancel, own) = (cancel.child_token(), Some(id.clone()));
-        let call = Call { cancel, id: own, by_person: true, ..Call::new(tool, arguments) };
+        let lines = Lines { host: self.host().clone(), call: id.clone() };
+        let progress = watched.then(|| Arc::new(lines) as Arc<dyn Progress>);
+        let call = Call { cancel, id: own, by_person: true, progress, ..Call::new(tool, arguments) };
         let answer = session.call(call).await;
         let answered = answered_call(session, &id, tool, answer).await;
         let text = match &answered.event {

@@ -17,7 +17,7 @@ use kit::Fault;
 use runtime::Session;
 use serde::Serialize;
 use serde_json::Value;
-use store::{Buffer, Claim, SessionLease, Transcripts};
+use store::{Buffer, Claim, SessionLease, Source, Transcripts};
 
 use crate::model::{Item, MessagePart, Piece, ResultOf};
 use conversation::Conversation;
@@ -27,8 +27,8 @@ pub use history::{Entry, HistoryItem, Line, ToolCall, calls, history, lines};
 pub(crate) use recovery::is_whole;
 pub(crate) use replaced::replaced_since;
 pub use rewind::rewound_after;
-pub use row::Message;
 use row::{Begins, RewindMark, Row};
+pub use row::{CUT_OFF, Message};
 use writing::Writing;
 
 /// The two buffers of one session, held under its lease.
@@ -62,6 +62,9 @@ impl Transcript {
                 .next("Choose another name for a new conversation."));
         }
         let rows = store.rows(&name, Buffer::Context)?;
+        if !rows.is_empty() {
+            session.report_lost_jobs()?;
+        }
         let messages = store.rows(&name, Buffer::Messages)?.last().map_or(0, |it| it.number);
         let unanswered = session.runtime().store().inbox().unanswered(&name)?;
         let mut transcript = Self {
@@ -80,7 +83,7 @@ impl Transcript {
             ..fault
         })?;
         transcript.mend(session)?;
-        transcript.tell_of_lost_jobs();
+        transcript.tell_of_lost_jobs(session)?;
         Ok(transcript)
     }
 
@@ -245,25 +248,36 @@ impl Transcript {
         Claim::Act { messages: std::mem::take(&mut self.unanswered), calls }
     }
 
-    /// Notes that the jobs of earlier processes are lost, and that their numbers are used again.
-    fn tell_of_lost_jobs(&mut self) {
+    /// Notes that the jobs of earlier processes are gone, unless messages in the inbox say what became of them.
+    fn tell_of_lost_jobs(&mut self, session: &Session) -> Result<(), Fault> {
         let items = self.items();
-        let since = items.iter().rposition(
-            |it| matches!(it, Item::Person { pieces } if pieces.iter().any(|it| it.line() == JOBS_LOST)),
-        );
+        let is_told = |it: &Piece| it.line() == JOBS_LOST || is_of_a_job(it);
+        let since =
+            items.iter().rposition(|it| matches!(it, Item::Person { pieces } if pieces.iter().any(is_told)));
         let newer = items.get(since.map_or(0, |at| at + 1)..).unwrap_or_default();
         let names_jobs = newer.iter().any(|it| {
             let Item::Results { results } = it else { return false };
             results.iter().flat_map(|it| &it.pieces).any(|it| it.line().contains("job_"))
         });
         if names_jobs && !self.conversation.notes.iter().any(|it| it.line() == JOBS_LOST) {
-            self.note(JOBS_LOST);
+            let queued = session.runtime().store().inbox().queued(&self.session)?;
+            if !queued.iter().any(|it| it.source == Source::Job) {
+                self.note(JOBS_LOST);
+            }
         }
+        Ok(())
     }
 }
 
 const JOBS_LOST: &str =
     "haft was started again since: jobs that were begun before are gone, and what they ran has ended.";
+
+/// Returns whether a piece is the block of a message about a job.
+fn is_of_a_job(piece: &Piece) -> bool {
+    let Piece::Text { text } = piece else { return false };
+    let head = text.lines().next().unwrap_or_default();
+    head.starts_with("<message id=") && head.contains(" source=\"job\"")
+}
 
 fn body(what: &impl Serialize) -> Value {
     // Strings, numbers and lists of them can always be serialized.

@@ -41,7 +41,7 @@ use outcome::sum;
 pub use outcome::{AgentError, Bounds, Ended, Outcome};
 pub use steering::Steering;
 use step::Step;
-pub(crate) use step::next_part;
+pub(crate) use step::{Lines, next_part};
 
 /// Maximum number of consecutive answers that reach the length limit without a call.
 const CUT_SHORT: usize = 3;
@@ -106,6 +106,7 @@ impl Agent {
     /// When another process has the session open, or the conversation can't be read.
     pub fn open(settings: Settings) -> Result<Self, Fault> {
         let Settings { session, model, system, bounds, visible, host } = settings;
+        session.tell_agent_of_jobs();
         let transcript = Transcript::open(&session)?;
         provider_tools::offer(&session, model.abilities());
         if session.agent().is_none() {

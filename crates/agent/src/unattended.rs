@@ -5,7 +5,7 @@
 
 use kit::Fault;
 use runtime::Session;
-use store::{Arrival, HistoryEvent, fire_of};
+use store::{Arrival, HistoryEvent, Source, fire_of};
 
 /// Maximum length of a turn's last text in the history, in characters.
 const TEXT: usize = 200;
@@ -26,7 +26,7 @@ impl Unattended {
     /// said anything.
     pub(crate) fn begin(&mut self, session: &Session, shown: &[Arrival], begins: bool) {
         // The end of a job that such a turn started belongs to that turn.
-        let goes_on = begins && shown.is_empty();
+        let goes_on = begins && shown.iter().all(|it| it.source == Source::Job);
         // A turn that was dropped has ended as well.
         for (trigger, fire) in std::mem::take(&mut self.fires) {
             drop(session.runtime().store().triggers().turn_ended(session.name(), &trigger, fire, "stopped"));
@@ -74,7 +74,7 @@ impl Unattended {
 
 /// Returns the grants that all messages of triggers have, if there is such a message and none of the person.
 fn common(shown: &[Arrival]) -> Option<Vec<String>> {
-    if shown.iter().any(|it| it.source == store::Source::Person) {
+    if shown.iter().any(|it| it.source == Source::Person) {
         return None;
     }
     let mut lists = shown.iter().filter_map(|it| it.grants.as_ref());
@@ -85,7 +85,7 @@ fn common(shown: &[Arrival]) -> Option<Vec<String>> {
 
 #[cfg(test)]
 mod tests {
-    use store::{ArrivalState, Source};
+    use store::ArrivalState;
 
     use super::*;
 

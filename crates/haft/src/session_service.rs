@@ -82,12 +82,12 @@ impl Service {
         let here = Here { hub, is_attended: person.is_there, shows_texts: person.shows_texts };
         let here = Arc::new(here);
         let session = factory.session(Some(&name), self.by, here.clone());
-        let (agent, notes) = factory.agent(session, prepared.observer(), here)?;
+        let (mut agent, notes) = factory.agent(session, prepared.observer(), here)?;
         let mut notes = notes;
         if person.is_there {
             notes.extend(crate::triggers::news(factory.opened.runtime.store(), None).await?);
         }
-        let owner = prepared.own(&agent).await?;
+        let owner = prepared.own(&mut agent).await?;
         let view = View::of_owner(&owner, &person.viewer, &self.who, attends);
         Ok(Running { agent, owner, view, notes })
     }

@@ -25,7 +25,7 @@ use crate::{
     call,
     config::HookEvent,
     execution::Own,
-    jobs::{Event, Jobs, OwedJob},
+    jobs::{AgentInbox, Event, Jobs, OwedJob},
     mcp_client::SessionAccess as _,
     session_state::{HookWord, SessionState},
 };
@@ -133,6 +133,29 @@ impl Session {
     pub fn notifications(&self) -> Vec<String> {
         let notifications = self.state.jobs().take_notifications();
         Jobs::results(&notifications, self.catalog().has("read_job")).collect()
+    }
+
+    /// Posts the ends of jobs to the inbox of this session, whose agent is shown each before its next step. Until then they are in
+    /// [`Self::notifications`] or in the notes of answers.
+    pub fn tell_agent_of_jobs(&self) {
+        let state = Arc::downgrade(&self.state);
+        let reads = move || state.upgrade().is_some_and(|it| it.catalog().has("read_job"));
+        let inbox = AgentInbox::new(self.state.store(), self.name(), Box::new(reads));
+        self.state.jobs().tell_agent(inbox);
+    }
+
+    /// Records that the agent is shown the message of this key about a job. Returns false for one that was taken back, as the model
+    /// has read of the job meanwhile: it must not be shown.
+    pub fn shows_job(&self, key: &str) -> bool {
+        self.state.jobs().shows(key)
+    }
+
+    /// Posts a message to the session's inbox about each of its jobs that ran when an earlier process was killed, once. Blocks.
+    ///
+    /// # Errors
+    /// When the store can't be read or written.
+    pub fn report_lost_jobs(&self) -> Result<(), Fault> {
+        self.state.jobs().report_lost()
     }
 
     /// Returns the running jobs whose results the model expects: those of calls with

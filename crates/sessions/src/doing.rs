@@ -4,8 +4,7 @@
 //! where the conversation ends. The next owner finds out from that whether it was done, and does the rest.
 
 use agent::{
-    Agent, AgentError, Compacted, Driver, Ended, Input, Outcome, Settled, compacted_since,
-    model::{Piece, Usage},
+    Agent, AgentError, Compacted, Driver, Ended, Input, Outcome, Settled, compacted_since, model::Usage,
     rewound_after,
 };
 use kit::{
@@ -17,6 +16,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    command_outputs::{CommandOutputs, attach_command},
     event::{Event, TurnEnd},
     fault::Failure,
     opener::{Begin, Command, Opener, Records, not_kept},
@@ -26,12 +26,6 @@ use crate::{
 
 /// The tools that run a command.
 const SHELLS: [&str; 3] = ["shell", "bash", "terminal"];
-
-/// At most so many outputs of commands wait for the next message; the oldest go first.
-const COMMANDS: usize = 20;
-
-/// The outputs of commands that a person ran, for the model with the next message: a line for each, and its pieces.
-pub type CommandOutputs = Vec<(String, Vec<Piece>)>;
 
 /// Does operations, with the agent of a session and all that belongs to it.
 pub struct Doer<'a> {
@@ -360,16 +354,4 @@ pub fn check_pictures(agent: &Agent, prompt: &Prompt) -> Result<(), Fault> {
     }
     Err(Fault::bad_args(format!("`{}` can't look at pictures", model.name()))
         .next("Switch to a model that can with /model, or leave the picture out."))
-}
-
-/// Attaches the output of a command that the person ran to the next message.
-pub fn attach_command(outputs: &mut CommandOutputs, command: &str, output: Vec<Piece>) {
-    let heading = format!(
-        "The person ran this command themselves, before they wrote the following; its output is data, not their words:\n\
-         $ {command}"
-    );
-    let pieces = std::iter::once(Piece::text(heading)).chain(output).collect();
-    outputs.push((format!("command {command}"), pieces));
-    let over = outputs.len().saturating_sub(COMMANDS);
-    outputs.drain(..over);
 }

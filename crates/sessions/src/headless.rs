@@ -6,7 +6,8 @@ use agent::{Agent, Driver};
 use serde_json::Value;
 
 use crate::{
-    doing::{CommandOutputs, Doer},
+    command_outputs::CommandOutputs,
+    doing::Doer,
     opener::{Opened, Opener, Records},
     owner::{Began, Owner, Pending},
 };

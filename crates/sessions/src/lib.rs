@@ -5,6 +5,7 @@
 //! after the owner was killed. What people do is an operation with an idempotency key, done once.
 
 mod client;
+mod command_outputs;
 mod compaction;
 mod doing;
 mod event;
@@ -22,10 +23,12 @@ mod socket;
 mod streams;
 #[cfg(feature = "testing")]
 pub mod testing;
+mod unfinished;
 mod watcher;
 mod wire;
 
-pub use doing::{CommandOutputs, Doer, attach_command, begin, check_pictures};
+pub use command_outputs::{CommandOutputs, attach_command};
+pub use doing::{Doer, begin, check_pictures};
 pub use event::{Approval, Asked, Decision, Event, Job, Row, TurnEnd};
 pub use fault::Failure;
 pub use fold::{Agent, Fold, Item, Turn as FoldedTurn};
@@ -35,4 +38,5 @@ pub use opener::{After, Begin, Command, Opened, Opener, Records};
 pub use operation::{Attachment, Operation, Prompt, Report};
 pub use owner::{Began, Owner, Pending, Prepared, RunningTurn, State, Turn, Work};
 pub use sessions::{Attending, Handle, Sessions};
+pub use unfinished::lines;
 pub use watcher::Watcher;

@@ -29,6 +29,7 @@ use crate::{
     hub::{Attendance, Hub},
     log::Log,
     operation::Operation,
+    unfinished::Unfinished,
     watcher::{Feed, Watcher},
 };
 
@@ -183,7 +184,7 @@ impl Prepared {
     ///
     /// # Errors
     /// When the store can't be read or written.
-    pub async fn own(self, agent: &Agent) -> Result<Owner, Fault> {
+    pub async fn own(self, agent: &mut Agent) -> Result<Owner, Fault> {
         let store = self.feed.store().clone();
         let name = self.feed.session().to_owned();
         let epoch = store.owners().claim(&name, self.socket.as_deref()).await?;
@@ -221,7 +222,9 @@ impl Prepared {
             arrivals: None,
         };
         owner.describe(agent);
-        owner.core.settle(&found, agent.transcript().message_count()).await?;
+        let messages = agent.transcript().message_count();
+        keep_unfinished(agent, std::mem::take(&mut found.unfinished)).await?;
+        owner.core.settle(&found, messages).await?;
         // Last: from this row on the next owner looks for what is left open.
         let (pid, by) = (std::process::id(), owner.core.by.clone());
         owner.core.log.add(Event::Opened { epoch, pid, by });
@@ -232,6 +235,26 @@ impl Prepared {
         owner.owned.0.lock().insert(name, Arc::downgrade(&owner.core));
         Ok(owner)
     }
+}
+
+/// Keeps what the last owner left in its log alone: a text for the person, outputs of commands for the model. Done again, as
+/// the process that did it was killed, it changes nothing.
+async fn keep_unfinished(agent: &mut Agent, unfinished: Unfinished) -> Result<(), Fault> {
+    if unfinished.is_empty() {
+        return Ok(());
+    }
+    let (runtime, name) = (agent.session().runtime().clone(), agent.session().name().to_owned());
+    let left = tokio::task::spawn_blocking(move || {
+        let untold = unfinished.untold(&agent::lines(&runtime, &name)?);
+        Ok::<_, Fault>((untold, unfinished.outputs(runtime.store())?))
+    });
+    let (untold, outputs) =
+        left.await.map_err(|error| Fault::bug(format!("the log was not read: {error}")))??;
+    if let Some((text, _)) = untold {
+        agent.tell_cut_off(text);
+    }
+    outputs.into_iter().for_each(|it| agent.give_next(it));
+    Ok(())
 }
 
 impl Owner {

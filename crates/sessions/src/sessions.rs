@@ -388,8 +388,8 @@ impl Sessions {
             let opener = opener.clone();
             blocking(move || opener.open(&prepared).map(|opened| (prepared, opened))).await
         };
-        let (prepared, opened) = opened.map_err(Failed::Fault)?;
-        let owner = prepared.own(&opened.agent).await.map_err(Failed::Fault)?;
+        let (prepared, mut opened) = opened.map_err(Failed::Fault)?;
+        let owner = prepared.own(&mut opened.agent).await.map_err(Failed::Fault)?;
         tokio::spawn(headless::run(owner, opened, opener, self.inner.records.clone()));
         Ok(())
     }

@@ -143,7 +143,7 @@ async fn without_anybody_who_attends_a_loop_of_its_own_is_told_so_at_once() {
     let prepared = process.sessions().prepare("own");
     let opened = process.open(&prepared).unwrap();
     let (mut agent, mut driver) = (opened.agent, opened.driver);
-    let owner = prepared.own(&agent).await.unwrap();
+    let owner = prepared.own(&mut agent).await.unwrap();
     let Operation::Prompt(told) = prompt(&[json!({"calls": [put("a")]}), json!({"say": "done"})]) else {
         panic!()
     };

@@ -179,8 +179,8 @@ async fn a_prompt_whose_words_were_not_said_is_said_once_however_many_owners_die
     // The first owner died when the beginning was in the log; the second one when it had opened the session.
     for life in 1..=2 {
         let prepared = process.sessions().prepare("s");
-        let opened = process.open(&prepared).unwrap();
-        let mut owner = prepared.own(&opened.agent).await.unwrap();
+        let mut opened = process.open(&prepared).unwrap();
+        let mut owner = prepared.own(&mut opened.agent).await.unwrap();
         let pending = owner.next().await;
         assert_eq!((pending.key(), pending.is_resumed()), ("k", life == 2));
         if life == 1 {

@@ -66,8 +66,8 @@ async fn a_long_session_is_read_to_its_end_at_once_by_another_process() {
     {
         use sessions::Opener as _;
         let prepared = process.sessions().prepare("s");
-        let opened = process.open(&prepared).unwrap();
-        let owner = prepared.own(&opened.agent).await.unwrap();
+        let mut opened = process.open(&prepared).unwrap();
+        let owner = prepared.own(&mut opened.agent).await.unwrap();
         for at in 0..1500 {
             owner.log().add(agent::Event::Note { text: format!("event {at}") });
         }

@@ -89,8 +89,8 @@ const PATHS: [&[&str]; 3] = [&[], &["a"], &["a", "b"]];
 impl Schedule {
     async fn open(&mut self) {
         let prepared = self.process.sessions().prepare("s");
-        let opened = self.process.open(&prepared).unwrap();
-        let owner = prepared.own(&opened.agent).await.unwrap();
+        let mut opened = self.process.open(&prepared).unwrap();
+        let owner = prepared.own(&mut opened.agent).await.unwrap();
         self.owner = Some((owner, opened.agent));
     }
 

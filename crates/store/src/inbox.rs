@@ -154,7 +154,22 @@ impl Inbox {
         })
     }
 
-    /// Returns whether a message waits to be shown. Blocks, mostly for microseconds.
+    /// Removes a message that waits, as its recipient learned of it in another way. One that was shown stays.
+    ///
+    /// # Errors
+    /// When the database can't be written.
+    pub fn retract(&self, recipient: &str, key: &str) -> Result<(), Fault> {
+        let (recipient, key) = (recipient.to_owned(), key.to_owned());
+        self.store.later(move |database| {
+            database
+                .prepare_cached("DELETE FROM inbox WHERE key = ?1 AND recipient = ?2 AND state = 'queued'")?
+                .execute([&key, &recipient])
+                .map(drop)
+        })
+    }
+
+    /// Returns whether a message waits that begins a turn by itself: any but the end of a job, which wakes its agent while the
+    /// job's process lives, and otherwise waits for the next turn. Blocks, mostly for microseconds.
     ///
     /// # Errors
     /// When the database can't be read.
@@ -266,6 +281,44 @@ pub(crate) fn insert_all(
     Ok(Ok(posted))
 }
 
+/// A [prepared] message for many inboxes at once, whose key is new.
+pub(crate) struct Copies<'a> {
+    /// The message; its recipient counts for nothing.
+    pub(crate) of: &'a NewMessage,
+    /// Whether shown messages beyond those that an inbox keeps are removed.
+    pub(crate) sweeps: bool,
+}
+
+impl Copies<'_> {
+    /// Adds the message to these inboxes, within a transaction of the writer: one statement for all of them. Whoever calls it
+    /// [fires](fire) after the commit.
+    pub(crate) fn insert(
+        &self,
+        database: &Connection,
+        recipients: &[String],
+    ) -> rusqlite::Result<Result<(), Refused>> {
+        if recipients.is_empty() {
+            return Ok(Ok(()));
+        }
+        let all = Value::from(recipients.to_vec()).to_string();
+        let full: Option<String> = database
+            .prepare_cached(
+                "SELECT recipient FROM inbox_waiting WHERE recipient IN (SELECT value FROM json_each(?1))
+                   AND (messages >= ?2 OR bytes >= ?3) ORDER BY recipient LIMIT 1",
+            )?
+            .query_row(params![all, MOST_QUEUED.cast_signed(), MOST_BYTES.cast_signed()], |row| row.get(0))
+            .optional()?;
+        if let Some(full) = full {
+            return Ok(Err(Refused::Full(full)));
+        }
+        row::add_copies(database, self.of, &all)?;
+        if self.sweeps {
+            recipients.iter().try_for_each(|it| forget_shown(database, it))?;
+        }
+        Ok(Ok(()))
+    }
+}
+
 fn insert(database: &Connection, new: &NewMessage) -> rusqlite::Result<Result<Posted, Refused>> {
     let key = new.key.clone().unwrap_or_default();
     let known = database
@@ -285,20 +338,26 @@ fn insert(database: &Connection, new: &NewMessage) -> rusqlite::Result<Result<Po
     }
     let id = row::add(database, new, &key)?;
     if id % 64 == 0 {
-        database
-            .prepare_cached(
-                "DELETE FROM inbox WHERE recipient = ?1 AND state <> 'queued' AND id < (
-                   SELECT id FROM inbox WHERE recipient = ?1 ORDER BY id DESC LIMIT 1 OFFSET ?2)",
-            )?
-            .execute(params![new.recipient, KEPT])?;
+        forget_shown(database, &new.recipient)?;
     }
     let message = new.message.clone().unwrap_or_default();
     Ok(Ok(Posted { id: id.cast_unsigned(), message, is_new: true }))
 }
 
+/// Removes shown messages of an inbox beyond those that it keeps.
+fn forget_shown(database: &Connection, recipient: &str) -> rusqlite::Result<()> {
+    database
+        .prepare_cached(
+            "DELETE FROM inbox WHERE recipient = ?1 AND state <> 'queued' AND id < (
+               SELECT id FROM inbox WHERE recipient = ?1 ORDER BY id DESC LIMIT 1 OFFSET ?2)",
+        )?
+        .execute(params![recipient, KEPT])
+        .map(drop)
+}
+
 pub(crate) fn has_queued(database: &Connection, recipient: &str) -> rusqlite::Result<bool> {
     database
-        .prepare_cached("SELECT 1 FROM inbox WHERE recipient = ?1 AND state = 'queued'")?
+        .prepare_cached("SELECT 1 FROM inbox WHERE recipient = ?1 AND state = 'queued' AND source <> 'job'")?
         .exists([recipient])
 }
 
@@ -329,51 +388,38 @@ fn fault_of(refused: &Refused) -> Fault {
     }
 }
 
-/// Makes a claim within the transaction of the row `number` of the recipient's transcript.
+/// Makes a claim within the transaction of the row `number` of the recipient's transcript. Returns whether each message that it
+/// shows waited until now; otherwise the transaction must be undone.
 pub(super) fn claim(
     database: &Connection,
     recipient: &str,
     number: u64,
     claim: &Claim,
-) -> rusqlite::Result<()> {
+) -> rusqlite::Result<bool> {
     let now = now_ms().cast_signed();
     match claim {
-        Claim::None => {}
+        Claim::None => Ok(true),
         Claim::Show(messages) => {
-            for id in messages {
-                database
-                    .prepare_cached(
-                        "UPDATE inbox SET state = 'shown', shown_ms = ?3, shown_row = ?4
-                         WHERE id = ?1 AND recipient = ?2 AND state = 'queued'",
-                    )?
-                    .execute(params![id.cast_signed(), recipient, now, number.cast_signed()])?;
-            }
+            let shown = database
+                .prepare_cached(
+                    "UPDATE inbox SET state = 'shown', shown_ms = ?3, shown_row = ?4
+                     WHERE id IN (SELECT value FROM json_each(?1)) AND recipient = ?2 AND state = 'queued'",
+                )?
+                .execute(params![ids(messages), recipient, now, number.cast_signed()])?;
+            Ok(shown == messages.len())
         }
         Claim::Act { messages, calls } => {
-            let calls = Value::from(calls.clone()).to_string();
-            for id in messages {
-                database
-                    .prepare_cached(
-                        "UPDATE inbox SET state = 'acted', acted_ms = ?3, calls = ?4
-                         WHERE id = ?1 AND recipient = ?2 AND state = 'shown'",
-                    )?
-                    .execute(params![id.cast_signed(), recipient, now, calls])?;
-            }
+            database
+                .prepare_cached(
+                    "UPDATE inbox SET state = 'acted', acted_ms = ?3, calls = ?4
+                     WHERE id IN (SELECT value FROM json_each(?1)) AND recipient = ?2 AND state = 'shown'",
+                )?
+                .execute(params![ids(messages), recipient, now, Value::from(calls.clone()).to_string()])?;
+            Ok(true)
         }
     }
-    Ok(())
 }
 
-/// Returns whether each message of a claim is still as the claim expects it.
-pub(super) fn may_claim(database: &Connection, recipient: &str, claim: &Claim) -> rusqlite::Result<bool> {
-    let Claim::Show(messages) = claim else { return Ok(true) };
-    for id in messages {
-        let waits = database
-            .prepare_cached("SELECT 1 FROM inbox WHERE id = ?1 AND recipient = ?2 AND state = 'queued'")?
-            .exists(params![id.cast_signed(), recipient])?;
-        if !waits {
-            return Ok(false);
-        }
-    }
-    Ok(true)
+fn ids(messages: &[u64]) -> String {
+    Value::from(messages.to_vec()).to_string()
 }

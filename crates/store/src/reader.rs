@@ -11,6 +11,9 @@ use rusqlite::{Connection, OpenFlags};
 /// Time to wait for a busy database; after that the writer is asked, so that this thread does not block.
 const TIMEOUT: Duration = Duration::from_millis(5);
 
+/// Number of prepared statements that are kept.
+const STATEMENTS: usize = 64;
+
 /// The connection, once it pays off.
 #[derive(Default)]
 pub(super) struct Reader(Mutex<State>);
@@ -67,5 +70,6 @@ fn open(path: &Path) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let database = Connection::open_with_flags(path, flags)?;
     database.busy_timeout(TIMEOUT)?;
+    database.set_prepared_statement_cache_capacity(STATEMENTS);
     Ok(database)
 }

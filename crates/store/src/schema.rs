@@ -4,7 +4,7 @@ use rusqlite::Connection;
 
 /// The migrations: step n upgrades a database of version n to version n + 1. A step that
 /// was released is never changed; a new one is added below it.
-const STEPS: &[&str] = &[ONE, TWO, THREE, FOUR, FIVE, SIX, SEVEN, EIGHT, NINE, TEN];
+const STEPS: &[&str] = &[ONE, TWO, THREE, FOUR, FIVE, SIX, SEVEN, EIGHT, NINE, TEN, ELEVEN];
 
 /// Processes, the journal, changes and sessions. The journal and the changes are append-only, which triggers
 /// enforce.
@@ -264,6 +264,12 @@ CREATE TABLE group_events (
   member TEXT, graph TEXT, body TEXT NOT NULL
 );
 CREATE INDEX group_events_of ON group_events (grp, seq);
+";
+
+/// The keys of an inbox by themselves first: the copies of a broadcast have one key, and stand side by side in the index.
+const ELEVEN: &str = "
+DROP INDEX inbox_once;
+CREATE UNIQUE INDEX inbox_once ON inbox (key, recipient);
 ";
 
 /// The error of a migration.

@@ -137,9 +137,6 @@ impl Transcripts {
         let (session, at, stamp) = (session.to_owned(), now_ms().cast_signed(), self.store.stamp());
         self.store.ask(move |database| {
             let done = whole(database, |database| {
-                if !inbox::may_claim(database, &session, &claim)? {
-                    return Ok(Err(rusqlite::Error::QueryReturnedNoRows));
-                }
                 for (buffer, number, mut body) in rows {
                     mask(&mut body, &stamp.secrets, &KINDS);
                     let body = body.to_string();
@@ -152,7 +149,8 @@ impl Transcripts {
                         search_index::keep(database, &session, number, at, &body)?;
                     }
                 }
-                inbox::claim(database, &session, last, &claim).map(Ok)
+                let is_claimed = inbox::claim(database, &session, last, &claim)?;
+                Ok(if is_claimed { Ok(()) } else { Err(rusqlite::Error::QueryReturnedNoRows) })
             });
             done?
         })

@@ -262,7 +262,7 @@ impl Triggers {
             database
                 .prepare_cached(
                     "SELECT session FROM triggers WHERE state = 'armed' AND origin <> 'profile'
-                     UNION SELECT recipient FROM inbox WHERE state = 'queued' ORDER BY 1",
+                     UNION SELECT recipient FROM inbox WHERE state = 'queued' AND source <> 'job' ORDER BY 1",
                 )?
                 .query_map([], |row| row.get(0))?
                 .collect()

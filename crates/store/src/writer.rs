@@ -21,6 +21,10 @@ use super::{
 
 /// Time that another process may hold the database.
 pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+/// Size of the log at which it is written back into the database, in pages of 4 KiB. A write-back costs two syncs of the disk.
+const CHECKPOINT: u32 = 4000;
+/// Number of prepared statements that are kept: about as many as there are.
+const STATEMENTS: usize = 256;
 /// Time after a failed opening before the writer tries again, when there is work.
 const RETRY: Duration = Duration::from_secs(1);
 /// Idle time after which the writer prunes.
@@ -124,6 +128,7 @@ impl Open {
         // A file system without shared memory answers with another mode, which works too.
         database.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(())).map_err(sqlite)?;
         database.execute_batch("PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON;").map_err(sqlite)?;
+        database.pragma_update(None, "wal_autocheckpoint", CHECKPOINT).map_err(sqlite)?;
         migrate(&database).map_err(|error| match error {
             SchemaError::Newer { .. } => Trouble::new(
                 format!("haft's record of this workspace, {}: {error}", path.display()),
@@ -131,7 +136,7 @@ impl Open {
             ),
             SchemaError::Sqlite(error) => sqlite(error),
         })?;
-        database.set_prepared_statement_cache_capacity(32);
+        database.set_prepared_statement_cache_capacity(STATEMENTS);
         database
             .execute(
                 "INSERT OR IGNORE INTO processes (instance, pid, at_ms) VALUES (?1, ?2, ?3)",

@@ -14,7 +14,7 @@ use runtime::{
     Limits, Session,
     config::{SUBAGENT_SECONDS, SUBAGENT_STEPS, ToolVisibility, WAKES},
 };
-use store::{Store, channels::Member};
+use store::{Source, Store, channels::Member};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -261,7 +261,8 @@ struct Reachable {
 impl Reachable {
     /// Ends it. Returns a note on the messages that it did not read.
     fn end(self) -> Result<Option<String>, Fault> {
-        let unread = self.store.inbox().queued(&self.session)?.len();
+        let queued = self.store.inbox().queued(&self.session)?;
+        let unread = queued.iter().filter(|it| it.source != Source::Job).count();
         Ok((unread > 0).then(|| format!("it ended without reading {}", counted(unread, "message"))))
     }
 }

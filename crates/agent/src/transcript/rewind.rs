@@ -104,7 +104,9 @@ pub fn rewound_after(store: &Store, session: &str, message: u64) -> Result<Optio
 
 /// Returns whether this is a note on a job, which a rewind does not affect.
 fn is_lasting(piece: &Piece) -> bool {
-    matches!(piece, Piece::Text { text } if text == super::JOBS_LOST || text.starts_with("job_"))
+    let is_note =
+        matches!(piece, Piece::Text { text } if text == super::JOBS_LOST || text.starts_with("job_"));
+    is_note || super::is_of_a_job(piece)
 }
 
 fn too_many(turns: usize, there: usize, is_empty: bool) -> Fault {

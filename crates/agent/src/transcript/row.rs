@@ -81,6 +81,9 @@ pub(super) enum RewindMark {
     },
 }
 
+/// The mark below a text of the model that the end of its process cut off.
+pub const CUT_OFF: &str = "[cut off: haft's process ended here]";
+
 /// A line for the person.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "who", rename_all = "snake_case")]
@@ -97,6 +100,9 @@ pub enum Message {
     Model {
         /// The text.
         text: String,
+        /// Whether the process ended before the answer was complete: [`CUT_OFF`] marks it.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        cut_off: bool,
     },
     /// A tool call.
     Tool {
@@ -122,4 +128,11 @@ pub enum Message {
         /// One line.
         text: String,
     },
+}
+
+impl Message {
+    /// Creates a complete text of the model.
+    pub(crate) fn model(text: String) -> Self {
+        Self::Model { text, cut_off: false }
+    }
 }

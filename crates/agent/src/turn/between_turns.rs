@@ -9,6 +9,7 @@ use crate::{
     compaction::{Shorten, weight},
     loop_detection::{LoopDetector, changing},
     model::{Piece, Usage},
+    transcript::Message,
 };
 
 /// The result of a compaction.
@@ -51,6 +52,19 @@ pub struct ChangedBy {
 }
 
 impl Agent {
+    /// Adds a text of the model for the person, which the end of an earlier process cut off.
+    pub fn tell_cut_off(&mut self, text: String) {
+        self.transcript.tell(&Message::Model { text, cut_off: true });
+    }
+
+    /// Gives the model these pieces with the next message, unless they wait for it already.
+    pub fn give_next(&mut self, pieces: Vec<Piece>) {
+        let waiting = self.transcript.notes();
+        if !pieces.is_empty() && !waiting.windows(pieces.len()).any(|it| it == pieces) {
+            self.transcript.show(pieces);
+        }
+    }
+
     /// Replaces the whole conversation with a summary, on the person's request; `extra` is what they want of
     /// it ("keep the names of the tests"). The whole stays readable under a handle that the summary names.
     ///

@@ -265,7 +265,7 @@ impl<'a> Answering<'a> {
         // Even if this process dies during the call, the person can read what led to it.
         let text = self.parts.untold(place);
         if !text.is_empty() {
-            self.around.transcript.tell(&Message::Model { text });
+            self.around.transcript.tell(&Message::model(text));
         }
         // Observers may show or store the event, so credentials are removed from it; the tool gets the
         // arguments unchanged.
@@ -314,7 +314,7 @@ impl<'a> Answering<'a> {
         *result = Some(got);
         let text = self.parts.untold(at);
         if !text.is_empty() {
-            self.around.transcript.tell(&Message::Model { text });
+            self.around.transcript.tell(&Message::model(text));
         }
         self.around.transcript.tell(&message);
         self.around.host.observe(event);
@@ -383,7 +383,7 @@ impl<'a> Answering<'a> {
         }
         let text = parts.untold(parts.len());
         if !text.is_empty() {
-            around.transcript.tell(&Message::Model { text });
+            around.transcript.tell(&Message::model(text));
         }
         Ok(Step { parts, usage, why, whole, unwritten, not_run, pictures })
     }
@@ -420,9 +420,9 @@ fn first_line(text: &str) -> String {
 }
 
 /// Passes on the progress of a call.
-struct Lines {
-    host: Arc<dyn Observer>,
-    call: String,
+pub(crate) struct Lines {
+    pub(crate) host: Arc<dyn Observer>,
+    pub(crate) call: String,
 }
 
 impl Progress for Lines {

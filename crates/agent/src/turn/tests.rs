@@ -5,6 +5,7 @@ mod any_order;
 mod between_turns;
 mod driver;
 mod inbox;
+mod jobs;
 mod longer;
 mod resumed;
 mod test_model;

@@ -24,7 +24,7 @@ use serde_json::json;
 use sessions::{Opened, Opener, Prepared, Sessions, testing::ScriptOpener};
 use store::{
     NewMessage, Source, Store,
-    channels::{ChannelKind, Direction, NewPost, Scope},
+    channels::{ChannelKind, Channels, Direction, NewPost, Scope},
 };
 use tokio::sync::Notify;
 
@@ -32,6 +32,8 @@ use tokio::sync::Notify;
 const TURNS: usize = 500;
 /// Messages through the broadcast channel.
 const MESSAGES: usize = 1000;
+/// Senders that send at the same time, in the second run.
+const SENDERS: usize = 10;
 /// Its subscribers.
 const SUBSCRIBERS: usize = 10;
 /// Agents that do nothing.
@@ -126,7 +128,8 @@ async fn main() -> Result<(), Trouble> {
     writeln!(out, "| what | haft, on the disk | KohakuTerrarium, in memory |\n|---|---|---|")?;
     let memory = idle_memory(python.as_deref(), folder.path())?;
     let (half, most) = turns(&sessions, &model, runtime.store()).await?;
-    let delivered = broadcast(runtime.store(), "delivered", &[]).await?;
+    let delivered = broadcast(runtime.store(), "delivered", &[], 1).await?;
+    let together = broadcast(runtime.store(), "together", &[], SENDERS).await?;
     let shown = shown_to_agents(&sessions, runtime.store()).await?;
     let peer = python.map(|it| terrarium(&it, folder.path())).transpose()?;
     let of = |at: usize| {
@@ -141,6 +144,7 @@ async fn main() -> Result<(), Trouble> {
         "| {MESSAGES} messages through a broadcast channel, in all of {SUBSCRIBERS} inboxes | {delivered:.0?} | {} |",
         of(2)
     )?;
+    writeln!(out, "| the same, by {SENDERS} senders at once | {together:.0?} | — |")?;
     writeln!(out, "| the same, shown to the models of {SUBSCRIBERS} agents | {shown:.0?} | — |")?;
     let mib =
         |kib: Option<u64>| kib.map_or_else(|| "—".to_owned(), |it| format!("{:.1} MiB", it as f64 / 1024.0));
@@ -239,9 +243,14 @@ async fn turns(sessions: &Sessions, model: &Stamped, store: &Store) -> Result<(D
     Ok((at(50), at(99)))
 }
 
-/// Sends through a channel on which these sessions and more listen, [`SUBSCRIBERS`] of them; returns the time until all copies
-/// are on the disk.
-async fn broadcast(store: &Store, name: &str, sessions: &[String]) -> Result<Duration, Trouble> {
+/// Sends through a channel on which these sessions and more listen, [`SUBSCRIBERS`] of them, from so many senders; each sends its
+/// next message once the one before is on the disk. Returns the time until all copies are there.
+async fn broadcast(
+    store: &Store,
+    name: &str,
+    sessions: &[String],
+    senders: usize,
+) -> Result<Duration, Trouble> {
     let (scope, channels) = (Scope::Environment(format!("env_{name}")), store.channels());
     channels.create(&scope, "news", ChannelKind::Broadcast, 0, "").await?;
     for at in 0..SUBSCRIBERS {
@@ -249,7 +258,17 @@ async fn broadcast(store: &Store, name: &str, sessions: &[String]) -> Result<Dur
         channels.wire(&scope, "news", &session, Direction::Listen).await?;
     }
     let began = Instant::now();
-    for at in 0..MESSAGES {
+    let sending: Vec<_> = (0..senders)
+        .map(|_| tokio::spawn(send_some(channels.clone(), scope.clone(), MESSAGES / senders)))
+        .collect();
+    for sender in sending {
+        sender.await??;
+    }
+    Ok(began.elapsed())
+}
+
+async fn send_some(channels: Channels, scope: Scope, count: usize) -> Result<(), String> {
+    for at in 0..count {
         let sent = channels.send(NewPost {
             scope: scope.clone(),
             channel: "news".to_owned(),
@@ -261,11 +280,12 @@ async fn broadcast(store: &Store, name: &str, sessions: &[String]) -> Result<Dur
             key: None,
             needs_edge: false,
         });
-        if sent.await?.map_err(|it| format!("{it:?}"))?.recipients.len() != SUBSCRIBERS {
-            return Err("a subscriber is missing".into());
+        let sent = sent.await.map_err(|it| it.what)?.map_err(|it| format!("{it:?}"))?;
+        if sent.recipients.len() != SUBSCRIBERS {
+            return Err("a subscriber is missing".to_owned());
         }
     }
-    Ok(began.elapsed())
+    Ok(())
 }
 
 async fn shown_to_agents(sessions: &Sessions, store: &Store) -> Result<Duration, Trouble> {
@@ -275,7 +295,7 @@ async fn shown_to_agents(sessions: &Sessions, store: &Store) -> Result<Duration,
         handles.push(sessions.open(Some(name), "bench").await?);
     }
     let began = Instant::now();
-    broadcast(store, "shown", &names).await?;
+    broadcast(store, "shown", &names, 1).await?;
     for name in &names {
         while store.inbox().has_queued(name)? {
             if began.elapsed() > TIMEOUT {

@@ -191,8 +191,8 @@ async fn latencies(load: Load, watchers: usize) -> Result<(Vec<u64>, String), Tr
     let opener = process(folder.path())?;
     let sessions = opener.sessions();
     let prepared = sessions.prepare("s");
-    let opened = opener.open(&prepared).map_err(|it| it.what)?;
-    let owner = prepared.own(&opened.agent).await.map_err(|it| it.what)?;
+    let mut opened = opener.open(&prepared).map_err(|it| it.what)?;
+    let owner = prepared.own(&mut opened.agent).await.map_err(|it| it.what)?;
     let mut child = Command::new(std::env::current_exe()?)
         .arg("watch")
         .arg(folder.path())
@@ -269,8 +269,8 @@ async fn attach(Load { long, .. }: Load) -> Result<(Duration, Duration), Trouble
     let handle = opener.sessions();
     {
         let prepared = handle.prepare("s");
-        let opened = opener.open(&prepared).map_err(|it| it.what)?;
-        let owner = prepared.own(&opened.agent).await.map_err(|it| it.what)?;
+        let mut opened = opener.open(&prepared).map_err(|it| it.what)?;
+        let owner = prepared.own(&mut opened.agent).await.map_err(|it| it.what)?;
         for at in 0..long {
             owner.log().add(agent::Event::Note { text: format!("event {at} of a long session") });
             if at % 1000 == 0 {

@@ -243,6 +243,8 @@ impl Updates {
                 self.note(format!("{why}; asking the model again in {seconds} s")).await;
             }
             Done::Note { text } => self.note(text.clone()).await,
+            // The end of a job was shown when it ended.
+            Done::MessageShown { source, .. } if source == "job" => {}
             Done::MessageShown { from, channel, text, .. } => {
                 self.note(abbreviate::message(from, channel.as_deref(), text)).await;
             }

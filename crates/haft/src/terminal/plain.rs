@@ -248,6 +248,8 @@ impl Lines {
             }
             Event::Again { why, seconds } => format!("! {under}{why}; retrying in {seconds:.0} s"),
             Event::Note { text } => format!("! {under}{text}"),
+            // The end of a job was shown when it ended.
+            Event::MessageShown { source, .. } if source == "job" => return pieces,
             Event::MessageShown { from, channel, text, .. } => {
                 format!("! {under}{}", abbreviate::message(from, channel.as_deref(), text))
             }

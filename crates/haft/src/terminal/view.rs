@@ -231,6 +231,8 @@ impl View {
                 self.note(why, depth, look, drawn);
             }
             Event::Note { text } => self.note(text, depth, look, drawn),
+            // The end of a job was shown when it ended.
+            Event::MessageShown { source, .. } if source == "job" => {}
             Event::MessageShown { from, channel, text, .. } => {
                 self.note(&abbreviate::message(from, channel.as_deref(), text), depth, look, drawn);
             }

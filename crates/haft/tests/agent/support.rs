@@ -58,6 +58,22 @@ impl TestWorkspace {
 
     /// `haft run` of the script, with these arguments.
     pub(crate) fn run(&self, arguments: &[&str]) -> Command {
+        self.with_script(&["run", "--json"], arguments)
+    }
+
+    /// `haft chat` of the script, with these arguments.
+    pub(crate) fn chat(&self, arguments: &[&str]) -> Command {
+        self.with_script(&["chat"], arguments)
+    }
+
+    fn with_script(&self, verb: &[&str], arguments: &[&str]) -> Command {
+        let mut command = self.haft(verb);
+        command.arg("--model").arg(format!("script:{}", self.base.join("script").display())).args(arguments);
+        command
+    }
+
+    /// `haft` on the session, with these arguments.
+    pub(crate) fn haft(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_haft"));
         command
             .env_clear()
@@ -66,13 +82,19 @@ impl TestWorkspace {
             .env("HOME", self.base.join("home"))
             .arg("--dir")
             .arg(self.at(""))
-            .args(["--approve", "auto", "--session", SESSION, "run", "--json", "--model"])
-            .arg(format!("script:{}", self.base.join("script").display()))
+            .args(["--approve", "auto", "--session", SESSION])
             .args(arguments)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         command
+    }
+
+    /// Returns what `haft sessions` prints with these arguments.
+    pub(crate) fn sessions(&self, arguments: &[&str]) -> String {
+        let ran = self.haft(&["sessions"]).args(arguments).output().unwrap();
+        assert!(ran.status.success(), "{ran:?}");
+        String::from_utf8(ran.stdout).unwrap()
     }
 
     /// Returns the session in this process, whose commands the shipped program keeps.

@@ -158,7 +158,12 @@ async fn background_sub_agent_returns_its_result_as_a_job() {
     let said = home.says("subagent", call).await;
     assert!(said.contains("job_1 runs in the background: look around"), "{said}");
     tokio::time::timeout(HANG, events.recv()).await.unwrap().unwrap();
-    assert!(home.session().notifications().concat().contains("job_1"));
+    let inbox = home.session().runtime().store().inbox();
+    let told = inbox.queued(home.session().name()).unwrap();
+    assert!(
+        told.len() == 1 && told.iter().all(|it| it.text.starts_with("job_1 (look around) ended: ")),
+        "{told:?}"
+    );
     assert!(home.says("read_job", json!({"job": "job_1"})).await.contains("found it"));
     until(|| home.session().running_jobs().is_empty()).await;
 }

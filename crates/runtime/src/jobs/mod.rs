@@ -1,12 +1,13 @@
 //! Jobs: calls that outlive their turn, and their results.
 
+mod agent_inbox;
 mod notifications;
 mod persisted;
 mod running_call;
 mod wait;
 
 use std::{
-    collections::{BTreeMap, HashMap, VecDeque},
+    collections::{BTreeMap, HashMap, HashSet, VecDeque},
     sync::{
         Arc, OnceLock, Weak,
         atomic::{AtomicU64, AtomicUsize, Ordering},
@@ -26,6 +27,7 @@ use tokio::{
     time::timeout,
 };
 
+pub(crate) use agent_inbox::AgentInbox;
 pub use notifications::Event;
 pub(crate) use notifications::JobNotification;
 pub(crate) use persisted::PersistedJobs;
@@ -61,6 +63,8 @@ pub(crate) struct Jobs {
     events: OnceLock<broadcast::Sender<Event>>,
     /// Their records, if a later session can read them.
     kept: OnceLock<Arc<PersistedJobs>>,
+    /// The inbox of the session's agent, if it has one.
+    agent: OnceLock<AgentInbox>,
     /// Changes whenever a job begins, waits or is over.
     changes: watch::Sender<u64>,
 }
@@ -71,6 +75,8 @@ struct Table {
     /// Finished jobs, in the order of their ends.
     over: VecDeque<u64>,
     unreported: VecDeque<JobNotification>,
+    /// Keys of the messages in the agent's inbox that it was shown, or that were taken back.
+    settled: HashSet<String>,
     /// Calls that are not jobs yet, and that a client can move to the background.
     calls: HashMap<String, Weak<ThisCall>>,
     /// The ids of the calls that are jobs now.
@@ -124,12 +130,10 @@ impl Jobs {
             now.is_unreported = !answered;
             now.is_unreported && now.watchers == 0
         });
-        if is_unreported {
-            self.put_notification(&mut table, JobNotification::of(call));
-        }
+        let sends = is_unreported && self.put_notification(&mut table, JobNotification::of(call), true);
         drop(table);
         self.written_down(call);
-        self.send_event(call);
+        self.announce(call, sends);
     }
 
     /// Records the end of the job. Only the first end counts.
@@ -152,9 +156,7 @@ impl Jobs {
             Some((now.live.process.take(), now.watchers == 0))
         });
         let Some((process, is_unreported)) = ended else { return };
-        if is_unreported {
-            self.put_notification(&mut table, JobNotification::of(call));
-        }
+        let sends = is_unreported && self.put_notification(&mut table, JobNotification::of(call), true);
         table.over.push_back(number);
         if table.over.len() > KEPT
             && let Some(oldest) = table.over.pop_front()
@@ -165,7 +167,7 @@ impl Jobs {
         drop(table);
         drop(process);
         self.written_down(call);
-        self.send_event(call);
+        self.announce(call, sends);
     }
 
     /// Ends a job whose task is gone.
@@ -245,9 +247,11 @@ impl Jobs {
         let jobs: Vec<Arc<ThisCall>> = self.table.lock().jobs.values().cloned().collect();
         let works = |call: &&Arc<ThisCall>| {
             let now = call.now.lock();
-            now.is_owed && !now.is_settled()
+            // Until the message about its end is on the disk, the agent has to wait for it.
+            let is_posting = now.row.as_ref().is_some_and(|it| !it.is_committed());
+            now.is_owed && (!now.is_settled() || is_posting)
         };
-        for call in jobs.iter().filter(works) {
+        for call in jobs.iter().filter(|it| works(it) && !it.now.lock().is_settled()) {
             let live = call.now.lock().live.clone();
             let ports = match (live.listens, live.process) {
                 (Some(listens), _) => listens.ports().await,

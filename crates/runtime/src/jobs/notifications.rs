@@ -57,8 +57,12 @@ impl JobNotification {
         Self { number: call.number(), call: call.clone() }
     }
 
+    pub(super) fn call(&self) -> &Arc<ThisCall> {
+        &self.call
+    }
+
     /// Returns the note, with the result below it: whole, if it is short.
-    fn with_result(&self, reads: bool) -> String {
+    pub(super) fn with_result(&self, reads: bool) -> String {
         let job = self.call.job();
         if job.result.is_none() {
             return match text(&job).trim_end() {
@@ -112,16 +116,47 @@ impl Jobs {
         self.changes.send_modify(|number| *number += 1);
     }
 
-    pub(super) fn send_event(&self, call: &ThisCall) {
+    /// Tells front ends of the job. Where its agent gets a message about it (`has_message`), that is once it is on the disk.
+    pub(super) fn announce(&self, call: &ThisCall, has_message: bool) {
         self.changed();
+        if !has_message {
+            self.send_event(call);
+        }
+    }
+
+    pub(super) fn send_event(&self, call: &ThisCall) {
         let Some(events) = self.events.get() else { return };
         // There may be no receiver.
         let _ = events.send(event(&call.job()));
     }
 
-    pub(super) fn put_notification(&self, table: &mut Table, notification: JobNotification) {
+    /// Has the model notified: by a message in the inbox of its agent, where there is one, otherwise by the next answer. Returns
+    /// whether it is a message; with `announces`, front ends are told of the job when that is on the disk.
+    pub(super) fn put_notification(
+        &self,
+        table: &mut Table,
+        notification: JobNotification,
+        announces: bool,
+    ) -> bool {
+        let Some(agent) = self.agent.get() else {
+            self.put_in_table(table, notification);
+            return false;
+        };
+        // The newer message says more.
+        self.take_back(table, &notification.call);
+        self.forget(table, notification.number);
+        agent.post(&notification, announces)
+    }
+
+    pub(super) fn put_in_table(&self, table: &mut Table, notification: JobNotification) {
         table.unreported.retain(|it| it.number != notification.number);
         table.unreported.push_back(notification);
+        self.count(&table.unreported);
+    }
+
+    /// Removes the notification of this job.
+    pub(super) fn forget(&self, table: &mut Table, number: u64) {
+        table.unreported.retain(|it| it.number != number);
         self.count(&table.unreported);
     }
 
@@ -130,8 +165,8 @@ impl Jobs {
         let number = call.number();
         let mut table = self.table.lock();
         call.now.lock().is_unreported = false;
-        table.unreported.retain(|it| it.number != number);
-        self.count(&table.unreported);
+        self.take_back(&mut table, call);
+        self.forget(&mut table, number);
     }
 
     /// Returns whether there is something that the model does not know yet.
@@ -139,15 +174,18 @@ impl Jobs {
         self.unreported.load(Ordering::Acquire) > 0
     }
 
-    /// Takes the notifications for an answer. An answer that is not delivered [gives them
-    /// back](Self::give_back).
+    /// Takes the notifications for an answer, but for those that are messages in the agent's inbox. An answer that is not delivered
+    /// [gives them back](Self::give_back).
     pub(crate) fn take_notifications(&self) -> VecDeque<JobNotification> {
         // Most calls return here.
         if !self.has_notifications() {
             return VecDeque::new();
         }
         let mut table = self.table.lock();
-        let notifications = std::mem::take(&mut table.unreported);
+        let all = std::mem::take(&mut table.unreported);
+        let (messages, notifications): (VecDeque<_>, _) =
+            all.into_iter().partition(|it| it.call.now.lock().row.is_some());
+        table.unreported = messages;
         for it in &notifications {
             it.call.now.lock().is_unreported = false;
         }
@@ -160,7 +198,7 @@ impl Jobs {
         let mut table = self.table.lock();
         for it in notifications {
             it.call.now.lock().is_unreported = true;
-            self.put_notification(&mut table, it);
+            self.put_in_table(&mut table, it);
         }
     }
 
@@ -212,7 +250,7 @@ impl Drop for Watch<'_> {
         };
         // The watcher was dropped before it could inform the model.
         if is_unreported {
-            self.jobs.put_notification(&mut table, JobNotification::of(self.call));
+            self.jobs.put_notification(&mut table, JobNotification::of(self.call), false);
         }
     }
 }

@@ -17,10 +17,13 @@ use serde::{Deserialize, Serialize};
 use tokio::time::sleep;
 
 use super::{KEPT, ThisCall};
-use store::{Store, corpse, now_ms, spill::Spills};
+use store::{NewMessage, Source, Store, corpse, now_ms, spill::Spills};
 
 /// Limit of a job's output in its record, in bytes; it has the newest part.
 const TAIL: usize = 32 << 10;
+
+/// Bytes of the output of a killed job in the message about it.
+const SHOWN: usize = 2000;
 
 /// Limit of its result.
 const RESULT: usize = 256 << 10;
@@ -222,6 +225,40 @@ impl PersistedJobs {
         }
     }
 
+    /// Posts a message to the session's inbox about each of its jobs that ran when its process was killed, and records their end.
+    /// Blocks.
+    pub(super) fn report_lost(&self) -> Result<(), Fault> {
+        for (key, bytes) in self.store.sessions().values(&self.owner, PREFIX)? {
+            let Some(number) = key.strip_prefix(PREFIX).and_then(|it| it.parse::<u64>().ok()) else {
+                continue;
+            };
+            let Ok(mut record) = serde_json::from_slice::<Record>(&bytes) else { continue };
+            let is_lost = record.result.is_none()
+                && !state(&record.state).is_over()
+                && record.session == self.session
+                && self.is_dead(&record.instance);
+            if !is_lost {
+                continue;
+            }
+            let name = if record.title.is_empty() { &record.tool } else { &record.title };
+            let text =
+                format!("job_{number} ({name}) was interrupted: {}", interrupted(record.wrote.as_ref()));
+            let message = NewMessage {
+                key: Some(format!("job_{number} of {}: interrupted", record.instance)),
+                ..NewMessage::new(&*self.session, Source::Job, format!("job_{number}"), text)
+            };
+            // First the message: its key makes it one, also if this process is killed here.
+            drop(self.store.inbox().post(message));
+            let fault = lost(&record.tool, record.wrote.as_ref());
+            let kind = Some(fault.kind.name().to_owned());
+            record.result = Some(Ended { text: fault.as_text(), exit: None, kind });
+            record.state = State::Error.name().to_owned();
+            let bytes = serde_json::to_vec(&record).unwrap_or(bytes);
+            self.store.sessions().put(&*self.owner, key, bytes)?;
+        }
+        Ok(())
+    }
+
     fn is_dead(&self, instance: &str) -> bool {
         instance != self.store.instance() && corpse(&self.store.live_folder(), instance).is_some()
     }
@@ -319,6 +356,19 @@ fn lost(tool: &str, wrote: Option<&Wrote>) -> Fault {
         }
         _ => fault.next("It had written nothing that was kept. Check what it did before you run it again."),
     }
+}
+
+/// Returns the text for the model on a job that ran when its process was killed.
+fn interrupted(wrote: Option<&Wrote>) -> String {
+    let what =
+        "haft was killed while it ran, and what it ran has ended. Check what it did before you run it again.";
+    let Some(wrote) = wrote.filter(|it| it.total > 0) else {
+        return format!("{what} It had written nothing that was kept.");
+    };
+    let shown = wrote.text.get(wrote.text.ceil_char_boundary(wrote.text.len().saturating_sub(SHOWN))..);
+    let shown = shown.unwrap_or_default().trim_end();
+    let whole = wrote.handle.as_ref().map(|it| format!("; more of it: {it}")).unwrap_or_default();
+    format!("{what} It had written {} bytes, of which the newest are{whole}\n{shown}", wrote.total)
 }
 
 fn kind_of(name: &str) -> Kind {

@@ -18,7 +18,7 @@ use serde_json::Value;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::Jobs;
+use super::{Jobs, agent_inbox::Row};
 use crate::approval_time::AskedTime;
 
 /// One call, from its beginning to its end and, if it is a job, beyond.
@@ -32,7 +32,7 @@ pub(crate) struct ThisCall {
     began: Instant,
     /// The time that a person was asked about it.
     pub(crate) asked: Arc<AskedTime>,
-    jobs: Weak<Jobs>,
+    pub(super) jobs: Weak<Jobs>,
     // Invariant: taken after the table's lock or without it, never before it.
     pub(super) now: Mutex<Now>,
     changed: Notify,
@@ -53,6 +53,8 @@ pub(super) struct Now {
     pub(super) watchers: usize,
     /// Whether there is something that nobody was informed of.
     pub(super) is_unreported: bool,
+    /// The message about it that waits in the agent's inbox.
+    pub(super) row: Option<Row>,
     /// Whether the model expects its result: it was called with `run_in_background`.
     pub(super) is_owed: bool,
 }

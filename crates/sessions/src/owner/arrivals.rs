@@ -3,7 +3,7 @@
 use std::{sync::Weak, time::Duration};
 
 use kit::{Fault, escape::visible};
-use store::{Arrival, ArrivalState, Store};
+use store::{Arrival, ArrivalState, Source, Store};
 use tokio::time::timeout;
 
 use crate::{event::Event, log::Log};
@@ -40,8 +40,11 @@ pub(super) async fn tell_of_arrivals(store: Store, session: String, log: Weak<Lo
                 is_full = new.len() == SOME;
                 after = Some(new.last().map_or(last, |it| it.id));
                 // Messages that an earlier process showed before it logged them get no event any more.
-                let is_new =
-                    |it: &&Arrival| it.state == ArrivalState::Queued || it.shown_ms >= Some(begun_ms);
+                // The end of a job has an event of its own.
+                let is_new = |it: &&Arrival| {
+                    it.source != Source::Job
+                        && (it.state == ArrivalState::Queued || it.shown_ms >= Some(begun_ms))
+                };
                 new.iter().filter(is_new).for_each(|it| log.add(event(it)));
             }
             Err(fault) => tracing::debug!(%fault, session, "the inbox can't be read"),

@@ -17,6 +17,7 @@ use crate::{
     fold::Fold,
     log::page,
     operation::Operation,
+    unfinished::Unfinished,
 };
 
 /// The output of a command that ended, and whose process was killed before its output was in the log.
@@ -29,6 +30,7 @@ pub(crate) struct Found {
     /// The results of operations that the log says were done, by their keys.
     pub(crate) done: HashMap<String, Value>,
     pub(crate) commands: Commands,
+    pub(crate) unfinished: Unfinished,
     pub(crate) compaction: (Compaction, Vec<Write>),
 }
 
@@ -64,14 +66,16 @@ impl Commands {
 /// Reads the rows since the session was claimed last: everything before was settled then. Blocks.
 pub(crate) fn read(events: &Events, session: &str) -> Result<Found, Fault> {
     let mut after = events.newest(session, "opened")?.map_or(0, |it| it - 1);
-    let (mut rows, mut fold) = (Vec::new(), Fold::new());
+    let (mut rows, mut fold, mut unfinished) = (Vec::new(), Fold::new(), Unfinished::default());
     // A turn that the last owner was to go on with began in an earlier life.
     let began = events.newest(session, "turn_began")?.filter(|it| *it <= after);
     if let Some(began) = began.filter(|it| *it > 0)
         && events.newest(session, "turn_ended")?.is_none_or(|ended| ended < began)
     {
         for row in events.page(session, began - 1, 1, 1)? {
-            fold.add(&Row::read(&row)?);
+            let row = Row::read(&row)?;
+            fold.add(&row);
+            unfinished.add(&row);
         }
     }
     loop {
@@ -81,6 +85,7 @@ pub(crate) fn read(events: &Events, session: &str) -> Result<Found, Fault> {
         for row in &stored {
             let row = Row::read(row)?;
             fold.add(&row);
+            unfinished.add(&row);
             rows.push(row);
         }
     }
@@ -88,7 +93,7 @@ pub(crate) fn read(events: &Events, session: &str) -> Result<Found, Fault> {
     let done =
         rows.iter().filter_map(|it| it.event.completes()).map(|(key, it)| (key.to_owned(), it)).collect();
     let commands = Commands::of(rows.iter());
-    Ok(Found { head, fold, done, commands, compaction: of_rows(rows.iter()) })
+    Ok(Found { head, fold, done, commands, unfinished, compaction: of_rows(rows.iter()) })
 }
 
 impl Core {

@@ -8,6 +8,9 @@ use crate::{
 };
 use kit::Kind;
 
+/// One message in so many removes what is too old, in its channel and in the inboxes that it reaches.
+const SWEEP: i64 = 64;
+
 /// A message to send.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewPost {
@@ -102,7 +105,9 @@ fn ready(mut post: NewPost, secrets: &kit::redact::Secrets) -> Result<NewPost, F
 
 fn send(database: &Connection, post: &NewPost) -> rusqlite::Result<Result<Sent, NotSent>> {
     let scope = post.scope.key();
-    let Some(channel) = get(database, &scope, &post.channel)? else { return Ok(Err(NotSent::Unknown)) };
+    let Some((is_queue, capacity)) = kind_of(database, &scope, &post.channel)? else {
+        return Ok(Err(NotSent::Unknown));
+    };
     if let Some(key) = &post.key {
         let known: Option<String> = database
             .prepare_cached(
@@ -114,44 +119,18 @@ fn send(database: &Connection, post: &NewPost) -> rusqlite::Result<Result<Sent, 
             return Ok(Ok(Sent { message_id, recipients: Vec::new(), is_new: false }));
         }
     }
-    let edges = |direction: Direction| -> rusqlite::Result<Vec<String>> {
-        database
-            .prepare_cached(
-                "SELECT session FROM channel_edges WHERE scope = ?1 AND channel = ?2 AND direction = ?3 ORDER BY session",
-            )?
-            .query_map([&scope, &post.channel, direction.name()], |row| row.get(0))?
-            .collect()
-    };
     let own = post.sender_session.as_deref();
-    if post.needs_edge
-        && !own.is_some_and(|own| edges(Direction::Send).is_ok_and(|it| it.iter().any(|it| it == own)))
-    {
+    if post.needs_edge && !has_edge(database, &scope, &post.channel, own)? {
         return Ok(Err(NotSent::NotWired));
     }
-    let is_queue = channel.kind == ChannelKind::Queue;
-    if is_queue && channel.capacity > 0 && channel.waiting >= channel.capacity {
+    if is_queue && capacity > 0 && waiting(database, &scope, &post.channel)? >= capacity {
         return Ok(Err(NotSent::QueueFull));
     }
     let message = message_id("msg");
-    let key = post.key.clone().unwrap_or_else(|| message.clone());
-    database
-        .prepare_cached(
-            "INSERT INTO channel_messages (scope, channel, message, key, at_ms, sender, sender_session, content, metadata, reply_to)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
-        )?
-        .execute(params![
-            scope,
-            post.channel,
-            message,
-            key,
-            now_ms().cast_signed(),
-            post.sender,
-            own,
-            post.content.to_string(),
-            post.metadata.to_string(),
-            post.reply_to,
-        ])?;
-    forget_old(database, &scope, &post.channel, is_queue)?;
+    let number = add(database, &scope, post, &message)?;
+    if number % SWEEP == 0 {
+        forget_old(database, &scope, &post.channel, is_queue)?;
+    }
     let watchers = triggers::watchers_of(
         database,
         &triggers::OnChannel {
@@ -165,13 +144,13 @@ fn send(database: &Connection, post: &NewPost) -> rusqlite::Result<Result<Sent, 
             reply_to: post.reply_to.as_deref(),
         },
     )?;
-    let listeners = if is_queue { Vec::new() } else { edges(Direction::Listen)? };
+    let listeners = if is_queue { Vec::new() } else { listeners(database, &scope, &post.channel)? };
     // A trigger on the channel takes the place of the copy.
     let is_reached = |it: &String| Some(it.as_str()) != own && !watchers.contains(it);
     let mut recipients: Vec<String> = listeners.into_iter().filter(is_reached).collect();
-    let copies: Vec<NewMessage> = recipients.iter().map(|it| copy(post, it, &message)).collect();
-    Ok(match inbox::insert_all(database, &copies)? {
-        Ok(_) => {
+    let copies = inbox::Copies { of: &copy(post, number, &message), sweeps: number % SWEEP == 0 };
+    Ok(match copies.insert(database, &recipients)? {
+        Ok(()) => {
             recipients.extend(watchers);
             Ok(Sent { message_id: message, recipients, is_new: true })
         }
@@ -180,8 +159,69 @@ fn send(database: &Connection, post: &NewPost) -> rusqlite::Result<Result<Sent, 
     })
 }
 
-/// Returns the copy of a message for one inbox.
-fn copy(post: &NewPost, recipient: &str, message: &str) -> NewMessage {
+/// Returns whether this channel is a queue, and its capacity.
+fn kind_of(database: &Connection, scope: &str, channel: &str) -> rusqlite::Result<Option<(bool, u64)>> {
+    database
+        .prepare_cached("SELECT kind = 'queue', capacity FROM channels WHERE scope = ?1 AND name = ?2")?
+        .query_row([scope, channel], |row| Ok((row.get(0)?, row.get::<_, i64>(1)?.cast_unsigned())))
+        .optional()
+}
+
+fn has_edge(
+    database: &Connection,
+    scope: &str,
+    channel: &str,
+    session: Option<&str>,
+) -> rusqlite::Result<bool> {
+    let Some(session) = session else { return Ok(false) };
+    database
+        .prepare_cached(
+            "SELECT 1 FROM channel_edges WHERE scope = ?1 AND channel = ?2 AND direction = ?3 AND session = ?4",
+        )?
+        .exists([scope, channel, Direction::Send.name(), session])
+}
+
+/// Returns how many messages of a queue nobody has received.
+fn waiting(database: &Connection, scope: &str, channel: &str) -> rusqlite::Result<u64> {
+    database
+        .prepare_cached(
+            "SELECT count(*) FROM channel_messages WHERE scope = ?1 AND channel = ?2 AND taken_by IS NULL",
+        )?
+        .query_row([scope, channel], |row| row.get::<_, i64>(0).map(i64::cast_unsigned))
+}
+
+fn listeners(database: &Connection, scope: &str, channel: &str) -> rusqlite::Result<Vec<String>> {
+    database
+        .prepare_cached(
+            "SELECT session FROM channel_edges WHERE scope = ?1 AND channel = ?2 AND direction = ?3 ORDER BY session",
+        )?
+        .query_map([scope, channel, Direction::Listen.name()], |row| row.get(0))?
+        .collect()
+}
+
+/// Adds the message to the channel. Returns the number of its row.
+fn add(database: &Connection, scope: &str, post: &NewPost, message: &str) -> rusqlite::Result<i64> {
+    database
+        .prepare_cached(
+            "INSERT INTO channel_messages (scope, channel, message, key, at_ms, sender, sender_session, content, metadata, reply_to)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+        )?
+        .insert(params![
+            scope,
+            post.channel,
+            message,
+            post.key.as_deref().unwrap_or(message),
+            now_ms().cast_signed(),
+            post.sender,
+            post.sender_session,
+            post.content.to_string(),
+            post.metadata.to_string(),
+            post.reply_to,
+        ])
+}
+
+/// Returns the copy of a message for the inboxes, without its recipient.
+fn copy(post: &NewPost, number: i64, message: &str) -> NewMessage {
     let text = match &post.content {
         Value::String(text) => text.clone(),
         other => other.to_string(),
@@ -197,8 +237,9 @@ fn copy(post: &NewPost, recipient: &str, message: &str) -> NewMessage {
         message: Some(message.to_owned()),
         reply_to: post.reply_to.clone(),
         metadata: (!is_empty).then(|| post.metadata.clone()),
-        key: Some(format!("{} {} {message}", post.scope.key(), post.channel)),
-        ..NewMessage::new(recipient, Source::Channel, &post.sender, text)
+        // In the order of sending, so that the index of keys grows at its end.
+        key: Some(format!("channel {number:012}")),
+        ..NewMessage::new("", Source::Channel, &post.sender, text)
     }
 }
 

@@ -237,6 +237,33 @@ pub(super) fn add(database: &Connection, new: &NewMessage, key: &str) -> rusqlit
         ])
 }
 
+/// Adds a row for each of the recipients, a list in JSON. The key must be new to them.
+pub(super) fn add_copies(database: &Connection, new: &NewMessage, recipients: &str) -> rusqlite::Result<()> {
+    let metadata = new.metadata.as_ref().map(Value::to_string);
+    let grants = new.grants.as_ref().map(|it| Value::from(it.clone()).to_string());
+    database
+        .prepare_cached(
+            "INSERT INTO inbox (recipient, key, at_ms, source, sender, sender_session, channel, message, reply_to,
+               metadata, text, grants)
+             SELECT value, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12 FROM json_each(?1)",
+        )?
+        .execute(params![
+            recipients,
+            new.key.as_deref().unwrap_or_default(),
+            now_ms().cast_signed(),
+            new.source.name(),
+            new.sender,
+            new.sender_session,
+            new.channel,
+            new.message.as_deref().unwrap_or_default(),
+            new.reply_to,
+            metadata,
+            new.text,
+            grants,
+        ])
+        .map(drop)
+}
+
 fn arrival(row: &Row<'_>) -> rusqlite::Result<Arrival> {
     let number = |at: usize| row.get::<_, Option<i64>>(at).map(|it| it.map(i64::cast_unsigned));
     let json = |at: usize| -> rusqlite::Result<Option<Value>> {

@@ -6,7 +6,10 @@ use std::{path::Path, sync::Arc, time::Duration};
 use serde_json::json;
 
 use super::*;
-use crate::{Buffer, channels::Member};
+use crate::{
+    Buffer,
+    channels::{ChannelKind, Direction, Member, NewPost, NotSent, Scope},
+};
 
 fn store(folder: &Path) -> Store {
     let secrets = Secrets::collect([("A_TOKEN", "hunter2hunter2")], []);
@@ -94,15 +97,34 @@ async fn waiters_are_woken_by_commits_of_any_store_of_this_process() {
 }
 
 #[tokio::test]
-async fn full_inbox_refuses_all_of_a_group_of_messages() {
+async fn full_inbox_refuses_all_of_a_group_of_messages_and_a_broadcast_to_all() {
     let folder = tempfile::tempdir().unwrap();
-    let inbox = store(folder.path()).inbox();
+    let store = store(folder.path());
+    let inbox = store.inbox();
     let many: Vec<_> = (0..MOST_QUEUED).map(|at| message(&at.to_string())).collect();
     inbox.post_all(many).await.unwrap();
     let other = NewMessage { recipient: "t".to_owned(), ..message("x") };
     let fault = inbox.post_all(vec![other, message("one more")]).await.unwrap_err();
     assert!(fault.what.contains("the inbox of `s` is full"), "{fault}");
     assert!(!inbox.has_queued("t").unwrap());
+    let (channels, scope) = (store.channels(), Scope::Environment("e".to_owned()));
+    channels.create(&scope, "c", ChannelKind::Broadcast, 0, "").await.unwrap();
+    for session in ["s", "t"] {
+        channels.wire(&scope, "c", session, Direction::Listen).await.unwrap();
+    }
+    let post = NewPost {
+        scope: scope.clone(),
+        channel: "c".to_owned(),
+        sender: "bob".to_owned(),
+        sender_session: None,
+        content: json!("x"),
+        metadata: json!({}),
+        reply_to: None,
+        key: None,
+        needs_edge: false,
+    };
+    assert_eq!(channels.send(post).await.unwrap(), Err(NotSent::InboxFull("s".to_owned())));
+    assert!(!inbox.has_queued("t").unwrap() && channels.history(&scope, "c", 10).unwrap().is_empty());
     let long = "x".repeat(LONGEST_MESSAGE + 1);
     assert_eq!(inbox.post(message(&long)).await.unwrap_err().kind, Kind::TooBig);
 }

@@ -13,7 +13,7 @@ async fn session_is_open_in_one_agent_at_a_time() {
 }
 
 #[tokio::test]
-async fn jobs_of_an_earlier_process_are_reported_lost_once() {
+async fn end_of_a_job_that_the_model_did_not_see_is_told_once_in_a_later_process() {
     let fixture = Fixture::new();
     fixture.plays([calls(&[("1", "act", r#"{"act":"hang","run_in_background":true}"#)]), said("it runs")]);
     let mut agent = fixture.agent();
@@ -24,7 +24,7 @@ async fn jobs_of_an_earlier_process_are_reported_lost_once() {
         agent = fixture.agent();
         fixture.turn(&mut agent, input).await;
         let last = format!("{:?}", fixture.last_request().items.last());
-        assert_eq!(last.contains("jobs that were begun before are gone"), told, "{last}");
+        assert_eq!(last.contains("job_1 (act) was stopped after"), told, "{last}");
     }
 }
 

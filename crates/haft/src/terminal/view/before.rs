@@ -1,6 +1,6 @@
 //! Messages of an earlier process, as rows.
 
-use agent::Message;
+use agent::{CUT_OFF, Message};
 
 use super::{
     super::{
@@ -40,10 +40,13 @@ pub(crate) fn said_before(message: &Message, look: Look) -> Vec<Row> {
             );
             rows
         }
-        Message::Model { text } => {
+        Message::Model { text, cut_off } => {
             let mut markdown = Markdown::default();
             let mut rows = markdown.push(text, look);
             rows.extend(markdown.end(look));
+            if *cut_off {
+                rows.extend(Row::new(CUT_OFF, Style::ASKS).lines(look.columns));
+            }
             rows
         }
         Message::Tool { tool, title: arguments, ok, exit, line, ms, .. } => {

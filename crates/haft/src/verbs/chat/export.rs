@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
-use agent::{Message, conversation, lines};
+use agent::{Message, conversation};
 use kit::Fault;
 use runtime::Runtime;
+use sessions::lines;
 
 use super::{conversation::Conversation, front_end::Face};
 use crate::{
@@ -69,7 +70,7 @@ pub(super) fn written(runtime: &Runtime, session: &str, given: &str) -> Result<S
 /// Returns the last text of the model.
 fn last_answer(said: &[Message]) -> Option<String> {
     said.iter().rev().find_map(|it| match it {
-        Message::Model { text } => Some(text.clone()),
+        Message::Model { text, .. } => Some(text.clone()),
         _ => None,
     })
 }

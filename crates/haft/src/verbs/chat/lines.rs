@@ -10,7 +10,7 @@ use std::{
     sync::Arc,
 };
 
-use agent::{Agent, Change, Message};
+use agent::{Agent, CUT_OFF, Change, Message};
 use kit::{Fault, Kind};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio_util::sync::CancellationToken;
@@ -156,7 +156,8 @@ impl Face for Lines {
         for message in said {
             let line = match message {
                 Message::Person { text, .. } => format!("> {text}"),
-                Message::Model { text } => text.clone(),
+                Message::Model { text, cut_off: false } => text.clone(),
+                Message::Model { text, cut_off: true } => format!("{}\n{CUT_OFF}", text.trim_end()),
                 Message::Tool { tool, title, .. } => {
                     let arguments = serde_json::from_str(title).unwrap_or_else(|_| title.clone().into());
                     format!("< {tool} {}", abbreviate::arguments(&arguments, TITLE))

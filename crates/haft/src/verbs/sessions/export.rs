@@ -2,11 +2,12 @@
 
 use std::path::PathBuf;
 
-use agent::{Conversation, calls, lines};
+use agent::{Conversation, calls};
 use clap::{Args, ValueEnum};
 use kit::Fault;
 use runtime::Runtime;
 use serde_json::{Value, json};
+use sessions::lines;
 use store::{changes::DiffLimits, journal::Filter};
 
 use super::{

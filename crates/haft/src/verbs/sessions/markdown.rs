@@ -2,7 +2,7 @@
 
 use std::{fs::OpenOptions, io::Write as _, path::Path};
 
-use agent::Message;
+use agent::{CUT_OFF, Message};
 use kit::{Fault, Kind};
 
 use crate::terminal::abbreviate;
@@ -27,11 +27,14 @@ pub(in crate::verbs) fn markdown(title: &str, session: &str, said: &[Message]) -
                 text.push('\n');
                 attached.iter().for_each(|it| text.push_str(&format!("\n*attached: {it}*\n")));
             }
-            Message::Model { text: said } => {
+            Message::Model { text: said, cut_off } => {
                 is_person = false;
                 text.push_str("## Model\n\n");
                 text.push_str(said.trim_end());
                 text.push('\n');
+                if *cut_off {
+                    text.push_str(&format!("\n> {CUT_OFF}\n"));
+                }
             }
             Message::Tool { tool, title, ok, exit, line, .. } => {
                 if std::mem::take(&mut is_person) {

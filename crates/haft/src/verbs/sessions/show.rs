@@ -2,10 +2,11 @@
 
 use std::{fmt::Write as _, io::IsTerminal};
 
-use agent::{Conversation, Line, Message, lines};
+use agent::{CUT_OFF, Conversation, Line, Message};
 use clap::Args;
 use kit::{Fault, Kind, counted, escape::visible};
 use serde_json::json;
+use sessions::lines;
 use store::{Arrival, ArrivalState};
 
 use super::{Named, when};
@@ -148,7 +149,10 @@ fn plain(about: &Conversation, said: &[Line]) -> String {
                 let attached: String = attached.iter().map(|it| format!("\n  [{it}]")).collect();
                 writeln!(text, "> {}{attached}", said.trim_end().replace('\n', "\n  "))
             }
-            Message::Model { text: said } => writeln!(text, "{}", said.trim_end()),
+            Message::Model { text: said, cut_off } => {
+                let mark = if *cut_off { format!("\n{CUT_OFF}") } else { String::new() };
+                writeln!(text, "{}{mark}", said.trim_end())
+            }
             Message::Tool { tool, title, ok, exit, line, ms, .. } => {
                 let arguments = serde_json::from_str(title).unwrap_or_else(|_| title.clone().into());
                 let call = format!("{tool} {}", abbreviate::arguments(&arguments, TITLE));
