@@ -191,6 +191,19 @@ fn direct(member: &Seen, members: &[Seen], counts: &mut Counts) {
     }
 }
 
+/// Returns the rows of the turns that ended with an answer of their own. A turn that went on after an interrupted one may have
+/// found the answer complete: that is one, unless another turn has answered in between.
+fn answered(log: &[(u64, Value)]) -> impl Iterator<Item = u64> + '_ {
+    let is_done = |row: &Value| text(row, "event") == "turn_ended" && text(row, "ended") == "done";
+    log.iter().filter(move |it| is_done(&it.1)).filter_map(move |(seq, row)| {
+        let is_own = row.get("steps").and_then(Value::as_u64) > Some(0);
+        let cut = text(row, "key").strip_prefix("go on after ").and_then(|it| it.parse::<u64>().ok());
+        let is_first =
+            cut.is_some_and(|cut| !log.iter().any(|it| it.0 > cut && it.0 < *seq && is_done(&it.1)));
+        (is_own || is_first).then_some(*seq)
+    })
+}
+
 /// Compares the turns that ended with the messages by output wires.
 fn wired(plan: &Plan, member: &Seen, members: &[Seen], counts: &mut Counts) {
     let spec = plan.recipe.all().find(|it| it.name == member.record.name);
@@ -202,12 +215,7 @@ fn wired(plan: &Plan, member: &Seen, members: &[Seen], counts: &mut Counts) {
         let begin = format!("{} {} row ", wire.id(), member.record.session);
         let keys: Vec<&str> =
             target.inbox.iter().filter_map(|it| it.key.strip_prefix(begin.as_str())).collect();
-        let ended: BTreeSet<String> = member
-            .log
-            .iter()
-            .filter(|it| text(&it.1, "event") == "turn_ended" && text(&it.1, "ended") == "done")
-            .map(|it| it.0.to_string())
-            .collect();
+        let ended: BTreeSet<String> = answered(&member.log).map(|it| it.to_string()).collect();
         counts.wired += keys.len();
         let passed: BTreeSet<String> = keys.iter().map(|it| (*it).to_owned()).collect();
         if passed != ended || keys.len() != passed.len() {

@@ -237,7 +237,7 @@ impl Inner {
         let Some((handle, seen)) = handle else { return };
         let (id, group) = (id.to_owned(), Arc::downgrade(self));
         tokio::spawn(async move {
-            let key = format!("go on after {seen}");
+            let key = format!("{}{seen}", member_logs::GO_ON);
             if let Err(fault) = handle.act(&key, Operation::Prompt(Prompt::default())).await {
                 tracing::debug!(%fault, id, "there is nothing to go on with");
             }

@@ -13,7 +13,7 @@ use store::{
     groups::{NewGroupEvent, Step, Used},
 };
 
-use super::{Inner, Seen, event, exchanges::Looping};
+use super::{Inner, Seen, blocking, event, exchanges::Looping};
 use crate::{
     recipe::Limits,
     status::Status,
@@ -25,6 +25,12 @@ const AGAIN: Duration = Duration::from_millis(500);
 
 /// Number of messages of its parent's inbox that are searched for one of a member.
 const LOOK_BACK: usize = 200;
+
+/// The beginning of the key of a prompt by which a member goes on with an interrupted turn; the number of a row of its log follows.
+pub(super) const GO_ON: &str = "go on after ";
+
+/// Number of rows of a log that are read at a time.
+const PAGE: usize = 200;
 
 /// The tools by which members only talk to each other: their calls change nothing else.
 const TALK: [&str; 5] = ["send_message", "send_channel", "group_send", "group_status", "todo"];
@@ -174,6 +180,7 @@ impl Inner {
         let mut step = Step { member: id.to_owned(), seen: row.seq, is_turn: true, ..Step::default() };
         match end.ended.as_str() {
             "interrupted" | "cancelled" => {}
+            "done" if self.says_nothing_new(id, row, end).await? => {}
             "done" => {
                 step.messages =
                     self.wired(id, row, end, began.as_ref().map_or("message", |it| it.0.as_str()));
@@ -212,6 +219,36 @@ impl Inner {
             self.go_on(id).await;
         }
         Ok(())
+    }
+
+    /// Returns whether a turn ended without an answer of its own, so that its text is that of a turn before. A member that goes on
+    /// with an interrupted turn may find its answer complete: then the text is new, unless a message has begun a turn before it.
+    async fn says_nothing_new(&self, id: &str, row: &Row, end: &TurnEnd) -> Result<bool, Fault> {
+        if end.steps > 0 {
+            return Ok(false);
+        }
+        let cut =
+            end.key.as_deref().and_then(|it| it.strip_prefix(GO_ON)).and_then(|it| it.parse::<u64>().ok());
+        let session = self.state.lock().live.get(id).map(|it| it.session.clone());
+        let (Some(cut), Some(session)) = (cut, session) else { return Ok(true) };
+        let (events, until) = (self.store.events(), row.seq);
+        blocking(move || {
+            let mut after = cut;
+            loop {
+                let page = events.page(&session, after, PAGE, usize::MAX)?;
+                let Some(last) = page.last() else { return Ok(false) };
+                after = last.seq;
+                for stored in page {
+                    if stored.seq >= until {
+                        return Ok(false);
+                    }
+                    if matches!(serde_json::from_str(&stored.body), Ok(Event::TurnEnded(end)) if end.ended == "done") {
+                        return Ok(true);
+                    }
+                }
+            }
+        })
+        .await
     }
 
     /// Returns the messages that the output wires of a member bring about.

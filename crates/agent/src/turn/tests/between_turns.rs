@@ -103,8 +103,8 @@ async fn end_of_an_earlier_job_is_repeated_after_a_rewind() {
     agent.rewind(1).await.unwrap();
     fixture.turn(&mut agent, "what now").await;
     let told = texts(fixture.last_request().items.last().unwrap());
-    assert!(told.len() == 2 && told[0].contains("job_1 (act) ended: done"), "{told:?}");
-    assert_eq!(told[1], "what now");
+    assert!(told.len() == 3 && told[1].contains("job_1 (act) ended: done"), "{told:?}");
+    assert_eq!(told[2], "what now");
 }
 
 #[tokio::test]
