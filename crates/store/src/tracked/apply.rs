@@ -418,6 +418,10 @@ impl Work<'_> {
         };
         is_left.then(|| match now {
             Node::Absent => format!("it is gone since {}", self.plan.call),
+            _ if entry.is_open => format!(
+                "it changed since {}, which left a process that had it open for writing",
+                self.plan.call
+            ),
             _ => format!("it changed since {}", self.plan.call),
         })
     }
@@ -437,7 +441,7 @@ impl Work<'_> {
                 if let Some(why) = self.changed_since(number, entry, path, &now) {
                     return Ok(Step::Left(why));
                 }
-                self.log.before(path, Keep::Link)?;
+                self.log.before(path, Keep::Link, false)?;
                 let spot = Spot::at(path)?;
                 if !matches!(&now, Node::Link { target: held, .. } if held == target) {
                     if let Some(step) = self.clear(path, &now)? {
@@ -461,7 +465,7 @@ impl Work<'_> {
         if let Some(why) = self.changed_since(number, entry, path, now) {
             return Ok(Step::Left(why));
         }
-        self.log.before(path, Keep::Link)?;
+        self.log.before(path, Keep::Link, false)?;
         killed_at("undo-recorded-path");
         let spot = Spot::at(path)?;
         match now {
