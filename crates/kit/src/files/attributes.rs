@@ -30,7 +30,7 @@ pub fn attributes(folder: impl AsFd, name: &OsStr) -> io::Result<Vec<Attribute>>
             let length = llistxattr(&path, &mut all[..])?;
             all.truncate(length);
             long = all;
-            &long
+            long.as_slice()
         }
         Err(error) => return Err(error.into()),
     };

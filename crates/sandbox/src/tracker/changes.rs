@@ -346,8 +346,9 @@ impl Recording<'_> {
         exchange: bool,
     ) -> Result<(), Long> {
         let is_folder = |it: &Stat| FileType::from_raw_mode(it.st_mode).is_dir();
+        let thread = self.thread;
         let rename = |log: &mut Log, moves: Vec<(PathBuf, PathBuf)>| {
-            log.rename(Rename { thread: self.thread, place: from.clone(), identity: identity(there), moves });
+            log.rename(Rename { thread, place: from.clone(), identity: identity(there), moves });
         };
         match other {
             Some(_) if exchange => {
