@@ -118,7 +118,10 @@ fn older_of_two_commands_leaves_alone_what_the_newer_one_changed() {
     assert_eq!(test_ws.text(&format!("{newer}/moved")), format!("{newer}\n"));
     undo(&test_ws, &newer_call);
     let said = undo(&test_ws, &older_call);
-    assert_eq!(before.differences(&Tree::of(&test_ws.at(""))), Vec::<String>::new(), "{said}");
+    let left = before.differences(&Tree::of(&test_ws.at("")));
+    // A folder in which both made changes has the time of the last undo.
+    let left: Vec<_> = left.into_iter().filter(|it| !it.contains(": time ")).collect();
+    assert_eq!(left, Vec::<String>::new(), "{said}");
 }
 
 #[test]
@@ -135,7 +138,7 @@ fn jobs_and_edits_at_once_are_told_apart() {
         );
         json!({"command": command, "wait_ms": 0})
     };
-    all_work(["a", "b"].map(|it| server.start_call("shell", &job(it))).into_iter().collect());
+    all_work(Vec::from(["a", "b"].map(|it| server.start_call("shell", &job(it)))));
     let edit = |path: &str, old: &str| json!({"path": path, "edits": [{"old": old, "new": "edited"}]});
     all_work(vec![
         server.start_call("edit", &edit("src/3.c", "file 3")),
@@ -195,6 +198,6 @@ fn commands_of_two_processes_of_haft_at_once_are_told_apart() {
         undo(&test_ws, &id_of(&test_ws, "write", name));
     }
     let left = before.differences(&Tree::of(&test_ws.at("")));
-    let left: Vec<_> = left.into_iter().filter(|it| !it.starts_with(": time ")).collect();
+    let left: Vec<_> = left.into_iter().filter(|it| !it.contains(": time ")).collect();
     assert_eq!(left, Vec::<String>::new(), "{said}");
 }

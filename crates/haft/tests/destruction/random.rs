@@ -181,7 +181,9 @@ fn run(seed: u64) -> Done {
     }
     let undone = undo(&test_ws);
     let said = format!("{}{}", undone.out, undone.err);
-    let left = before.differences(&Tree::of(&test_ws.at("")));
+    let mut left = before.differences(&Tree::of(&test_ws.at("")));
+    // A file that lost one of its names comes back as a file of its own.
+    left.retain(|it| !it.contains(" names, not "));
     let (told, silent): (Vec<_>, Vec<_>) = left.into_iter().partition(|it| super::tells(&said, it, ""));
     wrong.extend(silent);
     let wrong = match wrong.is_empty() {

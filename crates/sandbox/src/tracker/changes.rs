@@ -260,13 +260,13 @@ impl Recording<'_> {
 
     fn content(&mut self, place: &Place, there: &Stat, append: bool, empties: bool) -> Result<(), Long> {
         let path = place.path();
+        // Its removal was recorded, and then refused: it is its own image.
+        if there.st_nlink > 1 {
+            self.unshare(&identity(there));
+        }
         let before = self.log.level(&path);
         let wanted = if append { Level::Length } else { Level::Whole };
         if before >= Some(wanted) {
-            // Its removal was recorded, and then refused: it is its own image.
-            if there.st_nlink > 1 {
-                self.unshare(&identity(there));
-            }
             return Ok(());
         }
         if append {

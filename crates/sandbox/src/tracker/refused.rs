@@ -3,7 +3,7 @@
 //! A rename is recorded before it is made. Once its thread makes another call, it is over: if the file still has its
 //! old name then, the log takes the rename back.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use kit::tracking::{Record, rebase};
 use rustix::fs::{AtFlags, statat};
@@ -53,7 +53,11 @@ impl Log {
         if self.renames.is_empty() {
             return;
         }
-        let is_over = |asked: &mut Asked| thread.is_none_or(|it| it == asked.rename.thread);
+        // A thread that has ended makes no other call.
+        let has_ended = |number: u32| !Path::new(&format!("/proc/{number}")).exists();
+        let is_over = |asked: &mut Asked| {
+            thread.is_none_or(|it| it == asked.rename.thread) || has_ended(asked.rename.thread)
+        };
         let over: Vec<Asked> = self.renames.extract_if(.., is_over).collect();
         for Asked { rename, seen } in over.into_iter().rev() {
             let here = statat(&rename.place.folder, &rename.place.name, AtFlags::SYMLINK_NOFOLLOW);

@@ -376,7 +376,7 @@ impl Looking<'_> {
 }
 
 fn path_of(file: BorrowedFd<'_>) -> Look<PathBuf> {
-    let read = |file: BorrowedFd<'_>| {
+    let read = |file: BorrowedFd<'_>| -> Result<PathBuf, Errno> {
         let path = readlinkat(CWD, format!("/proc/self/fd/{}", file.as_raw_fd()), Vec::new())?;
         Ok(PathBuf::from(OsString::from_vec(path.into_bytes())))
     };

@@ -147,6 +147,12 @@ impl Work<'_> {
                 "the copy of what it held before was changed by another program".to_owned(),
             ));
         }
+        // The system refused its removal: the file is its own image.
+        if matches!(now, Node::File(about) if about.identity == kept.identity) {
+            let step = self.metadata(entry, path, &before)?;
+            Spot::at(&image)?.remove()?;
+            return Ok(step);
+        }
         // A process that has it open would go on with a file that nobody sees.
         if let Node::File(about) = now
             && (about.links > 1 || entry.is_open)
