@@ -99,7 +99,7 @@ cases! {
     rm_refs [Git]: "%GIT%", "rm -f .git/refs/heads/main" => Denied;
     head_is_overwritten [Git]: "%GIT%", "echo nonsense > .git/HEAD" => Denied;
     index_is_removed [Git]: "%GIT%", "rm .git/index" => Undone;
-    git_clean [Git]: "%GIT%mkdir target; echo t > target/t; echo new > new; echo o > a.o", "git clean -qfdx" => Undone;
+    git_clean [Git]: "%GIT%mkdir target; echo t > target/t; echo new > new; echo o > a.o", "git clean -qfdx" => UndoneOrTold;
     git_reset_hard [Git]: "%GIT%echo work >> README; echo work >> src/1.c", "git reset -q --hard HEAD~1" => Undone;
     git_checkout_of_files [Git]: "%GIT%echo work >> README", "git checkout -q -- ." => Undone;
     git_branch_is_deleted [Git]: "%GIT%", "git branch -q -D other; git reflog expire --expire=now --all; git gc -q --prune=now" => Undone;

@@ -149,6 +149,11 @@ impl Work<'_> {
         }
         // The system refused its removal: the file is its own image.
         if matches!(now, Node::File(about) if about.identity == kept.identity) {
+            if kept.size > before.size {
+                // It was appended to before.
+                self.log.before(path, Keep::Copy, entry.attributes.is_some())?;
+                Spot::at(path)?.write()?.set_len(before.size)?;
+            }
             let step = self.metadata(entry, path, &before)?;
             Spot::at(&image)?.remove()?;
             return Ok(step);
