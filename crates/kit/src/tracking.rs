@@ -73,6 +73,16 @@ impl Metadata {
     }
 }
 
+/// An extended attribute of a file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attribute {
+    /// Its name, with its namespace: `user.comment`.
+    #[serde(with = "bytes")]
+    pub name: OsString,
+    /// Its value.
+    pub value: Vec<u8>,
+}
+
 /// Where the content of a file before the call is kept.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -113,7 +123,8 @@ pub enum Reason {
 /// [`Moved`](Self::Moved) the path is moved back. A path may have several records, each of which keeps more
 /// than the one before it: [`BeforeImage::Metadata`], then [`BeforeImage::Length`], then the content. The first says what the
 /// path was, the first with content has the content: after [`BeforeImage::Length`], as many bytes of it as the file
-/// had then. A record may name a change that the system refused afterwards: then the path is as before.
+/// had then. A record may name a change that the system refused afterwards: then the path is as before; after a rename,
+/// [`NotMoved`](Self::NotMoved) says so.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Record {
@@ -139,6 +150,30 @@ pub enum Record {
         /// Its new path.
         #[serde(with = "path")]
         to: PathBuf,
+    },
+    /// The extended attributes of a path with a record, before the call changed them, or as its image has none. A
+    /// path without this record has kept its own.
+    Attributes {
+        /// The path, as in its record.
+        #[serde(with = "path")]
+        path: PathBuf,
+        /// All that its owner may set.
+        attributes: Vec<Attribute>,
+    },
+    /// The system refused the last rename of this path that has a record: it is still there.
+    NotMoved {
+        /// The path that it has.
+        #[serde(with = "path")]
+        from: PathBuf,
+        /// The path that it would have had.
+        #[serde(with = "path")]
+        to: PathBuf,
+    },
+    /// A process of the call still had this file open for writing when the call ended.
+    StillOpen {
+        /// The path.
+        #[serde(with = "path")]
+        path: PathBuf,
     },
     /// From here on, some changes may be those of other calls, which ran in the same process at the same time.
     Mixed {
@@ -212,6 +247,10 @@ mod tests {
             let before = Record::Before { path, node: Node::Absent, kept: BeforeImage::Nothing, git: false };
             let line = serde_json::to_string(&before).unwrap();
             assert_eq!(serde_json::from_str::<Record>(&line).unwrap(), before);
+            let attribute = Attribute { name: "user.a".into(), value: vec![0, 255] };
+            let attributes = Record::Attributes { path: "/w/a".into(), attributes: vec![attribute] };
+            let line = serde_json::to_string(&attributes).unwrap();
+            assert_eq!(serde_json::from_str::<Record>(&line).unwrap(), attributes);
         }
     }
 }

@@ -18,6 +18,7 @@ tracked! {
     mod ignored;
     mod images;
     mod listener;
+    mod open_files;
     mod resolve;
     mod system;
     pub(crate) use filter::{install, program};
@@ -26,6 +27,7 @@ tracked! {
 
 mod log;
 mod logs;
+mod refused;
 #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
 mod untracked;
 

@@ -9,6 +9,7 @@ mod apply;
 mod fold;
 mod folder;
 mod log;
+mod meanwhile;
 mod settle;
 #[cfg(test)]
 mod tests;
@@ -17,7 +18,7 @@ mod versions;
 use std::{
     fs, io,
     path::{Path, PathBuf},
-    time::UNIX_EPOCH,
+    time::{SystemTime, UNIX_EPOCH},
 };
 
 use kit::{Fault, tracking::Node};
@@ -54,7 +55,9 @@ pub struct TrackedCall {
     pub session: String,
     /// The tool.
     pub tool: String,
-    /// The time of its newest change, in milliseconds since 1970.
+    /// The time of its first change, in milliseconds since 1970; where the file system has no such time, of its begin.
+    pub began_ms: u64,
+    /// The time of its newest change, likewise.
     pub at_ms: u64,
     /// The number of reversals: 0 for a command, 1 for its undo, 2 for its redo.
     pub depth: u32,
@@ -88,6 +91,12 @@ struct Plan {
     left: Vec<usize>,
     /// Folders whose times somebody else has changed.
     times: Vec<usize>,
+    /// Entries that another call changed after this one, while both ran.
+    #[serde(default)]
+    later: Vec<(usize, String)>,
+    /// Other calls that ran at the same time and changed some of the paths before this one.
+    #[serde(default)]
+    beside: Vec<String>,
     /// The process that carries it out.
     instance: String,
     /// Whether it is finished.
@@ -192,14 +201,19 @@ impl Tracked {
         let modified = |name: &str| fs::metadata(folder.join(name)).and_then(|it| it.modified()).ok();
         let Some(changed) = modified(LOG) else { return Ok(None) };
         let is_settled = modified(SETTLED).is_some_and(|it| it >= changed);
-        let changed = changed.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+        let milliseconds = |it: SystemTime| {
+            u64::try_from(it.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis()).unwrap_or(u64::MAX)
+        };
+        let created = fs::metadata(folder.join(LOG)).and_then(|it| it.created()).ok().map(milliseconds);
+        let changed = milliseconds(changed);
         let plan: Option<Plan> = self.read(&folder.join(PLAN))?;
         Ok(Some(TrackedCall {
             is_running: !is_settled && self.is_alive(&begun.instance),
             session: begun.session,
             tool: begun.tool,
+            began_ms: created.unwrap_or(begun.at_ms),
             // The time of a file may lag behind the clock a little.
-            at_ms: u64::try_from(changed).unwrap_or(u64::MAX).max(begun.at_ms),
+            at_ms: changed.max(begun.at_ms),
             depth: plan.map_or(0, |it| it.depth),
             call,
         }))

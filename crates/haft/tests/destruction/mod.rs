@@ -1,23 +1,30 @@
 //! Commands that destroy: after `haft undo` the tree is what it was, or an answer had said that it would not be.
 //!
-//! Each case is a folder, a command in it, and what has to hold. `TMPDIR` chooses the file system on which all of
-//! it happens.
+//! Each case (`cases.rs`) is a folder, a command in it, and what has to hold. The whole table runs on several file
+//! systems (`file_systems.rs`); `TMPDIR` chooses one more.
 
 mod asked;
+mod at_once;
 mod cases;
+mod descriptors;
+mod file_systems;
+mod mounts;
 mod random;
+mod table;
 mod tree;
 
 use std::process::{Command, Stdio};
 
-use serde_json::json;
+use kit::testing::needs::Program;
 
 use crate::support::{Ran, TestWorkspace};
-use tree::Tree;
 
 /// One case of destruction.
+#[derive(Debug)]
 struct Case {
     name: &'static str,
+    /// What it runs beyond a minimal Debian.
+    programs: &'static [Program],
     /// A script that makes the folder what it is before, on top of [`BASE`].
     setup: &'static str,
     /// The command that a model sends.
@@ -30,13 +37,17 @@ struct Case {
 enum Then {
     /// The tree is another one, and `haft undo` makes it the one before.
     Undone,
-    /// As above, but for paths that an answer names.
+    /// As above, but for paths that an answer names; or it is denied.
     UndoneOrTold,
     /// It is too much: nobody is there to ask, so it is denied, and the tree is as before.
     Denied,
+    /// The same in a workspace of its own. Among others it is a small part, and [`Undone`](Self::Undone).
+    DeniedAlone,
+    /// The system refuses it to the command: the tree is as before.
+    Refused,
 }
 
-/// Makes a folder with files of every kind, all of the same old time.
+/// Makes a folder with files of every kind.
 const BASE: &str = r"
 mkdir -p src/deep/er docs data empty
 for i in 1 2 3 4 5 6; do echo file $i > src/$i.c; echo deep $i > src/deep/er/$i.h; done
@@ -59,10 +70,66 @@ git init -q -b main; printf 'target/\n*.o\n' > .gitignore; git config user.name 
 git add -A; git commit -qm one; git branch other; echo two >> README; git commit -qam two
 ";
 
+/// Makes a script that tries ways to change files that the tracker does not stop. A way that is open removes README.
+const WAYS: &str = r#"
+cat > ways.py <<'END'
+import ctypes, os
+c = ctypes.CDLL(None, use_errno=True)
+x86 = os.uname().machine == "x86_64"
+room = ctypes.create_string_buffer(256)
+ways = {
+    "io_uring_setup": (425, 4, room),
+    "open_tree": (428, -100, b"src", 0),
+    "move_mount": (429, -100, b"src", -100, b"docs", 0),
+    "fsopen": (430, b"tmpfs", 0),
+    "name_to_handle_at": (303 if x86 else 264, -100, b"README", room, room, 0),
+    "open_by_handle_at": (304 if x86 else 265, -100, room, 2),
+    "mount": (165 if x86 else 40, b"src", b"docs", 0, 4096, 0),
+    "unshare": (272 if x86 else 97, 0x10020000),
+    "ptrace": (101 if x86 else 117, 0, 0, 0, 0),
+    "fanotify_init": (300 if x86 else 262, 0, 2),
+}
+if x86:
+    ways["unlink of x32"] = (0x40000000 | 87, b"README")
+for name, arguments in ways.items():
+    if c.syscall(*arguments) >= 0:
+        print(name, "is open")
+        os.unlink("README")
+END
+"#;
+
+/// Makes a program that removes README by a call of 32 bits, where the machine has such.
+const INT80: &str = r#"
+if [ "$(uname -m)" = x86_64 ]; then
+cat > int80.c <<'END'
+#define _GNU_SOURCE
+#include <string.h>
+#include <sys/mman.h>
+int main(void) {
+    char *name = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0);
+    strcpy(name, "README");
+    long done;
+    __asm__ volatile("int $0x80" : "=a"(done) : "a"(10), "b"(name) : "memory");
+    return done != 0;
+}
+END
+cc -o int80 int80.c
+else
+printf '#!/bin/sh\nfalse\n' > int80; chmod 755 int80
+fi
+"#;
+
+/// Returns a setup or a command as a script.
+fn script_of(text: &str) -> String {
+    text.replace("%GIT%", GIT)
+        .replace("%WAYS%", WAYS)
+        .replace("%INT80%", INT80)
+        .replace("%PY%", "/usr/bin/python3")
+}
+
 /// Makes the folder of a case.
 fn prepare(test_ws: &TestWorkspace, setup: &str) {
-    let setup = setup.replace("%GIT%", GIT);
-    script(test_ws, &format!("{BASE}{setup}{AGE}"));
+    script(test_ws, &format!("{BASE}{}{AGE}", script_of(setup)));
 }
 
 /// Runs a script in the workspace, outside of haft.
@@ -81,43 +148,11 @@ fn undo(test_ws: &TestWorkspace) -> Ran {
     test_ws.run(&["undo"])
 }
 
-/// Runs one case.
-#[track_caller]
-fn holds(case: &Case) {
-    let test_ws = TestWorkspace::new();
-    prepare(&test_ws, case.setup);
-    let before = Tree::of(&test_ws.at(""));
-    let called = test_ws.call("shell", &json!({"command": case.command}));
-    let after = Tree::of(&test_ws.at(""));
-    let answer = called.text();
-    if case.then == Then::Denied {
-        assert_eq!(called.kind(), "denied", "{}: {answer}", case.name);
-        assert_eq!(
-            before.differences(&after),
-            Vec::<String>::new(),
-            "{}: a denied call changed files",
-            case.name
-        );
-        return;
-    }
-    assert_ne!(called.kind(), "denied", "{}: {answer}", case.name);
-    assert!(!before.differences(&after).is_empty(), "{}: the command destroyed nothing: {answer}", case.name);
-    let undone = undo(&test_ws);
-    let restored = Tree::of(&test_ws.at(""));
-    let said = format!("{answer}\n{}\n{}", undone.out, undone.err);
-    let wrong: Vec<String> = before
-        .differences(&restored)
-        .into_iter()
-        .filter(|it| case.then == Then::Undone || !tells(&said, it))
-        .collect();
-    assert!(wrong.is_empty(), "{}:\n{}\nThe answers:\n{said}", case.name, wrong.join("\n"));
-}
-
-/// Returns whether an answer names the path of a difference, or a folder around it.
-fn tells(said: &str, difference: &str) -> bool {
+/// Returns whether an answer names the path of a difference, or a folder around it that is below `above`.
+fn tells(said: &str, difference: &str, above: &str) -> bool {
     let path = difference.split(": ").next().unwrap_or_default();
     std::path::Path::new(path)
         .ancestors()
         .filter(|it| !it.as_os_str().is_empty())
-        .any(|it| said.contains(&it.display().to_string()))
+        .any(|it| said.contains(&format!("{above}{}", it.display())))
 }

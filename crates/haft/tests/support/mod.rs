@@ -26,6 +26,7 @@ pub(crate) struct TestWorkspace {
     /// Removes everything at its end.
     _folder: tempfile::TempDir,
     base: PathBuf,
+    state: PathBuf,
 }
 
 /// The result of a run of the program.
@@ -44,12 +45,22 @@ pub(crate) struct Called {
 
 impl TestWorkspace {
     pub(crate) fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        Self::new_in(&std::env::temp_dir())
+    }
+
+    /// The same in this folder, which chooses the file system.
+    pub(crate) fn new_in(folder: &Path) -> Self {
+        let folder = tempfile::tempdir_in(folder).unwrap();
         let base = folder.path().canonicalize().unwrap();
         for name in ["ws", "outside", "home"] {
             fs::create_dir(base.join(name)).unwrap();
         }
-        Self { _folder: folder, base }
+        Self { _folder: folder, state: base.join("state"), base }
+    }
+
+    /// Keeps the state in this folder.
+    pub(crate) fn with_state(self, state: &Path) -> Self {
+        Self { state: state.to_owned(), ..self }
     }
 
     /// Returns this path in the workspace; `../outside` is outside of it.
@@ -66,7 +77,7 @@ impl TestWorkspace {
     }
 
     pub(crate) fn state(&self) -> PathBuf {
-        self.base.join("state")
+        self.state.clone()
     }
 
     pub(crate) fn config(&self) -> PathBuf {

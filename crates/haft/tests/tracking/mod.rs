@@ -46,6 +46,11 @@ fn records(test_ws: &TestWorkspace, call: &str) -> Vec<String> {
                     }
                 }
                 Record::Moved { from, to } => format!("moved {} to {}", name(&from), name(&to)),
+                Record::Attributes { path, attributes } => {
+                    format!("{} attributes {}", attributes.len(), name(&path))
+                }
+                Record::NotMoved { from, to } => format!("not moved {} to {}", name(&from), name(&to)),
+                Record::StillOpen { path } => format!("still open {}", name(&path)),
                 Record::Mixed { .. } => "mixed".to_owned(),
                 Record::Unknown { what } => format!("unknown: {what}"),
             })
@@ -208,4 +213,43 @@ fn the_log_of_a_haft_that_was_killed_can_be_read() {
     let workspace = fs::read_dir(test_ws.state().join("workspaces")).unwrap().next().unwrap().unwrap().path();
     let call = fs::read_dir(workspace.join("tracked")).unwrap().next().unwrap().unwrap();
     assert_eq!(records(&test_ws, &call.file_name().to_string_lossy()), ["linked a: 1", "new ready"]);
+}
+
+#[test]
+fn a_rename_that_is_refused_is_taken_back_in_the_log() {
+    let test_ws = TestWorkspace::new();
+    test_ws.put("d/a", "1");
+    test_ws.put("e/b", "2");
+    assert_eq!(
+        after(&test_ws, "mv -T d e 2>/dev/null; echo 2 > d/a"),
+        ["moved d to e", "not moved d to e", "copied d/a: 1"]
+    );
+    assert_eq!(
+        after(&test_ws, "echo 3 > e/b; mv -T d e 2>/dev/null || true"),
+        ["copied e/b: 2", "moved d to e", "not moved d to e"]
+    );
+}
+
+#[test]
+fn attributes_are_in_the_log_where_an_image_lacks_them() {
+    let test_ws = TestWorkspace::new();
+    for name in ["written", "removed", "changed", "plain"] {
+        test_ws.put(name, name);
+        if name != "plain" {
+            rustix::fs::setxattr(test_ws.at(name), "user.a", b"1", rustix::fs::XattrFlags::empty()).unwrap();
+        }
+    }
+    let script = "echo x > written; rm removed; echo x > plain; \
+        /usr/bin/python3 -c 'import os; os.setxattr(\"changed\", \"user.b\", b\"2\"); os.removexattr(\"changed\", \"user.a\")'";
+    assert_eq!(
+        after(&test_ws, script),
+        [
+            "copied written: written",
+            "1 attributes written",
+            "linked removed: removed",
+            "copied plain: plain",
+            "metadata changed",
+            "1 attributes changed",
+        ]
+    );
 }

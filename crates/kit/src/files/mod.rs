@@ -4,6 +4,7 @@
 //! opens only what the call was granted, and reads or replaces exactly the file that it opened, whatever is
 //! renamed meanwhile.
 
+mod attributes;
 mod beneath;
 mod by_handle;
 mod cancellation;
@@ -16,6 +17,7 @@ mod pages;
 mod review;
 mod roots;
 mod save;
+mod sparse;
 mod tree;
 mod unnamed_file;
 mod unsaved;
@@ -23,6 +25,7 @@ mod walk;
 
 use std::{path::Path, sync::Arc};
 
+pub use attributes::{attributes, set_attributes};
 pub use by_handle::{open_folder, rename_to_free_name};
 use cancellation::Gate;
 pub use globs::check_glob;
@@ -33,6 +36,7 @@ pub use pages::{Clipped, Limits, Page, Start, Total};
 pub use review::Proposal;
 pub use roots::{Location, OtherNames, RootSpec, Roots};
 pub use save::{Before, Saved};
+pub use sparse::copy_with_holes;
 pub use tree::Tree;
 pub use unsaved::{Buffers, unsaved};
 pub use walk::{Go, Ignored, Met, Walk, Walked};

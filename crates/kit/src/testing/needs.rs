@@ -31,6 +31,8 @@ macro_rules! needs {
 pub enum Program {
     /// `bwrap`.
     Bubblewrap,
+    /// `mkfs.btrfs`.
+    BtrfsProgs,
     /// Chromium, or Google Chrome.
     Chromium,
     /// `curl`.
@@ -43,6 +45,8 @@ pub enum Program {
     Ip,
     /// `node`, for JavaScript.
     Node,
+    /// `npm`, which runs the scripts of a package.
+    Npm,
     /// `openscad`.
     OpenScad,
     /// OpenSCAD's library of parts.
@@ -51,6 +55,8 @@ pub enum Program {
     Procps,
     /// Any `python3` on `PATH`.
     Python,
+    /// `rsync`.
+    Rsync,
     /// `ssh`, `ssh-keygen` and `ssh-agent`.
     SshClient,
     /// `/usr/sbin/sshd`.
@@ -63,6 +69,8 @@ pub enum Program {
     Uv,
     /// Python's modules `venv` and `ensurepip`.
     Venv,
+    /// `mkfs.xfs`.
+    XfsProgs,
 }
 
 impl Program {
@@ -70,22 +78,26 @@ impl Program {
     const fn about(self) -> (&'static str, &'static str) {
         match self {
             Self::Bubblewrap => ("bwrap", "bubblewrap"),
+            Self::BtrfsProgs => ("mkfs.btrfs", "btrfs-progs"),
             Self::Chromium => ("chromium", "chromium"),
             Self::Curl => ("curl", "curl"),
             Self::Git => ("git", "git"),
             Self::Groff => ("groff", "groff-base"),
             Self::Ip => ("ip", "iproute2"),
             Self::Node => ("node", "nodejs"),
+            Self::Npm => ("npm", "npm"),
             Self::OpenScad => ("openscad", "openscad"),
             Self::OpenScadMcad => ("/usr/share/openscad/libraries/MCAD", "openscad-mcad"),
             Self::Procps => ("ps", "procps"),
             Self::Python => ("python3", "python3"),
+            Self::Rsync => ("rsync", "rsync"),
             Self::SshClient => ("ssh", "openssh-client"),
             Self::SshServer => ("sshd", "openssh-server"),
             Self::SystemPython => ("/usr/bin/python3", "python3"),
             Self::Tmux => ("tmux", "tmux"),
             Self::Uv => ("uv", "python3-venv"),
             Self::Venv => ("python3 with venv", "python3-venv"),
+            Self::XfsProgs => ("mkfs.xfs", "xfsprogs"),
         }
     }
 
@@ -98,6 +110,9 @@ impl Program {
             }
             Self::OpenScadMcad | Self::SystemPython => Path::new(self.about().0).exists(),
             Self::SshServer => Path::new("/usr/sbin/sshd").exists(),
+            Self::BtrfsProgs | Self::XfsProgs => {
+                on_path(self.about().0) || Path::new("/usr/sbin").join(self.about().0).exists()
+            }
             Self::Uv => on_path("uv") || has_venv(),
             Self::Venv => has_venv(),
             _ => on_path(self.about().0),
@@ -125,9 +140,14 @@ fn has_venv() -> bool {
 pub fn skips_without_root(test: &str) -> bool {
     let is_root = rustix::process::geteuid().is_root();
     if !is_root {
-        report(&format!("skipped: {test}: needs root, to become another user\n"));
+        skipped_because(test, "needs root, to become another user");
     }
     !is_root
+}
+
+/// Reports that this test is skipped for something that can't be installed, also in strict mode.
+pub fn skipped_because(test: &str, reason: &str) {
+    report(&format!("skipped: {test}: {reason}\n"));
 }
 
 /// Returns whether this test is skipped for lack of a program, and reports it.

@@ -24,8 +24,11 @@ pub(super) enum Change {
     Truncate(At),
     /// The content of an open file is about to be changed in a way that appending does not.
     Write(i32),
-    Metadata { at: At, follow: bool, may_be_empty: bool },
-    MetadataOf(i32),
+    /// `attributes`: extended attributes are changed.
+    Metadata { at: At, follow: bool, may_be_empty: bool, attributes: bool },
+    MetadataOf { file: i32, attributes: bool },
+    /// A socket gets an address, which may be a name in a folder.
+    Bind { address: u64, length: u64 },
 }
 
 impl Change {
@@ -35,13 +38,15 @@ impl Change {
         let number = |it: u64| it as u32 as i32;
         let at = |folder: u64, text| At { folder: number(folder), text };
         let here = |text| At { folder: libc::AT_FDCWD, text };
-        let metadata = |at: At, flags: i32| {
+        let changed = |at: At, flags: i32, attributes: bool| {
             if at.text == 0 {
-                return Self::MetadataOf(at.folder);
+                return Self::MetadataOf { file: at.folder, attributes };
             }
             let follow = flags & libc::AT_SYMLINK_NOFOLLOW == 0;
-            Self::Metadata { at, follow, may_be_empty: flags & libc::AT_EMPTY_PATH != 0 }
+            Self::Metadata { at, follow, may_be_empty: flags & libc::AT_EMPTY_PATH != 0, attributes }
         };
+        let metadata = |at: At, flags: i32| changed(at, flags, false);
+        let attributes = |at: At, flags: i32| changed(at, flags, true);
         Some(match call {
             libc::SYS_openat => Self::Open { at: at(a, b), flags: number(c) },
             libc::SYS_unlinkat => Self::Unlink { at: at(a, b), folder: number(c) & libc::AT_REMOVEDIR != 0 },
@@ -51,20 +56,22 @@ impl Change {
             libc::SYS_symlinkat => Self::Create(at(b, c)),
             libc::SYS_mkdirat | libc::SYS_mknodat => Self::Create(at(a, b)),
             libc::SYS_truncate => Self::Truncate(here(a)),
-            libc::SYS_ftruncate | libc::SYS_fallocate => Self::Write(number(a)),
+            // Of the latter only a call that writes in the middle of a file that was opened for appending.
+            libc::SYS_ftruncate | libc::SYS_fallocate | libc::SYS_pwritev2 => Self::Write(number(a)),
+            libc::SYS_bind => Self::Bind { address: b, length: c },
             // Only without this flag can an open file be written elsewhere than at its end.
             libc::SYS_fcntl if number(c) & libc::O_APPEND != 0 => return None,
             libc::SYS_fcntl => Self::Write(number(a)),
-            libc::SYS_fchmod
-            | libc::SYS_fchown
-            | libc::SYS_fsetxattr
-            | libc::SYS_fremovexattr => Self::MetadataOf(number(a)),
+            libc::SYS_fchmod | libc::SYS_fchown => Self::MetadataOf { file: number(a), attributes: false },
+            libc::SYS_fsetxattr | libc::SYS_fremovexattr => {
+                Self::MetadataOf { file: number(a), attributes: true }
+            }
             libc::SYS_fchmodat => metadata(at(a, b), 0),
             libc::SYS_fchmodat2 | libc::SYS_utimensat => metadata(at(a, b), number(d)),
             libc::SYS_fchownat => metadata(at(a, b), number(e)),
-            libc::SYS_setxattr | libc::SYS_removexattr => metadata(here(a), 0),
-            libc::SYS_lsetxattr | libc::SYS_lremovexattr => metadata(here(a), libc::AT_SYMLINK_NOFOLLOW),
-            SETXATTRAT | REMOVEXATTRAT => metadata(at(a, b), number(c)),
+            libc::SYS_setxattr | libc::SYS_removexattr => attributes(here(a), 0),
+            libc::SYS_lsetxattr | libc::SYS_lremovexattr => attributes(here(a), libc::AT_SYMLINK_NOFOLLOW),
+            SETXATTRAT | REMOVEXATTRAT => attributes(at(a, b), number(c)),
             #[cfg(target_arch = "x86_64")]
             libc::SYS_open => Self::Open { at: here(a), flags: number(b) },
             #[cfg(target_arch = "x86_64")]

@@ -12,8 +12,9 @@ use rustix::fs::{CWD, FileType, RenameFlags, Stat, fstat, readlinkat};
 use super::{
     calls::Change,
     ignored::Ignored,
-    images::{self, Copied, identity},
-    log::{Level, Log, Place},
+    images::{self, Copied},
+    log::{Identity, Level, Log, Place, identity},
+    refused::Rename,
     resolve::{Found, Looking, Trouble},
 };
 
@@ -25,7 +26,7 @@ pub(super) enum Subject {
     Named { file: (Place, Stat), name: Place },
     Created(Place),
     Written { place: Place, there: Stat, append: bool, empties: bool },
-    Metadata(Place, Stat),
+    Metadata { place: Place, there: Stat, attributes: bool },
     Unknown(String),
 }
 
@@ -38,6 +39,10 @@ pub(super) fn subject(looking: &Looking<'_>, change: Change) -> Subject {
         Ok(subject) => subject,
         Err(Trouble::Fails) => Subject::Nothing,
         Err(Trouble::Unknown(why)) => Subject::Unknown(why),
+        Err(Trouble::Long(above)) if looking.roots.have(&above) => {
+            Subject::Unknown(format!("in {}/, below a path of more than 4096 bytes", above.display()))
+        }
+        Err(Trouble::Long(_)) => Subject::Nothing,
     }
 }
 
@@ -60,7 +65,11 @@ fn look(looking: &Looking<'_>, change: Change) -> Result<Subject, Trouble> {
                 Found::Name(_, Some(_)) if flags & libc::O_CREAT != 0 && flags & libc::O_EXCL != 0 => {
                     Subject::Nothing
                 }
-                found => written(found, flags & libc::O_APPEND != 0 && !empties, empties),
+                // A file that can be read, too, can be mapped, and written so anywhere.
+                found => {
+                    let appends = flags & libc::O_APPEND != 0 && flags & libc::O_ACCMODE == libc::O_WRONLY;
+                    written(found, appends && !empties, empties)
+                }
             }
         }
         Change::Unlink { at, folder } => match looking.name(at.folder, &looking.text(at)?)? {
@@ -97,7 +106,14 @@ fn look(looking: &Looking<'_>, change: Change) -> Result<Subject, Trouble> {
         },
         Change::Truncate(at) => written(looking.object(at.folder, &looking.text(at)?, true)?, false, true),
         Change::Write(file) => written(looking.open_file(file)?, false, false),
-        Change::Metadata { at, follow, may_be_empty } => {
+        Change::Bind { address, length } => match looking.socket(address, length)? {
+            Some(text) => match looking.name(libc::AT_FDCWD, &text)? {
+                Found::Name(place, None) => Subject::Created(place),
+                _ => Subject::Nothing,
+            },
+            None => Subject::Nothing,
+        },
+        Change::Metadata { at, follow, may_be_empty, attributes } => {
             let text = looking.text(at)?;
             let found = match text.is_empty() && may_be_empty {
                 true if at.folder == libc::AT_FDCWD => looking.object(at.folder, b".", true)?,
@@ -105,12 +121,12 @@ fn look(looking: &Looking<'_>, change: Change) -> Result<Subject, Trouble> {
                 false => looking.object(at.folder, &text, follow)?,
             };
             match found {
-                Found::Name(place, Some(there)) => Subject::Metadata(place, there),
+                Found::Name(place, Some(there)) => Subject::Metadata { place, there, attributes },
                 _ => Subject::Nothing,
             }
         }
-        Change::MetadataOf(file) => match looking.open_file(file)? {
-            Found::Name(place, Some(there)) => Subject::Metadata(place, there),
+        Change::MetadataOf { file, attributes } => match looking.open_file(file)? {
+            Found::Name(place, Some(there)) => Subject::Metadata { place, there, attributes },
             _ => Subject::Nothing,
         },
     })
@@ -150,11 +166,14 @@ pub(super) struct Recording<'a> {
     pub(super) git: bool,
     /// Whether a copy may take long.
     pub(super) may_be_long: bool,
+    /// The thread that makes the change.
+    pub(super) thread: u32,
 }
 
 impl Recording<'_> {
     /// Adds what is to be kept before this change.
     pub(super) fn add(&mut self, subject: &Subject) -> Result<(), Long> {
+        self.log.check_renames(Some(self.thread));
         match subject {
             Subject::Nothing => {}
             Subject::Gone(place, there) => self.gone(place, there)?,
@@ -162,7 +181,7 @@ impl Recording<'_> {
             Subject::Written { place, there, append, empties } => {
                 self.written(place, there, *append, *empties)?;
             }
-            Subject::Metadata(place, there) => self.metadata(place, there),
+            Subject::Metadata { place, there, attributes } => self.metadata(place, there, *attributes),
             Subject::Named { file: (place, there), name } => {
                 if self.log.level(&place.path()) < Some(Level::Whole) {
                     self.log.named.insert(identity(there), place.clone());
@@ -188,6 +207,9 @@ impl Recording<'_> {
                 self.log.before(path, Node::Folder(Metadata::of(there)), BeforeImage::Nothing, self.git);
             }
             if level != Some(Level::New) {
+                self.attributes(place, there, false);
+            }
+            if level != Some(Level::New) {
                 self.log.counted.folders_deleted += 1;
             }
             return Ok(());
@@ -197,6 +219,7 @@ impl Recording<'_> {
             // Its number may be another file's soon.
             if there.st_nlink == 1 {
                 self.log.copied.remove(&identity(there));
+                self.log.attributed.remove(&identity(there));
             }
             return Ok(());
         }
@@ -210,7 +233,11 @@ impl Recording<'_> {
             self.count_of_git(&path);
         }
         self.around(place);
+        let is_copied = matches!(kept, BeforeImage::Copied(_));
         self.log.before(path, node, kept, self.git);
+        if is_copied {
+            self.attributes(place, there, false);
+        }
         Ok(())
     }
 
@@ -233,6 +260,10 @@ impl Recording<'_> {
 
     fn content(&mut self, place: &Place, there: &Stat, append: bool, empties: bool) -> Result<(), Long> {
         let path = place.path();
+        // Its removal was recorded, and then refused: it is its own image.
+        if there.st_nlink > 1 {
+            self.unshare(&identity(there));
+        }
         let before = self.log.level(&path);
         let wanted = if append { Level::Length } else { Level::Whole };
         if before >= Some(wanted) {
@@ -250,7 +281,11 @@ impl Recording<'_> {
                     (Metadata::of(there), kept)
                 }
             };
+            let is_copied = matches!(kept, BeforeImage::Copied(_));
             self.log.before(path.clone(), Node::File(of), kept, self.git);
+            if is_copied {
+                self.attributes(place, there, false);
+            }
         }
         if before < Some(Level::Length) && !self.ignored.have(&path) {
             if empties && there.st_size > 0 {
@@ -265,15 +300,42 @@ impl Recording<'_> {
         Ok(())
     }
 
-    fn metadata(&mut self, place: &Place, there: &Stat) {
+    fn metadata(&mut self, place: &Place, there: &Stat, attributes: bool) {
         let path = place.path();
-        if self.log.level(&path).is_none() {
+        let level = self.log.level(&path);
+        if level.is_none() {
             let node = node(place, there);
             let kept = match &node {
                 Node::File(_) | Node::Special(_) => BeforeImage::Metadata,
                 _ => BeforeImage::Nothing,
             };
             self.log.before(path, node, kept, self.git);
+        }
+        if attributes && level != Some(Level::New) {
+            self.attributes(place, there, true);
+        }
+    }
+
+    /// Makes a copy of an image that is still a file of a root, which is about to be written.
+    fn unshare(&mut self, file: &Identity) {
+        if let Some(number) = self.log.linked.remove(file)
+            && let Err(error) = images::unshare(&self.log.images, number)
+        {
+            self.log.unknown(format!("the image {number} of a file that could not be removed: {error}"));
+        }
+    }
+
+    /// Records the extended attributes at the first time: where they are about to be `changed`, or are not those of
+    /// the image.
+    fn attributes(&mut self, place: &Place, there: &Stat, changed: bool) {
+        if self.log.attributed.contains(&identity(there)) {
+            return;
+        }
+        // What can't be read now can't be restored: the undo leaves the attributes that are there.
+        let Ok(attributes) = kit::files::attributes(&place.folder, &place.name) else { return };
+        if changed || !attributes.is_empty() {
+            self.log.attributed.insert(identity(there));
+            self.log.attributes(place.path(), attributes);
         }
     }
 
@@ -284,6 +346,10 @@ impl Recording<'_> {
         exchange: bool,
     ) -> Result<(), Long> {
         let is_folder = |it: &Stat| FileType::from_raw_mode(it.st_mode).is_dir();
+        let thread = self.thread;
+        let rename = |log: &mut Log, moves: Vec<(PathBuf, PathBuf)>| {
+            log.rename(Rename { thread, place: from.clone(), identity: identity(there), moves });
+        };
         match other {
             Some(_) if exchange => {
                 self.around(from);
@@ -291,9 +357,9 @@ impl Recording<'_> {
                 let mut between = from.path().into_os_string().into_vec();
                 between.extend_from_slice(b".exchanged");
                 let between = PathBuf::from(OsString::from_vec(between));
-                self.log.moved(from.path(), between.clone());
-                self.log.moved(to.path(), from.path());
-                self.log.moved(between, to.path());
+                let (one, other) = (from.path(), to.path());
+                let moves = vec![(one.clone(), between.clone()), (other.clone(), one), (between, other)];
+                rename(self.log, moves);
                 return Ok(());
             }
             // The call will fail.
@@ -302,7 +368,7 @@ impl Recording<'_> {
             None => self.around(to),
         }
         self.around(from);
-        self.log.moved(from.path(), to.path());
+        rename(self.log, vec![(from.path(), to.path())]);
         if let Some(named) = self.log.named.get_mut(&identity(there)) {
             *named = to.clone();
         }
@@ -317,6 +383,7 @@ impl Recording<'_> {
             match images::link(place, there, &self.log.images, number) {
                 Ok(()) => {
                     self.log.copied.remove(&identity(there));
+                    self.log.linked.insert(identity(there), number);
                     return Ok(BeforeImage::Linked(number));
                 }
                 Err(error) if !is_file => return Ok(BeforeImage::Not(Reason::Failed(error.to_string()))),
@@ -329,7 +396,8 @@ impl Recording<'_> {
         if let Some((_, kept)) = self.log.copied.get(&identity(there)) {
             return Ok(kept.clone());
         }
-        let size = there.st_size.cast_unsigned();
+        // A sparse file takes less room than its size.
+        let size = there.st_size.cast_unsigned().min(there.st_blocks.cast_unsigned().saturating_mul(512));
         let bounds = self.log.bounds;
         if !bounds.ignored && self.ignored.have(&place.path()) {
             return Ok(BeforeImage::Not(Reason::Ignored));

@@ -13,6 +13,7 @@ const STOPPED: &[i64] = &[
     libc::SYS_symlinkat,
     libc::SYS_mkdirat,
     libc::SYS_mknodat,
+    libc::SYS_bind,
     libc::SYS_truncate,
     libc::SYS_ftruncate,
     libc::SYS_fallocate,
@@ -69,6 +70,8 @@ const OPENING: &[(i64, u32)] = &[
 
 /// Flags with one of which an open can change something.
 const CHANGING: u32 = (libc::O_WRONLY | libc::O_RDWR | libc::O_TRUNC | libc::O_CREAT) as u32;
+/// `RWF_NOAPPEND`: one write elsewhere than at the end of a file that was opened for appending.
+const NOT_APPENDING: u32 = 0x20;
 /// A file without a name.
 const NAMELESS: u32 = (libc::O_TMPFILE & !libc::O_DIRECTORY) as u32;
 
@@ -126,6 +129,12 @@ pub(crate) fn program() -> Vec<sock_filter> {
         Step::SkipUnless(number(libc::SYS_fcntl), 3),
         Step::Load(argument_at(1)),
         Step::NotifyIf(libc::F_SETFL as u32),
+        Step::Allow,
+    ]);
+    steps.extend([
+        Step::SkipUnless(number(libc::SYS_pwritev2), 3),
+        Step::Load(argument_at(5)),
+        Step::NotifyIfAny(NOT_APPENDING),
         Step::Allow,
     ]);
     steps.extend(STOPPED.iter().map(|call| Step::NotifyIf(number(*call))));
@@ -255,6 +264,7 @@ mod tests {
             assert_eq!(runs(libc::SYS_openat, [0, 0, flags as u64, 0, 0, 0]), NOTIFY, "{flags:o}");
         }
         assert_eq!(runs(libc::SYS_fcntl, [3, libc::F_SETFL as u64, 0, 0, 0, 0]), NOTIFY);
+        assert_eq!(runs(libc::SYS_pwritev2, [3, 0, 1, 0, 0, 0x20]), NOTIFY);
     }
 
     #[test]
@@ -266,5 +276,6 @@ mod tests {
             assert_eq!(runs(libc::SYS_openat, [0, 0, flags as u64, 0, 0, 0]), ALLOW, "{flags:o}");
         }
         assert_eq!(runs(libc::SYS_fcntl, [3, libc::F_GETFL as u64, 0, 0, 0, 0]), ALLOW);
+        assert_eq!(runs(libc::SYS_pwritev2, [3, 0, 1, 0, 0, 0x10]), ALLOW);
     }
 }

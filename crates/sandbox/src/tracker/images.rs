@@ -2,12 +2,13 @@
 
 use std::{fs::File, io, os::fd::OwnedFd};
 
+use kit::files::copy_with_holes;
 use rustix::{
-    fs::{AtFlags, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_OMIT, fstat, futimens, linkat, openat, statat, unlinkat},
+    fs::{AtFlags, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_OMIT, fstat, futimens, linkat, openat, renameat, statat, unlinkat},
     io::Errno,
 };
 
-use super::log::{Identity, Place};
+use super::log::{Place, identity};
 
 /// A larger file is copied by a thread of its own.
 const LARGE: u64 = 8 << 20;
@@ -16,10 +17,6 @@ pub(super) enum Copied {
     Done,
     /// It takes long: nothing was made.
     Long,
-}
-
-pub(super) fn identity(there: &Stat) -> Identity {
-    (there.st_dev as _, there.st_ino as _)
 }
 
 /// Keeps the file by a further name. Fails across file systems and mounts, and for the file of another user.
@@ -43,22 +40,33 @@ pub(super) fn copy(
     number: u64,
     may_be_long: bool,
 ) -> io::Result<Copied> {
+    copy_to(place, there, images, &number.to_string(), may_be_long)
+}
+
+/// The same to this name.
+pub(super) fn copy_to(
+    place: &Place,
+    there: &Stat,
+    images: &OwnedFd,
+    name: &str,
+    may_be_long: bool,
+) -> io::Result<Copied> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let from = File::from(openat(&place.folder, &place.name, flags, Mode::empty())?);
     let here = fstat(&from)?;
     if identity(&here) != identity(there) {
         return Err(Errno::AGAIN.into());
     }
-    copy_open(from, &here, images, &number.to_string(), may_be_long)
+    copy_open(from, &here, images, name, may_be_long)
 }
 
-fn copy_open(mut from: File, there: &Stat, images: &OwnedFd, name: &str, may_be_long: bool) -> io::Result<Copied> {
+fn copy_open(from: File, there: &Stat, images: &OwnedFd, name: &str, may_be_long: bool) -> io::Result<Copied> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-    let mut to = File::from(openat(images, name, flags, Mode::from_raw_mode(0o600))?);
+    let to = File::from(openat(images, name, flags, Mode::from_raw_mode(0o600))?);
     let copied = match rustix::fs::ioctl_ficlone(&to, &from) {
         Ok(()) => Ok(Copied::Done),
         Err(_) if there.st_size.cast_unsigned() > LARGE && !may_be_long => Ok(Copied::Long),
-        Err(_) => io::copy(&mut from, &mut to).map(|_| Copied::Done),
+        Err(_) => copy_with_holes(&from, &to, u64::MAX).map(|_| Copied::Done),
     };
     match copied {
         Ok(Copied::Done) => {
@@ -73,4 +81,14 @@ fn copy_open(mut from: File, there: &Stat, images: &OwnedFd, name: &str, may_be_
             copied
         }
     }
+}
+
+/// Replaces an image that is the file itself by a copy of it.
+pub(super) fn unshare(images: &OwnedFd, number: u64) -> io::Result<()> {
+    let (name, copy) = (number.to_string(), format!("{number}.copy"));
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let from = File::from(openat(images, &name, flags, Mode::empty())?);
+    let there = fstat(&from)?;
+    copy_open(from, &there, images, &copy, true)?;
+    Ok(renameat(images, &copy, images, &name)?)
 }

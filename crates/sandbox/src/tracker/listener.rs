@@ -22,6 +22,7 @@ use super::{
     ignored::Ignored,
     log::Log,
     logs::{Call, Logs, Use},
+    open_files::{OpenFiles, link_early},
     resolve::{Looking, Roots},
     system::{self, Stopped},
 };
@@ -60,6 +61,9 @@ struct Tree {
     listener: OwnedFd,
     root: OnceLock<OwnedFd>,
     calls: Mutex<Calls>,
+    /// Whether it works for several calls, one after the other.
+    is_lasting: AtomicBool,
+    open: Mutex<OpenFiles>,
     over: watch::Sender<bool>,
 }
 
@@ -85,12 +89,13 @@ struct Waiting {
 #[derive(Clone)]
 pub struct Tracked {
     tree: Arc<Tree>,
-    logs: Logs,
+    shared: Arc<Shared>,
 }
 
 /// A time in which a process works for a call. Ends when it is dropped.
 pub struct During {
     tree: Arc<Tree>,
+    shared: Arc<Shared>,
     call: Arc<Call>,
 }
 
@@ -130,7 +135,15 @@ impl Tracker {
         let owner = call.map(|it| Use::new(shared.logs.call(it)));
         let last = owner.as_ref().map(|it| it.call.clone());
         let calls = Mutex::new(Calls { owner, present: Vec::new(), last });
-        let tree = Arc::new(Tree { number, listener, root: OnceLock::new(), calls, over: watch::Sender::new(false) });
+        let tree = Arc::new(Tree {
+            number,
+            listener,
+            root: OnceLock::new(),
+            calls,
+            is_lasting: AtomicBool::new(false),
+            open: Mutex::default(),
+            over: watch::Sender::new(false),
+        });
         shared.coming.lock().push(tree.clone());
         let added =
             epoll::add(&shared.epoll, &tree.listener, epoll::EventData::new_u64(number), epoll::EventFlags::IN);
@@ -138,7 +151,7 @@ impl Tracker {
             shared.coming.lock().retain(|it| it.number != number);
             return Err(error.into());
         }
-        Ok(Tracked { tree, logs: shared.logs.clone() })
+        Ok(Tracked { tree, shared: shared.clone() })
     }
 }
 
@@ -153,7 +166,9 @@ impl Tracked {
     /// Counts the changes of the processes to this call until the result is dropped. With several calls at
     /// once, they are in the log of each, as mixed.
     pub fn during(&self, call: &str) -> During {
-        let call = self.logs.call(call);
+        let call = self.shared.logs.call(call);
+        self.tree.is_lasting.store(true, Ordering::Relaxed);
+        self.tree.open.lock().begin(&self.shared.roots, &self.tree.root, &call);
         let mut calls = self.tree.calls.lock();
         calls.owner = None;
         calls.last = Some(call.clone());
@@ -161,7 +176,7 @@ impl Tracked {
         if !*self.tree.over.borrow() {
             calls.present.push(Use::new(call.clone()));
         }
-        During { tree: self.tree.clone(), call }
+        During { tree: self.tree.clone(), shared: self.shared.clone(), call }
     }
 
     /// Waits until none of the processes lives any more.
@@ -172,6 +187,11 @@ impl Tracked {
 
 impl Drop for During {
     fn drop(&mut self) {
+        self.call.check_renames();
+        let ended = self.tree.open.lock().end(&self.shared.roots, &self.tree.root, &self.call);
+        if let Err(error) = ended {
+            tracing::error!(call = self.call.id(), "changes of open files are not in the call's log: {error}");
+        }
         let mut calls = self.tree.calls.lock();
         if let Some(at) = calls.present.iter().position(|it| Arc::ptr_eq(&it.call, &self.call)) {
             calls.present.swap_remove(at);
@@ -190,7 +210,10 @@ impl Tree {
     fn end(&self) {
         let mut calls = self.calls.lock();
         let uses = (calls.owner.take(), std::mem::take(&mut calls.present));
+        let last = calls.last.take();
         drop(calls);
+        let of_uses = uses.0.iter().chain(&uses.1).map(|it| &it.call);
+        of_uses.chain(&last).for_each(|call| call.check_renames());
         self.over.send_replace(true);
         drop(uses);
     }
@@ -309,6 +332,9 @@ impl Shared {
         if matches!(subject, Subject::Nothing) || !system::waits(tree.listener.as_fd(), stopped) {
             return Taken::Recorded;
         }
+        if matches!(change, Change::Open { .. }) && tree.is_lasting.load(Ordering::Relaxed) {
+            tree.open.lock().add(stopped.thread);
+        }
         let git = changes::is_git(&looking);
         for call in &calls {
             let log = if may_be_long { Some(call.log.lock()) } else { call.log.try_lock() };
@@ -316,7 +342,8 @@ impl Shared {
             let Some(log) = opened(&mut log, call) else { continue };
             log.mixed(calls.iter().filter(|it| !Arc::ptr_eq(it, call)).map(|it| it.id()));
             let mut ignored = self.ignored.lock();
-            let done = Recording { log, ignored: &mut ignored, git, may_be_long }.add(&subject);
+            let mut recording = Recording { log, ignored: &mut ignored, git, may_be_long, thread: stopped.thread };
+            let done = recording.add(&subject);
             if let Err(Long) = done {
                 return Taken::Long;
             }
@@ -336,7 +363,10 @@ impl Shared {
 fn opened<'a>(log: &'a mut MutexGuard<'_, Option<Log>>, call: &Call) -> Option<&'a mut Log> {
     if log.is_none() {
         match Log::open(call.folder(), call.bounds) {
-            Ok(open) => **log = Some(open),
+            Ok(mut open) => {
+                link_early(&mut open, call);
+                **log = Some(open);
+            }
             Err(error) => {
                 tracing::error!(call = call.id(), "the log of its changes can't be opened: {error}");
                 call.count(&super::Totals { unknown: 1, ..Default::default() });

@@ -1,7 +1,7 @@
 //! The log of one call: what it has recorded of which path, and its file on the disk.
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeSet, HashMap, HashSet},
     ffi::OsString,
     fs::{DirBuilder, File, OpenOptions},
     io::{self, BufRead, BufReader, Write},
@@ -13,13 +13,21 @@ use std::{
     sync::Arc,
 };
 
-use kit::tracking::{BeforeImage, Metadata, Node, Record, rebase};
-use rustix::fs::{Mode, OFlags};
+use kit::tracking::{Attribute, BeforeImage, Metadata, Node, Reason, Record, rebase};
+use rustix::fs::{Mode, OFlags, Stat};
 
-use super::logs::{Bounds, Totals};
+use super::{
+    logs::{Bounds, Totals},
+    refused::Asked,
+};
 
 /// Device and inode of a file.
 pub(super) type Identity = (u64, u64);
+
+#[expect(clippy::unnecessary_cast, reason = "the types differ between systems")]
+pub(super) fn identity(there: &Stat) -> Identity {
+    (there.st_dev as u64, there.st_ino as u64)
+}
 
 /// A name in a folder of a root, by haft's own handle of that folder.
 #[derive(Clone)]
@@ -51,6 +59,15 @@ pub(super) enum Level {
     New,
 }
 
+/// A file that was open when a call began.
+pub(super) struct Early {
+    pub(super) place: Place,
+    pub(super) there: Stat,
+    pub(super) copy: Result<PathBuf, Reason>,
+    /// Its image in the folder of the call, once that has a log.
+    pub(super) image: Option<u64>,
+}
+
 /// The log of a call, open.
 pub(super) struct Log {
     file: File,
@@ -65,6 +82,14 @@ pub(super) struct Log {
     pub(super) copied: HashMap<Identity, (Metadata, BeforeImage)>,
     /// Files that got a further name in this call, with the name that they had.
     pub(super) named: HashMap<Identity, Place>,
+    /// The files that are their own images.
+    pub(super) linked: HashMap<Identity, u64>,
+    /// The files whose extended attributes are recorded.
+    pub(super) attributed: HashSet<Identity>,
+    /// Renames of which it is not known yet whether the system refused them.
+    pub(super) renames: Vec<Asked>,
+    /// The last change that could not be determined: one command may make many of the same kind.
+    last_unknown: String,
     mixed: BTreeSet<String>,
     /// The records that are not written yet.
     lines: Vec<u8>,
@@ -90,6 +115,10 @@ impl Log {
             seen: HashMap::new(),
             copied: HashMap::new(),
             named: HashMap::new(),
+            linked: HashMap::new(),
+            attributed: HashSet::new(),
+            renames: Vec::new(),
+            last_unknown: String::new(),
             mixed: BTreeSet::new(),
             lines: Vec::new(),
             counted: Totals::default(),
@@ -116,11 +145,15 @@ impl Log {
                         self.kept += metadata.size;
                         self.copied.insert(metadata.identity, (*metadata, kept.clone()));
                     }
+                    if let (BeforeImage::Linked(number), Node::File(metadata)) = (&kept, &node) {
+                        self.linked.insert(metadata.identity, *number);
+                    }
                     self.saw(path, level_of(&node, &kept));
                 }
                 Record::Moved { from, to } => self.move_seen(&from, &to),
+                Record::NotMoved { from, to } => self.move_seen(&to, &from),
                 Record::Mixed { with } => self.mixed.extend(with),
-                Record::Unknown { .. } => {}
+                Record::Unknown { .. } | Record::Attributes { .. } | Record::StillOpen { .. } => {}
             }
         }
         if !ends {
@@ -164,7 +197,16 @@ impl Log {
     /// Adds a record of a change whose file could not be determined.
     pub(super) fn unknown(&mut self, what: String) {
         self.counted.unknown += 1;
+        if self.last_unknown == what {
+            return;
+        }
+        self.last_unknown.clone_from(&what);
         self.add(&Record::Unknown { what });
+    }
+
+    /// Adds the extended attributes of a path that has a record.
+    pub(super) fn attributes(&mut self, path: PathBuf, attributes: Vec<Attribute>) {
+        self.add(&Record::Attributes { path, attributes });
     }
 
     /// Adds a record that changes may be those of these calls, unless there is one.
@@ -192,7 +234,7 @@ impl Log {
         Ok(counted)
     }
 
-    fn add(&mut self, record: &Record) {
+    pub(super) fn add(&mut self, record: &Record) {
         self.counted.records += 1;
         // All maps of a record have text as keys, so it can be written.
         if serde_json::to_writer(&mut self.lines, record).is_ok() {
@@ -207,7 +249,7 @@ impl Log {
 
     /// A path is moved: what is recorded of it, and of the paths in it, is that of their new paths. What was
     /// recorded of the new path is that of what was there.
-    fn move_seen(&mut self, from: &Path, to: &Path) {
+    pub(super) fn move_seen(&mut self, from: &Path, to: &Path) {
         self.seen.retain(|it, _| !it.starts_with(to));
         let moved: Vec<(PathBuf, Level)> = self.seen.extract_if(|it, _| it.starts_with(from)).collect();
         self.seen

@@ -10,7 +10,7 @@ use std::{
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use super::log::Log;
+use super::log::{Early, Log};
 
 /// The limits of what is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,6 +101,8 @@ pub struct Call {
     /// The number of trees of processes that belong to it.
     uses: watch::Sender<usize>,
     pub(super) log: Mutex<Option<Log>>,
+    /// The files that its process had open when it began.
+    pub(super) early: Mutex<Vec<Early>>,
     /// Wakes the threads that hold changes of it.
     wakers: Mutex<Vec<Arc<dyn Fn() + Send + Sync>>>,
 }
@@ -149,6 +151,7 @@ impl Logs {
             bound: Mutex::default(),
             uses: watch::Sender::default(),
             log: Mutex::default(),
+            early: Mutex::default(),
             wakers: Mutex::default(),
         });
         calls.insert(id.to_owned(), Arc::downgrade(&call));
@@ -206,6 +209,19 @@ impl Call {
     pub async fn settled(&self) {
         // The sender lives as long as `self`.
         let _ = self.uses.subscribe().wait_for(|it| *it == 0).await;
+    }
+
+    /// Records which of its last renames the system refused: none of their processes is in one any more.
+    pub(super) fn check_renames(&self) {
+        let mut log = self.log.lock();
+        let Some(log) = &mut *log else { return };
+        log.check_renames(None);
+        match log.write() {
+            Ok(counted) => self.count(&counted),
+            Err(error) => {
+                tracing::error!(call = self.id(), "a refused rename is not in the call's log: {error}")
+            }
+        }
     }
 
     /// Adds to its totals.

@@ -60,6 +60,8 @@ pub(super) enum Trouble {
     Fails,
     /// It may be a file of a root.
     Unknown(String),
+    /// Its path is longer than the system tells; this folder above has a shorter one.
+    Long(PathBuf),
 }
 
 type Look<T> = Result<T, Trouble>;
@@ -158,6 +160,11 @@ impl Looking<'_> {
     /// Reads the text of a path.
     pub(super) fn text(&self, at: At) -> Look<Vec<u8>> {
         Ok(system::path(self.thread, at.text)?)
+    }
+
+    /// Reads the path of a socket's address, if it has one.
+    pub(super) fn socket(&self, address: u64, length: u64) -> Look<Option<Vec<u8>>> {
+        Ok(system::socket_path(self.thread, address, length)?)
     }
 
     /// Looks up a name that is not followed if it is a link: to delete, to move, to create.
@@ -369,8 +376,22 @@ impl Looking<'_> {
 }
 
 fn path_of(file: BorrowedFd<'_>) -> Look<PathBuf> {
-    let path = readlinkat(CWD, format!("/proc/self/fd/{}", file.as_raw_fd()), Vec::new())?;
-    Ok(OsString::from_vec(path.into_bytes()).into())
+    let read = |file: BorrowedFd<'_>| -> Result<PathBuf, Errno> {
+        let path = readlinkat(CWD, format!("/proc/self/fd/{}", file.as_raw_fd()), Vec::new())?;
+        Ok(PathBuf::from(OsString::from_vec(path.into_bytes())))
+    };
+    match read(file) {
+        Err(Errno::NAMETOOLONG) => {}
+        path => return Ok(path?),
+    }
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let mut above = openat(file, "..", flags, Mode::empty())?;
+    loop {
+        match read(above.as_fd()) {
+            Err(Errno::NAMETOOLONG) => above = openat(&above, "..", flags, Mode::empty())?,
+            path => return Err(Trouble::Long(path?)),
+        }
+    }
 }
 
 pub(super) fn is_link(there: &Stat) -> bool {

@@ -2,6 +2,7 @@
 
 use std::{
     io,
+    mem::size_of,
     os::fd::{AsRawFd, BorrowedFd},
 };
 
@@ -68,6 +69,29 @@ pub(super) fn wake_beside(listener: BorrowedFd<'_>) {
     // Kernels before 6.6 don't know it: then each answer takes a little longer.
     // SAFETY: it takes a number.
     unsafe { libc::ioctl(listener.as_raw_fd(), SET_FLAGS as _, SYNC_WAKE_UP) };
+}
+
+/// Reads the address of a socket. Returns its path; `None` if it has another kind of address.
+///
+/// # Errors
+/// Those of the system; `EFAULT` is what the call itself will fail with.
+#[expect(unsafe_code, reason = "rustix has no call for it")]
+pub(super) fn socket_path(thread: u32, address: u64, length: u64) -> io::Result<Option<Vec<u8>>> {
+    let mut piece = [0_u8; size_of::<libc::sockaddr_un>()];
+    let length = piece.len().min(length as usize);
+    let ours = libc::iovec { iov_base: piece.as_mut_ptr().cast(), iov_len: length };
+    let theirs = libc::iovec { iov_base: address as *mut libc::c_void, iov_len: length };
+    // SAFETY: the kernel writes at most `length` bytes to `piece`, which has as many.
+    let got =
+        unsafe { libc::process_vm_readv(thread.cast_signed(), &raw const ours, 1, &raw const theirs, 1, 0) };
+    if got < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let piece = piece.get(..got as usize).unwrap_or_default();
+    let Some((family, path)) = piece.split_first_chunk::<2>() else { return Ok(None) };
+    let path = path.split(|it| *it == 0).next().unwrap_or_default();
+    let is_path = i32::from(u16::from_ne_bytes(*family)) == libc::AF_UNIX && !path.is_empty();
+    Ok(is_path.then(|| path.to_owned()))
 }
 
 /// Reads a path of the process.

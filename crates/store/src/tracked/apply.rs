@@ -25,6 +25,7 @@ use super::{
     Entry, Fold, Left, PLAN, Plan, Settled, Tracked, UNDONE, Undone,
     folder::{Spot, node_at},
     log::{Keep, Recorder},
+    meanwhile::Meanwhile,
 };
 
 /// The outcome of an undo.
@@ -106,9 +107,19 @@ impl Tracked {
             depth: own.map_or(0, |it| it.depth) + 1,
             left: Vec::new(),
             times: Vec::new(),
+            later: Vec::new(),
+            beside: Vec::new(),
             instance: self.store.instance().to_owned(),
             done: false,
         };
+        let meanwhile = self.meanwhile(call, fold)?;
+        for other in meanwhile.iter().filter(|it| !it.is_undone) {
+            if other.is_later {
+                plan.later.push((other.entry, other.call.clone()));
+            } else if !plan.beside.contains(&other.call) {
+                plan.beside.push(other.call.clone());
+            }
+        }
         for (number, entry) in fold.entries.iter().enumerate() {
             let path = fold.present(&entry.path, entry.segment);
             // A path that can't be read now is read in its step: its folder may be closed, or something
@@ -118,7 +129,9 @@ impl Tracked {
                 continue;
             }
             let left = settled.left.get(number);
-            if !self.is_as_left(&path, &now, entry, left) {
+            let is_later = plan.later.iter().any(|it| it.0 == number);
+            if is_later || !(was_found(&meanwhile, number, &now) || self.is_as_left(&path, &now, entry, left))
+            {
                 plan.left.push(number);
             }
             if let (Node::Folder(now), Some(Node::Folder(then))) =
@@ -177,6 +190,7 @@ impl Tracked {
             plan: &plan,
             images: self.folder_of(&plan.call),
             log: Recorder::open(&folder).map_err(|error| self.trouble(&error))?,
+            meanwhile: self.meanwhile(&plan.call, fold)?,
             done: undone.entries.iter().copied().collect(),
             stuck: Vec::new(),
             times: Vec::new(),
@@ -219,6 +233,19 @@ impl Tracked {
     }
 }
 
+/// Returns whether this is what a call found that changed the path later, at the same time, and that is undone.
+fn was_found(meanwhile: &[Meanwhile], number: usize, now: &Node) -> bool {
+    let is_same = |found: &Node| match (found, now) {
+        (Node::Absent, Node::Absent) => true,
+        (Node::File(found), Node::File(now)) => {
+            (found.size, found.modified, found.mode) == (now.size, now.modified, now.mode)
+        }
+        (Node::Link { target: found, .. }, Node::Link { target: now, .. }) => found == now,
+        _ => false,
+    };
+    meanwhile.iter().any(|it| it.entry == number && it.is_undone && it.is_later && is_same(&it.found))
+}
+
 /// Returns whether the file has this content.
 fn holds(path: &Path, size: u64, hash: &str) -> bool {
     let read = || -> io::Result<bool> {
@@ -238,6 +265,8 @@ struct Work<'a> {
     /// The folder of the images of the call.
     images: PathBuf,
     log: Recorder,
+    /// What other calls changed of the same paths while the call ran.
+    meanwhile: Vec<Meanwhile>,
     /// The entries that an earlier undo has put back.
     done: HashSet<usize>,
     /// The renames that could not be taken back: what they moved is still there.
@@ -261,6 +290,13 @@ impl Work<'_> {
             let with = self.fold.mixed.join(", ");
             self.report.notes.push(format!(
                 "{with} ran in the same process at the same time: some of these changes may be its own"
+            ));
+        }
+        if !self.plan.beside.is_empty() {
+            let with = self.plan.beside.join(", ");
+            self.report.notes.push(format!(
+                "{with} changed some of these files at the same time: what it wrote there after {} is taken back, too",
+                self.plan.call
             ));
         }
         for segment in (0..=self.fold.moves.len()).rev() {
@@ -414,10 +450,16 @@ impl Work<'_> {
             // A rename was taken back: this is the file itself.
             false
         } else {
-            !self.tracked.is_as_left(path, now, entry, left)
+            !was_found(&self.meanwhile, number, now) && !self.tracked.is_as_left(path, now, entry, left)
         };
-        is_left.then(|| match now {
-            Node::Absent => format!("it is gone since {}", self.plan.call),
+        let later = self.plan.later.iter().find(|it| it.0 == number);
+        is_left.then(|| match (now, later) {
+            (_, Some((_, other))) => format!("{other} changed it at the same time: undo that first"),
+            (Node::Absent, None) => format!("it is gone since {}", self.plan.call),
+            _ if entry.is_open => format!(
+                "it changed since {}, which left a process that had it open for writing",
+                self.plan.call
+            ),
             _ => format!("it changed since {}", self.plan.call),
         })
     }
@@ -437,7 +479,7 @@ impl Work<'_> {
                 if let Some(why) = self.changed_since(number, entry, path, &now) {
                     return Ok(Step::Left(why));
                 }
-                self.log.before(path, Keep::Link)?;
+                self.log.before(path, Keep::Link, false)?;
                 let spot = Spot::at(path)?;
                 if !matches!(&now, Node::Link { target: held, .. } if held == target) {
                     if let Some(step) = self.clear(path, &now)? {
@@ -461,7 +503,7 @@ impl Work<'_> {
         if let Some(why) = self.changed_since(number, entry, path, now) {
             return Ok(Step::Left(why));
         }
-        self.log.before(path, Keep::Link)?;
+        self.log.before(path, Keep::Link, false)?;
         killed_at("undo-recorded-path");
         let spot = Spot::at(path)?;
         match now {

@@ -9,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use kit::tracking::{BeforeImage, Metadata, Node, Reason, Record, rebase};
+use kit::tracking::{Attribute, BeforeImage, Metadata, Node, Reason, Record, rebase};
 
 /// The state of one path before the call.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,6 +26,10 @@ pub struct Entry {
     pub kept_of: Option<Metadata>,
     /// Whether git's own program made the first change.
     pub git: bool,
+    /// The extended attributes before the call; `None` if it did not change them, and its image has them.
+    pub attributes: Option<Vec<Attribute>>,
+    /// Whether a process still had the file open for writing when the call ended.
+    pub is_open: bool,
 }
 
 /// A call's changes, folded.
@@ -47,7 +51,7 @@ impl Fold {
     /// Folds the records of a log.
     pub fn of(records: impl IntoIterator<Item = Record>) -> Self {
         let mut fold = Self::default();
-        for record in records {
+        for record in made(records) {
             match record {
                 Record::Before { path, node, kept, git } => {
                     let key = fold.key(&path);
@@ -57,16 +61,46 @@ impl Fold {
                             fold.known.insert(key, fold.entries.len());
                             let segment = fold.moves.len();
                             let kept_of = of_file(&node);
-                            fold.entries.push(Entry { path, segment, node, kept, kept_of, git });
+                            let (attributes, is_open) = (None, false);
+                            fold.entries.push(Entry {
+                                path,
+                                segment,
+                                node,
+                                kept,
+                                kept_of,
+                                git,
+                                attributes,
+                                is_open,
+                            });
                         }
                     }
                 }
+                Record::Attributes { path, attributes } => {
+                    if let Some(entry) = fold.entry_now(&path)
+                        && !matches!(entry.node, Node::Absent)
+                    {
+                        entry.attributes.get_or_insert(attributes);
+                    }
+                }
+                Record::StillOpen { path } => {
+                    if let Some(entry) = fold.entry_now(&path) {
+                        entry.is_open = true;
+                    }
+                }
                 Record::Moved { from, to } => fold.moves.push((from, to)),
+                // Its rename is not in the log, which was cut or is of another version.
+                Record::NotMoved { .. } => {}
                 Record::Mixed { with } => fold.mixed.extend(with),
                 Record::Unknown { what } => fold.unknown.push(what),
             }
         }
         fold
+    }
+
+    /// Returns the entry of what is at this path now.
+    fn entry_now(&mut self, path: &Path) -> Option<&mut Entry> {
+        let at = *self.known.get(&self.key(path))?;
+        self.entries.get_mut(at)
     }
 
     /// Returns the path before the call of what is at this path now; with the number of renames after which it
@@ -145,6 +179,23 @@ impl Fold {
         }
         path
     }
+}
+
+/// Returns the records without renames that the system refused.
+fn made(records: impl IntoIterator<Item = Record>) -> Vec<Record> {
+    let mut made: Vec<Record> = Vec::new();
+    for record in records {
+        if let Record::NotMoved { from, to } = &record
+            && let Some(at) = made.iter().rposition(
+                |it| matches!(it, Record::Moved { from: one, to: other } if (one, other) == (from, to)),
+            )
+        {
+            made.remove(at);
+        } else {
+            made.push(record);
+        }
+    }
+    made
 }
 
 /// Adds what a later record of the same path kept. The first content counts: what was not kept before a change
@@ -246,6 +297,26 @@ mod tests {
         ]);
         let originals: Vec<_> = fold.entries.iter().map(|it| fold.original(it)).collect();
         assert_eq!(originals, [Path::new("/w/b/x"), Path::new("/w/a/x")]);
+    }
+
+    #[test]
+    fn a_refused_rename_is_none() {
+        let not_moved = Record::NotMoved { from: "/w/d".into(), to: "/w/e".into() };
+        let attribute = Attribute { name: "user.a".into(), value: vec![1] };
+        let fold = Fold::of([
+            moved("/w/a", "/w/b"),
+            before("/w/e", file(3), BeforeImage::Linked(1)),
+            moved("/w/d", "/w/e"),
+            not_moved,
+            before("/w/d/x", file(4), BeforeImage::Copied(2)),
+            Record::Attributes { path: "/w/d/x".into(), attributes: vec![attribute.clone()] },
+            Record::Attributes { path: "/w/d/x".into(), attributes: Vec::new() },
+        ]);
+        assert_eq!(fold.moves.len(), 1);
+        let originals: Vec<_> = fold.entries.iter().map(|it| fold.original(it)).collect();
+        assert_eq!(originals, [Path::new("/w/e"), Path::new("/w/d/x")]);
+        assert!(!fold.is_replaced(fold.entries.first().unwrap()));
+        assert_eq!(fold.entries.last().unwrap().attributes, Some(vec![attribute]), "the first record counts");
     }
 
     #[test]

@@ -9,8 +9,8 @@ use std::{
 };
 
 use kit::{
-    files::{open_folder, rename_to_free_name},
-    tracking::{Metadata, Node},
+    files::{attributes, open_folder, rename_to_free_name, set_attributes},
+    tracking::{Attribute, Metadata, Node},
 };
 use rustix::{
     fs::{
@@ -129,6 +129,16 @@ impl<'a> Spot<'a> {
         }
         #[cfg(not(target_os = "linux"))]
         Ok(rustix::fs::chmodat(&self.folder, self.name, mode, AtFlags::SYMLINK_NOFOLLOW)?)
+    }
+
+    /// Returns the extended attributes that its owner may set.
+    pub(super) fn attributes(&self) -> io::Result<Vec<Attribute>> {
+        attributes(&self.folder, self.name)
+    }
+
+    /// Gives it these, and no others.
+    pub(super) fn set_attributes(&self, wanted: &[Attribute]) -> io::Result<()> {
+        set_attributes(&self.folder, self.name, wanted)
     }
 
     /// Sets owner and group.

@@ -8,7 +8,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use kit::tracking::{BeforeImage, Node, Reason, Record, rebase};
+use kit::{
+    files::copy_with_holes,
+    tracking::{BeforeImage, Node, Reason, Record, rebase},
+};
 
 use super::{LOG, folder::Spot};
 use crate::paths::create_folder;
@@ -72,7 +75,11 @@ impl Recorder {
                     go_along(&mut recorded, &mut before, &from, &to);
                     renames.push_back((from, to));
                 }
-                Record::Unknown { .. } | Record::Mixed { .. } => {}
+                Record::Unknown { .. }
+                | Record::Mixed { .. }
+                | Record::Attributes { .. }
+                | Record::NotMoved { .. }
+                | Record::StillOpen { .. } => {}
             }
         }
         let images =
@@ -113,8 +120,9 @@ impl Recorder {
         self.log.write_all(&line)
     }
 
-    /// Records a path before it is changed, and the folder around it.
-    pub(super) fn before(&mut self, path: &Path, keep: Keep) -> io::Result<()> {
+    /// Records a path before it is changed, and the folder around it; also its extended attributes if they are about
+    /// to be changed.
+    pub(super) fn before(&mut self, path: &Path, keep: Keep, attributes: bool) -> io::Result<()> {
         if let Some(folder) = path.parent()
             && !self.recorded.contains(folder)
         {
@@ -136,7 +144,17 @@ impl Recorder {
             (Node::Absent | Node::Link { .. }, _) => BeforeImage::Nothing,
             (Node::Special(_), _) => BeforeImage::Not(Reason::Special),
         };
-        self.note(path, node, kept)
+        let is_replaced = matches!((&node, &kept), (Node::File(_), BeforeImage::Copied(_)))
+            || (matches!(node, Node::Folder(_)) && keep == Keep::Link);
+        let has_some = matches!(node, Node::File(_) | Node::Folder(_)) && (attributes || is_replaced);
+        self.note(path, node, kept)?;
+        if has_some {
+            let held = spot.attributes()?;
+            if attributes || !held.is_empty() {
+                self.append(&Record::Attributes { path: path.to_owned(), attributes: held })?;
+            }
+        }
+        Ok(())
     }
 
     fn note(&mut self, path: &Path, node: Node, kept: BeforeImage) -> io::Result<()> {
@@ -154,7 +172,7 @@ impl Recorder {
         if linked && spot.link_to(&to).is_ok() {
             return Ok(BeforeImage::Linked(number));
         }
-        match spot.read().and_then(|mut from| io::copy(&mut from, &mut to.create()?)) {
+        match spot.read().and_then(|from| copy_with_holes(&from, &to.create()?, u64::MAX)) {
             Ok(copied) if copied == size => Ok(BeforeImage::Copied(number)),
             Ok(_) => Ok(BeforeImage::Not(Reason::Failed("it changed while it was copied".to_owned()))),
             Err(error) => {

@@ -5,7 +5,7 @@ use std::io::Read;
 use kit::{
     Fault,
     text::Content,
-    tracking::{BeforeImage, Metadata, Node},
+    tracking::{Attribute, BeforeImage, Metadata, Node},
 };
 use serde::{Deserialize, Serialize};
 
@@ -42,6 +42,9 @@ pub struct Left {
     /// The file that was there, if a rename had put it in the place of what was there before the call.
     #[serde(default)]
     pub over: Option<Node>,
+    /// Its extended attributes, if the call may have changed them.
+    #[serde(default)]
+    pub attributes: Option<Vec<Attribute>>,
     /// The hash of its content, if that was small.
     pub after: Option<String>,
     /// The hash of the content before the call, if that was small.
@@ -77,6 +80,10 @@ impl Tracked {
         let path = fold.present(&entry.path, entry.segment);
         let Ok(node) = node_at(&path) else { return Left::default() };
         let mut left = Left { node: Some(node.clone()), ..Left::default() };
+        self.release(call, entry, &node);
+        if entry.attributes.is_some() {
+            left.attributes = Spot::at(&path).and_then(|it| it.attributes()).ok();
+        }
         if fold.is_replaced(entry) {
             // For an undo nothing is there, once the rename is taken back; for a person the new content is.
             left.over = left.node.replace(Node::Absent);
@@ -92,6 +99,20 @@ impl Tracked {
         }
         *contents += usize::from(left.after.is_some() || left.before.is_some());
         left
+    }
+
+    /// Drops an image that is the unchanged file itself, as its removal was refused: it has one name again.
+    fn release(&self, call: &str, entry: &Entry, now: &Node) {
+        if let (BeforeImage::Linked(number), Node::File(before), Node::File(now)) =
+            (&entry.kept, &entry.node, now)
+            && (now.identity, now.size, now.modified) == (before.identity, before.size, before.modified)
+        {
+            let image = self.folder_of(call).join(number.to_string());
+            if matches!(node_at(&image), Ok(Node::File(image)) if image.identity == now.identity) {
+                // Otherwise the file keeps a second name until the image is pruned.
+                let _ = Spot::at(&image).and_then(|it| it.remove());
+            }
+        }
     }
 
     /// Returns the content of an entry before the call, if it is kept and small.

@@ -4,6 +4,7 @@ use std::{fs, io, path::Path};
 
 use kit::{
     deliberate_faults::killed_at,
+    files::copy_with_holes,
     tracking::{BeforeImage, Metadata, Node},
 };
 
@@ -14,7 +15,7 @@ use super::{
         folder::{Spot, node_at},
         log::Keep,
     },
-    Step, Work, set_owner,
+    Step, Work, plain, set_owner,
 };
 
 impl Work<'_> {
@@ -32,19 +33,36 @@ impl Work<'_> {
             && is_content_same
             && about.mode == before.mode
             && about.owner == before.owner
+            && holds_attributes(entry, path)
         {
             return Ok(Step::Same);
         }
         if let Some(why) = self.changed_since(number, entry, path, now) {
             return Ok(Step::Left(why));
         }
+        let step = self.bring(entry, path, now, before, is_content_same)?;
+        if matches!(step, Step::Done(_)) {
+            self.restore_attributes(entry, path);
+        }
+        Ok(step)
+    }
+
+    /// Brings a path to a regular file's content, owner, mode and time.
+    fn bring(
+        &mut self,
+        entry: &Entry,
+        path: &Path,
+        now: &Node,
+        before: Metadata,
+        is_content_same: bool,
+    ) -> io::Result<Step> {
         let has_file = matches!(now, Node::File(_));
         match &entry.kept {
-            _ if is_content_same => self.metadata(path, &before),
-            BeforeImage::Metadata if has_file => self.metadata(path, &before),
+            _ if is_content_same => self.metadata(entry, path, &before),
+            BeforeImage::Metadata if has_file => self.metadata(entry, path, &before),
             BeforeImage::Length => match now {
                 Node::File(about) if about.size >= before.size => {
-                    self.log.before(path, Keep::Copy)?;
+                    self.log.before(path, Keep::Copy, entry.attributes.is_some())?;
                     killed_at("undo-recorded-path");
                     Spot::at(path)?.write()?.set_len(before.size)?;
                     finish(&Spot::at(path)?, &before)?;
@@ -88,8 +106,8 @@ impl Work<'_> {
         }
     }
 
-    fn metadata(&mut self, path: &Path, before: &Metadata) -> io::Result<Step> {
-        self.log.before(path, Keep::Metadata)?;
+    fn metadata(&mut self, entry: &Entry, path: &Path, before: &Metadata) -> io::Result<Step> {
+        self.log.before(path, Keep::Metadata, entry.attributes.is_some())?;
         killed_at("undo-recorded-path");
         finish(&Spot::at(path)?, before)?;
         Ok(Step::Done(format!("restored the permissions and the time of {}", self.name(path))))
@@ -129,13 +147,31 @@ impl Work<'_> {
                 "the copy of what it held before was changed by another program".to_owned(),
             ));
         }
+        // The system refused its removal: the file is its own image.
+        if matches!(now, Node::File(about) if about.identity == kept.identity) {
+            if kept.size > before.size {
+                // It was appended to before.
+                self.log.before(path, Keep::Copy, entry.attributes.is_some())?;
+                Spot::at(path)?.write()?.set_len(before.size)?;
+            }
+            let step = self.metadata(entry, path, &before)?;
+            Spot::at(&image)?.remove()?;
+            return Ok(step);
+        }
+        // A process that has it open would go on with a file that nobody sees.
         if let Node::File(about) = now
-            && about.links > 1
+            && (about.links > 1 || entry.is_open)
             && about.identity == before.identity
         {
-            self.log.before(path, Keep::Copy)?;
+            self.log.before(path, Keep::Copy, entry.attributes.is_some())?;
             killed_at("undo-recorded-path");
             copy(&image, &Spot::at(path)?.write()?, before.size)?;
+            if entry.is_open {
+                let (name, call) = (self.name(path), &self.plan.call);
+                self.report.notes.push(format!(
+                    "{name} was still open for writing when {call} ended: its process may write to it again"
+                ));
+            }
             killed_at("undo-written-path");
             finish(&Spot::at(path)?, &before)?;
             return Ok(restored);
@@ -146,7 +182,7 @@ impl Work<'_> {
             self.link(path, now, &other)?;
             return Ok(restored);
         }
-        self.log.before(path, Keep::Link)?;
+        self.log.before(path, Keep::Link, false)?;
         killed_at("undo-recorded-path");
         if !matches!(now, Node::Absent | Node::File(_))
             && let Some(step) = self.clear(path, now)?
@@ -189,6 +225,10 @@ impl Work<'_> {
         }
         let written = (|| {
             copy(image, &of_fresh.create()?, before.size)?;
+            let attributes = of_image.attributes()?;
+            if !attributes.is_empty() {
+                of_fresh.set_attributes(&attributes)?;
+            }
             finish(&of_fresh, before)?;
             of_fresh.rename_over(&spot)
         })();
@@ -211,8 +251,18 @@ impl Work<'_> {
             })
     }
 
+    /// Gives a path the extended attributes that it had. Where that fails, the report says so.
+    pub(super) fn restore_attributes(&mut self, entry: &Entry, path: &Path) {
+        if let Some(attributes) = &entry.attributes
+            && let Err(error) = Spot::at(path).and_then(|it| it.set_attributes(attributes))
+        {
+            let name = self.name(path);
+            self.report.left.push(format!("{name}: its extended attributes: {}", plain(&error)));
+        }
+    }
+
     fn link(&mut self, path: &Path, now: &Node, other: &Path) -> io::Result<()> {
-        self.log.before(path, Keep::Link)?;
+        self.log.before(path, Keep::Link, false)?;
         killed_at("undo-recorded-path");
         if !matches!(now, Node::Absent) {
             Spot::at(path)?.remove()?;
@@ -229,13 +279,20 @@ fn finish(spot: &Spot<'_>, before: &Metadata) -> io::Result<()> {
 }
 
 /// Copies the first `size` bytes of an image into a file.
-fn copy(image: &Path, mut to: &fs::File, size: u64) -> io::Result<()> {
-    let mut from = io::Read::take(Spot::at(image)?.read()?, size);
-    let copied = io::copy(&mut from, &mut to)?;
-    if copied != size {
+fn copy(image: &Path, to: &fs::File, size: u64) -> io::Result<()> {
+    to.set_len(0)?;
+    if copy_with_holes(&Spot::at(image)?.read()?, to, size)? != size {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
-    to.set_len(size)
+    Ok(())
+}
+
+/// Returns whether a path has the extended attributes that it had, as far as they are recorded.
+fn holds_attributes(entry: &Entry, path: &Path) -> bool {
+    entry
+        .attributes
+        .as_ref()
+        .is_none_or(|wanted| Spot::at(path).and_then(|it| it.attributes()).is_ok_and(|held| held == *wanted))
 }
 
 /// Returns whether two files begin with the same bytes.

@@ -27,7 +27,7 @@ impl Work<'_> {
         {
             return Ok(());
         }
-        self.log.before(&path, Keep::Metadata)?;
+        self.log.before(&path, Keep::Metadata, entry.attributes.is_some())?;
         // A folder of somebody else stays closed; its files say so.
         let _ = Spot::at(&path)?.set_mode(about.mode | 0o700);
         Ok(())
@@ -50,7 +50,7 @@ impl Work<'_> {
             if (self.may_write)(parent).is_err() {
                 break;
             }
-            self.log.before(parent, Keep::Link)?;
+            self.log.before(parent, Keep::Link, false)?;
             // Where that fails, the step says so.
             if Spot::at(parent)?.create_folder().is_err() {
                 break;
@@ -89,15 +89,16 @@ impl Work<'_> {
                 });
             }
             if *about != before || is_begun {
-                self.log.before(path, Keep::Metadata)?;
+                self.log.before(path, Keep::Metadata, entry.attributes.is_some())?;
             }
+            self.restore_attributes(entry, path);
             self.times.push((path.to_owned(), before, !self.plan.times.contains(&number)));
             return Ok(Step::Quiet);
         }
         if let Some(why) = self.changed_since(number, entry, path, now) {
             return Ok(Step::Left(why));
         }
-        self.log.before(path, Keep::Link)?;
+        self.log.before(path, Keep::Link, false)?;
         killed_at("undo-recorded-path");
         if let Some(step) = self.clear(path, now)? {
             return Ok(step);
@@ -105,6 +106,7 @@ impl Work<'_> {
         let spot = Spot::at(path)?;
         spot.create_folder()?;
         set_owner(&spot, &before)?;
+        self.restore_attributes(entry, path);
         self.times.push((path.to_owned(), before, true));
         Ok(Step::Done(format!("restored the folder {}", self.name(path))))
     }

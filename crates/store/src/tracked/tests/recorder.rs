@@ -239,6 +239,27 @@ impl Tool {
         self.moved(&from, &to);
     }
 
+    /// Records a rename that the system refuses.
+    pub(super) fn refused_move(&mut self, from: &str, to: &str) {
+        let (Some(from), Some(to)) = (self.at(from), self.at(to)) else { return };
+        if matches!(Self::node(&from), Node::Absent) || from == to || !to.parent().unwrap().is_dir() {
+            return;
+        }
+        if matches!(Self::node(&to), Node::File(_)) {
+            self.before(&to, 3, true);
+        }
+        self.record(&Record::Moved { from: from.clone(), to: to.clone() });
+        self.record(&Record::NotMoved { from, to });
+    }
+
+    /// Records a removal that the system refuses.
+    pub(super) fn refused_removal(&mut self, name: &str) {
+        let Some(path) = self.at(name) else { return };
+        if matches!(Self::node(&path), Node::File(_) | Node::Link { .. }) {
+            self.before(&path, 3, true);
+        }
+    }
+
     pub(super) fn set_mode(&mut self, name: &str, mode: u32) {
         let Some(path) = self.at(name) else { return };
         if matches!(Self::node(&path), Node::File(_) | Node::Folder(_)) {
