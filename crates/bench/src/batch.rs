@@ -115,7 +115,11 @@ pub fn bare(folder: &Path, script: &str) -> Outcome<Duration> {
         return Ok(Duration::ZERO);
     }
     let ran = Command::new("bash").args(["-c", script]).current_dir(folder).stdin(Stdio::null()).output()?;
-    if ran.status.success() { Ok(began.elapsed()) } else { Err(String::from_utf8_lossy(&ran.stderr).into_owned().into()) }
+    if ran.status.success() {
+        Ok(began.elapsed())
+    } else {
+        Err(String::from_utf8_lossy(&ran.stderr).into_owned().into())
+    }
 }
 
 /// Returns the middle one, in milliseconds; of an even number, the upper one of the two.
@@ -136,7 +140,8 @@ pub fn machine() -> String {
 fn logs(state: &Path) -> Vec<PathBuf> {
     let mut logs = Vec::new();
     walk(state, &mut |path, about| {
-        if about.is_file() && path.ends_with("log") && path.components().any(|it| it.as_os_str() == "tracked") {
+        if about.is_file() && path.ends_with("log") && path.components().any(|it| it.as_os_str() == "tracked")
+        {
             logs.push(path.to_owned());
         }
     });

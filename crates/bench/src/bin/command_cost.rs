@@ -156,7 +156,8 @@ fn side(base: &Path, name: &str, program: Option<(&Path, Tracking)>) -> Outcome<
     std::fs::create_dir_all(&folder)?;
     bare(&folder, FOLDER)?;
     let state = base.join(format!("{name}.state"));
-    let haft = program.map(|(program, tracking)| Haft::start(program, &folder, &state, tracking)).transpose()?;
+    let haft =
+        program.map(|(program, tracking)| Haft::start(program, &folder, &state, tracking)).transpose()?;
     Ok(Side { name: name.to_owned(), folder, haft })
 }
 

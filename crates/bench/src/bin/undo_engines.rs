@@ -25,12 +25,7 @@ const ROWS: &[(&str, &str, &str, usize)] = &[
         "mkdir new && perl -e 'for (1..5000) { open(F, \">\", \"new/$_\"); print F \"x\" x 4096 }'",
         3,
     ),
-    (
-        "rm -rf of 10,000",
-        "rm -rf many; cp -r files/a many",
-        "rm -rf many",
-        3,
-    ),
+    ("rm -rf of 10,000", "rm -rf many; cp -r files/a many", "rm -rf many", 3),
     ("append to 2 GB", "", "echo one line >> big", 1),
 ];
 

@@ -23,7 +23,10 @@ impl Git {
     /// If git fails.
     pub fn new(folder: PathBuf) -> Outcome<Self> {
         let store = folder.with_extension("objects");
-        bare(Path::new("/"), &format!("git init -q --bare '{0}' && git -C '{0}' config core.compression 0", store.display()))?;
+        bare(
+            Path::new("/"),
+            &format!("git init -q --bare '{0}' && git -C '{0}' config core.compression 0", store.display()),
+        )?;
         Ok(Self { folder, store })
     }
 

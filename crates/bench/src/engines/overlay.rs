@@ -2,8 +2,7 @@
 //! applied to the real folder, and what they replace is moved aside.
 
 use std::{
-    fs,
-    io,
+    fs, io,
     os::unix::fs::{FileTypeExt, MetadataExt},
     path::{Path, PathBuf},
     process::{Command, Stdio},
@@ -82,7 +81,8 @@ fn apply(upper: &Path, lower: &Path, images: &Path, number: &mut u64) -> io::Res
         let about = entry.metadata()?;
         let is_removed = about.file_type().is_char_device() && about.rdev() == 0;
         let there = to.symlink_metadata().ok();
-        let replaces = !about.is_dir() || is_opaque(&from) || !there.as_ref().is_some_and(fs::Metadata::is_dir);
+        let replaces =
+            !about.is_dir() || is_opaque(&from) || !there.as_ref().is_some_and(fs::Metadata::is_dir);
         if replaces && there.is_some() {
             fs::rename(&to, images.join(number.to_string()))?;
             *number += 1;

@@ -17,7 +17,9 @@ use std::{
 
 use parking_lot::Mutex;
 use rustix::{
-    fs::{AtFlags, CWD, FileType, Mode, OFlags, Statx, StatxFlags, openat, readlinkat, readlinkat_raw, statx},
+    fs::{
+        AtFlags, CWD, FileType, Mode, OFlags, Statx, StatxFlags, openat, readlinkat, readlinkat_raw, statx,
+    },
     io::Errno,
 };
 

@@ -17,8 +17,8 @@ use std::{
 
 use rustix::{
     fs::{
-        AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Stat, Statx, StatxAttributes, StatxFlags, fstat, openat,
-        openat2, readlinkat, statat, statx,
+        AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Stat, Statx, StatxAttributes, StatxFlags, fstat,
+        openat, openat2, readlinkat, statat, statx,
     },
     io::Errno,
 };
@@ -143,7 +143,10 @@ impl Roots {
                 Err(error) => return Err(error.into()),
             }
         }
-        Err(Trouble::Unknown(format!("{} is another folder by now", path_of(theirs.handle.as_fd())?.display())))
+        Err(Trouble::Unknown(format!(
+            "{} is another folder by now",
+            path_of(theirs.handle.as_fd())?.display()
+        )))
     }
 }
 
@@ -170,7 +173,8 @@ impl Looking<'_> {
         let Some((folder, name)) = self.parent(folder, text)? else { return Ok(Found::Nothing) };
         let there = entry(&folder, name);
         // A mount of the sandbox, as over git's configuration, can't be removed, renamed or replaced.
-        if there.is_ok_and(|it| it.is_some_and(|it| it.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))) {
+        if there.is_ok_and(|it| it.is_some_and(|it| it.stx_attributes.contains(StatxAttributes::MOUNT_ROOT)))
+        {
             return Err(Trouble::Fails);
         }
         self.in_folder(&folder, name, !matches!(there, Ok(None)))
@@ -304,9 +308,7 @@ impl Looking<'_> {
             match parent {
                 Ok(parent) => match self.in_folder(&parent, name, true)? {
                     Found::Nothing => return Ok(Found::Nothing),
-                    Found::Name(place, Some(here))
-                        if same(&here, &there) =>
-                    {
+                    Found::Name(place, Some(here)) if same(&here, &there) => {
                         return Ok(Found::Name(place, Some(here)));
                     }
                     // A mount of the sandbox hides the file of the root.
@@ -393,7 +395,13 @@ impl Looking<'_> {
         whole.extend(rest);
         let whole = whole.strip_prefix(b"/").unwrap_or(&whole);
         for _ in 0..TRIES {
-            match openat2(root, whole, flags, Mode::empty(), ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS) {
+            match openat2(
+                root,
+                whole,
+                flags,
+                Mode::empty(),
+                ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS,
+            ) {
                 Err(Errno::AGAIN) => {}
                 // The descriptor of another process, through its folder in `/proc`.
                 Err(Errno::LOOP | Errno::XDEV) => return Ok(openat(root, whole, flags, Mode::empty())?),
