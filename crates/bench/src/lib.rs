@@ -1,5 +1,7 @@
 //! Benchmarks, and property tests over many cases.
 
+pub mod batch;
+pub mod engines;
 pub mod group_kills;
 pub mod haystack;
 pub mod layers;

@@ -21,6 +21,11 @@ pub(super) enum Sockets {
     Pairs,
 }
 
+/// `kexec_file_load`, which the library of C names only on some machines.
+const KEXEC_FILE_LOAD: i64 = if cfg!(target_arch = "x86_64") { 320 } else { 294 };
+/// `fchmodat2`, likewise; the number is the same on both machines.
+pub(super) const FCHMODAT2: i64 = 452;
+
 /// Useless to a command, and each has been used for escapes.
 const REFUSED: &[i64] = &[
     libc::SYS_io_uring_setup,
@@ -50,7 +55,7 @@ const REFUSED: &[i64] = &[
     libc::SYS_add_key,
     libc::SYS_request_key,
     libc::SYS_kexec_load,
-    libc::SYS_kexec_file_load,
+    KEXEC_FILE_LOAD,
     libc::SYS_init_module,
     libc::SYS_finit_module,
     libc::SYS_delete_module,
@@ -154,7 +159,7 @@ fn refused(sockets: Sockets) -> Result<Rules, seccompiler::BackendError> {
     for (call, argument) in [
         (libc::SYS_fchmod, 1),
         (libc::SYS_fchmodat, 2),
-        (libc::SYS_fchmodat2, 2),
+        (FCHMODAT2, 2),
         (libc::SYS_mknodat, 2),
         #[cfg(target_arch = "x86_64")]
         (libc::SYS_chmod, 1),

@@ -15,6 +15,7 @@ tracked! {
     mod calls;
     mod changes;
     mod filter;
+    mod folders;
     mod ignored;
     mod images;
     mod listener;

@@ -1,5 +1,7 @@
 //! The system calls that change files, by their numbers and arguments.
 
+use crate::filter::FCHMODAT2;
+
 /// `setxattrat`, which the library of C does not name yet; the number is the same on both machines.
 pub(super) const SETXATTRAT: i64 = 463;
 /// `removexattrat`.
@@ -67,7 +69,7 @@ impl Change {
                 Self::MetadataOf { file: number(a), attributes: true }
             }
             libc::SYS_fchmodat => metadata(at(a, b), 0),
-            libc::SYS_fchmodat2 | libc::SYS_utimensat => metadata(at(a, b), number(d)),
+            FCHMODAT2 | libc::SYS_utimensat => metadata(at(a, b), number(d)),
             libc::SYS_fchownat => metadata(at(a, b), number(e)),
             libc::SYS_setxattr | libc::SYS_removexattr => attributes(here(a), 0),
             libc::SYS_lsetxattr | libc::SYS_lremovexattr => attributes(here(a), libc::AT_SYMLINK_NOFOLLOW),

@@ -7,7 +7,7 @@ use std::{
 };
 
 use kit::tracking::{BeforeImage, Metadata, Node, Reason};
-use rustix::fs::{CWD, FileType, RenameFlags, Stat, fstat, readlinkat};
+use rustix::fs::{FileType, RenameFlags, Stat, fstat, readlinkat};
 
 use super::{
     calls::Change,
@@ -454,8 +454,7 @@ fn node(place: &Place, there: &Stat) -> Node {
 
 /// Returns whether the process runs git's own program: one of that name that no command can have made.
 pub(super) fn is_git(looking: &Looking<'_>) -> bool {
-    let Ok(path) = readlinkat(CWD, format!("/proc/{}/exe", looking.thread), Vec::new()) else { return false };
-    let path = Path::new(OsStr::from_bytes(path.as_bytes()));
+    let Some(path) = looking.program() else { return false };
     let name = path.file_name().unwrap_or_default().as_bytes();
-    (name == b"git" || name.starts_with(b"git-")) && !looking.roots.have(path)
+    (name == b"git" || name.starts_with(b"git-")) && !looking.roots.have(&path)
 }

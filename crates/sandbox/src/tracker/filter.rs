@@ -4,6 +4,8 @@ use std::{io, mem::size_of, os::fd::BorrowedFd, os::fd::AsRawFd};
 
 use libc::sock_filter;
 
+use crate::filter::FCHMODAT2;
+
 /// Calls that are stopped whatever their arguments are.
 const STOPPED: &[i64] = &[
     libc::SYS_unlinkat,
@@ -19,7 +21,7 @@ const STOPPED: &[i64] = &[
     libc::SYS_fallocate,
     libc::SYS_fchmod,
     libc::SYS_fchmodat,
-    libc::SYS_fchmodat2,
+    FCHMODAT2,
     libc::SYS_fchown,
     libc::SYS_fchownat,
     libc::SYS_utimensat,

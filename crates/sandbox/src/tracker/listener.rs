@@ -267,6 +267,7 @@ impl Shared {
                 } else if flags.intersects(epoll::EventFlags::HUP | epoll::EventFlags::ERR) {
                     let _ = epoll::delete(&self.epoll, &tree.listener);
                     tree.end();
+                    self.roots.folders.clear();
                     self.waiting.lock().retain(|it| it.tree.number != number);
                     trees.remove(&number);
                 }

@@ -8,30 +8,32 @@ use std::{
     ffi::{OsStr, OsString},
     io,
     os::{
-        fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
+        fd::{AsFd, BorrowedFd, OwnedFd},
         unix::ffi::{OsStrExt, OsStringExt},
     },
     path::{Path, PathBuf},
     sync::{Arc, OnceLock},
 };
 
-use parking_lot::Mutex;
 use rustix::{
     fs::{
-        AtFlags, CWD, Mode, OFlags, ResolveFlags, Stat, StatxAttributes, StatxFlags, fstat, openat, openat2, readlinkat,
-        statat, statx,
+        AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Stat, Statx, StatxAttributes, StatxFlags, fstat,
+        openat, openat2, readlinkat, statat, statx,
     },
     io::Errno,
 };
 
-use super::{calls::At, log::Place, system};
+use super::{
+    calls::At,
+    folders::{Folders, Key, Theirs, read_path},
+    log::Place,
+    system,
+};
 
 /// The most links that are followed one after the other.
 const LINKS: usize = 40;
 /// The times that a look is repeated when folders move meanwhile.
 const TRIES: usize = 8;
-/// The folders whose handles are kept open.
-const FOLDERS: usize = 16;
 
 /// A root that commands may write, by its path and haft's handle.
 pub(super) struct Root {
@@ -39,10 +41,10 @@ pub(super) struct Root {
     handle: OwnedFd,
 }
 
-/// The roots, and the folders in them that were found last.
+/// The roots, and the handles of what was looked up last.
 pub(super) struct Roots {
     roots: Vec<Root>,
-    found: Mutex<Vec<(PathBuf, Stat, Arc<OwnedFd>)>>,
+    pub(super) folders: Folders,
 }
 
 /// The result of a lookup.
@@ -98,7 +100,7 @@ impl Roots {
             let handle = openat(CWD, &path, flags, Mode::empty()).ok()?;
             Some(Root { path, handle })
         };
-        Self { roots: paths.iter().filter_map(open).collect(), found: Mutex::default() }
+        Self { roots: paths.iter().filter_map(open).collect(), folders: Folders::default() }
     }
 
     /// Returns whether this path of a process is below a root.
@@ -107,17 +109,19 @@ impl Roots {
     }
 
     /// Returns haft's own handle of a folder that was found where a process has it; `None`, if it is in no root.
-    fn own(&self, theirs: BorrowedFd<'_>) -> Look<Option<(Arc<OwnedFd>, PathBuf)>> {
-        let same = |one: &Stat, other: &Stat| (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino);
-        let there = fstat(theirs)?;
+    fn own(&self, theirs: &Theirs) -> Look<Option<(Arc<OwnedFd>, PathBuf)>> {
+        let mut there = None;
         for _ in 0..TRIES {
-            let path = path_of(theirs)?;
+            let path = path_of(theirs.handle.as_fd())?;
+            if let Some(own) = self.folders.own(theirs, &path) {
+                return Ok(Some((own, path)));
+            }
             let root = self.roots.iter().filter(|it| path.starts_with(&it.path));
             let Some(root) = root.max_by_key(|it| it.path.as_os_str().len()) else { return Ok(None) };
-            let mut found = self.found.lock();
-            if let Some((_, _, handle)) = found.iter().find(|it| it.0 == path && same(&it.1, &there)) {
-                return Ok(Some((handle.clone(), path)));
-            }
+            let there = match there {
+                Some(there) => there,
+                None => *there.insert(fstat(&theirs.handle)?),
+            };
             let rest = path.strip_prefix(&root.path).unwrap_or(Path::new(""));
             let rest = if rest.as_os_str().is_empty() { Path::new(".") } else { rest };
             let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -127,10 +131,7 @@ impl Roots {
                     let here = fstat(&handle)?;
                     if same(&here, &there) {
                         let handle = Arc::new(handle);
-                        if found.len() >= FOLDERS {
-                            found.remove(0);
-                        }
-                        found.push((path.clone(), here, handle.clone()));
+                        self.folders.keep(theirs, handle.clone(), path.clone());
                         return Ok(Some((handle, path)));
                     }
                     // A private folder of the sandbox hides the one of the root.
@@ -144,8 +145,15 @@ impl Roots {
                 Err(error) => return Err(error.into()),
             }
         }
-        Err(Trouble::Unknown(format!("{} is another folder by now", path_of(theirs)?.display())))
+        Err(Trouble::Unknown(format!(
+            "{} is another folder by now",
+            path_of(theirs.handle.as_fd())?.display()
+        )))
     }
+}
+
+fn same(one: &Stat, other: &Stat) -> bool {
+    (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino)
 }
 
 /// One stopped call of a process, whose paths are looked up.
@@ -170,16 +178,25 @@ impl Looking<'_> {
     /// Looks up a name that is not followed if it is a link: to delete, to move, to create.
     pub(super) fn name(&self, folder: i32, text: &[u8]) -> Look<Found> {
         let Some((folder, name)) = self.parent(folder, text)? else { return Ok(Found::Nothing) };
+        let there = entry(&folder, name);
         // A mount of the sandbox, as over git's configuration, can't be removed, renamed or replaced.
-        let there = statx(&folder, name, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::TYPE);
-        if there.is_ok_and(|it| it.stx_attributes.contains(StatxAttributes::MOUNT_ROOT)) {
+        if there.is_ok_and(|it| it.is_some_and(|it| it.stx_attributes.contains(StatxAttributes::MOUNT_ROOT)))
+        {
             return Err(Trouble::Fails);
         }
-        self.in_folder(folder.as_fd(), name)
+        self.in_folder(&folder, name, !matches!(there, Ok(None)))
     }
 
     /// Looks up what is at a path: to change its metadata.
     pub(super) fn object(&self, folder: i32, text: &[u8], follow: bool) -> Look<Found> {
+        match self.straight(folder, text, follow)? {
+            Some(Found::Name(_, None)) => Err(Trouble::Fails),
+            Some(found) => Ok(found),
+            None => self.any_object(folder, text, follow),
+        }
+    }
+
+    fn any_object(&self, folder: i32, text: &[u8], follow: bool) -> Look<Found> {
         let flags = if follow { OFlags::PATH } else { OFlags::PATH | OFlags::NOFOLLOW };
         let found = self.open(folder, text, flags)?;
         self.of_object(found.as_fd())
@@ -187,8 +204,10 @@ impl Looking<'_> {
 
     /// Looks up an open file of the process.
     pub(super) fn open_file(&self, number: i32) -> Look<Found> {
-        let path = format!("/proc/{}/fd/{number}", self.thread);
-        let found = openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+        let path = format!("fd/{number}");
+        let found = self.in_process(|process| {
+            openat(process, path.as_str(), OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
+        })?;
         self.of_object(found.as_fd())
     }
 
@@ -196,21 +215,32 @@ impl Looking<'_> {
     pub(super) fn opened(&self, folder: i32, text: &[u8], flags: i32) -> Look<Found> {
         let creates = flags & libc::O_CREAT != 0;
         let stays = flags & libc::O_NOFOLLOW != 0 || (creates && flags & libc::O_EXCL != 0);
+        match self.straight(folder, text, !stays)? {
+            Some(Found::Name(_, None)) if !creates => return Ok(Found::Nothing),
+            Some(found) => return Ok(found),
+            None => {}
+        }
         let (mut folder, mut text) = (folder, text.to_vec());
-        for _ in 0..LINKS {
-            match self.object(folder, &text, !stays) {
+        for followed in 0..LINKS {
+            let found = match followed {
+                0 => self.any_object(folder, &text, !stays),
+                _ => self.object(folder, &text, !stays),
+            };
+            match found {
                 Err(Trouble::Fails) => {}
                 found => return found,
             }
             let Some((parent, name)) = self.parent(folder, &text)? else { return Ok(Found::Nothing) };
-            let link = match statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW) {
-                Ok(there) if is_link(&there) && !stays => readlinkat(&parent, name, Vec::new())?.into_bytes(),
-                Err(Errno::NOENT) if creates => return self.in_folder(parent.as_fd(), name),
+            let link = match statat(&parent.handle, name, AtFlags::SYMLINK_NOFOLLOW) {
+                Ok(there) if is_link(&there) && !stays => {
+                    readlinkat(&parent.handle, name, Vec::new())?.into_bytes()
+                }
+                Err(Errno::NOENT) if creates => return self.in_folder(&parent, name, false),
                 // What is there can't be opened.
                 _ => return Ok(Found::Nothing),
             };
             if link.first() != Some(&b'/') {
-                let mut path = path_of(parent.as_fd())?.into_os_string().into_vec();
+                let mut path = path_of(parent.handle.as_fd())?.into_os_string().into_vec();
                 path.push(b'/');
                 path.extend(link);
                 text = path;
@@ -222,36 +252,70 @@ impl Looking<'_> {
         Ok(Found::Nothing)
     }
 
-    fn in_folder(&self, folder: BorrowedFd<'_>, name: &OsStr) -> Look<Found> {
+    /// Looks up a path whose last name is no link to follow, no mount and no special name; `None` for any other.
+    /// Most paths are such ones, and it takes the fewest system calls.
+    fn straight(&self, folder: i32, text: &[u8], follow: bool) -> Look<Option<Found>> {
+        // Commands open it all the time, and it is the sandbox's own.
+        if text == b"/dev/null" {
+            return Ok(Some(Found::Nothing));
+        }
+        if text.ends_with(b"/") || self.of_itself(text).is_some() {
+            return Ok(None);
+        }
+        let Some((parent, name)) = self.parent(folder, text)? else { return Ok(None) };
+        let there = match entry(&parent, name) {
+            Ok(Some(there)) => there,
+            Ok(None) => return Ok(Some(self.in_folder(&parent, name, false)?)),
+            Err(_) => return Ok(None),
+        };
+        let is_link = FileType::from_raw_mode(there.stx_mode.into()).is_symlink();
+        if (is_link && follow) || there.stx_attributes.contains(StatxAttributes::MOUNT_ROOT) {
+            return Ok(None);
+        }
+        let found = self.in_folder(&parent, name, true)?;
+        // Otherwise it was replaced meanwhile.
+        let is_same = match &found {
+            Found::Name(_, Some(here)) => here.st_ino == there.stx_ino,
+            Found::Name(_, None) => false,
+            Found::Nothing => true,
+        };
+        Ok(is_same.then_some(found))
+    }
+
+    fn in_folder(&self, folder: &Theirs, name: &OsStr, exists: bool) -> Look<Found> {
         let Some((folder, folder_path)) = self.roots.own(folder)? else { return Ok(Found::Nothing) };
-        let there = match statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(there) => Some(there),
-            Err(Errno::NOENT) => None,
-            Err(error) => return Err(error.into()),
+        let there = match exists.then(|| statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW)) {
+            Some(Ok(there)) => Some(there),
+            None | Some(Err(Errno::NOENT)) => None,
+            Some(Err(error)) => return Err(error.into()),
         };
         Ok(Found::Name(Place { folder, folder_path, name: name.to_owned() }, there))
     }
 
     fn of_object(&self, found: BorrowedFd<'_>) -> Look<Found> {
         let there = fstat(found)?;
-        for _ in 0..TRIES {
+        for attempt in 0..TRIES {
             let path = path_of(found)?;
             if !self.roots.have(&path) {
                 return Ok(Found::Nothing);
             }
             if self.roots.roots.iter().any(|root| root.path == path) {
-                let Some((folder, folder_path)) = self.roots.own(found)? else { return Ok(Found::Nothing) };
+                let theirs = Theirs::new(found.try_clone_to_owned()?);
+                let Some((folder, folder_path)) = self.roots.own(&theirs)? else { return Ok(Found::Nothing) };
                 return Ok(Found::Name(Place { folder, folder_path, name: OsString::new() }, Some(there)));
             }
             let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
                 return Ok(Found::Nothing);
             };
-            match self.open(libc::AT_FDCWD, parent.as_os_str().as_bytes(), OFlags::PATH | OFlags::DIRECTORY) {
-                Ok(parent) => match self.in_folder(parent.as_fd(), name)? {
+            // It has the file of that name only if its path is still this one.
+            let parent = match self.roots.folders.at(parent) {
+                Some(kept) if attempt == 0 => Ok(kept),
+                _ => self.folder(libc::AT_FDCWD, parent.as_os_str().as_bytes()),
+            };
+            match parent {
+                Ok(parent) => match self.in_folder(&parent, name, true)? {
                     Found::Nothing => return Ok(Found::Nothing),
-                    Found::Name(place, Some(here))
-                        if (here.st_dev, here.st_ino) == (there.st_dev, there.st_ino) =>
-                    {
+                    Found::Name(place, Some(here)) if same(&here, &there) => {
                         return Ok(Found::Name(place, Some(here)));
                     }
                     // A mount of the sandbox hides the file of the root.
@@ -270,7 +334,7 @@ impl Looking<'_> {
     }
 
     /// Opens the folder of a path, and returns the name in it; `None` for a path that has none.
-    fn parent<'a>(&self, folder: i32, text: &'a [u8]) -> Look<Option<(OwnedFd, &'a OsStr)>> {
+    fn parent<'a>(&self, folder: i32, text: &'a [u8]) -> Look<Option<(Theirs, &'a OsStr)>> {
         let end = text.iter().rposition(|it| *it != b'/').map_or(0, |it| it + 1);
         let text = text.get(..end).unwrap_or_default();
         let slash = text.iter().rposition(|it| *it == b'/').map_or(0, |it| it + 1);
@@ -278,8 +342,28 @@ impl Looking<'_> {
         if matches!(name, b"" | b"." | b"..") {
             return Ok(None);
         }
-        let before = if before.is_empty() { b"." } else { before };
-        Ok(Some((self.open(folder, before, OFlags::PATH | OFlags::DIRECTORY)?, OsStr::from_bytes(name))))
+        Ok(Some((self.folder(folder, before)?, OsStr::from_bytes(name))))
+    }
+
+    /// Looks up a folder; an empty text means `folder` itself.
+    fn folder(&self, folder: i32, text: &[u8]) -> Look<Theirs> {
+        if text.is_empty() {
+            return self.base(folder);
+        }
+        let mut names = text.split(|it| *it == b'/').filter(|it| !it.is_empty());
+        if let (Some(name), None) = (names.next(), names.next())
+            && !text.starts_with(b"/")
+        {
+            // A name alone is no link on the way to another, so that it tells which folder it is.
+            let base = self.base(folder)?;
+            let key = Key::at(base.handle.as_fd(), name, AtFlags::SYMLINK_NOFOLLOW);
+            if let Ok(Some(key)) = key
+                && let Some(kept) = self.roots.folders.theirs(key)
+            {
+                return Ok(kept);
+            }
+        }
+        Ok(Theirs::new(self.open(folder, text, OFlags::PATH | OFlags::DIRECTORY)?))
     }
 
     /// Opens what the process has at this path.
@@ -302,7 +386,7 @@ impl Looking<'_> {
             root.as_fd()
         } else {
             base = self.base(folder)?;
-            base.as_fd()
+            base.handle.as_fd()
         };
         let straight = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
         match openat2(from, rest, flags, Mode::empty(), straight) {
@@ -318,7 +402,13 @@ impl Looking<'_> {
         whole.extend(rest);
         let whole = whole.strip_prefix(b"/").unwrap_or(&whole);
         for _ in 0..TRIES {
-            match openat2(root, whole, flags, Mode::empty(), ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS) {
+            match openat2(
+                root,
+                whole,
+                flags,
+                Mode::empty(),
+                ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS,
+            ) {
                 Err(Errno::AGAIN) => {}
                 // The descriptor of another process, through its folder in `/proc`.
                 Err(Errno::LOOP | Errno::XDEV) => return Ok(openat(root, whole, flags, Mode::empty())?),
@@ -361,36 +451,67 @@ impl Looking<'_> {
         Ok(self.root.get_or_init(|| root))
     }
 
-    fn base(&self, folder: i32) -> Look<OwnedFd> {
+    fn base(&self, folder: i32) -> Look<Theirs> {
+        let descriptor;
         let path = match folder {
-            libc::AT_FDCWD => format!("/proc/{}/cwd", self.thread),
-            number => format!("/proc/{}/fd/{number}", self.thread),
+            libc::AT_FDCWD => "cwd",
+            number => {
+                descriptor = format!("fd/{number}");
+                descriptor.as_str()
+            }
         };
-        match openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()) {
+        let found = self.in_process(|process| {
+            let key = Key::at(process, path.as_bytes(), AtFlags::empty())?;
+            if let Some(kept) = key.and_then(|it| self.roots.folders.theirs(it)) {
+                return Ok(kept);
+            }
+            let opened = Theirs::new(openat(process, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?);
+            // The next call most likely names a file below it, too: it is kept, if it is in a root.
+            let _ = self.roots.own(&opened);
+            Ok(opened)
+        });
+        match found {
             Err(error @ (Errno::ACCESS | Errno::PERM)) => {
                 Err(Trouble::Unknown(format!("the folder of the process: {error}")))
             }
-            opened => Ok(opened?),
+            found => Ok(found?),
         }
+    }
+
+    /// Returns the path of the program that the process runs.
+    pub(super) fn program(&self) -> Option<PathBuf> {
+        let path = self.in_process(|process| readlinkat(process, "exe", Vec::new())).ok()?;
+        Some(OsString::from_vec(path.into_bytes()).into())
+    }
+
+    fn in_process<T>(&self, look: impl Fn(BorrowedFd<'_>) -> Result<T, Errno>) -> Result<T, Errno> {
+        self.roots.folders.in_process(self.thread, look)
     }
 }
 
+/// Returns the path of an open file at this moment.
 fn path_of(file: BorrowedFd<'_>) -> Look<PathBuf> {
-    let read = |file: BorrowedFd<'_>| -> Result<PathBuf, Errno> {
-        let path = readlinkat(CWD, format!("/proc/self/fd/{}", file.as_raw_fd()), Vec::new())?;
-        Ok(PathBuf::from(OsString::from_vec(path.into_bytes())))
-    };
-    match read(file) {
+    match read_path(file) {
         Err(Errno::NAMETOOLONG) => {}
         path => return Ok(path?),
     }
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let mut above = openat(file, "..", flags, Mode::empty())?;
     loop {
-        match read(above.as_fd()) {
+        match read_path(above.as_fd()) {
             Err(Errno::NAMETOOLONG) => above = openat(&above, "..", flags, Mode::empty())?,
             path => return Err(Trouble::Long(path?)),
         }
+    }
+}
+
+/// Returns what is at a name in a folder, as the process has it; `None`, if nothing is.
+fn entry(folder: &Theirs, name: &OsStr) -> Result<Option<Statx>, Errno> {
+    let wanted = StatxFlags::TYPE | StatxFlags::INO;
+    match statx(&folder.handle, name, AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT, wanted) {
+        Ok(there) => Ok(Some(there)),
+        Err(Errno::NOENT) => Ok(None),
+        Err(error) => Err(error),
     }
 }
 
