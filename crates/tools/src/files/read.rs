@@ -20,12 +20,12 @@ const LINES: usize = 2_000;
 /// Maximum number of entries of a folder that are listed.
 const ENTRIES: usize = 200;
 
-/// Read a file. Every line is shown as `LINE:HASH|text`[?; `tool:edit` takes `LINE:HASH` as an anchor?].
+/// Read a file. Lines are shown as `LINE:HASH|text`[?; `tool:edit` takes `LINE:HASH` as an anchor?].
 /// Pages of 2,000 lines or 64 kB: the last line says how to continue. Lists folders, shows pictures and PDFs.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Read {
-    /// File, relative to the workspace or absolute; or a long output's handle, such as `out_12`.
+    /// Relative to the workspace, or absolute; or a long output's handle, such as `out_12`.
     pub(crate) path: String,
     /// First line, from 1; negative counts from the end (-50: the last 50 lines).
     #[serde(default)]
@@ -33,7 +33,7 @@ pub(crate) struct Read {
     /// Lines to show. Default 2000.
     #[serde(default)]
     pub(crate) limit: Option<usize>,
-    /// Only for a line too long to show: the byte of line `offset` to begin at, from 1.
+    /// In a line too long to show: the byte to begin at, from 1.
     #[serde(default)]
     pub(crate) column: Option<u64>,
 }

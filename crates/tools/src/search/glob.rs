@@ -26,7 +26,7 @@ pub(crate) struct Glob {
     dir: String,
     /// Maximum paths; default 100.
     limit: Option<usize>,
-    /// Paths to skip; a cut result says how many.
+    /// Paths to skip.
     #[serde(default)]
     offset: usize,
     /// Also what git ignores, and vendored folders.
@@ -86,7 +86,8 @@ impl Glob {
         let base = cx.files().locate(&folder)?;
         let deadline = Deadline::new();
         let met_files = AtomicUsize::new(0);
-        let found = Mutex::new(Found { wanted: Paths::new(ask), folders: Paths::new(Ask { offset: 0, limit: 3 }) });
+        let found =
+            Mutex::new(Found { wanted: Paths::new(ask), folders: Paths::new(Ask { offset: 0, limit: 3 }) });
         let ignored = if self.ignored { Ignored::Show } else { Ignored::Skip };
         let walk = Walk { ignored, depth: usize::MAX };
         cx.files().walk(&folder, walk, &|| cx.check(), &|met| {
