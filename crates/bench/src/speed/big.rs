@@ -51,7 +51,7 @@ pub fn rows(scratch: &Scratch, gigabytes: usize) -> Result<Vec<Row>, Trouble> {
             Some(40),
         )?,
     ];
-    rows.extend(middle_again(scratch, &folder, &of(middle))?);
+    rows.push(middle_again(scratch, &folder, &of(middle))?);
     rows.push(grown(scratch, &folder, &file, lines)?);
     rows.extend(searches(scratch, &folder, &file)?);
     rows.extend(pages_of_glob(scratch)?);
@@ -78,7 +78,7 @@ fn look(
     Ok(ours.row(what, theirs.comparison(name), aim))
 }
 
-fn middle_again(scratch: &Scratch, folder: &Path, arguments: &Value) -> Result<Option<Row>, Trouble> {
+fn middle_again(scratch: &Scratch, folder: &Path, arguments: &Value) -> Result<Row, Trouble> {
     let fixture = Fixture::open(scratch, folder, tools::all())?;
     fixture.call("read", arguments.clone())?;
     let other = json!({"path": "small.txt", "limit": 50});
@@ -87,11 +87,7 @@ fn middle_again(scratch: &Scratch, folder: &Path, arguments: &Value) -> Result<O
         200,
         [&mut || fixture.call("read", arguments.clone()), &mut || fixture.call("read", other.clone())],
     )?;
-    Ok(Some(again.row(
-        "the middle again",
-        head.comparison("the head of the small file"),
-        Some(Aim::Times(2.0)),
-    )))
+    Ok(again.row("the middle again", head.comparison("the head of the small file"), Some(Aim::Times(2.0))))
 }
 
 /// Measures the count of a log that grew by a line.
