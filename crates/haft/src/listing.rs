@@ -9,8 +9,13 @@ use crate::Opened;
 /// were written for them.
 pub(crate) const MCP: usize = 3_000;
 
-/// The same for haft's own agents: enough for all of haft's tools, and some more.
-pub(crate) const AGENT: usize = 8_000;
+/// The bytes of it that haft's own tools take, as a model sees them. The rest is for the person's tools.
+const BUILT_IN_MCP: usize = 8_000;
+
+/// The same for haft's own agents. Their tools stand in for those that a client has beside haft's: tools for the web,
+/// for questions and for sub-agents.
+pub(crate) const AGENT: usize = 4_000;
+const BUILT_IN_AGENT: usize = 12_000;
 
 /// The minimum token budget of a person's own tools beside those of another ecosystem.
 const BESIDE: usize = 1_000;
@@ -36,7 +41,7 @@ pub struct Listed {
 impl Opened {
     /// Returns the limits of a list for an MCP client.
     pub(crate) fn listing_of_mcp(&self) -> Listing {
-        let mut listing = self.listing(MCP, serve::tool_bytes);
+        let mut listing = self.listing(MCP, BUILT_IN_MCP, serve::tool_bytes);
         listing.first.retain(|it| !AT_HOME.contains(&it.as_str()));
         listing.last.extend(AT_HOME.map(str::to_owned));
         listing
@@ -44,10 +49,10 @@ impl Opened {
 
     /// Returns the limits of a list for a model of haft's own agents.
     pub(crate) fn listing_of_agent(&self) -> Listing {
-        self.listing(AGENT, |spec| spec.bytes() + AROUND)
+        self.listing(AGENT, BUILT_IN_AGENT, |spec| spec.bytes() + AROUND)
     }
 
-    fn listing(&self, otherwise: usize, cost: fn(&Spec) -> usize) -> Listing {
+    fn listing(&self, otherwise: usize, built_in: usize, cost: fn(&Spec) -> usize) -> Listing {
         let owned = |names: &[&str]| names.iter().map(|it| (*it).to_owned()).collect();
         let mut pinned = self.listed.pinned.clone();
         let mut least = 0;
@@ -67,8 +72,11 @@ impl Opened {
             Some(0) => None,
             Some(tokens) => Some(tokens.saturating_mul(TOKEN)),
         };
+        // A toolset of another ecosystem is listed whole, and a person's own budget is for all tools alike.
+        let is_default = self.listed.tokens.is_none() && self.toolset == tools::HAFT;
         Listing {
             bytes,
+            built_in: is_default.then_some(built_in),
             pinned,
             first: owned(tools::DAILY),
             last: owned(tools::SELDOM),

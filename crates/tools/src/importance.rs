@@ -1,23 +1,13 @@
 //! Importance of tools: decides which are listed first, and which are found by search only.
 
 /// Tools of daily use, the most important first: a short tool list begins with them.
-pub const DAILY: &[&str] = &[
-    "read",
-    "edit",
-    "shell",
-    "grep",
-    "write",
-    "glob",
-    "bash",
-    "read_job",
-    "wait",
-    "stop_task",
-    "ask_user",
-    "subagent",
-];
+pub const DAILY: &[&str] =
+    &["read", "edit", "shell", "grep", "write", "glob", "bash", "read_job", "ask_user", "subagent"];
 
 /// All other tools, the most important first: those that don't fit into the list are found by a search.
 pub const SELDOM: &[&str] = &[
+    "wait",
+    "stop_task",
     "group_send",
     "send_channel",
     "send_message",

@@ -97,7 +97,6 @@ pub const HINTS: &[(&str, Bucket, &str)] = &[
     ("group_status", Bucket::First, include_str!("../hints/group_status.md")),
     ("memory", Bucket::Last, include_str!("../hints/memory.md")),
     ("read", Bucket::First, include_str!("../hints/read.md")),
-    ("search_tools", Bucket::Last, include_str!("../hints/search_tools.md")),
     ("shell", Bucket::Normal, include_str!("../hints/shell.md")),
     ("todo", Bucket::Last, include_str!("../hints/todo.md")),
 ];

@@ -1,6 +1,7 @@
 //! The speed of each part, compared with a floor that does no more than it must.
 
 mod agent;
+mod big;
 mod call;
 mod commands;
 mod edit;
@@ -30,6 +31,8 @@ use kit::{
 use policy::Policy;
 use runtime::{Call, Commands, DEADLINE, Runtime, Session, Settings, Unattended, plugins::ToolFiles};
 use serde_json::Value;
+
+pub use big::rows as big_files;
 
 /// An error, in words.
 pub type Trouble = Box<dyn Error>;

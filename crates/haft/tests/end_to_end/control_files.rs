@@ -225,3 +225,19 @@ fn a_lasting_shell_is_watched_to_its_end() {
     assert!(!test_ws.at("a/.envrc").exists() && !test_ws.at("b/.mcp.json").exists());
     assert!(!said[3].contains("rule `control_files`"), "each is told once: {said:?}");
 }
+
+#[test]
+fn a_tree_of_many_files_gets_no_notice() {
+    let test_ws = TestWorkspace::new();
+    for folder in 0..21 {
+        let path = test_ws.at(&format!("d{folder}"));
+        fs::create_dir_all(&path).unwrap();
+        (0..1_000).for_each(|file| drop(fs::File::create(path.join(file.to_string())).unwrap()));
+    }
+    let server = test_ws.serve();
+    for _ in 0..2 {
+        assert_eq!(server.does("shell", &json!({"command": "true"})), "(no output)");
+    }
+    let answer = server.does("shell", &json!({"command": "echo x > d20/.envrc; true"}));
+    assert!(answer.contains("d20/.envrc.haft-set-aside"), "its files are still watched: {answer}");
+}

@@ -6,8 +6,17 @@ use serde_json::{Value, json};
 
 use crate::support::{Server, TestWorkspace, run};
 
-/// Less than 3,000 tokens of four bytes.
+/// Less than 3,000 tokens of four bytes, with tools of the person's own.
 const MOST: usize = 12_000;
+
+/// The maximum of haft's own tools, as a model sees them.
+const OWN: usize = 8_000;
+
+/// Returns the bytes of a list as a model sees it: names, descriptions and schemas, without hints for the client.
+fn as_seen(list: &Value) -> usize {
+    let seen = |it: &Value| json!({"name": it["name"], "description": it["description"], "inputSchema": it["inputSchema"]});
+    Value::Array(list["tools"].as_array().unwrap().iter().map(seen).collect()).to_string().len()
+}
 
 /// Returns the answer to `tools/list`, unchanged.
 fn list(server: &Server) -> Value {
@@ -52,7 +61,7 @@ fn the_default_list_is_cheap_has_what_is_used_daily_and_is_the_same_each_time() 
     let test_ws = TestWorkspace::new();
     let (one, other) = (list(&test_ws.serve()), list(&test_ws.serve()));
     let bytes = one.to_string().len();
-    assert!(bytes < MOST, "{bytes} bytes");
+    assert!(as_seen(&one) <= OWN, "{} bytes", as_seen(&one));
     assert_eq!(one.to_string(), other.to_string());
     let names = names(&one);
     for name in ["read", "edit", "write", "grep", "glob", "shell", "bash", "search_tools", "call_tool"] {

@@ -2,6 +2,7 @@
 
 mod approval;
 mod arguments;
+mod big_files;
 mod concurrency;
 mod control_files;
 mod credentials;

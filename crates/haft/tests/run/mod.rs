@@ -4,6 +4,7 @@ mod background;
 mod given;
 mod messages;
 mod output;
+mod request;
 mod terminal;
 
 use std::{

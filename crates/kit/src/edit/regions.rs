@@ -8,10 +8,10 @@ use crate::{
 };
 
 /// Lines shown on either side of a change.
-const CONTEXT: usize = 2;
+const CONTEXT: usize = 1;
 /// If more lines than this were added in one place, only both ends are shown.
-const WHOLE: usize = 40;
-const END: usize = 10;
+const WHOLE: usize = 12;
+const END: usize = 4;
 
 /// Returns the removed and added rows, in order, given the ranges of bytes.
 pub(super) fn regions(

@@ -14,8 +14,8 @@ use rustix::fs::{Mode, OFlags, open};
 
 use super::{
     beneath::{self, Astray, Found},
+    line_index::LineIndexes,
     links::HardLinks,
-    pages::LineIndexes,
     unsaved::Buffers,
 };
 use crate::{Fault, Kind, deliberate_faults::is_broken};
@@ -64,7 +64,7 @@ pub struct Roots {
 
 /// Caches about files that live longer than one call.
 pub(super) struct Caches {
-    pub(super) indexes: Mutex<LineIndexes>,
+    pub(super) indexes: LineIndexes,
     pub(super) links: Mutex<HardLinks>,
     pub(super) other_names: OtherNames,
     /// The editor whose texts count before the disk's.
@@ -106,7 +106,7 @@ impl Roots {
             return Err(Fault::bug("no root was given"));
         }
         let caches = Caches {
-            indexes: Mutex::new(LineIndexes::default()),
+            indexes: LineIndexes::default(),
             links: Mutex::new(HardLinks::default()),
             other_names,
             buffers: OnceLock::new(),

@@ -10,6 +10,9 @@ const FINDERS: [&str; 2] = ["search_tools", "call_tool"];
 /// Bytes of an answer with a list beside the tools: generous, as each revision of MCP adds some.
 const ENVELOPE: usize = 200;
 
+/// Bytes around the name, description and schema of a tool in its declaration to a model.
+const AROUND: usize = 60;
+
 /// Bytes between two tools of a list.
 const COMMA: usize = 1;
 
@@ -21,6 +24,9 @@ const SHARE: usize = 8;
 pub struct Listing {
     /// The limit in bytes; none, if it is not set.
     pub bytes: Option<usize>,
+    /// The part of it that built-in tools take at most, in bytes as a model sees them: name, description and schema.
+    /// The rest is for tools of files and servers. None, if it is not set.
+    pub built_in: Option<usize>,
     /// Tools that are listed at any cost.
     pub pinned: Vec<String>,
     /// Built-in tools that come before all others, the most important first.
@@ -37,6 +43,7 @@ impl Default for Listing {
     fn default() -> Self {
         Self {
             bytes: None,
+            built_in: None,
             pinned: Vec::new(),
             first: Vec::new(),
             last: Vec::new(),
@@ -78,8 +85,12 @@ impl Listing {
             spec.origin == Origin::Program && self.unlisted.contains(&spec.name) && !is_named(&spec.name)
         };
         let others: Vec<&Spec> = others.into_iter().filter(|it| !is_unlisted(it)).collect();
+        let built_in = |specs: &[&Spec]| -> usize {
+            specs.iter().filter(|it| it.origin == Origin::Program).map(|it| it.bytes() + AROUND).sum()
+        };
+        let most = self.built_in.unwrap_or(usize::MAX);
         let all: usize = others.iter().map(|it| cost(it)).sum();
-        if all + ENVELOPE <= bytes {
+        if all + ENVELOPE <= bytes && built_in(&others) <= most {
             let chosen: HashSet<&str> = finders.iter().chain(&others).map(|it| it.name.as_str()).collect();
             return (chosen.len() < specs.len()).then_some(chosen);
         }
@@ -88,6 +99,7 @@ impl Listing {
         let mut listed: HashSet<&str> = finders.iter().chain(&pinned).map(|it| it.name.as_str()).collect();
         let taken: usize = finders.iter().chain(&pinned).map(|it| cost(it)).sum();
         let mut left = bytes.saturating_sub(ENVELOPE + taken);
+        let mut left_of_built_in = most.saturating_sub(built_in(&finders) + built_in(&pinned));
         let mut of_servers = BTreeMap::<&str, usize>::new();
         for spec in &others {
             if let Origin::Server(server) = &spec.origin {
@@ -110,11 +122,16 @@ impl Listing {
                 }),
                 // After the first tool that does not fit none is added: otherwise one more tool would bring
                 // others in.
-                Origin::Program | Origin::Provider => !is_full && cost <= left,
+                Origin::Program | Origin::Provider => {
+                    !is_full && cost <= left && spec.bytes() + AROUND <= left_of_built_in
+                }
             };
             is_full |= !fits && spec.origin == Origin::Program;
             if fits {
                 left -= cost;
+                if spec.origin == Origin::Program {
+                    left_of_built_in -= spec.bytes() + AROUND;
+                }
                 listed.insert(&spec.name);
             }
         }
@@ -180,6 +197,7 @@ mod tests {
         let names = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
         let listing = Listing {
             bytes: Some(ENVELOPE + room),
+            built_in: None,
             pinned: names("pin_5000"),
             first: names("read edit grep"),
             last: names("undo tree"),
@@ -210,6 +228,31 @@ mod tests {
         ] {
             assert_eq!(listed(room, &tools), expected, "{room}");
         }
+    }
+
+    #[test]
+    fn built_in_tools_take_their_part_and_leave_the_rest_to_others() {
+        let tools = specs("tree undo grep edit read", "mine own", &[]);
+        let listed = |built_in: usize| {
+            let first = ["read", "edit", "grep"].map(str::to_owned).to_vec();
+            let listing =
+                Listing { bytes: Some(9_000), built_in: Some(built_in), first, cost, ..Listing::default() };
+            let chosen = listing.choose(&tools.iter().collect::<Vec<_>>(), None)?;
+            Some(
+                tools
+                    .iter()
+                    .map(|it| it.name.as_str())
+                    .filter(|it| chosen.contains(it))
+                    .collect::<Vec<_>>()
+                    .join(" "),
+            )
+        };
+        assert_eq!(listed(9_000), None);
+        // Each has a name and the schema `{}`.
+        let bytes = |names: &str| names.split(' ').map(|it| it.len() + 2 + AROUND).sum::<usize>();
+        let some = bytes("search_tools call_tool read edit");
+        assert_eq!(listed(some).as_deref(), Some("edit read search_tools call_tool mine own"));
+        assert_eq!(listed(some - 1).as_deref(), Some("read search_tools call_tool mine own"));
     }
 
     #[test]

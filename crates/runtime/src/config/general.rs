@@ -41,7 +41,7 @@ section! {
             list_tokens: Option<usize> {
                 unit: "tokens",
                 example: "3000",
-                default: Words("3000 over MCP, 8000 for haft's own agents"),
+                default: Words("3000 over MCP, 4000 for haft's own agents; haft's own tools take 8 kB of it, 12 kB for agents"),
                 workspace: Counts,
                 merge: replace,
             }

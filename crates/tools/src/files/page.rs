@@ -2,7 +2,7 @@
 
 use kit::{
     anchor,
-    files::{Limits, Open, Start, Total},
+    files::{Limits, Open, Place, Start, Total},
     prelude::*,
     seen::LARGE,
     text::{NotText, Text},
@@ -10,8 +10,8 @@ use kit::{
 
 use super::open::not_text;
 
-/// Maximum bytes of a page.
-pub(crate) const BYTES: usize = 192 * 1024;
+/// Maximum bytes of the lines of a page, with their anchors. The whole answer has at most 64 kB.
+pub(crate) const BYTES: usize = 63_000;
 
 /// Maximum bytes of one line; the rest is reached by `column`.
 pub(crate) const LINE_BYTES: usize = 2_000;
@@ -32,38 +32,60 @@ pub(crate) fn of_large(
     let limits = Limits { lines, line_bytes: LINE_BYTES, bytes: BYTES };
     let page = cx.files().page(open, start, limits, &|| cx.check())?;
     if page.lines.is_empty()
-        && let Total::Exactly(total) = page.total
+        && let (Place::Row(row), Total::Exactly(total)) = (page.first, page.total)
     {
-        return Err(past_the_end(path, page.first, total));
+        return Err(past_the_end(path, row, total));
     }
     let mut shown = String::new();
     let mut seen = Vec::with_capacity(page.lines.len());
     let mut clipped = None;
     for (index, line) in page.lines.iter().enumerate() {
-        let row = page.first + index;
         let whole = line.length <= line.bytes.len() as u64;
         let text = String::from_utf8_lossy(&line.bytes);
         let text = text.trim_end_matches('\u{fffd}');
-        shown.push_str(&format!("{}:{:02x}|{text}", row + 1, anchor::hash(text)));
+        let place = after(page.first, index);
+        let mut shown_line = match place {
+            Place::Row(row) => format!("{}:{:02x}|{text}", row + 1, anchor::hash(text)),
+            // It has no number yet, and the file is too large to be edited.
+            Place::FromEnd(back) => format!("-{back}|{text}"),
+        };
         if !whole {
-            shown.push_str(&format!(" [{} more bytes]", line.length - text.len() as u64));
-            clipped = clipped.or(Some((row, text.len() as u64 + 1)));
+            shown_line.push_str(&format!(" [{} more bytes]", line.length - text.len() as u64));
         }
+        if shown.len() + shown_line.len() >= BYTES && index > 0 {
+            break;
+        }
+        if !whole {
+            clipped = clipped.or(Some((place, text.len() as u64 + 1)));
+        }
+        shown.push_str(&shown_line);
         shown.push('\n');
         seen.push((whole && text.len() == line.bytes.len()).then(|| text.to_owned()));
     }
     let total = match page.total {
         Total::Exactly(total) => Some(total),
-        Total::MoreThan(_) => None,
+        Total::AtLeast(_) => None,
     };
-    cx.showed_of_large(&open.location, &open.identity, total, page.first, &seen);
-    let mut shown = shown.trim_end_matches('\n').to_owned();
-    if let Some((row, column)) = clipped {
-        shown.push_str(&goes_on(row, column));
+    if let Place::Row(first) = page.first {
+        cx.showed_of_large(&open.location, &open.identity, total, first, &seen);
     }
-    let end = page.first + page.lines.len();
-    shown.push_str(&footer(page.first, end, page.total, ""));
+    let mut shown = shown.trim_end_matches('\n').to_owned();
+    if let Some((place, column)) = clipped {
+        shown.push_str(&goes_on(place, column));
+    }
+    shown.push_str(&match page.first {
+        Place::Row(first) => footer(first, first + seen.len(), page.total, ""),
+        Place::FromEnd(back) => footer_from_end(back, back - seen.len().min(back), page.total),
+    });
     Ok(Output::page(shown))
+}
+
+/// Returns the place `lines` lines further.
+fn after(place: Place, lines: usize) -> Place {
+    match place {
+        Place::Row(row) => Place::Row(row + lines),
+        Place::FromEnd(back) => Place::FromEnd(back.saturating_sub(lines)),
+    }
 }
 
 fn check_readable(path: &str, open: &Open) -> Result<(), Fault> {
@@ -87,24 +109,34 @@ pub(crate) fn past_the_end(path: &str, first: usize, total: usize) -> Fault {
 }
 
 /// Explains how to see the rest of a line that was cut.
-pub(crate) fn goes_on(row: usize, column: u64) -> String {
-    format!("\n[line {line} goes on: offset {line}, column {column}]", line = row + 1)
+pub(crate) fn goes_on(place: Place, column: u64) -> String {
+    let line = numbered(place);
+    format!("\n[line {line} goes on: offset {line}, column {column}]")
+}
+
+/// Returns the number of a line for a person and for `offset`: from 1, or negative from the end.
+fn numbered(place: Place) -> String {
+    match place {
+        Place::Row(row) => (row + 1).to_string(),
+        Place::FromEnd(back) => format!("-{back}"),
+    }
 }
 
 /// Renders a piece of one very long line, from the byte `column` on, which counts from 1.
 ///
 /// # Errors
 /// [`Kind::BadArgs`] when the line does not exist, or has fewer bytes.
-pub(crate) fn piece(cx: &Cx, path: &str, open: &Open, row: usize, column: u64) -> Result<Output, Fault> {
+pub(crate) fn piece(cx: &Cx, path: &str, open: &Open, start: Start, column: u64) -> Result<Output, Fault> {
     const PIECE: usize = 32 * 1024;
     let limits = Limits { lines: 1, line_bytes: 0, bytes: BYTES };
-    let page = cx.files().page(open, Start::Line(row), limits, &|| cx.check())?;
+    let page = cx.files().page(open, start, limits, &|| cx.check())?;
+    let number = numbered(page.first);
     let Some(line) = page.lines.first() else {
-        return Err(Fault::bad_args(format!("`{path}` has no line {}", row + 1)));
+        return Err(Fault::bad_args(format!("`{path}` has no line {number}")));
     };
     let from = column.saturating_sub(1);
     if from >= line.length {
-        let what = format!("line {} has {} bytes; `column` is {column}", row + 1, line.length);
+        let what = format!("line {number} has {} bytes; `column` is {column}", line.length);
         return Err(Fault::bad_args(what));
     }
     let most = PIECE.min(usize::try_from(line.length - from).unwrap_or(PIECE));
@@ -113,18 +145,15 @@ pub(crate) fn piece(cx: &Cx, path: &str, open: &Open, row: usize, column: u64) -
     let text = text.trim_matches('\u{fffd}');
     let after = from + bytes.len() as u64;
     let next = if after < line.length { format!("; next: column {}", after + 1) } else { String::new() };
-    Ok(Output::page(format!("{text}\n[line {}, bytes {column}-{after} of {}{next}]", row + 1, line.length)))
+    Ok(Output::page(format!("{text}\n[line {number}, bytes {column}-{after} of {}{next}]", line.length)))
 }
 
 /// Returns the footer: what was shown and how to continue; empty when everything was shown and it is plain UTF-8.
 pub(crate) fn footer(first: usize, end: usize, total: Total, manner: &str) -> String {
-    let (of, more) = match total {
-        Total::Exactly(total) => (format!("{total}"), end < total),
-        Total::MoreThan(total) => (format!("more than {total}"), true),
-    };
+    let more = total != Total::Exactly(end);
     let mut parts = Vec::new();
     if first > 0 || more {
-        parts.push(format!("lines {}-{end} of {of}", first + 1));
+        parts.push(format!("lines {}-{end} of {}", first + 1, of(total)));
     }
     if !manner.is_empty() {
         parts.push(manner.to_owned());
@@ -133,4 +162,17 @@ pub(crate) fn footer(first: usize, end: usize, total: Total, manner: &str) -> St
         parts.push(format!("next: offset {}", end + 1));
     }
     if parts.is_empty() { String::new() } else { format!("\n[{}]", parts.join("; ")) }
+}
+
+/// Returns the footer of lines that are numbered from the end: `left` more follow them.
+fn footer_from_end(first: usize, left: usize, total: Total) -> String {
+    let next = if left > 0 { format!("; next: offset -{left}") } else { String::new() };
+    format!("\n[lines -{first} to -{} of {}, numbered from the end{next}]", left + 1, of(total))
+}
+
+fn of(total: Total) -> String {
+    match total {
+        Total::Exactly(total) => total.to_string(),
+        Total::AtLeast(total) => format!("at least {total}"),
+    }
 }

@@ -1,7 +1,8 @@
 //! `read`: shows a file or a folder.
 
 use kit::{
-    files::{EntryKind, Open, Start, Total},
+    anchor::CLIP,
+    files::{EntryKind, Open, Place, Start, Total},
     prelude::*,
     seen::{LARGE, Rows},
     text::{Encoding, Ending, Text},
@@ -9,7 +10,7 @@ use kit::{
 
 use super::{
     open::not_text,
-    page::{self, BYTES, LINE_BYTES},
+    page::{self, BYTES},
 };
 use crate::media;
 
@@ -19,12 +20,12 @@ const LINES: usize = 2_000;
 /// Maximum number of entries of a folder that are listed.
 const ENTRIES: usize = 200;
 
-/// Read a file. Every line is shown as `LINE:HASH|text`[?; `tool:edit` takes `LINE:HASH` as an anchor?].
-/// Pages of 2,000 lines: the last line says how to continue. Lists folders, shows pictures and PDFs.
+/// Read a file. Lines are shown as `LINE:HASH|text`[?; `tool:edit` takes `LINE:HASH` as an anchor?].
+/// Pages of 2,000 lines or 64 kB: the last line says how to continue. Lists folders, shows pictures and PDFs.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Read {
-    /// File, relative to the workspace or absolute; or a long output's handle, such as `out_12`.
+    /// Relative to the workspace, or absolute; or a long output's handle, such as `out_12`.
     pub(crate) path: String,
     /// First line, from 1; negative counts from the end (-50: the last 50 lines).
     #[serde(default)]
@@ -32,7 +33,7 @@ pub(crate) struct Read {
     /// Lines to show. Default 2000.
     #[serde(default)]
     pub(crate) limit: Option<usize>,
-    /// Only for a line too long to show: the byte of line `offset` to begin at, from 1.
+    /// In a line too long to show: the byte to begin at, from 1.
     #[serde(default)]
     pub(crate) column: Option<u64>,
 }
@@ -96,8 +97,8 @@ impl Read {
         let mut bytes = 0;
         let mut last = first;
         while last < total && last - first < self.limit.unwrap_or(LINES) {
-            bytes += text.raw(last).map_or(0, <[u8]>::len).min(LINE_BYTES) + 8;
-            if bytes > BYTES && last > first {
+            bytes += shown_bytes(&text, last);
+            if bytes >= BYTES && last > first {
                 break;
             }
             last += 1;
@@ -108,8 +109,8 @@ impl Read {
         let clipped = rows.iter().find(|row| text.line(*row).is_some_and(|line| is_clipped(&line)));
         if let Some(row) = clipped {
             let line = text.line(row).unwrap_or_default();
-            let column = line.char_indices().nth(kit::anchor::CLIP).map_or(0, |(at, _)| at) + 1;
-            shown.push_str(&page::goes_on(row, column as u64));
+            let column = line.char_indices().nth(CLIP).map_or(0, |(at, _)| at) + 1;
+            shown.push_str(&page::goes_on(Place::Row(row), column as u64));
         }
         shown.push_str(&page::footer(first, last, Total::Exactly(total), &manner(&text)));
         if first == 0 && self.path.ends_with(".ipynb") {
@@ -139,11 +140,10 @@ impl Read {
 
     /// Renders a piece of one very long line.
     fn piece(&self, cx: &Cx, open: &Open, column: u64) -> Result<Output, Fault> {
-        let row = match self.offset {
-            Some(offset) if offset > 0 => usize::try_from(offset).unwrap_or(usize::MAX) - 1,
-            _ => return Err(Fault::bad_args("`column` needs `offset`, the number of the line, from 1")),
-        };
-        page::piece(cx, &self.path, open, row, column)
+        if self.offset.is_none() {
+            return Err(Fault::bad_args("`column` needs `offset`, the number of the line, from 1"));
+        }
+        page::piece(cx, &self.path, open, self.start(), column)
     }
 
     /// Lists the folder, if the path is one.
@@ -174,9 +174,17 @@ impl Read {
     }
 }
 
+/// Returns the bytes that a line takes on a page, with its anchor and break, or a few more.
+fn shown_bytes(text: &Text, row: usize) -> usize {
+    const REST: usize = " [4294967295 more characters]".len();
+    let line = text.line(row).unwrap_or_default();
+    let cut = if line.len() > CLIP { line.char_indices().nth(CLIP) } else { None };
+    cut.map_or(line.len(), |(at, _)| at + REST) + (row + 1).ilog10() as usize + "1:hh|\n".len()
+}
+
 /// Returns whether the line is clipped. It has no more characters than bytes, so most lines need not be counted.
 fn is_clipped(line: &str) -> bool {
-    line.len() > kit::anchor::CLIP && line.chars().count() > kit::anchor::CLIP
+    line.len() > CLIP && line.chars().count() > CLIP
 }
 
 /// Describes the encoding and line endings, unless they are UTF-8 and line feeds.

@@ -12,7 +12,7 @@ use super::open::{self, Opened};
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Write {
-    /// File, relative to the workspace or absolute.
+    /// Its path.
     pub(crate) path: String,
     /// The whole content.
     pub(crate) content: String,

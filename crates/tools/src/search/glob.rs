@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 
 use super::{
     names::{Names, split},
-    page::{Ask, Deadline, First, MOST_BYTES, count, shown},
+    page::{Ask, Deadline, MOST_BYTES, Paths, count, shown},
 };
 
 const LIMIT: usize = 100;
@@ -26,7 +26,7 @@ pub(crate) struct Glob {
     dir: String,
     /// Maximum paths; default 100.
     limit: Option<usize>,
-    /// Paths to skip; a cut result says how many.
+    /// Paths to skip.
     #[serde(default)]
     offset: usize,
     /// Also what git ignores, and vendored folders.
@@ -43,7 +43,7 @@ impl Tool for Glob {
     }
 
     async fn run(self, cx: &Cx) -> Result<Output, Fault> {
-        let ask = Ask::new(self.offset, self.limit, LIMIT)?;
+        let ask = Ask::for_paths(self.offset, self.limit, LIMIT)?;
         let names = match self.glob() {
             glob if glob.contains('/') => Names::anchored(split(glob).1, &self.pattern)?,
             glob => Names::new(glob)?,
@@ -54,9 +54,9 @@ impl Tool for Glob {
 
 /// Paths found so far.
 struct Found {
-    wanted: First<EntryKind>,
+    wanted: Paths<EntryKind>,
     /// Folders that match although files were requested.
-    folders: First<()>,
+    folders: Paths<()>,
 }
 
 impl Glob {
@@ -86,7 +86,8 @@ impl Glob {
         let base = cx.files().locate(&folder)?;
         let deadline = Deadline::new();
         let met_files = AtomicUsize::new(0);
-        let found = Mutex::new(Found { wanted: First::new(ask.need()), folders: First::new(3) });
+        let found =
+            Mutex::new(Found { wanted: Paths::new(ask), folders: Paths::new(Ask { offset: 0, limit: 3 }) });
         let ignored = if self.ignored { Ignored::Show } else { Ignored::Skip };
         let walk = Walk { ignored, depth: usize::MAX };
         cx.files().walk(&folder, walk, &|| cx.check(), &|met| {
@@ -95,9 +96,9 @@ impl Glob {
             if met.kind != EntryKind::Special && names.matches(met.path) {
                 let mut found = found.lock();
                 if is_folder == self.wants_folders() {
-                    found.wanted.add(met.path, 1, met.kind);
+                    found.wanted.add(met.path, met.kind);
                 } else if is_folder {
-                    found.folders.add(met.path, 1, ());
+                    found.folders.add(met.path, ());
                 }
             }
             if deadline.lasts() { Go::On } else { Go::Stop }
@@ -109,7 +110,7 @@ impl Glob {
         if total == 0 {
             let mut text =
                 format!("nothing matches `{}` in `{}` ({looked_at} there)", self.pattern, shown(&base));
-            for (path, ..) in folders.into_items() {
+            for (path, ()) in folders.into_page() {
                 let path = shown(&base.join(path));
                 text.push_str(&format!("\nThe folder `{path}` does: `{path}/**` is what lies in it."));
             }
@@ -122,7 +123,7 @@ impl Glob {
         }
         let mut text = String::new();
         let mut on_page = 0;
-        for (path, _, kind) in wanted.into_items().skip(ask.offset) {
+        for (path, kind) in wanted.into_page() {
             let path = shown(&base.join(path));
             if text.len() + path.len() > MOST_BYTES {
                 break;
@@ -280,9 +281,9 @@ mod tests {
                 Give 1 or more, or leave it out."#]],
         );
         check(
-            &json!({"pattern": "*", "offset": 1_000_000}),
+            &json!({"pattern": "*", "offset": 1_000_001}),
             &expect![[r#"
-                bad_args: `offset` is 1,000,000; pages go up to 10,000
+                bad_args: `offset` is 1,000,001; pages go up to 1,000,000
                 Narrow the search instead."#]],
         );
         check(

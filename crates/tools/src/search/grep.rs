@@ -31,14 +31,14 @@ const REPORT_EVERY: usize = 4096;
 pub(crate) struct Grep {
     /// Regex in Rust's syntax (no look-around), such as `fn \w+_test\(`.
     pattern: String,
-    /// File or folder; default is the workspace.
+    /// File or folder. Default: the workspace.
     #[serde(default)]
     path: String,
-    /// Only files like this, such as `*.rs` or `src/**/*.{ts,tsx}`; `!` before it: all but these.
+    /// Only files such as `*.rs` or `src/**/*.{ts,tsx}`; `!` before it: all but these.
     glob: Option<String>,
-    /// Only files of this type, by ripgrep's names: `rust`, `py`, `ts`, `md` …
+    /// Only files of a type that ripgrep knows: `rust`, `py`, `ts` …
     r#type: Option<String>,
-    /// `content` shows lines (the default), `files` only paths, `count` the matches of each file.
+    /// Show lines (the default), only paths, or the number of matches of each file.
     #[serde(default)]
     mode: Show,
     /// Lines before each match.
@@ -58,7 +58,7 @@ pub(crate) struct Grep {
     multiline: bool,
     /// Maximum matches (`files`, `count`: files); default 100.
     limit: Option<usize>,
-    /// Matches or files to skip: a cut result says where to continue.
+    /// Matches or files to skip.
     #[serde(default)]
     offset: usize,
     /// Also what git ignores, and vendored folders.

@@ -131,6 +131,14 @@ impl Scanner {
         hits.done(result)
     }
 
+    /// Returns the numbers of the lines that match, from 1; `None` for bytes that can't be searched, such as those with
+    /// a NUL.
+    pub(crate) fn numbers(&mut self, bytes: &[u8]) -> Option<Vec<u64>> {
+        let mut numbers = Numbers { lines: Vec::new(), is_whole: true };
+        self.searcher.search_slice(&self.matcher, bytes, &mut numbers).ok()?;
+        numbers.is_whole.then_some(numbers.lines)
+    }
+
     /// Searches a file from its start, as long as `go_on` returns true.
     pub(crate) fn file(&mut self, file: &File, size: u64, find: Find, go_on: &dyn Fn() -> bool) -> Hits {
         let mut file = Watched { file, go_on };
@@ -228,6 +236,26 @@ struct Watched<'a> {
 impl Read for Watched<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if (self.go_on)() { self.file.read(buffer) } else { Err(io::ErrorKind::TimedOut.into()) }
+    }
+}
+
+/// Collects the numbers of lines.
+struct Numbers {
+    lines: Vec<u64>,
+    is_whole: bool,
+}
+
+impl Sink for Numbers {
+    type Error = io::Error;
+
+    fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> Result<bool, io::Error> {
+        self.lines.extend(found.line_number());
+        Ok(true)
+    }
+
+    fn finish(&mut self, _: &Searcher, end: &SinkFinish) -> Result<(), io::Error> {
+        self.is_whole = end.binary_byte_offset().is_none();
+        Ok(())
     }
 }
 

@@ -19,6 +19,9 @@ const MOST_LIMIT: usize = 1_000;
 /// Maximum offset: all results before a page have to be kept, because they are found in no order.
 const MOST_OFFSET: usize = 10_000;
 
+/// Maximum offset where a result is only a path.
+const MOST_PATHS: usize = 1_000_000;
+
 /// Time after which a search returns its results so far.
 const SEARCH_TIME: Duration = Duration::from_secs(20);
 
@@ -31,15 +34,24 @@ pub(crate) struct Ask {
 
 impl Ask {
     pub(crate) fn new(offset: usize, limit: Option<usize>, default: usize) -> Result<Self, Fault> {
+        Self::within(MOST_OFFSET, offset, limit, default)
+    }
+
+    /// Like [`new`](Self::new), for paths.
+    pub(crate) fn for_paths(offset: usize, limit: Option<usize>, default: usize) -> Result<Self, Fault> {
+        Self::within(MOST_PATHS, offset, limit, default)
+    }
+
+    fn within(most: usize, offset: usize, limit: Option<usize>, default: usize) -> Result<Self, Fault> {
         let limit = limit.unwrap_or(default);
         if limit == 0 {
             return Err(Fault::bad_args("`limit` is 0").next("Give 1 or more, or leave it out."));
         }
-        if offset > MOST_OFFSET {
+        if offset > most {
             return Err(Fault::bad_args(format!(
                 "`offset` is {}; pages go up to {}",
                 thousands(offset),
-                thousands(MOST_OFFSET)
+                thousands(most)
             ))
             .next("Narrow the search instead."));
         }
@@ -115,6 +127,48 @@ impl<T> First<T> {
     }
 }
 
+/// Collects one page of paths from those found in no order. It keeps the paths up to the end of the page, and some
+/// more that it drops now and then.
+pub(crate) struct Paths<T> {
+    ask: Ask,
+    kept: Vec<(PathBuf, T)>,
+    /// Further paths are wanted only if they come before this one.
+    bound: Option<PathBuf>,
+    /// Number of all paths, kept or not.
+    pub(crate) total: usize,
+}
+
+impl<T> Paths<T> {
+    pub(crate) fn new(ask: Ask) -> Self {
+        Self { ask, kept: Vec::new(), bound: None, total: 0 }
+    }
+
+    pub(crate) fn add(&mut self, path: &Path, item: T) {
+        self.total += 1;
+        if self.bound.as_deref().is_some_and(|bound| path >= bound) {
+            return;
+        }
+        self.kept.push((path.to_owned(), item));
+        let need = self.ask.need();
+        if self.kept.len() >= need + need / 4 + 1_000 {
+            self.kept.select_nth_unstable_by(need, |one, other| one.0.cmp(&other.0));
+            self.bound = self.kept.get(need).map(|(path, _)| path.clone());
+            self.kept.truncate(need);
+        }
+    }
+
+    /// Returns the page, in the order of the paths.
+    pub(crate) fn into_page(mut self) -> impl Iterator<Item = (PathBuf, T)> {
+        let before = self.ask.offset.min(self.kept.len());
+        if (1..self.kept.len()).contains(&before) {
+            self.kept.select_nth_unstable_by(before, |one, other| one.0.cmp(&other.0));
+        }
+        let mut page = self.kept.split_off(before);
+        page.sort_unstable_by(|one, other| one.0.cmp(&other.0));
+        page.into_iter().take(self.ask.limit)
+    }
+}
+
 /// The time limit of a search.
 pub(crate) struct Deadline {
     until: Instant,
@@ -187,6 +241,20 @@ mod tests {
         assert_eq!((first.total, first.paths), (10, 5));
         let kept: Vec<_> = first.into_items().map(|(path, results, ())| (path, results)).collect();
         assert_eq!(kept, [("a".into(), 1), ("b".into(), 1), ("c".into(), 5)]);
+    }
+
+    #[test]
+    fn a_page_of_paths_is_the_same_in_whatever_order_they_are_found() {
+        let name = |number: usize| format!("{:05}", number * 7_919 % 20_000);
+        for offset in [0, 1, 9_990, 15_000, 19_995, 20_000, 30_000] {
+            let mut paths = Paths::new(Ask { offset, limit: 10 });
+            (0..20_000).for_each(|number| paths.add(Path::new(&name(number)), number));
+            assert_eq!(paths.total, 20_000);
+            assert!(paths.kept.len() < (offset + 10) * 5 / 4 + 1_000, "{}", paths.kept.len());
+            let page: Vec<String> = paths.into_page().map(|(path, _)| path.display().to_string()).collect();
+            let expected: Vec<String> = (offset..20_000).take(10).map(|it| format!("{it:05}")).collect();
+            assert_eq!(page, expected);
+        }
     }
 
     #[test]

@@ -35,7 +35,7 @@ const SHORT_GRACE: Duration = Duration::from_millis(40);
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
 /// Run a command in this session's bash: folder, variables, functions and background processes stay for the next call.
-/// Its standard input is empty.[? For long commands use `tool:shell`.?][? For interactive ones use `tool:interact`.?]
+/// [?For long commands use `tool:shell`.?][? For interactive ones use `tool:interact`.?]
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Bash {

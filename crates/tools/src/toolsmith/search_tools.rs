@@ -12,7 +12,8 @@ const MOST: usize = 20;
 const WHOLE: usize = 3;
 const BYTES: usize = 6_000;
 
-/// Find tools by what they do, listed or not. The best come with their schemas, ready to call.
+/// Find tools by what they do, listed or not. The best come with their schemas, ready to call. Not listed are many for the
+/// web, HTTP, Python, JSON, notebooks, terminals, jobs, undo, memory, SSH, pictures, 3D, MCP servers, timers.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SearchTools {

@@ -2,7 +2,7 @@
 
 use kit::{
     anchor::CLIP,
-    files::{Before, EntryKind, Loaded, Proposal},
+    files::{Before, EntryKind, Loaded, Place, Proposal, Start},
     prelude::*,
     seen::{LARGE, Rows},
     text::{Content, Text},
@@ -169,7 +169,7 @@ impl Filesystem {
         let size = file.identity.size;
         if let Some(column) = self.column {
             let row = self.offset.unwrap_or(1).max(1) - 1;
-            return page::piece(cx, path, &file, row, column);
+            return page::piece(cx, path, &file, Start::Line(row), column);
         }
         let is_part = self.offset.is_some() || self.limit.is_some();
         if size > WHOLE && !is_part {
@@ -180,7 +180,7 @@ impl Filesystem {
         let first = self.offset.unwrap_or(1).max(1) - 1;
         let limit = self.limit.unwrap_or(LINES);
         if size > LARGE as u64 {
-            return page::of_large(cx, path, &file, kit::files::Start::Line(first), limit.min(LINES));
+            return page::of_large(cx, path, &file, Start::Line(first), limit.min(LINES));
         }
         let opened = open::text_of(file, path)?;
         let text = &opened.text;
@@ -210,7 +210,7 @@ impl Filesystem {
         cx.show(opened.location(), text, &rows);
         let mut shown = shown.trim_end_matches('\n').to_owned();
         if let Some((row, column)) = clipped {
-            shown.push_str(&page::goes_on(row, column));
+            shown.push_str(&page::goes_on(Place::Row(row), column));
         }
         if first > 0 || end < total {
             let next = if end < total { format!("; next: offset {}", end + 1) } else { String::new() };
