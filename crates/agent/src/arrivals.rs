@@ -76,7 +76,7 @@ impl Arrivals {
             pieces.push(Piece::text(summary(summarized, &handle)));
         }
         pieces.extend(whole.iter().map(|it| Piece::text(block(it))));
-        // The person is told of a job when it ends.
+        // The person has seen the end of a job when it came.
         let for_person = queued.iter().filter(|it| it.source != Source::Job);
         let persons = queued.iter().filter(|it| it.source == Source::Person);
         Ok(Some(Self {

@@ -46,7 +46,7 @@ pub(crate) struct Ran {
     lines: VecDeque<String>,
 }
 
-/// What rows of a log leave open, when nothing follows them.
+/// The answer and the commands that rows of a log leave open, when nothing follows them.
 #[derive(Debug, Default)]
 pub(crate) struct Unfinished {
     answer: Option<CutOff>,
@@ -155,7 +155,7 @@ impl CutOff {
                 self.pieces.retain(|it| it.0 < row.first);
                 self.pieces.push((row.seq, text.clone()));
             }
-            // What was said before is in the transcript, or was discarded.
+            // Earlier text is in the transcript, or was discarded.
             agent::Event::Asked { .. }
             | agent::Event::Called { .. }
             | agent::Event::Again { .. }

@@ -1,4 +1,4 @@
-//! What the end of a process cut off: the text of an answer, and the output of a command that the person ran.
+//! Answers and commands of the person that the end of a process cut off: their text and output are kept.
 
 use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},

@@ -1,4 +1,4 @@
-//! Jobs of a process that is killed: the model is told of each, once, by the next process.
+//! Jobs of a process that is killed: the next process notifies the model of each, once.
 
 use serde_json::{Value, json};
 

@@ -171,8 +171,9 @@ fn run(seed: u64) -> Done {
     wait_for_the_sandbox(&test_ws);
     let after_it = Tree::of(&test_ws.at(""));
     let is_changed = !before.differences(&after_it).is_empty();
-    // Two processes at once may make one or the other.
-    let is_compared = ends == Ends::ByItself && !commands.contains(") &");
+    // Two processes at once may make one or the other, and a folder that is copied into itself any part of it.
+    let is_compared =
+        ends == Ends::ByItself && !commands.contains(") &") && !commands.contains("cp -a e e/copy");
     let mut wrong = Vec::new();
     if is_compared {
         run_alone(&commands, &alone);

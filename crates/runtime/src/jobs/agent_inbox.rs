@@ -51,7 +51,7 @@ impl AgentInbox {
         }
     }
 
-    /// Posts a message about this job. With `announces`, front ends are told of the job once it is on the disk; returns false if
+    /// Posts a message about this job. With `announces`, front ends are notified of the job once it is on the disk; returns false if
     /// they can't be. The caller holds the lock of the table.
     pub(super) fn post(&self, notification: &JobNotification, announces: bool) -> bool {
         let call = notification.call();

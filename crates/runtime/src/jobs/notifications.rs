@@ -131,7 +131,7 @@ impl Jobs {
     }
 
     /// Has the model notified: by a message in the inbox of its agent, where there is one, otherwise by the next answer. Returns
-    /// whether it is a message; with `announces`, front ends are told of the job when that is on the disk.
+    /// whether it is a message; with `announces`, front ends are notified of the job when that is on the disk.
     pub(super) fn put_notification(
         &self,
         table: &mut Table,
