@@ -57,16 +57,16 @@ pub(super) fn copy_to(
     if identity(&here) != identity(there) {
         return Err(Errno::AGAIN.into());
     }
-    copy_open(from, &here, images, name, may_be_long)
+    copy_open(&from, &here, images, name, may_be_long)
 }
 
-fn copy_open(from: File, there: &Stat, images: &OwnedFd, name: &str, may_be_long: bool) -> io::Result<Copied> {
+fn copy_open(from: &File, there: &Stat, images: &OwnedFd, name: &str, may_be_long: bool) -> io::Result<Copied> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
     let to = File::from(openat(images, name, flags, Mode::from_raw_mode(0o600))?);
-    let copied = match rustix::fs::ioctl_ficlone(&to, &from) {
+    let copied = match rustix::fs::ioctl_ficlone(&to, from) {
         Ok(()) => Ok(Copied::Done),
         Err(_) if there.st_size.cast_unsigned() > LARGE && !may_be_long => Ok(Copied::Long),
-        Err(_) => copy_with_holes(&from, &to, u64::MAX).map(|_| Copied::Done),
+        Err(_) => copy_with_holes(from, &to, u64::MAX).map(|_| Copied::Done),
     };
     match copied {
         Ok(Copied::Done) => {
@@ -89,6 +89,6 @@ pub(super) fn unshare(images: &OwnedFd, number: u64) -> io::Result<()> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let from = File::from(openat(images, &name, flags, Mode::empty())?);
     let there = fstat(&from)?;
-    copy_open(from, &there, images, &copy, true)?;
+    copy_open(&from, &there, images, &copy, true)?;
     Ok(renameat(images, &copy, images, &name)?)
 }

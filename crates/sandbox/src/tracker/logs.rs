@@ -219,7 +219,7 @@ impl Call {
         match log.write() {
             Ok(counted) => self.count(&counted),
             Err(error) => {
-                tracing::error!(call = self.id(), "a refused rename is not in the call's log: {error}")
+                tracing::error!(call = self.id(), "a refused rename is not in the call's log: {error}");
             }
         }
     }
