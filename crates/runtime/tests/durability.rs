@@ -423,7 +423,7 @@ async fn a_newer_database_is_a_fault_and_is_left_as_it_is() {
     database.execute_batch("PRAGMA user_version = 77").unwrap();
     drop(database);
     let fault = open(state.path()).flush().await.unwrap_err();
-    assert!(fault.what.contains("made by a newer haft (version 77; this one knows 10)"), "{}", fault.what);
+    assert!(fault.what.contains("made by a newer haft (version 77; this one knows 11)"), "{}", fault.what);
     let database = rusqlite::Connection::open(&path).unwrap();
     let version: i64 = database.query_row("PRAGMA user_version", [], |row| row.get(0)).unwrap();
     assert_eq!(version, 77);

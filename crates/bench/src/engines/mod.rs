@@ -17,7 +17,7 @@ pub trait Engine {
     /// Its name.
     fn name(&self) -> &'static str;
 
-    /// What it can't do.
+    /// Its limits.
     fn lacks(&self) -> &'static str;
 
     /// Does what is needed once, before the first command.

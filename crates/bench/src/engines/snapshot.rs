@@ -13,9 +13,9 @@ use std::{
 use super::Engine;
 use crate::batch::{Outcome, bare, walk};
 
-/// What tells that a file is as it was.
+/// The identity of a file's state: a file with the same one is unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Mark {
+struct State {
     inode: u64,
     size: u64,
     modified: (i64, i64),
@@ -27,7 +27,7 @@ struct Mark {
 pub struct Snapshots {
     folder: PathBuf,
     store: PathBuf,
-    index: HashMap<PathBuf, (Mark, blake3::Hash)>,
+    index: HashMap<PathBuf, (State, blake3::Hash)>,
 }
 
 impl Snapshots {
@@ -48,20 +48,20 @@ impl Snapshots {
             if !about.is_file() {
                 return;
             }
-            let mark = Mark {
+            let state = State {
                 inode: about.ino(),
                 size: about.size(),
                 modified: (about.mtime(), about.mtime_nsec()),
                 changed: (about.ctime(), about.ctime_nsec()),
             };
             match self.index.remove(path) {
-                Some((before, hash)) if before == mark => drop(index.insert(path.to_owned(), (mark, hash))),
-                _ => new.push((path.to_owned(), mark)),
+                Some((before, hash)) if before == state => drop(index.insert(path.to_owned(), (state, hash))),
+                _ => new.push((path.to_owned(), state)),
             }
         });
-        for (path, mark) in new {
+        for (path, state) in new {
             let hash = self.store(&path)?;
-            index.insert(path, (mark, hash));
+            index.insert(path, (state, hash));
         }
         self.index = index;
         Ok(())

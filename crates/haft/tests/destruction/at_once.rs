@@ -1,4 +1,4 @@
-//! Commands and edits at once in one tree: the changes of each call are told apart, and nothing is lost.
+//! Commands and edits at once in one tree: the changes of each call are attributed to it, and nothing is lost.
 
 use serde_json::{Value, json};
 
@@ -192,7 +192,7 @@ fn commands_of_two_processes_of_haft_at_once_are_told_apart() {
     assert!(!test_ws.at("a").exists());
     assert_eq!(test_ws.text("b/40"), "b 40\n");
     assert_eq!((test_ws.text("by-one"), test_ws.text("by-other")), ("1\n".into(), "2\n".into()));
-    // What one left alone, as the other had appended to it, comes back in the second round.
+    // What one left alone, as the other had appended to it, is restored in the second round.
     let said = [undo(&test_ws, &b), undo(&test_ws, &a)].concat();
     for name in ["by-one", "by-other"] {
         undo(&test_ws, &id_of(&test_ws, "write", name));

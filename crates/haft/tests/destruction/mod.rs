@@ -23,7 +23,7 @@ use crate::support::{Ran, TestWorkspace};
 #[derive(Debug)]
 struct Case {
     name: &'static str,
-    /// What it runs beyond a minimal Debian.
+    /// The programs that it runs beyond a minimal Debian.
     programs: &'static [Program],
     /// A script that makes the folder what it is before, on top of [`BASE`].
     setup: &'static str,

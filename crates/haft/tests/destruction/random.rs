@@ -123,7 +123,7 @@ struct Done {
     is_compared: bool,
     /// Paths that the undo left alone, and said so.
     told: usize,
-    /// What is wrong; empty: nothing.
+    /// The faults; none, if it is empty.
     wrong: String,
 }
 
@@ -183,7 +183,7 @@ fn run(seed: u64) -> Done {
     let undone = undo(&test_ws);
     let said = format!("{}{}", undone.out, undone.err);
     let mut left = before.differences(&Tree::of(&test_ws.at("")));
-    // A file that lost one of its names comes back as a file of its own.
+    // A file that lost one of its names is restored as a file of its own.
     left.retain(|it| !it.contains(" names, not "));
     let (told, silent): (Vec<_>, Vec<_>) = left.into_iter().partition(|it| super::tells(&said, it, ""));
     wrong.extend(silent);

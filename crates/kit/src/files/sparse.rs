@@ -1,4 +1,4 @@
-//! Copies of files that keep their holes: a sparse file takes no more room than before.
+//! Copies of files that keep their holes: a sparse file takes no more space than before.
 
 use std::{
     fs::File,

@@ -396,7 +396,7 @@ impl Recording<'_> {
         if let Some((_, kept)) = self.log.copied.get(&identity(there)) {
             return Ok(kept.clone());
         }
-        // A sparse file takes less room than its size.
+        // A sparse file takes less space than its size.
         let size = there.st_size.cast_unsigned().min(there.st_blocks.cast_unsigned().saturating_mul(512));
         let bounds = self.log.bounds;
         if !bounds.ignored && self.ignored.have(&place.path()) {

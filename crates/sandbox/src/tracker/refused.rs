@@ -27,7 +27,7 @@ pub(super) struct Rename {
 /// A rename that the system was asked for.
 pub(super) struct Asked {
     rename: Rename,
-    /// What the log had of the paths before.
+    /// The log's entries of the paths before.
     seen: Vec<(PathBuf, Level)>,
 }
 

@@ -252,7 +252,7 @@ impl Looking<'_> {
         Ok(Found::Nothing)
     }
 
-    /// Looks up a path whose last name is no link to follow, no mount and no special name; `None` for any other.
+    /// Looks up a path whose last name is not a link to follow, a mount or a special name; `None` for any other.
     /// Most paths are such ones, and it takes the fewest system calls.
     fn straight(&self, folder: i32, text: &[u8], follow: bool) -> Look<Option<Found>> {
         // Commands open it all the time, and it is the sandbox's own.
@@ -354,7 +354,7 @@ impl Looking<'_> {
         if let (Some(name), None) = (names.next(), names.next())
             && !text.starts_with(b"/")
         {
-            // A name alone is no link on the way to another, so that it tells which folder it is.
+            // A name alone is not a link on the way to another, so that it tells which folder it is.
             let base = self.base(folder)?;
             let key = Key::at(base.handle.as_fd(), name, AtFlags::SYMLINK_NOFOLLOW);
             if let Ok(Some(key)) = key

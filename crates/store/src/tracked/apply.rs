@@ -265,7 +265,7 @@ struct Work<'a> {
     /// The folder of the images of the call.
     images: PathBuf,
     log: Recorder,
-    /// What other calls changed of the same paths while the call ran.
+    /// The changes of other calls to the same paths while the call ran.
     meanwhile: Vec<Meanwhile>,
     /// The entries that an earlier undo has put back.
     done: HashSet<usize>,

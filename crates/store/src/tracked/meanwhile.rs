@@ -20,7 +20,7 @@ pub(super) struct Meanwhile {
     pub(super) is_later: bool,
     /// Whether its change is undone.
     pub(super) is_undone: bool,
-    /// What the other call found at the path.
+    /// The state in which the other call found the path.
     pub(super) found: Node,
 }
 
