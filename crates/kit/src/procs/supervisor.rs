@@ -163,8 +163,8 @@ struct Ending {
     spared: Spared,
     ended: HashSet<i32>,
     kill_at: Instant,
-    /// The fewest processes that were left, and since when.
-    fewest: (usize, Instant),
+    /// The number of processes that were left at the last look, and since when.
+    left: (usize, Instant),
     next_look: Duration,
 }
 
@@ -270,8 +270,8 @@ impl Supervisor<'_> {
             }
         }
         let kill_at = Instant::now() + grace;
-        let fewest = (usize::MAX, kill_at);
-        self.endings.push(Ending { number, spared, ended, kill_at, fewest, next_look: SOON });
+        let left = (usize::MAX, kill_at);
+        self.endings.push(Ending { number, spared, ended, kill_at, left, next_look: SOON });
     }
 
     /// Takes each ending a step further. Returns false if the rest can't be killed and haft no longer waits for it.
@@ -328,16 +328,17 @@ impl Supervisor<'_> {
 }
 
 impl Ending {
-    /// Returns whether a killed tree, of which so many processes are left, has not become smaller for [`TIMEOUT`].
+    /// Returns whether a killed tree, of which so many processes are left, has not changed for [`TIMEOUT`]. A first look at a
+    /// growing one may find few: it is not compared with the fewest.
     fn is_stuck(&mut self, left: usize) -> bool {
         let now = Instant::now();
         if now < self.kill_at {
             return false;
         }
-        if left < self.fewest.0 {
-            self.fewest = (left, now);
+        if left != self.left.0 {
+            self.left = (left, now);
         }
-        now >= self.fewest.1 + TIMEOUT
+        now >= self.left.1 + TIMEOUT
     }
 
     fn sleep(&self) -> Duration {
