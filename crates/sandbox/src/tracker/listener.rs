@@ -49,7 +49,7 @@ struct Shared {
     next: AtomicU64,
     /// Trees that the thread has not taken up yet.
     coming: Mutex<Vec<Arc<Tree>>>,
-    /// Calls that wait until a log is free, or until a person has decided.
+    /// Calls that wait until a log is free.
     waiting: Mutex<Vec<Waiting>>,
     /// Whether no further tree will come.
     closing: AtomicBool,
@@ -78,11 +78,18 @@ struct Calls {
     last: Option<Arc<Call>>,
 }
 
+/// A stopped call.
+#[derive(Clone)]
 struct Waiting {
     tree: Arc<Tree>,
     stopped: Stopped,
-    /// Whether its records are written, and only the answer is missing.
-    recorded: bool,
+}
+
+impl Waiting {
+    /// Lets the process make its call.
+    fn go_on(&self) {
+        system::go_on(self.tree.listener.as_fd(), &self.stopped);
+    }
 }
 
 /// The tracked processes of one command, or of one that works for several calls. Cheap to clone.
@@ -259,7 +266,7 @@ impl Shared {
                 if flags.contains(epoll::EventFlags::IN) {
                     match system::receive(tree.listener.as_fd()) {
                         Ok(Some(stopped)) => {
-                            self.take_up(Waiting { tree: tree.clone(), stopped, recorded: false });
+                            self.take_up(Waiting { tree: tree.clone(), stopped });
                         }
                         Ok(None) => {}
                         Err(error) => tracing::warn!("a change was not received: {error}"),
@@ -279,46 +286,26 @@ impl Shared {
     }
 
     /// Records what a stopped call changes and lets it go on, or keeps it waiting.
-    fn take_up(self: &Arc<Self>, mut waiting: Waiting) {
-        let taken = if waiting.recorded { Taken::Recorded } else { self.record(&waiting, false) };
-        match taken {
-            Taken::Recorded => {
-                waiting.recorded = true;
-                self.answer(waiting);
-            }
+    fn take_up(self: &Arc<Self>, waiting: Waiting) {
+        match self.record(&waiting, false) {
+            Taken::Recorded => waiting.go_on(),
             Taken::Busy => self.waiting.lock().push(waiting),
             Taken::Long => {
                 let shared = self.clone();
-                let long = Waiting { tree: waiting.tree.clone(), ..waiting };
+                let long = waiting.clone();
                 let thread = std::thread::Builder::new().name("tracker copy".to_owned()).spawn(move || {
                     let _ = shared.record(&long, true);
-                    shared.answer(Waiting { recorded: true, ..long });
+                    long.go_on();
                     // Others may have waited for the log.
                     shared.wake();
                 });
                 if let Err(error) = thread {
                     tracing::warn!("no thread for a long copy: {error}");
                     let _ = self.record(&waiting, true);
-                    waiting.recorded = true;
-                    self.answer(waiting);
+                    waiting.go_on();
                 }
             }
         }
-    }
-
-    /// Lets the process make its call, unless that has to wait.
-    fn answer(self: &Arc<Self>, waiting: Waiting) {
-        let shared = Arc::downgrade(self);
-        let wake: Arc<dyn Fn() + Send + Sync> = Arc::new(move || {
-            if let Some(shared) = shared.upgrade() {
-                shared.wake();
-            }
-        });
-        if waiting.tree.calls().iter().any(|call| call.holds(&wake)) {
-            self.waiting.lock().push(waiting);
-            return;
-        }
-        system::go_on(waiting.tree.listener.as_fd(), &waiting.stopped);
     }
 
     fn record(&self, waiting: &Waiting, may_be_long: bool) -> Taken {

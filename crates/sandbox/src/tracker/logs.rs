@@ -1,4 +1,4 @@
-//! Logs of calls: which calls are tracked, what they changed in total, and whether they wait.
+//! Logs of calls: which calls are tracked, and what they changed in total.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -52,8 +52,6 @@ pub struct Totals {
     pub of_git_dir: u64,
     /// The bytes of all copies.
     pub kept_bytes: u64,
-    /// Whether a change waits for [`Call::go_on`].
-    pub held: bool,
 }
 
 impl Totals {
@@ -96,15 +94,11 @@ pub struct Call {
     folder: PathBuf,
     pub(super) bounds: Bounds,
     pub(super) totals: watch::Sender<Totals>,
-    /// The number of lost files at which it waits.
-    bound: Mutex<Option<u64>>,
     /// The number of trees of processes that belong to it.
     uses: watch::Sender<usize>,
     pub(super) log: Mutex<Option<Log>>,
     /// The files that its process had open when it began.
     pub(super) early: Mutex<Vec<Early>>,
-    /// Wakes the threads that hold changes of it.
-    wakers: Mutex<Vec<Arc<dyn Fn() + Send + Sync>>>,
 }
 
 impl Logs {
@@ -148,11 +142,9 @@ impl Logs {
             folder: self.folder_of(id),
             bounds: self.inner.bounds,
             totals: watch::Sender::default(),
-            bound: Mutex::default(),
             uses: watch::Sender::default(),
             log: Mutex::default(),
             early: Mutex::default(),
-            wakers: Mutex::default(),
         });
         calls.insert(id.to_owned(), Arc::downgrade(&call));
         call
@@ -173,20 +165,6 @@ impl Call {
     /// Returns what it has changed until now.
     pub fn totals(&self) -> watch::Receiver<Totals> {
         self.totals.subscribe()
-    }
-
-    /// Holds its changes once it has deleted or emptied this many files: the change at which that happens is
-    /// recorded but not made, and its process waits, until [`go_on`](Self::go_on) or until it is killed.
-    pub fn hold_at(&self, lost: u64) {
-        *self.bound.lock() = Some(lost);
-    }
-
-    /// Makes the changes that wait, and waits again at `next`, if that is given.
-    pub fn go_on(&self, next: Option<u64>) {
-        *self.bound.lock() = next;
-        self.totals.send_if_modified(|it| std::mem::take(&mut it.held));
-        let wakers = std::mem::take(&mut *self.wakers.lock());
-        wakers.iter().for_each(|wake| wake());
     }
 
     /// Records that a command of it may change files that are not tracked, for this reason.
@@ -229,17 +207,6 @@ impl Call {
         if *counted != Totals::default() {
             self.totals.send_modify(|it| it.add(counted));
         }
-    }
-
-    /// Returns whether its next change has to wait; then `wake` is called once that is over.
-    pub(super) fn holds(&self, wake: &Arc<dyn Fn() + Send + Sync>) -> bool {
-        let bound = self.bound.lock();
-        let holds = bound.is_some_and(|bound| self.totals.borrow().lost() >= bound);
-        if holds {
-            self.wakers.lock().push(wake.clone());
-            self.totals.send_if_modified(|it| !std::mem::replace(&mut it.held, true));
-        }
-        holds
     }
 }
 

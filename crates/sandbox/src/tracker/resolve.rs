@@ -170,7 +170,7 @@ impl Looking<'_> {
         Ok(system::path(self.thread, at.text)?)
     }
 
-    /// Reads the path of a socket's address, if it has one.
+    /// Reads the path in the address of a socket, if there is one.
     pub(super) fn socket(&self, address: u64, length: u64) -> Look<Option<Vec<u8>>> {
         Ok(system::socket_path(self.thread, address, length)?)
     }
