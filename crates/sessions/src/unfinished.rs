@@ -82,7 +82,7 @@ impl Unfinished {
         }
     }
 
-    /// Takes an event of the session's own agent.
+    /// Takes an event of the root agent.
     fn take(&mut self, row: &Row, done: &agent::Event) {
         if let Some(answer) = &mut self.answer {
             answer.take(row, done);

@@ -63,7 +63,7 @@ pub(crate) struct Jobs {
     events: OnceLock<broadcast::Sender<Event>>,
     /// Their records, if a later session can read them.
     kept: OnceLock<Arc<PersistedJobs>>,
-    /// The inbox of the session's agent, if it has one.
+    /// The inbox to which the ends of jobs go, if the session has an agent.
     agent: OnceLock<AgentInbox>,
     /// Changes whenever a job begins, waits or is over.
     changes: watch::Sender<u64>,

@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, Row, params};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::now_ms;
 
@@ -213,32 +213,16 @@ pub(super) fn after(
 
 /// Adds a row. Returns its number.
 pub(super) fn add(database: &Connection, new: &NewMessage, key: &str) -> rusqlite::Result<i64> {
-    let metadata = new.metadata.as_ref().map(Value::to_string);
-    let grants = new.grants.as_ref().map(|it| Value::from(it.clone()).to_string());
-    database
-        .prepare_cached(
-            "INSERT INTO inbox (recipient, key, at_ms, source, sender, sender_session, channel, message, reply_to,
-               metadata, text, grants)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
-        )?
-        .insert(params![
-            new.recipient,
-            key,
-            now_ms().cast_signed(),
-            new.source.name(),
-            new.sender,
-            new.sender_session,
-            new.channel,
-            new.message.as_deref().unwrap_or_default(),
-            new.reply_to,
-            metadata,
-            new.text,
-            grants,
-        ])
+    insert(database, new, key, &json!([new.recipient]).to_string())?;
+    Ok(database.last_insert_rowid())
 }
 
 /// Adds a row for each of the recipients, a list in JSON. The key must be new to them.
 pub(super) fn add_copies(database: &Connection, new: &NewMessage, recipients: &str) -> rusqlite::Result<()> {
+    insert(database, new, new.key.as_deref().unwrap_or_default(), recipients)
+}
+
+fn insert(database: &Connection, new: &NewMessage, key: &str, recipients: &str) -> rusqlite::Result<()> {
     let metadata = new.metadata.as_ref().map(Value::to_string);
     let grants = new.grants.as_ref().map(|it| Value::from(it.clone()).to_string());
     database
@@ -249,7 +233,7 @@ pub(super) fn add_copies(database: &Connection, new: &NewMessage, recipients: &s
         )?
         .execute(params![
             recipients,
-            new.key.as_deref().unwrap_or_default(),
+            key,
             now_ms().cast_signed(),
             new.source.name(),
             new.sender,

@@ -51,6 +51,13 @@ pub struct Left {
     pub before: Option<String>,
 }
 
+impl Left {
+    /// Returns whether the call changed the extended attributes of this entry.
+    pub(super) fn has_other_attributes(&self, entry: &Entry) -> bool {
+        self.attributes.is_some() && self.attributes != entry.attributes
+    }
+}
+
 impl Tracked {
     /// Notes the state in which a call left its paths. Call it when no process of the call can change a file any
     /// more, and again if it wrote more records. Returns `None` if it changed nothing. Blocks.

@@ -201,7 +201,7 @@ impl Tracked {
         if let (Node::File(then), Some(Node::File(now)), BeforeImage::Metadata) =
             (&entry.node, &left.node, &entry.kept)
         {
-            let what = if left.attributes.is_some() && left.attributes != entry.attributes {
+            let what = if left.has_other_attributes(entry) {
                 "its extended attributes were changed".to_owned()
             } else if then.mode == now.mode {
                 "its time was changed".to_owned()
@@ -267,16 +267,14 @@ impl Change {
             (Node::Absent, _) => Some(Self::Created),
             (_, Some(Node::Absent)) => Some(Self::Deleted),
             (Node::Folder(then), Some(Node::Folder(now))) => {
-                let has_other_attributes = left.attributes.is_some() && left.attributes != entry.attributes;
-                (has_other_attributes || then.mode != now.mode).then_some(Self::Changed)
+                (left.has_other_attributes(entry) || then.mode != now.mode).then_some(Self::Changed)
             }
             (Node::File(then), Some(Node::File(now))) => {
                 let is_same = (then.size, then.modified, then.mode, then.identity)
                     == (now.size, now.modified, now.mode, now.identity);
                 let has_same_content =
                     left.before.is_some() && left.before == left.after && then.mode == now.mode;
-                let has_other_attributes = left.attributes.is_some() && left.attributes != entry.attributes;
-                (has_other_attributes || (!is_same && !has_same_content)).then_some(Self::Changed)
+                (left.has_other_attributes(entry) || (!is_same && !has_same_content)).then_some(Self::Changed)
             }
             (Node::Link { target: then, .. }, Some(Node::Link { target: now, .. })) => {
                 (then != now).then_some(Self::Changed)
