@@ -3,10 +3,10 @@
 use std::{
     path::{Path, PathBuf},
     process::{Command, Stdio},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
-use super::Engine;
+use super::{Engine, between_snapshots};
 use crate::batch::{Outcome, bare};
 
 /// Snapshots in an object store beside the folder.
@@ -62,11 +62,7 @@ impl Engine for Git {
     }
 
     fn run(&mut self, command: &str) -> Outcome<Duration> {
-        let began = Instant::now();
-        self.snapshot()?;
-        bare(&self.folder, command)?;
-        self.snapshot()?;
-        Ok(began.elapsed())
+        between_snapshots(self, |it| it.snapshot(), command)
     }
 
     fn folder(&self) -> &Path {

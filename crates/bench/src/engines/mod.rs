@@ -7,7 +7,7 @@ pub mod snapshot;
 
 use std::{
     path::{Path, PathBuf},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use crate::batch::{Haft, Outcome, Tracking, bare};
@@ -36,6 +36,19 @@ pub trait Engine {
 
     /// The folder in which commands run.
     fn folder(&self) -> &Path;
+}
+
+/// Runs a command between two snapshots, and returns the time of all three.
+fn between_snapshots<E: Engine>(
+    engine: &mut E,
+    snapshot: impl Fn(&mut E) -> Outcome<()>,
+    command: &str,
+) -> Outcome<Duration> {
+    let began = Instant::now();
+    snapshot(engine)?;
+    bare(engine.folder(), command)?;
+    snapshot(engine)?;
+    Ok(began.elapsed())
 }
 
 /// Nothing is kept: the bare command.

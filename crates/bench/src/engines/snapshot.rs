@@ -7,11 +7,11 @@ use std::{
     io::{self, BufReader},
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
-use super::Engine;
-use crate::batch::{Outcome, bare, walk};
+use super::{Engine, between_snapshots};
+use crate::batch::{Outcome, walk};
 
 /// The identity of a file's state: a file with the same one is unchanged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,11 +93,7 @@ impl Engine for Snapshots {
     }
 
     fn run(&mut self, command: &str) -> Outcome<Duration> {
-        let began = Instant::now();
-        self.snapshot()?;
-        bare(&self.folder, command)?;
-        self.snapshot()?;
-        Ok(began.elapsed())
+        between_snapshots(self, Self::snapshot, command)
     }
 
     fn folder(&self) -> &Path {

@@ -19,6 +19,12 @@ fn undo(test_ws: &TestWorkspace, call: &str) -> String {
     format!("{}{}", undone.out, undone.err)
 }
 
+/// Returns how the folder differs from before, without differences in times.
+fn differences_but_times(before: &Tree, test_ws: &TestWorkspace) -> Vec<String> {
+    let left = before.differences(&Tree::of(&test_ws.at("")));
+    left.into_iter().filter(|it| !it.contains(": time ")).collect()
+}
+
 #[track_caller]
 fn all_work(calls: Vec<Pending>) {
     for call in calls {
@@ -88,9 +94,8 @@ fn two_commands_and_three_edits_at_once_are_undone_one_by_one() {
     undo(&test_ws, &older);
     undo(&test_ws, &edits[2]);
     undo(&test_ws, &edits[1]);
-    let left = before.differences(&Tree::of(&test_ws.at("")));
+    let left = differences_but_times(&before, &test_ws);
     // An edit replaces a file, and its undo does too: content and mode are what it promises.
-    let left: Vec<_> = left.into_iter().filter(|it| !it.contains(": time ")).collect();
     assert_eq!(left, Vec::<String>::new());
 }
 
@@ -118,9 +123,8 @@ fn older_of_two_commands_leaves_alone_what_the_newer_one_changed() {
     assert_eq!(test_ws.text(&format!("{newer}/moved")), format!("{newer}\n"));
     undo(&test_ws, &newer_call);
     let said = undo(&test_ws, &older_call);
-    let left = before.differences(&Tree::of(&test_ws.at("")));
+    let left = differences_but_times(&before, &test_ws);
     // A folder in which both made changes has the time of the last undo.
-    let left: Vec<_> = left.into_iter().filter(|it| !it.contains(": time ")).collect();
     assert_eq!(left, Vec::<String>::new(), "{said}");
 }
 
@@ -169,8 +173,7 @@ fn jobs_and_edits_at_once_are_told_apart() {
         undo(&test_ws, &id_of(&test_ws, tool, marker));
     }
     let again = [undo(&test_ws, &a), undo(&test_ws, &b), undo(&test_ws, &a)].concat();
-    let left = before.differences(&Tree::of(&test_ws.at("")));
-    let left: Vec<_> = left.into_iter().filter(|it| !it.contains(": time ")).collect();
+    let left = differences_but_times(&before, &test_ws);
     assert_eq!(left, Vec::<String>::new(), "{again}");
 }
 
@@ -197,7 +200,6 @@ fn commands_of_two_processes_of_haft_at_once_are_told_apart() {
     for name in ["by-one", "by-other"] {
         undo(&test_ws, &id_of(&test_ws, "write", name));
     }
-    let left = before.differences(&Tree::of(&test_ws.at("")));
-    let left: Vec<_> = left.into_iter().filter(|it| !it.contains(": time ")).collect();
+    let left = differences_but_times(&before, &test_ws);
     assert_eq!(left, Vec::<String>::new(), "{said}");
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Server, TestWorkspace, run};
 
-/// Less than 3,000 tokens of four bytes, with tools of the person's own.
+/// Less than 3,000 tokens of four bytes, with tools that the person added.
 const MOST: usize = 12_000;
 
 /// The maximum of haft's own tools, as a model sees them.

@@ -14,7 +14,7 @@ use crate::support::TestWorkspace;
 /// The maximum of a first request: instructions, tool list and task.
 const MOST: usize = 16_000;
 
-/// Answers one request of a model's client; returns its body.
+/// Answers one request as a model's server; returns the body of the request.
 fn answer(listener: &TcpListener) -> Vec<u8> {
     loop {
         let mut stream = listener.accept().unwrap().0;

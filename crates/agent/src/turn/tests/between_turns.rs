@@ -94,11 +94,7 @@ async fn end_of_an_earlier_job_is_repeated_after_a_rewind() {
         said("on"),
     ]);
     let mut agent = fixture.agent();
-    fixture.turn(&mut agent, "go").await;
-    let mut events = agent.session().events();
-    fixture.at_work(1).await;
-    fixture.let_go(1);
-    events.recv().await.unwrap();
+    fixture.turn_with_ended_job(&mut agent).await;
     fixture.turn(&mut agent, "and?").await;
     agent.rewind(1).await.unwrap();
     fixture.turn(&mut agent, "what now").await;

@@ -69,11 +69,7 @@ async fn job_that_the_model_has_read_is_not_told_again() {
     let fixture = Fixture::new();
     fixture.plays([in_background("1"), said("it runs"), said("on")]);
     let mut agent = fixture.agent();
-    fixture.turn(&mut agent, "go").await;
-    let mut events = agent.session().events();
-    fixture.at_work(1).await;
-    fixture.let_go(1);
-    events.recv().await.unwrap();
+    fixture.turn_with_ended_job(&mut agent).await;
     assert_eq!(inbox(&agent).len(), 1);
     agent.session().job_table().get("job_1").unwrap();
     assert!(!agent.session().has_notifications());
@@ -87,11 +83,7 @@ async fn end_of_a_job_that_nobody_saw_waits_for_the_next_message_after_a_restart
     let fixture = Fixture::new();
     fixture.plays([in_background("1"), said("it runs"), said("I see"), said("on")]);
     let mut agent = fixture.agent();
-    fixture.turn(&mut agent, "go").await;
-    let mut events = agent.session().events();
-    fixture.at_work(1).await;
-    fixture.let_go(1);
-    events.recv().await.unwrap();
+    fixture.turn_with_ended_job(&mut agent).await;
     drop(agent);
     let mut agent = fixture.agent();
     let inbox = agent.session().runtime().store().inbox();

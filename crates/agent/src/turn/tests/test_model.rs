@@ -238,6 +238,15 @@ impl Fixture {
     pub(super) fn let_go(&self, calls: usize) {
         self.stage.go.add_permits(calls);
     }
+
+    /// Makes a turn that begins a job, and waits for the end of the job.
+    pub(super) async fn turn_with_ended_job(&self, agent: &mut Agent) {
+        self.turn(agent, "go").await;
+        let mut events = agent.session().events();
+        self.at_work(1).await;
+        self.let_go(1);
+        events.recv().await.unwrap();
+    }
 }
 
 const SESSION: &str = "the one";
