@@ -3,6 +3,7 @@
 pub mod batch;
 pub mod engines;
 pub mod group_kills;
+pub mod growth;
 pub mod haystack;
 pub mod layers;
 pub mod promise;

@@ -297,6 +297,10 @@ impl Backend for McpBackend {
         likeliest(all, begun)
     }
 
+    fn is_working(&self) -> bool {
+        self.session.has_running_jobs()
+    }
+
     fn end(&self) -> impl Future<Output = ()> + Send {
         self.session.end()
     }

@@ -192,7 +192,7 @@ async fn answer(
         tokio::select! {
             biased;
             () = cancel.cancelled() => {}
-            _ = outside.reload(false) => {}
+            _ = outside.look_for(&tool) => {}
         }
     }
     if !session.catalog().has(&tool) {

@@ -29,6 +29,7 @@ use sandbox::{
     SandboxMode,
     control_files::{configured::Configured, index::Index},
     environment,
+    limits::Limits,
     pass::Pass,
     ports::SandboxPorts,
     proxy::{Granted, Hosts},
@@ -338,6 +339,11 @@ impl Execution {
     /// Forwards granted loopback ports of this machine, for programs that don't use the proxy.
     pub(crate) async fn forward_loopback(&self) {
         self.inner.ports.forward(&self.inner.hosts).await;
+    }
+
+    /// Returns the limits of commands and jobs.
+    pub(crate) fn limits(&self) -> Limits {
+        self.inner.commands.limits
     }
 
     /// Returns the hosts that commands may reach.

@@ -6,7 +6,6 @@
 //! and no program can.
 
 use std::{
-    collections::BTreeSet,
     fmt, fs,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
@@ -15,6 +14,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
+use sandbox::layout::Entries;
 
 /// Tolerance around a period: the time that a sandbox takes to end, and the granularity of file times.
 const AROUND: Duration = Duration::from_millis(2500);
@@ -53,8 +53,8 @@ impl fmt::Debug for Provenance {
 #[derive(Debug)]
 struct Time {
     folder: PathBuf,
-    /// The protected entries: files and folders directly in it.
-    closed: Arc<BTreeSet<PathBuf>>,
+    /// The files and folders directly in it that a tool could make or change.
+    entries: Arc<Entries>,
     begun: Duration,
     ended: Option<Duration>,
 }
@@ -74,14 +74,14 @@ impl Provenance {
         let _ = self.on_ended.set(Box::new(on_ended));
     }
 
-    /// Records that this folder is writable, except the `closed` entries.
-    pub(crate) fn open(&self, folder: PathBuf, closed: BTreeSet<PathBuf>) -> Open {
+    /// Records that tools can make or change these entries of the folder.
+    pub(crate) fn open(&self, folder: PathBuf, entries: Entries) -> Open {
         let begun = now();
         let mut times = self.times.lock();
         if times.len() >= MOST {
             forget_one(&mut times);
         }
-        times.push(Time { folder: folder.clone(), closed: Arc::new(closed), begun, ended: None });
+        times.push(Time { folder: folder.clone(), entries: Arc::new(entries), begun, ended: None });
         Open { appeared: self.clone(), begun, folder }
     }
 
@@ -93,8 +93,9 @@ impl Provenance {
         }
         let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         // Both the link and its target.
-        let places = [real.as_path(), path];
-        self.times.lock().iter().any(|time| places.iter().any(|it| time.is_about(it)))
+        let places = [real.as_path(), path].map(|it| (it, changed(it)));
+        let times = self.times.lock();
+        times.iter().any(|time| places.iter().any(|(it, changed)| time.is_about(it, *changed)))
     }
 }
 
@@ -102,22 +103,19 @@ impl Time {
     /// Returns whether the folder, or a folder in it, has a new entry with a name that a tool may have.
     fn has_new_entry(&self) -> bool {
         let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
-        let mut named = entries.filter(|it| !it.file_name().as_encoded_bytes().starts_with(b"_"));
-        named.any(|it| self.is_about(&it.path()))
+        let named = entries.filter(|it| !it.file_name().as_encoded_bytes().starts_with(b"_"));
+        let mut open = named.map(|it| it.path()).filter(|it| self.entries.include(it));
+        open.any(|it| self.is_about(&it, changed(&it)))
     }
 
-    fn is_about(&self, path: &Path) -> bool {
+    fn is_about(&self, path: &Path, changed: Option<Duration>) -> bool {
+        let Some(changed) = changed else { return false };
         let Some(top) = path.strip_prefix(&self.folder).ok().and_then(|it| it.components().next()) else {
             return false;
         };
-        if self.closed.contains(&self.folder.join(top)) {
+        if !self.entries.include(&self.folder.join(top)) {
             return false;
         }
-        let Ok(about) = fs::symlink_metadata(path) else { return false };
-        let changed = Duration::new(
-            u64::try_from(about.ctime()).unwrap_or_default(),
-            u32::try_from(about.ctime_nsec()).unwrap_or_default(),
-        );
         changed + AROUND >= self.begun && self.ended.is_none_or(|ended| changed <= ended + AROUND)
     }
 }
@@ -149,10 +147,17 @@ fn forget_one(times: &mut Vec<Time>) {
     if let Some(next) = times.iter_mut().filter(over).find(|it| it.folder == oldest.folder) {
         next.begun = next.begun.min(oldest.begun);
         next.ended = next.ended.max(oldest.ended);
-        next.closed = Arc::new(next.closed.intersection(&oldest.closed).cloned().collect());
+        next.entries = Arc::new(next.entries.or(&oldest.entries));
     } else {
         times.push(oldest);
     }
+}
+
+/// Returns the time of the last change of the file's metadata; none, if there is no such file.
+fn changed(path: &Path) -> Option<Duration> {
+    let about = fs::symlink_metadata(path).ok()?;
+    let seconds = u64::try_from(about.ctime()).unwrap_or_default();
+    Some(Duration::new(seconds, u32::try_from(about.ctime_nsec()).unwrap_or_default()))
 }
 
 fn now() -> Duration {
@@ -162,6 +167,8 @@ fn now() -> Duration {
 #[cfg(test)]
 mod tests {
     #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use std::collections::BTreeSet;
 
     use super::*;
 
@@ -173,7 +180,7 @@ mod tests {
         fs::write(&old, "").unwrap();
         let appeared = Provenance::default();
         assert!(!appeared.may_be_made_inside(&old));
-        let open = appeared.open(folder.clone(), BTreeSet::from([old.clone()]));
+        let open = appeared.open(folder.clone(), Entries::AllBut(BTreeSet::from([old.clone()])));
         fs::write(&new, "").unwrap();
         assert!(appeared.may_be_made_inside(&new) && !appeared.may_be_made_inside(&old));
         drop(open);
@@ -193,9 +200,10 @@ mod tests {
         let folder = dir.path().canonicalize().unwrap();
         let new = folder.join("new.py");
         let appeared = Provenance::default();
-        drop(appeared.open(folder.clone(), BTreeSet::new()));
+        drop(appeared.open(folder.clone(), Entries::AllBut(BTreeSet::new())));
         fs::write(&new, "").unwrap();
-        (0..MOST * 2).for_each(|_| drop(appeared.open(folder.clone(), BTreeSet::from([new.clone()]))));
+        let closed = Entries::AllBut(BTreeSet::from([new.clone()]));
+        (0..MOST * 2).for_each(|_| drop(appeared.open(folder.clone(), closed.clone())));
         assert_eq!(appeared.times.lock().len(), MOST);
         assert!(appeared.may_be_made_inside(&new));
     }

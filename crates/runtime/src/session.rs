@@ -198,7 +198,7 @@ impl Session {
     pub async fn find(&self, name: &str) -> bool {
         let outside = self.runtime().plugins();
         if !self.catalog().has(name) && outside.wants_a_look(name) {
-            outside.reload(false).await;
+            outside.look_for(name).await;
         }
         if !self.catalog().has(name) {
             self.state.look_for_server_of(name).await;
@@ -295,6 +295,11 @@ impl Session {
     /// Returns the session's jobs, for a front end.
     pub fn job_table(&self) -> Arc<dyn kit::services::Jobs> {
         self.state.jobs().clone()
+    }
+
+    /// Returns whether a job of the session runs.
+    pub fn has_running_jobs(&self) -> bool {
+        self.state.jobs().are_running()
     }
 
     /// Returns a counter that changes whenever a job of this session begins, waits for input or is over.

@@ -29,6 +29,8 @@ pub(crate) struct Code {
     pub(crate) fixed: BTreeSet<PathBuf>,
     /// Whether a symlink is among them, which no mount can cover.
     pub(crate) linked: bool,
+    /// The files and folders directly in it that are data.
+    pub(crate) data: Vec<PathBuf>,
 }
 
 /// Finds the code in this folder. `named` is code whatever it looks like.
@@ -43,8 +45,11 @@ pub(crate) fn code_in(folder: &Path, named: &[PathBuf]) -> Code {
         if is_code {
             code.linked |= kind.is_symlink();
             code.fixed.insert(path);
+        } else if kind.is_file() || kind.is_dir() && entry.file_name() != "__pycache__" {
+            code.data.push(path);
         }
     }
+    code.data.sort_unstable();
     code
 }
 

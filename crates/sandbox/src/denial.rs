@@ -13,10 +13,10 @@ use kit::{procs::Exit, quote::quote, references::inert};
 
 use self::{
     hosts::{NO_NETWORK, grant, refused},
-    paths::{is_control, is_seen, paths, private_place, root_of},
+    paths::{is_control, is_in_closed_folder, is_seen, paths, private_place, root_of},
 };
 use super::{
-    layout::Mount,
+    layout::{CLOSED_ONE_BY_ONE, Mount},
     limits::{Ended, Limits},
     places::holds_passwords,
     proxy::Refused,
@@ -42,6 +42,8 @@ pub struct Known<'a> {
     pub granted_ports: &'a [u16],
     /// The tool file whose sandbox it is, if any.
     pub tool: Option<&'a str>,
+    /// The folder of that tool file.
+    pub own_folder: Option<&'a Path>,
     /// Whether it is the sandbox of an MCP server, which has an `[mcp.NAME]` section.
     pub is_server: bool,
     /// The variables of haft's own environment that commands don't get.
@@ -248,6 +250,14 @@ fn unwritable(line: &str, known: &Known<'_>) -> (&'static str, String) {
     }
     if known.held {
         return ("read_only", "this session is read-only (plan mode or a read-only profile)".to_owned());
+    }
+    if let Some(path) = found.iter().find(|path| is_in_closed_folder(path, known)) {
+        let path = path.display();
+        let says = format!(
+            "{path} lies in a folder with more than {CLOSED_ONE_BY_ONE} code files, where a tool changes only data files and \
+             folders that were there when it started; make a subfolder for its data, or write to the workspace"
+        );
+        return ("write", says);
     }
     if let Some((path, root)) = found.iter().find_map(|path| Some((path, root_of(path, known)?))) {
         let (path, at) = (path.display(), root.0.display());

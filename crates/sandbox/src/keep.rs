@@ -80,7 +80,7 @@ fn serve_apart(orders: Orders, plan: &Plan, proxy: &TcpListener, uppers: Option<
             let _ = ours.write_all(&line);
         }
     };
-    let mut look = |supervisors: &[i32]| usage.look(supervisors, &mut tell);
+    let mut look = |is_supervisor: &dyn Fn(i32) -> bool| usage.look(is_supervisor, &mut tell);
     let mut files = vec![proxy.as_fd(), theirs.as_fd()];
     files.extend(uppers.as_ref().map(AsFd::as_fd));
     if say(&orders, &report, &files).is_err() {

@@ -59,8 +59,8 @@ pub struct Layout {
     pub mounts: Vec<Mount>,
     /// Git folders in which only files that run no program can be changed.
     pub guarded: BTreeSet<PathBuf>,
-    /// The writable folder of tools, and the code in it, which is read-only.
-    pub tools: Option<(PathBuf, BTreeSet<PathBuf>)>,
+    /// The folder of tools in which a tool may write, and the entries of it that a tool can make.
+    pub tools: Option<(PathBuf, Entries)>,
 }
 
 /// Plans the mounts.
@@ -102,7 +102,13 @@ pub fn layout(wanted: &Wanted) -> Result<Layout, Fault> {
     if let Some(spill) = &wanted.spill {
         plan.bind(spill, Access::Read);
     }
-    let tools = tools.filter(|it| plan.is_open(&it.folder)).map(|it| (it.folder, it.code));
+    let tools = tools.and_then(|it| match &it.data {
+        Some(data) => {
+            let open: BTreeSet<PathBuf> = data.iter().filter(|it| plan.is_open(it)).cloned().collect();
+            (!open.is_empty()).then_some((it.folder, Entries::Only(open)))
+        }
+        None => plan.is_open(&it.folder).then_some((it.folder, Entries::AllBut(it.code))),
+    });
     Ok(Layout { mounts: plan.finish(), guarded: guards.folders, tools })
 }
 
@@ -225,7 +231,7 @@ impl Plan {
             .roots
             .iter()
             .map(|(root, read_only)| (root.clone(), !read_only && wanted.sandbox != SandboxMode::ReadOnly))
-            .chain(tools.iter().filter(|it| !it.wide).map(|it| (it.folder.clone(), it.writable)))
+            .chain(tools.iter().filter(|it| !it.wide).map(|it| (it.folder.clone(), it.is_open())))
             .collect();
         for (root, writable) in &roots {
             self.bind(root, if *writable { Access::Write } else { Access::Read });
@@ -255,16 +261,32 @@ impl Plan {
                 self.bind(folder, Access::Write);
             }
         }
-        for path in &tools.code {
-            // A mount further down would reopen it.
-            self.mounts.retain(|at, _| {
-                !at.starts_with(path)
-                    || roots.iter().any(|(root, _)| at.starts_with(root) && root.starts_with(path))
-            });
-            self.bind(path, Access::Read);
+        // A mount further down would reopen it.
+        let is_closed = |at: &Path, path: &Path| {
+            !roots.iter().any(|(root, _)| at.starts_with(root) && root.starts_with(path))
+        };
+        match &tools.data {
+            None => {
+                self.mounts.retain(|at, _| {
+                    let code = at.ancestors().find(|it| tools.code.contains(*it));
+                    code.is_none_or(|path| !is_closed(at, path))
+                });
+                tools.code.iter().for_each(|path| self.bind(path, Access::Read));
+            }
+            // One mount for all code: a mount for each file would make each start grow with the folder.
+            Some(data) => {
+                self.mounts.retain(|at, _| {
+                    !at.starts_with(&tools.folder) || *at == tools.folder || !is_closed(at, &tools.folder)
+                });
+                self.bind(&tools.folder, Access::Read);
+                if tools.writable {
+                    data.iter().for_each(|path| self.bind(path, Access::Write));
+                }
+            }
         }
         // Python runs compiled files in this folder instead of the source, in every tool that imports it.
         let made = tools.folder.join("__pycache__");
+        // A folder that is closed as a whole has it read-only.
         if self.is_open(&tools.folder) && !tools.wide {
             let folder = !fs::symlink_metadata(&made).is_ok_and(|it| !it.is_dir());
             self.put(made, What::Hidden { folder, shut: false });
@@ -336,7 +358,54 @@ struct Tools {
     /// Whether it contains more than tools: then it is shown as without them.
     wide: bool,
     code: BTreeSet<PathBuf>,
+    /// The files and folders that stay writable, if the folder as a whole does not.
+    data: Option<BTreeSet<PathBuf>>,
 }
+
+impl Tools {
+    /// Returns whether tools can make files directly in the folder.
+    fn is_open(&self) -> bool {
+        self.writable && self.data.is_none()
+    }
+}
+
+/// The entries of a folder of tools that a tool can make or change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Entries {
+    /// All, also new ones, but for these.
+    AllBut(BTreeSet<PathBuf>),
+    /// These.
+    Only(BTreeSet<PathBuf>),
+}
+
+impl Entries {
+    /// Returns whether a tool can make or change this entry.
+    pub fn include(&self, entry: &Path) -> bool {
+        match self {
+            Self::AllBut(closed) => !closed.contains(entry),
+            Self::Only(open) => open.contains(entry),
+        }
+    }
+
+    /// Returns entries that include all of both.
+    #[must_use]
+    pub fn or(&self, other: &Self) -> Self {
+        match (self, other) {
+            (Self::AllBut(one), Self::AllBut(other)) => Self::AllBut(one & other),
+            (Self::Only(one), Self::Only(other)) => Self::Only(one | other),
+            (Self::AllBut(closed), Self::Only(open)) | (Self::Only(open), Self::AllBut(closed)) => {
+                Self::AllBut(closed - open)
+            }
+        }
+    }
+}
+
+/// Limit of code files and folders that are closed one by one. A folder of tools with more of them is closed as a
+/// whole, except for the data that lies in it, so that the sandbox of a tool costs the same in any folder.
+pub const CLOSED_ONE_BY_ONE: usize = 100;
+
+/// Limit of data files and folders that stay writable in such a folder.
+const DATA: usize = 100;
 
 /// Returns the view of a tool on its own folder; `None` if a symlink inside a root leads to it, which any
 /// program may have made.
@@ -362,7 +431,10 @@ fn tools_folder(wanted: &Wanted, home: Option<&Path>) -> Option<Tools> {
         .chain(home.map(Path::to_owned))
         .any(|it| it.starts_with(&folder));
     let writable = !read_only && !code.linked && wanted.sandbox != SandboxMode::ReadOnly;
-    Some(Tools { folder, writable, wide, code: code.fixed })
+    // A folder with more than tools in it is shown as without them.
+    let data = (code.fixed.len() > CLOSED_ONE_BY_ONE && !wide)
+        .then(|| code.data.into_iter().take(DATA).collect::<BTreeSet<_>>());
+    Some(Tools { folder, writable, wide, code: code.fixed, data })
 }
 
 /// Returns the committer's name and address from the person's git configuration, and no more: it may contain tokens.

@@ -19,9 +19,17 @@ pub struct Limits {
     pub processes: u64,
     /// Processes of one command, with all that it starts.
     pub tree: u64,
+    /// Background jobs of one session at once.
+    pub jobs: u64,
 }
 
 const GIB: u64 = 1 << 30;
+
+/// Threads that a tree may have per permitted process: runtimes start one per processor.
+const THREADS: u64 = 8;
+
+/// Processes and threads that a sandbox may have besides one process and its supervisor for each job.
+const WITHOUT_JOBS: u64 = 4096;
 
 /// The limit of open files up to which a process may raise its own.
 const MOST_OPEN_FILES: u64 = 4096;
@@ -29,7 +37,15 @@ const MOST_OPEN_FILES: u64 = 4096;
 impl Default for Limits {
     fn default() -> Self {
         let memory = (memory_of_machine() / 2).clamp(GIB / 4, 2 * GIB);
-        Self { memory, file: 2 * GIB, open_files: 1024, processes: 4096, tree: 256 }
+        let jobs = 10_000;
+        Self {
+            memory,
+            file: 2 * GIB,
+            open_files: 1024,
+            processes: Self::processes_for(jobs),
+            tree: 256,
+            jobs,
+        }
     }
 }
 
@@ -42,6 +58,17 @@ pub(super) fn memory_of_machine() -> u64 {
 }
 
 impl Limits {
+    /// Returns the processes and threads of a sandbox with so many jobs: each has a supervisor and at least one
+    /// process.
+    pub fn processes_for(jobs: u64) -> u64 {
+        WITHOUT_JOBS + 2 * jobs
+    }
+
+    /// Returns whether a command has too many processes or threads.
+    pub(super) fn exceeded_by(&self, (processes, threads): (u64, u64)) -> bool {
+        processes > self.tree || threads > self.tree.saturating_mul(THREADS)
+    }
+
     /// Returns the limits that each command gets. A lower limit of haft itself is not raised.
     pub fn of_each(&self) -> Vec<Limit> {
         let most = self.open_files.max(MOST_OPEN_FILES);

@@ -1,10 +1,12 @@
 //! Resource watch: kills a command whose tree has too many processes, and the largest process when all
 //! together use too much memory.
 //!
-//! The first process of the sandbox checks from time to time. A process that used no CPU time since the last
-//! check is taken as unchanged. A check is cheap: one line of `/proc` per process; the exact share of memory
-//! is read only if an upper bound comes near the limit. Memory in shared mappings, in `memfd` files and in
-//! System V segments counts.
+//! The first process of the sandbox checks from time to time. Nearly every check is two reads, however many
+//! processes there are: the newest process id shows what was started, which is then read alone, and the memory
+//! that the machine has available shows whether anything can have grown. Only if it has fallen by a part of what
+//! is left to the limit does haft scan all processes; so ten thousand idle jobs cost nothing. A process that used
+//! no CPU time since the last scan is taken as unchanged. The exact share of memory is read only if an upper bound
+//! comes near the limit. Memory in shared mappings, in `memfd` files and in System V segments counts.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -22,14 +24,18 @@ use super::limits::{Ended, Limits};
 const SOON: Duration = Duration::from_millis(50);
 /// Interval of checks while none does.
 const LATER: Duration = Duration::from_millis(250);
-/// Interval of full scans while a process works.
+/// Shortest interval of full scans, and the longest as a multiple of the time that a scan takes: others may free
+/// the memory that a command takes.
 const BUSY: Duration = Duration::from_millis(250);
-/// Interval of full scans while none does.
-const IDLE: Duration = Duration::from_millis(500);
+const SELDOM: u32 = 2_000;
+/// Full scans take at most one part in so many of the time.
+const SHARE: u32 = 10;
 /// Number of new processes after which a full scan is due at once.
 const STARTED: u64 = 48;
-/// Threads that a tree may have per permitted process: runtimes start one per processor.
-const THREADS: u64 = 8;
+/// Part of what is left to the limit of memory by which the machine's memory may fall before a full scan; and its
+/// bounds.
+const PART: u64 = 8;
+const GROWTH: std::ops::RangeInclusive<u64> = (4 << 20)..=(64 << 20);
 
 /// The state of one process.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -58,12 +64,25 @@ struct Known {
 pub(super) struct Usage {
     limits: Limits,
     known: HashMap<i32, Known>,
-    /// The newest process id at the last full scan.
+    /// The processes and threads below each supervisor; too many, if some have ended since the last full scan.
+    counts: HashMap<i32, (u64, u64)>,
+    /// The newest process id at the last check.
     newest: u64,
-    last: Option<Instant>,
+    last: Option<Scan>,
     is_busy: bool,
     has_swap: bool,
     page: u64,
+}
+
+/// The last full scan.
+#[derive(Debug, Clone, Copy)]
+struct Scan {
+    at: Instant,
+    took: Duration,
+    /// The memory that the machine had available, in bytes.
+    available: u64,
+    /// The growth of memory after which the next scan is due, in bytes.
+    growth: u64,
 }
 
 impl Usage {
@@ -75,6 +94,7 @@ impl Usage {
         Self {
             limits,
             known: HashMap::new(),
+            counts: HashMap::new(),
             newest: 0,
             last: None,
             is_busy: true,
@@ -85,32 +105,72 @@ impl Usage {
 
     /// Checks the trees below these supervisors, and kills the largest process if all use too much memory. To
     /// be called by the first process of a PID namespace.
-    pub(super) fn look(&mut self, supervisors: &[i32], mut say: impl FnMut(&Ended)) -> Looked {
-        let newest = newest_process();
-        let started = newest.wrapping_sub(self.newest);
-        let period = if self.is_busy { BUSY } else { IDLE };
-        let is_due = self.last.is_none_or(|it| it.elapsed() >= period);
-        let mut end = Vec::new();
-        if is_due || started >= STARTED {
-            self.is_busy = self.take_in() || started > 0;
-            self.newest = newest;
-            self.last = Some(Instant::now());
-            end = self.crowded(supervisors, &mut say);
-            if let Some(ended) = self.end_the_largest(&end) {
-                say(&ended);
+    pub(super) fn look(
+        &mut self,
+        is_supervisor: &dyn Fn(i32) -> bool,
+        mut say: impl FnMut(&Ended),
+    ) -> Looked {
+        let (newest, available) = (newest_process(), available_memory());
+        let before = std::mem::replace(&mut self.newest, newest);
+        // The numbers begin again after the highest.
+        let started = newest.checked_sub(before).unwrap_or(STARTED);
+        let has_grown = self.last.is_none_or(|it| it.available.saturating_sub(available) >= it.growth);
+        let is_due = self.last.is_none_or(|it| {
+            let since = it.at.elapsed();
+            since >= BUSY.max(it.took * SHARE) && (has_grown || since >= BUSY.max(it.took * SELDOM))
+        });
+        self.is_busy = started > 0 || has_grown;
+        let is_crowd = started >= STARTED;
+        if !is_due && !is_crowd {
+            if !self.take_in_new(before, newest, is_supervisor) {
+                return Looked { next: if self.is_busy { SOON } else { LATER }, end: Vec::new() };
             }
         }
+        // Who is ended is decided on what there is now.
+        let began = Instant::now();
+        self.is_busy |= self.take_in(is_supervisor);
+        self.count(is_supervisor);
+        let end = self.crowded(&mut say);
+        let (ended, left) = self.end_the_largest(&end);
+        if let Some(ended) = ended {
+            say(&ended);
+        }
+        let growth = (left / PART).clamp(*GROWTH.start(), *GROWTH.end());
+        self.last = Some(Scan { at: Instant::now(), took: began.elapsed(), available, growth });
         Looked { next: if self.is_busy { SOON } else { LATER }, end }
     }
 
-    /// Scans all processes. Returns whether one of them used CPU time, started or ended.
-    fn take_in(&mut self) -> bool {
+    /// Reads the processes that were started since `before` was the newest one. Returns whether a command may
+    /// have too many by now.
+    fn take_in_new(&mut self, before: u64, newest: u64, is_supervisor: &dyn Fn(i32) -> bool) -> bool {
+        let mut may_be_crowded = false;
+        for number in before.saturating_add(1)..=newest {
+            // A new thread has a number of its own: its process has one more.
+            let Some(pid) = i32::try_from(number).ok().and_then(process_of) else { continue };
+            if is_supervisor(pid) {
+                continue;
+            }
+            let Some(process) = process(pid) else { continue };
+            let threads = process.threads;
+            let was = self.known.insert(pid, Known { process, files: memory_files(pid), exact: None });
+            let Some(supervisor) = self.supervisor_of(pid, is_supervisor) else { continue };
+            let count = self.counts.entry(supervisor).or_default();
+            count.0 += u64::from(was.is_none());
+            count.1 += threads - was.map_or(0, |it| it.process.threads).min(threads);
+            may_be_crowded |= self.limits.exceeded_by(*count);
+        }
+        may_be_crowded
+    }
+
+    /// Scans all processes but the supervisors: those are haft's own, and their memory can't be read exactly, so
+    /// that they would be taken for large. Returns whether one of them used CPU time, started or ended.
+    fn take_in(&mut self, is_supervisor: &dyn Fn(i32) -> bool) -> bool {
         let own = i32::try_from(std::process::id()).unwrap_or(1);
         let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
         let pids = entries.filter_map(|it| it.file_name().to_str()?.parse::<i32>().ok());
         let mut before = std::mem::take(&mut self.known);
         let mut is_busy = false;
-        for pid in pids.filter(|it| *it != own) {
+        for pid in pids.filter(|it| *it != own && !is_supervisor(*it)) {
             let Some(process) = process(pid) else { continue };
             let known = match before.remove(&pid) {
                 Some(known) if known.process == process => known,
@@ -124,37 +184,39 @@ impl Usage {
         is_busy || !before.is_empty()
     }
 
-    /// Returns the supervisors below which there are too many processes or threads.
-    fn crowded(&self, supervisors: &[i32], say: &mut impl FnMut(&Ended)) -> Vec<i32> {
-        let (most, most_threads) = (self.limits.tree, self.limits.tree.saturating_mul(THREADS));
-        let all: u64 = self.known.values().map(|it| it.process.threads).sum();
-        if all <= most || is_broken("process-limit") {
-            return Vec::new();
-        }
-        let mut counts: HashMap<i32, (u64, u64)> = HashMap::new();
+    /// Counts the processes below each supervisor.
+    fn count(&mut self, is_supervisor: &dyn Fn(i32) -> bool) {
+        self.counts.clear();
         for (pid, known) in &self.known {
-            if let Some(supervisor) = self.supervisor_of(*pid, supervisors) {
-                let (processes, threads) = counts.entry(supervisor).or_default();
+            if let Some(supervisor) = self.supervisor_of(*pid, is_supervisor) {
+                let (processes, threads) = self.counts.entry(supervisor).or_default();
                 *processes += 1;
                 *threads += known.process.threads;
             }
         }
+    }
+
+    /// Returns the supervisors below which there are too many processes or threads.
+    fn crowded(&self, say: &mut impl FnMut(&Ended)) -> Vec<i32> {
+        if is_broken("process-limit") {
+            return Vec::new();
+        }
         let mut end = Vec::new();
-        for (supervisor, (processes, threads)) in counts {
-            if processes > most || threads > most_threads {
-                say(&Ended::Processes { processes, threads });
-                end.push(supervisor);
+        for (supervisor, count) in &self.counts {
+            if self.limits.exceeded_by(*count) {
+                say(&Ended::Processes { processes: count.0, threads: count.1 });
+                end.push(*supervisor);
             }
         }
         end
     }
 
     /// Returns the supervisor of a process.
-    fn supervisor_of(&self, pid: i32, supervisors: &[i32]) -> Option<i32> {
+    fn supervisor_of(&self, pid: i32, is_supervisor: &dyn Fn(i32) -> bool) -> Option<i32> {
         let mut at = self.known.get(&pid)?.process.parent;
         // A process that ended meanwhile may leave a gap, but no cycle.
         for _ in 0..self.known.len() {
-            if supervisors.contains(&at) {
+            if is_supervisor(at) {
                 return Some(at);
             }
             at = self.known.get(&at)?.process.parent;
@@ -163,8 +225,8 @@ impl Usage {
     }
 
     /// Kills the largest process if all use more memory than permitted. Processes that are being killed
-    /// anyway are skipped.
-    fn end_the_largest(&mut self, ending: &[i32]) -> Option<Ended> {
+    /// anyway are skipped. Returns the killed one, and the bytes that are left to the limit.
+    fn end_the_largest(&mut self, ending: &[i32]) -> (Option<Ended>, u64) {
         let limit = if is_broken("memory-limit") { u64::MAX } else { self.limits.memory };
         // Mapped files and shared memory count several times here: the sum is an upper bound, except for
         // swapped memory.
@@ -173,7 +235,7 @@ impl Usage {
         let resident: u64 = self.known.values().map(|it| it.process.resident * self.page).sum();
         let at_most = resident + files + segments;
         if at_most <= limit / 2 || (at_most <= limit && !self.has_swap) || !ending.is_empty() {
-            return None;
+            return (None, limit.saturating_sub(at_most));
         }
         let page = self.page;
         for (pid, known) in &mut self.known {
@@ -181,24 +243,27 @@ impl Usage {
         }
         let exact: u64 = self.known.values().filter_map(|it| it.exact).sum();
         if exact + files + segments <= limit {
-            return None;
+            return (None, limit - exact - files - segments);
         }
         // A mapped `memfd` was counted twice.
         let mapped: u64 =
             if files == 0 { 0 } else { self.known.iter().map(|(pid, it)| mapped(*pid, it)).sum() };
-        if exact + files + segments - mapped.min(files) <= limit {
-            return None;
+        let used = exact + files + segments - mapped.min(files);
+        if used <= limit {
+            return (None, limit - used);
         }
         // Killing processes does not free a segment that none has mapped.
         if segments > 0 {
             remove_segments();
-            return None;
+            return (None, 0);
         }
         let uses = |known: &Known| known.exact.unwrap_or(0) + known.files.iter().map(|it| it.1).sum::<u64>();
-        let (process, known) = self.known.iter().max_by_key(|(_, known)| uses(known))?;
+        let Some((process, known)) = self.known.iter().max_by_key(|(_, known)| uses(known)) else {
+            return (None, 0);
+        };
         let name = fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default().trim().to_owned();
-        kill_process(Pid::from_raw(*process)?, Signal::KILL).ok()?;
-        Some(Ended::Memory { name, used: uses(known) })
+        let killed = Pid::from_raw(*process).is_some_and(|it| kill_process(it, Signal::KILL).is_ok());
+        (killed.then(|| Ended::Memory { name, used: uses(known) }), 0)
     }
 
     /// Returns the bytes in each `memfd` file, whichever process has it open.
@@ -217,6 +282,18 @@ fn page_size() -> u64 {
 fn newest_process() -> u64 {
     let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     load.split_ascii_whitespace().next_back().and_then(|it| it.parse().ok()).unwrap_or(0)
+}
+
+/// Returns the memory that the machine has available, in bytes; 0 if it can't be read.
+fn available_memory() -> u64 {
+    let about = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    kib(&about, "MemAvailable:").unwrap_or(0)
+}
+
+/// Returns the process that a number in `/proc` belongs to: a thread has one, too.
+fn process_of(number: i32) -> Option<i32> {
+    let about = fs::read_to_string(format!("/proc/{number}/status")).ok()?;
+    about.lines().find_map(|line| line.strip_prefix("Tgid:"))?.trim().parse().ok()
 }
 
 fn process(pid: i32) -> Option<Process> {
@@ -330,6 +407,26 @@ mod tests {
     }
 
     #[test]
+    fn thread_belongs_to_its_process_and_new_ones_are_counted() {
+        let own = i32::try_from(std::process::id()).unwrap();
+        let thread = std::thread::spawn(|| rustix::thread::gettid().as_raw_nonzero().get());
+        let number = thread.join().unwrap();
+        assert_eq!(process_of(own), Some(own));
+        assert!(process_of(number).is_none_or(|it| it == own));
+        let mut usage = Usage::new(Limits { tree: 1, ..Limits::default() });
+        let children: Vec<_> =
+            (0..2).map(|_| std::process::Command::new("sleep").arg("9").spawn().unwrap()).collect();
+        let pids: Vec<u64> = children.iter().map(|it| u64::from(it.id())).collect();
+        let crowded = |usage: &mut Usage, pid: u64| usage.take_in_new(pid - 1, pid, &|it| it == own);
+        assert!(!crowded(&mut usage, pids[0]) && !crowded(&mut usage, pids[0]), "one process, seen twice");
+        assert!(crowded(&mut usage, pids[1]));
+        for mut child in children {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+    }
+
+    #[test]
     fn this_process_is_seen_with_its_memory_files() {
         let file = rustix::fs::memfd_create("x", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
         rustix::io::write(&file, &[1; 100_000]).unwrap();
@@ -364,7 +461,8 @@ mod tests {
         (200..210).for_each(|pid| put(pid, 20, 1));
         put(300, 30, 81);
         let mut said = Vec::new();
-        let mut end = usage.crowded(&[10, 20, 30], &mut |it| said.push(it.clone()));
+        usage.count(&|pid| [10, 20, 30].contains(&pid));
+        let mut end = usage.crowded(&mut |it| said.push(it.clone()));
         end.sort_unstable();
         assert_eq!(end, [10, 30]);
         assert_eq!(said.len(), 2);

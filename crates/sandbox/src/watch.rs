@@ -120,7 +120,10 @@ pub struct Begun {
 
 impl Window {
     fn is_open(&mut self) -> bool {
-        self.running.retain(|it| !it.is_over());
+        // Only until one is found that runs: of ten thousand jobs not each is looked at for each command.
+        while self.running.last().is_some_and(Life::is_over) {
+            self.running.pop();
+        }
         self.starting > 0 || !self.running.is_empty()
     }
 }

@@ -151,6 +151,11 @@ pub trait Backend: Send + Sync + 'static {
         Vec::new()
     }
 
+    /// Returns whether work of the session still runs in the background.
+    fn is_working(&self) -> bool {
+        false
+    }
+
     /// Ends the session: stops the work that still runs in the background. No calls follow.
     fn end(&self) -> impl Future<Output = ()> + Send {
         async {}
@@ -218,6 +223,10 @@ impl Backend for Session {
 
     fn job_of(&self, call: &str) -> Option<String> {
         Self::job_of(self, call)
+    }
+
+    fn is_working(&self) -> bool {
+        self.has_running_jobs()
     }
 
     fn end(&self) -> impl Future<Output = ()> + Send {

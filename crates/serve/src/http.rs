@@ -48,7 +48,7 @@ const UNAUTHENTICATED: usize = 128;
 const HEAD_BYTES: usize = 32 * 1024;
 const HEADERS: usize = 64;
 
-/// Interval at which idle sessions are ended.
+/// Interval at which idle sessions are ended, and after which a server at rest returns free memory.
 const ROUND: Duration = Duration::from_secs(5);
 
 /// The settings of a server over HTTP.
@@ -144,9 +144,18 @@ pub async fn http<H: Backend>(
 }
 
 async fn rounds<H: Backend>(server: &Server<H>, idle: Duration) -> std::convert::Infallible {
+    let (mut before, mut returned) = (0, 0);
     loop {
         sleep(ROUND.min(idle)).await;
         server.end_idle(idle).await;
+        // After a busy time, once there is a round without a request.
+        let requests = server.requests();
+        if requests == before && requests != returned {
+            returned = requests;
+            // If it fails, the memory stays for later requests.
+            let _ = tokio::task::spawn_blocking(kit::memory::give_back).await;
+        }
+        before = requests;
     }
 }
 

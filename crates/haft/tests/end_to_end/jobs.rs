@@ -62,3 +62,30 @@ fn the_next_answer_through_a_server_tells_of_an_end_that_nobody_saw() {
     assert!(!server.does("jobs", &json!({})).contains("note: "));
     assert!(server.finish().0.success());
 }
+
+#[test]
+fn a_job_above_the_limit_is_refused_and_has_room_once_another_has_ended() {
+    let test_ws = TestWorkspace::new();
+    std::fs::create_dir_all(test_ws.config()).unwrap();
+    std::fs::write(test_ws.config().join("haft.toml"), "[limits]\njobs = 2\n").unwrap();
+    let server = test_ws.serve();
+    let sleep = json!({"command": "exec sleep 1000", "run_in_background": true});
+    for _ in 0..2 {
+        server.does("shell", &sleep);
+    }
+    let refused = server.call("shell", &sleep);
+    assert!(refused.is_error, "{}", refused.text);
+    assert!(
+        refused
+            .text
+            .contains("2 jobs run in this session, and `jobs` of `[limits]` allows 2; nothing was started"),
+        "{}",
+        refused.text
+    );
+    assert!(refused.text.contains("stop_task"), "{}", refused.text);
+    server.does("shell", &json!({"command": "echo a call needs no room"}));
+    server.does("stop_task", &json!({"job": "job_1"}));
+    server.does("shell", &sleep);
+    let listed = server.does("jobs", &json!({}));
+    assert_eq!(listed.lines().filter(|it| it.contains("  running ")).count(), 2, "{listed}");
+}

@@ -104,16 +104,52 @@ fn undelivered_answer_is_sent_again() {
 }
 
 #[test]
-fn full_server_answers_with_retry_after() {
+fn session_that_was_idle_longest_is_given_up_for_a_new_one_and_resumed() {
     let http_server = TestWorkspace::new().open();
     let sessions: Vec<String> = (0..128).map(|_| http_server.begin(ANN)).collect();
+    let sleep = json!({"command": "exec sleep 1000", "run_in_background": true});
+    let begun = http_server.call(ANN, &sessions[0], "shell", sleep);
+    assert!(begun.contains("job_1"), "{begun}");
+    // Clients that went away without DELETE lock nobody out.
+    let more: Vec<String> = (0..3).map(|_| http_server.begin(ANN)).collect();
+    let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
+    for session in sessions[1..4].iter().chain(&more) {
+        assert_eq!(http_server.post(BOB, Some(session), &ping).status, 404, "it is another one's");
+        assert_eq!(http_server.call(ANN, session, "shell", json!({"command": "echo back"})), "back");
+    }
+    let job = http_server.call(ANN, &sessions[0], "read_job", json!({"job": "job_1"}));
+    assert!(job.contains("running"), "a session with a job is not given up: {job}");
+    // Those that were resumed took the places of others, of which each can be ended without being resumed.
+    let headers = |session: &str| format!("{}Mcp-Session-Id: {session}\r\n", good(ANN));
+    for session in &sessions[4..8] {
+        assert!(http_server.ask("DELETE /mcp", &headers(session), "").status < 300);
+        assert_eq!(http_server.post(ANN, Some(session), &ping).status, 404);
+    }
+}
+
+#[test]
+fn full_server_answers_with_retry_after() {
+    let http_server = TestWorkspace::new().open();
+    let headers = |session: &str| format!("{}Mcp-Session-Id: {session}\r\n", good(ANN));
+    let read = |session: &String| {
+        let mut socket = http_server.connect();
+        let head = format!("GET /mcp HTTP/1.1\r\nHost: {}\r\n{}\r\n", http_server.address, headers(session));
+        socket.write_all(head.as_bytes()).unwrap();
+        let mut first = [0; 12];
+        socket.read_exact(&mut first).unwrap();
+        assert_eq!(&first, b"HTTP/1.1 200");
+        socket
+    };
+    // Each has a client that listens.
+    let sessions: Vec<String> = (0..128).map(|_| http_server.begin(ANN)).collect();
+    let listening: Vec<_> = sessions.iter().map(read).collect();
     let reply = http_server.post(ANN, None, &super::support::initialize());
     assert_eq!(reply.status, 503, "{reply:?}");
     assert!(reply.header("retry-after").is_some());
     http_server.begin(BOB);
-    let header = format!("{}Mcp-Session-Id: {}\r\n", good(ANN), sessions[0]);
-    assert!(http_server.ask("DELETE /mcp", &header, "").status < 300);
+    assert!(http_server.ask("DELETE /mcp", &headers(&sessions[0]), "").status < 300);
     http_server.is_alive();
+    drop(listening);
 }
 
 #[test]

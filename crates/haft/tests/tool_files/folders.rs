@@ -215,3 +215,27 @@ fn a_tool_is_loaded_again_when_it_may_be_executed() {
     fs::set_permissions(own(&test_ws).join("greet"), fs::Permissions::from_mode(0o755)).unwrap();
     assert_eq!(file_tools(&test_ws, &[]).0, ["greet"]);
 }
+
+#[test]
+fn in_a_large_folder_a_tool_changes_its_data_and_no_code() {
+    kit::needs!(Python);
+    let test_ws = TestWorkspace::new();
+    let folder = own(&test_ws);
+    (0..120).for_each(|at| put_file(&folder, &format!("_{at}.py"), "A = 1\n"));
+    put_file(&folder, "notes.txt", "old");
+    put_file(&folder, "data/old.txt", "old");
+    let body = format!("open(os.path.join({:?}, args['file']), 'w').write('new')\nreturn 'written'", folder);
+    let (_, code) = super::support::after("import os", "writes", &body);
+    put_file(&folder, "writes.py", &code);
+    let write = |file: &str| test_ws.call("writes", &json!({"file": file}));
+    for file in ["notes.txt", "data/old.txt", "data/new.txt"] {
+        assert_eq!(write(file).must("ok").text(), "written");
+        assert_eq!(fs::read_to_string(folder.join(file)).unwrap(), "new");
+    }
+    for file in ["_7.py", "writes.py", "new.txt", "new.py"] {
+        let text = write(file).must("failed").text();
+        assert!(text.contains("a folder with more than 100 code files"), "{text}");
+    }
+    assert_eq!(fs::read_to_string(folder.join("_7.py")).unwrap(), "A = 1\n");
+    assert!(!folder.join("new.txt").exists());
+}

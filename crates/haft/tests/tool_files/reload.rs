@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::{
     folders::{file_tools, put, put_file},
-    support::{Fixture, navi, until_now},
+    support::{Fixture, after, navi, until_now},
 };
 use crate::support::{Server, TIMEOUT, TestWorkspace};
 
@@ -315,4 +315,57 @@ async fn reload_under_load_loses_no_call_and_mixes_no_versions() {
         let said = fixture.says(name).await;
         assert_eq!(said.lines().next().unwrap(), format!("{number} {number}"), "the newest of {name} serves");
     }
+}
+
+#[tokio::test]
+async fn a_tool_is_called_while_other_files_are_still_described() {
+    kit::needs!(Python);
+    let fixture = Fixture::new(&[]).await;
+    let go = fixture.workspace().join("go");
+    let waits = format!("import os, time\nwhile not os.path.exists({go:?}): time.sleep(0.01)");
+    for name in ["a1", "a2"] {
+        fixture.write(&after(&waits, name, "return 'slow'"));
+    }
+    for at in 0..20 {
+        fixture.write(&navi(&format!("z{at}"), &format!("return 'quick {at}'")));
+    }
+    assert_eq!(fixture.says("z19").await, "quick 19");
+    assert!(fixture.runtime.plugins().is_pending(), "the slow files are not described yet");
+    fixture.write(&navi("late", "return 'written meanwhile'"));
+    assert_eq!(fixture.says("late").await, "written meanwhile");
+    assert!(fixture.runtime.plugins().is_pending());
+    fs::write(go, "").unwrap();
+    fixture.load().await;
+    assert!(!fixture.runtime.plugins().is_pending());
+    let said = fixture.says("a1").await;
+    assert!(
+        said.starts_with("slow\nnote: tools changed: +a1, +a2, +late, +z0"),
+        "told once, when all are loaded: {said}"
+    );
+    assert_eq!(fixture.says("z0").await, "quick 0");
+}
+
+#[test]
+fn a_known_file_is_found_by_its_stamp_and_read_when_it_is_called() {
+    kit::needs!(Python);
+    let test_ws = TestWorkspace::new();
+    let (tools, mark) = (test_ws.at(".haft/tools"), test_ws.at("imported"));
+    put_file(&tools, "marks.py", &marking(&mark, "return 'as it was'"));
+    // The first run may see a file that has just been written, and may change again with the same stamp.
+    (0..3).for_each(|_| drop(file_tools(&test_ws, &["--trust"])));
+    let copy = cache_of(&test_ws).parent().unwrap().read_dir().unwrap().find_map(|it| {
+        let path = it.unwrap().path();
+        (path.file_name().unwrap().len() == 64).then_some(path)
+    });
+    let called = |ws: &TestWorkspace| {
+        let ran = ws.run(&["--trust", "call", "marks", "{}"]);
+        assert_eq!(ran.code, 0, "{ran:?}");
+        ran.out
+    };
+    assert!(called(&test_ws).contains("as it was"));
+    // Neither copy is taken for the file without its hash.
+    fs::write(copy.unwrap(), "raise Exception('not the text that was described')").unwrap();
+    assert!(called(&test_ws).contains("as it was"));
+    put_file(&tools, "marks.py", &marking(&mark, "return 'as it is'"));
+    assert!(called(&test_ws).contains("as it is"));
 }

@@ -44,7 +44,11 @@ const HEAR: Duration = Duration::from_secs(5);
 /// The longest report of a keeper on its sandbox.
 const LONGEST: usize = 1 << 20;
 /// Maximum number of files that haft asks to have open.
-const OPEN: u64 = 1 << 16;
+const OPEN: u64 = 1 << 17;
+/// Files that haft has open for a command: its socket, its output, the listener of its filter, its root folder.
+const FILES_OF_COMMAND: u64 = 4;
+/// Files that are left for all other work.
+const OTHER_FILES: u64 = 512;
 /// The descriptors that a file may get in a command.
 const NUMBERS: std::ops::Range<i32> = 3..ABOVE;
 
@@ -416,16 +420,27 @@ impl Drop for Inner {
     }
 }
 
-/// Raises the limit of open files: each command takes three. Returns the limit before.
+/// Raises the limit of open files: each command takes some. Returns the limit before.
 fn open_files() -> Rlimit {
     static BEFORE: OnceLock<Rlimit> = OnceLock::new();
     *BEFORE.get_or_init(|| {
         let before = getrlimit(Resource::Nofile);
-        let raised = before.maximum.map_or(OPEN, |it| it.min(OPEN)).max(before.current.unwrap_or(OPEN));
-        // With the old limit fewer commands can run at once.
-        let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(raised), ..before });
+        let wanted = OPEN.max(before.current.unwrap_or(OPEN));
+        let hard = before.maximum.unwrap_or(u64::MAX);
+        // A privileged process can raise the hard limit, too. With a lower one fewer commands can run at once.
+        let all = Rlimit { current: Some(wanted), maximum: Some(hard.max(wanted)) };
+        if setrlimit(Resource::Nofile, all).is_err() {
+            let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted.min(hard)), ..before });
+        }
         before
     })
+}
+
+/// Returns the number of commands for which this process may open files at the same time.
+pub fn most_commands() -> u64 {
+    open_files();
+    let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    files.saturating_sub(OTHER_FILES) / FILES_OF_COMMAND
 }
 
 /// Takes the listener that a command has sent, or why it has none. The program runs: what it sent is here.

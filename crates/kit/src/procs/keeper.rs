@@ -83,9 +83,9 @@ impl Orders {
     }
 }
 
-/// A callback that the keeper runs from time to time while commands run: it inspects the trees below these
-/// supervisors. It must not start processes.
-pub type Tick<'a> = &'a mut dyn FnMut(&[i32]) -> Looked;
+/// A callback that the keeper runs from time to time while commands run: it inspects the trees below the
+/// processes of which the argument says that they are supervisors. It must not start processes.
+pub type Tick<'a> = &'a mut dyn FnMut(&dyn Fn(i32) -> bool) -> Looked;
 
 /// The result of an inspection.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -175,8 +175,8 @@ impl Serving {
     /// Inspects the running commands, and kills those that are over a limit. Returns the time until the next
     /// inspection.
     fn look(&self, tick: &mut Tick<'_>) -> Duration {
-        let supervisors: Vec<i32> = self.supervisors.keys().copied().collect();
-        let Looked { next, end } = tick(&supervisors);
+        let spare = self.spare.as_ref().map(|it| it.pid);
+        let Looked { next, end } = tick(&|pid| self.supervisors.contains_key(&pid) || spare == Some(pid));
         for supervisor in end.iter().filter(|it| self.apart && self.supervisors.contains_key(it)) {
             let until = Instant::now() + FULL;
             // A fork that was under way shows up only now: stopped, so that it starts nothing more.

@@ -36,7 +36,7 @@ use std::{
     sync::Arc,
 };
 
-pub use client::{Base, Keeper, WeakKeeper};
+pub use client::{Base, Keeper, WeakKeeper, most_commands};
 pub use control::Life;
 #[cfg(target_os = "linux")]
 pub use keeper::{Looked, Orders, Tick};

@@ -138,12 +138,19 @@ impl Work {
     pub(super) async fn finish(mut self, planned: Result<(Plan, impl Future<Output = Locks> + Send), Fault>) {
         let (result, read_only) = match planned {
             Ok((plan, locks)) => {
-                if plan.options.run_in_background {
+                let room = if plan.options.run_in_background { self.room_for_job() } else { Ok(()) };
+                if plan.options.run_in_background && room.is_ok() {
                     self.this.owes_its_result();
                     self.grant(Wish::Background);
                 }
                 let read_only = plan.read_only;
-                let result = self.run_locked(plan, locks).await;
+                let result = match room {
+                    Ok(()) => self.run_locked(plan, locks).await,
+                    Err(fault) => {
+                        let _ = self.begin(Durability::Later).await;
+                        Err(fault)
+                    }
+                };
                 (self.after_hooks(result).await, read_only)
             }
             Err(fault) => {
@@ -194,6 +201,10 @@ impl Work {
                 hooks::after(&self.session, &self.id, *seen, result, &mut self.entry, &stop).await
             }
         }
+    }
+
+    fn room_for_job(&self) -> Result<(), Fault> {
+        self.session.jobs().room(self.session.execution().limits().jobs)
     }
 
     fn is_job(&self) -> bool {

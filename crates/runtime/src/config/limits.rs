@@ -23,6 +23,15 @@ section! {
                 workspace: Lowers,
                 merge: lower(Limits::default().tree),
             }
+            /// Background jobs of one session at once, 1 to 100000. haft refuses further ones until one has
+            /// ended.
+            jobs: Option<u64> {
+                range: 1..=100_000,
+                example: "10000",
+                default: Value(|| json!(Limits::default().jobs)),
+                workspace: Lowers,
+                merge: lower(Limits::default().jobs),
+            }
             /// Memory of all commands of a session together, in MiB. haft ends the largest process of a
             /// session that uses more.
             memory_mib: Option<u64> {
@@ -57,6 +66,8 @@ impl LimitsSection {
         Limits {
             tree: self.processes.unwrap_or(usual.tree),
             memory: self.memory_mib.map_or(usual.memory, |it| it * MIB),
+            jobs: self.jobs.unwrap_or(usual.jobs),
+            processes: Limits::processes_for(self.jobs.unwrap_or(usual.jobs)),
             ..usual
         }
     }
@@ -75,19 +86,23 @@ mod tests {
     #[test]
     fn workspace_lowers_limits_and_never_raises_them() {
         let mine = LimitsSection { processes: Some(500), ..LimitsSection::default() };
-        let theirs =
-            LimitsSection { processes: Some(1000), memory_mib: Some(100), outputs_mib: Some(1 << 20) };
+        let theirs = LimitsSection {
+            processes: Some(1000),
+            jobs: Some(7),
+            memory_mib: Some(100),
+            outputs_mib: Some(1 << 20),
+        };
         let config = |limits| Config { limits, ..Config::default() };
         let both = config(mine).with_workspace(config(theirs), false).0.limits;
         assert_eq!((both.of_commands().tree, both.of_commands().memory), (500, 100 * MIB));
+        assert_eq!((both.of_commands().jobs, both.of_commands().processes), (7, 4096 + 14));
         assert_eq!(both.outputs(), 4 << 30);
         let bounded = |processes| {
             let mut limits = LimitsSection { processes: Some(processes), ..mine };
             limits.bound();
             limits.of_commands().tree
         };
-        // The whole sandbox has a larger limit, of which haft's own processes in it need a part.
-        assert_eq!((bounded(0), bounded(u64::MAX)), (2, Limits::default().processes / 2));
+        assert_eq!((bounded(0), bounded(u64::MAX)), (2, 2048));
         assert_eq!(LimitsSection::default().of_commands(), Limits::default());
     }
 }

@@ -185,7 +185,7 @@ impl Execution {
         let open = sandbox != SandboxMode::ReadOnly;
         let roots = inner.roots.iter().filter(|it| it.1 && open).map(|it| it.0.clone()).collect();
         seen.open =
-            layout.tools.as_ref().map(|(folder, code)| inner.appeared.open(folder.clone(), code.clone()));
+            layout.tools.as_ref().map(|(folder, those)| inner.appeared.open(folder.clone(), those.clone()));
         let tools = layout.tools.map(|it| it.0);
         seen.changed = tools.as_deref().and_then(changed);
         let begun = Begun {

@@ -106,6 +106,7 @@ impl Execution {
     pub(super) fn denials(&self, exit: Exit, output: &str, tool: Option<&str>) -> Vec<String> {
         let own = self.inner.own.as_ref();
         let tool = own.map(|_| tool.unwrap_or("NAME"));
+        let own_folder = own.and_then(|it| it.folder.canonicalize().ok());
         let given = environment::environment(&self.inner.commands.variables, &self.inner.commands.env);
         let given = || given.iter().chain(own.iter().flat_map(|it| &it.env));
         let names = self.inner.commands.variables.iter().map(|it| it.0.as_str());
@@ -124,6 +125,7 @@ impl Execution {
             refused_hosts: &refused_hosts,
             granted_ports: &granted_ports,
             tool,
+            own_folder: own_folder.as_deref(),
             is_server: own.is_some_and(|it| it.is_server),
             kept_variables: &kept,
             ended: &ended,

@@ -58,6 +58,8 @@ pub struct OwedJob {
 pub(crate) struct Jobs {
     last: AtomicU64,
     table: Mutex<Table>,
+    /// The number of jobs that are not over.
+    running: AtomicUsize,
     /// The number of unreported notifications in the table: most answers need not lock it.
     unreported: AtomicUsize,
     events: OnceLock<broadcast::Sender<Event>>,
@@ -79,8 +81,9 @@ struct Table {
     settled: HashSet<String>,
     /// Calls that are not jobs yet, and that a client can move to the background.
     calls: HashMap<String, Weak<ThisCall>>,
-    /// The ids of the calls that are jobs now.
+    /// The ids of the calls that are jobs now, and the jobs by these ids.
     became: BTreeMap<u64, String>,
+    by_call: HashMap<String, u64>,
     is_closed: bool,
 }
 
@@ -104,7 +107,9 @@ impl Jobs {
     pub(crate) fn add(&self, call: &Arc<ThisCall>) {
         let number = call.number();
         let mut table = self.table.lock();
-        table.jobs.insert(number, call.clone());
+        if table.jobs.insert(number, call.clone()).is_none() {
+            self.running.fetch_add(1, Ordering::AcqRel);
+        }
         if table.is_closed {
             call.stop.cancel();
         }
@@ -114,6 +119,31 @@ impl Jobs {
             tokio::spawn(persisted::follow(kept.clone(), call.clone()));
         }
         self.changed();
+    }
+
+    /// Returns whether a job runs.
+    pub(crate) fn are_running(&self) -> bool {
+        self.running.load(Ordering::Acquire) > 0
+    }
+
+    /// Refuses one more job if there are as many as the limit.
+    ///
+    /// # Errors
+    /// [`Kind::Unavailable`] at the limit.
+    pub(crate) fn room(&self, limit: u64) -> Result<(), Fault> {
+        let running = self.running.load(Ordering::Acquire) as u64;
+        let by_files = kit::procs::most_commands();
+        if running < limit.min(by_files) {
+            return Ok(());
+        }
+        let allows = if limit <= by_files {
+            format!("`jobs` of `[limits]` allows {limit}")
+        } else {
+            format!("haft may open files for {by_files} (`ulimit -n`)")
+        };
+        let what = format!("{running} jobs run in this session, and {allows}; nothing was started");
+        Err(Fault::new(Kind::Unavailable, what)
+            .hint("Stop one that is not needed[?, with `tool:stop_task`?], or wait until one has ended[?: `tool:wait`?]."))
     }
 
     /// Returns a counter that changes whenever a job begins, waits for input or is over.
@@ -156,13 +186,16 @@ impl Jobs {
             Some((now.live.process.take(), now.watchers == 0))
         });
         let Some((process, is_unreported)) = ended else { return };
+        self.running.fetch_sub(1, Ordering::AcqRel);
         let sends = is_unreported && self.put_notification(&mut table, JobNotification::of(call), true);
         table.over.push_back(number);
         if table.over.len() > KEPT
             && let Some(oldest) = table.over.pop_front()
         {
             table.jobs.remove(&oldest);
-            table.became.remove(&oldest);
+            if let Some(call) = table.became.remove(&oldest) {
+                table.by_call.remove(&call);
+            }
         }
         drop(table);
         drop(process);
@@ -192,13 +225,13 @@ impl Jobs {
             && table.jobs.contains_key(&call.number())
         {
             table.became.insert(call.number(), id.to_owned());
+            table.by_call.insert(id.to_owned(), call.number());
         }
     }
 
     /// Returns the job that the call of this id has become.
     pub(crate) fn of_call(&self, id: &str) -> Option<String> {
-        let table = self.table.lock();
-        table.became.iter().find(|(_, call)| *call == id).map(|(number, _)| format!("job_{number}"))
+        self.table.lock().by_call.get(id).map(|number| format!("job_{number}"))
     }
 
     /// Returns the output so far of the running call of this id.

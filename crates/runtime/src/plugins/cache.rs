@@ -11,7 +11,10 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use super::Described;
+use super::{
+    Described, Source,
+    folders::{FileContent, Stamp},
+};
 use store::{create_folder, replace_file};
 
 /// Entries that no load has used for this long are removed: seven days, in seconds.
@@ -44,6 +47,9 @@ struct About {
 struct Known {
     hash: String,
     met: u64,
+    /// The stamp of the file with this content: then it need not be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    stamp: Option<Stamp>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     tools: Vec<Described>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -101,6 +107,34 @@ impl Cache {
         })
     }
 
+    /// Returns the content of `path`, which is this file with this stamp, if it is known: without reading it.
+    pub(super) fn content(&self, file: &str, path: &Path, stamp: &Stamp) -> Option<FileContent> {
+        let known = self.about.files.get(file)?;
+        let known = known.iter().find(|it| it.failed.is_none() && it.stamp.as_ref() == Some(stamp))?;
+        let hash = blake3::Hash::from_hex(&known.hash).ok()?;
+        let places = vec![self.folder.join(&known.hash), path.to_owned()];
+        Some(FileContent { source: Arc::new(Source::stored(hash, places)), hash })
+    }
+
+    /// Records that this file with this stamp has this content.
+    pub(super) fn has_stamp(&mut self, file: &str, hash: &blake3::Hash, stamp: &Stamp) {
+        if !stamp.is_settled() {
+            return;
+        }
+        let hash = hash.to_hex();
+        let known = self.about.files.get_mut(file).into_iter().flatten();
+        for known in known {
+            let is_this = known.hash == hash.as_str();
+            if is_this && known.stamp.as_ref() != Some(stamp) {
+                known.stamp = Some(*stamp);
+                self.dirty = true;
+            }
+            if !is_this && known.stamp.take().is_some() {
+                self.dirty = true;
+            }
+        }
+    }
+
     /// Returns the newest version of this file that worked and that `may` accepts, with its declaration.
     pub(super) fn last_good(
         &self,
@@ -135,13 +169,13 @@ impl Cache {
             // Without the source there is no older version to fall back to; nothing else fails.
             let _ = create_folder(&self.folder).and_then(|()| replace_file(&path, source));
         }
-        known.push(Known { hash: name.to_string(), met: seconds(), tools, failed });
+        known.push(Known { hash: name.to_string(), met: seconds(), stamp: None, tools, failed });
         self.dirty = true;
     }
 
     /// Writes the cache if it has changed, without entries that were unused for long.
-    pub(super) fn save(mut self) {
-        if !self.dirty {
+    pub(super) fn save(&mut self) {
+        if !std::mem::take(&mut self.dirty) {
             return;
         }
         let now = seconds();

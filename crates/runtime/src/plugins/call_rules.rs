@@ -39,7 +39,7 @@ impl Served {
 /// The rules of one tool.
 pub(super) struct CallRules {
     pub(super) spec: Spec,
-    pub(super) described: Described,
+    pub(super) described: Arc<Described>,
     pub(super) served: Arc<Served>,
     /// Checked before a program starts.
     pub(super) guard: Option<Arc<Guard>>,
@@ -49,7 +49,7 @@ pub(super) struct CallRules {
 }
 
 impl CallRules {
-    pub(super) fn new(version: Arc<Version>, described: Described, grant: Grant) -> Self {
+    pub(super) fn new(version: Arc<Version>, described: Arc<Described>, grant: Grant) -> Self {
         let mut schema = described.schema.clone();
         spell_out(&mut schema);
         let mode = match described.mode {

@@ -3,12 +3,16 @@
 use std::{
     collections::{BTreeMap, VecDeque},
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
 use futures_util::{
     StreamExt,
+    future::join_all,
     stream::{self, FuturesUnordered},
 };
 use kit::{Fault, Kind, Output, Touches, procs::Procs};
@@ -19,78 +23,122 @@ use super::{
     Described, Version,
     compiled::Compiled,
     failure,
-    host::{Asked, Host, HostMessage, Lost, Mode},
+    host::{Asked, Host, HostMessage, Lost, Mode, Why},
     interpreter,
+    load::{Queue, Share},
     uv::{self, Environments, Provided},
 };
 use crate::{arguments, execution::Execution};
 
 /// Time without any answer after which haft gives up; the process limits each file to 10 s.
 const SILENCE: Duration = Duration::from_secs(30);
-/// Limit of open requests; the process handles them one by one.
-const AT_ONCE: usize = 16;
+/// Limit of open requests of a process; it handles four at a time.
+const AT_ONCE: usize = 8;
+/// Limit of processes that describe files of one folder at the same time.
+const PROCESSES: usize = 4;
+/// Number of files for which one process is enough.
+const SEVERAL: usize = 16;
 /// Limit of files whose packages are fetched at the same time.
 const PROVIDED_AT_ONCE: usize = 4;
 /// Bytes of output shown for a file whose process ended.
 const PRINTED: usize = 4 << 10;
 
-/// Describes these files in a separate process. Returns for each its tools, or the traceback.
+/// Describes these files in separate processes. Sends for each, with its place, its tools or the traceback: each
+/// as soon as it is known, those that a call waits for first.
 pub(crate) async fn describe(
     execution: &Execution,
     files: &[Arc<Version>],
-) -> Vec<Result<Vec<Described>, String>> {
-    let mut asking = Asking { files, said: files.iter().map(|_| None).collect() };
-    let mut by_packages: BTreeMap<Option<PathBuf>, (Option<Provided>, VecDeque<usize>)> = BTreeMap::new();
-    let providing: Vec<_> = files.iter().map(|version| packages(execution, version)).collect();
-    let provided = stream::iter(providing).buffered(PROVIDED_AT_ONCE);
-    for (at, provided) in provided.collect::<Vec<_>>().await.into_iter().enumerate() {
-        match provided {
-            Ok(provided) => {
-                let folder = provided.as_ref().map(|it| it.folder.clone());
-                by_packages.entry(folder).or_insert((provided, VecDeque::new())).1.push_back(at);
+    queue: &Queue,
+    tell: &(dyn Fn(usize, Outcome) + Sync),
+) {
+    let asking =
+        Asking { execution, files, said: files.iter().map(|_| AtomicBool::new(false)).collect(), tell };
+    let environments = Environments::of(execution);
+    let needs_packages = |version: &Version| {
+        let source = version.source.text();
+        source.is_ok_and(|it| {
+            uv::wanted(&it).map_or(true, |it| it.is_some_and(|it| environments.is_needed(&it)))
+        })
+    };
+    let (mut plain, mut with_packages) = (Vec::new(), Vec::new());
+    for (at, version) in files.iter().enumerate() {
+        if needs_packages(version) { with_packages.push(at) } else { plain.push(at) }
+    }
+    let share = |those: Vec<usize>| {
+        let path = |at: usize| files.get(at).map(|it| (at, it.path.clone()));
+        queue.share(those.into_iter().filter_map(path))
+    };
+    let processes = if plain.len() > SEVERAL { processes() } else { 1 };
+    let plain = share(plain);
+    let plain = join_all((0..processes).map(|_| asking.ask(None, &plain)));
+    // Fetching packages may take minutes: the other files don't wait for it.
+    let packages = async {
+        let mut by_packages: BTreeMap<Option<PathBuf>, (Option<Provided>, Vec<usize>)> = BTreeMap::new();
+        let providing =
+            with_packages.iter().filter_map(|at| files.get(*at)).map(|it| packages(execution, it));
+        let provided = stream::iter(providing.collect::<Vec<_>>()).buffered(PROVIDED_AT_ONCE);
+        for (at, provided) in with_packages.iter().zip(provided.collect::<Vec<_>>().await) {
+            match provided {
+                Ok(provided) => {
+                    let folder = provided.as_ref().map(|it| it.folder.clone());
+                    by_packages.entry(folder).or_insert((provided, Vec::new())).1.push(*at);
+                }
+                Err(fault) => asking.settle(*at, Err(fault.as_text())),
             }
-            Err(fault) => asking.settle(at, Err(fault.as_text())),
         }
-    }
-    for (provided, those) in by_packages.into_values() {
-        asking.ask(execution, provided.as_ref(), those).await;
-    }
-    let unasked = || Err("it was not asked".to_owned());
-    asking.said.into_iter().map(|it| it.unwrap_or_else(unasked)).collect()
+        for (provided, those) in by_packages.into_values() {
+            asking.ask(provided.as_ref(), &share(those)).await;
+        }
+    };
+    tokio::join!(plain, packages);
 }
 
-/// The files to describe, and the results.
+/// The tools of one file, or the traceback.
+type Outcome = Result<Vec<Described>, String>;
+
+/// Returns the number of processes that describe files at the same time.
+fn processes() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from).min(PROCESSES)
+}
+
+/// The files to describe.
 struct Asking<'a> {
+    execution: &'a Execution,
     files: &'a [Arc<Version>],
-    said: Vec<Option<Result<Vec<Described>, String>>>,
+    /// Whether the result of each is known.
+    said: Vec<AtomicBool>,
+    tell: &'a (dyn Fn(usize, Outcome) + Sync),
 }
 
 impl Asking<'_> {
-    fn settle(&mut self, at: usize, said: Result<Vec<Described>, String>) {
-        if let Some(it) = self.said.get_mut(at) {
-            it.get_or_insert(said);
+    fn settle(&self, at: usize, said: Outcome) {
+        if self.said.get(at).is_some_and(|it| !it.swap(true, Ordering::AcqRel)) {
+            (self.tell)(at, said);
         }
     }
 
-    /// Describes the files with these indices, which need the same packages.
-    async fn ask(&mut self, execution: &Execution, packages: Option<&Provided>, mut open: VecDeque<usize>) {
-        // If the process ended, the first file without an answer may be the reason: haft describes that one
-        // alone.
-        let mut alone = false;
-        while let Some(first) = open.front().copied() {
-            let batch: Vec<usize> = if alone { vec![first] } else { open.iter().copied().collect() };
-            let lost = match describer(execution, packages).await {
-                Ok(describer) => describer.describe(self, &batch).await,
-                Err(fault) => Some(fault.as_text()),
+    fn is_settled(&self, at: usize) -> bool {
+        self.said.get(at).is_none_or(|it| it.load(Ordering::Acquire))
+    }
+
+    /// Describes files of this share in one process, which need the same packages.
+    async fn ask(&self, packages: Option<&Provided>, share: &Share<'_>) {
+        // If the process ended, one of the files without an answer may be the reason: haft describes each of
+        // them alone.
+        let mut suspects = VecDeque::new();
+        while !suspects.is_empty() || !share.is_empty() {
+            let alone = suspects.pop_front();
+            let (left, lost) = match describer(self.execution, packages).await {
+                Ok(describer) => describer.describe(self, alone, share).await,
+                Err(fault) => (alone.or_else(|| share.next()).into_iter().collect(), Some(fault.as_text())),
             };
-            if alone || batch.len() == 1 {
-                self.settle(
-                    first,
-                    Err(lost.unwrap_or_else(|| "it was asked, and nothing came back".to_owned())),
-                );
+            match (left.as_slice(), lost) {
+                ([one], lost) => {
+                    let lost = lost.unwrap_or_else(|| "it was asked, and nothing came back".to_owned());
+                    self.settle(*one, Err(lost));
+                }
+                _ => suspects.extend(left),
             }
-            alone = true;
-            open.retain(|it| self.said.get(*it).is_some_and(Option::is_none));
         }
     }
 }
@@ -98,7 +146,8 @@ impl Asking<'_> {
 /// Returns the environment with the packages of a file; nothing if it needs none.
 async fn packages(execution: &Execution, version: &Version) -> Result<Option<Provided>, Fault> {
     let granted = || execution.lasting_hosts();
-    uv::provide(execution, &Environments::of(execution), &version.path, &version.source, granted).await
+    let source = version.source.text()?;
+    uv::provide(execution, &Environments::of(execution), &version.path, &source, granted).await
 }
 
 /// Checks code for the tool `name`, as specified by [`kit::services::Tools::check`]. The version is the one
@@ -177,7 +226,9 @@ async fn describer<'a>(
 
 impl Describer<'_> {
     fn ask(&self, op: &'static str, version: &Version, name: Option<&str>) -> Result<Asked, Lost> {
-        let source = String::from_utf8_lossy(&version.source);
+        let source =
+            version.source.text().map_err(|_| Lost { why: Why::Unneeded, begun: false, others: 0 })?;
+        let source = String::from_utf8_lossy(&source);
         let (path, folder) = (&version.path, &version.folder);
         self.host.ask(None, |id, _| Request {
             op,
@@ -190,30 +241,49 @@ impl Describer<'_> {
         })
     }
 
-    /// Describes the files with these indices. Returns the reason why answers are missing, if any are.
-    async fn describe(&self, asking: &mut Asking<'_>, batch: &[usize]) -> Option<String> {
-        let files = asking.files;
-        let mut rest = batch.iter();
+    /// Describes one file, or the files of a share. Returns the files that it has no result for, and the reason
+    /// if the process is the reason.
+    async fn describe(
+        &self,
+        asking: &Asking<'_>,
+        alone: Option<usize>,
+        share: &Share<'_>,
+    ) -> (Vec<usize>, Option<String>) {
+        let mut alone_open = alone;
+        let mut next = || if alone.is_some() { alone_open.take() } else { share.next() };
+        let mut taken = Vec::new();
         let mut asked = FuturesUnordered::new();
-        loop {
+        let lost = loop {
+            let mut lost = None;
             while asked.len() < AT_ONCE
-                && let Some(at) = rest.next()
-                && let Some(version) = files.get(*at)
+                && let Some(at) = next()
+                && let Some(version) = asking.files.get(at)
             {
+                taken.push(at);
                 match self.ask("describe", version, None) {
-                    Ok(mut it) => asked.push(async move { (*at, it.answer().await) }),
-                    Err(lost) => return Some(self.went(version, &lost)),
+                    Ok(mut it) => asked.push(async move { (at, it.answer().await) }),
+                    Err(why) => {
+                        lost = Some(self.went(version, &why));
+                        break;
+                    }
                 }
             }
-            let (at, answer) = match timeout(SILENCE, asked.next()).await {
-                Ok(next) => next?,
-                Err(_) => return Some(still(SILENCE)),
-            };
-            match answer {
-                Ok(answer) => asking.settle(at, outcome(answer)),
-                Err(lost) => return Some(self.went(files.get(at)?, &lost)),
+            if lost.is_some() || asked.is_empty() {
+                break lost;
             }
-        }
+            let (at, answer) = match timeout(SILENCE, asked.next()).await {
+                Ok(Some(next)) => next,
+                Ok(None) => break None,
+                Err(_) => break Some(still(SILENCE)),
+            };
+            match (answer, asking.files.get(at)) {
+                (Ok(answer), _) => asking.settle(at, outcome(answer)),
+                (Err(lost), Some(version)) => break Some(self.went(version, &lost)),
+                (Err(_), None) => {}
+            }
+        };
+        taken.retain(|at| !asking.is_settled(*at));
+        (taken, lost)
     }
 
     /// Explains how the process ended while it described this file, with the end of its output.

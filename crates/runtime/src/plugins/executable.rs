@@ -61,10 +61,11 @@ struct Called {
 
 impl ExecutableTool {
     /// Creates the tool of a program's spec, with its grants.
-    pub(crate) fn new(version: Arc<Version>, described: Described, grant: Grant) -> Self {
+    pub(crate) fn new(version: Arc<Version>, described: Arc<Described>, grant: Grant) -> Self {
         let argv = if is_manifest(&version.path) {
             let folder = version.path.parent().unwrap_or(&version.folder);
-            Manifest::parse(&version.source).map(|it| it.argv(folder))
+            let text = version.source.text().map_err(|fault| fault.what);
+            text.and_then(|it| Manifest::parse(&it)).map(|it| it.argv(folder))
         } else {
             Ok(vec![version.path.display().to_string()])
         };

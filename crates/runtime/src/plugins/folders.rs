@@ -16,14 +16,15 @@ use rustix::{
 };
 use sandbox::code::is_code;
 
-use super::{ENABLED, Folder, Whose};
+use super::{ENABLED, Folder, Source, Whose};
 use kit::quote::quote;
+use serde::{Deserialize, Serialize};
 
 /// Limit of a code file, in bytes.
-const LARGEST: u64 = 1 << 20;
+pub(super) const LARGEST: u64 = 1 << 20;
 
 /// Limit of tool files per folder; haft ignores the rest.
-const FILES: usize = 2000;
+const FILES: usize = 20_000;
 
 /// Limit of directory entries that haft reads; it ignores the rest.
 const NAMES: usize = 100_000;
@@ -35,7 +36,7 @@ const DEPTH: usize = 16;
 
 /// Granularity of file timestamps: a file changed less than this before it was read may change again without
 /// a new timestamp.
-const TICK_NS: i128 = 20_000_000;
+const TICK_NS: i64 = 20_000_000;
 
 /// The content of a tool folder.
 #[derive(Default)]
@@ -58,10 +59,21 @@ pub(super) struct Found {
 }
 
 /// The content of a file.
+#[derive(Clone)]
 pub(super) struct FileContent {
-    pub(super) source: Arc<[u8]>,
+    pub(super) source: Arc<Source>,
     pub(super) hash: blake3::Hash,
 }
+
+impl FileContent {
+    /// Creates the content of these bytes.
+    pub(super) fn new(bytes: impl Into<Arc<[u8]>>, hash: blake3::Hash) -> Self {
+        Self { source: Arc::new(Source::held(bytes.into(), hash)), hash }
+    }
+}
+
+/// Returns the content of the Python file of this path that has this stamp, if it was read before.
+pub(super) type KnownContent<'a> = dyn FnMut(&Path, &Stamp) -> Option<FileContent> + 'a;
 
 /// The kind of a tool file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,24 +87,33 @@ pub(super) enum Sort {
 }
 
 /// The identity of a file's content: inode, size and times.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Stamp {
     inode: u64,
     size: i64,
-    changed: i128,
+    changed: i64,
     /// The time of the last change of its metadata: `chmod +x` makes a file a tool.
-    moved: i128,
+    moved: i64,
     /// Whether the file was older than a tick when it was read: then an equal stamp means equal content.
     settled: bool,
     follows: bool,
 }
 
 impl Stamp {
-    /// Returns whether the file still has this stamp.
-    pub(super) fn holds(&self, path: &Path) -> bool {
+    /// Returns whether an equal stamp means equal content.
+    pub(super) fn is_settled(&self) -> bool {
         self.settled
-            && stat_of(CWD, path.as_os_str(), self.follows)
-                .is_ok_and(|it| Self::of(&it, self.follows, true) == *self)
+    }
+
+    /// Returns whether the file certainly has the content that it had.
+    pub(super) fn holds(&self, path: &Path) -> bool {
+        self.settled && self.is_of(path)
+    }
+
+    /// Returns whether the file has this stamp; it may have other content, unless the stamp is settled.
+    pub(super) fn is_of(&self, path: &Path) -> bool {
+        stat_of(CWD, path.as_os_str(), self.follows)
+            .is_ok_and(|it| Self::of(&it, self.follows, self.settled) == *self)
     }
 
     fn of(stat: &Stat, follows: bool, settled: bool) -> Self {
@@ -104,7 +125,7 @@ impl Stamp {
     fn now(stat: &Stat, follows: bool) -> Self {
         let now = SystemTime::now()
             .duration_since(UNIX_EPOCH)
-            .map_or(0, |it| i128::try_from(it.as_nanos()).unwrap_or(0));
+            .map_or(0, |it| i64::try_from(it.as_nanos()).unwrap_or(0));
         Self::of(stat, follows, now - times(stat).1 > TICK_NS)
     }
 
@@ -115,12 +136,12 @@ impl Stamp {
 }
 
 /// Returns the times of the last change of the content and of the metadata, in nanoseconds.
-fn times(stat: &Stat) -> (i128, i128) {
+fn times(stat: &Stat) -> (i64, i64) {
     #[cfg_attr(
         target_os = "linux",
         expect(clippy::unnecessary_cast, reason = "the types differ from system to system")
     )]
-    let time = |seconds, nanos| i128::from(seconds as i64) * 1_000_000_000 + i128::from(nanos as i64);
+    let time = |seconds, nanos| (seconds as i64).wrapping_mul(1_000_000_000).wrapping_add(nanos as i64);
     (time(stat.st_mtime, stat.st_mtime_nsec as i64), time(stat.st_ctime, stat.st_ctime_nsec as i64))
 }
 
@@ -128,7 +149,9 @@ fn times(stat: &Stat) -> (i128, i128) {
 ///
 /// In a workspace haft follows no links, neither to the folder nor in it: the author of a workspace must not
 /// choose which other files of the person haft reads.
-pub(super) fn read(folder: &Folder, workspace: &Path) -> Listing {
+///
+/// `known` returns the content of a Python file that has not changed, which is then not read.
+pub(super) fn read(folder: &Folder, workspace: &Path, known: &mut KnownContent<'_>) -> Listing {
     let mut listing = Listing::default();
     let names = match open(folder, workspace) {
         Ok(dir) => names(&dir).map(|names| (dir, names)),
@@ -156,7 +179,7 @@ pub(super) fn read(folder: &Folder, workspace: &Path) -> Listing {
             listing.enabled = Some(at.enabled());
             continue;
         }
-        let Some(found) = at.look(OsStr::from_bytes(name), *kind) else { continue };
+        let Some(found) = at.look(OsStr::from_bytes(name), *kind, known) else { continue };
         if listing.files.len() == FILES {
             let last = listing.files.last().map(|it| it.path.display().to_string()).unwrap_or_default();
             listing
@@ -206,7 +229,7 @@ pub(super) fn code(folder: &Folder, workspace: &Path) -> Result<Vec<CodeFile>, S
                 }
                 FileType::RegularFile if is_code(&path.join(name)) => {
                     let is_tool = match depth {
-                        0 => at.look(name, kind).is_some(),
+                        0 => at.look(name, kind, &mut |_, _| None).is_some(),
                         1 => name == "tool.toml",
                         _ => false,
                     };
@@ -330,7 +353,7 @@ struct Place<'a> {
 }
 
 impl Place<'_> {
-    fn look(&self, name: &OsStr, kind: FileType) -> Option<Found> {
+    fn look(&self, name: &OsStr, kind: FileType, known: &mut KnownContent<'_>) -> Option<Found> {
         let bytes = name.as_bytes();
         if bytes.starts_with(b"_") {
             return None;
@@ -342,7 +365,7 @@ impl Place<'_> {
         } else {
             return self.look_closer(name, kind);
         };
-        Some(self.found(name, sort))
+        Some(self.found(name, sort, known))
     }
 
     /// Checks whether the entry is an executable, or a folder with a `tool.toml`.
@@ -354,7 +377,7 @@ impl Place<'_> {
                     let executable =
                         Mode::from_raw_mode(stat.st_mode).intersects(Mode::XUSR | Mode::XGRP | Mode::XOTH);
                     if executable {
-                        return Some(self.found(name, Sort::Program));
+                        return Some(self.found(name, Sort::Program, &mut |_, _| None));
                     }
                     return self.begins_as_script(name).then(|| self.forgotten(name, &stat));
                 }
@@ -369,7 +392,9 @@ impl Place<'_> {
         let path = self.path.join(name);
         let below = Place { dir: &dir, path: &path, follows: self.follows };
         let manifest = OsStr::new("tool.toml");
-        stat_of(below.dir, manifest, false).is_ok().then(|| below.found(manifest, Sort::Manifest))
+        stat_of(below.dir, manifest, false)
+            .is_ok()
+            .then(|| below.found(manifest, Sort::Manifest, &mut |_, _| None))
     }
 
     fn begins_as_script(&self, name: &OsStr) -> bool {
@@ -386,13 +411,20 @@ impl Place<'_> {
         Found { path, sort: Sort::Program, stamp: Stamp::now(stat, self.follows), held }
     }
 
-    fn found(&self, name: &OsStr, sort: Sort) -> Found {
+    fn found(&self, name: &OsStr, sort: Sort, known: &mut KnownContent<'_>) -> Found {
         let path = self.path.join(name);
         let stat = stat_of(self.dir, name, self.follows);
         let stamp = stat.as_ref().map_or(Stamp::nothing(self.follows), |it| Stamp::now(it, self.follows));
         if name.to_str().is_none() {
             let held = Err("its name is not UTF-8".to_owned());
             return Found { path, sort, stamp, held };
+        }
+        if sort == Sort::Python
+            && stamp.settled
+            && stat.as_ref().is_ok_and(|it| FileType::from_raw_mode(it.st_mode) == FileType::RegularFile)
+            && let Some(held) = known(&path, &stamp)
+        {
+            return Found { path, sort, stamp, held: Ok(held) };
         }
         // The type is checked before opening: opening a device may have side effects.
         match stat.map(|it| FileType::from_raw_mode(it.st_mode)) {
@@ -424,7 +456,7 @@ impl Place<'_> {
             .map_err(|error| format!("it can't be read: {error}"))?;
         if bytes.len() as u64 <= LARGEST {
             let hash = blake3::hash(&bytes);
-            return Ok((FileContent { source: bytes.into(), hash }, stamp));
+            return Ok((FileContent::new(bytes, hash), stamp));
         }
         if sort != Sort::Program {
             return Err(format!(
@@ -434,7 +466,7 @@ impl Place<'_> {
         }
         // A compiled program may have any size; it is the same as long as its stamp is.
         let hash = blake3::hash(format!("{:?}", Stamp { settled: true, ..stamp }).as_bytes());
-        Ok((FileContent { source: Arc::default(), hash }, stamp))
+        Ok((FileContent::new(Vec::new(), hash), stamp))
     }
 
     fn open_regular(&self, name: &OsStr) -> Result<(File, Stat), String> {

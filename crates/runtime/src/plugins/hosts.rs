@@ -213,7 +213,8 @@ impl Inner {
     fn ground_of(&self, version: &Version, section: &Section, code: Vec<PathBuf>) -> Execution {
         let env = self.execution.variables().iter().filter(|(name, _)| section.env.contains(name)).cloned();
         let mut read = section.read.clone();
-        if let Ok(Some(script)) = uv::wanted(&version.source)
+        if let Ok(source) = version.source.text()
+            && let Ok(Some(script)) = uv::wanted(&source)
             && self.environments.is_needed(&script)
         {
             let folder = self.environments.folder_of(&script);
@@ -401,7 +402,8 @@ async fn begin(
     let touches = section.net.iter().cloned().map(Touch::Net).fold(Touches::run("python3"), Touches::and);
     let procs = execution.of_call(&touches, &[]);
     let file = version.path.display().to_string();
-    let provided = (inner.packages)(version.path.clone(), version.source.clone()).await?;
+    let source = version.source.text()?;
+    let provided = (inner.packages)(version.path.clone(), source.clone()).await?;
     let names = match &provided {
         Some(it) => vec![it.python.display().to_string()],
         // Commands may change the workspace's own interpreter, so it gets no grants.
@@ -414,7 +416,7 @@ async fn begin(
             .await;
     // The interpreter found earlier may have been removed.
     let (name, host) = starting.inspect_err(|_| inner.interpreters.forget())?;
-    let source = String::from_utf8_lossy(&version.source);
+    let source = String::from_utf8_lossy(&source);
     let load = Load {
         op: "load",
         path: &version.path,

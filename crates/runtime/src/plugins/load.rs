@@ -2,6 +2,7 @@
 
 mod answers;
 mod manuals;
+mod queue;
 mod survey;
 
 use std::{
@@ -19,10 +20,13 @@ use kit::{
     services::{NotLoaded, Reloaded},
 };
 use parking_lot::Mutex;
-use tokio::sync::watch;
+use tokio::{
+    sync::{mpsc, watch},
+    time::sleep_until,
+};
 
 use super::{
-    Attestation, OWN, ToolFiles, Version,
+    Attestation, OWN, Source, ToolFiles, Version,
     attestation::{self, Grant},
     describe,
     folder_config::FolderConfig,
@@ -38,10 +42,21 @@ use crate::{
     execution::{Asker, Execution},
     provenance::{Provenance, Whose},
 };
+use answers::{Answer, Loading};
+use queue::Wanted;
+pub(crate) use queue::{Queue, Share};
 use survey::Ask;
 
 /// For unknown names haft checks the folders at most once in this time.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
+
+/// Time between two steps of a load, in which its tools appear as they are described. The first one appears at
+/// once. A step takes at most a fifth of the time.
+const STEP: Duration = Duration::from_millis(100);
+const SHARE: u32 = 4;
+
+/// Time after which a load that goes on stores what it knows.
+const STORE: Duration = Duration::from_secs(2);
 
 /// Age of a change below which another change may have the same timestamp.
 const FRESH: Duration = Duration::from_millis(50);
@@ -61,7 +76,9 @@ pub struct Plugins {
     /// Held during a load.
     turn: tokio::sync::Mutex<Turn>,
     /// The number of requested loads.
-    wanted: AtomicU64,
+    requested: AtomicU64,
+    /// The tools that calls wait for.
+    wanted: Arc<Wanted>,
     /// The last check of the folders.
     looked: Mutex<Option<Look>>,
     changes: watch::Sender<u64>,
@@ -127,13 +144,16 @@ impl Plugins {
             appeared,
             now: ArcSwap::default(),
             turn: tokio::sync::Mutex::default(),
-            wanted: AtomicU64::new(0),
+            requested: AtomicU64::new(0),
+            wanted: Arc::default(),
             looked: Mutex::new(None),
             changes,
         };
         let survey = outside.survey(&Loaded::default(), Ask::Unknown);
         if !survey.files.is_empty() || !survey.folders.is_empty() {
-            outside.conclude(&Loaded::default(), survey, None);
+            let mut loading = Loading::new(survey);
+            loading.save();
+            outside.publish(&Loaded::default(), &loading, None);
         }
         outside
     }
@@ -273,35 +293,147 @@ impl Plugins {
         self.now.load_full()
     }
 
-    /// Checks the folders and reloads; with `fresh` haft describes every file again, whatever is cached.
-    /// There is one load at a time: callers that arrive during one share the next.
+    /// Checks the folders and reloads until every file is described; with `fresh` haft describes all again,
+    /// whatever is cached. There is one load at a time: callers that arrive during one share the next. The load
+    /// goes on if the caller stops waiting.
     pub async fn reload(self: &Arc<Self>, fresh: bool) -> Reloaded {
-        let ticket = self.wanted.fetch_add(1, Ordering::AcqRel) + 1;
+        let this = self.clone();
+        let loading = tokio::spawn(async move {
+            let before = this.now.load_full();
+            let mut report = this.load_once(fresh).await;
+            let mut parts = 1;
+            while this.is_pending() {
+                this.load_once(false).await;
+                parts += 1;
+            }
+            if parts > 1 {
+                report = this.now.load().since(&before);
+            }
+            report
+        });
+        let loaded = loading.await;
+        loaded.unwrap_or_else(|_| {
+            let now = self.now.load();
+            now.since(&now)
+        })
+    }
+
+    /// Checks the folders, and waits until this tool is loaded or no file has it. Its file is described before
+    /// all others.
+    pub(crate) async fn look_for(self: &Arc<Self>, name: &str) {
+        let _waiting = self.wanted.wait(name);
+        let mut changes = self.changes.subscribe();
+        let reload = self.reload(false);
+        tokio::pin!(reload);
+        loop {
+            tokio::select! {
+                biased;
+                _ = &mut reload => return,
+                changed = changes.changed() => {
+                    if changed.is_ok() && self.registry.snapshot().get(name).is_some() && !self.wants_a_look(name) {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Loads once, or shares a load that begins after this call.
+    async fn load_once(self: &Arc<Self>, fresh: bool) -> Reloaded {
+        let ticket = self.requested.fetch_add(1, Ordering::AcqRel) + 1;
         let mut turn = self.turn.lock().await;
         if !fresh && turn.answers >= ticket {
             return turn.report.clone();
         }
-        let answers = self.wanted.load(Ordering::Acquire);
+        let answers = self.requested.load(Ordering::Acquire);
         let report = self.load(fresh).await;
         *turn = Turn { answers, report: report.clone() };
         report
     }
 
+    /// Loads what is new or has changed. Tools appear as they are described. It ends early if a call waits for
+    /// a file that was not there when it began: then there are files left to describe.
     async fn load(self: &Arc<Self>, fresh: bool) -> Reloaded {
         let before = self.now.load_full();
         let ask = if fresh { Ask::All } else { Ask::Due };
-        let looking = {
+        let waiting = self.wanted.names();
+        let surveying = {
             let (this, before) = (self.clone(), before.clone());
-            tokio::task::spawn_blocking(move || this.survey(&before, ask)).await
+            tokio::task::spawn_blocking(move || {
+                let mut survey = this.survey(&before, ask);
+                let look = survey.look.take();
+                (Loading::new(survey), look)
+            })
+            .await
         };
-        let Ok(survey) = looking else { return before.since(&before) };
-        let answers = self.ask(&survey).await;
-        let this = self.clone();
-        let concluded = {
-            let before = before.clone();
-            tokio::task::spawn_blocking(move || this.conclude(&before, survey, Some(answers))).await
+        let Ok((loading, look)) = surveying else { return before.since(&before) };
+        let queue = Queue::new(self.wanted.clone(), waiting, loading.paths(), !fresh);
+        let (tell, answers) = mpsc::unbounded_channel();
+        let asking = self.ask(loading.to_describe(), &queue, tell.clone());
+        let asking = async {
+            asking.await;
+            // Until then there may be answers to come.
+            drop(tell);
+            std::future::pending::<()>().await;
         };
-        concluded.unwrap_or_else(|_| before.since(&before))
+        let concluded = tokio::select! {
+            concluded = self.conclude(&before, loading, look, answers, &queue) => concluded,
+            () = asking => None,
+        };
+        concluded.unwrap_or_else(|| before.since(&before))
+    }
+
+    /// Takes the answers as they come, and shows the tools step by step.
+    async fn conclude(
+        self: &Arc<Self>,
+        before: &Arc<Loaded>,
+        mut loading: Loading,
+        look: Option<Look>,
+        mut answers: mpsc::UnboundedReceiver<Answer>,
+        queue: &Queue,
+    ) -> Option<Reloaded> {
+        let (mut next, mut stored) = (Instant::now(), Instant::now());
+        let mut look = look;
+        loop {
+            let mut some = Vec::new();
+            let is_open = loop {
+                tokio::select! {
+                    biased;
+                    answer = answers.recv() => match answer {
+                        Some(answer) => some.push(answer),
+                        None => {
+                            let left = loading.left(&some).into_iter();
+                            some.extend(left.map(|it| (it, Err("it was not asked".to_owned()))));
+                            break false;
+                        }
+                    },
+                    () = queue.stopped() => break false,
+                    () = sleep_until(next.into()), if !some.is_empty() => break true,
+                }
+            };
+            let (this, before) = (self.clone(), before.clone());
+            let is_due = stored.elapsed() > STORE;
+            // A load that ended early has not seen all: the next call looks again.
+            let (began, last) = (Instant::now(), if is_open { None } else { look.take() });
+            let step = move || {
+                this.take(&mut loading, some);
+                if !is_open || is_due {
+                    loading.save();
+                }
+                let is_over = loading.is_over();
+                let report = this.publish(&before, &loading, last.filter(|_| is_over));
+                (loading, report)
+            };
+            let (back, report) = tokio::task::spawn_blocking(step).await.ok()?;
+            if !is_open {
+                return Some(report);
+            }
+            loading = back;
+            if is_due {
+                stored = Instant::now();
+            }
+            next = Instant::now() + STEP.max(began.elapsed() * SHARE);
+        }
     }
 
     /// Returns whether the folders must be checked before this tool is called. For a tool file this is one
@@ -315,7 +447,8 @@ impl Plugins {
         let now = self.now.load();
         // A section that did not apply may apply by now.
         now.tools.get(name).is_none_or(|made| {
-            !made.file.stamp.holds(&made.file.path)
+            made.file.is_unknown
+                || !made.file.is_current()
                 || made.file.serves.as_ref().is_some_and(|it| !it.lapsed.is_empty())
         })
     }
@@ -359,7 +492,7 @@ impl Plugins {
     /// [`Tools::check`](kit::services::Tools::check).
     pub(crate) async fn check(&self, name: &str, code: &str) -> Result<Spec, Fault> {
         let draft = self.draft(name, code);
-        let described = describe::check(self.execution()?, &draft, name).await?;
+        let described = Arc::new(describe::check(self.execution()?, &draft, name).await?);
         Ok(PythonTool::new(draft, described, Grant::default()).spec().clone())
     }
 
@@ -379,7 +512,7 @@ impl Plugins {
             folder,
             whose: Whose::Workspace,
             by_model: true,
-            source: code.as_bytes().into(),
+            source: Arc::new(Source::held(code.as_bytes().into(), hash)),
             hash,
         })
     }
@@ -388,11 +521,11 @@ impl Plugins {
     pub(crate) async fn rewritten(self: &Arc<Self>, name: &str) -> Result<(), Fault> {
         own_files(name)?;
         let path = self.workspace.join(OWN).join(format!("{name}.py"));
-        let report = self.reload(false).await;
+        self.look_for(name).await;
         let now = self.now.load();
         let Some(file) = now.by_path.get(&path) else { return Ok(()) };
         let shown = path.strip_prefix(&self.workspace).unwrap_or(&path).display().to_string();
-        let Some(failed) = report.failed.iter().find(|it| it.file == shown) else { return Ok(()) };
+        let Some(failed) = now.failed().find(|it| it.file == shown) else { return Ok(()) };
         let older = if file.failed.is_some() && file.serves.is_some() {
             "; its last good version stays in use"
         } else {

@@ -23,6 +23,7 @@ mod pyenv;
 mod python;
 mod questions;
 mod set;
+mod source;
 mod status;
 pub(crate) mod uv;
 mod watch;
@@ -46,6 +47,7 @@ pub use load::Plugins;
 pub(crate) use questions::Recall;
 pub(crate) use set::Loaded;
 pub use set::gist;
+pub(crate) use source::Source;
 pub use status::Status;
 pub use watch::Watching;
 pub use workspace_trust::{Attestation, OwnFile, adopt};
@@ -105,8 +107,8 @@ pub(crate) struct Version {
     pub(crate) whose: Whose,
     /// Whether a model wrote it, or a tool made it, without an attestation by a person since.
     pub(crate) by_model: bool,
-    /// Its content, if it is Python.
-    pub(crate) source: Arc<[u8]>,
+    /// Its content.
+    pub(crate) source: Arc<Source>,
     /// The hash of the content.
     pub(crate) hash: blake3::Hash,
 }

@@ -71,6 +71,14 @@ impl ProvenanceRecords {
         self.add(files.iter().map(|(path, hash)| mark(path, hash)), Author::Person)
     }
 
+    /// Records that a model or a tool made these versions of files: one write for all of them.
+    pub(super) fn made(&self, files: &[(PathBuf, blake3::Hash)]) -> io::Result<()> {
+        if files.is_empty() {
+            return Ok(());
+        }
+        self.add(files.iter().map(|(path, hash)| mark(path, hash)), Author::Model)
+    }
+
     /// Records the author of this version of the file.
     pub(super) fn note(&self, path: &Path, hash: &blake3::Hash, author: Author) -> io::Result<()> {
         self.add([mark(path, hash)].into_iter(), author)

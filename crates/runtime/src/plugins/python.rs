@@ -68,7 +68,7 @@ struct More<'a> {
 
 impl PythonTool {
     /// Creates the tool of a version's declaration, with its grants.
-    pub(crate) fn new(version: Arc<Version>, described: Described, grant: Grant) -> Self {
+    pub(crate) fn new(version: Arc<Version>, described: Arc<Described>, grant: Grant) -> Self {
         let command = format!("python3 {}", quote(&version.path.display().to_string()));
         Self { inner: Arc::new(Inner { terms: CallRules::new(version, described, grant), command }) }
     }

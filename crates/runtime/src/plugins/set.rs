@@ -15,7 +15,8 @@ use kit::{
 use super::{
     Contribution, Described, ToolFiles, Version,
     cache::Failed,
-    folders::{Sort, Stamp},
+    folders::{FileContent, Sort, Stamp},
+    source,
 };
 use crate::registry::{Failure, NAME_RULE, Registry, is_name};
 
@@ -43,10 +44,23 @@ pub(super) struct Tried {
     pub(super) is_unknown: bool,
 }
 
+impl Tried {
+    /// Returns whether the file is as it was loaded. For nearly all files this is one `stat`; one that was written
+    /// just before it was loaded is read again, and it alone.
+    pub(super) fn is_current(&self) -> bool {
+        match self.hash {
+            Some(hash) if self.sort == Sort::Python && !self.stamp.is_settled() => {
+                self.stamp.is_of(&self.path) && source::has(&self.path, &hash)
+            }
+            _ => self.stamp.holds(&self.path),
+        }
+    }
+}
+
 /// A working version of a file.
 pub(super) struct Serving {
     pub(super) version: Arc<Version>,
-    pub(super) tools: Vec<(Described, Arc<dyn AnyTool>)>,
+    pub(super) tools: Vec<(Arc<Described>, Arc<dyn AnyTool>)>,
     /// Its tools whose sections do not apply, each with a line that explains it.
     pub(super) lapsed: Vec<(String, String)>,
     /// Its tools whose sections apply.
@@ -58,7 +72,7 @@ pub(super) struct Serving {
 }
 
 /// Notes on a folder.
-#[derive(Default)]
+#[derive(Default, Clone)]
 pub(super) struct Remarks {
     pub(super) path: PathBuf,
     pub(super) enabled: Option<Result<Vec<String>, String>>,
@@ -171,6 +185,18 @@ impl Loaded {
         drop(names);
         (loaded.files, loaded.folders) = (files, folders);
         (loaded, tools)
+    }
+
+    /// Returns the content of this file, if it has not changed since it was loaded.
+    pub(super) fn content(&self, path: &Path, stamp: &Stamp) -> Option<FileContent> {
+        let tried = self.by_path.get(path).filter(|it| it.stamp == *stamp && !it.is_unknown)?;
+        let version = &tried.serves.as_ref().filter(|it| Some(it.version.hash) == tried.hash)?.version;
+        Some(FileContent { source: version.source.clone(), hash: version.hash })
+    }
+
+    /// Returns whether there are files that were not described yet.
+    pub(crate) fn is_pending(&self) -> bool {
+        self.is_pending
     }
 
     /// Adds the tools of a file; returns those that are shown.

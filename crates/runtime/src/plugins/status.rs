@@ -42,7 +42,8 @@ impl Plugins {
             return None;
         }
         let untrusted = now.decided.folders.iter().filter(|it| it.whose == Whose::Untrusted);
-        let files = untrusted.flat_map(|folder| folders::read(folder, self.workspace()).files);
+        let files =
+            untrusted.flat_map(|folder| folders::read(folder, self.workspace(), &mut |_, _| None).files);
         let path = files.map(|it| it.path).find(|path| is_of(path, name))?;
         let shown = path.strip_prefix(self.workspace()).unwrap_or(&path).display();
         Some(format!("{shown} is ignored until a person runs `haft trust`"))

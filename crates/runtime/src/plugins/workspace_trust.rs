@@ -31,7 +31,7 @@ pub fn adopt(state: &Path, workspace: &Path, folders: &[Folder]) -> io::Result<V
     let own: Vec<Folder> = folders.iter().filter(|it| it.whose != Whose::Person).cloned().collect();
     let (mut all, mut files) = (Vec::new(), Vec::new());
     let shown = |path: &Path| path.strip_prefix(workspace).unwrap_or(path).display().to_string();
-    for found in own.iter().flat_map(|folder| folders::read(folder, workspace).files) {
+    for found in own.iter().flat_map(|folder| folders::read(folder, workspace, &mut |_, _| None).files) {
         let hash = found.held.ok().map(|it| it.hash);
         let by_model = hash.is_some_and(|hash| marks.has(&found.path, &hash));
         files.push(OwnFile { file: shown(&found.path), by_model });

@@ -19,7 +19,8 @@ impl KnownToolFiles {
     /// Returns the note on changed tools for the next answer, if a shown tool has changed.
     pub(super) fn note(&self, now: &Arc<Loaded>, is_shown: impl Fn(&str) -> bool) -> Option<Option<String>> {
         let known = self.0.load();
-        if Arc::ptr_eq(&known, now) {
+        // A load reports what it changed once it is over.
+        if Arc::ptr_eq(&known, now) || now.is_pending() && !known.is_pending() {
             return None;
         }
         Some(now.change_note(&known, is_shown))

@@ -43,6 +43,13 @@ fn nearest<'a>(path: &Path, known: &'a Known<'_>) -> Option<&'a Mount> {
     known.mounts.iter().filter(|it| path.starts_with(&it.at)).max_by_key(|it| it.at.components().count())
 }
 
+/// Returns whether this path lies in the tool's own folder, and that folder is closed as a whole.
+pub(super) fn is_in_closed_folder(path: &Path, known: &Known<'_>) -> bool {
+    let Some(folder) = known.own_folder.filter(|it| path.starts_with(it)) else { return false };
+    nearest(path, known)
+        .is_some_and(|it| it.at == folder && matches!(it.what, What::Bind { access: Access::Read, .. }))
+}
+
 /// Returns whether this path of the machine is visible in the sandbox.
 pub(super) fn is_seen(path: &Path, known: &Known<'_>) -> bool {
     match nearest(path, known).map(|it| &it.what) {

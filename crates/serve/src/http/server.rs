@@ -3,13 +3,16 @@
 use std::{
     io,
     panic::AssertUnwindSafe,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
 use bytes::Bytes;
 use futures_util::FutureExt as _;
-use http::{HeaderValue, Method, Request, Response, StatusCode, header, request::Parts};
+use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, header, request::Parts};
 use http_body_util::Full;
 use hyper::body::Incoming;
 use rmcp::{
@@ -26,7 +29,7 @@ use super::{
     bodies::{BodyPermits, Guarded},
     connections::Connection,
     replies::{self, Reply},
-    sessions::{Entry, Opened, Reading, SessionTable, Sessions},
+    sessions::{Entry, Opened, Reading, Resumable, SessionTable, Sessions},
     slow_connections::Pace,
 };
 use crate::{
@@ -59,6 +62,8 @@ pub(super) struct Server<H> {
     /// Sessions that are ending.
     endings: TaskTracker,
     under_way: watch::Sender<usize>,
+    /// Number of requests so far.
+    requests: AtomicU64,
     /// Cancelled when no new requests are accepted.
     pub(super) closing: CancellationToken,
     /// Cancelled to end rmcp's requests.
@@ -71,6 +76,7 @@ type Opening<H> = Box<dyn Fn(Visit<'_>) -> io::Result<H> + Send + Sync>;
 struct Place<H> {
     name: Option<String>,
     sessions: Arc<Sessions<H>>,
+    resumable: Arc<Resumable<H>>,
     /// The backend of all requests without a session.
     shared: Mutex<Option<Opened<H>>>,
     shared_places: Arc<Semaphore>,
@@ -104,12 +110,16 @@ impl<H: Backend> Server<H> {
     pub(super) fn new(settings: &Http, about: About, port: u16, open: Opening<H>) -> Self {
         let gate = Gate::new(settings, port);
         let endings = TaskTracker::new();
-        let place = |name: Option<String>| Place {
-            name,
-            sessions: Sessions::new(settings.sessions, endings.clone()),
-            shared: Mutex::new(None),
-            shared_places: Arc::new(Semaphore::new(SHARED)),
-            permits: Arc::new(Semaphore::new(REQUESTS)),
+        let place = |name: Option<String>| {
+            let sessions = Sessions::new(settings.sessions, endings.clone());
+            Place {
+                name,
+                resumable: Arc::new(Resumable(sessions.clone())),
+                sessions,
+                shared: Mutex::new(None),
+                shared_places: Arc::new(Semaphore::new(SHARED)),
+                permits: Arc::new(Semaphore::new(REQUESTS)),
+            }
         };
         let named: Vec<Place<H>> =
             settings.principals.iter().map(|it| place(Some(it.name().to_owned()))).collect();
@@ -124,6 +134,7 @@ impl<H: Backend> Server<H> {
             body_permits: BodyPermits::new(),
             endings,
             under_way: watch::Sender::new(0),
+            requests: AtomicU64::new(0),
             closing: CancellationToken::new(),
             ended: CancellationToken::new(),
         }
@@ -137,6 +148,7 @@ impl<H: Backend> Server<H> {
         pace: &Arc<Pace>,
     ) -> Out<H> {
         pace.busy();
+        self.requests.fetch_add(1, Ordering::Relaxed);
         let idle = Idle(pace.clone());
         let (head, body) = request.into_parts();
         // Two servers may disagree on the end of such a body, so nothing after it is read.
@@ -228,6 +240,14 @@ impl<H: Backend> Server<H> {
         // Only once its body is complete: otherwise a client that begins many requests and finishes none
         // would block others.
         connection.has_authenticated();
+        if let Some(id) = place.given_up(&head) {
+            if head.method == Method::DELETE && place.sessions.forget(&id) {
+                return (replies::text(StatusCode::NO_CONTENT, ""), None);
+            }
+            if let Err(reply) = self.resume(place, &id, &head).await {
+                return (*reply, None);
+            }
+        }
         let session = match place.session(&head) {
             Ok(session) => session,
             Err(reply) => return (*reply, None),
@@ -244,35 +264,65 @@ impl<H: Backend> Server<H> {
             };
             head.extensions.insert(Arc::new(RequestPermit::new(&self.under_way, permit)));
         }
-        let opened = match self.opened(place, session.as_ref(), asked.opens) {
+        let opened = match self.opened(place, session.as_ref(), asked.opens).await {
             Ok(opened) => opened,
             Err(reply) => return (*reply, None),
         };
-        let reply = self.ask_rmcp(place, opened, asked.opens, Request::from_parts(head, asked.bytes)).await;
+        let (opened, new) = if asked.opens { (opened.clone(), Some(opened)) } else { (opened, None) };
+        let reply = self.ask_rmcp(place, &opened, new, Request::from_parts(head, asked.bytes)).await;
         // A session that this opened counts as used from now on.
         let id = reply.headers().get("mcp-session-id").and_then(|it| it.to_str().ok());
         let session = session.or_else(|| place.sessions.get(id?));
         (reply, session.map(|it| it.reading()))
     }
 
+    /// Opens a session again that was given up. Its client need not begin anew.
+    async fn resume(&self, place: &Place<H>, id: &str, head: &Parts) -> Result<(), Box<Reply>> {
+        let _one = place.sessions.resuming.lock().await;
+        if !place.sessions.is_given_up(id) {
+            return Ok(());
+        }
+        let opened = self.new_session(place).await?;
+        // rmcp resumes a session at the first message that names it; this one says nothing.
+        let nothing = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"none"}}"#;
+        let mut request = Request::post(head.uri.clone()).body(Bytes::from_static(nothing.as_bytes()));
+        if let Ok(request) = &mut request {
+            for name in [header::HOST, HeaderName::from_static("mcp-session-id"), header::AUTHORIZATION] {
+                let values = head.headers.get(&name).cloned();
+                request.headers_mut().extend(values.map(|it| (name, it)));
+            }
+            let json = HeaderValue::from_static("application/json");
+            request.headers_mut().insert(header::CONTENT_TYPE, json);
+            let both = HeaderValue::from_static("application/json, text/event-stream");
+            request.headers_mut().insert(header::ACCEPT, both);
+        }
+        let Ok(request) = request else { return Ok(()) };
+        let reply = self.ask_rmcp(place, &opened, Some(opened.clone()), request).await;
+        if !reply.status().is_success() {
+            tracing::warn!(status = %reply.status(), "a session that was given up could not be resumed");
+        }
+        Ok(())
+    }
+
     async fn ask_rmcp(
         &self,
         place: &Place<H>,
-        opened: Opened<H>,
-        opens: bool,
+        opened: &Opened<H>,
+        new: Option<Opened<H>>,
         request: Request<Bytes>,
     ) -> Reply {
         let (backend, stop) = (opened.backend.clone(), opened.stop.clone());
         let about = self.about.clone();
         let lasting = opened.lasting.clone();
         let server = move || Ok(McpServer::new(backend.clone(), about.clone(), stop.clone(), &lasting));
-        let table = Arc::new(SessionTable::new(place.sessions.clone(), opens.then_some(opened)));
+        let table = Arc::new(SessionTable::new(place.sessions.clone(), new));
         // haft has checked Host and Origin already, more strictly than rmcp.
-        let config = StreamableHttpServerConfig::default()
+        let mut config = StreamableHttpServerConfig::default()
             .disable_allowed_hosts()
             .disable_allowed_origins()
             .with_cancellation_token(self.ended.clone())
             .with_max_request_body_bytes(usize::MAX);
+        config.session_store = Some(place.resumable.clone());
         let service = StreamableHttpService::new(server, table.clone(), config);
         let reply = service.handle(request.map(Full::new)).await;
         table.tidy();
@@ -280,7 +330,7 @@ impl<H: Backend> Server<H> {
     }
 
     /// Returns the backend of the request.
-    fn opened(
+    async fn opened(
         &self,
         place: &Place<H>,
         session: Option<&Arc<Entry<H>>>,
@@ -289,23 +339,27 @@ impl<H: Backend> Server<H> {
         if let Some(session) = session {
             return Ok(session.opened().clone());
         }
-        if opens {
-            let permit = place.sessions.place();
-            let permit = permit
-                .ok_or_else(|| Box::new(replies::full("there are too many sessions; end one with DELETE")))?;
-            if self.one_session {
-                let shared = self.shared(place)?;
-                return Ok(Opened {
-                    stop: self.ended.child_token(),
-                    place: permit,
-                    lasting: Arc::default(),
-                    ends: false,
-                    ..shared
-                });
-            }
-            return self.newly_opened(place, false, permit);
+        if opens { self.new_session(place).await } else { self.shared(place) }
+    }
+
+    /// Returns the backend of a session that begins now.
+    async fn new_session(&self, place: &Place<H>) -> Result<Opened<H>, Box<Reply>> {
+        let permit = place.sessions.place().await.ok_or_else(|| {
+            Box::new(replies::full(
+                "there are too many sessions, and all of them are at work; end one with DELETE",
+            ))
+        })?;
+        if self.one_session {
+            let shared = self.shared(place)?;
+            return Ok(Opened {
+                stop: self.ended.child_token(),
+                place: permit,
+                lasting: Arc::default(),
+                ends: false,
+                ..shared
+            });
         }
-        self.shared(place)
+        self.newly_opened(place, false, permit)
     }
 
     /// Returns the backend of all requests of a principal without a session.
@@ -416,6 +470,11 @@ impl<H: Backend> Server<H> {
         self.endings.wait().await;
     }
 
+    /// Returns the number of requests so far.
+    pub(super) fn requests(&self) -> u64 {
+        self.requests.load(Ordering::Relaxed)
+    }
+
     /// Ends the sessions whose clients are gone.
     pub(super) async fn end_idle(&self, idle: Duration) {
         for place in &self.principals {
@@ -425,6 +484,12 @@ impl<H: Backend> Server<H> {
 }
 
 impl<H: Backend> Place<H> {
+    /// Returns the id that a request names, if that session was given up.
+    fn given_up(&self, head: &Parts) -> Option<String> {
+        let id = head.headers.get("mcp-session-id")?.to_str().ok()?;
+        self.sessions.is_given_up(id).then(|| id.to_owned())
+    }
+
     /// Returns the session that a request names.
     fn session(&self, head: &Parts) -> Result<Option<Arc<Entry<H>>>, Box<Reply>> {
         let mut ids = head.headers.get_all("mcp-session-id").iter();

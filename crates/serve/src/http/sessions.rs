@@ -1,12 +1,16 @@
-//! MCP sessions of a principal, and their end.
+//! MCP sessions of a principal: opened, given up for others, resumed, and ended.
+//!
+//! At the limit, the session that has been idle longest is given up: its memory is freed, and the next request with
+//! its id resumes it with a new backend. So a client that goes away without DELETE locks nobody out.
 //!
 //! Each principal has a table of its own, so that a session's id means nothing with another's token.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, VecDeque},
+    future::Future,
     pin::Pin,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak,
         atomic::{AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
@@ -19,7 +23,10 @@ use rmcp::{
         common::server_side_http::ServerSseMessage,
         streamable_http_server::{
             SessionId, SessionManager,
-            session::local::{LocalSessionManager, LocalSessionManagerError},
+            session::{
+                RestoreOutcome, SessionState, SessionStore, SessionStoreError,
+                local::{LocalSessionManager, LocalSessionManagerError},
+            },
         },
     },
 };
@@ -32,12 +39,26 @@ use crate::{backend::Backend, mcp::Lasting};
 /// Maximum number of requests of one session in flight.
 const REQUESTS: usize = 64;
 
+/// Maximum number of given-up sessions of one principal that can be resumed; the oldest are forgotten.
+const GIVEN_UP: usize = 4096;
+
 /// The sessions of one principal.
 pub(super) struct Sessions<H> {
     table: Mutex<HashMap<SessionId, Arc<Entry<H>>>>,
+    given_up: Mutex<GivenUp>,
+    /// Held while a session is resumed.
+    pub(super) resuming: tokio::sync::Mutex<()>,
     places: Arc<Semaphore>,
     /// Tracks sessions that are ending.
     endings: TaskTracker,
+}
+
+/// Sessions that were given up, each with what its client said in `initialize`.
+#[derive(Default)]
+struct GivenUp {
+    states: HashMap<SessionId, SessionState>,
+    /// Their ids, oldest first; some may be resumed by now.
+    order: VecDeque<SessionId>,
 }
 
 /// One session.
@@ -49,6 +70,8 @@ pub(super) struct Entry<H> {
     pub(super) permits: Arc<Semaphore>,
     streams: AtomicUsize,
     last_used: Mutex<Instant>,
+    /// What resumes it.
+    state: OnceLock<SessionState>,
 }
 
 /// The backend of a session, with its state.
@@ -84,18 +107,59 @@ pub(super) struct SessionTable<H> {
     sessions: Arc<Sessions<H>>,
     /// The backend of a session that this request opens, until it is opened.
     new: Mutex<Option<Opened<H>>>,
+    /// The session that this request has opened.
+    made: OnceLock<Weak<Entry<H>>>,
 }
 
 type EventStream = Pin<Box<dyn Stream<Item = ServerSseMessage> + Send + Sync>>;
 
 impl<H: Backend> Sessions<H> {
     pub(super) fn new(at_most: usize, endings: TaskTracker) -> Arc<Self> {
-        Arc::new(Self { table: Mutex::default(), places: Arc::new(Semaphore::new(at_most)), endings })
+        Arc::new(Self {
+            table: Mutex::default(),
+            given_up: Mutex::default(),
+            resuming: tokio::sync::Mutex::default(),
+            places: Arc::new(Semaphore::new(at_most)),
+            endings,
+        })
     }
 
-    /// Returns a permit for one more session; `None` at the limit.
-    pub(super) fn place(&self) -> Option<Arc<OwnedSemaphorePermit>> {
-        Arc::clone(&self.places).try_acquire_owned().ok().map(Arc::new)
+    /// Returns a permit for one more session. At the limit it gives up the one that has been idle longest, and
+    /// none with a call, a job or a reading client; `None` if there is no such.
+    pub(super) async fn place(&self) -> Option<Arc<OwnedSemaphorePermit>> {
+        if let Ok(permit) = Arc::clone(&self.places).try_acquire_owned() {
+            return Some(Arc::new(permit));
+        }
+        let (id, entry) = {
+            let mut table = self.table();
+            let idle = table.iter().filter(|(_, it)| it.is_idle(Duration::ZERO));
+            let mut idle: Vec<(Instant, SessionId)> =
+                idle.map(|(id, it)| (it.last_used(), id.clone())).collect();
+            idle.sort_unstable_by_key(|it| it.0);
+            let (_, id) = idle.into_iter().find(|(_, id)| {
+                table.get(id).is_some_and(|it| !it.opened.ends || !it.opened.backend.is_working())
+            })?;
+            let entry = table.remove(&id)?;
+            (id, entry)
+        };
+        tracing::info!("giving up the session that was idle longest; its next request resumes it");
+        if let Some(state) = entry.state.get() {
+            self.given_up().put(id.clone(), state.clone());
+        }
+        // The new session has its place at once, although the old one takes a moment to end.
+        let place = entry.opened.place.clone();
+        self.finish(&id, &entry).await;
+        Some(place)
+    }
+
+    /// Returns whether a session of this id was given up and can be resumed.
+    pub(super) fn is_given_up(&self, id: &str) -> bool {
+        self.given_up().states.contains_key(id)
+    }
+
+    /// Forgets a session that was given up. Returns whether there was one.
+    pub(super) fn forget(&self, id: &str) -> bool {
+        self.given_up().states.remove(id).is_some()
     }
 
     pub(super) fn get(&self, id: &str) -> Option<Arc<Entry<H>>> {
@@ -124,6 +188,10 @@ impl<H: Backend> Sessions<H> {
 
     async fn close(&self, id: &SessionId) {
         let Some(entry) = self.table().remove(id) else { return };
+        self.finish(id, &entry).await;
+    }
+
+    async fn finish(&self, id: &SessionId, entry: &Entry<H>) {
         entry.opened.stop.cancel();
         // Its worker may have ended already.
         let _ = entry.local.close_session(id).await;
@@ -138,6 +206,10 @@ impl<H: Backend> Sessions<H> {
                 drop(opened);
             });
         }
+    }
+
+    fn given_up(&self) -> MutexGuard<'_, GivenUp> {
+        self.given_up.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn table(&self) -> MutexGuard<'_, HashMap<SessionId, Arc<Entry<H>>>> {
@@ -158,6 +230,7 @@ impl<H: Backend> Entry<H> {
             permits: Arc::new(Semaphore::new(REQUESTS)),
             streams: AtomicUsize::new(0),
             last_used: Mutex::new(Instant::now()),
+            state: OnceLock::new(),
         })
     }
 
@@ -180,7 +253,65 @@ impl<H: Backend> Entry<H> {
     fn is_idle(&self, idle: Duration) -> bool {
         self.streams.load(Ordering::Relaxed) == 0
             && self.permits.available_permits() == REQUESTS
-            && self.last_used.lock().unwrap_or_else(PoisonError::into_inner).elapsed() >= idle
+            && self.last_used().elapsed() >= idle
+    }
+
+    fn last_used(&self) -> Instant {
+        *self.last_used.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl GivenUp {
+    fn put(&mut self, id: SessionId, state: SessionState) {
+        if self.states.insert(id.clone(), state).is_none() {
+            self.order.push_back(id);
+        }
+        while self.order.len() > GIVEN_UP
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.states.remove(&oldest);
+        }
+    }
+}
+
+/// The state with which rmcp resumes a session.
+pub(super) struct Resumable<H>(pub(super) Arc<Sessions<H>>);
+
+type Stored<'a, T> = Pin<Box<dyn Future<Output = Result<T, SessionStoreError>> + Send + 'a>>;
+
+impl<H: Backend> SessionStore for Resumable<H> {
+    fn load<'a, 'b, 'd>(&'a self, id: &'b str) -> Stored<'d, Option<SessionState>>
+    where
+        'a: 'd,
+        'b: 'd,
+        Self: 'd,
+    {
+        let state = self.0.given_up().states.get(id).cloned();
+        Box::pin(async move { Ok(state) })
+    }
+
+    fn store<'a, 'b, 'c, 'd>(&'a self, id: &'b str, state: &'c SessionState) -> Stored<'d, ()>
+    where
+        'a: 'd,
+        'b: 'd,
+        'c: 'd,
+        Self: 'd,
+    {
+        if let Some(entry) = self.0.get(id) {
+            // A session is initialized once.
+            let _ = entry.state.set(state.clone());
+        }
+        Box::pin(async { Ok(()) })
+    }
+
+    fn delete<'a, 'b, 'd>(&'a self, id: &'b str) -> Stored<'d, ()>
+    where
+        'a: 'd,
+        'b: 'd,
+        Self: 'd,
+    {
+        self.0.forget(id);
+        Box::pin(async { Ok(()) })
     }
 }
 
@@ -193,7 +324,7 @@ impl<H> Drop for Reading<H> {
 
 impl<H: Backend> SessionTable<H> {
     pub(super) fn new(sessions: Arc<Sessions<H>>, new: Option<Opened<H>>) -> Self {
-        Self { sessions, new: Mutex::new(new) }
+        Self { sessions, new: Mutex::new(new), made: OnceLock::new() }
     }
 
     /// Drops the backend of a session that the request did not open after all.
@@ -201,6 +332,12 @@ impl<H: Backend> SessionTable<H> {
         if let Some(opened) = self.take() {
             self.sessions.end(opened);
         }
+    }
+
+    fn insert(&self, id: SessionId, entry: Arc<Entry<H>>) {
+        // A request opens one session.
+        let _ = self.made.set(Arc::downgrade(&entry));
+        self.sessions.table().insert(id, entry);
     }
 
     fn take(&self) -> Option<Opened<H>> {
@@ -222,7 +359,7 @@ impl<H: Backend> SessionManager for SessionTable<H> {
         };
         let entry = Entry::new(opened);
         let (id, transport) = entry.local.create_session().await?;
-        self.sessions.table().insert(id.clone(), entry);
+        self.insert(id.clone(), entry);
         Ok((id, transport))
     }
 
@@ -238,7 +375,25 @@ impl<H: Backend> SessionManager for SessionTable<H> {
         Ok(self.sessions.get(id).is_some())
     }
 
+    async fn restore_session(&self, id: SessionId) -> Result<RestoreOutcome<Self::Transport>, Self::Error> {
+        let Some(opened) = self.take() else { return Ok(RestoreOutcome::NotSupported) };
+        let entry = Entry::new(opened);
+        let restored = entry.local.restore_session(id.clone()).await?;
+        if let Some(state) = self.sessions.given_up().states.remove(&id) {
+            let _ = entry.state.set(state);
+        }
+        self.insert(id, entry);
+        Ok(restored)
+    }
+
     async fn close_session(&self, id: &SessionId) -> Result<(), Self::Error> {
+        // The worker of a session that was given up must not end the resumed one.
+        let is_another = |made: &Weak<Entry<H>>| {
+            self.sessions.get(id).is_none_or(|it| !std::ptr::eq(Arc::as_ptr(&it), made.as_ptr()))
+        };
+        if self.made.get().is_some_and(is_another) {
+            return Ok(());
+        }
         self.sessions.close(id).await;
         Ok(())
     }

@@ -33,8 +33,9 @@ pub(crate) async fn describe(execution: &Execution, version: &Version) -> Result
         return of_manifest(execution, version).map(|it| vec![it]);
     }
     // A shell would run any text as a script.
-    let is_text = !version.source.is_empty() && !version.source.iter().take(512).any(|it| *it == 0);
-    if is_text && !version.source.starts_with(b"#!") {
+    let text = version.source.text().map_err(|fault| fault.what)?;
+    let is_text = !text.is_empty() && !text.iter().take(512).any(|it| *it == 0);
+    if is_text && !text.starts_with(b"#!") {
         return Err(not_a_program(&version.path));
     }
     let said = ask(execution, version).await?;
@@ -145,12 +146,13 @@ pub(super) fn not_a_program(path: &Path) -> String {
 /// The reason why it can't be started.
 pub(crate) fn is_startable(version: &Version) -> Result<(), String> {
     let folder = version.path.parent().unwrap_or(&version.folder);
-    Manifest::parse(&version.source).map_or(Ok(()), |it| it.is_startable(folder, None))
+    let text = version.source.text().map_err(|fault| fault.what)?;
+    Manifest::parse(&text).map_or(Ok(()), |it| it.is_startable(folder, None))
 }
 
 fn of_manifest(execution: &Execution, version: &Version) -> Result<Described, String> {
     let folder = version.path.parent().unwrap_or(&version.folder);
-    let manifest = Manifest::parse(&version.source)?;
+    let manifest = Manifest::parse(&*version.source.text().map_err(|fault| fault.what)?)?;
     manifest.is_startable(folder, execution.search_path().as_deref())?;
     let manual = manifest.manual(folder)?;
     described(Described {

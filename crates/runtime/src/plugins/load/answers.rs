@@ -1,9 +1,10 @@
-//! Loading: describes files, and builds the tools from their declarations.
+//! A load under way: describes files, and builds the tools from their declarations, as they come.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
-use futures_util::{StreamExt, future::join_all, stream};
+use futures_util::future::join_all;
 use kit::{AnyTool, services::Reloaded};
+use tokio::sync::mpsc;
 
 use super::{
     super::{
@@ -17,7 +18,8 @@ use super::{
         python::PythonTool,
         set::{Loaded, Serving, Shows, Tried},
     },
-    Plugins,
+    Look, Plugins,
+    queue::Queue,
     survey::{AttestedCode, Looked, Survey, Unknown, name_in, version},
 };
 use crate::execution::{Execution, Own};
@@ -25,95 +27,133 @@ use crate::execution::{Execution, Own};
 /// Limit of programs that are described at the same time.
 const AT_ONCE: usize = 4;
 
-/// A group of files that are described together.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Asking {
-    /// The Python files of this folder, in one process.
-    Python(usize),
-    /// The programs, each by itself.
-    Programs,
+/// The tools of a file, or the reason why it has none, with the number of the file.
+pub(super) type Answer = (usize, Result<Vec<Described>, String>);
+
+/// A load under way: what is known of each file so far.
+pub(super) struct Loading {
+    /// The files, of which some are not described yet.
+    files: Vec<Arc<Tried>>,
+    /// Those, by their place among the files.
+    unknown: BTreeMap<usize, Unknown>,
+    survey: Survey,
 }
 
-impl Asking {
-    fn of(unknown: &Unknown) -> Self {
-        match unknown.found.sort {
-            Sort::Python => Self::Python(unknown.folder),
-            Sort::Manifest | Sort::Program => Self::Programs,
-        }
-    }
-}
-
-pub(super) type Answers = Vec<Result<Vec<Described>, String>>;
-
-impl Plugins {
-    /// Describes the files that are not cached.
-    pub(super) async fn ask(&self, survey: &Survey) -> Answers {
-        let unknown = || {
-            survey.files.iter().filter_map(|it| match it {
-                Looked::Unknown(unknown) => Some(unknown),
-                Looked::Known(_) => None,
-            })
-        };
-        let execution = match self.execution() {
-            Ok(execution) => execution,
-            Err(fault) => return unknown().map(|_| Err(fault.what.clone())).collect(),
-        };
-        let mut of_folders: Vec<Vec<Arc<Version>>> = vec![Vec::new(); survey.folders.len()];
-        let mut programs = Vec::new();
-        for it in unknown() {
-            match Asking::of(it) {
-                Asking::Python(index) => {
-                    if let Some(files) = of_folders.get_mut(index) {
-                        files.push(it.version.clone());
-                    }
-                }
-                Asking::Programs => programs.push(it.version.clone()),
-            }
-        }
-        let asking_python: Vec<_> =
-            of_folders.into_iter().map(|files| ask_python(execution, files)).collect();
-        let asking_programs = stream::iter(programs)
-            .map(|version| async move { executable::describe(execution, &version).await })
-            .buffered(AT_ONCE)
-            .collect::<Vec<_>>();
-        let (python, programs) = tokio::join!(join_all(asking_python), asking_programs);
-        let mut python: Vec<_> = python.into_iter().map(Vec::into_iter).collect();
-        let mut programs = programs.into_iter();
-        let answer = |it: &Unknown| {
-            let answer = match Asking::of(it) {
-                Asking::Python(index) => python.get_mut(index).and_then(Iterator::next),
-                Asking::Programs => programs.next(),
-            };
-            answer.unwrap_or_else(|| Err("it was asked, and nothing came back".to_owned()))
-        };
-        unknown().map(answer).collect()
-    }
-
-    /// Builds the tools from what is known and replaces the loaded set. Without answers, unknown files stay
-    /// unknown.
-    pub(super) fn conclude(&self, before: &Loaded, mut survey: Survey, answers: Option<Answers>) -> Reloaded {
-        let is_asked = answers.is_some();
-        let look = survey.look.take();
-        let mut answers = answers.into_iter().flatten();
-        let marks = self.written.marks();
+impl Loading {
+    /// Begins with what the survey found.
+    pub(super) fn new(mut survey: Survey) -> Self {
+        let mut unknown = BTreeMap::new();
         let mut files = Vec::with_capacity(survey.files.len());
-        for looked in survey.files {
+        for (at, looked) in std::mem::take(&mut survey.files).into_iter().enumerate() {
             files.push(match looked {
                 Looked::Known(tried) => tried,
-                Looked::Unknown(unknown) if is_asked => {
-                    let answer = answers.next().unwrap_or_else(|| Err("it was not asked".to_owned()));
-                    let cache = survey.caches.get_mut(unknown.folder).and_then(Option::as_mut);
-                    let none = Err(String::new());
-                    let beside = survey.besides.get(unknown.folder).unwrap_or(&none);
-                    Arc::new(self.answered(unknown, answer, cache, beside, &marks))
+                Looked::Unknown(it) => {
+                    let pending = Arc::new(it.pending());
+                    unknown.insert(at, it);
+                    pending
                 }
-                Looked::Unknown(unknown) => Arc::new(unknown.pending()),
             });
         }
-        survey.caches.into_iter().flatten().for_each(Cache::save);
+        Self { files, unknown, survey }
+    }
+
+    /// Returns the files to describe, each with its number.
+    pub(super) fn to_describe(&self) -> Vec<ToDescribe> {
+        let one = |(at, it): (&usize, &Unknown)| ToDescribe {
+            number: *at,
+            sort: it.found.sort,
+            folder: it.folder,
+            version: it.version.clone(),
+        };
+        self.unknown.iter().map(one).collect()
+    }
+
+    /// Returns the paths of all files.
+    pub(super) fn paths(&self) -> impl Iterator<Item = &PathBuf> {
+        self.files.iter().map(|it| &it.path)
+    }
+
+    /// Returns the places of the files that have no answer, these included.
+    pub(super) fn left(&self, answers: &[Answer]) -> Vec<usize> {
+        let is_open = |at: &&usize| !answers.iter().any(|it| it.0 == **at);
+        self.unknown.keys().filter(is_open).copied().collect()
+    }
+
+    /// Returns whether every file is described.
+    pub(super) fn is_over(&self) -> bool {
+        self.unknown.is_empty()
+    }
+
+    /// Stores what is known of the files.
+    pub(super) fn save(&mut self) {
+        self.survey.caches.iter_mut().flatten().for_each(Cache::save);
+    }
+}
+
+/// A file to describe.
+pub(super) struct ToDescribe {
+    number: usize,
+    sort: Sort,
+    folder: usize,
+    version: Arc<Version>,
+}
+
+impl Plugins {
+    /// Describes these files, and sends each answer as soon as there is one.
+    pub(super) async fn ask(
+        &self,
+        those: Vec<ToDescribe>,
+        queue: &Queue,
+        answers: mpsc::UnboundedSender<Answer>,
+    ) {
+        // The receiver is gone if nobody wants the answers any more.
+        let tell = |number: usize, answer| drop(answers.send((number, answer)));
+        let execution = match self.execution() {
+            Ok(execution) => execution,
+            Err(fault) => return those.iter().for_each(|it| tell(it.number, Err(fault.what.clone()))),
+        };
+        let mut of_folders: BTreeMap<usize, Vec<ToDescribe>> = BTreeMap::new();
+        let mut programs = Vec::new();
+        for it in those {
+            match it.sort {
+                Sort::Python => of_folders.entry(it.folder).or_default().push(it),
+                Sort::Manifest | Sort::Program => programs.push(it),
+            }
+        }
+        let asking_python = of_folders.into_values().map(|those| ask_python(execution, those, queue, &tell));
+        let share = queue.share(programs.iter().map(|it| it.version.path.clone()).enumerate());
+        let asking_programs = (0..AT_ONCE).map(|_| async {
+            while let Some(it) = share.next().and_then(|at| programs.get(at)) {
+                tell(it.number, executable::describe(execution, &it.version).await);
+            }
+        });
+        tokio::join!(join_all(asking_python), join_all(asking_programs));
+    }
+
+    /// Takes these answers.
+    pub(super) fn take(&self, loading: &mut Loading, answers: Vec<Answer>) {
+        let marks = self.written.marks();
+        for (at, answer) in answers {
+            let Some(unknown) = loading.unknown.remove(&at) else { continue };
+            let survey = &mut loading.survey;
+            let cache = survey.caches.get_mut(unknown.folder).and_then(Option::as_mut);
+            let none = Err(String::new());
+            let beside = survey.besides.get(unknown.folder).unwrap_or(&none);
+            let tried = Arc::new(self.answered(unknown, answer, cache, beside, &marks));
+            if let Some(file) = loading.files.get_mut(at) {
+                *file = tried;
+            }
+        }
+    }
+
+    /// Builds the tools from what is known and replaces the loaded set. Files that are not described yet stay
+    /// as they were before.
+    pub(super) fn publish(&self, before: &Loaded, loading: &Loading, look: Option<Look>) -> Reloaded {
+        let survey = &loading.survey;
         let shows = Shows { workspace: &self.workspace };
-        let (mut now, tools) = Loaded::of(files, survey.folders, survey.aside, &self.registry, shows);
-        now.decided = survey.decided;
+        let (mut now, tools) =
+            Loaded::of(loading.files.clone(), survey.folders.clone(), survey.aside, &self.registry, shows);
+        now.decided = survey.decided.clone();
         let report = now.since(before);
         now.gone.clone_from(&before.gone);
         for (name, made) in before.tools.iter().filter(|(name, _)| !now.tools.contains_key(*name)) {
@@ -121,10 +161,13 @@ impl Plugins {
         }
         now.gone.retain(|name, _| !now.tools.contains_key(name));
         self.servers.decide(&now.decided.servers);
-        let is_other = !report.changed.is_empty() || !report.gone.is_empty();
+        // An earlier part of the same load may be shown already.
+        let shown = self.now.load_full();
+        let since = now.since(&shown);
+        let is_other = !since.changed.is_empty() || !since.gone.is_empty();
         let failed = now.failed.clone();
         let replaced = now.decided.replaced();
-        let is_shown = is_other || failed != before.failed || replaced != before.decided.replaced();
+        let is_shown = is_other || failed != shown.failed || replaced != shown.decided.replaced();
         self.now.store(Arc::new(now));
         if is_shown {
             self.registry.swap(tools, failed, replaced);
@@ -157,8 +200,9 @@ impl Plugins {
         if let Some(cache) = cache {
             let file = name_in(&version.folder, &found.path);
             // A program runs from its folder, so an older version is of no use.
-            let source = (found.sort != Sort::Program).then_some(&*version.source);
-            cache.learn(&file, &version.hash, &said, source);
+            let source = (found.sort != Sort::Program).then(|| version.source.text().ok()).flatten();
+            cache.learn(&file, &version.hash, &said, source.as_deref());
+            cache.has_stamp(&file, &version.hash, &found.stamp);
             if let (Err(_), Some(folder)) = (&said, folder) {
                 older = self.older(folder, &found, prior.as_deref(), Some(cache), &sections);
             }
@@ -203,7 +247,7 @@ impl Plugins {
         let may = |hash: &blake3::Hash| folder.whose != Whose::Untrusted || marks.has(&found.path, hash);
         let (source, hash, described) = cache?.last_good(&name_in(&folder.path, &found.path), may)?;
         let by_model = marks.has(&found.path, &hash);
-        let version = version(folder, &found.path, FileContent { source, hash }, by_model);
+        let version = version(folder, &found.path, FileContent::new(source, hash), by_model);
         Some(self.serving(found.sort, Arc::new(version), described, None, sections))
     }
 
@@ -222,7 +266,7 @@ impl Plugins {
             let is_same = serves.version.hash == version.hash
                 && serves.version.by_model == version.by_model
                 && serves.standing == standing
-                && serves.tools.iter().map(|it| &it.0).eq(&described);
+                && serves.tools.iter().map(|it| &*it.0).eq(&described);
             if is_same {
                 return serves.clone();
             }
@@ -238,6 +282,7 @@ impl Plugins {
                     replacing.push(it.name.clone());
                 }
             }
+            let it = Arc::new(it);
             let tool: Arc<dyn AnyTool> = match sort {
                 Sort::Python => Arc::new(PythonTool::new(version.clone(), it.clone(), grant)),
                 Sort::Manifest | Sort::Program => {
@@ -257,12 +302,23 @@ pub(super) fn standing(grants: &[Grant]) -> String {
 }
 
 /// Describes the Python files of one folder.
-async fn ask_python(execution: &Execution, files: Vec<Arc<Version>>) -> Vec<Result<Vec<Described>, String>> {
-    let Some(first) = files.first() else { return Vec::new() };
+async fn ask_python(
+    execution: &Execution,
+    those: Vec<ToDescribe>,
+    queue: &Queue,
+    tell: &(dyn Fn(usize, Result<Vec<Described>, String>) + Sync),
+) {
+    let Some(first) = those.first() else { return };
     // A file may import from its folder; the workspace is visible anyway.
-    let own = match first.whose {
-        Whose::Person => Own { folder: first.folder.clone(), ..Own::default() },
+    let own = match first.version.whose {
+        Whose::Person => Own { folder: first.version.folder.clone(), ..Own::default() },
         Whose::Workspace | Whose::Untrusted => Own::default(),
     };
-    describe::describe(&execution.of_tool(own), &files).await
+    let files: Vec<Arc<Version>> = those.iter().map(|it| it.version.clone()).collect();
+    let tell = |at: usize, answer| {
+        if let Some(it) = those.get(at) {
+            tell(it.number, answer);
+        }
+    };
+    describe::describe(&execution.of_tool(own), &files, queue, &tell).await;
 }

@@ -1,6 +1,9 @@
 //! Survey of tool folders: finds the files, and looks each up in the cache.
 
-use std::{path::Path, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use super::{
     super::{
@@ -8,7 +11,7 @@ use super::{
         attestation::{Attested, Grant, Sections},
         cache::{Cache, Failed},
         executable,
-        folders::{self, FileContent, Found, Sort},
+        folders::{self, FileContent, Found, Sort, Stamp},
         host,
         provenance_records::{Author, Provenances},
         set::{Loaded, Remarks, Serving, Tried},
@@ -67,8 +70,18 @@ impl Plugins {
         let look = (ask != Ask::Unknown).then(|| Look::now(self.decided.times()));
         let mut survey = Survey { decided: files.clone(), look, ..Survey::default() };
         let mut marks: Option<Provenances> = None;
+        let mut made = Vec::new();
         for (index, folder) in files.folders.iter().enumerate() {
-            let listing = folders::read(folder, &self.workspace);
+            let mut cache = None;
+            let listing = folders::read(folder, &self.workspace, &mut |path, stamp| {
+                if ask == Ask::All {
+                    return None;
+                }
+                before.content(path, stamp).or_else(|| {
+                    let cache = cache.get_or_insert_with(|| self.cache_of(folder));
+                    cache.content(&name_in(&folder.path, path), path, stamp)
+                })
+            });
             survey.folders.push(Remarks {
                 path: folder.path.clone(),
                 enabled: listing.enabled,
@@ -78,18 +91,11 @@ impl Plugins {
             let is_as_before = before.decided.folders.contains(folder)
                 && before.decided.granted(folder.whose) == files.granted(folder.whose);
             let beside = self.beside(&files, folder, &mut marks);
-            let mut of_folder = OfFolder {
-                outside: self,
-                files: &files,
-                index,
-                folder,
-                cache: None,
-                fingerprint: None,
-                beside,
-            };
+            let mut of_folder =
+                OfFolder { outside: self, files: &files, index, folder, cache, fingerprint: None, beside };
             for found in listing.files {
                 let marks = marks.get_or_insert_with(|| self.written.marks());
-                let by_model = self.is_by_model(&found, marks);
+                let by_model = self.is_by_model(&found, marks, &mut made);
                 if folder.whose == Whose::Untrusted && !by_model {
                     survey.aside += 1;
                     continue;
@@ -100,7 +106,20 @@ impl Plugins {
             survey.caches.push(of_folder.cache);
             survey.besides.push(of_folder.beside);
         }
+        self.note_made(&made);
         survey
+    }
+
+    fn cache_of(&self, folder: &Folder) -> Cache {
+        Cache::read(&self.state, &folder.path, &asked_by())
+    }
+
+    /// Records that a tool may have made these versions of files: the record outlasts the knowledge of when the
+    /// folder was writable.
+    fn note_made(&self, made: &[(PathBuf, blake3::Hash)]) {
+        if let Err(error) = self.written.made(made) {
+            tracing::warn!("that a tool may have made {} files is not kept: {error}", made.len());
+        }
     }
 
     /// Reads the code of this folder, if a tool in it has grants.
@@ -131,8 +150,13 @@ impl Plugins {
     }
 
     /// Returns whether a model wrote the file, or a tool may have made it, without an attestation by a
-    /// person.
-    fn is_by_model(&self, found: &Found, marks: &Provenances) -> bool {
+    /// person. Adds a file without a record to `made`.
+    fn is_by_model(
+        &self,
+        found: &Found,
+        marks: &Provenances,
+        made: &mut Vec<(PathBuf, blake3::Hash)>,
+    ) -> bool {
         let Ok(held) = &found.held else { return false };
         if let Some(author) = marks.author(&found.path, &held.hash) {
             return author == Author::Model;
@@ -140,21 +164,21 @@ impl Plugins {
         if !self.appeared.may_be_made_inside(&found.path) {
             return false;
         }
-        // The record outlasts the knowledge of when the folder was writable.
-        if let Err(error) = self.written.note(&found.path, &held.hash, Author::Model) {
-            tracing::warn!("that a tool may have made {} is not kept: {error}", found.path.display());
-        }
+        made.push((found.path.clone(), held.hash));
         true
     }
 
     /// Records which files a tool may have made, also if nobody loads them.
     pub(crate) fn note_appeared(&self) {
-        let marks = self.written.marks();
+        let (marks, now) = (self.written.marks(), self.now.load_full());
+        let mut made = Vec::new();
         for folder in &self.decided.now().folders {
-            for found in folders::read(folder, &self.workspace).files {
-                self.is_by_model(&found, &marks);
+            let mut known = |path: &Path, stamp: &Stamp| now.content(path, stamp);
+            for found in folders::read(folder, &self.workspace, &mut known).files {
+                self.is_by_model(&found, &marks, &mut made);
             }
         }
+        self.note_made(&made);
     }
 
     /// Returns a text that changes when a failed file of this folder may work.
@@ -186,7 +210,7 @@ impl OfFolder<'_> {
         marks: &Provenances,
     ) -> Looked {
         let held = match &found.held {
-            Ok(held) => FileContent { source: held.source.clone(), hash: held.hash },
+            Ok(held) => held.clone(),
             Err(why) => {
                 let failed = Failed::now(why.clone(), "");
                 self.cache();
@@ -203,7 +227,7 @@ impl OfFolder<'_> {
         // The program that a manifest starts lies elsewhere, and may change without the manifest.
         if found.sort == Sort::Manifest {
             let hash = held.hash;
-            let held = FileContent { source: held.source.clone(), hash };
+            let held = held.clone();
             if let Err(why) = executable::is_startable(&version(self.folder, &found.path, held, by_model)) {
                 return self.known(found, Some(hash), by_model, None, Some(Failed::now(why, "")));
             }
@@ -225,6 +249,8 @@ impl OfFolder<'_> {
         let said = if ask == Ask::All { None } else { self.cache().get(&file, &hash) };
         match said {
             Some(Ok(described)) => {
+                let stamp = found.stamp;
+                self.cache().has_stamp(&file, &hash, &stamp);
                 let serves =
                     outside.serving(found.sort, version, described, prior.as_deref(), &self.sections(marks));
                 self.known(found, Some(hash), by_model, Some(serves), None)
@@ -281,8 +307,7 @@ impl OfFolder<'_> {
     }
 
     fn cache(&mut self) -> &mut Cache {
-        let (state, folder) = (&self.outside.state, &self.folder.path);
-        self.cache.get_or_insert_with(|| Cache::read(state, folder, &asked_by()))
+        self.cache.get_or_insert_with(|| self.outside.cache_of(self.folder))
     }
 
     fn fingerprint(&mut self) -> &str {
@@ -293,15 +318,15 @@ impl OfFolder<'_> {
 
 impl Unknown {
     /// Returns the file with what served before, until it is described.
-    pub(super) fn pending(self) -> Tried {
+    pub(super) fn pending(&self) -> Tried {
         Tried {
-            path: self.found.path,
+            path: self.found.path.clone(),
             folder: self.folder,
             sort: self.found.sort,
             stamp: self.found.stamp,
             hash: Some(self.version.hash),
             by_model: self.version.by_model,
-            serves: self.prior.and_then(|it| it.serves.clone()),
+            serves: self.prior.as_ref().and_then(|it| it.serves.clone()),
             failed: None,
             is_unknown: true,
         }

@@ -1,0 +1,33 @@
+//! How costs grow with the number of jobs and of own tools, with the exponents that fit best.
+//!
+//! `cargo build --release -p haft && cargo run --release -p bench --bin growth [jobs|tools] [NUMBER …]`
+//!
+//! Without numbers: 10, 100, 1,000, 10,000. `HAFT_BIN` names another haft.
+
+use std::io;
+
+use bench::growth::{Outcome, jobs, tools};
+
+const NUMBERS: [usize; 4] = [10, 100, 1_000, 10_000];
+
+fn main() -> Outcome<()> {
+    let (mut what, mut numbers) = (Vec::new(), Vec::new());
+    for argument in std::env::args().skip(1) {
+        match argument.parse() {
+            Ok(number) => numbers.push(number),
+            Err(_) => what.push(argument),
+        }
+    }
+    if numbers.is_empty() {
+        numbers.extend(NUMBERS);
+    }
+    let wants = |name: &str| what.is_empty() || what.iter().any(|it| it == name);
+    let mut out = io::stdout().lock();
+    if wants("jobs") {
+        jobs::table(&mut out, &numbers)?;
+    }
+    if wants("tools") {
+        tools::table(&mut out, &numbers)?;
+    }
+    Ok(())
+}
