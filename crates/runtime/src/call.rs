@@ -16,6 +16,7 @@ mod questions;
 mod review;
 mod run;
 mod tools;
+mod unkept;
 
 use std::{
     path::PathBuf,

@@ -26,12 +26,14 @@ tracked! {
     pub use listener::{During, Tracked, Tracker};
 }
 
+mod hold;
 mod log;
 mod logs;
 mod refused;
 #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
 mod untracked;
 
+pub use hold::{Asker, Hold};
 pub use logs::{Bounds, Call, Logs, Totals};
 #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
 pub use untracked::{During, Tracked, Tracker};

@@ -81,7 +81,7 @@ fn files_that_git_does_not_have_are_asked_about_and_a_no_changes_nothing() {
     assert_eq!(before.differences(&Tree::of(&test_ws.at(""))), Vec::<String>::new());
     let arguments = json!({"command": "rm -rf many"}).to_string();
     let mut terminal = Terminal::start(&test_ws.haft(&["call", "shell", &arguments]));
-    terminal.shows("delete many/ (600 files)", 1).shows("[n]o: ", 1);
+    terminal.shows("delete or empty many/ (600 files)", 1).shows("[n]o: ", 1);
     assert_eq!(
         before.differences(&Tree::of(&test_ws.at(""))),
         Vec::<String>::new(),

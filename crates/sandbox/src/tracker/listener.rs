@@ -1,6 +1,7 @@
 //! The thread that answers stopped calls of all commands of a sandbox.
 
 use std::{
+    cell::LazyCell,
     collections::HashMap,
     io,
     mem::MaybeUninit,
@@ -18,7 +19,8 @@ use tokio::sync::watch;
 
 use super::{
     calls::Change,
-    changes::{self, Long, Recording, Subject},
+    changes::{self, Recording, Stop, Subject},
+    hold::{Process, Wake},
     ignored::Ignored,
     log::Log,
     logs::{Call, Logs, Use},
@@ -86,9 +88,14 @@ struct Waiting {
 }
 
 impl Waiting {
-    /// Lets the process make its call.
-    fn go_on(&self) {
-        system::go_on(self.tree.listener.as_fd(), &self.stopped);
+    /// Describes the process, for a question about what it is about to do.
+    fn process(&self) -> Process {
+        let (tree, stopped) = (self.tree.clone(), self.stopped);
+        let name = std::fs::read_to_string(format!("/proc/{}/comm", stopped.thread)).unwrap_or_default();
+        Process {
+            program: name.trim_end().to_owned(),
+            waits: Box::new(move || system::waits(tree.listener.as_fd(), &stopped)),
+        }
     }
 }
 
@@ -211,7 +218,8 @@ impl Tree {
     fn calls(&self) -> Vec<Arc<Call>> {
         let calls = self.calls.lock();
         let present: Vec<_> = calls.present.iter().map(|it| it.call.clone()).collect();
-        if present.is_empty() { calls.last.iter().cloned().collect() } else { present }
+        let calls: Vec<_> = if present.is_empty() { calls.last.iter().cloned().collect() } else { present };
+        calls.into_iter().map(Call::present).collect()
     }
 
     fn end(&self) {
@@ -233,6 +241,10 @@ enum Taken {
     Busy,
     /// It takes a long copy.
     Long,
+    /// It waits for a decision.
+    Held,
+    /// It was refused.
+    Refused,
 }
 
 impl Shared {
@@ -288,27 +300,44 @@ impl Shared {
     /// Records what a stopped call changes and lets it go on, or keeps it waiting.
     fn take_up(self: &Arc<Self>, waiting: Waiting) {
         match self.record(&waiting, false) {
-            Taken::Recorded => waiting.go_on(),
-            Taken::Busy => self.waiting.lock().push(waiting),
             Taken::Long => {
-                let shared = self.clone();
-                let long = waiting.clone();
+                let (shared, long) = (self.clone(), waiting.clone());
                 let thread = std::thread::Builder::new().name("tracker copy".to_owned()).spawn(move || {
-                    let _ = shared.record(&long, true);
-                    long.go_on();
-                    // Others may have waited for the log.
+                    let taken = shared.record(&long, true);
+                    shared.answer(long, &taken);
+                    // Others may have waited for the log, and this one's decision may be there by now.
                     shared.wake();
                 });
                 if let Err(error) = thread {
                     tracing::warn!("no thread for a long copy: {error}");
-                    let _ = self.record(&waiting, true);
-                    waiting.go_on();
+                    let taken = self.record(&waiting, true);
+                    self.answer(waiting, &taken);
                 }
             }
+            taken => self.answer(waiting, &taken),
         }
     }
 
-    fn record(&self, waiting: &Waiting, may_be_long: bool) -> Taken {
+    /// Lets the process make its call, makes the call fail, or keeps it waiting.
+    fn answer(&self, waiting: Waiting, taken: &Taken) {
+        match taken {
+            Taken::Recorded => system::go_on(waiting.tree.listener.as_fd(), &waiting.stopped),
+            Taken::Refused => system::fail(waiting.tree.listener.as_fd(), &waiting.stopped, libc::EPERM),
+            Taken::Busy | Taken::Held | Taken::Long => self.waiting.lock().push(waiting),
+        }
+    }
+
+    /// Returns a function that has this tracker take up what waits.
+    fn waker(self: &Arc<Self>) -> Wake {
+        let shared = Arc::downgrade(self);
+        Arc::new(move || {
+            if let Some(shared) = shared.upgrade() {
+                shared.wake();
+            }
+        })
+    }
+
+    fn record(self: &Arc<Self>, waiting: &Waiting, may_be_long: bool) -> Taken {
         let Waiting { tree, stopped, .. } = waiting;
         let Some(change) = Change::of(stopped.call, stopped.arguments) else { return Taken::Recorded };
         let calls = tree.calls();
@@ -323,17 +352,27 @@ impl Shared {
         if matches!(change, Change::Open { .. }) && tree.is_lasting.load(Ordering::Relaxed) {
             tree.open.lock().add(stopped.thread);
         }
-        let git = changes::is_git(&looking);
+        let git = LazyCell::new(|| changes::is_git(&looking));
         for call in &calls {
             let log = if may_be_long { Some(call.log.lock()) } else { call.log.try_lock() };
             let Some(mut log) = log else { return Taken::Busy };
             let Some(log) = opened(&mut log, call) else { continue };
             log.mixed(calls.iter().filter(|it| !Arc::ptr_eq(it, call)).map(|it| it.id()));
             let mut ignored = self.ignored.lock();
-            let mut recording = Recording { log, ignored: &mut ignored, git, may_be_long, thread: stopped.thread };
-            let done = recording.add(&subject);
-            if let Err(Long) = done {
-                return Taken::Long;
+            let mut recording = Recording {
+                log,
+                ignored: &mut ignored,
+                git: &|| *git,
+                decision: &|file| call.decision(file),
+                decide: &|losing| call.decide(losing, || waiting.process(), || self.waker()),
+                may_be_long,
+                thread: stopped.thread,
+            };
+            match recording.add(&subject) {
+                Ok(()) => {}
+                Err(Stop::Long) => return Taken::Long,
+                Err(Stop::Held) => return Taken::Held,
+                Err(Stop::Refused) => return Taken::Refused,
             }
             match log.write() {
                 Ok(counted) => call.count(&counted),

@@ -10,7 +10,10 @@ use std::{
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use super::log::{Early, Log};
+use super::{
+    hold,
+    log::{Early, Log},
+};
 
 /// The limits of what is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,6 +100,10 @@ pub struct Call {
     /// The number of trees of processes that belong to it.
     uses: watch::Sender<usize>,
     pub(super) log: Mutex<Option<Log>>,
+    /// What was decided about contents that can't be kept.
+    pub(super) holds: hold::Kept,
+    /// The call to which later changes belong.
+    next: Mutex<Option<Arc<Self>>>,
     /// The files that its process had open when it began.
     pub(super) early: Mutex<Vec<Early>>,
 }
@@ -144,6 +151,8 @@ impl Logs {
             totals: watch::Sender::default(),
             uses: watch::Sender::default(),
             log: Mutex::default(),
+            holds: hold::Kept::default(),
+            next: Mutex::default(),
             early: Mutex::default(),
         });
         calls.insert(id.to_owned(), Arc::downgrade(&call));
@@ -165,6 +174,20 @@ impl Call {
     /// Returns what it has changed until now.
     pub fn totals(&self) -> watch::Receiver<Totals> {
         self.totals.subscribe()
+    }
+
+    /// Counts what its processes change from now on to another call: its own changes are closed.
+    pub fn followed_by(&self, next: Arc<Self>) {
+        *self.next.lock() = Some(next);
+    }
+
+    /// Returns the call to which its changes belong now.
+    pub(super) fn present(self: Arc<Self>) -> Arc<Self> {
+        let mut present = self;
+        loop {
+            let Some(next) = present.next.lock().clone() else { return present };
+            present = next;
+        }
     }
 
     /// Records that a command of it may change files that are not tracked, for this reason.

@@ -187,6 +187,16 @@ impl Looking<'_> {
         self.in_folder(&folder, name, !matches!(there, Ok(None)))
     }
 
+    /// Returns whether two names lie in different mounts of the process, such as a worktree and its `.git`: nothing can
+    /// be moved from one to the other.
+    pub(super) fn is_across_mounts(&self, from: (i32, &[u8]), to: (i32, &[u8])) -> bool {
+        let mount = |(folder, text)| {
+            let (folder, _) = self.parent(folder, text).ok()??;
+            Some(statx(&folder, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID).ok()?.stx_mnt_id)
+        };
+        matches!((mount(from), mount(to)), (Some(from), Some(to)) if from != to)
+    }
+
     /// Looks up what is at a path: to change its metadata.
     pub(super) fn object(&self, folder: i32, text: &[u8], follow: bool) -> Look<Found> {
         match self.straight(folder, text, follow)? {

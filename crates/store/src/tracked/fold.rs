@@ -26,6 +26,8 @@ pub struct Entry {
     pub kept_of: Option<Metadata>,
     /// Whether git's own program made the first change.
     pub git: bool,
+    /// Whether another program then deleted or rewrote it, in a `.git`.
+    pub after_git: bool,
     /// The extended attributes before the call; `None` if it did not change them, and its image has them.
     pub attributes: Option<Vec<Attribute>>,
     /// Whether a process still had the file open for writing when the call ended.
@@ -69,10 +71,17 @@ impl Fold {
                                 kept,
                                 kept_of,
                                 git,
+                                after_git: false,
                                 attributes,
                                 is_open,
                             });
                         }
+                    }
+                }
+                Record::NotByGit { path } => {
+                    let at = fold.known.get(&fold.key(&path)).copied();
+                    if let Some(entry) = at.and_then(|at| fold.entries.get_mut(at)) {
+                        entry.after_git = true;
                     }
                 }
                 Record::Attributes { path, attributes } => {
@@ -224,6 +233,7 @@ pub(super) fn reason(reason: &Reason) -> String {
     match reason {
         Reason::TooLarge => "it was larger than what is kept of one file ([undo] file_mib)".to_owned(),
         Reason::CallFull => "what is kept of one call was used up ([undo] call_mib)".to_owned(),
+        Reason::Full => "the disk was full".to_owned(),
         Reason::Ignored => "it is in a folder of build results that git ignores ([undo] ignored)".to_owned(),
         Reason::Special => "it was a pipe, a socket or a device".to_owned(),
         Reason::Failed(why) => format!("it could not be kept: {why}"),

@@ -13,7 +13,7 @@ use kit::{
 };
 use tokio::{
     sync::Mutex,
-    time::{Instant, sleep},
+    time::Instant,
 };
 
 use super::{
@@ -143,7 +143,7 @@ impl Place {
             biased;
             () = cx.cancelled() => Err(SHORT_GRACE),
             came = bash.came(&word) => Ok(came),
-            () = sleep(call.deadline()) => Err(GRACE),
+            () = cx.caller().passed(call.deadline()) => Err(GRACE),
         };
         let mut notes = Notes { before, earlier, after: Vec::new() };
         match came {

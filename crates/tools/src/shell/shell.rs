@@ -9,7 +9,7 @@ use kit::{
     services::Live,
 };
 use serde_json::json;
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
 use super::{
     DRAIN,
@@ -139,7 +139,7 @@ impl Running {
             biased;
             () = cx.cancelled() => return Err(self.stopped().await),
             exit = self.process.finished(DRAIN) => exit,
-            () = sleep(wait) => {
+            () = cx.caller().passed(wait) => {
                 cx.caller().go_on(self.so_far(cx).await);
                 tokio::select! {
                     biased;
