@@ -153,7 +153,8 @@ pub enum Record {
         #[serde(with = "path")]
         to: PathBuf,
     },
-    /// A path in a `.git` that git's own program changed is about to be deleted or rewritten by another one.
+    /// Another program than git is about to delete or rewrite a path in a `.git` that git changed, or to move a part of
+    /// the history.
     NotByGit {
         /// The path at that moment.
         #[serde(with = "path")]

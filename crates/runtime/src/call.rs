@@ -4,6 +4,7 @@
 //! redacts secrets, truncates the output, writes "ended", answers. Every call gives exactly one answer,
 //! whatever the tool does; a call that becomes a job answers before it is over.
 
+mod between;
 mod changes;
 mod confirm;
 mod deletions;

@@ -33,7 +33,7 @@ use sandbox::{
     pass::Pass,
     ports::SandboxPorts,
     proxy::{Granted, Hosts},
-    tracker::{Logs, Tracker},
+    tracker::{Logs, Opener, Tracker},
 };
 use store::{Grants, spill::Spills};
 
@@ -97,6 +97,8 @@ struct Inner {
     grants: Grants,
     /// The logs of what its commands change.
     tracks: Logs,
+    /// Opens calls for what lasting processes change while they work for none.
+    opener: Arc<OnceLock<Opener>>,
     /// The tool file that this is for.
     own: Option<Own>,
     /// Whether changes to the roots are kept nowhere.
@@ -192,6 +194,7 @@ impl Execution {
             allowed: workspace.policy.hosts.clone(),
             grants: workspace.grants.clone(),
             tracks: workspace.tracks.clone(),
+            opener: Arc::default(),
             own: None,
             preview: false,
             number: 0,
@@ -262,6 +265,11 @@ impl Execution {
     /// Returns this execution environment for processes of this call.
     pub(crate) fn working_for(&self, call: Option<&str>) -> Self {
         Self { inner: self.inner.clone(), call: call.map(Arc::from) }
+    }
+
+    /// Sets what opens calls for changes of lasting processes that work for none. The first one stays.
+    pub(crate) fn opens_calls(&self, opener: impl FnOnce() -> Opener) {
+        self.inner.opener.get_or_init(opener);
     }
 
     /// Returns the workspace.

@@ -146,6 +146,51 @@ fn mcp_servers_are_checked() {
     server.finish();
 }
 
+/// Waits until haft has put something back by itself, and returns what the next answer says.
+#[track_caller]
+fn after_it_was_put_back(test_ws: &TestWorkspace, server: &Server) -> String {
+    let is_undo = |it: &Value| it["tool"] == "undo" && it["outcome"] != "running";
+    super::until("nothing was put back", || test_ws.log().iter().any(is_undo));
+    told(server, "bash", &json!({"command": "echo next"}))
+}
+
+#[test]
+fn process_that_goes_on_after_its_call_is_checked_and_the_next_answer_says_it() {
+    let test_ws = many();
+    let before = Tree::of(&test_ws.at("many"));
+    let server = test_ws.serve();
+    let command = "(while [ ! -e go ]; do sleep 0.01; done; rm -rf many) & true";
+    server.does("bash", &json!({"command": command}));
+    assert!(test_ws.at("many").exists());
+    test_ws.put("go", "");
+    let said = after_it_was_put_back(&test_ws, &server);
+    assert_eq!(before.differences(&Tree::of(&test_ws.at("many"))), Vec::<String>::new(), "{said}");
+    assert!(said.contains("left running") && said.contains("80 files in many/"), "{said}");
+    let _ = server.finish();
+}
+
+#[test]
+fn mcp_server_that_wipes_when_it_starts_is_checked() {
+    kit::needs!(Python);
+    let test_ws = many();
+    let wipes = SERVER.replace(
+        "    if said[\"method\"] == \"initialize\":\n",
+        "    if said[\"method\"] == \"initialize\":\n        shutil.rmtree(\"many\", ignore_errors=True)\n",
+    );
+    assert_ne!(wipes, SERVER);
+    test_ws.put("server.py", &wipes.replace("        shutil.rmtree(\"many\")\n", "        pass\n"));
+    std::fs::create_dir_all(test_ws.config()).unwrap();
+    let config = "[mcp.wiper]\ncommand = \"python3\"\nargs = [\"server.py\"]\n";
+    std::fs::write(test_ws.config().join("haft.toml"), config).unwrap();
+    let before = Tree::of(&test_ws.at("many"));
+    let server = test_ws.serve_with(&["--approve", "auto"]);
+    let first = told(&server, "mcp_call", &json!({"server": "wiper", "name": "wipe", "arguments": {}}));
+    let said = first + &after_it_was_put_back(&test_ws, &server);
+    assert_eq!(before.differences(&Tree::of(&test_ws.at("many"))), Vec::<String>::new(), "{said}");
+    assert!(said.contains("80 files in many/"), "{said}");
+    let _ = server.finish();
+}
+
 /// Types these lines into a chat whose model gives these answers.
 fn chat(test_ws: &TestWorkspace, answers: &[Value], options: &[&str], lines: &str) -> Ran {
     let file = test_ws.base().join("script.jsonl");

@@ -193,7 +193,10 @@ fn candidates(session: &SessionState, call: &str) -> Result<Option<Candidates>, 
         .map(|it| it.path.clone())
         .chain(changes.history_of_git())
         .chain(changes.refs_over_packed_ones())
+        .chain(changes.fold.history_moved_away())
         .collect();
+    history.sort_unstable();
+    history.dedup();
     let countable = too_much::countable(losses.iter().map(|it| &it.0)).count() as u64;
     let limits = session.execution().ask_limits();
     let may_be_too_much = too_much::may_be_too_much(countable, limits);

@@ -533,6 +533,9 @@ impl Work {
         if !notifications.is_empty() {
             notes.extend(Jobs::notes(&notifications, self.has("read_job")));
         }
+        if read {
+            notes.extend(self.session.take_notes_between_calls());
+        }
         let changed = if read { self.session.tool_changes() } else { None };
         notes.extend(changed.iter().filter_map(|(note, _)| note.clone()));
         let (id, changes) = (self.id.clone(), self.landed.take());

@@ -309,7 +309,8 @@ impl Execution {
         if roots.is_empty() || self.is_read_only() {
             return Ok(None);
         }
-        Tracker::start(self.inner.tracks.clone(), &roots).map(Some).map_err(|error| error.to_string())
+        let tracker = Tracker::start(self.inner.tracks.clone(), &roots, self.inner.opener.clone());
+        tracker.map(Some).map_err(|error| error.to_string())
     }
 
     /// Records that a command of the call may change files that are not tracked, so that an undo says so.

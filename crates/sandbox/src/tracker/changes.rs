@@ -30,6 +30,8 @@ pub(super) enum Subject {
     Written { place: Place, there: Stat, append: bool, empties: bool },
     Metadata { place: Place, there: Stat, attributes: bool },
     Unknown(String),
+    /// haft may not look into the process.
+    Hidden,
 }
 
 /// Why a change can't be made yet, or at all.
@@ -48,6 +50,7 @@ pub(super) fn subject(looking: &Looking<'_>, change: Change) -> Subject {
         Ok(subject) => subject,
         Err(Trouble::Fails) => Subject::Nothing,
         Err(Trouble::Unknown(why)) => Subject::Unknown(why),
+        Err(Trouble::Hidden) => Subject::Hidden,
         Err(Trouble::Long(above)) if looking.roots.have(&above) => {
             Subject::Unknown(format!("in {}/, below a path of more than 4096 bytes", above.display()))
         }
@@ -202,7 +205,7 @@ impl Recording<'_> {
     pub(super) fn add(&mut self, subject: &Subject) -> Result<(), Stop> {
         self.log.check_renames(Some(self.thread));
         match subject {
-            Subject::Nothing => {}
+            Subject::Nothing | Subject::Hidden => {}
             Subject::Gone(place, there) => self.gone(place, there)?,
             Subject::Created(place) => self.created(place),
             Subject::Written { place, there, append, empties } => {
@@ -231,7 +234,8 @@ impl Recording<'_> {
         if kind.is_dir() {
             self.around(place);
             if level.is_none() {
-                self.log.before(path, Node::Folder(Metadata::of(there)), BeforeImage::Nothing, (self.git)());
+                let git = self.by_git(&path);
+                self.log.before(path, Node::Folder(Metadata::of(there)), BeforeImage::Nothing, git);
             }
             if level != Some(Level::New) {
                 self.attributes(place, there, false);
@@ -262,7 +266,8 @@ impl Recording<'_> {
         }
         self.around(place);
         let is_copied = matches!(kept, BeforeImage::Copied(_));
-        self.log.before(path, node, kept, (self.git)());
+        let git = self.by_git(&path);
+        self.log.before(path, node, kept, git);
         if is_copied {
             self.attributes(place, there, false);
         }
@@ -273,7 +278,8 @@ impl Recording<'_> {
         self.around(place);
         let path = place.path();
         if self.log.level(&path).is_none() {
-            self.log.before(path, Node::Absent, BeforeImage::Nothing, (self.git)());
+            let git = self.by_git(&path);
+            self.log.before(path, Node::Absent, BeforeImage::Nothing, git);
         }
     }
 
@@ -299,7 +305,8 @@ impl Recording<'_> {
             return Ok(());
         }
         if append {
-            self.log.before(path.clone(), Node::File(Metadata::of(there)), BeforeImage::Length, (self.git)());
+            let git = self.by_git(&path);
+            self.log.before(path.clone(), Node::File(Metadata::of(there)), BeforeImage::Length, git);
         } else {
             let (of, kept) = match self.log.copied.get(&identity(there)) {
                 // The same file was written by another name before.
@@ -311,7 +318,8 @@ impl Recording<'_> {
                 }
             };
             let is_copied = matches!(kept, BeforeImage::Copied(_));
-            self.log.before(path.clone(), Node::File(of), kept, (self.git)());
+            let git = self.by_git(&path);
+            self.log.before(path.clone(), Node::File(of), kept, git);
             if is_copied {
                 self.attributes(place, there, false);
             }
@@ -338,7 +346,8 @@ impl Recording<'_> {
                 Node::File(_) | Node::Special(_) => BeforeImage::Metadata,
                 _ => BeforeImage::Nothing,
             };
-            self.log.before(path, node, kept, (self.git)());
+            let git = self.by_git(&path);
+            self.log.before(path, node, kept, git);
         }
         if attributes && level != Some(Level::New) {
             self.attributes(place, there, true);
@@ -383,6 +392,8 @@ impl Recording<'_> {
             Some(_) if exchange => {
                 self.around(from);
                 self.around(to);
+                self.history_moves(from);
+                self.history_moves(to);
                 let mut between = from.path().into_os_string().into_vec();
                 between.extend_from_slice(b".exchanged");
                 let between = PathBuf::from(OsString::from_vec(between));
@@ -397,11 +408,20 @@ impl Recording<'_> {
             None => self.around(to),
         }
         self.around(from);
+        self.history_moves(from);
         rename(self.log, vec![(from.path(), to.path())]);
         if let Some(named) = self.log.named.get_mut(&identity(there)) {
             *named = to.clone();
         }
         Ok(())
+    }
+
+    /// Records that another program than git is about to move something of a repository's history.
+    fn history_moves(&mut self, place: &Place) {
+        let path = place.path();
+        if is_of_history(&path) && !(self.git)() {
+            self.log.not_by_git(path);
+        }
     }
 
     /// Keeps the content of a file. `goes`: the name is about to be removed, so the file itself can be kept.
@@ -482,8 +502,14 @@ impl Recording<'_> {
             && let Ok(there) = fstat(&place.folder)
         {
             let node = Node::Folder(Metadata::of(&there));
-            self.log.before(place.folder_path.clone(), node, BeforeImage::Nothing, (self.git)());
+            let git = self.by_git(&place.folder_path);
+            self.log.before(place.folder_path.clone(), node, BeforeImage::Nothing, git);
         }
+    }
+
+    /// Returns whether git itself makes the change, where that matters.
+    fn by_git(&self, path: &Path) -> bool {
+        may_be_of_repository(path) && (self.git)()
     }
 
     fn count_of_git(&mut self, path: &Path) {
@@ -510,9 +536,19 @@ fn node(place: &Place, there: &Stat) -> Node {
     }
 }
 
-/// Returns whether the process runs git's own program: one of that name that no command can have made.
-pub(super) fn is_git(looking: &Looking<'_>) -> bool {
-    let Some(path) = looking.program() else { return false };
-    let name = path.file_name().unwrap_or_default().as_bytes();
-    (name == b"git" || name.starts_with(b"git-")) && !looking.roots.have(&path)
+/// Returns whether this may be a file of a repository, with a worktree or without one.
+fn may_be_of_repository(path: &Path) -> bool {
+    path.components().any(|it| {
+        let name = it.as_os_str();
+        name.eq_ignore_ascii_case(".git") || name == "objects" || name == "refs"
+    })
+}
+
+/// Returns whether this is an object, a ref, `HEAD` or `packed-refs` in a `.git`, or a folder of such.
+fn is_of_history(path: &Path) -> bool {
+    let mut inside = path.components().skip_while(|it| !it.as_os_str().eq_ignore_ascii_case(".git")).skip(1);
+    let is_transient = path.file_name().is_some_and(|it| {
+        it.as_bytes().starts_with(b"tmp_") || it.as_bytes().ends_with(b".lock")
+    });
+    !is_transient && inside.any(|it| ["objects", "refs", "HEAD", "packed-refs"].iter().any(|name| it.as_os_str() == *name))
 }

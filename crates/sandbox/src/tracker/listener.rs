@@ -18,11 +18,12 @@ use rustix::event::{EventfdFlags, epoll, eventfd};
 use tokio::sync::watch;
 
 use super::{
+    between::{Between, Opener, Opening},
     calls::Change,
     changes::{self, Recording, Stop, Subject},
     hold::{Process, Wake},
     ignored::Ignored,
-    log::Log,
+    log::{Level, Log},
     logs::{Call, Logs, Use},
     open_files::{OpenFiles, link_early},
     resolve::{Looking, Roots},
@@ -48,6 +49,8 @@ struct Shared {
     logs: Logs,
     roots: Roots,
     ignored: Mutex<Ignored>,
+    /// Opens calls for changes of processes that work for none.
+    opener: Arc<OnceLock<Opener>>,
     next: AtomicU64,
     /// Trees that the thread has not taken up yet.
     coming: Mutex<Vec<Arc<Tree>>>,
@@ -76,8 +79,9 @@ struct Calls {
     owner: Option<Use>,
     /// The calls that it works for at present.
     present: Vec<Use>,
-    /// The last one: what it changes without a call is counted to this.
+    /// The last one: what it changes without a call is counted to this, unless content would be lost.
     last: Option<Arc<Call>>,
+    between: Between,
 }
 
 /// A stopped call.
@@ -118,7 +122,7 @@ impl Tracker {
     ///
     /// # Errors
     /// Those of the system.
-    pub fn start(logs: Logs, roots: &[PathBuf]) -> io::Result<Self> {
+    pub fn start(logs: Logs, roots: &[PathBuf], opener: Arc<OnceLock<Opener>>) -> io::Result<Self> {
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         epoll::add(&epoll, &wake, epoll::EventData::new_u64(WAKE), epoll::EventFlags::IN)?;
@@ -128,6 +132,7 @@ impl Tracker {
             logs,
             roots: Roots::open(roots),
             ignored: Mutex::default(),
+            opener,
             next: AtomicU64::new(WAKE + 1),
             coming: Mutex::default(),
             waiting: Mutex::default(),
@@ -148,7 +153,7 @@ impl Tracker {
         let number = shared.next.fetch_add(1, Ordering::Relaxed);
         let owner = call.map(|it| Use::new(shared.logs.call(it)));
         let last = owner.as_ref().map(|it| it.call.clone());
-        let calls = Mutex::new(Calls { owner, present: Vec::new(), last });
+        let calls = Mutex::new(Calls { owner, present: Vec::new(), last, between: Between::Nobody });
         let tree = Arc::new(Tree {
             number,
             listener,
@@ -186,6 +191,7 @@ impl Tracked {
         let mut calls = self.tree.calls.lock();
         calls.owner = None;
         calls.last = Some(call.clone());
+        calls.between = Between::Nobody;
         // After its end it has nothing to settle.
         if !*self.tree.over.borrow() {
             calls.present.push(Use::new(call.clone()));
@@ -214,23 +220,16 @@ impl Drop for During {
 }
 
 impl Tree {
-    /// Returns the calls to which a change belongs.
-    fn calls(&self) -> Vec<Arc<Call>> {
-        let calls = self.calls.lock();
-        let present: Vec<_> = calls.present.iter().map(|it| it.call.clone()).collect();
-        let calls: Vec<_> = if present.is_empty() { calls.last.iter().cloned().collect() } else { present };
-        calls.into_iter().map(Call::present).collect()
-    }
-
     fn end(&self) {
         let mut calls = self.calls.lock();
         let uses = (calls.owner.take(), std::mem::take(&mut calls.present));
         let last = calls.last.take();
+        let between = std::mem::take(&mut calls.between);
         drop(calls);
         let of_uses = uses.0.iter().chain(&uses.1).map(|it| &it.call);
         of_uses.chain(&last).for_each(|call| call.check_renames());
         self.over.send_replace(true);
-        drop(uses);
+        drop((uses, between));
     }
 }
 
@@ -337,22 +336,61 @@ impl Shared {
         })
     }
 
+    /// Returns the calls to which a change belongs; `None` while one is being opened for it.
+    fn calls_of(self: &Arc<Self>, tree: &Arc<Tree>, subject: &Subject) -> Option<Vec<Arc<Call>>> {
+        let mut calls = tree.calls.lock();
+        let of: Vec<_> = if !calls.present.is_empty() {
+            calls.present.iter().map(|it| it.call.clone()).collect()
+        } else if let Between::Is(between) = &calls.between {
+            vec![between.call.clone()]
+        } else if let (None, false, Some(opener)) =
+            (&calls.owner, matches!(calls.between, Between::Failed), self.opener.get())
+            && loses(subject, calls.last.as_deref())
+        {
+            let after = calls.last.as_ref().map(|it| it.id().to_owned());
+            let is_asked = matches!(std::mem::replace(&mut calls.between, Between::Asked), Between::Asked);
+            drop(calls);
+            if !is_asked {
+                opener(self.opening(tree, after));
+            }
+            return None;
+        } else {
+            calls.last.iter().cloned().collect()
+        };
+        Some(of.into_iter().map(Call::present).collect())
+    }
+
+    fn opening(self: &Arc<Self>, tree: &Arc<Tree>, after: Option<String>) -> Opening {
+        let (shared, tree) = (Arc::downgrade(self), Arc::downgrade(tree));
+        let answer = move |call: Option<Arc<Call>>| {
+            let (Some(shared), Some(tree)) = (shared.upgrade(), tree.upgrade()) else { return };
+            let mut calls = tree.calls.lock();
+            // It may work for a call by now, or have ended.
+            if matches!(calls.between, Between::Asked) && !*tree.over.borrow() {
+                calls.between = call.map_or(Between::Failed, |it| Between::Is(Use::new(it)));
+            }
+            drop(calls);
+            shared.wake();
+        };
+        Opening { after, answer: Some(Box::new(answer)) }
+    }
+
     fn record(self: &Arc<Self>, waiting: &Waiting, may_be_long: bool) -> Taken {
         let Waiting { tree, stopped, .. } = waiting;
         let Some(change) = Change::of(stopped.call, stopped.arguments) else { return Taken::Recorded };
-        let calls = tree.calls();
-        if calls.is_empty() {
-            return Taken::Recorded;
-        }
         let looking = Looking { roots: &self.roots, root: &tree.root, thread: stopped.thread };
         let subject = changes::subject(&looking, change);
+        if matches!(subject, Subject::Hidden) {
+            return Taken::Refused;
+        }
         if matches!(subject, Subject::Nothing) || !system::waits(tree.listener.as_fd(), stopped) {
             return Taken::Recorded;
         }
+        let Some(calls) = self.calls_of(tree, &subject) else { return Taken::Held };
         if matches!(change, Change::Open { .. }) && tree.is_lasting.load(Ordering::Relaxed) {
             tree.open.lock().add(stopped.thread);
         }
-        let git = LazyCell::new(|| changes::is_git(&looking));
+        let git = LazyCell::new(|| looking.runs_git());
         for call in &calls {
             let log = if may_be_long { Some(call.log.lock()) } else { call.log.try_lock() };
             let Some(mut log) = log else { return Taken::Busy };
@@ -384,6 +422,17 @@ impl Shared {
         }
         Taken::Recorded
     }
+}
+
+/// Returns whether a change may lose content that the last call of its process has not kept.
+fn loses(subject: &Subject, last: Option<&Call>) -> bool {
+    let place = match subject {
+        Subject::Gone(place, _) | Subject::Written { place, append: false, .. } => place,
+        Subject::Moved { .. } => return true,
+        _ => return false,
+    };
+    let level = |call: &Call| call.log.try_lock().and_then(|log| log.as_ref()?.level(&place.path()));
+    last.and_then(level) < Some(Level::Whole)
 }
 
 /// Returns the log of a call, which is opened at its first change.

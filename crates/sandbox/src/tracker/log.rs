@@ -205,9 +205,14 @@ impl Log {
     /// Adds a record that another program than git changes what git changed, if it does.
     pub(super) fn changed_again(&mut self, path: &Path, by_git: impl FnOnce() -> bool) {
         if self.by_git.contains(path) && !by_git() {
-            self.by_git.remove(path);
-            self.add(&Record::NotByGit { path: path.to_owned() });
+            self.not_by_git(path.to_owned());
         }
+    }
+
+    /// Adds a record that another program than git changes this part of a repository.
+    pub(super) fn not_by_git(&mut self, path: PathBuf) {
+        self.by_git.remove(&path);
+        self.add(&Record::NotByGit { path });
     }
 
     /// Adds a record of a change whose file could not be determined.

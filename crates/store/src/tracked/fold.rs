@@ -41,6 +41,8 @@ pub struct Fold {
     pub entries: Vec<Entry>,
     /// The renames in order, from and to.
     pub moves: Vec<(PathBuf, PathBuf)>,
+    /// Parts of repositories' histories that another program than git moved; each with the number of renames before.
+    pub moved_history: Vec<(PathBuf, usize)>,
     /// Changes whose file could not be determined.
     pub unknown: Vec<String>,
     /// Other calls that ran in the same process at the same time: some changes may be theirs.
@@ -79,9 +81,9 @@ impl Fold {
                     }
                 }
                 Record::NotByGit { path } => {
-                    let at = fold.known.get(&fold.key(&path)).copied();
-                    if let Some(entry) = at.and_then(|at| fold.entries.get_mut(at)) {
-                        entry.after_git = true;
+                    match fold.entry_now(&path) {
+                        Some(entry) => entry.after_git = true,
+                        None => fold.moved_history.push((path, fold.moves.len())),
                     }
                 }
                 Record::Attributes { path, attributes } => {
@@ -180,13 +182,25 @@ impl Fold {
 
     /// Returns the path of an entry before the call, as far as it was there.
     pub fn original(&self, entry: &Entry) -> PathBuf {
-        let mut path = entry.path.clone();
-        for (from, to) in self.moves.iter().take(entry.segment).rev() {
+        self.original_of(&entry.path, entry.segment)
+    }
+
+    fn original_of(&self, path: &Path, segment: usize) -> PathBuf {
+        let mut path = path.to_owned();
+        for (from, to) in self.moves.iter().take(segment).rev() {
             if let Some(back) = rebase(&path, to, from) {
                 path = back;
             }
         }
         path
+    }
+
+    /// Returns the parts of repositories' histories that another program than git moved away.
+    pub fn history_moved_away(&self) -> impl Iterator<Item = PathBuf> {
+        self.moved_history.iter().filter_map(|(path, segment)| {
+            let original = self.original_of(path, *segment);
+            (self.present(path, *segment) != original).then_some(original)
+        })
     }
 }
 

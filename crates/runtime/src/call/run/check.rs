@@ -1,15 +1,15 @@
 //! The check of what a call's commands changed: before content is lost that can't be kept, each time that a program
 //! waits for input, and at the end.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
-use kit::{Fault, Output, Part, Touches};
+use kit::{Fault, Output, Part};
 use sandbox::tracker::{Asker, Call};
 use serde_json::json;
-use store::journal::{Begun, Durability, Ended};
 
 use super::{
     super::{
+        between,
         changes::{self, Wait},
         deletions::{self, Deletions},
         questions::Asking,
@@ -35,6 +35,8 @@ pub(super) struct Checked {
 impl Work {
     /// Begins to ask before content is lost that can't be kept.
     pub(super) fn begin_check(&mut self, arguments: String, by_person: bool) {
+        let session = &self.session;
+        session.execution().opens_calls(|| between::opener(session));
         let unkept =
             Unkept::new(&self.session, &self.id, &self.whose, &self.this, &arguments, by_person);
         let asker = unkept.asker();
@@ -105,19 +107,8 @@ impl Work {
 
     /// Opens a call that follows this one.
     async fn next_call(&self) -> Result<String, Fault> {
-        let (store, call) = (self.session.store(), self.session.store().call_id());
-        let begun = Begun {
-            call: call.clone(),
-            session: self.session.name().to_owned(),
-            tool: self.this.tool.clone(),
-            arguments: json!({"job": self.this.id(), "follows": self.id}).to_string(),
-            touches: Touches::exclusive(),
-            decision: "allowed: its job goes on".to_owned(),
-        };
-        store.journal().begin(begun, Durability::Wait).await?;
-        let ended = Ended::of(&call, self.session.name(), &Ok(Output::text("")), Duration::ZERO);
-        store.journal().end_later(ended)?;
-        Ok(call)
+        let arguments = json!({"job": self.this.id(), "follows": self.id});
+        between::open_call(&self.session, &self.this.tool, &arguments, "allowed: its job goes on").await
     }
 
     /// Adds what was decided about files of which no copy can be kept.
