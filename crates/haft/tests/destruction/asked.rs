@@ -132,3 +132,24 @@ fn workspace_file_can_t_raise_the_limits() {
     test_ws.call("shell", &json!({"command": "rm -rf many"})).must("denied");
     assert!(test_ws.at("many/80").exists());
 }
+
+#[test]
+fn patterns_that_the_session_added_make_nothing_ignored() {
+    kit::needs!(Git);
+    let test_ws = repository();
+    script(&test_ws, "mkdir new; for i in $(seq 80); do echo new $i > new/$i; done");
+    let before = Tree::of(&test_ws.at("new"));
+    let session = ["--session", "one"];
+    let denied = |command: &str| {
+        let called = test_ws.call_with(&session, "shell", &json!({"command": command}));
+        assert_eq!(before.differences(&Tree::of(&test_ws.at("new"))), Vec::<String>::new(), "{}", called.text());
+        assert_eq!(called.kind(), "denied", "{command}: {}", called.text());
+    };
+    denied("echo '*' >> .gitignore; rm -rf new");
+    denied("echo '*' > new/.gitignore; rm -rf new");
+    test_ws.call_with(&session, "shell", &json!({"command": "echo /new >> .gitignore"})).must("ok");
+    denied("rm -rf new");
+    test_ws.call_with(&session, "write", &json!({"path": "new/.gitignore", "content": "*\n"})).must("ok");
+    let called = test_ws.call_with(&session, "shell", &json!({"command": "rm -rf new"})).must("denied");
+    assert!(test_ws.at("new/80").exists(), "{}", called.text());
+}

@@ -204,7 +204,11 @@ fn candidates(session: &SessionState, call: &str) -> Result<Option<Candidates>, 
         return Ok(None);
     }
     let own = made_by_session(&tracked, session.name(), call)?;
-    let before = |path: &Path| changes.content(path);
+    let earlier = rules_before(session, call)?;
+    let before = |path: &Path| {
+        let edited = session.store().before_edits(session.name(), path).ok().flatten();
+        earlier.get(path).cloned().or(edited).or_else(|| changes.content(path))
+    };
     let is_repository = |folder: &Path| changes.had_repository(folder);
     let mut rules = Rules::new(session.execution().roots(), &before, &is_repository);
     history.retain(|path| {
@@ -257,13 +261,21 @@ impl Changes {
         }
     }
 
-    /// Returns the content of a file before the call, if the call changed it.
+    /// Returns the content of a file before the call, if the call changed it; of one that was not there, an empty one.
     fn content(&self, path: &Path) -> Option<Vec<u8>> {
         let entry = self.fold.entries.iter().find(|it| self.fold.original(it) == path)?;
-        let Node::File(about) = &entry.node else { return None };
+        let about = match &entry.node {
+            Node::File(about) => about,
+            Node::Absent => return Some(Vec::new()),
+            Node::Folder(_) | Node::Link { .. } | Node::Special(_) => return None,
+        };
+        let file = match entry.kept {
+            // It was appended to, and still begins like that.
+            BeforeImage::Length => self.fold.present(&entry.path, entry.segment),
+            _ => self.image(entry)?,
+        };
         let mut content = Vec::new();
-        let image = std::fs::File::open(self.image(entry)?).ok()?;
-        image.take(about.size.min(RULES)).read_to_end(&mut content).ok()?;
+        std::fs::File::open(file).ok()?.take(about.size.min(RULES)).read_to_end(&mut content).ok()?;
         Some(content)
     }
 
@@ -286,7 +298,8 @@ impl Changes {
             let (repository, _) = too_much::repository_of_history(&path);
             let Ok(name) = path.strip_prefix(&repository) else { continue };
             let packed = repository.join("packed-refs");
-            let text = self.content(&packed).or_else(|| std::fs::read(&packed).ok()).unwrap_or_default();
+            let text = self.content(&packed).filter(|it| !it.is_empty());
+            let text = text.or_else(|| std::fs::read(&packed).ok()).unwrap_or_default();
             let name = format!(" {}", name.display());
             if String::from_utf8_lossy(&text).lines().any(|line| line.ends_with(&name)) {
                 found.push(path);
@@ -327,6 +340,27 @@ pub(super) fn made_by_session(tracked: &Tracked, session: &str, call: &str) -> R
         }
     }
     Ok(made)
+}
+
+/// Returns the ignore rules that earlier commands of the session changed, as they were before that: what a session has
+/// git ignore is not ignored in it.
+fn rules_before(session: &SessionState, call: &str) -> Result<HashMap<PathBuf, Vec<u8>>, Fault> {
+    let tracked = session.store().tracked();
+    let mut rules = HashMap::new();
+    let mut calls = tracked.open_calls(Some(session.name()))?;
+    calls.reverse();
+    for earlier in calls.iter().filter(|it| it.call != call && it.depth == 0) {
+        let Some(fold) = tracked.fold(&earlier.call)? else { continue };
+        let folder = session.store().tracked_folder().join(&earlier.call);
+        let changes = Changes { fold, settled: Settled::default(), folder };
+        let paths = changes.fold.entries.iter().map(|it| changes.fold.original(it));
+        for path in paths.filter(|it| it.ends_with(".gitignore") || it.ends_with(".git/info/exclude")) {
+            if let Some(content) = changes.content(&path) {
+                rules.entry(path).or_insert(content);
+            }
+        }
+    }
+    Ok(rules)
 }
 
 /// Counts the files of these folders that git does not ignore, up to a maximum.

@@ -166,9 +166,8 @@ mod tests {
         assert_eq!(found("/file/", OFlags::PATH), None);
         assert_eq!(found("/gone", OFlags::PATH), None);
         let machine = open("/".as_ref());
-        let whole = format!("/proc/self/cwd/../../{}/file", "../".repeat(20));
-        let found = walk(thread, machine.as_fd(), b.as_fd(), whole.as_bytes(), OFlags::PATH);
-        assert!(found.is_err() || !std::path::Path::new("/file").exists());
+        let cwd = walk(thread, machine.as_fd(), b.as_fd(), b"/proc/self/cwd", OFlags::PATH).ok().unwrap();
+        assert_eq!(fstat(&cwd).unwrap().st_ino, fs::metadata(".").unwrap().ino());
         let own = walk(thread, machine.as_fd(), b.as_fd(), b"/proc/self/status", OFlags::PATH).ok().unwrap();
         assert!(is_in_proc(own.as_fd()).unwrap());
     }
