@@ -1,10 +1,12 @@
 //! Deletions that are too much, by everything that runs commands: jobs, programs in a terminal, Python, tool files,
 //! MCP servers, and the person.
 
+use std::time::Instant;
+
 use serde_json::{Value, json};
 
 use super::{script, tree::Tree};
-use crate::support::{Ran, Server, TestWorkspace, run};
+use crate::support::{Ran, Server, TIMEOUT, TestWorkspace, run};
 
 /// A workspace with 80 files.
 fn many() -> TestWorkspace {
@@ -146,12 +148,17 @@ fn mcp_servers_are_checked() {
     server.finish();
 }
 
-/// Waits until haft has put something back by itself, and returns what the next answer says.
+/// Makes calls until an answer says that haft has put something back by itself; returns it.
 #[track_caller]
-fn after_it_was_put_back(test_ws: &TestWorkspace, server: &Server) -> String {
-    let is_undo = |it: &Value| it["tool"] == "undo" && it["outcome"] != "running";
-    super::until("nothing was put back", || test_ws.log().iter().any(is_undo));
-    told(server, "bash", &json!({"command": "echo next"}))
+fn after_it_was_put_back(server: &Server) -> String {
+    let began = Instant::now();
+    loop {
+        let said = told(server, "bash", &json!({"command": "echo next"}));
+        if said.contains("nothing was changed") {
+            return said;
+        }
+        assert!(began.elapsed() < TIMEOUT, "nothing was put back");
+    }
 }
 
 #[test]
@@ -163,29 +170,29 @@ fn process_that_goes_on_after_its_call_is_checked_and_the_next_answer_says_it() 
     server.does("bash", &json!({"command": command}));
     assert!(test_ws.at("many").exists());
     test_ws.put("go", "");
-    let said = after_it_was_put_back(&test_ws, &server);
+    let said = after_it_was_put_back(&server);
     assert_eq!(before.differences(&Tree::of(&test_ws.at("many"))), Vec::<String>::new(), "{said}");
     assert!(said.contains("left running") && said.contains("80 files in many/"), "{said}");
     let _ = server.finish();
 }
 
 #[test]
-fn mcp_server_that_wipes_when_it_starts_is_checked() {
+fn mcp_server_that_wipes_between_calls_is_checked() {
     kit::needs!(Python);
     let test_ws = many();
-    let wipes = SERVER.replace(
-        "    if said[\"method\"] == \"initialize\":\n",
-        "    if said[\"method\"] == \"initialize\":\n        shutil.rmtree(\"many\", ignore_errors=True)\n",
-    );
-    assert_ne!(wipes, SERVER);
-    test_ws.put("server.py", &wipes.replace("        shutil.rmtree(\"many\")\n", "        pass\n"));
+    let later = "        import os, threading, time\n        def later():\n            while not os.path.exists(\"go\"):\n                \
+        time.sleep(0.01)\n            shutil.rmtree(\"many\")\n        threading.Thread(target=later).start()\n";
+    let server = SERVER.replace("        shutil.rmtree(\"many\")\n", later);
+    assert_ne!(server, SERVER);
+    test_ws.put("server.py", &server);
     std::fs::create_dir_all(test_ws.config()).unwrap();
     let config = "[mcp.wiper]\ncommand = \"python3\"\nargs = [\"server.py\"]\n";
     std::fs::write(test_ws.config().join("haft.toml"), config).unwrap();
     let before = Tree::of(&test_ws.at("many"));
     let server = test_ws.serve_with(&["--approve", "auto"]);
-    let first = told(&server, "mcp_call", &json!({"server": "wiper", "name": "wipe", "arguments": {}}));
-    let said = first + &after_it_was_put_back(&test_ws, &server);
+    server.does("mcp_call", &json!({"server": "wiper", "name": "wipe", "arguments": {}}));
+    test_ws.put("go", "");
+    let said = after_it_was_put_back(&server);
     assert_eq!(before.differences(&Tree::of(&test_ws.at("many"))), Vec::<String>::new(), "{said}");
     assert!(said.contains("80 files in many/"), "{said}");
     let _ = server.finish();

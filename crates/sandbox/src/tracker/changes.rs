@@ -410,7 +410,10 @@ impl Recording<'_> {
         self.around(from);
         self.history_moves(from);
         rename(self.log, vec![(from.path(), to.path())]);
-        if let Some(named) = self.log.named.get_mut(&identity(there)) {
+        // Its first name, not the further one, is moved.
+        if let Some(named) = self.log.named.get_mut(&identity(there))
+            && named.path() == from.path()
+        {
             *named = to.clone();
         }
         Ok(())

@@ -91,6 +91,12 @@ impl From<Errno> for Trouble {
     }
 }
 
+impl From<io::Error> for Trouble {
+    fn from(error: io::Error) -> Self {
+        Errno::from_io_error(&error).map_or_else(|| Self::Unknown(error.to_string()), Self::from)
+    }
+}
+
 impl From<Failed> for Trouble {
     fn from(failed: Failed) -> Self {
         match failed {
@@ -218,7 +224,7 @@ impl Looking<'_> {
     pub(super) fn is_across_mounts(&self, from: (i32, &[u8]), to: (i32, &[u8])) -> bool {
         let mount = |(folder, text)| {
             let (folder, _) = self.parent(folder, text).ok()??;
-            Some(statx(&folder, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID).ok()?.stx_mnt_id)
+            Some(statx(&folder.handle, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID).ok()?.stx_mnt_id)
         };
         matches!((mount(from), mount(to)), (Some(from), Some(to)) if from != to)
     }
