@@ -11,7 +11,10 @@ mod report;
 use std::{
     os::fd::OwnedFd,
     path::{Path, PathBuf},
-    sync::{Arc, OnceLock},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use kit::{
@@ -97,6 +100,8 @@ struct Inner {
     grants: Grants,
     /// The logs of what its commands change.
     tracks: Logs,
+    /// Whether a tracker could not be started.
+    is_untracked: AtomicBool,
     /// The tool file that this is for.
     own: Option<Own>,
     /// Whether changes to the roots are kept nowhere.
@@ -192,6 +197,7 @@ impl Execution {
             allowed: workspace.policy.hosts.clone(),
             grants: workspace.grants.clone(),
             tracks: workspace.tracks.clone(),
+            is_untracked: AtomicBool::new(false),
             own: None,
             preview: false,
             number: 0,
@@ -257,6 +263,13 @@ impl Execution {
             self.look_whether_closed();
         }
         Procs::new(Arc::new(OfCall { execution: self.clone(), place, _hosts: hosts, pass, tool }))
+    }
+
+    /// Returns whether it is known what the commands of a call with these touches change.
+    pub(crate) fn tracks(&self, touches: &Touches) -> bool {
+        let is_inside =
+            self.sandbox() != SandboxMode::Full && touches.iter().all(|it| *it != Touch::Unconfined);
+        is_inside && Tracker::IS_AVAILABLE && !self.inner.is_untracked.load(Ordering::Relaxed)
     }
 
     /// Returns this execution environment for processes of this call.

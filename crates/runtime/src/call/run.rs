@@ -26,12 +26,13 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Answer, JournalEntry, Plan, Reviewing, Within, changes,
+    Answer, JournalEntry, Plan, Reviewing, Within, beside, changes,
     confirm::Confirming,
     deletions::{self, Deletions},
     hooks, model_output,
     questions::Asking,
     tools::ToolsOf,
+    waiting,
 };
 use crate::{
     deadline::LONGEST,
@@ -261,11 +262,16 @@ impl Work {
         let deadline = self.allowed + self.session.deadline();
         let folder = self.session.store().locks();
         let got = {
-            let waiting = pin!(async {
-                let locks = locks.await;
+            let session = self.session.clone();
+            let waiting = async {
+                let mut locks = locks.await;
+                let tracks = session.runtime().tracks();
+                locks.wait_for_commands(&plan.writes, |call, path| tracks.has_changed(call, path)).await;
                 let beside = file_locks::lock(&folder, &plan.writes).await;
                 (locks, beside)
-            });
+            };
+            let (session, id, progress) = (self.session.clone(), self.id.clone(), self.progress.clone());
+            let waiting = pin!(waiting::reported(&session, &id, progress.as_deref(), waiting));
             let got = self.attend(waiting, deadline, &mut None).await;
             let stop = if self.is_job() { &self.this.stop } else { &self.cancel };
             if stop.is_cancelled() { Err(Kind::Cancelled) } else { got }
@@ -318,9 +324,17 @@ impl Work {
         let done = self.run_tool(plan, &mut held).await;
         let checks = runs && !self.is_job();
         let end = changes::end(&self.session, &self.id, checks).await;
-        let Some(mut end) = end else { return done };
-        let done = if checks { self.check_deletions(done, &mut end).await } else { done };
-        end.show(&self.landed).await;
+        let done = match end {
+            None => done,
+            Some(mut end) => {
+                let done = if checks { self.check_deletions(done, &mut end).await } else { done };
+                end.show(&self.landed).await;
+                done
+            }
+        };
+        if let Some((locks, _)) = &held {
+            self.entry.notes.extend(beside::notes(&self.session, locks, &self.landed, &done));
+        }
         done
     }
 
