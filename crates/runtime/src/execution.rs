@@ -11,7 +11,10 @@ mod report;
 use std::{
     os::fd::OwnedFd,
     path::{Path, PathBuf},
-    sync::{Arc, OnceLock},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use kit::{
@@ -99,6 +102,8 @@ struct Inner {
     tracks: Logs,
     /// Opens calls for what lasting processes change while they work for none.
     opener: Arc<OnceLock<Opener>>,
+    /// Whether a tracker could not be started.
+    is_untracked: AtomicBool,
     /// The tool file that this is for.
     own: Option<Own>,
     /// Whether changes to the roots are kept nowhere.
@@ -195,6 +200,7 @@ impl Execution {
             grants: workspace.grants.clone(),
             tracks: workspace.tracks.clone(),
             opener: Arc::default(),
+            is_untracked: AtomicBool::new(false),
             own: None,
             preview: false,
             number: 0,
@@ -260,6 +266,13 @@ impl Execution {
             self.look_whether_closed();
         }
         Procs::new(Arc::new(OfCall { execution: self.clone(), place, _hosts: hosts, pass, tool }))
+    }
+
+    /// Returns whether it is known what the commands of a call with these touches change.
+    pub(crate) fn tracks(&self, touches: &Touches) -> bool {
+        let is_inside =
+            self.sandbox() != SandboxMode::Full && touches.iter().all(|it| *it != Touch::Unconfined);
+        is_inside && Tracker::IS_AVAILABLE && !self.inner.is_untracked.load(Ordering::Relaxed)
     }
 
     /// Returns this execution environment for processes of this call.

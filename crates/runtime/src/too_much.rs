@@ -96,7 +96,8 @@ pub(crate) fn repository_of_history(path: &Path) -> (PathBuf, PathBuf) {
         let repository = path.ancestors().nth(3).unwrap_or(path).to_owned();
         return (repository.clone(), repository);
     };
-    let is_below = |it: &Component<'_>| ["objects", "refs", "logs"].iter().any(|name| it.as_os_str() == *name);
+    let is_below =
+        |it: &Component<'_>| ["objects", "refs", "logs"].iter().any(|name| it.as_os_str() == *name);
     let below = parts.iter().skip(git).position(is_below).map_or(parts.len() - 1, |it| git + it);
     (parts.iter().take(below).collect(), parts.iter().take(git).collect())
 }

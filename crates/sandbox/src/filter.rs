@@ -94,8 +94,7 @@ const REFUSED: &[i64] = &[
 const ABSENT: &[i64] = &[libc::SYS_clone3, libc::SYS_openat2, libc::SYS_io_setup];
 
 /// Requests of btrfs that make or remove a whole folder, in place of the calls that the change tracker stops.
-const SUBVOLUMES: [u64; 6] =
-    [0x5000_9401, 0x5000_940E, 0x5000_940F, 0x5000_9417, 0x5000_9418, 0x5000_943F];
+const SUBVOLUMES: [u64; 6] = [0x5000_9401, 0x5000_940E, 0x5000_940F, 0x5000_9417, 0x5000_9418, 0x5000_943F];
 
 const NEW_NAMESPACES: u64 = (libc::CLONE_NEWNS
     | libc::CLONE_NEWCGROUP

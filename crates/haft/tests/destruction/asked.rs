@@ -142,7 +142,12 @@ fn patterns_that_the_session_added_make_nothing_ignored() {
     let session = ["--session", "one"];
     let denied = |command: &str| {
         let called = test_ws.call_with(&session, "shell", &json!({"command": command}));
-        assert_eq!(before.differences(&Tree::of(&test_ws.at("new"))), Vec::<String>::new(), "{}", called.text());
+        assert_eq!(
+            before.differences(&Tree::of(&test_ws.at("new"))),
+            Vec::<String>::new(),
+            "{}",
+            called.text()
+        );
         assert_eq!(called.kind(), "denied", "{command}: {}", called.text());
     };
     denied("echo '*' >> .gitignore; rm -rf new");

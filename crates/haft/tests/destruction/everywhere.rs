@@ -59,7 +59,8 @@ fn each_interaction_with_a_program_in_a_terminal_is_checked() {
     let bash = json!({"command": "PS1='> ' bash --norc --noprofile", "until": "^> $"});
     assert!(server.does("interact", &bash).contains("job_1"));
     let types = |text: &str, number: usize| {
-        let input = json!({"text": format!("{text}; echo do\"\"ne {number}\r"), "until": format!("^done {number}")});
+        let input =
+            json!({"text": format!("{text}; echo do\"\"ne {number}\r"), "until": format!("^done {number}")});
         told(&server, "continue_job", &json!({"job": "job_1", "input": input}))
     };
     // The second time, the files are again those of before.
@@ -212,7 +213,10 @@ fn command_of_the_person_s_is_done_and_they_are_told_how_to_take_it_back() {
     let before = Tree::of(&test_ws.at(""));
     let says = json!({"say": "Gone.", "expect": ["80 files in many/"]});
     let ran = chat(&test_ws, &[says], &[], "!rm -rf many\nwhat happened?\n");
-    assert!(ran.out.contains("this deletes or empties 80 files in many/; `/undo` brings that back"), "{ran:?}");
+    assert!(
+        ran.out.contains("this deletes or empties 80 files in many/; `/undo` brings that back"),
+        "{ran:?}"
+    );
     assert!(!test_ws.at("many").exists(), "{ran:?}");
     let ran = chat(&test_ws, &[], &["--resume"], "/undo\n");
     assert_eq!(before.differences(&Tree::of(&test_ws.at(""))), Vec::<String>::new(), "{ran:?}");

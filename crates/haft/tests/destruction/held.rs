@@ -96,8 +96,11 @@ fn one_question_for_all_files_where_there_is_no_room_for_copies() {
 #[test]
 fn time_limit_of_a_command_does_not_run_while_the_person_is_asked() {
     let test_ws = without_room("file_mib = 0");
-    let mut terminal =
-        asked(&test_ws, "bash", &json!({"command": "echo new > disk.img; echo ended > ended", "timeout_s": 1}));
+    let mut terminal = asked(
+        &test_ws,
+        "bash",
+        &json!({"command": "echo new > disk.img; echo ended > ended", "timeout_s": 1}),
+    );
     terminal.shows(QUESTION, 1);
     // Longer than the limit: no event tells that a time did not pass.
     std::thread::sleep(std::time::Duration::from_millis(1500));
@@ -109,7 +112,8 @@ fn time_limit_of_a_command_does_not_run_while_the_person_is_asked() {
 #[test]
 fn question_is_withdrawn_when_the_process_is_killed() {
     let test_ws = without_room("file_mib = 0");
-    let command = "sh -c 'echo new > disk.img' & while [ ! -e go ]; do :; done; kill -9 $!; echo after > after";
+    let command =
+        "sh -c 'echo new > disk.img' & while [ ! -e go ]; do :; done; kill -9 $!; echo after > after";
     let mut terminal = asked(&test_ws, "shell", &json!({"command": command}));
     terminal.shows(QUESTION, 1);
     test_ws.put("go", "");

@@ -50,7 +50,8 @@ fn history_that_git_itself_rewrites_is_not_asked_about() {
     kit::needs!(Git);
     let test_ws = repository();
     let before = Tree::of(&test_ws.at(""));
-    let filter = "FILTER_BRANCH_SQUELCH_WARNING=1 git filter-branch -f --msg-filter 'cat; echo more' -- --all";
+    let filter =
+        "FILTER_BRANCH_SQUELCH_WARNING=1 git filter-branch -f --msg-filter 'cat; echo more' -- --all";
     for command in [
         "git reflog expire --expire=now --all; git gc -q --prune=now --aggressive",
         "git repack -adq; git pack-refs --all; git prune",

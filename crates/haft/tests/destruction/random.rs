@@ -207,7 +207,9 @@ fn run(seed: u64) -> Done {
 
 /// Returns the number of records in the log of the only call that has one.
 fn records(test_ws: &TestWorkspace) -> u64 {
-    let below = |folder: std::path::PathBuf| std::fs::read_dir(folder).into_iter().flatten().flatten().map(|it| it.path());
+    let below = |folder: std::path::PathBuf| {
+        std::fs::read_dir(folder).into_iter().flatten().flatten().map(|it| it.path())
+    };
     let calls = below(test_ws.state().join("workspaces")).flat_map(|it| below(it.join("tracked")));
     let logs = calls.filter_map(|it| std::fs::read(it.join("log")).ok());
     logs.map(|it| it.iter().filter(|byte| **byte == b'\n').count() as u64).sum()

@@ -23,11 +23,7 @@ use super::{
     unkept::{Told, Unkept},
 };
 use crate::{
-    approval_time::AskedTime,
-    config::AskLimits,
-    jobs::ThisCall,
-    session_state::SessionState,
-    too_much,
+    approval_time::AskedTime, config::AskLimits, jobs::ThisCall, session_state::SessionState, too_much,
 };
 
 /// The tool of such calls in the log.

@@ -239,7 +239,10 @@ impl Changes {
             if became == too_much::Became::Deleted && self.has_another_name(entry) {
                 return None;
             }
-            Some((Loss { path: self.fold.original(entry), became, by_git: entry.git && !entry.after_git }, entry))
+            Some((
+                Loss { path: self.fold.original(entry), became, by_git: entry.git && !entry.after_git },
+                entry,
+            ))
         });
         losses.collect()
     }
@@ -322,7 +325,11 @@ impl Changes {
 }
 
 /// Returns the files that earlier calls of the session created.
-pub(super) fn made_by_session(tracked: &Tracked, session: &str, call: &str) -> Result<HashSet<PathBuf>, Fault> {
+pub(super) fn made_by_session(
+    tracked: &Tracked,
+    session: &str,
+    call: &str,
+) -> Result<HashSet<PathBuf>, Fault> {
     let mut made = HashSet::new();
     let mut existed: HashMap<PathBuf, bool> = HashMap::new();
     let mut calls = tracked.open_calls(Some(session))?;

@@ -28,7 +28,8 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Answer, JournalEntry, Plan, Reviewing, Within, confirm::Confirming, hooks, model_output, tools::ToolsOf,
+    Answer, JournalEntry, Plan, Reviewing, Within, beside, confirm::Confirming, hooks, model_output,
+    tools::ToolsOf, waiting,
 };
 use crate::{
     deadline::LONGEST,
@@ -264,11 +265,16 @@ impl Work {
         let deadline = self.allowed + self.session.deadline();
         let folder = self.session.store().locks();
         let got = {
-            let waiting = pin!(async {
-                let locks = locks.await;
+            let session = self.session.clone();
+            let waiting = async {
+                let mut locks = locks.await;
+                let tracks = session.runtime().tracks();
+                locks.wait_for_commands(&plan.writes, |call, path| tracks.has_changed(call, path)).await;
                 let beside = file_locks::lock(&folder, &plan.writes).await;
                 (locks, beside)
-            });
+            };
+            let (session, id, progress) = (self.session.clone(), self.id.clone(), self.progress.clone());
+            let waiting = pin!(waiting::reported(&session, &id, progress.as_deref(), waiting));
             let got = self.attend(waiting, deadline, &mut None).await;
             let stop = if self.is_job() { &self.this.stop } else { &self.cancel };
             if stop.is_cancelled() { Err(Kind::Cancelled) } else { got }
@@ -324,7 +330,11 @@ impl Work {
             self.begin_check(arguments, plan.by_person);
         }
         let done = self.run_tool(plan, &mut held).await;
-        self.end_check(done).await
+        let done = self.end_check(done).await;
+        if let Some((locks, _)) = &held {
+            self.entry.notes.extend(beside::notes(&self.session, locks, &self.landed, &done));
+        }
+        done
     }
 
     /// Returns whether no change is made before a person has decided.

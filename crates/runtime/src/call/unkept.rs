@@ -201,7 +201,8 @@ fn size(bytes: u64) -> String {
 fn may_be_lost(session: &SessionState, path: &Path) -> bool {
     let patterns = &session.runtime().commands().overwrite;
     let roots = session.execution().roots();
-    let Some(root) = roots.iter().filter(|it| path.starts_with(it)).max_by_key(|it| it.as_os_str().len()) else {
+    let Some(root) = roots.iter().filter(|it| path.starts_with(it)).max_by_key(|it| it.as_os_str().len())
+    else {
         return false;
     };
     let mut rules = GitignoreBuilder::new(root);

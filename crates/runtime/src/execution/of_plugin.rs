@@ -180,6 +180,7 @@ impl Execution {
             grants: session.grants.clone(),
             tracks: session.tracks.clone(),
             opener: session.opener.clone(),
+            is_untracked: std::sync::atomic::AtomicBool::new(false),
             own,
             preview,
             number: NUMBER.fetch_add(1, Ordering::Relaxed),

@@ -118,6 +118,9 @@ pub struct During {
 }
 
 impl Tracker {
+    /// Whether changes can be tracked on this system.
+    pub const IS_AVAILABLE: bool = true;
+
     /// Starts a thread that tracks changes in these folders.
     ///
     /// # Errors

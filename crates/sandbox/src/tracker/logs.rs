@@ -138,6 +138,13 @@ impl Logs {
         self.known(id)
     }
 
+    /// Returns whether the call of this id has opened this file for writing or has changed it, or anything in this
+    /// folder; also if that is not known.
+    pub fn has_changed(&self, call: &str, path: &Path) -> bool {
+        let call = self.inner.calls.lock().get(call).and_then(Weak::upgrade);
+        call.is_some_and(|it| it.has_changed(path))
+    }
+
     fn known(&self, id: &str) -> Arc<Call> {
         let mut calls = self.inner.calls.lock();
         if let Some(call) = calls.get(id).and_then(Weak::upgrade) {
@@ -203,6 +210,18 @@ impl Call {
         log.unknown(format!("the changes of its command are not known: {why}"));
         self.count(&log.write()?);
         Ok(())
+    }
+
+    fn has_changed(&self, path: &Path) -> bool {
+        if self.totals.borrow().unknown > 0
+            || self.early.lock().iter().any(|it| it.place.path().starts_with(path))
+        {
+            return true;
+        }
+        // Another thread has the log while it makes a long copy.
+        let Some(log) = self.log.try_lock() else { return true };
+        let Some(log) = &*log else { return false };
+        log.level(path).is_some() || path.is_dir() && log.seen.keys().any(|it| it.starts_with(path))
     }
 
     /// Waits until it changes nothing more: no process lives any more that was started for it, and no process

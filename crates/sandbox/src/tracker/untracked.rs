@@ -22,6 +22,9 @@ pub struct Tracked(Infallible);
 pub struct During(Infallible);
 
 impl Tracker {
+    /// Whether changes can be tracked on this system.
+    pub const IS_AVAILABLE: bool = false;
+
     /// Fails: there is no such filter on this system.
     ///
     /// # Errors

@@ -80,12 +80,10 @@ impl Fold {
                         }
                     }
                 }
-                Record::NotByGit { path } => {
-                    match fold.entry_now(&path) {
-                        Some(entry) => entry.after_git = true,
-                        None => fold.moved_history.push((path, fold.moves.len())),
-                    }
-                }
+                Record::NotByGit { path } => match fold.entry_now(&path) {
+                    Some(entry) => entry.after_git = true,
+                    None => fold.moved_history.push((path, fold.moves.len())),
+                },
                 Record::Attributes { path, attributes } => {
                     if let Some(entry) = fold.entry_now(&path)
                         && !matches!(entry.node, Node::Absent)

@@ -11,10 +11,7 @@ use kit::{
     procs::{Ending, Exit, Process},
     services::{Listens, Live, Soon},
 };
-use tokio::{
-    sync::Mutex,
-    time::Instant,
-};
+use tokio::{sync::Mutex, time::Instant};
 
 use super::{
     answer::{self, SHOWN},

@@ -37,8 +37,7 @@ impl Work {
     pub(super) fn begin_check(&mut self, arguments: String, by_person: bool) {
         let session = &self.session;
         session.execution().opens_calls(|| between::opener(session));
-        let unkept =
-            Unkept::new(&self.session, &self.id, &self.whose, &self.this, &arguments, by_person);
+        let unkept = Unkept::new(&self.session, &self.id, &self.whose, &self.this, &arguments, by_person);
         let asker = unkept.asker();
         let tracked = self.session.runtime().tracks().call(&self.id);
         tracked.asks(asker.clone());
@@ -154,13 +153,8 @@ impl Work {
         let Some(checked) = &self.checked else { return done };
         let asked = self.this.asked.clone();
         let cancel = if self.is_job() { &self.this.stop } else { &self.cancel };
-        let asking = Asking {
-            session: &session,
-            whose: &self.whose,
-            tool: &self.this.tool,
-            asked: &asked,
-            cancel,
-        };
+        let asking =
+            Asking { session: &session, whose: &self.whose, tool: &self.this.tool, asked: &asked, cancel };
         match deletions.ask(&too_much, asking, (self.this.name(), &checked.arguments)).await {
             Ok(decision) => {
                 self.entry.asked.push(decision);
