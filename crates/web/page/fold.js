@@ -1,8 +1,7 @@
 /**
  * The fold of a session's rows: entries in the order in which a person reads them.
  *
- * It is the same whether a reader got the pieces of a text or the row that took their place: a row with `from` removes the pieces
- * of the same kind and agent from that number on.
+ * The server numbers the texts: a piece names the text that it belongs to, so a row that comes after a reconnection finds its place.
  */
 
 /**
@@ -37,9 +36,9 @@
  * @property {number} version
  * @property {'prompt' | 'text' | 'reasoning' | 'call' | 'end' | 'line' | 'agent' | 'removed' | 'picture' | 'message'} kind
  * @property {string} text the words of it, as they were written
- * @property {{seq: number, text: string}[]} [pieces]
- * @property {import('./types').Block[]} [tree] the text as the server parsed it
- * @property {number} [parsed] how many characters of the text the tree has
+ * @property {number} [item] the number of the text
+ * @property {import('./types').Block[]} [blocks] the text as the server parsed it
+ * @property {number} [kept] how many of the blocks are as they were when the entry was shown last
  * @property {Call} [call]
  * @property {SessionEvent} [event]
  * @property {AgentState} [agent]
@@ -57,8 +56,8 @@ export class AgentState {
     this.calls = new Map();
     /** The entry of this agent in the one above. @type {Entry | null} */
     this.shown = null;
-    /** A text that may still grow. @type {Entry | null} */
-    this.growing = null;
+    /** Texts of the answer that the model writes, by their numbers. @type {Map<number, Entry>} */
+    this.texts = new Map();
     /** Where the answer that the model writes began, among the entries. */
     this.answerFrom = 0;
     this.steps = 0;
@@ -133,15 +132,9 @@ export class Fold {
   add(row) {
     if (row.seq <= this.head) return;
     this.head = row.seq;
-    let event = /** @type {SessionEvent} */ (row);
-    let path = '';
-    while (event.event === 'under') {
-      path = path ? `${path}/${event.agent}` : event.agent;
-      event = event.inner;
-    }
-    const agent = this.agent(path);
-    if (path) this.touch(agent);
-    if (!this.stream(agent, row, event)) this.stand(agent, row, event);
+    const agent = this.agent(row.agent ?? '');
+    if (agent.path) this.touch(agent);
+    if (!this.stream(agent, row, row.event)) this.stand(agent, row, row.event);
   }
 
   /**
@@ -183,15 +176,18 @@ export class Fold {
    * @param {string} text
    */
   grow(agent, row, kind, text) {
-    let entry = agent.growing;
-    if (entry?.kind !== kind) {
-      entry = this.push(agent, { kind, text: '', seq: row.seq, at: row.at_ms, pieces: [] });
-      agent.growing = entry;
+    const item = row.item ?? row.seq;
+    let entry = agent.texts.get(item);
+    if (!entry) {
+      entry = this.push(agent, { kind, text: '', seq: row.seq, at: row.at, item, blocks: [], kept: 0 });
+      agent.texts.set(item, entry);
     }
-    const pieces = (entry.pieces ?? []).filter((it) => !row.from || it.seq < row.from);
-    pieces.push({ seq: row.seq, text });
-    entry.pieces = pieces;
-    entry.text = row.from ? pieces.map((it) => it.text).join('') : entry.text + text;
+    entry.text = row.whole ? text : entry.text + text;
+    if (row.md && entry.blocks) {
+      entry.blocks.length = Math.min(entry.blocks.length, row.md.keep);
+      entry.kept = Math.min(entry.kept ?? 0, row.md.keep);
+      entry.blocks.push(...row.md.blocks);
+    }
     this.mark(entry);
     if (!agent.path) this.doing = kind === 'text' ? 'answering' : 'thinking';
   }
@@ -203,10 +199,9 @@ export class Fold {
    * @param {SessionEvent} event
    */
   stand(agent, row, event) {
-    if (event.event !== 'job_ended' && event.event !== 'message_arrived') agent.growing = null;
     const own = agent.path === '';
     /** @param {string} text */
-    const say = (text) => this.push(agent, { kind: 'line', text, seq: row.seq, at: row.at_ms, event });
+    const say = (text) => this.push(agent, { kind: 'line', text, seq: row.seq, at: row.at, event });
     switch (event.event) {
       case 'opened':
         this.open = true;
@@ -215,9 +210,9 @@ export class Fold {
         this.open = false;
         break;
       case 'turn_began':
-        this.turn = { key: event.key, by: event.by, messages: event.messages, at: row.at_ms };
+        this.turn = { key: event.key, by: event.by, messages: event.messages, at: row.at };
         this.doing = 'beginning';
-        this.push(agent, { kind: 'prompt', text: event.text, seq: row.seq, at: row.at_ms, event });
+        this.push(agent, { kind: 'prompt', text: event.text, seq: row.seq, at: row.at, event });
         break;
       case 'turn_ended':
         this.endTurn(agent, row, event);
@@ -225,6 +220,7 @@ export class Fold {
       case 'asked':
         agent.steps = event.step;
         agent.answerFrom = agent.entries.length;
+        agent.texts.clear();
         agent.running = true;
         if (own) this.doing = 'waiting for the model';
         break;
@@ -235,7 +231,7 @@ export class Fold {
         this.answered(agent, row, event);
         break;
       case 'picture':
-        this.push(agent, { kind: 'picture', text: '', seq: row.seq, at: row.at_ms, event });
+        this.push(agent, { kind: 'picture', text: '', seq: row.seq, at: row.at, event });
         break;
       case 'again':
         this.discard(agent);
@@ -249,7 +245,7 @@ export class Fold {
         say(event.text);
         break;
       case 'message_shown':
-        this.push(agent, { kind: 'message', text: event.text, seq: row.seq, at: row.at_ms, event });
+        this.push(agent, { kind: 'message', text: event.text, seq: row.seq, at: row.at, event });
         break;
       case 'message_arrived':
         this.jobsChanged += 1;
@@ -319,7 +315,7 @@ export class Fold {
     this.doing = '';
     for (const it of this.agents.values()) {
       it.running = false;
-      it.growing = null;
+      it.texts.clear();
       if (it.shown) this.mark(it.shown);
       for (const entry of it.calls.values()) {
         if (entry.call && (entry.call.state === 'writing' || entry.call.state === 'running')) {
@@ -329,7 +325,7 @@ export class Fold {
       }
       it.calls.clear();
     }
-    this.push(agent, { kind: 'end', text: '', seq: row.seq, at: row.at_ms, event });
+    this.push(agent, { kind: 'end', text: '', seq: row.seq, at: row.at, event });
   }
 
   /**
@@ -342,7 +338,7 @@ export class Fold {
     if (!entry.call) return;
     entry.call.state = 'running';
     entry.call.arguments = event.arguments;
-    entry.call.begun = row.at_ms;
+    entry.call.begun = row.at;
     this.mark(entry);
     if (!agent.path) this.doing = `running ${event.tool}`;
   }
@@ -398,7 +394,7 @@ export class Fold {
     }[event.decision] ?? event.decision;
     const what = asked ? `${asked.tool} ${asked.about}` : 'A call';
     const text = `${what}: ${how}${event.by ? ` by ${event.by}` : ''}${event.words ? `: “${event.words}”` : ''}`;
-    this.push(agent, { kind: 'line', text, seq: row.seq, at: row.at_ms, event });
+    this.push(agent, { kind: 'line', text, seq: row.seq, at: row.at, event });
   }
 
   /**
@@ -410,7 +406,7 @@ export class Fold {
     const asked = this.questions.get(event.id);
     this.questions.delete(event.id);
     const answer = event.answer === undefined || event.answer === null ? 'no answer' : `“${event.answer}”`;
-    this.push(agent, { kind: 'line', text: `${asked?.text ?? 'A question'} — ${answer}${event.by ? ` (${event.by})` : ''}`, seq: row.seq, at: row.at_ms, event });
+    this.push(agent, { kind: 'line', text: `${asked?.text ?? 'A question'} — ${answer}${event.by ? ` (${event.by})` : ''}`, seq: row.seq, at: row.at, event });
   }
 
   /**
@@ -441,7 +437,7 @@ export class Fold {
     }
     const removed = agent.entries.splice(at);
     this.shape += 1;
-    this.push(agent, { kind: 'removed', text: `${turns === 1 ? 'The newest turn was' : `${turns} turns were`} taken back here`, seq: row.seq, at: row.at_ms, removed });
+    this.push(agent, { kind: 'removed', text: `${turns === 1 ? 'The newest turn was' : `${turns} turns were`} taken back here`, seq: row.seq, at: row.at, removed });
   }
 
   /**
@@ -453,10 +449,9 @@ export class Fold {
   callEntry(agent, row, call, tool) {
     const known = agent.calls.get(call);
     if (known) return known;
-    agent.growing = null;
     const entry = this.push(agent, {
-      kind: 'call', text: tool, seq: row.seq, at: row.at_ms,
-      call: { call, tool, state: 'writing', bytes: 0, arguments: null, progress: '', answer: null, begun: row.at_ms, byPerson: false },
+      kind: 'call', text: tool, seq: row.seq, at: row.at,
+      call: { call, tool, state: 'writing', bytes: 0, arguments: null, progress: '', answer: null, begun: row.at, byPerson: false },
     });
     agent.calls.set(call, entry);
     return entry;
@@ -482,9 +477,12 @@ export class Fold {
     this.changed.add(entry);
   }
 
-  /** @param {AgentState} agent */
+  /**
+   * Marks the entries of this agent and of those above it as changed.
+   * @param {AgentState} agent
+   */
   touch(agent) {
-    for (let it = agent.shown; it; it = it.agent ? this.above(it.agent)?.shown ?? null : null) this.mark(it);
+    for (let it = agent.shown; it?.agent; it = this.above(it.agent)?.shown ?? null) this.mark(it);
   }
 
   /**
