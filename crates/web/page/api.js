@@ -46,7 +46,8 @@ export async function send(method, path, options = {}) {
   if (options.key) headers['Idempotency-Key'] = options.key;
   /** @type {BodyInit | undefined} */
   let body = options.raw;
-  if (options.raw) headers['Content-Type'] = options.raw.type || 'application/octet-stream';
+  // Of any type: a JSON file is not a JSON request.
+  if (options.raw) headers['Content-Type'] = 'application/octet-stream';
   else if (method !== 'GET' && method !== 'DELETE') {
     headers['Content-Type'] = 'application/json';
     body = JSON.stringify(options.body ?? {});

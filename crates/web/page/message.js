@@ -8,7 +8,7 @@ import { clock, line, money, plural, short } from './format.js';
 import { blockNodes } from './markdown.js';
 import { openMenu } from './menu.js';
 import { copy, sentence } from './notice.js';
-import { preference } from './settings.js';
+import { preference } from './preferences.js';
 
 /**
  * @typedef {import('./fold.js').Entry} Entry
