@@ -132,6 +132,11 @@ export class Room {
     return post(this.at('prompt'), prompt);
   }
 
+  /** Has a summary take the place of the conversation. */
+  compactNow() {
+    return post(this.at('compact'));
+  }
+
   cancel() {
     return attempt(() => post(this.at('cancel')));
   }
