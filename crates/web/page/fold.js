@@ -82,7 +82,7 @@ export class Fold {
     this.questions = new Map();
     /** @type {Map<string, AgentState>} */
     this.agents = new Map([['', new AgentState('')]]);
-    /** @type {Usage & {cost: number, costKnown: boolean}} */
+    /** @type {Required<Usage> & {cost: number, costKnown: boolean}} */
     this.usage = { input: 0, cached: 0, kept: 0, output: 0, reasoning: 0, cost: 0, costKnown: false };
     /** The tokens of the newest request of the session's own agent. */
     this.contextTokens = 0;
