@@ -52,7 +52,8 @@ export function callView(entry, room) {
   };
   const update = () => {
     const open = room.opened.has(entry.id);
-    const state = call.state;
+    // A command that ends with another code than 0 has run, and did not do what was wanted.
+    const state = call.state === 'ok' && call.answer?.exit ? 'failed' : call.state;
     node.className = `entry call ${state}${open ? ' open' : ''}`;
     mark.textContent = { writing: '…', running: '…', ok: '✓', failed: '✕', lost: '–' }[state];
     mark.setAttribute('aria-label', { writing: 'being written', running: 'running', ok: 'done', failed: 'failed', lost: 'interrupted' }[state]);
@@ -74,7 +75,7 @@ export function callView(entry, room) {
 }
 
 /** Arguments that say best what a call is about. */
-const TELLING = ['command', 'path', 'file_path', 'notebook_path', 'url', 'pattern', 'query', 'agent', 'profile', 'job', 'name', 'prompt', 'task', 'question', 'text'];
+const TELLING = ['command', 'pattern', 'query', 'path', 'file_path', 'notebook_path', 'url', 'agent', 'profile', 'job', 'name', 'prompt', 'task', 'question', 'text'];
 
 /** @param {Call} call */
 export function gistOf(call) {
@@ -85,8 +86,8 @@ export function gistOf(call) {
   const known = /** @type {Record<string, unknown>} */ (args);
   const found = TELLING.filter((it) => typeof known[it] === 'string' && known[it]).slice(0, 2).map((it) => String(known[it]));
   if (found.length) return line(found.join('  '), 160);
-  const first = Object.values(known).find((it) => typeof it === 'string' || typeof it === 'number');
-  return first === undefined ? '' : line(String(first), 160);
+  const rest = Object.entries(known).map(([name, it]) => (Array.isArray(it) ? `${it.length} ${name}` : typeof it === 'object' ? '' : String(it)));
+  return line(rest.join(' '), 160);
 }
 
 /** @param {Call} call */

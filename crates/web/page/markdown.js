@@ -55,7 +55,16 @@ function block(it) {
 function item(it) {
   const isTask = it.check !== undefined && it.check !== null;
   return h('li', { class: isTask ? 'task' : null },
-    isTask && h('span', { class: 'check', role: 'img', 'aria-label': it.check ? 'done' : 'to do' }, it.check ? '☑' : '☐'), blockNodes(it.c));
+    isTask && h('span', { class: 'check', role: 'img', 'aria-label': it.check ? 'done' : 'to do' }, it.check ? '☑' : '☐'), it.c.map(inItem));
+}
+
+/**
+ * An item of a tight list has its text without a paragraph: a `code` without line breaks is a part of that text.
+ * @param {Block} it
+ */
+function inItem(it) {
+  const isInline = typeof it !== 'string' && (it.t === 'code' || it.t === 'raw') && !('lang' in it && it.lang) && !it.s.includes('\n');
+  return isInline ? inline(/** @type {Inline} */ (it)) : block(it);
 }
 
 /**

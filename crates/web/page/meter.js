@@ -19,8 +19,10 @@ export function meter(room) {
   const update = () => {
     const { usage, contextTokens } = room.fold;
     const window_ = windowOf(room);
-    const parts = [contextTokens > 0 && (window_ ? `${Math.round((contextTokens / window_) * 100)} % of ${short(window_)}` : `${short(contextTokens)} tokens`), usage.costKnown && money(usage.cost)].filter(Boolean);
-    text.textContent = parts.join(' · ');
+    const used = contextTokens > 0 && (window_ ? `${Math.round((contextTokens / window_) * 100)} % of ${short(window_)}` : `${short(contextTokens)} tokens`);
+    const cost = usage.costKnown && money(usage.cost);
+    const parts = [used, cost].filter(Boolean);
+    fill(text, used, cost && h('span', { class: 'cost' }, used ? ` · ${cost}` : cost));
     node.hidden = !parts.length;
     bar.hidden = !window_ || !contextTokens;
     if (window_) /** @type {HTMLElement} */ (bar.firstChild).style.width = `${Math.min(100, (contextTokens / window_) * 100)}%`;

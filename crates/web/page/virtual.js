@@ -47,8 +47,11 @@ export class VirtualList {
     this.sizes = new ResizeObserver(() => this.atEnd && this.toEnd());
     this.sizes.observe(this.node);
     this.sizes.observe(scroller);
+    let last = 0;
     scroller.addEventListener('scroll', () => {
-      this.atEnd = this.isNearEnd();
+      // The end may move away before the event comes: only who scrolls up leaves it.
+      this.atEnd = this.isNearEnd() || (this.atEnd && scroller.scrollTop >= last);
+      last = scroller.scrollTop;
       onScroll();
     }, { passive: true });
   }
