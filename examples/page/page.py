@@ -159,7 +159,7 @@ def uploads_by_button_drop_and_paste(stage):
     }"""
     it.page.evaluate(drop, ["drop", "main", "b.txt", "second file"])
     it.page.evaluate(drop, ["paste", "#composer", "c.txt", "third file"])
-    it.page.wait_for_function("document.querySelectorAll('.chips .there').length === 3")
+    it.page.wait_for_function("() => document.querySelectorAll('.chips .there').length === 3")
     it.say("Read them.")
     it.wait_for_end()
     assert "Three files." in it.page.locator(".entry.text").last.inner_text()
@@ -179,7 +179,7 @@ def shows_the_transcript_byte_for_byte_after_the_server_was_killed_in_mid_stream
         server.kill()
         it.page.locator(".connection:not([hidden])").wait_for()
         server.start()
-        it.page.wait_for_function("document.querySelector('.connection').hidden")
+        it.page.wait_for_function("() => document.querySelector('.connection').hidden")
         it.say("Go on.")
     it.wait_for_end(2)
     wait_until("the last answer is there", lambda: "The end." in it.page.locator(".entry.text").last.inner_text() or it.page.locator(".entry.text").count() >= 3)

@@ -1,6 +1,6 @@
 /** The page: signs in, shows the list and what the address names, and listens to the keyboard. */
 
-import { h, fill } from './dom.js';
+import { h, fill, set } from './dom.js';
 import { get, me, whenSignedOut } from './api.js';
 import { conversationPage } from './conversation.js';
 import { groupsPage } from './groups.js';
@@ -93,6 +93,7 @@ function show() {
   shown = key;
   document.title = 'haft';
   document.body.dataset.at = name || 'list';
+  asMain();
   if (name === 'session' && id) page = conversationPage(id, tab);
   else if (name === 'new' && me.may('say')) page = newPage(query.get('workspace') ?? undefined);
   else if (name === 'approvals') page = waitingPage();
@@ -102,6 +103,17 @@ function show() {
   else page = startPage();
   fill(place, page.node);
   if (wasShown || name === 'session' || name === 'new') page.focus();
+}
+
+const narrow = matchMedia('(max-width: 860px)');
+narrow.addEventListener('change', asMain);
+
+/** On a narrow screen the list is a page of its own. */
+function asMain() {
+  const alone = narrow.matches && document.body.dataset.at === 'list';
+  side?.node.setAttribute('role', alone ? 'main' : 'complementary');
+  const brand = side?.node.querySelector('.brand-name');
+  if (brand) for (const [name, value] of [['role', 'heading'], ['aria-level', '1']]) set(brand, /** @type {string} */ (name), alone && value);
 }
 
 function palette() {

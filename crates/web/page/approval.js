@@ -93,9 +93,9 @@ export function approvalCard(it, where, onSettled) {
   };
   const titleId = `ask-${where.session}-${it.id}`;
   return h('section', { class: 'ask approval', 'aria-labelledby': titleId, tabindex: -1, onkeydown: keys },
-    h('h3', { id: titleId }, question(it)),
+    h('h2', { id: titleId }, question(it)),
     where.title !== undefined && h('p', { class: 'muted small' }, 'in ', h('a', { href: `#/session/${encodeURIComponent(where.session)}` }, where.title || 'a session without words')),
-    it.about && h('pre', { class: 'about', tabindex: 0, role: 'region', 'aria-label': 'What is asked about' }, it.about),
+    it.about && h('pre', { class: 'about', tabindex: 0, role: 'group', 'aria-label': 'What is asked about' }, it.about),
     h('p', null, sentence(it.says)),
     it.effects.length > 0 && h('ul', { class: 'effects' }, it.effects.map((one) => h('li', null, effectLine(one)))),
     (it.changes ?? []).map((one) => changeView(one, { most: 200 })),

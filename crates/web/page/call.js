@@ -177,6 +177,6 @@ export function argumentsView(args) {
   return h('dl', { class: 'arguments' }, all.map(([name, value]) => {
     const text = typeof value === 'string' ? value : JSON.stringify(value, null, 1);
     const long = text.length > 120 || text.includes('\n');
-    return [h('dt', null, name), h('dd', null, long ? h('pre', { tabindex: 0, role: 'region', 'aria-label': name }, text) : h('code', null, text))];
+    return [h('dt', null, name), h('dd', null, long ? h('pre', { tabindex: 0, role: 'group', 'aria-label': name }, text) : h('code', null, text))];
   }));
 }

@@ -47,7 +47,7 @@ export function csvTable(text) {
   const [head = [], ...body] = rows;
   const isNumber = (/** @type {string} */ it) => it !== '' && !Number.isNaN(Number(it.replace(',', '.')));
   return h('div', null,
-    h('div', { class: 'table-scroll', tabindex: 0, role: 'region', 'aria-label': 'Table' }, h('table', { class: 'csv' },
+    h('div', { class: 'table-scroll', tabindex: 0, role: 'group', 'aria-label': 'Table' }, h('table', { class: 'csv' },
       h('thead', null, h('tr', null, head.slice(0, COLUMNS).map((it) => h('th', { scope: 'col' }, it)))),
       h('tbody', null, body.map((row) => h('tr', null, row.slice(0, COLUMNS).map((it) => h('td', { class: isNumber(it) ? 'align-right' : null }, it))))))),
     rows.length > ROWS && h('p', { class: 'muted small' }, `The first ${plural(ROWS, 'row')} are shown.`));

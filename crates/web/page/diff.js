@@ -44,7 +44,7 @@ export function counts(added, removed) {
  * @param {number} most
  */
 function hunks(change, most) {
-  const box = h('div', { class: 'hunks', tabindex: 0, role: 'region', 'aria-label': `Changes of ${change.path}` });
+  const box = h('div', { class: 'hunks', tabindex: 0, role: 'group', 'aria-label': `Changes of ${change.path}` });
   let left = most;
   let hidden = change.more ?? 0;
   for (const [at, hunk] of (change.hunks ?? []).entries()) {

@@ -78,7 +78,7 @@ function jobCard(first, room) {
   let job = first;
   let loaded = '';
   const state = h('span', { class: 'muted' });
-  const output = h('pre', { class: 'output', tabindex: 0, role: 'region', 'aria-label': `Output of ${first.id}` });
+  const output = h('pre', { class: 'output', tabindex: 0, role: 'group', 'aria-label': `Output of ${first.id}` });
   const details = h('details', { ontoggle: () => void load() }, h('summary', null, 'Output'), output);
   const input = h('input', { type: 'text', 'aria-label': `Input for ${first.id}`, placeholder: 'Type a line and press Enter', autocomplete: 'off' });
   const form = h('form', { class: 'job-input', hidden: true, onsubmit: (/** @type {Event} */ event) => {

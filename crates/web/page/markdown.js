@@ -27,8 +27,8 @@ function block(it) {
     case 'p':
       return h('p', null, inlines(it.c));
     case 'h':
-      // The page's own headings come first in the outline.
-      return h(/** @type {'h3'} */ (`h${Math.min(6, it.n + 2)}`), { class: `md-h${it.n}` }, inlines(it.c));
+      // In the outline they are below the person's words, whichever level the model began with.
+      return h('h3', { class: `md-h${it.n}` }, inlines(it.c));
     case 'quote':
       return h('blockquote', null, blockNodes(it.c));
     case 'code':
@@ -74,14 +74,14 @@ function inItem(it) {
 function code(text, language) {
   return h('figure', { class: 'code' },
     h('figcaption', null, h('span', null, language ?? ''), copyButton('Copy code', () => text)),
-    h('pre', { tabindex: 0, 'aria-label': language ? `Code, ${language}` : 'Code', role: 'region' }, h('code', null, text)));
+    h('pre', { tabindex: 0, 'aria-label': language ? `Code, ${language}` : 'Code', role: 'group' }, h('code', null, text)));
 }
 
 /** @param {Extract<Block, {t: 'table'}>} it */
 function table(it) {
   /** @param {number} at */
   const align = (at) => (it.align[at] ? `align-${it.align[at]}` : null);
-  return h('div', { class: 'table-scroll', tabindex: 0, role: 'region', 'aria-label': 'Table' }, h('table', null,
+  return h('div', { class: 'table-scroll', tabindex: 0, role: 'group', 'aria-label': 'Table' }, h('table', null,
     h('thead', null, h('tr', null, it.head.map((cell, at) => h('th', { class: align(at), scope: 'col' }, inlines(cell))))),
     h('tbody', null, it.rows.map((row) => h('tr', null, row.map((cell, at) => h('td', { class: align(at) }, inlines(cell))))))));
 }

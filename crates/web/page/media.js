@@ -80,7 +80,7 @@ function textView(bytes) {
   if (!bytes.length) return empty('The file is empty.');
   if (bytes.subarray(0, 8192).includes(0)) return empty(`This is no text: ${size(bytes.length)} of binary data.`, 'Download it to open it elsewhere.');
   const text = new TextDecoder().decode(bytes.subarray(0, LARGEST_TEXT));
-  return h('div', null, h('pre', { class: 'source numbered', tabindex: 0, role: 'region', 'aria-label': 'Content' }, text.replace(/\n$/, '').split('\n').map((it) => h('span', { class: 'src-line' }, `${it}\n`))),
+  return h('div', null, h('pre', { class: 'source numbered', tabindex: 0, role: 'group', 'aria-label': 'Content' }, text.replace(/\n$/, '').split('\n').map((it) => h('span', { class: 'src-line' }, `${it}\n`))),
     bytes.length > LARGEST_TEXT && h('p', { class: 'muted small' }, `The first ${size(LARGEST_TEXT)} of ${size(bytes.length)} are shown.`));
 }
 

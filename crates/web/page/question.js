@@ -25,7 +25,7 @@ export function questionForm(it, where, onSettled) {
   }, button);
   const own = () => input.value.trim() && answer(input.value.trim(), null);
   return h('form', { class: 'ask question', 'aria-labelledby': titleId, tabindex: -1, onsubmit: (/** @type {Event} */ event) => { event.preventDefault(); void own(); } },
-    h('h3', { id: titleId }, it.text),
+    h('h2', { id: titleId }, it.text),
     where.title !== undefined && h('p', { class: 'muted small' }, 'in ', h('a', { href: `#/session/${encodeURIComponent(where.session)}` }, where.title || 'a session without words')),
     may ? [
       h('div', { class: 'options' }, (it.options ?? []).map((one) => h('button', { type: 'button', onclick: (/** @type {Event} */ event) => answer(one, /** @type {HTMLButtonElement} */ (event.currentTarget)) }, one))),

@@ -35,8 +35,8 @@ export function sessionsSide(openPalette) {
   const list = h('nav', { class: 'session-list', 'aria-label': 'Sessions', onkeydown: (/** @type {KeyboardEvent} */ event) => arrows(event, list) });
   const count = h('span', { class: 'badge', hidden: true });
   const waiting = h('a', { href: '#/approvals', class: 'waiting-link' }, icon('bell'), h('span', { class: 'grow' }, 'Waits for you'), count);
-  const node = h('aside', { class: 'side', 'aria-label': 'All sessions' },
-    h('div', { class: 'side-head' }, h('a', { href: '#/', class: 'brand', 'aria-label': 'haft, start' }, 'haft'), h('span', { class: 'grow' }),
+  const node = h('div', { class: 'side', role: 'complementary', 'aria-label': 'All sessions' },
+    h('div', { class: 'side-head' }, h('span', { class: 'brand-name' }, h('a', { href: '#/', class: 'brand', 'aria-label': 'haft, start' }, 'haft')), h('span', { class: 'grow' }),
       iconButton('search', 'Commands (Ctrl K)', openPalette), iconButton('gear', 'Settings', () => go('settings')),
       me.may('say') && iconButton('plus', 'New session (N)', () => go('new'))),
     waiting, search, list);

@@ -58,5 +58,5 @@ function palette(index) {
  * @param {...import('./dom.js').Child} children
  */
 export function outputBox(label, ...children) {
-  return h('pre', { class: 'output', tabindex: 0, role: 'region', 'aria-label': label }, children);
+  return h('pre', { class: 'output', tabindex: 0, role: 'group', 'aria-label': label }, children);
 }
