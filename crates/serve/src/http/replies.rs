@@ -10,24 +10,24 @@ use serde_json::Value;
 use crate::message::Refusal;
 
 /// Any reply.
-pub(super) type Reply = Response<BoxBody<Bytes, Infallible>>;
+pub type Reply = Response<BoxBody<Bytes, Infallible>>;
 
 /// Replies with one line of text.
-pub(super) fn text(status: StatusCode, text: impl Into<String>) -> Reply {
+pub fn text(status: StatusCode, text: impl Into<String>) -> Reply {
     let mut line = text.into();
     line.push('\n');
     with(status, "text/plain; charset=utf-8", line.into())
 }
 
 /// Replies with text and closes the connection.
-pub(super) fn last(status: StatusCode, words: impl Into<String>) -> Reply {
+pub fn last(status: StatusCode, words: impl Into<String>) -> Reply {
     let mut reply = text(status, words);
     reply.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     reply
 }
 
 /// Replies with JSON.
-pub(super) fn json(status: StatusCode, value: &Value) -> Reply {
+pub fn json(status: StatusCode, value: &Value) -> Reply {
     with(status, "application/json", value.to_string().into())
 }
 
@@ -37,7 +37,7 @@ pub(super) fn refused(status: StatusCode, refusal: &Refusal) -> Reply {
 }
 
 /// Replies that a limit is reached.
-pub(super) fn full(what: &str) -> Reply {
+pub fn full(what: &str) -> Reply {
     let mut reply = text(StatusCode::SERVICE_UNAVAILABLE, what);
     reply.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
     reply

@@ -1,0 +1,10 @@
+//! The operations of the API, one file for each subject.
+
+pub(crate) mod changes;
+pub(crate) mod decisions;
+pub(crate) mod files;
+pub(crate) mod jobs;
+pub(crate) mod outputs;
+pub(crate) mod people;
+pub(crate) mod sessions;
+pub(crate) mod shares;
