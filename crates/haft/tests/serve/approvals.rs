@@ -62,7 +62,7 @@ fn refusal_with_words_reaches_the_model_and_the_call_does_not_run() {
 #[test]
 fn question_is_answered_once() {
     let stage = Stage::new(&[
-        json!({"calls": [{"tool": "ask", "arguments": {"question": "Which?", "options": ["a", "b"]}}]}),
+        json!({"calls": [{"tool": "ask_user", "arguments": {"question": "Which?", "options": ["a", "b"]}}]}),
         json!({"expect": ["the b one"], "say": "So b."}),
     ]);
     let served = stage.serve();

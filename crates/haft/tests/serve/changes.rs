@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::support::Stage;
 
 fn writes(path: &str, content: &str) -> Value {
-    json!({"tool": "write", "arguments": {"path": path, "content": content, "overwrite": true}})
+    json!({"tool": "write", "arguments": {"path": path, "content": content}})
 }
 
 #[test]
@@ -13,7 +13,7 @@ fn changes_are_shown_as_hunks_and_undone_by_call_turn_and_file() {
     let stage = Stage::new(&[
         json!({"calls": [writes("a.txt", "one\ntwo\n")]}),
         json!({"say": "Written."}),
-        json!({"calls": [{"tool": "edit", "arguments": {"path": "a.txt", "old": "two", "new": "2"}}, writes("b.txt", "b\n")]}),
+        json!({"calls": [{"tool": "edit", "arguments": {"path": "a.txt", "edits": [{"old": "two", "new": "2"}]}}, writes("b.txt", "b\n")]}),
         json!({"say": "Changed."}),
     ]);
     let served = stage.serve();
@@ -71,7 +71,7 @@ fn command_of_the_person_runs_in_the_session() {
 #[test]
 fn job_is_listed_with_its_output_and_stopped() {
     let stage = Stage::new(&[
-        json!({"calls": [{"tool": "shell", "arguments": {"command": "echo it-runs; sleep 600", "background": true}}]}),
+        json!({"calls": [{"tool": "shell", "arguments": {"command": "echo it-runs; sleep 600", "wait_ms": 0}}]}),
         json!({"say": "Started."}),
     ]);
     let served = stage.serve();
