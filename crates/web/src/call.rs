@@ -13,7 +13,7 @@ use crate::{
     access::{Who, secret},
     answer::Answer,
     problem::Problem,
-    server::Shared,
+    shared::Shared,
     workspaces::Workspace,
 };
 

@@ -15,9 +15,11 @@ mod openapi;
 mod overview;
 mod problem;
 mod role;
+mod route;
 mod routes;
 mod rows;
 mod server;
+mod shared;
 mod stream;
 mod workspaces;
 

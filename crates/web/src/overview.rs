@@ -9,7 +9,7 @@ use sessions::State;
 
 use crate::{
     rows,
-    server::Shared,
+    shared::Shared,
     workspaces::{Workspace, blocking},
 };
 

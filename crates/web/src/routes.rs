@@ -1,31 +1,9 @@
 //! The one table of routes: what is served, by which role, and how it is described. A request that is in no row is not served.
 
-use std::{future::Future, pin::Pin};
-
 use http::Method;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
-use crate::{
-    api,
-    call::{Call, Done, decoded},
-    role::Role,
-};
-
-/// A route.
-pub(crate) struct Route {
-    pub(crate) method: Method,
-    /// Its path; `{name}` is one segment.
-    pub(crate) path: &'static str,
-    /// The role that it needs; `None` for whoever asks.
-    pub(crate) needs: Option<Role>,
-    /// One sentence.
-    pub(crate) about: &'static str,
-    /// The fields of its query.
-    pub(crate) query: &'static [(&'static str, &'static str)],
-    /// The schema of its JSON.
-    pub(crate) body: Option<fn(&mut SchemaGenerator) -> Schema>,
-    pub(crate) run: fn(Call) -> Pin<Box<dyn Future<Output = Done> + Send>>,
-}
+use crate::{api, role::Role, route::Route};
 
 /// Returns the schema of a type.
 fn schema<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
@@ -112,29 +90,13 @@ pub(crate) fn table() -> Vec<Route> {
     }
 }
 
-/// Returns the segments that a path names, if the pattern is its.
-pub(crate) fn matches(pattern: &str, path: &str) -> Option<Vec<String>> {
-    let mut names = Vec::new();
-    let (mut pattern, mut path) = (pattern.split('/'), path.split('/'));
-    loop {
-        match (pattern.next(), path.next()) {
-            (None, None) => return Some(names),
-            (Some(known), Some(given)) if known.starts_with('{') => {
-                let name = decoded(given, false);
-                if name.is_empty() || name.contains(['/', '\0']) || name == "." || name == ".." {
-                    return None;
-                }
-                names.push(name);
-            }
-            (Some(known), Some(given)) if known == given => {}
-            _ => return None,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
     use std::collections::BTreeSet;
+
+    use serde_json::Value;
 
     use super::*;
 
@@ -161,10 +123,20 @@ mod tests {
     }
 
     #[test]
-    fn segments_of_a_path_are_names() {
-        assert_eq!(matches("/a/{x}/b", "/a/1%202/b"), Some(vec!["1 2".to_owned()]));
-        for path in ["/a//b", "/a/../b", "/a/%2e%2e/b", "/a/x%2Fy/b", "/a/x/b/", "/a/x"] {
-            assert_eq!(matches("/a/{x}/b", path), None, "{path}");
+    fn every_route_is_described_with_its_role_and_its_body() {
+        let table = table();
+        let described = crate::openapi::describe(&table, "1");
+        for route in &table {
+            let path = described.get("paths").unwrap().get(route.path).unwrap();
+            let operation = path.get(route.method.as_str().to_ascii_lowercase()).unwrap();
+            assert_eq!(operation.get("x-role").and_then(Value::as_str), route.needs.map(Role::name));
+            assert_eq!(operation.get("requestBody").is_some(), route.body.is_some());
+        }
+        // Each reference leads to a schema.
+        let text = described.to_string();
+        for reference in text.split("#/components/schemas/").skip(1) {
+            let name = reference.split('"').next().unwrap();
+            assert!(described.pointer(&format!("/components/schemas/{name}")).is_some(), "{name}");
         }
     }
 }

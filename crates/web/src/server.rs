@@ -13,19 +13,21 @@ use futures_util::FutureExt as _;
 use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, header, request::Parts};
 use hyper::body::Incoming;
 use kit::{Fault, Kind};
-use serve::gate::{Answers, BodyPermits, Connection, Guarded, Names, Pace, accept, bearer};
+use serve::gate::{Answers, Connection, Guarded, Names, Pace, accept, bearer};
 use tokio::{net::TcpListener, time::timeout};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
-    access::{Access, FileToken, SIGN_IN, Who},
+    access::{Access, FileToken, Who},
     answer::Answer,
     assets,
     call::{Call, fields},
-    counts::Counts,
+    openapi,
     problem::Problem,
     role::Role,
-    routes::{Route, matches, table},
+    route::{Route, matches},
+    routes::table,
+    shared::Shared,
     workspaces::{Workspace, Workspaces},
 };
 
@@ -46,23 +48,15 @@ pub struct Settings {
 
 /// A server before it serves.
 pub struct Server {
-    shared: Arc<Shared>,
+    front: Front,
     listener: StdListener,
 }
 
-/// The part of the server that all requests share.
-pub(crate) struct Shared {
+/// What answers the requests of all connections.
+struct Front {
+    shared: Arc<Shared>,
     names: Names,
-    pub(crate) access: Access,
-    pub(crate) workspaces: Workspaces,
-    pub(crate) table: Vec<Route>,
-    pub(crate) body_permits: BodyPermits,
-    pub(crate) counts: Counts,
-    pub(crate) version: String,
-    pub(crate) address: SocketAddr,
-    cookie: String,
-    /// Cancelled when the server ends.
-    pub(crate) closing: CancellationToken,
+    table: Vec<Route>,
 }
 
 impl Server {
@@ -81,19 +75,14 @@ impl Server {
         let address = listener.local_addr().map_err(broken)?;
         listener.set_nonblocking(true).map_err(broken)?;
         let Settings { public, tokens, folder, version } = settings;
-        let shared = Shared {
-            names: Names::new(&public, &[], address.port()),
-            access: Access::new(folder, tokens)?,
-            workspaces: Workspaces(workspaces.into_iter().map(Arc::new).collect()),
-            table: table(),
-            body_permits: BodyPermits::new(),
-            counts: Counts::default(),
-            version,
-            address,
-            cookie: format!("haft_{}", address.port()),
-            closing: CancellationToken::new(),
-        };
-        Ok(Self { shared: Arc::new(shared), listener })
+        let workspaces = Workspaces(workspaces.into_iter().map(Arc::new).collect());
+        let access = Access::new(folder, tokens)?;
+        let table = table();
+        let shared = Shared::new(access, workspaces, version, address, !public.is_empty());
+        // It is new, so nobody has set it before.
+        let _ = shared.described.set(openapi::describe(&table, &shared.version));
+        let names = Names::new(&public, &[], address.port());
+        Ok(Self { front: Front { shared: Arc::new(shared), names, table }, listener })
     }
 
     /// Makes a one-use code for the owner.
@@ -101,7 +90,7 @@ impl Server {
     /// # Errors
     /// When there are no random bytes.
     pub fn code(&self) -> Result<String, Fault> {
-        self.shared.access.new_code("owner", Role::Own)
+        self.front.shared.access.new_code("owner", Role::Own)
     }
 
     /// Serves until `stop`.
@@ -110,8 +99,8 @@ impl Server {
     /// When the socket can't be used.
     pub async fn serve(self, stop: CancellationToken) -> io::Result<()> {
         let listener = TcpListener::from_std(self.listener)?;
-        let server = Arc::new(Front(self.shared));
-        for workspace in &server.0.workspaces.0 {
+        let server = Arc::new(self.front);
+        for workspace in &server.shared.workspaces.0 {
             if let Err(fault) = workspace.sessions.take_up().await {
                 tracing::warn!(%fault, "what was left to do is not taken up");
             }
@@ -123,14 +112,11 @@ impl Server {
         }
         drop(listener);
         tasks.close();
-        server.0.closing.cancel();
+        server.shared.closing.cancel();
         let _ = timeout(FINISH, tasks.wait()).await;
         Ok(())
     }
 }
-
-/// What answers the requests of all connections.
-struct Front(Arc<Shared>);
 
 /// Marks the connection as idle once an answer is sent.
 struct Idle(Arc<Pace>);
@@ -151,23 +137,23 @@ impl Answers for Front {
         pace: &Arc<Pace>,
     ) -> Response<Self::Body> {
         pace.busy();
-        self.0.counts.request();
+        self.shared.counts.request();
         let idle = Idle(pace.clone());
         let (head, body) = request.into_parts();
         // Two servers may disagree on the end of such a body, so nothing after it is read.
         let is_chunked = head.headers.contains_key(header::TRANSFER_ENCODING);
         let is_page = !head.uri.path().starts_with("/api/");
         // A panic here must not end the connection.
-        let answering = AssertUnwindSafe(self.0.clone().let_in(head, body, connection));
+        let answering = AssertUnwindSafe(self.let_in(head, body, connection));
         let answer = answering.catch_unwind().await.unwrap_or_else(|_| {
             tracing::error!("the answer to a request panicked");
             Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "bug", "haft failed at this; it is a defect of haft")
                 .answer()
         });
         let mut reply = answer.0;
-        self.0.counts.status(reply.status());
+        self.shared.counts.status(reply.status());
         let is_bad = reply.status() == StatusCode::BAD_REQUEST;
-        if is_chunked || is_bad || self.0.closing.is_cancelled() {
+        if is_chunked || is_bad || self.shared.closing.is_cancelled() {
             reply.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
         protect(reply.headers_mut(), is_page);
@@ -175,7 +161,7 @@ impl Answers for Front {
     }
 
     fn closing(&self) -> &CancellationToken {
-        &self.0.closing
+        &self.shared.closing
     }
 }
 
@@ -199,9 +185,9 @@ fn protect(headers: &mut http::HeaderMap, is_page: bool) {
     }
 }
 
-impl Shared {
+impl Front {
     /// Checks the head of a request, and has its route answer.
-    async fn let_in(self: Arc<Self>, head: Parts, body: Incoming, connection: &Connection) -> Answer {
+    async fn let_in(&self, head: Parts, body: Incoming, connection: &Connection) -> Answer {
         let address = match self.names.check(&head) {
             Ok(address) => address,
             Err(reply) => {
@@ -219,7 +205,7 @@ impl Shared {
     }
 
     async fn routed(
-        self: Arc<Self>,
+        &self,
         head: Parts,
         body: Incoming,
         connection: &Connection,
@@ -233,7 +219,7 @@ impl Shared {
         let path = head.uri.path().to_owned();
         let is_api = path.starts_with("/api/");
         if is_api {
-            self.is_of_own_page(&head)?;
+            Self::is_of_own_page(&head)?;
         }
         let mut who = self.who(&head);
         let found: Vec<(&Route, Vec<String>)> =
@@ -264,7 +250,7 @@ impl Shared {
             Some((run, names)) => (Some(run), names),
             None => (None, Vec::new()),
         };
-        let call = Call { server: self.clone(), who, names, query, address, head, body: Some(body) };
+        let call = Call { server: self.shared.clone(), who, names, query, address, head, body: Some(body) };
         match (run, asset) {
             (Some(run), _) => run(call).await,
             (None, Some(name)) => assets::asset(&call, &name),
@@ -274,7 +260,7 @@ impl Shared {
 
     /// Refuses requests that a page of another site has a browser send. A page on another port of this machine counts as of
     /// the same site, and would be sent with the cookie.
-    fn is_of_own_page(&self, head: &Parts) -> Result<(), Problem> {
+    fn is_of_own_page(head: &Parts) -> Result<(), Problem> {
         let site = head.headers.get("sec-fetch-site").and_then(|it| it.to_str().ok());
         if matches!(site, None | Some("same-origin" | "none")) {
             return Ok(());
@@ -293,7 +279,7 @@ impl Shared {
         }
         let is_about_server = ["/readyz", "/metrics"].contains(&route.path);
         let needs = match route.needs {
-            None if is_about_server && !self.address.ip().is_loopback() => Some(Role::View),
+            None if is_about_server && !self.shared.is_private => Some(Role::View),
             needs => needs,
         };
         let Some(needs) = needs else { return Ok(()) };
@@ -309,22 +295,8 @@ impl Shared {
     /// Returns who makes a request: by its token, else by its cookie.
     fn who(&self, head: &Parts) -> Option<Who> {
         if head.headers.contains_key(header::AUTHORIZATION) {
-            return bearer(&head.headers).and_then(|token| self.access.of_token(token));
+            return bearer(&head.headers).and_then(|token| self.shared.access.of_token(token));
         }
-        self.cookie_of(head).and_then(|it| self.access.of_cookie(&it))
-    }
-
-    /// Returns the value of the cookie of this server.
-    pub(crate) fn cookie_of(&self, head: &Parts) -> Option<String> {
-        let all = head.headers.get_all(header::COOKIE).iter().filter_map(|it| it.to_str().ok());
-        let pairs = all.flat_map(|it| it.split(';')).filter_map(|it| it.trim().split_once('='));
-        pairs.into_iter().find(|it| it.0 == self.cookie).map(|it| it.1.to_owned())
-    }
-
-    /// Returns the header that sets the cookie; without a value, the one that deletes it.
-    pub(crate) fn set_cookie(&self, value: Option<&str>, address: &str) -> String {
-        let (value, age) = value.map_or(("", 0), |it| (it, SIGN_IN.as_secs()));
-        let secure = if address.starts_with("https://") { "; Secure" } else { "" };
-        format!("{}={value}; Path=/; Max-Age={age}; HttpOnly; SameSite=Strict{secure}", self.cookie)
+        self.shared.cookie_of(head).and_then(|it| self.shared.access.of_cookie(&it))
     }
 }

@@ -14,7 +14,7 @@ use crate::{
     overview::{self, Look},
     role::Role,
     rows::Renderer,
-    server::Shared,
+    shared::Shared,
     workspaces::Workspace,
 };
 

@@ -9,7 +9,7 @@ use crate::{
     answer::Answer,
     assets,
     call::{Call, Done},
-    openapi, overview,
+    overview,
     problem::Problem,
     role::Role,
     workspaces::blocking,
@@ -181,7 +181,7 @@ pub(crate) async fn metrics(call: Call) -> Done {
 }
 
 pub(crate) async fn openapi(call: Call) -> Done {
-    Ok(Answer::ok(&openapi::describe(&call.server.table, &call.server.version)))
+    Ok(Answer::ok(call.server.described.get().unwrap_or(&Value::Null)))
 }
 
 pub(crate) async fn page(call: Call) -> Done {
