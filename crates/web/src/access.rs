@@ -287,8 +287,9 @@ impl Access {
             let long_ago = now_ms().saturating_sub(u64::try_from(SIGN_IN.as_millis()).unwrap_or(0));
             kept.shares.retain(|it| it.expires_ms > long_ago);
             if kept.shares.len() >= MOST {
-                return Err(Fault::new(Kind::TooBig, format!("there are {MOST} shares already"))
-                    .next("Revoke some."));
+                return Err(
+                    Fault::new(Kind::TooBig, format!("there are {MOST} shares already")).next("Revoke some.")
+                );
             }
             kept.shares.push(share);
             Ok(())
@@ -369,8 +370,7 @@ impl Access {
 
     fn write(&self, kept: &Kept) -> io::Result<Option<Stamp>> {
         let fresh = self.folder.join(format!("access.{}", std::process::id()));
-        let mut file =
-            OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&fresh)?;
+        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&fresh)?;
         file.write_all(&serde_json::to_vec(kept)?)?;
         file.sync_all()?;
         fs::rename(&fresh, self.path())?;

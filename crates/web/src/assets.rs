@@ -59,8 +59,10 @@ pub(crate) fn asset(call: &Call, name: &str) -> Result<Answer, Problem> {
 fn send(call: &Call, name: &str, bytes: Vec<u8>) -> Answer {
     let hash = hash(&bytes);
     let tag = format!("\"{hash}\"");
-    let is_known = call.header(header::IF_NONE_MATCH).is_some_and(|it| it.split(',').any(|it| it.trim() == tag));
-    let keep = if call.query.get("v") == Some(&hash) { "public, max-age=31536000, immutable" } else { "no-cache" };
+    let is_known =
+        call.header(header::IF_NONE_MATCH).is_some_and(|it| it.split(',').any(|it| it.trim() == tag));
+    let keep =
+        if call.query.get("v") == Some(&hash) { "public, max-age=31536000, immutable" } else { "no-cache" };
     let answer = if is_known {
         Answer::nothing().status(StatusCode::NOT_MODIFIED)
     } else {

@@ -60,7 +60,11 @@ impl Call {
         read.map_err(|reply| {
             let (status, what) = match reply.status() {
                 http::StatusCode::PAYLOAD_TOO_LARGE => {
-                    let most = if largest >> 20 == 0 { format!("{} KiB", largest >> 10) } else { format!("{} MiB", largest >> 20) };
+                    let most = if largest >> 20 == 0 {
+                        format!("{} KiB", largest >> 10)
+                    } else {
+                        format!("{} MiB", largest >> 20)
+                    };
                     ("too_big", format!("a request here has at most {most}"))
                 }
                 http::StatusCode::REQUEST_TIMEOUT => ("timeout", "the request comes too slowly".to_owned()),
@@ -83,7 +87,8 @@ impl Call {
             return Err(Problem::new(http::StatusCode::UNSUPPORTED_MEDIA_TYPE, "bad_args", what));
         }
         let text: &[u8] = if bytes.is_empty() { b"{}" } else { &bytes };
-        serde_json::from_slice(text).map_err(|error| Problem::bad(format!("the request can't be read: {error}")))
+        serde_json::from_slice(text)
+            .map_err(|error| Problem::bad(format!("the request can't be read: {error}")))
     }
 
     /// Returns the workspace of the session that the path names first.

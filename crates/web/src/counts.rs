@@ -57,12 +57,14 @@ impl Counts {
         let requests = self.requests.load(Ordering::Relaxed);
         about("haft_http_requests_total", "counter", "Requests so far.", &plain(requests));
         let statuses = self.statuses.iter().enumerate().skip(1);
-        let statuses = statuses.map(|(at, it)| (format!("{{status=\"{at}xx\"}}"), it.load(Ordering::Relaxed)));
+        let statuses =
+            statuses.map(|(at, it)| (format!("{{status=\"{at}xx\"}}"), it.load(Ordering::Relaxed)));
         let statuses: Vec<_> = statuses.collect();
         about("haft_http_responses_total", "counter", "Answers so far, by their status.", &statuses);
         let streams = self.streams.load(Ordering::Relaxed);
         about("haft_event_streams", "gauge", "Open streams of events.", &plain(streams));
-        let sessions = sessions.iter().map(|(state, count)| (format!("{{state=\"{state}\"}}"), *count as u64));
+        let sessions =
+            sessions.iter().map(|(state, count)| (format!("{{state=\"{state}\"}}"), *count as u64));
         let sessions: Vec<_> = sessions.collect();
         about("haft_sessions", "gauge", "Listed sessions, by their state.", &sessions);
         about("haft_waiting_for_a_person", "gauge", "Open approvals and questions.", &plain(waiting as u64));

@@ -245,7 +245,8 @@ mod tests {
 
     #[test]
     fn markdown_becomes_a_tree() {
-        let text = "# A *b*\n\n- [x] done `c`\n- two\n\n```rust\nfn a() {}\n```\n\n|x|y|\n|-|:-:|\n|1|**2**|\n";
+        let text =
+            "# A *b*\n\n- [x] done `c`\n- two\n\n```rust\nfn a() {}\n```\n\n|x|y|\n|-|:-:|\n|1|**2**|\n";
         assert_eq!(
             Value::Array(blocks(text)),
             json!([
@@ -264,7 +265,9 @@ mod tests {
     #[test]
     fn html_is_text_and_links_lead_to_pages_only() {
         assert_eq!(
-            Value::Array(blocks("<script>x</script>\n\n[a](javascript:x) [b](https://b.example) ![c](data:x)")),
+            Value::Array(blocks(
+                "<script>x</script>\n\n[a](javascript:x) [b](https://b.example) ![c](data:x)"
+            )),
             json!([
                 {"t": "raw", "s": "<script>x</script>\n"},
                 {"t": "p", "c": [
@@ -273,7 +276,9 @@ mod tests {
                 ]},
             ])
         );
-        for address in ["JaVaScRiPt:x", "java\nscript:x", " data:text/html,x", "vbscript:x", "//a", "file:///x"] {
+        for address in
+            ["JaVaScRiPt:x", "java\nscript:x", " data:text/html,x", "vbscript:x", "//a", "file:///x"]
+        {
             assert_eq!(harmless(address), None, "{address}");
         }
     }

@@ -7,7 +7,8 @@ use crate::{role::Role, route::Route};
 
 /// Describes these routes.
 pub(crate) fn describe(table: &[Route], version: &str) -> Value {
-    let settings = SchemaSettings::draft2020_12().with(|it| it.definitions_path = "/components/schemas".into());
+    let settings =
+        SchemaSettings::draft2020_12().with(|it| it.definitions_path = "/components/schemas".into());
     let mut generator = settings.into_generator();
     let mut paths = Map::new();
     for route in table {
@@ -39,9 +40,8 @@ pub(crate) fn describe(table: &[Route], version: &str) -> Value {
 
 fn operation(route: &Route, generator: &mut SchemaGenerator) -> Value {
     let named = route.path.split('/').filter_map(|it| it.strip_prefix('{')?.strip_suffix('}'));
-    let in_path = named.map(|name| {
-        json!({"name": name, "in": "path", "required": true, "schema": {"type": "string"}})
-    });
+    let in_path =
+        named.map(|name| json!({"name": name, "in": "path", "required": true, "schema": {"type": "string"}}));
     let in_query = route.query.iter().map(|(name, about)| {
         json!({"name": name, "in": "query", "description": about, "schema": {"type": "string"}})
     });
@@ -76,5 +76,9 @@ fn operation_id(route: &Route) -> String {
     let path = route.path.trim_start_matches("/api/v1").replace(['{', '}'], "");
     let words = path.split(['/', '-', '.']).filter(|it| !it.is_empty());
     let words: Vec<&str> = words.collect();
-    format!("{}_{}", route.method.as_str().to_ascii_lowercase(), if words.is_empty() { "page".to_owned() } else { words.join("_") })
+    format!(
+        "{}_{}",
+        route.method.as_str().to_ascii_lowercase(),
+        if words.is_empty() { "page".to_owned() } else { words.join("_") }
+    )
 }

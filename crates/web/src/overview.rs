@@ -68,7 +68,10 @@ pub(crate) async fn one(workspace: &Arc<Workspace>, session: &str) -> Result<See
     let (of, name) = (workspace.clone(), session.to_owned());
     let found = blocking(move || {
         let store = of.runtime.store();
-        let about = store.conversations().about(&name)?.map_or_else(|| silent(&name, of.begun().get(&name)), Conversation::from);
+        let about = store
+            .conversations()
+            .about(&name)?
+            .map_or_else(|| silent(&name, of.begun().get(&name)), Conversation::from);
         known(&of, about)
     })
     .await?;
@@ -184,13 +187,13 @@ pub(crate) fn approvals(seen: &[Seen]) -> Vec<Value> {
 /// The open questions of these sessions.
 pub(crate) fn questions(seen: &[Seen]) -> Vec<Value> {
     let all = seen.iter().filter_map(|it| Some((it, it.state.as_ref()?)));
-    all.flat_map(|(it, state)| state.questions.iter().map(|question| of(it, "question", json!(question)))).collect()
+    all.flat_map(|(it, state)| state.questions.iter().map(|question| of(it, "question", json!(question))))
+        .collect()
 }
 
 fn of(seen: &Seen, name: &str, what: Value) -> Value {
     let field = |name: &str| seen.session.get(name).cloned().unwrap_or_default();
-    let mut value =
-        json!({"session": field("id"), "workspace": field("workspace"), "title": field("title")});
+    let mut value = json!({"session": field("id"), "workspace": field("workspace"), "title": field("title")});
     if let Some(fields) = value.as_object_mut() {
         fields.insert(name.to_owned(), what);
     }

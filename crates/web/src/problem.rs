@@ -36,8 +36,9 @@ impl Problem {
     }
 
     pub(crate) fn not_signed_in() -> Self {
-        Self::new(StatusCode::UNAUTHORIZED, "denied", "you are not signed in")
-            .next("Open the address that `haft serve` printed, or send a token: `Authorization: Bearer TOKEN`.")
+        Self::new(StatusCode::UNAUTHORIZED, "denied", "you are not signed in").next(
+            "Open the address that `haft serve` printed, or send a token: `Authorization: Bearer TOKEN`.",
+        )
     }
 
     /// A decision or an answer that came second: says who was first.
@@ -58,6 +59,17 @@ impl Problem {
             }
         }
         Answer::json(status, &json!({"error": error}))
+    }
+}
+
+impl Problem {
+    /// The same in the shape of OpenAI's API.
+    pub(crate) fn answer_of_openai(self) -> Answer {
+        let Self { status, kind, what, next, .. } = self;
+        let message = next.map_or_else(|| what.clone(), |next| format!("{what}. {next}"));
+        let is_clients = status.is_client_error();
+        let of = if is_clients { "invalid_request_error" } else { "server_error" };
+        Answer::json(status, &json!({"error": {"message": message, "type": of, "param": null, "code": kind}}))
     }
 }
 

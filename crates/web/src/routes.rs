@@ -27,12 +27,13 @@ macro_rules! routes {
     (@body $body:ty) => { Some(schema::<$body>) };
 }
 
-const WORKSPACE: (&str, &str) = ("workspace", "The id of the workspace, where several have a session of this name.");
+const WORKSPACE: (&str, &str) =
+    ("workspace", "The id of the workspace, where several have a session of this name.");
 
 /// Returns the table.
 pub(crate) fn table() -> Vec<Route> {
     use Role::{Approve, Own, Say, View};
-    use api::{changes, decisions, files, jobs, outputs, people, sessions, shares};
+    use api::{changes, decisions, files, jobs, openai, outputs, people, responses, sessions, shares};
     routes! {
         GET "/healthz" None, "The server answers.", &[], -, people::health;
         GET "/readyz" None, "The server can do its work. Beyond loopback it needs a token.", &[], -, people::ready;
@@ -85,6 +86,9 @@ pub(crate) fn table() -> Vec<Route> {
         DELETE "/api/v1/shares/{share}" Some(Own), "Revokes a share.", &[], -, shares::delete;
         GET "/api/v1/shared/{share}" None, "The rows of a share, masked.", &[], -, shares::read;
         GET "/api/v1/shared/{share}/outputs/{handle}" None, "A picture of a share.", &[], -, shares::output;
+        GET "/v1/models" Some(View), "OpenAI's API: each profile is a model.", &[], -, openai::models;
+        POST "/v1/chat/completions" Some(Say), "OpenAI's API: a turn, in the session that this conversation is.", &[], (openai::Chat), openai::chat;
+        POST "/v1/responses" Some(Say), "OpenAI's API: a turn, in the session of `previous_response_id` or a new one.", &[], (responses::Asked), responses::respond;
         GET "/" None, "The page.", &[], -, people::page;
         GET "/s/{share}" None, "The page, for a share.", &[], -, people::page;
     }
@@ -118,7 +122,11 @@ mod tests {
         ];
         assert_eq!(open, may_be_open);
         for route in &table {
-            assert!(route.method == Method::GET || route.needs != Some(Role::View) || route.path.ends_with("/sign-out"));
+            assert!(
+                route.method == Method::GET
+                    || route.needs != Some(Role::View)
+                    || route.path.ends_with("/sign-out")
+            );
         }
     }
 

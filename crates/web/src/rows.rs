@@ -216,8 +216,11 @@ mod tests {
     fn a_row_of_a_text_has_only_the_blocks_that_changed() {
         let mut renderer = Renderer::default();
         let first = renderer.row(&row(1, 1, text("one\n\ntw")));
-        assert_eq!(first.get("md"), Some(&json!({"keep": 0, "blocks": [
-            {"t": "p", "c": ["one"]}, {"t": "p", "c": ["tw"]}]})));
+        assert_eq!(
+            first.get("md"),
+            Some(&json!({"keep": 0, "blocks": [
+            {"t": "p", "c": ["one"]}, {"t": "p", "c": ["tw"]}]}))
+        );
         let writing = agent::Event::Writing { index: 0, call: String::new(), tool: "x".to_owned(), bytes: 1 };
         renderer.row(&row(2, 2, writing));
         let second = renderer.row(&row(3, 3, text("o")));

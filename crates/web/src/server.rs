@@ -64,14 +64,9 @@ impl Server {
     ///
     /// # Errors
     /// When sign-ins can't be kept, or the socket can't be used.
-    pub fn new(
-        listener: StdListener,
-        settings: Settings,
-        workspaces: Vec<Workspace>,
-    ) -> Result<Self, Fault> {
-        let broken = |error: io::Error| {
-            Fault::new(Kind::Unavailable, format!("the socket can't be used: {error}"))
-        };
+    pub fn new(listener: StdListener, settings: Settings, workspaces: Vec<Workspace>) -> Result<Self, Fault> {
+        let broken =
+            |error: io::Error| Fault::new(Kind::Unavailable, format!("the socket can't be used: {error}"));
         let address = listener.local_addr().map_err(broken)?;
         listener.set_nonblocking(true).map_err(broken)?;
         let Settings { public, tokens, folder, version } = settings;
@@ -100,10 +95,12 @@ impl Server {
     pub async fn serve(self, stop: CancellationToken) -> io::Result<()> {
         let listener = TcpListener::from_std(self.listener)?;
         let server = Arc::new(self.front);
-        for workspace in &server.shared.workspaces.0 {
-            if let Err(fault) = workspace.sessions.take_up().await {
-                tracing::warn!(%fault, "what was left to do is not taken up");
-            }
+        for workspace in server.shared.workspaces.0.clone() {
+            tokio::spawn(async move {
+                if let Err(fault) = workspace.sessions.take_up().await {
+                    tracing::warn!(%fault, "what was left to do is not taken up");
+                }
+            });
         }
         let tasks = TaskTracker::new();
         tokio::select! {
@@ -147,8 +144,12 @@ impl Answers for Front {
         let answering = AssertUnwindSafe(self.let_in(head, body, connection));
         let answer = answering.catch_unwind().await.unwrap_or_else(|_| {
             tracing::error!("the answer to a request panicked");
-            Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "bug", "haft failed at this; it is a defect of haft")
-                .answer()
+            Problem::new(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "bug",
+                "haft failed at this; it is a defect of haft",
+            )
+            .answer()
         });
         let mut reply = answer.0;
         self.shared.counts.status(reply.status());
@@ -196,12 +197,16 @@ impl Front {
                     _ if head.headers.contains_key(header::ORIGIN) => {
                         "pages of another origin may not use this server"
                     }
-                    _ => "this server does not go by the name in the Host header; `--public HOSTNAME` gives it one more",
+                    _ => {
+                        "this server does not go by the name in the Host header; `--public HOSTNAME` gives it one more"
+                    }
                 };
                 return Problem::new(reply.status(), "denied", what).answer();
             }
         };
-        self.routed(head, body, connection, address).await.unwrap_or_else(Problem::answer)
+        let is_openai = head.uri.path().starts_with("/v1/");
+        let routed = self.routed(head, body, connection, address).await;
+        routed.unwrap_or_else(|it| if is_openai { it.answer_of_openai() } else { it.answer() })
     }
 
     async fn routed(
@@ -212,7 +217,9 @@ impl Front {
         address: String,
     ) -> Result<Answer, Problem> {
         let query = fields(head.uri.query().unwrap_or_default());
-        if let Some(name) = ["token", "access_token", "code", "key"].into_iter().find(|it| query.contains_key(*it)) {
+        if let Some(name) =
+            ["token", "access_token", "code", "key"].into_iter().find(|it| query.contains_key(*it))
+        {
             let what = format!("`{name}` in an address ends up in logs and histories: it is refused");
             return Err(Problem::bad(what).next("Send `Authorization: Bearer TOKEN`, or sign in."));
         }
@@ -285,7 +292,12 @@ impl Front {
         let Some(needs) = needs else { return Ok(()) };
         let who = who.ok_or_else(Problem::not_signed_in)?;
         if who.role < needs {
-            let what = format!("this needs the role `{}`, and `{}` has `{}`", needs.name(), who.name, who.role.name());
+            let what = format!(
+                "this needs the role `{}`, and `{}` has `{}`",
+                needs.name(),
+                who.name,
+                who.role.name()
+            );
             return Err(Problem::new(StatusCode::FORBIDDEN, "denied", what)
                 .next("Ask the owner for a token with that role."));
         }

@@ -1,8 +1,9 @@
 //! The state that all requests of a server share.
 
-use std::{net::SocketAddr, sync::OnceLock};
+use std::{collections::VecDeque, net::SocketAddr, sync::OnceLock};
 
 use http::{header, request::Parts};
+use parking_lot::Mutex;
 use serde_json::Value;
 use serve::gate::BodyPermits;
 use tokio_util::sync::CancellationToken;
@@ -25,6 +26,8 @@ pub(crate) struct Shared {
     address: SocketAddr,
     /// Nobody reaches it but from this machine.
     pub(crate) is_private: bool,
+    /// Which session a conversation by OpenAI's API is: the hash of its messages, the workspace and the session, newest last.
+    pub(crate) conversations: Mutex<VecDeque<(String, String, String)>>,
     /// Cancelled when the server ends.
     pub(crate) closing: CancellationToken,
 }
@@ -47,6 +50,7 @@ impl Shared {
             described: OnceLock::new(),
             address,
             is_private: address.ip().is_loopback() && !is_public,
+            conversations: Mutex::default(),
             closing: CancellationToken::new(),
         }
     }

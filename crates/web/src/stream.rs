@@ -40,7 +40,13 @@ fn named(name: &str, value: &Value) -> String {
 }
 
 /// The rows of a session after this number, and those that come.
-pub(crate) fn rows(server: Arc<Shared>, workspace: Arc<Workspace>, session: String, after: u64, role: Role) -> Answer {
+pub(crate) fn rows(
+    server: Arc<Shared>,
+    workspace: Arc<Workspace>,
+    session: String,
+    after: u64,
+    role: Role,
+) -> Answer {
     let (sender, receiver) = mpsc::channel(CHUNKS);
     tokio::spawn(async move {
         let _counted = server.counts.stream();

@@ -51,7 +51,9 @@ impl Workspace {
 
     /// Returns its name: that of its folder.
     pub(crate) fn name(&self) -> String {
-        self.path.file_name().map_or_else(|| self.path.display().to_string(), |it| it.to_string_lossy().into_owned())
+        self.path
+            .file_name()
+            .map_or_else(|| self.path.display().to_string(), |it| it.to_string_lossy().into_owned())
     }
 
     /// A session began here.
@@ -86,7 +88,11 @@ impl Workspace {
     }
 
     /// Returns the calls of a session, newest last. Blocks.
-    pub(crate) fn calls(&self, session: &str, limit: usize) -> Result<Vec<store::journal::CallRecord>, Fault> {
+    pub(crate) fn calls(
+        &self,
+        session: &str,
+        limit: usize,
+    ) -> Result<Vec<store::journal::CallRecord>, Fault> {
         let filter = Filter { session: Some(session.to_owned()), limit, ..Filter::default() };
         self.runtime.store().journal().log(filter)
     }

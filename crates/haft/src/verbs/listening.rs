@@ -13,7 +13,8 @@ use kit::{Fault, Kind};
 /// Returns the address that the option gives: `ADDRESS:PORT`, or a port of loopback.
 pub(super) fn address(option: &str, text: &str) -> Result<SocketAddr, Fault> {
     let wrong = |why: String| {
-        Fault::bad_args(format!("`{option} {text}`: {why}")).next("Give an address and a port: 127.0.0.1:8722.")
+        Fault::bad_args(format!("`{option} {text}`: {why}"))
+            .next("Give an address and a port: 127.0.0.1:8722.")
     };
     if let Ok(port) = text.parse::<u16>() {
         return Ok(SocketAddr::from((Ipv4Addr::LOCALHOST, port)));

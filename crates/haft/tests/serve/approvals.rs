@@ -46,7 +46,8 @@ fn of_two_who_decide_at_once_one_wins_and_the_other_is_told_who() {
 
 #[test]
 fn refusal_with_words_reaches_the_model_and_the_call_does_not_run() {
-    let stage = Stage::new(&[writes(".envrc"), json!({"expect": ["put it into .env"], "say": "As you like."})]);
+    let stage =
+        Stage::new(&[writes(".envrc"), json!({"expect": ["put it into .env"], "say": "As you like."})]);
     let served = stage.serve();
     let session = served.begin("go");
     let approval = served.approval(&session);

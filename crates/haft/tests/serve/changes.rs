@@ -43,13 +43,15 @@ fn changes_are_shown_as_hunks_and_undone_by_call_turn_and_file() {
     served.does(200, &format!("POST {}", at("/undo")), &json!({"file": "b.txt"}));
     assert_eq!(stage.text("b.txt"), None);
     let rows = served.get(&format!("sessions/{session}/rows"));
-    let began = rows["rows"].as_array().unwrap().iter().find(|it| it["event"]["event"] == "turn_began").unwrap();
+    let began =
+        rows["rows"].as_array().unwrap().iter().find(|it| it["event"]["event"] == "turn_began").unwrap();
     served.does(200, &format!("POST {}", at("/undo")), &json!({"file": "a.txt"}));
     served.does(404, &format!("POST {}", at("/undo")), &json!({"turn": 1}));
     assert_eq!(stage.text("a.txt").as_deref(), Some("one\ntwo\n"));
     served.does(200, &format!("POST {}", at("/undo")), &json!({"turn": began["seq"]}));
     assert_eq!(stage.text("a.txt"), None);
-    for body in [json!({"file": "../tokens"}), json!({"call": "c_nothing"}), json!({"call": "a", "turn": 1})] {
+    for body in [json!({"file": "../tokens"}), json!({"call": "c_nothing"}), json!({"call": "a", "turn": 1})]
+    {
         let reply = served.ask("own", &format!("POST {}", at("/undo")), &body);
         assert!((400..500).contains(&reply.status), "{body}: {reply:?}");
     }

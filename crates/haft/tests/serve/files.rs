@@ -18,7 +18,10 @@ fn files_are_listed_and_read_in_parts_and_only_in_the_workspace() {
     let names: Vec<&str> =
         listed["entries"].as_array().unwrap().iter().map(|it| it["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["src", "a b.txt", "etc", "link", "page.html", "x.bin"]);
-    assert_eq!((&listed["entries"][0]["kind"], &listed["entries"][1]["bytes"]), (&json!("folder"), &json!(10)));
+    assert_eq!(
+        (&listed["entries"][0]["kind"], &listed["entries"][1]["bytes"]),
+        (&json!("folder"), &json!(10))
+    );
     let raw = |path: &str, headers: &str| {
         let headers = format!("Authorization: Bearer {}\r\n{headers}", token("say"));
         served.raw(&format!("GET /api/v1/files/raw?path={path}"), &headers, b"")
@@ -68,7 +71,8 @@ fn files_are_listed_and_read_in_parts_and_only_in_the_workspace() {
 
 #[test]
 fn uploads_are_bounded_and_reach_the_model() {
-    let stage = Stage::new(&[json!({"expect": ["the content of it"], "say": "Read."}), json!({"say": "Again."})]);
+    let stage =
+        Stage::new(&[json!({"expect": ["the content of it"], "say": "Read."}), json!({"say": "Again."})]);
     let served = stage.serve();
     let session = served.does(201, "POST /api/v1/sessions", &json!({}))["id"].as_str().unwrap().to_owned();
     let upload = |name: &str, kind: &str, body: &[u8]| {
@@ -82,7 +86,8 @@ fn uploads_are_bounded_and_reach_the_model() {
     let handle = kept["upload"].as_str().unwrap();
     let read = served.ask("view", &format!("GET /api/v1/sessions/{session}/outputs/{handle}"), &Value::Null);
     assert_eq!(read.body, "the content of it");
-    let form = "--x\r\nContent-Disposition: form-data; name=\"file\"; filename=\"b.txt\"\r\n\r\nb\r\n--x--\r\n";
+    let form =
+        "--x\r\nContent-Disposition: form-data; name=\"file\"; filename=\"b.txt\"\r\n\r\nb\r\n--x--\r\n";
     let reply = upload("", "multipart/form-data; boundary=x", form.as_bytes());
     assert!(reply.status == 201 && reply.body.contains("\"b.txt\""), "{reply:?}");
     // A body that is announced as too large is not read.
@@ -103,7 +108,8 @@ fn uploads_are_bounded_and_reach_the_model() {
         assert!((400..500).contains(&served.ask("say", &line, &body).status), "{wrong}");
     }
     for path in ["out_99", "..%2f..%2ftokens", "%2e%2e"] {
-        let reply = served.ask("view", &format!("GET /api/v1/sessions/{session}/outputs/{path}"), &Value::Null);
+        let reply =
+            served.ask("view", &format!("GET /api/v1/sessions/{session}/outputs/{path}"), &Value::Null);
         assert!((400..500).contains(&reply.status), "{path}: {reply:?}");
     }
     let body = json!({"text": "read", "attachments": [{"upload": handle, "name": "notes.txt"}]});

@@ -7,7 +7,8 @@ use super::support::Stage;
 #[test]
 fn share_is_read_without_a_token_masked_and_until_it_expires_or_is_revoked() {
     let secret = "sk-ant-0123456789abcdef0123456789abcdef";
-    let stage = Stage::new(&[json!({"say": format!("The key is {secret}, they say.")}), json!({"say": "Later."})]);
+    let stage =
+        Stage::new(&[json!({"say": format!("The key is {secret}, they say.")}), json!({"say": "Later."})]);
     let tokens = stage.path("tokens");
     let mut haft = stage.haft(&["--addr", "127.0.0.1:0", "--tokens", tokens.to_str().unwrap()]);
     let served = super::support::Served::start(haft.env("ANTHROPIC_API_KEY", secret));

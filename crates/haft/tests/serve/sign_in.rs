@@ -34,9 +34,12 @@ fn a_code_is_traded_once_for_a_cookie_that_outlives_the_server() {
     let address = served.address.to_string();
     served.kill();
     let tokens = stage.path("tokens");
-    let served = super::support::Served::start(
-        &mut stage.haft(&["--addr", &address, "--tokens", tokens.to_str().unwrap()]),
-    );
+    let served = super::support::Served::start(&mut stage.haft(&[
+        "--addr",
+        &address,
+        "--tokens",
+        tokens.to_str().unwrap(),
+    ]));
     let info = |cookie: &str| served.raw("GET /api/v1/info", cookie, b"").status;
     assert_eq!(info(&cookie), 200);
     let out = served.raw("POST /api/v1/sign-out", &format!("{cookie}{OWN}{JSON}"), b"");
@@ -113,7 +116,8 @@ fn other_machines_are_refused_without_a_name_and_tokens() {
     std::fs::write(stage.path("open"), "a own aaaaaaaaaaaaaaaaaaaa\n").unwrap();
     for (file, why) in [("open", "other users of this machine can read it"), ("none", "No such file")] {
         let file = stage.path(file);
-        let ran = stage.haft(&["--addr", "127.0.0.1:0", "--tokens", file.to_str().unwrap()]).output().unwrap();
+        let ran =
+            stage.haft(&["--addr", "127.0.0.1:0", "--tokens", file.to_str().unwrap()]).output().unwrap();
         let said = String::from_utf8_lossy(&ran.stderr);
         assert!(!ran.status.success() && said.contains(why), "{said}");
     }
@@ -124,7 +128,8 @@ fn other_machines_are_refused_without_a_name_and_tokens() {
     ] {
         stage.private("bad", line);
         let file = stage.path("bad");
-        let ran = stage.haft(&["--addr", "127.0.0.1:0", "--tokens", file.to_str().unwrap()]).output().unwrap();
+        let ran =
+            stage.haft(&["--addr", "127.0.0.1:0", "--tokens", file.to_str().unwrap()]).output().unwrap();
         let said = String::from_utf8_lossy(&ran.stderr);
         assert!(!ran.status.success() && said.contains(why), "{said}");
     }
@@ -137,7 +142,12 @@ fn the_page_may_load_only_its_own_files_and_run_no_text() {
         let page = served.raw(&format!("GET {path}"), "", b"");
         assert_eq!(page.status, 200, "{page:?}");
         let policy = page.header("content-security-policy").unwrap();
-        for part in ["default-src 'none'", "script-src 'self';", "frame-ancestors 'none'", "require-trusted-types-for 'script'"] {
+        for part in [
+            "default-src 'none'",
+            "script-src 'self';",
+            "frame-ancestors 'none'",
+            "require-trusted-types-for 'script'",
+        ] {
             assert!(policy.contains(part), "{policy}");
         }
         assert!(!policy.contains("unsafe"), "{policy}");
@@ -145,7 +155,8 @@ fn the_page_may_load_only_its_own_files_and_run_no_text() {
         let tag = page.header("etag").unwrap();
         assert_eq!(served.raw(&format!("GET {path}"), &format!("If-None-Match: {tag}\r\n"), b"").status, 304);
     }
-    for path in ["/assets/../index.html", "/assets/%2e%2e/Cargo.toml", "/assets/nothing.js", "/assets/", "/x"] {
+    for path in ["/assets/../index.html", "/assets/%2e%2e/Cargo.toml", "/assets/nothing.js", "/assets/", "/x"]
+    {
         assert_eq!(served.raw(&format!("GET {path}"), "", b"").status, 404, "{path}");
     }
     let info = served.ask("own", "GET /api/v1/info", &Value::Null);

@@ -93,7 +93,8 @@ fn rows_come_once_through_the_death_of_the_server_and_what_was_asked_for_is_done
     let session = served.begin("go");
     // It waits for the end of the first.
     let key = "Idempotency-Key: the-second\r\n";
-    let headers = format!("Authorization: Bearer {}\r\nContent-Type: application/json\r\n{key}", token("say"));
+    let headers =
+        format!("Authorization: Bearer {}\r\nContent-Type: application/json\r\n{key}", token("say"));
     let line = format!("POST /api/v1/sessions/{session}/prompt");
     let reply = served.raw(&line, &headers, br#"{"text":"more"}"#);
     assert_eq!(reply.status, 202, "{reply:?}");
@@ -147,7 +148,8 @@ fn streams_that_were_left_are_gone_and_a_slow_reader_slows_nobody() {
 
 #[test]
 fn list_of_all_sessions_is_told_as_it_changes() {
-    let stage = Stage::new(&[json!({"calls": [{"tool": "write", "arguments": {"path": ".envrc", "content": "a"}}]})]);
+    let stage =
+        Stage::new(&[json!({"calls": [{"tool": "write", "arguments": {"path": ".envrc", "content": "a"}}]})]);
     let served = stage.serve();
     let mut all = served.stream("/api/v1/events", &format!("Authorization: Bearer {}\r\n", token("view")));
     let session = served.begin("look at the parser");
@@ -162,7 +164,10 @@ fn list_of_all_sessions_is_told_as_it_changes() {
         assert!(began.elapsed() < AT_MOST);
     }
     let one = served.get(&format!("sessions/{session}"));
-    assert_eq!((&one["state"], &one["approvals"], &one["title"]), (&json!("waiting"), &json!(1), &json!("look at the parser")));
+    assert_eq!(
+        (&one["state"], &one["approvals"], &one["title"]),
+        (&json!("waiting"), &json!(1), &json!("look at the parser"))
+    );
     assert_eq!(one["approvals_open"].as_array().unwrap().len(), 1);
     let found = served.get("sessions?q=parser");
     assert_eq!(found["sessions"][0]["id"], session.as_str());

@@ -118,7 +118,9 @@ impl Served {
         let mut said = Vec::new();
         loop {
             let line = lines.recv_timeout(AT_MOST).unwrap_or_else(|_| panic!("it never listened: {said:?}"));
-            if let Some((address, code)) = line.strip_prefix("http://").and_then(|it| it.split_once("/#code=")) {
+            if let Some((address, code)) =
+                line.strip_prefix("http://").and_then(|it| it.split_once("/#code="))
+            {
                 return Self { child, address: address.parse().unwrap(), code: code.to_owned() };
             }
             said.push(line);
@@ -275,7 +277,8 @@ impl Stream {
             } else if let Some(name) = line.strip_prefix("event: ") {
                 name.trim().clone_into(&mut self.name);
             } else if let Some(data) = line.strip_prefix("data: ") {
-                let whole: Value = serde_json::from_str(data).unwrap_or_else(|error| panic!("{error}: {data}"));
+                let whole: Value =
+                    serde_json::from_str(data).unwrap_or_else(|error| panic!("{error}: {data}"));
                 let name = std::mem::take(&mut self.name);
                 return Some(match self.id.take() {
                     Some(seq) => {

@@ -70,7 +70,11 @@ impl Names {
     }
 
     /// Returns the foreign origin of the request, if it has one that is allowed.
-    pub(super) fn origin(&self, headers: &HeaderMap, authority: &str) -> Result<Option<HeaderValue>, Box<Reply>> {
+    pub(super) fn origin(
+        &self,
+        headers: &HeaderMap,
+        authority: &str,
+    ) -> Result<Option<HeaderValue>, Box<Reply>> {
         let mut origins = headers.get_all(header::ORIGIN).iter();
         let Some(origin) = origins.next() else { return Ok(None) };
         let text = origin.to_str().unwrap_or_default().to_ascii_lowercase();

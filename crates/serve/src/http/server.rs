@@ -28,9 +28,9 @@ use super::{
     admission::{Gate, Passed, Verdict, open_to},
     bodies::{BodyPermits, Guarded},
     connections::Connection,
+    listener::Answers,
     replies::{self, Reply},
     sessions::{Entry, Opened, Reading, Resumable, SessionTable, Sessions},
-    listener::Answers,
     slow_connections::Pace,
 };
 use crate::{
@@ -110,12 +110,7 @@ pub(super) type Out<H> = Response<Guarded<Holding<H>>>;
 impl<H: Backend> Answers for Server<H> {
     type Body = Guarded<Holding<H>>;
 
-    async fn answer(
-        &self,
-        request: Request<Incoming>,
-        connection: &Connection,
-        pace: &Arc<Pace>,
-    ) -> Out<H> {
+    async fn answer(&self, request: Request<Incoming>, connection: &Connection, pace: &Arc<Pace>) -> Out<H> {
         pace.busy();
         self.requests.fetch_add(1, Ordering::Relaxed);
         let idle = Idle(pace.clone());

@@ -50,7 +50,8 @@ pub(crate) async fn list(call: Call) -> Done {
 fn changed(workspace: &Workspace, session: &str) -> Result<Vec<Value>, Fault> {
     let runtime = &workspace.runtime;
     let records = workspace.calls(session, CALLS)?;
-    let undone: Vec<&String> = records.iter().flat_map(|it| &it.changes).filter_map(|it| it.undoes.as_ref()).collect();
+    let undone: Vec<&String> =
+        records.iter().flat_map(|it| &it.changes).filter_map(|it| it.undoes.as_ref()).collect();
     let mut calls = Vec::new();
     for record in records.iter().rev() {
         if calls.len() >= SHOWN {
@@ -150,7 +151,11 @@ async fn undo_turn(workspace: &Workspace, handle: &Handle, key: &str, turn: u64)
         }
     }
     if texts.is_empty() {
-        return Err(Problem::new(StatusCode::NOT_FOUND, "not_found", "this turn changed no file that is not put back already"));
+        return Err(Problem::new(
+            StatusCode::NOT_FOUND,
+            "not_found",
+            "this turn changed no file that is not put back already",
+        ));
     }
     Ok(texts.join("\n"))
 }
@@ -172,7 +177,8 @@ async fn undo_file(workspace: &Arc<Workspace>, session: String, file: String) ->
     store.journal().begin(begun, Durability::Wait).await?;
     let began = Instant::now();
     let (of, id, name) = (workspace.clone(), call.clone(), session.clone());
-    let result = blocking(move || of.runtime.undo(&name, &id, Scope::Session(name.clone())).undo(which)).await;
+    let result =
+        blocking(move || of.runtime.undo(&name, &id, Scope::Session(name.clone())).undo(which)).await;
     store.journal().end_later(Ended::of(&call, &session, &result, began.elapsed()))?;
     result.map(|it| it.as_text())
 }

@@ -1,10 +1,6 @@
 //! Files of a workspace: folders listed, files read. Nothing outside the workspace's roots is reached.
 
-use std::{
-    fs::File,
-    os::unix::fs::FileExt as _,
-    sync::Arc,
-};
+use std::{fs::File, os::unix::fs::FileExt as _, sync::Arc};
 
 use bytes::Bytes;
 use http::{StatusCode, header};
@@ -35,7 +31,8 @@ const CHUNK: usize = 256 << 10;
 const HEAD: usize = 4096;
 
 /// The policy of raw files: whatever they are, they run nothing.
-const SANDBOX: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'self'; sandbox";
+const SANDBOX: &str =
+    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'self'; sandbox";
 
 /// Returns read access to a path of the workspace.
 fn reading(workspace: &Workspace, path: &str) -> Result<Files, Fault> {
@@ -96,9 +93,8 @@ pub(crate) async fn raw(call: Call) -> Done {
     let name = path.rsplit('/').next().unwrap_or_default().to_owned();
     let (file, size, tag, head) = blocking(move || {
         let open = reading(&workspace, &path)?.open(&path)?;
-        let broken = |error: std::io::Error| {
-            Fault::new(Kind::Unavailable, format!("`{path}` can't be read: {error}"))
-        };
+        let broken =
+            |error: std::io::Error| Fault::new(Kind::Unavailable, format!("`{path}` can't be read: {error}"));
         let head = open.head(HEAD).map_err(broken)?;
         let file = open.file().try_clone().map_err(broken)?;
         let it = open.identity;
@@ -141,7 +137,11 @@ pub(crate) fn send(call: &Call, sent: Sent) -> Done {
         Some(range) => match part(range, size) {
             Some(Ok(range)) => Some(range),
             Some(Err(())) => {
-                let answer = Problem::new(StatusCode::RANGE_NOT_SATISFIABLE, "bad_args", format!("the file has {size} bytes"));
+                let answer = Problem::new(
+                    StatusCode::RANGE_NOT_SATISFIABLE,
+                    "bad_args",
+                    format!("the file has {size} bytes"),
+                );
                 return Ok(answer.answer().header(header::CONTENT_RANGE, &format!("bytes */{size}")));
             }
             // Other units and several ranges are answered with the whole.

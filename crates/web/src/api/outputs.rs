@@ -27,7 +27,8 @@ pub(crate) fn is_picture(bytes: &[u8]) -> bool {
 
 /// Returns the bytes of a handle.
 pub(crate) async fn kept(workspace: &Workspace, session: &str, handle: &str) -> Result<Vec<u8>, Fault> {
-    let (spills, session, handle) = (workspace.runtime.spills().clone(), session.to_owned(), handle.to_owned());
+    let (spills, session, handle) =
+        (workspace.runtime.spills().clone(), session.to_owned(), handle.to_owned());
     blocking(move || spills.read(&session, &handle)).await
 }
 
@@ -137,7 +138,10 @@ mod tests {
     fn a_form_has_its_files() {
         let form = b"--x\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.txt\"\r\nContent-Type: text/plain\r\n\r\n1\r\n2\r\n--x\r\nContent-Disposition: form-data; name=\"words\"\r\n\r\nhi\r\n--x--\r\n";
         let boundary = boundary("multipart/form-data; boundary=x");
-        assert_eq!(parts(form, &boundary.unwrap_or_default()), Some(vec![("a.txt".to_owned(), &b"1\r\n2"[..])]));
+        assert_eq!(
+            parts(form, &boundary.unwrap_or_default()),
+            Some(vec![("a.txt".to_owned(), &b"1\r\n2"[..])])
+        );
         for broken in [&b"--x"[..], b"--x\r\n", b"--x\r\nabc", b"", b"--x\r\n\r\n\r\nno end"] {
             assert_eq!(parts(broken, b"--x"), None);
         }

@@ -88,7 +88,8 @@ pub(crate) async fn info(call: Call) -> Done {
     for workspace in call.server.workspaces.0.clone() {
         let about = blocking(move || {
             let models = workspace.agents.models().into_iter();
-            let models: Vec<Value> = models.map(|(name, about)| json!({"name": name, "about": about})).collect();
+            let models: Vec<Value> =
+                models.map(|(name, about)| json!({"name": name, "about": about})).collect();
             let policy = workspace.runtime.policy();
             Ok(json!({
                 "id": workspace.id,

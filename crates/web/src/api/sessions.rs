@@ -1,11 +1,13 @@
 //! Sessions: listed, begun, prompted, watched, changed.
 
+use std::time::Duration;
+
 use http::{HeaderName, StatusCode};
-use kit::base64;
+use kit::{Fault, base64};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
-use sessions::{Attachment, Operation, Prompt, Report};
+use sessions::{Attachment, Handle, Operation, Prompt, Report};
 
 use super::outputs::{is_picture, kept};
 use crate::{
@@ -23,6 +25,9 @@ const ROWS: u64 = 2000;
 
 /// The longest text of an upload that is put into the prompt, in bytes.
 const LONGEST_TEXT: usize = 64 << 10;
+
+/// An operation that has not failed in this time is under way.
+const AT_ONCE: Duration = Duration::from_millis(150);
 
 /// A new session.
 #[derive(Deserialize, JsonSchema)]
@@ -161,7 +166,7 @@ pub(crate) async fn create(mut call: Call) -> Done {
     }
     if let Some(prompt) = asked.prompt {
         let prompt = words(&workspace, &session, prompt).await?;
-        handle.post(&key, Operation::Prompt(prompt)).await?;
+        post(&handle, &key, Operation::Prompt(prompt)).await?;
     }
     let seen = overview::one(&workspace, &session).await?;
     Ok(Answer::json(StatusCode::CREATED, &seen.session))
@@ -180,7 +185,10 @@ pub(crate) async fn get(call: Call) -> Done {
         let state = state.as_ref();
         let open = state.map(|it| it.approvals.iter().map(approval).collect::<Vec<_>>());
         fields.insert("approvals_open".to_owned(), open.unwrap_or_default().into());
-        fields.insert("questions_open".to_owned(), json!(state.map(|it| it.questions.as_slice()).unwrap_or_default()));
+        fields.insert(
+            "questions_open".to_owned(),
+            json!(state.map(|it| it.questions.as_slice()).unwrap_or_default()),
+        );
     }
     Ok(Answer::ok(&value))
 }
@@ -217,9 +225,13 @@ pub(crate) async fn delete(call: Call) -> Done {
     loop {
         match workspace.sessions.delete(&session).await {
             Ok(()) => break,
-            Err(fault) if fault.kind == kit::Kind::Unavailable && left > 0 && workspace.agents.session(&session).is_none() => {
+            Err(fault)
+                if fault.kind == kit::Kind::Unavailable
+                    && left > 0
+                    && workspace.agents.session(&session).is_none() =>
+            {
                 left -= 1;
-                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+                tokio::time::sleep(Duration::from_millis(20)).await;
             }
             Err(fault) => return Err(fault.into()),
         }
@@ -233,8 +245,17 @@ pub(crate) async fn prompt(mut call: Call) -> Done {
     let (workspace, handle) = call.handle().await?;
     let prompt = words(&workspace, call.name(0), asked).await?;
     let key = call.key()?;
-    handle.post(&key, Operation::Prompt(prompt)).await?;
+    post(&handle, &key, Operation::Prompt(prompt)).await?;
     Ok(Answer::json(StatusCode::ACCEPTED, &json!({"key": key})))
+}
+
+/// Has an operation done, which may take long. One that fails at once, as with a picture that the model can't look at, has no
+/// row that says so: its error is the answer.
+async fn post(handle: &Handle, key: &str, operation: Operation) -> Result<(), Fault> {
+    if handle.post(key, operation.clone()).await?.is_some() {
+        return Ok(());
+    }
+    tokio::time::timeout(AT_ONCE, handle.act(key, operation)).await.map_or(Ok(()), |it| it.map(drop))
 }
 
 /// Returns a prompt with what was uploaded for it.
@@ -248,7 +269,9 @@ async fn words(workspace: &Workspace, session: &str, asked: Prompted) -> Result<
                 let bytes = kept(workspace, session, &upload).await?;
                 let name = name.unwrap_or_else(|| upload.clone());
                 match String::from_utf8(bytes) {
-                    Ok(text) if text.len() <= LONGEST_TEXT && !text.contains('\0') => Attachment::Text { name, text },
+                    Ok(text) if text.len() <= LONGEST_TEXT && !text.contains('\0') => {
+                        Attachment::Text { name, text }
+                    }
                     Ok(text) => by_handle(name, &upload, text.len()),
                     Err(error) if is_picture(error.as_bytes()) => {
                         Attachment::Picture { name, data: base64::encoded(error.as_bytes()) }
@@ -309,7 +332,7 @@ pub(crate) async fn command(mut call: Call) -> Done {
     }
     let (_, handle) = call.handle().await?;
     let key = call.key()?;
-    handle.post(&key, Operation::Command { command }).await?;
+    post(&handle, &key, Operation::Command { command }).await?;
     Ok(Answer::json(StatusCode::ACCEPTED, &json!({"key": key})))
 }
 
@@ -330,7 +353,9 @@ pub(crate) async fn report(call: Call) -> Done {
 pub(crate) async fn events(call: Call) -> Done {
     let last = call.header(HeaderName::from_static("last-event-id")).map(str::to_owned);
     let after = match last.filter(|it| !it.is_empty()) {
-        Some(last) => last.parse().map_err(|_| Problem::bad(format!("`Last-Event-ID: {last}` is not a number")))?,
+        Some(last) => {
+            last.parse().map_err(|_| Problem::bad(format!("`Last-Event-ID: {last}` is not a number")))?
+        }
         None => call.number("after")?.unwrap_or_default(),
     };
     let workspace = call.workspace().await?;

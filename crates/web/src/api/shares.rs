@@ -157,7 +157,9 @@ pub(crate) async fn output(call: Call) -> Done {
             }
             after = row.seq;
             let shows = match row.event.of_agent().map(|it| it.1) {
-                Some(agent::Event::Answered { pictures, .. }) => pictures.iter().any(|it| it.handle == handle),
+                Some(agent::Event::Answered { pictures, .. }) => {
+                    pictures.iter().any(|it| it.handle == handle)
+                }
                 Some(agent::Event::Picture { picture, .. }) => picture.handle == handle,
                 _ => false,
             };
