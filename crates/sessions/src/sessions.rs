@@ -179,7 +179,8 @@ impl Sessions {
         let open = blocking(move || store.operations().open(0)).await?;
         let mut sessions: Vec<String> = Vec::new();
         for row in open {
-            if !sessions.contains(&row.session) {
+            // The table has requests to groups too.
+            if parse(&row).is_ok() && !sessions.contains(&row.session) {
                 sessions.push(row.session);
             }
         }

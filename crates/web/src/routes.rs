@@ -33,7 +33,9 @@ const WORKSPACE: (&str, &str) =
 /// Returns the table.
 pub(crate) fn table() -> Vec<Route> {
     use Role::{Approve, Own, Say, View};
-    use api::{changes, decisions, files, jobs, openai, outputs, people, responses, sessions, shares};
+    use api::{
+        changes, decisions, files, groups, jobs, openai, outputs, people, responses, sessions, shares, triggers,
+    };
     routes! {
         GET "/healthz" None, "The server answers.", &[], -, people::health;
         GET "/readyz" None, "The server can do its work. Beyond loopback it needs a token.", &[], -, people::ready;
@@ -86,6 +88,13 @@ pub(crate) fn table() -> Vec<Route> {
         DELETE "/api/v1/shares/{share}" Some(Own), "Revokes a share.", &[], -, shares::delete;
         GET "/api/v1/shared/{share}" None, "The rows of a share, masked.", &[], -, shares::read;
         GET "/api/v1/shared/{share}/outputs/{handle}" None, "A picture of a share.", &[], -, shares::output;
+        GET "/api/v1/triggers" Some(View), "The triggers of all sessions.", &[], -, triggers::list;
+        GET "/api/v1/sessions/{session}/triggers/{trigger}" Some(View), "A trigger with its history.", &[WORKSPACE], -, triggers::get;
+        POST "/api/v1/sessions/{session}/triggers/{trigger}/{action}" Some(Approve), "Pauses, resumes or fires a trigger: `pause`, `resume`, `fire`.", &[WORKSPACE], -, triggers::act;
+        DELETE "/api/v1/sessions/{session}/triggers/{trigger}" Some(Approve), "Removes a trigger with its history.", &[WORKSPACE], -, triggers::remove;
+        GET "/api/v1/groups" Some(View), "The groups of agents.", &[], -, groups::list;
+        GET "/api/v1/groups/{group}" Some(View), "A group: its agents, who is connected with whom, and its events.", &[("after", "The number of the last event that is known."), WORKSPACE], -, groups::get;
+        POST "/api/v1/groups/{group}/{action}" Some(Approve), "Pauses, resumes or stops a group or one of its agents: `pause`, `resume`, `stop`.", &[WORKSPACE], (groups::Act), groups::act;
         GET "/v1/models" Some(View), "OpenAI's API: each profile is a model.", &[], -, openai::models;
         POST "/v1/chat/completions" Some(Say), "OpenAI's API: a turn, in the session that this conversation is.", &[], (openai::Chat), openai::chat;
         POST "/v1/responses" Some(Say), "OpenAI's API: a turn, in the session of `previous_response_id` or a new one.", &[], (responses::Asked), responses::respond;

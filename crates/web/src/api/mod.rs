@@ -3,6 +3,7 @@
 pub(crate) mod changes;
 pub(crate) mod decisions;
 pub(crate) mod files;
+pub(crate) mod groups;
 pub(crate) mod jobs;
 pub(crate) mod openai;
 pub(crate) mod outputs;
@@ -10,4 +11,5 @@ pub(crate) mod people;
 pub(crate) mod responses;
 pub(crate) mod sessions;
 pub(crate) mod shares;
+pub(crate) mod triggers;
 mod turn;

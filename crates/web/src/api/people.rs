@@ -110,7 +110,7 @@ pub(crate) async fn info(call: Call) -> Done {
         "role": call.who.role,
         "by_cookie": call.who.by_cookie,
         "workspaces": workspaces,
-        "features": ["sessions", "files", "changes", "uploads", "shares", "jobs", "grants", "tokens"],
+        "features": ["sessions", "files", "changes", "uploads", "shares", "jobs", "grants", "tokens", "triggers", "groups"],
     })))
 }
 
