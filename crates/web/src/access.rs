@@ -8,7 +8,7 @@ use std::{
     io::{self, Write as _},
     os::unix::fs::{MetadataExt as _, OpenOptionsExt as _},
     path::PathBuf,
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant, SystemTime},
 };
 
 use kit::{Fault, Kind};
@@ -16,6 +16,7 @@ use parking_lot::Mutex;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 use serve::{Principal, gate::whose};
+pub(crate) use store::now_ms;
 
 use crate::role::Role;
 
@@ -120,12 +121,6 @@ pub(crate) fn secret() -> Result<String, Fault> {
     getrandom::fill(&mut bytes)
         .map_err(|error| Fault::new(Kind::Unavailable, format!("no random bytes: {error}")))?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
-}
-
-/// Milliseconds since 1970.
-pub(crate) fn now_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn after(time: Duration) -> u64 {

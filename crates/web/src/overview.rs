@@ -179,7 +179,7 @@ pub(crate) fn waiting(seen: &[Seen]) -> Value {
 pub(crate) fn approvals(seen: &[Seen]) -> Vec<Value> {
     let all = seen.iter().filter_map(|it| Some((it, it.state.as_ref()?)));
     all.flat_map(|(it, state)| {
-        state.approvals.iter().map(|approval| of(it, "approval", rows::approval(approval)))
+        state.approvals.iter().map(move |approval| of(it, "approval", rows::approval(approval)))
     })
     .collect()
 }
@@ -187,7 +187,7 @@ pub(crate) fn approvals(seen: &[Seen]) -> Vec<Value> {
 /// The open questions of these sessions.
 pub(crate) fn questions(seen: &[Seen]) -> Vec<Value> {
     let all = seen.iter().filter_map(|it| Some((it, it.state.as_ref()?)));
-    all.flat_map(|(it, state)| state.questions.iter().map(|question| of(it, "question", json!(question))))
+    all.flat_map(|(it, state)| state.questions.iter().map(move |question| of(it, "question", json!(question))))
         .collect()
 }
 

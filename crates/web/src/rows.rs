@@ -113,7 +113,7 @@ impl Renderer {
                 let whole = is_new || row.from().is_some();
                 let all: String = growing.pieces.iter().map(|it| it.1.as_str()).collect();
                 fields.insert("item".to_owned(), growing.item.into());
-                let text = if whole { &all } else { text };
+                let text = if whole { all.as_str() } else { text };
                 if whole {
                     fields.insert("whole".to_owned(), true.into());
                 }
@@ -174,7 +174,7 @@ fn event(event: &Event) -> Value {
     let changes = match event.of_agent().map(|it| it.1) {
         Some(agent::Event::Answered { changes, .. }) => changes.as_slice(),
         _ => match event {
-            Event::ApprovalOpened(it) => &it.changes,
+            Event::ApprovalOpened(it) => it.changes.as_slice(),
             _ => &[],
         },
     };

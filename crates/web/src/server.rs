@@ -139,7 +139,6 @@ impl Answers for Front {
         let (head, body) = request.into_parts();
         // Two servers may disagree on the end of such a body, so nothing after it is read.
         let is_chunked = head.headers.contains_key(header::TRANSFER_ENCODING);
-        let is_page = !head.uri.path().starts_with("/api/");
         // A panic here must not end the connection.
         let answering = AssertUnwindSafe(self.let_in(head, body, connection));
         let answer = answering.catch_unwind().await.unwrap_or_else(|_| {
@@ -157,7 +156,7 @@ impl Answers for Front {
         if is_chunked || is_bad || self.shared.closing.is_cancelled() {
             reply.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
-        protect(reply.headers_mut(), is_page);
+        protect(reply.headers_mut());
         reply.map(|body| Guarded::new(body, idle))
     }
 
@@ -167,7 +166,7 @@ impl Answers for Front {
 }
 
 /// Sets the headers that every answer has.
-fn protect(headers: &mut http::HeaderMap, is_page: bool) {
+fn protect(headers: &mut http::HeaderMap) {
     let all = [
         ("x-content-type-options", "nosniff"),
         ("cross-origin-opener-policy", "same-origin"),
@@ -181,9 +180,7 @@ fn protect(headers: &mut http::HeaderMap, is_page: bool) {
     }
     let policy = HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'; sandbox");
     headers.entry(header::CONTENT_SECURITY_POLICY).or_insert(policy);
-    if !is_page || !headers.contains_key(header::CACHE_CONTROL) {
-        headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
-    }
+    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
 }
 
 impl Front {

@@ -3,6 +3,7 @@
 mod approvals;
 mod changes;
 mod files;
+mod openai;
 mod roles;
 mod shares;
 mod sign_in;

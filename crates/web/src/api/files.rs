@@ -97,7 +97,7 @@ pub(crate) async fn raw(call: Call) -> Done {
             |error: std::io::Error| Fault::new(Kind::Unavailable, format!("`{path}` can't be read: {error}"));
         let head = open.head(HEAD).map_err(broken)?;
         let file = open.file().try_clone().map_err(broken)?;
-        let it = open.identity;
+        let it = &open.identity;
         let tag = format!("\"{:x}-{:x}-{:x}\"", it.inode, it.size, it.changed_ns);
         Ok((file, it.size, tag, head))
     })

@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 use sessions::{Attachment, Handle, Operation, Prompt, Report};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::outputs::{is_picture, kept};
 use crate::{
@@ -28,6 +29,9 @@ const LONGEST_TEXT: usize = 64 << 10;
 
 /// An operation that has not failed in this time is under way.
 const AT_ONCE: Duration = Duration::from_millis(150);
+
+/// In this time an agent that was closed lets go of its session.
+const LET_GO: Duration = Duration::from_secs(3);
 
 /// A new session.
 #[derive(Deserialize, JsonSchema)]
@@ -215,24 +219,18 @@ pub(crate) async fn patch(mut call: Call) -> Done {
 
 pub(crate) async fn delete(call: Call) -> Done {
     let (workspace, session) = (call.workspace().await?, call.name(0).to_owned());
-    if workspace.agents.session(&session).is_some() {
-        let handle = workspace.attach(&session, &call.who.name).await?;
-        handle.act(&call.key()?, Operation::Cancel { prompt: None }).await?;
-        handle.act(&format!("{}.close", call.key()?), Operation::Close).await?;
+    let runs_here = workspace.agents.session(&session).is_some();
+    if runs_here {
+        let (handle, key) = (workspace.attach(&session, &call.who.name).await?, call.key()?);
+        handle.act(&format!("{key}.cancel"), Operation::Cancel { prompt: None }).await?;
+        handle.act(&format!("{key}.close"), Operation::Close).await?;
     }
     // The agent lets go of the session a moment after it answered that it closes.
-    let mut left = 50;
+    let until = Instant::now() + LET_GO;
     loop {
         match workspace.sessions.delete(&session).await {
             Ok(()) => break,
-            Err(fault)
-                if fault.kind == kit::Kind::Unavailable
-                    && left > 0
-                    && workspace.agents.session(&session).is_none() =>
-            {
-                left -= 1;
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
+            Err(_) if runs_here && Instant::now() < until => sleep(Duration::from_millis(20)).await,
             Err(fault) => return Err(fault.into()),
         }
     }
@@ -255,7 +253,7 @@ async fn post(handle: &Handle, key: &str, operation: Operation) -> Result<(), Fa
     if handle.post(key, operation.clone()).await?.is_some() {
         return Ok(());
     }
-    tokio::time::timeout(AT_ONCE, handle.act(key, operation)).await.map_or(Ok(()), |it| it.map(drop))
+    timeout(AT_ONCE, handle.act(key, operation)).await.map_or(Ok(()), |it| it.map(drop))
 }
 
 /// Returns a prompt with what was uploaded for it.
