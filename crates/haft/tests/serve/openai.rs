@@ -25,7 +25,7 @@ fn says(role: &str, text: &str) -> Value {
 fn conversation_of_chat_completions_is_one_session() {
     let stage = Stage::new(&[
         json!({"say": "One.", "calls": [{"tool": "write", "arguments": {"path": "made", "content": "x\n"}}]}),
-        json!({"say": "Written.", "usage": {"input": 10, "output": 5}}),
+        json!({"say": "Written.", "usage": {"input": 10, "cached": 0, "kept": 0, "output": 5, "reasoning": 0}}),
         json!({"say": "And two.", "chunks": 3}),
     ]);
     let served = stage.serve();
