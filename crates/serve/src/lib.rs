@@ -32,7 +32,7 @@ pub mod gate {
         connections::Connection,
         listener::{Answers, accept},
         names::{Names, bearer},
-        replies::{self, Reply},
+        replies::Reply,
         slow_connections::Pace,
         tokens::{is_same, whose},
     };

@@ -2,7 +2,7 @@
 
 use std::{
     io,
-    net::{SocketAddr, TcpListener as StdListener},
+    net::TcpListener as StdListener,
     panic::AssertUnwindSafe,
     path::PathBuf,
     sync::Arc,

@@ -13,21 +13,21 @@ use crate::message::Refusal;
 pub type Reply = Response<BoxBody<Bytes, Infallible>>;
 
 /// Replies with one line of text.
-pub fn text(status: StatusCode, text: impl Into<String>) -> Reply {
+pub(super) fn text(status: StatusCode, text: impl Into<String>) -> Reply {
     let mut line = text.into();
     line.push('\n');
     with(status, "text/plain; charset=utf-8", line.into())
 }
 
 /// Replies with text and closes the connection.
-pub fn last(status: StatusCode, words: impl Into<String>) -> Reply {
+pub(super) fn last(status: StatusCode, words: impl Into<String>) -> Reply {
     let mut reply = text(status, words);
     reply.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     reply
 }
 
 /// Replies with JSON.
-pub fn json(status: StatusCode, value: &Value) -> Reply {
+pub(super) fn json(status: StatusCode, value: &Value) -> Reply {
     with(status, "application/json", value.to_string().into())
 }
 
@@ -37,7 +37,7 @@ pub(super) fn refused(status: StatusCode, refusal: &Refusal) -> Reply {
 }
 
 /// Replies that a limit is reached.
-pub fn full(what: &str) -> Reply {
+pub(super) fn full(what: &str) -> Reply {
     let mut reply = text(StatusCode::SERVICE_UNAVAILABLE, what);
     reply.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
     reply
