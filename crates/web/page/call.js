@@ -141,6 +141,7 @@ function linkOf(link) {
  * @param {string} alt
  */
 export function picture(it, room, alt) {
+  if (!room.id) return h('p', { class: 'muted small' }, `${alt}: a picture of ${size(it.bytes)}, which a share does not have`);
   const src = room.outputAddress(it.handle);
   return h('a', { class: 'picture', href: src, target: '_blank', rel: 'noopener' }, h('img', { src, alt: `${alt}, ${it.mime}, ${size(it.bytes)}`, loading: 'lazy' }));
 }
@@ -153,7 +154,7 @@ function bodyOf(call, room) {
   const answer = call.answer;
   const text = answer?.text ?? '';
   const rest = text.length > MOST;
-  const spill = /\bout_\d+\b/.exec(text)?.[0];
+  const spill = room.id ? /\bout_\d+\b/.exec(text)?.[0] : undefined;
   return [
     argumentsView(call.arguments),
     answer && text && h('div', { class: 'part' },

@@ -1,6 +1,12 @@
 /** All sessions, live: the list, and the approvals and questions that wait, as the server says them. */
 
+import { get } from './api.js';
 import { Stream } from './stream.js';
+
+/** A page that nobody sees gives its connection back after so many milliseconds: a browser has six to a server, for all its tabs. */
+const HIDDEN = 20_000;
+/** It asks so often what waits, for the count in its title. */
+const ASKS = 15_000;
 
 /**
  * @typedef {import('./types').Session} Session
@@ -25,6 +31,7 @@ class Live {
   }
 
   start() {
+    this.watched ||= (document.addEventListener('visibilitychange', () => this.onVisibility()), true);
     this.stream?.close();
     this.stream = new Stream(() => 'events', {
       onEvent: (name, data) => this.take(name, data),
@@ -36,7 +43,28 @@ class Live {
     });
   }
 
+  onVisibility() {
+    clearTimeout(this.hiding);
+    if (!this.loaded) return;
+    if (document.hidden) this.hiding = setTimeout(() => void this.ask(), HIDDEN);
+    else if (!this.stream) this.start();
+  }
+
+  /** Asks what waits, in place of the stream. */
+  async ask() {
+    this.stream?.close();
+    this.stream = null;
+    this.hiding = setTimeout(() => void this.ask(), ASKS);
+    try {
+      const [approvals, questions] = await Promise.all([get('approvals'), get('questions')]);
+      this.take('approvals', { .../** @type {object} */ (approvals), .../** @type {object} */ (questions) });
+    } catch {
+      // The next time will do.
+    }
+  }
+
   stop() {
+    clearTimeout(this.hiding);
     this.stream?.close();
     this.stream = null;
     this.sessions.clear();
@@ -85,6 +113,9 @@ class Live {
     }, 16);
   }
 
+  watched = false;
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  hiding = undefined;
   told = false;
   fresh = true;
 }
