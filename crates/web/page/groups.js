@@ -127,6 +127,10 @@ function graph(it, members) {
     const angle = (n / members.length) * 2 * Math.PI - Math.PI / 2;
     return [one.id, [width / 2 + Math.cos(angle) * (width / 2 - 90), height / 2 + Math.sin(angle) * (height / 2 - 32)]];
   }));
+  const labels = new Map(members.map((one) => [one.id, line(one.queued > 0 ? `${one.name} (${one.queued})` : one.name, 18)]));
+  const halfWidth = (/** @type {string} */ id) => Math.min(88, 18 + (labels.get(id)?.length ?? 0) * 4);
+  /** How far the edge of a box is from its middle, in this direction. */
+  const reach = (/** @type {string} */ id, /** @type {number} */ ux, /** @type {number} */ uy) => Math.min(halfWidth(id) / Math.max(Math.abs(ux), 0.001), 16 / Math.max(Math.abs(uy), 0.001)) + 3;
   const ways = arrows(it, members);
   const edges = ways.flatMap(([a, b]) => {
     const [from, to] = [places.get(a), places.get(b)];
@@ -134,15 +138,14 @@ function graph(it, members) {
     const [dx, dy] = [to[0] - from[0], to[1] - from[1]];
     const far = Math.hypot(dx, dy) || 1;
     const [ux, uy] = [dx / far, dy / far];
-    const [x, y] = [to[0] - ux * 40, to[1] - uy * 24];
-    return [svg('path', { class: 'edge', d: `M${from[0] + ux * 40} ${from[1] + uy * 24}L${x} ${y}M${x - ux * 8 - uy * 5} ${y - uy * 8 + ux * 5}L${x} ${y}L${x - ux * 8 + uy * 5} ${y - uy * 8 - ux * 5}` })];
+    const [x, y] = [to[0] - ux * reach(b, ux, uy), to[1] - uy * reach(b, ux, uy)];
+    return [svg('path', { class: 'edge', d: `M${from[0]} ${from[1]}L${x} ${y}M${x - ux * 8 - uy * 5} ${y - uy * 8 + ux * 5}L${x} ${y}L${x - ux * 8 + uy * 5} ${y - uy * 8 - ux * 5}` })];
   });
   const nodes = members.map((one) => {
     const [x, y] = /** @type {[number, number]} */ (places.get(one.id));
     const label = svg('text', { x, y: y + 5, 'text-anchor': 'middle' });
-    const text = line(one.queued > 0 ? `${one.name} (${one.queued})` : one.name, 18);
-    label.textContent = text;
-    const half = Math.min(84, 18 + text.length * 4);
+    label.textContent = labels.get(one.id) ?? '';
+    const half = halfWidth(one.id);
     return svg('g', { class: `node ${stateOf(one)}` }, svg('rect', { x: x - half, y: y - 16, width: half * 2, height: 32, rx: 16 }), label);
   });
   const name = (/** @type {string} */ id) => members.find((one) => one.id === id)?.name ?? id;

@@ -41,7 +41,7 @@ export function fileView(workspace, path, drops) {
   if (kind === 'picture') return h('a', { class: 'picture', href: src, target: '_blank', rel: 'noopener' }, h('img', { src, alt: name, loading: 'lazy' }));
   if (kind === 'audio') return h('audio', { src, controls: true, preload: 'metadata', 'aria-label': name });
   if (kind === 'video') return h('video', { src, controls: true, preload: 'metadata', 'aria-label': name });
-  const box = h('div', { class: `file-view ${kind}` }, h('p', { class: 'muted small' }, `Loading ${name}…`));
+  const box = h('div', { class: `file-view is-${kind}` }, h('p', { class: 'muted small' }, `Loading ${name}…`));
   const seen = new IntersectionObserver((all) => {
     if (!all.some((it) => it.isIntersecting)) return;
     seen.disconnect();
