@@ -1,7 +1,7 @@
 /** The meter: how full the model's context is, tokens and cost. */
 
 import { h, fill } from './dom.js';
-import { get } from './api.js';
+import { get, me } from './api.js';
 import { money, short } from './format.js';
 import { openPopover } from './popover.js';
 import { faultBox } from './notice.js';
@@ -31,10 +31,15 @@ export function meter(room) {
   return { node, update };
 }
 
-/** @param {Room} room */
+/**
+ * Returns the size of the model's context window in tokens, 0 where it is not known. The server says it in words: `200k tokens`.
+ * @param {Room} room
+ */
 function windowOf(room) {
-  const context = /** @type {{context?: {window?: number} | null} | null} */ (room.session);
-  return context?.context?.window ?? 0;
+  const workspace = me.workspace(room.workspace);
+  const name = room.fold.model || room.session?.model || workspace?.model;
+  const [, count, unit] = /([\d.]+) ?([kM])? tokens/.exec(workspace?.models?.find((it) => it.name === name)?.about ?? '') ?? [];
+  return count ? Number(count) * (unit === 'M' ? 1e6 : unit === 'k' ? 1e3 : 1) : 0;
 }
 
 /**
