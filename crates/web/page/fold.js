@@ -298,7 +298,7 @@ export class Fold {
         break;
       case 'undone':
         this.jobsChanged += 1;
-        say(event.text);
+        say(event.text.split('\n')[0] ?? '');
         break;
       default:
         break;

@@ -166,7 +166,7 @@ function endNode(entry) {
   const tokens = (usage.input ?? 0) + (usage.cached ?? 0) + (usage.kept ?? 0) + (usage.output ?? 0);
   const facts = [
     event.steps > 0 && plural(event.steps, 'step'), tokens > 0 && `${short(tokens)} tokens`,
-    typeof event.cost === 'number' && money(event.cost),
+    typeof event.cost === 'number' && event.cost > 0 && money(event.cost),
   ].filter(Boolean);
   const how = { done: 'Done', cancelled: 'Stopped', limit: 'Stopped at a limit', refused: 'The provider refused to go on', error: 'The turn failed', interrupted: 'Interrupted: haft’s process ended here' }[event.ended] ?? event.ended;
   const bad = event.ended === 'error' || event.ended === 'refused';

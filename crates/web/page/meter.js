@@ -20,7 +20,7 @@ export function meter(room) {
     const { usage, contextTokens } = room.fold;
     const window_ = windowOf(room);
     const used = contextTokens > 0 && (window_ ? `${Math.round((contextTokens / window_) * 100)} % of ${short(window_)}` : `${short(contextTokens)} tokens`);
-    const cost = usage.costKnown && money(usage.cost);
+    const cost = usage.cost > 0 && money(usage.cost);
     const parts = [used, cost].filter(Boolean);
     fill(text, used, cost && h('span', { class: 'cost' }, used ? ` · ${cost}` : cost));
     node.hidden = !parts.length;

@@ -149,7 +149,9 @@ export class Room {
   undo(which, button) {
     return attempt(async () => {
       const done = await post(this.at('undo'), which);
-      notice(sentence(done.text.split('\n')[0] ?? 'Put back'), { action: { label: 'Undo the undo', run: () => void this.undo({}) } });
+      // The undo is a call itself, by which it is undone.
+      const call = /undo the call (c_\w+)/.exec(done.text)?.[1];
+      notice(sentence(done.text.split('\n')[0] ?? 'Put back'), call ? { action: { label: 'Undo the undo', run: () => void this.undo({ call }) } } : {});
     }, button);
   }
 
