@@ -145,7 +145,7 @@ def answers_a_question_by_its_form(stage):
 
 
 def uploads_by_button_drop_and_paste(stage):
-    server = stage.server("upload", [{"expect": ["first file", "second file", "third file"], "say": "Three files."}])
+    server = stage.server("upload", [{"expect": ["a.txt", "first file", "b.txt", "second file"], "say": "Three files."}])
     it = stage.page(server)
     it.sign_in()
     it.go("new")
@@ -153,12 +153,12 @@ def uploads_by_button_drop_and_paste(stage):
     it.page.locator("input[type=file]").set_input_files({"name": "a.txt", "mimeType": "text/plain", "buffer": b"first file"})
     drop = """([kind, target, name, text]) => {
         const data = new DataTransfer();
-        data.items.add(new File([text], name, { type: 'text/plain' }));
+        data.items.add(new File([Uint8Array.from(text)], name));
         const event = kind === 'paste' ? new ClipboardEvent('paste', { clipboardData: data, bubbles: true, cancelable: true }) : new DragEvent('drop', { dataTransfer: data, bubbles: true, cancelable: true });
         document.querySelector(target).dispatchEvent(event);
     }"""
-    it.page.evaluate(drop, ["drop", "main", "b.txt", "second file"])
-    it.page.evaluate(drop, ["paste", "#composer", "c.txt", "third file"])
+    it.page.evaluate(drop, ["drop", "main", "b.txt", list(b"second file")])
+    it.page.evaluate(drop, ["paste", "#composer", "c.bin", [0xFF, 0xFE, 0x00, 0xC3, 0x28] * 20])
     it.page.wait_for_function("() => document.querySelectorAll('.chips .there').length === 3")
     it.say("Read them.")
     it.wait_for_end()
@@ -323,17 +323,21 @@ def assert_nothing_ran(it):
     assert state == {"ran": 0, "elements": [], "handlers": [], "links": []}, state
 
 
-def opens_a_long_session_in_a_second(stage):
-    script = [{"say": f"Step {n}. " + "word " * 20, "calls": [{"tool": "read", "arguments": {"path": "a.txt"}}]} for n in range(150)] + [{"say": "The end of it."}]
+def keeps_little_of_a_long_session_in_the_page(stage):
+    steps = [{"say": f"Step {n}. " + "word " * 20, "calls": [{"tool": "read", "arguments": {"path": "a.txt"}}]} for n in range(45)]
+    script = [*steps, {"say": "The end of turn 1."}, *steps, {"say": "The end of turn 2."}, *steps, {"say": "The end of turn 3."}]
     server = stage.server("long", script)
     (server.folder / "a.txt").write_text("one\n")
     it = stage.page(server)
     it.sign_in()
     session = it.new_session("Go.")
-    it.page.locator(".entry.text", has_text="The end of it.").wait_for(timeout=60_000)
+    for turn in (1, 2, 3):
+        it.page.locator(".entry.text", has_text=f"The end of turn {turn}.").wait_for(timeout=60_000)
+        if turn < 3:
+            it.say("Go on.")
     it.go("settings")
     it.go(f"session/{session}")
-    it.page.locator(".entry.text", has_text="The end of it.").wait_for()
+    it.page.locator(".entry.text", has_text="The end of turn 3.").wait_for()
     nodes = it.page.locator(".entry").count()
     assert nodes < 200, f"{nodes} entries are in the page at once"
     it.page.locator(".scroller").press("Home")
@@ -344,7 +348,7 @@ def opens_a_long_session_in_a_second(stage):
 PARTS = [
     signs_in_by_a_code_that_is_good_once, streams_an_answer_and_shows_its_calls, undoes_a_change_from_its_diff_and_redoes_it,
     two_browsers_approve_at_once_and_one_wins, answers_a_question_by_its_form, uploads_by_button_drop_and_paste,
-    shows_the_transcript_byte_for_byte_after_the_server_was_killed_in_mid_stream, opens_a_long_session_in_a_second,
+    shows_the_transcript_byte_for_byte_after_the_server_was_killed_in_mid_stream, keeps_little_of_a_long_session_in_the_page,
     fits_320_pixels_and_has_no_violations_of_axe, runs_no_text_of_a_model_a_tool_or_a_name,
 ]
 

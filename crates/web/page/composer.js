@@ -9,6 +9,8 @@ import { prefer, preference } from './preferences.js';
 /** @typedef {{file: File, state: 'loading' | 'there' | 'failed', attachment: Attachment | null}} Attached */
 
 const LARGEST = 64 * 1024 * 1024;
+const SHORT_TEXT = 128 * 1024;
+const SHORT_PICTURE = 4 * 1024 * 1024;
 
 /**
  * @typedef {object} ComposerOptions
@@ -19,6 +21,33 @@ const LARGEST = 64 * 1024 * 1024;
  * @property {import('./dom.js').Child} [beside] shown under the field, at the left
  * @property {string} [placeholder]
  */
+
+/**
+ * Makes the attachment of a file: short texts and pictures go with the prompt, under their names; all else is uploaded before.
+ * @param {File} file
+ * @param {(file: File) => Promise<Attachment>} upload
+ * @returns {Promise<Attachment>}
+ */
+async function attachmentOf(file, upload) {
+  const { name, size: bytes } = file;
+  if (/^image\/(png|jpeg|gif|webp)$/.test(file.type) && bytes <= SHORT_PICTURE) {
+    const address = await new Promise((resolve, reject) => {
+      const reader = new FileReader();
+      reader.onload = () => resolve(String(reader.result));
+      reader.onerror = () => reject(reader.error);
+      reader.readAsDataURL(file);
+    });
+    return { picture: { name, data: address.slice(address.indexOf(',') + 1) } };
+  }
+  if (bytes <= SHORT_TEXT) {
+    try {
+      return { text: { name, text: new TextDecoder('utf-8', { fatal: true }).decode(await file.arrayBuffer()) } };
+    } catch {
+      // It is no text.
+    }
+  }
+  return upload(file);
+}
 
 export class Composer {
   /** @param {ComposerOptions} options */
@@ -108,7 +137,7 @@ export class Composer {
       /** @type {Attached} */
       const it = { file, state: 'loading', attachment: null };
       this.attached.push(it);
-      this.options.upload(file).then(
+      attachmentOf(file, this.options.upload).then(
         (attachment) => Object.assign(it, { state: 'there', attachment }),
         (error) => { it.state = 'failed'; failed(error); },
       ).finally(() => this.draw());

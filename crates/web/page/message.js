@@ -168,7 +168,7 @@ function endNode(entry) {
     event.steps > 0 && plural(event.steps, 'step'), tokens > 0 && `${short(tokens)} tokens`,
     typeof event.cost === 'number' && event.cost > 0 && money(event.cost),
   ].filter(Boolean);
-  const how = { done: 'Done', cancelled: 'Stopped', limit: 'Stopped at a limit', refused: 'The provider refused to go on', error: 'The turn failed', interrupted: 'Interrupted: haft’s process ended here' }[event.ended] ?? event.ended;
+  const how = { done: 'Done', cancelled: 'Stopped', limit: 'Stopped at a limit; say “go on” to continue', refused: 'The provider refused to go on', error: 'The turn failed', interrupted: 'Interrupted: haft’s process ended here' }[event.ended] ?? event.ended;
   const bad = event.ended === 'error' || event.ended === 'refused';
   return h('article', { class: 'entry end', tabindex: -1 },
     h('div', { class: 'rule' }, h('span', { class: bad ? 'bad' : null }, how), facts.map((it) => h('span', null, String(it))), h('time', null, clock(entry.at))),

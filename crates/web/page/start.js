@@ -13,7 +13,7 @@ import { sandboxWords } from './switches.js';
 /** @param {string} [chosen] the workspace that is chosen at first */
 export function newPage(chosen) {
   const workspaces = me.info?.workspaces ?? [];
-  /** @type {Session | null} */
+  /** @type {Promise<Session> | null} */
   let made = null;
   const choice = h('select', { 'aria-label': 'Workspace', onchange: () => options() }, workspaces.map((it) => h('option', { value: it.id, selected: it.id === chosen }, it.name)));
   const model = h('select', { 'aria-label': 'Model' });
@@ -27,8 +27,10 @@ export function newPage(chosen) {
     about.textContent = it ? `In ${it.path}${it.sandbox ? ` · ${sandboxWords(it.sandbox)}` : ''}` : '';
   };
   // The session is made when the first file or word is sent, so that looking at this page makes none.
-  const session = async () => {
-    made ??= /** @type {Session} */ (await post('sessions', { workspace: choice.value || undefined, model: model.value || undefined, profile: profile.value || undefined }));
+  const session = () => {
+    made ??= post('sessions', { workspace: choice.value || undefined, model: model.value || undefined, profile: profile.value || undefined });
+    // One that could not be made is tried again.
+    made.catch(() => { made = null; });
     return made;
   };
   const composer = new Composer({
