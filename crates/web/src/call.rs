@@ -82,7 +82,8 @@ impl Call {
         let kind = self.header(header::CONTENT_TYPE).unwrap_or_default().to_owned();
         let bytes = self.bytes(LONGEST).await?;
         let essence = kind.split(';').next().unwrap_or_default().trim();
-        if !essence.eq_ignore_ascii_case("application/json") && !(bytes.is_empty() && kind.is_empty()) {
+        let is_nothing = bytes.is_empty() && kind.is_empty();
+        if !is_nothing && !essence.eq_ignore_ascii_case("application/json") {
             let what = format!("the request is `{kind}`, and should be application/json");
             return Err(Problem::new(http::StatusCode::UNSUPPORTED_MEDIA_TYPE, "bad_args", what));
         }

@@ -274,20 +274,18 @@ impl Front {
 
     /// Checks that whoever asks may use this route.
     fn may(&self, route: &Route, head: &Parts, who: Option<&Who>) -> Result<(), Problem> {
-        let is_own = head.headers.get("x-haft").is_some_and(|it| it == "1");
-        let is_by_token = who.is_some_and(|it| !it.by_cookie);
-        // A form of another page can't set this header.
-        if route.method != Method::GET && !is_own && !is_by_token {
-            let what = "a request that is signed in by a cookie needs the header `X-Haft: 1`";
-            return Err(Problem::new(StatusCode::FORBIDDEN, "denied", what));
-        }
         let is_about_server = ["/readyz", "/metrics"].contains(&route.path);
         let needs = match route.needs {
             None if is_about_server && !self.shared.is_private => Some(Role::View),
             needs => needs,
         };
-        let Some(needs) = needs else { return Ok(()) };
+        let Some(needs) = needs else {
+            return if route.method == Method::GET { Ok(()) } else { is_sent_by_own_page(head) };
+        };
         let who = who.ok_or_else(Problem::not_signed_in)?;
+        if who.by_cookie && route.method != Method::GET {
+            is_sent_by_own_page(head)?;
+        }
         if who.role < needs {
             let what = format!(
                 "this needs the role `{}`, and `{}` has `{}`",
@@ -308,4 +306,13 @@ impl Front {
         }
         self.shared.cookie_of(head).and_then(|it| self.shared.access.of_cookie(&it))
     }
+}
+
+/// Checks for the header that a form of another page can't set.
+fn is_sent_by_own_page(head: &Parts) -> Result<(), Problem> {
+    if head.headers.get("x-haft").is_some_and(|it| it == "1") {
+        return Ok(());
+    }
+    let what = "a request that is signed in by a cookie, or signs in, needs the header `X-Haft: 1`";
+    Err(Problem::new(StatusCode::FORBIDDEN, "denied", what))
 }

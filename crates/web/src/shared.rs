@@ -44,7 +44,7 @@ impl Shared {
         Self {
             access,
             workspaces,
-            body_permits: BodyPermits::new(),
+            body_permits: BodyPermits::default(),
             counts: Counts::default(),
             version,
             described: OnceLock::new(),

@@ -35,12 +35,13 @@ const EACH_SECOND: u64 = 16 * 1024;
 /// Memory permits for the bodies that are being read.
 pub struct BodyPermits(Arc<Semaphore>);
 
-impl BodyPermits {
-    /// No body is being read yet.
-    pub fn new() -> Self {
+impl Default for BodyPermits {
+    fn default() -> Self {
         Self(Arc::new(Semaphore::new(PIECES)))
     }
+}
 
+impl BodyPermits {
     /// Reads a whole body; an answer for one that is too large, too slow, or broken.
     pub(super) async fn read(&self, body: Incoming) -> Result<Bytes, Reply> {
         self.read_within(body, LARGEST).await

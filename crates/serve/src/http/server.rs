@@ -184,7 +184,7 @@ impl<H: Backend> Server<H> {
             one_session: settings.one_session,
             hooks: settings.hooks.clone(),
             hook_permits: Semaphore::new(HOOK_REQUESTS),
-            body_permits: BodyPermits::new(),
+            body_permits: BodyPermits::default(),
             endings,
             under_way: watch::Sender::new(0),
             requests: AtomicU64::new(0),

@@ -100,7 +100,7 @@ struct Response {
 }
 
 impl Response {
-    fn json(&self, status: &str, output: Value, end: Option<&TurnEnd>) -> Value {
+    fn json(&self, status: &str, output: &Value, end: Option<&TurnEnd>) -> Value {
         let usage = end.map(|end| {
             let (input, output) = (end.usage.request(), end.usage.output);
             json!({
@@ -144,7 +144,7 @@ async fn whole(response: &Response, mut turn: Turn) -> Done {
         return Err(fault.into());
     }
     let output = json!([response.message("completed", Some(&text))]);
-    Ok(Answer::ok(&response.json("completed", output, Some(&end))))
+    Ok(Answer::ok(&response.json("completed", &output, Some(&end))))
 }
 
 fn streamed(call: Call, response: Response, mut turn: Turn) -> Answer {
@@ -194,7 +194,7 @@ async fn events(response: &Response, turn: &mut Turn, out: &mut Numbered<'_>) ->
         }
         value
     };
-    let begun = response.json("in_progress", json!([]), None);
+    let begun = response.json("in_progress", &json!([]), None);
     out.send("response.created", json!({"response": begun})).await?;
     out.send("response.in_progress", json!({"response": begun})).await?;
     let added = json!({"output_index": 0, "item": response.message("in_progress", None)});
@@ -220,6 +220,6 @@ async fn events(response: &Response, turn: &mut Turn, out: &mut Numbered<'_>) ->
     let message = response.message("completed", Some(&text));
     out.send("response.output_item.done", json!({"output_index": 0, "item": message})).await?;
     let status = if failure(&end).is_some() { "failed" } else { "completed" };
-    let whole = response.json(status, json!([message]), Some(&end));
+    let whole = response.json(status, &json!([message]), Some(&end));
     out.send(&format!("response.{status}"), json!({"response": whole})).await
 }

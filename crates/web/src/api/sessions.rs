@@ -18,7 +18,7 @@ use crate::{
     problem::Problem,
     rows::{Renderer, approval},
     stream,
-    workspaces::Workspace,
+    workspaces::{Workspace, blocking},
 };
 
 /// Rows that are given at once, if nobody asks for another number.
@@ -193,8 +193,20 @@ pub(crate) async fn get(call: Call) -> Done {
             "questions_open".to_owned(),
             json!(state.map(|it| it.questions.as_slice()).unwrap_or_default()),
         );
+        fields.insert("context".to_owned(), json!({"tokens": newest_request(&workspace, call.name(0)).await?}));
     }
     Ok(Answer::ok(&value))
+}
+
+/// Returns the tokens of the newest request to the session's model, and of its answer.
+async fn newest_request(workspace: &Workspace, session: &str) -> Result<Option<u64>, Fault> {
+    let (store, name) = (workspace.runtime.store().clone(), session.to_owned());
+    let Some(seq) = blocking(move || store.events().newest(&name, "used")).await? else { return Ok(None) };
+    let rows = workspace.sessions.rows(session, seq.saturating_sub(1)).await?;
+    Ok(rows.first().and_then(|row| match row.event.of_agent()?.1 {
+        agent::Event::Used { usage, .. } => Some(usage.request() + usage.output),
+        _ => None,
+    }))
 }
 
 pub(crate) async fn patch(mut call: Call) -> Done {
@@ -381,7 +393,7 @@ pub(crate) async fn rows(call: Call) -> Done {
         }
     }
     let (store, name) = (workspace.runtime.store().clone(), session.to_owned());
-    let head = crate::workspaces::blocking(move || store.events().head(&name)).await?;
+    let head = blocking(move || store.events().head(&name)).await?;
     Ok(Answer::ok(&json!({"rows": rows, "head": head})))
 }
 
