@@ -28,6 +28,12 @@ enum Verb {
     /// Without a command, haft speaks the protocol on standard input and output, which is how an editor starts it. `install`
     /// adds haft to an editor's configuration.
     Acp(verbs::acp::Acp),
+    /// Serve sessions over HTTP: an API, and a page for the browser
+    ///
+    /// The printed address signs in once. Sessions run in this process, or wherever they run already; a browser that reconnects
+    /// misses nothing. Everybody else needs a token, whose role says what it may do: `view`, `say`, `approve` or `own`.
+    #[cfg(feature = "web")]
+    Serve(verbs::serve::Serve),
     /// List, search, show, fork and delete earlier conversations
     Sessions(verbs::sessions::Sessions),
     /// List, show, pause, fire and remove triggers, which begin turns
@@ -141,6 +147,8 @@ impl Haft {
             Verb::Run(verb) => verb.run(&options, place).await,
             Verb::Chat(verb) => verb.run(&options, place).await,
             Verb::Acp(verb) => verb.run(&options, place).await,
+            #[cfg(feature = "web")]
+            Verb::Serve(verb) => verb.run(&options, place).await,
             Verb::Sessions(verb) => verb.run(&options, place).await,
             Verb::Triggers(verb) => verb.run(&options, place).await,
             Verb::Agents(verb) => verb.run(&options, place).await,

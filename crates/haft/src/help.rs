@@ -9,7 +9,7 @@ use clap::{Command, builder::StyledStr};
 
 /// The commands as `haft --help` groups them.
 const GROUPS: [(&str, &[&str]); 5] = [
-    ("Agent", &["run", "chat", "acp", "sessions", "send", "group", "triggers", "agents", "models", "prompt"]),
+    ("Agent", &["run", "chat", "serve", "acp", "sessions", "send", "group", "triggers", "agents", "models", "prompt"]),
     ("Tools", &["tools", "call", "manual", "new-tool", "reload-tools"]),
     ("MCP", &["mcp"]),
     ("Safety", &["log", "undo", "prune", "grants", "hooks", "trust"]),
@@ -42,6 +42,14 @@ const EXAMPLES: &[(&str, &[&str])] = &[
             "haft chat \"why does the build fail?\"",
             "haft chat --resume --model ollama:qwen3",
             "haft chat --attach                # choose one, also one that runs elsewhere",
+        ],
+    ),
+    (
+        "serve",
+        &[
+            "haft serve",
+            "haft serve --addr 127.0.0.1:9000 --workspace ../other",
+            "haft serve --public https://haft.example.com --tokens tokens   # behind a proxy",
         ],
     ),
     (

@@ -28,6 +28,7 @@ mod net;
 mod preview;
 mod procs;
 mod run;
+mod serve;
 mod servers;
 mod skips;
 mod ssh;

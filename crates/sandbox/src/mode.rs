@@ -14,3 +14,14 @@ pub enum SandboxMode {
     /// Like `Workspace` for files; commands run unconfined.
     Full,
 }
+
+impl SandboxMode {
+    /// Returns its name in the configuration and on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ReadOnly => "read-only",
+            Self::Workspace => "workspace",
+            Self::Full => "full",
+        }
+    }
+}

@@ -25,5 +25,18 @@ pub use backend::{Abilities, Backend, Changes};
 pub use client::{Ask, Client, Filled, Level, Offers};
 pub use documents::{Blank, Content, Document, Line, Notice, Pattern, Prompt, Speaker, Subject};
 pub use hooks::{Accepted, Delivery, HOOKS, Hooks, LARGEST_HOOK, hook};
+/// Parts of a server over HTTP that other servers of haft share: admission, limits, the pace of connections.
+pub mod gate {
+    pub use crate::http::{
+        bodies::{BodyPermits, Guarded},
+        connections::Connection,
+        listener::{Answers, accept},
+        names::{Names, bearer},
+        replies::Reply,
+        slow_connections::Pace,
+        tokens::{is_same, whose},
+    };
+}
+
 pub use http::{Http, Principal, Visit, http, is_origin, is_public_name};
 pub use mcp::{About, mcp, mcp_stdio};

@@ -27,7 +27,7 @@ use crate::{
     log::{Log, page},
     opener::{self, Opener, Records},
     operation::Operation,
-    owner::{Life, Owned, Prepared, parse},
+    owner::{Life, Owned, Prepared, State, parse},
     server, socket,
     watcher::{Feed, Watcher},
 };
@@ -141,6 +141,55 @@ impl Sessions {
         let feed = self.feed(session);
         self.follow(&feed);
         feed.watch(after)
+    }
+
+    /// Somebody called `who` can be asked in this session, whoever runs it, until what this gives is dropped.
+    pub fn attend(&self, session: &str, who: &str) -> Attending {
+        self.handle(session, who).attend()
+    }
+
+    /// How a session stands; nothing, where no process that can be reached runs it.
+    ///
+    /// # Errors
+    /// When the store can't be read.
+    pub async fn state_of(&self, session: &str) -> Result<Option<State>, Fault> {
+        if let Some(core) = self.inner.owned.get(session) {
+            return Ok(Some(core.state()));
+        }
+        let Some(socket) = self.owner_of(session).await?.and_then(|it| it.socket) else { return Ok(None) };
+        Ok(client::state(&self.folder(), &socket, session).await.ok())
+    }
+
+    /// The rows of a session after this number, as many as fit in one page; none, where there are no more.
+    ///
+    /// # Errors
+    /// When they can't be read.
+    pub async fn rows(&self, session: &str, after: u64) -> Result<Vec<Row>, Fault> {
+        let (events, session) = (self.inner.store.events(), session.to_owned());
+        blocking(move || page(&events, &session, after)?.iter().map(Row::read).collect()).await
+    }
+
+    /// Takes up what a process that died left to do: every session that an operation waits for runs here from now on, unless it
+    /// runs elsewhere. Gives their names.
+    ///
+    /// # Errors
+    /// When the store can't be read.
+    pub async fn take_up(&self) -> Result<Vec<String>, Fault> {
+        let store = self.inner.store.clone();
+        let open = blocking(move || store.operations().open(0)).await?;
+        let mut sessions: Vec<String> = Vec::new();
+        for row in open {
+            // The table has requests to groups too.
+            if parse(&row).is_ok() && !sessions.contains(&row.session) {
+                sessions.push(row.session);
+            }
+        }
+        for session in &sessions {
+            if let Err(fault) = self.reach(session).await {
+                tracing::warn!(%fault, session, "a session with open operations is not run");
+            }
+        }
+        Ok(sessions)
     }
 
     /// All rows of a session.

@@ -17,7 +17,7 @@ use self::workspaces::Opening;
 use crate::{
     Options, Place,
     client_roots::{ClientRoots, Open, no_workspace},
-    verbs::strict::Strict,
+    verbs::{listening, strict::Strict},
     workspace_check::{self, Asking, WideFolders},
 };
 
@@ -148,7 +148,7 @@ async fn over_http(
     };
     let ending = stop.clone();
     tokio::spawn(async move {
-        http::end_signal().await;
+        listening::end_signal().await;
         ending.cancel();
     });
     serve::http(listener, settings, about, open, stop).await

@@ -11,6 +11,7 @@ pub mod doctor;
 pub mod grants;
 pub mod group;
 pub mod hooks;
+mod listening;
 pub mod log;
 pub mod login;
 pub mod man;
@@ -23,6 +24,8 @@ pub mod prune;
 pub mod reload_tools;
 pub mod run;
 pub mod send;
+#[cfg(feature = "web")]
+pub mod serve;
 pub mod sessions;
 pub mod start;
 pub mod strict;

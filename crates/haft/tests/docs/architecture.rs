@@ -9,8 +9,8 @@ use std::{
 use super::page::REPOSITORY;
 
 /// The crates that the page explains, in which it explains every module.
-const CRATES: [&str; 10] =
-    ["kit", "sandbox", "store", "policy", "runtime", "tools", "agent", "sessions", "haft", "serve"];
+const CRATES: [&str; 11] =
+    ["kit", "sandbox", "store", "policy", "runtime", "tools", "agent", "sessions", "haft", "serve", "web"];
 
 #[test]
 fn the_architecture_names_the_modules_that_are_there() {

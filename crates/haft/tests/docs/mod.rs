@@ -19,7 +19,7 @@ use page::Page;
 use reader::Reader;
 
 /// The maximum number of blocks that are shown without being run.
-const NOT_RUN: usize = 15;
+const NOT_RUN: usize = 17;
 
 /// A test for each page, so that they run beside each other; with the programs that its commands need.
 macro_rules! pages {
@@ -56,6 +56,7 @@ pages! {
     web_and_secrets: "docs/web-and-secrets.md",
     security: "docs/security.md" [Curl],
     http: "docs/http.md",
+    serve: "docs/serve.md",
     undo_and_journal: "docs/undo-and-journal.md",
     run_json: "docs/run-json.md",
     embedding: "docs/embedding.md",

@@ -33,20 +33,25 @@ const GRACE: Duration = Duration::from_secs(10);
 const EACH_SECOND: u64 = 16 * 1024;
 
 /// Memory permits for the bodies that are being read.
-pub(super) struct BodyPermits(Arc<Semaphore>);
+pub struct BodyPermits(Arc<Semaphore>);
 
-impl BodyPermits {
-    pub(super) fn new() -> Self {
+impl Default for BodyPermits {
+    fn default() -> Self {
         Self(Arc::new(Semaphore::new(PIECES)))
     }
+}
 
+impl BodyPermits {
     /// Reads a whole body; an answer for one that is too large, too slow, or broken.
     pub(super) async fn read(&self, body: Incoming) -> Result<Bytes, Reply> {
         self.read_within(body, LARGEST).await
     }
 
-    /// Like [`read`](Self::read), for a body of at most `largest` bytes.
-    pub(super) async fn read_within(&self, mut body: Incoming, largest: usize) -> Result<Bytes, Reply> {
+    /// Reads a whole body of at most `largest` bytes.
+    ///
+    /// # Errors
+    /// The answer to one that is too large, too slow, or broken.
+    pub async fn read_within(&self, mut body: Incoming, largest: usize) -> Result<Bytes, Reply> {
         let too_large = || {
             let what = format!("a request has at most {} KiB", largest >> 10);
             replies::last(StatusCode::PAYLOAD_TOO_LARGE, what)
@@ -88,13 +93,14 @@ impl BodyPermits {
 }
 
 /// The body of an answer, with a guard that is dropped once it is sent.
-pub(super) struct Guarded<T> {
+pub struct Guarded<T> {
     body: BoxBody<Bytes, Infallible>,
     held: Option<T>,
 }
 
 impl<T> Guarded<T> {
-    pub(super) fn new(body: BoxBody<Bytes, Infallible>, held: T) -> Self {
+    /// Holds `held` until `body` is sent.
+    pub fn new(body: BoxBody<Bytes, Infallible>, held: T) -> Self {
         Self { body, held: Some(held) }
     }
 }

@@ -28,7 +28,7 @@ struct Table {
 }
 
 /// One connection.
-pub(super) struct Connection {
+pub struct Connection {
     connections: Arc<Connections>,
     number: u64,
     /// Cancelled when the connection is evicted: it has to close.
@@ -86,7 +86,7 @@ impl Table {
 
 impl Connection {
     /// Marks it as authenticated.
-    pub(super) fn has_authenticated(&self) {
+    pub fn has_authenticated(&self) {
         let mut table = self.connections.table();
         if table.unauthenticated.remove(&self.number).is_some() {
             table.authenticated += 1;

@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::message::Refusal;
 
 /// Any reply.
-pub(super) type Reply = Response<BoxBody<Bytes, Infallible>>;
+pub type Reply = Response<BoxBody<Bytes, Infallible>>;
 
 /// Replies with one line of text.
 pub(super) fn text(status: StatusCode, text: impl Into<String>) -> Reply {

@@ -28,6 +28,7 @@ use super::{
     admission::{Gate, Passed, Verdict, open_to},
     bodies::{BodyPermits, Guarded},
     connections::Connection,
+    listener::Answers,
     replies::{self, Reply},
     sessions::{Entry, Opened, Reading, Resumable, SessionTable, Sessions},
     slow_connections::Pace,
@@ -65,7 +66,7 @@ pub(super) struct Server<H> {
     /// Number of requests so far.
     requests: AtomicU64,
     /// Cancelled when no new requests are accepted.
-    pub(super) closing: CancellationToken,
+    closing: CancellationToken,
     /// Cancelled to end rmcp's requests.
     ended: CancellationToken,
 }
@@ -106,47 +107,10 @@ pub(super) struct Idle(Arc<Pace>);
 /// An answer with its guards.
 pub(super) type Out<H> = Response<Guarded<Holding<H>>>;
 
-impl<H: Backend> Server<H> {
-    pub(super) fn new(settings: &Http, about: About, port: u16, open: Opening<H>) -> Self {
-        let gate = Gate::new(settings, port);
-        let endings = TaskTracker::new();
-        let place = |name: Option<String>| {
-            let sessions = Sessions::new(settings.sessions, endings.clone());
-            Place {
-                name,
-                resumable: Arc::new(Resumable(sessions.clone())),
-                sessions,
-                shared: Mutex::new(None),
-                shared_places: Arc::new(Semaphore::new(SHARED)),
-                permits: Arc::new(Semaphore::new(REQUESTS)),
-            }
-        };
-        let named: Vec<Place<H>> =
-            settings.principals.iter().map(|it| place(Some(it.name().to_owned()))).collect();
-        Self {
-            gate,
-            about,
-            open,
-            principals: if named.is_empty() { vec![place(None)] } else { named },
-            one_session: settings.one_session,
-            hooks: settings.hooks.clone(),
-            hook_permits: Semaphore::new(HOOK_REQUESTS),
-            body_permits: BodyPermits::new(),
-            endings,
-            under_way: watch::Sender::new(0),
-            requests: AtomicU64::new(0),
-            closing: CancellationToken::new(),
-            ended: CancellationToken::new(),
-        }
-    }
+impl<H: Backend> Answers for Server<H> {
+    type Body = Guarded<Holding<H>>;
 
-    /// Answers one request.
-    pub(super) async fn answer(
-        &self,
-        request: Request<Incoming>,
-        connection: &Connection,
-        pace: &Arc<Pace>,
-    ) -> Out<H> {
+    async fn answer(&self, request: Request<Incoming>, connection: &Connection, pace: &Arc<Pace>) -> Out<H> {
         pace.busy();
         self.requests.fetch_add(1, Ordering::Relaxed);
         let idle = Idle(pace.clone());
@@ -188,6 +152,45 @@ impl<H: Backend> Server<H> {
             reply.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
         reply.map(|body| Guarded::new(body, (reading, idle)))
+    }
+
+    fn closing(&self) -> &CancellationToken {
+        &self.closing
+    }
+}
+
+impl<H: Backend> Server<H> {
+    pub(super) fn new(settings: &Http, about: About, port: u16, open: Opening<H>) -> Self {
+        let gate = Gate::new(settings, port);
+        let endings = TaskTracker::new();
+        let place = |name: Option<String>| {
+            let sessions = Sessions::new(settings.sessions, endings.clone());
+            Place {
+                name,
+                resumable: Arc::new(Resumable(sessions.clone())),
+                sessions,
+                shared: Mutex::new(None),
+                shared_places: Arc::new(Semaphore::new(SHARED)),
+                permits: Arc::new(Semaphore::new(REQUESTS)),
+            }
+        };
+        let named: Vec<Place<H>> =
+            settings.principals.iter().map(|it| place(Some(it.name().to_owned()))).collect();
+        Self {
+            gate,
+            about,
+            open,
+            principals: if named.is_empty() { vec![place(None)] } else { named },
+            one_session: settings.one_session,
+            hooks: settings.hooks.clone(),
+            hook_permits: Semaphore::new(HOOK_REQUESTS),
+            body_permits: BodyPermits::default(),
+            endings,
+            under_way: watch::Sender::new(0),
+            requests: AtomicU64::new(0),
+            closing: CancellationToken::new(),
+            ended: CancellationToken::new(),
+        }
     }
 
     /// Answers one request to a webhook.

@@ -39,7 +39,7 @@ const LINGERING: Duration = Duration::from_secs(2);
 const TICK: Duration = Duration::from_millis(250);
 
 /// The progress of a connection, and its deadlines.
-pub(super) struct Pace {
+pub struct Pace {
     began: Instant,
     /// In milliseconds since the beginning.
     read_by: AtomicU64,
@@ -71,13 +71,13 @@ impl Pace {
     }
 
     /// Marks that work on a request has begun.
-    pub(super) fn busy(&self) {
+    pub fn busy(&self) {
         self.is_idle.store(false, Ordering::Relaxed);
         self.read_by.store(NEVER, Ordering::Relaxed);
     }
 
     /// Marks that its answer is sent.
-    pub(super) fn idle(&self) {
+    pub fn idle(&self) {
         self.is_idle.store(true, Ordering::Relaxed);
         self.set(&self.read_by, IDLE);
     }

@@ -52,7 +52,7 @@ impl std::fmt::Debug for Principal {
 }
 
 /// Returns the index of the principal with this token, in constant time.
-pub(super) fn whose(principals: &[Principal], token: &[u8]) -> Option<usize> {
+pub fn whose(principals: &[Principal], token: &[u8]) -> Option<usize> {
     let mut found = None;
     for (number, principal) in principals.iter().enumerate() {
         if is_same(principal.token.as_bytes(), token) {
@@ -62,7 +62,8 @@ pub(super) fn whose(principals: &[Principal], token: &[u8]) -> Option<usize> {
     found
 }
 
-fn is_same(known: &[u8], given: &[u8]) -> bool {
+/// Compares in constant time.
+pub fn is_same(known: &[u8], given: &[u8]) -> bool {
     let differs = known.iter().zip(given).fold(0, |differs, (a, b)| black_box(differs | (a ^ b)));
     known.len() == given.len() && differs == 0
 }

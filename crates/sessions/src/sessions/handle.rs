@@ -97,19 +97,34 @@ impl Handle {
         }
     }
 
+    /// Has an operation done, and gives its result where it has one already. Once this returns, the operation is on the disk: it
+    /// is done also if this process is killed, by whoever owns the session next. Its end is in the session's rows.
+    ///
+    /// # Errors
+    /// When nobody can run the session, the key is another operation's, or the operation can't be written; and those of an
+    /// operation that was done before.
+    pub async fn post(&self, key: &str, operation: Operation) -> Result<Option<Value>, Fault> {
+        self.sessions.reach(self.session()).await?;
+        let store = &self.sessions.inner.store;
+        if let Some(result) = note(store, self.session(), key, &self.who, &operation).await? {
+            return result.map(Some);
+        }
+        let (this, key) = (self.clone(), key.to_owned());
+        tokio::spawn(async move {
+            if let Err(fault) = this.act(&key, operation).await {
+                tracing::info!(%fault, session = this.session(), "an operation failed");
+            }
+        });
+        Ok(None)
+    }
+
     /// How the session stands.
     ///
     /// # Errors
     /// When nobody runs it, or its owner can't be reached.
     pub async fn state(&self) -> Result<State, Fault> {
-        let (sessions, session) = (&self.sessions, self.session());
-        if let Some(core) = sessions.inner.owned.get(session) {
-            return Ok(core.state());
-        }
-        let owner = sessions.owner_of(session).await?;
-        if let Some(socket) = owner.and_then(|it| it.socket)
-            && let Ok(state) = client::state(&sessions.folder(), &socket, session).await
-        {
+        let session = self.session();
+        if let Some(state) = self.sessions.state_of(session).await? {
             return Ok(state);
         }
         let what = format!("the process that runs the session `{session}` can't be reached");

@@ -2,9 +2,9 @@
 
 use std::{
     fs::{self, OpenOptions},
-    io::{self, Read as _, Write as _},
-    net::{Ipv4Addr, SocketAddr, TcpListener, ToSocketAddrs as _},
-    os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _},
+    io::{self, Write as _},
+    net::{SocketAddr, TcpListener},
+    os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -13,7 +13,10 @@ use clap::Args;
 use kit::{Fault, Kind};
 use serve::{Http, Principal};
 
-use crate::{Place, print};
+use crate::{
+    Place, print,
+    verbs::listening::{address, is_name, listen, private},
+};
 
 /// The variable that may hold the token.
 pub(super) const VARIABLE: &str = "HAFT_MCP_TOKEN";
@@ -69,20 +72,14 @@ impl HttpArgs {
     pub(super) fn listen(&self, place: &Place) -> Result<Option<Listening>, Fault> {
         let Some(address) = &self.http else { return Ok(None) };
         let address = self.address(address)?;
-        if let Some(name) = self.public.iter().find(|it| !serve::is_public_name(it)) {
-            return Err(Fault::bad_args(format!("`--public {name}` is not a host name"))
-                .next("Give HOST, HOST:PORT or https://HOST."));
-        }
+        self.public.iter().try_for_each(|it| is_name(it))?;
         if let Some(origin) = self.allow_origin.iter().find(|it| !serve::is_origin(it)) {
             return Err(Fault::bad_args(format!("`--allow-origin {origin}` is not an origin")).next(
                 "Give it as a browser does: https://app.example.com, with the port where it has one.",
             ));
         }
         let (principals, made) = self.principals(place)?;
-        let listener = TcpListener::bind(address).map_err(|error| {
-            Fault::new(Kind::Unavailable, format!("can't listen on {address}: {error}"))
-                .next("Port 0 takes any free port.")
-        })?;
+        let listener = listen(address)?;
         let address = listener.local_addr().unwrap_or(address);
         print::err(&format!("haft: MCP at http://{address}/mcp"));
         if self.no_token {
@@ -112,16 +109,7 @@ impl HttpArgs {
     }
 
     fn address(&self, text: &str) -> Result<SocketAddr, Fault> {
-        let wrong = |why: String| {
-            Fault::bad_args(format!("`--http {text}`: {why}"))
-                .next("Give an address and a port: 127.0.0.1:8722.")
-        };
-        let address = if let Ok(port) = text.parse::<u16>() {
-            SocketAddr::from((Ipv4Addr::LOCALHOST, port))
-        } else {
-            let mut found = text.to_socket_addrs().map_err(|error| wrong(error.to_string()))?;
-            found.next().ok_or_else(|| wrong("no such address".to_owned()))?
-        };
+        let address = address("--http", text)?;
         if address.ip().is_loopback() {
             return Ok(address);
         }
@@ -221,28 +209,4 @@ fn of_file(file: &Path) -> Result<Vec<Principal>, Fault> {
         return Err(wrong("it has no token".to_owned()));
     }
     Ok(principals)
-}
-
-/// Returns the text of a file that nobody else can read.
-fn private(file: &Path) -> io::Result<String> {
-    let mut opened = fs::File::open(file)?;
-    if opened.metadata()?.permissions().mode() & 0o077 != 0 {
-        return Err(io::Error::other("other users of this machine can read it"));
-    }
-    let mut text = String::new();
-    opened.read_to_string(&mut text)?;
-    Ok(text)
-}
-
-/// Resolves when the process gets SIGTERM or SIGINT.
-pub(super) async fn end_signal() {
-    use tokio::signal::unix::{SignalKind, signal};
-    let (Ok(mut end), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
-    else {
-        return std::future::pending().await;
-    };
-    tokio::select! {
-        _ = end.recv() => {}
-        _ = interrupt.recv() => {}
-    }
 }

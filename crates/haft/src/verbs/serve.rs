@@ -1,0 +1,295 @@
+//! `haft serve`: sessions over HTTP, for a browser and for programs.
+
+use std::{
+    collections::HashMap,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    sync::Arc,
+    time::Duration,
+};
+
+use agent::Agent;
+use clap::Args;
+use kit::{Fault, Kind};
+use parking_lot::Mutex;
+use runtime::{Session, Unattended, WeakSession};
+use sessions::{Opened, Opener, Operation, Prepared, Report, Sessions};
+use tokio_util::sync::CancellationToken;
+use web::{FileToken, Role, Server, Settings, Workspace, hash_of};
+
+use super::{
+    close,
+    listening::{address, end_signal, is_name, listen, private},
+    report_ignored,
+};
+use crate::{
+    Options, Place,
+    agent_factory::{AgentFactory, AgentOptions},
+    print,
+    session_service::{records, report},
+    workspace_check::{self, Asking},
+};
+
+/// The folder, in the state folder, that keeps sign-ins, tokens and shares.
+const FOLDER: &str = "serve";
+
+/// Time that sessions have to end.
+const LAST: Duration = Duration::from_secs(5);
+
+#[derive(Args)]
+pub struct Serve {
+    #[command(flatten)]
+    agent: AgentOptions,
+    /// Address to listen on, or a port of loopback; port 0 takes any free port
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8723")]
+    addr: String,
+    /// Another workspace to serve, beside that of `--dir`; repeatable
+    #[arg(long, value_name = "PATH")]
+    workspace: Vec<PathBuf>,
+    /// Name by which others reach the server: HOST, HOST:PORT or a URL; required for an address other than loopback, repeatable
+    #[arg(long, value_name = "HOSTNAME")]
+    public: Vec<String>,
+    /// File with tokens, a line each: `NAME ROLE TOKEN`; a role is view, say, approve or own
+    #[arg(long, value_name = "FILE")]
+    tokens: Option<PathBuf>,
+}
+
+impl Serve {
+    /// # Errors
+    /// When the address, a name, a token or a workspace is not valid, or no agent can be created.
+    pub async fn run(self, options: &Options, place: &Place) -> Result<ExitCode, Fault> {
+        let Self { agent, addr, workspace: others, public, tokens } = self;
+        if options.session.is_some() {
+            return Err(Fault::bad_args("`--session` has no effect here: all sessions are served")
+                .next("Leave it out."));
+        }
+        let address = address_of(&addr, &public, tokens.is_some())?;
+        let tokens = tokens.as_deref().map(of_file).transpose()?.unwrap_or_default();
+        let mut dirs = vec![options.workspace()?];
+        for other in others {
+            let of_other = Options { dir: Some(other), ..options.clone() };
+            let dir = of_other.workspace()?;
+            if !dirs.contains(&dir) {
+                dirs.push(dir);
+            }
+        }
+        let mut served = Vec::new();
+        for dir in dirs {
+            let options = Options { dir: Some(dir), ..options.clone() };
+            served.push(Served::open(&agent, &options, place).await?);
+        }
+        let listener = listen(address)?;
+        let settings = Settings {
+            public: public.clone(),
+            tokens,
+            folder: place.state.join(FOLDER),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        };
+        let address = listener.local_addr().unwrap_or(address);
+        let server = Server::new(listener, settings, served.iter().map(Served::workspace).collect())?;
+        tell(&server, &served, address, &public)?;
+        let stop = CancellationToken::new();
+        let ending = stop.clone();
+        tokio::spawn(async move {
+            end_signal().await;
+            ending.cancel();
+        });
+        let done = server.serve(stop).await;
+        for it in served {
+            it.end().await;
+        }
+        done.map(|()| ExitCode::SUCCESS)
+            .map_err(|error| Fault::new(Kind::Unavailable, format!("the server failed: {error}")))
+    }
+}
+
+/// Returns the address to listen on.
+fn address_of(text: &str, public: &[String], has_tokens: bool) -> Result<SocketAddr, Fault> {
+    let address = address("--addr", text)?;
+    public.iter().try_for_each(|it| is_name(it))?;
+    if address.ip().is_loopback() {
+        return Ok(address);
+    }
+    let missing = match (public.is_empty(), has_tokens) {
+        (false, true) => return Ok(address),
+        (true, true) => "`--public` is missing",
+        (false, false) => "`--tokens` is missing",
+        (true, false) => "`--public` and `--tokens` are missing",
+    };
+    Err(Fault::bad_args(format!("other machines can reach {address}, and {missing}")).next(
+        "Listen on 127.0.0.1; or name the host that others use with `--public HOSTNAME`, and the file of their tokens with `--tokens FILE`.",
+    ))
+}
+
+/// Prints where the server is.
+fn tell(server: &Server, served: &[Served], address: SocketAddr, public: &[String]) -> Result<(), Fault> {
+    for it in served {
+        print::err(&format!("haft: serving the sessions of {}", it.path().display()));
+    }
+    for name in public {
+        let url = if name.contains("://") { name.clone() } else { format!("http://{name}") };
+        print::err(&format!("haft: others reach it at {url}, each with a token"));
+    }
+    if address.ip().is_loopback() {
+        print::err("haft: this address signs in once, within 10 minutes:");
+        print::out(&format!("http://{address}/#code={}", server.code()?));
+    } else {
+        print::out(&format!("http://{address}/"));
+    }
+    Ok(())
+}
+
+/// Returns the tokens of a file that nobody else can read.
+fn of_file(file: &Path) -> Result<Vec<FileToken>, Fault> {
+    let wrong = |why: String| {
+        Fault::bad_args(format!("`--tokens {}`: {why}", file.display()))
+            .next("It has lines of `NAME ROLE TOKEN`; `chmod 600` keeps it to you.")
+    };
+    let text = private(file).map_err(|error| wrong(error.to_string()))?;
+    let lines = text.lines().enumerate().map(|(at, line)| (at + 1, line.trim()));
+    let mut tokens: Vec<FileToken> = Vec::new();
+    for (number, line) in lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#')) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [name, role, token] = words.as_slice() else {
+            return Err(wrong(format!("line {number} has {} words, and not three", words.len())));
+        };
+        let role = Role::named(role).ok_or_else(|| {
+            wrong(format!("line {number}: `{role}` is no role; they are view, say, approve and own"))
+        })?;
+        let principal = serve::Principal::new(*name, *token).map_err(&wrong)?;
+        let is_same = |it: &FileToken| it.principal.name() == *name || it.principal.has_token_of(&principal);
+        if tokens.iter().any(is_same) {
+            return Err(wrong(format!("the name or the token of `{name}` is in another line already")));
+        }
+        tokens.push(FileToken { principal, role, hash: hash_of(token) });
+    }
+    if tokens.is_empty() {
+        return Err(wrong("it has no token".to_owned()));
+    }
+    Ok(tokens)
+}
+
+/// A workspace that is served.
+struct Served {
+    factory: Arc<AgentFactory>,
+    agents: Arc<ServedAgents>,
+    sessions: Sessions,
+}
+
+impl Served {
+    async fn open(agent: &AgentOptions, options: &Options, place: &Place) -> Result<Self, Fault> {
+        workspace_check::check(options, place, Asking::Possible)?;
+        let factory = Arc::new(agent.clone().open(options, place, Arc::new(Unattended)).await?);
+        report_ignored(&factory.opened, false);
+        let runtime = &factory.opened.runtime;
+        let agents = Arc::new(ServedAgents { factory: factory.clone(), open: Mutex::default() });
+        let records = Some(records(runtime));
+        let sessions =
+            Sessions::with_records(runtime.store().clone(), "serve", Some(agents.clone()), records);
+        Ok(Self { factory, agents, sessions })
+    }
+
+    fn path(&self) -> &Path {
+        self.factory.opened.runtime.roots().workspace()
+    }
+
+    fn workspace(&self) -> Workspace {
+        let runtime = self.factory.opened.runtime.clone();
+        Workspace::new(self.path().to_owned(), runtime, self.sessions.clone(), self.agents.clone())
+    }
+
+    /// Ends the sessions that this process runs; those of others go on.
+    async fn end(self) {
+        let names: Vec<String> = self.agents.open.lock().keys().cloned().collect();
+        let open = names.into_iter().filter(|it| web::Agents::session(&*self.agents, it).is_some());
+        let store = self.factory.opened.runtime.store().clone();
+        for session in open {
+            let closing = async {
+                let handle = self.sessions.open(Some(&session), "serve").await?;
+                handle.act(&store.call_id(), Operation::Cancel { prompt: None }).await?;
+                handle.act(&store.call_id(), Operation::Close).await
+            };
+            match tokio::time::timeout(LAST, closing).await {
+                Ok(Ok(_)) => {}
+                Ok(Err(fault)) => print::err(&format!("haft: {session}: {}", fault.as_text())),
+                Err(_) => print::err(&format!("haft: {session} did not end in time")),
+            }
+        }
+        drop(self.sessions);
+        close(&self.factory.opened.runtime);
+    }
+}
+
+/// Makes the agents of sessions that this process runs.
+struct ServedAgents {
+    factory: Arc<AgentFactory>,
+    /// The sessions that were opened here.
+    open: Mutex<HashMap<String, WeakSession>>,
+}
+
+impl Opener for ServedAgents {
+    fn open(&self, prepared: &Prepared) -> Result<Opened, Fault> {
+        let session = self.factory.session(Some(prepared.session()), "serve", prepared.approver());
+        let (agent, notes) = self.factory.agent(session, prepared.observer(), prepared.asker())?;
+        let mut open = self.open.lock();
+        open.retain(|_, it| it.get().is_some());
+        open.insert(prepared.session().to_owned(), agent.session().weak());
+        Ok(Opened { agent, driver: self.factory.driver(false), notes })
+    }
+
+    fn set_model(&self, agent: &Agent, name: &str) -> Result<(), Fault> {
+        agent.steering().set_model(self.factory.model(name)?);
+        Ok(())
+    }
+
+    fn report(&self, agent: &Agent, report: &Report) -> Result<String, Fault> {
+        report::of(agent, report)
+    }
+
+    fn keep(&self, agent: &Agent) -> Result<(), Fault> {
+        self.factory.keep(agent)?;
+        // The process may be killed before the session ends.
+        agent.session().keep()
+    }
+}
+
+impl web::Agents for ServedAgents {
+    fn session(&self, name: &str) -> Option<Session> {
+        self.open.lock().get(name).and_then(WeakSession::get)
+    }
+
+    fn models(&self) -> Vec<(String, String)> {
+        self.factory.model_names()
+    }
+
+    fn model(&self) -> Option<String> {
+        self.factory.named().map(str::to_owned)
+    }
+
+    fn profiles(&self) -> Vec<String> {
+        self.factory.opened.profiles.read().profiles.iter().map(|it| it.name.clone()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    #[test]
+    fn other_machines_need_a_name_and_tokens() {
+        let public = ["haft.example.com".to_owned()];
+        assert!(address_of("0.0.0.0:80", &public, true).is_ok());
+        assert!(address_of("9000", &[], false).unwrap().ip().is_loopback());
+        for (public, has_tokens, missing) in [
+            (&public[..], false, "`--tokens` is missing"),
+            (&[], true, "`--public` is missing"),
+            (&[], false, "`--public` and `--tokens` are missing"),
+        ] {
+            let fault = address_of("0.0.0.0:80", public, has_tokens).unwrap_err();
+            assert!(fault.what.contains(missing), "{}", fault.what);
+        }
+    }
+}

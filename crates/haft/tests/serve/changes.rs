@@ -1,0 +1,93 @@
+//! Changes of files, and their undo.
+
+use serde_json::{Value, json};
+
+use super::support::Stage;
+
+fn writes(path: &str, content: &str) -> Value {
+    json!({"tool": "write", "arguments": {"path": path, "content": content}})
+}
+
+#[test]
+fn changes_are_shown_as_hunks_and_undone_by_call_turn_and_file() {
+    let stage = Stage::new(&[
+        json!({"calls": [writes("a.txt", "one\ntwo\n")]}),
+        json!({"say": "Written."}),
+        json!({"calls": [{"tool": "edit", "arguments": {"path": "a.txt", "edits": [{"old": "two", "new": "2"}]}}, writes("b.txt", "b\n")]}),
+        json!({"say": "Changed."}),
+    ]);
+    let served = stage.serve();
+    let session = served.does(201, "POST /api/v1/sessions", &json!({}))["id"].as_str().unwrap().to_owned();
+    served.prompt(&session, "write");
+    let second = served.prompt(&session, "change");
+    assert_eq!(stage.text("a.txt").as_deref(), Some("one\n2\n"), "{second:?}");
+    let at = |what: &str| format!("/api/v1/sessions/{session}{what}");
+    let changes = served.get(&format!("sessions/{session}/changes"));
+    let calls = changes["calls"].as_array().unwrap();
+    assert_eq!(calls.len(), 3, "{changes}");
+    let edit = calls.iter().find(|it| it["tool"] == "edit").unwrap();
+    assert_eq!(edit["files"][0]["hunks"][0]["lines"], json!([[" ", "one"], ["-", "two"], ["+", "2"]]));
+    let diff = served.get(&format!("sessions/{session}/diff"));
+    assert_eq!(diff["files"][0]["hunks"][0]["lines"], json!([["+", "one"], ["+", "2"]]), "{diff}");
+    // By call, and that undone again.
+    let undone = served.does(200, &format!("POST {}", at("/undo")), &json!({"call": edit["call"]}));
+    assert!(undone["text"].as_str().is_some_and(|it| it.contains("a.txt")), "{undone}");
+    assert_eq!(stage.text("a.txt").as_deref(), Some("one\ntwo\n"));
+    let changes = served.get(&format!("sessions/{session}/changes"));
+    let calls = changes["calls"].as_array().unwrap();
+    assert_eq!(calls[0]["undoes"], edit["call"], "{changes}");
+    assert!(calls.iter().any(|it| it["call"] == edit["call"] && it["undone"] == true), "{changes}");
+    served.does(200, &format!("POST {}", at("/undo")), &json!({"call": calls[0]["call"]}));
+    assert_eq!(stage.text("a.txt").as_deref(), Some("one\n2\n"));
+    // By file, by turn.
+    served.does(200, &format!("POST {}", at("/undo")), &json!({"file": "b.txt"}));
+    assert_eq!(stage.text("b.txt"), None);
+    let rows = served.get(&format!("sessions/{session}/rows"));
+    let began =
+        rows["rows"].as_array().unwrap().iter().find(|it| it["event"]["event"] == "turn_began").unwrap();
+    served.does(200, &format!("POST {}", at("/undo")), &json!({"file": "a.txt"}));
+    served.does(404, &format!("POST {}", at("/undo")), &json!({"turn": 1}));
+    assert_eq!(stage.text("a.txt").as_deref(), Some("one\ntwo\n"));
+    served.does(200, &format!("POST {}", at("/undo")), &json!({"turn": began["seq"]}));
+    assert_eq!(stage.text("a.txt"), None);
+    for body in [json!({"file": "../tokens"}), json!({"call": "c_nothing"}), json!({"call": "a", "turn": 1})]
+    {
+        let reply = served.ask("own", &format!("POST {}", at("/undo")), &body);
+        assert!((400..500).contains(&reply.status), "{body}: {reply:?}");
+    }
+}
+
+#[test]
+fn command_of_the_person_runs_in_the_session() {
+    let stage = Stage::new(&[json!({"say": "Hello."})]);
+    let served = stage.serve();
+    let session = served.begin("hi");
+    served.watch(&session, 0).until(|row| row.kind() == "turn_ended");
+    let line = format!("POST /api/v1/sessions/{session}/command");
+    served.does(202, &line, &json!({"command": "echo from-the-person > made; cat made"}));
+    let rows = served.watch(&session, 0).until(|row| row.kind() == "answered");
+    assert!(rows.last().unwrap().event["text"].as_str().unwrap().contains("from-the-person"), "{rows:?}");
+    assert!(rows.iter().any(|it| it.kind() == "command" && it.event["by"] == "owner"), "{rows:?}");
+}
+
+#[test]
+fn job_is_listed_with_its_output_and_stopped() {
+    let stage = Stage::new(&[
+        json!({"calls": [{"tool": "shell", "arguments": {"command": "echo it-runs; sleep 600", "wait_ms": 0}}]}),
+        json!({"say": "Started."}),
+    ]);
+    let served = stage.serve();
+    let session = served.begin("hi");
+    let rows = served.watch(&session, 0).until(|row| row.kind() == "turn_ended");
+    let jobs = served.get(&format!("sessions/{session}/jobs"));
+    let job = jobs["jobs"][0]["id"].as_str().unwrap_or_else(|| panic!("{jobs} {rows:?}"));
+    let path = format!("sessions/{session}/jobs/{job}");
+    let said = super::support::wait_for("the output", || {
+        let job = served.get(&path);
+        job["lines"].to_string().contains("it-runs").then_some(job)
+    });
+    assert_eq!((&said["state"], &said["tool"]), (&json!("running"), &json!("shell")));
+    let stopped = served.does(200, &format!("POST /api/v1/{path}/stop"), &Value::Null);
+    assert_eq!(stopped["state"], "cancelled");
+    served.does(404, &format!("GET /api/v1/sessions/{session}/jobs/job_99"), &Value::Null);
+}

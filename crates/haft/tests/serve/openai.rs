@@ -1,0 +1,88 @@
+//! OpenAI's API: a client of it is a front end of haft.
+
+use serde_json::{Value, json};
+
+use super::support::{Served, Stage};
+
+/// Returns the JSON of each event of a stream.
+fn events(body: &str) -> Vec<Value> {
+    let data = body.lines().filter_map(|it| it.strip_prefix("data: ")).filter(|it| *it != "[DONE]");
+    data.map(|it| serde_json::from_str(it).unwrap()).collect()
+}
+
+#[track_caller]
+fn chat(served: &Served, body: &Value) -> Value {
+    let reply = served.ask("say", "POST /v1/chat/completions", body);
+    assert_eq!(reply.status, 200, "{reply:?}");
+    serde_json::from_str(&reply.body).unwrap()
+}
+
+fn says(role: &str, text: &str) -> Value {
+    json!({"role": role, "content": text})
+}
+
+#[test]
+fn conversation_of_chat_completions_is_one_session() {
+    let stage = Stage::new(&[
+        json!({"say": "One.", "calls": [{"tool": "write", "arguments": {"path": "made", "content": "x\n"}}]}),
+        json!({"say": "Written.", "usage": {"input": 10, "cached": 0, "kept": 0, "output": 5, "reasoning": 0}}),
+        json!({"say": "And two.", "chunks": 3}),
+    ]);
+    let served = stage.serve();
+    let models = served.does(200, "GET /v1/models", &Value::Null);
+    assert_eq!(models["data"][0]["id"], "haft");
+    let mut messages = vec![says("user", "first")];
+    let first = chat(&served, &json!({"model": "haft", "messages": messages, "temperature": 1}));
+    let text = first["choices"][0]["message"]["content"].as_str().unwrap();
+    assert_eq!((text, &first["choices"][0]["finish_reason"]), ("One.\n\nWritten.", &json!("stop")));
+    assert!(first["usage"]["total_tokens"].as_u64().unwrap() > 0, "{first}");
+    assert_eq!(stage.text("made").as_deref(), Some("x\n"));
+    messages.extend([says("assistant", text), says("user", "second")]);
+    let body = json!({"model": "haft", "messages": messages, "stream": true, "stream_options": {"include_usage": true}});
+    let reply = served.ask("say", "POST /v1/chat/completions", &body);
+    let chunks = events(&reply.body);
+    let text: String =
+        chunks.iter().filter_map(|it| it["choices"][0]["delta"]["content"].as_str()).collect();
+    assert_eq!(text, "And two.", "{}", reply.body);
+    assert!(chunks.last().unwrap()["usage"]["total_tokens"].is_u64(), "{}", reply.body);
+    assert!(reply.body.trim_end().ends_with("data: [DONE]"), "{}", reply.body);
+    let sessions = served.get("sessions");
+    assert_eq!(sessions["sessions"].as_array().unwrap().len(), 1, "{sessions}");
+    assert_eq!(sessions["sessions"][0]["turns"], 2);
+}
+
+#[test]
+fn wrong_requests_are_answered_as_the_api_does() {
+    let served = Stage::new(&[]).serve();
+    for (body, status) in [
+        (json!({"model": "nobody", "messages": [says("user", "x")]}), 404),
+        (json!({"model": "haft", "messages": [says("assistant", "x")]}), 400),
+        (json!({"model": "haft", "messages": []}), 400),
+        (json!({"model": "haft", "messages": [{"role": "user", "content": [
+            {"type": "image_url", "image_url": {"url": "http://127.0.0.1/x.png"}}]}]}), 400),
+        (json!({}), 400),
+    ] {
+        let reply = served.ask("say", "POST /v1/chat/completions", &body);
+        let error: Value = serde_json::from_str(&reply.body).unwrap();
+        assert!(reply.status == status && error["error"]["message"].is_string(), "{body}: {reply:?}");
+    }
+}
+
+#[test]
+fn response_goes_on_from_the_one_that_it_names() {
+    let stage = Stage::new(&[json!({"say": "One."}), json!({"say": "Two.", "chunks": 2})]);
+    let served = stage.serve();
+    let first = served.does(200, "POST /v1/responses", &json!({"model": "haft", "input": "first"}));
+    assert_eq!(first["output"][0]["content"][0]["text"], "One.");
+    let body = json!({"model": "haft", "input": [says("user", "second")], "previous_response_id": first["id"], "stream": true});
+    let reply = served.ask("say", "POST /v1/responses", &body);
+    let all = events(&reply.body);
+    let kinds: Vec<&str> = all.iter().map(|it| it["type"].as_str().unwrap()).collect();
+    assert_eq!((kinds[0], *kinds.last().unwrap()), ("response.created", "response.completed"), "{kinds:?}");
+    let text: String = all.iter().filter_map(|it| it["delta"].as_str()).collect();
+    assert_eq!(text, "Two.");
+    let numbers: Vec<u64> = all.iter().map(|it| it["sequence_number"].as_u64().unwrap()).collect();
+    assert_eq!(numbers, (0..all.len() as u64).collect::<Vec<_>>());
+    assert_eq!(served.get("sessions")["sessions"].as_array().unwrap().len(), 1);
+    served.does(404, "POST /v1/responses", &json!({"model": "haft", "input": "x", "previous_response_id": "resp_no.x"}));
+}

@@ -1,0 +1,86 @@
+//! Lists the files of the page, so that each is embedded under its name; modules without their comments.
+
+use std::{
+    env, fs, io,
+    path::{Path, PathBuf},
+};
+
+fn main() {
+    let from = Path::new(&env::var("CARGO_MANIFEST_DIR").unwrap_or_default()).join("page");
+    println!("cargo::rerun-if-changed={}", from.display());
+    let mut files = Vec::new();
+    list(&from, "", &mut files);
+    files.sort();
+    let out = PathBuf::from(env::var("OUT_DIR").unwrap_or_default());
+    if let Err(error) = embed(&from, &files, &out) {
+        println!("cargo::error=the page's files can't be written to {}: {error}", out.display());
+    }
+}
+
+/// Writes the list of files, and beside it the modules as they are sent.
+fn embed(from: &Path, files: &[String], out: &Path) -> io::Result<()> {
+    let mut rows = String::new();
+    for name in files {
+        let mut path = from.join(name);
+        if name.ends_with(".js") {
+            let sent = out.join("page").join(name);
+            fs::create_dir_all(sent.parent().unwrap_or(out))?;
+            fs::write(&sent, stripped(&fs::read_to_string(path)?))?;
+            path = sent;
+        }
+        rows += &format!("    ({name:?}, include_bytes!({:?})),\n", path.display().to_string());
+    }
+    let text = format!("/// The files of the page, by their names.\nstatic FILES: &[(&str, &[u8])] = &[\n{rows}];\n");
+    fs::write(out.join("page_files.rs"), text)
+}
+
+/// Returns a module without indentation and without comments that have lines of their own: a fifth of what would be sent.
+/// The script `page/check` does the same, and checks that the rest is a module.
+fn stripped(module: &str) -> String {
+    let mut text = String::new();
+    let mut is_comment = false;
+    for line in module.lines() {
+        let line = line.trim_start();
+        if is_comment {
+            is_comment = !line.trim_end().ends_with("*/");
+            continue;
+        }
+        if line.starts_with("/**") {
+            match line.find("*/") {
+                None => {
+                    is_comment = true;
+                    continue;
+                }
+                Some(end) if line[end + 2..].trim().is_empty() => continue,
+                // The type of an expression that begins the line.
+                Some(_) => {}
+            }
+        }
+        if !line.is_empty() && !line.starts_with("//") {
+            text.push_str(line);
+            text.push('\n');
+        }
+    }
+    text
+}
+
+/// Adds the files below this folder. Those that the page is only checked with are left out.
+fn list(folder: &Path, prefix: &str, files: &mut Vec<String>) {
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    println!("cargo::rerun-if-changed={}", folder.display());
+    for entry in entries.flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let path = entry.path();
+        if name.starts_with('.') || name == "node_modules" {
+            continue;
+        }
+        if path.is_dir() {
+            list(&path, &format!("{prefix}{name}/"), files);
+        } else if ["html", "js", "css", "svg", "png", "ico", "woff2", "webmanifest"]
+            .iter()
+            .any(|it| name.ends_with(&format!(".{it}")))
+        {
+            files.push(format!("{prefix}{name}"));
+        }
+    }
+}

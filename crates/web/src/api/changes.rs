@@ -1,0 +1,184 @@
+//! Changes of files by a session, and their undo.
+
+use std::{collections::BTreeMap, sync::Arc, time::Instant};
+
+use http::StatusCode;
+use kit::{Fault, services::Which};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use sessions::{Event, Handle, Operation};
+use store::{
+    changes::{DiffLimits, Version, Versions},
+    journal::{Begun, Durability, Ended},
+    undo::Scope,
+};
+
+use crate::{
+    answer::Answer,
+    call::{Call, Done},
+    diffs,
+    problem::Problem,
+    workspaces::{Workspace, blocking},
+};
+
+/// So many calls are looked at.
+const CALLS: usize = 2000;
+
+/// So many calls with changes are given.
+const SHOWN: usize = 200;
+
+/// What to put back: one of these; none of them for the newest changes.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Undo {
+    /// The changes of this call.
+    call: Option<String>,
+    /// The changes of the turn that began with the row of this number.
+    turn: Option<u64>,
+    /// The newest change of this file by the session.
+    file: Option<String>,
+}
+
+pub(crate) async fn list(call: Call) -> Done {
+    let (workspace, session) = (call.workspace().await?, call.name(0).to_owned());
+    let calls = blocking(move || changed(&workspace, &session)).await?;
+    Ok(Answer::ok(&json!({"calls": calls})))
+}
+
+/// Returns the calls that changed files, newest first.
+fn changed(workspace: &Workspace, session: &str) -> Result<Vec<Value>, Fault> {
+    let runtime = &workspace.runtime;
+    let records = workspace.calls(session, CALLS)?;
+    let undone: Vec<&String> =
+        records.iter().flat_map(|it| &it.changes).filter_map(|it| it.undoes.as_ref()).collect();
+    let mut calls = Vec::new();
+    for record in records.iter().rev() {
+        if calls.len() >= SHOWN {
+            break;
+        }
+        let files = runtime.changes(&runtime.changed_by(record)?, DiffLimits::REVIEW);
+        if files.is_empty() {
+            continue;
+        }
+        let files: Vec<Value> = files.iter().map(diffs::change).collect();
+        calls.push(json!({
+            "call": record.call,
+            "tool": record.tool,
+            "at_ms": record.began_ms,
+            "undone": undone.contains(&&record.call),
+            "undoes": record.changes.iter().find_map(|it| it.undoes.as_ref()),
+            "files": files,
+        }));
+    }
+    Ok(calls)
+}
+
+pub(crate) async fn diff(call: Call) -> Done {
+    let (workspace, session) = (call.workspace().await?, call.name(0).to_owned());
+    let files = blocking(move || whole(&workspace, &session)).await?;
+    Ok(Answer::ok(&json!({"files": files})))
+}
+
+/// Returns each file before its first change, against its content after the last.
+fn whole(workspace: &Workspace, session: &str) -> Result<Vec<Value>, Fault> {
+    let runtime = &workspace.runtime;
+    let mut files: BTreeMap<_, (Version, Version)> = BTreeMap::new();
+    for record in workspace.calls(session, CALLS)? {
+        for Versions { path, before, after } in runtime.changed_by(&record)? {
+            files.entry(path).and_modify(|it| it.1 = after.clone()).or_insert((before, after));
+        }
+    }
+    let all = files.into_iter().map(|(path, (before, after))| Versions { path, before, after });
+    let changes = runtime.changes(&all.collect::<Vec<_>>(), DiffLimits::REVIEW);
+    Ok(changes.iter().map(diffs::change).collect())
+}
+
+pub(crate) async fn undo(mut call: Call) -> Done {
+    let Undo { call: one, turn, file } = call.json().await?;
+    if [one.is_some(), turn.is_some(), file.is_some()].into_iter().filter(|it| *it).count() > 1 {
+        return Err(Problem::bad("give one of `call`, `turn` and `file`"));
+    }
+    if let Some(file) = file {
+        let (workspace, session) = (call.workspace().await?, call.name(0).to_owned());
+        let text = undo_file(&workspace, session, file).await?;
+        return Ok(Answer::ok(&json!({"text": text})));
+    }
+    let (workspace, handle) = call.handle().await?;
+    let key = call.key()?;
+    let Some(turn) = turn else {
+        return Ok(Answer::ok(&handle.act(&key, Operation::Undo { call: one }).await?));
+    };
+    let text = undo_turn(&workspace, &handle, &key, turn).await?;
+    Ok(Answer::ok(&json!({"text": text})))
+}
+
+/// Undoes the calls of a turn, the newest first.
+async fn undo_turn(workspace: &Workspace, handle: &Handle, key: &str, turn: u64) -> Result<String, Problem> {
+    let mut calls = Vec::new();
+    let (mut after, mut begun) = (turn.saturating_sub(1), false);
+    'rows: loop {
+        let rows = workspace.sessions.rows(handle.session(), after).await?;
+        if rows.is_empty() {
+            break;
+        }
+        for row in rows {
+            after = row.seq;
+            match &row.event {
+                Event::TurnBegan { .. } if row.seq == turn => begun = true,
+                Event::TurnBegan { .. } | Event::TurnEnded(_) if begun => break 'rows,
+                event => {
+                    if let Some((_, agent::Event::Answered { call, .. })) = event.of_agent() {
+                        calls.push(call.clone());
+                    }
+                }
+            }
+            if !begun {
+                break 'rows;
+            }
+        }
+    }
+    if !begun {
+        return Err(Problem::missing(format!("no turn begins with the row {turn}")));
+    }
+    let mut texts = Vec::new();
+    for (at, call) in calls.into_iter().rev().enumerate() {
+        match handle.act(&format!("{key}.{at}"), Operation::Undo { call: Some(call) }).await {
+            Ok(done) => texts.extend(done.get("text").and_then(Value::as_str).map(str::to_owned)),
+            // It changed nothing, or that is put back already.
+            Err(fault) if fault.kind == kit::Kind::NotFound => {}
+            Err(fault) => return Err(fault.into()),
+        }
+    }
+    if texts.is_empty() {
+        return Err(Problem::new(
+            StatusCode::NOT_FOUND,
+            "not_found",
+            "this turn changed no file that is not put back already",
+        ));
+    }
+    Ok(texts.join("\n"))
+}
+
+/// Undoes the newest change of a file by the session, as a call of its own.
+async fn undo_file(workspace: &Arc<Workspace>, session: String, file: String) -> Result<String, Fault> {
+    let store = workspace.runtime.store().clone();
+    let call = store.call_id();
+    let path = workspace.runtime.roots().locate(&file)?.absolute();
+    let which = Which::File(path);
+    let begun = Begun {
+        call: call.clone(),
+        session: session.clone(),
+        tool: "undo".to_owned(),
+        arguments: json!({"path": file}).to_string(),
+        touches: kit::Touches::exclusive(),
+        decision: "allowed".to_owned(),
+    };
+    store.journal().begin(begun, Durability::Wait).await?;
+    let began = Instant::now();
+    let (of, id, name) = (workspace.clone(), call.clone(), session.clone());
+    let result =
+        blocking(move || of.runtime.undo(&name, &id, Scope::Session(name.clone())).undo(which)).await;
+    store.journal().end_later(Ended::of(&call, &session, &result, began.elapsed()))?;
+    result.map(|it| it.as_text())
+}

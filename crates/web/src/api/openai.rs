@@ -1,0 +1,316 @@
+//! OpenAI's chat completions: a client of that API is a front end of haft. A model is a profile, a conversation a session.
+//!
+//! The API has no conversations, only messages that the client sends again each time. So the session is the one that has said
+//! these messages before, and gets the last one; a conversation that no session has said begins one, with the earlier
+//! messages attached.
+
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use sessions::{Attachment, Operation, Prompt, TurnEnd};
+use tokio::sync::mpsc;
+
+use super::turn::{Piece, Turn, failure};
+use crate::{
+    access::{now_ms, secret},
+    answer::Answer,
+    call::{Call, Done},
+    problem::Problem,
+    workspaces::{Workspace, blocking},
+};
+
+/// The model without a profile.
+const PLAIN: &str = "haft";
+
+/// So many conversations are remembered.
+const REMEMBERED: usize = 1000;
+
+/// The request of a chat completion. Fields that are not here have no effect.
+#[derive(Deserialize, JsonSchema)]
+pub(crate) struct Chat {
+    /// `haft`, or the name of a profile.
+    model: String,
+    /// The conversation. The last message is the person's.
+    messages: Vec<Message>,
+    /// Whether the answer comes in pieces.
+    #[serde(default)]
+    stream: bool,
+    /// Options of the stream.
+    #[serde(default)]
+    stream_options: StreamOptions,
+}
+
+#[derive(Deserialize, JsonSchema, Default)]
+struct StreamOptions {
+    /// Whether the last piece says the tokens.
+    #[serde(default)]
+    include_usage: bool,
+}
+
+/// A message.
+#[derive(Deserialize, JsonSchema)]
+pub(crate) struct Message {
+    pub(super) role: String,
+    #[serde(default)]
+    pub(super) content: Content,
+}
+
+/// A text, or parts.
+#[derive(Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub(crate) enum Content {
+    Text(String),
+    Parts(Vec<Part>),
+    None(()),
+}
+
+impl Default for Content {
+    fn default() -> Self {
+        Self::None(())
+    }
+}
+
+/// A part of a message: a text or a picture.
+#[derive(Deserialize, JsonSchema)]
+pub(crate) struct Part {
+    text: Option<String>,
+    image_url: Option<Value>,
+}
+
+impl Content {
+    pub(super) fn text(&self) -> String {
+        match self {
+            Self::Text(text) => text.clone(),
+            Self::Parts(parts) => {
+                parts.iter().filter_map(|it| it.text.as_deref()).collect::<Vec<_>>().join("\n")
+            }
+            Self::None(()) => String::new(),
+        }
+    }
+
+    /// Returns the pictures, which are in the request itself: haft fetches none.
+    pub(super) fn pictures(&self) -> Result<Vec<Attachment>, Problem> {
+        let Self::Parts(parts) = self else { return Ok(Vec::new()) };
+        let all = parts.iter().filter_map(|it| it.image_url.as_ref()).enumerate();
+        all.map(|(at, it)| {
+            let url = it.as_str().or_else(|| it.get("url")?.as_str()).unwrap_or_default();
+            let data = url.strip_prefix("data:image/").and_then(|it| it.split_once(";base64,"));
+            let (kind, data) = data.ok_or_else(|| {
+                Problem::bad("a picture is a `data:image/…;base64,…` address; haft fetches no others here")
+            })?;
+            Ok(Attachment::Picture { name: format!("picture-{}.{kind}", at + 1), data: data.to_owned() })
+        })
+        .collect()
+    }
+}
+
+/// Returns the names of models: `haft` and the profiles; those of another workspace with its name before.
+async fn names(call: &Call) -> Result<Vec<(String, Arc<Workspace>, Option<String>)>, Problem> {
+    let mut all = Vec::new();
+    for (at, workspace) in call.server.workspaces.0.iter().enumerate() {
+        let of = workspace.clone();
+        let profiles = blocking(move || Ok(of.agents.profiles())).await?;
+        let place = if at == 0 { String::new() } else { format!("{}/", workspace.name()) };
+        all.push((format!("{place}{PLAIN}"), workspace.clone(), None));
+        all.extend(profiles.into_iter().map(|it| (format!("{place}{it}"), workspace.clone(), Some(it))));
+    }
+    Ok(all)
+}
+
+/// Returns the workspace and the profile of a model.
+pub(super) async fn model(call: &Call, name: &str) -> Result<(Arc<Workspace>, Option<String>), Problem> {
+    let found = names(call).await?.into_iter().find(|it| it.0 == name);
+    let (_, workspace, profile) = found.ok_or_else(|| {
+        Problem::missing(format!("there is no model `{name}`")).next("GET /v1/models lists them.")
+    })?;
+    Ok((workspace, profile))
+}
+
+pub(crate) async fn models(call: Call) -> Done {
+    let all = names(&call).await?.into_iter();
+    let all: Vec<Value> =
+        all.map(|it| json!({"id": it.0, "object": "model", "created": 0, "owned_by": "haft"})).collect();
+    Ok(Answer::ok(&json!({"object": "list", "data": all})))
+}
+
+/// Begins a session with this profile.
+pub(super) async fn new_session(
+    call: &Call,
+    workspace: &Arc<Workspace>,
+    profile: Option<String>,
+) -> Result<String, Problem> {
+    let session = workspace.sessions.new_name();
+    let handle = workspace.sessions.open(Some(&session), &call.who.name).await?;
+    workspace.has_begun(&session);
+    if profile.is_some() {
+        handle.act(&secret()?, Operation::Profile { name: profile }).await?;
+    }
+    Ok(session)
+}
+
+/// Returns the hash of a conversation with a model.
+fn hash(model: &str, said: &[(String, String)]) -> String {
+    blake3::hash(json!([model, said]).to_string().as_bytes()).to_hex().to_string()
+}
+
+pub(crate) async fn chat(mut call: Call) -> Done {
+    let Chat { model: name, messages, stream, stream_options } = call.json().await?;
+    let (workspace, profile) = model(&call, &name).await?;
+    let Some((last, earlier)) = messages.split_last().filter(|it| it.0.role == "user") else {
+        return Err(Problem::bad("the last message must be one of the role `user`"));
+    };
+    let mut said: Vec<(String, String)> =
+        earlier.iter().map(|it| (it.role.clone(), it.content.text())).collect();
+    let known = {
+        let known = hash(&name, &said);
+        let all = call.server.conversations.lock();
+        all.iter().rev().find(|it| it.0 == known && it.1 == workspace.id).map(|it| it.2.clone())
+    };
+    let mut prompt = Prompt::new(last.content.text());
+    prompt.attachments = last.content.pictures()?;
+    let session = match known {
+        Some(session) => session,
+        None => {
+            if !said.is_empty() {
+                let text: Vec<String> = said.iter().map(|(role, text)| format!("{role}:\n{text}")).collect();
+                let name = "the conversation so far".to_owned();
+                prompt.attachments.push(Attachment::Text { name, text: text.join("\n\n") });
+            }
+            new_session(&call, &workspace, profile).await?
+        }
+    };
+    said.push((last.role.clone(), last.content.text()));
+    let turn = Turn::begin(&call, &workspace, &session, prompt).await?;
+    let answering = Answering { call, workspace, session, model: name, said, turn };
+    if stream { Ok(answering.stream(stream_options.include_usage)) } else { answering.whole().await }
+}
+
+/// A turn whose text is the answer.
+struct Answering {
+    call: Call,
+    workspace: Arc<Workspace>,
+    session: String,
+    model: String,
+    said: Vec<(String, String)>,
+    turn: Turn,
+}
+
+impl Answering {
+    fn id(&self) -> String {
+        format!("chatcmpl-{}.{}", self.session, self.turn.key)
+    }
+
+    /// Remembers that the session has said this.
+    fn remember(&mut self, text: String) {
+        self.said.push(("assistant".to_owned(), text));
+        let mut all = self.call.server.conversations.lock();
+        all.push_back((hash(&self.model, &self.said), self.workspace.id.clone(), self.session.clone()));
+        while all.len() > REMEMBERED {
+            all.pop_front();
+        }
+    }
+
+    async fn whole(mut self) -> Done {
+        let mut text = String::new();
+        let end = loop {
+            match self.turn.next().await? {
+                Piece::Text(more) => text.push_str(&more),
+                Piece::End(end) => break end,
+            }
+        };
+        if let Some(fault) = failure(&end) {
+            return Err(fault.into());
+        }
+        let answer = json!({
+            "id": self.id(),
+            "object": "chat.completion",
+            "created": now_ms() / 1000,
+            "model": self.model,
+            "choices": [{
+                "index": 0,
+                "message": {"role": "assistant", "content": text},
+                "finish_reason": reason(&end),
+            }],
+            "usage": usage(&end),
+        });
+        self.remember(text);
+        Ok(Answer::ok(&answer))
+    }
+
+    fn stream(mut self, with_usage: bool) -> Answer {
+        let (sender, receiver) = mpsc::channel(16);
+        tokio::spawn(async move {
+            let ended = self.call.server.closing.clone();
+            tokio::select! {
+                () = self.write(&sender, with_usage) => {}
+                () = sender.closed() => {}
+                () = ended.cancelled() => {}
+            }
+        });
+        Answer::written("text/event-stream", receiver)
+    }
+
+    async fn write(&mut self, sender: &mpsc::Sender<bytes::Bytes>, with_usage: bool) {
+        let (id, model, created) = (self.id(), self.model.clone(), now_ms() / 1000);
+        let chunk = |choices: Value, usage: Value| {
+            let mut value = json!({"id": id, "object": "chat.completion.chunk", "created": created, "model": model, "choices": choices});
+            if let (true, Some(fields)) = (with_usage, value.as_object_mut()) {
+                fields.insert("usage".to_owned(), usage);
+            }
+            format!("data: {value}\n\n")
+        };
+        let delta = |delta: Value, why: Value| {
+            chunk(json!([{"index": 0, "delta": delta, "finish_reason": why}]), Value::Null)
+        };
+        let mut next = delta(json!({"role": "assistant", "content": ""}), Value::Null);
+        let mut text = String::new();
+        loop {
+            if sender.send(next.into()).await.is_err() {
+                return;
+            }
+            next = match self.turn.next().await {
+                Ok(Piece::Text(more)) => {
+                    text.push_str(&more);
+                    delta(json!({"content": more}), Value::Null)
+                }
+                Ok(Piece::End(end)) => {
+                    let last = match failure(&end) {
+                        Some(fault) => error(&fault),
+                        None => {
+                            let usage =
+                                if with_usage { chunk(json!([]), usage(&end)) } else { String::new() };
+                            format!("{}{usage}", delta(json!({}), reason(&end).into()))
+                        }
+                    };
+                    self.remember(text);
+                    let _ = sender.send(format!("{last}data: [DONE]\n\n").into()).await;
+                    return;
+                }
+                Err(fault) => {
+                    let _ = sender.send(format!("{}data: [DONE]\n\n", error(&fault)).into()).await;
+                    return;
+                }
+            };
+        }
+    }
+}
+
+fn error(fault: &kit::Fault) -> String {
+    let value = json!({"error": {"message": fault.as_text(), "type": "server_error", "code": fault.kind}});
+    format!("data: {value}\n\n")
+}
+
+fn reason(end: &TurnEnd) -> &'static str {
+    match end.ended.as_str() {
+        "limit" => "length",
+        "refused" => "content_filter",
+        _ => "stop",
+    }
+}
+
+fn usage(end: &TurnEnd) -> Value {
+    let (input, output) = (end.usage.request(), end.usage.output);
+    json!({"prompt_tokens": input, "completion_tokens": output, "total_tokens": input + output})
+}

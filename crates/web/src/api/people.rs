@@ -1,0 +1,190 @@
+//! Whoever uses the server: sign-in, tokens, standing permissions; and the server itself.
+
+use http::{StatusCode, header};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::{
+    answer::Answer,
+    assets,
+    call::{Call, Done},
+    overview,
+    problem::Problem,
+    role::Role,
+    workspaces::blocking,
+};
+
+/// A one-use code or a token.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SignIn {
+    /// The code of the address that `haft serve` printed.
+    code: Option<String>,
+    /// A token.
+    token: Option<String>,
+}
+
+/// A new one-use code.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NewCode {
+    /// The role of whoever uses it.
+    role: Role,
+    /// The name under which they are shown.
+    name: Option<String>,
+}
+
+/// A new token.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NewToken {
+    /// Its name, which others see.
+    name: String,
+    /// Its role.
+    role: Role,
+}
+
+/// The longest name of a person or device, in characters.
+const LONGEST_NAME: usize = 64;
+
+pub(crate) async fn sign_in(mut call: Call) -> Done {
+    let asked: SignIn = call.json().await?;
+    let (who, cookie) = match (asked.code, asked.token) {
+        (Some(code), None) => call.server.access.trade(&code),
+        (None, Some(token)) => call.server.access.sign_in_by_token(token.trim()),
+        _ => return Err(Problem::bad("give either `code` or `token`")),
+    }
+    .map_err(|fault| {
+        let problem = Problem::new(StatusCode::UNAUTHORIZED, "denied", fault.what.clone());
+        match fault.next {
+            Some(next) => problem.next(next),
+            None => problem,
+        }
+    })?;
+    let answer = Answer::ok(&json!({"name": who.name, "role": who.role}));
+    Ok(answer.header(header::SET_COOKIE, &call.server.set_cookie(Some(&cookie), &call.address)))
+}
+
+pub(crate) async fn sign_out(call: Call) -> Done {
+    if let Some(cookie) = call.server.cookie_of(&call.head) {
+        call.server.access.sign_out(&cookie)?;
+    }
+    Ok(Answer::nothing().header(header::SET_COOKIE, &call.server.set_cookie(None, &call.address)))
+}
+
+pub(crate) async fn new_code(mut call: Call) -> Done {
+    let NewCode { role, name } = call.json().await?;
+    let name = name.filter(|it| !it.trim().is_empty()).unwrap_or_else(|| role.name().to_owned());
+    let name: String = name.chars().filter(|it| !it.is_control()).take(LONGEST_NAME).collect();
+    let code = call.server.access.new_code(&name, role)?;
+    let address = format!("{}/#code={code}", call.address);
+    let until = crate::access::now_ms() + 600_000;
+    Ok(Answer::ok(&json!({"code": code, "address": address, "role": role, "expires_ms": until})))
+}
+
+pub(crate) async fn info(call: Call) -> Done {
+    let mut workspaces = Vec::new();
+    for workspace in call.server.workspaces.0.clone() {
+        let about = blocking(move || {
+            let models = workspace.agents.models().into_iter();
+            let models: Vec<Value> =
+                models.map(|(name, about)| json!({"name": name, "about": about})).collect();
+            let policy = workspace.runtime.policy();
+            Ok(json!({
+                "id": workspace.id,
+                "name": workspace.name(),
+                "path": workspace.path.display().to_string(),
+                "models": models,
+                "model": workspace.agents.model(),
+                "profiles": workspace.agents.profiles(),
+                "sandbox": policy.sandbox.name(),
+                "approve": policy.approve.name(),
+            }))
+        });
+        workspaces.push(about.await?);
+    }
+    Ok(Answer::ok(&json!({
+        "version": call.server.version,
+        "name": call.who.name,
+        "role": call.who.role,
+        "by_cookie": call.who.by_cookie,
+        "workspaces": workspaces,
+        "features": ["sessions", "files", "changes", "uploads", "shares", "jobs", "grants", "tokens", "triggers", "groups"],
+    })))
+}
+
+pub(crate) async fn tokens(call: Call) -> Done {
+    let all = call.server.access.tokens().into_iter();
+    let all: Vec<Value> = all
+        .map(|(name, role, made_ms)| {
+            let from = if made_ms.is_some() { "made" } else { "file" };
+            json!({"name": name, "role": role, "made_ms": made_ms, "from": from})
+        })
+        .collect();
+    Ok(Answer::ok(&json!({"tokens": all})))
+}
+
+pub(crate) async fn new_token(mut call: Call) -> Done {
+    let NewToken { name, role } = call.json().await?;
+    let token = call.server.access.new_token(&name, role)?;
+    Ok(Answer::json(StatusCode::CREATED, &json!({"name": name, "role": role, "token": token})))
+}
+
+pub(crate) async fn revoke_token(call: Call) -> Done {
+    call.server.access.revoke(call.name(0))?;
+    Ok(Answer::nothing())
+}
+
+pub(crate) async fn grants(call: Call) -> Done {
+    let mut all: Vec<Value> = Vec::new();
+    for workspace in call.server.workspaces.0.clone() {
+        let id = workspace.id.clone();
+        let grants = blocking(move || workspace.runtime.store().grants().list(None)).await?;
+        all.extend(grants.into_iter().map(|it| {
+            json!({"id": it.id, "workspace": id, "effect": it.effect, "session": it.session, "by": it.front_end,
+                "made_ms": it.since_ms, "uses": it.uses})
+        }));
+    }
+    Ok(Answer::ok(&json!({"grants": all})))
+}
+
+pub(crate) async fn revoke_grant(call: Call) -> Done {
+    let id: i64 = call.name(0).parse().map_err(|_| Problem::bad("a grant has a number"))?;
+    let workspace = call.server.workspaces.of_id(call.query.get("workspace"))?.clone();
+    if blocking(move || workspace.runtime.store().grants().revoke(id)).await? {
+        Ok(Answer::nothing())
+    } else {
+        Err(Problem::missing(format!("there is no grant {id}")))
+    }
+}
+
+pub(crate) async fn health(_: Call) -> Done {
+    Ok(Answer::bytes(StatusCode::OK, "text/plain; charset=utf-8", "ok\n"))
+}
+
+pub(crate) async fn ready(call: Call) -> Done {
+    for workspace in call.server.workspaces.0.clone() {
+        blocking(move || workspace.runtime.store().conversations().list(agent::Archived::Hidden, 1)).await?;
+    }
+    Ok(Answer::bytes(StatusCode::OK, "text/plain; charset=utf-8", "ready\n"))
+}
+
+pub(crate) async fn metrics(call: Call) -> Done {
+    let seen = overview::all(&call.server, &overview::Look::default()).await?;
+    let states = ["idle", "running", "waiting", "asleep"].map(|state| {
+        let is = |it: &&overview::Seen| it.session.get("state").is_some_and(|it| it == state);
+        (state, seen.iter().filter(is).count())
+    });
+    let waiting = overview::approvals(&seen).len() + overview::questions(&seen).len();
+    let text = call.server.counts.text(&states, waiting);
+    Ok(Answer::bytes(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", text))
+}
+
+pub(crate) async fn openapi(call: Call) -> Done {
+    Ok(Answer::ok(call.server.described.get().unwrap_or(&Value::Null)))
+}
+
+pub(crate) async fn page(call: Call) -> Done {
+    Ok(assets::page(&call))
+}

@@ -1,0 +1,175 @@
+//! Shares: parts of sessions that whoever has the address may read, until they expire or are revoked.
+
+use http::StatusCode;
+use runtime::Runtime;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use sessions::Event;
+
+use super::outputs::send_handle;
+use crate::{
+    access::{Share, now_ms, secret},
+    answer::Answer,
+    call::{Call, Done},
+    overview,
+    problem::Problem,
+    rows::Renderer,
+    workspaces::blocking,
+};
+
+/// How long a share lasts, if nobody says otherwise, and at most.
+const HOURS: u64 = 24;
+const MOST_HOURS: u64 = 24 * 90;
+
+/// Rows that a share has at most.
+const ROWS: usize = 50_000;
+
+/// A new share.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct NewShare {
+    /// The session.
+    session: String,
+    /// The first row; the first of the session, if there is none.
+    from: Option<u64>,
+    /// The last row; the last that there is now, if there is none.
+    to: Option<u64>,
+    /// In how many hours it expires: 24, if nobody says otherwise; at most 2160.
+    hours: Option<u64>,
+}
+
+fn shown(share: &Share, address: &str) -> Value {
+    json!({
+        "id": share.id,
+        "session": share.session,
+        "workspace": share.workspace,
+        "from": share.from,
+        "to": share.to,
+        "expires_ms": share.expires_ms,
+        "by": share.by,
+        "address": format!("{address}/s/{}", share.id),
+    })
+}
+
+pub(crate) async fn list(call: Call) -> Done {
+    let all: Vec<Value> = call.server.access.shares().iter().map(|it| shown(it, &call.address)).collect();
+    Ok(Answer::ok(&json!({"shares": all})))
+}
+
+pub(crate) async fn create(mut call: Call) -> Done {
+    let NewShare { session, from, to, hours } = call.json().await?;
+    let workspace = call.server.workspaces.of_session(&session, call.query.get("workspace")).await?;
+    let hours = hours.unwrap_or(HOURS);
+    if !(1..=MOST_HOURS).contains(&hours) {
+        return Err(Problem::bad(format!("a share lasts 1 to {MOST_HOURS} hours, and not {hours}")));
+    }
+    let (store, name) = (workspace.runtime.store().clone(), session.clone());
+    let head = blocking(move || store.events().head(&name)).await?;
+    let to = to.unwrap_or(head).min(head);
+    let share = Share {
+        id: secret()?.chars().take(32).collect(),
+        workspace: workspace.id.clone(),
+        session,
+        from,
+        to,
+        expires_ms: now_ms() + hours * 3_600_000,
+        by: call.who.name.clone(),
+    };
+    call.server.access.add_share(share.clone())?;
+    Ok(Answer::json(StatusCode::CREATED, &shown(&share, &call.address)))
+}
+
+pub(crate) async fn delete(call: Call) -> Done {
+    call.server.access.remove_share(call.name(0))?;
+    Ok(Answer::nothing())
+}
+
+/// Returns the share that the path names.
+fn find(call: &Call) -> Result<Share, Problem> {
+    let share = call.server.access.share(call.name(0));
+    let share = share.ok_or_else(|| Problem::missing("there is no such share, or it was revoked"))?;
+    if share.expires_ms <= now_ms() {
+        return Err(Problem::new(StatusCode::GONE, "not_found", "this share has expired"));
+    }
+    Ok(share)
+}
+
+pub(crate) async fn read(call: Call) -> Done {
+    let share = find(&call)?;
+    let workspace = call.server.workspaces.of_session(&share.session, Some(&share.workspace)).await?;
+    let mut after = share.from.unwrap_or(1).saturating_sub(1);
+    let mut renderer = Renderer::resume(&workspace.sessions, &share.session, after).await?;
+    let mut rows = Vec::new();
+    'pages: while rows.len() < ROWS {
+        let page = workspace.sessions.rows(&share.session, after).await?;
+        if page.is_empty() {
+            break;
+        }
+        for row in page {
+            if row.seq > share.to {
+                break 'pages;
+            }
+            after = row.seq;
+            // The people and the machine are nobody's business who reads a share.
+            if matches!(row.event, Event::Opened { .. } | Event::Closed { .. }) {
+                continue;
+            }
+            let mut value = renderer.row(&row);
+            mask(&mut value, &workspace.runtime);
+            rows.push(value);
+        }
+    }
+    let seen = overview::one(&workspace, &share.session).await?;
+    let mut title = seen.session.get("title").cloned().unwrap_or_default();
+    mask(&mut title, &workspace.runtime);
+    Ok(Answer::ok(&json!({"title": title, "rows": rows, "expires_ms": share.expires_ms})))
+}
+
+/// Masks the secrets in all texts.
+fn mask(value: &mut Value, runtime: &Runtime) {
+    match value {
+        Value::String(text) => {
+            if let std::borrow::Cow::Owned(masked) = runtime.masked(text) {
+                *text = masked;
+            }
+        }
+        Value::Array(all) => all.iter_mut().for_each(|it| mask(it, runtime)),
+        Value::Object(fields) => fields.values_mut().for_each(|it| mask(it, runtime)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+pub(crate) async fn output(call: Call) -> Done {
+    let share = find(&call)?;
+    let workspace = call.server.workspaces.of_session(&share.session, Some(&share.workspace)).await?;
+    let handle = call.name(1).to_owned();
+    let mut after = share.from.unwrap_or(1).saturating_sub(1);
+    // Only the pictures of its own rows.
+    let is_shown = 'found: loop {
+        let page = workspace.sessions.rows(&share.session, after).await?;
+        if page.is_empty() {
+            break false;
+        }
+        for row in page {
+            if row.seq > share.to {
+                break 'found false;
+            }
+            after = row.seq;
+            let shows = match row.event.of_agent().map(|it| it.1) {
+                Some(agent::Event::Answered { pictures, .. }) => {
+                    pictures.iter().any(|it| it.handle == handle)
+                }
+                Some(agent::Event::Picture { picture, .. }) => picture.handle == handle,
+                _ => false,
+            };
+            if shows {
+                break 'found true;
+            }
+        }
+    };
+    if !is_shown {
+        return Err(Problem::missing(format!("this share shows no picture `{handle}`")));
+    }
+    send_handle(&call, &workspace, share.session, handle).await
+}

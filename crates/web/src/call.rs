@@ -1,0 +1,158 @@
+//! A request that was let in: its path, query, headers and body.
+
+use std::{collections::HashMap, sync::Arc};
+
+use bytes::Bytes;
+use http::{HeaderName, header, request::Parts};
+use hyper::body::Incoming;
+use kit::Fault;
+use serde::de::DeserializeOwned;
+use sessions::Handle;
+
+use crate::{
+    access::{Who, secret},
+    answer::Answer,
+    problem::Problem,
+    shared::Shared,
+    workspaces::Workspace,
+};
+
+/// The longest JSON of a request, in bytes: a prompt has pictures.
+const LONGEST: usize = 16 << 20;
+
+/// A request.
+pub(crate) struct Call {
+    pub(crate) server: Arc<Shared>,
+    pub(crate) who: Who,
+    pub(crate) head: Parts,
+    pub(crate) body: Option<Incoming>,
+    /// The segments of the path that the route names, in order.
+    pub(crate) names: Vec<String>,
+    pub(crate) query: HashMap<String, String>,
+    /// The address by which the server was asked: `http://127.0.0.1:8723`.
+    pub(crate) address: String,
+}
+
+/// The result of a call.
+pub(crate) type Done = Result<Answer, Problem>;
+
+impl Call {
+    /// Returns the named segment of the path with this number.
+    pub(crate) fn name(&self, at: usize) -> &str {
+        self.names.get(at).map_or("", String::as_str)
+    }
+
+    /// Returns a number of the query.
+    pub(crate) fn number(&self, name: &str) -> Result<Option<u64>, Problem> {
+        let Some(text) = self.query.get(name) else { return Ok(None) };
+        let number = text.parse().map_err(|_| Problem::bad(format!("`{name}={text}` is not a number")))?;
+        Ok(Some(number))
+    }
+
+    pub(crate) fn header(&self, name: HeaderName) -> Option<&str> {
+        self.head.headers.get(name).and_then(|it| it.to_str().ok())
+    }
+
+    /// Reads the body, at most so many bytes.
+    pub(crate) async fn bytes(&mut self, largest: usize) -> Result<Bytes, Problem> {
+        let Some(body) = self.body.take() else { return Ok(Bytes::new()) };
+        let read = self.server.body_permits.read_within(body, largest).await;
+        read.map_err(|reply| {
+            let (status, what) = match reply.status() {
+                http::StatusCode::PAYLOAD_TOO_LARGE => {
+                    let most = if largest >> 20 == 0 {
+                        format!("{} KiB", largest >> 10)
+                    } else {
+                        format!("{} MiB", largest >> 20)
+                    };
+                    ("too_big", format!("a request here has at most {most}"))
+                }
+                http::StatusCode::REQUEST_TIMEOUT => ("timeout", "the request comes too slowly".to_owned()),
+                http::StatusCode::SERVICE_UNAVAILABLE => {
+                    ("unavailable", "too many large requests at once".to_owned())
+                }
+                _ => ("bad_args", "the request is broken".to_owned()),
+            };
+            Problem::new(reply.status(), status, what)
+        })
+    }
+
+    /// Reads the body as JSON; an empty one is an empty object.
+    pub(crate) async fn json<T: DeserializeOwned>(&mut self) -> Result<T, Problem> {
+        let kind = self.header(header::CONTENT_TYPE).unwrap_or_default().to_owned();
+        let bytes = self.bytes(LONGEST).await?;
+        let essence = kind.split(';').next().unwrap_or_default().trim();
+        let is_nothing = bytes.is_empty() && kind.is_empty();
+        if !is_nothing && !essence.eq_ignore_ascii_case("application/json") {
+            let what = format!("the request is `{kind}`, and should be application/json");
+            return Err(Problem::new(http::StatusCode::UNSUPPORTED_MEDIA_TYPE, "bad_args", what));
+        }
+        let text: &[u8] = if bytes.is_empty() { b"{}" } else { &bytes };
+        serde_json::from_slice(text)
+            .map_err(|error| Problem::bad(format!("the request can't be read: {error}")))
+    }
+
+    /// Returns the workspace of the session that the path names first.
+    pub(crate) async fn workspace(&self) -> Result<Arc<Workspace>, Problem> {
+        self.server.workspaces.of_session(self.name(0), self.query.get("workspace")).await
+    }
+
+    /// Attaches to the session that the path names first.
+    pub(crate) async fn handle(&self) -> Result<(Arc<Workspace>, Handle), Problem> {
+        let workspace = self.workspace().await?;
+        let handle = workspace.attach(self.name(0), &self.who.name).await?;
+        Ok((workspace, handle))
+    }
+
+    /// Returns the idempotency key of the request, or a new one.
+    pub(crate) fn key(&self) -> Result<String, Fault> {
+        match self.header(HeaderName::from_static("idempotency-key")) {
+            Some(key) => Ok(key.to_owned()),
+            None => secret().map(|it| it.chars().take(32).collect()),
+        }
+    }
+}
+
+/// Returns the fields of a query or of a form, decoded. The last of one name counts.
+pub(crate) fn fields(query: &str) -> HashMap<String, String> {
+    let pairs = query.split('&').filter(|it| !it.is_empty());
+    let pairs = pairs.map(|it| it.split_once('=').unwrap_or((it, "")));
+    pairs.map(|(name, value)| (decoded(name, true), decoded(value, true))).collect()
+}
+
+/// Decodes `%20`, and in a query `+`. Bytes that are no text are replaced.
+pub(crate) fn decoded(text: &str, is_query: bool) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        let hex = |it: Option<u8>| it.and_then(|it| char::from(it).to_digit(16));
+        match byte {
+            b'+' if is_query => bytes.push(b' '),
+            b'%' => {
+                let mut ahead = rest.clone();
+                match (hex(ahead.next()), hex(ahead.next())) {
+                    (Some(high), Some(low)) => {
+                        bytes.push(u8::try_from(high * 16 + low).unwrap_or(b'?'));
+                        rest = ahead;
+                    }
+                    _ => bytes.push(byte),
+                }
+            }
+            _ => bytes.push(byte),
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queries_are_decoded() {
+        let found = fields("path=a%2Fb+c&x=%zz&y&path=last%20one");
+        assert_eq!(found.get("path").map(String::as_str), Some("last one"));
+        assert_eq!(found.get("x").map(String::as_str), Some("%zz"));
+        assert_eq!(found.get("y").map(String::as_str), Some(""));
+    }
+}

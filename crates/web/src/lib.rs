@@ -1,0 +1,29 @@
+//! The HTTP API of haft, and its page: sessions that others watch and take part in, by a browser or a program.
+//!
+//! Sessions are those of the crate `sessions`; this crate puts them on HTTP. One table of routes says what is served, which
+//! role each route needs, and what the description at `/api/v1/openapi.json` says.
+
+mod access;
+mod answer;
+mod api;
+mod assets;
+mod call;
+mod counts;
+mod diffs;
+mod markdown;
+mod openapi;
+mod overview;
+mod problem;
+mod role;
+mod route;
+mod routes;
+mod rows;
+mod server;
+mod shared;
+mod stream;
+mod workspaces;
+
+pub use access::{FileToken, hash_of};
+pub use role::Role;
+pub use server::{Server, Settings};
+pub use workspaces::{Agents, Workspace};

@@ -1,0 +1,201 @@
+//! All sessions of all workspaces: how each stands, and what waits for somebody.
+
+use std::sync::Arc;
+
+use agent::{Archived, Conversation};
+use kit::Fault;
+use serde_json::{Value, json};
+use sessions::State;
+
+use crate::{
+    rows,
+    shared::Shared,
+    workspaces::{Workspace, blocking},
+};
+
+/// So many sessions are listed, if nobody asks for another number.
+const LIMIT: usize = 200;
+
+/// Which sessions to list.
+#[derive(Default, Clone)]
+pub(crate) struct Look {
+    /// Those whose messages have these words.
+    pub(crate) query: Option<String>,
+    /// Only those that are archived, or only those that are not.
+    pub(crate) archived: bool,
+    /// Only those of this workspace.
+    pub(crate) workspace: Option<String>,
+    pub(crate) limit: Option<usize>,
+}
+
+/// A session that was looked at.
+pub(crate) struct Seen {
+    /// As the API gives it.
+    pub(crate) session: Value,
+    pub(crate) state: Option<State>,
+}
+
+/// A session and what the store knows of it.
+struct Found {
+    about: Conversation,
+    head: u64,
+    /// A process claimed it and has not given it up.
+    has_owner: bool,
+}
+
+/// Lists sessions, the one used last first; those of a search as the search ranks them.
+pub(crate) async fn all(server: &Shared, look: &Look) -> Result<Vec<Seen>, Fault> {
+    let mut seen = Vec::new();
+    for workspace in &server.workspaces.0 {
+        if look.workspace.as_ref().is_some_and(|it| *it != workspace.id) {
+            continue;
+        }
+        let (listed, look) = (workspace.clone(), look.clone());
+        for found in blocking(move || listed_in(&listed, &look)).await? {
+            seen.push(looked_at(workspace, found).await?);
+        }
+    }
+    if look.query.is_none() {
+        let used = |it: &Seen| it.session.get("used_ms").and_then(Value::as_u64).unwrap_or_default();
+        seen.sort_by_key(|it| std::cmp::Reverse(used(it)));
+        seen.truncate(look.limit.unwrap_or(LIMIT));
+    }
+    Ok(seen)
+}
+
+/// One session.
+pub(crate) async fn one(workspace: &Arc<Workspace>, session: &str) -> Result<Seen, Fault> {
+    let (of, name) = (workspace.clone(), session.to_owned());
+    let found = blocking(move || {
+        let store = of.runtime.store();
+        let about = store
+            .conversations()
+            .about(&name)?
+            .map_or_else(|| silent(&name, of.begun().get(&name)), Conversation::from);
+        known(&of, about)
+    })
+    .await?;
+    looked_at(workspace, found).await
+}
+
+/// A session in which nobody has said anything yet.
+fn silent(session: &str, begun_ms: Option<&u64>) -> Conversation {
+    let begun_ms = begun_ms.copied().unwrap_or_default();
+    Conversation {
+        session: session.to_owned(),
+        title: String::new(),
+        begun_ms,
+        used_ms: begun_ms,
+        turns: 0,
+        found: None,
+        archived: false,
+        forked_from: None,
+        forked_at: None,
+    }
+}
+
+fn known(workspace: &Workspace, about: Conversation) -> Result<Found, Fault> {
+    let store = workspace.runtime.store();
+    let head = store.events().head(&about.session)?;
+    let has_owner = store.owners().get(&about.session)?.is_some_and(|it| it.instance.is_some());
+    Ok(Found { about, head, has_owner })
+}
+
+fn listed_in(workspace: &Workspace, look: &Look) -> Result<Vec<Found>, Fault> {
+    let limit = look.limit.unwrap_or(LIMIT);
+    let which = if look.archived { Archived::Shown } else { Archived::Hidden };
+    let mut all = match &look.query {
+        Some(words) => agent::find_conversations(&workspace.runtime, words, which, limit)?,
+        None if look.archived => {
+            let mut all = agent::conversations(&workspace.runtime, which, usize::MAX)?;
+            all.retain(|it| it.archived);
+            all.truncate(limit);
+            all
+        }
+        None => agent::conversations(&workspace.runtime, which, limit)?,
+    };
+    if look.query.is_none() && !look.archived {
+        let store = workspace.runtime.store().conversations();
+        for (session, begun_ms) in workspace.begun() {
+            // Once somebody said something it is listed as all are.
+            if !all.iter().any(|it| it.session == session) && store.about(&session)?.is_none() {
+                all.push(silent(&session, Some(&begun_ms)));
+            }
+        }
+    }
+    all.into_iter().map(|about| known(workspace, about)).collect()
+}
+
+async fn looked_at(workspace: &Arc<Workspace>, found: Found) -> Result<Seen, Fault> {
+    let Found { about, head, has_owner } = found;
+    let state = if has_owner { workspace.sessions.state_of(&about.session).await? } else { None };
+    let Conversation { session, title, begun_ms, used_ms, turns, found, archived, forked_from, .. } = about;
+    let mut value = json!({
+        "id": session,
+        "workspace": workspace.id,
+        "title": title,
+        "turns": turns,
+        "begun_ms": begun_ms,
+        "used_ms": used_ms,
+        "archived": archived,
+        "state": "asleep",
+        "head": state.as_ref().map_or(head, |it| it.head.max(head)),
+        "approvals": 0,
+        "questions": 0,
+    });
+    let Some(fields) = value.as_object_mut() else { return Err(Fault::bug("no object")) };
+    for (name, text) in [("forked_from", forked_from), ("found", found)] {
+        if let Some(text) = text {
+            fields.insert(name.to_owned(), text.into());
+        }
+    }
+    if let Some(state) = &state {
+        let waits = !state.approvals.is_empty() || !state.questions.is_empty();
+        let stands = if waits {
+            "waiting"
+        } else if state.turn.is_some() || state.waiting > 0 {
+            "running"
+        } else {
+            "idle"
+        };
+        fields.insert("state".to_owned(), stands.into());
+        fields.insert("model".to_owned(), json!(state.model));
+        fields.insert("profile".to_owned(), json!(state.profile));
+        fields.insert("by".to_owned(), json!(state.by));
+        fields.insert("approvals".to_owned(), state.approvals.len().into());
+        fields.insert("questions".to_owned(), state.questions.len().into());
+        fields.insert("queued".to_owned(), state.waiting.into());
+        fields.insert("turn".to_owned(), json!(state.turn));
+    }
+    Ok(Seen { session: value, state })
+}
+
+/// What waits for somebody in these sessions.
+pub(crate) fn waiting(seen: &[Seen]) -> Value {
+    json!({"approvals": approvals(seen), "questions": questions(seen)})
+}
+
+/// The open approvals of these sessions.
+pub(crate) fn approvals(seen: &[Seen]) -> Vec<Value> {
+    let all = seen.iter().filter_map(|it| Some((it, it.state.as_ref()?)));
+    all.flat_map(|(it, state)| {
+        state.approvals.iter().map(move |approval| of(it, "approval", rows::approval(approval)))
+    })
+    .collect()
+}
+
+/// The open questions of these sessions.
+pub(crate) fn questions(seen: &[Seen]) -> Vec<Value> {
+    let all = seen.iter().filter_map(|it| Some((it, it.state.as_ref()?)));
+    all.flat_map(|(it, state)| state.questions.iter().map(move |question| of(it, "question", json!(question))))
+        .collect()
+}
+
+fn of(seen: &Seen, name: &str, what: Value) -> Value {
+    let field = |name: &str| seen.session.get(name).cloned().unwrap_or_default();
+    let mut value = json!({"session": field("id"), "workspace": field("workspace"), "title": field("title")});
+    if let Some(fields) = value.as_object_mut() {
+        fields.insert(name.to_owned(), what);
+    }
+    value
+}

@@ -1,0 +1,98 @@
+//! Errors as answers.
+
+use http::StatusCode;
+use kit::{Fault, Kind};
+use serde_json::json;
+
+use crate::answer::Answer;
+
+/// A request that was not done.
+#[derive(Debug)]
+pub(crate) struct Problem {
+    pub(crate) status: StatusCode,
+    kind: &'static str,
+    what: String,
+    next: Option<String>,
+    /// Who was first, where somebody else was.
+    winner: Option<String>,
+}
+
+impl Problem {
+    pub(crate) fn new(status: StatusCode, kind: &'static str, what: impl Into<String>) -> Self {
+        Self { status, kind, what: what.into(), next: None, winner: None }
+    }
+
+    pub(crate) fn next(mut self, next: impl Into<String>) -> Self {
+        self.next = Some(next.into());
+        self
+    }
+
+    pub(crate) fn bad(what: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "bad_args", what)
+    }
+
+    pub(crate) fn missing(what: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, "not_found", what)
+    }
+
+    pub(crate) fn not_signed_in() -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, "denied", "you are not signed in").next(
+            "Open the address that `haft serve` printed, or send a token: `Authorization: Bearer TOKEN`.",
+        )
+    }
+
+    /// A decision or an answer that came second: says who was first.
+    pub(crate) fn of_decision(fault: &Fault) -> Self {
+        let mut problem = Self::from(fault);
+        problem.winner = fault.what.split_once(" was settled before: ").map(|it| it.1.to_owned());
+        problem
+    }
+
+    pub(crate) fn answer(self) -> Answer {
+        let Self { status, kind, what, next, winner } = self;
+        let mut error = json!({"kind": kind, "what": what});
+        if let Some(fields) = error.as_object_mut() {
+            for (name, value) in [("next", next), ("winner", winner)] {
+                if let Some(value) = value {
+                    fields.insert(name.to_owned(), value.into());
+                }
+            }
+        }
+        Answer::json(status, &json!({"error": error}))
+    }
+}
+
+impl Problem {
+    /// The same in the shape of OpenAI's API.
+    pub(crate) fn answer_of_openai(self) -> Answer {
+        let Self { status, kind, what, next, .. } = self;
+        let message = next.map_or_else(|| what.clone(), |next| format!("{what}. {next}"));
+        let is_clients = status.is_client_error();
+        let of = if is_clients { "invalid_request_error" } else { "server_error" };
+        Answer::json(status, &json!({"error": {"message": message, "type": of, "param": null, "code": kind}}))
+    }
+}
+
+impl From<&Fault> for Problem {
+    fn from(fault: &Fault) -> Self {
+        let status = match fault.kind {
+            Kind::BadArgs | Kind::Ambiguous => StatusCode::BAD_REQUEST,
+            Kind::NotFound => StatusCode::NOT_FOUND,
+            Kind::Stale | Kind::Cancelled => StatusCode::CONFLICT,
+            Kind::Denied => StatusCode::FORBIDDEN,
+            Kind::Timeout => StatusCode::GATEWAY_TIMEOUT,
+            Kind::TooBig => StatusCode::PAYLOAD_TOO_LARGE,
+            Kind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+            Kind::Failed => StatusCode::BAD_GATEWAY,
+            Kind::Bug => StatusCode::INTERNAL_SERVER_ERROR,
+        };
+        let next = fault.next.clone();
+        Self { status, kind: fault.kind.name(), what: fault.what.clone(), next, winner: None }
+    }
+}
+
+impl From<Fault> for Problem {
+    fn from(fault: Fault) -> Self {
+        Self::from(&fault)
+    }
+}

@@ -1,0 +1,247 @@
+//! Rows of a session as the page shows them: texts with their Markdown, changes as hunks.
+//!
+//! A text comes in pieces. A renderer knows the pieces before, so that each row says which blocks of the text are new. The text
+//! is named by the number of its first piece, which is the same for all who watch.
+
+use std::collections::HashMap;
+
+use kit::Fault;
+use serde_json::{Value, json};
+use sessions::{Event, Row, Sessions};
+
+use crate::{diffs, markdown};
+
+/// How far back the beginning of a text is looked for at first, in rows.
+const BACK: u64 = 256;
+
+/// Makes JSON of rows, in order.
+#[derive(Default)]
+pub(crate) struct Renderer {
+    /// The texts that may still grow, by agent.
+    growing: HashMap<String, Growing>,
+}
+
+/// A text that may still grow.
+#[derive(Default)]
+struct Growing {
+    is_reasoning: bool,
+    /// The number of its first piece.
+    item: u64,
+    pieces: Vec<(u64, String)>,
+    /// The blocks that the watcher has; none, where it has not seen the text yet.
+    shown: Option<Vec<Value>>,
+    /// The first row that was seen of its agent was a piece of it: it may have begun before.
+    may_be_older: bool,
+}
+
+impl Renderer {
+    /// A renderer for a watcher that has all rows up to `after`.
+    pub(crate) async fn resume(sessions: &Sessions, session: &str, after: u64) -> Result<Self, Fault> {
+        let mut back = BACK;
+        loop {
+            let from = after.saturating_sub(back);
+            let mut renderer = Self::default();
+            let mut seen = from;
+            'pages: while seen < after {
+                let rows = sessions.rows(session, seen).await?;
+                if rows.is_empty() {
+                    break;
+                }
+                for row in rows {
+                    if row.seq > after {
+                        break 'pages;
+                    }
+                    seen = row.seq;
+                    renderer.skip(&row);
+                }
+            }
+            if from == 0 || !renderer.growing.values().any(|it| it.may_be_older) {
+                return Ok(renderer);
+            }
+            back = back.saturating_mul(8);
+        }
+    }
+
+    /// Takes a row that the watcher has.
+    fn skip(&mut self, row: &Row) {
+        let (agent, text) = (agent_of(row), text_of(row));
+        let is_first = !self.growing.contains_key(&agent);
+        match text {
+            Some((is_reasoning, text)) => {
+                let growing = self.grow(&agent, row, is_reasoning, text);
+                growing.may_be_older |= is_first;
+            }
+            None if is_piece(row) => {}
+            None => self.end(agent),
+        }
+    }
+
+    /// The texts of this agent end here.
+    fn end(&mut self, agent: String) {
+        // It stays known that there was something before.
+        self.growing.insert(agent, Growing::default());
+    }
+
+    fn grow(&mut self, agent: &str, row: &Row, is_reasoning: bool, text: &str) -> &mut Growing {
+        let growing = self.growing.entry(agent.to_owned()).or_default();
+        if growing.is_reasoning != is_reasoning || growing.pieces.is_empty() {
+            *growing = Growing { is_reasoning, item: row.first, ..Growing::default() };
+        }
+        growing.pieces.retain(|it| it.0 < row.first);
+        if growing.pieces.is_empty() {
+            growing.item = row.first;
+        }
+        growing.pieces.push((row.seq, text.to_owned()));
+        growing
+    }
+
+    /// Returns a row as JSON.
+    pub(crate) fn row(&mut self, row: &Row) -> Value {
+        let agent = agent_of(row);
+        let mut value = json!({"seq": row.seq, "at": row.at_ms});
+        let Some(fields) = value.as_object_mut() else { return value };
+        if let Some(from) = row.from() {
+            fields.insert("from".to_owned(), from.into());
+        }
+        if !agent.is_empty() {
+            fields.insert("agent".to_owned(), agent.clone().into());
+        }
+        match text_of(row) {
+            Some((is_reasoning, text)) => {
+                let growing = self.grow(&agent, row, is_reasoning, text);
+                let is_new = growing.shown.is_none();
+                let whole = is_new || row.from().is_some();
+                let all: String = growing.pieces.iter().map(|it| it.1.as_str()).collect();
+                fields.insert("item".to_owned(), growing.item.into());
+                let text = if whole { all.as_str() } else { text };
+                if whole {
+                    fields.insert("whole".to_owned(), true.into());
+                }
+                let blocks = if is_reasoning { Vec::new() } else { markdown::blocks(&all) };
+                let shown = growing.shown.replace(blocks).unwrap_or_default();
+                let blocks = growing.shown.as_deref().unwrap_or_default();
+                let kind = if is_reasoning { "reasoning" } else { "text" };
+                fields.insert("event".to_owned(), json!({"event": kind, "text": text}));
+                if !is_reasoning {
+                    let keep = if is_new { 0 } else { same(&shown, blocks) };
+                    let more = blocks.get(keep..).unwrap_or_default();
+                    fields.insert("md".to_owned(), json!({"keep": keep, "blocks": more}));
+                }
+            }
+            None => {
+                if !is_piece(row) {
+                    self.end(agent);
+                }
+                fields.insert("event".to_owned(), event(&row.event));
+            }
+        }
+        value
+    }
+}
+
+/// Returns how many blocks at the beginning are the same.
+fn same(before: &[Value], after: &[Value]) -> usize {
+    before.iter().zip(after).take_while(|(a, b)| a == b).count()
+}
+
+/// The path of the agent that the row is about; empty for the session's own.
+fn agent_of(row: &Row) -> String {
+    row.event.of_agent().map(|it| it.0).unwrap_or_default()
+}
+
+/// Returns whether the row is a piece of the model's reasoning, and its text, if it is a piece of a text.
+fn text_of(row: &Row) -> Option<(bool, &str)> {
+    match row.event.of_agent()?.1 {
+        agent::Event::Text { text } => Some((false, text)),
+        agent::Event::Reasoning { text } => Some((true, text)),
+        _ => None,
+    }
+}
+
+/// Returns whether the row only says how far something has come, in the midst of a text.
+fn is_piece(row: &Row) -> bool {
+    let event = row.event.of_agent().map(|it| it.1);
+    matches!(event, Some(agent::Event::Writing { .. } | agent::Event::Progress { .. }))
+}
+
+/// Returns an event as JSON, with its texts and changes as the page shows them.
+fn event(event: &Event) -> Value {
+    let mut value = match event.of_agent() {
+        Some((_, inner)) => json!(inner),
+        None => json!(event),
+    };
+    let Some(fields) = value.as_object_mut() else { return json!({"event": "unknown"}) };
+    let changes = match event.of_agent().map(|it| it.1) {
+        Some(agent::Event::Answered { changes, .. }) => changes.as_slice(),
+        _ => match event {
+            Event::ApprovalOpened(it) => it.changes.as_slice(),
+            _ => &[],
+        },
+    };
+    if !changes.is_empty() {
+        fields.insert("changes".to_owned(), changes.iter().map(diffs::change).collect());
+    }
+    match event {
+        Event::Told { text } => drop(fields.insert("md".to_owned(), markdown::blocks(text).into())),
+        Event::TurnBegan { text, .. } if !text.is_empty() => {
+            fields.insert("md_text".to_owned(), markdown::blocks(text).into());
+        }
+        _ => {}
+    }
+    value
+}
+
+/// Returns an approval as the page shows it.
+pub(crate) fn approval(approval: &sessions::Approval) -> Value {
+    let mut value = json!(approval);
+    if let (Some(fields), false) = (value.as_object_mut(), approval.changes.is_empty()) {
+        fields.insert("changes".to_owned(), approval.changes.iter().map(diffs::change).collect());
+    }
+    value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(seq: u64, first: u64, event: agent::Event) -> Row {
+        Row { seq, first, at_ms: 0, event: Event::Agent(event) }
+    }
+
+    fn text(text: &str) -> agent::Event {
+        agent::Event::Text { text: text.to_owned() }
+    }
+
+    #[test]
+    fn a_row_of_a_text_has_only_the_blocks_that_changed() {
+        let mut renderer = Renderer::default();
+        let first = renderer.row(&row(1, 1, text("one\n\ntw")));
+        assert_eq!(
+            first.get("md"),
+            Some(&json!({"keep": 0, "blocks": [
+            {"t": "p", "c": ["one"]}, {"t": "p", "c": ["tw"]}]}))
+        );
+        let writing = agent::Event::Writing { index: 0, call: String::new(), tool: "x".to_owned(), bytes: 1 };
+        renderer.row(&row(2, 2, writing));
+        let second = renderer.row(&row(3, 3, text("o")));
+        assert_eq!(second.get("md"), Some(&json!({"keep": 1, "blocks": [{"t": "p", "c": ["two"]}]})));
+        assert_eq!((second.get("item"), second.get("whole")), (Some(&json!(1)), None));
+        // The row that takes the place of both.
+        let third = renderer.row(&row(4, 1, text("one\n\ntwo!")));
+        assert_eq!((third.get("item"), third.get("whole")), (Some(&json!(1)), Some(&json!(true))));
+        assert_eq!(third.pointer("/event/text"), Some(&json!("one\n\ntwo!")));
+        renderer.row(&row(5, 5, agent::Event::Asked { step: 2 }));
+        let other = renderer.row(&row(6, 6, text("next")));
+        assert_eq!((other.get("item"), other.pointer("/md/keep")), (Some(&json!(6)), Some(&json!(0))));
+    }
+
+    #[test]
+    fn a_watcher_that_comes_back_gets_the_whole_of_a_text_that_goes_on() {
+        let mut renderer = Renderer::default();
+        renderer.skip(&row(7, 7, text("a ")));
+        let more = renderer.row(&row(8, 8, text("*b*")));
+        assert_eq!((more.get("item"), more.get("whole")), (Some(&json!(7)), Some(&json!(true))));
+        assert_eq!(more.pointer("/event/text"), Some(&json!("a *b*")));
+        assert_eq!(more.pointer("/md/keep"), Some(&json!(0)));
+    }
+}

@@ -1,0 +1,318 @@
+//! The server: lets requests in, finds the route of each, and checks its role.
+
+use std::{
+    io,
+    net::TcpListener as StdListener,
+    panic::AssertUnwindSafe,
+    path::PathBuf,
+    sync::Arc,
+    time::Duration,
+};
+
+use futures_util::FutureExt as _;
+use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, header, request::Parts};
+use hyper::body::Incoming;
+use kit::{Fault, Kind};
+use serve::gate::{Answers, Connection, Guarded, Names, Pace, accept, bearer};
+use tokio::{net::TcpListener, time::timeout};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use crate::{
+    access::{Access, FileToken, Who},
+    answer::Answer,
+    assets,
+    call::{Call, fields},
+    openapi,
+    problem::Problem,
+    role::Role,
+    route::{Route, matches},
+    routes::table,
+    shared::Shared,
+    workspaces::{Workspace, Workspaces},
+};
+
+/// Time for answers to be sent when the server ends.
+const FINISH: Duration = Duration::from_millis(500);
+
+/// The settings of a server.
+pub struct Settings {
+    /// Its names besides those of loopback.
+    pub public: Vec<String>,
+    /// The tokens of the token file.
+    pub tokens: Vec<FileToken>,
+    /// The folder where sign-ins, tokens and shares are kept.
+    pub folder: PathBuf,
+    /// The version of the program.
+    pub version: String,
+}
+
+/// A server before it serves.
+pub struct Server {
+    front: Front,
+    listener: StdListener,
+}
+
+/// What answers the requests of all connections.
+struct Front {
+    shared: Arc<Shared>,
+    names: Names,
+    table: Vec<Route>,
+}
+
+impl Server {
+    /// A server on this socket, for these workspaces.
+    ///
+    /// # Errors
+    /// When sign-ins can't be kept, or the socket can't be used.
+    pub fn new(listener: StdListener, settings: Settings, workspaces: Vec<Workspace>) -> Result<Self, Fault> {
+        let broken =
+            |error: io::Error| Fault::new(Kind::Unavailable, format!("the socket can't be used: {error}"));
+        let address = listener.local_addr().map_err(broken)?;
+        listener.set_nonblocking(true).map_err(broken)?;
+        let Settings { public, tokens, folder, version } = settings;
+        let workspaces = Workspaces(workspaces.into_iter().map(Arc::new).collect());
+        let access = Access::new(folder, tokens)?;
+        let table = table();
+        let shared = Shared::new(access, workspaces, version, address, !public.is_empty());
+        // It is new, so nobody has set it before.
+        let _ = shared.described.set(openapi::describe(&table, &shared.version));
+        let names = Names::new(&public, &[], address.port());
+        Ok(Self { front: Front { shared: Arc::new(shared), names, table }, listener })
+    }
+
+    /// Makes a one-use code for the owner.
+    ///
+    /// # Errors
+    /// When there are no random bytes.
+    pub fn code(&self) -> Result<String, Fault> {
+        self.front.shared.access.new_code("owner", Role::Own)
+    }
+
+    /// Serves until `stop`.
+    ///
+    /// # Errors
+    /// When the socket can't be used.
+    pub async fn serve(self, stop: CancellationToken) -> io::Result<()> {
+        let listener = TcpListener::from_std(self.listener)?;
+        let server = Arc::new(self.front);
+        for workspace in server.shared.workspaces.0.clone() {
+            tokio::spawn(async move {
+                if let Err(fault) = workspace.sessions.take_up().await {
+                    tracing::warn!(%fault, "what was left to do is not taken up");
+                }
+            });
+        }
+        let tasks = TaskTracker::new();
+        tokio::select! {
+            never = accept(&listener, &server, &tasks) => match never {},
+            () = stop.cancelled() => {}
+        }
+        drop(listener);
+        tasks.close();
+        server.shared.closing.cancel();
+        let _ = timeout(FINISH, tasks.wait()).await;
+        Ok(())
+    }
+}
+
+/// Marks the connection as idle once an answer is sent.
+struct Idle(Arc<Pace>);
+
+impl Drop for Idle {
+    fn drop(&mut self) {
+        self.0.idle();
+    }
+}
+
+impl Answers for Front {
+    type Body = Guarded<Idle>;
+
+    async fn answer(
+        &self,
+        request: Request<Incoming>,
+        connection: &Connection,
+        pace: &Arc<Pace>,
+    ) -> Response<Self::Body> {
+        pace.busy();
+        self.shared.counts.request();
+        let idle = Idle(pace.clone());
+        let (head, body) = request.into_parts();
+        // Two servers may disagree on the end of such a body, so nothing after it is read.
+        let is_chunked = head.headers.contains_key(header::TRANSFER_ENCODING);
+        // A panic here must not end the connection.
+        let answering = AssertUnwindSafe(self.let_in(head, body, connection));
+        let answer = answering.catch_unwind().await.unwrap_or_else(|_| {
+            tracing::error!("the answer to a request panicked");
+            Problem::new(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "bug",
+                "haft failed at this; it is a defect of haft",
+            )
+            .answer()
+        });
+        let mut reply = answer.0;
+        self.shared.counts.status(reply.status());
+        let is_bad = reply.status() == StatusCode::BAD_REQUEST;
+        if is_chunked || is_bad || self.shared.closing.is_cancelled() {
+            reply.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
+        protect(reply.headers_mut());
+        reply.map(|body| Guarded::new(body, idle))
+    }
+
+    fn closing(&self) -> &CancellationToken {
+        &self.shared.closing
+    }
+}
+
+/// Sets the headers that every answer has.
+fn protect(headers: &mut http::HeaderMap) {
+    let all = [
+        ("x-content-type-options", "nosniff"),
+        ("cross-origin-opener-policy", "same-origin"),
+        ("cross-origin-resource-policy", "same-origin"),
+        ("referrer-policy", "no-referrer"),
+        ("x-frame-options", "DENY"),
+        ("permissions-policy", "camera=(), geolocation=(), microphone=()"),
+    ];
+    for (name, value) in all {
+        headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+    }
+    let policy = HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'; sandbox");
+    headers.entry(header::CONTENT_SECURITY_POLICY).or_insert(policy);
+    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+}
+
+impl Front {
+    /// Checks the head of a request, and has its route answer.
+    async fn let_in(&self, head: Parts, body: Incoming, connection: &Connection) -> Answer {
+        let address = match self.names.check(&head) {
+            Ok(address) => address,
+            Err(reply) => {
+                let what = match reply.status() {
+                    StatusCode::BAD_REQUEST => "a request has one Host header, with the name of this server",
+                    _ if head.headers.contains_key(header::ORIGIN) => {
+                        "pages of another origin may not use this server"
+                    }
+                    _ => {
+                        "this server does not go by the name in the Host header; `--public HOSTNAME` gives it one more"
+                    }
+                };
+                return Problem::new(reply.status(), "denied", what).answer();
+            }
+        };
+        let is_openai = head.uri.path().starts_with("/v1/");
+        let routed = self.routed(head, body, connection, address).await;
+        routed.unwrap_or_else(|it| if is_openai { it.answer_of_openai() } else { it.answer() })
+    }
+
+    async fn routed(
+        &self,
+        head: Parts,
+        body: Incoming,
+        connection: &Connection,
+        address: String,
+    ) -> Result<Answer, Problem> {
+        let query = fields(head.uri.query().unwrap_or_default());
+        if let Some(name) =
+            ["token", "access_token", "code", "key"].into_iter().find(|it| query.contains_key(*it))
+        {
+            let what = format!("`{name}` in an address ends up in logs and histories: it is refused");
+            return Err(Problem::bad(what).next("Send `Authorization: Bearer TOKEN`, or sign in."));
+        }
+        let path = head.uri.path().to_owned();
+        let is_api = path.starts_with("/api/");
+        if is_api {
+            Self::is_of_own_page(&head)?;
+        }
+        let mut who = self.who(&head);
+        let found: Vec<(&Route, Vec<String>)> =
+            self.table.iter().filter_map(|it| Some((it, matches(it.path, &path)?))).collect();
+        let asset = path.strip_prefix("/assets/").filter(|_| head.method == Method::GET).map(str::to_owned);
+        let mut run = None;
+        if asset.is_none() {
+            let methods: Vec<&str> = found.iter().map(|it| it.0.method.as_str()).collect();
+            if methods.is_empty() {
+                return Err(Problem::missing(format!("there is nothing at {path}"))
+                    .next("GET /api/v1/openapi.json describes all there is."));
+            }
+            let one = found.into_iter().find(|it| it.0.method == head.method);
+            let (route, names) = one.ok_or_else(|| {
+                let what = format!("{path} takes {}", methods.join(", "));
+                Problem::new(StatusCode::METHOD_NOT_ALLOWED, "bad_args", what)
+            })?;
+            self.may(route, &head, who.as_ref())?;
+            run = Some((route.run, names));
+        }
+        if who.is_some() {
+            // Only now: others must not be kept out by connections that show no token.
+            connection.has_authenticated();
+        }
+        let nobody = || Who { name: "nobody".to_owned(), role: Role::View, by_cookie: false };
+        let who = who.take().unwrap_or_else(nobody);
+        let (run, names) = match run {
+            Some((run, names)) => (Some(run), names),
+            None => (None, Vec::new()),
+        };
+        let call = Call { server: self.shared.clone(), who, names, query, address, head, body: Some(body) };
+        match (run, asset) {
+            (Some(run), _) => run(call).await,
+            (None, Some(name)) => assets::asset(&call, &name),
+            (None, None) => Err(Problem::missing(format!("there is nothing at {path}"))),
+        }
+    }
+
+    /// Refuses requests that a page of another site has a browser send. A page on another port of this machine counts as of
+    /// the same site, and would be sent with the cookie.
+    fn is_of_own_page(head: &Parts) -> Result<(), Problem> {
+        let site = head.headers.get("sec-fetch-site").and_then(|it| it.to_str().ok());
+        if matches!(site, None | Some("same-origin" | "none")) {
+            return Ok(());
+        }
+        Err(Problem::new(StatusCode::FORBIDDEN, "denied", "pages of another origin may not use this server"))
+    }
+
+    /// Checks that whoever asks may use this route.
+    fn may(&self, route: &Route, head: &Parts, who: Option<&Who>) -> Result<(), Problem> {
+        let is_about_server = ["/readyz", "/metrics"].contains(&route.path);
+        let needs = match route.needs {
+            None if is_about_server && !self.shared.is_private => Some(Role::View),
+            needs => needs,
+        };
+        let Some(needs) = needs else {
+            return if route.method == Method::GET { Ok(()) } else { is_sent_by_own_page(head) };
+        };
+        let who = who.ok_or_else(Problem::not_signed_in)?;
+        if who.by_cookie && route.method != Method::GET {
+            is_sent_by_own_page(head)?;
+        }
+        if who.role < needs {
+            let what = format!(
+                "this needs the role `{}`, and `{}` has `{}`",
+                needs.name(),
+                who.name,
+                who.role.name()
+            );
+            return Err(Problem::new(StatusCode::FORBIDDEN, "denied", what)
+                .next("Ask the owner for a token with that role."));
+        }
+        Ok(())
+    }
+
+    /// Returns who makes a request: by its token, else by its cookie.
+    fn who(&self, head: &Parts) -> Option<Who> {
+        if head.headers.contains_key(header::AUTHORIZATION) {
+            return bearer(&head.headers).and_then(|token| self.shared.access.of_token(token));
+        }
+        self.shared.cookie_of(head).and_then(|it| self.shared.access.of_cookie(&it))
+    }
+}
+
+/// Checks for the header that a form of another page can't set.
+fn is_sent_by_own_page(head: &Parts) -> Result<(), Problem> {
+    if head.headers.get("x-haft").is_some_and(|it| it == "1") {
+        return Ok(());
+    }
+    let what = "a request that is signed in by a cookie, or signs in, needs the header `X-Haft: 1`";
+    Err(Problem::new(StatusCode::FORBIDDEN, "denied", what))
+}

@@ -1,0 +1,77 @@
+//! The state that all requests of a server share.
+
+use std::{collections::VecDeque, net::SocketAddr, sync::OnceLock};
+
+use http::{header, request::Parts};
+use parking_lot::Mutex;
+use serde_json::Value;
+use serve::gate::BodyPermits;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    access::{Access, SIGN_IN},
+    counts::Counts,
+    workspaces::Workspaces,
+};
+
+/// What all requests share.
+pub(crate) struct Shared {
+    pub(crate) access: Access,
+    pub(crate) workspaces: Workspaces,
+    pub(crate) body_permits: BodyPermits,
+    pub(crate) counts: Counts,
+    pub(crate) version: String,
+    /// The description of the API.
+    pub(crate) described: OnceLock<Value>,
+    address: SocketAddr,
+    /// Nobody reaches it but from this machine.
+    pub(crate) is_private: bool,
+    /// Which session a conversation by OpenAI's API is: the hash of its messages, the workspace and the session, newest last.
+    pub(crate) conversations: Mutex<VecDeque<(String, String, String)>>,
+    /// Cancelled when the server ends.
+    pub(crate) closing: CancellationToken,
+}
+
+impl Shared {
+    /// The state of a server at this address; `is_public`, if it has a name by which others reach it.
+    pub(crate) fn new(
+        access: Access,
+        workspaces: Workspaces,
+        version: String,
+        address: SocketAddr,
+        is_public: bool,
+    ) -> Self {
+        Self {
+            access,
+            workspaces,
+            body_permits: BodyPermits::default(),
+            counts: Counts::default(),
+            version,
+            described: OnceLock::new(),
+            address,
+            is_private: address.ip().is_loopback() && !is_public,
+            conversations: Mutex::default(),
+            closing: CancellationToken::new(),
+        }
+    }
+
+    /// The name of the cookie. Servers on other ports of this machine share its cookies.
+    fn cookie(&self) -> String {
+        format!("haft_{}", self.address.port())
+    }
+
+    /// Returns the value of the cookie of this server.
+    pub(crate) fn cookie_of(&self, head: &Parts) -> Option<String> {
+        let name = self.cookie();
+        let all = head.headers.get_all(header::COOKIE).iter().filter_map(|it| it.to_str().ok());
+        let pairs = all.flat_map(|it| it.split(';')).filter_map(|it| it.trim().split_once('='));
+        pairs.into_iter().find(|it| it.0 == name).map(|it| it.1.to_owned())
+    }
+
+    /// Returns the header that sets the cookie; without a value, the one that deletes it.
+    pub(crate) fn set_cookie(&self, value: Option<&str>, address: &str) -> String {
+        let (value, age) = value.map_or(("", 0), |it| (it, SIGN_IN.as_secs()));
+        let secure = if address.starts_with("https://") { "; Secure" } else { "" };
+        format!("{}={value}; Path=/; Max-Age={age}; HttpOnly; SameSite=Strict{secure}", self.cookie())
+    }
+}

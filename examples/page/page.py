@@ -1,0 +1,386 @@
+"""What the page promises, shown in Chromium on the built program with a model that reads its answers from a script."""
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+from playwright.sync_api import sync_playwright
+
+from driver import Page, Server, wait_until
+from payloads import RUN, file_name, payloads
+
+LONG = "A long answer with `code` and **weight**. " + " ".join(f"word{n}" for n in range(400)) + "\n\n- one\n- two\n\n```rust\nfn main() {}\n```"
+
+
+class Stage:
+    """What a part needs: servers and browsers, ended with it."""
+
+    def __init__(self, browser, options):
+        self.browser, self.options = browser, options
+        self.servers, self.pages = [], []
+
+    def server(self, name, script):
+        it = Server(self.options.haft, Path(self.options.room) / name, script)
+        self.servers.append(it)
+        return it
+
+    def page(self, server, **options):
+        it = Page(self.browser, server, **options)
+        self.pages.append(it)
+        return it
+
+    def end(self):
+        for it in self.pages:
+            it.context.close()
+        for it in self.servers:
+            it.stop()
+
+
+def signs_in_by_a_code_that_is_good_once(stage):
+    server = stage.server("sign-in", [{"say": "Hello."}])
+    first = stage.page(server)
+    first.sign_in()
+    assert "code" not in first.page.url, first.page.url
+    assert "code" not in first.page.evaluate("document.cookie"), "a script reads the cookie"
+    second = stage.page(server)
+    second.page.goto(server.address)
+    second.page.get_by_role("alert").wait_for()
+    assert second.page.get_by_label("Or sign in with a token").is_visible()
+    first.page.reload()
+    first.page.get_by_role("navigation", name="Sessions").wait_for()
+    first.check_clean()
+
+
+def streams_an_answer_and_shows_its_calls(stage):
+    script = [
+        {"think": "The file first.", "say": LONG, "chunks": 40, "chunk_ms": 25, "calls": [{"tool": "read", "arguments": {"path": "a.txt"}}]},
+        {"say": "It says *one*."},
+    ]
+    server = stage.server("stream", script)
+    (server.folder / "a.txt").write_text("one\ntwo\n")
+    it = stage.page(server)
+    it.sign_in()
+    it.new_session("What does a.txt say?")
+    seen = set()
+    wait_until("text grows", lambda: (seen.add(len(it.page.locator(".entry.text").first.inner_text())) if it.page.locator(".entry.text").count() else None) or len(seen) > 4)
+    it.wait_for_end()
+    assert it.page.locator(".entry.text strong").first.inner_text() == "weight"
+    assert it.page.locator(".entry.text").last.locator("em").inner_text() == "one"
+    card = it.page.locator(".entry.call", has_text="read")
+    card.get_by_role("button").first.click()
+    assert "two" in card.locator(".output").inner_text()
+    it.page.locator(".reasoning button").first.click()
+    assert it.page.locator(".thought").first.inner_text() == "The file first."
+    it.check_clean()
+
+
+def undoes_a_change_from_its_diff_and_redoes_it(stage):
+    server = stage.server("undo", [{"say": "I change it.", "calls": [{"tool": "edit", "arguments": {"path": "a.txt", "edits": [{"old": "two", "new": "2"}]}}]}, {"say": "Done."}])
+    file = server.folder / "a.txt"
+    file.write_text("one\ntwo\nthree\n")
+    it = stage.page(server)
+    it.sign_in()
+    it.new_session("Change it.")
+    it.wait_for_end()
+    diff = it.page.locator(".entry .diff")
+    assert diff.locator(".l.plus .code").inner_text() == "2" and diff.locator(".l.minus .code").inner_text() == "two"
+    assert file.read_text() == "one\n2\nthree\n"
+    diff.get_by_role("button", name="Undo").click()
+    wait_until("the file is as before", lambda: file.read_text() == "one\ntwo\nthree\n")
+    it.page.get_by_role("button", name="Undo the undo").click()
+    wait_until("the undo is undone", lambda: file.read_text() == "one\n2\nthree\n")
+    it.page.get_by_role("button", name="Panel: changes, files, jobs").click()
+    it.page.locator(".panel .diff").first.wait_for()
+    it.check_clean()
+
+
+def two_browsers_approve_at_once_and_one_wins(stage):
+    ask = {"say": "I change the hook.", "calls": [{"tool": "write", "arguments": {"path": ".git/hooks/pre-commit", "content": "#!/bin/sh\n"}}]}
+    server = stage.server("approve", [ask, {"say": "Done."}])
+    (server.folder / ".git" / "hooks").mkdir(parents=True)
+    first = stage.page(server)
+    first.sign_in()
+    code = first.api("POST", "codes", {"role": "approve", "name": "phone"})["body"]["address"]
+    second = stage.page(server)
+    second.page.goto(code)
+    second.page.get_by_role("navigation", name="Sessions").wait_for()
+    session = first.new_session("Make a hook.")
+    second.go("approvals")
+    cards = [first.page.locator(".asks .approval"), second.page.locator(".waiting-list .approval")]
+    for card in cards:
+        card.wait_for()
+        assert "pre-commit" in card.inner_text(), card.inner_text()
+    # Both press at the same moment: the second request is on its way before the first is answered.
+    wrong = first.page.evaluate(
+        """async (session) => {
+            const open = (await (await fetch('/api/v1/approvals')).json()).approvals[0].approval;
+            const answer = await fetch(`/api/v1/sessions/${session}/approvals/${open.id}`, { method: 'POST', headers: { 'X-Haft': '1', 'Content-Type': 'application/json' }, body: JSON.stringify({ decision: 'once', hash: '0'.repeat(64) }) });
+            return answer.status;
+        }""", session)
+    assert wrong == 409, f"a decision for another call was taken: {wrong}"
+    for it in (first, second):
+        it.page.evaluate("document.querySelector('.approval .primary').click()")
+    first.wait_for_end()
+    assert (server.folder / ".git/hooks/pre-commit").exists()
+    lines = first.page.locator(".entry.note", has_text="allowed by").all_inner_texts()
+    assert len(lines) == 1, lines
+    for card in cards:
+        wait_until("the card goes", lambda card=card: card.count() == 0)
+    first.check_clean()
+    second.check_clean()
+
+
+def answers_a_question_by_its_form(stage):
+    ask = {"calls": [{"tool": "ask_user", "arguments": {"question": "Which one?", "options": ["red", "blue"]}}]}
+    server = stage.server("question", [ask, {"expect": ["blue"], "say": "Blue it is."}])
+    it = stage.page(server)
+    it.sign_in()
+    it.new_session("Ask me.")
+    form = it.page.locator(".asks .question")
+    form.get_by_role("button", name="blue").click()
+    it.wait_for_end()
+    assert "Blue it is." in it.page.locator(".entry.text").last.inner_text()
+    it.check_clean()
+
+
+def uploads_by_button_drop_and_paste(stage):
+    server = stage.server("upload", [{"expect": ["a.txt", "first file", "b.txt", "second file"], "say": "Three files."}])
+    it = stage.page(server)
+    it.sign_in()
+    it.go("new")
+    it.page.locator(".start .composer").wait_for()
+    it.page.locator("input[type=file]").set_input_files({"name": "a.txt", "mimeType": "text/plain", "buffer": b"first file"})
+    drop = """([kind, target, name, text]) => {
+        const data = new DataTransfer();
+        data.items.add(new File([Uint8Array.from(text)], name));
+        const event = kind === 'paste' ? new ClipboardEvent('paste', { clipboardData: data, bubbles: true, cancelable: true }) : new DragEvent('drop', { dataTransfer: data, bubbles: true, cancelable: true });
+        document.querySelector(target).dispatchEvent(event);
+    }"""
+    it.page.evaluate(drop, ["drop", "main", "b.txt", list(b"second file")])
+    it.page.evaluate(drop, ["paste", "#composer", "c.bin", [0xFF, 0xFE, 0x00, 0xC3, 0x28] * 20])
+    it.page.wait_for_function("() => document.querySelectorAll('.chips .there').length === 3")
+    it.say("Read them.")
+    it.wait_for_end()
+    assert "Three files." in it.page.locator(".entry.text").last.inner_text()
+    assert it.page.locator(".attached li").count() == 3
+    it.check_clean()
+
+
+def shows_the_transcript_byte_for_byte_after_the_server_was_killed_in_mid_stream(stage):
+    slow = {"think": "Slowly, as asked.", "say": LONG, "chunks": 200, "chunk_ms": 20}
+    server = stage.server("reconnect", [slow, slow, {"say": "The end."}])
+    it = stage.page(server)
+    it.sign_in()
+    session = it.new_session("Go.")
+    for turn in range(2):
+        texts = it.page.locator(".entry.text")
+        wait_until("some text is there", lambda turn=turn: texts.count() > turn and len(texts.nth(turn).inner_text()) > 200)
+        server.kill()
+        it.page.locator(".connection:not([hidden])").wait_for()
+        server.start()
+        it.page.wait_for_function("() => document.querySelector('.connection').hidden")
+        it.say("Go on.")
+    it.wait_for_end(2)
+    wait_until("the last answer is there", lambda: "The end." in it.page.locator(".entry.text").last.inner_text() or it.page.locator(".entry.text").count() >= 3)
+    wait_until("the turn is over", lambda: it.page.locator(".stop").is_hidden())
+    it.page.get_by_role("button", name="Session menu").click()
+    it.page.get_by_role("menuitem", name="Show text as it was written").click()
+    shown = it.page.locator(".entry.text .prose").evaluate_all("(all) => all.map((it) => it.textContent)")
+    rows = it.api("GET", f"sessions/{session}/rows?limit=10000")["body"]["rows"]
+    texts = {}
+    for row in rows:
+        if row["event"]["event"] == "text" and not row.get("agent"):
+            said = row["event"]["text"]
+            texts[row["item"]] = said if row.get("whole") else texts.get(row["item"], "") + said
+    assert shown == list(texts.values()), f"the page has {shown}, the transcript {list(texts.values())}"
+    assert sum(len(it) for it in shown) > 500
+    it.check_clean()
+
+
+def fits_320_pixels_and_has_no_violations_of_axe(stage):
+    source = Path(stage.options.axe).read_text()
+    ask = {"say": LONG, "calls": [{"tool": "edit", "arguments": {"path": "a.txt", "edits": [{"old": "two", "new": "2"}]}}, {"tool": "todo", "arguments": {"action": "set", "tasks": ["One", "Two"]}}, {"tool": "write", "arguments": {"path": ".git/hooks/pre-commit", "content": "#!/bin/sh\n"}}]}
+    server = stage.server("axe", [ask, {"say": "Done."}])
+    (server.folder / "a.txt").write_text("one\ntwo\nthree\n" + "a_very_long_line_" * 40 + "\n")
+    (server.folder / ".git" / "hooks").mkdir(parents=True)
+    it = stage.page(server)
+    it.sign_in()
+    session = it.new_session("Look at a_very_long_word_" + "x" * 90)
+    it.page.locator(".asks .approval").wait_for()
+    places = ["", "new", f"session/{session}", "approvals", "settings", "triggers", "groups"]
+    for width, theme in ((320, "dark"), (1440, "light"), (1440, "dark")):
+        it.page.set_viewport_size({"width": width, "height": 740})
+        it.page.emulate_media(color_scheme=theme, reduced_motion="reduce")
+        for place in places:
+            it.go(place)
+            it.page.locator(".side" if not place and width == 320 else "main").first.wait_for()
+            it.page.wait_for_load_state("networkidle", timeout=1000) if False else time.sleep(0.15)
+            too_wide = it.page.evaluate("document.documentElement.scrollWidth - innerWidth")
+            assert too_wide <= 0, f"{place or 'list'} is {too_wide} pixels too wide at {width}"
+            if width == 1440 or place in (f"session/{session}", "approvals"):
+                it.axe(source, f"{place or 'list'}, {width}, {theme}")
+    it.go(f"session/{session}")
+    for tab in ("Changes", "Files", "Jobs", "Plan", "Agents", "Terminal"):
+        if it.page.locator(".panel").is_hidden():
+            it.page.get_by_role("button", name="Panel: changes, files, jobs").click()
+        it.page.get_by_role("tab", name=tab).click()
+        time.sleep(0.2)
+        it.axe(source, f"panel {tab}")
+    it.page.keyboard.press("Control+k")
+    it.page.get_by_role("combobox").wait_for()
+    it.axe(source, "the palette")
+    it.check_clean()
+
+
+def runs_no_text_of_a_model_a_tool_or_a_name(stage):
+    table = payloads()
+    assert len(table) >= 100, len(table)
+    batches = [table[at : at + 12] for at in range(0, len(table), 12)]
+    script = []
+    for batch in batches:
+        calls = []
+        for payload in batch:
+            calls.append({"tool": "write", "arguments": {"path": f"d/{file_name(payload)}", "content": f"{payload}\n"}})
+        script.append({"think": "\n".join(batch), "say": "\n\n".join(batch), "calls": calls})
+    script.append({"say": "Read.", "calls": [{"tool": "read", "arguments": {"path": f"d/{file_name(it)}"}} for it in table]})
+    script.append({"calls": [{"tool": "ask_user", "arguments": {"question": table[0], "options": table[:40]}}]})
+    script.append({"say": "Done.", "calls": [{"tool": "write", "arguments": {"path": f".git/hooks/{file_name(table[1])}", "content": "\n".join(table)}}]})
+    script.append({"say": "Done."})
+    server = stage.server("xss", script)
+    (server.folder / ".git" / "hooks").mkdir(parents=True)
+
+    live = live_payloads(stage.browser, table)
+    assert live >= 40, f"only {live} of {len(table)} payloads run on a page without protection: the table proves nothing"
+
+    it = stage.page(server)
+    it.sign_in()
+    session = it.new_session("\n".join(table))
+    form = it.page.locator(".asks .question")
+    form.wait_for(timeout=60_000)
+    assert form.get_by_role("button").count() >= 40
+    everything = "() => { for (const it of document.querySelectorAll('[aria-expanded=false]:not([aria-haspopup]), details:not([open])')) it.click?.(); for (const it of document.querySelectorAll('details')) it.open = true; }"
+    # The list shows what is near the visible part: everything is opened as it is scrolled by.
+    it.page.evaluate(everything)
+    height = it.page.evaluate("document.querySelector('.scroller').scrollHeight")
+    seen = 0
+    for top in range(0, height, 3000):
+        it.page.evaluate("(top) => { document.querySelector('.scroller').scrollTop = top }", top)
+        it.page.evaluate(everything)
+        it.page.wait_for_timeout(20)
+        seen = max(seen, it.page.locator(".call.open").count())
+    assert seen > 5, "no card was opened"
+    form.get_by_role("button").first.click()
+    approval = it.page.locator(".asks .approval")
+    approval.wait_for()
+    it.page.evaluate(everything)
+    for payload in table:
+        answer = it.api("PATCH", f"sessions/{session}", {"title": payload})
+        assert answer["status"] == 200, answer
+    for tab in ("Changes", "Files"):
+        if it.page.locator(".panel").is_hidden():
+            it.page.get_by_role("button", name="Panel: changes, files, jobs").click()
+        it.page.get_by_role("tab", name=tab).click()
+        it.page.wait_for_timeout(300)
+    it.page.locator(".tree .row-button", has_text="d").first.click()
+    it.page.wait_for_timeout(300)
+    for place in ("", "approvals", f"session/{session}", "settings"):
+        it.go(place)
+        it.page.wait_for_timeout(150)
+        assert_nothing_ran(it)
+    it.go("approvals")
+    it.page.get_by_role("button", name="Refuse").first.click()
+    it.go(f"session/{session}")
+    it.page.wait_for_timeout(300)
+    assert_nothing_ran(it)
+    it.check_clean()
+
+
+def live_payloads(browser, table):
+    """Returns how many of the payloads run where a page takes them for HTML."""
+    context = browser.new_context()
+    page = context.new_page()
+    page.route("https://evil.example/**", lambda it: it.abort())
+    live = 0
+    for payload in table:
+        page.goto("about:blank")
+        page.set_content("<!doctype html><body>")
+        page.evaluate("(it) => { document.body.innerHTML = it; for (const one of document.querySelectorAll('details')) one.open = true; document.querySelector('[autofocus]')?.focus?.(); }", payload)
+        page.wait_for_timeout(12)
+        live += 1 if page.evaluate("top.ran ?? 0") else 0
+    context.close()
+    return live
+
+
+def assert_nothing_ran(it):
+    state = it.page.evaluate(
+        """() => ({
+            ran: window.ran ?? 0,
+            elements: [...document.querySelectorAll('script:not([src^="/assets/"]), #app iframe, object, embed, base, form[action], meta[http-equiv], #app style, marquee, template')].map((it) => it.outerHTML.slice(0, 200)),
+            handlers: [...document.querySelectorAll('*')].flatMap((it) => [...it.attributes]).filter((it) => /^on|^style$|^srcdoc$/i.test(it.name) && it.ownerElement.closest('svg, .prose, .gist, .path, .name, .output, h1')).map((it) => it.name),
+            links: [...document.querySelectorAll('[href], [src]')].map((it) => it.getAttribute('href') ?? it.getAttribute('src')).filter((it) => !/^(#|\\/|https?:|mailto:|blob:)/.test(it)),
+        })""")
+    assert state == {"ran": 0, "elements": [], "handlers": [], "links": []}, state
+
+
+def keeps_little_of_a_long_session_in_the_page(stage):
+    steps = [{"say": f"Step {n}. " + "word " * 20, "calls": [{"tool": "read", "arguments": {"path": "a.txt"}}]} for n in range(45)]
+    script = [*steps, {"say": "The end of turn 1."}, *steps, {"say": "The end of turn 2."}, *steps, {"say": "The end of turn 3."}]
+    server = stage.server("long", script)
+    (server.folder / "a.txt").write_text("one\n")
+    it = stage.page(server)
+    it.sign_in()
+    session = it.new_session("Go.")
+    for turn in (1, 2, 3):
+        it.page.locator(".entry.text", has_text=f"The end of turn {turn}.").wait_for(timeout=60_000)
+        if turn < 3:
+            it.say("Go on.")
+    it.go("settings")
+    it.go(f"session/{session}")
+    it.page.locator(".entry.text", has_text="The end of turn 3.").wait_for()
+    nodes = it.page.locator(".entry").count()
+    assert nodes < 200, f"{nodes} entries are in the page at once"
+    it.page.locator(".scroller").press("Home")
+    it.page.locator(".entry.prompt").first.wait_for()
+    it.check_clean()
+
+
+PARTS = [
+    signs_in_by_a_code_that_is_good_once, streams_an_answer_and_shows_its_calls, undoes_a_change_from_its_diff_and_redoes_it,
+    two_browsers_approve_at_once_and_one_wins, answers_a_question_by_its_form, uploads_by_button_drop_and_paste,
+    shows_the_transcript_byte_for_byte_after_the_server_was_killed_in_mid_stream, keeps_little_of_a_long_session_in_the_page,
+    fits_320_pixels_and_has_no_violations_of_axe, runs_no_text_of_a_model_a_tool_or_a_name,
+]
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    for name in ("haft", "axe", "room"):
+        parser.add_argument(f"--{name}", required=True)
+    parser.add_argument("parts", nargs="*")
+    options = parser.parse_args()
+    failed = 0
+    with sync_playwright() as tools:
+        browser = tools.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"])
+        for part in PARTS:
+            if options.parts and not any(it in part.__name__ for it in options.parts):
+                continue
+            began, stage = time.monotonic(), Stage(browser, options)
+            try:
+                part(stage)
+                said = "passed"
+            except Exception as error:  # A part that fails does not hide the others.
+                failed += 1
+                said = f"FAILED: {error}"
+                for at, it in enumerate(stage.pages):
+                    it.page.screenshot(path=f"{options.room}/../{part.__name__[:30]}-{at}.png")
+                    print("  errors of the page:", it.errors[:3], file=sys.stderr)
+            finally:
+                stage.end()
+            print(f"{part.__name__.replace('_', ' ')}: {said} ({time.monotonic() - began:.1f} s)", flush=True)
+        browser.close()
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
