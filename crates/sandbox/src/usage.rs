@@ -121,10 +121,8 @@ impl Usage {
         });
         self.is_busy = started > 0 || has_grown;
         let is_crowd = started >= STARTED;
-        if !is_due && !is_crowd {
-            if !self.take_in_new(before, newest, is_supervisor) {
-                return Looked { next: if self.is_busy { SOON } else { LATER }, end: Vec::new() };
-            }
+        if !is_due && !is_crowd && !self.take_in_new(before, newest, is_supervisor) {
+            return Looked { next: if self.is_busy { SOON } else { LATER }, end: Vec::new() };
         }
         // Who is ended is decided on what there is now.
         let began = Instant::now();

@@ -8,6 +8,7 @@ use std::{
         fs::{DirBuilderExt, OpenOptionsExt},
     },
     path::{Path, PathBuf},
+    sync::atomic::{AtomicU64, Ordering},
 };
 
 /// The folder of one workspace below the state folder.
@@ -84,7 +85,10 @@ pub fn create_folder(folder: &Path) -> io::Result<()> {
 
 /// Replaces a file's content by renaming a new file over it: a concurrent reader gets the old content or the new one.
 pub fn replace_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let fresh = path.with_extension(format!("{}", std::process::id()));
+    // Two threads may write the same file.
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    let fresh = path.with_extension(format!("{}-{number}", std::process::id()));
     fs::write(&fresh, bytes)?;
     fs::rename(&fresh, path)
 }

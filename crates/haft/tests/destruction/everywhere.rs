@@ -149,16 +149,17 @@ fn mcp_servers_are_checked() {
     server.finish();
 }
 
-/// Makes calls until an answer says that haft has put something back by itself; returns it.
+/// Waits until haft has put something back by itself, and then for the answer that says so; returns it.
 #[track_caller]
-fn after_it_was_put_back(server: &Server) -> String {
+fn after_it_was_put_back(test_ws: &TestWorkspace, server: &Server) -> String {
+    super::until("nothing was put back", || test_ws.log().iter().any(|it| it["tool"] == "undo"));
     let began = Instant::now();
     loop {
         let said = told(server, "bash", &json!({"command": "echo next"}));
         if said.contains("nothing was changed") {
             return said;
         }
-        assert!(began.elapsed() < TIMEOUT, "nothing was put back");
+        assert!(began.elapsed() < TIMEOUT, "no answer says it");
     }
 }
 
@@ -171,7 +172,7 @@ fn process_that_goes_on_after_its_call_is_checked_and_the_next_answer_says_it() 
     server.does("bash", &json!({"command": command}));
     assert!(test_ws.at("many").exists());
     test_ws.put("go", "");
-    let said = after_it_was_put_back(&server);
+    let said = after_it_was_put_back(&test_ws, &server);
     assert_eq!(before.differences(&Tree::of(&test_ws.at("many"))), Vec::<String>::new(), "{said}");
     assert!(said.contains("left running") && said.contains("80 files in many/"), "{said}");
     let _ = server.finish();
@@ -193,7 +194,7 @@ fn mcp_server_that_wipes_between_calls_is_checked() {
     let server = test_ws.serve_with(&["--approve", "auto"]);
     server.does("mcp_call", &json!({"server": "wiper", "name": "wipe", "arguments": {}}));
     test_ws.put("go", "");
-    let said = after_it_was_put_back(&server);
+    let said = after_it_was_put_back(&test_ws, &server);
     assert_eq!(before.differences(&Tree::of(&test_ws.at("many"))), Vec::<String>::new(), "{said}");
     assert!(said.contains("80 files in many/"), "{said}");
     let _ = server.finish();

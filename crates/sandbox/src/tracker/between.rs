@@ -8,11 +8,14 @@ use super::logs::{Call, Use};
 /// Opens calls for such changes. It must not block: the tracker serves no other process meanwhile.
 pub type Opener = Arc<dyn Fn(Opening) + Send + Sync>;
 
+/// Receives the call that was opened, or that none was.
+pub(super) type Answer = Box<dyn FnOnce(Option<Arc<Call>>) + Send + Sync>;
+
 /// A process is about to make a change, and works for no call. If this is dropped, the change is counted to the last
 /// call, if there is one.
 pub struct Opening {
     pub(super) after: Option<String>,
-    pub(super) answer: Option<Box<dyn FnOnce(Option<Arc<Call>>) + Send + Sync>>,
+    pub(super) answer: Option<Answer>,
 }
 
 impl Opening {

@@ -502,7 +502,9 @@ impl Work<'_> {
         if matches!(now, Node::Absent) {
             return Ok(Step::Same);
         }
-        if let Some(why) = self.changed_since(number, entry, path, now) {
+        if !self.is_further_name(now)
+            && let Some(why) = self.changed_since(number, entry, path, now)
+        {
             return Ok(Step::Left(why));
         }
         self.log.before(path, Keep::Link, false)?;
@@ -518,6 +520,13 @@ impl Work<'_> {
             _ => spot.remove()?,
         }
         Ok(Step::Done(format!("removed {} (created by {})", self.name(path), self.plan.call)))
+    }
+
+    /// Returns whether this is a further name of a file that was there before: it may have been restored by now.
+    fn is_further_name(&self, now: &Node) -> bool {
+        let Node::File(now) = now else { return false };
+        let is_it = |it: &Entry| matches!(&it.node, Node::File(before) if before.identity == now.identity);
+        now.links > 1 && self.fold.entries.iter().any(is_it)
     }
 
     /// Clears a path for something of another kind. Returns a step if that can't be done.
