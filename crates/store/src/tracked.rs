@@ -241,7 +241,9 @@ impl Tracked {
     pub fn open_calls(&self, session: Option<&str>) -> Result<Vec<TrackedCall>, Fault> {
         let mut names = Vec::new();
         for name in self.names()? {
-            if !self.is_undone(&name)? {
+            // A change that was refused leaves an empty log.
+            let is_empty = fs::metadata(self.folder_of(&name).join(LOG)).is_ok_and(|it| it.len() == 0);
+            if !is_empty && !self.is_undone(&name)? {
                 names.push(name);
             }
         }

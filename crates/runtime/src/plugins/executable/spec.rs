@@ -152,7 +152,7 @@ pub(crate) fn is_startable(version: &Version) -> Result<(), String> {
 
 fn of_manifest(execution: &Execution, version: &Version) -> Result<Described, String> {
     let folder = version.path.parent().unwrap_or(&version.folder);
-    let manifest = Manifest::parse(&*version.source.text().map_err(|fault| fault.what)?)?;
+    let manifest = Manifest::parse(&version.source.text().map_err(|fault| fault.what)?)?;
     manifest.is_startable(folder, execution.search_path().as_deref())?;
     let manual = manifest.manual(folder)?;
     described(Described {
