@@ -27,8 +27,7 @@ type Identity = (u64, u64);
 impl Work<'_> {
     /// Makes one file of the names that were one before the call, where each has its content already.
     pub(super) fn join_names(&mut self) -> io::Result<()> {
-        // One entry alone, or a folder that could not be moved back: other names are not where they were.
-        if self.plan.only.is_some() || !self.stuck.is_empty() {
+        if self.plan.only.is_some() {
             return Ok(());
         }
         let fold = self.fold;
