@@ -40,7 +40,10 @@ pub(super) fn notes(
     for (other, its) in &beside.ended {
         both(other, its.iter().filter(|it| changed.contains(*it)).collect());
         match other.who.command {
-            None if its.iter().any(|it| !changed.contains(it)) => meanwhile.push(name(other)),
+            None => {
+                let its: Vec<&PathBuf> = its.iter().filter(|it| !changed.contains(*it)).collect();
+                meanwhile.extend(named(&workspace, &its).map(|paths| format!("{} changed {paths}", name(other))));
+            }
             Some(_) if other.began_before => before.push(name(other)),
             _ => {}
         }

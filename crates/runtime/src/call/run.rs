@@ -302,7 +302,14 @@ impl Work {
                 review.hold(self.begun());
                 Ok(())
             }
-            _ => self.begin(if plan.read_only { Durability::Later } else { Durability::Wait }).await,
+            _ => {
+                let durability = if plan.read_only { Durability::Later } else { Durability::Wait };
+                let execution = self.session.execution().clone();
+                let runs = plan.command.is_some() && !plan.options.preview;
+                // The first command of a session needs both, and neither needs the other.
+                let (begun, ()) = tokio::join!(self.begin(durability), execution.warm(runs));
+                begun
+            }
         };
         let beside = match (plan.read_only, begun, beside) {
             // A call that changes nothing may continue without a record.
