@@ -13,9 +13,8 @@ pub fn give_back() {
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 pub fn give_back() {}
 
-/// Unmaps the pages of the program's code; those that are still used come back from the page cache as they are called.
-/// Most of them were needed only for the start, as the kernel maps sixteen pages for each one that is used. Takes a
-/// millisecond.
+/// Unmaps the pages of the program's code; the kernel maps those that are still used again, from its page cache. Most
+/// were needed only for the start, and the kernel maps sixteen pages for each one that is used. Takes a millisecond.
 #[cfg(target_os = "linux")]
 #[expect(unsafe_code, reason = "there is no safe interface to `madvise`")]
 pub fn forget_start() {

@@ -26,10 +26,10 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Answer, JournalEntry, Plan, Reviewing, Within, beside, changes,
+    Answer, JournalEntry, Plan, Reviewing, Within, changes,
     confirm::Confirming,
     deletions::{self, Deletions},
-    hooks, model_output,
+    hooks, model_output, overlaps,
     questions::Asking,
     tools::ToolsOf,
     waiting,
@@ -340,7 +340,7 @@ impl Work {
             }
         };
         if let Some((locks, _)) = &held {
-            self.entry.notes.extend(beside::notes(&self.session, locks, &self.landed, &done));
+            self.entry.notes.extend(overlaps::notes(&self.session, locks, &self.landed, &done));
         }
         done
     }
