@@ -59,6 +59,11 @@ pub trait Prepared: Send {
         None
     }
 
+    /// Returns the name of the process that it shares: see [`Tool::shared_process`].
+    fn shared_process(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Returns its name for people: see [`Tool::title`].
     fn title(&self) -> String {
         String::new()
@@ -233,6 +238,10 @@ impl<T: Tool> Prepared for Ready<T> {
 
     fn time_limit(&self) -> Option<Duration> {
         self.0.time_limit()
+    }
+
+    fn shared_process(&self) -> Option<&'static str> {
+        self.0.shared_process()
     }
 
     fn title(&self) -> String {

@@ -60,6 +60,12 @@ pub trait Tool: DeserializeOwned + JsonSchema + Send + 'static {
         None
     }
 
+    /// Returns the name of a process of the session in which calls with this name run: it is not known which of two
+    /// calls at once made a change there, so they take turns.
+    fn shared_process(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Returns the call's title for people, in a list of jobs: its command, say. At most one line.
     fn title(&self) -> String {
         String::new()

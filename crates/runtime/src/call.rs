@@ -4,7 +4,6 @@
 //! redacts secrets, truncates the output, writes "ended", answers. Every call gives exactly one answer,
 //! whatever the tool does; a call that becomes a job answers before it is over.
 
-mod beside;
 mod between;
 mod changes;
 mod confirm;
@@ -14,6 +13,7 @@ pub(crate) mod hooks;
 mod manual;
 mod missing;
 mod model_output;
+mod overlaps;
 mod questions;
 mod review;
 mod run;
@@ -249,7 +249,8 @@ async fn answer(
     let this = ThisCall::new(tool, model_output::title(session, title), began, asked.clone(), session.jobs());
     let title = if this.name() == call_tool { call_tool } else { format!("{call_tool} {}", this.name()) };
     let command = planned.as_ref().ok().and_then(|plan| plan.command.clone());
-    let who = Who { call: id.clone(), session: session.name().to_owned(), title, command };
+    let process = planned.as_ref().ok().and_then(|plan| plan.prepared.shared_process());
+    let who = Who { call: id.clone(), session: session.name().to_owned(), title, command, process };
     if offered {
         session.jobs().offer(&id, &this);
     }
@@ -399,6 +400,9 @@ impl Plan {
         if runs_alone && (free || self.is_program && session.execution().tracks(touches)) {
             let text = texts.join("\n");
             as_command(&mut self.locks, &text, free);
+            if let Some(process) = self.prepared.shared_process().filter(|_| !free) {
+                self.locks.push((Key::Session(format!("{}/process {process}", session.name())), Hold::Alone));
+            }
             self.command = Some(text.into());
         } else if free {
             self.locks.retain(|(key, _)| *key != Key::World);

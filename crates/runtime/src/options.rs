@@ -14,6 +14,8 @@ pub(crate) struct Options {
     pub(crate) run_in_background: bool,
     /// The call waits for no exclusive call and no command, and none waits for it.
     pub(crate) allow_concurrent: bool,
+    /// Its command changes nothing: it runs in a sandbox of its own.
+    pub(crate) preview: bool,
 }
 
 /// Returns the spec with the option to run in the background, for tools that start something. Other tools take
@@ -49,7 +51,7 @@ pub(crate) fn among_known(fault: Fault, spec: &Spec) -> Fault {
 impl Options {
     /// Returns the defaults for this tool.
     pub(crate) fn of(spec: &Spec) -> Self {
-        Self { run_in_background: spec.mode == Mode::Background, allow_concurrent: false }
+        Self { run_in_background: spec.mode == Mode::Background, allow_concurrent: false, preview: false }
     }
 
     /// Takes the options out of the arguments, except those that the tool declares as its own.
@@ -80,7 +82,7 @@ impl Options {
     }
 
     /// Refuses a preview of what goes on after its answer.
-    fn can_preview(self, spec: &Spec, arguments: &Map<String, Value>) -> Result<(), Fault> {
+    fn can_preview(&mut self, spec: &Spec, arguments: &Map<String, Value>) -> Result<(), Fault> {
         let is_wanted = match arguments.get(PREVIEW) {
             Some(Value::Bool(wanted)) => *wanted,
             Some(Value::String(text)) => text.eq_ignore_ascii_case("true"),
@@ -90,6 +92,7 @@ impl Options {
         if !is_wanted || !runs {
             return Ok(());
         }
+        self.preview = true;
         if spec.schema.pointer("/properties/preview").is_none() {
             return Err(Fault::bad_args(format!(
                 "`{}` can't be previewed: what it starts, or its changes, stay after its answer; nothing was run",

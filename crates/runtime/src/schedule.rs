@@ -63,6 +63,8 @@ pub struct Who {
     pub title: String,
     /// The text of the command that it runs.
     pub command: Option<Arc<str>>,
+    /// The process of the session that it shares with other calls.
+    pub process: Option<&'static str>,
 }
 
 #[derive(Default)]

@@ -132,6 +132,11 @@ impl InFlight {
         self.state().unsent += bytes;
     }
 
+    /// Returns the bytes that wait for the client to take them.
+    pub(crate) fn unsent(&self) -> usize {
+        self.state().unsent
+    }
+
     /// Counts `bytes` as taken by the client.
     pub(crate) fn sent(&self, bytes: usize) {
         let mut state = self.state();

@@ -9,6 +9,7 @@ mod answer;
 mod backend;
 mod batch;
 mod client;
+mod direct;
 mod documents;
 mod hooks;
 mod http;

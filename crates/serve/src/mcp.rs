@@ -40,7 +40,7 @@ use serde_json::{Map, json};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::{answer, backend::Backend, message::LISTENING, stdio};
+use crate::{answer, backend::Backend, direct::Direct, message::LISTENING, stdio};
 use logging::LogSettings;
 use multi_round::PendingRounds;
 use pages::page;
@@ -85,7 +85,8 @@ impl About {
 /// When the process has no standard input or output, or no threads are left.
 pub async fn mcp_stdio(backend: impl Backend, about: About) -> io::Result<()> {
     let (input, output): (File, File) = stdio::private()?;
-    mcp(backend, about, input, output).await
+    let direct = Direct::of(&output);
+    on_streams(backend, about, input, output, direct).await
 }
 
 /// Serves MCP on any pair of byte streams, until the input ends or the output breaks. Calls in flight are
@@ -99,10 +100,20 @@ pub async fn mcp(
     input: impl Read + Send + 'static,
     output: impl Write + Send + 'static,
 ) -> io::Result<()> {
+    on_streams(backend, about, input, output, None).await
+}
+
+async fn on_streams(
+    backend: impl Backend,
+    about: About,
+    input: impl Read + Send + 'static,
+    output: impl Write + Send + 'static,
+    direct: Option<Direct>,
+) -> io::Result<()> {
     let stop = CancellationToken::new();
     let backend = Arc::new(backend);
     let server = McpServer::new(Arc::clone(&backend), about, stop.clone(), &Lasting::default());
-    let (wire, ends) = stdio::open(input, output)?;
+    let (wire, ends) = stdio::open(input, output, direct)?;
     let serving = async {
         match server.serve(wire).await {
             Ok(running) => running.waiting().await.map(drop).map_err(io::Error::other),

@@ -11,6 +11,7 @@ use std::{
     io::{self, ErrorKind, Read, Write},
     sync::Arc,
     thread,
+    time::Duration,
 };
 
 use rmcp::{
@@ -22,11 +23,15 @@ use rmcp::{
     transport::Transport,
 };
 use serde_json::Value;
-use tokio::sync::{mpsc, oneshot};
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::sleep,
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     batch::{self, Batch},
+    direct::Direct,
     in_flight::InFlight,
     lines::{Line, Lines},
     message::{self, Message, Refusal, begins, understand},
@@ -37,6 +42,9 @@ pub(crate) const LONGEST_LINE: usize = 64 * 1024 * 1024;
 
 /// How many answers may wait for the writing thread.
 pub(crate) const OUTBOX: usize = 64;
+
+/// Time without a message after which memory that only the start needed is given back.
+const REST: Duration = Duration::from_secs(1);
 
 /// Signals for the end of the two streams.
 pub(crate) struct Ends {
@@ -54,7 +62,10 @@ pub(crate) struct Wire {
     outbox: Option<mpsc::Sender<Vec<u8>>>,
     in_flight: Arc<InFlight>,
     broken: CancellationToken,
+    direct: Option<Arc<Direct>>,
     begun: bool,
+    /// Whether the client has left it alone for a while since it began.
+    rested: bool,
 }
 
 /// Takes standard input and output for the protocol alone: prints to fd 1 go to standard error from now on,
@@ -68,10 +79,11 @@ pub(crate) fn private() -> io::Result<(File, File)> {
     Ok((input.into(), output.into()))
 }
 
-/// Starts the reader and the writer thread.
+/// Starts the reader and the writer thread. With `direct`, short answers are written without the latter.
 pub(crate) fn open(
     input: impl Read + Send + 'static,
     output: impl Write + Send + 'static,
+    direct: Option<Direct>,
 ) -> io::Result<(Wire, Ends)> {
     // One message at a time: the rest stays in the pipe until rmcp takes it.
     let (to_rmcp, inbox) = mpsc::channel(1);
@@ -87,16 +99,19 @@ pub(crate) fn open(
         reader.read(input);
         drop(input_ended);
     })?;
+    let direct = direct.map(Arc::new);
     let wire = Wire {
         inbox,
         outbox: Some(outbox),
         in_flight: Arc::clone(&in_flight),
         broken: ends.broken.clone(),
+        direct: direct.clone(),
         begun: false,
+        rested: false,
     };
     let broken = ends.broken.clone();
     thread::Builder::new().name("mcp-write".to_owned()).spawn(move || {
-        if let Err(error) = write(to_client, output, &in_flight) {
+        if let Err(error) = write(to_client, output, &in_flight, direct.as_deref()) {
             tracing::info!(%error, "the client has stopped reading");
         }
         broken.cancel();
@@ -119,7 +134,14 @@ impl Transport<RoleServer> for Wire {
         if let (Some(line), Some(_)) = (&line, &outbox) {
             self.in_flight.queued(line.len());
         }
+        let (direct, in_flight) = (self.direct.clone(), self.in_flight.clone());
         async move {
+            if let (Some(direct), Some(line), Some(_)) = (direct, &line, &outbox)
+                && direct.write(line, || in_flight.unsent() == line.len())
+            {
+                in_flight.sent(line.len());
+                return Ok(());
+            }
             let sent = match (outbox, line) {
                 (Some(outbox), Some(line)) => outbox.send(line).await.is_ok(),
                 (outbox, None) => outbox.is_some(),
@@ -135,6 +157,12 @@ impl Transport<RoleServer> for Wire {
                 biased;
                 () = self.broken.cancelled() => None,
                 message = self.inbox.recv() => message,
+                () = sleep(REST), if self.begun && !self.rested => {
+                    self.rested = true;
+                    kit::memory::give_back();
+                    kit::memory::forget_start();
+                    continue;
+                }
             }?;
             match &message {
                 JsonRpcMessage::Request(request) => self.begun |= begins(&request.request),
@@ -325,6 +353,7 @@ pub(crate) fn write(
     mut lines: mpsc::Receiver<Vec<u8>>,
     mut output: impl Write,
     in_flight: &InFlight,
+    direct: Option<&Direct>,
 ) -> io::Result<()> {
     const TOGETHER: usize = 64 * 1024;
     while let Some(mut bytes) = lines.blocking_recv() {
@@ -333,8 +362,11 @@ pub(crate) fn write(
         {
             bytes.extend_from_slice(&more);
         }
-        output.write_all(&bytes)?;
-        output.flush()?;
+        {
+            let _turn = direct.map(Direct::turn);
+            output.write_all(&bytes)?;
+            output.flush()?;
+        }
         in_flight.sent(bytes.len());
     }
     Ok(())

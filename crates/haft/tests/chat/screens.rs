@@ -104,8 +104,8 @@ fn calls_are_seen_while_they_run_and_summed_up_by_their_last_line() {
 fn a_call_that_waits_for_another_says_so() {
     scene("locks", |stage| {
         let script = calls(&[
-            ("shell", until("go", "echo first", "echo over")),
-            ("shell", json!({"command": "echo second"})),
+            ("shell", until("go", "echo git first", "echo over")),
+            ("shell", json!({"command": "echo git second"})),
         ]) + &says("Both done.");
         let mut chat = stage.chat(&script);
         chat.types("go\n").shows("waits for").snapshot("the second waits for the first");

@@ -117,7 +117,7 @@ Commands that a model sends together run together, as do calls that touch differ
 - A command waits for each write before it. It waits at most 0.1 s for a command that has just begun: quick ones keep their order.
 - Commands that call the same program of these take turns: git, make, cargo, go, npm, yarn, pip, docker, terraform and other build and package programs.
 - A `write` or `edit` waits for a command before it that has the file open for writing, has changed it, names it, or began less than 0.1 s ago.
-- Calls of one lasting `bash` take turns. Commands outside the sandbox, whose changes haft can't follow, run alone.
+- Calls of one lasting `bash`, and of `python`, take turns among themselves. Commands outside the sandbox, whose changes haft can't follow, run alone.
 - The answer names files that two calls changed at the same time, writes that happened while a command ran, and, if a command failed, those that had not ended before it began.
 - A call that waits says for what: as progress, and in the terminal.
 

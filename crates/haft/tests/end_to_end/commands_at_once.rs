@@ -89,7 +89,7 @@ fn write_goes_ahead_of_a_command_that_has_nothing_to_do_with_its_file() {
     assert_eq!(test_ws.text("src/a"), "two\n");
     test_ws.put("go", "");
     let answer = text(command);
-    assert!(answer.contains("note: meanwhile: `edit src/a`, `write b`"), "{answer}");
+    assert!(answer.contains("note: meanwhile: `edit` changed src/a, `write` changed b"), "{answer}");
 }
 
 #[test]
@@ -160,7 +160,7 @@ fn command_that_failed_names_those_before_it_that_had_not_ended() {
 #[test]
 fn commands_outside_the_sandbox_run_one_after_another() {
     let test_ws = TestWorkspace::new();
-    let server = test_ws.serve_with(&["--sandbox", "full"]);
+    let server = test_ws.serve_with(&["--sandbox", "full", "--approve", "auto"]);
     let first = shell(&server, &format!("{UNTIL_GO}; echo over > first"));
     let second = with_progress(&server, "s", "shell", &json!({"command": "cat first"}));
     wait_for_report(&server, "s");

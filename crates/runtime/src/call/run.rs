@@ -28,7 +28,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Answer, JournalEntry, Plan, Reviewing, Within, beside, confirm::Confirming, hooks, model_output,
+    Answer, JournalEntry, Plan, Reviewing, Within, confirm::Confirming, hooks, model_output, overlaps,
     tools::ToolsOf, waiting,
 };
 use crate::{
@@ -309,7 +309,14 @@ impl Work {
                 review.hold(self.begun());
                 Ok(())
             }
-            _ => self.begin(if plan.read_only { Durability::Later } else { Durability::Wait }).await,
+            _ => {
+                let durability = if plan.read_only { Durability::Later } else { Durability::Wait };
+                let execution = self.session.execution().clone();
+                let runs = plan.command.is_some() && !plan.options.preview;
+                // The first command of a session needs both, and neither needs the other.
+                let (begun, ()) = tokio::join!(self.begin(durability), execution.warm(runs));
+                begun
+            }
         };
         let beside = match (plan.read_only, begun, beside) {
             // A call that changes nothing may continue without a record.
@@ -332,7 +339,7 @@ impl Work {
         let done = self.run_tool(plan, &mut held).await;
         let done = self.end_check(done).await;
         if let Some((locks, _)) = &held {
-            self.entry.notes.extend(beside::notes(&self.session, locks, &self.landed, &done));
+            self.entry.notes.extend(overlaps::notes(&self.session, locks, &self.landed, &done));
         }
         done
     }

@@ -83,6 +83,14 @@ impl Execution {
         Ok(process)
     }
 
+    /// Starts the keeper in the sandbox, if a command `is_next` and there is none. If that fails, the command says why.
+    pub(crate) async fn warm(&self, is_next: bool) {
+        let is_cold = || self.inner.confined.try_lock().is_ok_and(|it| it.is_none());
+        if is_next && self.sandbox() != SandboxMode::Full && is_cold() {
+            let _ = self.inside().await;
+        }
+    }
+
     /// Returns the keeper in the sandbox. Replaces one that died: its processes are gone, but the session
     /// continues.
     async fn inside(&self) -> Result<Living, Fault> {

@@ -12,7 +12,8 @@
 //!
 //! All this needs to know what a command changes. Calls whose changes are not tracked hold [`Key::World`] alone: those
 //! outside the sandbox, tools that are files and declare nothing, MCP servers, and systems without the change tracker.
-//! Calls of one lasting shell share its session key. What two calls changed at the same time is named in their
+//! Calls that run in one lasting process (a `bash`, the interpreter of `python`) take turns by a key of the session: only
+//! the process is known that makes a change. What two calls changed at the same time is named in their
 //! answers, not prevented.
 
 use std::{
@@ -67,7 +68,7 @@ const PROGRAMS: [&str; 28] = [
 /// Limit of remembered calls that ended beside a call.
 const REMEMBERED: usize = 100;
 
-/// What a call that holds locks knows of commands.
+/// The part of acquired locks that is about commands.
 #[derive(Default)]
 pub(super) struct State {
     /// When it began its work.
@@ -89,11 +90,13 @@ pub(crate) struct Other {
 
 /// The calls that ran beside one.
 #[derive(Debug, Default)]
-pub(crate) struct Beside {
+pub(crate) struct Overlaps {
     /// Those that have ended, each with the files that it changed.
     pub(crate) ended: Vec<(Other, Arc<[PathBuf]>)>,
     /// Commands that still run.
     pub(crate) running: Vec<Other>,
+    /// The process that the call shares with others.
+    pub(crate) process: Option<&'static str>,
 }
 
 /// Makes the locks of an exclusive call those of a command with this text. Where it is `free`, it waits for no other
@@ -195,20 +198,22 @@ impl Locks {
     }
 
     /// Returns the calls that ran beside this one, which shares the world.
-    pub(crate) fn beside(&self) -> Beside {
+    pub(crate) fn overlaps(&self) -> Overlaps {
         let mut state = self.schedule.state.lock();
         let Some(own) = state.held.iter_mut().find(|it| it.ticket == self.ticket) else {
-            return Beside::default();
+            return Overlaps::default();
         };
         if hold(&own.keys).is_none() {
-            return Beside::default();
+            return Overlaps::default();
         }
+        let process = own.who.process;
         let (ended, began) = (std::mem::take(&mut own.of_commands.ended), own.of_commands.began);
         let others = state.held.iter().filter(|it| it.ticket != self.ticket && is_command(&it.keys));
-        let running = others
-            .filter(|it| it.of_commands.began.is_some())
-            .map(|it| Other { who: it.who.clone(), began_before: is_earlier(it.of_commands.began, began) });
-        Beside { running: running.collect(), ended }
+        let running = others.filter(|it| it.of_commands.began.is_some()).map(|it| Other {
+            who: it.who.clone(),
+            began_before: is_earlier(it.of_commands.began, began),
+        });
+        Overlaps { running: running.collect(), ended, process }
     }
 
     /// Returns how this call shares the world, and the commands before it, each with when it began.
@@ -328,12 +333,12 @@ mod tests {
         begin(&mut one).await;
         begin(&mut other).await;
         one.changed(&["/w/a".into()]);
-        let running = one.beside().running;
+        let running = one.overlaps().running;
         assert!(running.len() == 1 && !running.first().unwrap().began_before);
         drop(one);
-        let beside = other.beside();
-        let (ended, changed) = beside.ended.first().unwrap();
+        let overlaps = other.overlaps();
+        let (ended, changed) = overlaps.ended.first().unwrap();
         assert!(ended.who.title == "one" && ended.began_before && **changed == [PathBuf::from("/w/a")]);
-        assert!(beside.running.is_empty());
+        assert!(overlaps.running.is_empty());
     }
 }

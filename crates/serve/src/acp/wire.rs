@@ -87,7 +87,7 @@ pub(super) fn open(
     })?;
     let (broken, closed) = (ends.broken.clone(), shared.clone());
     thread::Builder::new().name("acp-write".to_owned()).spawn(move || {
-        if let Err(error) = write(to_client, output, &in_flight) {
+        if let Err(error) = write(to_client, output, &in_flight, None) {
             tracing::info!(%error, "the client has stopped reading");
         }
         broken.cancel();

@@ -5,6 +5,7 @@ use std::time::Duration;
 use kit::{prelude::*, procs::Exit};
 
 use super::{
+    INTERPRETER,
     python::{command, title},
     run::{Code, End, Folder, Last, Ran, Reach},
 };
@@ -48,6 +49,10 @@ impl Tool for CodeExec {
         Some(Duration::from_secs_f64(seconds(self.timeout, 30.0).unwrap_or(LONGEST) + 5.0))
     }
 
+    fn shared_process(&self) -> Option<&'static str> {
+        Some(INTERPRETER)
+    }
+
     fn title(&self) -> String {
         title(&self.code)
     }
@@ -68,6 +73,10 @@ impl Tool for TerrariumPython {
 
     fn time_limit(&self) -> Option<Duration> {
         Some(Duration::from_secs_f64(seconds(self.timeout, 60.0).unwrap_or(LONGEST) + 5.0))
+    }
+
+    fn shared_process(&self) -> Option<&'static str> {
+        Some(INTERPRETER)
     }
 
     fn title(&self) -> String {

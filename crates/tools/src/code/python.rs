@@ -7,7 +7,10 @@ use kit::{
     procs::{Exit, signal_name},
 };
 
-use super::run::{Code, End, Folder, Last, Ran, Reach};
+use super::{
+    INTERPRETER,
+    run::{Code, End, Folder, Last, Ran, Reach},
+};
 
 /// Default time limit, in seconds.
 const TIMEOUT: u64 = 30;
@@ -49,6 +52,10 @@ impl Tool for Python {
 
     fn time_limit(&self) -> Option<Duration> {
         Some(Duration::from_secs(self.timeout_s.unwrap_or(TIMEOUT).min(LONGEST)) + AROUND)
+    }
+
+    fn shared_process(&self) -> Option<&'static str> {
+        self.net.is_empty().then_some(INTERPRETER)
     }
 
     fn title(&self) -> String {

@@ -28,25 +28,30 @@ pub(super) fn notes(
 ) -> Vec<String> {
     let changed: BTreeSet<PathBuf> = landed.paths().into_iter().collect();
     locks.changed(&changed.iter().cloned().collect::<Vec<_>>());
-    let beside = locks.beside();
+    let overlaps = locks.overlaps();
     let workspace = session.roots().workspace().to_owned();
     let name = |it: &Other| it.who.name_in(session.name());
     let (mut notes, mut meanwhile, mut before) = (Vec::new(), Vec::new(), Vec::new());
     let mut both = |other: &Other, paths: Vec<&PathBuf>| {
-        if let Some(paths) = named(&workspace, &paths) {
+        // In a process that both share, the changes of both are in the log of each.
+        let is_mixed = overlaps.process.is_some() && other.who.process == overlaps.process;
+        if let Some(paths) = named(&workspace, &paths).filter(|_| !is_mixed) {
             notes.push(format!("changed at the same time by {} ({}): {paths}", name(other), other.who.call));
         }
     };
-    for (other, its) in &beside.ended {
+    for (other, its) in &overlaps.ended {
         both(other, its.iter().filter(|it| changed.contains(*it)).collect());
         match other.who.command {
-            None if its.iter().any(|it| !changed.contains(it)) => meanwhile.push(name(other)),
+            None => {
+                let its: Vec<&PathBuf> = its.iter().filter(|it| !changed.contains(*it)).collect();
+                meanwhile.extend(named(&workspace, &its).map(|paths| format!("{} changed {paths}", name(other))));
+            }
             Some(_) if other.began_before => before.push(name(other)),
             _ => {}
         }
     }
     let tracks = session.runtime().tracks();
-    for other in &beside.running {
+    for other in &overlaps.running {
         both(other, changed.iter().filter(|it| tracks.has_changed(&other.who.call, it)).collect());
         if other.began_before {
             before.push(name(other));
