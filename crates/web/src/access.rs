@@ -35,7 +35,7 @@ const SIGN_INS: usize = 256;
 /// So many tokens and so many shares there can be.
 const MOST: usize = 256;
 
-/// Whoever makes a request.
+/// The person or program that makes a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Who {
     pub(crate) name: String,
@@ -59,7 +59,7 @@ pub struct FileToken {
 pub(crate) struct Access {
     of_file: Vec<FileToken>,
     folder: PathBuf,
-    kept: Mutex<(Kept, Option<Stamp>)>,
+    kept: Mutex<(SavedAccess, Option<Stamp>)>,
     codes: Mutex<Vec<Code>>,
 }
 
@@ -75,7 +75,7 @@ struct Code {
 
 /// The content of the file.
 #[derive(Default, Clone, Serialize, Deserialize)]
-struct Kept {
+struct SavedAccess {
     #[serde(default)]
     tokens: Vec<Key>,
     #[serde(default)]
@@ -128,7 +128,7 @@ fn after(time: Duration) -> u64 {
 }
 
 impl Access {
-    /// What is kept in this folder, and the tokens of the token file.
+    /// Reads the sign-ins, tokens and shares of this folder; adds the tokens of the token file.
     pub(crate) fn new(folder: PathBuf, of_file: Vec<FileToken>) -> Result<Self, Fault> {
         let this = Self { of_file, folder, kept: Mutex::default(), codes: Mutex::default() };
         this.change(|_| Ok(()))?;
@@ -199,7 +199,7 @@ impl Access {
             return Some(Who { name, role: found.role, by_cookie: false });
         }
         let hash = hash_of(std::str::from_utf8(token).ok()?);
-        let find = |kept: &Kept| kept.tokens.iter().find(|it| it.hash == hash).cloned();
+        let find = |kept: &SavedAccess| kept.tokens.iter().find(|it| it.hash == hash).cloned();
         let key = self.find(find)?;
         Some(Who { name: key.name, role: key.role, by_cookie: false })
     }
@@ -309,7 +309,7 @@ impl Access {
     }
 
     /// Looks in what is known, and again in what another server may have written since.
-    fn find<T>(&self, find: impl Fn(&Kept) -> Option<T>) -> Option<T> {
+    fn find<T>(&self, find: impl Fn(&SavedAccess) -> Option<T>) -> Option<T> {
         self.reread().ok();
         find(&self.kept.lock().0)
     }
@@ -329,7 +329,7 @@ impl Access {
     }
 
     /// Changes what is kept, on the disk before it counts.
-    fn change(&self, change: impl FnOnce(&mut Kept) -> Result<(), Fault>) -> Result<(), Fault> {
+    fn change(&self, change: impl FnOnce(&mut SavedAccess) -> Result<(), Fault>) -> Result<(), Fault> {
         let broken = |error: io::Error| {
             let what = format!("sign-ins can't be kept in {}: {error}", self.folder.display());
             Fault::new(Kind::Unavailable, what)
@@ -338,7 +338,7 @@ impl Access {
         let lock = self.lock().map_err(broken)?;
         let mut kept = match fs::read(self.path()) {
             Ok(read) => serde_json::from_slice(&read).map_err(|error| broken(error.into()))?,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Kept::default(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => SavedAccess::default(),
             Err(error) => return Err(broken(error)),
         };
         let now = now_ms();
@@ -363,7 +363,7 @@ impl Access {
         Ok((about.modified()?, about.ino()))
     }
 
-    fn write(&self, kept: &Kept) -> io::Result<Option<Stamp>> {
+    fn write(&self, kept: &SavedAccess) -> io::Result<Option<Stamp>> {
         let fresh = self.folder.join(format!("access.{}", std::process::id()));
         let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&fresh)?;
         file.write_all(&serde_json::to_vec(kept)?)?;

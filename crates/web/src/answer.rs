@@ -17,9 +17,9 @@ use tokio::sync::mpsc;
 pub(crate) struct Answer(pub(crate) Response<BoxBody<Bytes, Infallible>>);
 
 /// A body that a task writes. Where the client goes, the task's sender is closed.
-struct Written(mpsc::Receiver<Bytes>);
+struct WrittenBody(mpsc::Receiver<Bytes>);
 
-impl Body for Written {
+impl Body for WrittenBody {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -52,7 +52,7 @@ impl Answer {
 
     /// An answer whose body a task writes to this channel.
     pub(crate) fn written(mime: &str, body: mpsc::Receiver<Bytes>) -> Self {
-        Self::with(StatusCode::OK, mime, Written(body).boxed())
+        Self::with(StatusCode::OK, mime, WrittenBody(body).boxed())
     }
 
     fn with(status: StatusCode, mime: &str, body: BoxBody<Bytes, Infallible>) -> Self {

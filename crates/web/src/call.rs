@@ -120,7 +120,7 @@ pub(crate) fn fields(query: &str) -> HashMap<String, String> {
     pairs.map(|(name, value)| (decoded(name, true), decoded(value, true))).collect()
 }
 
-/// Decodes `%20`, and in a query `+`. Bytes that are no text are replaced.
+/// Decodes `%20`, and in a query `+`. Bytes that are not UTF-8 are replaced.
 pub(crate) fn decoded(text: &str, is_query: bool) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();

@@ -16,7 +16,7 @@ use crate::{
 /// So many sessions are listed, if nobody asks for another number.
 const LIMIT: usize = 200;
 
-/// Which sessions to list.
+/// The selection of sessions to list.
 #[derive(Default, Clone)]
 pub(crate) struct Look {
     /// Those whose messages have these words.
@@ -28,14 +28,14 @@ pub(crate) struct Look {
     pub(crate) limit: Option<usize>,
 }
 
-/// A session that was looked at.
+/// A session with its state.
 pub(crate) struct Seen {
     /// As the API gives it.
     pub(crate) session: Value,
     pub(crate) state: Option<State>,
 }
 
-/// A session and what the store knows of it.
+/// A session as the store knows it.
 struct Found {
     about: Conversation,
     head: u64,
@@ -170,7 +170,7 @@ async fn looked_at(workspace: &Arc<Workspace>, found: Found) -> Result<Seen, Fau
     Ok(Seen { session: value, state })
 }
 
-/// What waits for somebody in these sessions.
+/// The open approvals and questions of these sessions.
 pub(crate) fn waiting(seen: &[Seen]) -> Value {
     json!({"approvals": approvals(seen), "questions": questions(seen)})
 }

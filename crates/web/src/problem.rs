@@ -13,7 +13,7 @@ pub(crate) struct Problem {
     kind: &'static str,
     what: String,
     next: Option<String>,
-    /// Who was first, where somebody else was.
+    /// The winner, where somebody else decided first.
     winner: Option<String>,
 }
 

@@ -52,7 +52,7 @@ pub struct Server {
     listener: StdListener,
 }
 
-/// What answers the requests of all connections.
+/// The front of the server: answers the requests of all connections.
 struct Front {
     shared: Arc<Shared>,
     names: Names,

@@ -14,7 +14,7 @@ use crate::{
     workspaces::Workspaces,
 };
 
-/// What all requests share.
+/// The state that all requests share.
 pub(crate) struct Shared {
     pub(crate) access: Access,
     pub(crate) workspaces: Workspaces,
@@ -26,7 +26,7 @@ pub(crate) struct Shared {
     address: SocketAddr,
     /// Nobody reaches it but from this machine.
     pub(crate) is_private: bool,
-    /// Which session a conversation by OpenAI's API is: the hash of its messages, the workspace and the session, newest last.
+    /// The sessions of conversations by OpenAI's API: the hash of the messages, the workspace and the session; newest last.
     pub(crate) conversations: Mutex<VecDeque<(String, String, String)>>,
     /// Cancelled when the server ends.
     pub(crate) closing: CancellationToken,

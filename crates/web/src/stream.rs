@@ -21,7 +21,7 @@ use crate::{
 /// How often a stream on which nothing happens says that it is alive.
 const BEAT: Duration = Duration::from_secs(15);
 
-/// How often the list of all sessions is looked at, while somebody watches it.
+/// The interval between reads of the list of all sessions, while somebody watches it.
 const LOOK: Duration = Duration::from_millis(500);
 
 /// Rows are sent together up to this size, in bytes.
@@ -136,13 +136,13 @@ async fn write_rows(
     }
 }
 
-/// The rows can't be read now: the client comes back for them.
+/// Ends a stream whose rows can't be read now: the client reconnects for them.
 async fn failed(sender: &mpsc::Sender<Bytes>, fault: &kit::Fault) {
     tracing::warn!(%fault, "a stream of events ended");
     let _ = sender.send(Bytes::from_static(b"retry: 1000\n\n")).await;
 }
 
-/// What changes in the list of all sessions, and what waits for somebody.
+/// Streams the changes of the list of all sessions, and of the open approvals and questions.
 pub(crate) fn all(server: Arc<Shared>) -> Answer {
     let (sender, receiver) = mpsc::channel(CHUNKS);
     tokio::spawn(async move {

@@ -19,7 +19,7 @@ use page::Page;
 use reader::Reader;
 
 /// The maximum number of blocks that are shown without being run.
-const NOT_RUN: usize = 17;
+const NOT_RUN: usize = 16;
 
 /// A test for each page, so that they run beside each other; with the programs that its commands need.
 macro_rules! pages {

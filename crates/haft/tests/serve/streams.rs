@@ -196,6 +196,6 @@ fn session_is_renamed_archived_forked_rewound_and_deleted() {
     served.does(204, &format!("DELETE {}", at("")), &Value::Null);
     served.does(404, &format!("GET {}", at("")), &Value::Null);
     served.does(404, &format!("POST {}", at("/prompt")), &json!({"text": "x"}));
-    // Unknown fields are a mistake of the client's.
+    // A field that is unknown was misspelt.
     served.does(400, "POST /api/v1/sessions", &json!({"promt": 1}));
 }

@@ -22,13 +22,13 @@ use crate::{
     workspaces::{Workspace, blocking},
 };
 
-/// So many calls are looked at.
+/// Maximum number of calls that are read.
 const CALLS: usize = 2000;
 
-/// So many calls with changes are given.
+/// Maximum number of calls with changes in one answer.
 const SHOWN: usize = 200;
 
-/// What to put back: one of these; none of them for the newest changes.
+/// The changes to put back: one of these; the newest changes, if none is given.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Undo {

@@ -20,11 +20,11 @@ pub(crate) struct Decide {
     decision: Verdict,
     /// The hash of the call, as it was shown: another call is not decided by it.
     hash: String,
-    /// With `no`: what the model does instead.
+    /// With `no`: words for the model, which does that instead.
     words: Option<String>,
 }
 
-/// What a person can decide.
+/// A person's decision.
 #[derive(Clone, Copy, Deserialize, JsonSchema, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Verdict {

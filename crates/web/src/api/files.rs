@@ -63,7 +63,7 @@ fn entries(workspace: &Workspace, path: &str) -> Result<Value, Fault> {
     let mut sizes = 0;
     let mut listed = Vec::new();
     for entry in &entries {
-        // A name that is no text can't be asked for.
+        // No request can have a name that is not UTF-8.
         let Some(name) = entry.name.to_str() else { continue };
         let kind = match entry.kind {
             EntryKind::File => "file",

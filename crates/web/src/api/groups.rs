@@ -22,7 +22,7 @@ use crate::{
 /// So many events are given, the newest.
 const EVENTS: usize = 500;
 
-/// Which agent, and how.
+/// The agent, and how it ends.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Act {

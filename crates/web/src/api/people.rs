@@ -1,4 +1,4 @@
-//! Whoever uses the server: sign-in, tokens, standing permissions; and the server itself.
+//! Sign-in, tokens, standing permissions, and the server's description of itself.
 
 use http::{StatusCode, header};
 use schemars::JsonSchema;

@@ -49,14 +49,14 @@ pub(crate) struct NewSession {
     profile: Option<String>,
 }
 
-/// What a person says.
+/// The person's words, and their attachments.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Prompted {
     /// The words. Without words and attachments the turn goes on where the conversation was left.
     #[serde(default)]
     text: String,
-    /// What is attached.
+    /// The attachments.
     #[serde(default)]
     attachments: Vec<Attached>,
 }
@@ -78,7 +78,7 @@ enum Attached {
     },
 }
 
-/// What changes of a session.
+/// Changes of a session's settings.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Patch {
@@ -99,7 +99,7 @@ fn given<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Option<String>>, D
     Option::<String>::deserialize(from).map(Some)
 }
 
-/// Which turn to stop.
+/// The turn to stop.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Cancel {
@@ -107,7 +107,7 @@ pub(crate) struct Cancel {
     prompt: Option<String>,
 }
 
-/// Where a fork begins.
+/// The beginning of a fork.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Fork {
@@ -124,7 +124,7 @@ pub(crate) struct Rewind {
     turns: usize,
 }
 
-/// What a summary keeps.
+/// The subjects of a summary.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Compact {

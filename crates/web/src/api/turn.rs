@@ -24,7 +24,7 @@ pub(super) struct Turn {
     is_later: bool,
 }
 
-/// What comes of a turn.
+/// A part of a turn's answer.
 pub(super) enum Piece {
     /// More text.
     Text(String),
@@ -61,7 +61,7 @@ impl Turn {
         })
     }
 
-    /// Returns what comes next.
+    /// Returns the next part.
     pub(super) async fn next(&mut self) -> Result<Piece, Fault> {
         loop {
             let row = match &mut self.doing {
